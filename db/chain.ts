@@ -1,0 +1,95 @@
+import { createHash, hash } from 'node:crypto';
+
+/**
+ * The hash chain over the log, as Postgres computes it in `daybook.append`, written a second time
+ * so that an auditor need not trust the database to check itself. Pure.
+ *
+ * leaf  = SHA-256(0x00 ‖ text of the row)            RFC 6962 leaf, format 1
+ * chain = SHA-256(previous chain ‖ SHA-256(leaves of the batch) ‖ text of the batch row)
+ */
+
+/** The columns that a leaf of format 1 covers, in order, as SQL. Times are microseconds since 1970. */
+export const LEAF_COLUMNS = `shard, position, (extract(epoch from at) * 1000000)::bigint, type, instance, request,
+  account, key, model, upstream, sse, body_bytes, hold_tokens, retry_count, status, end_reason, usage_source,
+  input_tokens, cached_tokens, output_tokens, reasoning_tokens, attempts, first_byte_ms, duration_ms,
+  stream, version, body`;
+
+/** A stored row: every column of {@link LEAF_COLUMNS} in Postgres' text form, null for null. */
+export type LeafRow = readonly (string | null)[];
+
+/** A stored batch row; integers in text form, `at` in microseconds since 1970. */
+export type BatchRow = {
+  shard: string;
+  lastPosition: string;
+  eventCount: string;
+  instance: string;
+  batchNo: string;
+  at: string;
+  format: string;
+  chain: Buffer;
+};
+
+/** A row in Postgres' text form of a composite value. */
+export function compositeText(fields: LeafRow): string {
+  return `(${fields.map(compositeField).join(',')})`;
+}
+
+function compositeField(field: string | null): string {
+  if (field === null) return '';
+  if (field !== '' && !/[\s"\\(),]/.test(field)) return field;
+  return `"${field.replace(/["\\]/g, '$&$&')}"`;
+}
+
+/** The RFC 6962 leaf hash of one stored row. */
+export function leafHash(row: LeafRow): Buffer {
+  return hash('sha256', Buffer.concat([Buffer.of(0), Buffer.from(compositeText(row))]), 'buffer');
+}
+
+/** The chain value before the first batch of a log. */
+export function genesis(logId: string): Buffer {
+  return hash('sha256', `daybook log ${logId}`, 'buffer');
+}
+
+/** The chain value that a batch must carry, given the one before it and its rows in order. */
+export function linkBatch(previous: Buffer, rows: readonly LeafRow[], batch: BatchRow): Buffer {
+  const leaves = createHash('sha256');
+  for (const row of rows) leaves.update(leafHash(row));
+  const header = compositeText([
+    batch.shard, batch.lastPosition, batch.eventCount, batch.instance, batch.batchNo, batch.at, batch.format,
+  ]);
+  return createHash('sha256').update(previous).update(leaves.digest()).update(header).digest();
+}
+
+/** Where a log stops agreeing with its chain, and in what way. */
+export type Damage = { position: number; problem: string };
+
+/**
+ * Checks batches and their rows against the chain, in log order, from a trusted starting point.
+ * @param rows the rows of exactly these batches, in position order.
+ * @returns null when all agree, else the first bad position that can be told: the first missing or
+ *   surplus position, or the first of the batch whose hash differs.
+ */
+export function verifyBatches(
+  start: { position: number; chain: Buffer },
+  batches: readonly BatchRow[],
+  rows: readonly LeafRow[],
+): Damage | null {
+  let chain = start.chain;
+  let next = start.position + 1;
+  let used = 0;
+  for (const batch of batches) {
+    const count = Number(batch.eventCount);
+    const own = rows.slice(used, used + count);
+    for (const [index, row] of own.entries()) {
+      if (Number(row[1]) !== next + index) return { position: next + index, problem: 'missing or out of order' };
+    }
+    if (own.length < count) return { position: next + own.length, problem: 'missing' };
+    if (Number(batch.lastPosition) !== next + count - 1) return { position: next, problem: 'batch row disagrees' };
+    chain = linkBatch(chain, own, batch);
+    if (!chain.equals(batch.chain)) return { position: next, problem: 'hash differs' };
+    next += count;
+    used += count;
+  }
+  if (used < rows.length) return { position: next, problem: 'belongs to no batch' };
+  return null;
+}

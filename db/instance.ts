@@ -1,0 +1,53 @@
+import type pg from 'pg';
+
+/** Registers this process as an instance that may append. Its number is never used again. */
+export async function registerInstance(client: pg.ClientBase, name: string): Promise<number> {
+  const result = await client.query<[number]>({
+    text: 'select daybook.register_instance($1)',
+    values: [name],
+    rowMode: 'array',
+  });
+  return result.rows[0]?.[0] as number;
+}
+
+/**
+ * Says that the instance lives, and from where in the log its open requests begin.
+ * @returns Postgres' clock; null when the instance was declared dead.
+ */
+export async function heartbeat(client: pg.ClientBase, instance: number, openFrom: number): Promise<Date | null> {
+  const result = await client.query<[Date | null]>({
+    name: 'heartbeat',
+    text: 'select daybook.heartbeat($1, $2)',
+    values: [instance, openFrom],
+    rowMode: 'array',
+  });
+  return result.rows[0]?.[0] ?? null;
+}
+
+/** Ends an instance that has nothing open any more. */
+export async function retireInstance(client: pg.ClientBase, instance: number): Promise<void> {
+  await client.query('select daybook.retire_instance($1)', [instance]);
+}
+
+/** The other instances that are not dead, each with its last heartbeat as text. */
+export async function readPeers(client: pg.ClientBase, self: number): Promise<{ id: number; heartbeat: string }[]> {
+  const result = await client.query<{ id: number; heartbeat: string }>({
+    name: 'read_peers',
+    text: 'select id, heartbeat_at::text as heartbeat from daybook.instance where dead_at is null and id <> $1',
+    values: [self],
+  });
+  return result.rows;
+}
+
+/**
+ * Declares an instance dead, so that it can't append any more, and ends what it left open.
+ * @returns how many requests were abandoned; 0 when somebody else was first.
+ */
+export async function recoverInstance(client: pg.ClientBase, dead: number, by: number): Promise<number> {
+  const result = await client.query<[number]>({
+    text: 'select daybook.recover_instance($1, $2)',
+    values: [dead, by],
+    rowMode: 'array',
+  });
+  return result.rows[0]?.[0] ?? 0;
+}

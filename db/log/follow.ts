@@ -1,0 +1,151 @@
+import pg from 'pg';
+import type { Placed } from '#db/events.ts';
+import { PAGE_ROWS, readHead, readPage, type Scope } from '#db/log/read.ts';
+
+/**
+ * Following the log.
+ *
+ * A follower is always in one of three modes. *Connecting*: it opens a connection, LISTENs, and
+ * falls back here after any error, with a growing pause. *Reading*: it takes page after page above
+ * its position until a page comes back short. *Waiting*: it sleeps until a notification or the poll
+ * interval, whichever is first, then reads again.
+ *
+ * Nothing is skipped, because positions are dense and become visible in order: whatever is above
+ * the position that was reached has not been seen, and whatever is below has. Notifications only
+ * make it prompt; a lost one costs at most one poll interval.
+ */
+export type FollowOptions = {
+  /** Opens a connection of the follower's own; it is closed when the follower ends or fails. */
+  config: pg.ClientConfig;
+  scope: Scope;
+  /** The position already reached; events above it are handed on. */
+  after: number;
+  /** Gets each page in order. The next page is read when its promise has resolved. */
+  onPage: (events: Placed[]) => void | Promise<void>;
+  /** Called after each complete look at the log, with the head seen: "known to be current then". */
+  onCurrent?: (head: number) => void;
+  /** Called with each failure of the connection or the log; the follower goes on by itself. */
+  onError?: (error: unknown) => void;
+  /** A pause after a read, so that a busy log is read in fewer, larger pages. Default 5 ms. */
+  pauseMs?: number;
+  /** How long a missed notification may go unnoticed. Default 500 ms. */
+  pollMs?: number;
+};
+
+export type Follower = {
+  /** The position of the last event that was handed on. */
+  readonly position: number;
+  /** Ends the follower; resolves when its connection is closed and no page is being handled. */
+  close(): Promise<void>;
+};
+
+const RECONNECT_FIRST_MS = 50;
+const RECONNECT_MAX_MS = 1000;
+
+/** A position is missing although it lies below the head: the log was cut or damaged. */
+export class GapError extends Error {
+  override name = 'GapError';
+}
+
+/** Starts to follow the log; see {@link FollowOptions}. Never throws: failures go to `onError`. */
+export function follow(options: FollowOptions): Follower {
+  const { pauseMs = 5, pollMs = 500 } = options;
+  let position = options.after;
+  let closed = false;
+  let wake = (): void => {};
+  let woken = false;
+
+  /** Resolves true as soon as `wake` was called, also when that was before; false after `ms`. */
+  const sleep = (ms: number): Promise<void> => {
+    if (woken || closed) {
+      woken = false;
+      return Promise.resolve();
+    }
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => wake(), ms);
+      wake = () => {
+        clearTimeout(timer);
+        wake = () => {};
+        woken = false;
+        resolve();
+      };
+    });
+  };
+  const notice = (): void => {
+    woken = true;
+    wake();
+  };
+
+  async function readOn(client: pg.Client): Promise<void> {
+    // The head is read first: all that is at or below it is in the pages that follow.
+    const head = await readHead(client);
+    for (;;) {
+      const page = await readPage(client, position, options.scope);
+      if (closed) return;
+      if (options.scope === 'all') assertDense(page, position);
+      if (page.length > 0) {
+        await options.onPage(page);
+        position = page.at(-1)?.position ?? position;
+      }
+      if (page.length < PAGE_ROWS) break;
+    }
+    options.onCurrent?.(head);
+  }
+
+  async function once(): Promise<void> {
+    const client = new pg.Client(options.config);
+    let lost: Error | undefined;
+    client.on('error', (error) => {
+      lost = error;
+      notice();
+    });
+    client.on('notification', notice);
+    try {
+      await client.connect();
+      await client.query('listen daybook_control');
+      if (options.scope === 'all') await client.query('listen daybook_log');
+      while (!closed) {
+        await readOn(client);
+        failures = 0;
+        await sleep(pollMs);
+        if (lost) throw lost;
+        if (pauseMs > 0 && !closed) await new Promise((resolve) => setTimeout(resolve, pauseMs));
+      }
+    } finally {
+      // A frozen server does not answer the goodbye either; the socket is dropped regardless.
+      await Promise.race([client.end().catch(() => {}), new Promise((resolve) => setTimeout(resolve, 200).unref())]);
+    }
+  }
+
+  let failures = 0;
+  const done = (async () => {
+    while (!closed) {
+      try {
+        await once();
+      } catch (error) {
+        if (closed) break;
+        options.onError?.(error);
+        await sleep(Math.min(RECONNECT_MAX_MS, RECONNECT_FIRST_MS * 2 ** failures++));
+      }
+    }
+  })();
+
+  return {
+    get position() {
+      return position;
+    },
+    async close() {
+      closed = true;
+      notice();
+      await done;
+    },
+  };
+}
+
+function assertDense(page: readonly Placed[], after: number): void {
+  let expected = after + 1;
+  for (const { position } of page) {
+    if (position !== expected) throw new GapError(`the log has no event at position ${expected}`);
+    expected++;
+  }
+}

@@ -1,0 +1,166 @@
+import type pg from 'pg';
+import { SHARD } from '#db/log/append.ts';
+import {
+  type ControlEvent,
+  END_REASONS,
+  type EndReason,
+  EVENT_CODES,
+  type Event,
+  type EventType,
+  parseEvent,
+  type Placed,
+  USAGE_SOURCES,
+  type UsageSource,
+} from '#db/events.ts';
+
+/** How many rows a page holds: large enough that a round trip is a small part of reading it. */
+export const PAGE_ROWS = 5000;
+
+/** A row that the vocabulary does not know: damaged, or written by a newer version. */
+export class UnreadableEventError extends Error {
+  override name = 'UnreadableEventError';
+  readonly position: number;
+  constructor(position: number, cause: unknown) {
+    super(`the event at position ${position} can't be read`, { cause });
+    this.position = position;
+  }
+}
+
+const reversed = <T extends string>(codes: Record<T, number>): Map<number, T> =>
+  new Map(Object.entries(codes).map(([name, code]) => [code as number, name as T]));
+const TYPE_OF = reversed<EventType>(EVENT_CODES);
+const END_REASON_OF = reversed<EndReason>(END_REASONS);
+const USAGE_SOURCE_OF = reversed<UsageSource>(USAGE_SOURCES);
+
+const COLUMNS = `position, at::text, type, instance, account, key, request, model, upstream, sse, body_bytes,
+  hold_tokens, retry_count, status, end_reason, usage_source, input_tokens, cached_tokens, output_tokens,
+  reasoning_tokens, attempts, first_byte_ms, duration_ms, stream, version, body`;
+const READ_ALL = `select ${COLUMNS} from daybook.log where shard = $1 and position > $2 order by position limit $3`;
+const READ_CONTROL = `select ${COLUMNS} from daybook.log
+  where shard = $1 and position > $2 and stream is not null order by position limit $3`;
+const READ_STREAM = `select ${COLUMNS} from daybook.log
+  where shard = $1 and stream = $2 and stream is not null order by version`;
+
+type Row = [
+  position: string, at: string, type: number, instance: number, account: string, key: string, request: string,
+  model: string, upstream: string | null, sse: boolean, bodyBytes: number, holdTokens: string,
+  retryCount: number | null, status: number, endReason: number, usageSource: number, inputTokens: number,
+  cachedTokens: number, outputTokens: number, reasoningTokens: number, attempts: number,
+  firstByteMs: number | null, durationMs: number, stream: string | null, version: number | null, body: string | null,
+];
+
+/** Which events to read: everything, or only control events (accounts, keys, …), which are few. */
+export type Scope = 'all' | 'control';
+
+/**
+ * The next page of the log in order, at most `limit` events with a position above `after`.
+ * @throws {UnreadableEventError} at a row that is not of the vocabulary.
+ */
+export async function readPage(
+  client: pg.ClientBase,
+  after: number,
+  scope: Scope = 'all',
+  limit: number = PAGE_ROWS,
+): Promise<Placed[]> {
+  const result = await client.query<Row>({
+    name: `read_${scope}`,
+    text: scope === 'all' ? READ_ALL : READ_CONTROL,
+    values: [SHARD, after, limit],
+    rowMode: 'array',
+  });
+  return place(result.rows);
+}
+
+function place(rows: readonly Row[]): Placed[] {
+  // All events of a batch carry the same time, so most rows repeat the text of the row before.
+  let atText = '';
+  let at = new Date(0);
+  return rows.map((row) => {
+    if (row[1] !== atText) {
+      atText = row[1];
+      at = new Date(atText.replace(' ', 'T').replace(/([+-]\d\d)$/, '$1:00'));
+    }
+    return {
+      shard: SHARD,
+      position: Number(row[0]),
+      at,
+      instance: row[3],
+      stream: row[23],
+      version: row[24],
+      event: decode(row),
+    };
+  });
+}
+
+/** The position of the newest event; 0 in an empty log. */
+export async function readHead(client: pg.ClientBase): Promise<number> {
+  const result = await client.query<[string]>({
+    name: 'read_head',
+    text: 'select daybook.head($1)',
+    values: [SHARD],
+    rowMode: 'array',
+  });
+  return Number(result.rows[0]?.[0]);
+}
+
+/** One control stream from its beginning, for a decision that is about to be made on it. */
+export async function readStream(client: pg.ClientBase, stream: string): Promise<Placed<ControlEvent>[]> {
+  const result = await client.query<Row>({ name: 'read_stream', text: READ_STREAM, values: [SHARD, stream], rowMode: 'array' });
+  return place(result.rows) as Placed<ControlEvent>[];
+}
+
+/** Request rows come from typed columns that we wrote; bodies are text and are parsed with care. */
+function decode(row: Row): Event {
+  const type = TYPE_OF.get(row[2]);
+  switch (type) {
+    case 'request.accepted':
+      return {
+        type,
+        request: row[6],
+        account: row[4],
+        key: row[5],
+        model: row[7],
+        sse: row[9],
+        body_bytes: row[10],
+        hold_tokens: Number(row[11]),
+        ...(row[12] === null ? {} : { retry_count: row[12] }),
+      };
+    case 'request.settled':
+      return {
+        type,
+        ...ending(row),
+        ...(row[8] === null ? {} : { upstream: row[8] }),
+        status: row[13],
+        input_tokens: row[16],
+        cached_tokens: row[17],
+        output_tokens: row[18],
+        reasoning_tokens: row[19],
+        attempts: row[20],
+        ...(row[21] === null ? {} : { first_byte_ms: row[21] }),
+        duration_ms: row[22],
+      };
+    case 'request.abandoned':
+      return { type, ...ending(row), hold_tokens: Number(row[11]) };
+    default:
+      try {
+        const body = JSON.parse(row[25] ?? '{}') as Record<string, unknown>;
+        return parseEvent({ ...body, type, account: row[4], ...(row[5] === null ? {} : { key: row[5] }) });
+      } catch (error) {
+        throw new UnreadableEventError(Number(row[0]), error);
+      }
+  }
+}
+
+function ending(row: Row) {
+  const endReason = END_REASON_OF.get(row[14]);
+  const usageSource = USAGE_SOURCE_OF.get(row[15]);
+  if (!endReason || !usageSource) throw new UnreadableEventError(Number(row[0]), new Error('unknown ending code'));
+  return {
+    request: row[6],
+    account: row[4],
+    key: row[5],
+    model: row[7],
+    end_reason: endReason,
+    usage_source: usageSource,
+  };
+}
