@@ -1,0 +1,187 @@
+import express, { type NextFunction, type Request, type Response } from 'express';
+import { createServer as createHttpServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer as createHttpsServer } from 'node:https';
+import type { Socket } from 'node:net';
+import { uuidv7 } from '#db/ids.ts';
+import {
+  CONNECTIONS_CHECK_MS,
+  HEADER_BYTES_MAX,
+  HEADERS_TIMEOUT_MS,
+  KEEP_ALIVE_MS,
+  REQUEST_TIMEOUT_MS,
+} from '#server/bounds.ts';
+import { Refusal } from '#server/errors.ts';
+import { authenticate } from '#server/relay/authenticate.ts';
+import { authorize } from '#server/relay/authorize.ts';
+import { chatCompletions, type Relay } from '#server/relay/chat-completions.ts';
+import type { ModelList } from '#server/relay/model-list.ts';
+import { answerPreflight, corsHeaders, refuse, type Reply } from '#server/relay/reply.ts';
+import { errorFields, type Logger } from '#server/telemetry.ts';
+
+export type App = {
+  relay: Relay;
+  modelList: ModelList;
+  log: Logger;
+  tls: { cert: Buffer; key: Buffer } | null;
+};
+
+const CHAT_COMPLETIONS = '/v1/chat/completions';
+const MODELS = '/v1/models';
+
+/**
+ * The HTTP server. Relay paths are picked off before Express, which routes everything else: a
+ * relayed call pays for no middleware.
+ */
+export function createServer(app: App): Server {
+  const routes = otherRoutes(app);
+  const handle = (request: IncomingMessage, response: ServerResponse): void => {
+    const reply: Reply = { requestId: uuidv7(), extraHeaders: corsHeaders(request.headers) };
+    if (request.method === 'POST' && normalPath(request.url ?? '/') === CHAT_COMPLETIONS) {
+      chatCompletions(app.relay, request, response, reply).catch((error: unknown) => {
+        app.log.error({ request: reply.requestId, ...errorFields(error) }, 'a relayed request failed in the relay');
+        if (response.headersSent) response.destroy();
+        else refuse(request, response, reply, new Refusal('internal_error'));
+      });
+      return;
+    }
+    request.url = normalPath(request.url ?? '/');
+    (response as WithReply).reply = reply;
+    routes(request, response);
+  };
+  const options = {
+    maxHeaderSize: HEADER_BYTES_MAX,
+    headersTimeout: HEADERS_TIMEOUT_MS,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    connectionsCheckingInterval: CONNECTIONS_CHECK_MS,
+    noDelay: true,
+  };
+  const server = app.tls ? createHttpsServer({ ...options, ...app.tls }, handle) : createHttpServer(options, handle);
+  // The body is asked for only when the head has been found good.
+  server.on('checkContinue', handle);
+  server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
+    refuse(request, response, { requestId: uuidv7(), extraHeaders: [] }, new Refusal('expectation_failed'));
+  });
+  server.on('clientError', answerParserError);
+  return server;
+}
+
+type WithReply = ServerResponse & { reply: Reply };
+const replyOf = (response: Response): Reply => (response as unknown as WithReply).reply;
+
+/** The path without query, doubled or trailing slashes: what clients make of a base address with a slash. */
+function normalPath(url: string): string {
+  if (url === CHAT_COMPLETIONS) return url;
+  const path = url.split('?', 1)[0] as string;
+  return path.replace(/\/{2,}/g, '/').replace(/(?<=.)\/$/, '');
+}
+
+function otherRoutes({ relay, modelList, log }: App): express.Express {
+  const routes = express();
+  routes.disable('x-powered-by');
+  routes.disable('etag');
+  routes.set('case sensitive routing', true);
+
+  routes.options(/^\/v1(\/|$)/, (request, response) => answerPreflight(request, response, replyOf(response)));
+
+  routes.get('/healthz', (_request, response) => sendJson(response, 200, { status: 'alive' }));
+  routes.get('/readyz', (_request, response) => {
+    const ready = !relay.draining && relay.readModel.isCurrent() && relay.appender.mode === 'up';
+    sendJson(response, ready ? 200 : 503, {
+      status: ready ? 'ready' : 'not_ready',
+      store: relay.appender.mode,
+      read_model: { current: relay.readModel.isCurrent(), position: relay.readModel.position },
+      draining: relay.draining,
+    });
+  });
+
+  routes.get(MODELS, async (request, response) => {
+    if (!relay.readModel.isCurrent()) return refuseWith(request, response, new Refusal('store_unavailable'));
+    const key = authenticate(request.rawHeaders, relay.readModel, relay.pepper);
+    if (key instanceof Refusal) return refuseWith(request, response, key);
+    const forbidden = authorize(key, relay.readModel);
+    if (forbidden) return refuseWith(request, response, forbidden);
+    const models = await modelList.read();
+    sendJson(response, 200, {
+      object: 'list',
+      data: models.map(({ model, upstream }) => ({ id: model, object: 'model', created: 0, owned_by: upstream })),
+    });
+  });
+
+  for (const [path, allow] of [[CHAT_COMPLETIONS, 'POST, OPTIONS'], [MODELS, 'GET, HEAD, OPTIONS'], ['/healthz', 'GET, HEAD'], ['/readyz', 'GET, HEAD']]) {
+    routes.all(path as string, (request, response) => {
+      response.setHeader('allow', allow as string);
+      refuseWith(request, response, new Refusal('method_not_allowed', { message: `This route takes ${allow}.` }));
+    });
+  }
+  routes.use((request, response) => refuseWith(request, response, new Refusal('route_not_found')));
+  routes.use((error: unknown, request: Request, response: Response, _next: NextFunction) => {
+    // Express itself refuses a path that it can't decode.
+    const status = (error as { status?: unknown } | null)?.status;
+    if (status === 400) return refuseWith(request, response, new Refusal('bad_request'));
+    log.error({ request: replyOf(response).requestId, ...errorFields(error) }, 'a request failed');
+    refuseWith(request, response, new Refusal('internal_error'));
+  });
+  return routes;
+}
+
+function refuseWith(request: Request, response: Response, refusal: Refusal): void {
+  refuse(request, response, replyOf(response), refusal);
+}
+
+function sendJson(response: Response, status: number, value: unknown): void {
+  const { requestId, extraHeaders } = replyOf(response);
+  const body = JSON.stringify(value);
+  response.writeHead(status, [
+    'content-type', 'application/json; charset=utf-8',
+    'content-length', String(Buffer.byteLength(body)),
+    'x-request-id', requestId,
+    ...extraHeaders,
+  ]);
+  response.end(body);
+}
+
+type ParserError = NodeJS.ErrnoException & { rawPacket?: Buffer; bytesParsed?: number };
+
+/**
+ * Answers what the HTTP parser refuses, on the bare socket, since there is no response object yet.
+ * When the offending line is the Authorization header, its key is what is wrong: 401.
+ */
+function answerParserError(error: ParserError, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const refusal = new Refusal(parserProblem(error));
+  const requestId = uuidv7();
+  const body = refusal.body(requestId);
+  const pairs = [...refusal.headers(requestId, Buffer.byteLength(body)), 'connection', 'close'];
+  let head = `HTTP/1.1 ${refusal.status} ${refusal.code}\r\n`;
+  for (let index = 0; index < pairs.length; index += 2) head += `${pairs[index]}: ${pairs[index + 1]}\r\n`;
+  socket.end(`${head}\r\n${body}`);
+  // What the client still sends is thrown away for a moment: closing with unread bytes would reset
+  // the connection and take our answer with it.
+  socket.removeAllListeners('data');
+  let discarded = 0;
+  socket.on('data', (chunk: Buffer) => {
+    discarded += chunk.length;
+    if (discarded > PARSER_ERROR_DRAIN_BYTES) socket.destroy();
+  });
+  socket.resume();
+  setTimeout(() => socket.destroy(), PARSER_ERROR_DRAIN_MS).unref();
+}
+
+const PARSER_ERROR_DRAIN_BYTES = 4 * 1024 * 1024;
+const PARSER_ERROR_DRAIN_MS = 1_000;
+
+function parserProblem(error: ParserError): 'invalid_api_key' | 'headers_too_large' | 'request_timeout' | 'bad_request' {
+  if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') return 'request_timeout';
+  const packet = error.rawPacket;
+  if (packet) {
+    const at = Math.min(error.bytesParsed ?? packet.length, packet.length);
+    const lineStart = packet.lastIndexOf('\n', Math.max(0, at - 1)) + 1;
+    const line = packet.toString('latin1', lineStart, Math.min(packet.length, lineStart + 32));
+    if (/^authorization[ \t]*:/i.test(line)) return 'invalid_api_key';
+  }
+  return error.code === 'HPE_HEADER_OVERFLOW' ? 'headers_too_large' : 'bad_request';
+}

@@ -1,0 +1,217 @@
+import { DatabaseError, type Client } from 'pg';
+import type { EventOf, RequestEvent } from '#db/events.ts';
+import { appendRequests, FencedError } from '#db/log/append.ts';
+import {
+  ACCEPT_QUEUE_MAX,
+  APPEND_BATCH_MAX,
+  RECONNECT_FIRST_MS,
+  RECONNECT_MAX_MS,
+  SETTLE_LINGER_MS,
+  SETTLE_QUEUE_MAX,
+} from '#server/bounds.ts';
+
+/**
+ * Group commit: many callers, one append.
+ *
+ * One batch is under way at a time; what arrives meanwhile forms the next one, so batches grow by
+ * themselves under load and stay small and quick without it. The appender is in one of four modes:
+ *
+ * - *up*: batches go out. An accepted event starts one at once; a settled event, which nobody waits
+ *   for, lingers two milliseconds for company.
+ * - *down*: the store failed or timed out. Callers that wait for an accepted event are refused, but
+ *   their events stay in the batch, because the lost reply may have been a commit. The same batch
+ *   is sent again under the same number until the store answers, which writes it once whatever
+ *   happened. New accepted events are refused at once; endings wait in a bounded queue.
+ * - *fenced*: this instance was declared dead. Nothing can be written any more; the owner is told,
+ *   and must cut what still runs.
+ * - *closed*: after {@link Appender.close}.
+ *
+ * Order in the log is the order of the calls.
+ */
+
+/** The store can't take the event. `pending` says whether it may be written all the same, later. */
+export class StoreUnavailable extends Error {
+  override name = 'StoreUnavailable';
+  readonly pending: boolean;
+  constructor(pending: boolean) {
+    super('the store is unavailable');
+    this.pending = pending;
+  }
+}
+
+type Accepted = EventOf<'request.accepted'>;
+type Ending = EventOf<'request.settled'>;
+type Entry = { event: RequestEvent; resolve?: () => void; reject?: (error: Error) => void };
+type Mode = 'up' | 'down' | 'fenced' | 'closed';
+
+export type AppenderOptions = {
+  /** Opens a connection to the store, with time-outs, so that a frozen server can't hang us. */
+  connect: () => Promise<Client>;
+  instance: number;
+  /** Called once when this instance turns out to be fenced. */
+  onFenced: () => void;
+  /** Called with each failed attempt, and with events that had to be dropped. */
+  onError: (problem: 'append_failed' | 'event_refused' | 'ending_dropped', error?: unknown) => void;
+};
+
+export class Appender {
+  readonly #options: AppenderOptions;
+  #client: Client | undefined;
+  #mode: Mode = 'up';
+  #queue: Entry[] = [];
+  #acceptsQueued = 0;
+  #batchNo = 0;
+  #working: Promise<void> | undefined;
+  #linger: NodeJS.Timeout | undefined;
+  #head = 0;
+  /** Open requests of this instance with the position of their `accepted`, oldest first. */
+  readonly #open = new Map<string, number>();
+
+  constructor(options: AppenderOptions) {
+    this.#options = options;
+  }
+
+  get mode(): Mode {
+    return this.#mode;
+  }
+
+  /** No open request of this instance was accepted before this position: where recovery begins. */
+  get openFrom(): number {
+    const oldest = this.#open.values().next();
+    return oldest.done === true ? this.#head : oldest.value;
+  }
+
+  /**
+   * Resolves when the event is durable.
+   * @throws {StoreUnavailable} when it is not; with `pending` it may become so, and the caller must
+   *   settle the request.
+   */
+  accept(event: Accepted): Promise<void> {
+    if (this.#mode !== 'up' || this.#acceptsQueued >= ACCEPT_QUEUE_MAX) {
+      return Promise.reject(new StoreUnavailable(false));
+    }
+    return new Promise((resolve, reject) => {
+      this.#queue.push({ event, resolve, reject });
+      this.#acceptsQueued++;
+      this.#start();
+    });
+  }
+
+  /** Records the one ending of an accepted request, as soon as the store takes it. */
+  settle(event: Ending): void {
+    if (this.#mode === 'fenced') return;
+    if (this.#queue.length >= SETTLE_QUEUE_MAX) {
+      this.#options.onError('ending_dropped');
+      return;
+    }
+    this.#queue.push({ event });
+    if (this.#working === undefined) this.#linger ??= setTimeout(() => this.#start(), SETTLE_LINGER_MS);
+  }
+
+  /** Writes what is queued and ends. Endings that the store doesn't take within `graceMs` are left. */
+  async close(graceMs: number): Promise<void> {
+    const deadline = performance.now() + graceMs;
+    this.#start();
+    while (this.#working !== undefined && performance.now() < deadline) {
+      await Promise.race([this.#working, new Promise((resolve) => setTimeout(resolve, 50))]);
+    }
+    this.#mode = 'closed';
+    await this.#disconnect();
+  }
+
+  #start(): void {
+    if (this.#linger) clearTimeout(this.#linger);
+    this.#linger = undefined;
+    if (this.#working !== undefined || this.#queue.length === 0) return;
+    // Whatever else arrives in this turn of the event loop joins the batch.
+    this.#working = new Promise<void>((resolve) => setImmediate(resolve))
+      .then(() => this.#work())
+      .finally(() => {
+        this.#working = undefined;
+        if (this.#queue.length > 0 && (this.#mode === 'up' || this.#mode === 'down')) this.#start();
+      });
+  }
+
+  async #work(): Promise<void> {
+    while (this.#queue.length > 0) {
+      if (this.#mode === 'fenced' || this.#mode === 'closed') return;
+      const batch = this.#queue.splice(0, APPEND_BATCH_MAX);
+      for (const entry of batch) if (entry.resolve) this.#acceptsQueued--;
+      await this.#write(batch);
+    }
+  }
+
+  /** Sends one batch until the store has said yes or no to it. */
+  async #write(batch: readonly Entry[]): Promise<void> {
+    const batchNo = ++this.#batchNo;
+    const events = batch.map(({ event }) => event);
+    for (let failures = 0; this.#mode !== 'closed'; failures++) {
+      try {
+        this.#client ??= await this.#options.connect();
+        this.#written(batch, await appendRequests(this.#client, this.#options.instance, batchNo, events));
+        this.#mode = 'up';
+        return;
+      } catch (error) {
+        if (error instanceof FencedError) return this.#fence(batch);
+        if (refusesTheEvents(error)) return this.#isolate(batch, error);
+        this.#options.onError('append_failed', error);
+        this.#goDown(batch);
+        await this.#disconnect();
+        await new Promise((resolve) =>
+          setTimeout(resolve, Math.min(RECONNECT_MAX_MS, RECONNECT_FIRST_MS * 2 ** failures)),
+        );
+      }
+    }
+  }
+
+  #written(batch: readonly Entry[], last: number): void {
+    let position = last - batch.length + 1;
+    for (const { event, resolve } of batch) {
+      if (event.type === 'request.accepted') this.#open.set(event.request, position);
+      else this.#open.delete(event.request);
+      position++;
+      resolve?.();
+    }
+    this.#head = last;
+  }
+
+  #goDown(batch: readonly Entry[]): void {
+    this.#mode = 'down';
+    for (const { reject } of batch) reject?.(new StoreUnavailable(true));
+    // Those that had not been sent yet never will be: they are not in doubt.
+    const waiting = this.#queue;
+    this.#queue = waiting.filter(({ reject }) => !reject);
+    this.#acceptsQueued = 0;
+    for (const { reject } of waiting) reject?.(new StoreUnavailable(false));
+  }
+
+  #fence(batch: readonly Entry[]): void {
+    this.#mode = 'fenced';
+    for (const { reject } of [...batch, ...this.#queue]) reject?.(new StoreUnavailable(false));
+    this.#queue = [];
+    this.#acceptsQueued = 0;
+    this.#options.onFenced();
+  }
+
+  /** One bad event must not cost the others of its batch: each goes alone, the bad one is refused. */
+  async #isolate(batch: readonly Entry[], error: unknown): Promise<void> {
+    if (batch.length > 1) {
+      for (const entry of batch) await this.#write([entry]);
+      return;
+    }
+    this.#options.onError('event_refused', error);
+    batch[0]?.reject?.(new StoreUnavailable(false));
+  }
+
+  async #disconnect(): Promise<void> {
+    const client = this.#client;
+    this.#client = undefined;
+    // A frozen server does not answer the goodbye; nobody waits for it.
+    if (client) await Promise.race([client.end().catch(() => {}), new Promise((resolve) => setTimeout(resolve, 200))]);
+  }
+}
+
+/** Classes 22 and 23: bad data and violated constraints. Trying again would fail again. */
+function refusesTheEvents(error: unknown): boolean {
+  return error instanceof DatabaseError && /^2[23]/.test(error.code ?? '');
+}

@@ -1,0 +1,89 @@
+/**
+ * Every fixed ceiling of the server, each with its reason. Limits that an operator or a plan sets
+ * live elsewhere; these are the program's own.
+ */
+
+const KIB = 1024;
+const MIB = 1024 * KIB;
+
+/** Node's default of 16 KiB refuses agents with long tracing headers; more only helps attackers. */
+export const HEADER_BYTES_MAX = 32 * KIB;
+/** A client that drips its headers is cut here. */
+export const HEADERS_TIMEOUT_MS = 10_000;
+/** A whole request, body included. 32 MiB in two minutes is 2 Mbit/s. */
+export const REQUEST_TIMEOUT_MS = 120_000;
+/** How often Node looks for clients that exceed the two above; its default of 30 s is too coarse. */
+export const CONNECTIONS_CHECK_MS = 1_000;
+/** Longer than the idle time of common load balancers (60 s), so that they close first. */
+export const KEEP_ALIVE_MS = 75_000;
+/** Waiting connections beyond this are refused by the kernel. */
+export const LISTEN_BACKLOG = 4096;
+
+/** Deeper JSON has no use in a chat and costs stack in every parser behind us. */
+export const JSON_DEPTH_MAX = 128;
+/** What is read and thrown away of a refused request's body before its connection is cut. */
+export const REFUSED_BODY_BYTES_MAX = 8 * MIB;
+
+/** Bodies above this are received into recycled slabs: fresh buffers cost garbage collections. */
+export const SLAB_FROM_BYTES = 64 * KIB;
+/** A coding agent's turn with its history is well below this; larger bodies get a buffer of their own. */
+export const SLAB_BYTES = MIB;
+/** Slabs kept for reuse. */
+export const SLABS_KEPT_MAX = 64;
+
+/** Requests of one account that may run at the same time, until plans say otherwise. */
+export const ACCOUNT_CONCURRENT_MAX = 10_000;
+/** What a request without a limit of its own is assumed to answer, in tokens. */
+export const COMPLETION_ESTIMATE_TOKENS = 1024;
+/** Token counts are stored in 32-bit columns; a provider that reports more is not believed. */
+export const TOKENS_MAX = 2 ** 31 - 1;
+
+/** Events in one append: beyond this a batch no longer gets cheaper per event, only later. */
+export const APPEND_BATCH_MAX = 1_000;
+/** A settled event that nobody waits for may wait this long for company: fewer, larger commits. */
+export const SETTLE_LINGER_MS = 2;
+/** Accepted events waiting for the store; more means that it is too slow to admit anything. */
+export const ACCEPT_QUEUE_MAX = 10_000;
+/** Endings waiting for the store. Beyond it an ending is lost to this process and the request is
+ * abandoned with its whole hold: an over-charge that is visible, never an under-charge. */
+export const SETTLE_QUEUE_MAX = 100_000;
+/** Pauses between attempts to reach the store again. */
+export const RECONNECT_FIRST_MS = 50;
+export const RECONNECT_MAX_MS = 1_000;
+
+/** The read model is current when it has looked at the log within this time; keys that were
+ * revoked since then could still pass, so beyond it nothing is admitted. */
+export const READ_MODEL_STALE_MS = 5_000;
+/** How often an instance says that it lives. */
+export const HEARTBEAT_MS = 1_000;
+/** How long another instance must have been silent, by our own watching, to be declared dead. */
+export const DEAD_AFTER_MS = 5_000;
+
+/** A non-streamed reply up to this size is held until it is complete, so that a cut upstream is a
+ * clean 502 and not half a JSON document. */
+export const JSON_REPLY_HELD_BYTES_MAX = 8 * MIB;
+/** An upstream's error body beyond this is not read. */
+export const ERROR_REPLY_BYTES_MAX = 64 * KIB;
+/** One SSE event beyond this is passed on in pieces. */
+export const SSE_EVENT_BYTES_MAX = MIB;
+/** Response headers of an upstream. */
+export const UPSTREAM_HEADER_BYTES_MAX = 32 * KIB;
+/** Idle connections to an upstream: below the 5 s after which common model servers close theirs,
+ * since a request sent into a closing connection fails. */
+export const UPSTREAM_KEEP_ALIVE_MS = 4_000;
+/** How often running requests are compared with their deadlines. */
+export const DEADLINE_TICK_MS = 50;
+/** A comment keeps the connection of a client alive while the upstream is silent. */
+export const KEEP_ALIVE_COMMENT_MS = 15_000;
+/** A client that takes nothing for this long is cut. */
+export const SLOW_READER_MS = 60_000;
+/** An upstream that sends bytes but no data (comments only) is cut. */
+export const PROGRESS_TIMEOUT_MS = 120_000;
+
+/** How long running replies may take to end after SIGTERM. */
+export const DRAIN_MS = 300_000;
+/** How long a list of an upstream's models is used before it is asked again. */
+export const MODEL_LIST_MS = 60_000;
+export const MODEL_LIST_TIMEOUT_MS = 3_000;
+/** Models taken from one upstream's list. */
+export const MODEL_LIST_MAX = 2_000;

@@ -1,0 +1,32 @@
+import { Command, CommanderError } from 'commander';
+import { StoreError } from '#db/connect.ts';
+import { accountCommands } from '#server/cli/account.ts';
+import { doctorCommand } from '#server/cli/doctor.ts';
+import { keyCommands } from '#server/cli/key.ts';
+import { logCommands } from '#server/cli/log.ts';
+import { ConfigError } from '#server/config.ts';
+import { DecisionError } from '#server/decide/decision.ts';
+
+/** `npm run -s daybook -- …`: accounts, keys and a look at the log, beside a running server. */
+const program = new Command('daybook')
+  .description('Accounts, keys and the log of a Daybook relay. Configured by the same environment as the server.')
+  .option('--json', 'print the result as JSON')
+  .showHelpAfterError('(add --help for what there is)')
+  .exitOverride();
+
+accountCommands(program);
+keyCommands(program);
+logCommands(program);
+doctorCommand(program);
+
+try {
+  await program.parseAsync();
+} catch (error) {
+  if (error instanceof CommanderError) process.exitCode = error.exitCode;
+  else if (error instanceof ConfigError || error instanceof StoreError || error instanceof DecisionError) {
+    const code = error instanceof DecisionError ? error.code : 'unavailable';
+    const text = program.opts<{ json?: boolean }>().json === true ? JSON.stringify({ error: { code, message: error.message } }) : `daybook: ${error.message}`;
+    process.stderr.write(`${text}\n`);
+    process.exitCode = 1;
+  } else throw error;
+}

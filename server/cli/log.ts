@@ -1,0 +1,61 @@
+import type { Command } from 'commander';
+import type { Placed } from '#db/events.ts';
+import { follow } from '#db/log/follow.ts';
+import { readHead } from '#db/log/read.ts';
+import { withJson } from '#server/cli/session.ts';
+import { readConfig } from '#server/config.ts';
+import { borrowStore, connectRelay } from '#server/store.ts';
+
+/** `daybook log …` */
+export function logCommands(program: Command): void {
+  const log = program.command('log').description('the event log');
+
+  withJson(log.command('tail'))
+    .description('print the newest events, then each new one as it is written, until Ctrl-C')
+    .option('-n, --lines <count>', 'how many of the newest to begin with', '10')
+    .option('--no-follow', 'print the newest events and end')
+    .action((options: { lines: string; follow: boolean }, command: Command) => {
+      const { json } = command.optsWithGlobals<{ json?: boolean }>();
+      return tail(Number(options.lines) || 0, options.follow, json === true ? asJson : asText);
+    });
+}
+
+async function tail(lines: number, goOn: boolean, show: (placed: Placed) => string): Promise<void> {
+  const { store, close } = await borrowStore(readConfig(process.env), () => {});
+  try {
+    const client = await connectRelay(store);
+    const head = await readHead(client);
+    await client.end();
+    const ended = Promise.withResolvers<void>();
+    process.once('SIGINT', ended.resolve);
+    process.once('SIGTERM', ended.resolve);
+    const follower = follow({
+      config: store.config('relay'),
+      scope: 'all',
+      after: Math.max(0, head - lines),
+      onPage: (events) => {
+        process.stdout.write(events.map((placed) => `${show(placed)}\n`).join(''));
+      },
+      onCurrent: () => {
+        if (!goOn) ended.resolve();
+      },
+      onError: (error) => process.stderr.write(`daybook: the log can't be read right now (${(error as Error).message}); trying again\n`),
+    });
+    await ended.promise;
+    await follower.close();
+  } finally {
+    await close();
+  }
+}
+
+function asJson({ position, at, instance, stream, version, event }: Placed): string {
+  return JSON.stringify({ position, at, instance, ...(stream === null ? {} : { stream, version }), event });
+}
+
+function asText({ position, at, event }: Placed): string {
+  const { type, ...fields } = event;
+  const rest = Object.entries(fields)
+    .filter(([name]) => name !== 'digest')
+    .map(([name, value]) => `${name}=${String(value)}`);
+  return `${String(position).padStart(8)}  ${at.toISOString()}  ${type.padEnd(18)}  ${rest.join(' ')}`;
+}

@@ -1,0 +1,36 @@
+import type { Command } from 'commander';
+import type { Client } from 'pg';
+import { migrate } from '#db/migrate.ts';
+import { type Config, readConfig } from '#server/config.ts';
+import { type Control, withControl } from '#server/control.ts';
+import { borrowStore } from '#server/store.ts';
+
+/** What a command has to work with. */
+export type Session = { config: Config; control: Control; client: Client };
+
+/**
+ * Runs a command on the store of this configuration: that of the running server, or one started
+ * for the moment. What it returns is printed: as JSON, or by `show` for people.
+ */
+export async function run<T>(command: Command, work: (session: Session) => Promise<T>, show: (result: T) => string): Promise<void> {
+  const config = readConfig(process.env);
+  const { store, close } = await borrowStore(config, () => {});
+  try {
+    await migrate(store);
+    const result = await withControl(store, 'command-line', (control, client) => work({ config, control, client }));
+    print(command, result, show);
+  } finally {
+    await close();
+  }
+}
+
+/** Prints a result as the caller asked for it. */
+export function print<T>(command: Command, result: T, show: (result: T) => string): void {
+  const { json } = command.optsWithGlobals<{ json?: boolean }>();
+  process.stdout.write(`${json === true ? JSON.stringify(result) : show(result)}\n`);
+}
+
+/** Adds `--json` to a command, so that it may stand before or after the command's name. */
+export function withJson(command: Command): Command {
+  return command.option('--json', 'print the result as JSON');
+}

@@ -1,0 +1,119 @@
+import { readFileSync } from 'node:fs';
+import { z } from 'zod';
+import { UpstreamName } from '#db/events.ts';
+
+/** A configuration that the server refuses to start with; the message names the variable. */
+export class ConfigError extends Error {
+  override name = 'ConfigError';
+}
+
+const Milliseconds = z.coerce.number().int().min(1).max(24 * 60 * 60 * 1000);
+const HttpUrl = z.url({ protocol: /^https?$/ }).refine((text) => {
+  const url = new URL(text);
+  return url.username === '' && url.password === '' && url.search === '' && url.hash === '';
+}, 'must have no user, query or fragment');
+
+/** One configured endpoint of a provider. `*` in a model pattern matches any run of characters. */
+export const UpstreamConfig = z.strictObject({
+  name: UpstreamName,
+  base_url: HttpUrl.transform((text) => text.replace(/\/+$/, '')).refine((text) => text.endsWith('/v1'), 'must end in /v1'),
+  api_key: z.string().regex(/^[\x21-\x7e]*$/, 'must be printable ASCII without blanks').default(''),
+  models: z.array(z.string().regex(/^[\x20-\x7e]{1,256}$/)).min(1),
+});
+export type UpstreamConfig = z.infer<typeof UpstreamConfig>;
+
+const Upstreams = z
+  .string()
+  .transform((text, context) => {
+    try {
+      return JSON.parse(text) as unknown;
+    } catch {
+      context.addIssue({ code: 'custom', message: 'must be a JSON array of {name, base_url, api_key, models}' });
+      return z.NEVER;
+    }
+  })
+  .pipe(z.array(UpstreamConfig))
+  .refine((list) => new Set(list.map(({ name }) => name)).size === list.length, 'names must differ');
+
+/** The environment, one variable a line. Unset and empty are the same. */
+const Environment = z.object({
+  PORT: z.coerce.number().int().min(0).max(65535).default(4000),
+  HOST: z.string().default('127.0.0.1'),
+  DAYBOOK_DATA: z.string().default('./data'),
+  DATABASE_URL: z.string().regex(/^postgres(ql)?:\/\//, 'must start with postgres://').optional(),
+  /** The secret that key digests are made with; several hosts on one DATABASE_URL share it. */
+  DAYBOOK_PEPPER_FILE: z.string().optional(),
+  DAYBOOK_UPSTREAMS: Upstreams.optional(),
+  OPENAI_API_KEY: z.string().regex(/^[\x21-\x7e]+$/, 'must be printable ASCII without blanks').optional(),
+  OPENAI_BASE_URL: UpstreamConfig.shape.base_url.optional(),
+  UPSTREAM_CONNECT_TIMEOUT_MS: Milliseconds.default(5_000),
+  UPSTREAM_FIRST_BYTE_TIMEOUT_MS: Milliseconds.default(120_000),
+  UPSTREAM_IDLE_TIMEOUT_MS: Milliseconds.default(60_000),
+  UPSTREAM_TOTAL_TIMEOUT_MS: Milliseconds.default(30 * 60_000),
+  MAX_BODY_MB: z.coerce.number().positive().max(1024).default(32),
+  TLS_CERT: z.string().optional(),
+  TLS_KEY: z.string().optional(),
+  ACCOUNTING: z.enum(['strict', 'overlapped']).default('strict'),
+  LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
+});
+
+export type Config = z.infer<typeof Environment> & {
+  upstreams: UpstreamConfig[];
+  tls: { cert: Buffer; key: Buffer } | null;
+};
+
+const SECRETS = new Set(['DATABASE_URL', 'DAYBOOK_UPSTREAMS', 'OPENAI_API_KEY']);
+
+/**
+ * Reads the configuration from the environment.
+ * @throws {ConfigError} in one line that names the variable and never repeats a secret's value.
+ */
+export function readConfig(environment: Record<string, string | undefined>): Config {
+  const given = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== undefined && value !== ''));
+  const parsed = Environment.safeParse(given);
+  if (!parsed.success) {
+    const issue = parsed.error.issues[0];
+    const [name = 'configuration', ...path] = issue?.path.map(String) ?? [];
+    const place = path.length > 0 ? ` (at ${path.join('.')})` : '';
+    throw new ConfigError(`${name} is not usable: ${issue?.message ?? 'invalid'}${place}.`);
+  }
+  const config = parsed.data;
+  const upstreams = [...(config.DAYBOOK_UPSTREAMS ?? [])];
+  if (config.OPENAI_API_KEY !== undefined || config.OPENAI_BASE_URL !== undefined) {
+    if (upstreams.some(({ name }) => name === 'openai')) {
+      throw new ConfigError('OPENAI_API_KEY adds an upstream named "openai", which DAYBOOK_UPSTREAMS names too. Drop one.');
+    }
+    upstreams.push({
+      name: 'openai',
+      base_url: config.OPENAI_BASE_URL ?? 'https://api.openai.com/v1',
+      api_key: config.OPENAI_API_KEY ?? '',
+      models: ['*'],
+    });
+  }
+  return { ...config, upstreams, tls: readTls(config.TLS_CERT, config.TLS_KEY) };
+}
+
+function readTls(certFile: string | undefined, keyFile: string | undefined): Config['tls'] {
+  if (certFile === undefined && keyFile === undefined) return null;
+  if (certFile === undefined) throw new ConfigError('TLS_CERT is missing: TLS_KEY is set, and HTTPS needs both.');
+  if (keyFile === undefined) throw new ConfigError('TLS_KEY is missing: TLS_CERT is set, and HTTPS needs both.');
+  const read = (variable: string, file: string): Buffer => {
+    try {
+      return readFileSync(file);
+    } catch (error) {
+      throw new ConfigError(`${variable} is not usable: ${file} can't be read (${(error as NodeJS.ErrnoException).code}).`);
+    }
+  };
+  return { cert: read('TLS_CERT', certFile), key: read('TLS_KEY', keyFile) };
+}
+
+/** The configuration as `daybook doctor` prints it: every variable, secrets masked. */
+export function describeConfig(config: Config): Record<string, unknown> {
+  const mask = (text: string): string => (text === '' ? '(empty)' : `(set, ${text.length} characters)`);
+  const plain = Object.keys(Environment.shape).map((name) => {
+    const value = config[name as keyof typeof config];
+    if (name === 'DAYBOOK_UPSTREAMS') return [name, config.upstreams.map((each) => ({ ...each, api_key: mask(each.api_key) }))];
+    return [name, SECRETS.has(name) && typeof value === 'string' ? mask(value) : (value ?? null)];
+  });
+  return Object.fromEntries(plain) as Record<string, unknown>;
+}

@@ -1,0 +1,24 @@
+import type { RunningServer } from '#server/server.ts';
+
+/** What a person reads when the server is up; on the very first start with a key and a first call. */
+export function greet({ baseUrl, firstKey, models }: Pick<RunningServer, 'baseUrl' | 'firstKey' | 'models'>): string {
+  const lines = [`Daybook is ready. Base URL for clients: ${baseUrl}`];
+  if (models.length > 0) lines.push(`Upstreams: ${models.join('; ')}`);
+  if (firstKey === null) return `${lines.join('\n')}\n`;
+  const body = '{"model":"daybook-demo","messages":[{"role":"user","content":"Hello, Daybook"}]}';
+  lines.push(
+    '',
+    `The account "${firstKey.account}" has its first key. It is shown this once; store it safely:`,
+    '',
+    `  ${firstKey.secret}`,
+    '',
+    'Try it:',
+    '',
+    `  curl ${baseUrl}/chat/completions \\`,
+    `    -H 'Authorization: Bearer ${firstKey.secret}' \\`,
+    `    -H 'Content-Type: application/json' \\`,
+    `    -d '${body}'`,
+    '',
+  );
+  return `${lines.join('\n')}\n`;
+}

@@ -1,0 +1,47 @@
+import { Refusal } from '#server/errors.ts';
+import { digestSecret, keyIdOf, sameDigest } from '#server/key-secret.ts';
+import type { LiveKey, ReadModel } from '#server/read-model.ts';
+
+/** The scheme in any letter case (HTTP says so), one space, visible ASCII to the end. */
+const BEARER = /^bearer ([\x21-\x7e]+)$/i;
+
+/**
+ * Who is calling: exactly one Authorization header with a key that is good now. Runs before the
+ * body is read. All that is wrong with the header or unknown is the same `invalid_api_key`; that a
+ * key has expired or was revoked is only told to somebody who holds its secret.
+ */
+export function authenticate(
+  rawHeaders: readonly string[],
+  readModel: ReadModel,
+  pepper: Buffer,
+): LiveKey | Refusal {
+  const header = soleAuthorization(rawHeaders);
+  if (header === undefined) return new Refusal('missing_api_key');
+  const secret = header === null ? undefined : BEARER.exec(header)?.[1];
+  const keyId = secret === undefined ? null : keyIdOf(secret);
+  if (secret === undefined || keyId === null) return new Refusal('invalid_api_key');
+
+  const key = readModel.key(keyId);
+  const digest = digestSecret(pepper, secret);
+  if (!key) return new Refusal('invalid_api_key');
+  const nowMs = readModel.nowMs();
+  const isCurrent = sameDigest(digest, key.digestBytes);
+  const isPrevious = key.previousDigestBytes !== null && sameDigest(digest, key.previousDigestBytes);
+  if (!isCurrent && !isPrevious) return new Refusal('invalid_api_key');
+  if (key.revokedAt) return new Refusal('revoked_api_key');
+  if (key.expiresAt && key.expiresAt.getTime() <= nowMs) return new Refusal('expired_api_key');
+  if (!isCurrent && key.previous && key.previous.endsAt.getTime() <= nowMs) return new Refusal('revoked_api_key');
+  return key;
+}
+
+/** The one Authorization header; undefined when there is none, null when there are several. */
+function soleAuthorization(rawHeaders: readonly string[]): string | null | undefined {
+  let found: string | undefined;
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index] as string;
+    if (name.length !== 13 || name.toLowerCase() !== 'authorization') continue;
+    if (found !== undefined) return null;
+    found = rawHeaders[index + 1] as string;
+  }
+  return found;
+}

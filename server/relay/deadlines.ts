@@ -1,0 +1,31 @@
+import { DEADLINE_TICK_MS } from '#server/bounds.ts';
+
+/** Something that runs and may run out of time. */
+export type Watched = { check(nowMs: number): void };
+
+/**
+ * One timer for the deadlines of all running requests. A timer for each deadline of each request
+ * would be set and cleared several times per chunk; comparing a few numbers twenty times a second
+ * costs less than one of them and is exact to the tick.
+ */
+export class Deadlines {
+  readonly #watched = new Set<Watched>();
+  #timer: NodeJS.Timeout | undefined;
+
+  add(watched: Watched): void {
+    this.#watched.add(watched);
+    this.#timer ??= setInterval(() => this.#tick(), DEADLINE_TICK_MS);
+  }
+
+  delete(watched: Watched): void {
+    this.#watched.delete(watched);
+    if (this.#watched.size > 0 || !this.#timer) return;
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+
+  #tick(): void {
+    const nowMs = performance.now();
+    for (const watched of this.#watched) watched.check(nowMs);
+  }
+}

@@ -1,0 +1,81 @@
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import { REFUSED_BODY_BYTES_MAX } from '#server/bounds.ts';
+import { Refusal } from '#server/errors.ts';
+
+/** What every reply to a request carries. */
+export type Reply = {
+  /** The relay's own id of this request: in the log, on every reply, in every error. */
+  requestId: string;
+  /** Headers for every reply to it, in pairs. */
+  extraHeaders: readonly string[];
+};
+
+const NO_HEADERS: readonly string[] = [];
+const CORS_HEADERS: readonly string[] = [
+  'access-control-allow-origin', '*',
+  'access-control-expose-headers', 'x-request-id, retry-after, retry-after-ms, x-should-retry',
+];
+
+/**
+ * The headers that let a page on another origin read a reply. Keys travel in a header that a page
+ * must set itself and cookies play no part, so every origin may read what its key may get.
+ */
+export function corsHeaders(headers: IncomingHttpHeaders): readonly string[] {
+  return headers.origin === undefined ? NO_HEADERS : CORS_HEADERS;
+}
+
+/** Answers a preflight, which never carries a key. */
+export function answerPreflight(request: IncomingMessage, response: ServerResponse, reply: Reply): void {
+  const asked = request.headers['access-control-request-headers'];
+  response.writeHead(204, [
+    'access-control-allow-methods', 'GET, POST, OPTIONS',
+    'access-control-allow-headers', safeHeaderList(asked) ?? 'authorization, content-type',
+    'access-control-max-age', '7200',
+    'vary', 'origin, access-control-request-headers',
+    'x-request-id', reply.requestId,
+    ...CORS_HEADERS,
+  ]);
+  response.end();
+}
+
+function safeHeaderList(asked: string | undefined): string | undefined {
+  return asked !== undefined && asked.length <= 2_000 && /^[\w\-, ]+$/.test(asked) ? asked : undefined;
+}
+
+/**
+ * Refuses a request: the catalogue's answer at once, whatever of its body is still to come. That
+ * is read and thrown away, so that the client gets to read the answer, but only up to a bound.
+ */
+export function refuse(request: IncomingMessage, response: ServerResponse, reply: Reply, refusal: Refusal): void {
+  if (response.headersSent || response.destroyed) return;
+  const body = refusal.body(reply.requestId);
+  response.writeHead(refusal.status, [
+    ...refusal.headers(reply.requestId, Buffer.byteLength(body)),
+    ...reply.extraHeaders,
+  ]);
+  response.end(body);
+  if (request.complete) return;
+  let discarded = 0;
+  request.on('data', (chunk: Buffer) => {
+    discarded += chunk.length;
+    if (discarded > REFUSED_BODY_BYTES_MAX) request.destroy();
+  });
+  request.on('error', () => {});
+  request.resume();
+}
+
+/** JSON only, and not compressed. A missing Content-Type is taken for JSON, as many clients send none. */
+export function checkMedia(headers: IncomingHttpHeaders): Refusal | null {
+  const type = headers['content-type'];
+  if (type !== undefined && !/^application\/(?:[\w.+-]+\+)?json *(?:;|$)/i.test(type)) {
+    return new Refusal('unsupported_media_type');
+  }
+  const encoding = headers['content-encoding'];
+  return encoding === undefined || encoding === 'identity' ? null : new Refusal('unsupported_encoding');
+}
+
+/** How often the client has tried this call before, when it says so. */
+export function clientRetryCount(headers: IncomingHttpHeaders): number | undefined {
+  const count = headers['x-stainless-retry-count'];
+  return typeof count === 'string' && /^\d{1,4}$/.test(count) ? Number(count) : undefined;
+}

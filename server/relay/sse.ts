@@ -1,0 +1,213 @@
+import { SSE_EVENT_BYTES_MAX } from '#server/bounds.ts';
+import { readUsage, type Usage } from '#server/providers/openai.ts';
+
+/**
+ * A streamed reply on its way through. Bytes go in as they arrive and come out as they were, but
+ * in whole events: what is after the last event's end is held until the rest of it has come. So
+ * the relay can add an error of its own after a cut without gluing it to half an event, and can
+ * leave out a usage chunk that the client did not ask for.
+ *
+ * Each event is looked at once, as latin-1 text, with a few string searches; only events that
+ * carry usage or an error are parsed. Pure: no I/O, no clock.
+ */
+
+/** How a searched member's value begins, whatever blanks the provider writes around the colon. */
+const BLANKS_AND_COLON = /[\s:]*/y;
+
+/** The members of a delta that carry what the model has written. */
+const TEXT_MEMBERS = ['"content"', '"reasoning_content"', '"reasoning"', '"arguments"', '"refusal"', '"text"'];
+
+const LINE_ENDS_WITH_CR = /(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r(?!\n))/g;
+
+/** A delta longer than this on average holds several tokens; 4 bytes a token is the usual measure. */
+const ONE_TOKEN_BYTES_MAX = 16;
+const BYTES_PER_TOKEN = 4;
+
+export class SseTap {
+  readonly #stripUsage: boolean;
+  #held: Buffer | null = null;
+  #insideEvent = false;
+  #deltas = 0;
+  #textBytes = 0;
+  #usage: Usage | null = null;
+  #finished = false;
+  #done = false;
+  #failed = false;
+  #dataEvents = 0;
+
+  /** @param stripUsage whether a chunk that only carries usage is left out: only we asked for it. */
+  constructor(stripUsage: boolean) {
+    this.#stripUsage = stripUsage;
+  }
+
+  /** Takes the next bytes; returns those that go on to the client now, which may be none. */
+  push(chunk: Buffer): Buffer | null {
+    const bytes = this.#held ? Buffer.concat([this.#held, chunk]) : chunk;
+    this.#held = null;
+    const text = bytes.toString('latin1');
+    const ends = eventEnds(text);
+    const last = ends.at(-1) ?? 0;
+    if (last < bytes.length) {
+      if (bytes.length - last > SSE_EVENT_BYTES_MAX) return this.#passPiece(bytes);
+      this.#held = last === 0 ? bytes : bytes.subarray(last);
+    }
+    if (last === 0) return null;
+    this.#insideEvent = false;
+    return this.#takeEvents(bytes, text, ends, last);
+  }
+
+  /** The rest, when the upstream has ended by itself: an unfinished event goes out as it is. */
+  flush(): Buffer | null {
+    const rest = this.#held;
+    this.#held = null;
+    if (!rest) return null;
+    // Some providers omit the blank line after the last event.
+    const text = rest.toString('latin1');
+    return this.#takeEvents(rest, text, [rest.length], rest.length);
+  }
+
+  /** What the provider reported; null when it has not (yet). */
+  get usage(): Usage | null {
+    return this.#usage;
+  }
+
+  /** Tokens of the reply that went through here, counted. */
+  get countedTokens(): number {
+    const chunky = this.#textBytes > this.#deltas * ONE_TOKEN_BYTES_MAX;
+    return chunky ? Math.max(this.#deltas, Math.ceil(this.#textBytes / BYTES_PER_TOKEN)) : this.#deltas;
+  }
+
+  /** Whether the reply is complete by its own words: a finish reason, or `[DONE]`. */
+  get complete(): boolean {
+    return this.#finished || this.#done;
+  }
+
+  /** Whether the upstream has reported an error within the stream. */
+  get failed(): boolean {
+    return this.#failed;
+  }
+
+  /** How many events with data have gone through: progress, as comments are not. */
+  get dataEvents(): number {
+    return this.#dataEvents;
+  }
+
+  /** Whether the client has been sent a part of an event whose end has not come. */
+  get insideEvent(): boolean {
+    return this.#insideEvent;
+  }
+
+  #passPiece(bytes: Buffer): Buffer {
+    this.#insideEvent = true;
+    this.#dataEvents++;
+    return bytes;
+  }
+
+  #takeEvents(bytes: Buffer, text: string, ends: readonly number[], last: number): Buffer | null {
+    const kept: Buffer[] = [];
+    let keptFrom = 0;
+    let start = 0;
+    for (const end of ends) {
+      if (this.#look(bytes, text, start, end)) {
+        if (start > keptFrom) kept.push(bytes.subarray(keptFrom, start));
+        keptFrom = end;
+      }
+      start = end;
+    }
+    if (keptFrom === 0) return last === bytes.length ? bytes : bytes.subarray(0, last);
+    if (last > keptFrom) kept.push(bytes.subarray(keptFrom, last));
+    return kept.length === 0 ? null : Buffer.concat(kept);
+  }
+
+  /** Looks at one event; returns whether it is to be left out. */
+  #look(bytes: Buffer, text: string, start: number, end: number): boolean {
+    if (!text.startsWith('data', start) && !within(text.indexOf('\ndata', start), end) && !within(text.indexOf('\rdata', start), end)) {
+      return false;
+    }
+    this.#dataEvents++;
+    this.#countText(text, start, end);
+    if (!this.#finished) this.#finished = hasStringMember(text, '"finish_reason"', start, end);
+    // `[DONE]` must be the data itself: inside a string of a reply it means nothing.
+    if (end - start < 64 && /(^|[\r\n])data: ?\[DONE\]/.test(text.slice(start, end))) this.#done = true;
+    const hasUsage = objectMember(text, '"usage"', start, end);
+    const hasError = within(text.indexOf('"error"', start), end);
+    if (!hasUsage && !hasError) return false;
+    const data = parseData(bytes.toString('utf8', start, end));
+    if (!data) return false;
+    if (typeof data['error'] === 'object' && data['error'] !== null) this.#failed = true;
+    const usage = readUsage(data['usage']);
+    if (!usage) return false;
+    this.#usage = usage;
+    return this.#stripUsage && Array.isArray(data['choices']) && data['choices'].length === 0;
+  }
+
+  #countText(text: string, start: number, end: number): void {
+    for (const member of TEXT_MEMBERS) {
+      const at = text.indexOf(member, start);
+      if (!within(at, end)) continue;
+      const quote = valueAt(text, at + member.length);
+      if (text[quote] !== '"' || text[quote + 1] === '"') continue;
+      this.#deltas++;
+      this.#textBytes += stringEnd(text, quote + 1, end) - quote - 1;
+      return;
+    }
+  }
+}
+
+/** Where each complete event ends, blank line included. */
+function eventEnds(text: string): number[] {
+  const ends: number[] = [];
+  if (text.includes('\r')) {
+    for (const match of text.matchAll(LINE_ENDS_WITH_CR)) ends.push(match.index + match[0].length);
+    return ends;
+  }
+  for (let at = text.indexOf('\n\n'); at >= 0; at = text.indexOf('\n\n', at + 2)) ends.push(at + 2);
+  return ends;
+}
+
+function within(at: number, end: number): boolean {
+  return at >= 0 && at < end;
+}
+
+/** The offset of a member's value, given the offset just after its name. */
+function valueAt(text: string, at: number): number {
+  BLANKS_AND_COLON.lastIndex = at;
+  BLANKS_AND_COLON.test(text);
+  return BLANKS_AND_COLON.lastIndex;
+}
+
+function hasStringMember(text: string, name: string, start: number, end: number): boolean {
+  const at = text.indexOf(name, start);
+  return within(at, end) && text[valueAt(text, at + name.length)] === '"';
+}
+
+function objectMember(text: string, name: string, start: number, end: number): boolean {
+  const at = text.indexOf(name, start);
+  return within(at, end) && text[valueAt(text, at + name.length)] === '{';
+}
+
+function stringEnd(text: string, from: number, end: number): number {
+  let at = text.indexOf('"', from);
+  while (within(at, end)) {
+    let backslashes = 0;
+    while (text[at - 1 - backslashes] === '\\') backslashes++;
+    if (backslashes % 2 === 0) return at;
+    at = text.indexOf('"', at + 1);
+  }
+  return end;
+}
+
+/** The JSON object that an event's data lines hold, if they do. */
+function parseData(event: string): Record<string, unknown> | null {
+  const data = event
+    .split(/\r\n|\n|\r/)
+    .filter((line) => line.startsWith('data:'))
+    .map((line) => line.slice(line[5] === ' ' ? 6 : 5))
+    .join('\n');
+  try {
+    const value = JSON.parse(data) as unknown;
+    return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : null;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,58 @@
+import type { EndReason } from '#db/events.ts';
+import { Refusal } from '#server/errors.ts';
+
+/** An upstream's reply whose status is not a success. */
+export type UpstreamReply = { status: number; body: Buffer; retryAfter: string | undefined; host: string };
+
+/** Statuses by which an upstream judges the client's own request; they pass with their message. */
+const CLIENT_FAULTS = new Set([400, 404, 413, 415, 422]);
+
+const MESSAGE_CHARACTERS_MAX = 1_000;
+/** Longer waits put clients to sleep: some sleep the whole time without a word. */
+const RETRY_AFTER_MAX_S = 60;
+
+/**
+ * Tells an upstream's refusal in the relay's words. A fault in the client's request keeps status
+ * and message. The upstream's 401 and 403 are about the relay's own credential: told as they are,
+ * agents would blame the user's key. Its 429 is not the account's: a 503 that says when to retry.
+ */
+export function refusalOfReply(reply: UpstreamReply): { refusal: Refusal; reason: EndReason } {
+  const { status } = reply;
+  const retryAfterS = retryAfterSeconds(reply.retryAfter);
+  if (CLIENT_FAULTS.has(status)) {
+    const { message, param } = readError(reply);
+    const code = status === 404 ? 'model_not_found' : status === 413 ? 'request_too_large' : 'upstream_refused';
+    return { refusal: new Refusal(code, { message, status, ...(param === null ? {} : { param }) }), reason: 'upstream_refused' };
+  }
+  if (status === 401 || status === 403) return { refusal: new Refusal('upstream_unauthorized'), reason: 'upstream_error' };
+  if (status === 429) return { refusal: new Refusal('upstream_busy', { retryAfterS }), reason: 'upstream_error' };
+  if (status === 503) return { refusal: new Refusal('upstream_error', { status, retryAfterS }), reason: 'upstream_error' };
+  if (status === 408 || status === 504) return { refusal: new Refusal('upstream_timeout', { retryAfterS }), reason: 'timed_out' };
+  return { refusal: new Refusal('upstream_error', { retryAfterS }), reason: 'upstream_error' };
+}
+
+function retryAfterSeconds(header: string | undefined): number | undefined {
+  if (header === undefined || !/^\d{1,6}$/.test(header)) return undefined;
+  return Math.min(Math.max(Number(header), 1), RETRY_AFTER_MAX_S);
+}
+
+function readError({ status, body, host }: UpstreamReply): { message: string; param: string | null } {
+  const fallback = { message: `The model provider refused the request with status ${status}.`, param: null };
+  try {
+    const { error } = JSON.parse(body.toString()) as { error?: { message?: unknown; param?: unknown } };
+    if (typeof error?.message !== 'string' || error.message === '') return fallback;
+    return { message: scrub(error.message, host), param: typeof error.param === 'string' ? error.param.slice(0, 200) : null };
+  } catch {
+    return fallback;
+  }
+}
+
+/** A provider's words without what they should not tell: credentials and where it lives. */
+function scrub(message: string, host: string): string {
+  return message
+    .replace(/\b(?:sk|pk|rk|dbk|gsk|key|xai)[-_][\w-]{8,}[\w*.-]*/gi, '[credential]')
+    .replace(/Bearer\s+\S+/gi, '[credential]')
+    .replace(/https?:\/\/[^\s"')]+/gi, '[address]')
+    .replaceAll(host, '[address]')
+    .slice(0, MESSAGE_CHARACTERS_MAX);
+}

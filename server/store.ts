@@ -1,0 +1,56 @@
+import { Client } from 'pg';
+import { checkDurability, externalStore, type Store } from '#db/connect.ts';
+import { connectEmbedded, startEmbedded } from '#db/embedded.ts';
+import type { Config } from '#server/config.ts';
+
+export type OpenStore = { store: Store; close(): Promise<void> };
+
+type Wanted = Pick<Config, 'DATABASE_URL' | 'DAYBOOK_DATA'>;
+
+/**
+ * The database of a server: the operator's own, or one that we start and watch.
+ * @throws {StoreError} when it can't be used; the message is for the operator.
+ */
+export async function openStore(config: Wanted, log: (line: string) => void): Promise<OpenStore> {
+  if (config.DATABASE_URL === undefined) {
+    const embedded = await startEmbedded({ dataDir: config.DAYBOOK_DATA, log });
+    return { store: embedded, close: () => embedded.stop() };
+  }
+  const store = externalStore(config.DATABASE_URL);
+  await withClient(store, (client) => checkDurability(client, { checksums: false }));
+  return { store, close: async () => {} };
+}
+
+/** The database for a command: that of the running server, or, when none runs, one for the moment. */
+export async function borrowStore(config: Wanted, log: (line: string) => void): Promise<OpenStore> {
+  if (config.DATABASE_URL === undefined) {
+    const running = await connectEmbedded(config.DAYBOOK_DATA);
+    if (running) return { store: running, close: async () => {} };
+  }
+  return openStore(config, log);
+}
+
+/** A connection as the relay; it reports its end to whoever uses it and never to the process. */
+export async function connectRelay(store: Store, more: { query_timeout?: number } = {}): Promise<Client> {
+  const client = new Client({ ...store.config('relay'), ...more });
+  client.on('error', () => {});
+  await client.connect();
+  return client;
+}
+
+async function withClient(store: Store, use: (client: Client) => Promise<void>): Promise<void> {
+  const client = await connectRelayAsOwner(store);
+  try {
+    await use(client);
+  } finally {
+    await client.end();
+  }
+}
+
+/** The relay's role may not exist before the first migration. */
+async function connectRelayAsOwner(store: Store): Promise<Client> {
+  const client = new Client(store.config('owner'));
+  client.on('error', () => {});
+  await client.connect();
+  return client;
+}
