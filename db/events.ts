@@ -17,7 +17,8 @@ const Time = z.iso.datetime();
 const Digest = z.string().regex(/^[0-9a-f]{64}$/);
 
 /** Model and upstream names are printable ASCII: they go into the hashed row text as they are. */
-export const ModelName = z.string().regex(/^[\x20-\x7e]{1,256}$/);
+export const MODEL_NAME = /^[\x20-\x7e]{1,256}$/;
+export const ModelName = z.string().regex(MODEL_NAME);
 export const UpstreamName = z.string().regex(/^[a-z0-9][a-z0-9._-]{0,63}$/);
 export const AccountName = z.string().trim().min(1).max(100);
 export const KeyName = z.string().trim().min(1).max(100);

@@ -72,7 +72,8 @@ const replyOf = (response: Response): Reply => (response as unknown as WithReply
 /** The path without query, doubled or trailing slashes: what clients make of a base address with a slash. */
 function normalPath(url: string): string {
   if (url === CHAT_COMPLETIONS) return url;
-  const path = url.split('?', 1)[0] as string;
+  // HTTP lets a client, such as one behind a proxy, name the whole address; only its path counts.
+  const path = url.replace(/^https?:\/\/[^/?]*/i, '').split('?', 1)[0] as string;
   return path.replace(/\/{2,}/g, '/').replace(/(?<=.)\/$/, '');
 }
 
@@ -152,7 +153,7 @@ function answerParserError(error: ParserError, socket: Socket): void {
     socket.destroy();
     return;
   }
-  const refusal = new Refusal(parserProblem(error));
+  const refusal = parserProblem(error);
   const requestId = uuidv7();
   const body = refusal.body(requestId);
   const pairs = [...refusal.headers(requestId, Buffer.byteLength(body)), 'connection', 'close'];
@@ -174,14 +175,26 @@ function answerParserError(error: ParserError, socket: Socket): void {
 const PARSER_ERROR_DRAIN_BYTES = 4 * 1024 * 1024;
 const PARSER_ERROR_DRAIN_MS = 1_000;
 
-function parserProblem(error: ParserError): 'invalid_api_key' | 'headers_too_large' | 'request_timeout' | 'bad_request' {
-  if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') return 'request_timeout';
-  const packet = error.rawPacket;
-  if (packet) {
-    const at = Math.min(error.bytesParsed ?? packet.length, packet.length);
-    const lineStart = packet.lastIndexOf('\n', Math.max(0, at - 1)) + 1;
-    const line = packet.toString('latin1', lineStart, Math.min(packet.length, lineStart + 32));
-    if (/^authorization[ \t]*:/i.test(line)) return 'invalid_api_key';
+function parserProblem(error: ParserError): Refusal {
+  if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') return new Refusal('request_timeout');
+  const line = offendingLine(error);
+  if (line !== null && /^authorization[ \t]*:/i.test(line)) return new Refusal('invalid_api_key');
+  if (error.code !== 'HPE_HEADER_OVERFLOW') return new Refusal('bad_request');
+  // A line that began in an earlier packet has no name here: it may be the key's, and none was read.
+  if (line !== null && !/^[\w-]+[ \t]*:|^[A-Z]+ /.test(line)) {
+    return new Refusal('invalid_api_key', { message: 'No API key could be read: the request headers are too large.' });
   }
-  return error.code === 'HPE_HEADER_OVERFLOW' ? 'headers_too_large' : 'bad_request';
+  return new Refusal('headers_too_large');
+}
+
+/** The beginning of the line that the parser stumbled over, as far as it is in the last packet. */
+function offendingLine({ rawPacket: packet, bytesParsed }: ParserError): string | null {
+  if (!packet) return null;
+  const at = Math.min(bytesParsed ?? packet.length, packet.length);
+  let start = packet.lastIndexOf('\n', Math.max(0, at - 1)) + 1;
+  // A folded line is a part of the one before it.
+  while (start > 1 && (packet[start] === 0x20 || packet[start] === 0x09)) {
+    start = packet.lastIndexOf('\n', start - 2) + 1;
+  }
+  return packet.toString('latin1', start, Math.min(packet.length, start + 64));
 }

@@ -126,7 +126,7 @@ export class Control {
 }
 
 function describeSecret(pepper: Buffer, secret: string): Secret {
-  return { digest: digestSecret(pepper, secret).toString('hex'), last4: secret.slice(-4) };
+  return { digest: digestSecret(pepper, secret), last4: secret.slice(-4) };
 }
 
 /** Runs commands as an instance of their own, which lives as long as they take. */

@@ -1,4 +1,4 @@
-import { createHmac, timingSafeEqual } from 'node:crypto';
+import { hash, timingSafeEqual } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import { randomBase62, toBase62 } from '#db/ids.ts';
 
@@ -29,12 +29,43 @@ function checksum(text: string): string {
   return toBase62(crc32(text), CHECKSUM_CHARACTERS);
 }
 
-/** HMAC-SHA-256 under the pepper: whoever can only write to the database can't mint a key. */
-export function digestSecret(pepper: Buffer, secret: string): Buffer {
-  return createHmac('sha256', pepper).update(secret).digest();
+/**
+ * HMAC-SHA-256 of a secret under the pepper, in hex: whoever can only write to the database can't
+ * mint a key. Written as its two hashes (RFC 2104) over prepared blocks, since every call does it
+ * and `createHmac` costs three times as much on Node 26 and eighteen times on Node 24.
+ */
+export function digestSecret(pepper: Buffer, secret: string): string {
+  const { inner, outer } = blocksOf(pepper);
+  const length = inner.write(secret, BLOCK_BYTES, 'latin1');
+  const innerDigest = hash('sha256', inner.subarray(0, BLOCK_BYTES + length), 'binary');
+  outer.write(innerDigest, BLOCK_BYTES, 'latin1');
+  return hash('sha256', outer, 'hex');
 }
 
-/** Compares two digests in constant time. */
-export function sameDigest(left: Buffer, right: Buffer): boolean {
-  return left.length === right.length && timingSafeEqual(left, right);
+const BLOCK_BYTES = 64;
+const DIGEST_BYTES = 32;
+const SECRET_BYTES_MAX = 128;
+const blocks = new WeakMap<Buffer, { inner: Buffer; outer: Buffer }>();
+
+function blocksOf(pepper: Buffer): { inner: Buffer; outer: Buffer } {
+  const known = blocks.get(pepper);
+  if (known) return known;
+  if (pepper.length > BLOCK_BYTES) throw new RangeError('the pepper is longer than a block of SHA-256');
+  const inner = Buffer.alloc(BLOCK_BYTES + SECRET_BYTES_MAX, 0x36);
+  const outer = Buffer.alloc(BLOCK_BYTES + DIGEST_BYTES, 0x5c);
+  for (const [at, byte] of pepper.entries()) {
+    inner[at] = byte ^ 0x36;
+    outer[at] = byte ^ 0x5c;
+  }
+  const made = { inner, outer };
+  blocks.set(pepper, made);
+  return made;
+}
+
+const compared = Buffer.alloc(DIGEST_BYTES * 2);
+
+/** Compares a digest in hex with the bytes of a stored one's hex, in constant time. */
+export function sameDigest(digest: string, stored: Buffer): boolean {
+  compared.write(digest, 'latin1');
+  return stored.length === compared.length && timingSafeEqual(compared, stored);
 }

@@ -61,7 +61,10 @@ export async function joinMembership(options: MembershipOptions): Promise<Member
       void broken?.end().catch(() => {});
       options.onError(error);
     }
-    if (!closed) timer = setTimeout(() => (running = tick()), HEARTBEAT_MS);
+    if (closed) return;
+    timer = setTimeout(() => {
+      running = tick();
+    }, HEARTBEAT_MS);
   }
 
   let running: Promise<void> = tick();

@@ -3,7 +3,7 @@ import { type Account, evolveAccount } from '#db/fold/account.ts';
 import { evolveKey, type Key } from '#db/fold/key.ts';
 import { READ_MODEL_STALE_MS } from '#server/bounds.ts';
 
-/** A key as the hot path needs it: digests as bytes, so that a comparison decodes nothing. */
+/** A key as the hot path needs it: digests as the bytes of their hex, to compare without decoding. */
 export type LiveKey = Key & { digestBytes: Buffer; previousDigestBytes: Buffer | null };
 
 /**
@@ -86,7 +86,7 @@ export class ReadModel {
 function live(key: Key): LiveKey {
   return {
     ...key,
-    digestBytes: Buffer.from(key.secret.digest, 'hex'),
-    previousDigestBytes: key.previous && Buffer.from(key.previous.digest, 'hex'),
+    digestBytes: Buffer.from(key.secret.digest, 'latin1'),
+    previousDigestBytes: key.previous && Buffer.from(key.previous.digest, 'latin1'),
   };
 }

@@ -5,10 +5,12 @@ import {
   END_REASONS,
   Event,
   EVENT_CODES,
+  type EventOf,
   type RequestEvent,
   streamOf,
   USAGE_SOURCES,
 } from '#db/events.ts';
+import { boolArray, int2Array, int4Array, int8Array, textArray, uuidArray } from '#db/log/arrays.ts';
 
 /** The log has one shard today; the number is in every key and call so that more can come. */
 export const SHARD = 0;
@@ -47,7 +49,7 @@ export async function appendRequests(
   batchNo: number,
   events: readonly RequestEvent[],
 ): Promise<number> {
-  return call(client, 'append_requests', APPEND_REQUESTS, [SHARD, instance, batchNo, ...encodeRequests(events)]);
+  return call(client, 'append_requests', APPEND_REQUESTS, [SHARD, instance, batchNo, ...requestColumns(events)]);
 }
 
 /**
@@ -63,15 +65,16 @@ export async function appendControl(
   batchNo: number,
   appends: readonly ControlAppend[],
 ): Promise<number> {
-  const columns = Array.from({ length: REQUEST_COLUMNS + 4 }, (): string | null => null);
-  const column = (pick: (append: ControlAppend) => string | number | null): string => arrayOf(appends.map(pick));
-  columns[0] = column(({ event }) => EVENT_CODES[event.type]);
-  columns[2] = column(({ event }) => event.account);
-  columns[3] = column(({ event }) => ('key' in event ? event.key : null));
-  columns[REQUEST_COLUMNS] = column(({ event }) => quote(streamOf(event)));
-  columns[REQUEST_COLUMNS + 1] = column(({ version }) => version);
-  columns[REQUEST_COLUMNS + 2] = column(({ event }) => quote(bodyOf(event)));
-  columns[REQUEST_COLUMNS + 3] = column(({ claim }) => (claim === undefined ? null : quote(claim)));
+  const columns: (Buffer | null)[] = Array.from({ length: REQUEST_COLUMNS }, () => null);
+  columns[0] = int2Array(appends, ({ event }) => EVENT_CODES[event.type]);
+  columns[2] = textArray(appends, ({ event }) => event.account);
+  columns[3] = textArray(appends, ({ event }) => ('key' in event ? event.key : null));
+  columns.push(
+    textArray(appends, ({ event }) => streamOf(event)),
+    int4Array(appends, ({ version }) => version),
+    textArray(appends, ({ event }) => bodyOf(event)),
+    textArray(appends, ({ claim }) => claim ?? null),
+  );
   return call(client, 'append_control', APPEND_CONTROL, [SHARD, instance, batchNo, ...columns]);
 }
 
@@ -93,90 +96,32 @@ function bodyOf(event: ControlEvent): string {
   return JSON.stringify(rest).replace(/[^\x20-\x7e]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
 
-/** An element of an array literal, for texts that may hold any printable ASCII. */
-function quote(text: string): string {
-  return `"${text.replace(/["\\]/g, '\\$&')}"`;
-}
-
-function arrayOf(elements: readonly (string | number | null)[]): string {
-  return `{${elements.map((element) => element ?? 'NULL').join(',')}}`;
-}
-
-/**
- * The batch as twenty array literals, in the order of the function's parameters. Written out
- * rather than driven by a table: this runs twice for each relayed request, and one pass that
- * appends to strings costs a third of building twenty arrays and joining them.
- */
-function encodeRequests(events: readonly RequestEvent[]): string[] {
-  let type = '';
-  let request = '';
-  let account = '';
-  let key = '';
-  let model = '';
-  let upstream = '';
-  let sse = '';
-  let bodyBytes = '';
-  let holdTokens = '';
-  let retryCount = '';
-  let status = '';
-  let endReason = '';
-  let usageSource = '';
-  let inputTokens = '';
-  let cachedTokens = '';
-  let outputTokens = '';
-  let reasoningTokens = '';
-  let attempts = '';
-  let firstByteMs = '';
-  let durationMs = '';
-  for (const event of events) {
-    type += `,${EVENT_CODES[event.type]}`;
-    request += `,${event.request}`;
-    account += `,${event.account}`;
-    key += `,${event.key}`;
-    model += `,${quote(event.model)}`;
-    if (event.type === 'request.accepted') {
-      sse += event.sse ? ',t' : ',f';
-      bodyBytes += `,${event.body_bytes}`;
-      retryCount += event.retry_count === undefined ? ',NULL' : `,${event.retry_count}`;
-    } else {
-      sse += ',NULL';
-      bodyBytes += ',NULL';
-      retryCount += ',NULL';
-    }
-    if (event.type === 'request.settled') {
-      holdTokens += ',NULL';
-      upstream += event.upstream === undefined ? ',NULL' : `,${quote(event.upstream)}`;
-      status += `,${event.status}`;
-      inputTokens += `,${event.input_tokens}`;
-      cachedTokens += `,${event.cached_tokens}`;
-      outputTokens += `,${event.output_tokens}`;
-      reasoningTokens += `,${event.reasoning_tokens}`;
-      attempts += `,${event.attempts}`;
-      firstByteMs += event.first_byte_ms === undefined ? ',NULL' : `,${event.first_byte_ms}`;
-      durationMs += `,${event.duration_ms}`;
-    } else {
-      holdTokens += `,${event.hold_tokens}`;
-      upstream += ',NULL';
-      status += ',NULL';
-      inputTokens += ',NULL';
-      cachedTokens += ',NULL';
-      outputTokens += ',NULL';
-      reasoningTokens += ',NULL';
-      attempts += ',NULL';
-      firstByteMs += ',NULL';
-      durationMs += ',NULL';
-    }
-    if (event.type === 'request.accepted') {
-      endReason += ',NULL';
-      usageSource += ',NULL';
-    } else {
-      endReason += `,${END_REASONS[event.end_reason]}`;
-      usageSource += `,${USAGE_SOURCES[event.usage_source]}`;
-    }
-  }
-  const columns = [
-    type, request, account, key, model, upstream, sse, bodyBytes, holdTokens, retryCount, status, endReason,
-    usageSource, inputTokens, cachedTokens, outputTokens, reasoningTokens, attempts, firstByteMs, durationMs,
+/** The columns of a batch of request events, in the order of the function's parameters. */
+function requestColumns(events: readonly RequestEvent[]): Buffer[] {
+  const accepted = <T>(pick: (event: EventOf<'request.accepted'>) => T | undefined) => (event: RequestEvent): T | null =>
+    event.type === 'request.accepted' ? (pick(event) ?? null) : null;
+  const settled = <T>(pick: (event: EventOf<'request.settled'>) => T | undefined) => (event: RequestEvent): T | null =>
+    event.type === 'request.settled' ? (pick(event) ?? null) : null;
+  return [
+    int2Array(events, (event) => EVENT_CODES[event.type]),
+    uuidArray(events, (event) => event.request),
+    textArray(events, (event) => event.account),
+    textArray(events, (event) => event.key),
+    textArray(events, (event) => event.model),
+    textArray(events, settled((event) => event.upstream)),
+    boolArray(events, accepted((event) => event.sse)),
+    int4Array(events, accepted((event) => event.body_bytes)),
+    int8Array(events, (event) => (event.type === 'request.settled' ? null : event.hold_tokens)),
+    int2Array(events, accepted((event) => event.retry_count)),
+    int2Array(events, settled((event) => event.status)),
+    int2Array(events, (event) => (event.type === 'request.accepted' ? null : END_REASONS[event.end_reason])),
+    int2Array(events, (event) => (event.type === 'request.accepted' ? null : USAGE_SOURCES[event.usage_source])),
+    int4Array(events, settled((event) => event.input_tokens)),
+    int4Array(events, settled((event) => event.cached_tokens)),
+    int4Array(events, settled((event) => event.output_tokens)),
+    int4Array(events, settled((event) => event.reasoning_tokens)),
+    int2Array(events, settled((event) => event.attempts)),
+    int4Array(events, settled((event) => event.first_byte_ms)),
+    int4Array(events, settled((event) => event.duration_ms)),
   ];
-  return columns.map((column) => `{${column.slice(1)}}`);
 }

@@ -65,6 +65,7 @@ declare
   _head bigint;
   _chain bytea;
   _at timestamptz;
+  _at_us bigint;
   _count integer := cardinality(_type);
   _digest bytea;
   _moved text;
@@ -119,6 +120,8 @@ begin
     select sha256(convert_to('daybook log ' || log_id, 'UTF8')) into _chain from daybook.install;
   end if;
 
+  _at_us := (extract(epoch from _at) * 1000000)::bigint;
+
   -- Leaf hash per row, RFC 6962 style (0x00 first), over the text of format 1: the stored columns
   -- in this order as a composite value. Every field is ASCII by contract, so its quoting does not
   -- depend on the server's locale. One digest per batch.
@@ -138,7 +141,7 @@ begin
         status, end_reason, usage_source, input_tokens, cached_tokens, output_tokens, reasoning_tokens,
         attempts, first_byte_ms, duration_ms, stream, version, body, ordinal)
     returning position, sha256('\x00'::bytea || convert_to(row(
-      shard, position, (extract(epoch from at) * 1000000)::bigint, type, instance, request, account, key, model,
+      shard, position, _at_us, type, instance, request, account, key, model,
       upstream, sse, body_bytes, hold_tokens, retry_count, status, end_reason, usage_source, input_tokens,
       cached_tokens, output_tokens, reasoning_tokens, attempts, first_byte_ms, duration_ms,
       stream, version, body)::text, 'UTF8')) as leaf
@@ -148,7 +151,7 @@ begin
   _head := _head + _count;
   insert into daybook.log_batch (shard, last_position, event_count, instance, batch_no, at, format, chain)
     values (_shard, _head, _count, _instance, _batch_no, _at, 1, sha256(_chain || _digest || convert_to(row(
-      _shard, _head, _count, _instance, _batch_no, (extract(epoch from _at) * 1000000)::bigint, 1)::text, 'UTF8')));
+      _shard, _head, _count, _instance, _batch_no, _at_us, 1)::text, 'UTF8')));
 
   perform pg_notify(case when _stream is null then 'daybook_log' else 'daybook_control' end, _head::text);
   return _head;

@@ -71,7 +71,7 @@ export function scanObject(bytes: Buffer, wanted: ReadonlySet<string>): ScannedO
   const empty = byteAt(bytes, at) === CLOSE_BRACE;
   while (!empty) {
     const nameEnd = skipString(bytes, at);
-    const name = memberName(bytes, at, nameEnd);
+    const name = stringOf(bytes, at, nameEnd);
     const start = skipColon(bytes, nameEnd);
     const end = skipValue(bytes, start, 1);
     if (wanted.has(name)) {
@@ -89,11 +89,23 @@ export function scanObject(bytes: Buffer, wanted: ReadonlySet<string>): ScannedO
 
 /** The value of a span, which the scan has already found to be valid. */
 export function valueOf(bytes: Buffer, { start, end }: Span): unknown {
-  return JSON.parse(bytes.toString('utf8', start, end));
+  switch (bytes[start]) {
+    case QUOTE:
+      return stringOf(bytes, start, end);
+    case 0x74: // t
+      return true;
+    case 0x66: // f
+      return false;
+    case 0x6e: // n
+      return null;
+    default:
+      return JSON.parse(bytes.toString('utf8', start, end));
+  }
 }
 
-function memberName(bytes: Buffer, quote: number, end: number): string {
-  const raw = bytes.toString('utf8', quote + 1, end - 1);
+/** The text between two quotes; only one with escapes needs to be parsed. */
+function stringOf(bytes: Buffer, start: number, end: number): string {
+  const raw = bytes.toString('utf8', start + 1, end - 1);
   return raw.includes('\\') ? (JSON.parse(`"${raw}"`) as string) : raw;
 }
 

@@ -34,7 +34,7 @@ export class ModelList {
     return [...names]
       .map((model) => ({ model, upstream: this.#table.find(model)?.name ?? '' }))
       .filter(({ upstream }) => upstream !== '')
-      .sort((left, right) => (left.model < right.model ? -1 : 1));
+      .toSorted((left, right) => (left.model < right.model ? -1 : 1));
   }
 
   async #ask(): Promise<void> {

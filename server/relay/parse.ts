@@ -1,4 +1,4 @@
-import { ModelName } from '#db/events.ts';
+import { MODEL_NAME } from '#db/events.ts';
 import { Refusal } from '#server/errors.ts';
 import { JsonError, scanObject, type ScannedObject, valueOf } from '#server/relay/json.ts';
 
@@ -39,7 +39,7 @@ export function parseChat(body: Buffer): Chat | Refusal {
   if (stream !== null && typeof stream !== 'boolean') return wrongType('stream', 'true or false');
   const options = member('stream_options') ?? null;
   if (typeof options !== 'object' || Array.isArray(options)) return wrongType('stream_options', 'an object');
-  const includeUsage = (options as { include_usage?: unknown } | null)?.include_usage ?? null;
+  const includeUsage = (options && 'include_usage' in options ? options.include_usage : null) ?? null;
   if (includeUsage !== null && typeof includeUsage !== 'boolean') {
     return wrongType('stream_options.include_usage', 'true or false');
   }
@@ -52,7 +52,7 @@ export function parseChat(body: Buffer): Chat | Refusal {
   }
 
   // The name goes into the log as it is, so it must be plain; no upstream has one that is not.
-  if (!ModelName.safeParse(model).success) return new Refusal('model_not_found', { param: 'model' });
+  if (!MODEL_NAME.test(model)) return new Refusal('model_not_found', { param: 'model' });
   return { model, sse: stream === true, asksUsage: includeUsage === true, completionLimit, scanned };
 }
 
