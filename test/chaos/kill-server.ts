@@ -1,0 +1,111 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import { connectEmbedded, startEmbedded } from '#db/embedded.ts';
+import type { Placed } from '#db/events.ts';
+import { chat } from '../support/client.ts';
+import { type ClientRow, checkIdentity, type Violation } from '../support/identity.ts';
+import { openLog, until, upstreamsVariable } from '../support/relay.ts';
+import { type ServerProcess, spawnServer } from '../support/server-process.ts';
+import { startUpstream } from '../support/upstream.ts';
+import { randomFrom } from './random.ts';
+
+/** What the run found; `violations` is empty when the promises held. */
+export type KillVerdict = {
+  kills: number;
+  calls: number;
+  cutCalls: number;
+  abandoned: number;
+  violations: Violation[];
+  /** From the start of the process to its first ready answer, after each kill. */
+  readyMs: { p50: number; max: number };
+};
+
+/** Replies of all kinds, most of them long enough to be in the middle when the kill comes. */
+const MODELS = [
+  's:tokens=40,every=5ms',
+  's:tokens=200,every=3ms,usage=always',
+  's:tokens=15,every=20ms,split=random',
+  's:tokens=30,head=60ms',
+  's:tokens=400,batch=10,every=2ms',
+];
+const CALL_TIMEOUT_MS = 20_000;
+const RECOVERED_WITHIN_MS = 60_000;
+
+/**
+ * Kills the server with SIGKILL at random moments under `streams` concurrent calls, starts it
+ * again on the same data each time, and at the end compares upstream, log and clients: P1, P2, P3.
+ */
+export async function killServer({ kills, streams, seed }: { kills: number; streams: number; seed: number }): Promise<KillVerdict> {
+  const random = randomFrom(seed);
+  const dataDir = await mkdtemp(path.join(tmpdir(), 'daybook-kill-'));
+  await using upstream = await startUpstream();
+  const env = { DAYBOOK_DATA: dataDir, DAYBOOK_UPSTREAMS: upstreamsVariable([upstream]), LOG_LEVEL: 'error' };
+  const clients: ClientRow[] = [];
+  const readyMs: number[] = [];
+  let calls = 0;
+
+  let server: ServerProcess = await spawnServer(env);
+  const key = server.firstKey;
+  if (key === null) throw new Error('the first start printed no key');
+
+  /** Calls again and again until told to end; what it saw goes to `clients`. */
+  async function caller(port: number, ended: () => boolean): Promise<void> {
+    while (!ended()) {
+      const model = MODELS[random.below(MODELS.length)] as string;
+      const body = { model, user: `call-${++calls}`, stream: random.below(4) > 0, messages: [{ role: 'user', content: 'hi' }] };
+      const row = await chat({ port, key: key as string, body, timeoutMs: CALL_TIMEOUT_MS });
+      clients.push(row);
+      // A refused connection returns at once: the server is gone.
+      if (row.status === null) await wait(5);
+    }
+  }
+
+  for (let kill = 0; kill < kills; kill++) {
+    const { port } = server;
+    let ended = false;
+    const callers = Array.from({ length: streams }, () => caller(port, () => ended));
+    await wait(20 + random.below(700));
+    ended = true;
+    await server.kill();
+    await Promise.all(callers);
+    server = await spawnServer(env);
+    readyMs.push(server.readyMs);
+  }
+
+  const store = await connectEmbedded(dataDir);
+  if (!store) throw new Error('PostgreSQL is not running');
+  const log = openLog(store);
+  const events = await until(log.read, allEnded, 'the last request left open', RECOVERED_WITHIN_MS);
+  await log.close();
+  await server.stop();
+  await removeStore(dataDir);
+
+  const { violations } = checkIdentity({ ledger: upstream.ledger.attempts, events, clients, accounting: 'strict' });
+  const sorted = readyMs.toSorted((left, right) => left - right);
+  return {
+    kills,
+    calls,
+    cutCalls: clients.filter(({ status, finished }) => status === 200 && !finished).length,
+    abandoned: events.filter(({ event }) => event.type === 'request.abandoned').length,
+    violations,
+    readyMs: { p50: Math.round(sorted[Math.floor(sorted.length / 2)] ?? 0), max: Math.round(sorted.at(-1) ?? 0) },
+  };
+}
+
+function allEnded(events: readonly Placed[]): boolean {
+  const open = new Set<string>();
+  for (const { event } of events) {
+    if (event.type === 'request.accepted') open.add(event.request);
+    else if (event.type === 'request.settled' || event.type === 'request.abandoned') open.delete(event.request);
+  }
+  return open.size === 0;
+}
+
+/** Whatever became of the server, PostgreSQL must not outlive its directory. */
+async function removeStore(dataDir: string): Promise<void> {
+  const leftOver = await startEmbedded({ dataDir, log: () => {} });
+  await leftOver.stop();
+  await rm(dataDir, { recursive: true, force: true });
+}
