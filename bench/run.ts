@@ -1,0 +1,145 @@
+import { spawn } from 'node:child_process';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Job, JobResult } from './driver/job.ts';
+import { LOAD_NODE_FLAGS, plainEnvironment } from './machine/programs.ts';
+import type { FixedReply } from './targets/bare-reply.ts';
+import { call } from './targets/daybook.ts';
+import { bareReply } from './targets/plain.ts';
+import type { Running, Surroundings, Target } from './targets/target.ts';
+import { isRefusal, type Workload, type WorkloadName, WORKLOADS } from './workloads.ts';
+
+/** One target under one workload in one round. */
+export type Run = { workload: WorkloadName; target: string; round: number; result: JobResult };
+
+export type RunOptions = {
+  targets: Target[];
+  /** Whether refusals are compared with a server that replies the same without deciding. */
+  withBareReply: boolean;
+  work: WorkloadName[];
+  rounds: number;
+  secs: number;
+  warmupSecs: number | null;
+  surroundings: Surroundings;
+  /** Owns what is started. */
+  cleanup: AsyncDisposableStack;
+  signal: AbortSignal;
+  /** Called when a workload has been measured. */
+  onMeasured: (workload: WorkloadName, runs: Run[]) => void;
+};
+
+const PATH = '/v1/chat/completions';
+const DRIVER = join(import.meta.dirname, 'driver/main.ts');
+const WARMUP_SECS = 2;
+const PREWARM_SECS = 2;
+/** Between runs, so that what one target leaves behind is not charged to the next. */
+const QUIET_MS = 200;
+/** Idle streams send little: more time gives their CPU figure the same number of chunks. */
+const FRESH_SECS_FACTOR = 2.5;
+
+/** What `bare-reply` says when there is no Daybook to learn a refusal from. */
+const REFUSAL: FixedReply = {
+  status: 401,
+  headers: { 'content-type': 'application/json' },
+  body: JSON.stringify({ error: { message: 'x'.repeat(120), type: 'authentication_error', param: null, code: 'invalid_api_key' } }),
+};
+
+/**
+ * Measures all targets under all workloads. Within a round every target is measured in turn, and
+ * the next round goes backwards, so that a slow minute of the machine meets all of them.
+ */
+export async function runAll(options: RunOptions): Promise<Run[]> {
+  const fleet = new Fleet(options.surroundings, options.cleanup);
+  const all: Run[] = [];
+  for (const name of options.work) {
+    const workload: Workload = WORKLOADS[name];
+    const targets = await targetsFor(workload, options, fleet);
+    const runs: Run[] = [];
+    for (let round = 0; round < (workload.fresh ? 1 : options.rounds); round++) {
+      for (const target of round % 2 === 0 ? targets : targets.toReversed()) {
+        const running = workload.fresh ? await fleet.renew(target) : await fleet.bring(target);
+        const job = jobFor(workload, running, round === 0, options);
+        runs.push({ workload: name, target: target.name, round, result: await runDriver(job, options) });
+      }
+    }
+    options.onMeasured(name, runs);
+    all.push(...runs);
+  }
+  return all;
+}
+
+async function targetsFor(workload: Workload, options: RunOptions, fleet: Fleet): Promise<Target[]> {
+  if (!isRefusal(workload)) return options.targets.filter(({ does }) => does.relay);
+  const refusing = options.targets.filter(({ does }) => does.refuse);
+  if (!options.withBareReply) return refusing;
+  const [model] = refusing;
+  const running = model && (await fleet.bring(model));
+  const reply = running ? await call(running.port, running.authorization[workload.credential]) : REFUSAL;
+  const floor = bareReply({ ...reply, status: workload.expect.status });
+  await fleet.renew(floor);
+  return [floor, ...refusing];
+}
+
+/** What is up. Targets stay up over workloads, because a server in use is not cold either. */
+class Fleet {
+  private readonly surroundings: Surroundings;
+  private readonly running = new Map<string, Running>();
+
+  constructor(surroundings: Surroundings, cleanup: AsyncDisposableStack) {
+    this.surroundings = surroundings;
+    cleanup.defer(async () => {
+      await Promise.all([...this.running.values()].map((running) => running.stop()));
+    });
+  }
+
+  async bring(target: Target): Promise<Running> {
+    const running = this.running.get(target.name) ?? (await target.start(this.surroundings));
+    this.running.set(target.name, running);
+    return running;
+  }
+
+  /** Starts the target, after stopping it when it is up. */
+  async renew(target: Target): Promise<Running> {
+    const old = this.running.get(target.name);
+    this.running.delete(target.name);
+    await old?.stop();
+    return this.bring(target);
+  }
+}
+
+function jobFor(workload: Workload, running: Running, isFirst: boolean, options: RunOptions): Job {
+  const authorization = running.authorization[workload.credential];
+  const { serverPid, postgresPid } = running;
+  return {
+    port: running.port,
+    path: PATH,
+    headers: authorization === null ? {} : { authorization },
+    body: workload.body,
+    expect: workload.expect,
+    load: workload.load,
+    // Streams warm a target up by themselves, and idle ones must find it as it started.
+    prewarmSecs: isFirst && !workload.expect.sse ? (options.warmupSecs ?? PREWARM_SECS) : 0,
+    warmupSecs: options.warmupSecs ?? Math.max(WARMUP_SECS, workload.warmupSecs),
+    secs: options.secs * (workload.fresh ? FRESH_SECS_FACTOR : 1),
+    trees: {
+      ...(serverPid === null ? {} : { server: { root: serverPid, except: postgresPid === null ? [] : [postgresPid] } }),
+      ...(postgresPid === null ? {} : { postgres: { root: postgresPid, except: [] } }),
+    },
+  };
+}
+
+/** Runs the driver in a process of its own, on its side's CPU. @throws when it fails. */
+async function runDriver(job: Job, { surroundings, signal }: RunOptions): Promise<JobResult> {
+  const command = [...surroundings.pinning.prefix('load'), process.execPath, ...LOAD_NODE_FLAGS, DRIVER];
+  const [file = '', ...args] = command;
+  const child = spawn(file, args, { env: plainEnvironment(), stdio: ['pipe', 'pipe', 'inherit'], signal });
+  const exited = new Promise<void>((resolve, reject) => {
+    child.on('error', reject);
+    child.on('exit', (code, killedBy) => (code === 0 ? resolve() : reject(new Error(`the driver ended with ${code ?? killedBy}`))));
+  });
+  child.stdin.end(JSON.stringify(job));
+  const [output] = await Promise.all([text(child.stdout), exited]);
+  await sleep(QUIET_MS);
+  return JSON.parse(output) as JobResult;
+}

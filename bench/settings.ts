@@ -1,0 +1,78 @@
+import { parseArgs } from 'node:util';
+import { type WorkloadName, WORKLOADS } from './workloads.ts';
+
+export type Settings = {
+  bench: 'relay' | 'log';
+  targets: string[];
+  work: WorkloadName[];
+  rounds: number;
+  secs: number;
+  /** Null: as long as each workload needs. */
+  warmupSecs: number | null;
+  keyCount: number;
+  /** Where the figures go as JSON; null: nowhere. */
+  out: string | null;
+};
+
+/** The command line was not understood; the message says what of it. */
+export class UsageError extends Error {
+  override name = 'UsageError';
+}
+
+const TARGETS = ['direct', 'bare', 'nginx', 'daybook', 'daybook-overlapped', 'bare-reply'];
+
+export const USAGE = `npm run bench -- [log] [options]
+
+Measures Daybook beside a bare Node proxy and nginx, in one run, and compares it with its goals.
+With "log": how fast the event log takes events, and how fast a follower reads them.
+
+  --only a,b    targets: ${TARGETS.join(', ')} (all)
+  --work x,y    workloads: ${Object.keys(WORKLOADS).join(', ')} (all)
+  --rounds N    rounds, of which figures are the median (3)
+  --secs N      measured seconds in a round (4)
+  --warmup N    seconds of load before them (as long as each workload needs)
+  --keys N      live keys in Daybook's log (100000)
+  --out FILE    all figures as JSON
+  --help        this`;
+
+/** Reads the command line; null when it asks for help. @throws {UsageError} */
+export function readSettings(args: string[]): Settings | null {
+  const { values, positionals } = parse(args);
+  if (values.help === true) return null;
+  if (positionals.some((word) => word !== 'log')) throw new UsageError(`there is no bench "${positionals.join(' ')}"`);
+  return {
+    bench: positionals.length > 0 ? 'log' : 'relay',
+    targets: listOf('--only', values.only, TARGETS),
+    work: listOf('--work', values.work, Object.keys(WORKLOADS) as WorkloadName[]),
+    rounds: numberOf('--rounds', values.rounds ?? '3'),
+    secs: numberOf('--secs', values.secs ?? '4'),
+    warmupSecs: values.warmup === undefined ? null : numberOf('--warmup', values.warmup),
+    keyCount: numberOf('--keys', values.keys ?? '100000'),
+    out: values.out ?? null,
+  };
+}
+
+function parse(args: string[]) {
+  const text = { type: 'string' } as const;
+  const options = { only: text, work: text, rounds: text, secs: text, warmup: text, keys: text, out: text };
+  try {
+    return parseArgs({ args, allowPositionals: true, options: { ...options, help: { type: 'boolean' } } });
+  } catch (error) {
+    throw new UsageError((error as Error).message);
+  }
+}
+
+function listOf<T extends string>(option: string, text: string | undefined, known: T[]): T[] {
+  const names = text?.split(',') ?? known;
+  return names.map((name) => {
+    const found = known.find((each) => each === name);
+    if (found === undefined) throw new UsageError(`${option}: there is no "${name}", only ${known.join(', ')}`);
+    return found;
+  });
+}
+
+function numberOf(option: string, text: string): number {
+  const value = Number(text);
+  if (!(value > 0)) throw new UsageError(`${option} takes a number above 0, not "${text}"`);
+  return value;
+}

@@ -1,0 +1,141 @@
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import { connectEmbedded } from '#db/embedded.ts';
+import { createSecret } from '#server/key-secret.ts';
+import { makeBody } from '../driver/bodies.ts';
+import { postmasterOf } from '../machine/postmaster.ts';
+import { freePort, plainEnvironment, type Program, startProgram, waitUntilReady } from '../machine/programs.ts';
+import { seedKeys } from '../seed-keys.ts';
+import { type Credential, WORKLOADS } from '../workloads.ts';
+import type { FixedReply } from './bare-reply.ts';
+import type { Running, Surroundings, Target } from './target.ts';
+
+const run = promisify(execFile);
+const SERVER = join(import.meta.dirname, '../../server/main.ts');
+const COMMANDS = join(import.meta.dirname, '../../server/cli.ts');
+const ACCOUNT = 'bench';
+const SUSPENDED_ACCOUNT = 'bench-suspended';
+
+const POLL_MS = 50;
+/** How long a server may take to read 100,000 keys and the ones made after them from the log. */
+const CAUGHT_UP_TIMEOUT_MS = 60_000;
+/** After this, Postgres is told to end without a checkpoint: the run's data is thrown away anyway. */
+const POSTGRES_STOP_TIMEOUT_MS = 10_000;
+
+/**
+ * Daybook itself, as a stranger starts it: one process on its own embedded Postgres. The first
+ * start of a run makes the store and its keys; later ones find them.
+ */
+export function daybook(accounting: 'strict' | 'overlapped', keyCount: number): Target {
+  const name = accounting === 'strict' ? 'daybook' : 'daybook-overlapped';
+  let authorization: Running['authorization'] | null = null;
+  return {
+    name,
+    // Nothing is written for a refusal of a bad key, so the two ways of accounting are the same.
+    does: { relay: true, refuse: accounting === 'strict' },
+    async start(surroundings) {
+      const dataDir = join(surroundings.directory, name);
+      const port = await freePort();
+      const environment = environmentOf(surroundings, dataDir, port, accounting);
+      const program = startProgram([...surroundings.pinning.prefix('gateway'), process.execPath, SERVER], {
+        env: environment,
+        logFile: join(surroundings.directory, `${name}.log`),
+      });
+      try {
+        await waitUntilReady(name, program, () => answers(port, '/readyz'));
+        authorization ??= await prepareKeys(dataDir, port, environment, keyCount);
+        return { port, serverPid: program.pid, postgresPid: postmasterOf(dataDir), authorization, stop: () => stop(program, dataDir) };
+      } catch (error) {
+        await stop(program, dataDir);
+        throw error;
+      }
+    },
+  };
+}
+
+function environmentOf(surroundings: Surroundings, dataDir: string, port: number, accounting: string): Record<string, string> {
+  const baseUrl = `http://127.0.0.1:${surroundings.upstreamPort}/v1`;
+  return {
+    PORT: String(port),
+    HOST: '127.0.0.1',
+    DAYBOOK_DATA: dataDir,
+    DAYBOOK_UPSTREAMS: JSON.stringify([{ name: 'mock', base_url: baseUrl, api_key: 'sk-up', models: ['*'] }]),
+    ACCOUNTING: accounting,
+    LOG_LEVEL: 'error',
+  };
+}
+
+/** Fills the log with keys, then makes the ones that the driver uses. */
+async function prepareKeys(
+  dataDir: string,
+  port: number,
+  environment: Record<string, string>,
+  keyCount: number,
+): Promise<Running['authorization']> {
+  const store = await connectEmbedded(dataDir);
+  if (!store) throw new Error(`no Postgres runs in ${dataDir}`);
+  await seedKeys(store, keyCount);
+
+  const command = async (...args: string[]): Promise<unknown> => {
+    const { stdout } = await run(process.execPath, [COMMANDS, '--json', ...args], { env: { ...plainEnvironment(), ...environment } });
+    return JSON.parse(stdout || 'null');
+  };
+  await command('account', 'create', ACCOUNT);
+  await command('account', 'create', SUSPENDED_ACCOUNT);
+  const good = (await command('key', 'create', '--account', ACCOUNT)) as { id: string; key: string };
+  const suspended = (await command('key', 'create', '--account', SUSPENDED_ACCOUNT)) as { id: string; key: string };
+  await command('account', 'suspend', SUSPENDED_ACCOUNT);
+  const authorization = {
+    good: `Bearer ${good.key}`,
+    missing: null,
+    // The dearest 401: the form, the checksum and the id are right, so the digest must be compared.
+    wrong: `Bearer ${createSecret(good.id)}`,
+    suspended: `Bearer ${suspended.key}`,
+  };
+  // The last event of all: a server that acts on it has read everything before it.
+  await waitForStatus(port, authorization, 'suspended', 403);
+  await waitForStatus(port, authorization, 'good', 200);
+  return authorization;
+}
+
+async function waitForStatus(port: number, authorization: Running['authorization'], credential: Credential, status: number): Promise<void> {
+  const deadline = performance.now() + CAUGHT_UP_TIMEOUT_MS;
+  for (;;) {
+    const reply = await call(port, authorization[credential]);
+    if (reply.status === status) return;
+    if (performance.now() > deadline) throw new Error(`the ${credential} key gets ${reply.status}, not ${status}: ${reply.body}`);
+    await sleep(POLL_MS);
+  }
+}
+
+/** What a caller with this Authorization header gets, without the headers that belong to the connection. */
+export async function call(port: number, authorization: string | null): Promise<FixedReply> {
+  const reply = await fetch(`http://127.0.0.1:${port}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...(authorization === null ? {} : { authorization }) },
+    body: new Uint8Array(makeBody(WORKLOADS.json.body)),
+  });
+  const ofConnection = ['connection', 'content-length', 'date', 'keep-alive', 'transfer-encoding'];
+  const headers = [...reply.headers].filter(([header]) => !ofConnection.includes(header));
+  return { status: reply.status, headers: Object.fromEntries(headers), body: await reply.text() };
+}
+
+async function answers(port: number, path: string): Promise<boolean> {
+  try {
+    return (await fetch(`http://127.0.0.1:${port}${path}`)).status === 200;
+  } catch {
+    return false;
+  }
+}
+
+/** Stops the server, and its Postgres where the server could not: nothing may be left behind. */
+async function stop(program: Program, dataDir: string): Promise<void> {
+  await program.stop();
+  const deadline = performance.now() + POSTGRES_STOP_TIMEOUT_MS;
+  for (let pid = postmasterOf(dataDir); pid !== null; pid = postmasterOf(dataDir)) {
+    process.kill(pid, performance.now() > deadline ? 'SIGQUIT' : 'SIGINT');
+    await sleep(POLL_MS);
+  }
+}

@@ -1,0 +1,38 @@
+import type { Pinning } from '../machine/pinning.ts';
+import type { Credential } from '../workloads.ts';
+
+/** What a target needs to know to start. */
+export type Surroundings = {
+  /** A directory for this run, removed at its end. */
+  directory: string;
+  pinning: Pinning;
+  upstreamPort: number;
+};
+
+/** A server that is up and takes load. */
+export type Running = {
+  port: number;
+  /** The root of the server's process tree; null where there is no server between. */
+  serverPid: number | null;
+  /** The root of its Postgres, which may or may not stand below the server. */
+  postgresPid: number | null;
+  /** The Authorization header of each kind of caller; null for none. */
+  authorization: Record<Credential, string | null>;
+  stop: () => Promise<void>;
+};
+
+/** Something that load can be sent to. It may be started and stopped several times in a run. */
+export type Target = {
+  name: string;
+  /** Whether it passes calls on, refuses them, or does both. */
+  does: { relay: boolean; refuse: boolean };
+  start: (surroundings: Surroundings) => Promise<Running>;
+};
+
+/** For targets that look at no key. */
+export const ANY_KEY: Running['authorization'] = {
+  good: 'Bearer sk-bench',
+  missing: null,
+  wrong: 'Bearer sk-wrong',
+  suspended: 'Bearer sk-suspended',
+};

@@ -1,0 +1,93 @@
+import type { BodySpec } from './driver/bodies.ts';
+import type { Expectation } from './driver/connection.ts';
+import type { Load } from './driver/job.ts';
+import { type ModelName, MODELS } from './upstream/models.ts';
+
+/** Whose key a request carries. The other ones are refused: 401, 401 and 403. */
+export type Credential = 'good' | 'missing' | 'wrong' | 'suspended';
+
+export type Workload = {
+  title: string;
+  load: Load;
+  body: BodySpec;
+  credential: Credential;
+  expect: Expectation;
+  /** How often a stream carries a chunk; null for JSON. */
+  chunkIntervalMs: number | null;
+  /** What CPU time is divided by. */
+  unit: 'request' | 'chunk';
+  /** Started anew before it is measured, because memory is what counts; in one round, and longer. */
+  fresh: boolean;
+  /** More warm-up than others need, because streams take time to overlap evenly. */
+  warmupSecs: number;
+};
+
+const SMALL_BYTES = 1024;
+const AGENT_BYTES = 400_000;
+
+/** A JSON call of the given model. */
+function json(title: string, model: ModelName, bytes: number, load: Load): Workload {
+  const { replyBytes } = MODELS[model] as { replyBytes: number };
+  return {
+    title,
+    load,
+    body: { model, bytes, shape: bytes === SMALL_BYTES ? 'chat' : 'agent', sse: false, asksUsage: false },
+    credential: 'good',
+    expect: { status: 200, sse: false, chunks: null, replyBytes, usageChunk: false },
+    chunkIntervalMs: null,
+    unit: 'request',
+    fresh: false,
+    warmupSecs: 0,
+  };
+}
+
+/** A streamed call of the given model. */
+function sse(title: string, model: ModelName, load: Load): Workload {
+  const { chunks, intervalMs } = MODELS[model] as { chunks: number; intervalMs: number };
+  const isAgent = model === 'mock-agent';
+  return {
+    title,
+    load,
+    body: { model, bytes: isAgent ? AGENT_BYTES : SMALL_BYTES, shape: isAgent ? 'agent' : 'chat', sse: true, asksUsage: isAgent },
+    credential: 'good',
+    expect: { status: 200, sse: true, chunks: Number.isFinite(chunks) ? chunks : null, replyBytes: null, usageChunk: isAgent },
+    chunkIntervalMs: intervalMs,
+    unit: isAgent ? 'request' : 'chunk',
+    fresh: load.mode === 'hold',
+    warmupSecs: 3,
+  };
+}
+
+/** A call that is refused because of its key. */
+function refused(title: string, credential: Credential, status: number): Workload {
+  const call = json(title, 'mock-json', SMALL_BYTES, { mode: 'closed', connections: 64, spreadMs: 0 });
+  return { ...call, credential, expect: { ...call.expect, status } };
+}
+
+export const WORKLOADS = {
+  'json': json('small JSON, 64 at a time', 'mock-json', SMALL_BYTES, { mode: 'closed', connections: 64, spreadMs: 0 }),
+  'json-rate': json('small JSON, 1,000 per second', 'mock-json', SMALL_BYTES, { mode: 'open', perSecond: 1000 }),
+  'json-20ms': json('small JSON, upstream takes 20 ms, 1,000 per second', 'mock-json-20ms', SMALL_BYTES, {
+    mode: 'open',
+    perSecond: 1000,
+  }),
+  'chat-40': sse('chat: 40 streams of 500 chunks, 4 ms apart', 'mock-chat', { mode: 'closed', connections: 40, spreadMs: 40 }),
+  'chat-160': sse('chat: 160 streams of 500 chunks, 4 ms apart', 'mock-chat', { mode: 'closed', connections: 160, spreadMs: 10 }),
+  'body-400k': json('coding agent: 400 KB in, small JSON out, 8 at a time', 'mock-json', AGENT_BYTES, {
+    mode: 'closed',
+    connections: 8,
+    spreadMs: 0,
+  }),
+  'agent': sse('coding agent: 400 KB in, 300 chunks out, 24 streams', 'mock-agent', { mode: 'closed', connections: 24, spreadMs: 40 }),
+  'idle': sse('2,000 idle streams, a chunk per 500 ms each', 'mock-idle', { mode: 'hold', streams: 2000, spreadMs: 1 }),
+  'refused-missing': refused('refused: no key, 401', 'missing', 401),
+  'refused-wrong': refused('refused: right form and id, wrong secret, 401', 'wrong', 401),
+  'refused-suspended': refused('refused: suspended account, 403', 'suspended', 403),
+} as const satisfies Record<string, Workload>;
+
+export type WorkloadName = keyof typeof WORKLOADS;
+
+/** Whether every reply is one of the target's own making. */
+export function isRefusal(workload: Workload): boolean {
+  return workload.expect.status !== 200;
+}
