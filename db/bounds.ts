@@ -1,0 +1,76 @@
+/**
+ * The store's fixed ceilings. Each number has its reason beside it; relations that must hold among
+ * them are checked at the end.
+ */
+
+/** A frozen server accepts a connection and never answers it; 1.5 s leaves time to refuse a caller within 2.5 s. */
+export const CONNECT_TIMEOUT_MS = 1_500;
+
+/** How long a client waits for any reply before it takes the server for frozen. */
+export const QUERY_TIMEOUT_MS = 2_000;
+
+/**
+ * The server gives a statement up this much earlier than the client stops waiting. A server that is
+ * merely slow then answers with a proper error and the connection stays usable.
+ */
+export const STATEMENT_MARGIN_MS = 200;
+
+/** A session that froze inside a transaction must not hold its locks for longer than this. */
+export const IDLE_TRANSACTION_TIMEOUT_MS = 10_000;
+
+/** The owner changes tables while servers run: waiting for a lock longer would stall everyone behind it. */
+export const OWNER_LOCK_TIMEOUT_MS = 2_000;
+
+/** One migration statement may rewrite a large table, and concurrent starters wait for one another. */
+export const MIGRATION_TIMEOUT_MS = 600_000;
+
+/** The age of silence after which the kernel starts to probe a connection over TCP. */
+export const KEEP_ALIVE_DELAY_MS = 10_000;
+
+/** How often a starting or stopping Postgres is looked at. A start takes about 200 ms, so 20 ms is a tenth. */
+export const POSTMASTER_POLL_MS = 20;
+
+/** Crash recovery replays up to `max_wal_size`; on a slow disk two gigabytes take minutes. */
+export const START_TIMEOUT_MS = 300_000;
+
+/** Creating the roles and the database of a new cluster copies about ten megabytes. */
+export const BOOTSTRAP_TIMEOUT_MS = 60_000;
+
+/** A fast shutdown writes one checkpoint; after this Postgres is told to stop at once and recover later. */
+export const FAST_SHUTDOWN_TIMEOUT_MS = 10_000;
+
+/** An immediate shutdown kills what does not end by itself within 5 s; a little more for the reaping. */
+export const IMMEDIATE_SHUTDOWN_TIMEOUT_MS = 7_000;
+
+/** How long the connection of a predecessor that was just killed may take to close. */
+export const SUPERVISOR_LOCK_WAIT_MS = 2_000;
+export const SUPERVISOR_LOCK_POLL_MS = 50;
+
+/** Pauses between attempts to bring Postgres back. The longest decides how soon it is back after a full disk has space again. */
+export const RESTART_PAUSE_MIN_MS = 100;
+export const RESTART_PAUSE_MAX_MS = 3_000;
+
+/** Postgres that ran this long is taken for healthy, and the pauses start again from the shortest. */
+export const RESTART_STABLE_MS = 30_000;
+
+/** The log file of Postgres is set aside at a start when it has grown beyond this. */
+export const POSTGRES_LOG_BYTES_MAX = 10 * 1024 * 1024;
+
+/** How much of the log's end is read for the reason of a failed start. */
+export const POSTGRES_LOG_TAIL_BYTES = 64 * 1024;
+
+/** Helper programs (id, useradd, setpriv) do one small thing each. */
+export const HELPER_TIMEOUT_MS = 20_000;
+
+/** `initdb` writes forty megabytes and syncs them. */
+export const INITDB_TIMEOUT_MS = 180_000;
+
+/** Attempts to remove what a killed first start left, a tenth of a second longer apart each. */
+export const LEFTOVER_RETRIES_MAX = 10;
+
+/** Longest path of a Unix socket, without its final zero byte: 107 on Linux, 103 on macOS and the BSDs. */
+export const SOCKET_PATH_BYTES_MAX = process.platform === 'linux' ? 107 : 103;
+
+if (STATEMENT_MARGIN_MS >= QUERY_TIMEOUT_MS || RESTART_PAUSE_MIN_MS > RESTART_PAUSE_MAX_MS) {
+  throw new Error('the bounds of the store contradict one another');
+}

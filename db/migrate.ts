@@ -1,0 +1,58 @@
+import { readdir, readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { Kysely, PostgresDialect, sql } from 'kysely';
+import { Migrator, type Migration } from 'kysely/migration';
+import { Pool, type DatabaseError } from 'pg';
+import { MIGRATION_TIMEOUT_MS } from '#db/bounds.ts';
+import { StoreError, withTimeout, type Store } from '#db/connect.ts';
+
+const FOLDER = path.join(import.meta.dirname, 'migrations');
+
+/** The bookkeeping has a schema of its own: the first migration is what creates `daybook`. */
+const BOOKKEEPING_SCHEMA = 'daybook_migrations';
+
+/**
+ * Brings the database up to this version, forward only, all missing migrations in one transaction.
+ * Any number of starters may do so at once: one migrates, the others wait for it.
+ * @param folder holds the numbered .sql files.
+ * @returns the names of the migrations that this call applied.
+ * @throws {StoreError} naming the migration that failed, and where; nothing is applied then.
+ */
+export async function migrate(store: Store, folder: string = FOLDER): Promise<string[]> {
+  const pool = new Pool({ ...withTimeout(store.config('owner'), MIGRATION_TIMEOUT_MS), max: 1 });
+  // A server that dies meanwhile fails the running query; the pool's own report adds nothing.
+  pool.on('error', () => undefined);
+  const db = new Kysely<unknown>({ dialect: new PostgresDialect({ pool }) });
+  try {
+    const migrator = new Migrator({
+      db,
+      provider: { getMigrations: () => readMigrations(folder) },
+      migrationTableSchema: BOOKKEEPING_SCHEMA,
+    });
+    const { error, results = [] } = await migrator.migrateToLatest();
+    const failed = results.find((result) => result.status === 'Error')?.migrationName;
+    if (error !== undefined) throw await explain(error as Error, folder, failed);
+    return results.map((result) => result.migrationName);
+  } finally {
+    await db.destroy();
+  }
+}
+
+async function readMigrations(folder: string): Promise<Record<string, Migration>> {
+  const files = (await readdir(folder)).filter((name) => /^\d{4}_.+\.sql$/.test(name)).toSorted();
+  const migrations: Record<string, Migration> = {};
+  for (const file of files) {
+    const text = await readFile(path.join(folder, file), 'utf8');
+    // Without parameters pg sends the text as one simple query, which may hold many statements.
+    migrations[path.basename(file, '.sql')] = { up: async (db) => void (await sql.raw(text).execute(db)) };
+  }
+  return migrations;
+}
+
+async function explain(error: Error, folder: string, failed: string | undefined): Promise<StoreError> {
+  if (failed === undefined) return new StoreError(`the database cannot be migrated: ${error.message}`, { cause: error });
+  const position = Number((error as DatabaseError).position);
+  const text = await readFile(path.join(folder, `${failed}.sql`), 'utf8');
+  const place = position > 0 ? `, line ${text.slice(0, position).split('\n').length}` : '';
+  return new StoreError(`migration ${failed} failed${place}: ${error.message}`, { cause: error });
+}

@@ -1,0 +1,148 @@
+import { Client } from 'pg';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { checkDurability, externalStore, type Store, StoreError } from '#db/connect.ts';
+import { type EmbeddedStore, startEmbedded } from '#db/embedded.ts';
+import { placeIn } from '#db/embedded/cluster.ts';
+import { readPidFile } from '#db/embedded/postmaster.ts';
+import { ask, createDatabase } from '../support/database.ts';
+import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
+
+const SECRET = 'hunter2';
+
+describe('DATABASE_URL', () => {
+  test.each([
+    `user:${SECRET}@host/db`,
+    `mysql://user:${SECRET}@host/db`,
+    `postgres://user:${SECRET}@host:notaport/db`,
+    `postgres://user:${SECRET}%zz@[::1/db`,
+    `postgres://user:${SECRET}@host/db?sslrootcert=/no/such/file`,
+    `postgres://user:${SECRET}@host/%E0%A4`,
+    '',
+  ])('that cannot be used is refused by its name and without its password: %s', (url) => {
+    const refusal = (() => {
+      try {
+        return externalStore(url).config('owner');
+      } catch (error) {
+        return error;
+      }
+    })();
+    expect(refusal).toBeInstanceOf(StoreError);
+    expect((refusal as Error).message).toMatch(/^DATABASE_URL [^\n]+$/);
+    expect((refusal as Error).message).not.toContain(SECRET);
+  });
+
+  test('names the certificate that cannot be read', () => {
+    const url = `postgres://user:${SECRET}@host/db?sslrootcert=/no/such/file`;
+    expect(() => externalStore(url)).toThrow('DATABASE_URL cannot be used: /no/such/file cannot be read');
+  });
+
+  test('is read as libpq reads it: network address, Unix socket in either form', () => {
+    expect(externalStore('postgresql://u:p%40ss@db.example:6000/d').config('owner')).toMatchObject({
+      host: 'db.example',
+      port: 6000,
+      user: 'u',
+      database: 'd',
+    });
+    for (const url of ['postgres://u:p@localhost/d?host=/run/pg', 'postgres://u:p@/d?host=/run/pg', 'postgres:///d?host=/run/pg&user=u']) {
+      expect(externalStore(url).config('relay'), url).toMatchObject({ host: '/run/pg', port: 5432, user: 'u', database: 'd' });
+    }
+  });
+
+  test('cannot lift a role or a time-out by its own parameters, and keeps its other options', () => {
+    const parameters = 'options=-c%20role%3Dpostgres%20-c%20work_mem%3D8MB&statement_timeout=0&query_timeout=0&application_name=x';
+    const config = externalStore(`postgres://u:${SECRET}@h/d?${parameters}`).config('relay');
+    expect(config.options).toBe('-c role=postgres -c work_mem=8MB -c role=daybook_relay');
+    expect(config.application_name).toBe('daybook-relay');
+    expect(config.query_timeout).toBeGreaterThan(Number(config.statement_timeout));
+    expect(config.statement_timeout).toBeGreaterThan(0);
+    expect(JSON.stringify(config)).not.toContain(SECRET);
+  });
+});
+
+test('a server whose settings could lose acknowledged records is refused by the name of the setting', async () => {
+  await using database = await createDatabase();
+  const client = new Client({ ...database.config('relay'), options: '-c synchronous_commit=off' });
+  await client.connect();
+  try {
+    await expect(checkDurability(client, { checksums: false })).rejects.toThrow('synchronous_commit=off');
+    for (const honest of ['on', 'local', 'remote_write', 'remote_apply']) {
+      await client.query(`set synchronous_commit = ${honest}`);
+      await expect(checkDurability(client, { checksums: true })).resolves.toBeUndefined();
+    }
+  } finally {
+    await client.end();
+  }
+});
+
+test('a slow statement is ended by the server, and the connection is good for the next one', async () => {
+  await using database = await createDatabase();
+  const client = new Client(database.config('relay'));
+  await client.connect();
+  try {
+    await expect(client.query('select pg_sleep(30)')).rejects.toMatchObject({ code: '57014' });
+    expect((await client.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
+  } finally {
+    await client.end();
+  }
+});
+
+test('a session that stays inside a transaction loses its locks', async () => {
+  await using database = await createDatabase();
+  expect(await ask(database.config('relay'), 'show idle_in_transaction_session_timeout')).toBe('10s');
+  expect(await ask(database.config('owner'), 'show lock_timeout')).toBe('2s');
+});
+
+describe('a frozen server', () => {
+  let dataDir: string;
+  let store: EmbeddedStore;
+  let postmaster: number;
+  beforeAll(async () => {
+    dataDir = await makeTestDirectory();
+    store = await startEmbedded({ dataDir, log: () => undefined });
+    postmaster = (await readPidFile(await placeIn(dataDir)))?.pid ?? 0;
+  });
+  afterAll(async () => {
+    await store.stop();
+    await removeTestDirectory(dataDir);
+  });
+
+  /** Stops the postmaster and one of its backends, as a dead disk or a paused machine would. */
+  async function whileFrozen(backend: number, use: () => Promise<void>): Promise<void> {
+    const processes = [postmaster, backend];
+    for (const pid of processes) process.kill(pid, 'SIGSTOP');
+    try {
+      await use();
+    } finally {
+      for (const pid of processes) process.kill(pid, 'SIGCONT');
+    }
+  }
+
+  test.each<[string, (store: Store) => Store]>([
+    ['the embedded store', (embedded) => embedded],
+    ['a DATABASE_URL', (embedded) => externalStore(urlOf(embedded))],
+  ])('fails a query and a connection instead of holding them: %s', async (_name, through) => {
+    const config = through(store).config('owner');
+    const client = new Client(config);
+    client.on('error', () => undefined);
+    await client.connect();
+    const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid');
+    await whileFrozen(rows[0]?.pid ?? 0, async () => {
+      const newcomer = new Client(config);
+      newcomer.on('error', () => undefined);
+      await Promise.all([
+        expect(client.query('select 1')).rejects.toThrow('Query read timeout'),
+        expect(newcomer.connect()).rejects.toThrow('timeout expired'),
+      ]);
+      await client.end();
+    });
+    expect(await ask(config, 'select 1')).toBe(1);
+  });
+});
+
+/** The owner's address as a URL, as an operator would write it. */
+function urlOf(store: Store): string {
+  const { host, port, user, database, password } = store.config('owner');
+  const secret = typeof password === 'function' ? password() : password;
+  if (typeof secret !== 'string') throw new Error('the password is not known at once');
+  return `postgres://${user}:${secret}@localhost:${port}/${database}?host=${encodeURIComponent(host ?? '')}`;
+}

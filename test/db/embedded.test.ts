@@ -1,0 +1,193 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chown, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { Store } from '#db/connect.ts';
+import { connectEmbedded, type EmbeddedStore, startEmbedded } from '#db/embedded.ts';
+import { findBinaries } from '#db/embedded/binaries.ts';
+import { placeIn } from '#db/embedded/cluster.ts';
+import { readPidFile } from '#db/embedded/postmaster.ts';
+import { chooseRunAs, command, run } from '#db/embedded/run-as.ts';
+import { ask } from '../support/database.ts';
+import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
+
+const CHILD = path.join(import.meta.dirname, '../support/embedded-child.ts');
+const RECOVERY = { timeout: 15_000 };
+/** How many sessions hold the supervisor's lock. */
+const SUPERVISORS = `select count(*)::int from pg_locks join pg_stat_activity using (pid)
+  where locktype = 'advisory' and granted and application_name like 'daybook-supervisor%'`;
+
+let dataDir: string;
+let running: EmbeddedStore[];
+let children: ChildProcess[];
+beforeEach(async () => {
+  dataDir = await makeTestDirectory();
+  running = [];
+  children = [];
+});
+afterEach(async () => {
+  for (const child of children) child.kill('SIGKILL');
+  await Promise.all(running.map((store) => store.stop()));
+  await removeTestDirectory(dataDir);
+});
+
+async function start(directory = dataDir, log: (line: string) => void = () => undefined): Promise<EmbeddedStore> {
+  const store = await startEmbedded({ dataDir: directory, log });
+  running.push(store);
+  return store;
+}
+
+/** Another process that runs the store. Resolves when it serves. */
+async function startChild(): Promise<ChildProcess> {
+  const child = spawn(process.execPath, [CHILD, dataDir], { stdio: ['pipe', 'pipe', 'inherit'] });
+  children.push(child);
+  await once(child.stdout, 'data');
+  return child;
+}
+
+async function kill(child: ChildProcess): Promise<void> {
+  child.kill('SIGKILL');
+  if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
+}
+
+async function postmasterPid(directory = dataDir): Promise<number> {
+  const file = await readPidFile(await placeIn(directory));
+  if (file === null) throw new Error('no Postgres is running');
+  return file.pid;
+}
+
+async function writeRow(store: Store): Promise<void> {
+  await ask(store.config('owner'), 'create table kept as select 42 as answer');
+}
+
+async function readRow(store: Store): Promise<unknown> {
+  return ask(store.config('owner'), 'select answer from kept');
+}
+
+describe('a start', () => {
+  test('makes a database that keeps its data over a stop and a start', async () => {
+    const first = await start();
+    await writeRow(first);
+    await first.stop();
+    expect(await readPidFile(await placeIn(dataDir))).toBeNull();
+    expect(await readRow(await start())).toBe(42);
+  });
+
+  test('keeps its passwords where only its user can read them, and in no log or printed configuration', async () => {
+    const store = await start();
+    const file = path.join(dataDir, 'postgres-passwords.json');
+    expect((await stat(file)).mode & 0o777).toBe(0o600);
+    expect((await stat(path.join(dataDir, 'postgres'))).mode & 0o777).toBe(0o700);
+    const passwords = Object.values(JSON.parse(await readFile(file, 'utf8')) as Record<string, string>);
+    expect(new Set(passwords).size).toBe(5);
+    const seen = (await readFile(path.join(dataDir, 'postgres.log'), 'utf8')) + JSON.stringify(store.config('owner'));
+    for (const password of passwords) expect(seen).not.toContain(password);
+    const wrong = { ...store.config('owner'), password: 'not the password' };
+    await expect(ask(wrong, 'select 1')).rejects.toMatchObject({ code: '28P01' });
+  });
+
+  test('that was killed half-way leaves nothing that stops the next one', async () => {
+    const child = spawn(process.execPath, [CHILD, dataDir], { stdio: 'ignore' });
+    children.push(child);
+    await expect.poll(() => readdir(dataDir), { ...RECOVERY, interval: 5 }).toContainEqual(expect.stringMatching(/^postgres\.new-/));
+    await kill(child);
+    expect(await readdir(dataDir)).not.toContain('postgres');
+    await start();
+    expect((await readdir(dataDir)).filter((name) => name.includes('.new-'))).toEqual([]);
+  });
+
+  test('of a second Daybook on the same directory is refused, and does not disturb the first', async () => {
+    const first = await start();
+    await writeRow(first);
+    const pid = await postmasterPid();
+    await expect(startEmbedded({ dataDir, log: () => undefined })).rejects.toMatchObject({
+      name: 'StoreError',
+      message: `${dataDir} is in use by another Daybook (pid ${process.pid})`,
+    });
+    expect(await postmasterPid()).toBe(pid);
+    expect(await readRow(first)).toBe(42);
+  });
+
+  test('with fsync and the like switched off is refused by name, and leaves no server', async () => {
+    await (await start()).stop();
+    for (const setting of ['fsync', 'full_page_writes', 'synchronous_commit']) {
+      await writeFile(path.join(dataDir, 'postgres', 'postgresql.auto.conf'), `${setting} = off\n`);
+      await expect(startEmbedded({ dataDir, log: () => undefined })).rejects.toThrow(`${setting}=off`);
+      expect(await readPidFile(await placeIn(dataDir))).toBeNull();
+    }
+  });
+
+  test('on a cluster without checksums is refused', async () => {
+    const place = await placeIn(dataDir);
+    const binaries = await findBinaries();
+    const runAs = await chooseRunAs(place.cluster, dataDir, binaries);
+    await mkdir(place.cluster);
+    if (runAs.owner !== null) await chown(place.cluster, runAs.owner.uid, runAs.owner.gid);
+    const options = ['-D', place.cluster, '-U', 'postgres', '--auth=trust', '--no-data-checksums', '--no-sync'];
+    const initdb = command(runAs, binaries.initdb, options);
+    await run(initdb.program, initdb.args, initdb.options);
+    await writeFile(place.passwords, JSON.stringify({ superuser: 's', owner: 'o', relay: 'r', worker: 'w', auditor: 'a' }));
+    await expect(startEmbedded({ dataDir, log: () => undefined })).rejects.toThrow('data_checksums=off');
+  });
+});
+
+describe('a running Postgres', () => {
+  test('that is killed comes back by itself at the same address, with what it had committed', async () => {
+    const lines: string[] = [];
+    const store = await start(dataDir, (line) => lines.push(line));
+    await writeRow(store);
+    const before = { pid: await postmasterPid(), config: store.config('owner') };
+    process.kill(before.pid, 'SIGKILL');
+    await expect.poll(() => ask(before.config, 'select answer from kept').catch(() => 'down'), RECOVERY).toBe(42);
+    await expect.poll(() => lines.at(-1), RECOVERY).toMatch(/^PostgreSQL started/);
+    expect(await postmasterPid()).not.toBe(before.pid);
+    expect(await ask(before.config, SUPERVISORS)).toBe(1);
+  });
+
+  test('whose backends crash recovers, and stays under the same supervision', async () => {
+    const lines: string[] = [];
+    const store = await start(dataDir, (line) => lines.push(line));
+    await writeRow(store);
+    const pid = await postmasterPid();
+    const supervisor = `select pid from pg_stat_activity where application_name like 'daybook-supervisor%'`;
+    process.kill(Number(await ask(store.config('owner'), supervisor)), 'SIGKILL');
+    await expect.poll(() => lines.at(-1), RECOVERY).toBe(`PostgreSQL was still running (process ${pid})`);
+    expect(await readRow(store)).toBe(42);
+    expect(await ask(store.config('owner'), SUPERVISORS)).toBe(1);
+  });
+
+  test('outlives a Daybook that is killed, and its successor takes it over as it is', async () => {
+    const child = await startChild();
+    const store = await connectEmbedded(dataDir);
+    if (store === null) throw new Error('the child serves nothing');
+    await writeRow(store);
+    const pid = await postmasterPid();
+    await kill(child);
+    const successor = await start();
+    expect(await postmasterPid()).toBe(pid);
+    expect(await readRow(successor)).toBe(42);
+    await successor.stop();
+    expect(await readPidFile(await placeIn(dataDir))).toBeNull();
+  });
+
+  test('stops within its bound although a session is in the middle of a statement', async () => {
+    const store = await start();
+    const sleeper = ask({ ...store.config('owner'), query_timeout: 60_000, statement_timeout: 60_000 }, 'select pg_sleep(60)');
+    const ended = expect(sleeper).rejects.toMatchObject({ code: '57P01' });
+    const busy = `select count(*)::int from pg_stat_activity where query = 'select pg_sleep(60)'`;
+    await expect.poll(() => ask(store.config('owner'), busy), RECOVERY).toBe(1);
+    await store.stop();
+    await ended;
+    expect(await readPidFile(await placeIn(dataDir))).toBeNull();
+  });
+
+  test('is found by a command line beside it, and only while it runs', async () => {
+    expect(await connectEmbedded(dataDir)).toBeNull();
+    const store = await start();
+    const beside = await connectEmbedded(dataDir);
+    expect(await ask(beside?.config('relay') ?? {}, 'select current_user')).toBe('daybook_relay');
+    await store.stop();
+    expect(await connectEmbedded(dataDir)).toBeNull();
+  });
+});

@@ -1,0 +1,36 @@
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { placeIn } from '#db/embedded/cluster.ts';
+import { shutDown } from '#db/embedded/postmaster.ts';
+
+const PREFIX = 'daybook-test-';
+const NAME = /^daybook-test-(\d+)-\w+$/;
+
+/** A new empty directory. Its name tells which process made it, so that a later run can clear up after a killed one. */
+export async function makeTestDirectory(): Promise<string> {
+  return mkdtemp(path.join(tmpdir(), `${PREFIX}${process.pid}-`));
+}
+
+/** Removes a test's directory, and first stops the Postgres that a failed test may have left in it. */
+export async function removeTestDirectory(directory: string): Promise<void> {
+  await shutDown(await placeIn(directory));
+  await rm(directory, { recursive: true, force: true });
+}
+
+/** Removes what runs that were killed left behind: their Postgres outlived them, as it should. */
+export async function removeLeftoverDirectories(): Promise<void> {
+  for (const name of await readdir(tmpdir())) {
+    const [, pid] = NAME.exec(name) ?? [];
+    if (pid !== undefined && !isRunning(Number(pid))) await removeTestDirectory(path.join(tmpdir(), name));
+  }
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}
