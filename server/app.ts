@@ -36,6 +36,10 @@ export function createServer(app: App): Server {
   const routes = otherRoutes(app);
   const handle = (request: IncomingMessage, response: ServerResponse): void => {
     const reply: Reply = { requestId: uuidv7(), extraHeaders: corsHeaders(request.headers) };
+    if (request.headers.host === undefined && request.httpVersion === '1.1') {
+      refuse(request, response, reply, new Refusal('bad_request', { message: 'A request in HTTP/1.1 needs a Host header.' }));
+      return;
+    }
     if (request.method === 'POST' && normalPath(request.url ?? '/') === CHAT_COMPLETIONS) {
       chatCompletions(app.relay, request, response, reply).catch((error: unknown) => {
         app.log.error({ request: reply.requestId, ...errorFields(error) }, 'a relayed request failed in the relay');
@@ -55,12 +59,14 @@ export function createServer(app: App): Server {
     keepAliveTimeout: KEEP_ALIVE_MS,
     connectionsCheckingInterval: CONNECTIONS_CHECK_MS,
     noDelay: true,
+    // Node's own answer to a missing Host has no body; ours is an error object.
+    requireHostHeader: false,
   };
   const server = app.tls ? createHttpsServer({ ...options, ...app.tls }, handle) : createHttpServer(options, handle);
   // The body is asked for only when the head has been found good.
   server.on('checkContinue', handle);
   server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
-    refuse(request, response, { requestId: uuidv7(), extraHeaders: [] }, new Refusal('expectation_failed'));
+    refuse(request, response, { requestId: uuidv7(), extraHeaders: corsHeaders(request.headers) }, new Refusal('expectation_failed'));
   });
   server.on('clientError', answerParserError);
   return server;
@@ -74,7 +80,7 @@ function normalPath(url: string): string {
   if (url === CHAT_COMPLETIONS) return url;
   // HTTP lets a client, such as one behind a proxy, name the whole address; only its path counts.
   const path = url.replace(/^https?:\/\/[^/?]*/i, '').split('?', 1)[0] as string;
-  return path.replace(/\/{2,}/g, '/').replace(/(?<=.)\/$/, '');
+  return path.replace(/\/{2,}/g, '/').replace(/(?<=.)\/$/, '') || '/';
 }
 
 function otherRoutes({ relay, modelList, log }: App): express.Express {
@@ -149,7 +155,10 @@ type ParserError = NodeJS.ErrnoException & { rawPacket?: Buffer; bytesParsed?: n
  * When the offending line is the Authorization header, its key is what is wrong: 401.
  */
 function answerParserError(error: ParserError, socket: Socket): void {
-  if (error.code === 'ECONNRESET' || !socket.writable) {
+  // The reply that Node is writing to this connection, if it is. Another one inside it would tear it.
+  const running = (socket as Socket & Record<'_httpMessage', ServerResponse | null | undefined>)['_httpMessage'] ?? null;
+  const answered = running !== null && (running.headersSent || running.req.complete);
+  if (error.code === 'ECONNRESET' || !socket.writable || (answered && !running.writableEnded)) {
     socket.destroy();
     return;
   }
@@ -159,7 +168,7 @@ function answerParserError(error: ParserError, socket: Socket): void {
   const pairs = [...refusal.headers(requestId, Buffer.byteLength(body)), 'connection', 'close'];
   let head = `HTTP/1.1 ${refusal.status} ${refusal.code}\r\n`;
   for (let index = 0; index < pairs.length; index += 2) head += `${pairs[index]}: ${pairs[index + 1]}\r\n`;
-  socket.end(`${head}\r\n${body}`);
+  socket.end(answered ? '' : `${head}\r\n${body}`);
   // What the client still sends is thrown away for a moment: closing with unread bytes would reset
   // the connection and take our answer with it.
   socket.removeAllListeners('data');

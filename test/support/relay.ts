@@ -1,0 +1,205 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { Client } from 'pg';
+import type { Store } from '#db/connect.ts';
+import { connectEmbedded } from '#db/embedded.ts';
+import type { Placed } from '#db/events.ts';
+import { PAGE_ROWS, readPage } from '#db/log/read.ts';
+import { readConfig } from '#server/config.ts';
+import { type Control, withControl } from '#server/control.ts';
+import { loadPepper } from '#server/pepper.ts';
+import { startServer } from '#server/server.ts';
+import { createLogger } from '#server/telemetry.ts';
+import { createDatabase } from './database.ts';
+import { makeTestDirectory, removeTestDirectory } from './directory.ts';
+import type { ScriptedUpstream } from './upstream.ts';
+
+/** An upstream as a test names it; a scripted upstream fits as it is. */
+export type UpstreamEntry = { baseUrl: string; name?: string; apiKey?: string; models?: string[] };
+
+export type RelayOptions = {
+  /** In their order; without `models` an upstream serves every model. */
+  upstreams?: readonly UpstreamEntry[];
+  env?: Record<string, string>;
+  /** A database of the tests' common cluster (the default), or a cluster of the relay's own. */
+  postgres?: 'database' | 'embedded';
+};
+
+/** A whole relay in this process, on a real socket and a database of its own. */
+export type TestRelay = AsyncDisposable & {
+  readonly port: number;
+  /** What clients set as their base URL; ends in `/v1`. */
+  readonly baseUrl: string;
+  /** The account of the first start, and its key's secret. */
+  readonly account: string;
+  readonly key: string;
+  readonly dataDir: string;
+  readonly store: Store;
+  /** Changes accounts and keys as the command line does; returns when the server has taken it in. */
+  control<T>(use: (control: Control, pepper: Buffer) => Promise<T>): Promise<T>;
+  createAccount(name: string): Promise<{ id: string; name: string }>;
+  /** A further key; of the first account unless another is named. */
+  createKey(options?: { account?: string; name?: string; expiresAt?: Date }): Promise<{ id: string; secret: string }>;
+  /** The whole log, in order. */
+  readLog(): Promise<Placed[]>;
+  /** Reads the log again and again until it satisfies a condition. @throws {Error} after 10 s. */
+  waitFor(condition: (events: readonly Placed[]) => boolean): Promise<Placed[]>;
+  /** Ends the server as SIGTERM does; it returns only when nothing runs any more. */
+  stop(): Promise<void>;
+};
+
+const POLL_MS = 10;
+const WAIT_MS = 10_000;
+
+/** Starts a relay in this process. It is stopped, and its database and directory removed, on dispose. */
+export async function startRelay(options: RelayOptions = {}): Promise<TestRelay> {
+  const place = await makePlace(options);
+  const server = await startServer(readConfig({ ...place.env, ...options.env }), createLogger('silent'));
+  const port = Number(new URL(server.baseUrl).port);
+  const store = place.store ?? (await connectEmbedded(place.dataDir));
+  if (!store || !server.firstKey) throw new Error('the relay did not start on an empty store of its own');
+  const { account, secret } = server.firstKey;
+  const log = openLog(store);
+  let stopped: Promise<void> | null = null;
+  const stop = (): Promise<void> => (stopped ??= log.close().then(() => server.stop()));
+
+  const control: TestRelay['control'] = async (use) => {
+    const result = await changeControl(store, place.dataDir, use);
+    await caughtUp(port, await log.read());
+    return result;
+  };
+  return {
+    port,
+    baseUrl: server.baseUrl,
+    account,
+    key: secret,
+    dataDir: place.dataDir,
+    store,
+    control,
+    createAccount: (name) => control((commands) => commands.createAccount(name)),
+    createKey: ({ account: owner = account, name = 'key', expiresAt = null } = {}) =>
+      control((commands, pepper) => commands.createKey(pepper, { account: owner, name, expiresAt })),
+    readLog: log.read,
+    waitFor: (condition) => until(log.read, condition, 'the log'),
+    stop,
+    async [Symbol.asyncDispose]() {
+      await stop();
+      await place[Symbol.asyncDispose]();
+    },
+  };
+}
+
+export type Place = AsyncDisposable & {
+  dataDir: string;
+  /** Null where the relay runs a cluster of its own. */
+  store: Store | null;
+  env: Record<string, string>;
+};
+
+/** A directory and, unless the relay brings its own, a database; with the environment that names them. */
+export async function makePlace({ upstreams = [], postgres = 'database' }: RelayOptions = {}): Promise<Place> {
+  const dataDir = await makeTestDirectory();
+  const database = postgres === 'database' ? await createDatabase() : null;
+  return {
+    dataDir,
+    store: database,
+    env: {
+      PORT: '0',
+      DAYBOOK_DATA: dataDir,
+      DAYBOOK_UPSTREAMS: upstreamsVariable(upstreams),
+      LOG_LEVEL: 'silent',
+      ...(database ? { DATABASE_URL: database.url } : {}),
+    },
+    async [Symbol.asyncDispose]() {
+      await removeTestDirectory(dataDir);
+      await database?.[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/** The value of `DAYBOOK_UPSTREAMS` for these upstreams. */
+export function upstreamsVariable(upstreams: readonly UpstreamEntry[]): string {
+  return JSON.stringify(
+    upstreams.map(({ baseUrl, name, apiKey, models }, index) => ({
+      name: name ?? `upstream-${index + 1}`,
+      base_url: baseUrl,
+      api_key: apiKey ?? '',
+      models: models ?? ['*'],
+    })),
+  );
+}
+
+/** Changes accounts and keys in a store whose pepper lies in this data directory. */
+export function changeControl<T>(store: Store, dataDir: string, use: (control: Control, pepper: Buffer) => Promise<T>): Promise<T> {
+  return withControl(store, 'test', async (control, client) =>
+    use(control, await loadPepper(client, { DAYBOOK_DATA: dataDir, DAYBOOK_PEPPER_FILE: undefined })),
+  );
+}
+
+/** A reader of the log over a connection of its own, which is made at the first use and after each failure. */
+export function openLog(store: Store): { read(): Promise<Placed[]>; close(): Promise<void> } {
+  let client: Client | null = null;
+  async function connected(): Promise<Client> {
+    if (client) return client;
+    const fresh = new Client(store.config('auditor'));
+    fresh.on('error', () => {
+      client = null;
+    });
+    await fresh.connect();
+    client = fresh;
+    return fresh;
+  }
+  return {
+    async read() {
+      const reader = await connected();
+      const events: Placed[] = [];
+      for (;;) {
+        const page = await readPage(reader, events.at(-1)?.position ?? 0);
+        events.push(...page);
+        if (page.length < PAGE_ROWS) return events;
+      }
+    },
+    async close() {
+      await client?.end().catch(() => undefined);
+      client = null;
+    },
+  };
+}
+
+/** Waits until the server's read model has taken in the newest control event of these. */
+async function caughtUp(port: number, events: readonly Placed[]): Promise<void> {
+  const newest = events.findLast(({ stream }) => stream !== null)?.position ?? 0;
+  await until(() => readiness(port), ({ position }) => position >= newest, 'the read model');
+}
+
+/**
+ * What a refused request must leave as it was: how much was forwarded, and how much recorded.
+ * Endings are not counted, because those of the requests before it may still be on their way.
+ */
+export async function footprint(relay: TestRelay, upstream: ScriptedUpstream): Promise<{ forwarded: number; recorded: number }> {
+  const { attempts, visits } = upstream.ledger;
+  const begun = (await relay.readLog()).filter(({ event }) => event.type !== 'request.settled');
+  return { forwarded: attempts.length + visits.length, recorded: begun.length };
+}
+
+/** What `/readyz` says. */
+export async function readiness(port: number): Promise<{ status: number; position: number }> {
+  const reply = await fetch(`http://127.0.0.1:${port}/readyz`);
+  const body = (await reply.json()) as { read_model: { position: number } };
+  return { status: reply.status, position: body.read_model.position };
+}
+
+/**
+ * Looks at something again and again until it is as wanted, and returns it.
+ * @throws {Error} naming `what` after `timeoutMs`, with what was seen last.
+ */
+export async function until<T>(look: () => T | Promise<T>, condition: (seen: T) => boolean, what: string, timeoutMs = WAIT_MS): Promise<T> {
+  const deadline = performance.now() + timeoutMs;
+  for (;;) {
+    const seen = await look();
+    if (condition(seen)) return seen;
+    if (performance.now() > deadline) {
+      throw new Error(`${what} did not come to be as wanted; last seen: ${JSON.stringify(seen)?.slice(-2_000)}`);
+    }
+    await wait(POLL_MS);
+  }
+}
