@@ -1,5 +1,5 @@
 import type { EventOf } from '#db/events.ts';
-import type { Ending } from '#server/relay/deliver.ts';
+import { type Ending, spentNothing } from '#server/relay/spent.ts';
 
 type Accepted = EventOf<'request.accepted'>;
 
@@ -33,6 +33,5 @@ export function settledEvent(
 
 /** The ending of a request that was recorded, or may have been, and then not carried out. */
 export function shedEnding(status: number): Ending {
-  const usage = { input: 0, cached: 0, output: 0, reasoning: 0 };
-  return { reason: 'shed', status, usage, source: 'none', firstByteMs: null };
+  return { ...spentNothing(), status, reason: 'shed', firstByteMs: null };
 }

@@ -1,0 +1,52 @@
+import { PROGRESS_TIMEOUT_MS } from '#server/bounds.ts';
+
+export type ReplyTimeouts = { firstByteMs: number; idleMs: number; totalMs: number };
+
+/**
+ * The times of one reply, compared with what it is allowed. An upstream has to answer in time, to
+ * go on sending, to make progress (comments are none), and to end. All by the monotonic clock.
+ */
+export class ReplyClock {
+  readonly startedMs = performance.now();
+  #lastByteMs = this.startedMs;
+  #progressMs = this.startedMs;
+  #progressSeen = 0;
+  #headAfterMs: number | null = null;
+
+  /** How long the head took; null while there is none. */
+  get headAfterMs(): number | null {
+    return this.#headAfterMs;
+  }
+
+  headCame(): void {
+    this.#lastByteMs = this.#progressMs = performance.now();
+    this.#headAfterMs = this.#lastByteMs - this.startedMs;
+  }
+
+  bytesCame(): void {
+    this.#lastByteMs = performance.now();
+  }
+
+  /** The silence until now was not the upstream's: it was made to wait. */
+  forgive(): void {
+    this.#lastByteMs = this.#progressMs = performance.now();
+  }
+
+  /** Whether the whole reply has taken too long. */
+  isOver(nowMs: number, timeouts: ReplyTimeouts): boolean {
+    return nowMs - this.startedMs > timeouts.totalMs;
+  }
+
+  /** Whether the upstream has been silent for too long; `progress` counts what it has said so far. */
+  isOverdue(nowMs: number, timeouts: ReplyTimeouts, progress: number | null): boolean {
+    const silentMs = nowMs - this.#lastByteMs;
+    if (this.#headAfterMs === null) return silentMs > timeouts.firstByteMs;
+    if (silentMs > timeouts.idleMs) return true;
+    if (progress === null) return false;
+    if (progress > this.#progressSeen) {
+      this.#progressSeen = progress;
+      this.#progressMs = nowMs;
+    }
+    return nowMs - this.#progressMs > PROGRESS_TIMEOUT_MS;
+  }
+}

@@ -1,0 +1,43 @@
+import type { EndReason, UsageSource } from '#db/events.ts';
+import type { Usage } from '#server/providers/openai.ts';
+
+/** What a call has used, as far as is known, and how it is known. Pure. */
+export type Spent = {
+  /** The status the client was given; 499 when it left before there was one. */
+  status: number;
+  usage: Usage;
+  source: UsageSource;
+};
+
+/** How a call ended. */
+export type Ending = Spent & { reason: EndReason; firstByteMs: number | null };
+
+const NOTHING: Usage = { input: 0, cached: 0, output: 0, reasoning: 0 };
+const CLIENT_CLOSED_STATUS = 499;
+const BYTES_PER_TOKEN = 4;
+
+/** The upstream did no work for it. */
+export function spentNothing(): Spent {
+  return { status: CLIENT_CLOSED_STATUS, usage: NOTHING, source: 'none' };
+}
+
+/** The upstream had the request and nothing of its reply was given: it may well charge for the prompt. */
+export function spentUnseen(promptEstimate: number): Spent {
+  return { status: CLIENT_CLOSED_STATUS, usage: { ...NOTHING, input: promptEstimate }, source: 'estimated' };
+}
+
+/** A reply that went through, whole or not: what the provider reported, else what was counted. */
+export function spentOnReply(
+  status: number,
+  promptEstimate: number,
+  reply: { usage: Usage | null; countedTokens: number },
+): Spent {
+  if (reply.usage) return { status, usage: reply.usage, source: 'provider' };
+  return { status, usage: { ...NOTHING, input: promptEstimate, output: reply.countedTokens }, source: 'counted' };
+}
+
+/** A JSON reply that was too large to look into: by its size. */
+export function spentOnPipe(status: number, promptEstimate: number, bytes: number): Spent {
+  const output = Math.ceil(bytes / BYTES_PER_TOKEN);
+  return { status, usage: { ...NOTHING, input: promptEstimate, output }, source: 'estimated' };
+}
