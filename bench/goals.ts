@@ -46,22 +46,25 @@ export function relayGoals(summaries: readonly Summary[]): Goal[] {
   ];
 }
 
-/** Whether a goal is met, by itself or by an alternative of the same name; null when not measured. */
-export function isMet(goal: Goal, goals: readonly Goal[]): boolean | null {
-  if (goal.measured === null) return null;
-  return goals.some((other) => other.name === goal.name && meets(other));
+/** Whether a goal is met; goals of the same name are alternatives. */
+function verdictOn(goal: Goal, goals: readonly Goal[]): string {
+  if (goal.measured === null) return 'not measured';
+  if (isMet(goal)) return 'pass';
+  return goals.some((other) => other.name === goal.name && isMet(other)) ? 'short, but the alternative passes' : 'short';
 }
 
-function meets({ measured, bound, limit }: Goal): boolean {
+function isMet({ measured, bound, limit }: Goal): boolean {
   if (measured === null) return false;
   return bound === 'at most' ? measured <= limit : measured >= limit;
 }
 
 export function renderGoals(goals: readonly Goal[]): string {
-  const rows = goals.map((goal) => {
-    const met = isMet(goal, goals);
-    const verdict = met === null ? 'not measured' : met ? 'pass' : 'short';
-    return [goal.name, figure(goal.measured), `${goal.bound} ${figure(goal.limit)}`, goal.unit, verdict];
-  });
+  const rows = goals.map((goal) => [
+    goal.name,
+    figure(goal.measured),
+    `${goal.bound} ${figure(goal.limit)}`,
+    goal.unit,
+    verdictOn(goal, goals),
+  ]);
   return `\ngoals\n${table(['', 'measured', 'goal', 'unit', ''], rows)}`;
 }

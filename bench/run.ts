@@ -7,7 +7,7 @@ import { LOAD_NODE_FLAGS, plainEnvironment } from './machine/programs.ts';
 import type { FixedReply } from './targets/bare-reply.ts';
 import { call } from './targets/daybook.ts';
 import { bareReply } from './targets/plain.ts';
-import type { Running, Surroundings, Target } from './targets/target.ts';
+import type { Purpose, Running, Surroundings, Target } from './targets/target.ts';
 import { isRefusal, type Workload, type WorkloadName, WORKLOADS } from './workloads.ts';
 
 /** One target under one workload in one round. */
@@ -36,7 +36,7 @@ const PREWARM_SECS = 2;
 /** Between runs, so that what one target leaves behind is not charged to the next. */
 const QUIET_MS = 200;
 /** Idle streams send little: more time gives their CPU figure the same number of chunks. */
-const FRESH_SECS_FACTOR = 2.5;
+const MEMORY_SECS_FACTOR = 2.5;
 
 /** What `bare-reply` says when there is no Daybook to learn a refusal from. */
 const REFUSAL: FixedReply = {
@@ -56,11 +56,13 @@ export async function runAll(options: RunOptions): Promise<Run[]> {
     const workload: Workload = WORKLOADS[name];
     const targets = await targetsFor(workload, options, fleet);
     const runs: Run[] = [];
-    for (let round = 0; round < (workload.fresh ? 1 : options.rounds); round++) {
+    for (let round = 0; round < (workload.forMemory ? 1 : options.rounds); round++) {
       for (const target of round % 2 === 0 ? targets : targets.toReversed()) {
-        const running = workload.fresh ? await fleet.renew(target) : await fleet.bring(target);
+        if (workload.forMemory) await fleet.drop(target);
+        const running = await fleet.bring(target, workload.forMemory ? 'memory' : 'load');
         const job = jobFor(workload, running, round === 0, options);
         runs.push({ workload: name, target: target.name, round, result: await runDriver(job, options) });
+        if (workload.forMemory) await fleet.drop(target);
       }
     }
     options.onMeasured(name, runs);
@@ -74,10 +76,10 @@ async function targetsFor(workload: Workload, options: RunOptions, fleet: Fleet)
   const refusing = options.targets.filter(({ does }) => does.refuse);
   if (!options.withBareReply) return refusing;
   const [model] = refusing;
-  const running = model && (await fleet.bring(model));
+  const running = model && (await fleet.bring(model, 'load'));
   const reply = running ? await call(running.port, running.authorization[workload.credential]) : REFUSAL;
   const floor = bareReply({ ...reply, status: workload.expect.status });
-  await fleet.renew(floor);
+  await fleet.drop(floor);
   return [floor, ...refusing];
 }
 
@@ -93,18 +95,17 @@ class Fleet {
     });
   }
 
-  async bring(target: Target): Promise<Running> {
-    const running = this.running.get(target.name) ?? (await target.start(this.surroundings));
+  async bring(target: Target, purpose: Purpose): Promise<Running> {
+    const running = this.running.get(target.name) ?? (await target.start(this.surroundings, purpose));
     this.running.set(target.name, running);
     return running;
   }
 
-  /** Starts the target, after stopping it when it is up. */
-  async renew(target: Target): Promise<Running> {
-    const old = this.running.get(target.name);
+  /** Stops the target if it is up, so that it is started anew when it is next needed. */
+  async drop(target: Target): Promise<void> {
+    const running = this.running.get(target.name);
     this.running.delete(target.name);
-    await old?.stop();
-    return this.bring(target);
+    await running?.stop();
   }
 }
 
@@ -121,7 +122,7 @@ function jobFor(workload: Workload, running: Running, isFirst: boolean, options:
     // Streams warm a target up by themselves, and idle ones must find it as it started.
     prewarmSecs: isFirst && !workload.expect.sse ? (options.warmupSecs ?? PREWARM_SECS) : 0,
     warmupSecs: options.warmupSecs ?? Math.max(WARMUP_SECS, workload.warmupSecs),
-    secs: options.secs * (workload.fresh ? FRESH_SECS_FACTOR : 1),
+    secs: options.secs * (workload.forMemory ? MEMORY_SECS_FACTOR : 1),
     trees: {
       ...(serverPid === null ? {} : { server: { root: serverPid, except: postgresPid === null ? [] : [postgresPid] } }),
       ...(postgresPid === null ? {} : { postgres: { root: postgresPid, except: [] } }),

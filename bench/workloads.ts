@@ -16,8 +16,8 @@ export type Workload = {
   chunkIntervalMs: number | null;
   /** What CPU time is divided by. */
   unit: 'request' | 'chunk';
-  /** Started anew before it is measured, because memory is what counts; in one round, and longer. */
-  fresh: boolean;
+  /** Whether memory is what counts: then the target is started for it, in one round, and for longer. */
+  forMemory: boolean;
   /** More warm-up than others need, because streams take time to overlap evenly. */
   warmupSecs: number;
 };
@@ -36,7 +36,7 @@ function json(title: string, model: ModelName, bytes: number, load: Load): Workl
     expect: { status: 200, sse: false, chunks: null, replyBytes, usageChunk: false },
     chunkIntervalMs: null,
     unit: 'request',
-    fresh: false,
+    forMemory: false,
     warmupSecs: 0,
   };
 }
@@ -53,7 +53,7 @@ function sse(title: string, model: ModelName, load: Load): Workload {
     expect: { status: 200, sse: true, chunks: Number.isFinite(chunks) ? chunks : null, replyBytes: null, usageChunk: isAgent },
     chunkIntervalMs: intervalMs,
     unit: isAgent ? 'request' : 'chunk',
-    fresh: load.mode === 'hold',
+    forMemory: load.mode === 'hold',
     warmupSecs: 3,
   };
 }

@@ -21,12 +21,18 @@ export type Running = {
   stop: () => Promise<void>;
 };
 
+/**
+ * What a target is started for. Where memory per stream is measured, it must hold nothing that was
+ * let go of already: such space takes up the streams and hides them.
+ */
+export type Purpose = 'load' | 'memory';
+
 /** Something that load can be sent to. It may be started and stopped several times in a run. */
 export type Target = {
   name: string;
   /** Whether it passes calls on, refuses them, or does both. */
   does: { relay: boolean; refuse: boolean };
-  start: (surroundings: Surroundings) => Promise<Running>;
+  start: (surroundings: Surroundings, purpose: Purpose) => Promise<Running>;
 };
 
 /** For targets that look at no key. */
