@@ -5,12 +5,14 @@ export type Usage = { input: number; cached: number; output: number; reasoning: 
 
 /**
  * The usage object of a chat completion, as OpenAI and those who speak its convention report it.
- * @returns null when the value is not a usage object; a part that is missing or absurd counts as 0.
+ * @returns null when the value is not a usage object, or its totals are no counts: then it is no
+ *   report at all, and what was relayed is counted instead. A part that is missing counts as 0.
  */
 export function readUsage(value: unknown): Usage | null {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return null;
   const usage = value as Record<string, unknown>;
   if (!('prompt_tokens' in usage) && !('completion_tokens' in usage)) return null;
+  if (isAbsurd(usage['prompt_tokens']) || isAbsurd(usage['completion_tokens'])) return null;
   const input = count(usage['prompt_tokens']);
   const output = count(usage['completion_tokens']);
   return {
@@ -19,6 +21,10 @@ export function readUsage(value: unknown): Usage | null {
     output,
     reasoning: Math.min(output, detail(usage['completion_tokens_details'], 'reasoning_tokens')),
   };
+}
+
+function isAbsurd(value: unknown): boolean {
+  return value !== undefined && value !== null && !(typeof value === 'number' && value >= 0);
 }
 
 function detail(details: unknown, name: string): number {

@@ -11,7 +11,8 @@ import {
   type Ending,
   type Spent,
   spentNothing,
-  spentOnPipe,
+  spentAsTold,
+  spentBySize,
   spentOnReply,
   spentUnseen,
 } from '#server/relay/spent.ts';
@@ -278,7 +279,9 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
     if (!reply) return this.fail('upstream_error', 'upstream_error');
     this.#out.writeHead(status, contentType, ['content-length', String(bytes.length)]);
     this.#out.end(bytes);
-    this.#end('completed', spentOnReply(status, this.#options.promptEstimate, reply));
+    const { usage, choicesBytes, failed } = reply;
+    const spent = usage ? spentAsTold(status, usage) : spentBySize(status, this.#options.promptEstimate, choicesBytes);
+    this.#end(failed ? 'upstream_error' : 'completed', spent);
   }
 
   #refuseAsTold(): void {
@@ -315,7 +318,7 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
   /** What has been given to the client and used so far. */
   #spent(): Spent {
     const { promptEstimate } = this.#options;
-    if (this.#mode === 'piping') return spentOnPipe(this.#head?.status ?? 0, promptEstimate, this.#size);
+    if (this.#mode === 'piping') return spentBySize(this.#head?.status ?? 0, promptEstimate, this.#size);
     return this.#tap && this.#head ? spentOnReply(this.#head.status, promptEstimate, this.#tap) : spentUnseen(promptEstimate);
   }
 

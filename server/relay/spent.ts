@@ -26,18 +26,23 @@ export function spentUnseen(promptEstimate: number): Spent {
   return { status: CLIENT_CLOSED_STATUS, usage: { ...NOTHING, input: promptEstimate }, source: 'estimated' };
 }
 
-/** A reply that went through, whole or not: what the provider reported, else what was counted. */
+/** A streamed reply that went through, whole or not: what the provider reported, else what was counted. */
 export function spentOnReply(
   status: number,
   promptEstimate: number,
   reply: { usage: Usage | null; countedTokens: number },
 ): Spent {
-  if (reply.usage) return { status, usage: reply.usage, source: 'provider' };
+  if (reply.usage) return spentAsTold(status, reply.usage);
   return { status, usage: { ...NOTHING, input: promptEstimate, output: reply.countedTokens }, source: 'counted' };
 }
 
-/** A JSON reply that was too large to look into: by its size. */
-export function spentOnPipe(status: number, promptEstimate: number, bytes: number): Spent {
+/** A JSON reply: what the provider reported. */
+export function spentAsTold(status: number, usage: Usage): Spent {
+  return { status, usage, source: 'provider' };
+}
+
+/** A JSON reply whose provider said nothing, or that was too large to look into: by its size. */
+export function spentBySize(status: number, promptEstimate: number, bytes: number): Spent {
   const output = Math.ceil(bytes / BYTES_PER_TOKEN);
   return { status, usage: { ...NOTHING, input: promptEstimate, output }, source: 'estimated' };
 }

@@ -135,10 +135,8 @@ export class SseTap {
     const data = parseData(bytes.toString('utf8', start, end));
     if (!data) return false;
     if (typeof data['error'] === 'object' && data['error'] !== null) this.#failed = true;
-    const usage = readUsage(data['usage']);
-    if (!usage) return false;
-    this.#usage = usage;
-    return this.#stripUsage && Array.isArray(data['choices']) && data['choices'].length === 0;
+    this.#usage = readUsage(data['usage']) ?? this.#usage;
+    return hasUsage && this.#stripUsage && Array.isArray(data['choices']) && data['choices'].length === 0;
   }
 
   #countText(text: string, start: number, end: number): void {
