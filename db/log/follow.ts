@@ -1,4 +1,4 @@
-import pg from 'pg';
+import { Client, type ClientConfig } from 'pg';
 import type { Placed } from '#db/events.ts';
 import { PAGE_ROWS, readHead, readPage, type Scope } from '#db/log/read.ts';
 
@@ -16,7 +16,7 @@ import { PAGE_ROWS, readHead, readPage, type Scope } from '#db/log/read.ts';
  */
 export type FollowOptions = {
   /** Opens a connection of the follower's own; it is closed when the follower ends or fails. */
-  config: pg.ClientConfig;
+  config: ClientConfig;
   scope: Scope;
   /** The position already reached; events above it are handed on. */
   after: number;
@@ -76,7 +76,7 @@ export function follow(options: FollowOptions): Follower {
     wake();
   };
 
-  async function readOn(client: pg.Client): Promise<void> {
+  async function readOn(client: Client): Promise<void> {
     // The head is read first: all that is at or below it is in the pages that follow.
     const head = await readHead(client);
     for (;;) {
@@ -93,7 +93,7 @@ export function follow(options: FollowOptions): Follower {
   }
 
   async function once(): Promise<void> {
-    const client = new pg.Client(options.config);
+    const client = new Client(options.config);
     let lost: Error | undefined;
     client.on('error', (error) => {
       lost = error;

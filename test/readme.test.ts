@@ -1,0 +1,52 @@
+import { existsSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { describeConfig, readConfig } from '#server/config.ts';
+import { CATALOGUE } from '#server/errors.ts';
+import { ROOT } from './support/house/source.ts';
+
+const readText = (name: string): string => readFileSync(path.join(ROOT, name), 'utf8');
+const readme = readText('README.md');
+const { scripts } = JSON.parse(readText('package.json')) as { scripts: Record<string, string> };
+
+/** The cells of each table row whose cell number `at` is one word in backticks. */
+function rowsNaming(at: number): string[][] {
+  return readme
+    .split('\n')
+    .filter((line) => line.startsWith('| '))
+    .map((line) => line.split('|').slice(1, -1).map((cell) => cell.trim()))
+    .filter((cells) => /^`\w+`$/.test(cells[at] ?? ''))
+    .map((cells) => cells.map((cell) => cell.replaceAll('`', '')));
+}
+
+describe('the README', () => {
+  it('gives the two commands, and CI runs the second', () => {
+    expect(readme).toContain('\nnpm ci && npm start ');
+    expect(readme).toContain('\nnpm ci && npm test ');
+    expect(readText('.ci/run')).toMatch(/^npm ci && npm test /m);
+  });
+
+  it('lists every variable of the configuration with its true default', () => {
+    const told = rowsNaming(0).map(([name, value]) => [name, value]);
+    const spell = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value)).replace(/^(null|\[\])$/, 'none');
+    const defaults = Object.entries(describeConfig(readConfig({}))).map(([name, value]) => [name, spell(value)]);
+    expect(told).toEqual(defaults);
+  });
+
+  it('lists every refusal with its true status and wait', () => {
+    const told = rowsNaming(1).map(([status, code, wait]) => `${code} ${status} ${wait}`);
+    const catalogue = Object.entries(CATALOGUE).map(([code, row]) => `${code} ${row.status} ${'retryAfterS' in row ? row.retryAfterS : ''}`);
+    expect(told).toHaveLength(catalogue.length);
+    expect(new Set(told)).toEqual(new Set(catalogue));
+  });
+
+  it('names only npm scripts, files and rooms that are there', () => {
+    const run = [...readme.matchAll(/npm run (?:-s )?([\w:]+)/g)].map(([, name]) => name as string);
+    expect(run.filter((name) => !(name in scripts))).toEqual([]);
+    const named = [...readme.matchAll(/`((?:db|server|test|bench)\/[\w./-]*)`/g)].map(([, name]) => name as string);
+    expect(named.length).toBeGreaterThan(0);
+    expect(named.filter((name) => !existsSync(path.join(ROOT, name)))).toEqual([]);
+  });
+
+  it('can be read in one sitting', () => expect(readme.split('\n').length).toBeLessThan(250));
+});
