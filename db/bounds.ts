@@ -6,6 +6,9 @@
 /** A frozen server accepts a connection and never answers it; 1.5 s leaves time to refuse a caller within 2.5 s. */
 export const CONNECT_TIMEOUT_MS = 1_500;
 
+/** A goodbye is answered within a millisecond, or never: a frozen server keeps its side of the connection open. */
+export const CLOSE_TIMEOUT_MS = 500;
+
 /** How long a client waits for any reply before it takes the server for frozen. */
 export const QUERY_TIMEOUT_MS = 2_000;
 
@@ -33,6 +36,9 @@ export const POSTMASTER_POLL_MS = 20;
 /** Crash recovery replays up to `max_wal_size`; on a slow disk two gigabytes take minutes. */
 export const START_TIMEOUT_MS = 300_000;
 
+/** A start takes a fraction of this. Whoever waits longer is told what for. */
+export const START_NOTICE_MS = 3_000;
+
 /** Creating the roles and the database of a new cluster copies about ten megabytes. */
 export const BOOTSTRAP_TIMEOUT_MS = 60_000;
 
@@ -50,8 +56,8 @@ export const SUPERVISOR_LOCK_POLL_MS = 50;
 export const RESTART_PAUSE_MIN_MS = 100;
 export const RESTART_PAUSE_MAX_MS = 3_000;
 
-/** Postgres that ran this long is taken for healthy, and the pauses start again from the shortest. */
-export const RESTART_STABLE_MS = 30_000;
+/** Postgres that served this long did come up; one that dies sooner each time is given growing pauses. */
+export const RESTART_STABLE_MS = 500;
 
 /** The log file of Postgres is set aside at a start when it has grown beyond this. */
 export const POSTGRES_LOG_BYTES_MAX = 10 * 1024 * 1024;

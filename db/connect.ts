@@ -1,5 +1,6 @@
 import { Client, type ClientBase, type ClientConfig } from 'pg';
 import {
+  CLOSE_TIMEOUT_MS,
   CONNECT_TIMEOUT_MS,
   IDLE_TRANSACTION_TIMEOUT_MS,
   KEEP_ALIVE_DELAY_MS,
@@ -49,6 +50,13 @@ export function sessionConfig(role: Role, target: Target): ClientConfig {
  */
 export function withTimeout(config: ClientConfig, timeoutMs: number): ClientConfig {
   return { ...config, statement_timeout: timeoutMs, query_timeout: timeoutMs + STATEMENT_MARGIN_MS };
+}
+
+/** Ends a connection politely where the server still listens, and at once where it is frozen and never would. */
+export async function closeClient(client: Client): Promise<void> {
+  const timer = setTimeout(() => client.connection.stream.destroy(), CLOSE_TIMEOUT_MS);
+  await client.end();
+  clearTimeout(timer);
 }
 
 /**

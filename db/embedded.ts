@@ -2,7 +2,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, type ClientConfig } from 'pg';
 import { RESTART_PAUSE_MAX_MS, RESTART_PAUSE_MIN_MS, RESTART_STABLE_MS } from '#db/bounds.ts';
-import { checkDurability, sessionConfig, StoreError, type Role, type Store } from '#db/connect.ts';
+import { checkDurability, closeClient, sessionConfig, StoreError, type Role, type Store } from '#db/connect.ts';
 import { findBinaries, type Binaries } from '#db/embedded/binaries.ts';
 import { bootstrap, DATABASE, DirectoryInUse, takeSupervisorLock, type SupervisorLock } from '#db/embedded/bootstrap.ts';
 import {
@@ -49,15 +49,14 @@ type Server = {
  * @throws {StoreError} when it cannot run here; the message says why and what to do.
  */
 export async function startEmbedded(options: { dataDir: string; log: (line: string) => void }): Promise<EmbeddedStore> {
-  const server = await prepare(options.dataDir, options.log).catch((error: Error) => {
-    throw error instanceof StoreError ? error : unusable(options.dataDir, error);
-  });
+  const { dataDir, log } = options;
   const stopping = new AbortController();
   const { signal } = stopping;
   const stopped = new Promise<void>((resolve) => {
     signal.addEventListener('abort', () => resolve(), { once: true });
   });
-  let lock: SupervisorLock | null = await bringUp(server, signal);
+  const server = await prepare(dataDir, log).catch((error: Error) => refuse(dataDir, error));
+  let lock: SupervisorLock | null = await bringUp(server, signal).catch((error: Error) => refuse(dataDir, error));
   let lockedOut = false;
 
   /** *Recovering*: returns with the lock held, or null when stopped meanwhile. */
@@ -67,12 +66,15 @@ export async function startEmbedded(options: { dataDir: string; log: (line: stri
       await Promise.race([sleep(nextPauseMs()), stopped]);
       if (signal.aborted) return null;
       try {
-        return await bringUp(server, signal);
+        const regained = await bringUp(server, signal);
+        lockedOut = false;
+        return regained;
       } catch (error) {
-        const reason = (error as Error).message;
+        const { message } = error as Error;
         lockedOut = error instanceof DirectoryInUse;
-        // Once per reason: a disk may stay full for hours.
-        if (reason !== lastReason && !signal.aborted) server.log(`PostgreSQL is not back yet: ${reason}`);
+        // Once per reason, whatever process numbers it quotes: a disk may stay full for hours.
+        const reason = message.replaceAll(/\d+/g, '');
+        if (reason !== lastReason && !signal.aborted) log(`PostgreSQL is not back yet: ${message}`);
         lastReason = reason;
       }
     }
@@ -89,7 +91,7 @@ export async function startEmbedded(options: { dataDir: string; log: (line: stri
       const servingSince = performance.now();
       await Promise.race([lock.lost, stopped]);
       if (signal.aborted) return;
-      server.log('the connection to PostgreSQL was lost; bringing it back');
+      log('the connection to PostgreSQL was lost; bringing it back');
       if (performance.now() - servingSince > RESTART_STABLE_MS) pauseMs = RESTART_PAUSE_MIN_MS;
       lock = null;
       lock = await recover(nextPauseMs);
@@ -101,7 +103,7 @@ export async function startEmbedded(options: { dataDir: string; log: (line: stri
     stopping.abort();
     await supervision;
     await lock?.release();
-    if (!lockedOut && !(await shutDown(server.place))) server.log(`PostgreSQL in ${server.place.cluster} did not stop`);
+    if (!lockedOut && !(await shutDown(server.place))) log(`PostgreSQL in ${server.place.cluster} did not stop`);
   };
   let stop: Promise<void> | null = null;
   return { config: (role) => configFor(server, role), stop: () => (stop ??= stopOnce()) };
@@ -123,17 +125,18 @@ export async function connectEmbedded(dataDir: string): Promise<Store | null> {
     const client = new Client(store.config('auditor'));
     client.on('error', () => undefined);
     await client.connect();
-    await client.end();
+    await closeClient(client);
     return store;
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT' || code === 'ECONNREFUSED') return null;
-    throw error instanceof StoreError ? error : unusable(place.dataDir, error as Error);
+    return refuse(place.dataDir, error as Error);
   }
 }
 
-function unusable(dataDir: string, error: Error): StoreError {
-  return new StoreError(`the database in ${dataDir} cannot be used: ${error.message}`, { cause: error });
+function refuse(dataDir: string, error: Error): never {
+  if (error instanceof StoreError) throw error;
+  throw new StoreError(`the database in ${dataDir} cannot be used: ${error.message}`, { cause: error });
 }
 
 async function prepare(dataDir: string, log: (line: string) => void): Promise<Server> {
@@ -167,17 +170,17 @@ async function bringUp(server: Server, signal: AbortSignal): Promise<SupervisorL
 
 /** @returns whether a server was launched. Sets the address. */
 async function adoptOrLaunch(server: Server, signal: AbortSignal): Promise<boolean> {
-  const { place, runAs, binaries } = server;
-  const superuser = (address: Address): ClientConfig => superuserAt({ ...server, address });
-  const running = await findRunning(place, superuser, signal);
+  const { place, runAs, binaries, log } = server;
+  const watch = { place, log, signal, superuser: (address: Address) => superuserAt({ ...server, address }) };
+  const running = await findRunning(watch);
   server.address = running ?? server.address ?? (await chooseAddress(place));
   if (running !== null) return false;
   try {
-    await launch(place, runAs, binaries, server.address, superuser, signal);
+    await launch(watch, runAs, binaries, server.address);
     return true;
   } catch (error) {
     // Of two starters at once one loses; it finds the winner's server.
-    const winner = signal.aborted ? null : await findRunning(place, superuser, signal);
+    const winner = signal.aborted ? null : await findRunning(watch);
     if (winner === null) throw error;
     server.address = winner;
     return false;
@@ -191,7 +194,7 @@ async function refuseUnlessDurable(server: Server): Promise<void> {
   try {
     await checkDurability(client, { checksums: true });
   } finally {
-    await client.end();
+    await closeClient(client);
   }
 }
 

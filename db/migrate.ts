@@ -2,9 +2,9 @@ import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { Kysely, PostgresDialect, sql } from 'kysely';
 import { Migrator, type Migration } from 'kysely/migration';
-import { Pool, type DatabaseError } from 'pg';
+import { Client, type DatabaseError } from 'pg';
 import { MIGRATION_TIMEOUT_MS } from '#db/bounds.ts';
-import { StoreError, withTimeout, type Store } from '#db/connect.ts';
+import { closeClient, StoreError, withTimeout, type Store } from '#db/connect.ts';
 
 const FOLDER = path.join(import.meta.dirname, 'migrations');
 
@@ -19,9 +19,15 @@ const BOOKKEEPING_SCHEMA = 'daybook_migrations';
  * @throws {StoreError} naming the migration that failed, and where; nothing is applied then.
  */
 export async function migrate(store: Store, folder: string = FOLDER): Promise<string[]> {
-  const pool = new Pool({ ...withTimeout(store.config('owner'), MIGRATION_TIMEOUT_MS), max: 1 });
-  // A server that dies meanwhile fails the running query; the pool's own report adds nothing.
-  pool.on('error', () => undefined);
+  const client = new Client(withTimeout(store.config('owner'), MIGRATION_TIMEOUT_MS));
+  // A server that dies meanwhile fails the running query; the connection's own report adds nothing.
+  client.on('error', () => undefined);
+  await client.connect().catch((error: Error) => {
+    throw cannotMigrate(error);
+  });
+  // Kysely takes a pool. One of a single connection needs none of pg's, whose end waits for a frozen server.
+  const connection = Object.assign(client, { release: () => undefined });
+  const pool = { connect: async () => connection, end: () => closeClient(client), options: {} };
   const db = new Kysely<unknown>({ dialect: new PostgresDialect({ pool }) });
   try {
     const migrator = new Migrator({
@@ -50,9 +56,13 @@ async function readMigrations(folder: string): Promise<Record<string, Migration>
 }
 
 async function explain(error: Error, folder: string, failed: string | undefined): Promise<StoreError> {
-  if (failed === undefined) return new StoreError(`the database cannot be migrated: ${error.message}`, { cause: error });
+  if (failed === undefined) return cannotMigrate(error);
   const position = Number((error as DatabaseError).position);
   const text = await readFile(path.join(folder, `${failed}.sql`), 'utf8');
   const place = position > 0 ? `, line ${text.slice(0, position).split('\n').length}` : '';
   return new StoreError(`migration ${failed} failed${place}: ${error.message}`, { cause: error });
+}
+
+function cannotMigrate(error: Error): StoreError {
+  return new StoreError(`the database cannot be migrated: ${error.message}`, { cause: error });
 }

@@ -5,7 +5,7 @@ import {
   SUPERVISOR_LOCK_POLL_MS,
   SUPERVISOR_LOCK_WAIT_MS,
 } from '#db/bounds.ts';
-import { StoreError, withTimeout, type Role } from '#db/connect.ts';
+import { closeClient, StoreError, withTimeout, type Role } from '#db/connect.ts';
 import type { Passwords, Place } from '#db/embedded/cluster.ts';
 
 /** Advisory locks of the embedded server. The log's own locks have the first numbers 19 and 20. */
@@ -35,7 +35,7 @@ export async function bootstrap(superuser: ClientConfig, passwords: Passwords): 
       await client.query(`create database ${DATABASE} owner daybook_owner`);
     }
   } finally {
-    await client.end();
+    await closeClient(client);
   }
 }
 
@@ -78,7 +78,7 @@ export async function takeSupervisorLock(place: Place, owner: ClientConfig): Pro
   const { promise: lost, resolve } = Promise.withResolvers<void>();
   client.once('end', resolve);
   await client.connect();
-  const release = async (): Promise<void> => client.end();
+  const release = (): Promise<void> => closeClient(client);
   try {
     const deadline = performance.now() + SUPERVISOR_LOCK_WAIT_MS;
     while (!(await isTrue(client, `select pg_try_advisory_lock(${SUPERVISOR_LOCK})`))) {

@@ -1,7 +1,7 @@
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { open, readFile, rename, rm, stat, type FileHandle } from 'node:fs/promises';
-import { createServer, type AddressInfo } from 'node:net';
+import { createServer, type ListenOptions } from 'node:net';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, type ClientConfig } from 'pg';
@@ -12,9 +12,10 @@ import {
   POSTGRES_LOG_TAIL_BYTES,
   POSTMASTER_POLL_MS,
   SOCKET_PATH_BYTES_MAX,
+  START_NOTICE_MS,
   START_TIMEOUT_MS,
 } from '#db/bounds.ts';
-import { StoreError } from '#db/connect.ts';
+import { closeClient, StoreError } from '#db/connect.ts';
 import type { Binaries } from '#db/embedded/binaries.ts';
 import type { Place } from '#db/embedded/cluster.ts';
 import { command, type RunAs } from '#db/embedded/run-as.ts';
@@ -22,8 +23,15 @@ import { command, type RunAs } from '#db/embedded/run-as.ts';
 /** Where Postgres listens: `host` is the directory of its Unix socket, or 127.0.0.1. */
 export type Address = { host: string; port: number };
 
-/** A session as superuser at an address, in the database that every cluster has. */
-export type Superuser = (address: Address) => ClientConfig;
+/** What it takes to watch one cluster. */
+export type Watch = {
+  place: Place;
+  /** A session as superuser at an address, in the database that every cluster has. */
+  superuser(address: Address): ClientConfig;
+  log(line: string): void;
+  /** Ends the waiting. */
+  signal: AbortSignal;
+};
 
 const SOCKET_PORT = 5432;
 
@@ -34,15 +42,24 @@ const SOCKET_PORT = 5432;
 export async function chooseAddress(place: Place): Promise<Address> {
   const socket = path.join(place.cluster, `.s.PGSQL.${SOCKET_PORT}`);
   if (process.platform !== 'win32' && Buffer.byteLength(socket) <= SOCKET_PATH_BYTES_MAX) {
-    return { host: place.cluster, port: SOCKET_PORT };
+    // Shared folders of virtual machines hold files but no sockets. The name is one that is cleared up.
+    const trial = path.join(place.dataDir, `postgres.new-${process.pid}-s`);
+    const works = await tryListen({ path: trial }).catch(() => null);
+    if (works !== null) return { host: place.cluster, port: SOCKET_PORT };
   }
+  const host = '127.0.0.1';
+  return { host, port: await tryListen({ host, port: 0 }) };
+}
+
+/** Listens for a moment. Returns the port, which is 0 for a Unix socket. */
+async function tryListen(where: ListenOptions): Promise<number> {
   const server = createServer();
   await new Promise<void>((resolve, reject) => {
-    server.once('error', reject).listen(0, '127.0.0.1', resolve);
+    server.once('error', reject).listen(where, resolve);
   });
-  const { port } = server.address() as AddressInfo;
+  const address = server.address();
   await new Promise((resolve) => server.close(resolve));
-  return { host: '127.0.0.1', port };
+  return typeof address === 'object' && address !== null ? address.port : 0;
 }
 
 /** What postmaster.pid says: who serves the cluster, and where once it listens. Null without the file. */
@@ -107,7 +124,7 @@ async function knock(place: Place, config: ClientConfig): Promise<Answer> {
     if (code.startsWith('28')) return 'denied';
     return /timeout/i.test(message) ? 'silent' : 'absent';
   } finally {
-    await client.end();
+    await closeClient(client);
   }
 }
 
@@ -118,13 +135,14 @@ async function knock(place: Place, config: ClientConfig): Promise<Answer> {
  * @returns null when none is running and one may be started.
  * @throws {StoreError} when one is running that is not ours to use.
  */
-export async function findRunning(place: Place, superuser: Superuser, signal: AbortSignal): Promise<Address | null> {
-  const deadline = performance.now() + START_TIMEOUT_MS;
+export async function findRunning(watch: Watch): Promise<Address | null> {
+  const { place } = watch;
+  const wait = patience(watch, 'is running but does not answer');
   for (;;) {
     const file = await readPidFile(place);
     if (file === null) return null;
     const kind = processKind(file.pid, place);
-    const answer = file.address === null ? 'absent' : await knock(place, superuser(file.address));
+    const answer = file.address === null ? 'absent' : await knock(place, watch.superuser(file.address));
     if (kind === 'ours') {
       if (answer === 'serving') return file.address;
       if (answer === 'denied') throw wrongPassword(place);
@@ -138,11 +156,23 @@ export async function findRunning(place: Place, superuser: Superuser, signal: Ab
       if (kind === 'other') await rm(pidFile(place), { force: true });
       return null;
     }
-    if (performance.now() > deadline) {
-      throw new StoreError(`the PostgreSQL in ${place.cluster} (process ${file.pid}) is running but does not answer`);
+    await wait();
+  }
+}
+
+/** One step of waiting for Postgres, which says so once when it takes long, and gives up in the end. */
+function patience({ place, log, signal }: Watch, problem: string): () => Promise<void> {
+  const since = performance.now();
+  let told = false;
+  return async () => {
+    const waitedMs = performance.now() - since;
+    if (waitedMs > START_TIMEOUT_MS) throw new StoreError(`the PostgreSQL in ${place.cluster} ${problem} (see ${place.log})`);
+    if (waitedMs > START_NOTICE_MS && !told) {
+      told = true;
+      log(`waiting for the PostgreSQL in ${place.cluster}, which may be recovering from a crash (see ${place.log})`);
     }
     await sleep(POSTMASTER_POLL_MS, undefined, { signal });
-  }
+  };
 }
 
 function wrongPassword(place: Place): StoreError {
@@ -155,14 +185,8 @@ function wrongPassword(place: Place): StoreError {
  * successor finds it running.
  * @throws {StoreError} with the reason from Postgres' own log.
  */
-export async function launch(
-  place: Place,
-  runAs: RunAs,
-  binaries: Binaries,
-  address: Address,
-  superuser: Superuser,
-  signal: AbortSignal,
-): Promise<void> {
+export async function launch(watch: Watch, runAs: RunAs, binaries: Binaries, address: Address): Promise<void> {
+  const { place } = watch;
   const { program, args, options } = command(runAs, binaries.postgres, ['-D', place.cluster, ...settings(address)]);
   const log = await openLog(place);
   const { size: logStart } = await log.stat();
@@ -176,20 +200,17 @@ export async function launch(
   child.once('error', (error) => (failure = error.message));
   child.once('exit', (code, killedBy) => (failure = `it ended at once (${killedBy ?? `exit code ${code}`})`));
   child.unref();
-  const deadline = performance.now() + START_TIMEOUT_MS;
+  const wait = patience(watch, 'was started but does not answer');
   try {
     for (;;) {
-      const answer = await knock(place, superuser(address));
+      const answer = await knock(place, watch.superuser(address));
       if (answer === 'serving') return;
       if (failure !== null) {
         const reason = (await lastComplaint(place, logStart)) ?? failure;
         throw new StoreError(`PostgreSQL did not start in ${place.cluster}: ${reason} (see ${place.log})`);
       }
       if (answer === 'denied') throw wrongPassword(place);
-      if (performance.now() > deadline) {
-        throw new StoreError(`PostgreSQL in ${place.cluster} was started but does not answer (see ${place.log})`);
-      }
-      await sleep(POSTMASTER_POLL_MS, undefined, { signal });
+      await wait();
     }
   } catch (error) {
     child.kill('SIGQUIT');
@@ -229,7 +250,9 @@ async function lastComplaint(place: Place, start: number): Promise<string | null
     const from = Math.max(start, size - POSTGRES_LOG_TAIL_BYTES);
     const { buffer, bytesRead } = await log.read(Buffer.alloc(size - from), 0, size - from, from);
     const lines = buffer.toString('utf8', 0, bytesRead).trim().split('\n');
-    const complaint = lines.findLast((line) => /\b(FATAL|PANIC|ERROR):/.test(line)) ?? lines.at(-1);
+    // "The database system is starting up" is what it told our own knocking.
+    const complaints = lines.filter((line) => /\b(FATAL|PANIC|ERROR):(?!\s+the database system is )/.test(line));
+    const complaint = complaints.at(-1) ?? lines.at(-1);
     return complaint?.replace(/^.*?\b(?:FATAL|PANIC|ERROR):\s*/, '') || null;
   } finally {
     await log.close();

@@ -1,6 +1,6 @@
-import { Client } from 'pg';
+import { Client, type ClientConfig } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { checkDurability, externalStore, type Store, StoreError } from '#db/connect.ts';
+import { checkDurability, closeClient, externalStore, type Store, StoreError } from '#db/connect.ts';
 import { type EmbeddedStore, startEmbedded } from '#db/embedded.ts';
 import { placeIn } from '#db/embedded/cluster.ts';
 import { readPidFile } from '#db/embedded/postmaster.ts';
@@ -86,7 +86,7 @@ test('a slow statement is ended by the server, and the connection is good for th
   }
 });
 
-test('a session that stays inside a transaction loses its locks', async () => {
+test('every session is bounded in how long it may idle in a transaction, and the owner in how long it waits for a lock', async () => {
   await using database = await createDatabase();
   expect(await ask(database.config('relay'), 'show idle_in_transaction_session_timeout')).toBe('10s');
   expect(await ask(database.config('owner'), 'show lock_timeout')).toBe('2s');
@@ -106,9 +106,9 @@ describe('a frozen server', () => {
     await removeTestDirectory(dataDir);
   });
 
-  /** Stops the postmaster and one of its backends, as a dead disk or a paused machine would. */
-  async function whileFrozen(backend: number, use: () => Promise<void>): Promise<void> {
-    const processes = [postmaster, backend];
+  /** Stops the postmaster and these backends, as a dead disk or a paused machine would. */
+  async function whileFrozen(backends: number[], use: () => Promise<void>): Promise<void> {
+    const processes = [postmaster, ...backends];
     for (const pid of processes) process.kill(pid, 'SIGSTOP');
     try {
       await use();
@@ -117,23 +117,28 @@ describe('a frozen server', () => {
     }
   }
 
-  test.each<[string, (store: Store) => Store]>([
-    ['the embedded store', (embedded) => embedded],
-    ['a DATABASE_URL', (embedded) => externalStore(urlOf(embedded))],
-  ])('fails a query and a connection instead of holding them: %s', async (_name, through) => {
-    const config = through(store).config('owner');
+  async function connect(config: ClientConfig): Promise<{ client: Client; backend: number }> {
     const client = new Client(config);
     client.on('error', () => undefined);
     await client.connect();
     const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid');
-    await whileFrozen(rows[0]?.pid ?? 0, async () => {
-      const newcomer = new Client(config);
-      newcomer.on('error', () => undefined);
+    return { client, backend: rows[0]?.pid ?? 0 };
+  }
+
+  test.each<[string, (store: Store) => Store]>([
+    ['the embedded store', (embedded) => embedded],
+    ['a DATABASE_URL', (embedded) => externalStore(urlOf(embedded))],
+  ])('holds up no query, no new connection and no goodbye: %s', async (_name, through) => {
+    const config = through(store).config('owner');
+    const busy = await connect(config);
+    const idle = await connect(config);
+    await whileFrozen([busy.backend, idle.backend], async () => {
       await Promise.all([
-        expect(client.query('select 1')).rejects.toThrow('Query read timeout'),
-        expect(newcomer.connect()).rejects.toThrow('timeout expired'),
+        expect(busy.client.query('select 1')).rejects.toThrow('Query read timeout'),
+        expect(connect(config)).rejects.toThrow('timeout expired'),
+        closeClient(idle.client),
       ]);
-      await client.end();
+      await closeClient(busy.client);
     });
     expect(await ask(config, 'select 1')).toBe(1);
   });

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chown, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
+import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Store } from '#db/connect.ts';
 import { connectEmbedded, type EmbeddedStore, startEmbedded } from '#db/embedded.ts';
@@ -38,11 +39,16 @@ async function start(directory = dataDir, log: (line: string) => void = () => un
   return store;
 }
 
-/** Another process that runs the store. Resolves when it serves. */
+/** Another process that runs the store. Resolves when it serves; rejects with what it says when it will not. */
 async function startChild(): Promise<ChildProcess> {
-  const child = spawn(process.execPath, [CHILD, dataDir], { stdio: ['pipe', 'pipe', 'inherit'] });
+  const child = spawn(process.execPath, [CHILD, dataDir], { stdio: ['pipe', 'pipe', 'pipe'] });
   children.push(child);
-  await once(child.stdout, 'data');
+  const refusal = text(child.stderr);
+  const ended = once(child, 'exit').then(async () => {
+    throw new Error(await refusal);
+  });
+  await Promise.race([once(child.stdout, 'data'), ended]);
+  ended.catch(() => undefined);
   return child;
 }
 
@@ -107,6 +113,14 @@ describe('a start', () => {
     });
     expect(await postmasterPid()).toBe(pid);
     expect(await readRow(first)).toBe(42);
+  });
+
+  test('of several Daybooks at once on a new directory leaves one of them serving', async () => {
+    const starts = await Promise.allSettled([startChild(), startChild(), startChild()]);
+    expect(starts.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected', 'rejected']);
+    const refusals = starts.flatMap((each) => (each.status === 'rejected' ? [String(each.reason)] : []));
+    const winner = children.find((child) => child.exitCode === null)?.pid;
+    for (const refusal of refusals) expect(refusal).toContain(`${dataDir} is in use by another Daybook (pid ${winner})`);
   });
 
   test('with fsync and the like switched off is refused by name, and leaves no server', async () => {

@@ -22,7 +22,9 @@ export async function removeTestDirectory(directory: string): Promise<void> {
 export async function removeLeftoverDirectories(): Promise<void> {
   for (const name of await readdir(tmpdir())) {
     const [, pid] = NAME.exec(name) ?? [];
-    if (pid !== undefined && !isRunning(Number(pid))) await removeTestDirectory(path.join(tmpdir(), name));
+    if (pid === undefined || isRunning(Number(pid))) continue;
+    // Another user's are theirs to remove.
+    await removeTestDirectory(path.join(tmpdir(), name)).catch(() => undefined);
   }
 }
 
