@@ -1,8 +1,14 @@
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, type ClientConfig } from 'pg';
-import { RESTART_PAUSE_MAX_MS, RESTART_PAUSE_MIN_MS, RESTART_STABLE_MS } from '#db/bounds.ts';
-import { checkDurability, closeClient, sessionConfig, StoreError, type Role, type Store } from '#db/connect.ts';
+import {
+  BOOTSTRAP_TIMEOUT_MS,
+  RESTART_PAUSE_MAX_MS,
+  RESTART_PAUSE_MIN_MS,
+  RESTART_STABLE_MS,
+  START_CONNECT_TIMEOUT_MS,
+} from '#db/bounds.ts';
+import { checkDurability, closeClient, sessionConfig, StoreError, withTimeout, type Role, type Store } from '#db/connect.ts';
 import { findBinaries, type Binaries } from '#db/embedded/binaries.ts';
 import { bootstrap, DATABASE, DirectoryInUse, takeSupervisorLock, type SupervisorLock } from '#db/embedded/bootstrap.ts';
 import {
@@ -149,21 +155,22 @@ async function prepare(dataDir: string, log: (line: string) => void): Promise<Se
   return { place, runAs, binaries, passwords, address: null, log };
 }
 
-/** Adopts or launches, then takes the lock. What it launched and cannot keep, it stops again. */
+/** Adopts or launches, then takes the lock. What it launched and cannot keep, or may not use, it stops again. */
 async function bringUp(server: Server, signal: AbortSignal): Promise<SupervisorLock> {
   const { place, passwords, log } = server;
   const launched = await adoptOrLaunch(server, signal);
   let lock: SupervisorLock | null = null;
   try {
-    await bootstrap(superuserAt(server), passwords);
-    lock = await takeSupervisorLock(place, configFor(server, 'owner'));
+    await bootstrap(unhurried(superuserAt(server)), passwords);
+    lock = await takeSupervisorLock(place, unhurried(configFor(server, 'owner')));
     await refuseUnlessDurable(server);
     const pid = (await readPidFile(place))?.pid;
     log(launched ? `PostgreSQL started (process ${pid})` : `PostgreSQL was still running (process ${pid})`);
     return lock;
   } catch (error) {
     await lock?.release();
-    if (lock !== null || (launched && !(error instanceof DirectoryInUse))) await shutDown(place);
+    const unfit = lock !== null && error instanceof StoreError;
+    if (unfit || (launched && !(error instanceof DirectoryInUse))) await shutDown(place);
     throw error;
   }
 }
@@ -188,7 +195,7 @@ async function adoptOrLaunch(server: Server, signal: AbortSignal): Promise<boole
 }
 
 async function refuseUnlessDurable(server: Server): Promise<void> {
-  const client = new Client(configFor(server, 'relay'));
+  const client = new Client(unhurried(configFor(server, 'relay')));
   client.on('error', () => undefined);
   await client.connect();
   try {
@@ -201,6 +208,10 @@ async function refuseUnlessDurable(server: Server): Promise<void> {
 function configFor(server: Pick<Server, 'address' | 'passwords'>, role: Role): ClientConfig {
   const password = (): string => server.passwords[role];
   return sessionConfig(role, { ...server.address, user: `daybook_${role}`, database: DATABASE, password });
+}
+
+function unhurried(config: ClientConfig): ClientConfig {
+  return { ...withTimeout(config, BOOTSTRAP_TIMEOUT_MS), connectionTimeoutMillis: START_CONNECT_TIMEOUT_MS };
 }
 
 function superuserAt(server: Pick<Server, 'address' | 'passwords'>): ClientConfig {

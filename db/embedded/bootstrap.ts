@@ -1,11 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, type ClientConfig } from 'pg';
-import {
-  BOOTSTRAP_TIMEOUT_MS,
-  SUPERVISOR_LOCK_POLL_MS,
-  SUPERVISOR_LOCK_WAIT_MS,
-} from '#db/bounds.ts';
-import { closeClient, StoreError, withTimeout, type Role } from '#db/connect.ts';
+import { SUPERVISOR_LOCK_POLL_MS, SUPERVISOR_LOCK_WAIT_MS } from '#db/bounds.ts';
+import { closeClient, StoreError, type Role } from '#db/connect.ts';
 import type { Passwords, Place } from '#db/embedded/cluster.ts';
 
 /** Advisory locks of the embedded server. The log's own locks have the first numbers 19 and 20. */
@@ -21,7 +17,7 @@ export const DATABASE = 'daybook';
  */
 export async function bootstrap(superuser: ClientConfig, passwords: Passwords): Promise<void> {
   const client = new Client({
-    ...withTimeout(superuser, BOOTSTRAP_TIMEOUT_MS),
+    ...superuser,
     // A failing statement would otherwise be quoted, with its password, in the log of Postgres.
     options: '-c log_min_error_statement=panic -c log_statement=none -c log_min_duration_statement=-1',
   });
