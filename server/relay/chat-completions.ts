@@ -13,6 +13,7 @@ import type { ModelTable } from '#server/relay/dispatch.ts';
 import { parseChat } from '#server/relay/parse.ts';
 import { checkMedia, clientRetryCount, type Reply, refuse } from '#server/relay/reply.ts';
 import { settledEvent, shedEnding } from '#server/relay/settle.ts';
+import { type Ending, spentNothing } from '#server/relay/spent.ts';
 
 /** What the relayed calls of a process share. */
 export type Relay = {
@@ -63,6 +64,8 @@ export async function chatCompletions(
   if (chat instanceof Refusal) return refused(chat);
   const upstream = relay.models.find(chat.model);
   if (!upstream) return refused(new Refusal('model_not_found', { param: 'model' }));
+  // Nobody waits for it any more, so nothing is begun.
+  if (response.destroyed) return releaseBody(body);
   const bodyBytes = body.bytes.length;
   const hold = relay.admission.admit(key.account, estimateHold(bodyBytes, chat.completionLimit));
   if (hold instanceof Refusal) return refused(hold);
@@ -79,11 +82,13 @@ export async function chatCompletions(
     hold_tokens: hold.tokens,
     ...(retryCount === undefined ? {} : { retry_count: retryCount }),
   };
-  const settle = (ending: Parameters<typeof settledEvent>[1]): void => {
+  const settle = (ending: Ending): void => {
     relay.appender.settle(settledEvent(accepted, ending, upstream.name, performance.now() - startedMs));
     hold.release();
     releaseBody(body);
   };
+  // An ending must not be written before its beginning: until then it waits here.
+  const record = { isDurable: false, ending: null as Ending | null };
   const begin = (gateOpen: boolean): Delivery => {
     const delivery = new Delivery({
       response,
@@ -97,23 +102,21 @@ export async function chatCompletions(
       gateOpen,
       onEnd: (ending) => {
         relay.running.delete(delivery);
-        settle(ending);
+        if (record.isDurable) settle(ending);
+        else record.ending = ending;
       },
     });
     relay.running.add(delivery);
-    // A client that is gone already won't say so again.
-    if (response.destroyed) delivery.clientGone();
-    else {
-      response.on('close', () => delivery.clientGone());
-      upstream.send(askUsage(body, chat), chat.sse, delivery);
-    }
+    response.on('close', () => delivery.clientGone());
+    upstream.send(askUsage(body, chat), chat.sse, delivery);
     return delivery;
   };
 
   const durable = relay.appender.accept(accepted);
-  const early = relay.overlapped ? begin(false) : null;
+  const early = relay.overlapped && relay.appender.mode === 'up' ? begin(false) : null;
   try {
     await durable;
+    record.isDurable = true;
   } catch (error) {
     if (early) {
       relay.running.delete(early);
@@ -121,11 +124,13 @@ export async function chatCompletions(
     }
     const refusal = new Refusal('store_unavailable');
     // The lost answer may have been a commit: then this is its ending.
-    if (error instanceof StoreUnavailable && error.pending) settle(shedEnding(refusal.status));
+    if (error instanceof StoreUnavailable && error.pending) settle(record.ending ?? shedEnding(refusal.status));
     else hold.release();
     return refused(refusal);
   }
-  if (early) early.openGate();
+  if (record.ending) settle(record.ending);
+  else if (early) early.openGate();
+  else if (response.destroyed) settle({ ...spentNothing(), reason: 'client_gone', firstByteMs: null });
   else if (relay.draining) {
     settle(shedEnding(503));
     refuse(request, response, reply, new Refusal('shutting_down'));

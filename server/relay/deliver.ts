@@ -301,7 +301,8 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
       return this.#controller?.abort(ABORT);
     }
     // An upstream that had begun a good reply has worked, and nobody knows how much.
-    const spent = this.#mode === 'holding' ? spentUnseen(this.#options.promptEstimate) : spentNothing();
+    const hasWorked = this.#head?.form === 'json' || this.#head?.form === 'sse';
+    const spent = hasWorked ? spentUnseen(this.#options.promptEstimate) : spentNothing();
     this.#out.refuse(refusal);
     this.#end(reason, { ...spent, status: refusal.status });
   }

@@ -171,6 +171,39 @@ async function caughtUp(port: number, events: readonly Placed[]): Promise<void> 
   await until(() => readiness(port), ({ position }) => position >= newest, 'the read model');
 }
 
+/** The log's lock, held by somebody else: until it is released no append comes to its end. */
+export type HeldLog = AsyncDisposable & {
+  /** Resolves when an append waits for the lock. */
+  awaited(): Promise<void>;
+  release(): Promise<void>;
+};
+
+/** Takes the lock under which the log is appended to. */
+export async function holdLog(store: Store): Promise<HeldLog> {
+  const client = new Client(store.config('owner'));
+  await client.connect();
+  await client.query('select pg_advisory_lock(19, 0)');
+  const waiting = async (): Promise<boolean> => {
+    const { rows } = await client.query(
+      "select from pg_locks where locktype = 'advisory' and classid = 19 and objid = 0 and not granted",
+    );
+    return rows.length > 0;
+  };
+  const release = async (): Promise<void> => {
+    await client.end();
+  };
+  return {
+    awaited: async () => void (await until(waiting, (is) => is, 'the append')),
+    release,
+    [Symbol.asyncDispose]: release,
+  };
+}
+
+/** Resolves when the server has dealt with all that had reached it before: it answers those who come later, too. */
+export async function hasHadItsTurn(port: number): Promise<void> {
+  for (let turn = 0; turn < 3; turn += 1) await (await fetch(`http://127.0.0.1:${port}/healthz`)).text();
+}
+
 /**
  * What a refused request must leave as it was: how much was forwarded, and how much recorded.
  * Endings are not counted, because those of the requests before it may still be on their way.
