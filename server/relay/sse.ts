@@ -17,7 +17,8 @@ const BLANKS_AND_COLON = /[\s:]*/y;
 /** The members of a delta that carry what the model has written. */
 const TEXT_MEMBERS = ['"content"', '"reasoning_content"', '"reasoning"', '"arguments"', '"refusal"', '"text"'];
 
-const LINE_ENDS_WITH_CR = /(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r(?!\n))/g;
+/** Two line ends in a row. A CR at the very end says nothing yet: a LF may follow it. */
+const LINE_ENDS_WITH_CR = /(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r(?!\n|$))/g;
 
 /** A delta longer than this on average holds several tokens; 4 bytes a token is the usual measure. */
 const ONE_TOKEN_BYTES_MAX = 16;
