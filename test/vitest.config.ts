@@ -1,5 +1,7 @@
 import { defineConfig } from 'vitest/config';
 
+const UNIT = ['test/unit/**/*.test.ts', 'test/house.test.ts', 'test/readme.test.ts'];
+
 /**
  * Two projects: `unit` needs nothing but the code, `store` gets a real PostgreSQL that is started
  * once for the whole run and only if one of its files runs.
@@ -12,13 +14,13 @@ export default defineConfig({
     hookTimeout: 60_000,
     projects: [
       {
-        test: { name: 'unit', include: ['test/unit/**/*.test.ts'] },
+        test: { name: 'unit', include: UNIT },
       },
       {
         test: {
           name: 'store',
           include: ['test/**/*.test.ts'],
-          exclude: ['test/unit/**'],
+          exclude: UNIT,
           globalSetup: ['test/support/global-setup.ts'],
         },
       },
