@@ -29,21 +29,27 @@ export async function retireInstance(client: pg.ClientBase, instance: number): P
   await client.query('select daybook.retire_instance($1)', [instance]);
 }
 
-/** The other instances that are not dead, each with its last heartbeat as text. */
-export async function readPeers(client: pg.ClientBase, self: number): Promise<{ id: number; heartbeat: string }[]> {
-  const result = await client.query<{ id: number; heartbeat: string }>({
+/** Another instance that may have requests open, with its last heartbeat as text. */
+export type Peer = { id: number; heartbeat: string; isDead: boolean };
+
+/** The other instances that are alive, or dead and not recovered yet. */
+export async function readPeers(client: pg.ClientBase, self: number): Promise<Peer[]> {
+  const result = await client.query<Peer>({
     name: 'read_peers',
-    text: 'select id, heartbeat_at::text as heartbeat from daybook.instance where dead_at is null and id <> $1',
+    text: `select id, heartbeat_at::text as heartbeat, dead_at is not null as "isDead"
+      from daybook.instance where closed_at is null and id <> $1`,
     values: [self],
   });
   return result.rows;
 }
 
 /**
- * Declares an instance dead, so that it can't append any more, and ends what it left open.
+ * Declares an instance dead, so that it can't append any more, and ends what it left open. Both
+ * steps can be repeated: a recoverer that dies in between leaves the rest to the next one.
  * @returns how many requests were abandoned; 0 when somebody else was first.
  */
 export async function recoverInstance(client: pg.ClientBase, dead: number, by: number): Promise<number> {
+  await client.query('select daybook.fence_instance($1)', [dead]);
   const result = await client.query<[number]>({
     text: 'select daybook.recover_instance($1, $2)',
     values: [dead, by],

@@ -1,4 +1,5 @@
 import { DatabaseError, type Client } from 'pg';
+import { closeClient } from '#db/connect.ts';
 import type { EventOf, RequestEvent } from '#db/events.ts';
 import { appendRequests, FencedError } from '#db/log/append.ts';
 import {
@@ -206,8 +207,7 @@ export class Appender {
   async #disconnect(): Promise<void> {
     const client = this.#client;
     this.#client = undefined;
-    // A frozen server does not answer the goodbye; nobody waits for it.
-    if (client) await Promise.race([client.end().catch(() => {}), new Promise((resolve) => setTimeout(resolve, 200))]);
+    if (client) await closeClient(client);
   }
 }
 

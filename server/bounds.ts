@@ -59,9 +59,9 @@ export const HEARTBEAT_MS = 1_000;
 /** How long another instance must have been silent, by our own watching, to be declared dead. */
 export const DEAD_AFTER_MS = 5_000;
 
-/** A non-streamed reply up to this size is held until it is complete, so that a cut upstream is a
- * clean 502 and not half a JSON document. */
-export const JSON_REPLY_HELD_BYTES_MAX = 8 * MIB;
+/** A non-streamed reply is held until it is complete, so that a cut upstream is a clean 502 and not
+ * half a JSON document. Images come base64-coded in replies of some megabytes; more is refused. */
+export const JSON_REPLY_BYTES_MAX = 32 * MIB;
 /** An upstream's error body beyond this is not read. */
 export const ERROR_REPLY_BYTES_MAX = 64 * KIB;
 /** One SSE event beyond this is passed on in pieces. */

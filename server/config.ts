@@ -7,7 +7,8 @@ export class ConfigError extends Error {
   override name = 'ConfigError';
 }
 
-const Milliseconds = z.coerce.number().int().min(1).max(24 * 60 * 60 * 1000);
+const Numeric = z.coerce.number('must be a number');
+const Milliseconds = Numeric.int().min(1).max(24 * 60 * 60 * 1000);
 const HttpUrl = z.url({ protocol: /^https?$/ }).refine((text) => {
   const url = new URL(text);
   return url.username === '' && url.password === '' && url.search === '' && url.hash === '';
@@ -37,7 +38,7 @@ const Upstreams = z
 
 /** The environment, one variable a line. Unset and empty are the same. */
 const Environment = z.object({
-  PORT: z.coerce.number().int().min(0).max(65535).default(4000),
+  PORT: Numeric.int().min(0).max(65535).default(4000),
   HOST: z.string().default('127.0.0.1'),
   DAYBOOK_DATA: z.string().default('./data'),
   DATABASE_URL: z.string().regex(/^postgres(ql)?:\/\//, 'must start with postgres://').optional(),
@@ -50,7 +51,7 @@ const Environment = z.object({
   UPSTREAM_FIRST_BYTE_TIMEOUT_MS: Milliseconds.default(120_000),
   UPSTREAM_IDLE_TIMEOUT_MS: Milliseconds.default(60_000),
   UPSTREAM_TOTAL_TIMEOUT_MS: Milliseconds.default(30 * 60_000),
-  MAX_BODY_MB: z.coerce.number().positive().max(1024).default(32),
+  MAX_BODY_MB: Numeric.positive().max(1024).default(32),
   TLS_CERT: z.string().optional(),
   TLS_KEY: z.string().optional(),
   ACCOUNTING: z.enum(['strict', 'overlapped']).default('strict'),

@@ -1,5 +1,5 @@
 import type { Client } from 'pg';
-import type { Store } from '#db/connect.ts';
+import { closeClient, type Store } from '#db/connect.ts';
 import type { ControlEvent } from '#db/events.ts';
 import type { Account } from '#db/fold/account.ts';
 import type { Key, Secret } from '#db/fold/key.ts';
@@ -142,6 +142,6 @@ export async function withControl<T>(store: Store, actor: string, use: (control:
       await retireInstance(client, instance);
     }
   } finally {
-    await client.end();
+    await closeClient(client);
   }
 }

@@ -35,6 +35,29 @@ async function main(): Promise<void> {
   };
   process.on('SIGTERM', stop);
   process.on('SIGINT', stop);
+  process.on('SIGHUP', stop);
+  whenOrphaned(() => stop('SIGTERM'));
 }
+
+const PARENT_CHECK_MS = 500;
+
+/**
+ * npm does not pass SIGTERM on: it ends, and so does the shell between us. A server that npm has
+ * started takes the loss of its parent for that signal, instead of running on unseen.
+ */
+function whenOrphaned(stop: () => void): void {
+  if (process.env['npm_lifecycle_event'] === undefined) return;
+  const parent = process.ppid;
+  const timer = setInterval(() => {
+    if (process.ppid === parent) return;
+    clearInterval(timer);
+    stop();
+  }, PARENT_CHECK_MS);
+  timer.unref();
+}
+
+// Whoever reads our output may go away; that is no reason to go down.
+process.stdout.on('error', () => {});
+process.stderr.on('error', () => {});
 
 await main();

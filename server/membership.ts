@@ -1,5 +1,6 @@
 import type { Client } from 'pg';
-import { heartbeat, readPeers, recoverInstance } from '#db/instance.ts';
+import { closeClient } from '#db/connect.ts';
+import { heartbeat, readPeers } from '#db/instance.ts';
 import { DEAD_AFTER_MS, HEARTBEAT_MS } from '#server/bounds.ts';
 
 /**
@@ -16,7 +17,8 @@ export type MembershipOptions = {
   onClock: (postgresNow: Date) => void;
   /** This instance was declared dead by another. */
   onFenced: () => void;
-  onRecovered: (instance: number, abandoned: number) => void;
+  /** Ends what a dead peer left open. */
+  recover: (peer: number) => Promise<void>;
   onError: (error: unknown) => void;
 };
 
@@ -31,6 +33,15 @@ export async function joinMembership(options: MembershipOptions): Promise<Member
   let timer: NodeJS.Timeout | undefined;
   let closed = false;
 
+  /** Beside the beat, which a long search of the log must not delay. */
+  const recoveries = new Map<number, Promise<void>>();
+  function recover(peer: number): void {
+    if (recoveries.has(peer)) return;
+    const recovery = options.recover(peer).catch(options.onError);
+    recoveries.set(peer, recovery);
+    void recovery.then(() => recoveries.delete(peer));
+  }
+
   async function beat(): Promise<void> {
     client ??= await options.connect();
     const now = await heartbeat(client, instance, options.openFrom());
@@ -42,11 +53,11 @@ export async function joinMembership(options: MembershipOptions): Promise<Member
     const nowMs = performance.now();
     const peers = await readPeers(client, instance);
     const seen: typeof watched = new Map();
-    for (const { id, heartbeat: last } of peers) {
+    for (const { id, heartbeat: last, isDead } of peers) {
       const before = watched.get(id);
       const sinceMs = before?.heartbeat === last ? before.sinceMs : nowMs;
       seen.set(id, { heartbeat: last, sinceMs });
-      if (nowMs - sinceMs >= DEAD_AFTER_MS) options.onRecovered(id, await recoverInstance(client, id, instance));
+      if (isDead || nowMs - sinceMs >= DEAD_AFTER_MS) recover(id);
     }
     watched = seen;
   }
@@ -58,7 +69,7 @@ export async function joinMembership(options: MembershipOptions): Promise<Member
       watched = new Map();
       const broken = client;
       client = undefined;
-      void broken?.end().catch(() => {});
+      if (broken) void closeClient(broken);
       options.onError(error);
     }
     if (closed) return;
@@ -74,7 +85,8 @@ export async function joinMembership(options: MembershipOptions): Promise<Member
       closed = true;
       clearTimeout(timer);
       await running;
-      await client?.end().catch(() => {});
+      await Promise.all(recoveries.values());
+      if (client) await closeClient(client);
     },
   };
 }

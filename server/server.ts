@@ -1,8 +1,8 @@
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { hostname } from 'node:os';
-import type { Store } from '#db/connect.ts';
-import { registerInstance, retireInstance } from '#db/instance.ts';
+import { closeClient, type Store } from '#db/connect.ts';
+import { recoverInstance, registerInstance, retireInstance } from '#db/instance.ts';
 import { type Follower, follow } from '#db/log/follow.ts';
 import { migrate } from '#db/migrate.ts';
 import { createServer } from '#server/app.ts';
@@ -35,6 +35,10 @@ export type RunningServer = {
 };
 
 const FIRST_ACCOUNT = 'first';
+/** Making partitions waits for locks that running servers hold for moments. */
+const SETUP_TIMEOUT_MS = 30_000;
+/** Searching the log for what a dead instance left open, from its oldest open request on. */
+const RECOVERY_TIMEOUT_MS = 60_000;
 /** Partitions made ahead at a start: fifty million positions each. */
 const PARTITIONS_AHEAD = 2;
 
@@ -55,10 +59,10 @@ export async function startServer(config: Config, log: Logger): Promise<RunningS
 
 async function serve(config: Config, log: Logger, store: Store, closeStore: () => Promise<void>): Promise<RunningServer> {
   await migrate(store);
-  const setup = await connectRelay(store, { query_timeout: 30_000 });
+  const setup = await connectRelay(store, SETUP_TIMEOUT_MS);
   await setup.query('select daybook.create_partitions($1)', [PARTITIONS_AHEAD]);
   const pepper = await loadPepper(setup, config);
-  await setup.end();
+  await closeClient(setup);
 
   const readModel = new ReadModel();
   const follower = await followControl(store, readModel, log);
@@ -163,7 +167,7 @@ class Seat {
   async take(): Promise<Appender> {
     const client = await connectRelay(this.#store);
     const instance = await registerInstance(client, `server ${hostname()} ${process.pid}`);
-    await client.end();
+    await closeClient(client);
     let lost = false;
     const onFenced = (): void => {
       if (lost) return;
@@ -185,11 +189,20 @@ class Seat {
       openFrom: () => appender.openFrom,
       onClock: (now) => this.#readModel.setClock(now),
       onFenced,
-      onRecovered: (dead, abandoned) =>
-        this.#log.warn({ instance: dead, abandoned }, 'another instance is dead; what it left open was ended'),
+      recover: (dead) => this.#recover(dead, instance),
       onError: (error) => this.#log.warn(errorFields(error), 'a heartbeat failed; it is tried again'),
     });
     return appender;
+  }
+
+  async #recover(dead: number, by: number): Promise<void> {
+    const client = await connectRelay(this.#store, RECOVERY_TIMEOUT_MS);
+    try {
+      const abandoned = await recoverInstance(client, dead, by);
+      this.#log.warn({ instance: dead, abandoned }, 'another instance is dead; what it left open was ended');
+    } finally {
+      await closeClient(client);
+    }
   }
 
   async #replace(): Promise<void> {
@@ -211,7 +224,7 @@ class Seat {
     try {
       const client = await connectRelay(this.#store);
       await retireInstance(client, this.#instance);
-      await client.end();
+      await closeClient(client);
     } catch (error) {
       this.#log.warn(errorFields(error), 'the instance could not be retired; another will end it');
     }

@@ -1,5 +1,5 @@
-import { Client } from 'pg';
-import { checkDurability, externalStore, type Store } from '#db/connect.ts';
+import { Client, type ClientConfig } from 'pg';
+import { checkDurability, closeClient, externalStore, type Store, StoreError, withTimeout } from '#db/connect.ts';
 import { connectEmbedded, startEmbedded } from '#db/embedded.ts';
 import type { Config } from '#server/config.ts';
 
@@ -17,7 +17,7 @@ export async function openStore(config: Wanted, log: (line: string) => void): Pr
     return { store: embedded, close: () => embedded.stop() };
   }
   const store = externalStore(config.DATABASE_URL);
-  await withClient(store, (client) => checkDurability(client, { checksums: false }));
+  await checkExternal(store);
   return { store, close: async () => {} };
 }
 
@@ -31,26 +31,29 @@ export async function borrowStore(config: Wanted, log: (line: string) => void): 
 }
 
 /** A connection as the relay; it reports its end to whoever uses it and never to the process. */
-export async function connectRelay(store: Store, more: { query_timeout?: number } = {}): Promise<Client> {
-  const client = new Client({ ...store.config('relay'), ...more });
+export async function connectRelay(store: Store, timeoutMs?: number): Promise<Client> {
+  const config = store.config('relay');
+  return connect(timeoutMs === undefined ? config : withTimeout(config, timeoutMs));
+}
+
+async function connect(config: ClientConfig): Promise<Client> {
+  const client = new Client(config);
   client.on('error', () => {});
   await client.connect();
   return client;
 }
 
-async function withClient(store: Store, use: (client: Client) => Promise<void>): Promise<void> {
-  const client = await connectRelayAsOwner(store);
+/** The owner looks, because the relay's role may not exist before the first migration. */
+async function checkExternal(store: Store): Promise<void> {
+  let client: Client;
   try {
-    await use(client);
-  } finally {
-    await client.end();
+    client = await connect(store.config('owner'));
+  } catch (error) {
+    throw new StoreError(`DATABASE_URL is not usable: no connection (${(error as Error).message}).`, { cause: error });
   }
-}
-
-/** The relay's role may not exist before the first migration. */
-async function connectRelayAsOwner(store: Store): Promise<Client> {
-  const client = new Client(store.config('owner'));
-  client.on('error', () => {});
-  await client.connect();
-  return client;
+  try {
+    await checkDurability(client, { checksums: false });
+  } finally {
+    await closeClient(client);
+  }
 }

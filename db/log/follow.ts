@@ -1,4 +1,5 @@
 import { Client, type ClientConfig } from 'pg';
+import { closeClient } from '#db/connect.ts';
 import type { Placed } from '#db/events.ts';
 import { PAGE_ROWS, readHead, readPage, type Scope } from '#db/log/read.ts';
 
@@ -112,8 +113,7 @@ export function follow(options: FollowOptions): Follower {
         if (pauseMs > 0 && !closed) await new Promise((resolve) => setTimeout(resolve, pauseMs));
       }
     } finally {
-      // A frozen server does not answer the goodbye either; the socket is dropped regardless.
-      await Promise.race([client.end().catch(() => {}), new Promise((resolve) => setTimeout(resolve, 200).unref())]);
+      await closeClient(client);
     }
   }
 

@@ -5,11 +5,14 @@ declare
   _role text;
 begin
   foreach _role in array array['daybook_relay', 'daybook_worker', 'daybook_auditor'] loop
-    begin
-      execute format('create role %I nologin', _role);
-    exception when duplicate_object or unique_violation then
-      null;
-    end;
+    -- Looked for first: an owner that may not create roles can use those that somebody made for it.
+    if not exists (select from pg_roles where rolname = _role) then
+      begin
+        execute format('create role %I nologin', _role);
+      exception when duplicate_object or unique_violation then
+        null; -- Another starter was faster.
+      end;
+    end if;
     -- The owner may act as each of them; that is how one DATABASE_URL serves all four.
     if not pg_has_role(current_user, _role, 'SET') then
       execute format('grant %I to current_user', _role);

@@ -6,11 +6,13 @@ create table daybook.instance (
   started_at timestamptz not null default clock_timestamp(),
   heartbeat_at timestamptz not null default clock_timestamp(),
   dead_at timestamptz,
+  -- When nothing of it was open any more: at once for one that retired, else after recovery.
+  closed_at timestamptz,
   -- No request of this instance that is still open was accepted before this position. Recovery
   -- reads the log from here instead of from the beginning.
   open_from bigint not null
 );
-create index instance_live on daybook.instance (heartbeat_at) where dead_at is null;
+create index instance_open on daybook.instance (id) where closed_at is null;
 grant select on daybook.instance to daybook_relay, daybook_worker, daybook_auditor;
 
 create function daybook.head(_shard smallint) returns bigint
@@ -39,7 +41,8 @@ end;
 create function daybook.retire_instance(_instance integer) returns void
 language sql security definer set search_path = pg_catalog, pg_temp
 begin atomic
-  update daybook.instance set dead_at = clock_timestamp() where id = _instance and dead_at is null;
+  update daybook.instance set dead_at = clock_timestamp(), closed_at = clock_timestamp()
+    where id = _instance and dead_at is null;
 end;
 
 -- The one way into the log. One transaction per batch under the shard's lock: positions are dense
@@ -158,17 +161,30 @@ begin
 end
 $$;
 
--- Ends what a dead instance left open. Under the log's lock the instance is fenced first, so what
--- is found open stays so; each open request gets its one ending, with the whole hold charged.
--- Returns how many requests were abandoned.
-create function daybook.recover_instance(_dead integer, _by integer) returns integer
+-- Declares an instance dead. Under the log's lock, so that whatever it had under way is either in
+-- the log by now or will be refused.
+create function daybook.fence_instance(_dead integer) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
-declare
-  _count integer;
-  _request uuid[]; _account text[]; _key text[]; _model text[]; _hold bigint[];
 begin
   perform pg_advisory_xact_lock(19, 0);
   update daybook.instance set dead_at = clock_timestamp() where id = _dead and dead_at is null;
+end
+$$;
+
+-- Ends what a dead instance left open: each such request gets its one ending, with the whole hold
+-- charged. Since the instance is fenced, what is found open stays so, and the search needs no lock
+-- that appends wait for. Returns how many requests were abandoned; 0 when somebody else was first.
+create function daybook.recover_instance(_dead integer, _by integer) returns integer
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  _from bigint;
+  _count integer;
+  _request uuid[]; _account text[]; _key text[]; _model text[]; _hold bigint[];
+begin
+  -- One recoverer at a time for each dead instance.
+  perform pg_advisory_xact_lock(21, _dead);
+  select open_from into _from from daybook.instance
+    where id = _dead and dead_at is not null and closed_at is null;
   if not found then
     return 0;
   end if;
@@ -176,18 +192,18 @@ begin
       array_agg(a.hold_tokens)
     into _count, _request, _account, _key, _model, _hold
     from daybook.log a
-    where a.shard = 0 and a.type = 100 and a.instance = _dead
-      and a.position >= (select open_from from daybook.instance where id = _dead)
+    where a.shard = 0 and a.type = 100 and a.instance = _dead and a.position >= _from
       and not exists (select from daybook.log e
-        where e.shard = 0 and e.position > a.position and e.type in (101, 102) and e.request = a.request
-          and e.position >= (select open_from from daybook.instance where id = _dead));
+        where e.shard = 0 and e.type in (101, 102) and e.request = a.request and e.position > _from);
   if _count > 0 then
-    -- A recoverer numbers these batches by the dead instance, below zero, apart from its own.
+    -- A recoverer numbers these batches by the dead instance, below zero, apart from its own. The
+    -- codes are those of db/events.ts: 102 request.abandoned, 9 abandoned, 3 estimated.
     perform daybook.append(0::smallint, _by, -_dead,
       array_fill(102::smallint, array[_count]), _request, _account, _key, _model, null,
       null, null, _hold, null, null, array_fill(9::smallint, array[_count]), array_fill(3::smallint, array[_count]),
       null, null, null, null, null, null, null);
   end if;
+  update daybook.instance set closed_at = clock_timestamp() where id = _dead;
   return _count;
 end
 $$;
@@ -198,7 +214,7 @@ declare
 begin
   foreach _function in array array[
     'daybook.register_instance(text)', 'daybook.heartbeat(integer,bigint)', 'daybook.retire_instance(integer)',
-    'daybook.recover_instance(integer,integer)']::regprocedure[]
+    'daybook.fence_instance(integer)', 'daybook.recover_instance(integer,integer)']::regprocedure[]
     || (select array_agg(oid::regprocedure) from pg_proc where proname = 'append' and pronamespace = 'daybook'::regnamespace)
   loop
     execute format('revoke all on function %s from public', _function);

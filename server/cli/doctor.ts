@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import type { Client } from 'pg';
+import { closeClient } from '#db/connect.ts';
 import { print, withJson } from '#server/cli/session.ts';
 import { type Config, describeConfig, readConfig } from '#server/config.ts';
 import { borrowStore, connectRelay } from '#server/store.ts';
@@ -25,7 +26,7 @@ async function checkStore(config: Config): Promise<Finding> {
     try {
       const client = await connectRelay(store);
       const detail = await describeLog(client);
-      await client.end();
+      await closeClient(client);
       return { check, ok: true, detail };
     } finally {
       await close();

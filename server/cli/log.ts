@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { closeClient } from '#db/connect.ts';
 import type { Placed } from '#db/events.ts';
 import { follow } from '#db/log/follow.ts';
 import { readHead } from '#db/log/read.ts';
@@ -25,7 +26,7 @@ async function tail(lines: number, goOn: boolean, show: (placed: Placed) => stri
   try {
     const client = await connectRelay(store);
     const head = await readHead(client);
-    await client.end();
+    await closeClient(client);
     const ended = Promise.withResolvers<void>();
     process.once('SIGINT', ended.resolve);
     process.once('SIGTERM', ended.resolve);

@@ -1,21 +1,13 @@
 import type { Dispatcher } from 'undici';
 import type { EndReason } from '#db/events.ts';
-import { ERROR_REPLY_BYTES_MAX, JSON_REPLY_HELD_BYTES_MAX } from '#server/bounds.ts';
+import { ERROR_REPLY_BYTES_MAX, JSON_REPLY_BYTES_MAX } from '#server/bounds.ts';
 import { type Code, Refusal } from '#server/errors.ts';
 import type { Deadlines, Watched } from '#server/relay/deadlines.ts';
 import { readJsonReply } from '#server/relay/json-reply.ts';
 import { Outgoing, type OutgoingOptions, type Source } from '#server/relay/outgoing.ts';
 import { type ReplyHead, readReplyHead } from '#server/relay/reply-head.ts';
 import { ReplyClock, type ReplyTimeouts } from '#server/relay/reply-clock.ts';
-import {
-  type Ending,
-  type Spent,
-  spentNothing,
-  spentAsTold,
-  spentBySize,
-  spentOnReply,
-  spentUnseen,
-} from '#server/relay/spent.ts';
+import { type Ending, type Spent, spentAsTold, spentBySize, spentNothing, spentOnReply, spentUnseen } from '#server/relay/spent.ts';
 import { SseTap } from '#server/relay/sse.ts';
 import { refusalOfReply } from '#server/relay/upstream-errors.ts';
 import { transportProblem } from '#server/relay/upstream.ts';
@@ -25,17 +17,16 @@ import { transportProblem } from '#server/relay/upstream.ts';
  *
  * - *waiting*: the request is out and nothing has come back.
  * - *holding*: a JSON reply is collected until it is complete, so that what the client gets is
- *   either whole and valid or a clean error. One that is too large to hold turns to *piping*.
+ *   either whole and valid or a clean error.
  * - *refusing*: an error reply is collected, to be told in our own words.
  * - *streaming*: SSE events go through as they come. The status is out; an error can only be told
  *   in-band, and then the body ends without `[DONE]`.
- * - *piping*: a reply too large to hold goes through as it comes; a cut closes the connection.
  * - *ended*: {@link DeliveryOptions.onEnd} was called, once, whatever happened.
  *
  * With overlapped accounting the gate is closed until the call is recorded: the upstream works
  * meanwhile, but not a byte goes to the client, not even an error.
  */
-type Mode = 'waiting' | 'holding' | 'refusing' | 'streaming' | 'piping' | 'ended';
+type Mode = 'waiting' | 'holding' | 'refusing' | 'streaming' | 'ended';
 
 export type DeliveryOptions = OutgoingOptions & {
   /** Whether the usage chunk of a streamed reply is one that only we asked for. */
@@ -112,9 +103,6 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
         return this.#refuseAsTold();
       case 'streaming':
         return this.#endStream();
-      case 'piping':
-        this.#out.end();
-        return this.#end('completed');
       case 'ended':
         return;
     }
@@ -168,9 +156,6 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
         return this.#sendRefusal(new Refusal(code), reason);
       case 'streaming':
         return this.#failInBand(code, reason);
-      case 'piping':
-        this.#out.destroy();
-        return this.#end(reason);
       case 'ended':
         return;
     }
@@ -239,15 +224,12 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
         if (events) this.#out.write(events);
         return;
       }
-      case 'piping':
-        this.#size += chunk.length;
-        return this.#out.write(chunk);
       case 'waiting':
       case 'holding':
       case 'refusing':
         this.#size += chunk.length;
         this.#chunks.push(chunk);
-        if (this.#mode === 'holding' && this.#size > JSON_REPLY_HELD_BYTES_MAX) this.#pipe();
+        if (this.#mode === 'holding' && this.#size > JSON_REPLY_BYTES_MAX) this.fail('upstream_error', 'upstream_error');
         if (this.#mode === 'refusing' && this.#size > ERROR_REPLY_BYTES_MAX) this.#refuseAsTold();
         return;
       case 'ended':
@@ -264,14 +246,6 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
     this.#end(tap.complete ? 'completed' : 'upstream_error');
   }
 
-  #pipe(): void {
-    const { status, contentType } = this.#head as ReplyHead;
-    this.#mode = 'piping';
-    this.#out.writeHead(status, contentType);
-    for (const held of this.#chunks) this.#out.write(held);
-    this.#chunks = [];
-  }
-
   #sendHeld(): void {
     const { status, contentType } = this.#head as ReplyHead;
     const bytes = this.#chunks.length === 1 ? (this.#chunks[0] as Buffer) : Buffer.concat(this.#chunks, this.#size);
@@ -286,12 +260,8 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
 
   #refuseAsTold(): void {
     const { status, retryAfter } = this.#head as ReplyHead;
-    const { refusal, reason } = refusalOfReply({
-      status,
-      body: Buffer.concat(this.#chunks),
-      retryAfter,
-      host: this.#options.upstreamHost,
-    });
+    const reply = { status, body: Buffer.concat(this.#chunks), retryAfter, host: this.#options.upstreamHost };
+    const { refusal, reason } = refusalOfReply(reply);
     this.#sendRefusal(refusal, reason);
   }
 
@@ -319,7 +289,6 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
   /** What has been given to the client and used so far. */
   #spent(): Spent {
     const { promptEstimate } = this.#options;
-    if (this.#mode === 'piping') return spentBySize(this.#head?.status ?? 0, promptEstimate, this.#size);
     return this.#tap && this.#head ? spentOnReply(this.#head.status, promptEstimate, this.#tap) : spentUnseen(promptEstimate);
   }
 

@@ -89,7 +89,7 @@ export class Outgoing {
     response.end(`${separator}data: ${refusal.body(requestId)}\n\n`);
   }
 
-  /** Breaks the connection: the only way to say that a reply of a stated form is not whole. */
+  /** Breaks the connection of a client that takes nothing any more. */
   destroy(): void {
     this.#options.response.destroy();
   }

@@ -41,7 +41,7 @@ export function spentAsTold(status: number, usage: Usage): Spent {
   return { status, usage, source: 'provider' };
 }
 
-/** A JSON reply whose provider said nothing, or that was too large to look into: by its size. */
+/** A JSON reply whose provider said nothing: by its size. */
 export function spentBySize(status: number, promptEstimate: number, bytes: number): Spent {
   const output = Math.ceil(bytes / BYTES_PER_TOKEN);
   return { status, usage: { ...NOTHING, input: promptEstimate, output }, source: 'estimated' };
