@@ -142,7 +142,7 @@ export async function connectEmbedded(dataDir: string): Promise<Store | null> {
 
 function refuse(dataDir: string, error: Error): never {
   if (error instanceof StoreError) throw error;
-  throw new StoreError(`the database in ${dataDir} cannot be used: ${error.message}`, { cause: error });
+  throw new StoreError(`the database in ${dataDir} (DAYBOOK_DATA) cannot be used: ${error.message}`, { cause: error });
 }
 
 async function prepare(dataDir: string, log: (line: string) => void): Promise<Server> {

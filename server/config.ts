@@ -10,7 +10,9 @@ export class ConfigError extends Error {
 const Numeric = z.coerce.number('must be a number');
 const Milliseconds = Numeric.int().min(1).max(24 * 60 * 60 * 1000);
 const HttpUrl = z.url({ protocol: /^https?$/ }).refine((text) => {
-  const url = new URL(text);
+  const url = URL.parse(text);
+  // What is no URL at all has been reported as that.
+  if (url === null) return true;
   return url.username === '' && url.password === '' && url.search === '' && url.hash === '';
 }, 'must have no user, query or fragment');
 

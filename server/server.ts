@@ -10,6 +10,7 @@ import { Appender } from '#server/appender.ts';
 import { DRAIN_MS, LISTEN_BACKLOG } from '#server/bounds.ts';
 import { type Config, ConfigError } from '#server/config.ts';
 import { withControl } from '#server/control.ts';
+import { DecisionError } from '#server/decide/decision.ts';
 import { startDemoUpstream } from '#server/demo-upstream.ts';
 import { joinMembership, type Membership } from '#server/membership.ts';
 import { loadPepper } from '#server/pepper.ts';
@@ -137,9 +138,15 @@ async function followControl(store: Store, readModel: ReadModel, log: Logger): P
   return follower;
 }
 
-async function createFirstKey(store: Store, pepper: Buffer): Promise<{ account: string; secret: string }> {
+/** Null when another server, which started on this empty database at the same moment, was first. */
+async function createFirstKey(store: Store, pepper: Buffer): Promise<RunningServer['firstKey']> {
   return withControl(store, 'first-start', async (control) => {
-    await control.createAccount(FIRST_ACCOUNT);
+    try {
+      await control.createAccount(FIRST_ACCOUNT);
+    } catch (error) {
+      if (error instanceof DecisionError && error.code === 'already_exists') return null;
+      throw error;
+    }
     const { secret } = await control.createKey(pepper, { account: FIRST_ACCOUNT, name: 'first key', expiresAt: null });
     return { account: FIRST_ACCOUNT, secret };
   });
@@ -244,7 +251,8 @@ function listen(http: Server, config: Config): Promise<number> {
   return new Promise((resolve, reject) => {
     http.once('error', (error: NodeJS.ErrnoException) => {
       const why = error.code === 'EADDRINUSE' ? `something listens on ${config.HOST}:${config.PORT} already` : error.code;
-      reject(new ConfigError(`PORT is not usable: ${why}.`));
+      const variable = error.code === 'EADDRINUSE' || error.code === 'EACCES' ? 'PORT' : 'HOST';
+      reject(new ConfigError(`${variable} is not usable: ${why}.`));
     });
     http.listen({ port: config.PORT, host: config.HOST, backlog: LISTEN_BACKLOG }, () => {
       resolve((http.address() as AddressInfo).port);

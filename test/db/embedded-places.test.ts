@@ -141,6 +141,6 @@ test('a place that cannot hold a database is refused in one line that names it',
   const inAFile = path.join(CHILD, 'data');
   await expect(startEmbedded({ dataDir: inAFile, log: () => undefined })).rejects.toMatchObject({
     name: 'StoreError',
-    message: expect.stringMatching(/^the database in \S+embedded-child\.ts\/data cannot be used: ENOTDIR[^\n]*$/),
+    message: expect.stringMatching(/^the database in \S+embedded-child\.ts\/data \(DAYBOOK_DATA\) cannot be used: ENOTDIR[^\n]*$/),
   });
 });

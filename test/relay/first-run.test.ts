@@ -3,7 +3,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
-import { until, upstreamsVariable } from '../support/relay.ts';
+import { makePlace, until, upstreamsVariable } from '../support/relay.ts';
 import { type ServerProcess, spawnServer } from '../support/server-process.ts';
 import { type ScriptedUpstream, startUpstream } from '../support/upstream.ts';
 
@@ -173,6 +173,21 @@ test.each([['SIGTERM', () => server.stop()], ['SIGKILL', () => server.kill()]] a
   expect(await statusWith(firstKey)).toBe(200);
   const { stdout: after } = await daybook('log', 'tail', '--no-follow', '-n', '1000', '--json');
   expect(after.startsWith(before)).toBe(true);
+});
+
+test('servers that start at the same moment on one empty database all run, and one of them prints the first key', async () => {
+  await using place = await makePlace();
+  const servers = await Promise.all([1, 2, 3].map(() => spawnServer(place.env)));
+  try {
+    const keys = servers.flatMap(({ firstKey: key }) => key ?? []);
+    expect(keys).toHaveLength(1);
+    for (const { baseUrl } of servers) {
+      const list = () => fetch(`${baseUrl}/models`, { headers: { authorization: `Bearer ${keys[0] ?? ''}` } });
+      await until(async () => (await list()).status, (status) => status === 200, 'the first key');
+    }
+  } finally {
+    await Promise.all(servers.map((each) => each.stop()));
+  }
 });
 
 test('a second server on the same data directory is refused, with one line that names it', async () => {
