@@ -5,6 +5,7 @@ import { appendRequests, FencedError } from '#db/log/append.ts';
 import {
   ACCEPT_QUEUE_MAX,
   APPEND_BATCH_MAX,
+  GATHER_MAX_MS,
   RECONNECT_FIRST_MS,
   RECONNECT_MAX_MS,
   SETTLE_LINGER_MS,
@@ -124,8 +125,7 @@ export class Appender {
     if (this.#linger) clearTimeout(this.#linger);
     this.#linger = undefined;
     if (this.#working !== undefined || this.#queue.length === 0) return;
-    // Whatever else arrives in this turn of the event loop joins the batch.
-    this.#working = new Promise<void>((resolve) => setImmediate(resolve))
+    this.#working = turn()
       .then(() => this.#work())
       .finally(() => {
         this.#working = undefined;
@@ -135,10 +135,23 @@ export class Appender {
 
   async #work(): Promise<void> {
     while (this.#queue.length > 0) {
+      await this.#gather();
       if (this.#mode === 'fenced' || this.#mode === 'closed') return;
       const batch = this.#queue.splice(0, APPEND_BATCH_MAX);
       for (const entry of batch) if (entry.resolve) this.#acceptsQueued--;
       await this.#write(batch);
+    }
+  }
+
+  /**
+   * Waits while each turn of the event loop brings more: under load a batch then takes all that is
+   * in motion, and what a commit costs is shared by more calls. A lone call waits for one turn.
+   */
+  async #gather(): Promise<void> {
+    const deadline = performance.now() + GATHER_MAX_MS;
+    for (let seen = 0; seen < this.#queue.length && performance.now() < deadline; ) {
+      seen = this.#queue.length;
+      await turn();
     }
   }
 
@@ -209,6 +222,11 @@ export class Appender {
     this.#client = undefined;
     if (client) await closeClient(client);
   }
+}
+
+/** The next turn of the event loop, when all input that was ready has been handled. */
+function turn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
 }
 
 /** Classes 22 and 23: bad data and violated constraints. Trying again would fail again. */

@@ -40,6 +40,8 @@ export const TOKENS_MAX = 2 ** 31 - 1;
 
 /** Events in one append: beyond this a batch no longer gets cheaper per event, only later. */
 export const APPEND_BATCH_MAX = 1_000;
+/** How long a batch may gather while more keeps arriving: well below what a commit takes under load. */
+export const GATHER_MAX_MS = 2;
 /** A settled event that nobody waits for may wait this long for company: fewer, larger commits. */
 export const SETTLE_LINGER_MS = 2;
 /** Accepted events waiting for the store; more means that it is too slow to admit anything. */

@@ -5,12 +5,11 @@ import {
   END_REASONS,
   Event,
   EVENT_CODES,
-  type EventOf,
   type RequestEvent,
   streamOf,
   USAGE_SOURCES,
 } from '#db/events.ts';
-import { boolArray, int2Array, int4Array, int8Array, textArray, uuidArray } from '#db/log/arrays.ts';
+import { ArrayColumn } from '#db/log/arrays.ts';
 
 /** The log has one shard today; the number is in every key and call so that more can come. */
 export const SHARD = 0;
@@ -65,17 +64,32 @@ export async function appendControl(
   batchNo: number,
   appends: readonly ControlAppend[],
 ): Promise<number> {
-  const columns: (Buffer | null)[] = Array.from({ length: REQUEST_COLUMNS }, () => null);
-  columns[0] = int2Array(appends, ({ event }) => EVENT_CODES[event.type]);
-  columns[2] = textArray(appends, ({ event }) => event.account);
-  columns[3] = textArray(appends, ({ event }) => ('key' in event ? event.key : null));
-  columns.push(
-    textArray(appends, ({ event }) => streamOf(event)),
-    int4Array(appends, ({ version }) => version),
-    textArray(appends, ({ event }) => bodyOf(event)),
-    textArray(appends, ({ claim }) => claim ?? null),
-  );
-  return call(client, 'append_control', APPEND_CONTROL, [SHARD, instance, batchNo, ...columns]);
+  const type = new ArrayColumn('int2');
+  const account = new ArrayColumn('text');
+  const key = new ArrayColumn('text');
+  const stream = new ArrayColumn('text');
+  const version = new ArrayColumn('int4');
+  const body = new ArrayColumn('text');
+  const claim = new ArrayColumn('text');
+  for (const append of appends) {
+    const { event } = append;
+    type.addInt2(EVENT_CODES[event.type]);
+    account.addText(event.account);
+    if ('key' in event) key.addText(event.key);
+    else key.addNull();
+    stream.addText(streamOf(event));
+    version.addInt4(append.version);
+    body.addText(bodyOf(event));
+    if (append.claim === undefined) claim.addNull();
+    else claim.addText(append.claim);
+  }
+  const columns: (ArrayColumn | null)[] = Array.from({ length: REQUEST_COLUMNS }, () => null);
+  columns[0] = type;
+  columns[2] = account;
+  columns[3] = key;
+  columns.push(stream, version, body, claim);
+  const values = columns.map((column) => column?.finish() ?? null);
+  return call(client, 'append_control', APPEND_CONTROL, [SHARD, instance, batchNo, ...values]);
 }
 
 async function call(client: pg.ClientBase, name: string, text: string, values: unknown[]): Promise<number> {
@@ -98,30 +112,70 @@ function bodyOf(event: ControlEvent): string {
 
 /** The columns of a batch of request events, in the order of the function's parameters. */
 function requestColumns(events: readonly RequestEvent[]): Buffer[] {
-  const accepted = <T>(pick: (event: EventOf<'request.accepted'>) => T | undefined) => (event: RequestEvent): T | null =>
-    event.type === 'request.accepted' ? (pick(event) ?? null) : null;
-  const settled = <T>(pick: (event: EventOf<'request.settled'>) => T | undefined) => (event: RequestEvent): T | null =>
-    event.type === 'request.settled' ? (pick(event) ?? null) : null;
-  return [
-    int2Array(events, (event) => EVENT_CODES[event.type]),
-    uuidArray(events, (event) => event.request),
-    textArray(events, (event) => event.account),
-    textArray(events, (event) => event.key),
-    textArray(events, (event) => event.model),
-    textArray(events, settled((event) => event.upstream)),
-    boolArray(events, accepted((event) => event.sse)),
-    int4Array(events, accepted((event) => event.body_bytes)),
-    int8Array(events, (event) => (event.type === 'request.settled' ? null : event.hold_tokens)),
-    int2Array(events, accepted((event) => event.retry_count)),
-    int2Array(events, settled((event) => event.status)),
-    int2Array(events, (event) => (event.type === 'request.accepted' ? null : END_REASONS[event.end_reason])),
-    int2Array(events, (event) => (event.type === 'request.accepted' ? null : USAGE_SOURCES[event.usage_source])),
-    int4Array(events, settled((event) => event.input_tokens)),
-    int4Array(events, settled((event) => event.cached_tokens)),
-    int4Array(events, settled((event) => event.output_tokens)),
-    int4Array(events, settled((event) => event.reasoning_tokens)),
-    int2Array(events, settled((event) => event.attempts)),
-    int4Array(events, settled((event) => event.first_byte_ms)),
-    int4Array(events, settled((event) => event.duration_ms)),
+  const type = new ArrayColumn('int2');
+  const request = new ArrayColumn('uuid');
+  const account = new ArrayColumn('text');
+  const key = new ArrayColumn('text');
+  const model = new ArrayColumn('text');
+  const upstream = new ArrayColumn('text');
+  const sse = new ArrayColumn('bool');
+  const bodyBytes = new ArrayColumn('int4');
+  const holdTokens = new ArrayColumn('int8');
+  const retryCount = new ArrayColumn('int2');
+  const status = new ArrayColumn('int2');
+  const endReason = new ArrayColumn('int2');
+  const usageSource = new ArrayColumn('int2');
+  const inputTokens = new ArrayColumn('int4');
+  const cachedTokens = new ArrayColumn('int4');
+  const outputTokens = new ArrayColumn('int4');
+  const reasoningTokens = new ArrayColumn('int4');
+  const attempts = new ArrayColumn('int2');
+  const firstByteMs = new ArrayColumn('int4');
+  const durationMs = new ArrayColumn('int4');
+  const beginning = [sse, bodyBytes, retryCount];
+  const ending = [endReason, usageSource];
+  const settlement = [status, inputTokens, cachedTokens, outputTokens, reasoningTokens, attempts, durationMs];
+
+  for (const event of events) {
+    type.addInt2(EVENT_CODES[event.type]);
+    request.addUuid(event.request);
+    account.addText(event.account);
+    key.addText(event.key);
+    model.addText(event.model);
+    if (event.type === 'request.accepted') {
+      sse.addBool(event.sse);
+      bodyBytes.addInt4(event.body_bytes);
+      if (event.retry_count === undefined) retryCount.addNull();
+      else retryCount.addInt2(event.retry_count);
+      for (const column of ending) column.addNull();
+    } else {
+      for (const column of beginning) column.addNull();
+      endReason.addInt2(END_REASONS[event.end_reason]);
+      usageSource.addInt2(USAGE_SOURCES[event.usage_source]);
+    }
+    if (event.type === 'request.settled') {
+      if (event.upstream === undefined) upstream.addNull();
+      else upstream.addText(event.upstream);
+      holdTokens.addNull();
+      status.addInt2(event.status);
+      inputTokens.addInt4(event.input_tokens);
+      cachedTokens.addInt4(event.cached_tokens);
+      outputTokens.addInt4(event.output_tokens);
+      reasoningTokens.addInt4(event.reasoning_tokens);
+      attempts.addInt2(event.attempts);
+      if (event.first_byte_ms === undefined) firstByteMs.addNull();
+      else firstByteMs.addInt4(event.first_byte_ms);
+      durationMs.addInt4(event.duration_ms);
+    } else {
+      upstream.addNull();
+      holdTokens.addInt8(event.hold_tokens);
+      firstByteMs.addNull();
+      for (const column of settlement) column.addNull();
+    }
+  }
+  const columns = [
+    type, request, account, key, model, upstream, sse, bodyBytes, holdTokens, retryCount, status, endReason,
+    usageSource, inputTokens, cachedTokens, outputTokens, reasoningTokens, attempts, firstByteMs, durationMs,
   ];
+  return columns.map((column) => column.finish());
 }

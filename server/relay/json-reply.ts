@@ -1,7 +1,7 @@
 import { readUsage, type Usage } from '#server/providers/openai.ts';
 import { scanObject, valueOf } from '#server/relay/json.ts';
 
-const MEMBERS = new Set(['usage', 'choices', 'error']);
+const MEMBERS = ['usage', 'choices', 'error'];
 
 /** `failed`: an error object under a status that says success, as some providers send. */
 export type JsonReply = { usage: Usage | null; choicesBytes: number; failed: boolean };

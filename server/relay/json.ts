@@ -59,7 +59,7 @@ const ESCAPED = tableOf(Buffer.from('"\\/bfnrt'));
  * Checks a whole document and finds the wanted members of its top-level object.
  * @throws {JsonError} when it is not valid JSON, too deep, not an object, or names a wanted member twice.
  */
-export function scanObject(bytes: Buffer, wanted: ReadonlySet<string>): ScannedObject {
+export function scanObject(bytes: Buffer, wanted: readonly string[]): ScannedObject {
   if (!isUtf8(bytes)) throw new JsonError('invalid', 'the bytes are not UTF-8');
   let at = skipBlank(bytes, 0);
   if (byteAt(bytes, at) !== OPEN_BRACE) {
@@ -71,10 +71,10 @@ export function scanObject(bytes: Buffer, wanted: ReadonlySet<string>): ScannedO
   const empty = byteAt(bytes, at) === CLOSE_BRACE;
   while (!empty) {
     const nameEnd = skipString(bytes, at);
-    const name = stringOf(bytes, at, nameEnd);
+    const name = nameAmong(wanted, bytes, at, nameEnd);
     const start = skipColon(bytes, nameEnd);
     const end = skipValue(bytes, start, 1);
-    if (wanted.has(name)) {
+    if (name !== null) {
       if (members.has(name)) throw new JsonError('duplicate', `the member "${name}" occurs twice`, name);
       members.set(name, { start, end });
     }
@@ -101,6 +101,24 @@ export function valueOf(bytes: Buffer, { start, end }: Span): unknown {
     default:
       return JSON.parse(bytes.toString('utf8', start, end));
   }
+}
+
+/** Which of the wanted names stands between two quotes, if any. No string is made to find out. */
+function nameAmong(wanted: readonly string[], bytes: Buffer, quote: number, end: number): string | null {
+  const start = quote + 1;
+  for (const name of wanted) {
+    if (name.length !== end - start - 1) continue;
+    let same = 0;
+    while (same < name.length && bytes[start + same] === name.charCodeAt(same)) same++;
+    if (same === name.length) return name;
+  }
+  // A name may be written with escapes, and then stands there longer than it is.
+  for (let at = start; at < end; at++) {
+    if (bytes[at] !== BACKSLASH) continue;
+    const name = stringOf(bytes, quote, end);
+    return wanted.includes(name) ? name : null;
+  }
+  return null;
 }
 
 /** The text between two quotes; only one with escapes needs to be parsed. */

@@ -13,7 +13,7 @@ export type Chat = {
   scanned: ScannedObject;
 };
 
-const MEMBERS = new Set(['model', 'messages', 'stream', 'stream_options', 'max_tokens', 'max_completion_tokens']);
+const MEMBERS = ['model', 'messages', 'stream', 'stream_options', 'max_tokens', 'max_completion_tokens'];
 
 /** Reads a request body. Only what the relay uses is checked; the upstream judges the rest. */
 export function parseChat(body: Buffer): Chat | Refusal {
