@@ -114,12 +114,12 @@ describe('a client that reads slowly', () => {
   /** What the buffers between upstream and client hold: two sockets' in the kernel, and a few in the process. */
   const BUFFERED_BYTES_MAX = 48 * 1024 * 1024;
 
-  test.each([['SSE', true, 'tokens=512,pad=256KB'], ['one endless SSE event', true, 'tokens=1,pad=128MB'], ['JSON', false, 'tokens=1,pad=128MB']] as const)(
+  test.each([['SSE', 'tokens=512,pad=256KB'], ['one endless SSE event', 'tokens=1,pad=128MB']] as const)(
     'makes the upstream wait, and still gets every byte: %s',
-    async (_name, stream, script) => {
+    async (_name, script) => {
       await using slow = await startRelay({ upstreams: [upstream] });
       const user = randomUUID();
-      const body = JSON.stringify({ model: `s:${script}`, messages: [], user, stream });
+      const body = JSON.stringify({ model: `s:${script}`, messages: [], user, stream: true });
       const socket = connect(slow.port, '127.0.0.1', () => {
         socket.write(rawRequest([`Authorization: Bearer ${slow.key}`, 'Connection: close'], { body }));
       });
@@ -146,4 +146,15 @@ describe('a client that reads slowly', () => {
       expect(events.at(-1)?.event).toMatchObject({ type: 'request.settled', end_reason: 'completed' });
     },
   );
+});
+
+test('a JSON reply that is larger than any real one is refused whole, and its upstream let go', async () => {
+  await using own = await startRelay({ upstreams: [upstream] });
+  const user = randomUUID();
+  const reply = await chat({ port: own.port, key: own.key, body: { model: 's:tokens=1,pad=1GB', messages: [], user } });
+  expect(reply.status).toBe(502);
+  expect(reply.body.toString()).toContain('upstream_error');
+  const events = await own.waitFor((log) => openRequests(log).length === 0);
+  expect(events.at(-1)?.event).toMatchObject({ type: 'request.settled', end_reason: 'upstream_error', usage_source: 'estimated' });
+  await upstream.ledger.until((rows) => rows.every(({ endedAt }) => endedAt !== null));
 });
