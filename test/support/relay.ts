@@ -9,7 +9,7 @@ import { type Control, withControl } from '#server/control.ts';
 import { loadPepper } from '#server/pepper.ts';
 import { startServer } from '#server/server.ts';
 import { createLogger } from '#server/telemetry.ts';
-import { createDatabase } from './database.ts';
+import { createDatabase, type TestDatabase } from './database.ts';
 import { makeTestDirectory, removeTestDirectory } from './directory.ts';
 import type { ScriptedUpstream } from './upstream.ts';
 
@@ -91,7 +91,7 @@ export async function startRelay(options: RelayOptions = {}): Promise<TestRelay>
 export type Place = AsyncDisposable & {
   dataDir: string;
   /** Null where the relay runs a cluster of its own. */
-  store: Store | null;
+  store: TestDatabase | null;
   env: Record<string, string>;
 };
 
