@@ -12,6 +12,19 @@ const COUNT_AT = 12;
 const NULL_LENGTH = -1;
 const UUID_BYTES = 16;
 const FIRST_BYTES = 512;
+const HYPHEN = 0x2d;
+const DIGIT_VALUE = new Uint8Array(128);
+for (const [value, digit] of [...'0123456789abcdef'].entries()) {
+  DIGIT_VALUE[digit.charCodeAt(0)] = DIGIT_VALUE[digit.toUpperCase().charCodeAt(0)] = value;
+}
+
+/** Short and ASCII, as ids and names of models are: copying those here beats a call into the runtime. */
+const PLAIN_CHARACTERS_MAX = 48;
+function isPlain(value: string): boolean {
+  if (value.length > PLAIN_CHARACTERS_MAX) return false;
+  for (let index = 0; index < value.length; index++) if (value.charCodeAt(index) > 0x7f) return false;
+  return true;
+}
 
 /**
  * An array that is filled element by element. Row by row over plain methods, because a function
@@ -64,13 +77,23 @@ export class ArrayColumn {
     this.#bytes[at] = value ? 1 : 0;
   }
 
-  /** From the usual text with hyphens. */
+  /** From the usual text, 32 hexadecimal digits with hyphens among them. */
   addUuid(value: string): void {
-    const at = this.#element(UUID_BYTES);
-    this.#bytes.write(value.replaceAll('-', ''), at, UUID_BYTES, 'hex');
+    let at = this.#element(UUID_BYTES);
+    for (let index = 0; index < value.length; index++) {
+      const high = value.charCodeAt(index);
+      if (high === HYPHEN) continue;
+      this.#bytes[at++] = ((DIGIT_VALUE[high] as number) << 4) | (DIGIT_VALUE[value.charCodeAt(++index)] as number);
+    }
   }
 
   addText(value: string): void {
+    if (!isPlain(value)) return this.#addEncoded(value);
+    const at = this.#element(value.length);
+    for (let index = 0; index < value.length; index++) this.#bytes[at + index] = value.charCodeAt(index);
+  }
+
+  #addEncoded(value: string): void {
     const length = Buffer.byteLength(value);
     const at = this.#element(length);
     this.#bytes.write(value, at, length);
