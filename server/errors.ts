@@ -144,6 +144,7 @@ export class Refusal {
   readonly param: string | null;
   readonly status: number;
   readonly retryAfterS: number | undefined;
+  #errorJson: string | null = null;
 
   constructor(
     code: Code,
@@ -160,7 +161,8 @@ export class Refusal {
   /** The error object alone, for a body or an in-band event. */
   errorJson(): string {
     const { message, param, code } = this;
-    return JSON.stringify({ message, type: CATALOGUE[code].type, param, code });
+    this.#errorJson ??= JSON.stringify({ message, type: CATALOGUE[code].type, param, code });
+    return this.#errorJson;
   }
 
   /** The reply's body. */

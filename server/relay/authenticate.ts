@@ -5,6 +5,12 @@ import type { LiveKey, ReadModel } from '#server/read-model.ts';
 /** The scheme in any letter case (HTTP says so), one space, visible ASCII to the end. */
 const BEARER = /^bearer ([\x21-\x7e]+)$/i;
 
+// One object each, since floods of them are refused.
+const MISSING = new Refusal('missing_api_key');
+const INVALID = new Refusal('invalid_api_key');
+const EXPIRED = new Refusal('expired_api_key');
+const REVOKED = new Refusal('revoked_api_key');
+
 /**
  * Who is calling: exactly one Authorization header with a key that is good now. Runs before the
  * body is read. All that is wrong with the header or unknown is the same `invalid_api_key`; that a
@@ -16,21 +22,21 @@ export function authenticate(
   pepper: Buffer,
 ): LiveKey | Refusal {
   const header = soleAuthorization(rawHeaders);
-  if (header === undefined) return new Refusal('missing_api_key');
+  if (header === undefined) return MISSING;
   const secret = header === null ? undefined : BEARER.exec(header)?.[1];
   const keyId = secret === undefined ? null : keyIdOf(secret);
-  if (secret === undefined || keyId === null) return new Refusal('invalid_api_key');
+  if (secret === undefined || keyId === null) return INVALID;
 
   const key = readModel.key(keyId);
   const digest = digestSecret(pepper, secret);
-  if (!key) return new Refusal('invalid_api_key');
+  if (!key) return INVALID;
   const nowMs = readModel.nowMs();
   const isCurrent = sameDigest(digest, key.digestBytes);
   const isPrevious = key.previousDigestBytes !== null && sameDigest(digest, key.previousDigestBytes);
-  if (!isCurrent && !isPrevious) return new Refusal('invalid_api_key');
-  if (key.revokedAt) return new Refusal('revoked_api_key');
-  if (key.expiresAt && key.expiresAt.getTime() <= nowMs) return new Refusal('expired_api_key');
-  if (!isCurrent && key.previous && key.previous.endsAt.getTime() <= nowMs) return new Refusal('revoked_api_key');
+  if (!isCurrent && !isPrevious) return INVALID;
+  if (key.revokedAt) return REVOKED;
+  if (key.expiresAt && key.expiresAt.getTime() <= nowMs) return EXPIRED;
+  if (!isCurrent && key.previous && key.previous.endsAt.getTime() <= nowMs) return REVOKED;
   return key;
 }
 

@@ -240,8 +240,8 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
   #endStream(): void {
     const tap = this.#tap as SseTap;
     const rest = tap.flush();
-    if (!tap.complete && !tap.failed) return this.#failInBand('upstream_cut', 'upstream_cut');
     if (rest) this.#out.write(rest);
+    if (!tap.complete && !tap.failed) return this.#failInBand('upstream_cut', 'upstream_cut');
     this.#out.end();
     this.#end(tap.complete ? 'completed' : 'upstream_error');
   }

@@ -20,6 +20,8 @@ const TEXT_MEMBERS = ['"content"', '"reasoning_content"', '"reasoning"', '"argum
 /** Two line ends in a row. A CR at the very end says nothing yet: a LF may follow it. */
 const LINE_ENDS_WITH_CR = /(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r(?!\n|$))/g;
 
+const DONE = /(^|[\r\n])data: ?\[DONE\]/;
+
 /** A delta longer than this on average holds several tokens; 4 bytes a token is the usual measure. */
 const ONE_TOKEN_BYTES_MAX = 16;
 const BYTES_PER_TOKEN = 4;
@@ -48,23 +50,28 @@ export class SseTap {
     const text = bytes.toString('latin1');
     const ends = eventEnds(text);
     const last = ends.at(-1) ?? 0;
-    if (last < bytes.length) {
-      if (bytes.length - last > SSE_EVENT_BYTES_MAX) return this.#passPiece(bytes);
-      this.#held = last === 0 ? bytes : bytes.subarray(last);
-    }
-    if (last === 0) return null;
-    this.#insideEvent = false;
-    return this.#takeEvents(bytes, text, ends, last);
+    const isOversize = bytes.length - last > SSE_EVENT_BYTES_MAX;
+    if (last < bytes.length && !isOversize) this.#held = last === 0 ? bytes : bytes.subarray(last);
+    if (last > 0) this.#insideEvent = false;
+    const whole = last === 0 ? null : this.#takeEvents(bytes, text, ends, last);
+    if (!isOversize) return whole;
+    const piece = this.#passPiece(bytes.subarray(last));
+    return whole ? Buffer.concat([whole, piece]) : piece;
   }
 
-  /** The rest, when the upstream has ended by itself: an unfinished event goes out as it is. */
+  /**
+   * The rest, when the upstream has ended by itself. Some providers omit the blank line after the
+   * last event. Half an event counts for nothing, and goes out only behind a complete reply.
+   */
   flush(): Buffer | null {
     const rest = this.#held;
     this.#held = null;
     if (!rest) return null;
-    // Some providers omit the blank line after the last event.
     const text = rest.toString('latin1');
-    return this.#takeEvents(rest, text, [rest.length], rest.length);
+    if (parseData(rest.toString()) === null && !DONE.test(text)) return this.complete ? rest : null;
+    const event = this.#takeEvents(rest, text, [rest.length], rest.length);
+    this.#insideEvent = event !== null;
+    return event;
   }
 
   /** What the provider reported; null when it has not (yet). */
@@ -122,14 +129,15 @@ export class SseTap {
 
   /** Looks at one event; returns whether it is to be left out. */
   #look(bytes: Buffer, text: string, start: number, end: number): boolean {
-    if (!text.startsWith('data', start) && !within(text.indexOf('\ndata', start), end) && !within(text.indexOf('\rdata', start), end)) {
+    // Its last byte is a line end too, and "data" behind that is the next event's.
+    if (!text.startsWith('data', start) && !within(text.indexOf('\ndata', start), end - 1) && !within(text.indexOf('\rdata', start), end - 1)) {
       return false;
     }
     this.#dataEvents++;
     this.#countText(text, start, end);
     if (!this.#finished) this.#finished = hasStringMember(text, '"finish_reason"', start, end);
     // `[DONE]` must be the data itself: inside a string of a reply it means nothing.
-    if (end - start < 64 && /(^|[\r\n])data: ?\[DONE\]/.test(text.slice(start, end))) this.#done = true;
+    if (end - start < 64 && DONE.test(text.slice(start, end))) this.#done = true;
     const hasUsage = objectMember(text, '"usage"', start, end);
     const hasError = within(text.indexOf('"error"', start), end);
     if (!hasUsage && !hasError) return false;

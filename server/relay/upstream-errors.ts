@@ -41,18 +41,19 @@ function readError({ status, body, host }: UpstreamReply): { message: string; pa
   try {
     const { error } = JSON.parse(body.toString()) as { error?: { message?: unknown; param?: unknown } };
     if (typeof error?.message !== 'string' || error.message === '') return fallback;
-    return { message: scrub(error.message, host), param: typeof error.param === 'string' ? error.param.slice(0, 200) : null };
+    return { message: scrub(error.message, host), param: typeof error.param === 'string' ? scrub(error.param, host).slice(0, 200) : null };
   } catch {
     return fallback;
   }
 }
 
-/** A provider's words without what they should not tell: credentials and where it lives. */
+/** A provider's words without what they should not tell: credentials, masked ones too, and where it lives. */
 function scrub(message: string, host: string): string {
+  const name = host.replace(/:\d+$/, '');
   return message
-    .replace(/\b(?:sk|pk|rk|dbk|gsk|key|xai)[-_][\w-]{8,}[\w*.-]*/gi, '[credential]')
+    .replace(/\b(?:sk|pk|rk|dbk|gsk|key|xai)[-_][\w*.-]{8,}/gi, '[credential]')
     .replace(/Bearer\s+\S+/gi, '[credential]')
     .replace(/https?:\/\/[^\s"')]+/gi, '[address]')
-    .replaceAll(host, '[address]')
+    .replace(new RegExp(`(?<![\\w-])${RegExp.escape(name)}(?::\\d+)?(?![\\w-])`, 'gi'), '[address]')
     .slice(0, MESSAGE_CHARACTERS_MAX);
 }
