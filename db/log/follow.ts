@@ -80,15 +80,18 @@ export function follow(options: FollowOptions): Follower {
   async function readOn(client: Client): Promise<void> {
     // The head is read first: all that is at or below it is in the pages that follow.
     const head = await readHead(client);
-    for (;;) {
-      const page = await readPage(client, position, options.scope);
+    let next: Promise<Placed[]> | null = readPage(client, position, options.scope);
+    while (next !== null) {
+      const page: Placed[] = await next;
       if (closed) return;
       if (options.scope === 'all') assertDense(page, position);
-      if (page.length > 0) {
-        await options.onPage(page);
-        position = page.at(-1)?.position ?? position;
-      }
-      if (page.length < PAGE_ROWS) break;
+      const last = page.at(-1)?.position ?? position;
+      // The database reads the next page while this one is handled.
+      next = page.length === PAGE_ROWS ? readPage(client, last, options.scope) : null;
+      // Whatever becomes of it is seen at the next turn, unless this page fails first.
+      next?.catch(() => {});
+      if (page.length > 0) await options.onPage(page);
+      position = last;
     }
     options.onCurrent?.(head);
   }
