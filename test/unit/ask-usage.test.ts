@@ -1,0 +1,110 @@
+import * as fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { SLAB_BYTES, SLAB_FROM_BYTES } from '#server/bounds.ts';
+import { askUsage, type Body } from '#server/relay/body.ts';
+import { parseChat } from '#server/relay/parse.ts';
+import { blanks, valueText } from '../support/json-text.ts';
+
+/** A body as the relay holds it: in a slab that still has the bytes of others in it, or by itself. */
+function held(text: string, inSlab: boolean): Body {
+  const bytes = Buffer.from(text);
+  if (!inSlab) return { bytes, slab: null };
+  const slab = Buffer.alloc(SLAB_BYTES, '}');
+  bytes.copy(slab);
+  return { bytes: slab.subarray(0, bytes.length), slab };
+}
+
+function asked(text: string, inSlab = false): string {
+  const body = held(text, inSlab);
+  const chat = parseChat(body.bytes);
+  if (!('scanned' in chat)) throw new Error(chat.message);
+  return askUsage(body, chat).toString();
+}
+
+const without = (value: object): object => Object.fromEntries(Object.entries(value).filter(([name]) => name !== 'stream_options'));
+
+const optionsText = fc.oneof(
+  fc.constantFrom('null', '{}', '{ }', '{"include_usage":false}', '{"include_obfuscation":false,"include_usage":null}'),
+  fc.dictionary(fc.string(), fc.jsonValue()).map((options) => JSON.stringify({ ...options, include_usage: false })),
+);
+
+/** Stands where the options go; no JSON text holds a NUL. */
+const HERE = '\0';
+
+/** Members of a streamed request in any order, with `stream_options` among them or not. */
+const anyRequest = fc
+  .record({
+    others: fc.array(fc.tuple(fc.string().map((name) => JSON.stringify(`x-${name}`)), valueText), { maxLength: 4 }),
+    options: fc.option(optionsText),
+    order: fc.infiniteStream(fc.nat()),
+    gaps: fc.array(blanks, { minLength: 12, maxLength: 12 }),
+  })
+  .map(({ others, options, order, gaps }) => {
+    const members: [string, string][] = [['"model"', '"m"'], ['"messages"', '[{"role":"user"}]'], ['"stream"', 'true'], ...others];
+    if (options !== null) members.push(['"stream_options"', HERE]);
+    const shuffled = members.map((member) => ({ member, key: order.next().value })).toSorted((one, other) => one.key - other.key);
+    const text = shuffled.map(({ member: [name, value] }, index) => `${gaps[index]}${name}${gaps[index + 1]}:${value}${gaps[index]}`).join(',');
+    const [head, tail] = `${gaps[10]}{${text}}${gaps[11]}`.split(HERE);
+    return { head: head as string, options, tail: tail ?? '', text: head + (options ?? '') + (tail ?? '') };
+  });
+
+describe('a streamed request that did not ask for usage', () => {
+  test.each([false, true])('asks for it, and is otherwise the same value; in a slab: %s', (inSlab) => {
+    fc.assert(
+      fc.property(anyRequest, ({ text, options }) => {
+        const before = JSON.parse(text) as { stream_options?: object };
+        const after = JSON.parse(asked(text, inSlab)) as { stream_options: object };
+        expect(without(after)).toStrictEqual(without(before));
+        expect(after.stream_options).toStrictEqual({ ...(options === null ? {} : before.stream_options), include_usage: true });
+      }),
+      // A slab is a megabyte to fill.
+      { numRuns: inSlab ? 100 : 1_000 },
+    );
+  });
+
+  test.each([false, true])('keeps every byte that is not about usage; in a slab: %s', (inSlab) => {
+    fc.assert(
+      fc.property(anyRequest, ({ head, tail, text, options }) => {
+        const after = asked(text, inSlab);
+        if (options === null) {
+          const close = text.lastIndexOf('}');
+          // Blanks behind the last brace are no part of the document.
+          expect(after.trimEnd()).toBe(`${text.slice(0, close)},"stream_options":{"include_usage":true}}`);
+          return;
+        }
+        expect(after.slice(0, head.length)).toBe(head);
+        expect(after.slice(after.length - tail.length)).toBe(tail);
+      }),
+      { numRuns: inSlab ? 100 : 1_000 },
+    );
+  });
+
+  test('keeps numbers that no double holds, the order of members and needless escapes', () => {
+    const text = '{"z":12345678901234567890,"1":-0,"model":"\\u006d","messages":[],"stream":true,"a":1e400,"b":"\\ud800"}';
+    expect(asked(text)).toBe(`${text.slice(0, -1)},"stream_options":{"include_usage":true}}`);
+  });
+
+  test.each([SLAB_FROM_BYTES, SLAB_BYTES - 100])('of %i bytes is changed within its slab, not copied', (size) => {
+    const head = '{"model":"m","stream":true,"messages":["';
+    const text = `${head}${'x'.repeat(size - head.length - 3)}"]}`;
+    const body = held(text, true);
+    const chat = parseChat(body.bytes);
+    if (!('scanned' in chat)) throw new Error(chat.message);
+    const sent = askUsage(body, chat);
+    expect(sent.buffer).toBe(body.bytes.buffer);
+    expect(sent.toString()).toBe(`${text.slice(0, -1)},"stream_options":{"include_usage":true}}`);
+  });
+});
+
+describe('a request goes out as the bytes that came in', () => {
+  test.each([
+    ['it is not streamed', '{"model":"m","messages":[] }'],
+    ['it is said not to be streamed', '{"model":"m","messages":[],"stream":false,"stream_options":null}'],
+    ['it asks for usage itself', '{"stream_options":{"include_usage":true,"include_obfuscation":false},"model":"m","messages":[],"stream":true}\n'],
+  ])('when %s', (_, text) => {
+    const body = held(text, false);
+    const chat = parseChat(body.bytes);
+    if (!('scanned' in chat)) throw new Error(chat.message);
+    expect(askUsage(body, chat)).toBe(body.bytes);
+  });
+});
