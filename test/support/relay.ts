@@ -83,6 +83,7 @@ export async function startRelay(options: RelayOptions = {}): Promise<TestRelay>
     stop,
     async [Symbol.asyncDispose]() {
       await stop();
+      await log.close();
       await place[Symbol.asyncDispose]();
     },
   };
