@@ -1,0 +1,148 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import * as fc from 'fast-check';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { ConfigError, describeConfig, readConfig } from '#server/config.ts';
+
+/** The line that the server refuses to start with. */
+function refusal(environment: Record<string, string>): string {
+  try {
+    readConfig(environment);
+  } catch (error) {
+    if (error instanceof ConfigError) return error.message;
+    throw error;
+  }
+  throw new Error('the configuration was taken');
+}
+
+const CANARY = 'canary-5ecret';
+const upstream = (changes: object): Record<string, string> => ({
+  DAYBOOK_UPSTREAMS: JSON.stringify([{ name: 'one', base_url: 'https://one.example/v1', api_key: CANARY, models: ['*'], ...changes }]),
+});
+
+describe('a wrong value', () => {
+  test.each<[string, Record<string, string>]>([
+    ['PORT', { PORT: 'http' }],
+    ['PORT', { PORT: '65536' }],
+    ['PORT', { PORT: '-1' }],
+    ['PORT', { PORT: '80.5' }],
+    ['DATABASE_URL', { DATABASE_URL: `mysql://root:${CANARY}@host/db` }],
+    ['DATABASE_URL', { DATABASE_URL: CANARY }],
+    ['DAYBOOK_UPSTREAMS', { DAYBOOK_UPSTREAMS: `[{"api_key":"${CANARY}"` }],
+    ['DAYBOOK_UPSTREAMS', { DAYBOOK_UPSTREAMS: '{}' }],
+    ['DAYBOOK_UPSTREAMS', { DAYBOOK_UPSTREAMS: `"${CANARY}"` }],
+    ['DAYBOOK_UPSTREAMS', upstream({ name: 'No Blanks' })],
+    ['DAYBOOK_UPSTREAMS', upstream({ base_url: 'one.example/v1' })],
+    ['DAYBOOK_UPSTREAMS', upstream({ base_url: 'ftp://one.example/v1' })],
+    ['DAYBOOK_UPSTREAMS', upstream({ base_url: 'https://one.example' })],
+    ['DAYBOOK_UPSTREAMS', upstream({ base_url: 'https://one.example/v1/chat/completions' })],
+    ['DAYBOOK_UPSTREAMS', upstream({ base_url: `https://user:${CANARY}@one.example/v1` })],
+    ['DAYBOOK_UPSTREAMS', upstream({ base_url: `https://one.example/v1?key=${CANARY}` })],
+    ['DAYBOOK_UPSTREAMS', upstream({ api_key: `${CANARY}\n` })],
+    ['DAYBOOK_UPSTREAMS', upstream({ api_key: `${CANARY} ` })],
+    ['DAYBOOK_UPSTREAMS', upstream({ api_key: [CANARY] })],
+    ['DAYBOOK_UPSTREAMS', upstream({ models: [] })],
+    ['DAYBOOK_UPSTREAMS', upstream({ models: 'gpt-*' })],
+    ['DAYBOOK_UPSTREAMS', upstream({ models: ['m\u00f6del'] })],
+    ['DAYBOOK_UPSTREAMS', upstream({ modles: ['*'] })],
+    ['OPENAI_API_KEY', { OPENAI_API_KEY: `${CANARY} ` }],
+    ['OPENAI_BASE_URL', { OPENAI_BASE_URL: 'https://api.example' }],
+    ['UPSTREAM_CONNECT_TIMEOUT_MS', { UPSTREAM_CONNECT_TIMEOUT_MS: '0' }],
+    ['UPSTREAM_FIRST_BYTE_TIMEOUT_MS', { UPSTREAM_FIRST_BYTE_TIMEOUT_MS: '1s' }],
+    ['UPSTREAM_IDLE_TIMEOUT_MS', { UPSTREAM_IDLE_TIMEOUT_MS: '-5' }],
+    ['UPSTREAM_TOTAL_TIMEOUT_MS', { UPSTREAM_TOTAL_TIMEOUT_MS: '99999999999' }],
+    ['MAX_BODY_MB', { MAX_BODY_MB: '0' }],
+    ['MAX_BODY_MB', { MAX_BODY_MB: 'Infinity' }],
+    ['ACCOUNTING', { ACCOUNTING: 'lax' }],
+    ['LOG_LEVEL', { LOG_LEVEL: 'verbose' }],
+    ['TLS_KEY', { TLS_CERT: '/nowhere/cert.pem' }],
+    ['TLS_CERT', { TLS_KEY: '/nowhere/key.pem' }],
+    ['TLS_CERT', { TLS_CERT: '/nowhere/cert.pem', TLS_KEY: '/nowhere/key.pem' }],
+  ])('of %s is refused in one line that names it and repeats no secret: %j', (variable, environment) => {
+    const line = refusal(environment);
+    expect(line.startsWith(variable)).toBe(true);
+    expect(line).not.toContain(CANARY);
+    expect(line).not.toContain('\n');
+    expect(line).toMatch(/\.$/);
+  });
+
+  test('within a list says which of the list', () => {
+    const list = JSON.stringify([{ name: 'one', base_url: 'https://one.example/v1', models: ['a'] }, { name: 'two', base_url: 'two', models: ['b'] }]);
+    expect(refusal({ DAYBOOK_UPSTREAMS: list })).toMatch(/^DAYBOOK_UPSTREAMS .*1\.base_url/);
+  });
+
+  test('is two upstreams of one name, whichever variables they come from', () => {
+    const one = { name: 'openai', base_url: 'https://one.example/v1', models: ['a'] };
+    expect(refusal({ DAYBOOK_UPSTREAMS: JSON.stringify([one, one]) })).toMatch(/^DAYBOOK_UPSTREAMS .*names must differ/);
+    expect(refusal({ DAYBOOK_UPSTREAMS: JSON.stringify([one]), OPENAI_API_KEY: CANARY })).toMatch(/^OPENAI_API_KEY .*"openai"/);
+  });
+});
+
+describe('the configuration', () => {
+  test('has the documented defaults', () => {
+    expect(readConfig({})).toMatchObject({
+      PORT: 4000,
+      HOST: '127.0.0.1',
+      DAYBOOK_DATA: './data',
+      MAX_BODY_MB: 32,
+      ACCOUNTING: 'strict',
+      LOG_LEVEL: 'info',
+      upstreams: [],
+      tls: null,
+    });
+    expect(readConfig({ HOME: '/root', PATH: '/bin' })).toEqual(readConfig({}));
+  });
+
+  test('takes an empty variable for one that is not set', () => {
+    const empty = Object.fromEntries(Object.keys(describeConfig(readConfig({}))).map((name) => [name, '']));
+    expect(readConfig(empty)).toEqual(readConfig({}));
+  });
+
+  test('adds OpenAI, or whoever speaks like it, from its own variables', () => {
+    expect(readConfig({ OPENAI_API_KEY: CANARY }).upstreams).toEqual([
+      { name: 'openai', base_url: 'https://api.openai.com/v1', api_key: CANARY, models: ['*'] },
+    ]);
+    expect(readConfig({ OPENAI_BASE_URL: 'http://127.0.0.1:11434/v1/' }).upstreams).toEqual([
+      { name: 'openai', base_url: 'http://127.0.0.1:11434/v1', api_key: '', models: ['*'] },
+    ]);
+    const both = readConfig({ ...upstream({}), OPENAI_API_KEY: CANARY });
+    expect(both.upstreams.map(({ name }) => name)).toEqual(['one', 'openai']);
+  });
+
+  test('reads certificate and key where both are given', () => {
+    const directory = mkdtempSync(path.join(tmpdir(), 'daybook-config-'));
+    onTestFinished(() => rmSync(directory, { recursive: true }));
+    const [cert, key] = ['cert.pem', 'key.pem'].map((name) => path.join(directory, name)) as [string, string];
+    writeFileSync(cert, 'certificate');
+    writeFileSync(key, 'key');
+    const { tls } = readConfig({ TLS_CERT: cert, TLS_KEY: key });
+    expect([tls?.cert.toString(), tls?.key.toString()]).toEqual(['certificate', 'key']);
+  });
+});
+
+describe('what is shown of the configuration', () => {
+  test('has every variable, and a secret only by its length', () => {
+    const shown = describeConfig(readConfig({ DATABASE_URL: 'postgres://u:pw@host/db', OPENAI_API_KEY: CANARY, ...upstream({}) }));
+    expect(Object.keys(shown)).toEqual(expect.arrayContaining(['PORT', 'HOST', 'DAYBOOK_DATA', 'DATABASE_URL', 'TLS_KEY', 'LOG_LEVEL']));
+    expect(shown['OPENAI_API_KEY']).toBe(`(set, ${CANARY.length} characters)`);
+    expect(shown['DATABASE_URL']).toBe('(set, 23 characters)');
+    expect(shown['DAYBOOK_UPSTREAMS']).toMatchObject([{ name: 'one', api_key: `(set, ${CANARY.length} characters)` }, { name: 'openai' }]);
+  });
+
+  test('holds no secret, whatever secrets there are and wherever they are given', () => {
+    const secret = fc.string({ unit: fc.integer({ min: 0x21, max: 0x7e }).map((unit) => String.fromCharCode(unit)), minLength: 12, maxLength: 60 });
+    fc.assert(
+      fc.property(secret, secret, secret, (database, openai, other) => {
+        const text = JSON.stringify(
+          describeConfig(
+            readConfig({ DATABASE_URL: `postgres://owner:${encodeURIComponent(database)}@host/db`, OPENAI_API_KEY: openai, ...upstream({ api_key: other }) }),
+          ),
+        );
+        for (const each of [database, encodeURIComponent(database), openai, other]) {
+          expect(text).not.toContain(JSON.stringify(each).slice(1, -1));
+        }
+      }),
+    );
+  });
+});
