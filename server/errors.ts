@@ -1,6 +1,7 @@
 /**
- * The refusal catalogue: each code with its status, type and message in one row. Bodies have the
- * OpenAI error shape plus `request_id`, so that every client shows code and message.
+ * The refusal catalogue, a closed vocabulary: each code with its status, type and message in one
+ * row, those of permissions and quotas that plans will use included. Bodies have the OpenAI error
+ * shape plus `request_id`, so that every client shows code and message.
  */
 type Row = {
   status: number;
@@ -9,6 +10,7 @@ type Row = {
     | 'authentication_error'
     | 'permission_error'
     | 'rate_limit_error'
+    | 'insufficient_quota'
     | 'server_error';
   message: string;
   /** Whole seconds a client should wait before it tries again. */
@@ -42,10 +44,21 @@ export const CATALOGUE = {
     message: 'The API key was revoked. Use another key of the account.',
   },
 
-  account_suspended: {
+  account_disabled: {
     status: 403,
     type: 'permission_error',
     message: 'The key is valid, but its account is suspended. Ask the administrator of this relay.',
+  },
+
+  origin_not_allowed: {
+    status: 403,
+    type: 'permission_error',
+    message: 'The key is valid, but may not be used from this origin.',
+  },
+  route_not_permitted: {
+    status: 403,
+    type: 'permission_error',
+    message: 'The key is valid, but may not use this route.',
   },
 
   upstream_refused: {
@@ -76,6 +89,12 @@ export const CATALOGUE = {
     type: 'rate_limit_error',
     message: 'Too many requests of this account are running. Wait for one to end.',
     retryAfterS: 1,
+  },
+
+  insufficient_quota: {
+    status: 429,
+    type: 'insufficient_quota',
+    message: 'The quota of this window is spent. Wait for the next window, or ask for a larger one.',
   },
 
   internal_error: {

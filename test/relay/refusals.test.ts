@@ -46,7 +46,7 @@ test('a suspended account\'s keys are a 403 until it is reinstated', async () =>
   const { secret } = await relay.createKey({ account: 'anna' });
   await accepted(secret);
   await relay.control((control) => control.suspendAccount('anna'));
-  await refused(secret, 403, 'account_suspended');
+  await refused(secret, 403, 'account_disabled');
   await accepted(relay.key);
   await relay.control((control) => control.reinstateAccount('anna'));
   await accepted(secret);

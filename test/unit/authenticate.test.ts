@@ -210,7 +210,7 @@ describe('an account', () => {
   test('that is suspended is a 403 for each of its good keys, until it is reinstated', () => {
     expect(pass()).toBeNull();
     happened({ type: 'account.suspended', account: 'Account1', actor: ACTOR });
-    expect(pass()).toMatchObject({ status: 403, code: 'account_suspended' });
+    expect(pass()).toMatchObject({ status: 403, code: 'account_disabled' });
     happened({ type: 'account.reinstated', account: 'Account1', actor: ACTOR });
     expect(pass()).toBeNull();
   });

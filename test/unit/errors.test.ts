@@ -6,7 +6,9 @@ const REQUEST = '01900000-0000-7000-8000-000000000001';
 
 /** A type that clients know, for each status. */
 const TYPES: Record<number, string> = { 401: 'authentication_error', 403: 'permission_error', 429: 'rate_limit_error' };
-const typeOf = (status: number): string => TYPES[status] ?? (status >= 500 ? 'server_error' : 'invalid_request_error');
+// OpenAI gives a spent quota a type of its own, and clients look for it.
+const typeOf = (code: Code, status: number): string =>
+  code === 'insufficient_quota' ? code : TYPES[status] ?? (status >= 500 ? 'server_error' : 'invalid_request_error');
 
 /** Headers as an object, each name once. */
 function headersOf(refusal: Refusal): Record<string, string> {
@@ -21,7 +23,7 @@ describe.each(CODES)('the refusal %s', (code) => {
 
   test('is an error object of the shape that clients read, with its request id', () => {
     expect(JSON.parse(refusal.body(REQUEST))).toEqual({
-      error: { message: refusal.message, type: typeOf(refusal.status), param: null, code },
+      error: { message: refusal.message, type: typeOf(code, refusal.status), param: null, code },
       request_id: REQUEST,
     });
     expect(refusal.message).toMatch(/^[A-Z].*\.$/);
@@ -34,8 +36,9 @@ describe.each(CODES)('the refusal %s', (code) => {
   });
 
   test('says when to try again exactly where that may help', () => {
-    // The relay's own credential is not mended by waiting.
-    const mayHelp = refusal.status === 429 || (refusal.status >= 500 && code !== 'upstream_unauthorized');
+    // Neither the relay's own credential nor a spent quota is mended by waiting for seconds.
+    const isLasting = code === 'upstream_unauthorized' || code === 'insufficient_quota';
+    const mayHelp = (refusal.status === 429 || refusal.status >= 500) && !isLasting;
     const { 'retry-after': retryAfter } = headersOf(refusal);
     expect(retryAfter !== undefined).toBe(mayHelp);
     // Longer waits put clients to sleep in silence.
