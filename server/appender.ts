@@ -77,6 +77,11 @@ export class Appender {
     return this.#mode;
   }
 
+  /** Whether every accepted request has its ending in the log. */
+  get isSettled(): boolean {
+    return this.#open.size === 0 && this.#queue.length === 0 && this.#working === undefined;
+  }
+
   /** No open request of this instance was accepted before this position: where recovery begins. */
   get openFrom(): number {
     const oldest = this.#open.values().next();
@@ -118,6 +123,9 @@ export class Appender {
       await Promise.race([this.#working, new Promise((resolve) => setTimeout(resolve, 50))]);
     }
     this.#mode = 'closed';
+    // Nobody will write what has not been sent by now, so nobody may wait for it.
+    for (const { reject } of this.#queue) reject?.(new StoreUnavailable(false));
+    this.#queue = [];
     await this.#disconnect();
   }
 
@@ -163,7 +171,7 @@ export class Appender {
       try {
         this.#client ??= await this.#options.connect();
         this.#written(batch, await appendRequests(this.#client, this.#options.instance, batchNo, events));
-        this.#mode = 'up';
+        if (this.#mode === 'down') this.#mode = 'up';
         return;
       } catch (error) {
         if (error instanceof FencedError) return this.#fence(batch);
@@ -190,7 +198,7 @@ export class Appender {
   }
 
   #goDown(batch: readonly Entry[]): void {
-    this.#mode = 'down';
+    if (this.#mode !== 'closed') this.#mode = 'down';
     for (const { reject } of batch) reject?.(new StoreUnavailable(true));
     // Those that had not been sent yet never will be: they are not in doubt.
     const waiting = this.#queue;

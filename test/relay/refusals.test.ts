@@ -174,8 +174,8 @@ test('a server that is told to stop lets replies end, and refuses what comes aft
   expect(refusal?.header('retry-after')).toBe('1');
   await stopping.stop();
   await expect(fetch(stopping.baseUrl)).rejects.toThrow();
-  const accepted = (await stopping.readLog()).filter(({ event }) => event.type === 'request.accepted');
-  expect(accepted).toHaveLength(1);
+  const recorded = (await stopping.readLog()).filter(({ event }) => event.type === 'request.accepted');
+  expect(recorded).toHaveLength(1);
 });
 
 test('what was recorded in this file has one ending each', async () => {
