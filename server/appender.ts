@@ -184,6 +184,8 @@ export class Appender {
         );
       }
     }
+    // Closed in doubt: what may be in the log without its ending counts as open.
+    for (const { event } of batch) if (event.type === 'request.accepted') this.#open.set(event.request, this.#head);
   }
 
   #written(batch: readonly Entry[], last: number): void {

@@ -40,6 +40,8 @@ const FIRST_ACCOUNT = 'first';
 const SETUP_TIMEOUT_MS = 30_000;
 /** Searching the log for what a dead instance left open, from its oldest open request on. */
 const RECOVERY_TIMEOUT_MS = 60_000;
+/** How long a stopping server waits for the store to take the last endings. */
+const LAST_ENDINGS_MS = 5_000;
 /** Partitions made ahead at a start: fifty million positions each. */
 const PARTITIONS_AHEAD = 2;
 
@@ -226,8 +228,13 @@ class Seat {
   }
 
   async leave(): Promise<void> {
-    await this.#appender?.close(5_000);
+    await this.#appender?.close(LAST_ENDINGS_MS);
     await this.#membership?.close();
+    // What could not be settled is left to be recovered, like that of an instance that was killed.
+    if (this.#appender?.isSettled !== true) {
+      this.#log.warn('the last endings could not be recorded; another start will end those calls');
+      return;
+    }
     try {
       const client = await connectRelay(this.#store);
       await retireInstance(client, this.#instance);
