@@ -79,12 +79,13 @@ export function verifyBatches(
   let used = 0;
   for (const batch of batches) {
     const count = Number(batch.eventCount);
+    // First of all, since a wrong count would lay the blame on rows of later batches.
+    if (Number(batch.lastPosition) !== next + count - 1) return { position: next, problem: 'batch row disagrees' };
     const own = rows.slice(used, used + count);
     for (const [index, row] of own.entries()) {
       if (Number(row[1]) !== next + index) return { position: next + index, problem: 'missing or out of order' };
     }
     if (own.length < count) return { position: next + own.length, problem: 'missing' };
-    if (Number(batch.lastPosition) !== next + count - 1) return { position: next, problem: 'batch row disagrees' };
     chain = linkBatch(chain, own, batch);
     if (!chain.equals(batch.chain)) return { position: next, problem: 'hash differs' };
     next += count;

@@ -14,7 +14,7 @@ const UUID_BYTES = 16;
 const FIRST_BYTES = 512;
 const HYPHEN = 0x2d;
 const DIGIT_VALUE = new Uint8Array(128);
-for (const [value, digit] of [...'0123456789abcdef'].entries()) {
+for (const [value, digit] of '0123456789abcdef'.split('').entries()) {
   DIGIT_VALUE[digit.charCodeAt(0)] = DIGIT_VALUE[digit.toUpperCase().charCodeAt(0)] = value;
 }
 
