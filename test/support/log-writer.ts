@@ -1,0 +1,88 @@
+import { Client } from 'pg';
+import type { Store } from '#db/connect.ts';
+import type { ControlEvent, EventOf, Placed, RequestEvent } from '#db/events.ts';
+import { publicId, uuidv7 } from '#db/ids.ts';
+import { registerInstance } from '#db/instance.ts';
+import { appendControl, appendRequests, type ControlAppend } from '#db/log/append.ts';
+import { openLog } from './relay.ts';
+
+/** An instance with a connection of its own, which appends what a test tells it to. */
+export type Writer = AsyncDisposable & {
+  client: Client;
+  instance: number;
+  /** Appends under the next batch number, or under one that is given. */
+  append(events: readonly RequestEvent[], batchNo?: number): Promise<number>;
+  control(appends: readonly ControlAppend[], batchNo?: number): Promise<number>;
+};
+
+/** @param as the number to append under, where it is not to be a new instance. */
+export async function openWriter(store: Store, as?: number): Promise<Writer> {
+  const client = await connectAs(store, 'relay');
+  const instance = as ?? (await registerInstance(client, 'writer'));
+  let last = 0;
+  return {
+    client,
+    instance,
+    append: (events, batchNo = ++last) => appendRequests(client, instance, batchNo, events),
+    control: (appends, batchNo = ++last) => appendControl(client, instance, batchNo, appends),
+    [Symbol.asyncDispose]: () => client.end(),
+  };
+}
+
+/** A connection whose loss fails its queries and nothing else. The caller ends it. */
+export async function connectAs(store: Store, role: Parameters<Store['config']>[0]): Promise<Client> {
+  const client = new Client(store.config(role));
+  client.on('error', () => undefined);
+  await client.connect();
+  return client;
+}
+
+/** All that is in the log. */
+export async function readLog(store: Store): Promise<Placed[]> {
+  const log = openLog(store);
+  try {
+    return await log.read();
+  } finally {
+    await log.close();
+  }
+}
+
+const WHO = { account: 'Account1', key: 'Key00001', model: 'm' };
+
+export function accepted(changes: Partial<EventOf<'request.accepted'>> = {}): EventOf<'request.accepted'> {
+  return { type: 'request.accepted', request: uuidv7(), ...WHO, sse: true, body_bytes: 40, hold_tokens: 500, ...changes };
+}
+
+/** The ending of an accepted request. */
+export function settled(
+  { request, account, key, model }: EventOf<'request.accepted'>,
+  changes: Partial<EventOf<'request.settled'>> = {},
+): EventOf<'request.settled'> {
+  return {
+    type: 'request.settled',
+    request,
+    account,
+    key,
+    model,
+    end_reason: 'completed',
+    usage_source: 'provider',
+    upstream: 'one',
+    status: 200,
+    input_tokens: 10,
+    cached_tokens: 0,
+    output_tokens: 20,
+    reasoning_tokens: 0,
+    attempts: 1,
+    first_byte_ms: 5,
+    duration_ms: 50,
+    ...changes,
+  };
+}
+
+export function registered(account: string = publicId(), name: string = account): EventOf<'account.registered'> {
+  return { type: 'account.registered', account, name, actor: 'command-line' };
+}
+
+export function suspended(account: string): ControlEvent {
+  return { type: 'account.suspended', account, actor: 'command-line' };
+}
