@@ -1,0 +1,231 @@
+import * as fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { EventOf, Placed } from '#db/events.ts';
+import { evolveRequest, type Request } from '#db/fold/request.ts';
+import { heartbeat, readPeers, recoverInstance, registerInstance, retireInstance } from '#db/instance.ts';
+import { FencedError } from '#db/log/append.ts';
+import { ask, createDatabase, type TestDatabase } from '../support/database.ts';
+import { accepted, openWriter, readLog, settled, type Writer } from '../support/log-writer.ts';
+
+/** Every request of the log as its events make it; throws where one has ended twice or not begun. */
+function requestsOf(log: readonly Placed[]): Map<string, Request> {
+  const requests = new Map<string, Request>();
+  for (const { event } of log) {
+    if ('request' in event) requests.set(event.request, evolveRequest(requests.get(event.request), event));
+  }
+  return requests;
+}
+
+const abandonments = (log: readonly Placed[]) => log.filter(({ event }) => event.type === 'request.abandoned');
+
+/** The state of an instance's row, as an operator sees it. */
+const stateOf = (database: TestDatabase, instance: number): Promise<unknown> =>
+  ask(
+    database.config('auditor'),
+    `select concat_ws(' ', case when dead_at is null then 'alive' else 'dead' end, case when closed_at is null then 'open' else 'closed' end)
+      from daybook.instance where id = ${instance}`,
+  );
+
+test('each open request of a dead instance gets exactly one ending, which charges its whole hold; the rest is as it was', async () => {
+  await using database = await createDatabase();
+  await using dead = await openWriter(database);
+  await using living = await openWriter(database);
+  const open = [accepted({ hold_tokens: 111, model: 'a "b", \\c' }), accepted({ hold_tokens: Number.MAX_SAFE_INTEGER, account: 'Account2', key: 'Key00002' })];
+  const ended = [accepted(), accepted()];
+  const theirs = accepted();
+  await dead.append([open[0] as EventOf<'request.accepted'>, ...ended]);
+  await living.append([theirs]);
+  await dead.append([settled(ended[0] as EventOf<'request.accepted'>), open[1] as EventOf<'request.accepted'>, settled(ended[1] as EventOf<'request.accepted'>)]);
+  const before = await readLog(database);
+
+  expect(await recoverInstance(living.client, dead.instance, living.instance)).toBe(2);
+
+  const log = await readLog(database);
+  expect(log.slice(0, before.length)).toEqual(before);
+  const found = log.slice(before.length).map(({ event }) => event);
+  const expected = open.map(({ request, account, key, model, hold_tokens }) => ({
+    type: 'request.abandoned',
+    request,
+    account,
+    key,
+    model,
+    end_reason: 'abandoned',
+    usage_source: 'estimated',
+    hold_tokens,
+  }));
+  expect(found).toHaveLength(2);
+  expect(found).toEqual(expect.arrayContaining(expected));
+  const requests = requestsOf(log);
+  expect([...open, ...ended].every(({ request }) => requests.get(request)?.end)).toBe(true);
+  expect(requests.get(theirs.request)?.end).toBeNull();
+  expect(await stateOf(database, dead.instance)).toBe('dead closed');
+});
+
+test('whatever was open and whatever was settled, afterwards nothing of the dead is open and nothing has ended twice', async () => {
+  await using database = await createDatabase();
+  await using living = await openWriter(database);
+  const lives = fc.array(fc.array(fc.constantFrom('open', 'settled', 'settled in the next batch'), { minLength: 1, maxLength: 6 }), { maxLength: 5 });
+  await fc.assert(
+    fc.asyncProperty(lives, async (batches) => {
+      await using dead = await openWriter(database);
+      let carried: EventOf<'request.accepted'>[] = [];
+      let openCount = 0;
+      for (const batch of batches) {
+        const made = batch.map((fate) => ({ fate, event: accepted() }));
+        const now = made.filter(({ fate }) => fate === 'settled');
+        await dead.append([...carried.map((each) => settled(each)), ...made.map(({ event }) => event), ...now.map(({ event }) => settled(event))]);
+        carried = made.filter(({ fate }) => fate === 'settled in the next batch').map(({ event }) => event);
+        openCount += made.filter(({ fate }) => fate === 'open').length;
+      }
+      expect(await recoverInstance(living.client, dead.instance, living.instance)).toBe(openCount + carried.length);
+      const requests = requestsOf(await readLog(database));
+      expect([...requests.values()].filter(({ end }) => end === null)).toEqual([]);
+    }),
+    { numRuns: 30 },
+  );
+});
+
+describe('recovering', () => {
+  test('a second time changes nothing, and neither do others who try at the same moment', async () => {
+    await using database = await createDatabase();
+    await using dead = await openWriter(database);
+    await dead.append([accepted(), accepted(), accepted()]);
+    await using one = await openWriter(database);
+    await using two = await openWriter(database);
+    await using three = await openWriter(database);
+    const results = await Promise.all([one, two, three].map(({ client, instance }) => recoverInstance(client, dead.instance, instance)));
+    expect(results.toSorted((a, b) => a - b)).toEqual([0, 0, 3]);
+    const log = await readLog(database);
+    expect(abandonments(log)).toHaveLength(3);
+    for (const { client, instance } of [one, two]) expect(await recoverInstance(client, dead.instance, instance)).toBe(0);
+    expect(await readLog(database)).toEqual(log);
+  });
+
+  test('takes the right to append away, before anything is looked for', async () => {
+    await using database = await createDatabase();
+    await using dead = await openWriter(database);
+    await using living = await openWriter(database);
+    const call = accepted();
+    await dead.append([call]);
+    await recoverInstance(living.client, dead.instance, living.instance);
+    await expect(dead.append([settled(call)])).rejects.toThrow(FencedError);
+    await expect(dead.append([accepted()])).rejects.toThrow(FencedError);
+    expect(await heartbeat(dead.client, dead.instance, 1)).toBeNull();
+    expect([...requestsOf(await readLog(database)).values()]).toMatchObject([{ end: { reason: 'abandoned' } }]);
+  });
+
+  test('beside an instance that is still appending leaves every call with one ending at most, and none open that was let in', async () => {
+    await using database = await createDatabase();
+    await using living = await openWriter(database);
+    for (let round = 0; round < 5; round++) {
+      await using doomed = await openWriter(database);
+      const append = async (): Promise<void> => {
+        for (;;) {
+          const call = accepted();
+          await doomed.append([call]);
+          await doomed.append([settled(call), accepted()]);
+        }
+      };
+      const appending = append().catch((error: unknown) => error);
+      await living.client.query('select pg_sleep($1)', [Math.random() / 20]);
+      await recoverInstance(living.client, doomed.instance, living.instance);
+      expect(await appending).toBeInstanceOf(FencedError);
+      const open = [...requestsOf(await readLog(database)).values()].filter(({ end }) => end === null);
+      expect(open).toEqual([]);
+    }
+  });
+
+  test('that broke off after the fence is finished by the next one', async () => {
+    await using database = await createDatabase();
+    await using dead = await openWriter(database);
+    await dead.append([accepted()]);
+    await using living = await openWriter(database);
+    await living.client.query('select daybook.fence_instance($1)', [dead.instance]);
+    expect(await stateOf(database, dead.instance)).toBe('dead open');
+    expect(await readPeers(living.client, living.instance)).toMatchObject([{ id: dead.instance, isDead: true }]);
+    expect(await recoverInstance(living.client, dead.instance, living.instance)).toBe(1);
+    expect(await readPeers(living.client, living.instance)).toEqual([]);
+  });
+
+  test('by one that is dead itself does nothing, and leaves the work to another', async () => {
+    await using database = await createDatabase();
+    await using dead = await openWriter(database);
+    await dead.append([accepted()]);
+    await using fenced = await openWriter(database);
+    await using living = await openWriter(database);
+    await living.client.query('select daybook.fence_instance($1)', [fenced.instance]);
+    await expect(recoverInstance(fenced.client, dead.instance, fenced.instance)).rejects.toThrow();
+    expect(abandonments(await readLog(database))).toEqual([]);
+    expect(await recoverInstance(living.client, dead.instance, living.instance)).toBe(1);
+  });
+
+  test('one that has nothing open, never was, or left in good order, finds nothing to do', async () => {
+    await using database = await createDatabase();
+    await using living = await openWriter(database);
+    await using idle = await openWriter(database);
+    await using retired = await openWriter(database);
+    await retireInstance(retired.client, retired.instance);
+    for (const instance of [idle.instance, retired.instance, 1_000_000]) {
+      expect(await recoverInstance(living.client, instance, living.instance)).toBe(0);
+    }
+    expect(await readLog(database)).toEqual([]);
+    expect(await stateOf(database, idle.instance)).toBe('dead closed');
+  });
+});
+
+describe('where recovery begins to search', () => {
+  const openFrom = (database: TestDatabase, { instance }: Writer): Promise<unknown> =>
+    ask(database.config('auditor'), `select open_from::int from daybook.instance where id = ${instance}`);
+
+  test('is the head at which the instance began, and moves only forward, as its heartbeats say', async () => {
+    await using database = await createDatabase();
+    await using first = await openWriter(database);
+    await first.append([accepted(), accepted()]);
+    await using second = await openWriter(database);
+    expect(await openFrom(database, second)).toBe(3);
+    expect(await heartbeat(second.client, second.instance, 9)).toBeInstanceOf(Date);
+    await heartbeat(second.client, second.instance, 4);
+    await heartbeat(second.client, second.instance, 0);
+    expect(await openFrom(database, second)).toBe(9);
+  });
+
+  test('is honoured to the position: what lies before it counts as ended, what stands at it is found', async () => {
+    await using database = await createDatabase();
+    await using dead = await openWriter(database);
+    await using living = await openWriter(database);
+    const calls = [accepted(), accepted(), accepted()];
+    await dead.append(calls);
+    await heartbeat(dead.client, dead.instance, 2);
+    expect(await recoverInstance(living.client, dead.instance, living.instance)).toBe(2);
+    const found = abandonments(await readLog(database)).map(({ event }) => 'request' in event && event.request);
+    expect(new Set(found)).toEqual(new Set(calls.slice(1).map(({ request }) => request)));
+  });
+
+  test('finds endings that stand far behind, and does not take those of others for its own', async () => {
+    await using database = await createDatabase();
+    await using dead = await openWriter(database);
+    await using living = await openWriter(database);
+    const [first, second] = [accepted(), accepted()];
+    await dead.append([first, second]);
+    for (let batch = 0; batch < 20; batch++) {
+      const call = accepted();
+      await living.append([call, settled(call)]);
+    }
+    await dead.append([settled(first)]);
+    expect(await recoverInstance(living.client, dead.instance, living.instance)).toBe(1);
+    expect(abandonments(await readLog(database))).toMatchObject([{ event: { request: second.request }, instance: living.instance }]);
+  });
+});
+
+test('instances get numbers that are never used again', async () => {
+  await using database = await createDatabase();
+  await using writer = await openWriter(database);
+  const numbers = [];
+  for (let round = 0; round < 5; round++) {
+    const number = await registerInstance(writer.client, 'brief');
+    numbers.push(number);
+    await retireInstance(writer.client, number);
+  }
+  expect(new Set([writer.instance, ...numbers]).size).toBe(6);
+  expect(numbers).toEqual(numbers.toSorted((one, other) => one - other));
+});
