@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { Client } from 'pg';
 import { expect, test } from 'vitest';
 import { recoverInstance, registerInstance } from '#db/instance.ts';
+import { Appender } from '#server/appender.ts';
 import { chat } from '../support/client.ts';
 import { errorCodeOf, openRequests } from '../support/faults.ts';
 import { checkIdentity } from '../support/identity.ts';
@@ -40,4 +41,28 @@ test('a server that others have declared dead cuts what it runs, ends nothing tw
   expect(events.at(-1)?.instance).not.toBe(dead);
   expect(events.filter(({ event }) => event.type === 'request.settled' && clients.slice(0, 3).some(({ requestId }) => requestId === event.request))).toEqual([]);
   expect(checkIdentity({ ledger: upstream.ledger.attempts, events, clients, accounting: 'strict' }).violations).toEqual([]);
+});
+
+test('an appender that is closed leaves nobody waiting for a record that it will never write', async () => {
+  const appender = new Appender({
+    // A store that neither answers nor refuses.
+    connect: () => new Promise(() => {}),
+    instance: 1,
+    onFenced: () => {},
+    onError: () => {},
+  });
+  const accepted = appender.accept({
+    type: 'request.accepted',
+    request: '01890a5d-ac96-774b-bcce-b302099a8057',
+    account: '00000000',
+    key: '00000000',
+    model: 'ok',
+    sse: false,
+    body_bytes: 1,
+    hold_tokens: 1,
+  });
+  const outcome = expect(accepted).rejects.toMatchObject({ name: 'StoreUnavailable', pending: false });
+  await appender.close(0);
+  await outcome;
+  expect(appender.mode).toBe('closed');
 });
