@@ -170,6 +170,7 @@ export class Appender {
     for (let failures = 0; this.#mode !== 'closed'; failures++) {
       try {
         this.#client ??= await this.#options.connect();
+        if (this.mode === 'closed') break;
         this.#written(batch, await appendRequests(this.#client, this.#options.instance, batchNo, events));
         if (this.#mode === 'down') this.#mode = 'up';
         return;
@@ -185,7 +186,11 @@ export class Appender {
       }
     }
     // Closed in doubt: what may be in the log without its ending counts as open.
-    for (const { event } of batch) if (event.type === 'request.accepted') this.#open.set(event.request, this.#head);
+    for (const { event, reject } of batch) {
+      if (event.type === 'request.accepted') this.#open.set(event.request, this.#head);
+      reject?.(new StoreUnavailable(true));
+    }
+    await this.#disconnect();
   }
 
   #written(batch: readonly Entry[], last: number): void {
@@ -223,6 +228,7 @@ export class Appender {
       for (const entry of batch) await this.#write([entry]);
       return;
     }
+    if (this.#mode === 'down') this.#mode = 'up';
     this.#options.onError('event_refused', error);
     batch[0]?.reject?.(new StoreUnavailable(false));
   }
@@ -239,7 +245,10 @@ function turn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
-/** Classes 22 and 23: bad data and violated constraints. Trying again would fail again. */
+/**
+ * A number that its column can't hold, which is found before anything is sent, and the classes 22
+ * and 23: bad data and violated constraints. Trying again would fail again.
+ */
 function refusesTheEvents(error: unknown): boolean {
-  return error instanceof DatabaseError && /^2[23]/.test(error.code ?? '');
+  return error instanceof RangeError || (error instanceof DatabaseError && /^2[23]/.test(error.code ?? ''));
 }
