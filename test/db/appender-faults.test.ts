@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { EventOf } from '#db/events.ts';
+import { connectRelay } from '#server/store.ts';
 import { backends, openAppender, type Outcome, outcomeOf, tally } from '../support/appended.ts';
 import { createDatabase } from '../support/database.ts';
 import { accepted, readLog, settled } from '../support/log-writer.ts';
@@ -59,7 +60,6 @@ describe('sessions that are cut at any moment', () => {
     await using database = await createDatabase();
     // The answer to the first append is lost on its way.
     let lost = false;
-    const { connectRelay } = await import('#server/store.ts');
     const connect = async () => {
       const client = await connectRelay(database);
       const query = client.query.bind(client) as (...args: unknown[]) => Promise<unknown>;
@@ -141,7 +141,6 @@ describe('a store that is away', () => {
   test('refuses calls at once, keeps endings, and writes them first when it is back', async () => {
     await using database = await createDatabase();
     let away = false;
-    const { connectRelay } = await import('#server/store.ts');
     const connect = () => (away ? Promise.reject(new Error('connect ECONNREFUSED')) : connectRelay(database));
     await using appending = await openAppender(database, { connect });
     const { appender, superuser } = appending;

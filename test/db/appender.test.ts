@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import type { RequestEvent } from '#db/events.ts';
 import { Appender } from '#server/appender.ts';
 import { ACCEPT_QUEUE_MAX, APPEND_BATCH_MAX, SETTLE_QUEUE_MAX } from '#server/bounds.ts';
+import { connectRelay } from '#server/store.ts';
 import { backends, openAppender, outcomeOf, tally } from '../support/appended.ts';
 import { ask, createDatabase, type TestDatabase } from '../support/database.ts';
 import { accepted, readLog, settled } from '../support/log-writer.ts';
@@ -93,7 +94,8 @@ test('where its open calls begin is never after the oldest of them', async () =>
   await using appending = await openAppender(database);
   const { appender } = appending;
   const [one, two, three] = [accepted(), accepted(), accepted()];
-  for (const call of [one, two, three]) await appender.accept(call);
+  await Promise.all([one, two, three].map((call) => appender.accept(call)));
+  expect(await batchCount(database)).toBe(1);
   expect(appender.openFrom).toBe(1);
   appender.settle(settled(two));
   await appender.accept(accepted());
@@ -162,7 +164,6 @@ describe('one bad event', () => {
   test('that waits alone when the store comes back does not keep it away', async () => {
     await using database = await createDatabase();
     let away = true;
-    const { connectRelay } = await import('#server/store.ts');
     const connect = () => (away ? Promise.reject(new Error('away')) : connectRelay(database));
     await using appending = await openAppender(database, { connect });
     appending.appender.settle(settled(accepted(), { model: 'a\0b' }));
@@ -233,7 +234,6 @@ describe('closing', () => {
 
   test('while it connects ends that connection too, and writes nothing more', async () => {
     await using database = await createDatabase();
-    const { connectRelay } = await import('#server/store.ts');
     const gate = Promise.withResolvers<void>();
     const asked = Promise.withResolvers<void>();
     const connect = async () => {

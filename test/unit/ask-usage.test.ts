@@ -9,7 +9,7 @@ import { blanks, valueText } from '../support/json-text.ts';
 function held(text: string, inSlab: boolean): Body {
   const bytes = Buffer.from(text);
   if (!inSlab) return { bytes, slab: null };
-  const slab = Buffer.alloc(SLAB_BYTES, '}');
+  const slab = Buffer.alloc(SLAB_BYTES, 'x');
   bytes.copy(slab);
   return { bytes: slab.subarray(0, bytes.length), slab };
 }
