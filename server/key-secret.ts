@@ -10,6 +10,7 @@ import { randomBase62, toBase62 } from '#db/ids.ts';
 const GRAMMAR = /^dbk_([0-9A-Za-z]{8})_[0-9A-Za-z]{49}$/;
 const RANDOM_CHARACTERS = 43;
 const CHECKSUM_CHARACTERS = 6;
+const SECRET_CHARACTERS = 'dbk_'.length + 8 + '_'.length + RANDOM_CHARACTERS + CHECKSUM_CHARACTERS;
 
 /** A new secret for the key with this public id. It is shown once and never stored. */
 export function createSecret(keyId: string): string {
@@ -35,9 +36,10 @@ function checksum(text: string): string {
  * and `createHmac` costs three times as much on Node 26 and eighteen times on Node 24.
  */
 export function digestSecret(pepper: Buffer, secret: string): string {
-  const { inner, outer } = blocksOf(pepper);
+  const { inner, exact, outer } = blocksOf(pepper);
   const length = inner.write(secret, BLOCK_BYTES, 'latin1');
-  const innerDigest = hash('sha256', inner.subarray(0, BLOCK_BYTES + length), 'binary');
+  const message = length === SECRET_CHARACTERS ? exact : inner.subarray(0, BLOCK_BYTES + length);
+  const innerDigest = hash('sha256', message, 'binary');
   outer.write(innerDigest, BLOCK_BYTES, 'latin1');
   return hash('sha256', outer, 'hex');
 }
@@ -45,9 +47,11 @@ export function digestSecret(pepper: Buffer, secret: string): string {
 const BLOCK_BYTES = 64;
 const DIGEST_BYTES = 32;
 const SECRET_BYTES_MAX = 128;
-const blocks = new WeakMap<Buffer, { inner: Buffer; outer: Buffer }>();
+/** `exact` is the part of `inner` that a well-formed secret fills, made once. */
+type Blocks = { inner: Buffer; exact: Buffer; outer: Buffer };
+const blocks = new WeakMap<Buffer, Blocks>();
 
-function blocksOf(pepper: Buffer): { inner: Buffer; outer: Buffer } {
+function blocksOf(pepper: Buffer): Blocks {
   const known = blocks.get(pepper);
   if (known) return known;
   if (pepper.length > BLOCK_BYTES) throw new RangeError('the pepper is longer than a block of SHA-256');
@@ -57,7 +61,7 @@ function blocksOf(pepper: Buffer): { inner: Buffer; outer: Buffer } {
     inner[at] = byte ^ 0x36;
     outer[at] = byte ^ 0x5c;
   }
-  const made = { inner, outer };
+  const made = { inner, exact: inner.subarray(0, BLOCK_BYTES + SECRET_CHARACTERS), outer };
   blocks.set(pepper, made);
   return made;
 }
