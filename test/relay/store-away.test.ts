@@ -45,11 +45,20 @@ function freeze(): void {
   const pid = postmaster();
   const table = execFileSync('ps', ['-A', '-o', 'pid=,ppid='], { encoding: 'utf8' }).trim().split('\n').map((line) => line.trim().split(/\s+/).map(Number));
   frozen = [pid, ...table.filter(([, parent]) => parent === pid).map(([child]) => child as number)];
-  for (const each of frozen) process.kill(each, 'SIGSTOP');
+  for (const each of frozen) signal(each, 'SIGSTOP');
+}
+
+/** A process of the cluster may have ended since it was listed. */
+function signal(pid: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(pid, name);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+  }
 }
 
 function thaw(): void {
-  for (const each of frozen) process.kill(each, 'SIGCONT');
+  for (const each of frozen) signal(each, 'SIGCONT');
   frozen = [];
 }
 
