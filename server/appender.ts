@@ -245,10 +245,14 @@ function turn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
+/** A row for which there is no partition is the store's fault, and making one mends it. */
+const NO_PARTITION = '23514';
+
 /**
  * A number that its column can't hold, which is found before anything is sent, and the classes 22
  * and 23: bad data and violated constraints. Trying again would fail again.
  */
 function refusesTheEvents(error: unknown): boolean {
-  return error instanceof RangeError || (error instanceof DatabaseError && /^2[23]/.test(error.code ?? ''));
+  if (error instanceof RangeError) return true;
+  return error instanceof DatabaseError && /^2[23]/.test(error.code ?? '') && error.code !== NO_PARTITION;
 }

@@ -13,6 +13,7 @@ import { withControl } from '#server/control.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { startDemoUpstream } from '#server/demo-upstream.ts';
 import { joinMembership, type Membership } from '#server/membership.ts';
+import { keepPartitions, makePartitions, PARTITION_CHECK_MS } from '#server/partitions.ts';
 import { loadPepper } from '#server/pepper.ts';
 import { ReadModel } from '#server/read-model.ts';
 import { Admission } from '#server/relay/admit.ts';
@@ -36,14 +37,10 @@ export type RunningServer = {
 };
 
 const FIRST_ACCOUNT = 'first';
-/** Making partitions waits for locks that running servers hold for moments. */
-const SETUP_TIMEOUT_MS = 30_000;
 /** Searching the log for what a dead instance left open, from its oldest open request on. */
 const RECOVERY_TIMEOUT_MS = 60_000;
 /** How long a stopping server waits for the store to take the last endings. */
 const LAST_ENDINGS_MS = 5_000;
-/** Partitions made ahead at a start: fifty million positions each. */
-const PARTITIONS_AHEAD = 2;
 
 /**
  * Composes a server from its configuration: store, log, read model, upstreams, HTTP.
@@ -62,8 +59,8 @@ export async function startServer(config: Config, log: Logger): Promise<RunningS
 
 async function serve(config: Config, log: Logger, store: Store, closeStore: () => Promise<void>): Promise<RunningServer> {
   await migrate(store);
-  const setup = await connectRelay(store, SETUP_TIMEOUT_MS);
-  await setup.query('select daybook.create_partitions($1)', [PARTITIONS_AHEAD]);
+  await makePartitions(store);
+  const setup = await connectRelay(store);
   const pepper = await loadPepper(setup, config);
   await closeClient(setup);
 
@@ -102,12 +99,16 @@ async function serve(config: Config, log: Logger, store: Store, closeStore: () =
 
   const http = listenable(config, { relay, modelList: new ModelList(models, upstreams), log, tls: config.tls });
   const port = await listen(http, config);
+  const partitions = keepPartitions(store, PARTITION_CHECK_MS, (error) =>
+    log.error(errorFields(error), "making the log's next partitions failed; it is tried again"),
+  );
   return {
     baseUrl: `${config.tls ? 'https' : 'http'}://${visibleHost(config.HOST)}:${port}/v1`,
     models: configs.map((each) => `${each.name} (${each.models.join(', ')})`),
     firstKey,
     async stop() {
       relay.draining = true;
+      partitions.close();
       http.close();
       http.closeIdleConnections();
       await drained(relay);

@@ -116,7 +116,9 @@ export class SseTap {
     let keptFrom = 0;
     let start = 0;
     for (const end of ends) {
-      if (this.#look(bytes, text, start, end)) {
+      // Each event is searched on its own: a search to the end of the chunk for each of its events
+      // would make large chunks of small events quadratic.
+      if (this.#look(text.slice(start, end), bytes, start)) {
         if (start > keptFrom) kept.push(bytes.subarray(keptFrom, start));
         keptFrom = end;
       }
@@ -128,34 +130,30 @@ export class SseTap {
   }
 
   /** Looks at one event; returns whether it is to be left out. */
-  #look(bytes: Buffer, text: string, start: number, end: number): boolean {
-    // Its last byte is a line end too, and "data" behind that is the next event's.
-    if (!text.startsWith('data', start) && !within(text.indexOf('\ndata', start), end - 1) && !within(text.indexOf('\rdata', start), end - 1)) {
-      return false;
-    }
+  #look(event: string, bytes: Buffer, start: number): boolean {
+    if (!event.startsWith('data') && !event.includes('\ndata') && !event.includes('\rdata')) return false;
     this.#dataEvents++;
-    this.#countText(text, start, end);
-    if (!this.#finished) this.#finished = hasStringMember(text, '"finish_reason"', start, end);
+    this.#countText(event);
+    if (!this.#finished) this.#finished = memberBegins(event, '"finish_reason"', '"');
     // `[DONE]` must be the data itself: inside a string of a reply it means nothing.
-    if (end - start < 64 && DONE.test(text.slice(start, end))) this.#done = true;
-    const hasUsage = objectMember(text, '"usage"', start, end);
-    const hasError = within(text.indexOf('"error"', start), end);
-    if (!hasUsage && !hasError) return false;
-    const data = parseData(bytes.toString('utf8', start, end));
+    if (event.length < 64 && DONE.test(event)) this.#done = true;
+    const hasUsage = memberBegins(event, '"usage"', '{');
+    if (!hasUsage && !event.includes('"error"')) return false;
+    const data = parseData(bytes.toString('utf8', start, start + event.length));
     if (!data) return false;
     if (typeof data['error'] === 'object' && data['error'] !== null) this.#failed = true;
     this.#usage = readUsage(data['usage']) ?? this.#usage;
     return hasUsage && this.#stripUsage && Array.isArray(data['choices']) && data['choices'].length === 0;
   }
 
-  #countText(text: string, start: number, end: number): void {
+  #countText(event: string): void {
     for (const member of TEXT_MEMBERS) {
-      const at = text.indexOf(member, start);
-      if (!within(at, end)) continue;
-      const quote = valueAt(text, at + member.length);
-      if (text[quote] !== '"' || text[quote + 1] === '"') continue;
+      const at = event.indexOf(member);
+      if (at < 0) continue;
+      const quote = valueAt(event, at + member.length);
+      if (event[quote] !== '"' || event[quote + 1] === '"') continue;
       this.#deltas++;
-      this.#textBytes += stringEnd(text, quote + 1, end) - quote - 1;
+      this.#textBytes += stringEnd(event, quote + 1) - quote - 1;
       return;
     }
   }
@@ -172,10 +170,6 @@ function eventEnds(text: string): number[] {
   return ends;
 }
 
-function within(at: number, end: number): boolean {
-  return at >= 0 && at < end;
-}
-
 /** The offset of a member's value, given the offset just after its name. */
 function valueAt(text: string, at: number): number {
   BLANKS_AND_COLON.lastIndex = at;
@@ -183,25 +177,20 @@ function valueAt(text: string, at: number): number {
   return BLANKS_AND_COLON.lastIndex;
 }
 
-function hasStringMember(text: string, name: string, start: number, end: number): boolean {
-  const at = text.indexOf(name, start);
-  return within(at, end) && text[valueAt(text, at + name.length)] === '"';
+/** Whether a member of this name is there with a value that begins so. */
+function memberBegins(event: string, name: string, first: string): boolean {
+  const at = event.indexOf(name);
+  return at >= 0 && event[valueAt(event, at + name.length)] === first;
 }
 
-function objectMember(text: string, name: string, start: number, end: number): boolean {
-  const at = text.indexOf(name, start);
-  return within(at, end) && text[valueAt(text, at + name.length)] === '{';
-}
-
-function stringEnd(text: string, from: number, end: number): number {
-  let at = text.indexOf('"', from);
-  while (within(at, end)) {
+/** Where the string that begins at `from` ends, at its closing quote or with the text. */
+function stringEnd(text: string, from: number): number {
+  for (let at = text.indexOf('"', from); at >= 0; at = text.indexOf('"', at + 1)) {
     let backslashes = 0;
     while (text[at - 1 - backslashes] === '\\') backslashes++;
     if (backslashes % 2 === 0) return at;
-    at = text.indexOf('"', at + 1);
   }
-  return end;
+  return text.length;
 }
 
 /** The JSON object that an event's data lines hold, if they do. */
