@@ -66,10 +66,16 @@ function blocksOf(pepper: Buffer): Blocks {
   return made;
 }
 
-const compared = Buffer.alloc(DIGEST_BYTES * 2);
+const HEX_CHARACTERS = DIGEST_BYTES * 2;
+const left = Buffer.alloc(HEX_CHARACTERS);
+const right = Buffer.alloc(HEX_CHARACTERS);
 
-/** Compares a digest in hex with the bytes of a stored one's hex, in constant time. */
-export function sameDigest(digest: string, stored: Buffer): boolean {
-  compared.write(digest, 'latin1');
-  return stored.length === compared.length && timingSafeEqual(compared, stored);
+/**
+ * Compares two digests in hex, in constant time. They are kept as strings and copied to be
+ * compared, because a buffer for each of many keys makes every garbage collection dearer.
+ */
+export function sameDigest(digest: string, stored: string): boolean {
+  left.write(digest, 'latin1');
+  right.write(stored, 'latin1');
+  return timingSafeEqual(left, right) && digest.length === stored.length;
 }

@@ -3,16 +3,13 @@ import { type Account, evolveAccount } from '#db/fold/account.ts';
 import { evolveKey, type Key } from '#db/fold/key.ts';
 import { READ_MODEL_STALE_MS } from '#server/bounds.ts';
 
-/** A key as the hot path needs it: digests as the bytes of their hex, to compare without decoding. */
-export type LiveKey = Key & { digestBytes: Buffer; previousDigestBytes: Buffer | null };
-
 /**
  * Accounts and keys in memory, folded from the log by following it. The hot path reads only this;
  * it never asks the database. It is only as good as it is current: {@link ReadModel.isCurrent}.
  */
 export class ReadModel {
   readonly #accounts = new Map<string, Account>();
-  readonly #keys = new Map<string, LiveKey>();
+  readonly #keys = new Map<string, Key>();
   #currentAtMs = Number.NEGATIVE_INFINITY;
   #position = 0;
   /** Postgres' clock minus this process's monotonic clock. */
@@ -29,7 +26,7 @@ export class ReadModel {
   #applyControl(event: ControlEvent, at: Date): void {
     if ('key' in event) {
       const key = evolveKey(this.#keys.get(event.key), event, at);
-      if (key) this.#keys.set(key.id, live(key));
+      if (key) this.#keys.set(key.id, key);
     } else {
       const account = evolveAccount(this.#accounts.get(event.account), event);
       if (account) this.#accounts.set(account.id, account);
@@ -65,11 +62,11 @@ export class ReadModel {
     return this.#accounts.values().find((account) => account.name === name);
   }
 
-  key(id: string): LiveKey | undefined {
+  key(id: string): Key | undefined {
     return this.#keys.get(id);
   }
 
-  get keys(): Iterable<LiveKey> {
+  get keys(): Iterable<Key> {
     return this.#keys.values();
   }
 
@@ -81,12 +78,4 @@ export class ReadModel {
   get size(): { accounts: number; keys: number } {
     return { accounts: this.#accounts.size, keys: this.#keys.size };
   }
-}
-
-function live(key: Key): LiveKey {
-  return {
-    ...key,
-    digestBytes: Buffer.from(key.secret.digest, 'latin1'),
-    previousDigestBytes: key.previous && Buffer.from(key.previous.digest, 'latin1'),
-  };
 }

@@ -1,6 +1,7 @@
+import type { Key } from '#db/fold/key.ts';
 import { Refusal } from '#server/errors.ts';
 import { digestSecret, keyIdOf, sameDigest } from '#server/key-secret.ts';
-import type { LiveKey, ReadModel } from '#server/read-model.ts';
+import type { ReadModel } from '#server/read-model.ts';
 
 /** The scheme in any letter case (HTTP says so), one space, visible ASCII to the end. */
 const BEARER = /^bearer ([\x21-\x7e]+)$/i;
@@ -20,7 +21,7 @@ export function authenticate(
   rawHeaders: readonly string[],
   readModel: ReadModel,
   pepper: Buffer,
-): LiveKey | Refusal {
+): Key | Refusal {
   const header = soleAuthorization(rawHeaders);
   if (header === undefined) return MISSING;
   const secret = header === null ? undefined : BEARER.exec(header)?.[1];
@@ -31,8 +32,8 @@ export function authenticate(
   const digest = digestSecret(pepper, secret);
   if (!key) return INVALID;
   const nowMs = readModel.nowMs();
-  const isCurrent = sameDigest(digest, key.digestBytes);
-  const isPrevious = key.previousDigestBytes !== null && sameDigest(digest, key.previousDigestBytes);
+  const isCurrent = sameDigest(digest, key.secret.digest);
+  const isPrevious = key.previous !== null && sameDigest(digest, key.previous.digest);
   if (!isCurrent && !isPrevious) return INVALID;
   if (key.revokedAt) return REVOKED;
   if (key.expiresAt && key.expiresAt.getTime() <= nowMs) return EXPIRED;
