@@ -33,6 +33,8 @@ export const SLABS_KEPT_MAX = 64;
 
 /** Requests of one account that may run at the same time, until plans say otherwise. */
 export const ACCOUNT_CONCURRENT_MAX = 10_000;
+/** What a token is taken for where no provider has counted: text and JSON alike. */
+export const BYTES_PER_TOKEN = 4;
 /** What a request without a limit of its own is assumed to answer, in tokens. */
 export const COMPLETION_ESTIMATE_TOKENS = 1024;
 /** Token counts are stored in 32-bit columns; a provider that reports more is not believed. */

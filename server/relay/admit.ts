@@ -1,8 +1,5 @@
-import { ACCOUNT_CONCURRENT_MAX, COMPLETION_ESTIMATE_TOKENS, TOKENS_MAX } from '#server/bounds.ts';
+import { ACCOUNT_CONCURRENT_MAX, BYTES_PER_TOKEN, COMPLETION_ESTIMATE_TOKENS, TOKENS_MAX } from '#server/bounds.ts';
 import { Refusal } from '#server/errors.ts';
-
-/** A token is about four bytes of a request's JSON. */
-const BYTES_PER_TOKEN = 4;
 
 /** What an admitted request reserves until it settles. */
 export type Hold = { tokens: number; release(): void };

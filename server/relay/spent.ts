@@ -1,4 +1,5 @@
 import type { EndReason, UsageSource } from '#db/events.ts';
+import { BYTES_PER_TOKEN } from '#server/bounds.ts';
 import type { Usage } from '#server/providers/openai.ts';
 
 /** What a call has used, as far as is known, and how it is known. Pure. */
@@ -14,8 +15,6 @@ export type Ending = Spent & { reason: EndReason; firstByteMs: number | null };
 
 const NOTHING: Usage = { input: 0, cached: 0, output: 0, reasoning: 0 };
 const CLIENT_CLOSED_STATUS = 499;
-const BYTES_PER_TOKEN = 4;
-
 /** The upstream did no work for it. */
 export function spentNothing(): Spent {
   return { status: CLIENT_CLOSED_STATUS, usage: NOTHING, source: 'none' };

@@ -1,4 +1,4 @@
-import { SSE_EVENT_BYTES_MAX } from '#server/bounds.ts';
+import { BYTES_PER_TOKEN, SSE_EVENT_BYTES_MAX } from '#server/bounds.ts';
 import { readUsage, type Usage } from '#server/providers/openai.ts';
 
 /**
@@ -24,8 +24,6 @@ const DONE = /(^|[\r\n])data: ?\[DONE\]/;
 
 /** A delta longer than this on average holds several tokens; 4 bytes a token is the usual measure. */
 const ONE_TOKEN_BYTES_MAX = 16;
-const BYTES_PER_TOKEN = 4;
-
 export class SseTap {
   readonly #stripUsage: boolean;
   #held: Buffer | null = null;
