@@ -1,34 +1,114 @@
+import type { Usage } from '#db/money.ts';
 import { TOKENS_MAX } from '#server/bounds.ts';
 
-/** Token counts of one reply. `cached` is a part of `input`, `reasoning` a part of `output`. */
-export type Usage = { input: number; cached: number; output: number; reasoning: number };
-
 /**
- * The usage object of a chat completion, as OpenAI and those who speak its convention report it.
+ * The usage of a chat completion, as OpenAI and all who speak its convention report it, made one:
+ * `cached` is a part of `input`, and `reasoning` a part of `output`.
+ *
+ * Providers differ in just that. OpenAI counts cached tokens inside the prompt and reasoning inside
+ * the completion; xAI and Gemini count reasoning beside the completion; Anthropic, and gateways that
+ * pass its counts on, count cached tokens beside the prompt. Taking one for the other charges twice
+ * or not at all. `total_tokens` tells which it is: the reading that adds up to it is the true one.
+ * Where none does, or no total is told, a part that is larger than its whole stands beside it.
+ *
  * @returns null when the value is not a usage object, or its totals are no counts: then it is no
  *   report at all, and what was relayed is counted instead. A part that is missing counts as 0.
  */
 export function readUsage(value: unknown): Usage | null {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return null;
-  const usage = value as Record<string, unknown>;
-  if (!('prompt_tokens' in usage) && !('completion_tokens' in usage)) return null;
-  if (isAbsurd(usage['prompt_tokens']) || isAbsurd(usage['completion_tokens'])) return null;
-  const input = count(usage['prompt_tokens']);
-  const output = count(usage['completion_tokens']);
-  return {
-    input,
-    cached: Math.min(input, detail(usage['prompt_tokens_details'], 'cached_tokens')),
-    output,
-    reasoning: Math.min(output, detail(usage['completion_tokens_details'], 'reasoning_tokens')),
+  const usage = asRecord(value);
+  if (!usage) return null;
+  const anthropic = !('prompt_tokens' in usage) && !('completion_tokens' in usage);
+  const [promptName, completionName] = anthropic ? ['input_tokens', 'output_tokens'] : ['prompt_tokens', 'completion_tokens'];
+  if (!(promptName in usage) && !(completionName in usage)) return null;
+  if (isAbsurd(usage[promptName]) || isAbsurd(usage[completionName])) return null;
+
+  const told: Told = {
+    prompt: count(usage[promptName]),
+    completion: count(usage[completionName]),
+    cached: cachedTokens(usage),
+    // Written to a cache: a part of the prompt like any other, once it is known to be in it or not.
+    written: count(usage['cache_creation_input_tokens']),
+    reasoning: reasoningTokens(usage),
+    total: count(usage['total_tokens']),
   };
+  const besides = READINGS.find((reading) => isPossible(told, reading) && sum(told, reading) === told.total);
+  return settle(told, besides ?? likelyReading(told, anthropic && 'cache_read_input_tokens' in usage));
+}
+
+/** The counts as the provider told them. */
+type Told = { prompt: number; completion: number; cached: number; written: number; reasoning: number; total: number };
+
+/** Which parts stand beside their wholes and not within. */
+type Reading = { cache: boolean; reasoning: boolean };
+
+/** All readings, the most common first: it is taken where several add up. */
+const READINGS: readonly Reading[] = [
+  { cache: false, reasoning: false },
+  { cache: false, reasoning: true },
+  { cache: true, reasoning: false },
+  { cache: true, reasoning: true },
+];
+
+/** A part can only be within a whole that is as large. */
+function isPossible(told: Told, reading: Reading): boolean {
+  return (reading.cache || told.cached + told.written <= told.prompt) && (reading.reasoning || told.reasoning <= told.completion);
+}
+
+function sum(told: Told, reading: Reading): number {
+  return told.prompt + (reading.cache ? told.cached + told.written : 0) + told.completion + (reading.reasoning ? told.reasoning : 0);
+}
+
+/** The reading without the help of a total. */
+function likelyReading(told: Told, cacheBeside: boolean): Reading {
+  return { cache: cacheBeside || told.cached + told.written > told.prompt, reasoning: told.reasoning > told.completion };
+}
+
+function settle(told: Told, reading: Reading): Usage {
+  const input = told.prompt + (reading.cache ? told.cached + told.written : 0);
+  // Gemini's compatible endpoint leaves the tokens it thought with out of everything but the total.
+  const unnamed = told.reasoning === 0 ? Math.max(0, told.total - sum(told, reading)) : 0;
+  const reasoning = told.reasoning + unnamed;
+  const output = told.completion + (reading.reasoning || unnamed > 0 ? reasoning : 0);
+  return {
+    input: Math.min(input, TOKENS_MAX),
+    cached: Math.min(told.cached, input, TOKENS_MAX),
+    output: Math.min(output, TOKENS_MAX),
+    reasoning: Math.min(reasoning, output, TOKENS_MAX),
+  };
+}
+
+/** Under the first name that tells of any: gateways often repeat the same count under several. */
+function cachedTokens(usage: Record<string, unknown>): number {
+  return (
+    detail(usage['prompt_tokens_details'], 'cached_tokens') ||
+    detail(usage['input_tokens_details'], 'cached_tokens') ||
+    detail(usage['prompt_token_details'], 'cached_tokens') ||
+    count(usage['prompt_cache_hit_tokens']) ||
+    count(usage['cached_tokens']) ||
+    count(usage['num_cached_tokens']) ||
+    count(usage['cache_read_input_tokens'])
+  );
+}
+
+function reasoningTokens(usage: Record<string, unknown>): number {
+  return (
+    detail(usage['completion_tokens_details'], 'reasoning_tokens') ||
+    detail(usage['output_tokens_details'], 'reasoning_tokens') ||
+    detail(usage['output_tokens_details'], 'thinking_tokens') ||
+    count(usage['reasoning_tokens'])
+  );
 }
 
 function isAbsurd(value: unknown): boolean {
   return value !== undefined && value !== null && !(typeof value === 'number' && value >= 0);
 }
 
+function asRecord(value: unknown): Record<string, unknown> | null {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : null;
+}
+
 function detail(details: unknown, name: string): number {
-  return typeof details === 'object' && details !== null ? count((details as Record<string, unknown>)[name]) : 0;
+  return count(asRecord(details)?.[name]);
 }
 
 function count(value: unknown): number {

@@ -1,4 +1,5 @@
-import { readUsage, type Usage } from '#server/providers/openai.ts';
+import type { Usage } from '#db/money.ts';
+import { readUsage } from '#server/providers/openai.ts';
 import { scanObject, valueOf } from '#server/relay/json.ts';
 
 const MEMBERS = ['usage', 'choices', 'error'];

@@ -1,6 +1,6 @@
 import type { EndReason, UsageSource } from '#db/events.ts';
+import type { Usage } from '#db/money.ts';
 import { BYTES_PER_TOKEN } from '#server/bounds.ts';
-import type { Usage } from '#server/providers/openai.ts';
 
 /** What a call has used, as far as is known, and how it is known. Pure. */
 export type Spent = {

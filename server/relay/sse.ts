@@ -1,5 +1,6 @@
+import type { Usage } from '#db/money.ts';
 import { BYTES_PER_TOKEN, SSE_EVENT_BYTES_MAX } from '#server/bounds.ts';
-import { readUsage, type Usage } from '#server/providers/openai.ts';
+import { readUsage } from '#server/providers/openai.ts';
 
 /**
  * A streamed reply on its way through. Bytes go in as they arrive and come out as they were, but
