@@ -4,15 +4,22 @@ import { createHash, hash } from 'node:crypto';
  * The hash chain over the log, as Postgres computes it in `daybook.append`, written a second time
  * so that an auditor need not trust the database to check itself. Pure.
  *
- * leaf  = SHA-256(0x00 ‖ text of the row)            RFC 6962 leaf, format 1
+ * leaf  = SHA-256(0x00 ‖ text of the row)            RFC 6962 leaf
  * chain = SHA-256(previous chain ‖ SHA-256(leaves of the batch) ‖ text of the batch row)
  */
 
-/** The columns that a leaf of format 1 covers, in order, as SQL. Times are microseconds since 1970. */
+/**
+ * The columns that a leaf of the newest format covers, in order, as SQL. Times are microseconds since
+ * 1970. Each format has the columns of the one before it, and then its own; see {@link FORMATS}.
+ */
 export const LEAF_COLUMNS = `shard, position, (extract(epoch from at) * 1000000)::bigint, type, instance, request,
   account, key, model, upstream, sse, body_bytes, hold_tokens, retry_count, status, end_reason, usage_source,
   input_tokens, cached_tokens, output_tokens, reasoning_tokens, attempts, first_byte_ms, duration_ms,
-  stream, version, body`;
+  stream, version, body,
+  terms_position, hold_cost_microusd, cost_microusd, admitted_minute, price_version, refused_count, refusal`;
+
+/** How many of {@link LEAF_COLUMNS} a leaf covers, by the format that its batch names. */
+const FORMATS: ReadonlyMap<string, number> = new Map([['1', 27], ['2', 34]]);
 
 /** A stored row: every column of {@link LEAF_COLUMNS} in Postgres' text form, null for null. */
 export type LeafRow = readonly (string | null)[];
@@ -50,7 +57,10 @@ export function genesis(logId: string): Buffer {
   return hash('sha256', `daybook log ${logId}`, 'buffer');
 }
 
-/** The chain value that a batch must carry, given the one before it and its rows in order. */
+/**
+ * The chain value that a batch must carry, given the one before it and its rows in order, each with
+ * just the columns of the batch's format.
+ */
 export function linkBatch(previous: Buffer, rows: readonly LeafRow[], batch: BatchRow): Buffer {
   const leaves = createHash('sha256');
   for (const row of rows) leaves.update(leafHash(row));
@@ -67,7 +77,8 @@ export type Damage = { position: number; problem: string };
  * Checks batches and their rows against the chain, in log order, from a trusted starting point.
  * @param rows the rows of exactly these batches, in position order.
  * @returns null when all agree, else the first bad position that can be told: the first missing or
- *   surplus position, or the first of the batch whose hash differs.
+ *   surplus position, a row with a value that its format does not cover, or the first of the batch
+ *   whose hash differs.
  */
 export function verifyBatches(
   start: { position: number; chain: Buffer },
@@ -86,7 +97,12 @@ export function verifyBatches(
       if (Number(row[1]) !== next + index) return { position: next + index, problem: 'missing or out of order' };
     }
     if (own.length < count) return { position: next + own.length, problem: 'missing' };
-    chain = linkBatch(chain, own, batch);
+    const covered = FORMATS.get(batch.format);
+    if (covered === undefined) return { position: next, problem: 'unknown format' };
+    // What a hash does not cover must not be there: it would have been put in afterwards.
+    const surplus = own.findIndex((row) => row.slice(covered).some((field) => field !== null));
+    if (surplus >= 0) return { position: next + surplus, problem: 'more than its format covers' };
+    chain = linkBatch(chain, own.map((row) => row.slice(0, covered)), batch);
     if (!chain.equals(batch.chain)) return { position: next, problem: 'hash differs' };
     next += count;
     used += count;

@@ -1,4 +1,6 @@
 import { z } from 'zod';
+import { LimitsShape, Networks, PermissionsShape } from '#db/limits.ts';
+import { PRICE_MAX } from '#db/money.ts';
 
 /**
  * The vocabulary of the log: one schema per event type, named `subject.verb` in the past tense.
@@ -21,6 +23,7 @@ export const MODEL_NAME = /^[\x20-\x7e]{1,256}$/;
 export const ModelName = z.string().regex(MODEL_NAME);
 export const UpstreamName = z.string().regex(/^[a-z0-9][a-z0-9._-]{0,63}$/);
 export const AccountName = z.string().trim().min(1).max(100);
+export const PlanName = z.string().regex(/^[a-z0-9][a-z0-9._-]{0,63}$/);
 export const KeyName = z.string().trim().min(1).max(100);
 
 /** Who caused a control event: `command-line`, `first-start`, later `member/<id>`. */
@@ -39,6 +42,10 @@ export const END_REASONS = {
   shed: 8,
   abandoned: 9,
   internal_error: 10,
+  /** What the key may do was changed while it ran. */
+  withdrawn: 11,
+  /** The reply used up what an exact quota had left. */
+  quota_spent: 12,
 } as const;
 export type EndReason = keyof typeof END_REASONS;
 
@@ -49,6 +56,37 @@ export type UsageSource = keyof typeof USAGE_SOURCES;
 const AccountRegistered = Control.extend({ type: z.literal('account.registered'), account: Id, name: AccountName });
 const AccountSuspended = Control.extend({ type: z.literal('account.suspended'), account: Id });
 const AccountReinstated = Control.extend({ type: z.literal('account.reinstated'), account: Id });
+
+/** Whether usage of the running windows counts against the new limits, or they begin at zero. */
+export const Windows = z.enum(['keep', 'reset']);
+
+/** What an account may use; what is absent is not limited. */
+export const PlanTerms = z.strictObject({ ...PermissionsShape, ...LimitsShape });
+export type PlanTerms = z.infer<typeof PlanTerms>;
+
+/** What a key may use of what its account may; what is absent it does not narrow. */
+export const KeyTerms = z.strictObject({ ...PermissionsShape, ...LimitsShape, networks: Networks.optional() });
+export type KeyTerms = z.infer<typeof KeyTerms>;
+
+const PlanDefined = Control.extend({ type: z.literal('plan.defined'), plan: PlanName, terms: PlanTerms });
+const PlanChanged = Control.extend({ type: z.literal('plan.changed'), plan: PlanName, terms: PlanTerms, windows: Windows });
+/** Accounts on a retired plan may call nothing until they are put on another. */
+const PlanRetired = Control.extend({ type: z.literal('plan.retired'), plan: PlanName });
+
+const AccountPlanChanged = Control.extend({
+  type: z.literal('account.plan_changed'),
+  account: Id,
+  /** Null: on no plan, which limits nothing. */
+  plan: PlanName.nullable(),
+  windows: Windows,
+});
+/** Terms of this account alone. Each field that is present stands in place of the plan's. */
+const AccountTermsOverridden = Control.extend({
+  type: z.literal('account.terms_overridden'),
+  account: Id,
+  terms: PlanTerms,
+  windows: Windows,
+});
 
 const KeyCreated = Control.extend({
   type: z.literal('key.created'),
@@ -70,6 +108,39 @@ const KeyRotated = Control.extend({
 });
 const KeyRevoked = Control.extend({ type: z.literal('key.revoked'), account: Id, key: Id });
 
+/** The key's terms, all of them, in place of those it had. */
+const KeyRestricted = Control.extend({
+  type: z.literal('key.restricted'),
+  account: Id,
+  key: Id,
+  terms: KeyTerms,
+  /** When the key ends; null: never. Absent: as before. */
+  expires_at: Time.nullable().optional(),
+  windows: Windows,
+});
+
+/** Micro-dollars for a million tokens, whole ones: 2.50 dollars are 2,500,000. */
+const Price = z.int().min(0).max(PRICE_MAX);
+const PriceRow = z.strictObject({ input: Price, cached_input: Price, output: Price, reasoning: Price });
+const ModelPriced = Control.extend({
+  type: z.literal('model.priced'),
+  /** A model's name, or the beginning of names with `*` at its end. */
+  model: ModelName,
+  prices: PriceRow,
+  /** Where the price is from: `manual`, or the snapshot with its version. */
+  source: z.string().regex(/^[\x20-\x7e]{1,100}$/),
+});
+
+/** What ties a request to its limits. Events from before there were limits carry none of it. */
+const admission = {
+  /** The UTC minute of its admission, in minutes since 1970: it is charged to the windows with it. */
+  admitted_minute: Count.optional(),
+  /** The position of the newest control event that its terms come from; 0 when there is none. */
+  terms_position: Count.optional(),
+};
+/** What a request may spend until it settles, or until a `request.extended` says more. */
+const hold = { hold_tokens: Count, hold_cost_microusd: Count.optional() };
+
 const RequestAccepted = z.object({
   type: z.literal('request.accepted'),
   request: RequestId,
@@ -78,10 +149,21 @@ const RequestAccepted = z.object({
   model: ModelName,
   sse: z.boolean(),
   body_bytes: Count,
-  /** What this request may spend until it settles. */
-  hold_tokens: Count,
+  ...hold,
+  ...admission,
   /** The client's own count of retries (`x-stainless-retry-count`), when it told one. */
   retry_count: Count.optional(),
+});
+
+/** A running reply was given more to spend; the hold is the whole of it from here on. */
+const RequestExtended = z.object({
+  type: z.literal('request.extended'),
+  request: RequestId,
+  account: Id,
+  key: Id,
+  model: ModelName,
+  ...hold,
+  ...admission,
 });
 
 const ending = {
@@ -91,6 +173,7 @@ const ending = {
   model: ModelName,
   end_reason: z.enum(Object.keys(END_REASONS) as [EndReason, ...EndReason[]]),
   usage_source: z.enum(Object.keys(USAGE_SOURCES) as [UsageSource, ...UsageSource[]]),
+  ...admission,
 };
 const RequestSettled = z.object({
   type: z.literal('request.settled'),
@@ -102,6 +185,10 @@ const RequestSettled = z.object({
   cached_tokens: Count,
   output_tokens: Count,
   reasoning_tokens: Count,
+  /** Absent where the model has no price. */
+  cost_microusd: Count.optional(),
+  /** The version of the `model.priced` event that the cost was reckoned with, and its stream's model. */
+  price_version: Count.optional(),
   attempts: Count,
   first_byte_ms: Count.optional(),
   duration_ms: Count,
@@ -110,19 +197,40 @@ const RequestAbandoned = z.object({
   type: z.literal('request.abandoned'),
   ...ending,
   /** The full hold stays charged: nobody knows what the dead instance had relayed. */
-  hold_tokens: Count,
+  ...hold,
+});
+/** Calls of a known account that were refused with 403 or 429; many alike are one event. */
+const RequestRefused = z.object({
+  type: z.literal('request.refused'),
+  /** The first of them. */
+  request: RequestId,
+  account: Id,
+  key: Id,
+  /** The code of the refusal catalogue. */
+  refusal: z.string().regex(/^[a-z_]{1,64}$/),
+  status: Count,
+  refused_count: z.int().min(1),
 });
 
 export const Event = z.discriminatedUnion('type', [
   AccountRegistered,
   AccountSuspended,
   AccountReinstated,
+  AccountPlanChanged,
+  AccountTermsOverridden,
   KeyCreated,
   KeyRotated,
   KeyRevoked,
+  KeyRestricted,
+  PlanDefined,
+  PlanChanged,
+  PlanRetired,
+  ModelPriced,
   RequestAccepted,
+  RequestExtended,
   RequestSettled,
   RequestAbandoned,
+  RequestRefused,
 ]);
 export type Event = z.infer<typeof Event>;
 export type EventType = Event['type'];
@@ -136,12 +244,21 @@ export const EVENT_CODES = {
   'account.registered': 1,
   'account.suspended': 2,
   'account.reinstated': 3,
+  'account.plan_changed': 4,
+  'account.terms_overridden': 5,
   'key.created': 10,
   'key.rotated': 11,
   'key.revoked': 12,
+  'key.restricted': 13,
+  'plan.defined': 20,
+  'plan.changed': 21,
+  'plan.retired': 22,
+  'model.priced': 30,
   'request.accepted': 100,
   'request.settled': 101,
   'request.abandoned': 102,
+  'request.extended': 103,
+  'request.refused': 104,
 } as const satisfies Record<EventType, number>;
 
 /** Where an event stands in the log. */
@@ -165,7 +282,25 @@ export function parseEvent(value: unknown): Event {
   return Event.parse(value);
 }
 
-/** The stream that a control event belongs to: one per account, one per key. */
+/** The stream that a control event belongs to: one per account, key, plan and priced model. */
 export function streamOf(event: ControlEvent): string {
-  return event.type.startsWith('key.') && 'key' in event ? `key/${event.key}` : `account/${event.account}`;
+  switch (event.type) {
+    case 'account.registered':
+    case 'account.suspended':
+    case 'account.reinstated':
+    case 'account.plan_changed':
+    case 'account.terms_overridden':
+      return `account/${event.account}`;
+    case 'key.created':
+    case 'key.rotated':
+    case 'key.revoked':
+    case 'key.restricted':
+      return `key/${event.key}`;
+    case 'plan.defined':
+    case 'plan.changed':
+    case 'plan.retired':
+      return `plan/${event.plan}`;
+    case 'model.priced':
+      return `model/${event.model}`;
+  }
 }

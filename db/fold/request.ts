@@ -1,12 +1,18 @@
-import type { EndReason, RequestEvent, UsageSource } from '#db/events.ts';
+import type { EndReason, EventOf, RequestEvent, UsageSource } from '#db/events.ts';
 
-/** One relayed call as the log tells it: accepted, then ended exactly once. */
+/** What happens to a relayed call. One that is refused was none. */
+export type RequestLifeEvent = Exclude<RequestEvent, EventOf<'request.refused'>>;
+
+/** One relayed call as the log tells it: accepted, perhaps given more to spend, then ended exactly once. */
 export type Request = {
   id: string;
   account: string;
   key: string;
   model: string;
+  /** What it may spend, or might have spent until it ended. */
   holdTokens: number;
+  /** Null where its model had no price. */
+  holdCostMicrousd: number | null;
   end: null | {
     reason: EndReason;
     usageSource: UsageSource;
@@ -15,7 +21,7 @@ export type Request = {
   };
 };
 
-/** An ending without a beginning, or a second of either: promise P2 is broken. */
+/** Something without a beginning or after an end, or a second of either: promise P2 is broken. */
 export class RequestOrderError extends Error {
   override name = 'RequestOrderError';
 }
@@ -24,23 +30,39 @@ export class RequestOrderError extends Error {
  * The request after one more event of its own.
  * @throws {RequestOrderError} when the event can't follow what came before.
  */
-export function evolveRequest(request: Request | undefined, event: RequestEvent): Request {
-  if (event.type === 'request.accepted') {
-    if (request) throw new RequestOrderError(`request ${event.request} was accepted twice`);
-    return {
-      id: event.request,
-      account: event.account,
-      key: event.key,
-      model: event.model,
-      holdTokens: event.hold_tokens,
-      end: null,
-    };
+export function evolveRequest(request: Request | undefined, event: RequestLifeEvent): Request {
+  switch (event.type) {
+    case 'request.accepted':
+      if (request) throw new RequestOrderError(`request ${event.request} was accepted twice`);
+      return {
+        id: event.request,
+        account: event.account,
+        key: event.key,
+        model: event.model,
+        ...holdOf(event),
+        end: null,
+      };
+    case 'request.extended':
+      if (!request) throw new RequestOrderError(`request ${event.request} was extended without being accepted`);
+      if (request.end) throw new RequestOrderError(`request ${event.request} was extended after its end`);
+      return { ...request, ...holdOf(event) };
+    case 'request.settled':
+      return ended(request, event, { inputTokens: event.input_tokens, outputTokens: event.output_tokens });
+    case 'request.abandoned':
+      return ended(request, event, { inputTokens: 0, outputTokens: 0 });
   }
+}
+
+function holdOf({ hold_tokens, hold_cost_microusd }: EventOf<'request.accepted' | 'request.extended'>) {
+  return { holdTokens: hold_tokens, holdCostMicrousd: hold_cost_microusd ?? null };
+}
+
+function ended(
+  request: Request | undefined,
+  event: EventOf<'request.settled' | 'request.abandoned'>,
+  tokens: { inputTokens: number; outputTokens: number },
+): Request {
   if (!request) throw new RequestOrderError(`request ${event.request} ended without being accepted`);
   if (request.end) throw new RequestOrderError(`request ${event.request} ended twice`);
-  const tokens =
-    event.type === 'request.settled'
-      ? { inputTokens: event.input_tokens, outputTokens: event.output_tokens }
-      : { inputTokens: 0, outputTokens: 0 };
   return { ...request, end: { reason: event.end_reason, usageSource: event.usage_source, ...tokens } };
 }

@@ -30,10 +30,55 @@ export class ConflictError extends Error {
  */
 export type ControlAppend = { event: ControlEvent; version: number; claim?: string };
 
-const REQUEST_COLUMNS = 20;
-const parameters = (count: number): string => Array.from({ length: count }, (_, index) => `$${index + 4}`).join(',');
-const APPEND_REQUESTS = `select daybook.append($1,$2,$3,${parameters(REQUEST_COLUMNS)})`;
-const APPEND_CONTROL = `select daybook.append($1,$2,$3,${parameters(REQUEST_COLUMNS + 4)})`;
+/** A column for each field that request events have, under its name; see `daybook.append`. */
+const newRequestColumns = () => ({
+  type: new ArrayColumn('int2'),
+  request: new ArrayColumn('uuid'),
+  account: new ArrayColumn('text'),
+  key: new ArrayColumn('text'),
+  model: new ArrayColumn('text'),
+  upstream: new ArrayColumn('text'),
+  sse: new ArrayColumn('bool'),
+  body_bytes: new ArrayColumn('int4'),
+  hold_tokens: new ArrayColumn('int8'),
+  hold_cost_microusd: new ArrayColumn('int8'),
+  admitted_minute: new ArrayColumn('int4'),
+  terms_position: new ArrayColumn('int8'),
+  retry_count: new ArrayColumn('int2'),
+  status: new ArrayColumn('int2'),
+  end_reason: new ArrayColumn('int2'),
+  usage_source: new ArrayColumn('int2'),
+  input_tokens: new ArrayColumn('int4'),
+  cached_tokens: new ArrayColumn('int4'),
+  output_tokens: new ArrayColumn('int4'),
+  reasoning_tokens: new ArrayColumn('int4'),
+  cost_microusd: new ArrayColumn('int8'),
+  price_version: new ArrayColumn('int4'),
+  attempts: new ArrayColumn('int2'),
+  first_byte_ms: new ArrayColumn('int4'),
+  duration_ms: new ArrayColumn('int4'),
+  refusal: new ArrayColumn('text'),
+  refused_count: new ArrayColumn('int4'),
+});
+
+const newControlColumns = () => ({
+  type: new ArrayColumn('int2'),
+  account: new ArrayColumn('text'),
+  key: new ArrayColumn('text'),
+  model: new ArrayColumn('text'),
+  stream: new ArrayColumn('text'),
+  version: new ArrayColumn('int4'),
+  body: new ArrayColumn('text'),
+  claim: new ArrayColumn('text'),
+});
+
+/** The call with these columns; the others are null. */
+function appendSql(columns: Record<string, ArrayColumn>): string {
+  const named = Object.keys(columns).map((name, index) => `_${name}=>$${index + 4}`);
+  return `select daybook.append($1,$2,$3,${named.join(',')})`;
+}
+const APPEND_REQUESTS = appendSql(newRequestColumns());
+const APPEND_CONTROL = appendSql(newControlColumns());
 
 /**
  * Appends a batch of request events in order, in one transaction.
@@ -64,31 +109,19 @@ export async function appendControl(
   batchNo: number,
   appends: readonly ControlAppend[],
 ): Promise<number> {
-  const type = new ArrayColumn('int2');
-  const account = new ArrayColumn('text');
-  const key = new ArrayColumn('text');
-  const stream = new ArrayColumn('text');
-  const version = new ArrayColumn('int4');
-  const body = new ArrayColumn('text');
-  const claim = new ArrayColumn('text');
-  for (const append of appends) {
-    const { event } = append;
-    type.addInt2(EVENT_CODES[event.type]);
-    account.addText(event.account);
-    if ('key' in event) key.addText(event.key);
-    else key.addNull();
-    stream.addText(streamOf(event));
-    version.addInt4(append.version);
-    body.addText(bodyOf(event));
-    if (append.claim === undefined) claim.addNull();
-    else claim.addText(append.claim);
+  const columns = newControlColumns();
+  for (const [row, { event, version, claim }] of appends.entries()) {
+    columns.type.addInt2(EVENT_CODES[event.type]);
+    if ('account' in event) columns.account.addText(event.account, row);
+    if ('key' in event) columns.key.addText(event.key, row);
+    // It is in the body, too: there so that an auditor finds a model's prices beside its requests.
+    if ('model' in event) columns.model.addText(event.model, row);
+    columns.stream.addText(streamOf(event));
+    columns.version.addInt4(version);
+    columns.body.addText(bodyOf(event));
+    if (claim !== undefined) columns.claim.addText(claim, row);
   }
-  const columns: (ArrayColumn | null)[] = Array.from({ length: REQUEST_COLUMNS }, () => null);
-  columns[0] = type;
-  columns[2] = account;
-  columns[3] = key;
-  columns.push(stream, version, body, claim);
-  const values = columns.map((column) => column?.finish() ?? null);
+  const values = Object.values(columns).map((column) => column.finishColumn(appends.length));
   return call(client, 'append_control', APPEND_CONTROL, [SHARD, instance, batchNo, ...values]);
 }
 
@@ -103,79 +136,58 @@ async function call(client: pg.ClientBase, name: string, text: string, values: u
   }
 }
 
-/** The rare fields of a control event, as the JSON that is stored and hashed: plain ASCII. */
+/** What a control event has no column for, as the JSON that is stored and hashed: plain ASCII. */
 function bodyOf(event: ControlEvent): string {
-  const { type: _type, account: _account, ...rest } = Event.parse(event) as ControlEvent & { key?: string };
-  delete rest.key;
-  return JSON.stringify(rest).replace(/[^\x20-\x7e]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
+  const { type: _type, ...body }: Partial<Record<string, unknown>> = Event.parse(event);
+  delete body['account'];
+  delete body['key'];
+  return JSON.stringify(body).replace(/[^\x20-\x7e]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
 
-/** The columns of a batch of request events, in the order of the function's parameters. */
-function requestColumns(events: readonly RequestEvent[]): Buffer[] {
-  const type = new ArrayColumn('int2');
-  const request = new ArrayColumn('uuid');
-  const account = new ArrayColumn('text');
-  const key = new ArrayColumn('text');
-  const model = new ArrayColumn('text');
-  const upstream = new ArrayColumn('text');
-  const sse = new ArrayColumn('bool');
-  const bodyBytes = new ArrayColumn('int4');
-  const holdTokens = new ArrayColumn('int8');
-  const retryCount = new ArrayColumn('int2');
-  const status = new ArrayColumn('int2');
-  const endReason = new ArrayColumn('int2');
-  const usageSource = new ArrayColumn('int2');
-  const inputTokens = new ArrayColumn('int4');
-  const cachedTokens = new ArrayColumn('int4');
-  const outputTokens = new ArrayColumn('int4');
-  const reasoningTokens = new ArrayColumn('int4');
-  const attempts = new ArrayColumn('int2');
-  const firstByteMs = new ArrayColumn('int4');
-  const durationMs = new ArrayColumn('int4');
-  const beginning = [sse, bodyBytes, retryCount];
-  const ending = [endReason, usageSource];
-  const settlement = [status, inputTokens, cachedTokens, outputTokens, reasoningTokens, attempts, durationMs];
+/** The columns of a batch of request events, in the order of {@link newRequestColumns}. */
+function requestColumns(events: readonly RequestEvent[]): (Buffer | null)[] {
+  const columns = newRequestColumns();
+  for (let row = 0; row < events.length; row++) {
+    const event = events[row] as RequestEvent;
+    columns.type.addInt2(EVENT_CODES[event.type]);
+    columns.request.addUuid(event.request);
+    columns.account.addText(event.account);
+    columns.key.addText(event.key);
+    if (event.type === 'request.refused') {
+      columns.refusal.addText(event.refusal, row);
+      columns.status.addInt2(event.status, row);
+      columns.refused_count.addInt4(event.refused_count, row);
+      continue;
+    }
 
-  for (const event of events) {
-    type.addInt2(EVENT_CODES[event.type]);
-    request.addUuid(event.request);
-    account.addText(event.account);
-    key.addText(event.key);
-    model.addText(event.model);
+    columns.model.addText(event.model, row);
+    if (event.admitted_minute !== undefined) columns.admitted_minute.addInt4(event.admitted_minute, row);
+    if (event.terms_position !== undefined) columns.terms_position.addInt8(event.terms_position, row);
+    if (event.type !== 'request.settled') {
+      columns.hold_tokens.addInt8(event.hold_tokens, row);
+      if (event.hold_cost_microusd !== undefined) columns.hold_cost_microusd.addInt8(event.hold_cost_microusd, row);
+    }
     if (event.type === 'request.accepted') {
-      sse.addBool(event.sse);
-      bodyBytes.addInt4(event.body_bytes);
-      if (event.retry_count === undefined) retryCount.addNull();
-      else retryCount.addInt2(event.retry_count);
-      for (const column of ending) column.addNull();
-    } else {
-      for (const column of beginning) column.addNull();
-      endReason.addInt2(END_REASONS[event.end_reason]);
-      usageSource.addInt2(USAGE_SOURCES[event.usage_source]);
+      columns.sse.addBool(event.sse, row);
+      columns.body_bytes.addInt4(event.body_bytes, row);
+      if (event.retry_count !== undefined) columns.retry_count.addInt2(event.retry_count, row);
+    } else if (event.type !== 'request.extended') {
+      columns.end_reason.addInt2(END_REASONS[event.end_reason], row);
+      columns.usage_source.addInt2(USAGE_SOURCES[event.usage_source], row);
     }
     if (event.type === 'request.settled') {
-      if (event.upstream === undefined) upstream.addNull();
-      else upstream.addText(event.upstream);
-      holdTokens.addNull();
-      status.addInt2(event.status);
-      inputTokens.addInt4(event.input_tokens);
-      cachedTokens.addInt4(event.cached_tokens);
-      outputTokens.addInt4(event.output_tokens);
-      reasoningTokens.addInt4(event.reasoning_tokens);
-      attempts.addInt2(event.attempts);
-      if (event.first_byte_ms === undefined) firstByteMs.addNull();
-      else firstByteMs.addInt4(event.first_byte_ms);
-      durationMs.addInt4(event.duration_ms);
-    } else {
-      upstream.addNull();
-      holdTokens.addInt8(event.hold_tokens);
-      firstByteMs.addNull();
-      for (const column of settlement) column.addNull();
+      if (event.upstream !== undefined) columns.upstream.addText(event.upstream, row);
+      columns.status.addInt2(event.status, row);
+      columns.input_tokens.addInt4(event.input_tokens, row);
+      columns.cached_tokens.addInt4(event.cached_tokens, row);
+      columns.output_tokens.addInt4(event.output_tokens, row);
+      columns.reasoning_tokens.addInt4(event.reasoning_tokens, row);
+      if (event.cost_microusd !== undefined) columns.cost_microusd.addInt8(event.cost_microusd, row);
+      if (event.price_version !== undefined) columns.price_version.addInt4(event.price_version, row);
+      columns.attempts.addInt2(event.attempts, row);
+      if (event.first_byte_ms !== undefined) columns.first_byte_ms.addInt4(event.first_byte_ms, row);
+      columns.duration_ms.addInt4(event.duration_ms, row);
     }
   }
-  const columns = [
-    type, request, account, key, model, upstream, sse, bodyBytes, holdTokens, retryCount, status, endReason,
-    usageSource, inputTokens, cachedTokens, outputTokens, reasoningTokens, attempts, firstByteMs, durationMs,
-  ];
-  return columns.map((column) => column.finish());
+  return Object.values(columns).map((column) => column.finishColumn(events.length));
 }

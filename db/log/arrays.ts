@@ -29,6 +29,9 @@ function isPlain(value: string): boolean {
 /**
  * An array that is filled element by element. Row by row over plain methods, because a function
  * per column, called for each row, costs three times as much.
+ *
+ * A column that not every row has is told the row of each element; those that were left out become
+ * nulls. So a row costs nothing in columns that it lacks, and a column that no row has is not sent.
  */
 export class ArrayColumn {
   #bytes = Buffer.allocUnsafe(FIRST_BYTES);
@@ -48,38 +51,40 @@ export class ArrayColumn {
     return this.#bytes.subarray(0, this.#at);
   }
 
-  addNull(): void {
-    this.#element(0);
-    this.#bytes.writeInt32BE(NULL_LENGTH, this.#at - 4);
+  /** The same with nulls up to a number of rows; null when all of them would be. */
+  finishColumn(rows: number): Buffer | null {
+    if (this.#count === 0) return null;
+    this.#fill(rows);
+    return this.finish();
   }
 
   /** @throws {RangeError} beyond 16 bits. */
-  addInt2(value: number): void {
-    const at = this.#element(2);
+  addInt2(value: number, row: number = 0): void {
+    const at = this.#element(2, row);
     this.#bytes.writeInt16BE(value, at);
   }
 
   /** @throws {RangeError} beyond 32 bits. */
-  addInt4(value: number): void {
-    const at = this.#element(4);
+  addInt4(value: number, row: number = 0): void {
+    const at = this.#element(4, row);
     this.#bytes.writeInt32BE(value, at);
   }
 
   /** A safe integer. */
-  addInt8(value: number): void {
-    const at = this.#element(8);
+  addInt8(value: number, row: number = 0): void {
+    const at = this.#element(8, row);
     this.#bytes.writeInt32BE(Math.floor(value / 2 ** 32), at);
     this.#bytes.writeUInt32BE(value >>> 0, at + 4);
   }
 
-  addBool(value: boolean): void {
-    const at = this.#element(1);
+  addBool(value: boolean, row: number = 0): void {
+    const at = this.#element(1, row);
     this.#bytes[at] = value ? 1 : 0;
   }
 
   /** From the usual text, 32 hexadecimal digits with hyphens among them. */
-  addUuid(value: string): void {
-    let at = this.#element(UUID_BYTES);
+  addUuid(value: string, row: number = 0): void {
+    let at = this.#element(UUID_BYTES, row);
     for (let index = 0; index < value.length; index++) {
       const high = value.charCodeAt(index);
       if (high === HYPHEN) continue;
@@ -87,29 +92,42 @@ export class ArrayColumn {
     }
   }
 
-  addText(value: string): void {
-    if (!isPlain(value)) return this.#addEncoded(value);
-    const at = this.#element(value.length);
+  addText(value: string, row: number = 0): void {
+    if (!isPlain(value)) return this.#addEncoded(value, row);
+    const at = this.#element(value.length, row);
     for (let index = 0; index < value.length; index++) this.#bytes[at + index] = value.charCodeAt(index);
   }
 
-  #addEncoded(value: string): void {
+  #addEncoded(value: string, row: number): void {
     const length = Buffer.byteLength(value);
-    const at = this.#element(length);
+    const at = this.#element(length, row);
     this.#bytes.write(value, at, length);
   }
 
-  /** Makes room for an element, perhaps in a new buffer, and says where its bytes go. */
-  #element(length: number): number {
+  /** Makes room for an element at this row, or else the next, and says where its bytes go. */
+  #element(length: number, row: number): number {
+    if (row > this.#count) this.#fill(row);
     const start = this.#at + 4;
-    if (start + length > this.#bytes.length) {
-      const larger = Buffer.allocUnsafe(Math.max(this.#bytes.length * 2, start + length));
-      this.#bytes.copy(larger, 0, 0, this.#at);
-      this.#bytes = larger;
-    }
+    this.#reserve(start + length);
     this.#bytes.writeInt32BE(length, this.#at);
     this.#at = start + length;
     this.#count++;
     return start;
+  }
+
+  /** Adds nulls until there are so many elements. */
+  #fill(rows: number): void {
+    this.#reserve(this.#at + 4 * (rows - this.#count));
+    for (; this.#count < rows; this.#count++) {
+      this.#bytes.writeInt32BE(NULL_LENGTH, this.#at);
+      this.#at += 4;
+    }
+  }
+
+  #reserve(end: number): void {
+    if (end <= this.#bytes.length) return;
+    const larger = Buffer.allocUnsafe(Math.max(this.#bytes.length * 2, end));
+    this.#bytes.copy(larger, 0, 0, this.#at);
+    this.#bytes = larger;
   }
 }

@@ -6,6 +6,7 @@ import {
   type EndReason,
   EVENT_CODES,
   type Event,
+  type EventOf,
   type EventType,
   parseEvent,
   type Placed,
@@ -34,7 +35,8 @@ const USAGE_SOURCE_OF = reversed<UsageSource>(USAGE_SOURCES);
 
 const COLUMNS = `position, at::text, type, instance, account, key, request, model, upstream, sse, body_bytes,
   hold_tokens, retry_count, status, end_reason, usage_source, input_tokens, cached_tokens, output_tokens,
-  reasoning_tokens, attempts, first_byte_ms, duration_ms, stream, version, body`;
+  reasoning_tokens, attempts, first_byte_ms, duration_ms, stream, version, body, terms_position,
+  hold_cost_microusd, cost_microusd, admitted_minute, price_version, refused_count, refusal`;
 const READ_ALL = `select ${COLUMNS} from daybook.log where shard = $1 and position > $2 order by position limit $3`;
 const READ_CONTROL = `select ${COLUMNS} from daybook.log
   where shard = $1 and position > $2 and stream is not null order by position limit $3`;
@@ -47,6 +49,8 @@ type Row = [
   retryCount: number | null, status: number, endReason: number, usageSource: number, inputTokens: number,
   cachedTokens: number, outputTokens: number, reasoningTokens: number, attempts: number,
   firstByteMs: number | null, durationMs: number, stream: string | null, version: number | null, body: string | null,
+  termsPosition: string | null, holdCostMicrousd: string | null, costMicrousd: string | null,
+  admittedMinute: number | null, priceVersion: number | null, refusedCount: number, refusal: string,
 ];
 
 /** Which events to read: everything, or only control events (accounts, keys, …), which are few. */
@@ -113,8 +117,8 @@ export async function readStream(client: pg.ClientBase, stream: string): Promise
 function decode(row: Row): Event {
   const type = TYPE_OF.get(row[2]);
   switch (type) {
-    case 'request.accepted':
-      return {
+    case 'request.accepted': {
+      const event = withAdmission(row, {
         type,
         request: row[6],
         account: row[4],
@@ -123,31 +127,66 @@ function decode(row: Row): Event {
         sse: row[9],
         body_bytes: row[10],
         hold_tokens: Number(row[11]),
-        ...(row[12] === null ? {} : { retry_count: row[12] }),
-      };
-    case 'request.settled':
-      return {
+      });
+      if (row[12] !== null) event.retry_count = row[12];
+      return event;
+    }
+    case 'request.extended':
+      return withAdmission(row, {
+        type,
+        request: row[6],
+        account: row[4],
+        key: row[5],
+        model: row[7],
+        hold_tokens: Number(row[11]),
+      });
+    case 'request.settled': {
+      const event = withAdmission(row, {
         type,
         ...ending(row),
-        ...(row[8] === null ? {} : { upstream: row[8] }),
         status: row[13],
         input_tokens: row[16],
         cached_tokens: row[17],
         output_tokens: row[18],
         reasoning_tokens: row[19],
         attempts: row[20],
-        ...(row[21] === null ? {} : { first_byte_ms: row[21] }),
         duration_ms: row[22],
-      };
+      });
+      if (row[8] !== null) event.upstream = row[8];
+      if (row[21] !== null) event.first_byte_ms = row[21];
+      if (row[28] !== null) event.cost_microusd = Number(row[28]);
+      if (row[30] !== null) event.price_version = row[30];
+      return event;
+    }
     case 'request.abandoned':
-      return { type, ...ending(row), hold_tokens: Number(row[11]) };
+      return withAdmission(row, { type, ...ending(row), hold_tokens: Number(row[11]) });
+    case 'request.refused':
+      return { type, request: row[6], account: row[4], key: row[5], refusal: row[32], status: row[13], refused_count: row[31] };
     default:
-      try {
-        const body = JSON.parse(row[25] ?? '{}') as Record<string, unknown>;
-        return parseEvent({ ...body, type, account: row[4], ...(row[5] === null ? {} : { key: row[5] }) });
-      } catch (error) {
-        throw new UnreadableEventError(Number(row[0]), error);
-      }
+      return decodeControl(type, row);
+  }
+}
+
+type Admitted = EventOf<'request.accepted' | 'request.extended' | 'request.settled' | 'request.abandoned'>;
+
+/** Adds what requests carry since there are limits. Assigned, since spreading it costs twice as much. */
+function withAdmission<T extends Admitted['type']>(row: Row, event: EventOf<T>): EventOf<T> {
+  const admitted: Admitted = event;
+  if (row[26] !== null) admitted.terms_position = Number(row[26]);
+  if (row[29] !== null) admitted.admitted_minute = row[29];
+  if (row[27] !== null && admitted.type !== 'request.settled') admitted.hold_cost_microusd = Number(row[27]);
+  return event;
+}
+
+function decodeControl(type: EventType | undefined, row: Row): Event {
+  try {
+    const event = JSON.parse(row[25] ?? '{}') as Record<string, unknown>;
+    event['type'] = type;
+    if (row[4] !== null) event['account'] = row[4];
+    if (row[5] !== null) event['key'] = row[5];
+    return parseEvent(event);
+  } catch (error) {
+    throw new UnreadableEventError(Number(row[0]), error);
   }
 }
 
