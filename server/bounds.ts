@@ -91,3 +91,29 @@ export const MODEL_LIST_MS = 60_000;
 export const MODEL_LIST_TIMEOUT_MS = 3_000;
 /** Models taken from one upstream's list. */
 export const MODEL_LIST_MAX = 2_000;
+
+/** Names of models for which the price was looked up and is remembered. */
+export const PRICES_FOUND_MAX = 10_000;
+/** Prices in one append: a page of the log, and a lock on it that nobody notices. */
+export const PRICES_APPEND_MAX = 500;
+
+/** Keys and models whose reply lengths are remembered; those heard of least lately go first. About
+ * a megabyte, and more pairs than call within an hour on one instance. */
+export const REPLY_LENGTHS_MAX = 10_000;
+/** What a reply is taken for before any was seen: two thirds of chat replies are shorter. */
+export const REPLY_FIRST_TOKENS = 512;
+/** No estimate is below this: a sentence, and the tool call that has no text at all. */
+export const REPLY_LEAST_TOKENS = 16;
+
+/** What a provider may put around a prompt by itself: its template, and its instructions for tools,
+ * of which the longest known has about 700 tokens. */
+export const TEMPLATE_TOKENS_MAX = 2_000;
+/** The dearest image known: gpt-4o-mini counts 2,833 tokens and 5,667 for each of at most 8 tiles. */
+export const IMAGE_TOKENS_MAX = 50_000;
+/** An audio part whose bytes are in the body has far fewer tokens than those; this is for one told
+ * by its id or address: an hour at Gemini's 32 tokens a second. */
+export const AUDIO_TOKENS_MAX = 115_200;
+/** A file or video by its id or address may be as long as a model can read: none known reads more. */
+export const FILE_TOKENS_MAX = 2_097_152;
+/** What an image is taken for where no bound is needed: a screenshot at full detail. */
+export const IMAGE_TOKENS = 1_600;

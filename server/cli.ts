@@ -4,6 +4,7 @@ import { accountCommands } from '#server/cli/account.ts';
 import { doctorCommand } from '#server/cli/doctor.ts';
 import { keyCommands } from '#server/cli/key.ts';
 import { logCommands } from '#server/cli/log.ts';
+import { priceCommands } from '#server/cli/price.ts';
 import { ConfigError } from '#server/config.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 
@@ -16,6 +17,7 @@ const program = new Command('daybook')
 
 accountCommands(program);
 keyCommands(program);
+priceCommands(program);
 logCommands(program);
 doctorCommand(program);
 

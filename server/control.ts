@@ -7,10 +7,12 @@ import { publicId } from '#db/ids.ts';
 import { heartbeat, registerInstance, retireInstance } from '#db/instance.ts';
 import { appendControl, ConflictError, type ControlAppend } from '#db/log/append.ts';
 import { PAGE_ROWS, readPage } from '#db/log/read.ts';
-import { HEARTBEAT_MS } from '#server/bounds.ts';
+import type { Prices } from '#db/money.ts';
+import { HEARTBEAT_MS, PRICES_APPEND_MAX } from '#server/bounds.ts';
 import { registerAccount, reinstateAccount, requireAccount, suspendAccount } from '#server/decide/account.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { createKey, requireKey, revokeKey, rotateKey } from '#server/decide/key.ts';
+import { type ImportPlan, MANUAL, type Offer, planImport, setPrice } from '#server/decide/price.ts';
 import { createSecret, digestSecret } from '#server/key-secret.ts';
 import { ReadModel } from '#server/read-model.ts';
 import { connectRelay } from '#server/store.ts';
@@ -92,6 +94,35 @@ export class Control {
 
   revokeKey(id: string): Promise<void> {
     return this.#changeKey(id, (key) => revokeKey(key, this.#actor));
+  }
+
+  /** Sets what calls of a model cost. */
+  setPrice(pattern: string, prices: Prices): Promise<void> {
+    return this.#change(({ prices: table }) => {
+      const price = table.get(pattern);
+      return { event: setPrice(price, { pattern, prices, source: MANUAL, actor: this.#actor }), version: (price?.version ?? 0) + 1 };
+    });
+  }
+
+  /**
+   * Sets those of the offered prices that differ from the ones in force.
+   * @param command.dryRun to say only what would be done.
+   */
+  async importPrices(offers: readonly Offer[], command: { replaceManual: boolean; dryRun: boolean }): Promise<ImportPlan> {
+    for (let attempt = 1; ; attempt++) {
+      const { prices } = await this.load();
+      const plan = planImport((pattern) => prices.get(pattern), offers, { ...command, actor: this.#actor });
+      if (command.dryRun) return plan;
+      try {
+        for (let from = 0; from < plan.changes.length; from += PRICES_APPEND_MAX) {
+          await this.#append(plan.changes.slice(from, from + PRICES_APPEND_MAX));
+        }
+        return plan;
+      } catch (error) {
+        // What was appended before somebody else's change came between is found unchanged next time.
+        if (!(error instanceof ConflictError) || attempt === 2) throw error;
+      }
+    }
   }
 
   #changeAccount(name: string, decide: (account: Account) => ControlEvent | null): Promise<void> {

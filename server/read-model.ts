@@ -2,12 +2,14 @@ import type { ControlEvent, Placed } from '#db/events.ts';
 import { type Account, evolveAccount } from '#db/fold/account.ts';
 import { evolveKey, type Key } from '#db/fold/key.ts';
 import { READ_MODEL_STALE_MS } from '#server/bounds.ts';
+import { PriceTable } from '#server/prices.ts';
 
 /**
  * Accounts and keys in memory, folded from the log by following it. The hot path reads only this;
  * it never asks the database. It is only as good as it is current: {@link ReadModel.isCurrent}.
  */
 export class ReadModel {
+  readonly prices = new PriceTable();
   readonly #accounts = new Map<string, Account>();
   readonly #keys = new Map<string, Key>();
   #currentAtMs = Number.NEGATIVE_INFINITY;
@@ -24,7 +26,8 @@ export class ReadModel {
   }
 
   #applyControl(event: ControlEvent, at: Date): void {
-    if ('key' in event) {
+    if (event.type === 'model.priced') this.prices.apply(event);
+    else if ('key' in event) {
       const key = evolveKey(this.#keys.get(event.key), event, at);
       if (key) this.#keys.set(key.id, key);
     } else {
