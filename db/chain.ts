@@ -99,11 +99,11 @@ export function verifyBatches(
     if (own.length < count) return { position: next + own.length, problem: 'missing' };
     const covered = FORMATS.get(batch.format);
     if (covered === undefined) return { position: next, problem: 'unknown format' };
-    // What a hash does not cover must not be there: it would have been put in afterwards.
-    const surplus = own.findIndex((row) => row.slice(covered).some((field) => field !== null));
-    if (surplus >= 0) return { position: next + surplus, problem: 'more than its format covers' };
     chain = linkBatch(chain, own.map((row) => row.slice(0, covered)), batch);
     if (!chain.equals(batch.chain)) return { position: next, problem: 'hash differs' };
+    // What a hash does not cover must not be there: it was put in afterwards.
+    const surplus = own.findIndex((row) => row.slice(covered).some((field) => field !== null));
+    if (surplus >= 0) return { position: next + surplus, problem: 'more than its format covers' };
     next += count;
     used += count;
   }

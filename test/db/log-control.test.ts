@@ -34,6 +34,21 @@ test('every control event comes back as it went in, whatever its names hold', as
   );
 });
 
+test('the prices of a model stand in the log under its name, and plans under no account', async () => {
+  await using database = await createDatabase();
+  await using writer = await openWriter(database);
+  const prices = { input: 2_500_000, cached_input: 1_250_000, output: 10_000_000, reasoning: 10_000_000 };
+  await writer.control([
+    { event: { type: 'model.priced', model: 'gpt-4o*', prices, source: 'manual', actor: 'command-line' }, version: 1 },
+    { event: { type: 'plan.defined', plan: 'basic', terms: {}, actor: 'command-line' }, version: 1 },
+  ]);
+  const { rows } = await writer.client.query('select account, key, model, stream from daybook.log order by position');
+  expect(rows).toEqual([
+    { account: null, key: null, model: 'gpt-4o*', stream: 'model/gpt-4o*' },
+    { account: null, key: null, model: null, stream: 'plan/basic' },
+  ]);
+});
+
 test('an event that is not of the vocabulary is not written', async () => {
   await using database = await createDatabase();
   await using writer = await openWriter(database);

@@ -1,6 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { EventOf, Placed, RequestEvent } from '#db/events.ts';
+import { uuidv7 } from '#db/ids.ts';
 import { heartbeat, retireInstance } from '#db/instance.ts';
 import { FencedError } from '#db/log/append.ts';
 import { readHead, readPage } from '#db/log/read.ts';
@@ -108,6 +109,7 @@ describe('a batch that cannot be written', () => {
   test.each<[string, RequestEvent[]]>([
     ['a status beyond 16 bits', [good, settled(good, { status: 40_000 })]],
     ['tokens beyond 32 bits', [good, settled(good, { output_tokens: 2 ** 31 })]],
+    ['a minute beyond 32 bits', [good, settled(good, { admitted_minute: 2 ** 31 })]],
     ['a NUL in a name', [good, accepted({ model: 'a\0b' })]],
     ['no event at all', []],
   ])('because of %s leaves nothing behind, and its number is free', async (_, batch) => {
@@ -131,14 +133,32 @@ test('every request event comes back as it went in', async () => {
   );
 });
 
+test('a field that few events of a batch have, or only the last, stays with its event', async () => {
+  await using database = await createDatabase();
+  await using writer = await openWriter(database);
+  const plain = Array.from({ length: 300 }, () => accepted());
+  const last = accepted({ retry_count: 1, hold_cost_microusd: 2, admitted_minute: 3, terms_position: 4 });
+  const among = plain.map((event, row) => (row % 97 === 1 ? { ...event, retry_count: row } : event));
+  for (const batch of [plain, [...plain, last], [last, ...plain], among]) {
+    const end = await writer.append(batch.map((event) => ({ ...event, request: uuidv7() })));
+    const page = await readPage(writer.client, end - batch.length);
+    const read = events(page).map((event) => ({ ...event, request: '' }));
+    expect(read).toEqual(batch.map((event) => ({ ...event, request: '' })));
+  }
+});
+
 test('counts up to what their columns hold come back exactly', async () => {
   await using database = await createDatabase();
   await using writer = await openWriter(database);
   const most: EventOf<'request.accepted'> = accepted({ hold_tokens: Number.MAX_SAFE_INTEGER, body_bytes: 2 ** 31 - 1, retry_count: 2 ** 15 - 1 });
   const least: EventOf<'request.accepted'> = accepted({ hold_tokens: 0, body_bytes: 0, retry_count: 0 });
   const between = [2 ** 31 - 1, 2 ** 31, 2 ** 32 - 1, 2 ** 32, 2 ** 52].map((hold_tokens) => accepted({ hold_tokens }));
-  await writer.append([most, least, ...between]);
-  expect(events(await readLog(database))).toEqual([most, least, ...between]);
+  const money = [0, 2 ** 31, 2 ** 32 - 1, 2 ** 32, Number.MAX_SAFE_INTEGER].flatMap((amount) => [
+    accepted({ hold_cost_microusd: amount, terms_position: amount, admitted_minute: 0 }),
+    settled(most, { cost_microusd: amount, terms_position: amount, admitted_minute: 2 ** 31 - 1, price_version: 2 ** 31 - 1 }),
+  ]);
+  await writer.append([most, least, ...between, ...money]);
+  expect(events(await readLog(database))).toEqual([most, least, ...between, ...money]);
 });
 
 describe('reading', () => {

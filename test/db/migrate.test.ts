@@ -4,6 +4,7 @@ import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { migrate } from '#db/migrate.ts';
 import { ask, createEmptyDatabase } from '../support/database.ts';
+import { createFirstVersion } from '../support/format-one.ts';
 
 const SHIPPED = path.join(import.meta.dirname, '../../db/migrations');
 
@@ -26,6 +27,27 @@ test('an empty database gets every migration, in order, and a second run changes
   expect(applied).toEqual(applied.toSorted());
   expect(await ask(database.config('auditor'), 'select count(*) from daybook.log')).toBe('0');
   expect(await migrate(database)).toEqual([]);
+});
+
+test('a column that a later version added is in every partition, those made before and those made after', async () => {
+  await using database = await createFirstVersion();
+  expect(await migrate(database)).toEqual(expect.arrayContaining(['0004_admission']));
+  await ask(database.config('owner'), 'select daybook.create_partitions(3)');
+  const client = await database.superuser();
+  try {
+    const { rows } = await client.query<{ name: string; columns: string }>(
+      `select attrelid::regclass::text as name,
+          string_agg(concat_ws(' ', attname, atttypid::regtype, attcollation::regcollation, attnotnull), ', ' order by attnum) as columns
+        from pg_attribute
+        where attnum > 0 and attrelid in (select 'daybook.log'::regclass union select inhrelid from pg_inherits where inhparent = 'daybook.log'::regclass)
+        group by attrelid order by name`,
+    );
+    expect(rows.map(({ name }) => name)).toEqual(['daybook.log', 'daybook.log_000000', 'daybook.log_000001', 'daybook.log_000002', 'daybook.log_000003']);
+    expect(new Set(rows.map(({ columns }) => columns)).size).toBe(1);
+    expect(rows[0]?.columns).toContain('refusal text "C" f');
+  } finally {
+    await client.end();
+  }
 });
 
 test('of four starters at once one migrates, and the others find it done', async () => {

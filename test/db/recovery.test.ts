@@ -5,13 +5,14 @@ import { evolveRequest, type Request } from '#db/fold/request.ts';
 import { heartbeat, readPeers, recoverInstance, registerInstance, retireInstance } from '#db/instance.ts';
 import { FencedError } from '#db/log/append.ts';
 import { ask, createDatabase, type TestDatabase } from '../support/database.ts';
-import { accepted, openWriter, readLog, settled, type Writer } from '../support/log-writer.ts';
+import { accepted, connectAs, extended, openWriter, readLog, settled, type Writer } from '../support/log-writer.ts';
+import { until } from '../support/relay.ts';
 
 /** Every request of the log as its events make it; throws where one has ended twice or not begun. */
 function requestsOf(log: readonly Placed[]): Map<string, Request> {
   const requests = new Map<string, Request>();
   for (const { event } of log) {
-    if ('request' in event) requests.set(event.request, evolveRequest(requests.get(event.request), event));
+    if ('request' in event && event.type !== 'request.refused') requests.set(event.request, evolveRequest(requests.get(event.request), event));
   }
   return requests;
 }
@@ -61,10 +62,36 @@ test('each open request of a dead instance gets exactly one ending, which charge
   expect(await stateOf(database, dead.instance)).toBe('dead closed');
 });
 
+test('what a call was given beyond its first hold is charged with it, under the terms and in the minute of its admission', async () => {
+  await using database = await createDatabase();
+  await using dead = await openWriter(database);
+  await using living = await openWriter(database);
+  const terms = { admitted_minute: 29_000_000, terms_position: 7 };
+  const grown = accepted({ hold_tokens: 100, hold_cost_microusd: 1_000, ...terms });
+  const ended = accepted({ hold_tokens: 50, hold_cost_microusd: 10, ...terms });
+  const steady = accepted({ hold_tokens: 3, hold_cost_microusd: 0, admitted_minute: 29_000_001, terms_position: 0 });
+  await dead.append([grown, ended, steady]);
+  await living.append([accepted()]);
+  await dead.append([extended(grown, { hold_tokens: 200, hold_cost_microusd: 2_000 }), extended(ended)]);
+  await dead.append([extended(grown, { hold_tokens: 300, hold_cost_microusd: 3_000, ...terms }), settled(ended)]);
+
+  expect(await recoverInstance(living.client, dead.instance, living.instance)).toBe(2);
+
+  const found = abandonments(await readLog(database)).map(({ event }) => event);
+  const end = { type: 'request.abandoned', account: 'Account1', key: 'Key00001', model: 'm', end_reason: 'abandoned', usage_source: 'estimated' };
+  expect(found).toHaveLength(2);
+  expect(found).toEqual(
+    expect.arrayContaining([
+      { ...end, request: grown.request, hold_tokens: 300, hold_cost_microusd: 3_000, ...terms },
+      { ...end, request: steady.request, hold_tokens: 3, hold_cost_microusd: 0, admitted_minute: 29_000_001, terms_position: 0 },
+    ]),
+  );
+});
+
 test('whatever was open and whatever was settled, afterwards nothing of the dead is open and nothing has ended twice', async () => {
   await using database = await createDatabase();
   await using living = await openWriter(database);
-  const lives = fc.array(fc.array(fc.constantFrom('open', 'settled', 'settled in the next batch'), { minLength: 1, maxLength: 6 }), { maxLength: 5 });
+  const lives = fc.array(fc.array(fc.constantFrom('open', 'extended', 'settled', 'settled in the next batch'), { minLength: 1, maxLength: 6 }), { maxLength: 5 });
   await fc.assert(
     fc.asyncProperty(lives, async (batches) => {
       await using dead = await openWriter(database);
@@ -73,13 +100,23 @@ test('whatever was open and whatever was settled, afterwards nothing of the dead
       for (const batch of batches) {
         const made = batch.map((fate) => ({ fate, event: accepted() }));
         const now = made.filter(({ fate }) => fate === 'settled');
-        await dead.append([...carried.map((each) => settled(each)), ...made.map(({ event }) => event), ...now.map(({ event }) => settled(event))]);
+        const grown = made.filter(({ fate }) => fate === 'extended').flatMap(({ event }) => [extended(event), extended(event, { hold_tokens: 4_321 })]);
+        await dead.append([
+          ...carried.flatMap((each) => [extended(each), settled(each)]),
+          ...made.map(({ event }) => event),
+          ...now.map(({ event }) => settled(event)),
+          ...grown,
+        ]);
         carried = made.filter(({ fate }) => fate === 'settled in the next batch').map(({ event }) => event);
-        openCount += made.filter(({ fate }) => fate === 'open').length;
+        openCount += made.filter(({ fate }) => fate === 'open' || fate === 'extended').length;
       }
       expect(await recoverInstance(living.client, dead.instance, living.instance)).toBe(openCount + carried.length);
-      const requests = requestsOf(await readLog(database));
+      const log = await readLog(database);
+      const requests = requestsOf(log);
       expect([...requests.values()].filter(({ end }) => end === null)).toEqual([]);
+      for (const { event } of abandonments(log)) {
+        if (event.type === 'request.abandoned') expect(event.hold_tokens).toBe(requests.get(event.request)?.holdTokens);
+      }
     }),
     { numRuns: 30 },
   );
@@ -133,6 +170,29 @@ describe('recovering', () => {
       const open = [...requestsOf(await readLog(database)).values()].filter(({ end }) => end === null);
       expect(open).toEqual([]);
     }
+  });
+
+  test('waits for who holds the instance\'s row without holding up the log', async () => {
+    await using database = await createDatabase();
+    await using doomed = await openWriter(database);
+    await using living = await openWriter(database);
+    const spender = await connectAs(database, 'owner');
+    const fencer = await connectAs(database, 'owner');
+    await spender.query('begin');
+    await spender.query('select from daybook.instance where id = $1 for share', [doomed.instance]);
+    const fencing = fencer.query('select daybook.fence_instance($1)', [doomed.instance]);
+    const waiting = "select count(*)::int from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
+    await until(() => ask(database.config('owner'), waiting), (count) => count === 1, 'the fence to wait');
+    // Everybody appends on, and whoever holds the row may take the log's lock after it.
+    await living.append([accepted()]);
+    await doomed.append([accepted()]);
+    await spender.query('select pg_advisory_xact_lock(19, 0)');
+    await spender.query('commit');
+    await fencing;
+    await expect(doomed.append([accepted()])).rejects.toThrow(FencedError);
+    expect(await readLog(database)).toHaveLength(2);
+    await spender.end();
+    await fencer.end();
   });
 
   test('that broke off after the fence is finished by the next one', async () => {

@@ -1,6 +1,7 @@
 import type { Client } from 'pg';
 import type { EventOf, Placed } from '#db/events.ts';
 import { registerInstance } from '#db/instance.ts';
+import { readHead } from '#db/log/read.ts';
 import { Appender, type AppenderOptions, StoreUnavailable } from '#server/appender.ts';
 import { connectRelay } from '#server/store.ts';
 import type { TestDatabase } from './database.ts';
@@ -25,6 +26,7 @@ const GRACE_MS = 10_000;
 export async function openAppender(database: TestDatabase, options: Partial<AppenderOptions> = {}): Promise<Appending> {
   const registrar = await connectAs(database, 'relay');
   const instance = await registerInstance(registrar, 'appender');
+  const head = await readHead(registrar);
   await registrar.end();
   const superuser = await database.superuser();
   const problems: string[] = [];
@@ -32,6 +34,7 @@ export async function openAppender(database: TestDatabase, options: Partial<Appe
   const appender = new Appender({
     connect: () => connectRelay(database),
     instance,
+    head,
     onFenced: () => {
       fencings++;
     },

@@ -1,5 +1,16 @@
 import * as fc from 'fast-check';
-import { type ControlEvent, END_REASONS, type Event, type EventOf, type RequestEvent, USAGE_SOURCES } from '#db/events.ts';
+import {
+  type ControlEvent,
+  END_REASONS,
+  type Event,
+  type EventOf,
+  type KeyTerms,
+  type PlanTerms,
+  type RequestEvent,
+  USAGE_SOURCES,
+} from '#db/events.ts';
+import { ROUTES } from '#db/limits.ts';
+import { PRICE_MAX } from '#db/money.ts';
 
 /**
  * Events of every type with every kind of value that the vocabulary allows: names with quotes,
@@ -26,7 +37,8 @@ const modelName = fc.string({
   minLength: 1,
   maxLength: 40,
 });
-const upstreamName = fc
+/** The names of upstreams and plans. */
+const slug = fc
   .tuple(fc.constantFrom(...characters('az09')), fc.string({ unit: fc.constantFrom(...characters('az09._-')), maxLength: 10 }))
   .map((parts) => parts.join(''));
 const actor = fc.constantFrom('command-line', 'first-start', 'member/AbCd1234');
@@ -41,43 +53,48 @@ const int4 = edge(INT4_MAX);
 const int8 = fc.oneof(int4, fc.constantFrom(2 ** 31, 2 ** 32 - 1, 2 ** 32, Number.MAX_SAFE_INTEGER), fc.nat(Number.MAX_SAFE_INTEGER));
 const one = <T>(value: T): fc.Arbitrary<T> => fc.constant(value);
 
-type Made<T extends Event['type']> = fc.Arbitrary<EventOf<T>>;
+/** All of it may be there or not. Nested objects are compared with what JSON makes: with a prototype. */
+const perhaps = <T>(model: { [K in keyof T]: fc.Arbitrary<T[K]> }): fc.Arbitrary<Partial<T>> =>
+  fc.record(model, { requiredKeys: [], noNullPrototype: true }) as fc.Arbitrary<Partial<T>>;
+const few = <T>(item: fc.Arbitrary<T>): fc.Arbitrary<T[]> => fc.array(item, { maxLength: 4 });
 
-const accountRegistered: Made<'account.registered'> = fc.record({ type: one('account.registered' as const), account: id, name, actor });
-const accountChanged: Made<'account.suspended' | 'account.reinstated'> = fc.record({
-  type: fc.constantFrom('account.suspended' as const, 'account.reinstated' as const),
-  account: id,
-  actor,
+const quotas = fc.uniqueArray(
+  fc.record(
+    {
+      meter: fc.constantFrom('requests' as const, 'tokens' as const, 'cost_microusd' as const),
+      window: fc.constantFrom('hour' as const, 'day' as const, 'week' as const, 'month' as const),
+      limit: int8,
+      enforcement: fc.constantFrom('soft_landing' as const, 'exact' as const),
+    },
+    { noNullPrototype: true },
+  ),
+  { maxLength: 12, selector: ({ meter, window }) => `${meter} ${window}` },
+);
+const terms = {
+  models: few(modelName),
+  routes: few(fc.constantFrom(...ROUTES)),
+  origins: few(fc.constantFrom('none', 'https://app.example.com', 'https://*.example.com', 'http://localhost:3000', 'https://[2001:db8::1]:8443')),
+  requests_per_minute: int8,
+  tokens_per_minute: int8,
+  concurrent_requests: fc.nat(10_000),
+  quotas,
+  reply_tokens_max: fc.integer({ min: 1, max: 10_000_000 }),
+};
+export const anyPlanTerms: fc.Arbitrary<PlanTerms> = perhaps(terms);
+export const anyKeyTerms: fc.Arbitrary<KeyTerms> = perhaps({
+  ...terms,
+  networks: few(fc.oneof(fc.ipV4(), fc.constantFrom('10.0.0.0/8', '2001:db8::/32', '::1', '192.0.2.7/32'))),
 });
-const keyCreated: Made<'key.created'> = fc.record(
-  { type: one('key.created' as const), account: id, key: id, name, digest, last4, expires_at: time, actor },
-  { requiredKeys: ['type', 'account', 'key', 'name', 'digest', 'last4', 'actor'] },
-);
-const keyRotated: Made<'key.rotated'> = fc.record(
-  { type: one('key.rotated' as const), account: id, key: id, digest, last4, overlap_ends_at: time, actor },
-  { requiredKeys: ['type', 'account', 'key', 'digest', 'last4', 'actor'] },
-);
-const keyRevoked: Made<'key.revoked'> = fc.record({ type: one('key.revoked' as const), account: id, key: id, actor });
+const windows = fc.constantFrom('keep' as const, 'reset' as const);
+const price = fc.oneof(fc.nat(PRICE_MAX), fc.constantFrom(0, PRICE_MAX));
 
-const requestAccepted: Made<'request.accepted'> = fc.record(
-  {
-    type: one('request.accepted' as const),
-    request,
-    account: id,
-    key: id,
-    model: modelName,
-    sse: fc.boolean(),
-    body_bytes: int4,
-    hold_tokens: int8,
-    retry_count: int2,
-  },
-  { requiredKeys: ['type', 'request', 'account', 'key', 'model', 'sse', 'body_bytes', 'hold_tokens'] },
-);
+const admission = { admitted_minute: int4, terms_position: int8 };
+const hold = { hold_tokens: int8, hold_cost_microusd: int8 };
+const call = { request, account: id, key: id, model: modelName };
+const CALL = ['type', 'request', 'account', 'key', 'model'] as const;
 const ending = {
-  request,
-  account: id,
-  key: id,
-  model: modelName,
+  ...call,
+  ...admission,
   end_reason: fc.constantFrom(...(Object.keys(END_REASONS) as (keyof typeof END_REASONS)[])),
   usage_source: fc.constantFrom(...(Object.keys(USAGE_SOURCES) as (keyof typeof USAGE_SOURCES)[])),
 };
@@ -90,17 +107,76 @@ const counts = {
   attempts: int2,
   duration_ms: int4,
 };
-const requestSettled: Made<'request.settled'> = fc.record(
-  { type: one('request.settled' as const), ...ending, upstream: upstreamName, ...counts, first_byte_ms: int4 },
-  { requiredKeys: ['type', 'request', 'account', 'key', 'model', 'end_reason', 'usage_source', ...(Object.keys(counts) as (keyof typeof counts)[])] },
-);
-const requestAbandoned: Made<'request.abandoned'> = fc.record({ type: one('request.abandoned' as const), ...ending, hold_tokens: int8 });
+
+/** One for each type, so that none can be forgotten. */
+type Made<E extends Event> = { [T in E['type']]: fc.Arbitrary<EventOf<T>> };
+
+const CONTROL: Made<ControlEvent> = {
+  'account.registered': fc.record({ type: one('account.registered' as const), account: id, name, actor }),
+  'account.suspended': fc.record({ type: one('account.suspended' as const), account: id, actor }),
+  'account.reinstated': fc.record({ type: one('account.reinstated' as const), account: id, actor }),
+  'account.plan_changed': fc.record({ type: one('account.plan_changed' as const), account: id, plan: fc.option(slug), windows, actor }),
+  'account.terms_overridden': fc.record({
+    type: one('account.terms_overridden' as const),
+    account: id,
+    terms: anyPlanTerms,
+    windows,
+    actor,
+  }),
+  'key.created': fc.record(
+    { type: one('key.created' as const), account: id, key: id, name, digest, last4, expires_at: time, actor },
+    { requiredKeys: ['type', 'account', 'key', 'name', 'digest', 'last4', 'actor'] },
+  ),
+  'key.rotated': fc.record(
+    { type: one('key.rotated' as const), account: id, key: id, digest, last4, overlap_ends_at: time, actor },
+    { requiredKeys: ['type', 'account', 'key', 'digest', 'last4', 'actor'] },
+  ),
+  'key.revoked': fc.record({ type: one('key.revoked' as const), account: id, key: id, actor }),
+  'key.restricted': fc.record(
+    { type: one('key.restricted' as const), account: id, key: id, terms: anyKeyTerms, expires_at: fc.option(time), windows, actor },
+    { requiredKeys: ['type', 'account', 'key', 'terms', 'windows', 'actor'] },
+  ),
+  'plan.defined': fc.record({ type: one('plan.defined' as const), plan: slug, terms: anyPlanTerms, actor }),
+  'plan.changed': fc.record({ type: one('plan.changed' as const), plan: slug, terms: anyPlanTerms, windows, actor }),
+  'plan.retired': fc.record({ type: one('plan.retired' as const), plan: slug, actor }),
+  'model.priced': fc.record({
+    type: one('model.priced' as const),
+    model: modelName,
+    prices: fc.record({ input: price, cached_input: price, output: price, reasoning: price }, { noNullPrototype: true }),
+    source: fc.constantFrom('manual', 'genai-prices 0.1.8'),
+    actor,
+  }),
+};
+
+const REQUEST: Made<RequestEvent> = {
+  'request.accepted': fc.record(
+    { type: one('request.accepted' as const), ...call, sse: fc.boolean(), body_bytes: int4, ...hold, ...admission, retry_count: int2 },
+    { requiredKeys: [...CALL, 'sse', 'body_bytes', 'hold_tokens'] },
+  ),
+  'request.extended': fc.record(
+    { type: one('request.extended' as const), ...call, ...hold, ...admission },
+    { requiredKeys: [...CALL, 'hold_tokens'] },
+  ),
+  'request.settled': fc.record(
+    { type: one('request.settled' as const), ...ending, upstream: slug, ...counts, cost_microusd: int8, price_version: int4, first_byte_ms: int4 },
+    { requiredKeys: [...CALL, 'end_reason', 'usage_source', ...(Object.keys(counts) as (keyof typeof counts)[])] },
+  ),
+  'request.abandoned': fc.record(
+    { type: one('request.abandoned' as const), ...ending, ...hold },
+    { requiredKeys: [...CALL, 'end_reason', 'usage_source', 'hold_tokens'] },
+  ),
+  'request.refused': fc.record({
+    type: one('request.refused' as const),
+    request,
+    account: id,
+    key: id,
+    refusal: fc.constantFrom('model_not_permitted', 'rate_limit_exceeded', 'insufficient_quota'),
+    status: fc.constantFrom(403, 429),
+    refused_count: fc.oneof(one(1), fc.integer({ min: 1, max: INT4_MAX })),
+  }),
+};
 
 // Spread, because fast-check makes some objects without a prototype.
-export const anyRequestEvent: fc.Arbitrary<RequestEvent> = fc
-  .oneof(requestAccepted, requestSettled, requestAbandoned)
-  .map((event) => ({ ...event }));
-export const anyControlEvent: fc.Arbitrary<ControlEvent> = fc
-  .oneof(accountRegistered, accountChanged, keyCreated, keyRotated, keyRevoked)
-  .map((event) => ({ ...event }));
+export const anyRequestEvent: fc.Arbitrary<RequestEvent> = fc.oneof(...Object.values(REQUEST)).map((event) => ({ ...event }));
+export const anyControlEvent: fc.Arbitrary<ControlEvent> = fc.oneof(...Object.values(CONTROL)).map((event) => ({ ...event }));
 export const anyEvent: fc.Arbitrary<Event> = fc.oneof(anyControlEvent, anyRequestEvent);

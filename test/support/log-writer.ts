@@ -79,6 +79,14 @@ export function settled(
   };
 }
 
+/** An accepted request that is given more to spend; `changes` say how much. */
+export function extended(
+  { request, account, key, model, hold_tokens }: EventOf<'request.accepted'>,
+  changes: Partial<EventOf<'request.extended'>> = {},
+): EventOf<'request.extended'> {
+  return { type: 'request.extended', request, account, key, model, hold_tokens: hold_tokens * 2, ...changes };
+}
+
 export function registered(account: string = publicId(), name: string = account): EventOf<'account.registered'> {
   return { type: 'account.registered', account, name, actor: 'command-line' };
 }

@@ -13,10 +13,14 @@ test('every event of the vocabulary is read as what it is', () => {
 });
 
 test('an event without one of its required fields, or with a wrong one, is refused', () => {
-  const OPTIONAL = ['expires_at', 'overlap_ends_at', 'retry_count', 'upstream', 'first_byte_ms'];
+  const OPTIONAL =
+    /^(expires_at|overlap_ends_at|retry_count|upstream|first_byte_ms|admitted_minute|terms_position|hold_cost_microusd|cost_microusd|price_version)$/;
+  /** Fields for which a wrong value happens to be right: any text will do, or terms that limit nothing. */
+  const isRight = (field: string, wrong: unknown): boolean =>
+    (wrong === 'not that' && /^(name|model|last4|source)$/.test(field)) || (typeof wrong === 'object' && field === 'terms');
   fc.assert(
     fc.property(anyEvent, fc.nat(), fc.constantFrom(undefined, -1, {}, 'not that'), (event, choice, wrong) => {
-      const fields = Object.keys(event).filter((field) => !OPTIONAL.includes(field) && !(wrong === 'not that' && /^(name|model|last4)$/.test(field)));
+      const fields = Object.keys(event).filter((field) => !OPTIONAL.test(field) && !isRight(field, wrong));
       const field = fields[choice % fields.length] as string;
       expect(() => parseEvent({ ...event, [field]: wrong })).toThrow();
     }),
@@ -32,6 +36,13 @@ test('a field that no schema knows is not taken in', () => {
   );
 });
 
+test('a term that no schema knows is refused: a misspelt limit must not be none', () => {
+  const event = { type: 'plan.defined', plan: 'basic', terms: { request_per_minute: 1 }, actor: 'command-line' };
+  expect(() => parseEvent(event)).toThrow('request_per_minute');
+  expect(() => parseEvent({ ...event, terms: { networks: ['10.0.0.0/8'] } })).toThrow('networks');
+  expect(() => parseEvent({ ...event, terms: { requests_per_minute: 1 } })).not.toThrow();
+});
+
 test.each<unknown>([null, 'account.registered', {}, { type: 'account.deleted' }, []])('%j is no event', (value) => {
   expect(() => parseEvent(value)).toThrow();
 });
@@ -39,7 +50,8 @@ test.each<unknown>([null, 'account.registered', {}, { type: 'account.deleted' },
 test('control events belong to the stream of their subject', () => {
   fc.assert(
     fc.property(anyControlEvent, (event) => {
-      expect(streamOf(event)).toBe('key' in event ? `key/${event.key}` : `account/${event.account}`);
+      const subject = event.type.split('.')[0] as string;
+      expect(streamOf(event)).toBe(`${subject}/${(event as unknown as Record<string, string>)[subject]}`);
     }),
   );
 });
@@ -51,12 +63,21 @@ describe('the numbers that the log stores', () => {
       'account.registered': 1,
       'account.suspended': 2,
       'account.reinstated': 3,
+      'account.plan_changed': 4,
+      'account.terms_overridden': 5,
       'key.created': 10,
       'key.rotated': 11,
       'key.revoked': 12,
+      'key.restricted': 13,
+      'plan.defined': 20,
+      'plan.changed': 21,
+      'plan.retired': 22,
+      'model.priced': 30,
       'request.accepted': 100,
       'request.settled': 101,
       'request.abandoned': 102,
+      'request.extended': 103,
+      'request.refused': 104,
     } satisfies Record<Event['type'], number>);
     expect(END_REASONS).toEqual({
       completed: 1,
@@ -69,6 +90,8 @@ describe('the numbers that the log stores', () => {
       shed: 8,
       abandoned: 9,
       internal_error: 10,
+      withdrawn: 11,
+      quota_spent: 12,
     });
     expect(USAGE_SOURCES).toEqual({ provider: 1, counted: 2, estimated: 3, none: 4 });
   });
