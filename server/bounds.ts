@@ -97,8 +97,8 @@ export const PRICES_FOUND_MAX = 10_000;
 /** Prices in one append: a page of the log, and a lock on it that nobody notices. */
 export const PRICES_APPEND_MAX = 500;
 
-/** Keys and models whose reply lengths are remembered; those heard of least lately go first. About
- * a megabyte, and more pairs than call within an hour on one instance. */
+/** Reply lengths that are remembered, half of them for pairs of key and model, half for models; those
+ * heard of least lately go first. About a megabyte. */
 export const REPLY_LENGTHS_MAX = 10_000;
 /** What a reply is taken for before any was seen: two thirds of chat replies are shorter. */
 export const REPLY_FIRST_TOKENS = 512;
@@ -113,7 +113,8 @@ export const IMAGE_TOKENS_MAX = 50_000;
 /** An audio part whose bytes are in the body has far fewer tokens than those; this is for one told
  * by its id or address: an hour at Gemini's 32 tokens a second. */
 export const AUDIO_TOKENS_MAX = 115_200;
-/** A file or video by its id or address may be as long as a model can read: none known reads more. */
-export const FILE_TOKENS_MAX = 2_097_152;
+/** A file or video may be as long as a model can read, and all parts of a prompt together: the
+ * longest context known is Llama 4 Scout's. */
+export const CONTEXT_TOKENS_MAX = 10_485_760;
 /** What an image is taken for where no bound is needed: a screenshot at full detail. */
 export const IMAGE_TOKENS = 1_600;
