@@ -131,6 +131,8 @@ const ModelPriced = Control.extend({
   source: z.string().regex(/^[\x20-\x7e]{1,100}$/),
 });
 
+/** Which call it is, and for what. */
+const call = { request: RequestId, account: Id, key: Id, model: ModelName };
 /** What ties a request to its limits. Events from before there were limits carry none of it. */
 const admission = {
   /** The UTC minute of its admission, in minutes since 1970: it is charged to the windows with it. */
@@ -143,10 +145,7 @@ const hold = { hold_tokens: Count, hold_cost_microusd: Count.optional() };
 
 const RequestAccepted = z.object({
   type: z.literal('request.accepted'),
-  request: RequestId,
-  account: Id,
-  key: Id,
-  model: ModelName,
+  ...call,
   sse: z.boolean(),
   body_bytes: Count,
   ...hold,
@@ -158,19 +157,13 @@ const RequestAccepted = z.object({
 /** A running reply was given more to spend; the hold is the whole of it from here on. */
 const RequestExtended = z.object({
   type: z.literal('request.extended'),
-  request: RequestId,
-  account: Id,
-  key: Id,
-  model: ModelName,
+  ...call,
   ...hold,
   ...admission,
 });
 
 const ending = {
-  request: RequestId,
-  account: Id,
-  key: Id,
-  model: ModelName,
+  ...call,
   end_reason: z.enum(Object.keys(END_REASONS) as [EndReason, ...EndReason[]]),
   usage_source: z.enum(Object.keys(USAGE_SOURCES) as [UsageSource, ...UsageSource[]]),
   ...admission,
