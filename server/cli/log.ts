@@ -57,6 +57,6 @@ function asText({ position, at, event }: Placed): string {
   const { type, ...fields } = event;
   const rest = Object.entries(fields)
     .filter(([name]) => name !== 'digest')
-    .map(([name, value]) => `${name}=${String(value)}`);
+    .map(([name, value]) => `${name}=${typeof value === 'object' ? JSON.stringify(value) : String(value)}`);
   return `${String(position).padStart(8)}  ${at.toISOString()}  ${type.padEnd(18)}  ${rest.join(' ')}`;
 }
