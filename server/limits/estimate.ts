@@ -222,15 +222,17 @@ const COLON = 0x3a;
 
 /** How far an estimate goes towards a longer reply, and, once it has seen some, towards a shorter one. */
 const STEP_UP = 1 / 2;
-const STEP_DOWN = 1 / 64;
+const STEP_DOWN = 1 / 32;
+/** A reply longer than so many times what was expected counts as one of that length: it may be the only one. */
+const SURPRISE = 4;
 
 /** An upper estimate of replies like those seen: some nine of ten are no longer. */
 type Length = { tokens: number; seen: number };
 
 /**
  * How long replies are, learned from those that came: for each key and model, else for the model,
- * else a guess. Rises at once with a long reply and falls slowly with short ones. What it forgets
- * is what was heard of least lately.
+ * else a guess. Rises fast with long replies and falls slowly with short ones. What it forgets is
+ * what was heard of least lately.
  */
 export class CompletionEstimates {
   readonly #pairs = new Map<string, Length>();
@@ -266,7 +268,8 @@ function learned(before: Length | undefined, tokens: number): Length {
   const { tokens: from, seen } = before ?? { tokens: REPLY_FIRST_TOKENS, seen: 0 };
   // The first replies count for more, so that a guess is soon forgotten.
   const step = tokens > from ? STEP_UP : Math.max(STEP_DOWN, 1 / (seen + 2));
-  return { tokens: from + (tokens - from) * step, seen: seen + 1 };
+  const taken = Math.min(tokens, Math.max(from, REPLY_LEAST_TOKENS) * SURPRISE);
+  return { tokens: from + (taken - from) * step, seen: seen + 1 };
 }
 
 /** Puts an entry last in the order of the map, in which the first is dropped when there are too many. */
