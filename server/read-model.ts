@@ -1,17 +1,33 @@
-import type { ControlEvent, Placed } from '#db/events.ts';
+import type { ControlEvent, EventOf, Placed } from '#db/events.ts';
 import { type Account, evolveAccount } from '#db/fold/account.ts';
 import { evolveKey, type Key } from '#db/fold/key.ts';
+import { evolvePlan, type Plan } from '#db/fold/plan.ts';
+import type { SubjectLimits } from '#db/limits.ts';
+import { type Access, accessOfAccount, accessOfKey } from '#server/access.ts';
 import { READ_MODEL_STALE_MS } from '#server/bounds.ts';
 import { PriceTable } from '#server/prices.ts';
 
+/** Told once for each page of the log, with the accounts whose calls it may concern. */
+export type ChangeListener = (accounts: ReadonlySet<string>) => void;
+
+const UNLIMITED: readonly SubjectLimits[] = [];
+
+type PlanEvent = EventOf<'plan.defined' | 'plan.changed' | 'plan.retired'>;
+
 /**
- * Accounts and keys in memory, folded from the log by following it. The hot path reads only this;
- * it never asks the database. It is only as good as it is current: {@link ReadModel.isCurrent}.
+ * Accounts, keys, plans and prices in memory, folded from the log by following it. The hot path
+ * reads only this; it never asks the database. It is only as good as it is current:
+ * {@link ReadModel.isCurrent}.
  */
 export class ReadModel {
   readonly prices = new PriceTable();
   readonly #accounts = new Map<string, Account>();
   readonly #keys = new Map<string, Key>();
+  readonly #plans = new Map<string, Plan>();
+  /** What terms amount to, compiled when first asked for and until they change. Subjects without terms have no entry. */
+  readonly #accountAccess = new Map<string, Access>();
+  readonly #keyAccess = new Map<string, Access>();
+  readonly #listeners: ChangeListener[] = [];
   #currentAtMs = Number.NEGATIVE_INFINITY;
   #position = 0;
   /** Postgres' clock minus this process's monotonic clock. */
@@ -19,21 +35,51 @@ export class ReadModel {
 
   /** Takes in the next events of the log, in order. */
   apply(events: readonly Placed[]): void {
+    const changed = new Set<string>();
     for (const { event, at, position } of events) {
       this.#position = position;
-      if ('actor' in event) this.#applyControl(event, at);
+      if ('actor' in event) this.#applyControl(event, at, position, changed);
+    }
+    if (changed.size > 0) for (const listener of this.#listeners) listener(changed);
+  }
+
+  /** @param changed takes the accounts whose calls may be judged otherwise from here on. */
+  #applyControl(event: ControlEvent, at: Date, position: number, changed: Set<string>): void {
+    if (event.type === 'model.priced') this.prices.apply(event);
+    else if ('plan' in event && !('account' in event)) this.#applyPlan(event, position, changed);
+    else if ('key' in event) {
+      const key = evolveKey(this.#keys.get(event.key), event, at, position);
+      if (!key) return;
+      this.#keys.set(key.id, key);
+      if (event.type === 'key.created') return;
+      if (event.type === 'key.restricted') this.#keyAccess.delete(key.id);
+      changed.add(key.account);
+    } else {
+      const account = evolveAccount(this.#accounts.get(event.account), event, position);
+      if (!account) return;
+      this.#accounts.set(account.id, account);
+      if (event.type === 'account.registered') return;
+      if (event.type === 'account.plan_changed' || event.type === 'account.terms_overridden') this.#accountAccess.delete(account.id);
+      changed.add(account.id);
     }
   }
 
-  #applyControl(event: ControlEvent, at: Date): void {
-    if (event.type === 'model.priced') this.prices.apply(event);
-    else if ('key' in event) {
-      const key = evolveKey(this.#keys.get(event.key), event, at);
-      if (key) this.#keys.set(key.id, key);
-    } else {
-      const account = evolveAccount(this.#accounts.get(event.account), event);
-      if (account) this.#accounts.set(account.id, account);
+  /** A walk over the accounts, which is rare: plans change by the hand of people. */
+  #applyPlan(event: PlanEvent, position: number, changed: Set<string>): void {
+    const plan = evolvePlan(this.#plans.get(event.plan), event, position);
+    if (!plan) return;
+    this.#plans.set(plan.name, plan);
+    for (const account of this.#accounts.values()) {
+      if (account.plan !== plan.name) continue;
+      this.#accounts.set(account.id, evolveAccount(account, event, position) ?? account);
+      this.#accountAccess.delete(account.id);
+      changed.add(account.id);
     }
+  }
+
+  /** Has `listener` told of each change to accounts, plans and keys that calls may depend on. */
+  onChange(listener: ChangeListener): void {
+    this.#listeners.push(listener);
   }
 
   /** Notes that the log was just read to its head. */
@@ -63,6 +109,48 @@ export class ReadModel {
   /** Names are unique. A walk: only commands of people name accounts. */
   accountNamed(name: string): Account | undefined {
     return this.#accounts.values().find((account) => account.name === name);
+  }
+
+  plan(name: string): Plan | undefined {
+    return this.#plans.get(name);
+  }
+
+  get plans(): Iterable<Plan> {
+    return this.#plans.values();
+  }
+
+  get accounts(): Iterable<Account> {
+    return this.#accounts.values();
+  }
+
+  /** What an account may use; null: it has neither plan nor override, and so everything. */
+  accountAccess(account: Account): Access | null {
+    if (account.plan === null && account.override === null) return null;
+    let access = this.#accountAccess.get(account.id);
+    if (!access) {
+      access = accessOfAccount(account, account.plan === null ? undefined : this.#plans.get(account.plan));
+      this.#accountAccess.set(account.id, access);
+    }
+    return access;
+  }
+
+  /** What a key may use of what its account may; null: all of that. */
+  keyAccess(key: Key): Access | null {
+    if (key.terms === null) return null;
+    const known = this.#keyAccess.get(key.id);
+    if (known) return known;
+    const access = accessOfKey(key);
+    if (access) this.#keyAccess.set(key.id, access);
+    return access;
+  }
+
+  /** The limits that a key's calls are charged to: its account's and its own. Each is the same object until its terms change. */
+  limitsOf(key: Key): readonly SubjectLimits[] {
+    const account = this.#accounts.get(key.account);
+    const ofAccount = (account && this.accountAccess(account)?.limits) ?? null;
+    const ofKey = this.keyAccess(key)?.limits ?? null;
+    if (ofAccount === null) return ofKey === null ? UNLIMITED : [ofKey];
+    return ofKey === null ? [ofAccount] : [ofAccount, ofKey];
   }
 
   key(id: string): Key | undefined {

@@ -1,4 +1,4 @@
-import type { ControlEvent } from '#db/events.ts';
+import type { ControlEvent, KeyTerms } from '#db/events.ts';
 
 /** An API key's record. Its secrets are known only by their digests. */
 export type Key = {
@@ -11,6 +11,12 @@ export type Key = {
   secret: Secret;
   /** The secret before the last rotation, while its overlap lasts. */
   previous: (Secret & { endsAt: Date }) | null;
+  /** What it may use of what its account may; null: all of that. */
+  terms: KeyTerms | null;
+  /** The position of its newest event that changed its terms; 0 when there is none. */
+  termsPosition: number;
+  /** The position of its newest event that began its windows anew; 0 when there is none. */
+  resetPosition: number;
   /** How many events its stream has; the next one takes `version + 1`. */
   version: number;
 };
@@ -20,8 +26,12 @@ export type Secret = { digest: string; last4: string };
 
 export type KeyState = 'active' | 'rotating' | 'expired' | 'revoked';
 
-/** The key after one more event of its own stream; `at` is the event's time in the log. */
-export function evolveKey(key: Key | undefined, event: ControlEvent, at: Date): Key | undefined {
+/**
+ * The key after one more event of its own stream; events of other subjects change nothing.
+ * @param at the event's time in the log.
+ * @param position where it stands there.
+ */
+export function evolveKey(key: Key | undefined, event: ControlEvent, at: Date, position: number): Key | undefined {
   switch (event.type) {
     case 'key.created':
       return {
@@ -33,6 +43,9 @@ export function evolveKey(key: Key | undefined, event: ControlEvent, at: Date): 
         revokedAt: null,
         secret: { digest: event.digest, last4: event.last4 },
         previous: null,
+        terms: null,
+        termsPosition: 0,
+        resetPosition: 0,
         version: 1,
       };
     case 'key.rotated':
@@ -47,9 +60,18 @@ export function evolveKey(key: Key | undefined, event: ControlEvent, at: Date): 
       );
     case 'key.revoked':
       return key && { ...key, revokedAt: at, previous: null, version: key.version + 1 };
-    case 'account.registered':
-    case 'account.suspended':
-    case 'account.reinstated':
+    case 'key.restricted':
+      return (
+        key && {
+          ...key,
+          terms: Object.keys(event.terms).length === 0 ? null : event.terms,
+          termsPosition: position,
+          resetPosition: event.windows === 'reset' ? position : key.resetPosition,
+          ...(event.expires_at === undefined ? {} : { expiresAt: event.expires_at === null ? null : new Date(event.expires_at) }),
+          version: key.version + 1,
+        }
+      );
+    default:
       return key;
   }
 }

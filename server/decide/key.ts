@@ -1,6 +1,8 @@
-import type { EventOf } from '#db/events.ts';
+import type { EventOf, KeyTerms } from '#db/events.ts';
 import { type Key, keyState, type Secret } from '#db/fold/key.ts';
 import { DecisionError } from '#server/decide/decision.ts';
+import type { WindowsChoice } from '#server/decide/plan.ts';
+import { sameTerms } from '#server/decide/terms.ts';
 
 /** The longest that an old secret may live beside its successor. */
 export const OVERLAP_MAX_MS = 30 * 24 * 60 * 60 * 1000;
@@ -10,9 +12,7 @@ export function createKey(
   command: { id: string; account: string; name: string; secret: Secret; expiresAt: Date | null; actor: string },
   now: Date,
 ): EventOf<'key.created'> {
-  if (command.expiresAt && command.expiresAt <= now) {
-    throw new DecisionError('invalid', `The expiry ${command.expiresAt.toISOString()} is in the past.`);
-  }
+  if (command.expiresAt) requireToCome(command.expiresAt, now);
   return {
     type: 'key.created',
     account: command.account,
@@ -30,10 +30,7 @@ export function rotateKey(
   command: { secret: Secret; overlapMs: number; actor: string },
   now: Date,
 ): EventOf<'key.rotated'> {
-  const state = keyState(key, now);
-  if (state === 'revoked' || state === 'expired') {
-    throw new DecisionError('not_allowed', `Key ${key.id} is ${state}; create a new key instead.`);
-  }
+  requireGood(key, now);
   if (!(command.overlapMs >= 0 && command.overlapMs <= OVERLAP_MAX_MS)) {
     throw new DecisionError('invalid', 'The overlap must be between 0 and 30 days.');
   }
@@ -50,6 +47,49 @@ export function rotateKey(
 /** Ends a key for good, its overlap too; null when it is revoked already. */
 export function revokeKey(key: Key, actor: string): EventOf<'key.revoked'> | null {
   return key.revokedAt ? null : { type: 'key.revoked', account: key.account, key: key.id, actor };
+}
+
+/** What is to be changed of a key's terms. */
+export type Restriction = {
+  /** These fields take the place of those the key had. */
+  set: KeyTerms;
+  /** These fields are taken away, so that they no longer narrow anything. */
+  drop: readonly (keyof KeyTerms)[];
+  /** Takes away all that the key had, before the others. */
+  clear: boolean;
+  /** When the key ends; null: never; undefined: as before. */
+  expiresAt: Date | null | undefined;
+  windows: WindowsChoice;
+};
+
+/** Narrows what a key may use, or widens it again up to what its account may; null when that changes nothing. */
+export function restrictKey(key: Key, command: Restriction & { actor: string }, now: Date): EventOf<'key.restricted'> | null {
+  const { set, drop, clear, expiresAt, windows, actor } = command;
+  requireGood(key, now);
+  if (expiresAt) requireToCome(expiresAt, now);
+  const terms: KeyTerms = { ...(clear ? {} : key.terms), ...set };
+  for (const field of drop) delete terms[field];
+  const sameExpiry = expiresAt === undefined || expiresAt?.getTime() === key.expiresAt?.getTime();
+  if (windows === 'keep' && sameExpiry && sameTerms(key.terms ?? {}, terms)) return null;
+  return {
+    type: 'key.restricted',
+    account: key.account,
+    key: key.id,
+    terms,
+    ...(sameExpiry ? {} : { expires_at: expiresAt?.toISOString() ?? null }),
+    windows,
+    actor,
+  };
+}
+
+function requireGood(key: Key, now: Date): void {
+  const state = keyState(key, now);
+  if (state !== 'revoked' && state !== 'expired') return;
+  throw new DecisionError('not_allowed', `Key ${key.id} is ${state}; create a new key instead.`);
+}
+
+function requireToCome(expiresAt: Date, now: Date): void {
+  if (expiresAt <= now) throw new DecisionError('invalid', `The expiry ${expiresAt.toISOString()} is in the past.`);
 }
 
 /** The key that a command names. */

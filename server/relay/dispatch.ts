@@ -1,3 +1,4 @@
+import { matches } from '#db/permissions.ts';
 import type { Upstream } from '#server/relay/upstream.ts';
 
 /** Chooses the upstream for a model. An exact name goes before any pattern, then order decides. */
@@ -23,22 +24,4 @@ export class ModelTable {
   get names(): string[] {
     return [...this.#exact.keys()];
   }
-}
-
-/**
- * Whether a name is the pattern's literal parts with anything between them. Taking each part at
- * its first place is enough, so no pattern can make a long name expensive, as a regular expression
- * with several wildcards could.
- */
-export function matches(parts: readonly string[], name: string): boolean {
-  const first = parts[0] ?? '';
-  const last = parts.at(-1) ?? '';
-  if (name.length < first.length + last.length || !name.startsWith(first) || !name.endsWith(last)) return false;
-  let at = first.length;
-  for (const part of parts.slice(1, -1)) {
-    const found = name.indexOf(part, at);
-    if (found < 0) return false;
-    at = found + part.length;
-  }
-  return at <= name.length - last.length;
 }

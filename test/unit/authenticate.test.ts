@@ -5,7 +5,6 @@ import { type Code, Refusal } from '#server/errors.ts';
 import { createSecret, digestSecret } from '#server/key-secret.ts';
 import { ReadModel } from '#server/read-model.ts';
 import { authenticate } from '#server/relay/authenticate.ts';
-import { authorize } from '#server/relay/authorize.ts';
 
 const PEPPER = Buffer.alloc(32, 7);
 const ACTOR = 'command-line';
@@ -197,26 +196,5 @@ describe('expiry', () => {
   test('is told to a holder of the secret only', () => {
     model.setClock(minutes(10));
     expect(outcome(knockWith(createSecret('Key00003')))).toBe('invalid_api_key');
-  });
-});
-
-describe('an account', () => {
-  const pass = () => {
-    const key = knockWith(SECRET);
-    if (key instanceof Refusal) throw new Error(key.message);
-    return authorize(key, model);
-  };
-
-  test('that is suspended is a 403 for each of its good keys, until it is reinstated', () => {
-    expect(pass()).toBeNull();
-    happened({ type: 'account.suspended', account: 'Account1', actor: ACTOR });
-    expect(pass()).toMatchObject({ status: 403, code: 'account_disabled' });
-    happened({ type: 'account.reinstated', account: 'Account1', actor: ACTOR });
-    expect(pass()).toBeNull();
-  });
-
-  test('that is suspended says nothing to those who hold no key of it', () => {
-    happened({ type: 'account.suspended', account: 'Account1', actor: ACTOR });
-    expect(outcome(knockWith(createSecret('Key00001')))).toBe('invalid_api_key');
   });
 });

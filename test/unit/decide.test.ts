@@ -1,15 +1,18 @@
 import { describe, expect, test } from 'vitest';
 import type { Account } from '#db/fold/account.ts';
 import type { Key } from '#db/fold/key.ts';
-import { registerAccount, reinstateAccount, requireAccount, suspendAccount } from '#server/decide/account.ts';
+import type { Plan } from '#db/fold/plan.ts';
+import { overrideTerms, registerAccount, reinstateAccount, requireAccount, setPlan, suspendAccount } from '#server/decide/account.ts';
 import { DecisionError } from '#server/decide/decision.ts';
-import { createKey, OVERLAP_MAX_MS, requireKey, revokeKey, rotateKey } from '#server/decide/key.ts';
+import { createKey, OVERLAP_MAX_MS, requireKey, type Restriction, restrictKey, revokeKey, rotateKey } from '#server/decide/key.ts';
+import { definePlan, requirePlan, retirePlan } from '#server/decide/plan.ts';
 
 const NOW = new Date('2026-01-01T00:00:00.000Z');
 const HOUR_MS = 60 * 60 * 1000;
 const after = (ms: number): Date => new Date(NOW.getTime() + ms);
 
-const active: Account = { id: 'Account1', name: 'first', state: 'active', version: 3 };
+const unlimited = { plan: null, override: null, termsPosition: 0, resetPosition: 0 };
+const active: Account = { id: 'Account1', name: 'first', state: 'active', ...unlimited, version: 3 };
 const suspended: Account = { ...active, state: 'suspended' };
 
 describe('given an account', () => {
@@ -44,6 +47,9 @@ const key: Key = {
   revokedAt: null,
   secret: { digest: 'a'.repeat(64), last4: 'aaaa' },
   previous: null,
+  terms: null,
+  termsPosition: 0,
+  resetPosition: 0,
   version: 1,
 };
 
@@ -113,5 +119,109 @@ describe('given a key, when it is revoked', () => {
   test('that is not there, then its sender is told', () => {
     expect(requireKey(key, key.id)).toBe(key);
     expect(() => requireKey(undefined, 'Key00009')).toThrow(fails('not_found', 'Key00009'));
+  });
+});
+
+const actor = 'command-line';
+const free: Plan = { name: 'free', terms: { models: ['small-*'], requests_per_minute: 10 }, state: 'active', position: 7, version: 2 };
+const retired: Plan = { ...free, state: 'retired' };
+
+describe('given a plan', () => {
+  const define = (plan: Plan | undefined, terms: Plan['terms'], windows: 'keep' | 'reset' = 'keep') => definePlan(plan, { name: 'free', terms, windows, actor });
+
+  test('none, when it is defined, then it is', () => {
+    expect(define(undefined, { routes: [] }, 'reset')).toEqual({ type: 'plan.defined', plan: 'free', terms: { routes: [] }, actor });
+  });
+
+  test('when it is defined again with other terms, then it is changed to just these', () => {
+    expect(define(free, { models: ['*'] })).toEqual({ type: 'plan.changed', plan: 'free', terms: { models: ['*'] }, windows: 'keep', actor });
+  });
+
+  test('when it is defined with the terms that it has, in whatever order, then nothing happens', () => {
+    expect(define(free, { requests_per_minute: 10, models: ['small-*'] })).toBeNull();
+  });
+
+  test('when its windows are to begin anew, then they do, with the same terms too', () => {
+    expect(define(free, free.terms, 'reset')).toMatchObject({ type: 'plan.changed', windows: 'reset' });
+  });
+
+  test('when it is retired, then it is, for good, and a second time nothing happens', () => {
+    expect(retirePlan(free, actor)).toEqual({ type: 'plan.retired', plan: 'free', actor });
+    expect(retirePlan(retired, actor)).toBeNull();
+    expect(() => define(retired, {})).toThrow(fails('not_allowed', 'is retired for good'));
+  });
+
+  test('that is not there, when a command names it, then its sender is told', () => {
+    expect(requirePlan(free, 'free')).toBe(free);
+    expect(() => requirePlan(undefined, 'fre')).toThrow(fails('not_found', '"fre"'));
+  });
+});
+
+describe('given an account, when its terms are changed', () => {
+  const put = (account: Account, plan: Plan | null, windows: 'keep' | 'reset' = 'keep') => setPlan(account, { plan, windows, actor });
+  const onFree: Account = { ...active, plan: 'free' };
+
+  test('to a plan, then it is on it; and with none, on none', () => {
+    expect(put(active, free)).toEqual({ type: 'account.plan_changed', account: 'Account1', plan: 'free', windows: 'keep', actor });
+    expect(put(onFree, null, 'reset')).toEqual({ type: 'account.plan_changed', account: 'Account1', plan: null, windows: 'reset', actor });
+  });
+
+  test('to where it is already, then nothing happens unless its windows are to begin anew', () => {
+    expect([put(onFree, free), put(active, null)]).toEqual([null, null]);
+    expect(put(onFree, free, 'reset')).toMatchObject({ plan: 'free', windows: 'reset' });
+  });
+
+  test('to a retired plan, then that would stop its calls, and is refused', () => {
+    expect(() => put(active, retired)).toThrow(fails('not_allowed', 'is retired'));
+  });
+
+  test('to terms of its own, then it has these and no others', () => {
+    const override = (account: Account, terms: Plan['terms'], windows: 'keep' | 'reset' = 'keep') => overrideTerms(account, { terms, windows, actor });
+    const event = { type: 'account.terms_overridden', account: 'Account1', windows: 'keep', actor };
+    expect(override(active, { requests_per_minute: 5 })).toEqual({ ...event, terms: { requests_per_minute: 5 } });
+    expect(override(active, {})).toBeNull();
+    const own = { ...active, override: { requests_per_minute: 5 } };
+    expect(override(own, { requests_per_minute: 5 })).toBeNull();
+    expect(override(own, { requests_per_minute: 5 }, 'reset')).toMatchObject({ windows: 'reset' });
+    expect(override(own, {})).toEqual({ ...event, terms: {} });
+  });
+});
+
+describe('given a key, when it is restricted', () => {
+  const restrict = (given: Key, change: Partial<Restriction>) =>
+    restrictKey(given, { set: {}, drop: [], clear: false, expiresAt: undefined, windows: 'keep', actor, ...change }, NOW);
+  const narrow: Key = { ...key, terms: { models: ['small-*'], networks: ['10.0.0.0/8'] } };
+
+  test('in a field, then the rest of its terms stays as it was', () => {
+    const event = { type: 'key.restricted', account: 'Account1', key: 'Key00001', windows: 'keep', actor };
+    expect(restrict(key, { set: { models: ['a'] } })).toEqual({ ...event, terms: { models: ['a'] } });
+    expect(restrict(narrow, { set: { models: ['a'] } })).toEqual({ ...event, terms: { models: ['a'], networks: ['10.0.0.0/8'] } });
+  });
+
+  test('no longer in a field, or in none, then those are gone and what is given anew is there', () => {
+    expect(restrict(narrow, { drop: ['models'] })?.terms).toEqual({ networks: ['10.0.0.0/8'] });
+    expect(restrict(narrow, { clear: true })?.terms).toEqual({});
+    expect(restrict(narrow, { clear: true, set: { routes: ['/v1/models'] } })?.terms).toEqual({ routes: ['/v1/models'] });
+    expect(narrow.terms).toEqual({ models: ['small-*'], networks: ['10.0.0.0/8'] });
+  });
+
+  test('to what it has, then nothing happens unless its windows are to begin anew', () => {
+    expect(restrict(narrow, { set: { models: ['small-*'] } })).toBeNull();
+    expect(restrict(key, { clear: true, expiresAt: null })).toBeNull();
+    expect(restrict(narrow, { windows: 'reset' })).toMatchObject({ terms: narrow.terms, windows: 'reset' });
+  });
+
+  test('in its expiry, then it ends then, or never', () => {
+    expect(restrict(key, { expiresAt: after(1) })).toMatchObject({ terms: {}, expires_at: after(1).toISOString() });
+    expect(restrict({ ...key, expiresAt: after(1) }, { expiresAt: null })).toMatchObject({ expires_at: null });
+    expect(restrict({ ...key, expiresAt: after(1) }, { expiresAt: after(1) })).toBeNull();
+    expect(() => restrict(key, { expiresAt: NOW })).toThrow(fails('invalid', 'is in the past'));
+  });
+
+  test.each<[string, Key]>([
+    ['revoked', { ...key, revokedAt: after(-1) }],
+    ['expired', { ...key, expiresAt: NOW }],
+  ])('though it is %s, then nothing could bring it back, and it is refused', (state, given) => {
+    expect(() => restrict(given, { expiresAt: after(HOUR_MS) })).toThrow(fails('not_allowed', `is ${state}`));
   });
 });

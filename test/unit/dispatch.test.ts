@@ -1,12 +1,14 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { matches, ModelTable } from '#server/relay/dispatch.ts';
+import { matches } from '#db/permissions.ts';
+import { ModelTable } from '#server/relay/dispatch.ts';
 import type { Upstream } from '#server/relay/upstream.ts';
 
 const upstream = (name: string, ...models: string[]): Upstream => ({
   name,
   host: `${name}.example`,
   models,
+  tokenLimitMember: 'max_tokens',
   send: () => undefined,
   getJson: () => Promise.resolve(null),
   close: () => Promise.resolve(),

@@ -1,10 +1,11 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { ControlEvent, EventOf } from '#db/events.ts';
-import { type Account, evolveAccount } from '#db/fold/account.ts';
+import { type Account, accountTerms, evolveAccount } from '#db/fold/account.ts';
 import { evolveKey, type Key, keyState } from '#db/fold/key.ts';
+import { evolvePlan, type Plan } from '#db/fold/plan.ts';
 import { evolveRequest, type Request, type RequestLifeEvent, RequestOrderError } from '#db/fold/request.ts';
-import { anyEvent } from '../support/event-made.ts';
+import { anyControlEvent, anyEvent } from '../support/event-made.ts';
 
 const ACTOR = 'command-line';
 const at = (minutes: number): Date => new Date(Date.UTC(2026, 0, 1, 0, minutes));
@@ -32,21 +33,119 @@ const rotated: EventOf<'key.rotated'> = {
 };
 const revoked: ControlEvent = { type: 'key.revoked', account: 'Account1', key: 'Key00001', actor: ACTOR };
 
-const accountAfter = (...events: ControlEvent[]): Account | undefined => events.reduce<Account | undefined>(evolveAccount, undefined);
-/** The key after events that are a minute apart, the first at minute 0. */
+const defined: EventOf<'plan.defined'> = { type: 'plan.defined', plan: 'free', terms: { models: ['small-*'], requests_per_minute: 9 }, actor: ACTOR };
+const changed = (windows: 'keep' | 'reset'): ControlEvent => ({ type: 'plan.changed', plan: 'free', terms: { models: ['*'] }, windows, actor: ACTOR });
+const gone: ControlEvent = { type: 'plan.retired', plan: 'free', actor: ACTOR };
+const onFree = (windows: 'keep' | 'reset' = 'keep'): EventOf<'account.plan_changed'> => ({
+  type: 'account.plan_changed',
+  account: 'Account1',
+  plan: 'free',
+  windows,
+  actor: ACTOR,
+});
+const overridden = (terms: EventOf<'account.terms_overridden'>['terms'], windows: 'keep' | 'reset' = 'keep'): ControlEvent => ({
+  type: 'account.terms_overridden',
+  account: 'Account1',
+  terms,
+  windows,
+  actor: ACTOR,
+});
+const restricted: EventOf<'key.restricted'> = {
+  type: 'key.restricted',
+  account: 'Account1',
+  key: 'Key00001',
+  terms: { models: ['a'] },
+  windows: 'keep',
+  actor: ACTOR,
+};
+
+/** The account after events at the positions 1, 2, … */
+const accountAfter = (...events: ControlEvent[]): Account | undefined =>
+  events.reduce<Account | undefined>((account, event, index) => evolveAccount(account, event, index + 1), undefined);
+const planAfter = (...events: ControlEvent[]): Plan | undefined =>
+  events.reduce<Plan | undefined>((plan, event, index) => evolvePlan(plan, event, index + 1), undefined);
+/** The key after events that are a minute apart, the first at minute 0 and position 1. */
 const keyAfter = (...events: ControlEvent[]): Key | undefined =>
-  events.reduce<Key | undefined>((key, event, minute) => evolveKey(key, event, at(minute)), undefined);
+  events.reduce<Key | undefined>((key, event, minute) => evolveKey(key, event, at(minute), minute + 1), undefined);
 
 describe('an account', () => {
   test('is what its last event made of it, one version further each', () => {
-    expect(accountAfter(registered)).toEqual({ id: 'Account1', name: 'first', state: 'active', version: 1 });
+    expect(accountAfter(registered)).toEqual({
+      id: 'Account1',
+      name: 'first',
+      state: 'active',
+      plan: null,
+      override: null,
+      termsPosition: 0,
+      resetPosition: 0,
+      version: 1,
+    });
     expect(accountAfter(registered, suspended)).toMatchObject({ state: 'suspended', version: 2 });
     expect(accountAfter(registered, suspended, reinstated)).toMatchObject({ state: 'active', version: 3 });
   });
 
   test('is not changed by its keys, and does not begin in the middle', () => {
     expect(accountAfter(registered, created, rotated, revoked)).toEqual(accountAfter(registered));
-    expect(accountAfter(suspended, reinstated)).toBeUndefined();
+    expect(accountAfter(suspended, reinstated, onFree())).toBeUndefined();
+  });
+
+  test('has the plan and the terms of its own that it was last given, and knows from where in the log', () => {
+    expect(accountAfter(registered, onFree())).toMatchObject({ plan: 'free', override: null, termsPosition: 2, resetPosition: 0, version: 2 });
+    expect(accountAfter(registered, onFree(), overridden({ models: ['a'] }), suspended)).toMatchObject({
+      plan: 'free',
+      override: { models: ['a'] },
+      termsPosition: 3,
+      version: 4,
+    });
+    expect(accountAfter(registered, overridden({ models: ['a'] }), overridden({}))).toMatchObject({ override: null, termsPosition: 3 });
+    expect(accountAfter(registered, onFree(), { ...onFree(), plan: null })).toMatchObject({ plan: null, termsPosition: 3 });
+  });
+
+  test('has its windows begun anew by itself, or by its plan while it is on it, and keeps that on another plan', () => {
+    expect(accountAfter(registered, onFree('reset'))?.resetPosition).toBe(2);
+    expect(accountAfter(registered, onFree('reset'), overridden({}, 'reset'), suspended, onFree())?.resetPosition).toBe(3);
+    expect(accountAfter(registered, onFree(), changed('reset'))).toMatchObject({ resetPosition: 3, termsPosition: 2, version: 2 });
+    expect(accountAfter(registered, onFree(), changed('keep'))?.resetPosition).toBe(0);
+    expect(accountAfter(registered, changed('reset'), onFree())?.resetPosition).toBe(0);
+    expect(accountAfter(registered, onFree(), changed('reset'), { ...onFree(), plan: 'other' })?.resetPosition).toBe(3);
+  });
+
+  test('never has its windows begun at an earlier place than before, whatever happens', () => {
+    const accountOrPlan = anyControlEvent
+      .filter(({ type }) => type.startsWith('plan.') || type.startsWith('account.'))
+      .map((event): ControlEvent => ('account' in event ? { ...event, account: 'Account1' } : event))
+      .map((event): ControlEvent => ('plan' in event && event.plan !== null ? { ...event, plan: event.plan.length % 2 ? 'free' : 'paid' } : event))
+      .filter(({ type }) => type !== 'account.registered');
+    fc.assert(
+      fc.property(fc.array(accountOrPlan, { maxLength: 20 }), (events) => {
+        const resets = events.map((_, count) => accountAfter(registered, ...events.slice(0, count))?.resetPosition ?? -1);
+        expect(resets).toEqual(resets.toSorted((one, other) => one - other));
+      }),
+    );
+  });
+
+  test('may use what its plan says, field by field what it was given itself', () => {
+    const plan = planAfter(defined) as Plan;
+    const own = accountAfter(registered, onFree(), overridden({ requests_per_minute: 1, routes: [] })) as Account;
+    expect(accountTerms(own, plan)).toEqual({ models: ['small-*'], requests_per_minute: 1, routes: [] });
+    expect(accountTerms(accountAfter(registered) as Account, undefined)).toEqual({});
+    expect(accountTerms(own, undefined)).toEqual({ requests_per_minute: 1, routes: [] });
+  });
+});
+
+describe('a plan', () => {
+  test('has the terms that it was last given', () => {
+    expect(planAfter(defined)).toEqual({ name: 'free', terms: defined.terms, state: 'active', position: 1, version: 1 });
+    expect(planAfter(defined, changed('keep'))).toEqual({ name: 'free', terms: { models: ['*'] }, state: 'active', position: 2, version: 2 });
+  });
+
+  test('that is retired keeps its terms', () => {
+    expect(planAfter(defined, gone)).toEqual({ name: 'free', terms: defined.terms, state: 'retired', position: 2, version: 2 });
+  });
+
+  test('is not changed by its accounts, and does not begin in the middle', () => {
+    expect(planAfter(defined, registered, onFree('reset'), suspended)).toEqual(planAfter(defined));
+    expect(planAfter(changed('keep'), gone)).toBeUndefined();
   });
 });
 
@@ -61,6 +160,9 @@ describe('a key', () => {
       revokedAt: null,
       secret: { digest: digest('a'), last4: 'aaaa' },
       previous: null,
+      terms: null,
+      termsPosition: 0,
+      resetPosition: 0,
       version: 1,
     });
     expect(keyAfter({ ...created, expires_at: at(9).toISOString() })?.expiresAt).toEqual(at(9));
@@ -87,9 +189,22 @@ describe('a key', () => {
     expect(ended).toMatchObject({ revokedAt: at(2), previous: null, version: 3 });
   });
 
+  test('has the terms that it was last given, and none when those are empty', () => {
+    expect(keyAfter(created, restricted)).toMatchObject({ terms: { models: ['a'] }, termsPosition: 2, resetPosition: 0, expiresAt: null, version: 2 });
+    expect(keyAfter(created, restricted, { ...restricted, terms: {}, windows: 'reset' })).toMatchObject({ terms: null, termsPosition: 3, resetPosition: 3 });
+    expect(keyAfter(created, { ...restricted, windows: 'reset' }, restricted, rotated)).toMatchObject({ terms: { models: ['a'] }, termsPosition: 3, resetPosition: 2 });
+  });
+
+  test('has another expiry exactly where its restriction names one', () => {
+    const ending = { ...created, expires_at: at(9).toISOString() };
+    expect(keyAfter(ending, restricted)?.expiresAt).toEqual(at(9));
+    expect(keyAfter(ending, { ...restricted, expires_at: null })?.expiresAt).toBeNull();
+    expect(keyAfter(ending, { ...restricted, expires_at: at(5).toISOString() })?.expiresAt).toEqual(at(5));
+  });
+
   test('is not changed by its account, and does not begin in the middle', () => {
     expect(keyAfter(created, suspended, reinstated, registered)).toEqual(keyAfter(created));
-    expect(keyAfter(rotated, revoked)).toBeUndefined();
+    expect(keyAfter(rotated, restricted, revoked)).toBeUndefined();
   });
 
   test.each<[string, ControlEvent[], number, string]>([
@@ -115,9 +230,11 @@ describe('folds', () => {
         const deepFrozen = <T>(value: T): T => (typeof value === 'object' && value !== null ? (Object.values(value).forEach(deepFrozen), Object.freeze(value)) : value);
         let account: Account | undefined;
         let key: Key | undefined;
+        let plan: Plan | undefined;
         for (const event of events.map(deepFrozen)) {
-          account = deepFrozen(evolveAccount(account, event));
-          key = deepFrozen(evolveKey(key, event, at(0)));
+          account = deepFrozen(evolveAccount(account, event, 1));
+          key = deepFrozen(evolveKey(key, event, at(0), 1));
+          plan = deepFrozen(evolvePlan(plan, event, 1));
         }
       }),
     );

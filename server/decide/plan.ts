@@ -1,0 +1,33 @@
+import type { EventOf, PlanTerms } from '#db/events.ts';
+import type { Plan } from '#db/fold/plan.ts';
+import { DecisionError } from '#server/decide/decision.ts';
+import { sameTerms } from '#server/decide/terms.ts';
+
+/** Whether usage of the running windows counts on, or they begin at zero. */
+export type WindowsChoice = 'keep' | 'reset';
+
+/**
+ * Gives a plan its terms, the first time or anew; null when that changes nothing. What is retired
+ * stays so: accounts that were left on it must not come back to life by the way.
+ */
+export function definePlan(
+  plan: Plan | undefined,
+  command: { name: string; terms: PlanTerms; windows: WindowsChoice; actor: string },
+): EventOf<'plan.defined' | 'plan.changed'> | null {
+  const { name, terms, windows, actor } = command;
+  if (!plan) return { type: 'plan.defined', plan: name, terms, actor };
+  if (plan.state === 'retired') throw new DecisionError('not_allowed', `Plan "${name}" is retired for good; define one of another name.`);
+  if (windows === 'keep' && sameTerms(plan.terms, terms)) return null;
+  return { type: 'plan.changed', plan: name, terms, windows, actor };
+}
+
+/** Ends a plan for good: accounts that are on it are refused. Null when it is retired already. */
+export function retirePlan(plan: Plan, actor: string): EventOf<'plan.retired'> | null {
+  return plan.state === 'retired' ? null : { type: 'plan.retired', plan: plan.name, actor };
+}
+
+/** The plan that a command names. */
+export function requirePlan(plan: Plan | undefined, name: string): Plan {
+  if (!plan) throw new DecisionError('not_found', `There is no plan named "${name}".`);
+  return plan;
+}

@@ -1,0 +1,14 @@
+import type { KeyTerms } from '#db/events.ts';
+
+/** Whether two terms say the same, whatever the order of their fields. A list in another order is another one. */
+export function sameTerms(one: KeyTerms, other: KeyTerms): boolean {
+  return inOrder(one) === inOrder(other);
+}
+
+function inOrder(terms: KeyTerms): string {
+  return JSON.stringify(terms, (_name, value: unknown) =>
+    typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? Object.fromEntries(Object.entries(value).toSorted(([left], [right]) => (left < right ? -1 : 1)))
+      : value,
+  );
+}

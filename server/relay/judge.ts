@@ -1,0 +1,36 @@
+import type { Key } from '#db/fold/key.ts';
+import type { Route } from '#db/limits.ts';
+import { Refusal } from '#server/errors.ts';
+import type { ReadModel } from '#server/read-model.ts';
+import { judgeKey } from '#server/relay/authenticate.ts';
+import { authorize, authorizeAnywhere, authorizeModel } from '#server/relay/authorize.ts';
+
+/** A call as it might be made. */
+export type TrialCall = {
+  route: Route;
+  /** The Origin header; null: there is none. */
+  origin: string | null;
+  /** Null: from somewhere, so that networks are not judged. */
+  address: string | null;
+  /** Null: of some model, so that models are not judged. */
+  model: string | null;
+};
+
+/**
+ * The dry run: the refusal that a call with this key would get now, or null when it would pass. It
+ * asks what a real call is asked, in the same order, and changes nothing.
+ * @param isServed whether some upstream serves a model.
+ */
+export function judge(
+  key: Key,
+  { route, origin, address, model }: TrialCall,
+  readModel: ReadModel,
+  isServed: (model: string) => boolean,
+): Refusal | null {
+  return (
+    judgeKey(key, readModel.nowMs()) ??
+    (address === null ? authorizeAnywhere(key, { route, origin }, readModel) : authorize(key, { route, origin, address }, readModel)) ??
+    (model === null ? null : authorizeModel(key, model, readModel)) ??
+    (model === null || isServed(model) ? null : new Refusal('model_not_found', { param: 'model' }))
+  );
+}
