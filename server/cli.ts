@@ -4,18 +4,20 @@ import { accountCommands } from '#server/cli/account.ts';
 import { doctorCommand } from '#server/cli/doctor.ts';
 import { keyCommands } from '#server/cli/key.ts';
 import { logCommands } from '#server/cli/log.ts';
+import { planCommands } from '#server/cli/plan.ts';
 import { priceCommands } from '#server/cli/price.ts';
 import { ConfigError } from '#server/config.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 
-/** `npm run -s daybook -- …`: accounts, keys and a look at the log, beside a running server. */
+/** `npm run -s daybook -- …`: accounts, plans, keys, prices and a look at the log, beside a running server. */
 const program = new Command('daybook')
-  .description('Accounts, keys and the log of a Daybook relay. Configured by the same environment as the server.')
+  .description('Accounts, plans, keys, prices and the log of a Daybook relay. Configured by the same environment as the server.')
   .option('--json', 'print the result as JSON')
   .showHelpAfterError('(add --help for what there is)')
   .exitOverride();
 
 accountCommands(program);
+planCommands(program);
 keyCommands(program);
 priceCommands(program);
 logCommands(program);

@@ -1,24 +1,27 @@
 import type { Client } from 'pg';
+import { HEARTBEAT_MS } from '#db/bounds.ts';
 import { closeClient, type Store } from '#db/connect.ts';
-import type { ControlEvent } from '#db/events.ts';
+import type { ControlEvent, Placed, PlanTerms } from '#db/events.ts';
 import type { Account } from '#db/fold/account.ts';
 import type { Key, Secret } from '#db/fold/key.ts';
+import type { Plan } from '#db/fold/plan.ts';
 import { publicId } from '#db/ids.ts';
 import { heartbeat, registerInstance, retireInstance } from '#db/instance.ts';
 import { appendControl, ConflictError, type ControlAppend } from '#db/log/append.ts';
-import { PAGE_ROWS, readPage } from '#db/log/read.ts';
+import { PAGE_ROWS, readPage, readStream } from '#db/log/read.ts';
 import type { Prices } from '#db/money.ts';
-import { HEARTBEAT_MS, PRICES_APPEND_MAX } from '#server/bounds.ts';
-import { registerAccount, reinstateAccount, requireAccount, suspendAccount } from '#server/decide/account.ts';
+import { PRICES_APPEND_MAX } from '#server/bounds.ts';
+import { overrideTerms, registerAccount, reinstateAccount, requireAccount, setPlan, suspendAccount } from '#server/decide/account.ts';
 import { DecisionError } from '#server/decide/decision.ts';
-import { createKey, requireKey, revokeKey, rotateKey } from '#server/decide/key.ts';
+import { createKey, requireKey, type Restriction, restrictKey, revokeKey, rotateKey } from '#server/decide/key.ts';
+import { definePlan, requirePlan, retirePlan, type WindowsChoice } from '#server/decide/plan.ts';
 import { type ImportPlan, MANUAL, type Offer, planImport, setPrice } from '#server/decide/price.ts';
 import { createSecret, digestSecret } from '#server/key-secret.ts';
 import { ReadModel } from '#server/read-model.ts';
 import { connectRelay } from '#server/store.ts';
 
 /**
- * Changes to accounts and keys: load the state from the log, decide, append with the version that
+ * Changes to accounts, plans, keys and prices: load the state from the log, decide, append with the version that
  * the decision was made on. When somebody else was faster, it is decided once more on what is then
  * there.
  */
@@ -42,6 +45,31 @@ export class Control {
       model.apply(page);
       if (page.length < PAGE_ROWS) break;
     }
+    return this.#withClock(model);
+  }
+
+  /**
+   * A key with all that its calls depend on: its account, and the plans that the account has been
+   * on. A few streams, so it takes no longer when there are many keys.
+   */
+  async loadKey(id: string): Promise<{ model: ReadModel; key: Key }> {
+    const ofKey = await this.#read([`key/${id}`]);
+    const account = ofKey.map(({ event }) => event).find((event) => event.type === 'key.created')?.account;
+    const ofAccount = account === undefined ? [] : await this.#read([`account/${account}`]);
+    const plans = new Set(ofAccount.flatMap(({ event }) => (event.type === 'account.plan_changed' && event.plan !== null ? [`plan/${event.plan}`] : [])));
+    const model = new ReadModel();
+    model.apply([...ofKey, ...ofAccount, ...(await this.#read([...plans]))].toSorted((one, other) => one.position - other.position));
+    await this.#withClock(model);
+    return { model, key: requireKey(model.key(id), id) };
+  }
+
+  async #read(streams: readonly string[]): Promise<Placed<ControlEvent>[]> {
+    const events: Placed<ControlEvent>[] = [];
+    for (const stream of streams) events.push(...(await readStream(this.#client, stream)));
+    return events;
+  }
+
+  async #withClock(model: ReadModel): Promise<ReadModel> {
     const { rows } = await this.#client.query<{ now: Date }>('select clock_timestamp() as now');
     if (rows[0]) model.setClock(rows[0].now);
     return model;
@@ -60,12 +88,12 @@ export class Control {
     return { id, name };
   }
 
-  suspendAccount(name: string): Promise<void> {
-    return this.#changeAccount(name, (account) => suspendAccount(account, this.#actor));
+  async suspendAccount(name: string): Promise<void> {
+    await this.#changeAccount(name, (account) => suspendAccount(account, this.#actor));
   }
 
-  reinstateAccount(name: string): Promise<void> {
-    return this.#changeAccount(name, (account) => reinstateAccount(account, this.#actor));
+  async reinstateAccount(name: string): Promise<void> {
+    await this.#changeAccount(name, (account) => reinstateAccount(account, this.#actor));
   }
 
   /** Creates a key. The secret is in the reply and nowhere else. */
@@ -92,13 +120,48 @@ export class Control {
     return { id, secret };
   }
 
-  revokeKey(id: string): Promise<void> {
-    return this.#changeKey(id, (key) => revokeKey(key, this.#actor));
+  async revokeKey(id: string): Promise<void> {
+    await this.#changeKey(id, (key) => revokeKey(key, this.#actor));
+  }
+
+  /** Narrows what a key may use. @returns whether that changed anything. */
+  restrictKey(id: string, restriction: Restriction): Promise<boolean> {
+    return this.#changeKey(id, (key, now) => restrictKey(key, { ...restriction, actor: this.#actor }, now));
+  }
+
+  /** Gives a plan its terms, the first time or anew. */
+  async definePlan(name: string, terms: PlanTerms, windows: WindowsChoice): Promise<'defined' | 'changed' | 'unchanged'> {
+    let isNew = false;
+    const changed = await this.#changePlan(name, (plan) => {
+      isNew = plan === undefined;
+      return definePlan(plan, { name, terms, windows, actor: this.#actor });
+    });
+    if (!changed) return 'unchanged';
+    return isNew ? 'defined' : 'changed';
+  }
+
+  /** Ends a plan for good. @returns false when it is retired already. */
+  retirePlan(name: string): Promise<boolean> {
+    return this.#changePlan(name, (plan) => retirePlan(requirePlan(plan, name), this.#actor));
+  }
+
+  /** Puts an account on a plan, or with null on none. @returns whether that changed anything. */
+  setPlan(name: string, plan: string | null, windows: WindowsChoice): Promise<boolean> {
+    return this.#changeAccount(name, (account, model) => {
+      const chosen = plan === null ? null : requirePlan(model.plan(plan), plan);
+      return setPlan(account, { plan: chosen, windows, actor: this.#actor });
+    });
+  }
+
+  /** Gives an account terms of its own, none with {}. @returns whether that changed anything. */
+  overrideTerms(name: string, terms: PlanTerms, windows: WindowsChoice): Promise<boolean> {
+    return this.#changeAccount(name, (account) => overrideTerms(account, { terms, windows, actor: this.#actor }));
   }
 
   /** Sets what calls of a model cost. */
-  setPrice(pattern: string, prices: Prices): Promise<void> {
-    return this.#change(({ prices: table }) => {
+  async setPrice(pattern: string, prices: Prices): Promise<void> {
+    await this.#change(async () => {
+      const { prices: table } = await this.load();
       const price = table.get(pattern);
       return { event: setPrice(price, { pattern, prices, source: MANUAL, actor: this.#actor }), version: (price?.version ?? 0) + 1 };
     });
@@ -125,26 +188,38 @@ export class Control {
     }
   }
 
-  #changeAccount(name: string, decide: (account: Account) => ControlEvent | null): Promise<void> {
-    return this.#change((model) => {
+  #changeAccount(name: string, decide: (account: Account, model: ReadModel) => ControlEvent | null): Promise<boolean> {
+    return this.#change(async () => {
+      const model = await this.load();
       const account = requireAccount(model.accountNamed(name), name);
-      return { event: decide(account), version: account.version + 1 };
+      return { event: decide(account, model), version: account.version + 1 };
     });
   }
 
-  #changeKey(id: string, decide: (key: Key, now: Date) => ControlEvent | null): Promise<void> {
-    return this.#change((model) => {
-      const key = requireKey(model.key(id), id);
+  #changeKey(id: string, decide: (key: Key, now: Date) => ControlEvent | null): Promise<boolean> {
+    return this.#change(async () => {
+      const { model, key } = await this.loadKey(id);
       return { event: decide(key, new Date(model.nowMs())), version: key.version + 1 };
     });
   }
 
-  async #change(decide: (model: ReadModel) => { event: ControlEvent | null; version: number }): Promise<void> {
+  #changePlan(name: string, decide: (plan: Plan | undefined) => ControlEvent | null): Promise<boolean> {
+    return this.#change(async () => {
+      const model = new ReadModel();
+      model.apply(await this.#read([`plan/${name}`]));
+      const plan = model.plan(name);
+      return { event: decide(plan), version: (plan?.version ?? 0) + 1 };
+    });
+  }
+
+  /** Loads, decides and appends. @returns false when the decision was that nothing has to change. */
+  async #change(decide: () => Promise<{ event: ControlEvent | null; version: number }>): Promise<boolean> {
     for (let attempt = 1; ; attempt++) {
-      const { event, version } = decide(await this.load());
-      if (event === null) return;
+      const { event, version } = await decide();
+      if (event === null) return false;
       try {
-        return await this.#append([{ event, version }]);
+        await this.#append([{ event, version }]);
+        return true;
       } catch (error) {
         if (!(error instanceof ConflictError) || attempt === 2) throw error;
       }

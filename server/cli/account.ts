@@ -1,7 +1,11 @@
 import type { Command } from 'commander';
-import { AccountName } from '#db/events.ts';
+import { AccountName, PlanTerms } from '#db/events.ts';
 import { run, withJson } from '#server/cli/session.ts';
+import { showTable } from '#server/cli/table.ts';
+import { readTerms, windowsOption } from '#server/cli/terms-file.ts';
+import type { Control } from '#server/control.ts';
 import { DecisionError } from '#server/decide/decision.ts';
+import type { WindowsChoice } from '#server/decide/plan.ts';
 
 /** `daybook account …` */
 export function accountCommands(program: Command): void {
@@ -42,6 +46,70 @@ export function accountCommands(program: Command): void {
         () => `Account "${name}" is active.`,
       ),
     );
+
+  withJson(account.command('list'))
+    .description('all accounts')
+    .action((_options: unknown, command: Command) => run(command, ({ control }) => listAccounts(control), showAccounts));
+
+  withJson(account.command('set-plan <name> <plan>'))
+    .description('put an account on a plan, or on none')
+    .addOption(windowsOption('--window'))
+    .action((name: string, plan: string, { window }: { window: WindowsChoice }, command: Command) =>
+      run(
+        command,
+        async ({ control }) => {
+          const chosen = plan === NO_PLAN ? null : plan;
+          return { name, plan: chosen, changed: await control.setPlan(name, chosen, window) };
+        },
+        ({ plan: chosen, changed }) => {
+          const state = chosen === null ? `Account "${name}" is on no plan: nothing limits it but terms of its own.` : `Account "${name}" is on plan "${chosen}".`;
+          return changed ? state : `${state} It was before.`;
+        },
+      ),
+    );
+
+  withJson(account.command('override <name>'))
+    .description('give an account terms of its own; each field stands in place of its plan\'s, and {} takes them away')
+    .requiredOption('--file <terms.json>', 'all of the terms, as in a plan')
+    .addOption(windowsOption('--window'))
+    .action((name: string, { file, window }: { file: string; window: WindowsChoice }, command: Command) =>
+      run(
+        command,
+        async ({ control }) => {
+          const terms = readTerms(PlanTerms, file);
+          return { name, terms, changed: await control.overrideTerms(name, terms, window) };
+        },
+        ({ terms, changed }) => {
+          if (!changed) return `Account "${name}" has just these terms already.`;
+          return Object.keys(terms).length === 0 ? `Account "${name}" has the terms of its plan.` : `Account "${name}" has terms of its own: ${Object.keys(terms).join(', ')}.`;
+        },
+      ),
+    );
+}
+
+/** Stands for no plan on the command line; so no plan can be named so. */
+export const NO_PLAN = 'none';
+
+type Listed = { id: string; name: string; state: string; plan: string | null; overrides: string[]; keys: number };
+
+async function listAccounts(control: Control): Promise<Listed[]> {
+  const model = await control.load();
+  const keys = Map.groupBy(model.keys, (key) => key.account);
+  return [...model.accounts].map(({ id, name, state, plan, override }) => ({
+    id,
+    name,
+    state,
+    plan,
+    overrides: Object.keys(override ?? {}),
+    keys: keys.get(id)?.length ?? 0,
+  }));
+}
+
+function showAccounts(accounts: Listed[]): string {
+  return showTable(
+    ['ID', 'STATE', 'PLAN', 'KEYS', 'NAME', 'TERMS OF ITS OWN'],
+    accounts.map(({ id, state, plan, keys, name, overrides }) => [id, state, plan ?? '-', String(keys), name, overrides.join(', ') || '-']),
+  );
 }
 
 function checkName(name: string): string {

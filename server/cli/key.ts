@@ -1,7 +1,10 @@
 import type { Command } from 'commander';
-import { KeyName } from '#db/events.ts';
+import { KeyName, type KeyTerms } from '#db/events.ts';
 import { keyState } from '#db/fold/key.ts';
+import { checkCommand } from '#server/cli/key-check.ts';
+import { parseTime, restrictCommand } from '#server/cli/key-restrict.ts';
 import { run, withJson } from '#server/cli/session.ts';
+import { showTable } from '#server/cli/table.ts';
 import type { Control } from '#server/control.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { loadPepper } from '#server/pepper.ts';
@@ -59,6 +62,9 @@ export function keyCommands(program: Command): void {
       ),
     );
 
+  restrictCommand(key);
+  checkCommand(key);
+
   withJson(key.command('list'))
     .description('all keys, without secrets')
     .action((_options: unknown, command: Command) => run(command, ({ control }) => listKeys(control), showKeys));
@@ -73,6 +79,8 @@ type Listed = {
   created_at: string;
   expires_at: string | null;
   overlap_ends_at: string | null;
+  /** What it may use of what its account may; empty: all of that. */
+  terms: KeyTerms;
 };
 
 async function listKeys(control: Control): Promise<Listed[]> {
@@ -89,6 +97,7 @@ async function listKeys(control: Control): Promise<Listed[]> {
       created_at: key.createdAt.toISOString(),
       expires_at: key.expiresAt?.toISOString() ?? null,
       overlap_ends_at: state === 'rotating' ? (key.previous?.endsAt.toISOString() ?? null) : null,
+      terms: key.terms ?? {},
     };
   });
 }
@@ -99,18 +108,10 @@ function showSecret({ id, key }: { id: string; key: string }): string {
 
 function showKeys(keys: Listed[]): string {
   if (keys.length === 0) return 'There are no keys yet. Create one with: npm run -s daybook -- key create --account NAME';
-  const rows = keys.map((key) => [key.id, key.state, `…${key.last4}`, key.account, key.name, key.expires_at ?? 'never']);
-  const table = [['ID', 'STATE', 'SECRET', 'ACCOUNT', 'NAME', 'EXPIRES'], ...rows];
-  const widths = (table[0] as string[]).map((_, column) => Math.max(...table.map((row) => row[column]?.length ?? 0)));
-  return table.map((row) => row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  ').trimEnd()).join('\n');
-}
-
-function parseTime(text: string): Date {
-  const time = new Date(text);
-  if (!/^\d{4}-\d\d-\d\d/.test(text) || Number.isNaN(time.getTime())) {
-    throw new DecisionError('invalid', `"${text}" is not a time such as 2027-01-31T00:00:00Z.`);
-  }
-  return time;
+  return showTable(
+    ['ID', 'STATE', 'SECRET', 'ACCOUNT', 'NAME', 'EXPIRES', 'RESTRICTED'],
+    keys.map((key) => [key.id, key.state, `…${key.last4}`, key.account, key.name, key.expires_at ?? 'never', Object.keys(key.terms).join(', ') || '-']),
+  );
 }
 
 const UNIT_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
