@@ -12,10 +12,13 @@ import {
 } from '#server/bounds.ts';
 import { Refusal } from '#server/errors.ts';
 import { authenticate } from '#server/relay/authenticate.ts';
-import { authorize } from '#server/relay/authorize.ts';
-import { chatCompletions, type Relay } from '#server/relay/chat-completions.ts';
+import { authorize, authorizeModel } from '#server/relay/authorize.ts';
+import { callerOf } from '#server/relay/caller.ts';
+import { CHAT_COMPLETIONS, chatCompletions } from '#server/relay/chat-completions.ts';
+import type { Relay } from '#server/relay/relay.ts';
 import type { ModelList } from '#server/relay/model-list.ts';
 import { answerPreflight, corsHeaders, refuse, type Reply } from '#server/relay/reply.ts';
+import { usageOf } from '#server/relay/usage.ts';
 import { errorFields, type Logger } from '#server/telemetry.ts';
 
 export type App = {
@@ -25,8 +28,8 @@ export type App = {
   tls: { cert: Buffer; key: Buffer } | null;
 };
 
-const CHAT_COMPLETIONS = '/v1/chat/completions';
 const MODELS = '/v1/models';
+const USAGE = '/v1/usage';
 
 /**
  * The HTTP server. Relay paths are picked off before Express, which routes everything else: a
@@ -93,10 +96,10 @@ function otherRoutes({ relay, modelList, log }: App): express.Express {
 
   routes.get('/healthz', (_request, response) => sendJson(response, 200, { status: 'alive' }));
   routes.get('/readyz', (_request, response) => {
-    const ready = !relay.draining && relay.readModel.isCurrent() && relay.appender.mode === 'up';
+    const ready = !relay.draining && relay.readModel.isCurrent() && relay.seat.appender.mode === 'up';
     sendJson(response, ready ? 200 : 503, {
       status: ready ? 'ready' : 'not_ready',
-      store: relay.appender.mode,
+      store: relay.seat.appender.mode,
       read_model: { current: relay.readModel.isCurrent(), position: relay.readModel.position },
       draining: relay.draining,
     });
@@ -106,16 +109,25 @@ function otherRoutes({ relay, modelList, log }: App): express.Express {
     if (!relay.readModel.isCurrent()) return refuseWith(request, response, new Refusal('store_unavailable'));
     const key = authenticate(request.rawHeaders, relay.readModel, relay.pepper);
     if (key instanceof Refusal) return refuseWith(request, response, key);
-    const forbidden = authorize(key, relay.readModel);
+    const forbidden = authorize(key, callerOf(request, MODELS, relay.trustedProxies), relay.readModel);
     if (forbidden) return refuseWith(request, response, forbidden);
-    const models = await modelList.read();
+    const models = (await modelList.read()).filter(({ model }) => authorizeModel(key, model, relay.readModel) === null);
     sendJson(response, 200, {
       object: 'list',
       data: models.map(({ model, upstream }) => ({ id: model, object: 'model', created: 0, owned_by: upstream })),
     });
   });
 
-  for (const [path, allow] of [[CHAT_COMPLETIONS, 'POST, OPTIONS'], [MODELS, 'GET, HEAD, OPTIONS'], ['/healthz', 'GET, HEAD'], ['/readyz', 'GET, HEAD']]) {
+  routes.get(USAGE, async (request, response) => {
+    if (!relay.readModel.isCurrent()) return refuseWith(request, response, new Refusal('store_unavailable'));
+    const key = authenticate(request.rawHeaders, relay.readModel, relay.pepper);
+    if (key instanceof Refusal) return refuseWith(request, response, key);
+    const forbidden = authorize(key, callerOf(request, USAGE, relay.trustedProxies), relay.readModel);
+    if (forbidden) return refuseWith(request, response, forbidden);
+    sendJson(response, 200, await usageOf(key, relay.readModel, relay.seat.limits));
+  });
+
+  for (const [path, allow] of [[CHAT_COMPLETIONS, 'POST, OPTIONS'], [MODELS, 'GET, HEAD, OPTIONS'], [USAGE, 'GET, HEAD, OPTIONS'], ['/healthz', 'GET, HEAD'], ['/readyz', 'GET, HEAD']]) {
     routes.all(path as string, (request, response) => {
       response.setHeader('allow', allow as string);
       refuseWith(request, response, new Refusal('method_not_allowed', { message: `This route takes ${allow}.` }));

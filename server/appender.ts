@@ -43,13 +43,17 @@ export class StoreUnavailable extends Error {
 
 type Accepted = EventOf<'request.accepted'>;
 type Ending = EventOf<'request.settled'>;
-type Entry = { event: RequestEvent; resolve?: () => void; reject?: (error: Error) => void };
+/** What is worth recording and nobody waits for. */
+type Note = EventOf<'request.extended'> | EventOf<'request.refused'>;
+type Entry = { event: RequestEvent; resolve?: () => void; reject?: (error: Error) => void; written?: () => void };
 type Mode = 'up' | 'down' | 'fenced' | 'closed';
 
 export type AppenderOptions = {
   /** Opens a connection to the store, with time-outs, so that a frozen server can't hang us. */
   connect: () => Promise<Client>;
   instance: number;
+  /** The position of the log's newest event when the instance was registered. */
+  head: number;
   /** Called once when this instance turns out to be fenced. */
   onFenced: () => void;
   /** Called with each failed attempt, and with events that had to be dropped. */
@@ -65,12 +69,13 @@ export class Appender {
   #batchNo = 0;
   #working: Promise<void> | undefined;
   #linger: NodeJS.Timeout | undefined;
-  #head = 0;
+  #head: number;
   /** Open requests of this instance with the position of their `accepted`, oldest first. */
   readonly #open = new Map<string, number>();
 
   constructor(options: AppenderOptions) {
     this.#options = options;
+    this.#head = options.head;
   }
 
   get mode(): Mode {
@@ -80,6 +85,11 @@ export class Appender {
   /** Whether every accepted request has its ending in the log. */
   get isSettled(): boolean {
     return this.#open.size === 0 && this.#queue.length === 0 && this.#working === undefined;
+  }
+
+  /** The position of the last event known to be written: all endings up to it have been told. */
+  get head(): number {
+    return this.#head;
   }
 
   /** No open request of this instance was accepted before this position: where recovery begins. */
@@ -104,14 +114,26 @@ export class Appender {
     });
   }
 
-  /** Records the one ending of an accepted request, as soon as the store takes it. */
-  settle(event: Ending): void {
+  /**
+   * Records the one ending of an accepted request, as soon as the store takes it.
+   * @param written called when it is durable, which may be never.
+   */
+  settle(event: Ending, written: () => void = () => {}): void {
+    this.#enqueue({ event, written });
+  }
+
+  /** Records something of a request that is neither its beginning nor its end. */
+  note(event: Note): void {
+    this.#enqueue({ event });
+  }
+
+  #enqueue(entry: Entry): void {
     if (this.#mode === 'fenced') return;
     if (this.#queue.length >= SETTLE_QUEUE_MAX) {
       this.#options.onError('ending_dropped');
       return;
     }
-    this.#queue.push({ event });
+    this.#queue.push(entry);
     if (this.#working === undefined) this.#linger ??= setTimeout(() => this.#start(), SETTLE_LINGER_MS);
   }
 
@@ -195,13 +217,14 @@ export class Appender {
 
   #written(batch: readonly Entry[], last: number): void {
     let position = last - batch.length + 1;
-    for (const { event, resolve } of batch) {
+    this.#head = last;
+    for (const { event, resolve, written } of batch) {
       if (event.type === 'request.accepted') this.#open.set(event.request, position);
-      else this.#open.delete(event.request);
+      else if (event.type === 'request.settled') this.#open.delete(event.request);
       position++;
+      written?.();
       resolve?.();
     }
-    this.#head = last;
   }
 
   #goDown(batch: readonly Entry[]): void {

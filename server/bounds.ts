@@ -31,14 +31,51 @@ export const SLAB_BYTES = MIB;
 /** Slabs kept for reuse. */
 export const SLABS_KEPT_MAX = 64;
 
-/** Requests of one account that may run at the same time, until plans say otherwise. */
-export const ACCOUNT_CONCURRENT_MAX = 10_000;
 /** What a token is taken for where no provider has counted: text and JSON alike. */
 export const BYTES_PER_TOKEN = 4;
-/** What a request without a limit of its own is assumed to answer, in tokens. */
-export const COMPLETION_ESTIMATE_TOKENS = 1024;
 /** Token counts are stored in 32-bit columns; a provider that reports more is not believed. */
 export const TOKENS_MAX = 2 ** 31 - 1;
+
+/** A reply shorter than this is of no use to anybody: with less left a call is refused. */
+export const COMPLETION_MINIMUM_TOKENS = 16;
+/** A growing hold grows by at least this: smaller steps would only be more events. */
+export const GROWTH_TOKENS_MIN = 256;
+/** What is taken for the number of concurrent requests where terms don't limit it. */
+export const CONCURRENT_MAX = 10_000;
+/** Calls that one process runs at the same time: some gigabytes at the idle stream's 60 KB and its bodies. */
+export const RUNNING_MAX = 20_000;
+/** Choices of one reply: a provider that takes more is not known. */
+export const CHOICES_MAX = 128;
+/** Refused calls alike are recorded together, once in so long. */
+export const REFUSALS_COALESCE_MS = 1_000;
+/** Kinds of refusals gathered before they are recorded early. */
+export const REFUSALS_KINDS_MAX = 10_000;
+
+/** Calls waiting for the store's word on a limit; more means that it is too slow to admit anything. */
+export const WAITING_MAX = 10_000;
+/** One exchange with the store: as much as it does in a few milliseconds, so that others get their turn. */
+export const ASK_LINES_MAX = 200;
+export const ASK_REQUESTS_MAX = 500;
+/** A stock that lasts for some calls, and for two seconds of what is used: a crash strands no more. */
+export const STOCK_NEEDS = 8;
+export const STOCK_MS = 2_000;
+/** How long a call waits for another instance to give back what it may hold beyond its needs. It
+ * takes some milliseconds; an instance that does not answer in a second is not well. */
+export const LOOSE_WAIT_MS = 1_000;
+/** The pause before such a call is asked for again. */
+export const LOOSE_PAUSE_MS = 5;
+/** A limit that had nothing left is not asked for again within this: floods of refusals stay cheap. */
+export const REFUSAL_MEMORY_MS = 20;
+/** A clock that was set back by less is waited for; more than a step of its keeper is none of its. */
+export const CLOCK_BACK_MS = 10_000;
+/** Leases of the next windows are taken this long before they begin. */
+export const PREFETCH_MS = 3_000;
+/** Leases of windows that ended are remembered so long: a clock that is set back finds its holds again. */
+export const ENDED_KEPT_MINUTES = 2;
+/** An account or key that nobody has called with for this long gives back its leases. */
+export const IDLE_SUBJECT_MS = 60_000;
+/** How often what was spent is reported where nobody waits for it: so much of the log is read after a crash. */
+export const REPORT_EVERY_MS = 10_000;
 
 /** Events in one append: beyond this a batch no longer gets cheaper per event, only later. */
 export const APPEND_BATCH_MAX = 1_000;
@@ -58,10 +95,11 @@ export const RECONNECT_MAX_MS = 1_000;
 /** The read model is current when it has looked at the log within this time; keys that were
  * revoked since then could still pass, so beyond it nothing is admitted. */
 export const READ_MODEL_STALE_MS = 5_000;
-/** How often an instance says that it lives. */
-export const HEARTBEAT_MS = 1_000;
-/** How long another instance must have been silent, by our own watching, to be declared dead. */
-export const DEAD_AFTER_MS = 5_000;
+/** A process that did not run for longer than this may have been declared dead; see server/life.ts.
+ * With the second between heartbeats, and as much again for a slow one, it is below what others wait. */
+export const STALL_MAX_MS = 1_500;
+/** Clocks of machines differ in their rate, and a write takes time after it was allowed. */
+export const LIFE_MARGIN_MS = 500;
 
 /** A non-streamed reply is held until it is complete, so that a cut upstream is a clean 502 and not
  * half a JSON document. Images come base64-coded in replies of some megabytes; more is refused. */
@@ -86,6 +124,17 @@ export const PROGRESS_TIMEOUT_MS = 120_000;
 
 /** How long running replies may take to end after SIGTERM. */
 export const DRAIN_MS = 300_000;
+/** What a server process does after that: the last endings, its leases, its connections. */
+export const CHILD_STOP_MS = DRAIN_MS + 15_000;
+/** A worker's jobs are short or can be done again. */
+export const WORKER_STOP_MS = 10_000;
+/** Pauses before a process that has ended is started again; one that lived for this long was fit. */
+export const CHILD_RESTART_FIRST_MS = 100;
+export const CHILD_RESTART_MAX_MS = 10_000;
+export const CHILD_STABLE_MS = 3_000;
+/** Processes on one port: far more than one machine's cores make use of, and their connections fit
+ * into what the embedded PostgreSQL allows. */
+export const INSTANCES_MAX = 64;
 /** How long a list of an upstream's models is used before it is asked again. */
 export const MODEL_LIST_MS = 60_000;
 export const MODEL_LIST_TIMEOUT_MS = 3_000;

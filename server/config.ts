@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 import { UpstreamName } from '#db/events.ts';
+import { Networks } from '#db/limits.ts';
+import { type AddressSet, networksOf } from '#server/networks.ts';
 
 /** A configuration that the server refuses to start with; the message names the variable. */
 export class ConfigError extends Error {
@@ -22,6 +24,8 @@ export const UpstreamConfig = z.strictObject({
   base_url: HttpUrl.transform((text) => text.replace(/\/+$/, '')).refine((text) => text.endsWith('/v1'), 'must end in /v1'),
   api_key: z.string().regex(/^[\x21-\x7e]*$/, 'must be printable ASCII without blanks').default(''),
   models: z.array(z.string().regex(/^[\x20-\x7e]{1,256}$/)).min(1),
+  /** What an exact quota limits a reply by where the client sent no limit; OpenAI itself wants the newer name. */
+  token_limit: z.enum(['max_tokens', 'max_completion_tokens']).default('max_tokens'),
 });
 export type UpstreamConfig = z.infer<typeof UpstreamConfig>;
 
@@ -54,6 +58,12 @@ const Environment = z.object({
   UPSTREAM_IDLE_TIMEOUT_MS: Milliseconds.default(60_000),
   UPSTREAM_TOTAL_TIMEOUT_MS: Milliseconds.default(30 * 60_000),
   MAX_BODY_MB: Numeric.positive().max(1024).default(32),
+  /** Addresses and networks, separated by commas. */
+  TRUSTED_PROXIES: z
+    .string()
+    .transform((text) => text.split(',').map((each) => each.trim()))
+    .refine((list) => Networks.safeParse(list).success, 'must be addresses and networks such as 10.0.0.0/8, separated by commas')
+    .optional(),
   TLS_CERT: z.string().optional(),
   TLS_KEY: z.string().optional(),
   ACCOUNTING: z.enum(['strict', 'overlapped']).default('strict'),
@@ -62,6 +72,8 @@ const Environment = z.object({
 
 export type Config = z.infer<typeof Environment> & {
   upstreams: UpstreamConfig[];
+  /** Whose X-Forwarded-For is believed; null: nobody's. */
+  trustedProxies: AddressSet | null;
   tls: { cert: Buffer; key: Buffer } | null;
 };
 
@@ -91,9 +103,11 @@ export function readConfig(environment: Record<string, string | undefined>): Con
       base_url: config.OPENAI_BASE_URL ?? 'https://api.openai.com/v1',
       api_key: config.OPENAI_API_KEY ?? '',
       models: ['*'],
+      token_limit: 'max_completion_tokens',
     });
   }
-  return { ...config, upstreams, tls: readTls(config.TLS_CERT, config.TLS_KEY) };
+  const trustedProxies = config.TRUSTED_PROXIES === undefined ? null : networksOf(config.TRUSTED_PROXIES);
+  return { ...config, upstreams, trustedProxies, tls: readTls(config.TLS_CERT, config.TLS_KEY) };
 }
 
 function readTls(certFile: string | undefined, keyFile: string | undefined): Config['tls'] {

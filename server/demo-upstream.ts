@@ -24,7 +24,7 @@ export async function startDemoUpstream(): Promise<DemoUpstream> {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as AddressInfo;
   return {
-    config: { name: 'demo', base_url: `http://127.0.0.1:${port}/v1`, api_key: credential, models: DEMO_MODELS },
+    config: { name: 'demo', base_url: `http://127.0.0.1:${port}/v1`, api_key: credential, models: DEMO_MODELS, token_limit: 'max_tokens' },
     async close() {
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));
@@ -37,6 +37,8 @@ type ChatBody = {
   messages: { role?: unknown; content?: unknown }[];
   stream?: boolean;
   stream_options?: { include_usage?: boolean };
+  max_tokens?: number;
+  max_completion_tokens?: number;
 };
 
 async function answer(request: IncomingMessage, response: ServerResponse, credential: string): Promise<void> {
@@ -47,7 +49,9 @@ async function answer(request: IncomingMessage, response: ServerResponse, creden
   if (body.model === 'daybook-demo-fail') return sendError(response, 500, 'The demo model fails on demand.');
 
   const prompt = lastText(body);
-  const words = `You said: ${prompt}`.slice(0, ECHO_CHARACTERS_MAX).split(/(?<=\s)/);
+  const all = `You said: ${prompt}`.slice(0, ECHO_CHARACTERS_MAX).split(/(?<=\s)/);
+  const words = all.slice(0, body.max_completion_tokens ?? body.max_tokens ?? all.length);
+  const finish = words.length < all.length ? 'length' : 'stop';
   const head = { id: `chatcmpl-demo-${Date.now().toString(36)}`, created: Math.floor(Date.now() / 1000), model: body.model };
   const promptTokens = Math.ceil(prompt.length / 4);
   const usage = { prompt_tokens: promptTokens, completion_tokens: words.length, total_tokens: promptTokens + words.length };
@@ -55,7 +59,7 @@ async function answer(request: IncomingMessage, response: ServerResponse, creden
 
   if (body.stream !== true) {
     const message = { role: 'assistant', content: words.join('') };
-    const reply = { ...head, object: 'chat.completion', choices: [{ index: 0, message, finish_reason: 'stop' }], usage };
+    const reply = { ...head, object: 'chat.completion', choices: [{ index: 0, message, finish_reason: finish }], usage };
     const text = JSON.stringify(reply);
     response.writeHead(200, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) });
     if (!cut) return void response.end(text);
@@ -74,7 +78,7 @@ async function answer(request: IncomingMessage, response: ServerResponse, creden
     if (cut && index >= words.length / 2) return void response.destroy();
     send([{ index: 0, delta: { content: word }, finish_reason: null }]);
   }
-  send([{ index: 0, delta: {}, finish_reason: 'stop' }]);
+  send([{ index: 0, delta: {}, finish_reason: finish }]);
   if (body.stream_options?.include_usage === true) send([], { usage });
   response.end('data: [DONE]\n\n');
 }

@@ -50,15 +50,35 @@ export const CATALOGUE = {
     message: 'The key is valid, but its account is suspended. Ask the administrator of this relay.',
   },
 
-  origin_not_allowed: {
+  plan_not_active: {
     status: 403,
     type: 'permission_error',
-    message: 'The key is valid, but may not be used from this origin.',
+    message: 'The key is valid, but the plan of its account is retired. Ask the administrator of this relay for another one.',
   },
   route_not_permitted: {
     status: 403,
     type: 'permission_error',
     message: 'The key is valid, but may not use this route.',
+  },
+  origin_not_allowed: {
+    status: 403,
+    type: 'permission_error',
+    message: 'The key is valid, but may not be used from this origin.',
+  },
+  network_not_allowed: {
+    status: 403,
+    type: 'permission_error',
+    message: 'The key is valid, but may not be used from this address.',
+  },
+  model_not_permitted: {
+    status: 403,
+    type: 'permission_error',
+    message: 'The key is valid, but may not use this model.',
+  },
+  model_not_priced: {
+    status: 403,
+    type: 'permission_error',
+    message: 'This account has a quota in money, and no price is known for this model. Ask the administrator of this relay to set one.',
   },
 
   upstream_refused: {
@@ -87,7 +107,7 @@ export const CATALOGUE = {
   rate_limit_exceeded: {
     status: 429,
     type: 'rate_limit_error',
-    message: 'Too many requests of this account are running. Wait for one to end.',
+    message: 'A rate limit is reached. Wait and try again.',
     retryAfterS: 1,
   },
 
@@ -138,6 +158,18 @@ export const CATALOGUE = {
     message: 'The relay can\'t record calls right now, so it takes none. Try again.',
     retryAfterS: 2,
   },
+  relay_busy: {
+    status: 503,
+    type: 'server_error',
+    message: 'This relay runs as many calls as it can. Try again.',
+    retryAfterS: 1,
+  },
+  limit_undecided: {
+    status: 503,
+    type: 'server_error',
+    message: 'Part of this limit is with another server of the relay that doesn\'t answer right now. Try again.',
+    retryAfterS: 2,
+  },
   shutting_down: {
     status: 503,
     type: 'server_error',
@@ -163,24 +195,47 @@ export class Refusal {
   readonly param: string | null;
   readonly status: number;
   readonly retryAfterS: number | undefined;
+  /** More for the error object: the limit that refused, with its figures. */
+  readonly limit: object | null;
+  readonly #moreHeaders: readonly string[];
   #errorJson: string | null = null;
 
   constructor(
     code: Code,
-    more: { message?: string; param?: string; status?: number; retryAfterS?: number | undefined } = {},
+    more: {
+      message?: string;
+      param?: string;
+      status?: number;
+      retryAfterS?: number | undefined;
+      /** The same, exact; `Retry-After` is then the whole seconds above it. */
+      retryAfterMs?: number;
+      /** False tells the SDKs that no attempt will fare better. */
+      shouldRetry?: false;
+      limit?: object;
+      /** Further headers, in pairs. */
+      headers?: readonly string[];
+    } = {},
   ) {
     const row: Row = CATALOGUE[code];
     this.code = code;
     this.message = more.message ?? row.message;
     this.param = more.param ?? null;
     this.status = more.status ?? row.status;
-    this.retryAfterS = more.retryAfterS ?? row.retryAfterS;
+    const { retryAfterMs, shouldRetry, headers = [] } = more;
+    this.retryAfterS = retryAfterMs === undefined ? (more.retryAfterS ?? row.retryAfterS) : Math.max(1, Math.ceil(retryAfterMs / 1_000));
+    if (shouldRetry === false && code === 'rate_limit_exceeded') this.retryAfterS = undefined;
+    this.limit = more.limit ?? null;
+    this.#moreHeaders = [
+      ...headers,
+      ...(retryAfterMs === undefined || this.retryAfterS === undefined ? [] : ['retry-after-ms', String(Math.max(1, Math.ceil(retryAfterMs)))]),
+      ...(shouldRetry === false ? ['x-should-retry', 'false'] : []),
+    ];
   }
 
   /** The error object alone, for a body or an in-band event. */
   errorJson(): string {
-    const { message, param, code } = this;
-    this.#errorJson ??= JSON.stringify({ message, type: CATALOGUE[code].type, param, code });
+    const { message, param, code, limit } = this;
+    this.#errorJson ??= JSON.stringify({ message, type: CATALOGUE[code].type, param, code, ...(limit ? { limit } : {}) });
     return this.#errorJson;
   }
 
@@ -198,6 +253,7 @@ export class Refusal {
     ];
     if (this.retryAfterS !== undefined) headers.push('retry-after', String(this.retryAfterS));
     if (this.status === 401) headers.push('www-authenticate', 'Bearer');
+    if (this.#moreHeaders.length > 0) headers.push(...this.#moreHeaders);
     return headers;
   }
 }

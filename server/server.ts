@@ -1,27 +1,26 @@
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { hostname } from 'node:os';
 import { closeClient, type Store } from '#db/connect.ts';
-import { recoverInstance, registerInstance, retireInstance } from '#db/instance.ts';
 import { type Follower, follow } from '#db/log/follow.ts';
 import { migrate } from '#db/migrate.ts';
 import { createServer } from '#server/app.ts';
-import { Appender } from '#server/appender.ts';
 import { DRAIN_MS, LISTEN_BACKLOG } from '#server/bounds.ts';
 import { type Config, ConfigError } from '#server/config.ts';
 import { withControl } from '#server/control.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { startDemoUpstream } from '#server/demo-upstream.ts';
-import { joinMembership, type Membership } from '#server/membership.ts';
+import { CompletionEstimates } from '#server/limits/estimate.ts';
 import { keepPartitions, makePartitions, PARTITION_CHECK_MS } from '#server/partitions.ts';
 import { loadPepper } from '#server/pepper.ts';
 import { ReadModel } from '#server/read-model.ts';
-import { Admission } from '#server/relay/admit.ts';
-import type { Relay } from '#server/relay/chat-completions.ts';
+import { RefusalLog } from '#server/refusal-log.ts';
+import type { Relay } from '#server/relay/relay.ts';
 import { Deadlines } from '#server/relay/deadlines.ts';
 import { ModelTable } from '#server/relay/dispatch.ts';
 import { ModelList } from '#server/relay/model-list.ts';
 import { openUpstream } from '#server/relay/upstream.ts';
+import { endWithdrawn } from '#server/relay/withdraw.ts';
+import { SeatKeeper } from '#server/seat.ts';
 import { connectRelay, openStore } from '#server/store.ts';
 import { errorFields, type Logger } from '#server/telemetry.ts';
 
@@ -37,10 +36,6 @@ export type RunningServer = {
 };
 
 const FIRST_ACCOUNT = 'first';
-/** Searching the log for what a dead instance left open, from its oldest open request on. */
-const RECOVERY_TIMEOUT_MS = 60_000;
-/** How long a stopping server waits for the store to take the last endings. */
-const LAST_ENDINGS_MS = 5_000;
 
 /**
  * Composes a server from its configuration: store, log, read model, upstreams, HTTP.
@@ -73,12 +68,14 @@ async function serve(config: Config, log: Logger, store: Store, closeStore: () =
   const upstreams = configs.map((each) => openUpstream(each, config.UPSTREAM_CONNECT_TIMEOUT_MS));
   const models = new ModelTable(upstreams);
 
-  const seat = new Seat(store, readModel, log);
+  const keeper = new SeatKeeper(store, readModel, log);
   const relay: Relay = {
     readModel,
     pepper,
-    appender: await seat.take(),
-    admission: new Admission(),
+    life: keeper.life,
+    seat: await keeper.take(),
+    refusals: new RefusalLog((event) => relay.seat.appender.note(event)),
+    estimates: new CompletionEstimates(),
     models,
     deadlines: new Deadlines(),
     timeouts: {
@@ -86,16 +83,18 @@ async function serve(config: Config, log: Logger, store: Store, closeStore: () =
       idleMs: config.UPSTREAM_IDLE_TIMEOUT_MS,
       totalMs: config.UPSTREAM_TOTAL_TIMEOUT_MS,
     },
+    trustedProxies: config.trustedProxies,
     maxBodyBytes: config.MAX_BODY_MB * 1024 * 1024,
     overlapped: config.ACCOUNTING === 'overlapped',
     draining: false,
     running: new Set(),
   };
-  seat.onLost = async () => {
+  keeper.onLost = async () => {
     // Others have ended our requests already, so nothing more of them may reach a client.
-    for (const delivery of [...relay.running]) delivery.fail('store_unavailable', 'shed');
-    relay.appender = await seat.take();
+    for (const call of [...relay.running]) call.fail('store_unavailable', 'shed');
+    relay.seat = await keeper.take();
   };
+  readModel.onChange((accounts) => endWithdrawn(relay, accounts));
 
   const http = listenable(config, { relay, modelList: new ModelList(models, upstreams), log, tls: config.tls });
   const port = await listen(http, config);
@@ -113,7 +112,8 @@ async function serve(config: Config, log: Logger, store: Store, closeStore: () =
       http.closeIdleConnections();
       await drained(relay);
       http.closeAllConnections();
-      await seat.leave();
+      relay.refusals.flush();
+      await keeper.leave();
       await follower.close();
       await Promise.all(upstreams.map((upstream) => upstream.close()));
       await demo.close();
@@ -155,97 +155,6 @@ async function createFirstKey(store: Store, pepper: Buffer): Promise<RunningServ
   });
 }
 
-/**
- * This process's place in the log: an instance that may append, and its membership. When it is
- * lost, because others thought us dead, a new one is taken under a new number.
- */
-class Seat {
-  readonly #store: Store;
-  readonly #readModel: ReadModel;
-  readonly #log: Logger;
-  #instance = 0;
-  #appender: Appender | undefined;
-  #membership: Membership | undefined;
-  onLost: () => Promise<void> = async () => {};
-
-  constructor(store: Store, readModel: ReadModel, log: Logger) {
-    this.#store = store;
-    this.#readModel = readModel;
-    this.#log = log;
-  }
-
-  async take(): Promise<Appender> {
-    const client = await connectRelay(this.#store);
-    const instance = await registerInstance(client, `server ${hostname()} ${process.pid}`);
-    await closeClient(client);
-    let lost = false;
-    const onFenced = (): void => {
-      if (lost) return;
-      lost = true;
-      this.#log.error({ instance }, 'this instance was declared dead; its calls are cut and it starts again as a new one');
-      void this.#replace();
-    };
-    const appender = new Appender({
-      connect: () => connectRelay(this.#store),
-      instance,
-      onFenced,
-      onError: (problem, error) => this.#log.error({ problem, ...errorFields(error) }, 'appending to the log failed'),
-    });
-    this.#instance = instance;
-    this.#appender = appender;
-    this.#membership = await joinMembership({
-      connect: () => connectRelay(this.#store),
-      instance,
-      openFrom: () => appender.openFrom,
-      onClock: (now) => this.#readModel.setClock(now),
-      onFenced,
-      recover: (dead) => this.#recover(dead, instance),
-      onError: (error) => this.#log.warn(errorFields(error), 'a heartbeat failed; it is tried again'),
-    });
-    return appender;
-  }
-
-  async #recover(dead: number, by: number): Promise<void> {
-    const client = await connectRelay(this.#store, RECOVERY_TIMEOUT_MS);
-    try {
-      const abandoned = await recoverInstance(client, dead, by);
-      this.#log.warn({ instance: dead, abandoned }, 'another instance is dead; what it left open was ended');
-    } finally {
-      await closeClient(client);
-    }
-  }
-
-  async #replace(): Promise<void> {
-    await this.#membership?.close();
-    await this.#appender?.close(0);
-    for (;;) {
-      try {
-        return await this.onLost();
-      } catch (error) {
-        this.#log.warn(errorFields(error), 'taking a new place in the log failed; it is tried again');
-        await new Promise((resolve) => setTimeout(resolve, 1_000));
-      }
-    }
-  }
-
-  async leave(): Promise<void> {
-    await this.#appender?.close(LAST_ENDINGS_MS);
-    await this.#membership?.close();
-    // What could not be settled is left to be recovered, like that of an instance that was killed.
-    if (this.#appender?.isSettled !== true) {
-      this.#log.warn('the last endings could not be recorded; another start will end those calls');
-      return;
-    }
-    try {
-      const client = await connectRelay(this.#store);
-      await retireInstance(client, this.#instance);
-      await closeClient(client);
-    } catch (error) {
-      this.#log.warn(errorFields(error), 'the instance could not be retired; another will end it');
-    }
-  }
-}
-
 function listenable(config: Config, app: Parameters<typeof createServer>[0]): Server {
   try {
     return createServer(app);
@@ -278,5 +187,5 @@ function visibleHost(host: string): string {
 async function drained(relay: Relay): Promise<void> {
   const deadline = performance.now() + DRAIN_MS;
   while (relay.running.size > 0 && performance.now() < deadline) await new Promise((resolve) => setTimeout(resolve, 20));
-  for (const delivery of [...relay.running]) delivery.fail('shutting_down', 'shed');
+  for (const call of [...relay.running]) call.fail('shutting_down', 'shed');
 }

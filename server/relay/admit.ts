@@ -1,45 +1,82 @@
-import { ACCOUNT_CONCURRENT_MAX, BYTES_PER_TOKEN, COMPLETION_ESTIMATE_TOKENS, TOKENS_MAX } from '#server/bounds.ts';
-import { Refusal } from '#server/errors.ts';
+import { EXACT_REPLY_TOKENS_DEFAULT, type SubjectLimits } from '#db/limits.ts';
+import { costBound, outputTokensFor, type Prices } from '#db/money.ts';
+import { COMPLETION_MINIMUM_TOKENS, TOKENS_MAX } from '#server/bounds.ts';
+import type { CallNeed } from '#server/limits/desk.ts';
+import { promptBound, promptEstimate } from '#server/limits/estimate.ts';
+import type { Amounts, Hold } from '#server/limits/hold.ts';
+import type { Chat } from '#server/relay/parse.ts';
 
-/** What an admitted request reserves until it settles. */
-export type Hold = { tokens: number; release(): void };
+/**
+ * What a call has to reserve before it may leave. Pure.
+ *
+ * Under a soft landing that is what the call will likely use: its prompt by an estimate, its reply
+ * by what this key's replies from this model were like, at most the call's own limit. A long
+ * streamed reply grows its hold as it goes; see budget.ts.
+ *
+ * Under an exact quota it is the most that the call can use: its prompt bounded from above, and a
+ * limit on the reply that the upstream is asked to stop at: the call's own or, where less than
+ * that is left, what is left.
+ */
+export type Reckoning = {
+  need: CallNeed;
+  isExact: boolean;
+  promptTokens: number;
+  choices: number;
+  /** The call's own limit for one choice, if it has one. */
+  ownLimit: number | null;
+  prices: Prices | null;
+};
 
-/** What is held, by account. */
-export class Admission {
-  readonly #held = new Map<string, { requests: number; tokens: number }>();
-
-  /** Reserves for one request, or refuses it. */
-  admit(account: string, tokens: number): Hold | Refusal {
-    const held = this.#held.get(account) ?? { requests: 0, tokens: 0 };
-    if (held.requests >= ACCOUNT_CONCURRENT_MAX) return new Refusal('rate_limit_exceeded');
-    held.requests++;
-    held.tokens += tokens;
-    this.#held.set(account, held);
-    let released = false;
-    return {
-      tokens,
-      release: () => {
-        if (released) return;
-        released = true;
-        held.requests--;
-        held.tokens -= tokens;
-        if (held.requests === 0) this.#held.delete(account);
-      },
-    };
+/**
+ * @param subjects the limits that the call is charged to.
+ * @param prices null where nothing is known of the model's price: it then costs nothing.
+ * @param completionEstimate tokens of the whole reply, all choices together.
+ */
+export function reckon(
+  body: Buffer,
+  chat: Chat,
+  subjects: readonly SubjectLimits[],
+  prices: Prices | null,
+  completionEstimate: number,
+): Reckoning {
+  const { choices, completionLimit: ownLimit } = chat;
+  const isExact = subjects.some(isExactly);
+  const promptTokens = Math.min(TOKENS_MAX, isExact ? promptBound(body) : promptEstimate(body));
+  const amounts = (completion: number): Amounts => ({
+    tokens: Math.min(TOKENS_MAX, promptTokens + completion),
+    cost: prices ? costBound(promptTokens, completion, prices) : 0,
+  });
+  const common = { isExact, promptTokens, choices, ownLimit, prices };
+  if (isExact) {
+    const most = Math.min(ownLimit ?? replyTokensMax(subjects) ?? EXACT_REPLY_TOKENS_DEFAULT, TOKENS_MAX);
+    const least = Math.min(COMPLETION_MINIMUM_TOKENS, most);
+    return { ...common, need: { minimum: amounts(least * choices), wanted: amounts(most * choices) } };
   }
-
-  /** What an account holds at this moment. */
-  held(account: string): { requests: number; tokens: number } {
-    return { ...(this.#held.get(account) ?? { requests: 0, tokens: 0 }) };
-  }
+  const likely = amounts(Math.min(completionEstimate, ownLimit === null ? Infinity : ownLimit * choices));
+  return { ...common, need: { minimum: likely, wanted: likely } };
 }
 
-/** The prompt by its bytes, and the completion by the client's own limit or our estimate. */
-export function estimateHold(bodyBytes: number, completionLimit: number | null): number {
-  return Math.min(TOKENS_MAX, promptEstimate(bodyBytes) + Math.min(completionLimit ?? Infinity, COMPLETION_ESTIMATE_TOKENS));
+/** The limit on each choice that the upstream is to be asked to keep; null where the call's own will do. */
+export function tokenLimitOf({ isExact, promptTokens, choices, ownLimit, prices }: Reckoning, hold: Hold): number | null {
+  if (!isExact) return null;
+  const byTokens = hold.tokens - promptTokens;
+  const byCost = prices ? outputTokensFor(hold.cost, promptTokens, prices) : Infinity;
+  const limit = Math.floor(Math.min(byTokens, byCost) / choices);
+  return ownLimit !== null && ownLimit <= limit ? null : limit;
 }
 
-/** About how many tokens a request body of this size is, when no provider has said. */
-export function promptEstimate(bodyBytes: number): number {
-  return Math.ceil(bodyBytes / BYTES_PER_TOKEN);
+/** Whether a limit counts money, which needs a price. */
+export function countsCost({ limits }: SubjectLimits): boolean {
+  return limits.some(({ meter }) => meter === 'cost_microusd');
+}
+
+/** The longest reply that the terms tell of, where they tell. */
+export function replyTokensMax(subjects: readonly SubjectLimits[]): number | null {
+  let least: number | null = null;
+  for (const { replyTokensMax: most } of subjects) if (most !== null && (least === null || most < least)) least = most;
+  return least;
+}
+
+function isExactly({ limits }: SubjectLimits): boolean {
+  return limits.some(({ meter, enforcement }) => enforcement === 'exact' && meter !== 'requests');
 }

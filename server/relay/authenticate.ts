@@ -35,10 +35,16 @@ export function authenticate(
   const isCurrent = sameDigest(digest, key.secret.digest);
   const isPrevious = key.previous !== null && sameDigest(digest, key.previous.digest);
   if (!isCurrent && !isPrevious) return INVALID;
-  if (key.revokedAt) return REVOKED;
-  if (key.expiresAt && key.expiresAt.getTime() <= nowMs) return EXPIRED;
+  const ended = judgeKey(key, nowMs);
+  if (ended) return ended;
   if (!isCurrent && key.previous && key.previous.endsAt.getTime() <= nowMs) return REVOKED;
   return key;
+}
+
+/** Whether a key has come to its end; null when it is good. */
+export function judgeKey(key: Key, nowMs: number): Refusal | null {
+  if (key.revokedAt) return REVOKED;
+  return key.expiresAt && key.expiresAt.getTime() <= nowMs ? EXPIRED : null;
 }
 
 /** The one Authorization header; undefined when there is none, null when there are several. */

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { subscribe } from 'node:diagnostics_channel';
-import { SLAB_BYTES, SLAB_FROM_BYTES, SLABS_KEPT_MAX } from '#server/bounds.ts';
+import { SLAB_BYTES, SLAB_FROM_BYTES, SLABS_KEPT_MAX, TOKENS_MAX } from '#server/bounds.ts';
 import { Refusal } from '#server/errors.ts';
 import { valueOf } from '#server/relay/json.ts';
 import type { Chat } from '#server/relay/parse.ts';
@@ -21,10 +21,10 @@ export type Body = {
   slab: Buffer | null;
 };
 
-const ASK_USAGE = Buffer.from('"stream_options":{"include_usage":true}');
-const COMMA = Buffer.from(',');
-/** Room behind a body in its slab, so that {@link askUsage} can write there without a copy. */
-const SLACK_BYTES = ASK_USAGE.length + 8;
+const ASK_USAGE = '"stream_options":{"include_usage":true}';
+const LIMIT_MEMBERS = ['max_tokens', 'max_completion_tokens'] as const;
+/** Room behind a body in its slab, so that {@link bodyForUpstream} can write there without a copy. */
+const SLACK_BYTES = ASK_USAGE.length + '"max_completion_tokens":'.length + String(TOKENS_MAX).length + 8;
 
 const free: Buffer[] = [];
 /** The connection that a body in use was written to, by the body's own memory. */
@@ -108,27 +108,50 @@ export function releaseBody(body: Body): void {
   free.push(slab);
 }
 
+/** What is changed in a body on its way to the upstream. */
+export type Changes = {
+  /** The limit on each choice, in tokens, that is set in place of the client's; null leaves it. */
+  tokenLimit: number | null;
+  /** The member that the upstream reads such a limit from where the client sent none. */
+  tokenLimitMember: TokenLimitMember;
+};
+export type TokenLimitMember = 'max_tokens' | 'max_completion_tokens';
+
 /**
- * The body for the upstream: as it came, and for a streamed reply with usage asked for. The bytes
- * are spliced, never re-serialised, so that everything else stays as the client wrote it.
+ * The body for the upstream: as it came, and with what only the relay asks for: the usage of a
+ * streamed reply, and a limit where an exact quota sets one. The bytes are spliced, never
+ * re-serialised, so that everything else stays as the client wrote it.
  */
-export function askUsage(body: Body, chat: Chat): Buffer {
+export function bodyForUpstream(body: Body, chat: Chat, { tokenLimit, tokenLimitMember }: Changes): Buffer {
   const { bytes } = body;
-  if (!chat.sse || chat.asksUsage) return bytes;
   const { members, close, empty } = chat.scanned;
-  const options = members.get('stream_options');
-  if (options) {
+  const additions: string[] = [];
+  const splices: { start: number; end: number; text: string }[] = [];
+  if (chat.sse && !chat.asksUsage) {
+    const options = members.get('stream_options');
+    if (!options) additions.push(ASK_USAGE);
     // The client's other stream options stay; `null` is the same as none.
-    const asking = { ...(valueOf(bytes, options) as object | null), include_usage: true };
-    const spliced = Buffer.from(JSON.stringify(asking));
-    return Buffer.concat([bytes.subarray(0, options.start), spliced, bytes.subarray(options.end)]);
+    else splices.push({ ...options, text: JSON.stringify({ ...(valueOf(bytes, options) as object | null), include_usage: true }) });
   }
-  const addition = empty ? ASK_USAGE : Buffer.concat([COMMA, ASK_USAGE]);
-  if (body.slab) {
+  if (tokenLimit !== null) {
+    const given = LIMIT_MEMBERS.map((name) => members.get(name)).filter((span) => span !== undefined);
+    for (const span of given) splices.push({ ...span, text: String(tokenLimit) });
+    if (given.length === 0) additions.push(`"${tokenLimitMember}":${tokenLimit}`);
+  }
+  if (splices.length === 0 && additions.length === 0) return bytes;
+  const addition = Buffer.from(additions.length === 0 ? '' : `${empty ? '' : ','}${additions.join(',')}`);
+  if (splices.length === 0 && body.slab) {
     // Only blanks can follow the closing brace: it moves back, into the slack.
     addition.copy(body.slab, close);
     body.slab[close + addition.length] = 0x7d;
     return body.slab.subarray(0, close + addition.length + 1);
   }
-  return Buffer.concat([bytes.subarray(0, close), addition, bytes.subarray(close)]);
+  const parts: Buffer[] = [];
+  let at = 0;
+  for (const { start, end, text } of splices.sort((left, right) => left.start - right.start)) {
+    parts.push(bytes.subarray(at, start), Buffer.from(text));
+    at = end;
+  }
+  parts.push(bytes.subarray(at, close), addition, bytes.subarray(close));
+  return Buffer.concat(parts);
 }

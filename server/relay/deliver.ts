@@ -33,19 +33,19 @@ export type DeliveryOptions = OutgoingOptions & {
   stripUsage: boolean;
   /** The prompt's tokens by our estimate, for a reply whose provider never says. */
   promptEstimate: number;
-  /** Where the upstream lives, which no message may tell the client. */
+  /** Where the upstream lives, which no client may be told. */
   upstreamHost: string;
   timeouts: ReplyTimeouts;
   deadlines: Deadlines;
   gateOpen: boolean;
+  /** What a streamed reply may still spend. */
+  budget: { nextAt: number; reached(counted: number): boolean };
   onEnd: (ending: Ending) => void;
 };
 
 const SSE_HEADERS = ['cache-control', 'no-cache', 'x-accel-buffering', 'no'];
-
-/** Thrown into the upstream exchange to end it; never seen outside. */
+/** Thrown into the upstream exchange to end it. */
 const ABORT = new Error('the relay ended the exchange');
-
 export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
   readonly #options: DeliveryOptions;
   readonly #out: Outgoing;
@@ -66,8 +66,6 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
     this.#out = new Outgoing(options, this);
     options.deadlines.add(this);
   }
-
-  // ---- what the upstream does ----
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
@@ -121,8 +119,6 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
         return this.fail('upstream_error', 'upstream_cut');
     }
   }
-
-  // ---- what the relay and the client do ----
 
   /** The call is recorded: what has come may go on. */
   openGate(): void {
@@ -188,13 +184,11 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
     this.#controller?.pause();
   }
 
-  /** It takes again; the silence meanwhile was not the upstream's. */
+  /** The silence meanwhile was not the upstream's. */
   resume(): void {
     this.#clock.forgive();
     this.#controller?.resume();
   }
-
-  // ---- the modes ----
 
   #begin(head: ReplyHead): void {
     switch (head.form) {
@@ -220,8 +214,12 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
   #take(chunk: Buffer): void {
     switch (this.#mode) {
       case 'streaming': {
-        const events = (this.#tap as SseTap).push(chunk);
+        const tap = this.#tap as SseTap;
+        const { budget } = this.#options;
+        const events = tap.push(chunk);
         if (events) this.#out.write(events);
+        const goesOn = tap.countedTokens < budget.nextAt || budget.reached(tap.countedTokens);
+        if (!goesOn) this.fail('insufficient_quota', 'quota_spent');
         return;
       }
       case 'waiting':
@@ -251,9 +249,9 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
     const bytes = this.#chunks.length === 1 ? (this.#chunks[0] as Buffer) : Buffer.concat(this.#chunks, this.#size);
     const reply = readJsonReply(bytes);
     if (!reply) return this.fail('upstream_error', 'upstream_error');
+    const { usage, choicesBytes, failed } = reply;
     this.#out.writeHead(status, contentType, ['content-length', String(bytes.length)]);
     this.#out.end(bytes);
-    const { usage, choicesBytes, failed } = reply;
     const spent = usage ? spentAsTold(status, usage) : spentBySize(status, this.#options.promptEstimate, choicesBytes);
     this.#end(failed ? 'upstream_error' : 'completed', spent);
   }
@@ -271,8 +269,8 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
       return this.#controller?.abort(ABORT);
     }
     // An upstream that had begun a good reply has worked, and nobody knows how much.
-    const hasWorked = this.#head?.form === 'json' || this.#head?.form === 'sse';
-    const spent = hasWorked ? spentUnseen(this.#options.promptEstimate) : spentNothing();
+    const form = this.#head?.form;
+    const spent = form === 'json' || form === 'sse' ? spentUnseen(this.#options.promptEstimate) : spentNothing();
     this.#out.refuse(refusal);
     this.#end(reason, { ...spent, status: refusal.status });
   }

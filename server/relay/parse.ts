@@ -1,4 +1,5 @@
 import { MODEL_NAME } from '#db/events.ts';
+import { CHOICES_MAX } from '#server/bounds.ts';
 import { Refusal } from '#server/errors.ts';
 import { JsonError, scanObject, type ScannedObject, valueOf } from '#server/relay/json.ts';
 
@@ -10,10 +11,12 @@ export type Chat = {
   asksUsage: boolean;
   /** The client's own limit on the reply, in tokens; null when it set none. */
   completionLimit: number | null;
+  /** How many choices it asks for; each may be as long as the limit. */
+  choices: number;
   scanned: ScannedObject;
 };
 
-const MEMBERS = ['model', 'messages', 'stream', 'stream_options', 'max_tokens', 'max_completion_tokens'];
+const MEMBERS = ['model', 'messages', 'stream', 'stream_options', 'max_tokens', 'max_completion_tokens', 'n'];
 
 /** Reads a request body. Only what the relay uses is checked; the upstream judges the rest. */
 export function parseChat(body: Buffer): Chat | Refusal {
@@ -51,9 +54,14 @@ export function parseChat(body: Buffer): Chat | Refusal {
     completionLimit ??= limit;
   }
 
+  const choices = member('n') ?? 1;
+  if (typeof choices !== 'number' || !Number.isInteger(choices) || choices < 1 || choices > CHOICES_MAX) {
+    return wrongType('n', `a whole number from 1 to ${CHOICES_MAX}`);
+  }
+
   // The name goes into the log as it is, so it must be plain; no upstream has one that is not.
   if (!MODEL_NAME.test(model)) return new Refusal('model_not_found', { param: 'model' });
-  return { model, sse: stream === true, asksUsage: includeUsage === true, completionLimit, scanned };
+  return { model, sse: stream === true, asksUsage: includeUsage === true, completionLimit, choices, scanned };
 }
 
 function wrongType(param: string, expected: string): Refusal {

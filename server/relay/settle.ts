@@ -1,22 +1,27 @@
 import type { EventOf } from '#db/events.ts';
+import type { Price } from '#db/fold/price.ts';
+import { costOf } from '#db/money.ts';
 import { type Ending, spentNothing } from '#server/relay/spent.ts';
 
 type Accepted = EventOf<'request.accepted'>;
 
-/** The one ending of an accepted request, whatever it was. Pure. */
+/** The one ending of an accepted request, whatever it was, at the price that was in force when it began. Pure. */
 export function settledEvent(
   accepted: Accepted,
   ending: Ending,
   upstream: string,
   durationMs: number,
+  price: Price | undefined,
 ): EventOf<'request.settled'> {
-  const { request, account, key, model } = accepted;
+  const { request, account, key, model, admitted_minute, terms_position } = accepted;
   return {
     type: 'request.settled',
     request,
     account,
     key,
     model,
+    ...(admitted_minute === undefined ? {} : { admitted_minute }),
+    ...(terms_position === undefined ? {} : { terms_position }),
     upstream,
     status: ending.status,
     end_reason: ending.reason,
@@ -25,10 +30,20 @@ export function settledEvent(
     cached_tokens: ending.usage.cached,
     output_tokens: ending.usage.output,
     reasoning_tokens: ending.usage.reasoning,
+    ...(price ? { cost_microusd: costOf(ending.usage, price.prices), price_version: price.version } : {}),
     attempts: 1,
     ...(ending.firstByteMs === null ? {} : { first_byte_ms: Math.round(ending.firstByteMs) }),
     duration_ms: Math.round(durationMs),
   };
+}
+
+/**
+ * The same with no more output than the upstream was asked to stop at. Where it told no usage of
+ * its own our count is an estimate, and it can't have exceeded what it was held to.
+ */
+export function atMost(ending: Ending, outputTokens: number): Ending {
+  if (ending.source === 'provider' || ending.usage.output <= outputTokens) return ending;
+  return { ...ending, usage: { ...ending.usage, output: outputTokens } };
 }
 
 /** The ending of a request that was recorded, or may have been, and then not carried out. */

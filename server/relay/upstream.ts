@@ -1,6 +1,7 @@
 import { type Dispatcher, errors, Pool } from 'undici';
 import type { UpstreamConfig } from '#server/config.ts';
 import { UPSTREAM_HEADER_BYTES_MAX, UPSTREAM_KEEP_ALIVE_MS } from '#server/bounds.ts';
+import type { TokenLimitMember } from '#server/relay/body.ts';
 
 /**
  * A configured endpoint with its credential, and the connections to it. One pool per credential:
@@ -14,6 +15,8 @@ export type Upstream = {
   readonly host: string;
   /** Names and patterns of the models it serves, as configured. */
   readonly models: readonly string[];
+  /** The member of a request that it reads a limit on the reply from. */
+  readonly tokenLimitMember: TokenLimitMember;
   /** Sends a chat completion. Everything that happens then is told to the handler. */
   send(body: Buffer, sse: boolean, handler: Dispatcher.DispatchHandler): void;
   /** GETs a small JSON document below the base address, such as `/models`. */
@@ -46,6 +49,7 @@ export function openUpstream(config: UpstreamConfig, connectTimeoutMs: number): 
     name: config.name,
     host: base.host,
     models: config.models,
+    tokenLimitMember: config.token_limit,
     send(body, sse, handler) {
       pool.dispatch({ path, method: 'POST', headers: sse ? sseHeaders : jsonHeaders, body }, handler);
     },

@@ -122,6 +122,7 @@ describe('a bound', () => {
     const appender = new Appender({
       connect: () => new Promise(() => undefined),
       instance: 1,
+      head: 0,
       onFenced: () => undefined,
       onError: (problem) => problems.push(problem),
     });

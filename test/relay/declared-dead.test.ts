@@ -48,6 +48,7 @@ test('an appender that is closed leaves nobody waiting for a record that it will
     // A store that neither answers nor refuses.
     connect: () => new Promise(() => {}),
     instance: 1,
+    head: 0,
     onFenced: () => {},
     onError: () => {},
   });

@@ -1,77 +1,88 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { ACCOUNT_CONCURRENT_MAX, COMPLETION_ESTIMATE_TOKENS, TOKENS_MAX } from '#server/bounds.ts';
-import { Refusal } from '#server/errors.ts';
-import { Admission, estimateHold, type Hold, promptEstimate } from '#server/relay/admit.ts';
+import type { Limit, SubjectLimits } from '#db/limits.ts';
+import { costBound, costOf, type Prices } from '#db/money.ts';
+import { COMPLETION_MINIMUM_TOKENS, TOKENS_MAX } from '#server/bounds.ts';
+import { promptBound, promptEstimate } from '#server/limits/estimate.ts';
+import { Hold } from '#server/limits/hold.ts';
+import { reckon, tokenLimitOf } from '#server/relay/admit.ts';
+import { type Chat, parseChat } from '#server/relay/parse.ts';
 
-function hold(admission: Admission, account: string, tokens: number): Hold {
-  const admitted = admission.admit(account, tokens);
-  if (admitted instanceof Refusal) throw new Error(admitted.message);
-  return admitted;
+const limit = (meter: Limit['meter'], enforcement: Limit['enforcement'] = 'soft_landing'): Limit => ({ meter, window: 'day', cap: 1_000, enforcement, reset: 0 });
+const subject = (limits: Limit[], replyTokensMax: number | null = null): SubjectLimits => ({ subject: 'account/abcdefgh', limits, position: 7, replyTokensMax });
+const EXACT = [subject([limit('tokens', 'exact')])];
+const SOFT = [subject([limit('tokens')])];
+const PRICES: Prices = { input: 2_500_000, cached_input: 1_250_000, output: 10_000_000, reasoning: 12_000_000 };
+
+function chatOf(more: object): { body: Buffer; chat: Chat } {
+  const body = Buffer.from(JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'Hello' }], ...more }));
+  const chat = parseChat(body);
+  if (!('scanned' in chat)) throw new Error(chat.message);
+  return { body, chat };
 }
 
-describe('what an account holds', () => {
-  test('is the sum of what was admitted and not released, whatever is released how often', () => {
-    const step = fc.record({ account: fc.constantFrom('a', 'b'), tokens: fc.nat(1_000), release: fc.option(fc.nat()) });
+const anyLimit = fc.option(fc.nat(50_000));
+const anyChoices = fc.integer({ min: 1, max: 8 });
+
+describe('under a soft landing a call holds what it will likely use', () => {
+  test('its prompt by an estimate, and its reply as replies were, at most its own limit for each choice', () => {
     fc.assert(
-      fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
-        const admission = new Admission();
-        const made: { account: string; tokens: number; hold: Hold; isOpen: boolean }[] = [];
-        for (const { account, tokens, release } of steps) {
-          const chosen = release === null ? undefined : made[release % Math.max(1, made.length)];
-          if (chosen) {
-            chosen.hold.release();
-            chosen.isOpen = false;
-          } else {
-            made.push({ account, tokens, hold: hold(admission, account, tokens), isOpen: true });
-          }
-          for (const each of ['a', 'b']) {
-            const open = made.filter((one) => one.account === each && one.isOpen);
-            expect(admission.held(each)).toEqual({ requests: open.length, tokens: open.reduce((sum, one) => sum + one.tokens, 0) });
-          }
-        }
+      fc.property(anyLimit, anyChoices, fc.nat(10_000), (max_tokens, n, estimate) => {
+        const { body, chat } = chatOf({ max_tokens, n });
+        const { need, isExact } = reckon(body, chat, SOFT, null, estimate);
+        const completion = Math.min(estimate, max_tokens === null ? Infinity : max_tokens * n);
+        expect(isExact).toBe(false);
+        expect(need.wanted).toEqual({ tokens: promptEstimate(body) + completion, cost: 0 });
+        expect(need.minimum).toEqual(need.wanted);
       }),
     );
   });
 
-  test('can be looked at without changing it', () => {
-    const admission = new Admission();
-    hold(admission, 'a', 5);
-    admission.held('a').tokens = 0;
-    expect(admission.held('a')).toEqual({ requests: 1, tokens: 5 });
+  test('and nothing is asked of the upstream', () => {
+    const { body, chat } = chatOf({});
+    const reckoning = reckon(body, chat, SOFT, PRICES, 500);
+    expect(tokenLimitOf(reckoning, new Hold([], [], reckoning.need.wanted, 0))).toBeNull();
   });
 });
 
-describe('an account at its bound', () => {
-  test('is refused with a 429, others are not, and one release makes room for one', () => {
-    const admission = new Admission();
-    const holds = Array.from({ length: ACCOUNT_CONCURRENT_MAX }, () => hold(admission, 'a', 1));
-    expect(admission.admit('a', 1)).toMatchObject({ status: 429, code: 'rate_limit_exceeded' });
-    expect(admission.held('a')).toEqual({ requests: ACCOUNT_CONCURRENT_MAX, tokens: ACCOUNT_CONCURRENT_MAX });
-    expect(admission.admit('b', 1)).not.toBeInstanceOf(Refusal);
-
-    holds[0]?.release();
-    holds[0]?.release();
-    expect(admission.admit('a', 1)).not.toBeInstanceOf(Refusal);
-    expect(admission.admit('a', 1)).toBeInstanceOf(Refusal);
-  });
-});
-
-describe('a hold', () => {
-  test('covers the prompt and the completion that the client allows, and fits into the log', () => {
-    const limit = fc.option(fc.oneof(fc.nat(5_000), fc.maxSafeInteger().map(Math.abs)));
+describe('under an exact quota', () => {
+  test('whatever part of its needs a call is given, it can use no more than that when the upstream keeps the limit', () => {
+    const share = fc.double({ min: 0, max: 1, noNaN: true });
     fc.assert(
-      fc.property(fc.oneof(fc.nat(), fc.nat(Number.MAX_SAFE_INTEGER)), limit, (bytes, completionLimit) => {
-        const tokens = estimateHold(bytes, completionLimit);
-        expect(tokens).toBe(Math.min(TOKENS_MAX, promptEstimate(bytes) + Math.min(completionLimit ?? Infinity, COMPLETION_ESTIMATE_TOKENS)));
-        expect(Number.isInteger(tokens) && tokens >= 0 && tokens <= TOKENS_MAX).toBe(true);
+      fc.property(anyLimit, anyChoices, share, share, fc.option(fc.integer({ min: 1, max: 9_000 })), (max_tokens, n, oneShare, otherShare, most) => {
+        const { body, chat } = chatOf({ max_tokens, n });
+        const reckoning = reckon(body, chat, [subject([limit('tokens', 'exact'), limit('cost_microusd', 'exact')], most)], PRICES, 500);
+        const { minimum, wanted } = reckoning.need;
+        const between = (from: number, to: number, at: number): number => Math.floor(from + (to - from) * at);
+        const held = { tokens: between(minimum.tokens, wanted.tokens, oneShare), cost: between(minimum.cost, wanted.cost, otherShare) };
+        const asked = tokenLimitOf(reckoning, new Hold([], [], held, 0)) ?? (max_tokens as number);
+        expect(asked).toBeGreaterThanOrEqual(Math.min(COMPLETION_MINIMUM_TOKENS, max_tokens ?? Infinity, most ?? Infinity));
+        if (max_tokens !== null) expect(asked).toBeLessThanOrEqual(max_tokens);
+        const worst = { input: promptBound(body), cached: 0, output: asked * n, reasoning: asked * n };
+        expect(worst.input + worst.output).toBeLessThanOrEqual(held.tokens);
+        expect(costOf(worst, PRICES)).toBeLessThanOrEqual(held.cost);
       }),
     );
   });
 
-  test('counts about four bytes for a token, rounded up', () => {
-    expect([0, 1, 4, 5, 400_000].map(promptEstimate)).toEqual([0, 1, 1, 2, 100_000]);
-    expect(estimateHold(400, 10)).toBe(110);
-    expect(estimateHold(400, null)).toBe(100 + COMPLETION_ESTIMATE_TOKENS);
+  test('a call that is given all that it wanted keeps its own limit, untouched', () => {
+    const { body, chat } = chatOf({ max_tokens: 123 });
+    const reckoning = reckon(body, chat, EXACT, PRICES, 500);
+    expect(tokenLimitOf(reckoning, new Hold([], [], reckoning.need.wanted, 0))).toBeNull();
   });
+
+  test('the cost held covers the dearest way in which the tokens can be used', () => {
+    const { body, chat } = chatOf({ max_tokens: 100 });
+    const { need } = reckon(body, chat, EXACT, PRICES, 500);
+    expect(need.wanted.cost).toBe(costBound(promptBound(body), 100, PRICES));
+  });
+});
+
+test('a hold fits into the log whatever a call asks for', () => {
+  const { body, chat } = chatOf({ max_tokens: Number.MAX_SAFE_INTEGER, n: 128 });
+  for (const subjects of [EXACT, SOFT, []]) {
+    const { need } = reckon(body, chat, subjects, PRICES, TOKENS_MAX);
+    expect(need.wanted.tokens).toBeLessThanOrEqual(TOKENS_MAX);
+    expect(Number.isSafeInteger(need.wanted.cost)).toBe(true);
+  }
 });

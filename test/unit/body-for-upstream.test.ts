@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { SLAB_BYTES, SLAB_FROM_BYTES } from '#server/bounds.ts';
-import { askUsage, type Body } from '#server/relay/body.ts';
+import { SLAB_BYTES, SLAB_FROM_BYTES, TOKENS_MAX } from '#server/bounds.ts';
+import { type Body, bodyForUpstream, type Changes } from '#server/relay/body.ts';
 import { parseChat } from '#server/relay/parse.ts';
 import { blanks, valueText } from '../support/json-text.ts';
 
@@ -14,11 +14,13 @@ function held(text: string, inSlab: boolean): Body {
   return { bytes: slab.subarray(0, bytes.length), slab };
 }
 
-function asked(text: string, inSlab = false): string {
+const UNLIMITED = { tokenLimit: null, tokenLimitMember: 'max_tokens' } as const;
+
+function asked(text: string, inSlab = false, changes: Changes = UNLIMITED): string {
   const body = held(text, inSlab);
   const chat = parseChat(body.bytes);
   if (!('scanned' in chat)) throw new Error(chat.message);
-  return askUsage(body, chat).toString();
+  return bodyForUpstream(body, chat, changes).toString();
 }
 
 const without = (value: object): object => Object.fromEntries(Object.entries(value).filter(([name]) => name !== 'stream_options'));
@@ -90,7 +92,7 @@ describe('a streamed request that did not ask for usage', () => {
     const body = held(text, true);
     const chat = parseChat(body.bytes);
     if (!('scanned' in chat)) throw new Error(chat.message);
-    const sent = askUsage(body, chat);
+    const sent = bodyForUpstream(body, chat, UNLIMITED);
     expect(sent.buffer).toBe(body.bytes.buffer);
     expect(sent.toString()).toBe(`${text.slice(0, -1)},"stream_options":{"include_usage":true}}`);
   });
@@ -105,6 +107,42 @@ describe('a request goes out as the bytes that came in', () => {
     const body = held(text, false);
     const chat = parseChat(body.bytes);
     if (!('scanned' in chat)) throw new Error(chat.message);
-    expect(askUsage(body, chat)).toBe(body.bytes);
+    expect(bodyForUpstream(body, chat, UNLIMITED)).toBe(body.bytes);
+  });
+});
+
+describe('a limit on the reply', () => {
+  const limited = (text: string, tokenLimit: number, inSlab = false, tokenLimitMember: Changes['tokenLimitMember'] = 'max_tokens'): string =>
+    asked(text, inSlab, { tokenLimit, tokenLimitMember });
+
+  test.each([false, true])('stands in place of the client\'s own, by whichever name it was sent, and changes nothing else; in a slab: %s', (inSlab) => {
+    const own = fc.constantFrom('max_tokens', 'max_completion_tokens');
+    const count = fc.nat(TOKENS_MAX);
+    fc.assert(
+      fc.property(anyRequest, fc.option(own), count, count, (request, member, sent, limit) => {
+        const text = member === null ? request.text : request.text.replace(/\}(\s*)$/, `,"${member}":${sent}}$1`);
+        const { stream_options: _options, ...after } = JSON.parse(limited(text, limit, inSlab)) as Record<string, unknown>;
+        const { stream_options: _own, ...before } = JSON.parse(text) as Record<string, unknown>;
+        expect(after).toStrictEqual({ ...before, [member ?? 'max_tokens']: limit });
+      }),
+      { numRuns: inSlab ? 50 : 500 },
+    );
+  });
+
+  test('takes the place of both when both were sent', () => {
+    const text = '{"max_tokens":9,"model":"m","messages":[],"max_completion_tokens":null}';
+    expect(limited(text, 5)).toBe('{"max_tokens":5,"model":"m","messages":[],"max_completion_tokens":5}');
+  });
+
+  test('goes by the name that the upstream reads where the client sent none', () => {
+    const text = '{"model":"m","messages":[],"stream":true}';
+    const sent = limited(text, 7, false, 'max_completion_tokens');
+    expect(sent).toBe('{"model":"m","messages":[],"stream":true,"stream_options":{"include_usage":true},"max_completion_tokens":7}');
+  });
+
+  test('fits into the slack behind a body that fills its slab', () => {
+    const head = '{"model":"m","stream":true,"messages":["';
+    const text = `${head}${'x'.repeat(SLAB_BYTES - 150 - head.length)}"]}`;
+    expect(JSON.parse(limited(text, TOKENS_MAX, true, 'max_completion_tokens'))).toMatchObject({ max_completion_tokens: TOKENS_MAX });
   });
 });

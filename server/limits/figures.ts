@@ -1,0 +1,60 @@
+import type { Meter, WindowKind } from '#db/limits.ts';
+import type { Counter } from '#server/limits/counter.ts';
+
+/** One limit as people and programs are shown it. `held` is what running calls may still spend. */
+export type Figures = {
+  scope: 'account' | 'key';
+  meter: Meter;
+  /** `now` for what may run at the same time. */
+  window: Exclude<WindowKind, 'none'> | 'now';
+  limit: number;
+  used: number;
+  held: number;
+  free: number;
+  /** ISO 8601; null where the window never ends. */
+  resets_at: string | null;
+};
+
+/** A limit's figures by what the store last said of it. Pure. */
+export function figuresOf(counter: Counter): Figures {
+  const { used, held } = counter.known;
+  return {
+    scope: counter.subject.startsWith('key/') ? 'key' : 'account',
+    meter: counter.meter,
+    window: counter.window === 'none' ? 'now' : counter.window,
+    limit: counter.cap,
+    used,
+    held,
+    free: Math.max(0, counter.cap - used - held),
+    resets_at: counter.end === Infinity ? null : new Date(counter.end * 60_000).toISOString(),
+  };
+}
+
+/** Milliseconds until the window ends; null where it never does. */
+export function resetMs({ end }: Counter, nowMs: number): number | null {
+  return end === Infinity ? null : Math.max(0, end * 60_000 - nowMs);
+}
+
+/**
+ * The `x-ratelimit-*` headers, as pairs, from the counters that enforce: of each rate the one with
+ * least left. What other instances have in stock is not counted as left, so the numbers are
+ * never too good.
+ */
+export function rateHeaders(counters: readonly Counter[], nowMs: number): string[] {
+  const headers: string[] = [];
+  for (const meter of ['requests', 'tokens'] as const) {
+    let least: Counter | null = null;
+    for (const counter of counters) {
+      if (counter.window !== 'minute' || counter.meter !== meter) continue;
+      if (least === null || counter.remaining < least.remaining) least = counter;
+    }
+    if (least === null) continue;
+    const resetS = Math.ceil((resetMs(least, nowMs) ?? 0) / 1_000);
+    headers.push(
+      `x-ratelimit-limit-${meter}`, String(least.cap),
+      `x-ratelimit-remaining-${meter}`, String(least.remaining),
+      `x-ratelimit-reset-${meter}`, `${resetS}s`,
+    );
+  }
+  return headers;
+}

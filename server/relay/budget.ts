@@ -1,0 +1,82 @@
+import { REPLY_TOKENS_MAX_DEFAULT, type SubjectLimits } from '#db/limits.ts';
+import { costBound } from '#db/money.ts';
+import { GROWTH_TOKENS_MIN } from '#server/bounds.ts';
+import type { Amounts, Hold } from '#server/limits/hold.ts';
+import { type Reckoning, replyTokensMax } from '#server/relay/admit.ts';
+
+/**
+ * What a streamed reply may still spend, watched as it passes.
+ *
+ * When three quarters of the hold are used it is doubled, ahead of need. Under a soft landing the
+ * reply goes on even when the limit has nothing more to give: it then overdraws, by at most the
+ * longest reply that the terms declare. Under an exact quota the upstream was asked to stop in
+ * time; one that does not is cut a little beyond, since our count is not the upstream's.
+ */
+export type BudgetOptions = {
+  reckoning: Reckoning;
+  hold: Hold;
+  subjects: readonly SubjectLimits[];
+  /** Takes more for the hold; `grown` is called if and when it did. */
+  grow: (more: Amounts, grown: () => void) => void;
+  /** The hold has grown: it is to be recorded. */
+  onGrown: () => void;
+};
+
+const USED_BEFORE_GROWTH = 0.75;
+const MISCOUNT = 1.25;
+
+export class Budget {
+  /** The count of tokens at which {@link reached} is to be called next. */
+  nextAt: number;
+  readonly #options: BudgetOptions;
+  /** What the reply may have at most by the call's own limit. */
+  readonly #most: number;
+  readonly #overdraftMax: number;
+  #held: number;
+  #isOver = false;
+
+  constructor(options: BudgetOptions) {
+    const { reckoning, hold, subjects } = options;
+    this.#options = options;
+    this.#held = hold.tokens - reckoning.promptTokens;
+    this.#most = reckoning.ownLimit === null ? Infinity : reckoning.ownLimit * reckoning.choices;
+    const hasQuota = subjects.some(({ limits }) => limits.some(({ meter }) => meter === 'tokens' || meter === 'cost_microusd'));
+    this.#overdraftMax = hasQuota ? (replyTokensMax(subjects) ?? REPLY_TOKENS_MAX_DEFAULT) : Infinity;
+    this.nextAt = reckoning.isExact ? this.#exactMost() : this.#held * USED_BEFORE_GROWTH;
+  }
+
+  /** The reply has come to so many tokens. @returns whether it may go on. */
+  reached(counted: number): boolean {
+    if (this.#options.reckoning.isExact) return counted < this.#exactMost();
+    if (counted > this.#held + this.#overdraftMax) return false;
+    const more = Math.min(Math.max(this.#held, GROWTH_TOKENS_MIN), this.#most - this.#held);
+    if (more <= 0) {
+      this.nextAt = this.#held + this.#overdraftMax;
+      return true;
+    }
+    // Asked for again only much later, unless it is given.
+    this.nextAt = Math.min(counted * 2 + GROWTH_TOKENS_MIN, this.#held + this.#overdraftMax);
+    this.#options.grow(this.#amounts(more), () => {
+      if (this.#isOver) return;
+      this.#held += more;
+      this.nextAt = this.#held * USED_BEFORE_GROWTH;
+      this.#options.onGrown();
+    });
+    return true;
+  }
+
+  /** The call has ended: what may still be granted is not to be recorded any more. */
+  end(): void {
+    this.#isOver = true;
+  }
+
+  #exactMost(): number {
+    return this.#held * MISCOUNT + GROWTH_TOKENS_MIN;
+  }
+
+  #amounts(more: number): Amounts {
+    const { promptTokens, prices } = this.#options.reckoning;
+    const cost = (tokens: number): number => (prices ? costBound(promptTokens, tokens, prices) : 0);
+    return { tokens: more, cost: cost(this.#held + more) - cost(this.#held) };
+  }
+}

@@ -1,0 +1,46 @@
+import type { EndReason } from '#db/events.ts';
+import type { Key } from '#db/fold/key.ts';
+import type { Appender } from '#server/appender.ts';
+import type { Code } from '#server/errors.ts';
+import type { Life } from '#server/life.ts';
+import type { CompletionEstimates } from '#server/limits/estimate.ts';
+import type { Limits } from '#server/limits/limits.ts';
+import type { AddressSet } from '#server/networks.ts';
+import type { ReadModel } from '#server/read-model.ts';
+import type { RefusalLog } from '#server/refusal-log.ts';
+import type { Caller } from '#server/relay/caller.ts';
+import type { Deadlines } from '#server/relay/deadlines.ts';
+import type { DeliveryOptions } from '#server/relay/deliver.ts';
+import type { ModelTable } from '#server/relay/dispatch.ts';
+
+/** This process's place among the instances: it may append, and spend what it has leased. */
+export type Seat = { appender: Appender; limits: Limits };
+
+/** A call that has been admitted and not ended, with what it was admitted as. */
+export type Running = {
+  readonly key: Key;
+  readonly caller: Caller;
+  readonly model: string;
+  /** Ends it with an error of ours, in whatever way the client can still be told. */
+  fail(code: Code, reason: EndReason): void;
+};
+
+/** What the relayed calls of a process share. */
+export type Relay = {
+  readModel: ReadModel;
+  pepper: Buffer;
+  seat: Seat;
+  life: Life;
+  refusals: RefusalLog;
+  estimates: CompletionEstimates;
+  models: ModelTable;
+  deadlines: Deadlines;
+  timeouts: DeliveryOptions['timeouts'];
+  trustedProxies: AddressSet | null;
+  maxBodyBytes: number;
+  overlapped: boolean;
+  /** Set when the process is about to end: nothing new is taken. */
+  draining: boolean;
+  /** What runs at this moment, so that it can be ended at a shutdown, a fence or a revocation. */
+  running: Set<Running>;
+};

@@ -1,0 +1,48 @@
+import type { Key } from '#db/fold/key.ts';
+import { type Limit, REPLY_TOKENS_MAX_DEFAULT, type SubjectLimits } from '#db/limits.ts';
+import { CONCURRENT_MAX } from '#server/bounds.ts';
+import { type Figures, figuresOf } from '#server/limits/figures.ts';
+import type { Limits } from '#server/limits/limits.ts';
+import type { ReadModel } from '#server/read-model.ts';
+
+/** What `GET /v1/usage` tells the holder of a key: every limit that its calls are charged to. */
+export type Usage = {
+  object: 'usage';
+  as_of: string;
+  account: { id: string; name: string; plan: string | null };
+  key: { id: string; name: string };
+  limits: (Figures & {
+    enforcement: Limit['enforcement'];
+    /** How far running replies may exceed the limit together; null where it is not in tokens. */
+    overdraft: number | null;
+  })[];
+};
+
+/** The limits of a key and its account, as the store knows them now. */
+export async function usageOf(key: Key, readModel: ReadModel, limits: Limits): Promise<Usage> {
+  const subjects = readModel.limitsOf(key);
+  const counters = await limits.figures(subjects);
+  const account = readModel.account(key.account);
+  const inForce = subjects.flatMap((subject) => subject.limits.map((limit) => ({ subject, limit })));
+  return {
+    object: 'usage',
+    as_of: new Date(readModel.nowMs()).toISOString(),
+    account: { id: key.account, name: account?.name ?? '', plan: account?.plan ?? null },
+    key: { id: key.id, name: key.name },
+    limits: counters.map((counter, index) => {
+      const { subject, limit } = inForce[index] as (typeof inForce)[number];
+      return { ...figuresOf(counter), enforcement: limit.enforcement, overdraft: overdraftOf(limit, subject) };
+    }),
+  };
+}
+
+/**
+ * How far a soft landing may end beyond its limit: each of the calls that may run at once by the
+ * longest reply. Declared, so that it can be planned with.
+ */
+export function overdraftOf({ meter, enforcement }: Limit, { limits, replyTokensMax }: SubjectLimits): number | null {
+  if (meter === 'requests' || meter === 'concurrent' || enforcement === 'exact') return 0;
+  if (meter !== 'tokens') return null;
+  const concurrent = limits.find((limit) => limit.meter === 'concurrent')?.cap ?? CONCURRENT_MAX;
+  return concurrent * (replyTokensMax ?? REPLY_TOKENS_MAX_DEFAULT);
+}

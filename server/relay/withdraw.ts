@@ -1,0 +1,19 @@
+import { authorize, authorizeModel } from '#server/relay/authorize.ts';
+import { judgeKey } from '#server/relay/authenticate.ts';
+import type { Relay } from '#server/relay/relay.ts';
+
+/**
+ * Ends running calls that would not be let in any more: their key was revoked or restricted, their
+ * account suspended, its plan changed. What had been relayed by then is what they are charged.
+ * @param accounts those whose terms, state or keys have changed.
+ */
+export function endWithdrawn(relay: Relay, accounts: ReadonlySet<string>): void {
+  for (const call of [...relay.running]) {
+    if (!accounts.has(call.key.account)) continue;
+    const { caller, model } = call;
+    const key = relay.readModel.key(call.key.id) ?? call.key;
+    const refusal =
+      judgeKey(key, relay.readModel.nowMs()) ?? authorize(key, caller, relay.readModel) ?? authorizeModel(key, model, relay.readModel);
+    if (refusal) call.fail(refusal.code, 'withdrawn');
+  }
+}
