@@ -2,7 +2,7 @@ import type { PlanTerms } from '#db/events.ts';
 import { type Account, accountTerms } from '#db/fold/account.ts';
 import type { Key } from '#db/fold/key.ts';
 import type { Plan } from '#db/fold/plan.ts';
-import { limitsOf, REPLY_TOKENS_MAX_DEFAULT, type SubjectLimits } from '#db/limits.ts';
+import { limitsOf, type SubjectLimits } from '#db/limits.ts';
 import { type Permissions, permissionsOf } from '#db/permissions.ts';
 import { type AddressSet, networksOf } from '#server/networks.ts';
 
@@ -47,5 +47,5 @@ export function accessOfKey({ id, terms, resetPosition, termsPosition }: Key): A
 function limitsIn(terms: PlanTerms, subject: string, reset: number, position: number): SubjectLimits | null {
   const limits = limitsOf(terms, reset);
   if (limits.length === 0) return null;
-  return { subject, limits, position, replyTokensMax: terms.reply_tokens_max ?? REPLY_TOKENS_MAX_DEFAULT };
+  return { subject, limits, position, replyTokensMax: terms.reply_tokens_max ?? null };
 }

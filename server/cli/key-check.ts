@@ -3,9 +3,14 @@ import { isIP } from 'node:net';
 import { type Route, ROUTES } from '#db/limits.ts';
 import { NamePatterns } from '#db/permissions.ts';
 import { run, type Session, withJson } from '#server/cli/session.ts';
+import { showTable } from '#server/cli/table.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { DEMO_MODELS } from '#server/demo-upstream.ts';
-import { judge } from '#server/relay/judge.ts';
+import { type Figures, figuresOf } from '#server/limits/figures.ts';
+import { readCounters } from '#server/limits/standing.ts';
+import { countsCost } from '#server/relay/admit.ts';
+import { CHAT_COMPLETIONS } from '#server/relay/chat-completions.ts';
+import { judge, judgeLimits } from '#server/relay/judge.ts';
 
 type Options = { model?: string; route: Route; origin?: string; address?: string };
 
@@ -14,6 +19,8 @@ type Checked = {
   refusal: { status: number; code: string; message: string } | null;
   /** What was left open, because the command did not name it, and the key is restricted in it. */
   not_checked: string[];
+  /** How the limits stand that the call would be charged to. */
+  limits: Figures[];
 };
 
 /** `daybook key check …` */
@@ -27,12 +34,15 @@ export function checkCommand(key: Command): void {
     .action((id: string, options: Options, command: Command) => run(command, (session) => check(session, id, options), show));
 }
 
-async function check({ config, control }: Session, id: string, { model, route, origin, address }: Options): Promise<Checked> {
+async function check({ config, control, client }: Session, id: string, { model, route, origin, address }: Options): Promise<Checked> {
   if (address !== undefined && isIP(address) === 0) throw new DecisionError('invalid', `--address: "${address}" is not an IP address.`);
-  const { model: state, key } = await control.loadKey(id);
+  const { model: loaded, key } = await control.loadKey(id);
+  // Prices matter only to a quota in money; they are many.
+  const state = loaded.limitsOf(key).some(countsCost) ? await control.load() : loaded;
   const served = new NamePatterns([...config.upstreams.flatMap(({ models }) => models), ...DEMO_MODELS]);
   const trial = { route, origin: origin ?? null, address: address ?? null, model: model ?? null };
-  const refusal = judge(key, trial, state, (name) => served.has(name));
+  const counters = route === CHAT_COMPLETIONS ? await readCounters(client, state.limitsOf(key), state.nowMs()) : [];
+  const refusal = judge(key, trial, state, (name) => served.has(name)) ?? judgeLimits(counters, state.nowMs());
   const account = state.account(key.account);
   const access = [account ? state.accountAccess(account) : null, state.keyAccess(key)];
   return {
@@ -42,11 +52,18 @@ async function check({ config, control }: Session, id: string, { model, route, o
       ...(model === undefined && access.some((each) => each?.permissions?.models) ? ['model'] : []),
       ...(address === undefined && access.some((each) => each?.networks) ? ['address'] : []),
     ],
+    limits: counters.map(figuresOf),
   };
 }
 
-function show({ refusal, not_checked }: Checked): string {
-  if (refusal) return `The call would be refused: ${refusal.status} ${refusal.code}. ${refusal.message}`;
+function show({ refusal, not_checked, limits }: Checked): string {
   const open = not_checked.map((each) => `--${each}`).join(' and ');
-  return `The call would pass.${open === '' ? '' : ` It depends on more that was not asked for: ${open}.`}`;
+  const verdict = refusal
+    ? `The call would be refused: ${refusal.status} ${refusal.code}. ${refusal.message}`
+    : `The call would pass.${open === '' ? '' : ` It depends on more that was not asked for: ${open}.`}`;
+  if (limits.length === 0) return verdict;
+  const rows = limits.map(({ scope, meter, window, limit, used, held, free, resets_at }) =>
+    [scope, meter, window, String(limit), String(used), String(held), String(free), resets_at ?? ''],
+  );
+  return `${verdict}\n${showTable(['OF', 'LIMIT ON', 'WINDOW', 'LIMIT', 'USED', 'HELD', 'FREE', 'RESETS'], rows)}`;
 }

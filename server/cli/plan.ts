@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { PlanName, PlanTerms } from '#db/events.ts';
 import type { Plan } from '#db/fold/plan.ts';
-import { limitsOf, REPLY_TOKENS_MAX_DEFAULT } from '#db/limits.ts';
+import { limitsOf } from '#db/limits.ts';
 import { NO_PLAN } from '#server/cli/account.ts';
 import { run, withJson } from '#server/cli/session.ts';
 import { showTable } from '#server/cli/table.ts';
@@ -84,7 +84,7 @@ function showPlans(plans: Summary[]): string {
 
 function describePlan({ name, state, version, terms }: Plan, accounts: number): Described {
   const limits = limitsOf(terms, 0);
-  const subject = { subject: name, limits, position: 0, replyTokensMax: terms.reply_tokens_max ?? REPLY_TOKENS_MAX_DEFAULT };
+  const subject = { subject: name, limits, position: 0, replyTokensMax: terms.reply_tokens_max ?? null };
   const overdrafts = limits
     .filter(({ meter, window }) => (meter === 'tokens' || meter === 'cost_microusd') && window !== 'minute')
     .filter(({ enforcement }) => enforcement === 'soft_landing')

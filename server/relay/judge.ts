@@ -3,6 +3,9 @@ import type { Route } from '#db/limits.ts';
 import { Refusal } from '#server/errors.ts';
 import type { ReadModel } from '#server/read-model.ts';
 import { judgeKey } from '#server/relay/authenticate.ts';
+import type { Counter } from '#server/limits/counter.ts';
+import { refusalOf } from '#server/limits/refusal.ts';
+import { countsCost } from '#server/relay/admit.ts';
 import { authorize, authorizeAnywhere, authorizeModel } from '#server/relay/authorize.ts';
 
 /** A call as it might be made. */
@@ -31,6 +34,19 @@ export function judge(
     judgeKey(key, readModel.nowMs()) ??
     (address === null ? authorizeAnywhere(key, { route, origin }, readModel) : authorize(key, { route, origin, address }, readModel)) ??
     (model === null ? null : authorizeModel(key, model, readModel)) ??
-    (model === null || isServed(model) ? null : new Refusal('model_not_found', { param: 'model' }))
+    (model === null || isServed(model) ? null : new Refusal('model_not_found', { param: 'model' })) ??
+    (model === null || readModel.prices.find(model) || !readModel.limitsOf(key).some(countsCost)
+      ? null
+      : new Refusal('model_not_priced', { param: 'model' }))
   );
+}
+
+/**
+ * The same for limits: the refusal of the first that has nothing left, or null. What a call would
+ * need of the others depends on what it says, so a little that is left lets it pass here.
+ * @param counters as the store knows them now.
+ */
+export function judgeLimits(counters: readonly Counter[], nowMs: number): Refusal | null {
+  const spent = counters.find(({ cap, known }) => cap - known.used - known.held < 1);
+  return spent ? refusalOf({ kind: 'short', counter: spent, minimum: 1 }, nowMs) : null;
 }
