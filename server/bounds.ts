@@ -66,7 +66,7 @@ export const LOOSE_WAIT_MS = 1_000;
 export const LOOSE_PAUSE_MS = 5;
 /** A limit that had nothing left is not asked for again within this: floods of refusals stay cheap. */
 export const REFUSAL_MEMORY_MS = 20;
-/** A clock that was set back by less is waited for; more than a step of its keeper is none of its. */
+/** A clock that was set back by less is waited for, at half the speed: more is no step of its keeper. */
 export const CLOCK_BACK_MS = 10_000;
 /** Leases of the next windows are taken this long before they begin. */
 export const PREFETCH_MS = 3_000;
@@ -154,9 +154,11 @@ export const REPLY_FIRST_TOKENS = 512;
 /** No estimate is below this: a sentence, and the tool call that has no text at all. */
 export const REPLY_LEAST_TOKENS = 16;
 
-/** What a provider may put around a prompt by itself: its template, and its instructions for tools,
- * of which the longest known has about 700 tokens. */
-export const TEMPLATE_TOKENS_MAX = 2_000;
+/** What a provider may put around a prompt by itself: some tokens for each message, which are fewer
+ * than the bytes of its JSON, and a short preamble such as today's date. */
+export const TEMPLATE_TOKENS_MAX = 100;
+/** Its instructions where there are tools: the longest known have about 800 tokens. */
+export const TOOLS_TEMPLATE_TOKENS_MAX = 1_500;
 /** The dearest image known: gpt-4o-mini counts 2,833 tokens and 5,667 for each of at most 8 tiles. */
 export const IMAGE_TOKENS_MAX = 50_000;
 /** An audio part whose bytes are in the body has far fewer tokens than those; this is for one told

@@ -8,6 +8,7 @@ import {
   REPLY_LENGTHS_MAX,
   TEMPLATE_TOKENS_MAX,
   TOKENS_MAX,
+  TOOLS_TEMPLATE_TOKENS_MAX,
 } from '#server/bounds.ts';
 
 /**
@@ -184,6 +185,8 @@ const PARTS: Readonly<Record<string, number>> = {
   file_data: CONTEXT_TOKENS_MAX,
   input_file: CONTEXT_TOKENS_MAX,
 };
+/** What makes a provider put in its instructions for tools. */
+const TOOLS = ['"tools"', '"functions"', '"response_format"'];
 const PART_BEGINNINGS = ['"image_', '"input_', '"audio_', '"video_', '"file_'];
 const PART_BYTES_MAX = Math.max(...Object.keys(PARTS).map((name) => name.length));
 
@@ -204,7 +207,8 @@ export function promptBound(body: Buffer): number {
     const digit = body[at + 4] as number;
     if (digit >= 0x34 && digit <= 0x37) parts += CONTEXT_TOKENS_MAX;
   }
-  return body.length + TEMPLATE_TOKENS_MAX + Math.min(parts, CONTEXT_TOKENS_MAX);
+  const template = TOOLS.some((name) => body.includes(name, 0, 'latin1')) ? TOOLS_TEMPLATE_TOKENS_MAX : TEMPLATE_TOKENS_MAX;
+  return body.length + template + Math.min(parts, CONTEXT_TOKENS_MAX);
 }
 
 /** What the member that begins at a quote may add; 0 when it is none of a part. */
