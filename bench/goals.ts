@@ -7,6 +7,13 @@ export type Goal = { name: string; measured: number | null; bound: 'at most' | '
 
 type Pick = (summary: Summary) => number | null;
 
+/** Server CPU of a saturated small JSON call before there were limits, and what they may add; see README.md. */
+const BEFORE_LIMITS = { us: 68.7, timesBare: 1.68 };
+const CPU_GROWTH = 1.1;
+const WITH_LIMITS = 'small JSON saturated, limits in force: server CPU';
+
+const asks: Pick = ({ exchangesPerThousand }) => exchangesPerThousand;
+
 /** The budgets of the relay. Several goals of one name are alternatives: one of them is enough. */
 export function relayGoals(summaries: readonly Summary[]): Goal[] {
   const goal =
@@ -21,6 +28,12 @@ export function relayGoals(summaries: readonly Summary[]): Goal[] {
     atMost('small JSON saturated: server CPU', 1.8, '× bare', goal('json', ({ cpuOverBare }) => cpuOverBare)),
     atMost('small JSON saturated: Postgres CPU', 20, 'µs/request', goal('json', ({ postgresCpuUs }) => postgresCpuUs)),
     atLeast('small JSON saturated: rate', 12_000, 'requests/s', goal('json', ({ perSecond }) => perSecond)),
+    atMost(WITH_LIMITS, CPU_GROWTH * BEFORE_LIMITS.timesBare, '× bare', goal('json', ({ cpuOverBare }) => cpuOverBare)),
+    atMost(WITH_LIMITS, CPU_GROWTH * BEFORE_LIMITS.us, 'µs/request', goal('json', ({ serverCpuUs }) => serverCpuUs)),
+    atMost('far from every limit, saturated: asks of the store', 2, 'for 1,000 requests', goal('json', asks)),
+    atMost('far from every limit, 1,000 per second: asks of the store', 2, 'for 1,000 requests', goal('json-rate', asks)),
+    atMost('near the end of an exact quota, 8 at a time: added p50', 3, 'ms', goal('near', ({ addedP50Ms }) => addedP50Ms)),
+    atMost('near the end of an exact quota, 200 per second: added p50', 3, 'ms', goal('near-rate', ({ addedP50Ms }) => addedP50Ms)),
     atMost('SSE chunk: server CPU', 2.2, '× nginx', goal('chat-160', ({ cpuOverNginx }) => cpuOverNginx)),
     atMost('SSE chunk: server CPU', 1.3, '× bare', goal('chat-160', ({ cpuOverBare }) => cpuOverBare)),
     atMost('400 KB body: server CPU', 6.5, '× nginx', goal('body-400k', ({ cpuOverNginx }) => cpuOverNginx)),

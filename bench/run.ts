@@ -61,7 +61,8 @@ export async function runAll(options: RunOptions): Promise<Run[]> {
         if (workload.forMemory) await fleet.drop(target);
         const running = await fleet.bring(target, workload.forMemory ? 'memory' : 'load');
         const job = jobFor(workload, running, round === 0, options);
-        runs.push({ workload: name, target: target.name, round, result: await runDriver(job, options) });
+        const result = workload.credential === 'near' ? await runNear(running, job, options) : await runDriver(job, options);
+        runs.push({ workload: name, target: target.name, round, result });
         if (workload.forMemory) await fleet.drop(target);
       }
     }
@@ -72,7 +73,8 @@ export async function runAll(options: RunOptions): Promise<Run[]> {
 }
 
 async function targetsFor(workload: Workload, options: RunOptions, fleet: Fleet): Promise<Target[]> {
-  if (!isRefusal(workload)) return options.targets.filter(({ does }) => does.relay);
+  const isToldOf = ({ name }: Target): boolean => workload.targets?.includes(name) ?? true;
+  if (!isRefusal(workload)) return options.targets.filter((target) => target.does.relay && isToldOf(target));
   const refusing = options.targets.filter(({ does }) => does.refuse);
   if (!options.withBareReply) return refusing;
   const [model] = refusing;
@@ -123,11 +125,26 @@ function jobFor(workload: Workload, running: Running, isFirst: boolean, options:
     prewarmSecs: isFirst && !workload.expect.sse ? (options.warmupSecs ?? PREWARM_SECS) : 0,
     warmupSecs: options.warmupSecs ?? Math.max(WARMUP_SECS, workload.warmupSecs),
     secs: options.secs * (workload.forMemory ? MEMORY_SECS_FACTOR : 1),
+    statePath: running.statePath,
     trees: {
       ...(serverPid === null ? {} : { server: { root: serverPid, except: postgresPid === null ? [] : [postgresPid] } }),
       ...(postgresPid === null ? {} : { postgres: { root: postgresPid, except: [] } }),
     },
   };
+}
+
+/** Runs the driver while a quota is near its end, and looks before and after whether it is. */
+async function runNear(running: Running, job: Job, options: RunOptions): Promise<JobResult> {
+  if (running.bringNear === null) return runDriver(job, options);
+  const near = await running.bringNear();
+  try {
+    const before = await near.findFault();
+    const result = await runDriver(job, options);
+    const fault = before ?? (await near.findFault());
+    return fault === null ? result : { ...result, errors: { ...result.errors, [fault]: 1 } };
+  } finally {
+    await near.release();
+  }
 }
 
 /** Runs the driver in a process of its own, on its side's CPU. @throws when it fails. */

@@ -30,6 +30,8 @@ export type Summary = {
   cpuAboveBareUs: number | null;
   rssMb: number | null;
   rssPerStreamKb: number | null;
+  /** How often the store was asked about limits, for 1,000 requests. */
+  exchangesPerThousand: number | null;
   /** Chunks that came, compared with those that the open streams should have carried. */
   flowing: number | null;
   errors: Record<string, number>;
@@ -83,6 +85,7 @@ export function summarize(workloadName: WorkloadName, runs: readonly Run[]): Sum
       cpuAboveBareUs: against('bare-reply', serverCpu, difference),
       rssMb: over(({ trees }) => (trees.server ? trees.server.rssKb / 1024 : null)),
       rssPerStreamKb: workload.load.mode === 'hold' ? over(rssPerStream) : null,
+      exchangesPerThousand: over(({ exchanges, requests }) => (exchanges === null || requests === 0 ? null : (exchanges * 1000) / requests)),
       flowing: over((result) => flowing(result, workload)),
       errors: sumErrors(own),
     };
@@ -158,6 +161,7 @@ export function renderSummaries(workloadName: WorkloadName, summaries: readonly 
     { title: '+delay µs', value: ({ addedChunkDelayP50Us }) => addedChunkDelayP50Us },
     { title: 'RSS MB', value: ({ rssMb }) => rssMb },
     { title: 'KB/stream', value: ({ rssPerStreamKb }) => rssPerStreamKb },
+    { title: 'asks/1,000', value: ({ exchangesPerThousand }) => exchangesPerThousand },
     { title: 'flowing %', value: ({ flowing: share }) => percent(share) },
   ];
   const used = columns.filter(({ value }) => summaries.some((summary) => value(summary) !== null));

@@ -3,14 +3,20 @@ import type { Expectation } from './driver/connection.ts';
 import type { Load } from './driver/job.ts';
 import { type ModelName, MODELS } from './upstream/models.ts';
 
-/** Whose key a request carries. The other ones are refused: 401, 401 and 403. */
-export type Credential = 'good' | 'missing' | 'wrong' | 'suspended';
+/**
+ * Whose key a request carries. `good`: limits of every kind are in force, all far away; with
+ * `restricted` the key has some of its own as well; with `unlimited` there are none; with `near` a
+ * quota is almost spent. The other ones are refused: 401, 401 and 403.
+ */
+export type Credential = 'good' | 'restricted' | 'unlimited' | 'near' | 'missing' | 'wrong' | 'suspended';
 
 export type Workload = {
   title: string;
   load: Load;
   body: BodySpec;
   credential: Credential;
+  /** The targets that it tells something of; null for all. */
+  targets: readonly string[] | null;
   expect: Expectation;
   /** How often a stream carries a chunk; null for JSON. */
   chunkIntervalMs: number | null;
@@ -24,6 +30,7 @@ export type Workload = {
 
 const SMALL_BYTES = 1024;
 const AGENT_BYTES = 400_000;
+const MAX_TOKENS = 4096;
 
 /** A JSON call of the given model. */
 function json(title: string, model: ModelName, bytes: number, load: Load): Workload {
@@ -31,8 +38,9 @@ function json(title: string, model: ModelName, bytes: number, load: Load): Workl
   return {
     title,
     load,
-    body: { model, bytes, shape: bytes === SMALL_BYTES ? 'chat' : 'agent', sse: false, asksUsage: false },
+    body: { model, bytes, shape: bytes === SMALL_BYTES ? 'chat' : 'agent', sse: false, asksUsage: false, maxTokens: MAX_TOKENS },
     credential: 'good',
+    targets: null,
     expect: { status: 200, sse: false, chunks: null, replyBytes, usageChunk: false },
     chunkIntervalMs: null,
     unit: 'request',
@@ -48,8 +56,9 @@ function sse(title: string, model: ModelName, load: Load): Workload {
   return {
     title,
     load,
-    body: { model, bytes: isAgent ? AGENT_BYTES : SMALL_BYTES, shape: isAgent ? 'agent' : 'chat', sse: true, asksUsage: isAgent },
+    body: { model, bytes: isAgent ? AGENT_BYTES : SMALL_BYTES, shape: isAgent ? 'agent' : 'chat', sse: true, asksUsage: isAgent, maxTokens: MAX_TOKENS },
     credential: 'good',
+    targets: null,
     expect: { status: 200, sse: true, chunks: Number.isFinite(chunks) ? chunks : null, replyBytes: null, usageChunk: isAgent },
     chunkIntervalMs: intervalMs,
     unit: isAgent ? 'request' : 'chunk',
@@ -64,13 +73,28 @@ function refused(title: string, credential: Credential, status: number): Workloa
   return { ...call, credential, expect: { ...call.expect, status } };
 }
 
+/** The small JSON call with another key, where only Daybook looks at keys. */
+function keyed(title: string, credential: Credential, load: Load): Workload {
+  const call = json(title, 'mock-json', SMALL_BYTES, load);
+  const body = credential === 'near' ? { ...call.body, maxTokens: 100 } : call.body;
+  return { ...call, body, credential, targets: ['direct', 'bare', 'daybook'] };
+}
+
 export const WORKLOADS = {
   'json': json('small JSON, 64 at a time', 'mock-json', SMALL_BYTES, { mode: 'closed', connections: 64, spreadMs: 0 }),
+  'json-restricted': keyed('small JSON, 64 at a time, the key has limits of its own', 'restricted', {
+    mode: 'closed',
+    connections: 64,
+    spreadMs: 0,
+  }),
+  'json-unlimited': keyed('small JSON, 64 at a time, no limits', 'unlimited', { mode: 'closed', connections: 64, spreadMs: 0 }),
   'json-rate': json('small JSON, 1,000 per second', 'mock-json', SMALL_BYTES, { mode: 'open', perSecond: 1000 }),
   'json-20ms': json('small JSON, upstream takes 20 ms, 1,000 per second', 'mock-json-20ms', SMALL_BYTES, {
     mode: 'open',
     perSecond: 1000,
   }),
+  'near': keyed('small JSON near the end of an exact quota, 8 at a time', 'near', { mode: 'closed', connections: 8, spreadMs: 0 }),
+  'near-rate': keyed('small JSON near the end of an exact quota, 200 per second', 'near', { mode: 'open', perSecond: 200 }),
   'chat-40': sse('chat: 40 streams of 500 chunks, 4 ms apart', 'mock-chat', { mode: 'closed', connections: 40, spreadMs: 40 }),
   'chat-160': sse('chat: 160 streams of 500 chunks, 4 ms apart', 'mock-chat', { mode: 'closed', connections: 160, spreadMs: 10 }),
   'body-400k': json('coding agent: 400 KB in, small JSON out, 8 at a time', 'mock-json', AGENT_BYTES, {

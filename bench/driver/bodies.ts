@@ -9,6 +9,8 @@ export type BodySpec = {
   sse: boolean;
   /** Whether the client itself asks for the usage chunk; agents do, plain SDK calls do not. */
   asksUsage: boolean;
+  /** The longest reply that the client takes, in tokens. */
+  maxTokens: number;
 };
 
 // Quotes and line ends need escapes in JSON, as prompts do; a scanner must not get plain text only.
@@ -27,7 +29,7 @@ export function makeBody(spec: BodySpec): Buffer {
       messages: [...fixed.first, ...turns, { role: 'user', content: `Go on. ${'x'.repeat(padding)}` }],
       ...fixed.more,
       temperature: 0.7,
-      max_tokens: 4096,
+      max_tokens: spec.maxTokens,
       ...(spec.sse ? { stream: true } : {}),
       ...(spec.asksUsage ? { stream_options: { include_usage: true } } : {}),
     });

@@ -25,6 +25,8 @@ export type Job = {
   /** Time under load before anything counts. */
   warmupSecs: number;
   secs: number;
+  /** Where the target tells how often it has asked its store about limits; null where it does not. */
+  statePath: string | null;
   /** Whose CPU time and memory to report. */
   trees: Record<string, ProcessTree>;
 };
@@ -36,5 +38,7 @@ export type JobResult = Seen & {
   secs: number;
   /** Requests under way at the end of the measured time. */
   held: number;
+  /** How often the target asked its store about limits in the measured time; null where it does not tell. */
+  exchanges: number | null;
   trees: Record<string, TreeUsage>;
 };

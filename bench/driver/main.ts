@@ -30,6 +30,7 @@ async function drive(job: Job): Promise<JobResult> {
   const stop = await startLoad(job.load, traffic);
   await sleep(job.warmupSecs * 1000);
 
+  const exchangesAtStart = await readExchanges(job);
   const atStart = readTrees(job);
   const fromUs = monotonicUs();
   traffic.measureFrom(fromUs);
@@ -38,6 +39,7 @@ async function drive(job: Job): Promise<JobResult> {
   traffic.measureUntil(untilUs);
   const atEnd = readTrees(job);
   const held = traffic.inFlight;
+  const exchangesAtEnd = await readExchanges(job);
 
   stop();
   if (job.load.mode === 'hold') traffic.cancelAll();
@@ -46,7 +48,8 @@ async function drive(job: Job): Promise<JobResult> {
     name,
     { cpuUs: cpuUs - (atStart[name]?.cpuUs ?? 0), rssKb, rssBeforeKb: before[name]?.rssKb ?? 0 },
   ]);
-  return { secs: (untilUs - fromUs) / 1e6, held, ...traffic.seen(), trees: Object.fromEntries(trees) };
+  const exchanges = exchangesAtStart === null || exchangesAtEnd === null ? null : exchangesAtEnd - exchangesAtStart;
+  return { secs: (untilUs - fromUs) / 1e6, held, exchanges, ...traffic.seen(), trees: Object.fromEntries(trees) };
 }
 
 /** Starts the load; resolves, when all its connections are in use, to what stops it. */
@@ -86,6 +89,14 @@ function requestOf(job: Job): Buffer {
   };
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
   return Buffer.concat([Buffer.from(`POST ${job.path} HTTP/1.1\r\n${lines.join('')}\r\n`), body]);
+}
+
+/** By the target's own count; read under load, so the end of the measured time is a millisecond late. */
+async function readExchanges({ port, statePath }: Job): Promise<number | null> {
+  if (statePath === null) return null;
+  const reply = await fetch(`http://127.0.0.1:${port}${statePath}`);
+  const { limits } = (await reply.json()) as { limits?: { exchanges?: number } };
+  return limits?.exchanges ?? null;
 }
 
 function readTrees(job: Job): Record<string, Usage> {

@@ -1,22 +1,17 @@
-import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { promisify } from 'node:util';
 import { connectEmbedded } from '#db/embedded.ts';
-import { createSecret } from '#server/key-secret.ts';
 import { makeBody } from '../driver/bodies.ts';
 import { postmasterOf } from '../machine/postmaster.ts';
-import { freePort, plainEnvironment, type Program, startProgram, waitUntilReady } from '../machine/programs.ts';
+import { freePort, type Program, startProgram, waitUntilReady } from '../machine/programs.ts';
 import { seedKeys } from '../seed-keys.ts';
 import { type Credential, WORKLOADS } from '../workloads.ts';
+import { makeAccounts } from './accounts.ts';
 import type { FixedReply } from './bare-reply.ts';
+import { bringNear } from './near.ts';
 import type { Running, Surroundings, Target } from './target.ts';
 
-const run = promisify(execFile);
 const SERVER = join(import.meta.dirname, '../../server/main.ts');
-const COMMANDS = join(import.meta.dirname, '../../server/cli.ts');
-const ACCOUNT = 'bench';
-const SUSPENDED_ACCOUNT = 'bench-suspended';
 
 /** Reading 100,000 keys leaves garbage that would later hold the streams whose memory is measured. */
 const MEMORY_KEYS = 100;
@@ -51,7 +46,15 @@ export function daybook(accounting: 'strict' | 'overlapped', keyCount: number): 
         await waitUntilReady(name, program, () => answers(port, '/readyz'));
         const authorization = authorizations.get(dataDir) ?? (await prepareKeys(dataDir, port, environment, keys));
         authorizations.set(dataDir, authorization);
-        return { port, serverPid: program.pid, postgresPid: postmasterOf(dataDir), authorization, stop: () => stop(program, dataDir) };
+        return {
+          port,
+          serverPid: program.pid,
+          postgresPid: postmasterOf(dataDir),
+          authorization,
+          statePath: '/readyz',
+          bringNear: () => bringNear(port, authorization.near ?? ''),
+          stop: () => stop(program, dataDir),
+        };
       } catch (error) {
         await stop(program, dataDir);
         throw error;
@@ -72,34 +75,19 @@ function environmentOf(surroundings: Surroundings, dataDir: string, port: number
   };
 }
 
-/** Fills the log with keys, then makes the ones that the driver uses. */
+/** Makes the keys that the driver uses, and fills the log with others. */
 async function prepareKeys(
   dataDir: string,
   port: number,
   environment: Record<string, string>,
   keyCount: number,
 ): Promise<Running['authorization']> {
+  // Before the many keys, which every command would have to read.
+  const { authorization, suspend } = await makeAccounts(dataDir, environment);
   const store = await connectEmbedded(dataDir);
   if (!store) throw new Error(`no Postgres runs in ${dataDir}`);
   await seedKeys(store, keyCount);
-
-  const command = async (...args: string[]): Promise<unknown> => {
-    const { stdout } = await run(process.execPath, [COMMANDS, '--json', ...args], { env: { ...plainEnvironment(), ...environment } });
-    return JSON.parse(stdout || 'null');
-  };
-  await command('account', 'create', ACCOUNT);
-  await command('account', 'create', SUSPENDED_ACCOUNT);
-  const good = (await command('key', 'create', '--account', ACCOUNT)) as { id: string; key: string };
-  const suspended = (await command('key', 'create', '--account', SUSPENDED_ACCOUNT)) as { id: string; key: string };
-  await command('account', 'suspend', SUSPENDED_ACCOUNT);
-  const authorization = {
-    good: `Bearer ${good.key}`,
-    missing: null,
-    // The dearest 401: the form, the checksum and the id are right, so the digest must be compared.
-    wrong: `Bearer ${createSecret(good.id)}`,
-    suspended: `Bearer ${suspended.key}`,
-  };
-  // The last event of all: a server that acts on it has read everything before it.
+  await suspend();
   await waitForStatus(port, authorization, 'suspended', 403);
   await waitForStatus(port, authorization, 'good', 200);
   return authorization;

@@ -18,6 +18,8 @@ export const DIRECT: Target = {
       serverPid: null,
       postgresPid: null,
       authorization: ANY_KEY,
+      statePath: null,
+      bringNear: null,
       stop: () => Promise.resolve(),
     }),
 };
@@ -114,5 +116,5 @@ async function startListener(name: string, surroundings: Surroundings, command: 
     logFile: join(surroundings.directory, `${name}.log`),
   });
   await waitUntilReady(name, program, () => isListening(port));
-  return { port, serverPid: program.pid, postgresPid: null, authorization: ANY_KEY, stop: program.stop };
+  return { port, serverPid: program.pid, postgresPid: null, authorization: ANY_KEY, statePath: null, bringNear: null, stop: program.stop };
 }

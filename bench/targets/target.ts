@@ -1,5 +1,6 @@
 import type { Pinning } from '../machine/pinning.ts';
 import type { Credential } from '../workloads.ts';
+import type { NearEnd } from './near.ts';
 
 /** What a target needs to know to start. */
 export type Surroundings = {
@@ -18,6 +19,10 @@ export type Running = {
   postgresPid: number | null;
   /** The Authorization header of each kind of caller; null for none. */
   authorization: Record<Credential, string | null>;
+  /** Where it tells how often it has asked its store about limits; null where it has none. */
+  statePath: string | null;
+  /** Brings the quota of the key `near` close to its end; null where there are no quotas. */
+  bringNear: (() => Promise<NearEnd>) | null;
   stop: () => Promise<void>;
 };
 
@@ -38,6 +43,9 @@ export type Target = {
 /** For targets that look at no key. */
 export const ANY_KEY: Running['authorization'] = {
   good: 'Bearer sk-bench',
+  restricted: 'Bearer sk-bench',
+  unlimited: 'Bearer sk-bench',
+  near: 'Bearer sk-bench',
   missing: null,
   wrong: 'Bearer sk-wrong',
   suspended: 'Bearer sk-suspended',

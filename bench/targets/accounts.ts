@@ -1,0 +1,82 @@
+import { execFile } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { createSecret } from '#server/key-secret.ts';
+import { plainEnvironment } from '../machine/programs.ts';
+import { NEAR_LIMIT_TOKENS } from './near.ts';
+import type { Running } from './target.ts';
+
+const run = promisify(execFile);
+const COMMANDS = join(import.meta.dirname, '../../server/cli.ts');
+const SUSPENDED = 'bench-suspended';
+const FAR = 1e12;
+
+/** What an installation in use has: every kind of limit in force, and none of them in reach. */
+const PLAN = {
+  models: ['mock-*'],
+  routes: ['/v1/chat/completions', '/v1/models', '/v1/usage'],
+  requests_per_minute: FAR,
+  tokens_per_minute: FAR,
+  concurrent_requests: 10_000,
+  quotas: [
+    { meter: 'tokens', window: 'day', limit: FAR, enforcement: 'soft_landing' },
+    { meter: 'cost_microusd', window: 'month', limit: FAR, enforcement: 'soft_landing' },
+  ],
+};
+
+/** In place of the plan's quotas. A month, since a run should not meet the end of its window. */
+const NEAR_TERMS = { quotas: [{ meter: 'tokens', window: 'month', limit: NEAR_LIMIT_TOKENS, enforcement: 'exact' }] };
+
+export type Accounts = {
+  authorization: Running['authorization'];
+  /** The last change of all: a server that acts on it has read everything before it. */
+  suspend: () => Promise<void>;
+};
+
+/**
+ * Makes the accounts and keys that the driver uses, by the commands that an administrator has.
+ * @param directory where the files of terms may be written.
+ */
+export async function makeAccounts(directory: string, environment: Record<string, string>): Promise<Accounts> {
+  const command = async (...args: string[]): Promise<unknown> => {
+    const { stdout } = await run(process.execPath, [COMMANDS, '--json', ...args], { env: { ...plainEnvironment(), ...environment } });
+    return JSON.parse(stdout || 'null');
+  };
+  const fileOf = (name: string, terms: object): string => {
+    const file = join(directory, name);
+    writeFileSync(file, JSON.stringify(terms));
+    return file;
+  };
+  const account = async (name: string, plan: string | null): Promise<{ id: string; key: string }> => {
+    await command('account', 'create', name);
+    if (plan !== null) await command('account', 'set-plan', name, plan);
+    return (await command('key', 'create', '--account', name)) as { id: string; key: string };
+  };
+
+  await command('plan', 'define', 'bench', '--file', fileOf('plan.json', PLAN));
+  await command('price', 'set', 'mock-*', '--input', '2.50', '--cached-input', '1.25', '--output', '10');
+  const good = await account('bench', 'bench');
+  const restricted = (await command('key', 'create', '--account', 'bench')) as { id: string; key: string };
+  const narrower = ['--models', 'mock-json*', '--networks', '127.0.0.0/8', '--requests-per-minute', String(FAR), '--quota', `tokens/week=${FAR}`];
+  await command('key', 'restrict', restricted.id, ...narrower);
+  const unlimited = await account('bench-unlimited', null);
+  const near = await account('bench-near', 'bench');
+  await command('account', 'override', 'bench-near', '--file', fileOf('near.json', NEAR_TERMS));
+  const suspended = await account(SUSPENDED, null);
+  return {
+    authorization: {
+      good: `Bearer ${good.key}`,
+      restricted: `Bearer ${restricted.key}`,
+      unlimited: `Bearer ${unlimited.key}`,
+      near: `Bearer ${near.key}`,
+      missing: null,
+      // The dearest 401: the form, the checksum and the id are right, so the digest must be compared.
+      wrong: `Bearer ${createSecret(good.id)}`,
+      suspended: `Bearer ${suspended.key}`,
+    },
+    suspend: async () => {
+      await command('account', 'suspend', SUSPENDED);
+    },
+  };
+}
