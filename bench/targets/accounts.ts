@@ -25,6 +25,14 @@ const PLAN = {
   ],
 };
 
+/** What narrows the one key further: it is asked of and charged beside its account. */
+const KEY_TERMS = {
+  models: ['mock-json*'],
+  networks: ['127.0.0.0/8'],
+  requests_per_minute: FAR,
+  quotas: [{ meter: 'tokens', window: 'week', limit: FAR, enforcement: 'soft_landing' }],
+};
+
 /** In place of the plan's quotas. A month, since a run should not meet the end of its window. */
 const NEAR_TERMS = { quotas: [{ meter: 'tokens', window: 'month', limit: NEAR_LIMIT_TOKENS, enforcement: 'exact' }] };
 
@@ -54,16 +62,21 @@ export async function makeAccounts(directory: string, environment: Record<string
     return (await command('key', 'create', '--account', name)) as { id: string; key: string };
   };
 
-  await command('plan', 'define', 'bench', '--file', fileOf('plan.json', PLAN));
-  await command('price', 'set', 'mock-*', '--input', '2.50', '--cached-input', '1.25', '--output', '10');
-  const good = await account('bench', 'bench');
+  await Promise.all([
+    command('plan', 'define', 'bench', '--file', fileOf('plan.json', PLAN)),
+    command('price', 'set', 'mock-*', '--input', '2.50', '--cached-input', '1.25', '--output', '10'),
+  ]);
+  const [good, near, unlimited, suspended] = await Promise.all([
+    account('bench', 'bench'),
+    account('bench-near', 'bench'),
+    account('bench-unlimited', null),
+    account(SUSPENDED, null),
+  ]);
   const restricted = (await command('key', 'create', '--account', 'bench')) as { id: string; key: string };
-  const narrower = ['--models', 'mock-json*', '--networks', '127.0.0.0/8', '--requests-per-minute', String(FAR), '--quota', `tokens/week=${FAR}`];
-  await command('key', 'restrict', restricted.id, ...narrower);
-  const unlimited = await account('bench-unlimited', null);
-  const near = await account('bench-near', 'bench');
-  await command('account', 'override', 'bench-near', '--file', fileOf('near.json', NEAR_TERMS));
-  const suspended = await account(SUSPENDED, null);
+  await Promise.all([
+    command('key', 'restrict', restricted.id, '--file', fileOf('key.json', KEY_TERMS)),
+    command('account', 'override', 'bench-near', '--file', fileOf('near.json', NEAR_TERMS)),
+  ]);
   return {
     authorization: {
       good: `Bearer ${good.key}`,
