@@ -6,7 +6,7 @@ import { DecisionError } from '#server/decide/decision.ts';
 import type { Restriction } from '#server/decide/key.ts';
 import type { WindowsChoice } from '#server/decide/plan.ts';
 
-type Options = {
+export type RestrictOptions = {
   models?: string;
   routes?: string;
   origins?: string;
@@ -43,7 +43,7 @@ export function restrictCommand(key: Command): void {
     .option('--file <terms.json>', 'these fields, as in a plan; options go before')
     .option('--clear', 'take away all that the key had before')
     .addOption(windowsOption('--window'))
-    .action((id: string, options: Options, command: Command) =>
+    .action((id: string, options: RestrictOptions, command: Command) =>
       run(
         command,
         async ({ control }) => {
@@ -60,8 +60,8 @@ export function restrictCommand(key: Command): void {
     );
 }
 
-/** @throws {DecisionError} with one line that names the option. */
-function readRestriction(options: Options): Restriction {
+/** What the options ask for. @throws {DecisionError} with one line that names the option. */
+export function readRestriction(options: RestrictOptions): Restriction {
   const set: KeyTerms = options.file === undefined ? {} : readTerms(KeyTerms, options.file);
   const drop: (keyof KeyTerms)[] = [];
   /** @param read makes of the option's text what the file would have for the field. */
