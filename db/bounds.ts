@@ -30,6 +30,25 @@ export const MIGRATION_TIMEOUT_MS = 600_000;
 /** The age of silence after which the kernel starts to probe a connection over TCP. */
 export const KEEP_ALIVE_DELAY_MS = 10_000;
 
+/** How often an instance says that it lives. */
+export const HEARTBEAT_MS = 1_000;
+
+/** How long another instance must have been silent, by our own watching, to be declared dead. */
+export const DEAD_AFTER_MS = 5_000;
+
+/**
+ * Time between two looks at the others counts as watched up to this, so that a watcher that was
+ * itself frozen does not take its own absence for theirs.
+ */
+export const WATCH_GAP_MAX_MS = 2 * HEARTBEAT_MS;
+
+/** How long a worker has to recover a dead instance before whoever asked does so itself. With the
+ * time until it is declared dead that is half of the thirty seconds in which leases are to be back. */
+export const RECOVERY_PATIENCE_MS = 10_000;
+
+/** Searching the log for what a dead instance left open, from its oldest open request on. */
+export const RECOVERY_TIMEOUT_MS = 60_000;
+
 /** How often a starting or stopping Postgres is looked at. A start takes about 200 ms, so 20 ms is a tenth. */
 export const POSTMASTER_POLL_MS = 20;
 

@@ -11,10 +11,11 @@ export async function registerInstance(client: pg.ClientBase, name: string): Pro
 }
 
 /**
- * Says that the instance lives, and from where in the log its open requests begin.
+ * Says that the instance lives, and from where in the log its open requests begin; null for one
+ * that never has any.
  * @returns Postgres' clock; null when the instance was declared dead.
  */
-export async function heartbeat(client: pg.ClientBase, instance: number, openFrom: number): Promise<Date | null> {
+export async function heartbeat(client: pg.ClientBase, instance: number, openFrom: number | null): Promise<Date | null> {
   const result = await client.query<[Date | null]>({
     name: 'heartbeat',
     text: 'select daybook.heartbeat($1, $2)',
@@ -41,6 +42,20 @@ export async function readPeers(client: pg.ClientBase, self: number): Promise<Pe
     values: [self],
   });
   return result.rows;
+}
+
+/**
+ * Declares an instance dead, so that it can't append or spend any more, and asks a worker to end
+ * what it left open.
+ * @returns false when no worker lives that could.
+ */
+export async function requestRecovery(client: pg.ClientBase, dead: number): Promise<boolean> {
+  const result = await client.query<[boolean]>({
+    text: 'select daybook.request_recovery($1)',
+    values: [dead],
+    rowMode: 'array',
+  });
+  return result.rows[0]?.[0] ?? false;
 }
 
 /**

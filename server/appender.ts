@@ -78,6 +78,11 @@ export class Appender {
     this.#head = options.head;
   }
 
+  /** The instance that it writes for. */
+  get instance(): number {
+    return this.#options.instance;
+  }
+
   get mode(): Mode {
     return this.#mode;
   }

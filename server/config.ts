@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 import { UpstreamName } from '#db/events.ts';
 import { Networks } from '#db/limits.ts';
+import { INSTANCES_MAX } from '#server/bounds.ts';
 import { type AddressSet, networksOf } from '#server/networks.ts';
 
 /** A configuration that the server refuses to start with; the message names the variable. */
@@ -50,6 +51,10 @@ const Environment = z.object({
   DATABASE_URL: z.string().regex(/^postgres(ql)?:\/\//, 'must start with postgres://').optional(),
   /** The secret that key digests are made with; several hosts on one DATABASE_URL share it. */
   DAYBOOK_PEPPER_FILE: z.string().optional(),
+  /** Server processes on the one port. */
+  DAYBOOK_INSTANCES: Numeric.int().min(1).max(INSTANCES_MAX).default(1),
+  /** Whether a worker is started beside the server; `off` where one runs elsewhere. */
+  DAYBOOK_WORKER: z.enum(['on', 'off']).default('on'),
   DAYBOOK_UPSTREAMS: Upstreams.optional(),
   OPENAI_API_KEY: z.string().regex(/^[\x21-\x7e]+$/, 'must be printable ASCII without blanks').optional(),
   OPENAI_BASE_URL: UpstreamConfig.shape.base_url.optional(),

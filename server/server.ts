@@ -2,16 +2,14 @@ import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { closeClient, type Store } from '#db/connect.ts';
 import { type Follower, follow } from '#db/log/follow.ts';
-import { migrate } from '#db/migrate.ts';
 import { createServer } from '#server/app.ts';
 import { DRAIN_MS, LISTEN_BACKLOG } from '#server/bounds.ts';
 import { type Config, ConfigError } from '#server/config.ts';
-import { withControl } from '#server/control.ts';
-import { DecisionError } from '#server/decide/decision.ts';
 import { startDemoUpstream } from '#server/demo-upstream.ts';
 import { CompletionEstimates } from '#server/limits/estimate.ts';
-import { keepPartitions, makePartitions, PARTITION_CHECK_MS } from '#server/partitions.ts';
+import { keepPartitions, PARTITION_CHECK_MS } from '#server/partitions.ts';
 import { loadPepper } from '#server/pepper.ts';
+import { type FirstKey, prepareStore } from '#server/prepare.ts';
 import { ReadModel } from '#server/read-model.ts';
 import { RefusalLog } from '#server/refusal-log.ts';
 import type { Relay } from '#server/relay/relay.ts';
@@ -24,44 +22,48 @@ import { SeatKeeper } from '#server/seat.ts';
 import { connectRelay, openStore } from '#server/store.ts';
 import { errorFields, type Logger } from '#server/telemetry.ts';
 
-export type RunningServer = {
+/** A server that takes calls. */
+export type Served = {
   /** What clients set as their base URL. */
   baseUrl: string;
   /** The upstreams with the models each serves, a line each. */
   models: string[];
-  /** The key of the very first start, else null. Its secret is nowhere else. */
-  firstKey: { account: string; secret: string } | null;
-  /** Takes no new calls, lets running replies end, and closes everything in order. */
+  /** Takes no new calls, lets running replies end, and closes everything in order, but not the store. */
   stop(): Promise<void>;
+  /** Ends processes of its own at once, for one that ends itself right after. */
+  kill(): void;
 };
 
-const FIRST_ACCOUNT = 'first';
+/** `firstKey` is that of the very first start, else null. `stop` closes the store too. */
+export type RunningServer = Omit<Served, 'kill'> & { firstKey: FirstKey | null };
 
 /**
- * Composes a server from its configuration: store, log, read model, upstreams, HTTP.
+ * A whole server in this process: opens the store, prepares it, serves.
  * @throws {ConfigError | StoreError} with one line for the operator.
  */
 export async function startServer(config: Config, log: Logger): Promise<RunningServer> {
-  const note = (line: string): void => log.info(line);
-  const { store, close: closeStore } = await openStore(config, note);
+  const { store, close } = await openStore(config, (line) => log.info(line));
   try {
-    return await serve(config, log, store, closeStore);
+    const firstKey = await prepareStore(store, config);
+    const { baseUrl, models, stop } = await serve(config, log, store);
+    return { baseUrl, models, firstKey, stop: () => stop().then(close) };
   } catch (error) {
-    await closeStore();
+    await close();
     throw error;
   }
 }
 
-async function serve(config: Config, log: Logger, store: Store, closeStore: () => Promise<void>): Promise<RunningServer> {
-  await migrate(store);
-  await makePartitions(store);
+/**
+ * Composes a server on a store that is open and prepared: log, read model, upstreams, HTTP.
+ * @throws {ConfigError | StoreError} with one line for the operator.
+ */
+export async function serve(config: Config, log: Logger, store: Store): Promise<Served> {
   const setup = await connectRelay(store);
   const pepper = await loadPepper(setup, config);
   await closeClient(setup);
 
   const readModel = new ReadModel();
   const follower = await followControl(store, readModel, log);
-  const firstKey = readModel.size.accounts === 0 ? await createFirstKey(store, pepper) : null;
 
   const demo = await startDemoUpstream();
   const configs = [...config.upstreams, demo.config];
@@ -104,7 +106,7 @@ async function serve(config: Config, log: Logger, store: Store, closeStore: () =
   return {
     baseUrl: `${config.tls ? 'https' : 'http'}://${visibleHost(config.HOST)}:${port}/v1`,
     models: configs.map((each) => `${each.name} (${each.models.join(', ')})`),
-    firstKey,
+    kill() {},
     async stop() {
       relay.draining = true;
       partitions.close();
@@ -117,7 +119,6 @@ async function serve(config: Config, log: Logger, store: Store, closeStore: () =
       await follower.close();
       await Promise.all(upstreams.map((upstream) => upstream.close()));
       await demo.close();
-      await closeStore();
     },
   };
 }
@@ -139,20 +140,6 @@ async function followControl(store: Store, readModel: ReadModel, log: Logger): P
   });
   await current.promise;
   return follower;
-}
-
-/** Null when another server, which started on this empty database at the same moment, was first. */
-async function createFirstKey(store: Store, pepper: Buffer): Promise<RunningServer['firstKey']> {
-  return withControl(store, 'first-start', async (control) => {
-    try {
-      await control.createAccount(FIRST_ACCOUNT);
-    } catch (error) {
-      if (error instanceof DecisionError && error.code === 'already_exists') return null;
-      throw error;
-    }
-    const { secret } = await control.createKey(pepper, { account: FIRST_ACCOUNT, name: 'first key', expiresAt: null });
-    return { account: FIRST_ACCOUNT, secret };
-  });
 }
 
 function listenable(config: Config, app: Parameters<typeof createServer>[0]): Server {

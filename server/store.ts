@@ -21,6 +21,17 @@ export async function openStore(config: Wanted, log: (line: string) => void): Pr
   return { store, close: async () => {} };
 }
 
+/**
+ * The database that another process of ours has opened and watches.
+ * @throws {StoreError} when it is not there.
+ */
+export async function attachStore(config: Wanted): Promise<Store> {
+  if (config.DATABASE_URL !== undefined) return externalStore(config.DATABASE_URL);
+  const running = await connectEmbedded(config.DAYBOOK_DATA);
+  if (running === null) throw new StoreError(`no PostgreSQL is running in ${config.DAYBOOK_DATA} (DAYBOOK_DATA)`);
+  return running;
+}
+
 /** The database for a command: that of the running server, or, when none runs, one for the moment. */
 export async function borrowStore(config: Wanted, log: (line: string) => void): Promise<OpenStore> {
   if (config.DATABASE_URL === undefined) {

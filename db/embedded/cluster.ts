@@ -27,7 +27,9 @@ const MAJOR_VERSION = '18';
  * Daybook depends on is on the command line instead (see postmaster.ts).
  */
 const TUNING: Readonly<Record<string, string>> = {
-  max_connections: '60',
+  // Five for each server process, of which there may be 64, and some for workers and commands. A
+  // place that nobody uses takes 20 KB.
+  max_connections: '400',
   shared_buffers: '128MB',
   // Appends write little else than WAL. Few checkpoints mean few full page images.
   max_wal_size: '2GB',

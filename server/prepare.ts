@@ -1,0 +1,46 @@
+import { closeClient, type Store } from '#db/connect.ts';
+import { migrate } from '#db/migrate.ts';
+import type { Config } from '#server/config.ts';
+import { withControl } from '#server/control.ts';
+import { DecisionError } from '#server/decide/decision.ts';
+import { makePartitions } from '#server/partitions.ts';
+import { loadPepper } from '#server/pepper.ts';
+import { connectRelay } from '#server/store.ts';
+
+/** The key of the very first start. Its secret is nowhere else. */
+export type FirstKey = { account: string; secret: string };
+
+const FIRST_ACCOUNT = 'first';
+
+/**
+ * What is done once before servers run on a store, however many they are: its schema, the log's
+ * partitions, the pepper, and on an empty log the first account with its key.
+ * @returns the first key, null when there was an account already.
+ * @throws {ConfigError | StoreError} with one line for the operator.
+ */
+export async function prepareStore(store: Store, config: Config): Promise<FirstKey | null> {
+  await migrate(store);
+  await makePartitions(store);
+  const client = await connectRelay(store);
+  try {
+    const pepper = await loadPepper(client, config);
+    const { rows } = await client.query("select from daybook.stream_head where stream like 'account/%' limit 1");
+    return rows.length > 0 ? null : await createFirstKey(store, pepper);
+  } finally {
+    await closeClient(client);
+  }
+}
+
+/** Null when another server, which started on this empty database at the same moment, was first. */
+async function createFirstKey(store: Store, pepper: Buffer): Promise<FirstKey | null> {
+  return withControl(store, 'first-start', async (control) => {
+    try {
+      await control.createAccount(FIRST_ACCOUNT);
+    } catch (error) {
+      if (error instanceof DecisionError && error.code === 'already_exists') return null;
+      throw error;
+    }
+    const { secret } = await control.createKey(pepper, { account: FIRST_ACCOUNT, name: 'first key', expiresAt: null });
+    return { account: FIRST_ACCOUNT, secret };
+  });
+}
