@@ -38,10 +38,11 @@ function shortOf(counter: Counter, minimum: number, nowMs: number): Refusal {
     return new Refusal('rate_limit_exceeded', { message, limit, headers, retryAfterMs: waitMs ?? 1_000, ...(tooLarge || counter.cap === 0 ? { shouldRetry: false } : {}) });
   }
   // The time comes first: some clients show no more than the beginning.
-  const message =
-    `Quota spent until ${limit.resets_at}: ${whose} limit is ${counter.cap} ${units} a ${counter.window}, ` +
-    `${limit.used} used, ${limit.held} held by running calls, ${limit.free} free; this call needs ${minimum}. ` +
-    'Wait for the next window, or ask the relay\'s administrator for a larger quota.';
+  const state = `${counter.cap} ${units} a ${counter.window}, of which ${limit.used} are used, ${limit.held} held by running calls and ${limit.free} free`;
+  const message = tooLarge
+    ? `This call may need ${minimum} ${units}, and ${whose} whole quota is ${counter.cap} a ${counter.window}. Send less, limit the reply with max_tokens, or ask for a larger quota.`
+    : `Quota ${limit.free > 0 ? 'too low' : 'spent'} until ${limit.resets_at}: ${whose} limit is ${state}; this call needs ${minimum}. ` +
+      "Wait for the next window, or ask the relay's administrator for a larger quota.";
   const isSoon = waitMs !== null && waitMs <= RETRY_AFTER_MAX_MS && !tooLarge;
   return new Refusal('insufficient_quota', {
     message,
