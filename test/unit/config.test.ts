@@ -4,6 +4,7 @@ import path from 'node:path';
 import * as fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { ConfigError, describeConfig, readConfig } from '#server/config.ts';
+import { isWithin } from '#server/networks.ts';
 
 /** The line that the server refuses to start with. */
 function refusal(environment: Record<string, string>): string {
@@ -57,6 +58,8 @@ describe('a wrong value', () => {
     ['ACCOUNTING', { ACCOUNTING: 'lax' }],
     ['LOG_LEVEL', { LOG_LEVEL: 'verbose' }],
     ['TLS_KEY', { TLS_CERT: '/nowhere/cert.pem' }],
+    ['TRUSTED_PROXIES', { TRUSTED_PROXIES: '10.0.0.0/8, proxy.example' }],
+    ['TRUSTED_PROXIES', { TRUSTED_PROXIES: '10.0.0.1,' }],
     ['TLS_CERT', { TLS_KEY: '/nowhere/key.pem' }],
     ['TLS_CERT', { TLS_CERT: '/nowhere/cert.pem', TLS_KEY: '/nowhere/key.pem' }],
   ])('of %s is refused in one line that names it and repeats no secret: %j', (variable, environment) => {
@@ -101,13 +104,20 @@ describe('the configuration', () => {
 
   test('adds OpenAI, or whoever speaks like it, from its own variables', () => {
     expect(readConfig({ OPENAI_API_KEY: CANARY }).upstreams).toEqual([
-      { name: 'openai', base_url: 'https://api.openai.com/v1', api_key: CANARY, models: ['*'] },
+      { name: 'openai', base_url: 'https://api.openai.com/v1', api_key: CANARY, models: ['*'], token_limit: 'max_completion_tokens' },
     ]);
     expect(readConfig({ OPENAI_BASE_URL: 'http://127.0.0.1:11434/v1/' }).upstreams).toEqual([
-      { name: 'openai', base_url: 'http://127.0.0.1:11434/v1', api_key: '', models: ['*'] },
+      { name: 'openai', base_url: 'http://127.0.0.1:11434/v1', api_key: '', models: ['*'], token_limit: 'max_completion_tokens' },
     ]);
     const both = readConfig({ ...upstream({}), OPENAI_API_KEY: CANARY });
     expect(both.upstreams.map(({ name }) => name)).toEqual(['one', 'openai']);
+  });
+
+  test('trusts no proxy but those that are named', () => {
+    expect(readConfig({}).trustedProxies).toBeNull();
+    const { trustedProxies } = readConfig({ TRUSTED_PROXIES: '127.0.0.1, 10.0.0.0/8 ,2001:db8::/32' });
+    const trusted = ['127.0.0.1', '10.9.9.9', '2001:db8::1', '127.0.0.2'].map((address) => trustedProxies !== null && isWithin(trustedProxies, address));
+    expect(trusted).toEqual([true, true, true, false]);
   });
 
   test('reads certificate and key where both are given', () => {

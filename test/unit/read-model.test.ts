@@ -1,7 +1,6 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 import type { ControlEvent, EventOf, Placed } from '#db/events.ts';
 import type { Key } from '#db/fold/key.ts';
-import { REPLY_TOKENS_MAX_DEFAULT } from '#db/limits.ts';
 import { ReadModel } from '#server/read-model.ts';
 
 const actor = 'command-line';
@@ -52,7 +51,7 @@ describe('the limits of a key\'s calls', () => {
         subject: 'account/Account1',
         limits: [{ meter: 'requests', window: 'minute', cap: 10, enforcement: 'soft_landing', reset: 0 }],
         position: 6,
-        replyTokensMax: REPLY_TOKENS_MAX_DEFAULT,
+        replyTokensMax: null,
       },
       {
         subject: 'key/Keyount1',
