@@ -21,7 +21,8 @@ export async function startDemoUpstream(): Promise<DemoUpstream> {
   const server = createServer((request, response) => {
     answer(request, response, credential).catch(() => response.destroy());
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  // Its own even among processes that share the relay's port: each knows only its own credential.
+  await new Promise<void>((resolve) => server.listen({ port: 0, host: '127.0.0.1', exclusive: true }, resolve));
   const { port } = server.address() as AddressInfo;
   return {
     config: { name: 'demo', base_url: `http://127.0.0.1:${port}/v1`, api_key: credential, models: DEMO_MODELS, token_limit: 'max_tokens' },
