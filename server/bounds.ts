@@ -62,7 +62,10 @@ export const STOCK_MS = 2_000;
 /** How long a call waits for another instance to give back what it may hold beyond its needs. It
  * takes some milliseconds; an instance that does not answer in a second is not well. */
 export const LOOSE_WAIT_MS = 1_000;
-/** The pause before such a call is asked for again. */
+/** How long a call waits for what running calls hold, in case one of them has just ended: writing an
+ * ending down takes some milliseconds. Longer would only keep those waiting who are refused in the end. */
+export const SETTLING_WAIT_MS = 100;
+/** The pause before such calls are asked for again. */
 export const LOOSE_PAUSE_MS = 5;
 /** A limit that had nothing left is not asked for again within this: floods of refusals stay cheap. */
 export const REFUSAL_MEMORY_MS = 20;

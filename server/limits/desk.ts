@@ -1,7 +1,7 @@
 import { type Answer, type Ask, compareNames, type Given, type LeaseLine, type LineAnswer, type Need } from '#db/leases.ts';
 import type { SubjectLimits } from '#db/limits.ts';
 import { minuteOf } from '#db/windows.ts';
-import { ASK_REQUESTS_MAX, LOOSE_WAIT_MS, REFUSAL_MEMORY_MS, STOCK_MS, STOCK_NEEDS, WAITING_MAX } from '#server/bounds.ts';
+import { ASK_REQUESTS_MAX, LOOSE_WAIT_MS, REFUSAL_MEMORY_MS, SETTLING_WAIT_MS, STOCK_MS, STOCK_NEEDS, WAITING_MAX } from '#server/bounds.ts';
 import type { Counter } from '#server/limits/counter.ts';
 import { type Amounts, Hold, unitsHeld } from '#server/limits/hold.ts';
 import { Leases } from '#server/limits/leases.ts';
@@ -237,6 +237,10 @@ function shortage({ need, grows, sinceMs }: Waiting, counter: Counter, answer: L
     if (isOurs) counter.recall();
     return null;
   }
+  // What a reply that has just ended did not use is free when its ending is in the log: a client that
+  // waited for the reply is back sooner than that.
+  const isComingBack = counter.meter !== 'requests' && counter.known.leased > 0 && minimum <= counter.cap - answer.used;
+  if (isComingBack && nowMs - sinceMs < SETTLING_WAIT_MS) return null;
   // With nothing leased anywhere nothing can come back before the window ends.
   const isFinal = counter.known.leased <= 0 && counter.held === 0 && counter.window !== 'none';
   counter.spent = { minimum, untilMs: isFinal ? counter.end * 60_000 : nowMs + REFUSAL_MEMORY_MS };

@@ -17,7 +17,9 @@ export type Figures = {
 
 /** A limit's figures by what the store last said of it. Pure. */
 export function figuresOf(counter: Counter): Figures {
-  const { used, held } = counter.known;
+  const { used, leased } = counter.known;
+  // Near the end nobody has leased more than is held, and what was given out since the last reports is in it.
+  const held = counter.strict ? leased : counter.known.held;
   return {
     scope: counter.subject.startsWith('key/') ? 'key' : 'account',
     meter: counter.meter,

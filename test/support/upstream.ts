@@ -6,6 +6,7 @@ import { headerOf, MalformedMessage } from './http-message.ts';
 import { openConnection, type Connection, type Request } from './upstream/connection.ts';
 import { errorObject, headBytes, ownHeaders } from './upstream/heads.ts';
 import { createLedger, type Attempt, type Ledger } from './upstream/ledger.ts';
+import { obeying } from './upstream/obey.ts';
 import { createOutput } from './upstream/output.ts';
 import { playScript } from './upstream/play.ts';
 import { parsePlan, parseScript, ScriptError, type Script } from './upstream/script.ts';
@@ -103,7 +104,8 @@ export async function startUpstream({ port = 0, apiKey }: UpstreamOptions = {}):
     const credential = headerOf(request, 'authorization');
     const attempt = attemptOf(request, ledger.attempts.length + 1, connection.number, isAuthorized(credential));
     ledger.open(attempt, request.body);
-    const script = attempt.authorized ? nextScript(attempt) : refusal(401);
+    const told = attempt.authorized ? nextScript(attempt) : refusal(401);
+    const { script, ...asked } = obeying(told, told.obey === 'yes' ? parseObject(request.body) : {}, attempt.attempt);
     const out = createOutput(connection.socket, connection.gone, attempt, ledger);
     const subject = {
       id: attempt.id,
@@ -111,6 +113,7 @@ export async function startUpstream({ port = 0, apiKey }: UpstreamOptions = {}):
       createdAtSeconds: Math.floor(attempt.at / 1000),
       askedUsage: attempt.askedUsage,
       promptTokens: Math.ceil(attempt.bodyBytes / BYTES_PER_PROMPT_TOKEN),
+      ...asked,
     };
     const reusable = await playScript({ script, attempt, out, ledger }, subject, credential);
     if (reusable && script.idle !== null) {

@@ -21,7 +21,16 @@ export type Part = {
 };
 
 /** What a reply is made for. */
-export type Subject = { id: string; model: string; createdAtSeconds: number; askedUsage: boolean; promptTokens: number };
+export type Subject = {
+  id: string;
+  model: string;
+  createdAtSeconds: number;
+  askedUsage: boolean;
+  promptTokens: number;
+  choices: number;
+  /** It stops because it was asked to stop there. */
+  isAtLimit: boolean;
+};
 
 const NOTHING = Buffer.alloc(0);
 const FILLER_MARK = '\u0001filler\u0001';
@@ -43,8 +52,8 @@ export function* sseParts(script: Script, subject: Subject): Generator<Part> {
   const nulls = asOpenAi || script.usage === 'nulls';
   let sent = 0;
 
-  function chunk(kind: Part['kind'], delta: object | null, finishReason: string | null, usage: Usage | null): Part {
-    const choices = delta ? [{ index: 0, delta, logprobs: null, finish_reason: finishReason }] : [];
+  function chunk(kind: Part['kind'], delta: object | null, finishReason: string | null, usage: Usage | null, index = 0): Part {
+    const choices = delta ? [{ index, delta, logprobs: null, finish_reason: finishReason }] : [];
     const told = usage ? { usage: usageJson(usage) } : nulls ? { usage: null } : {};
     const data = { ...chunkBase(subject), choices, ...told, obfuscation: 'x'.repeat(1 + (sent % 8)) };
     return event(script, kind, data, usage);
@@ -60,13 +69,17 @@ export function* sseParts(script: Script, subject: Subject): Generator<Part> {
       const named = { ...opened, function: { name: `tool_${call}`, arguments: '' } };
       yield chunk('opening', { tool_calls: [named] }, null, null);
     }
-    sent += 1;
     const fragment = { index: call, function: { arguments: text } };
     const delta = call === null ? { content: text } : { tool_calls: [fragment] };
-    yield { ...chunk('token', delta, null, running()), contentBytes: contentBytes(script, piece) };
+    for (let index = 0; index < subject.choices; index += 1) {
+      sent += 1;
+      yield { ...chunk('token', delta, null, running(), index), contentBytes: contentBytes(script, piece) };
+    }
   }
   const onFinish = script.usage === 'finish' || script.usage === 'nulls';
-  yield chunk('finish', {}, reasonOf(script), onFinish ? usageOf(script, subject, sent) : running());
+  for (let index = 0; index < subject.choices; index += 1) {
+    yield chunk('finish', {}, reasonOf(script, subject), onFinish ? usageOf(script, subject, sent) : running(), index);
+  }
   if (asOpenAi || script.usage === 'every') yield chunk('usage', null, null, usageOf(script, subject, sent));
   if (script.usage === 'broken') {
     yield event(script, 'usage', { ...chunkBase(subject), choices: [], usage: BROKEN_USAGE }, null);
@@ -77,24 +90,28 @@ export function* sseParts(script: Script, subject: Subject): Generator<Part> {
 /** The parts of a JSON reply: one object, cut between its tokens. */
 export function* jsonParts(script: Script, subject: Subject): Generator<Part> {
   const base = { id: subject.id, object: 'chat.completion', created: subject.createdAtSeconds, model: subject.model };
-  const start = `${JSON.stringify(base).slice(0, -1)},"choices":[{"index":0,"message":{"role":"assistant","content":`;
-  const afterMessage = `"refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"${reasonOf(script)}"}]`;
+  const start = `${JSON.stringify(base).slice(0, -1)},"choices":[`;
+  const beforeMessage = (index: number): string => `{"index":${index},"message":{"role":"assistant","content":`;
+  const afterMessage = `"refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"${reasonOf(script, subject)}"}`;
   let sent = 0;
 
-  yield part('opening', start + (script.tools > 0 ? 'null,"tool_calls":[' : '"'), null);
-  for (const piece of pieces(script)) {
-    const { call } = piece;
-    if (call !== null && piece.opensCall) {
-      const before = call > 0 ? '"}},' : '';
-      const opened = `{"id":"${callId(subject, call)}","type":"function"`;
-      yield part('opening', `${before}${opened},"function":{"name":"tool_${call}","arguments":"`, null);
+  for (let index = 0; index < subject.choices; index += 1) {
+    const before = index === 0 ? start : `${afterMessage},`;
+    yield part('opening', before + beforeMessage(index) + (script.tools > 0 ? 'null,"tool_calls":[' : '"'), null);
+    for (const piece of pieces(script)) {
+      const { call } = piece;
+      if (call !== null && piece.opensCall) {
+        const opened = `{"id":"${callId(subject, call)}","type":"function"`;
+        yield part('opening', `${call > 0 ? '"}},' : ''}${opened},"function":{"name":"tool_${call}","arguments":"`, null);
+      }
+      sent += 1;
+      const escaped = JSON.stringify(piece.text).slice(1, -1);
+      yield { ...part('token', escaped, null, script.pad), contentBytes: contentBytes(script, piece) };
     }
-    sent += 1;
-    const escaped = JSON.stringify(piece.text).slice(1, -1);
-    yield { ...part('token', escaped, null, script.pad), contentBytes: contentBytes(script, piece) };
+    const isLast = index === subject.choices - 1;
+    const closing = script.tools === 0 ? '",' : sent > 0 ? '"}}],' : '],';
+    yield part(isLast ? 'finish' : 'opening', isLast ? `${closing}${afterMessage}]` : closing, null);
   }
-  const closing = script.tools === 0 ? '",' : sent > 0 ? '"}}],' : '],';
-  yield part('finish', closing + afterMessage, null);
   if (script.usage === 'broken') {
     yield part('usage', `,"usage":${JSON.stringify(BROKEN_USAGE)}`, null);
   } else if (script.usage !== 'never') {
@@ -150,7 +167,8 @@ function contentBytes(script: Script, piece: Piece): number {
   return Buffer.byteLength(piece.text.replace(FILLER_MARK, '')) + script.pad;
 }
 
-function reasonOf(script: Script): string {
+function reasonOf(script: Script, { isAtLimit }: Subject): string {
+  if (isAtLimit) return 'length';
   return script.tools > 0 ? 'tool_calls' : 'stop';
 }
 

@@ -51,6 +51,13 @@ function readFields(given: Given) {
   return {
     /** How many tokens there are. One token is one delta, `tok0 `, `tok1 `, ...; JSON joins them. */
     tokens: given.count('tokens', 8, TOKENS_MAX),
+    /** Up to so many tokens more, another number at each attempt, decided by `seed` and its number. */
+    spread: given.count('spread', 0, TOKENS_MAX),
+    /**
+     * `yes` does as it is asked: `n` choices, and none beyond `max_completion_tokens` or `max_tokens`,
+     * hidden reasoning included; one that stops there has the finish reason `length`.
+     */
+    obey: given.oneOf('obey', 'no', 'yes'),
     /** Pause between two tokens. */
     every: given.time('every'),
     /** Pause before the status line. */
@@ -146,6 +153,7 @@ function checkRelations(script: Script): void {
   if (typeof where === 'number' && where > script.tokens) {
     throw new ScriptError(`end: there is no token ${where} among ${script.tokens}`);
   }
+  if (script.obey === 'yes' && script.tools > 0) throw new ScriptError('obey: several choices of tool calls are not made here');
   if (where === 'head' && how !== 'cut' && how !== 'reset' && how !== 'hang') {
     throw new ScriptError(`end: ${how}@head is not possible`);
   }

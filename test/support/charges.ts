@@ -1,0 +1,74 @@
+import type { EventOf, Placed } from '#db/events.ts';
+import type { Meter } from '#db/limits.ts';
+
+/** Which calls count: those of an account or of one key, and of them those that a window or a reset leaves. */
+export type Counted = {
+  meter: Meter;
+  account?: string;
+  key?: string;
+  isIn?: (event: EventOf<'request.accepted'>) => boolean;
+};
+
+/** What a limit had come to at one place of the log. */
+export type Charged = { at: Date; position: number; settled: number; held: number };
+
+type Amounts = { hold_tokens: number; hold_cost_microusd?: number | undefined };
+
+/**
+ * What was charged to a limit after each event of the log that changed it: settled by ended calls,
+ * and held by those that run. An abandoned call stays charged with its whole hold. Pure, and knows
+ * nothing of leases: it is the judge of them.
+ */
+export function chargesOf(events: readonly Placed[], counted: Counted): Charged[] {
+  const { meter } = counted;
+  const held = new Map<string, number>();
+  const charges: Charged[] = [];
+  let settled = 0;
+  let sum = 0;
+  const setHold = (request: string, units: number): void => {
+    sum += units - (held.get(request) ?? 0);
+    held.set(request, units);
+  };
+  for (const { event, at, position } of events) {
+    if (event.type === 'request.accepted' && isCounted(event, counted)) {
+      setHold(event.request, unitsOf(meter, event));
+    } else if (event.type === 'request.extended' && held.has(event.request)) {
+      setHold(event.request, unitsOf(meter, event));
+    } else if (event.type === 'request.settled' && held.has(event.request)) {
+      setHold(event.request, 0);
+      const tokens = event.input_tokens + event.output_tokens;
+      settled += meter === 'concurrent' ? 0 : unitsOf(meter, { hold_tokens: tokens, hold_cost_microusd: event.cost_microusd });
+      held.delete(event.request);
+    } else if (event.type === 'request.abandoned' && held.has(event.request)) {
+      const whole = held.get(event.request) ?? 0;
+      setHold(event.request, 0);
+      settled += meter === 'concurrent' ? 0 : whole;
+      held.delete(event.request);
+    } else {
+      continue;
+    }
+    charges.push({ at, position, settled, held: sum });
+  }
+  return charges;
+}
+
+/** The most that was ever settled and held together. */
+export function peakOf(charges: readonly Charged[]): number {
+  return charges.reduce((peak, { settled, held }) => Math.max(peak, settled + held), 0);
+}
+
+function isCounted(event: EventOf<'request.accepted'>, { account, key, isIn }: Counted): boolean {
+  return (account === undefined || event.account === account) && (key === undefined || event.key === key) && (isIn?.(event) ?? true);
+}
+
+function unitsOf(meter: Meter, amounts: Amounts): number {
+  switch (meter) {
+    case 'requests':
+    case 'concurrent':
+      return 1;
+    case 'tokens':
+      return amounts.hold_tokens;
+    case 'cost_microusd':
+      return amounts.hold_cost_microusd ?? 0;
+  }
+}
