@@ -3,6 +3,7 @@ import type { Command } from 'commander';
 import type { Price } from '#db/fold/price.ts';
 import { formatDollars, parseDollars, type Prices } from '#db/money.ts';
 import { run, withJson } from '#server/cli/session.ts';
+import { showTable } from '#server/cli/table.ts';
 import type { Config } from '#server/config.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import type { ImportPlan } from '#server/decide/price.ts';
@@ -159,8 +160,8 @@ const short = (price: InMicrodollars): string => cells(price).join(' ');
 
 function showPrices(prices: (InMicrodollars & { model: string; source: string; version: Price['version'] })[]): string {
   if (prices.length === 0) return 'There are no prices yet. Set one with price set, or take a list with price import.';
-  const rows = prices.map((price) => [price.model, ...cells(price), price.source]);
-  const table = [['MODEL', 'INPUT', 'CACHED', 'OUTPUT', 'REASONING', 'SOURCE'], ...rows];
-  const widths = (table[0] as string[]).map((_, column) => Math.max(...table.map((row) => row[column]?.length ?? 0)));
-  return table.map((row) => row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  ').trimEnd()).join('\n');
+  return showTable(
+    ['MODEL', 'INPUT', 'CACHED', 'OUTPUT', 'REASONING', 'SOURCE'],
+    prices.map((price) => [price.model, ...cells(price), price.source]),
+  );
 }
