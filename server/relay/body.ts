@@ -148,7 +148,7 @@ export function bodyForUpstream(body: Body, chat: Chat, { tokenLimit, tokenLimit
   }
   const parts: Buffer[] = [];
   let at = 0;
-  for (const { start, end, text } of splices.sort((left, right) => left.start - right.start)) {
+  for (const { start, end, text } of splices.toSorted((left, right) => left.start - right.start)) {
     parts.push(bytes.subarray(at, start), Buffer.from(text));
     at = end;
   }

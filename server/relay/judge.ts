@@ -1,11 +1,11 @@
 import type { Key } from '#db/fold/key.ts';
 import type { Route } from '#db/limits.ts';
 import { Refusal } from '#server/errors.ts';
-import type { ReadModel } from '#server/read-model.ts';
-import { judgeKey } from '#server/relay/authenticate.ts';
 import type { Counter } from '#server/limits/counter.ts';
 import { refusalOf } from '#server/limits/refusal.ts';
+import type { ReadModel } from '#server/read-model.ts';
 import { countsCost } from '#server/relay/admit.ts';
+import { judgeKey } from '#server/relay/authenticate.ts';
 import { authorize, authorizeAnywhere, authorizeModel } from '#server/relay/authorize.ts';
 
 /** A call as it might be made. */

@@ -55,7 +55,7 @@ describe('under an exact quota', () => {
         const { minimum, wanted } = reckoning.need;
         const between = (from: number, to: number, at: number): number => Math.floor(from + (to - from) * at);
         const held = { tokens: between(minimum.tokens, wanted.tokens, oneShare), cost: between(minimum.cost, wanted.cost, otherShare) };
-        const asked = tokenLimitOf(reckoning, new Hold([], [], held, 0)) ?? (max_tokens as number);
+        const asked = tokenLimitOf(reckoning, new Hold([], [], held, 0)) ?? max_tokens ?? Number.NaN;
         expect(asked).toBeGreaterThanOrEqual(Math.min(COMPLETION_MINIMUM_TOKENS, max_tokens ?? Infinity, most ?? Infinity));
         if (max_tokens !== null) expect(asked).toBeLessThanOrEqual(max_tokens);
         const worst = { input: promptBound(body), cached: 0, output: asked * n, reasoning: asked * n };
