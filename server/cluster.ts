@@ -13,8 +13,9 @@ import type { Logger } from '#server/telemetry.ts';
  * number of its own. They share the port and Postgres, and nothing else.
  *
  * Connections are handed out in turn by the primary (SCHED_RR). Left to the kernel they go to
- * whoever wakes first, and clients keep theirs for hours: see test/relay/cluster.test.ts for the
- * figures. What it costs is a message per connection, not per call.
+ * whoever wakes first, and clients keep theirs for hours: of 30 keep-alive connections to three
+ * processes the busiest got 44 to 54 % on average and once all of them; in turn it gets 33 to 38 %.
+ * What it costs is a message per connection, not per call. A frozen child is handed one at most.
  */
 
 /** What a child tells the primary. */

@@ -32,7 +32,10 @@ export class SeatKeeper {
   /** Whether this process may still speak for the instance that it has. */
   readonly life = new Life();
   readonly #ticking = keepTicking(this.life);
-  onLost: () => Promise<void> = async () => {};
+  /** The place is lost, and nothing more of what runs may reach a client. */
+  onLost: () => void = () => {};
+  /** A new one was taken after that. */
+  onTaken: (seat: Seat) => void = () => {};
 
   constructor(store: Store, readModel: ReadModel, log: Logger) {
     this.#store = store;
@@ -93,13 +96,13 @@ export class SeatKeeper {
   }
 
   async #replace(): Promise<void> {
+    this.onLost();
     await this.#membership?.close();
-    await this.#rescue?.close();
     await this.#seat?.appender.close(0);
     await this.#seat?.limits.close(0);
     for (;;) {
       try {
-        return await this.onLost();
+        return this.onTaken(await this.take());
       } catch (error) {
         this.#log.warn(errorFields(error), 'taking a new place in the log failed; it is tried again');
         await new Promise((resolve) => setTimeout(resolve, 1_000));

@@ -91,10 +91,12 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
     draining: false,
     running: new Set(),
   };
-  keeper.onLost = async () => {
-    // Others have ended our requests already, so nothing more of them may reach a client.
+  // Others have ended our requests already.
+  keeper.onLost = () => {
     for (const call of [...relay.running]) call.fail('store_unavailable', 'shed');
-    relay.seat = await keeper.take();
+  };
+  keeper.onTaken = (seat) => {
+    relay.seat = seat;
   };
   readModel.onChange((accounts) => endWithdrawn(relay, accounts));
 
