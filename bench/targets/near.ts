@@ -2,18 +2,21 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { makeBody } from '../driver/bodies.ts';
 
 /**
- * Brings an exact quota near its end and keeps it there: one stream holds all but a little of it
+ * Brings an exact quota near its end and keeps it there: open streams hold all but a little of it
  * for as long as a run takes. The store then decides each further admission by itself.
  */
 
-/** Holds are stored in 32 bits, so that a larger quota could not be brought near its end by one call. */
+/** Holds are stored in 32 bits, so that few calls could not bring a larger quota near its end. */
 export const NEAR_LIMIT_TOKENS = 2_000_000_000;
 
-/** What the stream leaves: a run uses up a small part of it, since its calls have 308 tokens each. */
+/** What the streams leave: a run uses up a small part of it, since its calls have 308 tokens each. */
 const LEFT_TOKENS = 90_000_000;
 
 /** With less than this free, a limit is near its end; the same twentieth is in `daybook.exchange`. */
-const NEAR_SHARE = 0.05;
+const NEAR_TOKENS = NEAR_LIMIT_TOKENS / 20;
+
+/** One stream may be given less than there is, when the server has some of it in stock. */
+const STREAMS_MAX = 5;
 
 const POLL_MS = 50;
 const GIVEN_BACK_TIMEOUT_MS = 10_000;
@@ -25,36 +28,47 @@ export type NearEnd = {
   release: () => Promise<void>;
 };
 
-/** @throws when the stream is refused. */
+/** @throws when a stream is refused. */
 export async function bringNear(port: number, authorization: string): Promise<NearEnd> {
   const client = new AbortController();
-  const maxTokens = (await readFree(port, authorization)) - LEFT_TOKENS;
-  const body = makeBody({ model: 'mock-idle', bytes: 1024, shape: 'chat', sse: true, asksUsage: false, maxTokens });
-  const reply = await fetch(`http://127.0.0.1:${port}/v1/chat/completions`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', authorization },
-    body: new Uint8Array(body),
-    signal: client.signal,
-  });
-  if (reply.status !== 200) throw new Error(`the stream that is to hold the quota gets ${reply.status}: ${await reply.text()}`);
-  // Read and forgotten, since a client that takes nothing would be cut; it ends when we leave.
-  const gone = reply.body?.pipeTo(new WritableStream()).catch(() => {});
+  const readFree = (): Promise<number> => readFreeOf(port, authorization);
+  const streams: Promise<unknown>[] = [];
+  const release = async (): Promise<void> => {
+    client.abort();
+    await Promise.all(streams);
+    // The next streams hold what is free by then, so they must find all of it.
+    const deadline = performance.now() + GIVEN_BACK_TIMEOUT_MS;
+    while ((await readFree()) < NEAR_TOKENS && performance.now() < deadline) await sleep(POLL_MS);
+  };
+  try {
+    for (let free = await readFree(); free >= NEAR_TOKENS && streams.length < STREAMS_MAX; free = await readFree()) {
+      const reply = await openStream(port, authorization, free - LEFT_TOKENS, client.signal);
+      // Read and forgotten, since a client that takes nothing would be cut; it ends when we leave.
+      streams.push(reply.pipeTo(new WritableStream()).catch(() => {}));
+    }
+  } catch (error) {
+    await release();
+    throw error;
+  }
   return {
     findFault: async () => {
-      const share = (await readFree(port, authorization)) / NEAR_LIMIT_TOKENS;
-      return share < NEAR_SHARE ? null : `the quota was not near its end: ${(share * 100).toFixed(1)} % free`;
+      const free = await readFree();
+      return free < NEAR_TOKENS ? null : `the quota was not near its end: ${((free / NEAR_LIMIT_TOKENS) * 100).toFixed(1)} % free`;
     },
-    release: async () => {
-      client.abort();
-      await gone;
-      // The next stream holds what is free by then, so it must find all of it.
-      const deadline = performance.now() + GIVEN_BACK_TIMEOUT_MS;
-      while ((await readFree(port, authorization)) <= LEFT_TOKENS && performance.now() < deadline) await sleep(POLL_MS);
-    },
+    release,
   };
 }
 
-async function readFree(port: number, authorization: string): Promise<number> {
+async function openStream(port: number, authorization: string, maxTokens: number, signal: AbortSignal): Promise<ReadableStream> {
+  const body = makeBody({ model: 'mock-idle', bytes: 1024, shape: 'chat', sse: true, asksUsage: false, maxTokens });
+  const headers = { 'content-type': 'application/json', authorization };
+  const url = `http://127.0.0.1:${port}/v1/chat/completions`;
+  const reply = await fetch(url, { method: 'POST', headers, body: new Uint8Array(body), signal });
+  if (reply.status !== 200 || !reply.body) throw new Error(`the stream that is to hold the quota gets ${reply.status}: ${await reply.text()}`);
+  return reply.body;
+}
+
+async function readFreeOf(port: number, authorization: string): Promise<number> {
   const reply = await fetch(`http://127.0.0.1:${port}/v1/usage`, { headers: { authorization } });
   if (reply.status !== 200) throw new Error(`the key may not see its usage: ${reply.status}`);
   const { limits } = (await reply.json()) as { limits: { limit: number; free: number }[] };
