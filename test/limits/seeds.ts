@@ -5,3 +5,6 @@ export const SEEDS: number[] = Array.from({ length: Number(env['LIMITS_SEEDS'] ?
 
 /** Whether this is the long form, in which times are measured and floods are large. */
 export const IS_LONG = env['LIMITS_SEEDS'] !== undefined;
+
+/** The same for tests that take seconds each. */
+export const FEW_SEEDS = IS_LONG ? SEEDS : SEEDS.slice(0, 1);

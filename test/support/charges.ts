@@ -36,8 +36,7 @@ export function chargesOf(events: readonly Placed[], counted: Counted): Charged[
       setHold(event.request, unitsOf(meter, event));
     } else if (event.type === 'request.settled' && held.has(event.request)) {
       setHold(event.request, 0);
-      const tokens = event.input_tokens + event.output_tokens;
-      settled += meter === 'concurrent' ? 0 : unitsOf(meter, { hold_tokens: tokens, hold_cost_microusd: event.cost_microusd });
+      settled += spentUnits(meter, event);
       held.delete(event.request);
     } else if (event.type === 'request.abandoned' && held.has(event.request)) {
       const whole = held.get(event.request) ?? 0;
@@ -57,8 +56,30 @@ export function peakOf(charges: readonly Charged[]): number {
   return charges.reduce((peak, { settled, held }) => Math.max(peak, settled + held), 0);
 }
 
+/**
+ * The most that can have been charged at a moment, when no event is trusted to be nearer to what it
+ * tells of than `aroundMs`: a hold begins before it is in the log, and is given back after its end.
+ */
+export function mostCharged(events: readonly Placed[], counted: Counted, atMs: number, aroundMs: number): number {
+  const begun = new Map<string, number>();
+  let sum = 0;
+  for (const { event, at } of events) {
+    if (event.type === 'request.accepted' && isCounted(event, counted) && at.getTime() - aroundMs <= atMs) {
+      begun.set(event.request, unitsOf(counted.meter, event));
+      sum += unitsOf(counted.meter, event);
+    } else if (event.type === 'request.settled' && begun.has(event.request) && at.getTime() + aroundMs < atMs - aroundMs) {
+      sum += spentUnits(counted.meter, event) - (begun.get(event.request) ?? 0);
+    }
+  }
+  return sum;
+}
+
 function isCounted(event: EventOf<'request.accepted'>, { account, key, isIn }: Counted): boolean {
   return (account === undefined || event.account === account) && (key === undefined || event.key === key) && (isIn?.(event) ?? true);
+}
+
+function spentUnits(meter: Meter, { input_tokens, output_tokens, cost_microusd }: EventOf<'request.settled'>): number {
+  return meter === 'concurrent' ? 0 : unitsOf(meter, { hold_tokens: input_tokens + output_tokens, hold_cost_microusd: cost_microusd });
 }
 
 function unitsOf(meter: Meter, amounts: Amounts): number {
