@@ -207,11 +207,11 @@ export async function hasHadItsTurn(port: number): Promise<void> {
 
 /**
  * What a refused request must leave as it was: how much was forwarded, and how much recorded.
- * Endings are not counted, because those of the requests before it may still be on their way.
+ * Endings and notes of refusals are not counted: those of requests before it may still be on their way.
  */
 export async function footprint(relay: TestRelay, upstream: ScriptedUpstream): Promise<{ forwarded: number; recorded: number }> {
   const { attempts, visits } = upstream.ledger;
-  const begun = (await relay.readLog()).filter(({ event }) => event.type !== 'request.settled');
+  const begun = (await relay.readLog()).filter(({ event }) => event.type !== 'request.settled' && event.type !== 'request.refused');
   return { forwarded: attempts.length + visits.length, recorded: begun.length };
 }
 
