@@ -2,6 +2,7 @@ import cluster, { type Worker } from 'node:cluster';
 import { StoreError } from '#db/connect.ts';
 import { CHILD_STOP_MS } from '#server/bounds.ts';
 import { type Config, ConfigError } from '#server/config.ts';
+import { passOnConnections } from '#server/handover.ts';
 import { type KeptChild, keepChild } from '#server/kept-child.ts';
 import { type Served, serve } from '#server/server.ts';
 import { attachStore } from '#server/store.ts';
@@ -15,7 +16,8 @@ import type { Logger } from '#server/telemetry.ts';
  * Connections are handed out in turn by the primary (SCHED_RR). Left to the kernel they go to
  * whoever wakes first, and clients keep theirs for hours: of 30 keep-alive connections to three
  * processes the busiest got 44 to 54 % on average and once all of them; in turn it gets 33 to 38 %.
- * What it costs is a message per connection, not per call. A frozen child is handed one at most.
+ * What it costs is a message per connection, not per call. A frozen child is handed one at most, and
+ * one that a child took with it into death is passed on.
  */
 
 /** What a child tells the primary. */
@@ -52,6 +54,7 @@ export async function serveByChildren(config: Config, log: Logger): Promise<Serv
       // gone it is asked for by its number, because clients know it.
       if (port !== null && listening.size === 0) asked = port;
       const child = cluster.fork({ PORT: asked });
+      passOnConnections(child, () => listening.size > 0);
       child.on('message', (told: Told) => {
         if ('problem' in told) {
           problem = told.problem;

@@ -102,6 +102,30 @@ test('one that is killed costs its own calls, each ended once, and comes back un
   expect((await call('ok')).sawDone).toBe(true);
 });
 
+test('connections that a killed one had not taken yet are served by others: nobody is left waiting', async () => {
+  const served: number[] = [];
+  let isOver = false;
+  const knock = async (): Promise<void> => {
+    while (!isOver) {
+      // A connection that the dead one had taken is reset, which its client sees at once.
+      const reply = await fetch(`http://127.0.0.1:${server.port}/healthz`, { headers: { connection: 'close' }, signal: AbortSignal.timeout(15_000) })
+        .catch((error: Error) => error);
+      if (reply instanceof Response) served.push(reply.status);
+      else expect(reply.name).not.toBe('TimeoutError');
+    }
+  };
+  const knocking = Array.from({ length: 20 }, knock);
+  for (let kill = 0; kill < 3; kill++) {
+    const alive = (await liveServers(store())).find(({ pid }) => isRunning(pid));
+    const before = served.length;
+    await until(() => served.length, (count) => count > before + 100, 'the callers');
+    if (alive) process.kill(alive.pid, 'SIGKILL');
+  }
+  isOver = true;
+  await Promise.all(knocking);
+  await until(() => liveServers(store()), (seen) => seen.length === 3 && seen.every(({ pid }) => isRunning(pid)), 'the replacements', RECOVERED_WITHIN_MS);
+});
+
 test('one that was frozen until others had declared it dead delivers not a byte of a reply when it wakes', async () => {
   const followed = Array.from({ length: 6 }, () => followStream('s:tokens=3000,every=10ms'));
   const whole = Array.from({ length: 6 }, () => call('s:tokens=200,every=10ms', false));
