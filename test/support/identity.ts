@@ -58,7 +58,12 @@ type Settled = EventOf<'request.settled'>;
 /** One client's call with everything that is known of it. */
 type Call = { client: ClientRow; attempts: Attempt[]; final: Attempt | null; settled: Settled | null };
 
-type Log = { accepted: Map<string, Accepted[]>; endings: Map<string, Ending[]> };
+type Log = {
+  accepted: Map<string, Accepted[]>;
+  endings: Map<string, Ending[]>;
+  /** What each request held last. */
+  holds: Map<string, number>;
+};
 
 /**
  * Compares the three views.
@@ -81,8 +86,9 @@ export function checkIdentity({ ledger, events, clients, accounting }: World): V
 }
 
 function readLog(events: readonly Placed[]): Log {
-  const log: Log = { accepted: new Map(), endings: new Map() };
+  const log: Log = { accepted: new Map(), endings: new Map(), holds: new Map() };
   for (const { event, ...place } of events) {
+    if (event.type === 'request.accepted' || event.type === 'request.extended') log.holds.set(event.request, event.hold_tokens);
     if (event.type === 'request.accepted') push(log.accepted, event.request, { ...place, event });
     if (event.type === 'request.settled' || event.type === 'request.abandoned') {
       push(log.endings, event.request, { ...place, event });
@@ -130,7 +136,7 @@ function oneEnding(request: string, log: Log): Violation[] {
 
 /** I3: an abandoned request stays charged with what it held, since nobody knows what it spent. */
 function wholeHold(request: string, log: Log): Violation[] {
-  const held = log.accepted.get(request)?.[0]?.event.hold_tokens;
+  const held = log.holds.get(request);
   const ending = log.endings.get(request)?.[0]?.event;
   if (held === undefined || ending?.type !== 'request.abandoned' || ending.hold_tokens === held) return [];
   return [{ rule: 'I3', request, message: `keeps a hold of ${ending.hold_tokens}, but ${held} were held` }];
