@@ -105,7 +105,7 @@ describe.each<{ meter: 'tokens' | 'cost_microusd'; limit: number }>([
     expect(used).toBeGreaterThan(limit * 0.95);
     // Nothing is left with an instance that nobody can reach.
     for (const instance of [0, 1, 2]) {
-      const { limits } = await fleet.usage(tenant.secret, instance);
+      const { limits } = await fleet.settledUsage(tenant.secret, instance);
       expect(limits).toMatchObject([{ meter, limit, used, held: 0, free: limit - used }]);
     }
     const last = replies.at(-1) as ChatReply;

@@ -41,6 +41,8 @@ export type Fleet = AsyncDisposable & {
   chat(instance: number, options: Omit<ChatOptions, 'port'>): Promise<ChatReply>;
   /** What `GET /v1/usage` says. */
   usage(key?: string, instance?: number): Promise<Usage>;
+  /** The same when no limit has anything held any more: endings are told to the store a little later. */
+  settledUsage(key?: string, instance?: number): Promise<Usage>;
   /** The whole log, in order. */
   readLog(): Promise<Placed[]>;
   /** Reads the log again and again until it satisfies a condition. @throws {Error} after 10 s. */
@@ -97,6 +99,10 @@ export async function startFleet({ instances = 3, upstreams, plan, env = {} }: F
     );
     return result;
   };
+  const usage: Fleet['usage'] = async (secret = key, instance = 0) => {
+    const reply = await fetch(`http://127.0.0.1:${portOf(instance)}/v1/usage`, { headers: { authorization: `Bearer ${secret}` } });
+    return (await reply.json()) as Usage;
+  };
   if (plan) {
     await control(async (commands) => {
       await commands.definePlan(PLAN, plan, 'keep');
@@ -118,10 +124,9 @@ export async function startFleet({ instances = 3, upstreams, plan, env = {} }: F
         return { account: id, key: made.id, secret: made.secret };
       }),
     chat: (instance, options) => chat({ key, ...options, port: portOf(instance) }),
-    async usage(secret = key, instance = 0) {
-      const reply = await fetch(`http://127.0.0.1:${portOf(instance)}/v1/usage`, { headers: { authorization: `Bearer ${secret}` } });
-      return (await reply.json()) as Usage;
-    },
+    usage,
+    settledUsage: (secret, instance) =>
+      until(() => usage(secret, instance), ({ limits }) => limits.every(({ held }) => held === 0), 'what is held'),
     readLog: log.read,
     waitFor: (condition) => until(log.read, condition, 'the log'),
     settledLog: () => until(log.read, (events) => openRequests(events).length === 0, 'the last open call'),
