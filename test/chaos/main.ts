@@ -1,29 +1,38 @@
 import { parseArgs } from 'node:util';
+import { freezeInstance } from './freeze-instance.ts';
+import { killInstance } from './kill-instance.ts';
 import { killServer } from './kill-server.ts';
 
 /**
- * `npm run chaos -- kill-server [--n 100] [--streams 50] [--seed 1]`: breaks things on purpose and
- * checks that the promises held. Prints a verdict as JSON and exits 1 on any violation.
+ * `npm run chaos -- CASE [--n N] [--streams 50] [--seed 1]`: breaks things on purpose and checks
+ * that the promises held. Prints a verdict as JSON and exits 1 on any violation.
  */
-const CASES = ['kill-server'];
+type Options = { n: number; streams: number; seed: number };
+
+const CASES: Record<string, { n: number; run: (options: Options) => Promise<{ violations: unknown[] }> }> = {
+  'kill-server': { n: 100, run: ({ n, ...more }) => killServer({ kills: n, ...more }) },
+  'kill-instance': { n: 50, run: killInstance },
+  'freeze-instance': { n: 3, run: (options) => freezeInstance({ ...options, frozenMs: 20_000 }) },
+};
 const SHOWN_VIOLATIONS = 20;
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
-    n: { type: 'string', default: '100' },
+    n: { type: 'string' },
     streams: { type: 'string', default: '50' },
     seed: { type: 'string', default: '1' },
   },
 });
 const [name = ''] = positionals;
-if (!CASES.includes(name)) {
-  process.stderr.write(`chaos: name a case: ${CASES.join(', ')}\n`);
+const chosen = CASES[name];
+if (!chosen) {
+  process.stderr.write(`chaos: name a case: ${Object.keys(CASES).join(', ')}\n`);
   process.exit(2);
 }
-const verdict = await killServer({ kills: Number(values.n), streams: Number(values.streams), seed: Number(values.seed) });
-const { violations, ...figures } = verdict;
+const options = { n: Number(values.n ?? chosen.n), streams: Number(values.streams), seed: Number(values.seed) };
+const { violations, ...figures } = await chosen.run(options);
 process.stdout.write(
-  `${JSON.stringify({ case: name, ...figures, violations: violations.length, shown: violations.slice(0, SHOWN_VIOLATIONS) }, null, 2)}\n`,
+  `${JSON.stringify({ case: name, ...options, ...figures, violations: violations.length, shown: violations.slice(0, SHOWN_VIOLATIONS) }, null, 2)}\n`,
 );
 process.exitCode = violations.length === 0 ? 0 : 1;

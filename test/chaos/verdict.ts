@@ -1,0 +1,81 @@
+import type { Store } from '#db/connect.ts';
+import type { Placed } from '#db/events.ts';
+import { windowStart } from '#db/windows.ts';
+import { Client } from 'pg';
+import { chargesOf } from '../support/charges.ts';
+
+/** What a chaos run found against a promise; `request` is a request's id, or whose limit it is. */
+export type Finding = { rule: string; request: string; message: string };
+
+/** One quota that a chaos run holds calls against. */
+export type Watched = {
+  account: string;
+  meter: 'requests' | 'tokens';
+  cap: number;
+  /** By how much a soft landing may exceed it; 0 for what is exact. */
+  overdraft: number;
+};
+
+/** P4: whatever was killed and frozen, at no place of the log was more settled and held than the quota allows. */
+export function exceeded(events: readonly Placed[], watched: readonly Watched[]): Finding[] {
+  return watched.flatMap(({ account, meter, cap, overdraft }) => {
+    const months = new Set(events.flatMap(({ event }) => monthOf(event)));
+    return [...months].flatMap((month) => {
+      const charges = chargesOf(events, { meter, account, isIn: (event) => monthOf(event).includes(month) });
+      const over = charges.find(({ settled, held }) => settled + held > cap + overdraft);
+      if (!over) return [];
+      const message = `${over.settled} ${meter} settled and ${over.held} held at position ${over.position}, of ${cap} and an overdraft of ${overdraft}`;
+      return [{ rule: 'P4', request: account, message }];
+    });
+  });
+}
+
+function monthOf(event: Placed['event']): number[] {
+  const minute = event.type === 'request.accepted' ? event.admitted_minute : undefined;
+  return minute === undefined ? [] : [windowStart('month', minute)];
+}
+
+/**
+ * Nothing is charged twice and nothing is lost: when nobody runs any more, what the allowances say
+ * was spent is what the log says, and every lease was given back.
+ */
+export async function unbalanced(store: Store, events: readonly Placed[], watched: readonly Watched[]): Promise<Finding[]> {
+  type Row = { subject: string; meter: string; spent: string; held: string; out: string; open: string };
+  const rows = await query<Row>(
+    store,
+    `select subject, case meter when 1 then 'requests' else 'tokens' end as meter, sum(used + overdrawn) as spent, sum(held) as held,
+      sum(granted - returned - used) as out,
+      sum((select count(*) from daybook.lease l where l.allowance = a.id and not l.closed)) as open
+    from daybook.allowance a where window_kind = 5 and meter in (1, 2) group by subject, meter`,
+  );
+  return watched.flatMap(({ account, meter }) => {
+    const row = rows.find((each) => each.subject === `account/${account}` && each.meter === meter);
+    const settled = chargesOf(events, { meter, account }).at(-1)?.settled ?? 0;
+    const [spent, held, out, open] = [row?.spent, row?.held, row?.out, row?.open].map((each) => Number(each ?? 0));
+    if (spent === settled && held === 0 && out === 0 && open === 0) return [];
+    const message = `${settled} ${meter} in the log, but the allowance says ${spent} spent, ${held} held and ${out} out, with ${open} leases open`;
+    return [{ rule: 'P4', request: account, message }];
+  });
+}
+
+/** When the leases and calls of these instances had been recovered, in ms since 1970; null where they have not been. */
+export async function closedAt(store: Store, instances: readonly number[]): Promise<(number | null)[]> {
+  const rows = await query<{ id: number; closed: string | null }>(
+    store,
+    'select id, (extract(epoch from closed_at) * 1000)::bigint as closed from daybook.instance where id = any($1)',
+    [instances],
+  );
+  const known = new Map(rows.map(({ id, closed }) => [id, closed === null ? null : Number(closed)]));
+  return instances.map((id) => known.get(id) ?? null);
+}
+
+async function query<Row extends object>(store: Store, text: string, values: unknown[] = []): Promise<Row[]> {
+  const client = new Client(store.config('auditor'));
+  client.on('error', () => undefined);
+  await client.connect();
+  try {
+    return (await client.query<Row>(text, values)).rows;
+  } finally {
+    await client.end();
+  }
+}
