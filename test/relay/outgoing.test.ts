@@ -1,0 +1,142 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { expect, test } from 'vitest';
+import { Refusal } from '#server/errors.ts';
+import { Life } from '#server/life.ts';
+import { Outgoing, type Source } from '#server/relay/outgoing.ts';
+
+/** A reply that a test writes step by step over a real connection, with the life in its own hands. */
+async function withReply(use: (reply: Written) => Promise<void>): Promise<void> {
+  const life = new Life();
+  life.begin(performance.now());
+  const made = Promise.withResolvers<Outgoing>();
+  const flow: string[] = [];
+  const source: Source = { pause: () => void flow.push('pause'), resume: () => void flow.push('resume') };
+  const server = createServer((_request, response) => made.resolve(new Outgoing({ response, requestId: 'id', extraHeaders: [], life }, source)));
+  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
+  const reply = fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`);
+  try {
+    await use({
+      out: await made.promise,
+      life,
+      flow,
+      // A pause that others have watched, as the life sees it.
+      freeze: () => life.isGood(performance.now() + 60_000),
+      read: async () => [(await reply).status, await (await reply).text()],
+      first: async () => (await reply).status,
+    });
+  } finally {
+    server.close();
+    server.closeAllConnections();
+  }
+}
+
+type Written = {
+  out: Outgoing;
+  life: Life;
+  flow: string[];
+  freeze(): void;
+  /** The whole reply: its status and body. */
+  read(): Promise<[number, string]>;
+  first(): Promise<number>;
+};
+
+const later = (): number => performance.now() + 61_000;
+const sse = (out: Outgoing): void => out.writeHead(200, 'text/event-stream');
+
+test('what was held back while it was doubtful goes out in its order when the instance turns out to live', () =>
+  withReply(async ({ out, life, flow, freeze, read }) => {
+    sse(out);
+    out.write('data: 1\n\n');
+    freeze();
+    out.write('data: 2\n\n');
+    out.write('data: 3\n\n');
+    expect([flow, out.isFull]).toEqual([['pause'], true]);
+    life.confirm(later(), later());
+    expect([flow, out.isFull]).toEqual([['pause', 'resume'], false]);
+    out.write('data: 4\n\n');
+    out.end();
+    expect(await read()).toEqual([200, 'data: 1\n\ndata: 2\n\ndata: 3\n\ndata: 4\n\n']);
+  }));
+
+test('an end that was held back comes after what was held before it', () =>
+  withReply(async ({ out, life, freeze, read }) => {
+    freeze();
+    sse(out);
+    out.write('data: 1\n\n');
+    out.end();
+    life.confirm(later(), later());
+    expect(await read()).toEqual([200, 'data: 1\n\n']);
+  }));
+
+test('of a dead instance nothing that was held ever goes out, and its owner can still tell why', () =>
+  withReply(async ({ out, life, freeze, first, read }) => {
+    sse(out);
+    out.write('data: 1\n\n');
+    await first();
+    freeze();
+    out.write('data: 2\n\n');
+    life.lose();
+    out.write('data: 3\n\n');
+    out.endWithError(new Refusal('store_unavailable'), false);
+    const [, text] = await read();
+    expect(text).toMatch(/^data: 1\n\n\n\ndata: \{"error":.*"store_unavailable".*\}\n\n$/);
+  }));
+
+test('a reply whose end was held tells of the loss by itself, since nobody else will', () =>
+  withReply(async ({ out, life, freeze, first, read }) => {
+    sse(out);
+    out.write('data: 1\n\n');
+    await first();
+    freeze();
+    out.write('data: [DONE]\n\n');
+    out.end();
+    life.lose();
+    const [, text] = await read();
+    expect(text).toMatch(/^data: 1\n\n\n\ndata: \{"error":.*"store_unavailable".*\}\n\n$/);
+  }));
+
+test('a whole reply that was held becomes a clean refusal when the instance is dead', () =>
+  withReply(async ({ out, life, freeze, read }) => {
+    freeze();
+    out.writeHead(200, 'application/json', ['content-length', '2']);
+    out.end(Buffer.from('{}'));
+    life.lose();
+    const [status, text] = await read();
+    expect([status, JSON.parse(text)]).toMatchObject([503, { error: { code: 'store_unavailable' } }]);
+  }));
+
+test('a streamed reply of which nothing had gone out becomes one too', () =>
+  withReply(async ({ out, life, freeze, read }) => {
+    freeze();
+    sse(out);
+    out.flushHead();
+    out.write('data: 1\n\n');
+    life.lose();
+    out.endWithError(new Refusal('store_unavailable'), false);
+    expect((await read())[0]).toBe(503);
+  }));
+
+test('after the loss, under the next instance of the same process, an old reply stays torn', () =>
+  withReply(async ({ out, life, freeze, first, read }) => {
+    sse(out);
+    out.write('data: 1\n\n');
+    await first();
+    freeze();
+    out.write('data: 2\n\n');
+    life.lose();
+    life.begin(performance.now());
+    out.write('data: 3\n\n');
+    out.end();
+    const [, text] = await read();
+    expect(text).not.toMatch(/data: [23]/);
+    expect(text).toContain('store_unavailable');
+  }));
+
+test('a refusal of our own is held while it is doubtful, and told when it is known', () =>
+  withReply(async ({ out, life, freeze, read }) => {
+    freeze();
+    out.refuse(new Refusal('upstream_cut'));
+    life.confirm(later(), later());
+    expect((await read())[0]).toBe(502);
+  }));
