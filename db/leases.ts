@@ -45,6 +45,8 @@ export type Ask = { position: number; lines: LeaseLine[]; requests: Need[][] };
 export type LineAnswer = {
   /** The allowance's number, by which it is recalled. */
   allowance: number;
+  /** By the newest terms that anybody has told. */
+  cap: number;
   /** All that this lease was ever granted. */
   granted: number;
   /** What nobody has leased; negative after an overdraft. */
@@ -76,11 +78,12 @@ export function compareNames(left: AllowanceName, right: AllowanceName): number 
 }
 
 const PARAMETERS = Array.from({ length: 20 }, (_, index) => `$${index + 1}`).join(',');
-const EXCHANGE = `select allowance, granted, free, near, used, held, loose, own_returned, own_used,
+const EXCHANGE = `select allowance, cap, granted, free, near, used, held, loose, own_returned, own_used,
   own_overdrawn, given, now from daybook.exchange(${PARAMETERS})`;
 
 type Row = {
   allowance: string[];
+  cap: string[];
   granted: string[];
   free: string[];
   near: boolean[];
@@ -155,6 +158,7 @@ function read(ask: Ask, row: Row): Answer {
   });
   const lines = ask.lines.map((_, index) => ({
     allowance: Number(row.allowance[index]),
+    cap: Number(row.cap[index]),
     granted: Number(row.granted[index]),
     free: Number(row.free[index]),
     near: row.near[index] as boolean,

@@ -69,8 +69,6 @@ export const SETTLING_WAIT_MS = 100;
 export const LOOSE_PAUSE_MS = 5;
 /** A limit that had nothing left is not asked for again within this: floods of refusals stay cheap. */
 export const REFUSAL_MEMORY_MS = 20;
-/** A clock that was set back by less is waited for, at half the speed: more is no step of its keeper. */
-export const CLOCK_BACK_MS = 10_000;
 /** Leases of the next windows are taken this long before they begin. */
 export const PREFETCH_MS = 3_000;
 /** Leases of windows that ended are remembered so long: a clock that is set back finds its holds again. */

@@ -91,7 +91,7 @@ create function daybook.exchange(
   _subject text[], _meter smallint[], _kind smallint[], _start integer[], _reset bigint[], _cap bigint[], _terms bigint[],
   _since bigint[], _returned bigint[], _used bigint[], _overdrawn bigint[], _held bigint[], _strict boolean[], _stock bigint[],
   _request integer[], _line integer[], _minimum bigint[], _wanted bigint[],
-  out allowance bigint[], out granted bigint[], out free bigint[], out near boolean[], out used bigint[],
+  out allowance bigint[], out cap bigint[], out granted bigint[], out free bigint[], out near boolean[], out used bigint[],
   out held bigint[], out loose boolean[], out own_returned bigint[], out own_used bigint[], out own_overdrawn bigint[],
   out given bigint[], out now timestamptz
 )
@@ -101,7 +101,6 @@ declare
   _needs integer := coalesce(cardinality(_request), 0);
   _a daybook.allowance;
   _l daybook.lease;
-  _caps bigint[] := '{}';
   _threshold bigint[] := '{}';
   _sharers integer[] := '{}';
   _before bigint[] := '{}';
@@ -160,7 +159,7 @@ begin
       where l.allowance = _a.id and l.instance = _instance;
 
     allowance := allowance || _a.id;
-    _caps := _caps || _a.cap;
+    cap := cap || _a.cap;
     _threshold := _threshold || ceil(_a.cap / 20.0)::bigint;
     _sharers := _sharers || _a.sharers;
     _before := _before || _l.granted;
@@ -197,7 +196,7 @@ begin
       end if;
     end loop;
     -- If all that is not spent came back it would do: then it is called back.
-    if _short is not null and _minimum[_short] <= _caps[_line[_short]] - used[_line[_short]]
+    if _short is not null and _minimum[_short] <= cap[_line[_short]] - used[_line[_short]]
         and not _line[_short] = any (_recall) then
       _recall := _recall || _line[_short];
     end if;

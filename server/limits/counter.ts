@@ -1,6 +1,7 @@
 import type { AllowanceName, LeaseLine, LineAnswer } from '#db/leases.ts';
 import type { Limit, Meter, WindowKind } from '#db/limits.ts';
 import { windowEnd } from '#db/windows.ts';
+import { STOCK_MS } from '#server/bounds.ts';
 
 /**
  * This instance's lease of one allowance, in memory. Pure: it knows no clock and no store.
@@ -29,8 +30,8 @@ export class Counter implements AllowanceName {
   unreported = false;
   /** Of the whole allowance, by the last answer: what nobody had leased, was settled, was held, was leased. */
   known = { free: 0, used: 0, held: 0, leased: 0 };
-  /** Calls that need this much or more were found to have no chance until then. */
-  spent: { minimum: number; untilMs: number } | null = null;
+  /** Calls that need this much or more were found to have no chance in this time. */
+  spent: { minimum: number; fromMs: number; untilMs: number } | null = null;
   /** Units taken in a second, lately: it tells the size of a useful stock. */
   demand = 0;
   /** What the last call took: the next one will need about as much. */
@@ -144,9 +145,14 @@ export class Counter implements AllowanceName {
     this.#taken = 0;
   }
 
-  /** What is to be said to the store now. With a strict lease all that is free goes back with it. */
-  report(stock: number): LeaseLine {
-    if (this.strict) this.#returned += this.free;
+  /**
+   * What is to be said to the store now. All that is free goes back with it where the lease is
+   * strict, and where a call is short: it is then decided on all that there is.
+   * @param short what calls like those that are short would make useful to have in stock; null: none is.
+   */
+  report(short: number | null): LeaseLine {
+    const stock = this.#stock(short ?? 0);
+    if (this.strict || short !== null) this.#returned += this.free;
     this.#isRecalled = false;
     // Before the first answer it is not known what an earlier lease of the same name had reported,
     // so nothing is: totals are only told on top of the store's.
@@ -180,17 +186,25 @@ export class Counter implements AllowanceName {
     }
     this.allowance = answer.allowance;
     this.#granted = Math.max(this.#granted, answer.granted);
-    const leased = this.cap - answer.free - answer.used;
+    const leased = answer.cap - answer.free - answer.used;
     this.known = { free: answer.free, used: answer.used, held: answer.held, leased };
     // The store has to hear that we know, before it can tell others that nothing is left over here.
     if (answer.near && !this.strict) this.recall();
     else if (!answer.near && !this.#isRecalled) this.strict = false;
   }
 
+  /** As much as is useful: for some more calls like those that wait, or as was used in the last seconds. */
+  #stock(byNeeds: number): number {
+    const byDemand = (this.demand * STOCK_MS) / 1_000;
+    const useful = Math.ceil(Math.max(byNeeds, byDemand, this.lastTaken));
+    return byNeeds > 0 ? useful : Math.max(0, useful - this.free);
+  }
+
   #changed(): void {
     this.unreported = true;
     // What came back may serve a call like those that were refused.
     if (this.free > 0) this.spent = null;
-    this.returnSurplus();
+    // Near the end others wait for what is left, and people look at the figures.
+    if (this.strict) this.press();
   }
 }

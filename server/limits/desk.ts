@@ -1,7 +1,7 @@
 import { type Answer, type Ask, compareNames, type Given, type LeaseLine, type LineAnswer, type Need } from '#db/leases.ts';
 import type { SubjectLimits } from '#db/limits.ts';
 import { minuteOf } from '#db/windows.ts';
-import { ASK_REQUESTS_MAX, LOOSE_WAIT_MS, REFUSAL_MEMORY_MS, SETTLING_WAIT_MS, STOCK_MS, STOCK_NEEDS, WAITING_MAX } from '#server/bounds.ts';
+import { ASK_REQUESTS_MAX, LOOSE_WAIT_MS, REFUSAL_MEMORY_MS, SETTLING_WAIT_MS, STOCK_NEEDS, WAITING_MAX } from '#server/bounds.ts';
 import type { Counter } from '#server/limits/counter.ts';
 import { type Amounts, Hold, unitsHeld } from '#server/limits/hold.ts';
 import { Leases } from '#server/limits/leases.ts';
@@ -69,11 +69,10 @@ export class Desk {
   /**
    * Admits a call, or queues it.
    * @param subjects whose limits it is charged to: its account, its key.
-   * @param clockMs Postgres' time, in milliseconds since 1970: it decides the windows.
+   * @param nowMs Postgres' time, in milliseconds since 1970: it decides the windows.
    * @param decide called later with the outcome, when the return value is null.
    */
-  admit(subjects: readonly SubjectLimits[], need: CallNeed, clockMs: number, decide: Decide): Outcome | null {
-    const nowMs = this.leases.now(clockMs);
+  admit(subjects: readonly SubjectLimits[], need: CallNeed, nowMs: number, decide: Decide): Outcome | null {
     const counters = this.#counters(subjects, nowMs);
     const spent = counters.find((counter) => isSpent(counter, need, nowMs));
     if (spent) return { kind: 'short', counter: spent, minimum: unitsHeld(spent.meter, need.minimum) };
@@ -88,8 +87,7 @@ export class Desk {
    * Gives a running call more to spend. Only what counts tokens or cost grows.
    * @returns true when it did at once; false when `decide` will tell: with the hold, or a shortage.
    */
-  grow(hold: Hold, more: Amounts, clockMs: number, decide: Decide): boolean {
-    const nowMs = this.leases.now(clockMs);
+  grow(hold: Hold, more: Amounts, nowMs: number, decide: Decide): boolean {
     const counters = growing(hold, nowMs);
     if (counters.every((counter) => unitsHeld(counter.meter, more) <= counter.free)) {
       for (const counter of counters) counter.take(unitsHeld(counter.meter, more));
@@ -100,38 +98,41 @@ export class Desk {
     return false;
   }
 
+  /** The counters of these limits, in the windows of this moment. */
+  countersOf(subjects: readonly SubjectLimits[], nowMs: number): readonly Counter[] {
+    return this.#counters(subjects, nowMs);
+  }
+
   /** Once a second. */
-  tick(clockMs: number): void {
-    this.leases.tick(clockMs, this.#underWay !== null);
+  tick(nowMs: number): void {
+    this.leases.tick(nowMs, this.#underWay !== null);
   }
 
   /**
    * All that is to be said and asked now; null when there is nothing, or an ask is under way.
    * @param position up to where endings in the log are known here.
    */
-  ask(clockMs: number, position: number): Ask | null {
+  ask(nowMs: number, position: number): Ask | null {
     if (this.#underWay) return null;
-    const nowMs = this.leases.now(clockMs);
     const asked = this.#decideLocally(nowMs);
-    const counters = this.leases.toReport(asked.flatMap(shortCounters), nowMs).sort(compareNames);
+    const counters = this.leases.toReport(asked.flatMap(shortCounters), nowMs).toSorted(compareNames);
     if (counters.length === 0) return null;
     const lineOf = new Map(counters.map((counter, line) => [counter, line]));
     const useful = new Map<Counter, number>();
     const requests = asked.map((waiting) =>
       shortCounters(waiting).map((counter): Need => {
         const wanted = unitsHeld(counter.meter, waiting.need.wanted);
-        useful.set(counter, Math.max(useful.get(counter) ?? 0, wanted * STOCK_NEEDS));
+        useful.set(counter, (useful.get(counter) ?? 0) + wanted * STOCK_NEEDS);
         return { line: lineOf.get(counter) as number, minimum: unitsHeld(counter.meter, waiting.need.minimum), wanted };
       }),
     );
-    const lines = counters.map((counter): LeaseLine => counter.report(stockFor(counter, useful.get(counter) ?? 0)));
+    const lines = counters.map((counter): LeaseLine => counter.report(useful.get(counter) ?? null));
     this.#underWay = { counters, asked };
     return { position, lines, requests };
   }
 
   /** The store's answer to the last ask. */
-  answered(answer: Answer, clockMs: number): void {
-    const nowMs = this.leases.now(clockMs);
+  answered(answer: Answer, nowMs: number): void {
     const { counters, asked } = this.#end();
     for (const [line, counter] of counters.entries()) this.leases.answered(counter, answer.lines[line] as Answer['lines'][number]);
     // All that is given is taken, and all that is not used is back, before anybody hears of it: what
@@ -232,23 +233,23 @@ function shortage({ need, grows, sinceMs }: Waiting, counter: Counter, answer: L
   // What came back here meanwhile, or was too little alone, may be enough with what the store has.
   const isOurs = counter.free > 0;
   // If not even everything that is not spent were enough, there is nothing to wait for.
-  if ((answer.loose || isOurs) && minimum <= counter.cap - answer.used) {
-    if (nowMs - sinceMs >= LOOSE_WAIT_MS) return { kind: 'undecided' };
+  if ((answer.loose || isOurs) && minimum <= answer.cap - answer.used) {
+    if (Math.abs(nowMs - sinceMs) >= LOOSE_WAIT_MS) return { kind: 'undecided' };
     if (isOurs) counter.recall();
     return null;
   }
   // What a reply that has just ended did not use is free when its ending is in the log: a client that
   // waited for the reply is back sooner than that.
-  const isComingBack = counter.meter !== 'requests' && counter.known.leased > 0 && minimum <= counter.cap - answer.used;
-  if (isComingBack && nowMs - sinceMs < SETTLING_WAIT_MS) return null;
+  const isComingBack = counter.meter !== 'requests' && counter.known.leased > 0 && minimum <= answer.cap - answer.used;
+  if (isComingBack && Math.abs(nowMs - sinceMs) < SETTLING_WAIT_MS) return null;
   // With nothing leased anywhere nothing can come back before the window ends.
   const isFinal = counter.known.leased <= 0 && counter.held === 0 && counter.window !== 'none';
-  counter.spent = { minimum, untilMs: isFinal ? counter.end * 60_000 : nowMs + REFUSAL_MEMORY_MS };
+  counter.spent = { minimum, fromMs: nowMs, untilMs: isFinal ? counter.end * 60_000 : nowMs + REFUSAL_MEMORY_MS };
   return refusal;
 }
 
 function isSpent({ spent, meter }: Counter, need: CallNeed, nowMs: number): boolean {
-  return spent !== null && nowMs < spent.untilMs && unitsHeld(meter, need.minimum) >= spent.minimum;
+  return spent !== null && spent.fromMs <= nowMs && nowMs < spent.untilMs && unitsHeld(meter, need.minimum) >= spent.minimum;
 }
 
 function takeAll(counters: readonly Counter[], wanted: Amounts, minute: number): Hold | null {
@@ -286,10 +287,4 @@ function growing(hold: Hold, nowMs: number): Counter[] {
 
 function giveBack(counters: readonly Counter[], units: readonly number[]): void {
   for (const [index, counter] of counters.entries()) if (units[index]) counter.release(units[index]);
-}
-
-/** As much as is useful: some more calls like those that wait, or what was used in the last seconds. */
-function stockFor(counter: Counter, byNeeds: number): number {
-  const byDemand = (counter.demand * STOCK_MS) / 1_000;
-  return Math.max(0, Math.ceil(Math.max(byNeeds, byDemand, counter.lastTaken)) - counter.free);
 }

@@ -13,7 +13,7 @@ import { Counter } from '#server/limits/counter.ts';
  */
 
 /** The counters of one account's or key's limits in the windows of this moment. */
-type Subject = { limits: SubjectLimits; counters: Counter[]; untilMs: number; lastUseMs: number };
+type Subject = { limits: SubjectLimits; counters: Counter[]; fromMs: number; untilMs: number; lastUseMs: number };
 
 export class Leases {
   readonly #subjects = new Map<string, Subject>();
@@ -23,44 +23,33 @@ export class Leases {
   readonly #pressed = new Set<Counter>();
   readonly #press = (counter: Counter): void => void this.#pressed.add(counter);
   #reportedMs = 0;
-  #latestMs = 0;
 
   /** Whether there is something to tell. */
   get isPressed(): boolean {
     return this.#pressed.size > 0;
   }
 
-  /**
-   * The time that windows go by: it waits where the clock was set back a little. A window that has
-   * ended must not begin again, since what is still held of it is not counted here any more.
-   * @param clockMs Postgres' time as it is known here, in milliseconds since 1970.
-   */
-  now(clockMs: number): number {
-    const isBack = clockMs < this.#latestMs && this.#latestMs - clockMs <= CLOCK_BACK_MS;
-    if (!isBack) this.#latestMs = clockMs;
-    return this.#latestMs;
-  }
-
-  /** The counters of these limits now. @param clockMs see {@link now}. */
-  of(limits: SubjectLimits, clockMs: number): readonly Counter[] {
-    const nowMs = this.now(clockMs);
+  /** The counters of these limits now. @param nowMs Postgres' time, in milliseconds since 1970. */
+  of(limits: SubjectLimits, nowMs: number): readonly Counter[] {
     const known = this.#subjects.get(limits.subject);
-    if (known && known.limits === limits && nowMs < known.untilMs) {
+    // A clock that was set back finds the windows of before.
+    if (known && known.limits === limits && known.fromMs <= nowMs && nowMs < known.untilMs) {
       known.lastUseMs = nowMs;
       return known.counters;
     }
     const counters = this.#at(limits, minuteOf(nowMs));
+    const fromMs = Math.max(0, ...counters.map(({ start }) => start)) * 60_000;
     const untilMs = Math.min(...counters.map(({ end }) => end)) * 60_000;
     // Limits that are no longer there give back what they had.
     if (known) for (const counter of known.counters) if (!counters.includes(counter)) counter.recall();
-    this.#subjects.set(limits.subject, { limits, counters, untilMs, lastUseMs: nowMs });
+    this.#subjects.set(limits.subject, { limits, counters, fromMs, untilMs, lastUseMs: nowMs });
     return counters;
   }
 
   /** The counters that the store is told about now, those of the given calls and the pressing ones. */
-  toReport(needed: Iterable<Counter>, clockMs: number): Counter[] {
+  toReport(needed: Iterable<Counter>, nowMs: number): Counter[] {
     const reporting = new Set(needed);
-    const minute = minuteOf(this.now(clockMs));
+    const minute = minuteOf(nowMs);
     for (const counter of this.#pressed) {
       // Nobody needs to hear of a window that is over.
       if (counter.end <= minute) this.#pressed.delete(counter);
@@ -94,12 +83,13 @@ export class Leases {
     const minute = minuteOf(nowMs);
     for (const counter of this.#counters.values()) {
       counter.tick();
-      if (counter.end + ENDED_KEPT_MINUTES <= minute) this.#forget(counter);
+      const isReplaced = counter.start <= minute && this.#subjects.get(counter.subject)?.counters.includes(counter) !== true;
+      if (counter.end + ENDED_KEPT_MINUTES <= minute || (isReplaced && counter.isSettled && !isAsking)) this.#forget(counter);
     }
-    const isDue = nowMs - this.#reportedMs >= REPORT_EVERY_MS;
+    const isDue = Math.abs(nowMs - this.#reportedMs) >= REPORT_EVERY_MS;
     if (isDue) this.#reportedMs = nowMs;
     for (const [name, subject] of this.#subjects) {
-      if (nowMs - subject.lastUseMs > IDLE_SUBJECT_MS) {
+      if (Math.abs(nowMs - subject.lastUseMs) > IDLE_SUBJECT_MS) {
         if (!isAsking) this.#letGo(name, subject);
         continue;
       }

@@ -32,6 +32,7 @@ export class Limits {
   #client: Client | undefined;
   #running: Promise<void> | undefined;
   #failures = 0;
+  #exchanges = 0;
   #closed = false;
   /** Those who wait for the end of an exchange that begins after their question. */
   #curious: (() => void)[] = [];
@@ -43,6 +44,11 @@ export class Limits {
       this.#start();
     }, TICK_MS);
     this.#timer.unref();
+  }
+
+  /** How often the store was asked, since this place in the log was taken. */
+  get exchanges(): number {
+    return this.#exchanges;
   }
 
   /** Admits a call at once where its leases allow it, else by asking the store. Never throws. */
@@ -79,7 +85,7 @@ export class Limits {
    * @returns what is known here when the store can't be asked.
    */
   async figures(subjects: readonly SubjectLimits[]): Promise<readonly Counter[]> {
-    const counters = subjects.flatMap((limits) => this.#desk.leases.of(limits, this.#options.nowMs()));
+    const counters = this.#desk.countersOf(subjects, this.#options.nowMs());
     if (counters.length === 0 || this.#closed) return counters;
     for (const counter of counters) counter.press();
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -130,6 +136,7 @@ export class Limits {
       const client = (this.#client ??= await this.#connect());
       const ask = this.#desk.ask(nowMs(), position());
       if (ask) {
+        this.#exchanges++;
         const answer = await exchange(client, instance, ask);
         if (!this.#closed) this.#desk.answered(answer, nowMs());
       }

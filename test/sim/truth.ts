@@ -1,0 +1,108 @@
+import type { AllowanceName } from '#db/leases.ts';
+import type { Limit, SubjectLimits } from '#db/limits.ts';
+import { windowStart } from '#db/windows.ts';
+import { type LogRow, nameOf, unitsOf } from './store.ts';
+
+/** The limits from one position of the log on; those of the key hold for calls with that key alone. */
+export type Version = { position: number; account: SubjectLimits | null; keys: Record<string, SubjectLimits | null> };
+
+type Charge = { name: AllowanceName; limit: Limit };
+type Open = { charges: Charge[]; row: LogRow };
+
+/**
+ * What the log alone says of the limits, event by event: of each allowance what was settled and what
+ * is held by open requests. A request is judged by the terms that it was admitted under; where a cap
+ * has been raised since then, others may rightly have used more.
+ */
+export class Truth {
+  readonly settled = new Map<string, number>();
+  readonly violations: string[] = [];
+  readonly #versions: readonly Version[];
+  readonly #overdraft: Record<'tokens' | 'cost_microusd', number>;
+  readonly #held = new Map<string, number>();
+  readonly #open = new Map<string, Open>();
+  readonly #ended = new Set<string>();
+  #openMost = 0;
+  #position = 0;
+
+  /** @param overdraft by how much one call may spend more than it holds. */
+  constructor(versions: readonly Version[], overdraft: { tokens: number; cost_microusd: number }) {
+    this.#versions = versions;
+    this.#overdraft = overdraft;
+  }
+
+  get openCount(): number {
+    return this.#open.size;
+  }
+
+  add(row: LogRow): void {
+    this.#position++;
+    switch (row.type) {
+      case 'control':
+        return;
+      case 'accepted':
+      case 'extended': {
+        const known = this.#open.get(row.request);
+        if ((row.type === 'extended') !== (known !== undefined) || this.#ended.has(row.request)) {
+          this.violations.push(`request ${row.request}: ${row.type} out of order`);
+        }
+        const charges = known?.charges ?? this.#chargesOf(row);
+        if (known) this.#hold(known, -1);
+        const open = { charges, row };
+        this.#open.set(row.request, open);
+        this.#openMost = Math.max(this.#openMost, this.#open.size);
+        this.#hold(open, 1);
+        for (const charge of charges) this.#judge(charge, row);
+        return;
+      }
+      case 'settled':
+      case 'abandoned': {
+        const open = this.#open.get(row.request);
+        if (!open) {
+          this.violations.push(`request ${row.request}: ${row.type} without being open`);
+          return;
+        }
+        this.#open.delete(row.request);
+        this.#ended.add(row.request);
+        this.#hold(open, -1);
+        for (const { name } of open.charges) add(this.settled, nameOf(name), unitsOf(name.meter, row));
+      }
+    }
+  }
+
+  #chargesOf({ account, key, minute, terms }: LogRow): Charge[] {
+    const version = this.#versions.findLast(({ position }) => position <= terms);
+    const subjects = [version?.account, version?.keys[key]].filter((subject) => subject?.subject === `account/${account}` || subject?.subject === `key/${key}`);
+    return subjects.flatMap((each) =>
+      (each?.limits ?? []).map((limit) => {
+        const { meter, window, reset } = limit;
+        return { limit, name: { subject: each?.subject ?? '', meter, window, start: windowStart(window, minute), reset } };
+      }),
+    );
+  }
+
+  #hold({ charges, row }: Open, sign: 1 | -1): void {
+    for (const { name } of charges) add(this.#held, nameOf(name), sign * (name.meter === 'concurrent' ? 1 : unitsOf(name.meter, row)));
+  }
+
+  #judge({ name, limit }: Charge, row: LogRow): void {
+    const key = nameOf(name);
+    const total = (this.settled.get(key) ?? 0) + (this.#held.get(key) ?? 0);
+    let cap = 0;
+    for (const version of this.#versions) {
+      if (version.position >= this.#position) break;
+      const next = this.#versions[this.#versions.indexOf(version) + 1];
+      if (next && next.position <= row.terms) continue;
+      const subject = name.subject.startsWith('key/') ? version.keys[name.subject.slice(4)] : version.account;
+      const same = subject?.limits.find(({ meter, window, reset }) => meter === name.meter && window === name.window && reset === name.reset);
+      cap = Math.max(cap, same?.cap ?? 0);
+    }
+    const isCounted = name.meter === 'tokens' || name.meter === 'cost_microusd';
+    const more = isCounted && limit.enforcement === 'soft_landing' ? this.#overdraft[name.meter as 'tokens'] * this.#openMost : 0;
+    if (total > cap + more) this.violations.push(`${key}: ${total} of ${cap}, more by ${more} at most, at position ${this.#position}`);
+  }
+}
+
+function add(sums: Map<string, number>, key: string, amount: number): void {
+  sums.set(key, (sums.get(key) ?? 0) + amount);
+}
