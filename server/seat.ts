@@ -45,10 +45,10 @@ export class SeatKeeper {
 
   async take(): Promise<Seat> {
     const client = await connectRelay(this.#store);
+    let aliveMs = performance.now();
     const instance = await registerInstance(client, `server ${hostname()} ${process.pid}`);
     const head = await readHead(client);
     await closeClient(client);
-    this.life.begin(performance.now());
     let lost = false;
     const onFenced = (): void => {
       if (lost) return;
@@ -87,11 +87,16 @@ export class SeatKeeper {
       instance,
       openFrom: () => appender.openFrom,
       onClock: (now) => this.#readModel.setClock(now),
-      onAlive: (sentMs) => this.life.confirm(sentMs, performance.now()),
+      onAlive: (sentMs) => {
+        aliveMs = sentMs;
+        this.life.confirm(sentMs, performance.now());
+      },
       onFenced,
       onDead: (dead, nowMs) => rescue.look(dead, nowMs),
       onError: (error) => this.#log.warn(errorFields(error), 'a heartbeat failed; it is tried again'),
     });
+    // Not before: until then calls would still find the place that was lost.
+    if (!lost) this.life.begin(aliveMs);
     return this.#seat;
   }
 

@@ -70,7 +70,9 @@ export async function openField(random: Random, scale: number): Promise<Field> {
   });
   const { tenants, watched } = await makeTenants(scale);
   const log = openLog(embedded);
+  await everyoneKnows((await log.read()).at(-1)?.position ?? 0);
   const clients: ClientRow[] = [];
+  const findings: Finding[] = [];
   const ending = new AbortController();
   let callers: Promise<void>[] = [];
   let calls = 0;
@@ -107,6 +109,18 @@ export async function openField(random: Random, scale: number): Promise<Field> {
     return { tenants: secrets, watched: watching };
   }
 
+  /** Waits until each of the processes has taken in the log up to this position. */
+  async function everyoneKnows(position: number): Promise<void> {
+    const informed = new Set<number>();
+    const look = async (): Promise<number> => {
+      const reply = await fetch(`http://127.0.0.1:${server.port}/readyz`, { headers: { connection: 'close' } });
+      const seen = (await reply.json()) as { instance: number; read_model: { position: number } };
+      if (seen.read_model.position >= position) informed.add(seen.instance);
+      return informed.size;
+    };
+    await until(look, (count) => count === INSTANCES, 'the read models');
+  }
+
   async function caller(number: number): Promise<void> {
     const key = tenants[number % tenants.length] as string;
     while (!ending.signal.aborted) {
@@ -114,6 +128,8 @@ export async function openField(random: Random, scale: number): Promise<Field> {
       const body = { model, user: `call-${++calls}`, stream: random.below(4) > 0, messages: [{ role: 'user', content: 'hi' }] };
       const row = await chat({ port: server.port, key, body, timeoutMs: CALL_TIMEOUT_MS });
       clients.push(row);
+      if (row.problem === 'timeout') findings.push({ rule: 'P10', request: row.requestId ?? body.user, message: 'was left waiting' });
+      if (row.status === 401 || row.status === 403) findings.push({ rule: 'P7', request: row.requestId ?? body.user, message: `was told ${row.status}` });
       if (row.status !== 200) await wait(REFUSED_PAUSE_MS);
     }
   }
@@ -136,7 +152,7 @@ export async function openField(random: Random, scale: number): Promise<Field> {
       await log.close();
       const code = await server.stop();
       const recoveredMs = closed.map((at, index) => (at ?? Infinity) - (broken[index]?.at ?? 0)).toSorted((left, right) => left - right);
-      const findings: Finding[] = [
+      findings.push(
         ...checkIdentity({ ledger: upstream.ledger.attempts, events, clients, accounting: 'strict' }).violations,
         ...exceeded(events, watched),
         ...(await unbalanced(embedded, events, watched)),
@@ -144,7 +160,7 @@ export async function openField(random: Random, scale: number): Promise<Field> {
           .filter((ms) => ms > RECOVERED_WITHIN_MS)
           .map((ms) => ({ rule: 'P4', request: '', message: `the leases of an instance came back after ${ms} ms` })),
         ...(code === 0 ? [] : [{ rule: 'end', request: '', message: `the server ended with ${code}` }]),
-      ];
+      );
       return {
         breakages: broken.length,
         calls: clients.length,
