@@ -118,13 +118,17 @@ export class Counter implements AllowanceName {
     this.terms = terms;
     this.spent = null;
     if (isLower) this.recall();
-    else this.press();
+    this.press();
   }
 
-  /** Gives back what is free, as soon as the store can be told. */
+  /**
+   * Gives back what is free, as soon as the store can be told. One that is strict has done so, or is
+   * about to: were it told once more, instances that wait for one another would never pause.
+   */
   recall(): void {
-    this.strict = true;
     this.#isRecalled = true;
+    if (this.strict) return;
+    this.strict = true;
     this.press();
   }
 
@@ -189,8 +193,9 @@ export class Counter implements AllowanceName {
     const leased = answer.cap - answer.free - answer.used;
     this.known = { free: answer.free, used: answer.used, held: answer.held, leased };
     // The store has to hear that we know, before it can tell others that nothing is left over here.
-    if (answer.near && !this.strict) this.recall();
-    else if (!answer.near && !this.#isRecalled) this.strict = false;
+    if (answer.near) this.recall();
+    else if (this.#isRecalled) this.press();
+    else this.strict = false;
   }
 
   /** As much as is useful: for some more calls like those that wait, or as was used in the last seconds. */

@@ -1,10 +1,13 @@
 import type { AllowanceName } from '#db/leases.ts';
 import type { Limit, SubjectLimits } from '#db/limits.ts';
-import { windowStart } from '#db/windows.ts';
+import { windowEnd, windowStart } from '#db/windows.ts';
 import { type LogRow, nameOf, unitsOf } from './store.ts';
 
 /** The limits from one position of the log on; those of the key hold for calls with that key alone. */
 export type Version = { position: number; account: SubjectLimits | null; keys: Record<string, SubjectLimits | null> };
+
+/** By how much an instance may be ahead of Postgres after jumps. */
+const CLOCKS_APART_MS = 3_000;
 
 type Charge = { name: AllowanceName; limit: Limit };
 type Open = { charges: Charge[]; row: LogRow };
@@ -35,7 +38,8 @@ export class Truth {
     return this.#open.size;
   }
 
-  add(row: LogRow): void {
+  /** @param nowMs Postgres' time. */
+  add(row: LogRow, nowMs: number): void {
     this.#position++;
     switch (row.type) {
       case 'control':
@@ -52,7 +56,11 @@ export class Truth {
         this.#open.set(row.request, open);
         this.#openMost = Math.max(this.#openMost, this.#open.size);
         this.#hold(open, 1);
-        for (const charge of charges) this.#judge(charge, row);
+        for (const charge of charges) {
+          // A window that is over by anybody's clock does not grow with the hold: its limit is out of force.
+          const isOver = row.type === 'extended' && windowEnd(charge.name.window, charge.name.start) * 60_000 <= nowMs + CLOCKS_APART_MS;
+          if (!isOver) this.#judge(charge, row);
+        }
         return;
       }
       case 'settled':

@@ -109,7 +109,7 @@ export class World implements Surroundings {
 
   append(rows: readonly LogRow[]): number {
     const last = this.store.append(rows);
-    for (const row of rows) this.#truth.add(row);
+    for (const row of rows) this.#truth.add(row, this.clockwork.nowMs + this.clockMs);
     return last;
   }
 
@@ -138,7 +138,7 @@ export class World implements Surroundings {
     if (outcome.kind === 'undecided') {
       // A clock that jumps by as much as a call waits ends the wait early.
       const sinceMs = this.#jumps ? -Infinity : this.clockwork.nowMs - 3 * LOOSE_WAIT_MS;
-      if (!this.#instances.some((each) => each !== instance && (!each.isReachable || each.lastAwayMs >= sinceMs))) {
+      if (!this.#instances.some((each) => !each.isReachable || each.lastAwayMs >= sinceMs)) {
         this.violation(`call ${call.request} is undecided although everybody could be asked`);
       }
     } else if (outcome.kind === 'unavailable' && instance.lastAwayMs < this.clockwork.nowMs - 3 * LOOSE_WAIT_MS && instance.isReachable) {
@@ -218,7 +218,7 @@ export class World implements Surroundings {
 
   #recover(instance: Instance): void {
     const count = this.store.recover(instance.id, this.#worker, this.clockwork.nowMs + this.clockMs);
-    if (count > 0) for (const row of this.store.log.slice(-count)) this.#truth.add(row);
+    if (count > 0) for (const row of this.store.log.slice(-count)) this.#truth.add(row, this.clockwork.nowMs + this.clockMs);
     this.#counts.abandoned += count;
     for (const { name } of this.store.allowances.values()) this.#checkSums(name);
   }
