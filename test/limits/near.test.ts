@@ -17,6 +17,7 @@ beforeAll(async () => {
   upstream.script('quick', 'tokens=1,spread=20,obey=yes');
   upstream.script('slow', 'tokens=10,spread=20,every=20ms,obey=yes');
   fleet = await startFleet({ upstreams: [upstream] });
+  await warmUp();
 });
 
 afterAll(async () => {
@@ -24,10 +25,19 @@ afterAll(async () => {
   await upstream?.close();
 });
 
+/** The first calls of a process are slow, and so are its answers then. */
+async function warmUp(): Promise<void> {
+  for (let turn = 0; turn < 10; turn += 1) {
+    await Promise.all(Array.from({ length: 30 }, (_, number) => fleet.chat(number, { body: { model: 'quick', messages: MESSAGES, stream: number % 2 === 0 } })));
+  }
+}
+
 const MESSAGES = [{ role: 'user', content: 'Hello' }];
 /** How far log, clients and decisions may be apart: the last are neither in the log nor with the
- * client at once. In the suite the machine may be busy with other tests. */
-const AROUND_MS = IS_LONG ? 20 : 250;
+ * client at once, and the machine may be busy with other tests. */
+const AROUND_MS = 250;
+/** On a machine that does nothing else they are this near, nearly always. */
+const CLOSELY_MS = 20;
 
 type Refused = { reply: ChatReply; atMs: number };
 
@@ -67,6 +77,8 @@ test.each(FEW_SEEDS)('nobody is refused while the quota covers the call, over 3 
     expect(told.free).toBeLessThan(needOf(reply));
     expect(limit - mostCharged(events, counted, atMs, AROUND_MS)).toBeLessThan(needOf(reply));
   }
+  const late = refused.filter(({ reply, atMs }) => limit - mostCharged(events, counted, atMs, CLOSELY_MS) >= needOf(reply));
+  if (IS_LONG) expect(late.length).toBeLessThan(refused.length / 50);
 });
 
 test.each([
@@ -74,7 +86,7 @@ test.each([
   { window: 'a minute', terms: { requests_per_minute: 300 } },
 ])('of 300 requests $window each of the first 300 is admitted, on whatever instance', async ({ window, terms }) => {
   const { secret } = await fleet.tenant(window.replace(' ', '-'), terms);
-  await minuteWith(15_000);
+  if (window === 'a minute') await minuteWith(6_000);
   const statuses: (number | null)[] = [];
   const caller = async (number: number): Promise<void> => {
     for (let turn = 0; turn < 20; turn += 1) {

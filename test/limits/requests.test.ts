@@ -24,7 +24,7 @@ const HELLO = [{ role: 'user', content: 'Hello' }];
 const CALLS = 1_000;
 const ALLOWED = 100;
 /** What a burst of that many calls takes at most on a busy machine. */
-const BURST_MS = 15_000;
+const BURST_MS = 8_000;
 
 /** Calls all at once, one after the other to each instance. @returns how often each status and code came. */
 async function burst(secret: string, seed: number, calls = CALLS): Promise<Record<string, number>> {
@@ -47,7 +47,7 @@ describe.each<{ window: string; terms: PlanTerms; code: string }>([
 ])('1,000 concurrent requests over 3 instances for 100 a $window', ({ window, terms, code }) => {
   test.each(SEEDS)('exactly 100 are admitted: seed %i', async (seed) => {
     const { account, secret } = await fleet.tenant(`${window}-${seed}`, terms);
-    await minuteWith(BURST_MS);
+    if (window === 'minute') await minuteWith(BURST_MS);
     expect(await burst(secret, seed)).toEqual({ '200 ok': ALLOWED, [`429 ${code}`]: CALLS - ALLOWED });
     const charges = chargesOf(await fleet.settledLog(), { meter: 'requests', account });
     expect(charges.at(-1)).toMatchObject({ settled: ALLOWED, held: 0 });

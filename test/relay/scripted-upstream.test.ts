@@ -43,6 +43,24 @@ describe('a healthy reply', () => {
     expect(reply.raw.length).toBe(row.bytesSent);
   });
 
+  test.each([
+    ['JSON', {}],
+    ['SSE', sseWithUsage],
+  ])('that obeys ends at the limit of the request, in each of its choices, as %s', async (_, fields) => {
+    for (const name of ['max_tokens', 'max_completion_tokens']) {
+      const { reply, row } = await play('tokens=9,reasoning=2,obey=yes', { ...fields, [name]: 5, n: 3 });
+      expect(reply).toMatchObject({ finishReason: 'length', finished: true, tokens: 9 });
+      expect(reply.text.match(/tok2 /g)).toHaveLength(3);
+      expect(row.usageReported).toMatchObject({ completion: 11, reasoning: 2 });
+    }
+    const short = await play('tokens=3,obey=yes', { ...fields, max_tokens: 5 });
+    expect(short.reply).toMatchObject({ finishReason: 'stop', tokens: 3 });
+    const spread = await Promise.all(Array.from({ length: 12 }, () => play('tokens=1,spread=6', fields)));
+    const lengths = spread.map(({ row }) => row.tokensSent);
+    expect(new Set(lengths).size).toBeGreaterThan(2);
+    expect(lengths.every((length) => length >= 1 && length <= 7)).toBe(true);
+  });
+
   test('satisfies the OpenAI client library, streamed and not, with text and with parallel tool calls', async () => {
     const client = new OpenAI({ baseURL: upstream.baseUrl, apiKey: 'any', maxRetries: 0 });
     const messages = [{ role: 'user' as const, content: 'hi' }];
