@@ -96,11 +96,13 @@ function otherRoutes({ relay, modelList, log }: App): express.Express {
 
   routes.get('/healthz', (_request, response) => sendJson(response, 200, { status: 'alive' }));
   routes.get('/readyz', (_request, response) => {
-    const ready = !relay.draining && relay.readModel.isCurrent() && relay.seat.appender.mode === 'up';
+    const ready = !relay.draining && relay.readModel.isCurrent() && relay.life.isGood(performance.now()) && relay.seat.appender.mode === 'up';
     sendJson(response, ready ? 200 : 503, {
       status: ready ? 'ready' : 'not_ready',
+      instance: relay.seat.appender.instance,
       store: relay.seat.appender.mode,
       read_model: { current: relay.readModel.isCurrent(), position: relay.readModel.position },
+      limits: { exchanges: relay.seat.limits.exchanges },
       draining: relay.draining,
     });
   });

@@ -53,6 +53,8 @@ export class Limits {
 
   /** Admits a call at once where its leases allow it, else by asking the store. Never throws. */
   admit(subjects: readonly SubjectLimits[], need: CallNeed): Outcome | Promise<Outcome> {
+    // Its instance is lost, and nobody would ever answer.
+    if (this.#closed) return { kind: 'unavailable' };
     let resolve: ((outcome: Outcome) => void) | null = null;
     const outcome = this.#desk.admit(subjects, need, this.#options.nowMs(), (later) => resolve?.(later));
     if (outcome) return outcome;
