@@ -15,6 +15,8 @@ let fleet: Fleet;
 
 /** Replies of 1 to 61 tokens for each choice, unless the request wants them shorter. */
 const VARIED = 'varied';
+/** They fail, or break off. */
+const BROKEN = ['s:status=500', 's:tokens=20,end=cut@2'];
 const PRICES = { input: 1_000_000, cached_input: 500_000, output: 4_000_000, reasoning: 4_000_000 };
 const HELLO = [{ role: 'user', content: 'Hello' }];
 const CALLERS = 24;
@@ -26,7 +28,7 @@ beforeAll(async () => {
   upstream.script(VARIED, 'tokens=1,spread=60,obey=yes');
   upstream.script('endless', 'tokens=20000,batch=50,usage=never');
   fleet = await startFleet({ upstreams: [upstream] });
-  await fleet.control((control) => control.setPrice(VARIED, PRICES));
+  for (const model of [VARIED, 's:*']) await fleet.control((control) => control.setPrice(model, PRICES));
 });
 
 afterAll(async () => {
@@ -57,8 +59,11 @@ async function spendAll({ secret }: Tenant, seed: number): Promise<ChatReply[]> 
   const replies: ChatReply[] = [];
   const caller = async (number: number): Promise<void> => {
     for (let turn = 0; ; turn += 1) {
-      const reply = await fleet.chat(number + turn, { key: secret, body: anyBody(random) });
-      replies.push(reply);
+      // Some calls fail, and some callers leave: before the answer, or in the middle of it.
+      const departure = [{ abortAt: 'sent' as const }, { abortAfterTokens: 2 }, {}, {}, {}, {}, {}, {}][random.below(8)];
+      const body = { ...anyBody(random), ...(random.below(8) === 0 ? { model: BROKEN[turn % 2] } : {}) };
+      const reply = await fleet.chat(number + turn, { key: secret, body, ...departure });
+      if (!reply.aborted) replies.push(reply);
       if (reply.status === 429 && limitOf(reply).held === 0) return;
     }
   };
@@ -98,7 +103,9 @@ describe.each<{ meter: 'tokens' | 'cost_microusd'; limit: number }>([
   test.each(FEW_SEEDS)('is used up and never exceeded, whatever the replies are: seed %i', async (seed) => {
     const tenant = await fleet.tenant(`${meter.slice(0, 4)}-${seed}`, exact(meter, limit));
     const replies = await spendAll(tenant, seed);
-    expect(new Set(replies.map((reply) => `${reply.status} ${errorCodeOf(reply) ?? 'ok'}`))).toEqual(new Set(['200 ok', '429 insufficient_quota']));
+    expect(new Set(replies.map((reply) => `${reply.status} ${errorCodeOf(reply) ?? 'ok'}`))).toEqual(
+      new Set(['200 ok', '429 insufficient_quota', '502 upstream_error', '502 upstream_cut', '200 upstream_cut']),
+    );
     const charges = chargesOf(await fleet.settledLog(), { meter, account: tenant.account });
     expect(peakOf(charges)).toBeLessThanOrEqual(limit);
     const used = charges.at(-1)?.settled ?? 0;
