@@ -5,12 +5,13 @@ import { chat } from '../support/client.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
 import { openRequests } from '../support/faults.ts';
 import { type ClientRow, checkIdentity } from '../support/identity.ts';
-import { liveServers } from '../support/instances.ts';
+import { isRunning, liveServers } from '../support/instances.ts';
+import { checkLimits } from '../support/limits-identity.ts';
 import { changeControl, openLog, until, upstreamsVariable } from '../support/relay.ts';
 import { spawnServer } from '../support/server-process.ts';
 import { startUpstream } from '../support/upstream.ts';
 import type { Random } from './random.ts';
-import { closedAt, exceeded, type Finding, unbalanced, type Watched } from './verdict.ts';
+import { closedAt, type Finding, unbalanced, type Watched } from './verdict.ts';
 
 /** Replies of all kinds, most of them long enough to be in the middle when something breaks. */
 const MODELS = [
@@ -45,7 +46,7 @@ export type FieldVerdict = {
 export type Field = AsyncDisposable & {
   /** Begins to call, `streams` at a time, until the judgement. */
   load(streams: number): void;
-  /** One of the servers that are alive. */
+  /** One of the three, once all of them are there. */
   pick(): Promise<Breakage>;
   /** Ends the load, waits until every call has its ending, and says what was found. */
   judge(broken: readonly Breakage[]): Promise<FieldVerdict>;
@@ -79,31 +80,22 @@ export async function openField(random: Random, scale: number): Promise<Field> {
 
   /** An account without a plan, one far from its limits, and one for each kind of quota. */
   async function makeTenants(times: number) {
-    const plans: Record<string, { terms: PlanTerms; watch?: Omit<Watched, 'account'> }> = {
-      wide: { terms: terms({ meter: 'tokens', limit: 10 ** 12, enforcement: 'soft_landing' }) },
-      counted: {
-        terms: terms({ meter: 'requests', limit: 30 * times, enforcement: 'exact' }),
-        watch: { meter: 'requests', cap: 30 * times, overdraft: 0 },
-      },
-      exact: {
-        terms: terms({ meter: 'tokens', limit: 8_000 * times, enforcement: 'exact' }),
-        watch: { meter: 'tokens', cap: 8_000 * times, overdraft: 0 },
-      },
-      soft: {
-        terms: terms({ meter: 'tokens', limit: 8_000 * times, enforcement: 'soft_landing' }),
-        watch: { meter: 'tokens', cap: 8_000 * times, overdraft: CONCURRENT_MAX * REPLY_TOKENS_MAX },
-      },
+    const plans: Record<string, { terms: PlanTerms; meter: Watched['meter'] }> = {
+      wide: { terms: terms({ meter: 'tokens', limit: 10 ** 12, enforcement: 'soft_landing' }), meter: 'tokens' },
+      counted: { terms: terms({ meter: 'requests', limit: 12 * times, enforcement: 'exact' }), meter: 'requests' },
+      exact: { terms: terms({ meter: 'tokens', limit: 4_000 * times, enforcement: 'exact' }), meter: 'tokens' },
+      soft: { terms: terms({ meter: 'tokens', limit: 4_000 * times, enforcement: 'soft_landing' }), meter: 'tokens' },
     };
     const secrets = [server.firstKey as string];
     const watching: Watched[] = [];
     await changeControl(embedded, dataDir, async (control, pepper) => {
-      for (const [name, { terms: given, watch }] of Object.entries(plans)) {
+      for (const [name, { terms: given, meter }] of Object.entries(plans)) {
         const { id } = await control.createAccount(name);
         await control.definePlan(name, given, 'keep');
         await control.setPlan(name, name, 'keep');
         const key = await control.createKey(pepper, { account: name, name: 'key', expiresAt: null });
         secrets.push(key.secret);
-        if (watch) watching.push({ ...watch, account: id });
+        watching.push({ account: id, meter });
       }
     });
     return { tenants: secrets, watched: watching };
@@ -139,7 +131,8 @@ export async function openField(random: Random, scale: number): Promise<Field> {
       callers = Array.from({ length: streams }, (_, number) => caller(number));
     },
     async pick() {
-      const servers = await until(() => liveServers(embedded), (seen) => seen.length > 0, 'a server');
+      const look = async () => (await liveServers(embedded)).filter(({ pid }) => isRunning(pid));
+      const servers = await until(look, (seen) => seen.length === INSTANCES, 'the servers', ENDED_WITHIN_MS);
       const { id, pid } = servers[random.below(servers.length)] as (typeof servers)[number];
       return { instance: id, pid, at: Date.now() };
     },
@@ -154,7 +147,7 @@ export async function openField(random: Random, scale: number): Promise<Field> {
       const recoveredMs = closed.map((at, index) => (at ?? Infinity) - (broken[index]?.at ?? 0)).toSorted((left, right) => left - right);
       findings.push(
         ...checkIdentity({ ledger: upstream.ledger.attempts, events, clients, accounting: 'strict' }).violations,
-        ...exceeded(events, watched),
+        ...checkLimits(events),
         ...(await unbalanced(embedded, events, watched)),
         ...recoveredMs
           .filter((ms) => ms > RECOVERED_WITHIN_MS)

@@ -1,39 +1,13 @@
 import type { Store } from '#db/connect.ts';
 import type { Placed } from '#db/events.ts';
-import { windowStart } from '#db/windows.ts';
 import { Client } from 'pg';
 import { chargesOf } from '../support/charges.ts';
 
 /** What a chaos run found against a promise; `request` is a request's id, or whose limit it is. */
 export type Finding = { rule: string; request: string; message: string };
 
-/** One quota that a chaos run holds calls against. */
-export type Watched = {
-  account: string;
-  meter: 'requests' | 'tokens';
-  cap: number;
-  /** By how much a soft landing may exceed it; 0 for what is exact. */
-  overdraft: number;
-};
-
-/** P4: whatever was killed and frozen, at no place of the log was more settled and held than the quota allows. */
-export function exceeded(events: readonly Placed[], watched: readonly Watched[]): Finding[] {
-  return watched.flatMap(({ account, meter, cap, overdraft }) => {
-    const months = new Set(events.flatMap(({ event }) => monthOf(event)));
-    return [...months].flatMap((month) => {
-      const charges = chargesOf(events, { meter, account, isIn: (event) => monthOf(event).includes(month) });
-      const over = charges.find(({ settled, held }) => settled + held > cap + overdraft);
-      if (!over) return [];
-      const message = `${over.settled} ${meter} settled and ${over.held} held at position ${over.position}, of ${cap} and an overdraft of ${overdraft}`;
-      return [{ rule: 'P4', request: account, message }];
-    });
-  });
-}
-
-function monthOf(event: Placed['event']): number[] {
-  const minute = event.type === 'request.accepted' ? event.admitted_minute : undefined;
-  return minute === undefined ? [] : [windowStart('month', minute)];
-}
+/** One quota whose allowance a chaos run compares with the log. */
+export type Watched = { account: string; meter: 'requests' | 'tokens' };
 
 /**
  * Nothing is charged twice and nothing is lost: when nobody runs any more, what the allowances say
