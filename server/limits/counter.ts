@@ -109,15 +109,17 @@ export class Counter implements AllowanceName {
     if (covered < spent) this.press();
   }
 
-  /** Terms of a call: newer ones are told to the store, and a lower cap makes the lease strict until it answers. */
+  /**
+   * Terms of a call. Newer ones make the lease strict until the store has said what they mean: even
+   * if they give more than the last that were known here, others may have had more still between.
+   */
   setCap(cap: number, terms: number): void {
     this.since = Math.min(this.since, terms);
     if (terms <= this.terms) return;
-    const isLower = cap < this.cap;
     this.cap = cap;
     this.terms = terms;
     this.spent = null;
-    if (isLower) this.recall();
+    this.recall();
     this.press();
   }
 

@@ -248,8 +248,12 @@ function shortage({ need, grows, sinceMs }: Waiting, counter: Counter, answer: L
   return refusal;
 }
 
-function isSpent({ spent, meter }: Counter, need: CallNeed, nowMs: number): boolean {
-  return spent !== null && spent.fromMs <= nowMs && nowMs < spent.untilMs && unitsHeld(meter, need.minimum) >= spent.minimum;
+function isSpent(counter: Counter, need: CallNeed, nowMs: number): boolean {
+  const { spent, meter } = counter;
+  if (spent === null) return false;
+  if (spent.fromMs <= nowMs && nowMs < spent.untilMs) return unitsHeld(meter, need.minimum) >= spent.minimum;
+  counter.spent = null;
+  return false;
 }
 
 function takeAll(counters: readonly Counter[], wanted: Amounts, minute: number): Hold | null {

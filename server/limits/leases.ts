@@ -83,6 +83,8 @@ export class Leases {
     const minute = minuteOf(nowMs);
     for (const counter of this.#counters.values()) {
       counter.tick();
+      // The clock was set back into a window that had been over.
+      if (minute < counter.end) counter.returnSurplus();
       const isReplaced = counter.start <= minute && this.#subjects.get(counter.subject)?.counters.includes(counter) !== true;
       if (counter.end + ENDED_KEPT_MINUTES <= minute || (isReplaced && counter.isSettled && !isAsking)) this.#forget(counter);
     }

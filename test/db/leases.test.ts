@@ -206,7 +206,7 @@ test('the store says and keeps what its specification says and keeps, whatever i
         await both.close();
       }
     }),
-    { numRuns: 60 },
+    { numRuns: 40 },
   );
 }, 120_000);
 

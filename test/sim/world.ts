@@ -27,6 +27,8 @@ export type Outcomes = {
 const EDGES = ['2026-11-21T05:00:00Z', '2026-11-23T00:00:00Z', '2026-12-01T00:00:00Z', '2027-01-01T00:00:00Z', '2026-11-18T10:30:00Z'];
 /** Nobody may be left waiting this long after the last call came. */
 const REST_MS = 30_000;
+/** Instances read the clock once a second, and what they dropped as over before it was set back they find again. */
+const CLOCK_LEARNT_MS = 2_000;
 /** A schedule takes some hundred; one that goes round in circles takes any number. */
 const STEPS_MAX = 20_000;
 
@@ -63,6 +65,7 @@ export class World implements Surroundings {
   readonly #toleranceMs: number;
   readonly #jumps: boolean;
   #isCalm = false;
+  #jumpedMs = -Infinity;
 
   constructor(seed: number) {
     const clockwork = (this.clockwork = new Clockwork(seed));
@@ -146,10 +149,11 @@ export class World implements Surroundings {
     }
   }
 
-  /** It was not asleep, knows the newest terms, and the window is over by nobody's clock: then nothing comes back. */
+  /** It was not asleep, knows the newest terms and the time, and the window is over by nobody's clock: then nothing comes back. */
   #isInformed(instance: Instance, end: number): boolean {
-    const isAwake = instance.lastAwayMs < this.clockwork.nowMs - this.#toleranceMs;
-    return isAwake && instance.version === this.plans.versions.length - 1 && this.#instances.every(({ nowMs }) => nowMs < end * 60_000);
+    const { nowMs } = this.clockwork;
+    const isAwake = instance.lastAwayMs < nowMs - this.#toleranceMs && this.#jumpedMs < nowMs - CLOCK_LEARNT_MS;
+    return isAwake && instance.version === this.plans.versions.length - 1 && this.#instances.every((each) => each.nowMs < end * 60_000);
   }
 
   /** Everything that is decided in advance: when calls come, limits change, and things break. */
@@ -172,6 +176,7 @@ export class World implements Surroundings {
       for (let count = 3; count > 0; count--) {
         later(() => {
           this.clockMs += clockwork.between(-800, 800);
+          this.#jumpedMs = clockwork.nowMs;
         });
       }
     }
@@ -179,10 +184,9 @@ export class World implements Surroundings {
 
   #arrive(): void {
     const instance = this.clockwork.pick(this.#instances.filter(({ state }) => state === 'running' || state === 'frozen')) as Instance | undefined;
-    if (!instance) return;
     const call = this.plans.call();
-    this.#calls.push({ call, instance });
-    instance.after(0, () => instance.call(call));
+    if (instance) this.#calls.push({ call, instance });
+    instance?.after(0, () => instance.call(call));
   }
 
   #changeTerms(): void {
@@ -272,17 +276,13 @@ export class World implements Surroundings {
       if (call.decisions !== 1 && instance.state === 'running') this.violation(`call ${call.request} was decided ${call.decisions} times`);
     }
     if (this.#truth.openCount > 0) this.violation(`${this.#truth.openCount} requests never ended`);
-    for (const instance of this.#instances) {
-      if (instance.state !== 'running') continue;
-      for (const counter of instance.counters.values()) {
-        if (counter.held > 0) this.violation(`instance ${instance.id} still holds ${counter.held} of ${nameOf(counter)}`);
-      }
+    for (const { id, counters } of this.#instances.filter(({ state }) => state === 'running')) {
+      for (const each of counters.values()) if (each.held > 0) this.violation(`instance ${id} still holds ${each.held} of ${nameOf(each)}`);
     }
     for (const [key, { name, granted, returned, used, overdrawn, held }] of this.store.allowances) {
       if (windowEnd(name.window, name.start) * 60_000 < this.clockwork.nowMs + this.clockMs + 2_000) continue;
       const settled = this.#truth.settled.get(key) ?? 0;
-      const isEven = granted - returned === used && used + overdrawn === settled && held === 0;
-      if (!isEven) this.violation(`${key}: ${granted} − ${returned} granted, ${used} + ${overdrawn} used, ${held} held, ${settled} settled in the log`);
+      if (granted - returned !== used || used + overdrawn !== settled || held !== 0) this.violation(`${key}: ${granted} − ${returned} granted, ${used} + ${overdrawn} used, ${held} held, ${settled} settled in the log`);
     }
   }
 

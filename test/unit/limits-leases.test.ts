@@ -91,8 +91,8 @@ describe('a lease', () => {
     expect(counter.report(null)).toMatchObject({ returned: 40, used: 50, overdrawn: 10 });
   });
 
-  test('that learns of a lower cap, or is recalled, while an answer is on its way stays strict until it has said so', () => {
-    for (const change of [(counter: Counter) => counter.setCap(500, 6), (counter: Counter) => counter.recall()]) {
+  test('that learns of another cap, or is recalled, while an answer is on its way stays strict until it has said so', () => {
+    for (const change of [(counter: Counter) => counter.setCap(500, 6), (counter: Counter) => counter.setCap(5_000, 6), (counter: Counter) => counter.recall()]) {
       const { counter, presses } = leaseOf();
       counter.report(null);
       change(counter);
