@@ -101,12 +101,10 @@ declare
   _needs integer := coalesce(cardinality(_request), 0);
   _a daybook.allowance;
   _l daybook.lease;
-  _threshold bigint[] := '{}';
-  _sharers integer[] := '{}';
-  _before bigint[] := '{}';
-  _was_near boolean[] := '{}';
-  _short_until timestamptz[] := '{}';
-  _strict_before boolean[] := '{}';
+  _allowances daybook.allowance[] := '{}';
+  _leases daybook.lease[] := '{}';
+  _threshold bigint;
+  _was_near boolean;
   _recall integer[] := '{}';
   _is_granted boolean := false;
   _first integer;
@@ -149,30 +147,25 @@ begin
     _a.used := _a.used + greatest(0, _used[_i] - _l.used);
     _a.overdrawn := _a.overdrawn + greatest(0, _overdrawn[_i] - _l.overdrawn);
     _a.held := _a.held + _held[_i] - _l.held;
-    _a.ceiling := greatest(_a.cap, _a.granted - _a.returned);
-    update daybook.allowance set cap = _a.cap, ceiling = _a.ceiling, returned = _a.returned, used = _a.used,
-        overdrawn = _a.overdrawn, held = _a.held, terms_position = _a.terms_position, sharers = _a.sharers
-      where id = _a.id;
-    update daybook.lease l set returned = greatest(l.returned, _returned[_i]), used = greatest(l.used, _used[_i]),
-        overdrawn = greatest(l.overdrawn, _overdrawn[_i]), held = _held[_i], position = greatest(l.position, _position),
-        since_terms = least(l.since_terms, _since[_i])
-      where l.allowance = _a.id and l.instance = _instance;
+    _l.returned := greatest(_l.returned, _returned[_i]);
+    _l.used := greatest(_l.used, _used[_i]);
+    _l.overdrawn := greatest(_l.overdrawn, _overdrawn[_i]);
+    _l.held := _held[_i];
+    _l.position := greatest(_l.position, _position);
+    _l.since_terms := least(_l.since_terms, _since[_i]);
+    -- Both are written once, when all is known; their rows are locked until then.
+    _allowances := _allowances || _a;
+    _leases := _leases || _l;
 
     allowance := allowance || _a.id;
     cap := cap || _a.cap;
-    _threshold := _threshold || ceil(_a.cap / 20.0)::bigint;
-    _sharers := _sharers || _a.sharers;
-    _before := _before || _l.granted;
-    _was_near := _was_near || _a.near;
-    _short_until := _short_until || _a.short_until;
-    _strict_before := _strict_before || _l.is_strict;
     granted := granted || _l.granted;
     free := free || (_a.cap - (_a.granted - _a.returned) - _a.overdrawn);
     used := used || (_a.used + _a.overdrawn);
     held := held || _a.held;
-    own_returned := own_returned || greatest(_l.returned, _returned[_i]);
-    own_used := own_used || greatest(_l.used, _used[_i]);
-    own_overdrawn := own_overdrawn || greatest(_l.overdrawn, _overdrawn[_i]);
+    own_returned := own_returned || _l.returned;
+    own_used := own_used || _l.used;
+    own_overdrawn := own_overdrawn || _l.overdrawn;
   end loop;
 
   _first := 1;
@@ -204,34 +197,40 @@ begin
   end loop;
 
   for _i in 1 .. _lines loop
+    _a := _allowances[_i];
+    _l := _leases[_i];
+    _was_near := _a.near;
+    _threshold := ceil(_a.cap / 20.0)::bigint;
     if _i = any (_recall) then
-      _short_until[_i] := now + interval '2 seconds';
+      _a.short_until := now + interval '2 seconds';
     end if;
     -- Far from the end: a stock, half of a fair share at most, that leaves the threshold untouched.
-    if _stock[_i] > 0 and _short_until[_i] < now and not (_was_near[_i] and free[_i] < 2 * _threshold[_i]) then
-      _amount := least(_stock[_i], free[_i] / (2 * _sharers[_i]), free[_i] - _threshold[_i]);
+    if _stock[_i] > 0 and _a.short_until < now and not (_was_near and free[_i] < 2 * _threshold) then
+      _amount := least(_stock[_i], free[_i] / (2 * _a.sharers), free[_i] - _threshold);
       if _amount > 0 then
         granted[_i] := granted[_i] + _amount;
         free[_i] := free[_i] - _amount;
       end if;
     end if;
-    near := near || (free[_i] < _threshold[_i] or _short_until[_i] >= now or (_was_near[_i] and free[_i] < 2 * _threshold[_i]));
-    _is_granted := _is_granted or granted[_i] > _before[_i];
-    if granted[_i] > _before[_i] or near[_i] <> _was_near[_i] or _i = any (_recall) then
-      update daybook.allowance a set granted = a.granted + exchange.granted[_i] - _before[_i], near = exchange.near[_i],
-          short_until = _short_until[_i]
-        where a.id = exchange.allowance[_i];
-    end if;
+    _a.near := free[_i] < _threshold or _a.short_until >= now or (_was_near and free[_i] < 2 * _threshold);
+    near := near || _a.near;
+    _is_granted := _is_granted or granted[_i] > _l.granted;
+    _a.granted := _a.granted + granted[_i] - _l.granted;
+    _l.granted := granted[_i];
     -- What it says of itself holds for as long as it is told that the end is near.
-    if granted[_i] > _before[_i] or (_strict[_i] and near[_i]) <> _strict_before[_i] then
-      update daybook.lease l set granted = exchange.granted[_i], is_strict = _strict[_i] and exchange.near[_i]
-        where l.allowance = exchange.allowance[_i] and l.instance = _instance;
-    end if;
-    loose := loose || (near[_i] and exists (select from daybook.lease l
-      where l.allowance = exchange.allowance[_i] and l.instance <> _instance and not l.is_strict and not l.closed
+    _l.is_strict := _strict[_i] and _a.near;
+    update daybook.allowance a set cap = _a.cap, ceiling = greatest(_a.cap, _a.granted - _a.returned), granted = _a.granted,
+        returned = _a.returned, overdrawn = _a.overdrawn, used = _a.used, held = _a.held, near = _a.near,
+        short_until = _a.short_until, terms_position = _a.terms_position, sharers = _a.sharers
+      where a.id = _a.id;
+    update daybook.lease l set granted = _l.granted, returned = _l.returned, used = _l.used, overdrawn = _l.overdrawn,
+        held = _l.held, position = _l.position, since_terms = _l.since_terms, is_strict = _l.is_strict
+      where l.allowance = _a.id and l.instance = _instance;
+    loose := loose || (_a.near and exists (select from daybook.lease l
+      where l.allowance = _a.id and l.instance <> _instance and not l.is_strict and not l.closed
         and l.granted - l.returned > l.used));
-    if loose[_i] and (not _was_near[_i] or _i = any (_recall)) then
-      perform pg_notify('daybook_recall', allowance[_i]::text);
+    if loose[_i] and (not _was_near or _i = any (_recall)) then
+      perform pg_notify('daybook_recall', _a.id::text);
     end if;
   end loop;
   if not _is_granted then
