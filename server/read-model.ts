@@ -153,6 +153,17 @@ export class ReadModel {
     return ofKey === null ? [ofAccount] : [ofAccount, ofKey];
   }
 
+  /**
+   * The position of the newest control event that a key's terms come from, its account's and its
+   * plan's included; 0 when there is none. Also where nothing is limited any more: the log must tell
+   * that a call was admitted after a limit was taken away.
+   */
+  termsPosition(key: Key): number {
+    const account = this.#accounts.get(key.account);
+    const plan = account?.plan == null ? undefined : this.#plans.get(account.plan);
+    return Math.max(key.termsPosition, account?.termsPosition ?? 0, plan?.position ?? 0);
+  }
+
   key(id: string): Key | undefined {
     return this.#keys.get(id);
   }

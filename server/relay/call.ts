@@ -27,6 +27,7 @@ export type Admitted = {
   body: Body;
   upstream: Upstream;
   subjects: readonly SubjectLimits[];
+  termsPosition: number;
   price: Price | undefined;
   reckoning: Reckoning;
   hold: Hold;
@@ -54,7 +55,7 @@ export class Call implements Running {
   #calledOff: { code: Code; reason: EndReason } | null = null;
 
   constructor(relay: Relay, admitted: Admitted) {
-    const { key, chat, body, hold, subjects, reckoning, seat, reply, retryCount } = admitted;
+    const { key, chat, body, hold, subjects, termsPosition, reckoning, seat, reply, retryCount } = admitted;
     this.#relay = relay;
     this.#admitted = admitted;
     this.#accepted = {
@@ -68,7 +69,7 @@ export class Call implements Running {
       hold_tokens: hold.tokens,
       hold_cost_microusd: hold.cost,
       admitted_minute: hold.minute,
-      terms_position: subjects.reduce((newest, { position }) => Math.max(newest, position), 0),
+      terms_position: termsPosition,
       ...(retryCount === undefined ? {} : { retry_count: retryCount }),
     };
     this.#budget = new Budget({

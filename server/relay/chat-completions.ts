@@ -58,6 +58,7 @@ export async function chatCompletions(
   const upstream = relay.models.find(chat.model);
   if (!upstream) return refused(new Refusal('model_not_found', { param: 'model' }));
   const subjects = readModel.limitsOf(key);
+  const termsPosition = readModel.termsPosition(key);
   const price = readModel.prices.find(chat.model);
   if (!price && subjects.some(countsCost)) return refused(new Refusal('model_not_priced', { param: 'model' }));
   // Nobody waits for it any more, so nothing is begun.
@@ -77,7 +78,7 @@ export async function chatCompletions(
 
   const retryCount = clientRetryCount(request.headers);
   const call = new Call(relay, {
-    key, caller, chat, body, upstream, subjects, price, reckoning, hold, seat, response, reply, retryCount, startedMs,
+    key, caller, chat, body, upstream, subjects, termsPosition, price, reckoning, hold, seat, response, reply, retryCount, startedMs,
   });
   const refusal = await call.run();
   if (refusal) refuse(request, response, reply, refusal);
