@@ -63,8 +63,9 @@ export const STOCK_MS = 2_000;
  * takes some milliseconds; an instance that does not answer in a second is not well. */
 export const LOOSE_WAIT_MS = 1_000;
 /** How long a call waits for what running calls hold, in case one of them has just ended: writing an
- * ending down takes some milliseconds. Longer would only keep those waiting who are refused in the end. */
-export const SETTLING_WAIT_MS = 100;
+ * ending down takes some milliseconds, and a busy machine many times that. Longer would only keep
+ * those waiting who are refused in the end. */
+export const SETTLING_WAIT_MS = 250;
 /** The pause before such calls are asked for again. */
 export const LOOSE_PAUSE_MS = 5;
 /** A limit that had nothing left is not asked for again within this: floods of refusals stay cheap. */
