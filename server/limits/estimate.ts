@@ -230,13 +230,16 @@ const STEP_DOWN = 1 / 32;
 /** A reply longer than so many times what was expected counts as one of that length: it may be the only one. */
 const SURPRISE = 4;
 
+/** Every so many replies a length moves to the end of its map: moving it each time would cost more than learning. */
+const REFRESH_EVERY = 64;
+
 /** An upper estimate of replies like those seen: some nine of ten are no longer. */
 type Length = { tokens: number; seen: number };
 
 /**
  * How long replies are, learned from those that came: for each key and model, else for the model,
- * else a guess. Rises fast with long replies and falls slowly with short ones. What it forgets is
- * what was heard of least lately.
+ * else a guess. Rises fast with long replies and falls slowly with short ones. What it forgets is,
+ * about, what was heard of least lately.
  */
 export class CompletionEstimates {
   readonly #pairs = new Map<string, Length>();
@@ -255,8 +258,13 @@ export class CompletionEstimates {
     const pair = pairOf(keyId, model);
     const before = this.#models.get(model);
     // A pair begins where its model is, and has its own way from there.
-    keep(this.#pairs, pair, learned(this.#pairs.get(pair) ?? (before && { tokens: before.tokens, seen: 0 }), tokens));
-    keep(this.#models, model, learned(before, tokens));
+    const known = this.#pairs.get(pair);
+    const length = known ?? { tokens: before?.tokens ?? REPLY_FIRST_TOKENS, seen: 0 };
+    learnInto(length, tokens);
+    if (!known || length.seen % REFRESH_EVERY === 0) keep(this.#pairs, pair, length);
+    const ofModel = before ?? { tokens: REPLY_FIRST_TOKENS, seen: 0 };
+    learnInto(ofModel, tokens);
+    if (!before || ofModel.seen % REFRESH_EVERY === 0) keep(this.#models, model, ofModel);
   }
 
   /** How many lengths are kept. */
@@ -268,12 +276,12 @@ export class CompletionEstimates {
 /** Key ids have a fixed length, so no two pairs are written alike. */
 const pairOf = (keyId: string, model: string): string => `${keyId} ${model}`;
 
-function learned(before: Length | undefined, tokens: number): Length {
-  const { tokens: from, seen } = before ?? { tokens: REPLY_FIRST_TOKENS, seen: 0 };
+function learnInto(length: Length, tokens: number): void {
   // The first replies count for more, so that a guess is soon forgotten.
-  const step = tokens > from ? STEP_UP : Math.max(STEP_DOWN, 1 / (seen + 2));
-  const taken = Math.min(tokens, Math.max(from, REPLY_LEAST_TOKENS) * SURPRISE);
-  return { tokens: from + (taken - from) * step, seen: seen + 1 };
+  const step = tokens > length.tokens ? STEP_UP : Math.max(STEP_DOWN, 1 / (length.seen + 2));
+  const taken = Math.min(tokens, Math.max(length.tokens, REPLY_LEAST_TOKENS) * SURPRISE);
+  length.tokens += (taken - length.tokens) * step;
+  length.seen++;
 }
 
 /** Puts an entry last in the order of the map, in which the first is dropped when there are too many. */

@@ -1,6 +1,6 @@
 import { EXACT_REPLY_TOKENS_DEFAULT, type SubjectLimits } from '#db/limits.ts';
 import { costBound, outputTokensFor, type Prices } from '#db/money.ts';
-import { COMPLETION_MINIMUM_TOKENS, TOKENS_MAX } from '#server/bounds.ts';
+import { BYTES_PER_TOKEN, COMPLETION_MINIMUM_TOKENS, TOKENS_MAX } from '#server/bounds.ts';
 import type { CallNeed } from '#server/limits/desk.ts';
 import { promptBound, promptEstimate } from '#server/limits/estimate.ts';
 import type { Amounts, Hold } from '#server/limits/hold.ts';
@@ -20,7 +20,10 @@ import type { Chat } from '#server/relay/parse.ts';
 export type Reckoning = {
   need: CallNeed;
   isExact: boolean;
+  /** What is held for the prompt. */
   promptTokens: number;
+  /** What it likely is, for a reply whose provider never says. */
+  promptLikely: number;
   choices: number;
   /** The call's own limit for one choice, if it has one. */
   ownLimit: number | null;
@@ -41,12 +44,14 @@ export function reckon(
 ): Reckoning {
   const { choices, completionLimit: ownLimit } = chat;
   const isExact = subjects.some(isExactly);
-  const promptTokens = Math.min(TOKENS_MAX, isExact ? promptBound(body) : promptEstimate(body));
+  // Without a limit nobody is refused by it, and a rough count will do for the log.
+  const promptLikely = Math.min(TOKENS_MAX, subjects.length === 0 ? Math.ceil(body.length / BYTES_PER_TOKEN) : promptEstimate(body));
+  const promptTokens = isExact ? Math.min(TOKENS_MAX, promptBound(body)) : promptLikely;
   const amounts = (completion: number): Amounts => ({
     tokens: Math.min(TOKENS_MAX, promptTokens + completion),
     cost: prices ? costBound(promptTokens, completion, prices) : 0,
   });
-  const common = { isExact, promptTokens, choices, ownLimit, prices };
+  const common = { isExact, promptTokens, promptLikely: Math.min(promptLikely, promptTokens), choices, ownLimit, prices };
   if (isExact) {
     const most = Math.min(ownLimit ?? replyTokensMax(subjects) ?? EXACT_REPLY_TOKENS_DEFAULT, TOKENS_MAX);
     const least = Math.min(COMPLETION_MINIMUM_TOKENS, most);

@@ -16,10 +16,12 @@ export type BudgetOptions = {
   reckoning: Reckoning;
   hold: Hold;
   subjects: readonly SubjectLimits[];
-  /** Takes more for the hold; `grown` is called if and when it did. */
-  grow: (more: Amounts, grown: () => void) => void;
-  /** The hold has grown: it is to be recorded. */
-  onGrown: () => void;
+  call: {
+    /** Takes more for the hold; `grown` is called if and when it did. */
+    grow(more: Amounts, grown: () => void): void;
+    /** The hold has grown: it is to be recorded. */
+    extended(): void;
+  };
 };
 
 const USED_BEFORE_GROWTH = 0.75;
@@ -56,11 +58,11 @@ export class Budget {
     }
     // Asked for again only much later, unless it is given.
     this.nextAt = Math.min(counted * 2 + GROWTH_TOKENS_MIN, this.#held + this.#overdraftMax);
-    this.#options.grow(this.#amounts(more), () => {
+    this.#options.call.grow(this.#amounts(more), () => {
       if (this.#isOver) return;
       this.#held += more;
       this.nextAt = this.#held * USED_BEFORE_GROWTH;
-      this.#options.onGrown();
+      this.#options.call.extended();
     });
     return true;
   }

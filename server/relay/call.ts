@@ -5,8 +5,7 @@ import type { Price } from '#db/fold/price.ts';
 import type { SubjectLimits } from '#db/limits.ts';
 import { StoreUnavailable } from '#server/appender.ts';
 import { type Code, Refusal } from '#server/errors.ts';
-import { promptEstimate } from '#server/limits/estimate.ts';
-import type { Hold } from '#server/limits/hold.ts';
+import type { Amounts, Hold } from '#server/limits/hold.ts';
 import { type Reckoning, tokenLimitOf } from '#server/relay/admit.ts';
 import { type Body, bodyForUpstream, releaseBody } from '#server/relay/body.ts';
 import { Budget } from '#server/relay/budget.ts';
@@ -46,7 +45,8 @@ export class Call implements Running {
   readonly #admitted: Admitted;
   readonly #relay: Relay;
   readonly #accepted: EventOf<'request.accepted'>;
-  readonly #budget: Budget;
+  /** Of a streamed reply; any other is there at once. */
+  readonly #budget: Budget | null;
   #delivery: Delivery | null = null;
   /** An ending must not be written before its beginning: until then it waits here. */
   #isDurable = false;
@@ -55,7 +55,7 @@ export class Call implements Running {
   #calledOff: { code: Code; reason: EndReason } | null = null;
 
   constructor(relay: Relay, admitted: Admitted) {
-    const { key, chat, body, hold, subjects, termsPosition, reckoning, seat, reply, retryCount } = admitted;
+    const { key, chat, body, hold, subjects, termsPosition, reckoning, reply, retryCount } = admitted;
     this.#relay = relay;
     this.#admitted = admitted;
     this.#accepted = {
@@ -70,15 +70,9 @@ export class Call implements Running {
       hold_cost_microusd: hold.cost,
       admitted_minute: hold.minute,
       terms_position: termsPosition,
-      ...(retryCount === undefined ? {} : { retry_count: retryCount }),
     };
-    this.#budget = new Budget({
-      reckoning,
-      hold,
-      subjects,
-      grow: (more, grown) => seat.limits.grow(hold, more, grown),
-      onGrown: () => this.#extended(),
-    });
+    if (retryCount !== undefined) this.#accepted.retry_count = retryCount;
+    this.#budget = chat.sse ? new Budget({ reckoning, hold, subjects, call: this }) : null;
   }
 
   /**
@@ -144,7 +138,7 @@ export class Call implements Running {
       extraHeaders: reply.extraHeaders,
       life: this.#relay.life,
       stripUsage: chat.sse && !chat.asksUsage,
-      promptEstimate: Math.min(reckoning.promptTokens, promptEstimate(body.bytes)),
+      promptEstimate: reckoning.promptLikely,
       upstreamHost: upstream.host,
       timeouts: this.#relay.timeouts,
       deadlines: this.#relay.deadlines,
@@ -158,8 +152,13 @@ export class Call implements Running {
     return delivery;
   }
 
+  grow(more: Amounts, grown: () => void): void {
+    const { seat, hold } = this.#admitted;
+    seat.limits.grow(hold, more, grown);
+  }
+
   /** Its hold has grown, and recovery must know of it should this process die. */
-  #extended(): void {
+  extended(): void {
     const { hold, seat } = this.#admitted;
     const { request, account, key, model, admitted_minute = 0, terms_position = 0 } = this.#accepted;
     seat.appender.note({
@@ -178,7 +177,7 @@ export class Call implements Running {
   }
 
   #settle(told: Ending): void {
-    this.#budget.end();
+    this.#budget?.end();
     const { key, chat, body, hold, reckoning, upstream, price, seat, startedMs } = this.#admitted;
     const ending = reckoning.isExact ? atMost(told, hold.tokens - reckoning.promptTokens) : told;
     const event = settledEvent(this.#accepted, ending, upstream.name, performance.now() - startedMs, price);
@@ -191,7 +190,7 @@ export class Call implements Running {
   /** It is not in the log and never will be. */
   #forget(): void {
     const { seat, hold, body } = this.#admitted;
-    this.#budget.end();
+    this.#budget?.end();
     seat.limits.release(hold);
     releaseBody(body);
   }

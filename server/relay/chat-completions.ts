@@ -73,8 +73,7 @@ export async function chatCompletions(
     seat.limits.release(hold);
     return releaseBody(body);
   }
-  const headers = rateHeaders(hold.counters, readModel.nowMs());
-  if (headers.length > 0) reply.extraHeaders = [...reply.extraHeaders, ...headers];
+  if (subjects.length > 0) reply.extraHeaders = [...reply.extraHeaders, ...rateHeaders(hold.counters, readModel.nowMs())];
 
   const retryCount = clientRetryCount(request.headers);
   const call = new Call(relay, {

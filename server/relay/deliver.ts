@@ -38,8 +38,8 @@ export type DeliveryOptions = OutgoingOptions & {
   timeouts: ReplyTimeouts;
   deadlines: Deadlines;
   gateOpen: boolean;
-  /** What a streamed reply may still spend. */
-  budget: { nextAt: number; reached(counted: number): boolean };
+  /** What a streamed reply may still spend; null: whatever it likes. */
+  budget: { nextAt: number; reached(counted: number): boolean } | null;
   onEnd: (ending: Ending) => void;
 };
 
@@ -218,7 +218,7 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
         const { budget } = this.#options;
         const events = tap.push(chunk);
         if (events) this.#out.write(events);
-        const goesOn = tap.countedTokens < budget.nextAt || budget.reached(tap.countedTokens);
+        const goesOn = !budget || tap.countedTokens < budget.nextAt || budget.reached(tap.countedTokens);
         if (!goesOn) this.fail('insufficient_quota', 'quota_spent');
         return;
       }
