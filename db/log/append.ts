@@ -93,8 +93,21 @@ export async function appendRequests(
   batchNo: number,
   events: readonly RequestEvent[],
 ): Promise<number> {
-  return call(client, 'append_requests', APPEND_REQUESTS, [SHARD, instance, batchNo, ...requestColumns(events)]);
+  const columns = spares.pop() ?? newRequestColumns();
+  fill(columns, events);
+  const values = Object.values(columns).map((column) => column.finishColumn(events.length));
+  const position = await call(client, 'append_requests', APPEND_REQUESTS, [SHARD, instance, batchNo, ...values]);
+  // Not after a failure, when the client may have them still to send.
+  if (spares.length < SPARES_MAX) {
+    for (const column of Object.values(columns)) column.reset();
+    spares.push(columns);
+  }
+  return position;
 }
+
+/** Columns to be filled again: buffers made anew for each batch would cost garbage collections. */
+const spares: ReturnType<typeof newRequestColumns>[] = [];
+const SPARES_MAX = 2;
 
 /**
  * Appends control events in one transaction, each checked against the vocabulary and against the
@@ -144,9 +157,8 @@ function bodyOf(event: ControlEvent): string {
   return JSON.stringify(body).replace(/[^\x20-\x7e]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
 
-/** The columns of a batch of request events, in the order of {@link newRequestColumns}. */
-function requestColumns(events: readonly RequestEvent[]): (Buffer | null)[] {
-  const columns = newRequestColumns();
+/** Fills the columns with a batch of request events. */
+function fill(columns: ReturnType<typeof newRequestColumns>, events: readonly RequestEvent[]): void {
   for (let row = 0; row < events.length; row++) {
     const event = events[row] as RequestEvent;
     columns.type.addInt2(EVENT_CODES[event.type]);
@@ -189,5 +201,4 @@ function requestColumns(events: readonly RequestEvent[]): (Buffer | null)[] {
       columns.duration_ms.addInt4(event.duration_ms, row);
     }
   }
-  return Object.values(columns).map((column) => column.finishColumn(events.length));
 }

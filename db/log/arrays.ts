@@ -45,6 +45,12 @@ export class ArrayColumn {
     this.#bytes.writeInt32BE(1, 16);
   }
 
+  /** Empty again, to be filled once more. What was made of it before must have been sent. */
+  reset(): void {
+    this.#at = HEADER_BYTES;
+    this.#count = 0;
+  }
+
   /** What has been added, as the parameter's value. */
   finish(): Buffer {
     this.#bytes.writeInt32BE(this.#count, COUNT_AT);
