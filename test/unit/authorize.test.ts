@@ -179,6 +179,9 @@ describe('a key', () => {
   });
 
   test('is judged in a dry run as a call with it would be', () => {
+    // Quotas in money need a price for whatever is called.
+    const each = { input: 1, cached_input: 1, output: 1, reasoning: 1 };
+    happened({ type: 'model.priced', model: '*', prices: each, source: 'manual', actor });
     fc.assert(
       fc.property(withModels(anyPlanTerms), withModels(anyKeyTerms), caller, name, (ofAccount, ofKey, who, what) => {
         happened({ type: 'account.terms_overridden', account: 'Account1', terms: ofAccount, windows: 'keep', actor });
@@ -199,6 +202,11 @@ describe('a key', () => {
     expect(code()).toBe('account_disabled');
     happened({ type: 'key.revoked', ...ids, actor });
     expect(code()).toBe('revoked_api_key');
+  });
+
+  test('is judged in a dry run by the price of the model where a quota is in money', () => {
+    restricted({ quotas: [{ meter: 'cost_microusd', window: 'day', limit: 5, enforcement: 'exact' }] });
+    expect(judge(key(), { ...chat, address: null, model: 'a' }, model, () => true)?.code).toBe('model_not_priced');
   });
 
   test('is judged in a dry run without what the command did not name', () => {
