@@ -16,7 +16,7 @@ export type WindowKind = keyof typeof WINDOW_KINDS;
 export type Enforcement = 'soft_landing' | 'exact';
 
 /** The routes of the API, as permissions. */
-export const ROUTES = ['/v1/chat/completions', '/v1/models', '/v1/usage'] as const;
+export const ROUTES = ['/v1/chat/completions', '/v1/models', '/v1/usage', '/v1/requests', '/v1/live'] as const;
 export type Route = (typeof ROUTES)[number];
 
 /** Stands in a list of origins for calls without an Origin header: programs that are no web page. */
