@@ -64,8 +64,11 @@ export const Windows = z.enum(['keep', 'reset']);
 export const PlanTerms = z.strictObject({ ...PermissionsShape, ...LimitsShape });
 export type PlanTerms = z.infer<typeof PlanTerms>;
 
-/** What a key may use of what its account may; what is absent it does not narrow. */
-export const KeyTerms = z.strictObject({ ...PermissionsShape, ...LimitsShape, networks: Networks.optional() });
+/** Whose calls and usage a key may read: its own, or those of its whole account. */
+export const Reads = z.enum(['key', 'account']);
+
+/** What a key may use of what its account may; what is absent it does not narrow, but `reads`: then it reads its own. */
+export const KeyTerms = z.strictObject({ ...PermissionsShape, ...LimitsShape, networks: Networks.optional(), reads: Reads.optional() });
 export type KeyTerms = z.infer<typeof KeyTerms>;
 
 const PlanDefined = Control.extend({ type: z.literal('plan.defined'), plan: PlanName, terms: PlanTerms });

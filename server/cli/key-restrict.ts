@@ -1,5 +1,6 @@
-import type { Command } from 'commander';
-import { KeyTerms } from '#db/events.ts';
+import { type Command, Option } from 'commander';
+import type { z } from 'zod';
+import { KeyTerms, Reads } from '#db/events.ts';
 import { run, withJson } from '#server/cli/session.ts';
 import { checkTerms, readTerms, windowsOption } from '#server/cli/terms-file.ts';
 import { DecisionError } from '#server/decide/decision.ts';
@@ -15,6 +16,7 @@ export type RestrictOptions = {
   tokensPerMinute?: string;
   concurrent?: string;
   quota?: string[];
+  reads?: z.infer<typeof Reads>;
   file?: string;
   expires?: string;
   clear?: true;
@@ -40,6 +42,7 @@ export function restrictCommand(key: Command): void {
     .option('--tokens-per-minute <n>')
     .option('--concurrent <n>', 'calls that may run at once')
     .option('--quota <quota>', 'such as tokens/day=100000 or requests/hour=50:exact; may be repeated, and takes the place of all the key had', collect)
+    .addOption(new Option('--reads <whose>', 'whose calls and usage it may read: its own, which is the default, or the whole account\'s').choices(Reads.options))
     .option('--file <terms.json>', 'these fields, as in a plan; options go before')
     .option('--clear', 'take away all that the key had before')
     .addOption(windowsOption('--window'))
@@ -81,6 +84,9 @@ export function readRestriction(options: RestrictOptions): Restriction {
   take('--tokens-per-minute', 'tokens_per_minute', options.tokensPerMinute, readNumber);
   take('--concurrent', 'concurrent_requests', options.concurrent, readNumber);
   take('--quota', 'quotas', options.quota?.join(','), (text) => readList(text).map(readQuota));
+  // Its own alone is what a key without the field reads.
+  if (options.reads === 'key') drop.push('reads');
+  else if (options.reads !== undefined) set.reads = options.reads;
   return { set, drop, clear: options.clear === true, expiresAt: readExpiry(options.expires), windows: options.window };
 }
 

@@ -6,6 +6,7 @@ import {
   type EventOf,
   type KeyTerms,
   type PlanTerms,
+  Reads,
   type RequestEvent,
   USAGE_SOURCES,
 } from '#db/events.ts';
@@ -84,6 +85,7 @@ export const anyPlanTerms: fc.Arbitrary<PlanTerms> = perhaps(terms);
 export const anyKeyTerms: fc.Arbitrary<KeyTerms> = perhaps({
   ...terms,
   networks: few(fc.oneof(fc.ipV4(), fc.constantFrom('10.0.0.0/8', '2001:db8::/32', '::1', '192.0.2.7/32'))),
+  reads: fc.constantFrom(...Reads.options),
 });
 const windows = fc.constantFrom('keep' as const, 'reset' as const);
 const price = fc.oneof(fc.nat(PRICE_MAX), fc.constantFrom(0, PRICE_MAX));

@@ -110,6 +110,11 @@ describe('the options of a restriction', () => {
     expect(read({ expires: '2099-01-31T00:00:00Z' }).expiresAt).toEqual(new Date(Date.UTC(2099, 0, 31)));
   });
 
+  test('let a key read its account\'s calls, or only its own again', () => {
+    expect(read({ reads: 'account' })).toMatchObject({ set: { reads: 'account' }, drop: [] });
+    expect(read({ reads: 'key', file: file({ reads: 'account' }) })).toMatchObject({ drop: ['reads'] });
+  });
+
   test('go before the file', () => {
     const terms = file({ models: ['a'], origins: ['none'], concurrent_requests: 4 });
     expect(read({ file: terms, models: 'b', concurrent: 'any' })).toMatchObject({ set: { models: ['b'], origins: ['none'] }, drop: ['concurrent_requests'] });
