@@ -3,6 +3,7 @@ import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { describeConfig, readConfig } from '#server/config.ts';
 import { CATALOGUE } from '#server/errors.ts';
+import { describeWorkerConfig, readWorkerConfig } from '../worker/config.ts';
 import { ROOT } from './support/house/source.ts';
 
 const readText = (name: string): string => readFileSync(path.join(ROOT, name), 'utf8');
@@ -29,7 +30,8 @@ describe('the README', () => {
   it('lists every variable of the configuration with its true default', () => {
     const told = rowsNaming(0).map(([name, value]) => [name, value]);
     const spell = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value)).replace(/^(null|\[\])$/, 'none');
-    const defaults = Object.entries(describeConfig(readConfig({}))).map(([name, value]) => [name, spell(value)]);
+    const all = { ...describeConfig(readConfig({})), ...describeWorkerConfig(readWorkerConfig({})) };
+    const defaults = Object.entries(all).map(([name, value]) => [name, spell(value)]);
     expect(told).toEqual(defaults);
   });
 

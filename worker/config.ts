@@ -1,0 +1,35 @@
+import { z } from 'zod';
+import { StoreError } from '#db/connect.ts';
+
+/** Above this a number of days is a slip of the hand: a century is "for ever" to anybody. */
+const DAYS_MAX = 36_500;
+
+/** The worker's environment, one variable a line. Unset and empty are the same. */
+const Environment = z.object({
+  DAYBOOK_DATA: z.string().default('./data'),
+  DATABASE_URL: z.string().regex(/^postgres(ql)?:\/\//, 'must start with postgres://').optional(),
+  /** What the secrets of webhooks are sealed under; unset: `pepper` in the data directory. */
+  DAYBOOK_PEPPER_FILE: z.string().optional(),
+  /** For how long the rows of ended calls are kept in the projections; the log keeps all. 0: for ever. */
+  REQUEST_ROWS_DAYS: z.coerce.number('must be a number').int().min(0).max(DAYS_MAX).default(90),
+  LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
+});
+
+export type WorkerConfig = z.infer<typeof Environment>;
+
+/**
+ * Reads the worker's configuration from the environment.
+ * @throws {StoreError} in one line that names the variable and never repeats its value.
+ */
+export function readWorkerConfig(environment: Record<string, string | undefined>): WorkerConfig {
+  const given = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== undefined && value !== ''));
+  const parsed = Environment.safeParse(given);
+  if (parsed.success) return parsed.data;
+  const issue = parsed.error.issues[0];
+  throw new StoreError(`${String(issue?.path[0] ?? 'configuration')} is not usable: ${issue?.message ?? 'invalid'}.`);
+}
+
+/** Every variable with its value, null where it has none. */
+export function describeWorkerConfig(config: WorkerConfig): Record<string, unknown> {
+  return Object.fromEntries(Object.keys(Environment.shape).map((name) => [name, config[name as keyof WorkerConfig] ?? null]));
+}

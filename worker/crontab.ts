@@ -1,0 +1,13 @@
+import { type CronItem, parseCronItems, type ParsedCronItem } from 'graphile-worker';
+
+/**
+ * What is done by the clock. Any number of workers share it: each moment's job is added once, by
+ * whoever comes first. A job that was missed is not made up for, since the next one does the whole
+ * of it; its key keeps those that nobody took from piling up.
+ */
+const ITEMS: CronItem[] = [];
+
+/** Defaults for all of them: no second attempt, because the next minute brings a fresh one. */
+export const CRONTAB: ParsedCronItem[] = parseCronItems(
+  ITEMS.map((item) => ({ ...item, options: { backfillPeriod: 0, maxAttempts: 1, jobKey: item.task, ...item.options } })),
+);

@@ -1,0 +1,68 @@
+import { type Runner, run } from 'graphile-worker';
+import { Pool } from 'pg';
+import type { Store } from '#db/connect.ts';
+import { CRONTAB } from './crontab.ts';
+import { taskList, type Work } from './task-list.ts';
+import { errorFields, queueLogger } from './telemetry.ts';
+
+/** The queue itself listens on one; the others are for taking jobs and short looks of the tasks. */
+const CONNECTIONS_MAX = 4;
+/** Jobs at the same time. They wait for Postgres or for receivers of webhooks far more than they compute. */
+const JOBS_MAX = 8;
+/** Jobs come by notification; this is for those that are due later or were lost with a connection. */
+const POLL_MS = 2_000;
+const RERUN_PAUSE_MS = 1_000;
+/** How long running jobs may take after the stop until they are told to give up; then they are left. */
+const STOP_ABORT_MS = 3_000;
+
+/** Takes jobs from the queue until stopped; a queue that breaks off with the store is taken up again. */
+export function keepRunning(store: Store, work: Work): { stop(): Promise<void> } {
+  const { log } = work;
+  const pool = new Pool({ ...store.config('worker'), max: CONNECTIONS_MAX });
+  pool.on('error', () => undefined);
+  pool.on('connect', (client) => client.on('error', () => undefined));
+  let runner: Runner | undefined;
+  const stopping = new AbortController();
+  const stopped = new Promise<void>((resolve) => stopping.signal.addEventListener('abort', () => resolve()));
+
+  async function once(): Promise<void> {
+    runner = await run({
+      pgPool: pool,
+      concurrency: JOBS_MAX,
+      pollInterval: POLL_MS,
+      gracefulShutdownAbortTimeout: STOP_ABORT_MS,
+      noHandleSignals: true,
+      logger: queueLogger(log),
+      parsedCronItems: CRONTAB,
+      taskList: taskList(work),
+    });
+    if (stopping.signal.aborted) return stopOnce();
+    await runner.promise;
+  }
+
+  async function stopOnce(): Promise<void> {
+    // A runner that has ended by itself says so by an error.
+    await runner?.stop().catch(() => undefined);
+  }
+
+  async function loop(): Promise<void> {
+    while (!stopping.signal.aborted) {
+      try {
+        await once();
+      } catch (error) {
+        log.warn(errorFields(error), 'the job queue broke off; it is taken up again');
+      }
+      await Promise.race([stopped, new Promise((resolve) => setTimeout(resolve, RERUN_PAUSE_MS).unref())]);
+    }
+  }
+
+  const running = loop();
+  return {
+    async stop() {
+      stopping.abort();
+      await stopOnce();
+      await running;
+      await pool.end();
+    },
+  };
+}
