@@ -1,0 +1,33 @@
+import type { ClientBase } from 'pg';
+import { SHARD } from '#db/log/append.ts';
+import type { ProjectionName } from '#db/projections/projection.ts';
+
+/** How far the projections are: what is shown from them is as of `asOf`, with all events up to `position`. */
+export type ProjectionState = {
+  position: number;
+  /** The time of the event at `position`; null before the first. */
+  asOf: Date | null;
+  /** The newest event of the log: `head - position` are not in the projections yet. */
+  head: number;
+  /** Events that could not be taken in and were put aside. */
+  parked: number;
+};
+
+const READ = `select min(p.position) as position, min(p.position_at) as as_of, daybook.head($1) as head,
+    (select count(distinct e.position) from daybook.parked_event e where $2::text[] is null or e.projection = any($2)) as parked
+  from daybook.projection p where $2::text[] is null or p.name = any($2)`;
+
+type Row = [position: string | null, asOf: Date | null, head: string, parked: string];
+
+/**
+ * How far the projections are, of several the one that is furthest back. To be asked in the
+ * transaction that reads the tables, where the answer has to fit them to the event.
+ * @param names the projections that are read; all when absent.
+ */
+export async function readProjectionState(client: ClientBase, names?: readonly ProjectionName[]): Promise<ProjectionState> {
+  const { rows } = await client.query<Row>({ name: 'read_projection_state', text: READ, values: [SHARD, names ?? null], rowMode: 'array' });
+  const [position, asOf, head, parked] = rows[0] as Row;
+  // A projection that has taken nothing in is as of no time, and the least of times leaves it out.
+  const reached = Number(position ?? 0);
+  return { position: reached, asOf: reached === 0 ? null : asOf, head: Number(head), parked: Number(parked) };
+}
