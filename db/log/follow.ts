@@ -1,7 +1,7 @@
 import { Client, type ClientConfig } from 'pg';
 import { closeClient } from '#db/connect.ts';
 import type { Placed } from '#db/events.ts';
-import { PAGE_ROWS, readHead, readPage, type Scope } from '#db/log/read.ts';
+import { allReadable, PAGE_ROWS, type Read, readHead, readRows, type Scope, UnreadableEventError } from '#db/log/read.ts';
 
 /**
  * Following the log.
@@ -23,6 +23,16 @@ export type FollowOptions = {
   after: number;
   /** Gets each page in order. The next page is read when its promise has resolved. */
   onPage: (events: Placed[]) => void | Promise<void>;
+  /**
+   * Gets each row that can't be read, which is then left out of its page. Absent: the follower does
+   * not go past such a row, and tries it again and again.
+   */
+  onUnreadable?: (error: UnreadableEventError) => void;
+  /**
+   * Other channels to LISTEN on, with who takes what is said there. It must not throw. What is said
+   * while the connection is away is not heard.
+   */
+  channels?: Readonly<Record<string, (payload: string) => void>>;
   /** Called after each complete look at the log, with the head seen: "known to be current then". */
   onCurrent?: (head: number) => void;
   /** Called with each failure of the connection or the log; the follower goes on by itself. */
@@ -50,7 +60,7 @@ export class GapError extends Error {
 
 /** Starts to follow the log; see {@link FollowOptions}. Never throws: failures go to `onError`. */
 export function follow(options: FollowOptions): Follower {
-  const { pauseMs = 5, pollMs = 500 } = options;
+  const { pauseMs = 5, pollMs = 500, channels = {} } = options;
   let position = options.after;
   let closed = false;
   let wake = (): void => {};
@@ -80,20 +90,32 @@ export function follow(options: FollowOptions): Follower {
   async function readOn(client: Client): Promise<void> {
     // The head is read first: all that is at or below it is in the pages that follow.
     const head = await readHead(client);
-    let next: Promise<Placed[]> | null = readPage(client, position, options.scope);
+    let next: Promise<Read[]> | null = readRows(client, position, options.scope);
     while (next !== null) {
-      const page: Placed[] = await next;
+      const page: Read[] = await next;
       if (closed) return;
       if (options.scope === 'all') assertDense(page, position);
       const last = page.at(-1)?.position ?? position;
       // The database reads the next page while this one is handled.
-      next = page.length === PAGE_ROWS ? readPage(client, last, options.scope) : null;
+      next = page.length === PAGE_ROWS ? readRows(client, last, options.scope) : null;
       // Whatever becomes of it is seen at the next turn, unless this page fails first.
       next?.catch(() => {});
-      if (page.length > 0) await options.onPage(page);
+      const events = readable(page);
+      if (events.length > 0) await options.onPage(events);
       position = last;
     }
     options.onCurrent?.(head);
+  }
+
+  function readable(page: readonly Read[]): Placed[] {
+    const { onUnreadable } = options;
+    if (!onUnreadable) return allReadable(page);
+    const events: Placed[] = [];
+    for (const row of page) {
+      if (row instanceof UnreadableEventError) onUnreadable(row);
+      else events.push(row);
+    }
+    return events;
   }
 
   async function once(): Promise<void> {
@@ -103,11 +125,16 @@ export function follow(options: FollowOptions): Follower {
       lost = error;
       notice();
     });
-    client.on('notification', notice);
+    client.on('notification', ({ channel, payload = '' }) => {
+      const take = channels[channel];
+      if (take) take(payload);
+      else notice();
+    });
     try {
       await client.connect();
       await client.query('listen daybook_control');
       if (options.scope === 'all') await client.query('listen daybook_log');
+      for (const channel of Object.keys(channels)) await client.query(`listen ${channel}`);
       while (!closed) {
         await readOn(client);
         failures = 0;
@@ -145,7 +172,7 @@ export function follow(options: FollowOptions): Follower {
   };
 }
 
-function assertDense(page: readonly Placed[], after: number): void {
+function assertDense(page: readonly Read[], after: number): void {
   let expected = after + 1;
   for (const { position } of page) {
     if (position !== expected) throw new GapError(`the log has no event at position ${expected}`);

@@ -40,6 +40,10 @@ const COLUMNS = `position, at::text, type, instance, account, key, request, mode
 const READ_ALL = `select ${COLUMNS} from daybook.log where shard = $1 and position > $2 order by position limit $3`;
 const READ_CONTROL = `select ${COLUMNS} from daybook.log
   where shard = $1 and position > $2 and stream is not null order by position limit $3`;
+const READ_SUBJECT = `select ${COLUMNS} from daybook.log
+  where shard = $1 and position > $2 and position <= $3
+    and (account is null or account = coalesce($4, account)) and (key is null or key = coalesce($5, key))
+  order by position limit $6`;
 const READ_STREAM = `select ${COLUMNS} from daybook.log
   where shard = $1 and stream = $2 and stream is not null order by version`;
 
@@ -56,6 +60,9 @@ type Row = [
 /** Which events to read: everything, or only control events (accounts, keys, …), which are few. */
 export type Scope = 'all' | 'control';
 
+/** What a row of the log came to: its event or, where it is not of the vocabulary, what says so. */
+export type Read = Placed | UnreadableEventError;
+
 /**
  * The next page of the log in order, at most `limit` events with a position above `after`.
  * @throws {UnreadableEventError} at a row that is not of the vocabulary.
@@ -66,6 +73,19 @@ export async function readPage(
   scope: Scope = 'all',
   limit: number = PAGE_ROWS,
 ): Promise<Placed[]> {
+  return allReadable(await readRows(client, after, scope, limit));
+}
+
+/** The events of rows that were read. @throws {UnreadableEventError} the first that is among them. */
+export function allReadable(rows: readonly Read[]): Placed[] {
+  return rows.map((row) => {
+    if (row instanceof UnreadableEventError) throw row;
+    return row;
+  });
+}
+
+/** The same page row by row, for those who can go on without the events that they can't read. */
+export async function readRows(client: pg.ClientBase, after: number, scope: Scope, limit: number = PAGE_ROWS): Promise<Read[]> {
   const result = await client.query<Row>({
     name: `read_${scope}`,
     text: scope === 'all' ? READ_ALL : READ_CONTROL,
@@ -75,7 +95,28 @@ export async function readPage(
   return place(result.rows);
 }
 
-function place(rows: readonly Row[]): Placed[] {
+/**
+ * A part of the log as it concerns one account, or one key of it: their events, and the control
+ * events of no account, such as changes of plans. Finds them by a walk over the positions above
+ * `after` up to `upTo`, so that range is to be a bounded one.
+ * @param subject what is null does not narrow.
+ */
+export async function readSubject(
+  client: pg.ClientBase,
+  subject: { account: string | null; key: string | null },
+  range: { after: number; upTo: number },
+  limit: number,
+): Promise<Read[]> {
+  const result = await client.query<Row>({
+    name: 'read_subject',
+    text: READ_SUBJECT,
+    values: [SHARD, range.after, range.upTo, subject.account, subject.key, limit],
+    rowMode: 'array',
+  });
+  return place(result.rows);
+}
+
+function place(rows: readonly Row[]): Read[] {
   // All events of a batch carry the same time, so most rows repeat the text of the row before.
   let atText = '';
   let at = new Date(0);
@@ -84,15 +125,12 @@ function place(rows: readonly Row[]): Placed[] {
       atText = row[1];
       at = new Date(atText.replace(' ', 'T').replace(/([+-]\d\d)$/, '$1:00'));
     }
-    return {
-      shard: SHARD,
-      position: Number(row[0]),
-      at,
-      instance: row[3],
-      stream: row[23],
-      version: row[24],
-      event: decode(row),
-    };
+    const position = Number(row[0]);
+    try {
+      return { shard: SHARD, position, at, instance: row[3], stream: row[23], version: row[24], event: decode(row) };
+    } catch (error) {
+      return new UnreadableEventError(position, error);
+    }
   });
 }
 
@@ -110,7 +148,7 @@ export async function readHead(client: pg.ClientBase): Promise<number> {
 /** One control stream from its beginning, for a decision that is about to be made on it. */
 export async function readStream(client: pg.ClientBase, stream: string): Promise<Placed<ControlEvent>[]> {
   const result = await client.query<Row>({ name: 'read_stream', text: READ_STREAM, values: [SHARD, stream], rowMode: 'array' });
-  return place(result.rows) as Placed<ControlEvent>[];
+  return allReadable(place(result.rows)) as Placed<ControlEvent>[];
 }
 
 /** Request rows come from typed columns that we wrote; bodies are text and are parsed with care. */
@@ -179,21 +217,17 @@ function withAdmission<T extends Admitted['type']>(row: Row, event: EventOf<T>):
 }
 
 function decodeControl(type: EventType | undefined, row: Row): Event {
-  try {
-    const event = JSON.parse(row[25] ?? '{}') as Record<string, unknown>;
-    event['type'] = type;
-    if (row[4] !== null) event['account'] = row[4];
-    if (row[5] !== null) event['key'] = row[5];
-    return parseEvent(event);
-  } catch (error) {
-    throw new UnreadableEventError(Number(row[0]), error);
-  }
+  const event = JSON.parse(row[25] ?? '{}') as Record<string, unknown>;
+  event['type'] = type;
+  if (row[4] !== null) event['account'] = row[4];
+  if (row[5] !== null) event['key'] = row[5];
+  return parseEvent(event);
 }
 
 function ending(row: Row) {
   const endReason = END_REASON_OF.get(row[14]);
   const usageSource = USAGE_SOURCE_OF.get(row[15]);
-  if (!endReason || !usageSource) throw new UnreadableEventError(Number(row[0]), new Error('unknown ending code'));
+  if (!endReason || !usageSource) throw new TypeError('the code of the ending is not known');
   return {
     request: row[6],
     account: row[4],
