@@ -10,26 +10,27 @@ import {
   KEEP_ALIVE_MS,
   REQUEST_TIMEOUT_MS,
 } from '#server/bounds.ts';
+import { refuseWith, replyOf, sendJson, type WithReply } from '#server/answer.ts';
+import { READ_ROUTES, readRoutes } from '#server/dashboard/read-routes.ts';
+import type { ReadStore } from '#server/dashboard/read-store.ts';
 import { Refusal } from '#server/errors.ts';
-import { authenticate } from '#server/relay/authenticate.ts';
-import { authorize, authorizeModel } from '#server/relay/authorize.ts';
-import { callerOf } from '#server/relay/caller.ts';
+import { authorizeModel } from '#server/relay/authorize.ts';
 import { CHAT_COMPLETIONS, chatCompletions } from '#server/relay/chat-completions.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import type { ModelList } from '#server/relay/model-list.ts';
+import { identify } from '#server/relay/identify.ts';
 import { answerPreflight, corsHeaders, refuse, type Reply } from '#server/relay/reply.ts';
-import { usageOf } from '#server/relay/usage.ts';
 import { errorFields, type Logger } from '#server/telemetry.ts';
 
 export type App = {
   relay: Relay;
   modelList: ModelList;
+  reads: ReadStore;
   log: Logger;
   tls: { cert: Buffer; key: Buffer } | null;
 };
 
 const MODELS = '/v1/models';
-const USAGE = '/v1/usage';
 
 /**
  * The HTTP server. Relay paths are picked off before Express, which routes everything else: a
@@ -51,7 +52,7 @@ export function createServer(app: App): Server {
       });
       return;
     }
-    request.url = normalPath(request.url ?? '/');
+    request.url = normalPath(request.url ?? '/') + queryOf(request.url ?? '');
     (response as WithReply).reply = reply;
     routes(request, response);
   };
@@ -75,9 +76,6 @@ export function createServer(app: App): Server {
   return server;
 }
 
-type WithReply = ServerResponse & { reply: Reply };
-const replyOf = (response: Response): Reply => (response as unknown as WithReply).reply;
-
 /** The path without query, doubled or trailing slashes: what clients make of a base address with a slash. */
 function normalPath(url: string): string {
   if (url === CHAT_COMPLETIONS) return url;
@@ -86,7 +84,13 @@ function normalPath(url: string): string {
   return path.replace(/\/{2,}/g, '/').replace(/(?<=.)\/$/, '') || '/';
 }
 
-function otherRoutes({ relay, modelList, log }: App): express.Express {
+/** The query with its question mark; empty where there is none. */
+function queryOf(url: string): string {
+  const at = url.indexOf('?');
+  return at < 0 ? '' : url.slice(at);
+}
+
+function otherRoutes({ relay, modelList, reads, log }: App): express.Express {
   const routes = express();
   routes.disable('x-powered-by');
   routes.disable('etag');
@@ -108,11 +112,8 @@ function otherRoutes({ relay, modelList, log }: App): express.Express {
   });
 
   routes.get(MODELS, async (request, response) => {
-    if (!relay.readModel.isCurrent()) return refuseWith(request, response, new Refusal('store_unavailable'));
-    const key = authenticate(request.rawHeaders, relay.readModel, relay.pepper);
+    const key = identify(relay, request, MODELS);
     if (key instanceof Refusal) return refuseWith(request, response, key);
-    const forbidden = authorize(key, callerOf(request, MODELS, relay.trustedProxies), relay.readModel);
-    if (forbidden) return refuseWith(request, response, forbidden);
     const models = (await modelList.read()).filter(({ model }) => authorizeModel(key, model, relay.readModel) === null);
     sendJson(response, 200, {
       object: 'list',
@@ -120,16 +121,9 @@ function otherRoutes({ relay, modelList, log }: App): express.Express {
     });
   });
 
-  routes.get(USAGE, async (request, response) => {
-    if (!relay.readModel.isCurrent()) return refuseWith(request, response, new Refusal('store_unavailable'));
-    const key = authenticate(request.rawHeaders, relay.readModel, relay.pepper);
-    if (key instanceof Refusal) return refuseWith(request, response, key);
-    const forbidden = authorize(key, callerOf(request, USAGE, relay.trustedProxies), relay.readModel);
-    if (forbidden) return refuseWith(request, response, forbidden);
-    sendJson(response, 200, await usageOf(key, relay.readModel, relay.seat.limits));
-  });
+  routes.use(readRoutes({ relay, reads }));
 
-  for (const [path, allow] of [[CHAT_COMPLETIONS, 'POST, OPTIONS'], [MODELS, 'GET, HEAD, OPTIONS'], [USAGE, 'GET, HEAD, OPTIONS'], ['/healthz', 'GET, HEAD'], ['/readyz', 'GET, HEAD']]) {
+  for (const [path, allow] of [[CHAT_COMPLETIONS, 'POST, OPTIONS'], [MODELS, 'GET, HEAD, OPTIONS'], ...READ_ROUTES.map((route) => [route, 'GET, HEAD, OPTIONS']), ['/healthz', 'GET, HEAD'], ['/readyz', 'GET, HEAD']]) {
     routes.all(path as string, (request, response) => {
       response.setHeader('allow', allow as string);
       refuseWith(request, response, new Refusal('method_not_allowed', { message: `This route takes ${allow}.` }));
@@ -144,22 +138,6 @@ function otherRoutes({ relay, modelList, log }: App): express.Express {
     refuseWith(request, response, new Refusal('internal_error'));
   });
   return routes;
-}
-
-function refuseWith(request: Request, response: Response, refusal: Refusal): void {
-  refuse(request, response, replyOf(response), refusal);
-}
-
-function sendJson(response: Response, status: number, value: unknown): void {
-  const { requestId, extraHeaders } = replyOf(response);
-  const body = JSON.stringify(value);
-  response.writeHead(status, [
-    'content-type', 'application/json; charset=utf-8',
-    'content-length', String(Buffer.byteLength(body)),
-    'x-request-id', requestId,
-    ...extraHeaders,
-  ]);
-  response.end(body);
 }
 
 type ParserError = NodeJS.ErrnoException & { rawPacket?: Buffer; bytesParsed?: number };

@@ -143,6 +143,14 @@ export const MODEL_LIST_TIMEOUT_MS = 3_000;
 /** Models taken from one upstream's list. */
 export const MODEL_LIST_MAX = 2_000;
 
+/** Connections of a process that read figures for people and programs: enough for a page's widgets,
+ * and few enough that Postgres stays with the calls. */
+export const READ_CONNECTIONS_MAX = 4;
+/** Readers waiting for one of them: as many as are served before the first of them loses patience. */
+export const READS_WAITING_MAX = 64;
+/** Reads of one key at the same time: a page of widgets, and nobody takes all the places for long. */
+export const READS_PER_KEY_MAX = 8;
+
 /** Names of models for which the price was looked up and is remembered. */
 export const PRICES_FOUND_MAX = 10_000;
 /** Prices in one append: a page of the log, and a lock on it that nobody notices. */

@@ -5,6 +5,7 @@ import { type Follower, follow } from '#db/log/follow.ts';
 import { createServer } from '#server/app.ts';
 import { DRAIN_MS, LISTEN_BACKLOG } from '#server/bounds.ts';
 import { type Config, ConfigError } from '#server/config.ts';
+import { ReadStore } from '#server/dashboard/read-store.ts';
 import { startDemoUpstream } from '#server/demo-upstream.ts';
 import { CompletionEstimates } from '#server/limits/estimate.ts';
 import { keepPartitions, PARTITION_CHECK_MS } from '#server/partitions.ts';
@@ -100,7 +101,8 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
   };
   readModel.onChange((accounts) => endWithdrawn(relay, accounts));
 
-  const http = listenable(config, { relay, modelList: new ModelList(models, upstreams), log, tls: config.tls });
+  const reads = new ReadStore(store.config('relay'));
+  const http = listenable(config, { relay, modelList: new ModelList(models, upstreams), reads, log, tls: config.tls });
   const port = await listen(http, config);
   const partitions = keepPartitions(store, PARTITION_CHECK_MS, (error) =>
     log.error(errorFields(error), "making the log's next partitions failed; it is tried again"),
@@ -116,6 +118,7 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
       http.closeIdleConnections();
       await drained(relay);
       http.closeAllConnections();
+      await reads.close();
       relay.refusals.flush();
       await keeper.leave();
       await follower.close();

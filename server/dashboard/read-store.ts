@@ -1,0 +1,110 @@
+import { type ClientBase, type ClientConfig, Pool } from 'pg';
+import type { ProjectionName } from '#db/projections/projection.ts';
+import { readProjectionState } from '#db/projections/state.ts';
+import { READ_CONNECTIONS_MAX, READS_PER_KEY_MAX, READS_WAITING_MAX } from '#server/bounds.ts';
+import { Refusal } from '#server/errors.ts';
+
+/** Of what moment the figures of a reply are. */
+export type AsOf = {
+  /** ISO 8601: the time of the newest event in the figures; null before the first. */
+  as_of: string | null;
+  /** That event's position: a feed resumed after it misses nothing and repeats nothing. */
+  position: number;
+  /** Events in the log that are not in the figures yet. */
+  behind: number;
+  /** Events that could not be taken in and are missing from the figures. */
+  parked: number;
+};
+
+/** What is read, in the words of the schema: the projection, and those of its tables that are asked. */
+export type Source = { projection: ProjectionName; tables: readonly string[] };
+
+const UNAVAILABLE = new Refusal('store_unavailable', { message: "The figures can't be read right now. Try again." });
+const CROWDED = new Refusal('relay_busy', { message: 'As many readers as can be are waiting for figures. Try again.' });
+const TOO_MANY = new Refusal('rate_limit_exceeded', {
+  message: `A key may read figures ${READS_PER_KEY_MAX} times at once. Wait for a reply before you ask again.`,
+});
+
+/**
+ * The read API's own few connections to the store, so that no reader ever waits in the way of a
+ * call. They are opened when somebody reads, and closed again when nobody does.
+ */
+export class ReadStore {
+  readonly #pool: Pool;
+  /** Reads under way, by key. */
+  readonly #underWay = new Map<string, number>();
+
+  /** @param config of the relay's role, whose time-outs end a read that takes too long. */
+  constructor(config: ClientConfig) {
+    this.#pool = new Pool({ ...config, max: READ_CONNECTIONS_MAX });
+    // A connection that ends while it is idle is replaced when the next one is needed.
+    this.#pool.on('error', () => {});
+  }
+
+  /** Counts a read of a key. @returns what ends it, or why the key may not read now. */
+  enter(key: string): (() => void) | Refusal {
+    const count = this.#underWay.get(key) ?? 0;
+    if (count >= READS_PER_KEY_MAX) return TOO_MANY;
+    this.#underWay.set(key, count + 1);
+    return () => {
+      const left = (this.#underWay.get(key) as number) - 1;
+      if (left === 0) this.#underWay.delete(key);
+      else this.#underWay.set(key, left);
+    };
+  }
+
+  /**
+   * Reads within one snapshot, together with the moment that the rows are of.
+   * @returns a refusal where the store is away, too slow or too busy.
+   * @throws {Error} when the question itself was wrong: a fault of ours.
+   */
+  async read<T>(source: Source, work: (client: ClientBase) => Promise<T>): Promise<{ asOf: AsOf; found: T } | Refusal> {
+    if (this.#pool.waitingCount >= READS_WAITING_MAX) return CROWDED;
+    try {
+      const client = await this.#pool.connect();
+      try {
+        await client.query(beginning(source));
+        const { position, asOf, head, parked } = await readProjectionState(client, [source.projection]);
+        const found = await work(client);
+        await client.query('commit');
+        client.release();
+        return { asOf: { as_of: asOf?.toISOString() ?? null, position, behind: Math.max(0, head - position), parked }, found };
+      } catch (error) {
+        // Whatever state it is in, the next reader gets another one.
+        client.release(true);
+        throw error;
+      }
+    } catch (error) {
+      if (isOurFault(error)) throw error;
+      return UNAVAILABLE;
+    }
+  }
+
+  /** Waits for the reads under way, which their time-outs bound, and closes all connections. */
+  async close(): Promise<void> {
+    await this.#pool.end();
+  }
+}
+
+/**
+ * The tables are locked before the snapshot is taken: a rebuilt copy that is put in their place in
+ * between would look empty to it. Reading is left to one process, so that the calls keep the cores,
+ * and is not compiled first, which takes longer than the reading.
+ */
+function beginning({ tables }: Source): string {
+  const names = tables.map((table) => `projection.${table}`).join(', ');
+  return `begin isolation level repeatable read read only;
+    set local jit = off; set local max_parallel_workers_per_gather = 0;
+    lock table ${names} in access share mode`;
+}
+
+/** Postgres' own classes of errors: lost connections, too little of something, somebody's intervention, time-outs, locks. */
+const FAULTS_OF_THE_STORE = ['08', '53', '55', '57', '58', '40', '25'];
+/** A table that is not there: dropped by hand, and being rebuilt. */
+const UNDEFINED_TABLE = '42P01';
+
+function isOurFault(error: unknown): boolean {
+  const { code } = error as { code?: unknown };
+  if (typeof code !== 'string' || !/^[0-9A-Z]{5}$/.test(code)) return false;
+  return code !== UNDEFINED_TABLE && !FAULTS_OF_THE_STORE.includes(code.slice(0, 2));
+}
