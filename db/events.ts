@@ -26,7 +26,7 @@ export const AccountName = z.string().trim().min(1).max(100);
 export const PlanName = z.string().regex(/^[a-z0-9][a-z0-9._-]{0,63}$/);
 export const KeyName = z.string().trim().min(1).max(100);
 
-/** Who caused a control event: `command-line`, `first-start`, later `member/<id>`. */
+/** Who caused a control event: `command-line`, `first-start`, `worker`, later `member/<id>`. */
 const Actor = z.string().regex(/^[a-z][a-z0-9/._-]{0,99}$/i);
 const Control = z.object({ actor: Actor });
 
@@ -110,6 +110,9 @@ const KeyRotated = Control.extend({
   overlap_ends_at: Time.optional(),
 });
 const KeyRevoked = Control.extend({ type: z.literal('key.revoked'), account: Id, key: Id });
+
+/** The moment that it ends at has passed; it needs no event to take effect. */
+const KeyExpired = Control.extend({ type: z.literal('key.expired'), account: Id, key: Id });
 
 /** The key's terms, all of them, in place of those it had. */
 const KeyRestricted = Control.extend({
@@ -218,6 +221,7 @@ export const Event = z.discriminatedUnion('type', [
   KeyRotated,
   KeyRevoked,
   KeyRestricted,
+  KeyExpired,
   PlanDefined,
   PlanChanged,
   PlanRetired,
@@ -246,6 +250,7 @@ export const EVENT_CODES = {
   'key.rotated': 11,
   'key.revoked': 12,
   'key.restricted': 13,
+  'key.expired': 14,
   'plan.defined': 20,
   'plan.changed': 21,
   'plan.retired': 22,
@@ -276,27 +281,4 @@ export type Placed<E extends Event = Event> = {
  */
 export function parseEvent(value: unknown): Event {
   return Event.parse(value);
-}
-
-/** The stream that a control event belongs to: one per account, key, plan and priced model. */
-export function streamOf(event: ControlEvent): string {
-  switch (event.type) {
-    case 'account.registered':
-    case 'account.suspended':
-    case 'account.reinstated':
-    case 'account.plan_changed':
-    case 'account.terms_overridden':
-      return `account/${event.account}`;
-    case 'key.created':
-    case 'key.rotated':
-    case 'key.revoked':
-    case 'key.restricted':
-      return `key/${event.key}`;
-    case 'plan.defined':
-    case 'plan.changed':
-    case 'plan.retired':
-      return `plan/${event.plan}`;
-    case 'model.priced':
-      return `model/${event.model}`;
-  }
 }

@@ -7,6 +7,8 @@ export type Key = {
   name: string;
   createdAt: Date;
   expiresAt: Date | null;
+  /** When its expiry was put down, which is at or after `expiresAt`; null while it has not been. */
+  expiredAt: Date | null;
   revokedAt: Date | null;
   secret: Secret;
   /** The secret before the last rotation, while its overlap lasts. */
@@ -40,6 +42,7 @@ export function evolveKey(key: Key | undefined, event: ControlEvent, at: Date, p
         name: event.name,
         createdAt: at,
         expiresAt: event.expires_at === undefined ? null : new Date(event.expires_at),
+        expiredAt: null,
         revokedAt: null,
         secret: { digest: event.digest, last4: event.last4 },
         previous: null,
@@ -60,6 +63,8 @@ export function evolveKey(key: Key | undefined, event: ControlEvent, at: Date, p
       );
     case 'key.revoked':
       return key && { ...key, revokedAt: at, previous: null, version: key.version + 1 };
+    case 'key.expired':
+      return key && { ...key, expiredAt: at, version: key.version + 1 };
     case 'key.restricted':
       return (
         key && {
@@ -67,7 +72,8 @@ export function evolveKey(key: Key | undefined, event: ControlEvent, at: Date, p
           terms: Object.keys(event.terms).length === 0 ? null : event.terms,
           termsPosition: position,
           resetPosition: event.windows === 'reset' ? position : key.resetPosition,
-          ...(event.expires_at === undefined ? {} : { expiresAt: event.expires_at === null ? null : new Date(event.expires_at) }),
+          // With another end it lives again, or ends anew.
+          ...(event.expires_at === undefined ? {} : { expiresAt: event.expires_at === null ? null : new Date(event.expires_at), expiredAt: null }),
           version: key.version + 1,
         }
       );

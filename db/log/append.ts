@@ -6,10 +6,10 @@ import {
   Event,
   EVENT_CODES,
   type RequestEvent,
-  streamOf,
   USAGE_SOURCES,
 } from '#db/events.ts';
 import { ArrayColumn } from '#db/log/arrays.ts';
+import { streamOf } from '#db/streams.ts';
 
 /** The log has one shard today; the number is in every key and call so that more can come. */
 export const SHARD = 0;

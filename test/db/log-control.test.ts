@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { streamOf } from '#db/events.ts';
+import { streamOf } from '#db/streams.ts';
 import { publicId } from '#db/ids.ts';
 import { ConflictError, type ControlAppend } from '#db/log/append.ts';
 import { readPage, readStream } from '#db/log/read.ts';

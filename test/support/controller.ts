@@ -1,5 +1,5 @@
 import * as fc from 'fast-check';
-import { streamOf } from '#db/events.ts';
+import { streamOf } from '#db/streams.ts';
 import { anyControlEvent } from './event-made.ts';
 import type { Writer } from './log-writer.ts';
 

@@ -42,7 +42,7 @@ const modelName = fc.string({
 const slug = fc
   .tuple(fc.constantFrom(...characters('az09')), fc.string({ unit: fc.constantFrom(...characters('az09._-')), maxLength: 10 }))
   .map((parts) => parts.join(''));
-const actor = fc.constantFrom('command-line', 'first-start', 'member/AbCd1234');
+const actor = fc.constantFrom('command-line', 'first-start', 'worker', 'member/AbCd1234');
 const digest = fc.uint8Array({ minLength: 32, maxLength: 32 }).map((bytes) => Buffer.from(bytes).toString('hex'));
 const last4 = fc.string({ unit: fc.constantFrom(...BASE62), minLength: 4, maxLength: 4 });
 const time = fc
@@ -134,6 +134,7 @@ const CONTROL: Made<ControlEvent> = {
     { requiredKeys: ['type', 'account', 'key', 'digest', 'last4', 'actor'] },
   ),
   'key.revoked': fc.record({ type: one('key.revoked' as const), account: id, key: id, actor }),
+  'key.expired': fc.record({ type: one('key.expired' as const), account: id, key: id, actor }),
   'key.restricted': fc.record(
     { type: one('key.restricted' as const), account: id, key: id, terms: anyKeyTerms, expires_at: fc.option(time), windows, actor },
     { requiredKeys: ['type', 'account', 'key', 'terms', 'windows', 'actor'] },

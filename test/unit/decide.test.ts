@@ -44,6 +44,7 @@ const key: Key = {
   name: 'laptop',
   createdAt: after(-HOUR_MS),
   expiresAt: null,
+  expiredAt: null,
   revokedAt: null,
   secret: { digest: 'a'.repeat(64), last4: 'aaaa' },
   previous: null,

@@ -1,6 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { END_REASONS, EVENT_CODES, type Event, parseEvent, streamOf, USAGE_SOURCES } from '#db/events.ts';
+import { END_REASONS, EVENT_CODES, type Event, parseEvent, USAGE_SOURCES } from '#db/events.ts';
+import { streamOf } from '#db/streams.ts';
 import { anyControlEvent, anyEvent } from '../support/event-made.ts';
 
 test('every event of the vocabulary is read as what it is', () => {
@@ -69,6 +70,7 @@ describe('the numbers that the log stores', () => {
       'key.rotated': 11,
       'key.revoked': 12,
       'key.restricted': 13,
+      'key.expired': 14,
       'plan.defined': 20,
       'plan.changed': 21,
       'plan.retired': 22,

@@ -36,13 +36,8 @@ const revoked: ControlEvent = { type: 'key.revoked', account: 'Account1', key: '
 const defined: EventOf<'plan.defined'> = { type: 'plan.defined', plan: 'free', terms: { models: ['small-*'], requests_per_minute: 9 }, actor: ACTOR };
 const changed = (windows: 'keep' | 'reset'): ControlEvent => ({ type: 'plan.changed', plan: 'free', terms: { models: ['*'] }, windows, actor: ACTOR });
 const gone: ControlEvent = { type: 'plan.retired', plan: 'free', actor: ACTOR };
-const onFree = (windows: 'keep' | 'reset' = 'keep'): EventOf<'account.plan_changed'> => ({
-  type: 'account.plan_changed',
-  account: 'Account1',
-  plan: 'free',
-  windows,
-  actor: ACTOR,
-});
+const onFree = (windows: 'keep' | 'reset' = 'keep'): EventOf<'account.plan_changed'> =>
+  ({ type: 'account.plan_changed', account: 'Account1', plan: 'free', windows, actor: ACTOR });
 const overridden = (terms: EventOf<'account.terms_overridden'>['terms'], windows: 'keep' | 'reset' = 'keep'): ControlEvent => ({
   type: 'account.terms_overridden',
   account: 'Account1',
@@ -50,6 +45,7 @@ const overridden = (terms: EventOf<'account.terms_overridden'>['terms'], windows
   windows,
   actor: ACTOR,
 });
+const expired: EventOf<'key.expired'> = { type: 'key.expired', account: 'Account1', key: 'Key00001', actor: 'worker' };
 const restricted: EventOf<'key.restricted'> = {
   type: 'key.restricted',
   account: 'Account1',
@@ -157,6 +153,7 @@ describe('a key', () => {
       name: 'laptop',
       createdAt: at(0),
       expiresAt: null,
+      expiredAt: null,
       revokedAt: null,
       secret: { digest: digest('a'), last4: 'aaaa' },
       previous: null,
@@ -202,9 +199,15 @@ describe('a key', () => {
     expect(keyAfter(ending, { ...restricted, expires_at: at(5).toISOString() })?.expiresAt).toEqual(at(5));
   });
 
+  test('has its expiry put down once, until another end is given', () => {
+    const ending = { ...created, expires_at: at(1).toISOString() };
+    expect(keyAfter(ending, expired, restricted)).toMatchObject({ expiresAt: at(1), expiredAt: at(1), version: 3 });
+    expect(keyAfter(ending, expired, { ...restricted, expires_at: at(9).toISOString() })).toMatchObject({ expiresAt: at(9), expiredAt: null });
+  });
+
   test('is not changed by its account, and does not begin in the middle', () => {
     expect(keyAfter(created, suspended, reinstated, registered)).toEqual(keyAfter(created));
-    expect(keyAfter(rotated, restricted, revoked)).toBeUndefined();
+    expect(keyAfter(rotated, restricted, expired, revoked)).toBeUndefined();
   });
 
   test.each<[string, ControlEvent[], number, string]>([

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { type ControlEvent, type Event, type EventOf, type KeyTerms, type Placed, type PlanTerms, streamOf } from '#db/events.ts';
+import { type ControlEvent, type Event, type EventOf, type KeyTerms, type Placed, type PlanTerms } from '#db/events.ts';
+import { streamOf } from '#db/streams.ts';
 import { checkLimits } from '../support/limits-identity.ts';
 import { accepted, registered, settled } from '../support/log-writer.ts';
 
