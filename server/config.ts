@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
+import { readEnvironment } from '#db/environment.ts';
 import { UpstreamName } from '#db/events.ts';
 import { Networks } from '#db/limits.ts';
 import { INSTANCES_MAX } from '#server/bounds.ts';
@@ -82,6 +83,7 @@ export type Config = z.infer<typeof Environment> & {
   tls: { cert: Buffer; key: Buffer } | null;
 };
 
+/** Never shown; each may stand in a file that `<NAME>_FILE` names. */
 const SECRETS = new Set(['DATABASE_URL', 'DAYBOOK_UPSTREAMS', 'OPENAI_API_KEY']);
 
 /**
@@ -89,8 +91,7 @@ const SECRETS = new Set(['DATABASE_URL', 'DAYBOOK_UPSTREAMS', 'OPENAI_API_KEY'])
  * @throws {ConfigError} in one line that names the variable and never repeats a secret's value.
  */
 export function readConfig(environment: Record<string, string | undefined>): Config {
-  const given = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== undefined && value !== ''));
-  const parsed = Environment.safeParse(given);
+  const parsed = Environment.safeParse(readEnvironment(environment, SECRETS, (line) => new ConfigError(line)));
   if (!parsed.success) {
     const issue = parsed.error.issues[0];
     const [name = 'configuration', ...path] = issue?.path.map(String) ?? [];

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { StoreError } from '#db/connect.ts';
+import { readEnvironment } from '#db/environment.ts';
 
 /** Above this a number of days is a slip of the hand: a century is "for ever" to anybody. */
 const DAYS_MAX = 36_500;
@@ -15,6 +16,9 @@ const Environment = z.object({
   LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
 });
 
+/** Each may stand in a file that `<NAME>_FILE` names. */
+const SECRETS = ['DATABASE_URL'];
+
 export type WorkerConfig = z.infer<typeof Environment>;
 
 /**
@@ -22,8 +26,7 @@ export type WorkerConfig = z.infer<typeof Environment>;
  * @throws {StoreError} in one line that names the variable and never repeats its value.
  */
 export function readWorkerConfig(environment: Record<string, string | undefined>): WorkerConfig {
-  const given = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== undefined && value !== ''));
-  const parsed = Environment.safeParse(given);
+  const parsed = Environment.safeParse(readEnvironment(environment, SECRETS, (line) => new StoreError(line)));
   if (parsed.success) return parsed.data;
   const issue = parsed.error.issues[0];
   throw new StoreError(`${String(issue?.path[0] ?? 'configuration')} is not usable: ${issue?.message ?? 'invalid'}.`);

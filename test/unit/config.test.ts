@@ -5,6 +5,7 @@ import * as fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { ConfigError, describeConfig, readConfig } from '#server/config.ts';
 import { isWithin } from '#server/networks.ts';
+import { readWorkerConfig } from '../../worker/config.ts';
 
 /** The line that the server refuses to start with. */
 function refusal(environment: Record<string, string>): string {
@@ -131,6 +132,41 @@ describe('the configuration', () => {
     writeFileSync(key, 'key');
     const { tls } = readConfig({ TLS_CERT: cert, TLS_KEY: key });
     expect([tls?.cert.toString(), tls?.key.toString()]).toEqual(['certificate', 'key']);
+  });
+});
+
+describe('a secret in a file', () => {
+  const fileOf = (text: string): string => {
+    const directory = mkdtempSync(path.join(tmpdir(), 'daybook-config-'));
+    onTestFinished(() => rmSync(directory, { recursive: true }));
+    const file = path.join(directory, 'secret');
+    writeFileSync(file, text);
+    return file;
+  };
+
+  test.each([
+    ['DATABASE_URL', `postgres://owner:${CANARY}@host/db`],
+    ['DAYBOOK_UPSTREAMS', upstream({})['DAYBOOK_UPSTREAMS'] as string],
+    ['OPENAI_API_KEY', CANARY],
+  ])('is the value of %s, without the end of its last line', (name, value) => {
+    expect(readConfig({ [`${name}_FILE`]: fileOf(`${value}\n`) })).toEqual(readConfig({ [name]: value }));
+    if (name === 'DATABASE_URL') expect(readWorkerConfig({ [`${name}_FILE`]: fileOf(`${value}\n`) })).toEqual(readWorkerConfig({ [name]: value }));
+  });
+
+  test('can be given in one way only, and has to be there', () => {
+    expect(refusal({ OPENAI_API_KEY: CANARY, OPENAI_API_KEY_FILE: fileOf(CANARY) })).toMatch(/^OPENAI_API_KEY_FILE .*Drop one\.$/);
+    expect(refusal({ DATABASE_URL_FILE: '/nowhere/url' })).toBe("DATABASE_URL_FILE is not usable: /nowhere/url can't be read (ENOENT).");
+    expect(refusal({ DATABASE_URL_FILE: fileOf(' \n') })).toMatch(/^DATABASE_URL_FILE .*is empty\.$/);
+    expect(refusal({ DAYBOOK_UPSTREAMS_FILE: fileOf(' '.repeat(2 ** 20) + ']') })).toMatch(/too long for a secret\.$/);
+    expect(() => readWorkerConfig({ DATABASE_URL_FILE: '/nowhere/url' })).toThrow('DATABASE_URL_FILE is not usable');
+  });
+
+  test('is not told where it is wrong', () => {
+    expect(refusal({ DAYBOOK_UPSTREAMS_FILE: fileOf(`[{"api_key":"${CANARY}"`) })).not.toContain(CANARY);
+  });
+
+  test('is no way for what is no secret', () => {
+    expect(readConfig({ PORT_FILE: '/nowhere/port' })).toEqual(readConfig({}));
   });
 });
 
