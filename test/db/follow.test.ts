@@ -176,6 +176,18 @@ describe('a follower of control events', () => {
   });
 });
 
+test('what is said on another channel is heard, and is no reason to look at the log', async () => {
+  await using database = await createDatabase();
+  await using writer = await openWriter(database);
+  const heard: string[] = [];
+  await using watched = watch(database, { pollMs: NEVER_MS, channels: { daybook_other: (payload) => heard.push(payload) } });
+  await until(() => watched.heads.length, (looks) => looks === 1, 'the first look');
+  await writer.client.query("select pg_notify('daybook_other', 'one'), pg_notify('daybook_other', 'two')");
+  await until(() => heard.length, (count) => count === 2, 'what is said');
+  expect(heard).toEqual(['one', 'two']);
+  expect(watched.heads).toHaveLength(1);
+});
+
 describe('a log that is not as it should be', () => {
   /** Appends an event of a type that no vocabulary has. */
   const appendUnknown = (writer: Writer): Promise<unknown> =>
@@ -198,6 +210,20 @@ describe('a log that is not as it should be', () => {
     expect(positions(watched.seen)).toEqual([1]);
     // It never claims to be current beyond what it could read.
     expect(Math.max(...watched.heads)).toBe(1);
+  });
+
+  test('with an event of an unknown type is read on behind it by a follower that is told to, which hears of it once', async () => {
+    await using database = await createDatabase();
+    await using writer = await openWriter(database);
+    await writer.control([{ event: registered(), version: 1 }]);
+    await appendUnknown(writer);
+    await writer.append(sample(2));
+    const unreadable: number[] = [];
+    await using watched = watch(database, { onUnreadable: ({ position }) => unreadable.push(position) });
+    await reaches(watched, 4);
+    expect(positions(watched.seen)).toEqual([1, 3, 4]);
+    expect(unreadable).toEqual([2]);
+    expect(watched.errors).toEqual([]);
   });
 
   test('with a row taken out stops a follower of everything before the gap', async () => {
