@@ -24,6 +24,9 @@ const FORMATS: ReadonlyMap<string, number> = new Map([['1', 27], ['2', 34]]);
 /** A stored row: every column of {@link LEAF_COLUMNS} in Postgres' text form, null for null. */
 export type LeafRow = readonly (string | null)[];
 
+/** A row, or its leaf hash alone where the row itself is not at hand. */
+export type Leaf = LeafRow | Buffer;
+
 /** A stored batch row; integers in text form, `at` in microseconds since 1970. */
 export type BatchRow = {
   shard: string;
@@ -52,18 +55,20 @@ export function leafHash(row: LeafRow): Buffer {
   return hash('sha256', Buffer.concat([Buffer.of(0), Buffer.from(compositeText(row))]), 'buffer');
 }
 
+/** The leaf hash under a batch's format, which says how many columns it covers. */
+export function leafOf(leaf: Leaf, format: string): Buffer {
+  return Buffer.isBuffer(leaf) ? leaf : leafHash(leaf.slice(0, FORMATS.get(format)));
+}
+
 /** The chain value before the first batch of a log. */
 export function genesis(logId: string): Buffer {
   return hash('sha256', `daybook log ${logId}`, 'buffer');
 }
 
-/**
- * The chain value that a batch must carry, given the one before it and its rows in order, each with
- * just the columns of the batch's format.
- */
-export function linkBatch(previous: Buffer, rows: readonly LeafRow[], batch: BatchRow): Buffer {
+/** The chain value that a batch must carry, given the one before it and its rows in order. */
+export function linkBatch(previous: Buffer, rows: readonly Leaf[], batch: BatchRow): Buffer {
   const leaves = createHash('sha256');
-  for (const row of rows) leaves.update(leafHash(row));
+  for (const row of rows) leaves.update(leafOf(row, batch.format));
   const header = compositeText([
     batch.shard, batch.lastPosition, batch.eventCount, batch.instance, batch.batchNo, batch.at, batch.format,
   ]);
@@ -75,7 +80,8 @@ export type Damage = { position: number; problem: string };
 
 /**
  * Checks batches and their rows against the chain, in log order, from a trusted starting point.
- * @param rows the rows of exactly these batches, in position order.
+ * @param rows the rows of exactly these batches, in position order. A leaf hash that stands for a row
+ *   proves the others of its batch; of itself it says nothing.
  * @returns null when all agree, else the first bad position that can be told: the first missing or
  *   surplus position, a row with a value that its format does not cover, or the first of the batch
  *   whose hash differs.
@@ -83,7 +89,7 @@ export type Damage = { position: number; problem: string };
 export function verifyBatches(
   start: { position: number; chain: Buffer },
   batches: readonly BatchRow[],
-  rows: readonly LeafRow[],
+  rows: readonly Leaf[],
 ): Damage | null {
   let chain = start.chain;
   let next = start.position + 1;
@@ -94,15 +100,15 @@ export function verifyBatches(
     if (Number(batch.lastPosition) !== next + count - 1) return { position: next, problem: 'batch row disagrees' };
     const own = rows.slice(used, used + count);
     for (const [index, row] of own.entries()) {
-      if (Number(row[1]) !== next + index) return { position: next + index, problem: 'missing or out of order' };
+      if (!Buffer.isBuffer(row) && Number(row[1]) !== next + index) return { position: next + index, problem: 'missing or out of order' };
     }
     if (own.length < count) return { position: next + own.length, problem: 'missing' };
     const covered = FORMATS.get(batch.format);
     if (covered === undefined) return { position: next, problem: 'unknown format' };
-    chain = linkBatch(chain, own.map((row) => row.slice(0, covered)), batch);
+    chain = linkBatch(chain, own, batch);
     if (!chain.equals(batch.chain)) return { position: next, problem: 'hash differs' };
     // What a hash does not cover must not be there: it was put in afterwards.
-    const surplus = own.findIndex((row) => row.slice(covered).some((field) => field !== null));
+    const surplus = own.findIndex((row) => !Buffer.isBuffer(row) && row.slice(covered).some((field) => field !== null));
     if (surplus >= 0) return { position: next + surplus, problem: 'more than its format covers' };
     next += count;
     used += count;

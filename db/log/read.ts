@@ -27,6 +27,17 @@ export class UnreadableEventError extends Error {
   }
 }
 
+/** What is to be read has left the log for its archive. */
+export class ArchivedError extends Error {
+  override name = 'ArchivedError';
+  /** From here on the log is whole. */
+  readonly firstPosition: number;
+  constructor(firstPosition: number, files: readonly string[]) {
+    super(`the log before position ${firstPosition} is in its archive; to read it, restore ${files.join(', ')} (daybook archive restore)`);
+    this.firstPosition = firstPosition;
+  }
+}
+
 const reversed = <T extends string>(codes: Record<T, number>): Map<number, T> =>
   new Map(Object.entries(codes).map(([name, code]) => [code as number, name as T]));
 const TYPE_OF = reversed<EventType>(EVENT_CODES);
@@ -38,14 +49,22 @@ const COLUMNS = `position, at::text, type, instance, account, key, request, mode
   reasoning_tokens, attempts, first_byte_ms, duration_ms, stream, version, body, terms_position,
   hold_cost_microusd, cost_microusd, admitted_minute, price_version, refused_count, refusal`;
 const READ_ALL = `select ${COLUMNS} from daybook.log where shard = $1 and position > $2 order by position limit $3`;
-const READ_CONTROL = `select ${COLUMNS} from daybook.log
-  where shard = $1 and position > $2 and stream is not null order by position limit $3`;
+const READ_CONTROL = `
+  (select ${COLUMNS} from daybook.log_kept where shard = $1 and position > $2 order by position limit $3)
+  union all
+  (select ${COLUMNS} from daybook.log
+    where shard = $1 and position > greatest($2, daybook.kept_through($1)) and stream is not null order by position limit $3)
+  order by position limit $3`;
 const READ_SUBJECT = `select ${COLUMNS} from daybook.log
   where shard = $1 and position > $2 and position <= $3
     and (account is null or account = coalesce($4, account)) and (key is null or key = coalesce($5, key))
   order by position limit $6`;
-const READ_STREAM = `select ${COLUMNS} from daybook.log
-  where shard = $1 and stream = $2 and stream is not null order by version`;
+const READ_STREAM = `
+  select ${COLUMNS} from daybook.log_kept where shard = $1 and stream = $2 and stream is not null
+  union all
+  select ${COLUMNS} from daybook.log
+    where shard = $1 and stream = $2 and stream is not null and position > daybook.kept_through($1)
+  order by version`;
 
 type Row = [
   position: string, at: string, type: number, instance: number, account: string, key: string, request: string,
@@ -92,6 +111,8 @@ export async function readRows(client: pg.ClientBase, after: number, scope: Scop
     values: [SHARD, after, limit],
     rowMode: 'array',
   });
+  // What stays of an archived part are its control events; whoever wants all must not take that for all.
+  if (scope === 'all' && result.rows[0] !== undefined && Number(result.rows[0][0]) !== after + 1) await requireWhole(client, after);
   return place(result.rows);
 }
 
@@ -143,6 +164,28 @@ export async function readHead(client: pg.ClientBase): Promise<number> {
     rowMode: 'array',
   });
   return Number(result.rows[0]?.[0]);
+}
+
+/** From this position to the head the log is whole; what is before it is, at least in part, in the archive. */
+export async function firstPosition(client: pg.ClientBase): Promise<number> {
+  const result = await client.query<[string]>({ text: 'select daybook.first_position()', rowMode: 'array' });
+  return Number(result.rows[0]?.[0]);
+}
+
+/**
+ * For those who read the log's tables by their own SQL: to be asked after reading and before anything
+ * made of it is committed, since a partition may leave the log between two statements.
+ * @throws {ArchivedError} when the log above `after` is not whole.
+ */
+export async function requireWhole(client: pg.ClientBase, after: number): Promise<void> {
+  const first = await firstPosition(client);
+  if (first <= after + 1) return;
+  const { rows } = await client.query<{ file: string }>(
+    `select manifest->>'file' as file from daybook.log_partition
+      where end_position > $1 + 1 and archived_at is not null and not daybook.is_attached(name) order by number`,
+    [after],
+  );
+  throw new ArchivedError(first, rows.map(({ file }) => file));
 }
 
 /** One control stream from its beginning, for a decision that is about to be made on it. */

@@ -1,0 +1,91 @@
+import { createWriteStream } from 'node:fs';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { constants, createZstdCompress } from 'node:zlib';
+import type { ClientBase } from 'pg';
+import { type Header, parseLine, READ_EVENT_LINES, READ_LINES, READ_NEXT_BATCH } from '#db/archive/line.ts';
+import { genesis, leafOf } from '#db/chain.ts';
+import { SHARD } from '#db/log/append.ts';
+
+/** Events in one answer of Postgres: about a megabyte and a half of text. */
+const PAGE_EVENTS = 5_000;
+/** What level 3 writes in 3 minutes, level 9 makes a tenth smaller in 12. */
+const LEVEL = 3;
+/** Text that waits for the compressor. */
+const WAITING_PAGES_MAX = 2;
+
+/** A partition of the log, as `daybook.log_partition` has it. */
+export type Partition = { number: number; name: string; first_position: number; end_position: number };
+
+/**
+ * Writes a partition to a file and has it reach the disk. Nothing is checked here: that is done on
+ * what can be read from there; see `db/archive/verify.ts`.
+ */
+export async function exportPartition(client: ClientBase, partition: Partition, file: string, signal?: AbortSignal): Promise<void> {
+  const pages = Readable.from(pagesOf(client, partition), { highWaterMark: WAITING_PAGES_MAX });
+  const compress = createZstdCompress({
+    params: { [constants.ZSTD_c_compressionLevel]: LEVEL, [constants.ZSTD_c_checksumFlag]: 1 },
+  });
+  await pipeline(pages, compress, createWriteStream(file, { mode: 0o600, flush: true }), signal ? { signal } : {});
+}
+
+async function* pagesOf(client: ClientBase, partition: Partition): AsyncGenerator<string> {
+  const header = await headerOf(client, partition);
+  yield `${JSON.stringify(header)}\n`;
+  const last = header.last_position;
+  let after = header.first_position - 1;
+  let page = readLines(client, after, Math.min(after + PAGE_EVENTS, last));
+  while (after < last) {
+    const text = await page;
+    after = Math.min(after + PAGE_EVENTS, last);
+    // Postgres writes the next page while this one is compressed.
+    if (after < last) page = readLines(client, after, Math.min(after + PAGE_EVENTS, last));
+    page.catch(() => undefined);
+    if (text !== null) yield `${text}\n`;
+  }
+  yield await openBatch(client, last);
+}
+
+async function headerOf(client: ClientBase, { number, first_position, end_position }: Partition): Promise<Header> {
+  const first = Math.max(1, first_position);
+  const { rows } = await client.query<{ log_id: string; open_leaves: Buffer | null; position: string | null; chain: string | null }>(
+    `select i.log_id, p.open_leaves, b.last_position as position, encode(b.chain, 'hex') as chain
+      from daybook.install i
+      left join daybook.log_partition p on p.number = $2 - 1
+      left join (select last_position, chain from daybook.log_batch where shard = $1 and last_position < $3
+        order by last_position desc limit 1) b on true`,
+    [SHARD, number, first],
+  );
+  const { log_id, open_leaves, position, chain } = rows[0] as (typeof rows)[number];
+  return {
+    archive: 'daybook log 1',
+    log_id,
+    shard: SHARD,
+    partition: number,
+    first_position: first,
+    last_position: end_position - 1,
+    chain_before: { position: Number(position ?? 0), chain: chain ?? genesis(log_id).toString('hex') },
+    leaves_before: (open_leaves ?? Buffer.alloc(0)).toString('hex').match(/.{64}/g) ?? [],
+  };
+}
+
+async function readLines(client: ClientBase, after: number, upTo: number): Promise<string | null> {
+  const { rows } = await client.query<[string | null]>({ name: 'read_archive', text: READ_LINES, values: [SHARD, after, upTo], rowMode: 'array' });
+  return rows[0]?.[0] ?? null;
+}
+
+/** The batch that goes on behind the last position, with leaf hashes for its rows there; nothing when none does. */
+async function openBatch(client: ClientBase, last: number): Promise<string> {
+  const ended = await client.query('select from daybook.log_batch where shard = $1 and last_position = $2', [SHARD, last]);
+  if (ended.rowCount === 1) return '';
+  const { rows } = await client.query<[string, string]>({ text: READ_NEXT_BATCH, values: [SHARD, last], rowMode: 'array' });
+  if (rows[0] === undefined) throw new Error(`no batch holds position ${last}`);
+  const [line, end] = rows[0];
+  const batch = parseLine(line, SHARD);
+  const behind = await client.query<[string | null]>({ text: READ_EVENT_LINES, values: [SHARD, last, end], rowMode: 'array' });
+  const leaves = (behind.rows[0]?.[0] ?? '').split('\n').map((text) => {
+    const event = parseLine(text, SHARD);
+    return leafOf('event' in event ? event.event : [], 'batch' in batch ? batch.batch.format : '');
+  });
+  return `${JSON.stringify({ leaves_after: leaves.map((leaf) => leaf.toString('hex')) })}\n${line}\n`;
+}

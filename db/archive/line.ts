@@ -1,0 +1,144 @@
+import { z } from 'zod';
+import type { BatchRow, LeafRow } from '#db/chain.ts';
+
+/**
+ * The lines of an archive file: a header, then events and batches as JSON objects, in the order of
+ * the log, each batch after its last event. Fields that are null are left out.
+ *
+ * A batch may lie across the border of two partitions. Its line is then in both files, and each has,
+ * instead of the rows that are the other's, their leaf hashes: so a file proves all of its rows by
+ * itself, and every row is in one file only.
+ */
+
+type Kind = 'integer' | 'text' | 'uuid' | 'boolean';
+
+/** The columns of an event after its shard, which the header names: in the order in which a leaf has them. */
+const COLUMNS: readonly (readonly [name: string, kind: Kind])[] = [
+  ['position', 'integer'], ['at_us', 'integer'], ['type', 'integer'], ['instance', 'integer'], ['request', 'uuid'],
+  ['account', 'text'], ['key', 'text'], ['model', 'text'], ['upstream', 'text'], ['sse', 'boolean'],
+  ['body_bytes', 'integer'], ['hold_tokens', 'integer'], ['retry_count', 'integer'], ['status', 'integer'],
+  ['end_reason', 'integer'], ['usage_source', 'integer'], ['input_tokens', 'integer'], ['cached_tokens', 'integer'],
+  ['output_tokens', 'integer'], ['reasoning_tokens', 'integer'], ['attempts', 'integer'], ['first_byte_ms', 'integer'],
+  ['duration_ms', 'integer'], ['stream', 'text'], ['version', 'integer'], ['body', 'text'],
+  ['terms_position', 'integer'], ['hold_cost_microusd', 'integer'], ['cost_microusd', 'integer'],
+  ['admitted_minute', 'integer'], ['price_version', 'integer'], ['refused_count', 'integer'], ['refusal', 'text'],
+];
+
+const BATCH_COLUMNS = ['last_position', 'event_count', 'instance', 'batch_no', 'at_us', 'format'] as const;
+
+const AT_US = '(extract(epoch from at) * 1000000)::bigint';
+const source = (name: string): string => (name === 'at_us' ? AT_US : name);
+
+/** A field in SQL with the comma before it: null, and so nothing in `concat`, where the column is null. */
+function fieldSql(name: string, kind: Kind): string {
+  const label = `"${name}":`;
+  if (kind === 'text') return `',${label}' || to_json(${source(name)})`;
+  if (kind === 'uuid') return `',${label}"' || ${name} || '"'`;
+  return `',${label}' || ${source(name)}::text`;
+}
+
+const [[FIRST_NAME], ...OTHERS] = COLUMNS as [(typeof COLUMNS)[number], ...(typeof COLUMNS)[number][]];
+const EVENT_SQL = `concat('{"${FIRST_NAME}":' || ${FIRST_NAME}, ${OTHERS.map(([name, kind]) => fieldSql(name, kind)).join(', ')}, '}')`;
+const BATCH_SQL = `concat('{"batch":{', ${BATCH_COLUMNS.map((name) => `'"${name}":', ${source(name)}, ','`).join(', ')},
+  '"chain":"', encode(chain, 'hex'), '"}}')`;
+
+/** Events of a shard above one position up to another, as lines in one text: no row costs a message of its own. */
+export const READ_EVENT_LINES = `select string_agg(${EVENT_SQL}, e'\\n' order by position)
+  from daybook.log where shard = $1 and position > $2 and position <= $3`;
+
+/** The same with the batches that end among them. */
+export const READ_LINES = `select string_agg(line, e'\\n' order by position, is_batch) from (
+    select position, false as is_batch, ${EVENT_SQL} as line
+      from daybook.log where shard = $1 and position > $2 and position <= $3
+    union all
+    select last_position, true, ${BATCH_SQL}
+      from daybook.log_batch where shard = $1 and last_position > $2 and last_position <= $3) lines`;
+
+/** The line of the first batch that ends above a position, and the position where it ends. */
+export const READ_NEXT_BATCH = `select ${BATCH_SQL}, last_position::text from daybook.log_batch
+  where shard = $1 and last_position > $2 order by last_position limit 1`;
+
+const Hash = z.string().regex(/^[0-9a-f]{64}$/);
+const Position = z.int().nonnegative();
+
+/** A link of the chain: the position of the last event that it covers, and its value in hexadecimal. */
+export const Link = z.strictObject({ position: Position, chain: Hash });
+export type Link = z.infer<typeof Link>;
+
+/** The first line of a file. `leaves_before` are those of its first batch's rows that are in the file before. */
+export const Header = z.strictObject({
+  archive: z.literal('daybook log 1'),
+  log_id: z.uuid(),
+  shard: z.int().nonnegative(),
+  partition: z.int().nonnegative(),
+  first_position: Position,
+  last_position: Position,
+  chain_before: Link,
+  leaves_before: z.array(Hash),
+});
+export type Header = z.infer<typeof Header>;
+
+/** Stands before the last batch's line where that batch goes on in the next file. */
+const LeavesAfter = z.strictObject({ leaves_after: z.array(Hash).min(1) });
+
+const Batch = z.strictObject({
+  batch: z.strictObject({ ...Object.fromEntries(BATCH_COLUMNS.map((name) => [name, z.int()])), chain: Hash }),
+});
+
+export type Line = { event: LeafRow } | { batch: BatchRow } | { leavesAfter: Buffer[] };
+
+const fromHex = (text: string): Buffer => Buffer.from(text, 'hex');
+
+/**
+ * Reads a line that is not the header.
+ * @throws {Error} when it is none that this version writes.
+ */
+export function parseLine(line: string, shard: number): Line {
+  const value = JSON.parse(line) as Record<string, unknown>;
+  if ('batch' in value) return { batch: batchOf(Batch.parse(value).batch as Record<string, unknown>, shard) };
+  if ('leaves_after' in value) return { leavesAfter: LeavesAfter.parse(value).leaves_after.map(fromHex) };
+  return { event: rowOf(value, shard) };
+}
+
+function batchOf(fields: Record<string, unknown>, shard: number): BatchRow {
+  const text = (name: (typeof BATCH_COLUMNS)[number]): string => String(fields[name]);
+  return {
+    shard: String(shard),
+    lastPosition: text('last_position'),
+    eventCount: text('event_count'),
+    instance: text('instance'),
+    batchNo: text('batch_no'),
+    at: text('at_us'),
+    format: text('format'),
+    chain: fromHex(fields['chain'] as string),
+  };
+}
+
+/** The row that a leaf hash covers, each value as Postgres spells it. */
+function rowOf(fields: Record<string, unknown>, shard: number): LeafRow {
+  const row: (string | null)[] = [String(shard)];
+  let found = 0;
+  for (const [name] of COLUMNS) {
+    const value = fields[name];
+    if (value === undefined) row.push(null);
+    else {
+      found++;
+      row.push(value === true ? 't' : value === false ? 'f' : String(value));
+    }
+  }
+  for (const _ in fields) found--;
+  if (found !== 0) throw new Error('a field that no event has');
+  return row;
+}
+
+/** An index of {@link LeafRow}: what tells a control event. */
+export const STREAM_AT = COLUMNS.findIndex(([name]) => name === 'stream') + 1;
+
+const TYPES: Record<Kind, string> = { integer: 'bigint', text: 'text', uuid: 'uuid', boolean: 'boolean' };
+const NAMES = COLUMNS.map(([name]) => (name === 'at_us' ? 'at' : name)).join(', ');
+const VALUES = COLUMNS.map(([name]) => (name === 'at_us' ? `timestamptz 'epoch' + at_us * interval '1 microsecond'` : name)).join(', ');
+
+/** Puts events into a table of the log's shape: the shard, and a JSON array of their lines. */
+export const insertSql = (table: string): string => `insert into ${table} (shard, ${NAMES})
+  select $1::smallint, ${VALUES}
+    from json_to_recordset($2::json) as line(${COLUMNS.map(([name, kind]) => `${name} ${TYPES[kind]}`).join(', ')})`;
