@@ -1,0 +1,129 @@
+import type { ClientBase } from 'pg';
+import { analyzeCopy, type CopyOptions, createCopy, extendCopy, takePage } from '#db/projections/copy.ts';
+import { PROJECTING } from '#db/projections/project.ts';
+import { LIVE_SCHEMA, type Projection } from '#db/projections/projection.ts';
+import type { Parked } from '#db/projections/take-in.ts';
+
+/**
+ * Comparing a projection with a fresh one, made from the log for the purpose in temporary tables of
+ * this session: a role that may only read can do it, and whoever is killed leaves nothing behind.
+ */
+
+/** How many differing rows are named. One tells that something is wrong; more help to see what. */
+const DIFFERENCES_SHOWN = 20;
+
+/** Temporary tables are cached per session; the default of 8 MB would send each page to the disk. */
+const TEMP_BUFFERS = '128MB';
+
+/** A row that is not as the log says. */
+export type Difference = {
+  table: string;
+  /** The row's primary key. */
+  key: Record<string, string | null>;
+  /** `missing`: only the log has it; `surplus`: only the projection does. */
+  kind: 'missing' | 'surplus' | 'changed';
+  /** Where the two differ. */
+  columns: { column: string; projected: string | null; replayed: string | null }[];
+};
+
+export type Comparison = {
+  projection: string;
+  /** The position that both were compared at. */
+  position: number;
+  rows: number;
+  /** How many rows differ; the first of them are named. */
+  differing: number;
+  differences: Difference[];
+  /** What is wrong with the projection as a whole. */
+  faults: string[];
+};
+
+/** Whether it is as the log says, to the last row. */
+export const isEqual = ({ differing, faults }: Comparison): boolean => differing === 0 && faults.length === 0;
+
+type State = { position: string; is_live: boolean; kept_from: string };
+const STATE = 'select position, is_live, kept_from::text from daybook.projection where name = $1';
+const PARKED = 'select position from daybook.parked_event where projection = $1 order by position';
+
+/**
+ * Compares a projection with a replay of the log, row by row, at one position.
+ * @param client a connection of any role that reads both, with nothing else on it and long time-outs.
+ * @throws {GapError} when the log is not whole.
+ */
+export async function compare(client: ClientBase, projection: Projection, options: Pick<CopyOptions, 'signal' | 'onPage'> = {}): Promise<Comparison> {
+  const copy: CopyOptions = { projection, schema: 'pg_temp', ...options };
+  // Refused once the session has used temporary tables, and good enough then.
+  await client.query(`set temp_buffers = '${TEMP_BUFFERS}'`).catch(() => undefined);
+  await createCopy(client, copy);
+  const reached = Number((await readState(client, projection)).position);
+  // The long part needs no snapshot, which would keep Postgres from cleaning up behind the appends.
+  const parked = await extendCopy(client, copy, { after: 0, upTo: reached });
+  await client.query(`begin isolation level repeatable read; ${PROJECTING}; set local search_path = pg_temp, daybook`);
+  try {
+    const state = await readState(client, projection);
+    const position = Number(state.position);
+    const found: Comparison = { projection: projection.name, position, rows: 0, differing: 0, differences: [], faults: [] };
+    if (!state.is_live || position < reached) found.faults.push('it waits for a rebuild');
+    else parked.push(...(await takePage(client, projection, { after: reached, upTo: position })));
+    await analyzeCopy(client, copy);
+    found.faults.push(...(await compareParked(client, projection, parked)));
+    for (const table of projection.tables) await compareTable(client, copy, table, state.kept_from, found);
+    return found;
+  } finally {
+    await client.query('rollback');
+  }
+}
+
+async function readState(client: ClientBase, { name }: Projection): Promise<State> {
+  const { rows } = await client.query<State>(STATE, [name]);
+  return rows[0] ?? { position: '0', is_live: false, kept_from: '-infinity' };
+}
+
+async function compareParked(client: ClientBase, { name }: Projection, parked: readonly Parked[]): Promise<string[]> {
+  const { rows } = await client.query<{ position: string }>(PARKED, [name]);
+  const live = rows.map(({ position }) => Number(position));
+  const fresh = parked.map(({ position }) => position).toSorted((left, right) => left - right);
+  if (live.join() === fresh.join()) return [];
+  return [`it has put aside ${live.length} events, a replay ${fresh.length}`];
+}
+
+const KEY_COLUMNS = `select a.attname as name from pg_index i
+  join pg_attribute a on a.attrelid = i.indrelid and a.attnum = any(i.indkey)
+  where i.indrelid = to_regclass($1) and i.indisprimary order by array_position(i.indkey::int2[], a.attnum)`;
+
+type DifferingRow = { projected: Values | null; replayed: Values | null; total: string };
+type Values = Record<string, string | null>;
+
+async function compareTable(client: ClientBase, { projection }: CopyOptions, table: string, keptFrom: string, found: Comparison): Promise<void> {
+  const live = `${LIVE_SCHEMA}.${table}`;
+  const exists = await client.query<{ is_there: boolean }>('select to_regclass($1) is not null as is_there', [live]);
+  if (exists.rows[0]?.is_there !== true) {
+    found.faults.push(`its table ${table} is missing`);
+    return;
+  }
+  const columns = await client.query<{ name: string }>(KEY_COLUMNS, [`pg_temp.${table}`]);
+  const key = columns.rows.map(({ name }) => name);
+  const { kept } = projection;
+  const isKept = kept?.table === table ? `(${kept.time} < '${keptFrom}') is not true` : 'true';
+  const asText = (row: string): string => `(select jsonb_object_agg(key, value) from jsonb_each_text(to_jsonb(${row})))`;
+  const { rows } = await client.query<DifferingRow>(
+    `select ${asText('p')} as projected, ${asText('r')} as replayed, total from (
+       select p, r, count(*) over () as total
+       from (select * from ${live} where ${isKept}) p
+       full join (select * from pg_temp.${table} where ${isKept}) r using (${key.join(', ')})
+       where p is distinct from r order by ${key.join(', ')} limit ${DIFFERENCES_SHOWN}) differing`,
+  );
+  const { rows: counted } = await client.query<{ count: string }>(`select count(*) as count from ${live}`);
+  found.rows += Number(counted[0]?.count);
+  found.differing += Number(rows[0]?.total ?? 0);
+  found.differences.push(...rows.map((row) => describe(table, key, row)).slice(0, DIFFERENCES_SHOWN - found.differences.length));
+}
+
+function describe(table: string, key: readonly string[], { projected, replayed }: DifferingRow): Difference {
+  const either = (projected ?? replayed) as Values;
+  const columns = Object.keys(either)
+    .filter((column) => projected !== null && replayed !== null && projected[column] !== replayed[column])
+    .map((column) => ({ column, projected: projected?.[column] ?? null, replayed: replayed?.[column] ?? null }));
+  const kind = projected === null ? 'missing' : replayed === null ? 'surplus' : 'changed';
+  return { table, key: Object.fromEntries(key.map((column) => [column, either[column] ?? null])), kind, columns };
+}

@@ -1,0 +1,79 @@
+import type { ClientBase } from 'pg';
+import { PROJECTING } from '#db/projections/project.ts';
+import type { Projection, Range } from '#db/projections/projection.ts';
+import { type Parked, survey, takeIn } from '#db/projections/take-in.ts';
+
+/**
+ * A fresh copy of a projection's tables, made from the log alone: to be put in the place of the
+ * live ones, or to be compared with them.
+ */
+
+/** A page of a copy, which is a transaction. It competes with nobody for locks, only for the disk. */
+const COPY_EVENTS = 100_000;
+
+export type CopyOptions = {
+  projection: Projection;
+  /** The schema that the copy is in. */
+  schema: string;
+  signal?: AbortSignal | undefined;
+  /** Told after each page which position was reached. */
+  onPage?: ((position: number) => void) | undefined;
+};
+
+/** Makes the tables, empty, after dropping what an earlier attempt has left. */
+export async function createCopy(client: ClientBase, { projection, schema }: CopyOptions): Promise<void> {
+  const drop = projection.tables.map((table) => `drop table if exists ${schema}.${table};`).join(' ');
+  await inTransaction(client, schema, async () => {
+    await client.query(`set local client_min_messages = warning; ${drop}`);
+    await client.query('select daybook.create_projection($1)', [projection.name]);
+  });
+}
+
+/**
+ * Takes a range of the log into the copy, a transaction for each page.
+ * @returns the events that could not be taken.
+ * @throws {GapError} when the log lacks an event of the range.
+ */
+export async function extendCopy(client: ClientBase, options: CopyOptions, { after, upTo }: Range): Promise<Parked[]> {
+  const parked: Parked[] = [];
+  for (let reached = after; reached < upTo; ) {
+    options.signal?.throwIfAborted();
+    const page = { after: reached, upTo: Math.min(upTo, reached + COPY_EVENTS) };
+    parked.push(...(await inTransaction(client, options.schema, () => takePage(client, options.projection, page))));
+    reached = page.upTo;
+    options.onPage?.(reached);
+  }
+  return parked;
+}
+
+/** Takes a range into the copy within the caller's transaction, whose search path leads to it. */
+export async function takePage(client: ClientBase, projection: Projection, range: Range): Promise<Parked[]> {
+  if (range.upTo === range.after) return [];
+  const { unknown } = await survey(client, range);
+  const parked = await takeIn(client, projection, range);
+  const known = new Set(unknown.map(({ position }) => position));
+  return [...unknown, ...parked.filter(({ position }) => !known.has(position))];
+}
+
+/** So that what comes next is planned by what is there: nobody else looks at such tables. */
+export async function analyzeCopy(client: ClientBase, { projection, schema }: CopyOptions): Promise<void> {
+  await client.query(`analyze ${projection.tables.map((table) => `${schema}.${table}`).join(', ')}`);
+}
+
+/** Leaves out what retention has taken from the live tables. */
+export async function retainCopy(client: ClientBase, { projection, schema }: CopyOptions, keptFrom: string): Promise<void> {
+  const { kept } = projection;
+  if (kept !== undefined) await client.query(`delete from ${schema}.${kept.table} where ${kept.time} < $1`, [keptFrom]);
+}
+
+async function inTransaction<T>(client: ClientBase, schema: string, work: () => Promise<T>): Promise<T> {
+  await client.query(`begin; ${PROJECTING}; set local search_path = ${schema}, daybook`);
+  try {
+    const result = await work();
+    await client.query('commit');
+    return result;
+  } catch (error) {
+    await client.query('rollback');
+    throw error;
+  }
+}
