@@ -2,19 +2,8 @@ import { type ClientBase, type ClientConfig, Pool } from 'pg';
 import type { ProjectionName } from '#db/projections/projection.ts';
 import { readProjectionState } from '#db/projections/state.ts';
 import { READ_CONNECTIONS_MAX, READS_PER_KEY_MAX, READS_WAITING_MAX } from '#server/bounds.ts';
+import type { AsOf } from '#server/dashboard/contract.ts';
 import { Refusal } from '#server/errors.ts';
-
-/** Of what moment the figures of a reply are. */
-export type AsOf = {
-  /** ISO 8601: the time of the newest event in the figures; null before the first. */
-  as_of: string | null;
-  /** That event's position: a feed resumed after it misses nothing and repeats nothing. */
-  position: number;
-  /** Events in the log that are not in the figures yet. */
-  behind: number;
-  /** Events that could not be taken in and are missing from the figures. */
-  parked: number;
-};
 
 /** What is read, in the words of the schema: the projection, and those of its tables that are asked. */
 export type Source = { projection: ProjectionName; tables: readonly string[] };

@@ -1,0 +1,60 @@
+import { endReasonCodes } from '#db/projections/outcomes.ts';
+import type { RequestFilter, RequestRow } from '#server/dashboard/contract.ts';
+import type { Scope } from '#server/dashboard/scope.ts';
+
+/**
+ * The one predicate behind lists, exports and the live feed: `matches` for rows in hand and
+ * `conditionsOf` for Postgres. A test holds the two together.
+ */
+
+/** Whether a request is among those that are meant. Pure. */
+export function matches(filter: RequestFilter, row: Pick<RequestRow, 'account' | 'key' | 'model' | 'outcome' | 'status'>): boolean {
+  return (
+    (filter.account === undefined || filter.account === row.account) &&
+    (filter.key === undefined || filter.key === row.key) &&
+    (filter.model === undefined || filter.model === row.model) &&
+    (filter.outcome === undefined || filter.outcome === row.outcome) &&
+    (filter.status === undefined || filter.status === row.status)
+  );
+}
+
+/** Parameters of a statement, numbered in the order in which they are asked for. */
+export class Values {
+  readonly list: unknown[] = [];
+
+  /** Adds a value. @returns its place in the statement: `$1`, `$2`, … */
+  add(value: unknown): string {
+    this.list.push(value);
+    return `$${this.list.length}`;
+  }
+}
+
+/**
+ * Whose rows are meant, in the columns that indexes lead with: what somebody may see, narrowed by
+ * what the filter names.
+ */
+export function subjectConditions(scope: Scope, { account, key }: Pick<RequestFilter, 'account' | 'key'>, values: Values): string[] {
+  const equal = (column: string, value: string | null | undefined): string[] =>
+    value === null || value === undefined ? [] : [`${column} = ${values.add(value)}`];
+  return [
+    // A key belongs to one account, so its own condition is enough.
+    ...(scope.key === null ? equal('account', scope.account) : equal('key', scope.key)),
+    ...(account === scope.account ? [] : equal('account', account)),
+    ...(key === scope.key ? [] : equal('key', key)),
+  ];
+}
+
+/** What the rest of the filter asks of rows of `projection.request`. */
+export function filterConditions({ model, outcome, status }: RequestFilter, values: Values): string[] {
+  return [
+    ...(model === undefined ? [] : [`model = ${values.add(model)}`]),
+    ...(status === undefined ? [] : [`status = ${values.add(status)}`]),
+    ...(outcome === undefined ? [] : [outcomeCondition(outcome, values)]),
+  ];
+}
+
+function outcomeCondition(outcome: NonNullable<RequestFilter['outcome']>, values: Values): string {
+  if (outcome === 'running') return 'ended_at is null';
+  if (outcome === 'refused') return 'refusal is not null';
+  return `end_reason = any(${values.add(endReasonCodes(outcome))}::smallint[])`;
+}
