@@ -5,6 +5,7 @@ import { Migrator, type Migration } from 'kysely/migration';
 import { Client, type DatabaseError } from 'pg';
 import { MIGRATION_TIMEOUT_MS } from '#db/bounds.ts';
 import { closeClient, StoreError, withTimeout, type Store } from '#db/connect.ts';
+import { ownsSchema } from '#db/service-login.ts';
 
 const FOLDER = path.join(import.meta.dirname, 'migrations');
 
@@ -13,7 +14,8 @@ const BOOKKEEPING_SCHEMA = 'daybook_migrations';
 
 /**
  * Brings the database up to this version, forward only, all missing migrations in one transaction.
- * Any number of starters may do so at once: one migrates, the others wait for it.
+ * Any number of starters may do so at once: one migrates, the others wait for it. A login that
+ * does not own the database only looks whether all of them are there.
  * @param folder holds the numbered .sql files.
  * @returns the names of the migrations that this call applied.
  * @throws {StoreError} naming the migration that failed, and where; nothing is applied then.
@@ -25,6 +27,13 @@ export async function migrate(store: Store, folder: string = FOLDER): Promise<st
   await client.connect().catch((error: Error) => {
     throw cannotMigrate(error);
   });
+  if (!(await ownsSchema(client, BOOKKEEPING_SCHEMA))) {
+    try {
+      return await checkMigrated(client, folder);
+    } finally {
+      await closeClient(client);
+    }
+  }
   // Kysely takes a pool. One of a single connection needs none of pg's, whose end waits for a frozen server.
   const connection = Object.assign(client, { release: () => undefined });
   const pool = { connect: async () => connection, end: () => closeClient(client), options: {} };
@@ -42,6 +51,21 @@ export async function migrate(store: Store, folder: string = FOLDER): Promise<st
   } finally {
     await db.destroy();
   }
+}
+
+async function checkMigrated(client: Client, folder: string): Promise<[]> {
+  const expected = Object.keys(await readMigrations(folder));
+  const { rows } = await client.query<{ name: string }>(`select name from ${BOOKKEEPING_SCHEMA}.kysely_migration`).catch((error: Error) => {
+    throw cannotMigrate(error);
+  });
+  const applied = rows.map(({ name }) => name);
+  const [missing] = expected.filter((name) => !applied.includes(name));
+  const [unknown] = applied.filter((name) => !expected.includes(name));
+  if (missing !== undefined) {
+    throw new StoreError(`the database lacks ${missing}, and this login may not migrate it: run "npm run migrate" with its owner's DATABASE_URL`);
+  }
+  if (unknown !== undefined) throw new StoreError(`the database was migrated by a newer version (${unknown}): run that one`);
+  return [];
 }
 
 async function readMigrations(folder: string): Promise<Record<string, Migration>> {

@@ -9,6 +9,8 @@ const DAYS_MAX = 36_500;
 const Environment = z.object({
   DAYBOOK_DATA: z.string().default('./data'),
   DATABASE_URL: z.string().regex(/^postgres(ql)?:\/\//, 'must start with postgres://').optional(),
+  /** The address by which servers and workers come when they are not to be the owner: `npm run migrate` makes its login. */
+  SERVICE_DATABASE_URL: z.string().regex(/^postgres(ql)?:\/\//, 'must start with postgres://').optional(),
   /** What the secrets of webhooks are sealed under; unset: `pepper` in the data directory. */
   DAYBOOK_PEPPER_FILE: z.string().optional(),
   /** For how long the rows of ended calls are kept in the projections; the log keeps all. 0: for ever. */
@@ -17,7 +19,7 @@ const Environment = z.object({
 });
 
 /** Each may stand in a file that `<NAME>_FILE` names. */
-const SECRETS = ['DATABASE_URL'];
+const SECRETS = ['DATABASE_URL', 'SERVICE_DATABASE_URL'];
 
 export type WorkerConfig = z.infer<typeof Environment>;
 

@@ -1,8 +1,8 @@
-import { Pool } from 'pg';
+import { type DatabaseError, Pool } from 'pg';
 import { runMigrations } from 'graphile-worker';
-import type { Store } from '#db/connect.ts';
 import { MIGRATION_TIMEOUT_MS } from '#db/bounds.ts';
-import { withTimeout } from '#db/connect.ts';
+import { type Store, StoreError, withTimeout } from '#db/connect.ts';
+import { ownsSchema } from '#db/service-login.ts';
 import { type Logger, queueLogger } from './telemetry.ts';
 
 /** Migrating the queue, opening it to the worker: one at a time, whoever starts at the same moment. */
@@ -27,7 +27,11 @@ begin
 end
 $$`;
 
-/** Makes the queue's schema, or brings it up to date, as the owner, who is needed for nothing else here. */
+/**
+ * Makes the queue's schema, or brings it up to date, as the owner, who is needed for nothing else
+ * here. A login that does not own it only looks whether it is up to date.
+ * @throws {StoreError} when it is not.
+ */
 export async function prepareQueue(store: Store, log: Logger): Promise<void> {
   const config = withTimeout(store.config('owner'), MIGRATION_TIMEOUT_MS);
   // One holds the lock, one migrates.
@@ -37,6 +41,7 @@ export async function prepareQueue(store: Store, log: Logger): Promise<void> {
   try {
     const client = await pool.connect();
     try {
+      if (!(await ownsSchema(client, 'graphile_worker'))) return await checkQueue(store, log);
       await client.query(LOCK);
       await runMigrations({ pgPool: pool, logger: queueLogger(log) });
       await client.query(OPEN);
@@ -44,6 +49,24 @@ export async function prepareQueue(store: Store, log: Logger): Promise<void> {
       // Ended rather than returned, which gives the lock back whatever has happened.
       client.release(true);
     }
+  } finally {
+    await pool.end();
+  }
+}
+
+/** What Postgres says where a schema or table is missing, or may not be changed. */
+const NOT_PREPARED = new Set(['3F000', '42P01', '42501']);
+
+/** The queue's own migration, which does nothing where nothing is missing, and may not do anything else as the worker. */
+async function checkQueue(store: Store, log: Logger): Promise<void> {
+  const pool = new Pool({ ...store.config('worker'), max: 1 });
+  pool.on('error', () => undefined);
+  pool.on('connect', (client) => client.on('error', () => undefined));
+  try {
+    await runMigrations({ pgPool: pool, logger: queueLogger(log) });
+  } catch (error) {
+    if (!NOT_PREPARED.has((error as DatabaseError).code ?? '')) throw error;
+    throw new StoreError('the job queue is not up to date, and this login may not migrate it: run "npm run migrate" with its owner\'s DATABASE_URL', { cause: error });
   } finally {
     await pool.end();
   }

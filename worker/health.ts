@@ -1,0 +1,32 @@
+import { hostname } from 'node:os';
+import { DEAD_AFTER_MS } from '#db/bounds.ts';
+import { closeClient } from '#db/connect.ts';
+import { readWorkerConfig } from './config.ts';
+import { connectWorker, openStore } from './store.ts';
+
+/**
+ * Whether a worker of this host lives, for a supervisor that can only run a command: exit code 0 or
+ * 1. A worker listens on no port; that it lives is what its heartbeats tell the other instances.
+ */
+async function main(): Promise<boolean> {
+  const client = await connectWorker(await openStore(readWorkerConfig(process.env)));
+  try {
+    const { rowCount } = await client.query(
+      `select from daybook.instance where starts_with(name, $1) and dead_at is null and closed_at is null
+        and heartbeat_at > clock_timestamp() - $2 * interval '1 ms'`,
+      [`worker ${hostname()} `, DEAD_AFTER_MS],
+    );
+    return (rowCount ?? 0) > 0;
+  } finally {
+    await closeClient(client);
+  }
+}
+
+try {
+  const isAlive = await main();
+  process.stdout.write(isAlive ? 'alive\n' : 'no worker of this host has a heartbeat\n');
+  process.exitCode = isAlive ? 0 : 1;
+} catch (error) {
+  process.stderr.write(`daybook worker: ${(error as Error).name}: its health can't be told\n`);
+  process.exitCode = 1;
+}

@@ -1,0 +1,32 @@
+import { StoreError } from '#db/connect.ts';
+import { migrate } from '#db/migrate.ts';
+import { ensureServiceLogin } from '#db/service-login.ts';
+import { readWorkerConfig } from './config.ts';
+import { prepareQueue } from './queue.ts';
+import { openStore } from './store.ts';
+import { createLogger, errorFields } from './telemetry.ts';
+
+/**
+ * `npm run migrate`: brings a database up to this version with the owner's DATABASE_URL, the job
+ * queue included, and ends. With SERVICE_DATABASE_URL it makes the login of servers and workers, who
+ * then need no right to change what they have written. Any number may run at once.
+ */
+async function main(): Promise<void> {
+  const config = readWorkerConfig(process.env);
+  const store = await openStore(config);
+  const applied = await migrate(store);
+  await prepareQueue(store, createLogger(config.LOG_LEVEL));
+  const lines = [applied.length === 0 ? 'Nothing to migrate.' : `Migrated: ${applied.join(', ')}.`];
+  if (config.SERVICE_DATABASE_URL !== undefined) {
+    lines.push(`Servers and workers may come as ${await ensureServiceLogin(store, config.SERVICE_DATABASE_URL)}.`);
+  }
+  process.stdout.write(`${lines.join('\n')}\n`);
+}
+
+try {
+  await main();
+} catch (error) {
+  const line = error instanceof StoreError ? error.message : `it failed (${errorFields(error).error} ${errorFields(error).code ?? ''})`;
+  process.stderr.write(`daybook migrate: ${line}\n`);
+  process.exitCode = 1;
+}
