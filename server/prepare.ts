@@ -1,9 +1,9 @@
 import { closeClient, type Store } from '#db/connect.ts';
+import { makePartitions, PARTITIONS_TIMEOUT_MS } from '#db/log/partitions.ts';
 import { migrate } from '#db/migrate.ts';
 import type { Config } from '#server/config.ts';
 import { withControl } from '#server/control.ts';
 import { DecisionError } from '#server/decide/decision.ts';
-import { makePartitions } from '#server/partitions.ts';
 import { loadPepper } from '#server/pepper.ts';
 import { connectRelay } from '#server/store.ts';
 
@@ -20,9 +20,9 @@ const FIRST_ACCOUNT = 'first';
  */
 export async function prepareStore(store: Store, config: Config): Promise<FirstKey | null> {
   await migrate(store);
-  await makePartitions(store);
-  const client = await connectRelay(store);
+  const client = await connectRelay(store, PARTITIONS_TIMEOUT_MS);
   try {
+    await makePartitions(client);
     const pepper = await loadPepper(client, config);
     const { rows } = await client.query("select from daybook.stream_head where stream like 'account/%' limit 1");
     return rows.length > 0 ? null : await createFirstKey(store, pepper);

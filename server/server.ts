@@ -2,13 +2,13 @@ import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { closeClient, type Store } from '#db/connect.ts';
 import { type Follower, follow } from '#db/log/follow.ts';
+import { keepPartitions, PARTITIONS_CHECK_MS, PARTITIONS_TIMEOUT_MS } from '#db/log/partitions.ts';
 import { createServer } from '#server/app.ts';
 import { DRAIN_MS, LISTEN_BACKLOG } from '#server/bounds.ts';
 import { type Config, ConfigError } from '#server/config.ts';
 import { ReadStore } from '#server/dashboard/read-store.ts';
 import { startDemoUpstream } from '#server/demo-upstream.ts';
 import { CompletionEstimates } from '#server/limits/estimate.ts';
-import { keepPartitions, PARTITION_CHECK_MS } from '#server/partitions.ts';
 import { loadPepper } from '#server/pepper.ts';
 import { type FirstKey, prepareStore } from '#server/prepare.ts';
 import { ReadModel } from '#server/read-model.ts';
@@ -104,7 +104,7 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
   const reads = new ReadStore(store.config('relay'));
   const http = listenable(config, { relay, modelList: new ModelList(models, upstreams), reads, log, tls: config.tls });
   const port = await listen(http, config);
-  const partitions = keepPartitions(store, PARTITION_CHECK_MS, (error) =>
+  const partitions = keepPartitions(() => connectRelay(store, PARTITIONS_TIMEOUT_MS), PARTITIONS_CHECK_MS, (error) =>
     log.error(errorFields(error), "making the log's next partitions failed; it is tried again"),
   );
   return {

@@ -1,7 +1,8 @@
 import { Client } from 'pg';
 import { expect, test } from 'vitest';
-import { keepPartitions } from '#server/partitions.ts';
+import { keepPartitions } from '#db/log/partitions.ts';
 import { ask, createDatabase } from '../support/database.ts';
+import { connectAs } from '../support/log-writer.ts';
 import { until } from '../support/relay.ts';
 
 test('partitions that the log will need are made while the server runs, not only when it starts', async () => {
@@ -11,7 +12,7 @@ test('partitions that the log will need are made while the server runs, not only
   expect(await there()).toBe(false);
 
   const failures: unknown[] = [];
-  const keeper = keepPartitions(database, 20, (error) => failures.push(error));
+  const keeper = keepPartitions(() => connectAs(database, 'relay'), 20, (error) => failures.push(error));
   await until(there, (made) => made, 'the partition');
   keeper.close();
   expect(failures).toEqual([]);

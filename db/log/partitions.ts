@@ -1,0 +1,54 @@
+import type { Client, ClientBase } from 'pg';
+import { closeClient } from '#db/connect.ts';
+import { SHARD } from '#db/log/append.ts';
+
+/** Making one waits for locks that others hold for moments, or for a detach that is under way. */
+export const PARTITIONS_TIMEOUT_MS = 30_000;
+/** A small part of the time in which the partitions ahead could be filled. */
+export const PARTITIONS_CHECK_MS = 10 * 60_000;
+
+/** So much of the log, at the present rate, always has a place: what is out of order for that long is noticed. */
+const AHEAD_S = 3_600;
+/** One that is being filled next, and one for a log that suddenly grows faster. */
+const AHEAD_MIN = 2;
+/** Empty tables cost little, but each of them is planned for. */
+const AHEAD_MAX = 64;
+/** The newest batches tell the rate: seconds of a busy log, hours of an idle one. */
+const RATE_BATCHES = 1_000;
+
+const READ_RATE = `select i.partition_size::text as size,
+    case when b.at < clock_timestamp() then
+      (daybook.head($1) - b.last_position) / extract(epoch from clock_timestamp() - b.at)::float8 end as rate
+  from daybook.install i
+  left join (select last_position, at from daybook.log_batch where shard = $1
+    order by last_position desc offset $2 limit 1) b on true`;
+
+/** How many partitions are to be ready above the head, for so many events a second. */
+export function partitionsAhead(rate: number, size: number): number {
+  return Math.max(AHEAD_MIN, Math.min(AHEAD_MAX, Math.ceil((rate * AHEAD_S) / size)));
+}
+
+/**
+ * Makes the log's next partitions where they are missing. Any number of processes may do so at once.
+ * @returns how many it made.
+ */
+export async function makePartitions(client: ClientBase): Promise<number> {
+  const { rows } = await client.query<{ size: string; rate: number | null }>(READ_RATE, [SHARD, RATE_BATCHES]);
+  const { size, rate } = rows[0] as (typeof rows)[number];
+  const made = await client.query<{ made: number }>('select daybook.create_partitions($1) as made', [partitionsAhead(rate ?? 0, Number(size))]);
+  return made.rows[0]?.made ?? 0;
+}
+
+/** Makes them again and again while a process runs; a failure is told and made good the next time. */
+export function keepPartitions(connect: () => Promise<Client>, everyMs: number, onError: (error: unknown) => void): { close(): void } {
+  const once = async (): Promise<void> => {
+    const client = await connect();
+    try {
+      await makePartitions(client);
+    } finally {
+      await closeClient(client);
+    }
+  };
+  const timer = setInterval(() => void once().catch(onError), everyMs);
+  return { close: () => clearInterval(timer) };
+}
