@@ -5,7 +5,10 @@ import { type CronItem, parseCronItems, type ParsedCronItem } from 'graphile-wor
  * whoever comes first. A job that was missed is not made up for, since the next one does the whole
  * of it; its key keeps those that nobody took from piling up.
  */
-const ITEMS: CronItem[] = [];
+const ITEMS: CronItem[] = [
+  // The newest replaces the one that runs, so that a projector that hangs is replaced too.
+  { task: 'project', match: '* * * * *' },
+];
 
 /** Defaults for all of them: no second attempt, because the next minute brings a fresh one. */
 export const CRONTAB: ParsedCronItem[] = parseCronItems(

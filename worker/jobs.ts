@@ -2,7 +2,7 @@ import { type Runner, run } from 'graphile-worker';
 import { Pool } from 'pg';
 import type { Store } from '#db/connect.ts';
 import { CRONTAB } from './crontab.ts';
-import { taskList, type Work } from './task-list.ts';
+import { PROJECT_JOB, taskList, type Work } from './task-list.ts';
 import { errorFields, queueLogger } from './telemetry.ts';
 
 /** The queue itself listens on one; the others are for taking jobs and short looks of the tasks. */
@@ -26,6 +26,7 @@ export function keepRunning(store: Store, work: Work): { stop(): Promise<void> }
   const stopped = new Promise<void>((resolve) => stopping.signal.addEventListener('abort', () => resolve()));
 
   async function once(): Promise<void> {
+    const ending = new AbortController();
     runner = await run({
       pgPool: pool,
       concurrency: JOBS_MAX,
@@ -34,10 +35,20 @@ export function keepRunning(store: Store, work: Work): { stop(): Promise<void> }
       noHandleSignals: true,
       logger: queueLogger(log),
       parsedCronItems: CRONTAB,
-      taskList: taskList(work),
+      taskList: taskList(work, AbortSignal.any([stopping.signal, ending.signal])),
     });
     if (stopping.signal.aborted) return stopOnce();
-    await runner.promise;
+    try {
+      await project();
+      await runner.promise;
+    } finally {
+      // A long job of a queue that broke off would go on beside those of the next.
+      ending.abort();
+    }
+  }
+
+  async function project(): Promise<void> {
+    await runner?.addJob(...PROJECT_JOB);
   }
 
   async function stopOnce(): Promise<void> {
@@ -56,6 +67,8 @@ export function keepRunning(store: Store, work: Work): { stop(): Promise<void> }
     }
   }
 
+  // It may have been the one that projected. At a fault of the store the queue is started again, which projects.
+  work.place.onDeath = () => void project().catch(() => undefined);
   const running = loop();
   return {
     async stop() {

@@ -19,10 +19,14 @@ export class Place {
   readonly #connect: (timeoutMs?: number) => Promise<Client>;
   readonly #log: Logger;
   #instance = 0;
+  #batchNo = 0;
   #membership: Membership | undefined;
   #rescue: Rescue | undefined;
   #retaking: Promise<void> | undefined;
   #closed = false;
+  #knownDead = new Set<number>();
+  /** Called when another instance is seen to have died. */
+  onDeath: () => void = () => undefined;
 
   constructor(connect: (timeoutMs?: number) => Promise<Client>, log: Logger) {
     this.#connect = connect;
@@ -32,6 +36,12 @@ export class Place {
   /** The number that is alive now. */
   get instance(): number {
     return this.#instance;
+  }
+
+  /** The number of the next batch that is appended under {@link instance}. */
+  nextBatchNo(): number {
+    this.#batchNo += 1;
+    return this.#batchNo;
   }
 
   async take(): Promise<void> {
@@ -55,7 +65,12 @@ export class Place {
       onFenced: () => {
         if (this.#instance === instance) this.#retaking ??= this.#retake();
       },
-      onDead: (dead, nowMs) => rescue.look(dead, nowMs),
+      onDead: (dead, nowMs) => {
+        rescue.look(dead, nowMs);
+        const isNews = dead.some((id) => !this.#knownDead.has(id));
+        this.#knownDead = new Set(dead);
+        if (isNews) this.onDeath();
+      },
       onError: (error) => this.#log.warn(errorFields(error), 'a heartbeat failed; it is tried again'),
     });
   }

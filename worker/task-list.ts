@@ -1,8 +1,11 @@
 import type { TaskList } from 'graphile-worker';
 import type { Client } from 'pg';
 import { RECOVERY_TIMEOUT_MS } from '#db/bounds.ts';
+import { PROJECTIONS } from '#db/projections/projections.ts';
 import type { WorkerConfig } from './config.ts';
 import type { Place } from './place.ts';
+import { PROJECT_TIMEOUT_MS, projectTask } from './tasks/project.ts';
+import { queueRebuilds, REBUILD_TIMEOUT_MS, rebuildProjectionTask } from './tasks/rebuild-projection.ts';
 import { recoverInstanceTask } from './tasks/recover-instance.ts';
 import type { Logger } from './telemetry.ts';
 
@@ -16,9 +19,28 @@ export type Work = {
   connect: (timeoutMs?: number) => Promise<Client>;
 };
 
-/** Every task by the name that its jobs have; `crontab.ts` says which of them the clock starts. */
-export function taskList({ place, connect }: Work): TaskList {
+/** The one job that never ends by itself: a newer one replaces it, see `tasks/project.ts`. */
+export const PROJECT_JOB = ['project', {}, { jobKey: 'project' }] as const;
+
+/**
+ * Every task by the name that its jobs have; `crontab.ts` says which of them the clock starts.
+ * @param signal tells those that take long that their queue ends.
+ */
+export function taskList({ log, place, connect }: Work, signal: AbortSignal): TaskList {
   return {
+    project: async (_payload, helpers) => {
+      const end = await projectTask({
+        projections: PROJECTIONS,
+        connect: () => connect(PROJECT_TIMEOUT_MS),
+        signal,
+        log,
+        onAside: (names) => helpers.withPgClient((client) => queueRebuilds(client, names)),
+      });
+      // For another worker, which then need not wait for the next minute.
+      if (end === 'stopped') await helpers.addJob(...PROJECT_JOB);
+    },
+    rebuild_projection: (payload) =>
+      rebuildProjectionTask(payload, { projections: PROJECTIONS, connect: () => connect(REBUILD_TIMEOUT_MS), signal, log }),
     recover_instance: (payload) =>
       recoverInstanceTask(payload, {
         connect: () => connect(RECOVERY_TIMEOUT_MS),

@@ -1,0 +1,52 @@
+import type { Client } from 'pg';
+import { z } from 'zod';
+import { closeClient } from '#db/connect.ts';
+import type { Projection, ProjectionName } from '#db/projections/projection.ts';
+import { rebuild, RebuildBusyError } from '#db/projections/rebuild.ts';
+import type { Logger } from '../telemetry.ts';
+
+export const RebuildProjection = z.object({ projection: z.string() });
+
+export type RebuildOptions = {
+  projections: readonly Projection[];
+  /** Opens a connection whose statements may take as long as a page of a copy does. */
+  connect: () => Promise<Client>;
+  /** Ends the job: its worker stops. */
+  signal: AbortSignal;
+  log: Logger;
+};
+
+/** One page of a copy, or the index of a large table. */
+export const REBUILD_TIMEOUT_MS = 600_000;
+
+/**
+ * Adds the job, unless one waits already, be it for its next attempt, or somebody rebuilds right
+ * now. One whose worker was killed does neither, so that its place is taken.
+ */
+const QUEUE = `select graphile_worker.add_job('rebuild_projection', json_build_object('projection', $1::text), job_key => 'rebuild-' || $1::text)
+  where not exists (select from graphile_worker.jobs where key = 'rebuild-' || $1::text and locked_at is null and attempts < max_attempts)
+    and not exists (select from pg_locks where locktype = 'advisory' and classid = 24 and granted
+      and database = (select oid from pg_database where datname = current_database()))`;
+
+/** Sees to it that these are rebuilt. May be called again and again. */
+export async function queueRebuilds(client: Pick<Client, 'query'>, names: readonly ProjectionName[]): Promise<void> {
+  for (const name of names) await client.query(QUEUE, [name]);
+}
+
+/** Makes a projection anew. One that another rebuild keeps waiting is tried again by the queue. */
+export async function rebuildProjectionTask(payload: unknown, { projections, connect, signal, log }: RebuildOptions): Promise<void> {
+  const { projection: name } = RebuildProjection.parse(payload);
+  const projection = projections.find((each) => each.name === name);
+  // A newer version has added it, and will find the job again.
+  if (projection === undefined) throw new Error('this worker does not know the projection');
+  const client = await connect();
+  try {
+    const { position, parked } = await rebuild(client, projection, { signal });
+    log.warn({ projection: name, position, parked }, 'a projection was rebuilt from the log');
+  } catch (error) {
+    if (!(error instanceof RebuildBusyError)) log.error({ projection: name }, 'a projection could not be rebuilt; it is tried again');
+    throw error;
+  } finally {
+    await closeClient(client);
+  }
+}
