@@ -59,6 +59,8 @@ const READ_SUBJECT = `select ${COLUMNS} from daybook.log
   where shard = $1 and position > $2 and position <= $3
     and (account is null or account = coalesce($4, account)) and (key is null or key = coalesce($5, key))
   order by position limit $6`;
+const READ_REQUEST = `select ${COLUMNS} from daybook.log
+  where shard = $1 and position between $2 and $3 and request = $4 order by position limit $5`;
 const READ_STREAM = `
   select ${COLUMNS} from daybook.log_kept where shard = $1 and stream = $2 and stream is not null
   union all
@@ -134,6 +136,13 @@ export async function readSubject(
     values: [SHARD, range.after, range.upTo, subject.account, subject.key, limit],
     rowMode: 'array',
   });
+  return place(result.rows);
+}
+
+/** The events of one request from one position to another, which are to be near each other: what lies between is walked through. */
+export async function readRequest(client: pg.ClientBase, request: string, range: { from: number; to: number }, limit: number): Promise<Read[]> {
+  const values = [SHARD, range.from, range.to, request, limit];
+  const result = await client.query<Row>({ name: 'read_request', text: READ_REQUEST, values, rowMode: 'array' });
   return place(result.rows);
 }
 
