@@ -55,7 +55,7 @@ export const READ_LINES = `select string_agg(line, e'\\n' order by position, is_
       from daybook.log_batch where shard = $1 and last_position > $2 and last_position <= $3) lines`;
 
 /** The line of the first batch that ends above a position, and the position where it ends. */
-export const READ_NEXT_BATCH = `select ${BATCH_SQL}, last_position::text from daybook.log_batch
+export const READ_NEXT_BATCH = `select ${BATCH_SQL}, last_position from daybook.log_batch
   where shard = $1 and last_position > $2 order by last_position limit 1`;
 
 const Hash = z.string().regex(/^[0-9a-f]{64}$/);
@@ -87,6 +87,9 @@ const Batch = z.strictObject({
 
 export type Line = { event: LeafRow } | { batch: BatchRow } | { leavesAfter: Buffer[] };
 
+/** What JSON makes of an event; of anything else the row that comes of it has another hash. */
+type Fields = Partial<Record<string, string | number | boolean>>;
+
 const fromHex = (text: string): Buffer => Buffer.from(text, 'hex');
 
 /**
@@ -94,8 +97,8 @@ const fromHex = (text: string): Buffer => Buffer.from(text, 'hex');
  * @throws {Error} when it is none that this version writes.
  */
 export function parseLine(line: string, shard: number): Line {
-  const value = JSON.parse(line) as Record<string, unknown>;
-  if ('batch' in value) return { batch: batchOf(Batch.parse(value).batch as Record<string, unknown>, shard) };
+  const value = JSON.parse(line) as Fields;
+  if ('batch' in value) return { batch: batchOf(Batch.parse(value).batch, shard) };
   if ('leaves_after' in value) return { leavesAfter: LeavesAfter.parse(value).leaves_after.map(fromHex) };
   return { event: rowOf(value, shard) };
 }
@@ -115,7 +118,7 @@ function batchOf(fields: Record<string, unknown>, shard: number): BatchRow {
 }
 
 /** The row that a leaf hash covers, each value as Postgres spells it. */
-function rowOf(fields: Record<string, unknown>, shard: number): LeafRow {
+function rowOf(fields: Fields, shard: number): LeafRow {
   const row: (string | null)[] = [String(shard)];
   let found = 0;
   for (const [name] of COLUMNS) {
