@@ -6,6 +6,7 @@ import { keyCommands } from '#server/cli/key.ts';
 import { logCommands } from '#server/cli/log.ts';
 import { planCommands } from '#server/cli/plan.ts';
 import { priceCommands } from '#server/cli/price.ts';
+import { projectionCommands } from '#server/cli/projections.ts';
 import { ConfigError } from '#server/config.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 
@@ -21,6 +22,7 @@ planCommands(program);
 keyCommands(program);
 priceCommands(program);
 logCommands(program);
+projectionCommands(program);
 doctorCommand(program);
 
 try {

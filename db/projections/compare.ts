@@ -48,7 +48,7 @@ const PARKED = 'select position from daybook.parked_event where projection = $1 
 /**
  * Compares a projection with a replay of the log, row by row, at one position.
  * @param client a connection of any role that reads both, with nothing else on it and long time-outs.
- * @throws {GapError} when the log is not whole.
+ * @throws {GapError | ArchivedError} when the log is not whole.
  */
 export async function compare(client: ClientBase, projection: Projection, options: Pick<CopyOptions, 'signal' | 'onPage'> = {}): Promise<Comparison> {
   const copy: CopyOptions = { projection, schema: 'pg_temp', ...options };

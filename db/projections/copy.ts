@@ -1,4 +1,5 @@
 import type { ClientBase } from 'pg';
+import { requireWhole } from '#db/log/read.ts';
 import { PROJECTING } from '#db/projections/project.ts';
 import type { Projection, Range } from '#db/projections/projection.ts';
 import { type Parked, survey, takeIn } from '#db/projections/take-in.ts';
@@ -32,7 +33,7 @@ export async function createCopy(client: ClientBase, { projection, schema }: Cop
 /**
  * Takes a range of the log into the copy, a transaction for each page.
  * @returns the events that could not be taken.
- * @throws {GapError} when the log lacks an event of the range.
+ * @throws {GapError | ArchivedError} when the log lacks an event of the range.
  */
 export async function extendCopy(client: ClientBase, options: CopyOptions, { after, upTo }: Range): Promise<Parked[]> {
   const parked: Parked[] = [];
@@ -51,6 +52,8 @@ export async function takePage(client: ClientBase, projection: Projection, range
   if (range.upTo === range.after) return [];
   const { unknown } = await survey(client, range);
   const parked = await takeIn(client, projection, range);
+  // A partition may have left for the archive since the survey.
+  await requireWhole(client, range.after);
   const known = new Set(unknown.map(({ position }) => position));
   return [...unknown, ...parked.filter(({ position }) => !known.has(position))];
 }

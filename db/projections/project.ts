@@ -1,8 +1,7 @@
 import type { ClientBase } from 'pg';
 import { SHARD } from '#db/log/append.ts';
-import { GapError } from '#db/log/follow.ts';
 import { LIVE_SCHEMA, type Projection, type ProjectionName, type Range } from '#db/projections/projection.ts';
-import { blame, BrokenProjectionError, type Parked, survey, takeIn } from '#db/projections/take-in.ts';
+import { blame, BrokenProjectionError, isLogFault, type Parked, survey, takeIn } from '#db/projections/take-in.ts';
 
 /**
  * Moving the live projections along the log, page by page. A page is one transaction: it takes the
@@ -57,7 +56,7 @@ export type PageOptions = {
 
 /**
  * Moves the live projections on by at most a page.
- * @throws {GapError} when the log lacks an event; nothing is moved then. Faults of the store pass as they are.
+ * @throws {GapError | ArchivedError} when the log lacks an event; nothing is moved then. Faults of the store pass as they are.
  */
 export async function projectPage(client: ClientBase, options: PageOptions): Promise<Page> {
   try {
@@ -65,7 +64,7 @@ export async function projectPage(client: ClientBase, options: PageOptions): Pro
   } catch (error) {
     // Over a connection that is lost this fails too; what came of the transaction the next page shows.
     await client.query('rollback');
-    if (error instanceof GapError || blame(error) === 'store') throw error;
+    if (isLogFault(error) || blame(error) === 'store') throw error;
   }
   // Once more with a savepoint for each part: more exchanges, which most pages never need.
   try {

@@ -38,7 +38,7 @@ export type Rebuilt = { position: number; parked: number };
  * Puts fresh tables in the place of a projection's own, also where those are gone.
  * @param client a connection as the worker, with nothing else on it and long time-outs.
  * @throws {RebuildBusyError} when another rebuild runs.
- * @throws {StoreError} when readers kept the tables busy. {GapError} when the log is not whole.
+ * @throws {StoreError} when readers kept the tables busy. {GapError | ArchivedError} when the log is not whole.
  */
 export async function rebuild(client: ClientBase, projection: Projection, options: RebuildOptions = {}): Promise<Rebuilt> {
   const { rows } = await client.query<{ is_ours: boolean }>(`select pg_try_advisory_lock(${REBUILD_LOCK}) as is_ours`);

@@ -31,3 +31,37 @@ export async function readProjectionState(client: ClientBase, names?: readonly P
   const reached = Number(position ?? 0);
   return { position: reached, asOf: reached === 0 ? null : asOf, head: Number(head), parked: Number(parked) };
 }
+
+/** One projection as an operator sees it. */
+export type ProjectionStatus = {
+  projection: string;
+  position: number;
+  /** Events of the log that it has not taken in. */
+  behind: number;
+  as_of: Date | null;
+  /** Events that it has put aside. */
+  parked: number;
+  /** `aside`: it waits for a rebuild, and the others go on without it. */
+  state: 'live' | 'aside';
+  rebuilt_at: Date | null;
+};
+
+const READ_STATUS = `select p.name, p.position, daybook.head($1) as head, p.position_at, p.is_live, p.rebuilt_at,
+    (select count(*) from daybook.parked_event e where e.projection = p.name) as parked
+  from daybook.projection p order by p.name`;
+
+type StatusRow = [name: string, position: string, head: string, positionAt: Date | null, isLive: boolean, rebuiltAt: Date | null, parked: string];
+
+/** How far each projection is. */
+export async function readProjectionStatus(client: ClientBase): Promise<ProjectionStatus[]> {
+  const { rows } = await client.query<StatusRow>({ text: READ_STATUS, values: [SHARD], rowMode: 'array' });
+  return rows.map(([projection, position, head, asOf, isLive, rebuiltAt, parked]) => ({
+    projection,
+    position: Number(position),
+    behind: Math.max(0, Number(head) - Number(position)),
+    as_of: asOf,
+    parked: Number(parked),
+    state: isLive ? 'live' : 'aside',
+    rebuilt_at: rebuiltAt,
+  }));
+}

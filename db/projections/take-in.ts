@@ -2,7 +2,7 @@ import { type ClientBase, DatabaseError } from 'pg';
 import { EVENT_CODES } from '#db/events.ts';
 import { SHARD } from '#db/log/append.ts';
 import { GapError } from '#db/log/follow.ts';
-import { UnreadableEventError } from '#db/log/read.ts';
+import { ArchivedError, requireWhole, UnreadableEventError } from '#db/log/read.ts';
 import type { Projection, Range } from '#db/projections/projection.ts';
 
 /**
@@ -45,12 +45,14 @@ type SurveyRow = { count: string; at: string; positions: string[] | null; types:
 
 /**
  * Looks a range of the log over.
- * @throws {GapError} when a position is missing: the log was cut or damaged, or is archived.
+ * @throws {ArchivedError} when a part of it has left the log for the archive.
+ * @throws {GapError} when a position is missing otherwise: the log was cut or damaged.
  */
 export async function survey(client: ClientBase, { after, upTo }: Range): Promise<Survey> {
   const { rows } = await client.query<SurveyRow>({ name: 'survey', text: SURVEY, values: [SHARD, after, upTo, KNOWN_TYPES] });
   const { count, at, positions, types } = rows[0] as SurveyRow;
   if (Number(count) !== upTo - after) {
+    await requireWhole(client, after);
     const gap = await client.query<{ position: string | null }>(FIRST_GAP, [SHARD, after, upTo]);
     throw new GapError(`the log has no event at position ${gap.rows[0]?.position ?? after + Number(count) + 1}`);
   }
@@ -109,6 +111,11 @@ export function blame(error: unknown): 'event' | 'projection' | 'store' {
   const errorClass = error.code?.slice(0, 2) ?? '';
   if (EVENT_CLASSES.includes(errorClass)) return 'event';
   return PROJECTION_CLASSES.includes(errorClass) ? 'projection' : 'store';
+}
+
+/** Whether the log itself is not whole, so that there is nothing to take in rightly. */
+export function isLogFault(error: unknown): error is GapError | ArchivedError {
+  return error instanceof GapError || error instanceof ArchivedError;
 }
 
 /** Names the fault without the message, which may quote values. */

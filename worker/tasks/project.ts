@@ -1,9 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Client } from 'pg';
 import { closeClient } from '#db/connect.ts';
-import { GapError } from '#db/log/follow.ts';
 import { type Page, projectPage, takeSeat } from '#db/projections/project.ts';
 import type { Projection, ProjectionName } from '#db/projections/projection.ts';
+import { isLogFault } from '#db/projections/take-in.ts';
 import { Bell } from '../bell.ts';
 import { errorFields, type Logger } from '../telemetry.ts';
 
@@ -50,9 +50,9 @@ export async function projectTask(options: ProjectOptions): Promise<'stopped' | 
       seat ??= await takeSeat(client);
       if ((await follow(client, seat, options, () => (failures = 0))) === 'unseated') return 'unseated';
     } catch (error) {
-      if (error instanceof GapError) log.error({ gap: error.message }, 'the log is not whole; nothing is projected until it is');
+      if (isLogFault(error)) log.error({ fault: error.message }, 'the log is not whole; nothing is projected until it is');
       else log.warn(errorFields(error), 'projecting failed; it is tried again');
-      await rest(error instanceof GapError ? GAP_PAUSE_MS : Math.min(RETRY_MAX_MS, RETRY_FIRST_MS * 2 ** failures++), signal);
+      await rest(isLogFault(error) ? GAP_PAUSE_MS : Math.min(RETRY_MAX_MS, RETRY_FIRST_MS * 2 ** failures++), signal);
     } finally {
       if (client !== undefined) await closeClient(client).catch(() => undefined);
     }

@@ -1,0 +1,97 @@
+import { type Command, InvalidArgumentError } from 'commander';
+import { Client } from 'pg';
+import { closeClient, type Role, StoreError, withTimeout } from '#db/connect.ts';
+import { migrate } from '#db/migrate.ts';
+import { compare, type Comparison, isEqual } from '#db/projections/compare.ts';
+import type { Projection } from '#db/projections/projection.ts';
+import { PROJECTIONS } from '#db/projections/projections.ts';
+import { rebuild } from '#db/projections/rebuild.ts';
+import { type ProjectionStatus, readProjectionStatus } from '#db/projections/state.ts';
+import { isLogFault } from '#db/projections/take-in.ts';
+import { print, withJson } from '#server/cli/session.ts';
+import { showTable } from '#server/cli/table.ts';
+import { readConfig } from '#server/config.ts';
+import { borrowStore } from '#server/store.ts';
+
+/** A page of a copy, an index of a large table, or one of them compared row by row. */
+const STATEMENT_TIMEOUT_MS = 3_600_000;
+
+/** `daybook projections …` */
+export function projectionCommands(program: Command): void {
+  const projections = program.command('projections').description('the tables that are made from the log');
+
+  withJson(projections.command('status'))
+    .description('how far each of them is, and what it has put aside')
+    .action((_options: unknown, command: Command) => using('relay', async (client) => print(command, await readProjectionStatus(client), showStatus)));
+
+  withJson(projections.command('rebuild').argument('[name]', 'which; all when absent', parseName))
+    .description('make them anew from the log, beside those in use, and put them in their place')
+    .action((only: Projection | undefined, _options: unknown, command: Command) =>
+      using('worker', async (client) => {
+        const rebuilt = [];
+        for (const projection of only ? [only] : PROJECTIONS) rebuilt.push({ projection: projection.name, ...(await rebuild(client, projection)) });
+        print(command, rebuilt, (rows) => rows.map((row) => `${row.projection}: rebuilt up to position ${row.position}${row.parked > 0 ? `, ${row.parked} events put aside` : ''}`).join('\n'));
+      }),
+    );
+
+  withJson(projections.command('check').argument('[name]', 'which; all when absent', parseName))
+    .description('compare them with a replay of the log, row by row; exits with 1 where they differ')
+    .action((only: Projection | undefined, _options: unknown, command: Command) =>
+      using('auditor', async (client) => {
+        const found: Comparison[] = [];
+        for (const projection of only ? [only] : PROJECTIONS) found.push(await compare(client, projection));
+        print(command, found, (rows) => rows.map(showComparison).join('\n'));
+        if (!found.every(isEqual)) process.exitCode = 1;
+      }),
+    );
+}
+
+function parseName(name: string): Projection {
+  const found = PROJECTIONS.find((each) => each.name === name);
+  if (found === undefined) throw new InvalidArgumentError(`There are ${PROJECTIONS.map((each) => each.name).join(', ')}.`);
+  return found;
+}
+
+/** Runs a command over a connection as this role, which may take as long as it needs. */
+async function using(role: Role, work: (client: Client) => Promise<void>): Promise<void> {
+  const { store, close } = await borrowStore(readConfig(process.env), () => {});
+  try {
+    await migrate(store);
+    const client = new Client(withTimeout(store.config(role), STATEMENT_TIMEOUT_MS));
+    client.on('error', () => {});
+    await client.connect();
+    try {
+      await work(client);
+    } finally {
+      await closeClient(client);
+    }
+  } catch (error) {
+    throw isLogFault(error) ? new StoreError(error.message, { cause: error }) : error;
+  } finally {
+    await close();
+  }
+}
+
+function showStatus(rows: readonly ProjectionStatus[]): string {
+  return showTable(
+    ['projection', 'position', 'behind', 'as of', 'put aside', 'state'],
+    rows.map(({ projection, position, behind, as_of, parked, state }) => [
+      projection,
+      String(position),
+      String(behind),
+      as_of?.toISOString() ?? '-',
+      String(parked),
+      state,
+    ]),
+  );
+}
+
+function showComparison({ projection, position, rows, differing, differences, faults }: Comparison): string {
+  const verdict = differing === 0 ? `${rows} rows are as the log says` : `${differing} rows are not as the log says`;
+  const lines = differences.map(({ table, key, kind, columns }) => {
+    const row = Object.entries(key).map(([column, value]) => `${column}=${value}`);
+    const values = columns.map((each) => `${each.column} is ${each.projected}, not ${each.replayed}`);
+    return `  ${table} ${row.join(' ')}: ${{ missing: 'missing', surplus: 'not in the log', changed: values.join('; ') }[kind]}`;
+  });
+  return [`${projection}: ${verdict}, at position ${position}`, ...faults.map((fault) => `  ${fault}`), ...lines].join('\n');
+}
