@@ -151,6 +151,26 @@ export const READS_WAITING_MAX = 64;
 /** Reads of one key at the same time: a page of widgets, and nobody takes all the places for long. */
 export const READS_PER_KEY_MAX = 8;
 
+/** The time that a list shows where none is asked for. */
+export const LIST_WINDOW_MS = 24 * 3_600_000;
+/** Requests that one page of a list looks at when few of them fit its filter: a few dozen milliseconds. */
+export const LIST_LOOK_MAX = 20_000;
+/** How far apart the first and the last event of a request may be for all between them to be looked
+ * at: some seconds of a busy log, and some milliseconds of reading. */
+export const STORY_LOOK_MAX = 20_000;
+/** Events of one request that its story tells: a hold grows by steps that become larger. */
+export const STORY_EVENTS_MAX = 1_000;
+/** Rows of an export, the requests that are looked at for it, and those in each step of both. Who wants more asks for the next part. */
+export const EXPORT_ROWS_MAX = 100_000;
+export const EXPORT_STEPS_MAX = 200;
+export const EXPORT_STEP_ROWS = 1_000;
+/** Rows of a usage report: more than people read. What is left out is in the totals. */
+export const USAGE_ROWS_MAX = 2_000;
+/** Buckets of such a report: two days in minutes, three months in hours, seven years in days. */
+export const USAGE_BUCKETS_MAX = 2_880;
+/** How far back there are minutes: the worker's retention takes older ones away. */
+export const USAGE_MINUTES_KEPT_MS = 48 * 3_600_000;
+
 /** Names of models for which the price was looked up and is remembered. */
 export const PRICES_FOUND_MAX = 10_000;
 /** Prices in one append: a page of the log, and a lock on it that nobody notices. */
@@ -179,3 +199,50 @@ export const AUDIO_TOKENS_MAX = 115_200;
 export const CONTEXT_TOKENS_MAX = 10_485_760;
 /** What an image is taken for where no bound is needed: a screenshot at full detail. */
 export const IMAGE_TOKENS = 1_600;
+
+/** Viewers of the live feed on one process: each costs some 20 KB, and a socket. */
+export const VIEWERS_MAX = 5_000;
+/** A key is in as many windows and programs as somebody may have open, and not in more. */
+export const VIEWERS_PER_KEY_MAX = 100;
+/** Viewers say nothing but pongs, which are at most 125 bytes. */
+export const VIEWER_MESSAGE_BYTES_MAX = KIB;
+/** What waits for a viewer that reads slowly: some seconds of a busy account. Beyond it frames are left out. */
+export const VIEWER_BUFFER_BYTES_MAX = 256 * KIB;
+/** A viewer whose connection has taken nothing for this long is given up. */
+export const VIEWER_STUCK_MS = 30_000;
+/** How long a viewer may take to answer the end of its connection. */
+export const VIEWER_CLOSE_MS = 1_000;
+/** How often viewers are looked after: keys that have expired, connections that read again. */
+export const VIEWERS_CHECK_MS = 500;
+/** Something is said to each viewer at least this often, so that it knows silence from a lost connection. */
+export const LIVE_HEARTBEAT_MS = 5_000;
+/** A viewer that did not answer the last ping by the next one is gone. */
+export const LIVE_PING_MS = 15_000;
+/** After each page of the log the feed waits: a busy log is read in fewer pages, each one message to a viewer. */
+export const FEED_PAUSE_MS = 10;
+/** With many viewers it waits as many times longer than it took to tell them, so that it leaves the process to its
+ * calls, up to this: what people still see as at once. */
+export const FEED_PAUSE_SHARE = 6;
+export const FEED_PAUSE_MAX_MS = 100;
+/** How far back a viewer may resume: half a minute of a busy log, which Postgres walks over in some 20 ms. */
+export const RESUME_POSITIONS_MAX = 50_000;
+/** Events that a viewer is sent when it resumes; whoever missed more fetches the figures anew. */
+export const RESUME_EVENTS_MAX = 5_000;
+/** Events read at once for it: a few hundred kilobytes. */
+export const RESUME_PAGE_EVENTS = 500;
+/** Questions of the feed that wait for the store; more viewers that resume at once fetch anew. */
+export const FEED_QUERIES_MAX = 200;
+/** The feed's own connection is closed when nobody has needed it for this long. */
+export const FEED_IDLE_MS = 15_000;
+/** How far running replies are is told this often: four times a second. */
+export const PROGRESS_EVERY_MS = 250;
+/** Calls told of each time: some 100 KB in notifications. Where more run, they take turns. */
+export const PROGRESS_CALLS_MAX = 1_000;
+/** Processes tell one another what their viewers watch; what was not told again for this long is watched no more. */
+export const WATCH_EVERY_MS = 5_000;
+export const WATCH_EXPIRES_MS = 12_000;
+/** Accounts that others watch. Those beyond are not told how far calls are, until they settle. */
+export const WATCHED_MAX = 20_000;
+/** Changed quotas are read this often at most, and so many at once. */
+export const QUOTAS_EVERY_MS = 250;
+export const QUOTAS_READ_MAX = 1_000;

@@ -87,6 +87,7 @@ export const CATALOGUE = {
     message: 'The model provider refused the request.',
   },
   route_not_found: { status: 404, type: 'invalid_request_error', message: 'There is no such route here.' },
+  request_not_found: { status: 404, type: 'invalid_request_error', message: 'No such request is known to this key.' },
   model_not_found: { status: 404, type: 'invalid_request_error', message: 'No upstream serves this model.' },
   method_not_allowed: { status: 405, type: 'invalid_request_error', message: 'This route does not take that method.' },
   request_timeout: { status: 408, type: 'invalid_request_error', message: 'The request took too long to arrive.' },

@@ -39,9 +39,9 @@ export const PAGE_LIMIT_MAX = 200;
 
 /** `GET /v1/requests`: the filter, the time in which they were accepted, and the page. */
 export const RequestListQuery = RequestFilter.extend({
-  /** From this moment on; a day before `to` where it is absent. */
+  /** From this moment on; a day before `to`, or before now, where it is absent. */
   from: Time.optional(),
-  /** Before this moment; now where it is absent. */
+  /** Before this moment; without end where it is absent. */
   to: Time.optional(),
   limit: z.coerce.number().int().min(1).max(PAGE_LIMIT_MAX).default(50),
   /** `next` of the page before. */
@@ -130,7 +130,8 @@ export type RequestPage = AsOf & {
   /** The cursor of the page after this one; null where there is none. */
   next: string | null;
   from: string;
-  to: string;
+  /** Null: without end. */
+  to: string | null;
   /** How far back this page has looked: where few fit a filter, a page may hold less than its limit, and go on. */
   looked_from: string;
 };

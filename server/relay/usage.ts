@@ -8,7 +8,8 @@ import type { ReadModel } from '#server/read-model.ts';
 /** What `GET /v1/usage` tells the holder of a key: every limit that its calls are charged to. */
 export type Usage = {
   object: 'usage';
-  as_of: string;
+  /** Of what moment the limits are, which come from what enforces them and not from the tables. */
+  limits_as_of: string;
   account: { id: string; name: string; plan: string | null };
   key: { id: string; name: string };
   limits: (Figures & {
@@ -26,7 +27,7 @@ export async function usageOf(key: Key, readModel: ReadModel, limits: Limits): P
   const inForce = subjects.flatMap((subject) => subject.limits.map((limit) => ({ subject, limit })));
   return {
     object: 'usage',
-    as_of: new Date(readModel.nowMs()).toISOString(),
+    limits_as_of: new Date(readModel.nowMs()).toISOString(),
     account: { id: key.account, name: account?.name ?? '', plan: account?.plan ?? null },
     key: { id: key.id, name: key.name },
     limits: counters.map((counter, index) => {

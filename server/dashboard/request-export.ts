@@ -1,0 +1,68 @@
+import type { Response } from 'express';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { replyOf } from '#server/answer.ts';
+import { EXPORT_ROWS_MAX, EXPORT_STEP_ROWS, EXPORT_STEPS_MAX, SLOW_READER_MS } from '#server/bounds.ts';
+import type { RequestRow } from '#server/dashboard/contract.ts';
+import { csvLine } from '#server/dashboard/csv.ts';
+import { readCursor } from '#server/dashboard/cursor.ts';
+import type { ReadStore } from '#server/dashboard/read-store.ts';
+import { listRequests, type PageFound, type PageWanted, REQUESTS } from '#server/dashboard/request-list.ts';
+import { Refusal } from '#server/errors.ts';
+
+const COLUMNS: readonly (keyof RequestRow)[] = [
+  'request', 'accepted_at', 'ended_at', 'account', 'key', 'model', 'upstream', 'outcome', 'end_reason', 'refusal', 'refused_count',
+  'status', 'sse', 'input_tokens', 'cached_tokens', 'output_tokens', 'reasoning_tokens', 'usage_source', 'cost_microusd',
+  'first_byte_ms', 'duration_ms', 'attempts', 'retry_count', 'hold_tokens', 'hold_cost_microusd', 'position', 'end_position',
+];
+
+/**
+ * The same list as CSV, as far as an export goes: step by step, each read only when the one before
+ * it has been taken, and no connection to the store is held while a slow reader reads. Trailers tell
+ * how many rows there were, and the cursor of what was left out.
+ * @returns why there is none; once it has begun, a failure cuts the connection.
+ */
+export async function exportRequests(reads: ReadStore, wanted: PageWanted, response: Response): Promise<Refusal | null> {
+  const read = (after: PageWanted['after'], limit: number) => reads.read(REQUESTS, (client) => listRequests(client, { ...wanted, after, limit }));
+  const first = await read(wanted.after, EXPORT_STEP_ROWS);
+  if (first instanceof Refusal) return first;
+
+  async function* lines(): AsyncGenerator<string> {
+    yield csvLine(COLUMNS);
+    let found: PageFound = (first as Exclude<typeof first, Refusal>).found;
+    let count = 0;
+    for (let step = 1; ; step++) {
+      count += found.rows.length;
+      if (found.rows.length > 0) yield found.rows.map((row) => csvLine(COLUMNS.map((name) => row[name]))).join('');
+      if (found.next === null || count >= EXPORT_ROWS_MAX || step >= EXPORT_STEPS_MAX) break;
+      const next = await read(readCursor(found.next), Math.min(EXPORT_STEP_ROWS, EXPORT_ROWS_MAX - count));
+      if (next instanceof Refusal) throw new Error(next.message);
+      found = next.found;
+    }
+    response.addTrailers({ 'x-row-count': String(count), 'x-next-cursor': found.next ?? '' });
+  }
+
+  const { requestId, extraHeaders } = replyOf(response);
+  response.writeHead(200, [
+    'content-type', 'text/csv; charset=utf-8; header=present',
+    'content-disposition', 'attachment; filename="requests.csv"',
+    'trailer', 'x-row-count, x-next-cursor',
+    'x-row-limit', String(EXPORT_ROWS_MAX),
+    'x-as-of', first.asOf.as_of ?? '',
+    'x-position', String(first.asOf.position),
+    'x-behind', String(first.asOf.behind),
+    'x-request-id', requestId,
+    ...extraHeaders,
+  ]);
+  if (response.req.method === 'HEAD') {
+    response.end();
+    return null;
+  }
+  response.setTimeout(SLOW_READER_MS, () => response.destroy());
+  try {
+    await pipeline(Readable.from(lines()), response);
+  } catch {
+    // The pipeline has cut the connection, so that nobody takes a part for the whole.
+  }
+  return null;
+}

@@ -1,0 +1,107 @@
+import type { ClientBase } from 'pg';
+import type { Placed } from '#db/events.ts';
+import { type Meter, METERS, WINDOW_KINDS, type WindowKind } from '#db/limits.ts';
+import { type Read, readHead, readRequest, UnreadableEventError } from '#db/log/read.ts';
+import { windowEnd, windowStart } from '#db/windows.ts';
+import { STORY_EVENTS_MAX, STORY_LOOK_MAX } from '#server/bounds.ts';
+import type { AsOf, RequestStory, StoryEvent, StoryQuota } from '#server/dashboard/contract.ts';
+import type { Source } from '#server/dashboard/read-store.ts';
+import { nameOf, numberOf, REQUEST_COLUMNS, type RequestRecord, requestRow } from '#server/dashboard/request-row.ts';
+import type { Scope } from '#server/dashboard/scope.ts';
+
+export const STORY: Source = { projection: 'requests', tables: ['request', 'quota_window'] };
+
+type Record = RequestRecord & {
+  body_bytes: number | null;
+  instance: number;
+  admitted_minute: number | null;
+  terms_position: string | null;
+  price_version: number | null;
+};
+
+/**
+ * All that is known of one request: its row, its events from the log, and how the quotas stand that
+ * it was charged to.
+ * @returns null where it is unknown, or not for this reader to see.
+ */
+export async function tellRequest(client: ClientBase, scope: Scope, request: string): Promise<Omit<RequestStory, keyof AsOf> | null> {
+  const { rows } = await client.query<Record>(
+    `select ${REQUEST_COLUMNS}, body_bytes, instance, admitted_minute, terms_position, price_version
+      from projection.request
+      where request = $1 and account = coalesce($2, account) and key = coalesce($3, key)`,
+    [request, scope.account, scope.key],
+  );
+  const record = rows[0];
+  if (record === undefined) return null;
+  const { position: first_position, ...row } = requestRow(record);
+  const { events, hasAll } = await eventsOf(client, request, first_position, row.end_position);
+  return {
+    object: 'request',
+    ...row,
+    first_position,
+    body_bytes: record.body_bytes,
+    instance: record.instance,
+    admitted_minute: record.admitted_minute === null ? null : timeOf(record.admitted_minute),
+    terms_position: numberOf(record.terms_position),
+    price_version: record.price_version,
+    events,
+    has_all_events: hasAll,
+    quotas: record.admitted_minute === null ? [] : await quotasOf(client, row, record.admitted_minute),
+  };
+}
+
+/**
+ * Its events in their order. Where they begin and end is known; what lies between, which are growing
+ * holds, is looked for only where that is not far.
+ */
+async function eventsOf(client: ClientBase, request: string, first: number, last: number | null): Promise<{ events: StoryEvent[]; hasAll: boolean }> {
+  const end = last ?? (await readHead(client));
+  const read = (from: number, to: number): Promise<Read[]> => readRequest(client, request, { from, to }, STORY_EVENTS_MAX);
+  const isNear = end - first <= STORY_LOOK_MAX;
+  const rows = isNear ? await read(first, end) : [...(await read(first, first)), ...(last === null ? [] : await read(last, last))];
+  const placed = rows.flatMap((row) => (row instanceof UnreadableEventError ? [] : [row]));
+  // An old one's may be in the archive.
+  const isThere = placed[0]?.position === first && (last === null || placed.at(-1)?.position === last);
+  return { events: placed.map(storyEvent), hasAll: isNear && isThere && placed.length === rows.length };
+}
+
+/** What the row says already, and how the log says whose it is, is not told again with each event. */
+function storyEvent({ position, at, event }: Placed): StoryEvent {
+  const { type, ...fields } = event;
+  const told = Object.entries(fields).filter(([name]) => !['request', 'account', 'key', 'model'].includes(name));
+  return { position, at: at.toISOString(), type, ...Object.fromEntries(told) };
+}
+
+type QuotaRecord = { subject: string; meter: number; window_kind: number; window_start: number; cap: string; used: string; held: string };
+
+/** The windows of the account's and the key's quotas that have the minute of its admission, as they stand now. */
+async function quotasOf(client: ClientBase, { account, key }: { account: string; key: string }, minute: number): Promise<StoryQuota[]> {
+  const kinds = Object.keys(WINDOW_KINDS) as WindowKind[];
+  const { rows } = await client.query<QuotaRecord>(
+    `select distinct on (subject, meter, window_kind) subject, meter, window_kind, window_start, cap, used, held
+      from projection.quota_window q
+      join unnest($2::smallint[], $3::integer[]) as wanted(kind, start) on q.window_kind = wanted.kind and q.window_start = wanted.start
+      where subject = any($1)
+      order by subject, meter, window_kind, reset_position desc`,
+    [[`account/${account}`, `key/${key}`], kinds.map((kind) => WINDOW_KINDS[kind]), kinds.map((kind) => windowStart(kind, minute))],
+  );
+  return rows.flatMap(({ subject, meter, window_kind, window_start, cap, used, held }) => {
+    const window = nameOf<WindowKind>(WINDOW_KINDS, window_kind);
+    const of = nameOf<Meter>(METERS, meter);
+    if (window === null || of === null) return [];
+    return [
+      {
+        scope: subject.startsWith('key/') ? ('key' as const) : ('account' as const),
+        meter: of,
+        window,
+        from: timeOf(window_start),
+        to: timeOf(windowEnd(window, window_start)),
+        limit: Number(cap),
+        used: Number(used),
+        held: Number(held),
+      },
+    ];
+  });
+}
+
+const timeOf = (minute: number): string => new Date(minute * 60_000).toISOString();
