@@ -1,4 +1,4 @@
-import type { Client } from 'pg';
+import type { ClientBase } from 'pg';
 import type { ControlEvent, EventOf } from '#db/events.ts';
 import { evolveKey, type Key } from '#db/fold/key.ts';
 import { appendControl, ConflictError } from '#db/log/append.ts';
@@ -21,7 +21,7 @@ export function expireKey(key: Key, now: Date): EventOf<'key.expired'> | null {
  * @param writer under whose number it is appended, and the next of its batches.
  * @returns whether the key's end was put down by this call.
  */
-export async function recordExpiry(client: Client, id: string, writer: { instance: number; nextBatchNo(): number }): Promise<boolean> {
+export async function recordExpiry(client: ClientBase, id: string, writer: { instance: number; nextBatchNo(): number }): Promise<boolean> {
   for (let attempt = 1; ; attempt++) {
     const { key, now } = await readKey(client, id);
     const event = key && expireKey(key, now);
@@ -36,7 +36,7 @@ export async function recordExpiry(client: Client, id: string, writer: { instanc
 }
 
 /** The key as the log has it, and the clock that decides its expiry. */
-async function readKey(client: Client, id: string): Promise<{ key: Key | undefined; now: Date }> {
+async function readKey(client: ClientBase, id: string): Promise<{ key: Key | undefined; now: Date }> {
   const events = await readStream(client, `key/${id}`);
   const key = events.reduce<Key | undefined>((before, { event, at, position }) => evolveKey(before, event as ControlEvent, at, position), undefined);
   const { rows } = await client.query<{ now: Date }>('select clock_timestamp() as now');

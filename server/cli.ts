@@ -7,6 +7,7 @@ import { logCommands } from '#server/cli/log.ts';
 import { planCommands } from '#server/cli/plan.ts';
 import { priceCommands } from '#server/cli/price.ts';
 import { projectionCommands } from '#server/cli/projections.ts';
+import { webhookCommands } from '#server/cli/webhook.ts';
 import { ConfigError } from '#server/config.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 
@@ -22,6 +23,7 @@ planCommands(program);
 keyCommands(program);
 priceCommands(program);
 logCommands(program);
+webhookCommands(program);
 projectionCommands(program);
 doctorCommand(program);
 

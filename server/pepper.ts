@@ -1,7 +1,8 @@
 import { createHmac, randomBytes } from 'node:crypto';
-import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { ClientBase } from 'pg';
+import { pepperFile, readPepper } from '#db/pepper.ts';
 import { type Config, ConfigError } from '#server/config.ts';
 
 const PEPPER_BYTES = 32;
@@ -16,10 +17,10 @@ export async function loadPepper(
   client: ClientBase,
   config: Pick<Config, 'DAYBOOK_DATA' | 'DAYBOOK_PEPPER_FILE'>,
 ): Promise<Buffer> {
-  const file = path.resolve(config.DAYBOOK_PEPPER_FILE ?? path.join(config.DAYBOOK_DATA, 'pepper'));
+  const file = pepperFile(config);
   const { rows } = await client.query<{ pepper_check: string | null }>('select pepper_check from daybook.install');
   const expected = rows[0]?.pepper_check ?? null;
-  const pepper = readPepper(file) ?? (expected === null ? createPepper(file) : null);
+  const pepper = readPepper(file, fault) ?? (expected === null ? createPepper(file) : null);
   if (pepper === null) {
     throw new ConfigError(
       `DAYBOOK_PEPPER_FILE is needed: the keys in this database were made with a pepper that ${file} should hold. Copy it from the host where the database was first used, or from your backup.`,
@@ -33,22 +34,7 @@ export async function loadPepper(
   return pepper;
 }
 
-function readPepper(file: string): Buffer | null {
-  let text: string;
-  try {
-    if (process.platform !== 'win32' && (statSync(file).mode & 0o077) !== 0) {
-      throw new ConfigError(`DAYBOOK_PEPPER_FILE is not usable: other users can read ${file}. Run: chmod 600 ${file}`);
-    }
-    text = readFileSync(file, 'utf8').trim();
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
-    throw error;
-  }
-  if (!/^[0-9a-f]{64}$/.test(text)) {
-    throw new ConfigError(`DAYBOOK_PEPPER_FILE is not usable: ${file} must hold 64 hexadecimal characters.`);
-  }
-  return Buffer.from(text, 'hex');
-}
+const fault = (line: string): ConfigError => new ConfigError(line);
 
 function createPepper(file: string): Buffer {
   const pepper = randomBytes(PEPPER_BYTES);
@@ -58,7 +44,7 @@ function createPepper(file: string): Buffer {
     writeFileSync(file, `${pepper.toString('hex')}\n`, { mode: 0o600, flag: 'wx' });
     return pepper;
   } catch (error) {
-    const other = (error as NodeJS.ErrnoException).code === 'EEXIST' ? readPepper(file) : null;
+    const other = (error as NodeJS.ErrnoException).code === 'EEXIST' ? readPepper(file, fault) : null;
     if (other) return other;
     throw error;
   }

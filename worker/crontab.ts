@@ -1,4 +1,5 @@
 import { type CronItem, parseCronItems, type ParsedCronItem } from 'graphile-worker';
+import { REPEATED } from './repeat.ts';
 
 /**
  * What is done by the clock. Any number of workers share it: each moment's job is added once, by
@@ -8,6 +9,11 @@ import { type CronItem, parseCronItems, type ParsedCronItem } from 'graphile-wor
 const ITEMS: CronItem[] = [
   // The newest replaces the one that runs, so that a projector that hangs is replaced too.
   { task: 'project', match: '* * * * *' },
+  // These add themselves more often than that; here in case that one was lost.
+  ...REPEATED.map((task) => ({ task, match: '* * * * *' })),
+  { task: 'watch_service', match: '* * * * *' },
+  // Not on the hour, when others do what they do by the hour.
+  { task: 'retain', match: '17 * * * *' },
 ];
 
 /** Defaults for all of them: no second attempt, because the next minute brings a fresh one. */

@@ -1,7 +1,10 @@
-import { type Runner, run } from 'graphile-worker';
+import { EventEmitter } from 'node:events';
+import { type Runner, run, type WorkerEvents } from 'graphile-worker';
 import { Pool } from 'pg';
 import type { Store } from '#db/connect.ts';
 import { CRONTAB } from './crontab.ts';
+import { FREE_EVERY_MS, freeHeldJobs } from './held-jobs.ts';
+import { REPEATED } from './repeat.ts';
 import { PROJECT_JOB, taskList, type Work } from './task-list.ts';
 import { errorFields, queueLogger } from './telemetry.ts';
 
@@ -27,7 +30,13 @@ export function keepRunning(store: Store, work: Work): { stop(): Promise<void> }
 
   async function once(): Promise<void> {
     const ending = new AbortController();
+    const events: WorkerEvents = new EventEmitter();
+    let name = '';
+    events.once('pool:create', ({ workerPool }) => {
+      name = workerPool.id;
+    });
     runner = await run({
+      events,
       pgPool: pool,
       concurrency: JOBS_MAX,
       pollInterval: POLL_MS,
@@ -38,10 +47,16 @@ export function keepRunning(store: Store, work: Work): { stop(): Promise<void> }
       taskList: taskList(work, AbortSignal.any([stopping.signal, ending.signal])),
     });
     if (stopping.signal.aborted) return stopOnce();
+    // At a fault of the store the next look does it.
+    const free = (): Promise<void> => freeHeldJobs(pool, name, work.place.instance).catch(() => undefined);
+    const freeing = setInterval(() => void free(), FREE_EVERY_MS);
     try {
+      await free();
       await project();
+      for (const task of REPEATED) await runner.addJob(task, {}, { jobKey: task });
       await runner.promise;
     } finally {
+      clearInterval(freeing);
       // A long job of a queue that broke off would go on beside those of the next.
       ending.abort();
     }

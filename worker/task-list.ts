@@ -1,13 +1,21 @@
 import type { TaskList } from 'graphile-worker';
 import type { Client } from 'pg';
 import { RECOVERY_TIMEOUT_MS } from '#db/bounds.ts';
+import { closeClient } from '#db/connect.ts';
 import { PROJECTIONS } from '#db/projections/projections.ts';
 import type { WorkerConfig } from './config.ts';
 import type { Place } from './place.ts';
+import { repeat } from './repeat.ts';
+import { deliverWebhook } from './tasks/deliver-webhook.ts';
+import { expireKeys } from './tasks/expire-keys.ts';
 import { PROJECT_TIMEOUT_MS, projectTask } from './tasks/project.ts';
 import { queueRebuilds, REBUILD_TIMEOUT_MS, rebuildProjectionTask } from './tasks/rebuild-projection.ts';
 import { recoverInstanceTask } from './tasks/recover-instance.ts';
+import { retain, RETAIN_TIMEOUT_MS, retainedTables } from './tasks/retain.ts';
+import { watchQuotas } from './tasks/watch-quotas.ts';
+import { watchService } from './tasks/watch-service.ts';
 import type { Logger } from './telemetry.ts';
+import { readTarget } from './webhook-target.ts';
 
 /** What the tasks of one process have to work with. Each is handed only what it needs of it. */
 export type Work = {
@@ -26,7 +34,7 @@ export const PROJECT_JOB = ['project', {}, { jobKey: 'project' }] as const;
  * Every task by the name that its jobs have; `crontab.ts` says which of them the clock starts.
  * @param signal tells those that take long that their queue ends.
  */
-export function taskList({ log, place, connect }: Work, signal: AbortSignal): TaskList {
+export function taskList({ config, log, place, connect }: Work, signal: AbortSignal): TaskList {
   return {
     project: async (_payload, helpers) => {
       const end = await projectTask({
@@ -46,6 +54,26 @@ export function taskList({ log, place, connect }: Work, signal: AbortSignal): Ta
         connect: () => connect(RECOVERY_TIMEOUT_MS),
         instance: () => place.instance,
         onRecovered: (dead, abandoned) => place.noteRecovered(dead, abandoned),
+      }),
+    expire_keys: (_payload, helpers) =>
+      repeat(helpers, log, () =>
+        helpers.withPgClient((client) => expireKeys(client, { instance: place.instance, nextBatchNo: () => place.nextBatchNo() })),
+      ),
+    watch_quotas: (_payload, helpers) => repeat(helpers, log, () => helpers.withPgClient(watchQuotas)),
+    watch_service: (_payload, helpers) => helpers.withPgClient(watchService),
+    retain: async () => {
+      const client = await connect(RETAIN_TIMEOUT_MS);
+      try {
+        await retain(client, retainedTables(config.REQUEST_ROWS_DAYS), signal);
+      } finally {
+        await closeClient(client);
+      }
+    },
+    deliver_webhook: (payload, helpers) =>
+      deliverWebhook(payload, {
+        query: (text, values) => helpers.withPgClient((client) => client.query(text, values)),
+        open: (webhook, sealed) => readTarget(config, log, webhook, sealed),
+        onSwitchedOff: (webhook) => log.error({ webhook }, 'a webhook is switched off: nothing has reached it for a day, or it is gone; "webhook test" switches it on again'),
       }),
   };
 }

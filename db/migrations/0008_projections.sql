@@ -202,6 +202,8 @@ begin
       position bigint not null
     );
     create index key_account on key (account);
+    -- Whose end is to be put down next, or told of.
+    create index key_expires on key (expires_at) where expired_at is null and revoked_at is null;
     create table plan (
       name text collate "C" primary key,
       terms jsonb not null,

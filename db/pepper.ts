@@ -1,0 +1,28 @@
+import { readFileSync, statSync } from 'node:fs';
+import path from 'node:path';
+
+/** Where the pepper lies: the secret behind the digests of keys and the seals of webhooks. */
+export function pepperFile(config: { DAYBOOK_DATA: string; DAYBOOK_PEPPER_FILE?: string | undefined }): string {
+  return path.resolve(config.DAYBOOK_PEPPER_FILE ?? path.join(config.DAYBOOK_DATA, 'pepper'));
+}
+
+/**
+ * The pepper in a file; null where there is none.
+ * @param fault makes the error of what the operator has to put right, in one line.
+ */
+export function readPepper(file: string, fault: (line: string) => Error): Buffer | null {
+  let text: string;
+  try {
+    if (process.platform !== 'win32' && (statSync(file).mode & 0o077) !== 0) {
+      throw fault(`DAYBOOK_PEPPER_FILE is not usable: other users can read ${file}. Run: chmod 600 ${file}`);
+    }
+    text = readFileSync(file, 'utf8').trim();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    throw error;
+  }
+  if (!/^[0-9a-f]{64}$/.test(text)) {
+    throw fault(`DAYBOOK_PEPPER_FILE is not usable: ${file} must hold 64 hexadecimal characters.`);
+  }
+  return Buffer.from(text, 'hex');
+}

@@ -1,0 +1,179 @@
+import type { Command } from 'commander';
+import { ALERT_KINDS, type AlertKind } from '#db/alerts.ts';
+import { publicId } from '#db/ids.ts';
+import { createWebhookSecret, sealTarget } from '#db/webhooks.ts';
+import { run, type Session, withJson } from '#server/cli/session.ts';
+import { showTable } from '#server/cli/table.ts';
+import { requireAccount } from '#server/decide/account.ts';
+import { DecisionError } from '#server/decide/decision.ts';
+import { loadPepper } from '#server/pepper.ts';
+
+/** Every alert is sent to each of them: more is a mailing list, which is the receiver's to keep. */
+const WEBHOOKS_MAX = 50;
+const URL_CHARACTERS_MAX = 2_000;
+const DELIVERIES_SHOWN = 50;
+/** A little longer than the worker gives a receiver. */
+const TEST_WAIT_MS = 15_000;
+const TEST_POLL_MS = 200;
+
+/** `daybook webhook …` */
+export function webhookCommands(program: Command): void {
+  const webhook = program.command('webhook').description('where alerts are sent, signed by the Standard Webhooks scheme');
+
+  withJson(webhook.command('add <url>'))
+    .description('send alerts to an address, and print the secret that they are signed with, once')
+    .option('--account <name>', 'only alerts about this account')
+    .option('--alerts <kinds>', `which alerts, separated by commas: ${ALERT_KINDS.join(', ')}`, ALERT_KINDS.join(','))
+    .option('--allow-private', 'the address may be on this machine or in a private network')
+    .action((url: string, options: AddOptions, command: Command) => run(command, (session) => add(session, url, options), showAdded));
+
+  withJson(webhook.command('list'))
+    .description('all webhooks, without their addresses and secrets')
+    .action((_options: unknown, command: Command) => run(command, list, showList));
+
+  withJson(webhook.command('remove <id>'))
+    .description('send nothing there any more; what waits to be sent is dropped')
+    .action((id: string, _options: unknown, command: Command) => run(command, (session) => remove(session, id), () => `Webhook ${id} is removed.`));
+
+  withJson(webhook.command('test <id>'))
+    .description('have the worker send a test now; a webhook that was switched off is on again when it succeeds')
+    .action((id: string, _options: unknown, command: Command) =>
+      run(command, (session) => test(session, id), ({ state, reply }) =>
+        state === 'delivered' ? `Webhook ${id} has taken the test (${reply}).` : state === 'failed' ? `Webhook ${id} has not taken the test: ${reply}.` : 'The test is still waiting: is a worker running? See webhook deliveries.',
+      ),
+    );
+
+  withJson(webhook.command('deliveries [id]'))
+    .description(`the newest ${DELIVERIES_SHOWN} deliveries, of one webhook or of all`)
+    .action((id: string | undefined, _options: unknown, command: Command) => run(command, (session) => deliveries(session, id ?? null), showDeliveries));
+}
+
+type AddOptions = { account?: string; alerts: string; allowPrivate?: true };
+type Added = { id: string; origin: string; secret: string };
+
+async function add({ config, control, client }: Session, url: string, options: AddOptions): Promise<Added> {
+  const { href, origin } = checkUrl(url);
+  const alerts = checkKinds(options.alerts);
+  const account = options.account === undefined ? null : requireAccount((await control.load()).accountNamed(options.account), options.account).id;
+  const pepper = await loadPepper(client, config);
+  const id = publicId();
+  const secret = createWebhookSecret();
+  const { rowCount } = await client.query(
+    `insert into daybook.webhook (id, origin, sealed_target, account, alerts, allow_private)
+      select $1, $2, $3, $4, $5, $6 where (select count(*) from daybook.webhook) < ${WEBHOOKS_MAX}`,
+    [id, origin, sealTarget(pepper, id, { url: href, secret }), account, alerts, options.allowPrivate ?? false],
+  );
+  if (rowCount === 0) throw new DecisionError('not_allowed', `There are ${WEBHOOKS_MAX} webhooks already. Remove one first.`);
+  return { id, origin, secret };
+}
+
+function checkUrl(text: string): URL {
+  const url = URL.parse(text);
+  if (url === null || !['http:', 'https:'].includes(url.protocol) || text.length > URL_CHARACTERS_MAX) {
+    throw new DecisionError('invalid', 'The address must be one such as https://alerts.example.com/daybook.');
+  }
+  if (url.username !== '' || url.password !== '') throw new DecisionError('invalid', 'The address must have no user: deliveries are signed instead.');
+  return url;
+}
+
+function checkKinds(text: string): AlertKind[] {
+  const kinds = text.split(',').map((each) => each.trim());
+  const unknown = kinds.find((kind) => !(ALERT_KINDS as readonly string[]).includes(kind));
+  if (unknown !== undefined) throw new DecisionError('invalid', `--alerts: "${unknown}" is none of ${ALERT_KINDS.join(', ')}.`);
+  return [...new Set(kinds as AlertKind[])];
+}
+
+function showAdded({ id, origin, secret }: Added): string {
+  return `Webhook ${id} to ${origin}. Its secret is shown this once; the receiver checks signatures with it:\n\n  ${secret}\n`;
+}
+
+type Listed = {
+  id: string;
+  origin: string;
+  account: string | null;
+  alerts: string[];
+  allow_private: boolean;
+  created_at: Date;
+  failures: number;
+  switched_off_at: Date | null;
+};
+
+async function list({ control, client }: Session): Promise<Listed[]> {
+  const model = await control.load();
+  const { rows } = await client.query<Listed>(
+    'select id, origin, account, alerts, allow_private, created_at, failures, switched_off_at from daybook.webhook order by created_at',
+  );
+  return rows.map((row) => ({ ...row, account: row.account === null ? null : (model.account(row.account)?.name ?? row.account) }));
+}
+
+function showList(webhooks: Listed[]): string {
+  if (webhooks.length === 0) return 'There are no webhooks. Add one with: npm run -s daybook -- webhook add URL';
+  return showTable(
+    ['ID', 'STATE', 'TO', 'ACCOUNT', 'ALERTS'],
+    webhooks.map(({ id, origin, account, alerts, failures, switched_off_at }) => [
+      id,
+      switched_off_at ? `off since ${switched_off_at.toISOString()}` : failures > 0 ? `${failures} failed` : 'on',
+      origin,
+      account ?? 'all',
+      alerts.join(', '),
+    ]),
+  );
+}
+
+async function remove({ client }: Session, id: string): Promise<{ id: string }> {
+  const { rowCount } = await client.query('delete from daybook.webhook where id = $1', [id]);
+  if (rowCount === 0) throw notFound(id);
+  return { id };
+}
+
+const notFound = (id: string): DecisionError => new DecisionError('not_found', `There is no webhook ${id}.`);
+
+type Tested = { delivery: string; state: 'waiting' | 'delivered' | 'failed'; reply: string | null };
+
+async function test({ client }: Session, id: string): Promise<Tested> {
+  const { rows: known } = await client.query('select id from daybook.webhook where id = $1', [id]);
+  if (known.length === 0) throw notFound(id);
+  const { rows } = await client.query<{ delivery: string | null }>('select daybook.test_webhook($1) as delivery', [id]);
+  const delivery = rows[0]?.delivery ?? null;
+  if (delivery === null) throw new DecisionError('not_allowed', 'No worker has run on this database yet, and workers send. Start one first.');
+  const endMs = performance.now() + TEST_WAIT_MS;
+  for (;;) {
+    const [found] = (await client.query<Delivery>(DELIVERIES, [null, delivery])).rows;
+    const state = found?.state ?? 'failed';
+    if (state !== 'waiting' || performance.now() > endMs) return { delivery, state, reply: found?.reply ?? null };
+    await new Promise((resolve) => setTimeout(resolve, TEST_POLL_MS));
+  }
+}
+
+/** Deliveries with what came of the last attempt, newest first. */
+const DELIVERIES = `select d.id, d.webhook, a.kind || '.' || a.state as alert, d.state, d.created_at,
+    (select count(*)::int from daybook.webhook_attempt t where t.delivery = d.id) as attempts, last.reply, last.duration_ms
+  from daybook.webhook_delivery d join daybook.alert a on a.id = d.alert
+  left join lateral (select coalesce(t.status::text, t.fault) as reply, t.duration_ms from daybook.webhook_attempt t
+    where t.delivery = d.id order by t.attempted_at desc limit 1) last on true
+  where ($1::text is null or d.webhook = $1) and ($2::uuid is null or d.id = $2)
+  order by d.id desc limit ${DELIVERIES_SHOWN}`;
+
+type Delivery = {
+  id: string;
+  webhook: string;
+  alert: string;
+  state: Tested['state'];
+  created_at: Date;
+  attempts: number;
+  reply: string | null;
+  duration_ms: number | null;
+};
+
+async function deliveries({ client }: Session, webhook: string | null): Promise<Delivery[]> {
+  return (await client.query<Delivery>(DELIVERIES, [webhook, null])).rows;
+}
+
+function showDeliveries(rows: Delivery[]): string {
+  return showTable(
+    ['WHEN', 'WEBHOOK', 'ALERT', 'STATE', 'ATTEMPTS', 'LAST REPLY', 'MS'],
+    rows.map(({ created_at, webhook, alert, state, attempts, reply, duration_ms }) => [
+      created_at.toISOString(), webhook, alert, state, String(attempts), reply ?? '-', duration_ms === null ? '-' : String(duration_ms),
+    ]),
+  );
+}

@@ -1,0 +1,97 @@
+import type { QueryResult, QueryResultRow } from 'pg';
+import { z } from 'zod';
+import { signedHeaders, type Target } from '#db/webhooks.ts';
+import { post, type Reply } from '../receiver.ts';
+
+/** A receiver that needs longer to say that it has something should put it into a queue of its own. */
+const TIMEOUT_MS = 10_000;
+/** Pauses after each attempt that failed; after the last one the delivery has failed: 24 hours in all. */
+const PAUSES_S = [5, 30, 300, 1_800, 3_600, 7_200, 14_400, 21_600, 36_000] as const;
+/** A webhook is switched off when so many attempts in a row have failed, the first of them a day ago. */
+const FAILURES_MAX = 10;
+const FAILING_HOURS_MAX = 24;
+
+export const DeliverWebhook = z.object({ delivery: z.uuid() });
+
+export type DeliverOptions = {
+  query: <R extends QueryResultRow>(text: string, values: unknown[]) => Promise<QueryResult<R>>;
+  /** @throws {Error} when the pepper is not there; the job is tried again later. */
+  open: (webhook: string, sealed: Buffer) => Target;
+  onSwitchedOff: (webhook: string) => void;
+};
+
+/** A delivery that still waits, with all that is sent. */
+const READ = `select d.webhook, w.sealed_target, w.allow_private, w.switched_off_at is not null as is_off,
+    a.kind, a.state, a.account, a.details, a.raised_at, extract(epoch from clock_timestamp())::int as now_s,
+    (select count(*)::int from daybook.webhook_attempt t where t.delivery = d.id) as attempts
+  from daybook.webhook_delivery d join daybook.webhook w on w.id = d.webhook join daybook.alert a on a.id = d.alert
+  where d.id = $1 and d.state = 'waiting'`;
+const GIVE_UP = `update daybook.webhook_delivery set state = 'failed', ended_at = clock_timestamp() where id = $1`;
+const DELIVERED = `with attempt as (
+    insert into daybook.webhook_attempt (delivery, status, duration_ms) values ($1, $2, $3)),
+  webhook as (
+    update daybook.webhook set failures = 0, failing_since = null, switched_off_at = null where id = $4)
+  update daybook.webhook_delivery set state = 'delivered', ended_at = clock_timestamp() where id = $1`;
+const FAILED = `with attempt as (
+    insert into daybook.webhook_attempt (delivery, status, fault, duration_ms) values ($1, $2, $3, $4))
+  update daybook.webhook set failures = failures + 1, failing_since = coalesce(failing_since, clock_timestamp()),
+      switched_off_at = coalesce(switched_off_at, case when $6
+        or (failures + 1 >= ${FAILURES_MAX} and failing_since < clock_timestamp() - interval '${FAILING_HOURS_MAX} hours')
+        then clock_timestamp() end)
+    where id = $5 returning switched_off_at is not null as is_off`;
+const AGAIN = `select daybook.queue_attempt($1, $2, $3 * interval '1 second')`;
+
+type Waiting = {
+  webhook: string;
+  sealed_target: Buffer;
+  allow_private: boolean;
+  is_off: boolean;
+  kind: string;
+  state: string;
+  account: string | null;
+  details: Record<string, unknown>;
+  raised_at: Date;
+  now_s: number;
+  attempts: number;
+};
+
+/**
+ * One attempt to deliver an alert. What came of it is put down; where it failed, the next attempt is
+ * queued. A worker that dies in between leaves the attempt to be made again: receivers tell a
+ * repetition by its `webhook-id`.
+ */
+export async function deliverWebhook(payload: unknown, { query, open, onSwitchedOff }: DeliverOptions): Promise<void> {
+  const { delivery } = DeliverWebhook.parse(payload);
+  const { rows } = await query<Waiting>(READ, [delivery]);
+  const [waiting] = rows;
+  if (!waiting) return;
+  const isTest = waiting.kind === 'test';
+  if (waiting.is_off && !isTest) return void (await query(GIVE_UP, [delivery]));
+
+  const startedMs = performance.now();
+  const reply = await send(delivery, waiting, open(waiting.webhook, waiting.sealed_target));
+  const durationMs = Math.round(performance.now() - startedMs);
+  if ('status' in reply && reply.status >= 200 && reply.status < 300) {
+    return void (await query(DELIVERED, [delivery, reply.status, durationMs, waiting.webhook]));
+  }
+
+  const status = 'status' in reply ? reply.status : null;
+  const fault = 'status' in reply ? null : reply.fault;
+  // 410 is how a receiver says that nobody is there any more.
+  const after = await query<{ is_off: boolean }>(FAILED, [delivery, status, fault, durationMs, waiting.webhook, status === 410]);
+  const isOff = after.rows[0]?.is_off ?? true;
+  if (isOff && !waiting.is_off) onSwitchedOff(waiting.webhook);
+  const pauseS = isOff || isTest ? undefined : PAUSES_S[waiting.attempts];
+  await (pauseS === undefined ? query(GIVE_UP, [delivery]) : query(AGAIN, [delivery, waiting.webhook, pauseS]));
+}
+
+function send(delivery: string, { kind, state, account, details, raised_at, allow_private, now_s }: Waiting, { url, secret }: Target): Promise<Reply> {
+  const body = JSON.stringify({ type: `${kind}.${state}`, timestamp: raised_at.toISOString(), data: { account, ...details } });
+  return post({
+    url,
+    headers: { 'content-type': 'application/json', 'user-agent': 'daybook', ...signedHeaders(secret, delivery, now_s, body) },
+    body,
+    allowPrivate: allow_private,
+    timeoutMs: TIMEOUT_MS,
+  });
+}

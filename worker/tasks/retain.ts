@@ -1,0 +1,100 @@
+import type { ClientBase } from 'pg';
+
+/**
+ * Takes away what is older than it is kept. The log keeps all; rows of projections say in
+ * `daybook.projection.kept_from` what is not there any more, so that a rebuild leaves it out, too.
+ */
+
+/** Rows in one transaction: some ten milliseconds, for which the projector waits. */
+const ROWS_PER_STEP = 5_000;
+const STEP_PAUSE_MS = 50;
+/** One run; what is left then is for the next hour's. */
+const RUN_MS_MAX = 10 * 60_000;
+
+/** A page of events that is being projected is waited for, and reading old rows may take long on a cold disk. */
+export const RETAIN_TIMEOUT_MS = 60_000;
+
+/** Usage by the minute is shown for two days; hours and days are kept. */
+const USAGE_MINUTES_HOURS = 48;
+/** Alerts with their deliveries; far longer than the longest window that one was raised for. */
+const ALERTS_DAYS = 90;
+/** Jobs that failed for good are kept to be looked at. */
+const JOBS_DAYS = 7;
+
+/** A table of a projection whose rows go. A row goes when the time in `column` is before `kept_from`. */
+export type Retained = {
+  projection: 'requests' | 'usage';
+  table: string;
+  column: string;
+  /** The indexed time that the oldest rows are found by: never later than that in `column`. */
+  found_by: string;
+  /** How long they are kept, as Postgres reads it. */
+  keep: string;
+};
+
+export function retainedTables(requestRowsDays: number): Retained[] {
+  const minutes: Retained = { projection: 'usage', table: 'usage_minute', column: 'minute', found_by: 'minute', keep: `${USAGE_MINUTES_HOURS} hours` };
+  if (requestRowsDays === 0) return [minutes];
+  return [{ projection: 'requests', table: 'request', column: 'ended_at', found_by: 'accepted_at', keep: `${requestRowsDays} days` }, minutes];
+}
+
+/**
+ * Takes rows away in steps until none is too old, the run's time is over, or `signal` says to stop.
+ * @returns how many rows went.
+ */
+export async function retain(client: ClientBase, tables: readonly Retained[], signal: AbortSignal): Promise<number> {
+  const endMs = performance.now() + RUN_MS_MAX;
+  let gone = 0;
+  for (const retained of tables) {
+    for (;;) {
+      const step = await inTransaction(client, () => takeAway(client, retained));
+      gone += step.gone;
+      if (step.isDone || signal.aborted || performance.now() > endMs) break;
+      await new Promise((resolve) => setTimeout(resolve, STEP_PAUSE_MS));
+    }
+  }
+  await client.query(`delete from daybook.alert where raised_at < clock_timestamp() - interval '${ALERTS_DAYS} days'`);
+  await client.query(`delete from graphile_worker._private_jobs
+    where attempts >= max_attempts and locked_at is null and updated_at < clock_timestamp() - interval '${JOBS_DAYS} days'`);
+  return gone;
+}
+
+/**
+ * Moves `kept_from` on by as much as some thousand rows are old, and takes away what is before it. The
+ * projection's row is locked meanwhile, so that whoever projects, rebuilds or compares sees both or neither.
+ */
+async function takeAway(client: ClientBase, { projection, table, column, found_by, keep }: Retained): Promise<{ gone: number; isDone: boolean }> {
+  const { rows } = await client.query<{ kept_from: string; target: string }>(
+    `select kept_from::text as kept_from, (date_trunc('minute', clock_timestamp()) - $2::interval)::text as target
+      from daybook.projection where name = $1 and is_live for update`,
+    [projection, keep],
+  );
+  const [state] = rows;
+  if (!state) return { gone: 0, isDone: true };
+  // The next bound is the time of the row so many further on; at least a millisecond on, should they all be of one moment.
+  const next = await client.query<{ bound: string; is_done: boolean }>(
+    `select bound::text as bound, bound >= $2::timestamptz as is_done from (
+      select least($2::timestamptz, greatest(f.found, $1::timestamptz + interval '1 ms')) as bound from (
+        select coalesce((select ${found_by} from projection.${table} where ${found_by} >= $1::timestamptz
+          order by ${found_by} offset ${ROWS_PER_STEP} limit 1), $2::timestamptz) as found) f) b
+     where bound > $1::timestamptz`,
+    [state.kept_from, state.target],
+  );
+  const [step] = next.rows;
+  if (!step) return { gone: 0, isDone: true };
+  await client.query('update daybook.projection set kept_from = $2 where name = $1', [projection, step.bound]);
+  const { rowCount } = await client.query(`delete from projection.${table} where ${found_by} < $1::timestamptz and ${column} < $1::timestamptz`, [step.bound]);
+  return { gone: rowCount ?? 0, isDone: step.is_done };
+}
+
+async function inTransaction<T>(client: ClientBase, work: () => Promise<T>): Promise<T> {
+  await client.query('begin');
+  try {
+    const result = await work();
+    await client.query('commit');
+    return result;
+  } catch (error) {
+    await client.query('rollback');
+    throw error;
+  }
+}

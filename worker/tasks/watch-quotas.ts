@@ -1,0 +1,44 @@
+import type { ClientBase } from 'pg';
+import { raiseAlert, readRaised } from '#db/alert-log.ts';
+import { quotaAlert, type QuotaFigures, QUOTA_PERCENTS, quotaTopics } from '#db/alerts.ts';
+
+/** Windows in one look, those of longest ago first; the rest is for the next look, at once. One event changes far fewer. */
+const WINDOWS_MAX = 1_000;
+const LOOK_MS = 5_000;
+
+const STATE = `select l.position as looked, p.position as reached, clock_timestamp() as now
+  from daybook.projection p left join daybook.alert_look l on l.kind = 'quota' where p.name = 'quotas' and p.is_live`;
+/** The windows that changed since the last look and of which enough is used. None lasts longer than a month. */
+const CHANGED = `select q.subject, q.account, a.name as account_name, q.meter, q.window_kind, q.window_start,
+    q.reset_position::float8 as reset_position, q.cap::float8 as cap, q.used::float8 as used, q.position::float8 as position
+  from projection.quota_window q left join projection.account a on a.id = q.account
+  where q.position > $1 and q.position <= $2 and q.used * 100.0 >= q.cap * ${Math.min(...QUOTA_PERCENTS)}.0
+    and q.window_start > extract(epoch from clock_timestamp()) / 60 - 32 * 24 * 60
+  order by q.position limit ${WINDOWS_MAX}`;
+const LOOKED = `insert into daybook.alert_look (kind, position) values ('quota', $1)
+  on conflict (kind) do update set position = greatest(alert_look.position, excluded.position)`;
+
+type State = { looked: string | null; reached: string; now: Date };
+
+/**
+ * Raises an alert for each quota of which another share is used. Only windows that changed since the
+ * last look are read; one that changes while they are is left to the next look. Where two look at
+ * once, the alert's own topic lets it be raised once.
+ * @returns after how many milliseconds to look again.
+ */
+export async function watchQuotas(client: ClientBase): Promise<number> {
+  const { rows: states } = await client.query<State>(STATE);
+  const [state] = states;
+  const looked = Number(state?.looked ?? 0);
+  if (state === undefined || looked >= Number(state.reached)) return LOOK_MS;
+  const { rows } = await client.query<QuotaFigures & { position: number }>(CHANGED, [looked, state.reached]);
+  const raised = await readRaised(client, rows.flatMap(quotaTopics));
+  for (const quota of rows) {
+    const alert = quotaAlert(quota, raised, state.now.getTime());
+    if (alert) await raiseAlert(client, alert);
+  }
+  const isAll = rows.length < WINDOWS_MAX;
+  // More windows that the last event changed may be beyond the limit: the next look begins with it.
+  await client.query(LOOKED, [isAll ? state.reached : (rows.at(-1)?.position ?? 1) - 1]);
+  return isAll ? LOOK_MS : 0;
+}

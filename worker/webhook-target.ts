@@ -1,0 +1,23 @@
+import { StoreError } from '#db/connect.ts';
+import { pepperFile, readPepper } from '#db/pepper.ts';
+import { openTarget, type Target } from '#db/webhooks.ts';
+import type { WorkerConfig } from './config.ts';
+import type { Logger } from './telemetry.ts';
+
+/**
+ * Where a webhook's deliveries go. Nothing else here needs the pepper, so a worker without it does all
+ * the rest. Jobs keep their errors to themselves: what the operator has to put right is told in the log.
+ * @throws {Error} when the pepper is missing, not usable, or another one.
+ */
+export function readTarget(config: WorkerConfig, log: Logger, webhook: string, sealed: Buffer): Target {
+  const file = pepperFile(config);
+  try {
+    const pepper = readPepper(file, (line) => new StoreError(line));
+    if (pepper === null) throw new StoreError(`DAYBOOK_PEPPER_FILE is needed to sign for webhooks: ${file} is missing. Copy it from the server.`);
+    return openTarget(pepper, webhook, sealed);
+  } catch (error) {
+    const reason = error instanceof StoreError ? error.message : `DAYBOOK_PEPPER_FILE is not usable: ${file} can't be read, or is not the pepper of this database.`;
+    log.error({ webhook, reason }, 'nothing can be sent to a webhook; it is tried again');
+    throw error;
+  }
+}
