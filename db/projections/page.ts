@@ -33,10 +33,15 @@ export async function queryRange<Row extends unknown[]>(
   values: readonly unknown[] = [],
 ): Promise<QueryResult<Row>> {
   const isFew = upTo - after <= FEW_EVENTS;
-  return client.query<Row>({
+  // On a log without statistics, or with old ones, many look like few to the planner, and a loop
+  // over them within another takes minutes.
+  if (!isFew) await client.query('set local enable_nestloop = off');
+  const result = await client.query<Row>({
     ...(isFew ? { name: `project_${name}` } : {}),
     text: `${isFew ? FEW : MANY}${statement}`,
     values: [after, upTo, ...values],
     rowMode: 'array',
   });
+  if (!isFew) await client.query('set local enable_nestloop = on');
+  return result;
 }

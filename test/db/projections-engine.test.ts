@@ -1,0 +1,276 @@
+import { assert, asyncProperty, integer, uniqueArray } from 'fast-check';
+import type { Client } from 'pg';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { GapError } from '#db/log/follow.ts';
+import { compare, isEqual } from '#db/projections/compare.ts';
+import { type Page, projectPage, takeSeat } from '#db/projections/project.ts';
+import type { Projection } from '#db/projections/projection.ts';
+import { PROJECTIONS } from '#db/projections/projections.ts';
+import { rebuild, RebuildBusyError } from '#db/projections/rebuild.ts';
+import { readProjectionState, readProjectionStatus } from '#db/projections/state.ts';
+import { takeIn } from '#db/projections/take-in.ts';
+import { ask, createDatabase, type TestDatabase } from '../support/database.ts';
+import { accepted, connectAs, openWriter, readLog, registered, settled, type Writer } from '../support/log-writer.ts';
+
+/** What every projection may rely on: taken in once, put aside where unreadable, made anew at any time. */
+
+const UNKNOWN_TYPE = 999;
+const named = (name: string): Projection => PROJECTIONS.find((each) => each.name === name) as Projection;
+const requests = named('requests');
+
+let database: TestDatabase;
+let writer: Writer;
+let worker: Client;
+let auditor: Client;
+
+beforeEach(async () => {
+  database = await createDatabase();
+  writer = await openWriter(database);
+  worker = await connectAs(database, 'worker');
+  auditor = await connectAs(database, 'auditor');
+  await worker.query('delete from daybook.projection where name <> all($1)', [PROJECTIONS.map(({ name }) => name)]);
+});
+
+afterEach(async () => {
+  await Promise.allSettled([worker.end(), auditor.end(), writer[Symbol.asyncDispose]()]);
+  await database[Symbol.asyncDispose]();
+});
+
+/** Calls of which all but the first have ended, and an account. @returns the last position. */
+async function appendCalls(count: number, to: Writer = writer): Promise<number> {
+  await to.control([{ event: registered(), version: 1 }]);
+  const begun = Array.from({ length: count }, () => accepted());
+  return to.append([...begun, ...begun.slice(1).map((event) => settled(event))]);
+}
+
+/** Projects until nothing is left; what was seen on the way. */
+async function projectAll(client: Client, { seat, projections = PROJECTIONS, pageEvents = 7 }: { seat?: number; projections?: readonly Projection[]; pageEvents?: number } = {}): Promise<Page[]> {
+  const own = seat ?? (await takeSeat(client));
+  const pages: Page[] = [];
+  for (;;) {
+    const page = await projectPage(client, { projections, seat: own, pageEvents });
+    pages.push(page);
+    if (page.kind !== 'projected' || page.range.upTo === page.range.after) return pages;
+  }
+}
+
+/** Every projection is as a replay of the log, row by row. */
+async function expectEqual(): Promise<void> {
+  for (const projection of PROJECTIONS) {
+    const found = await compare(auditor, projection);
+    expect(isEqual(found), JSON.stringify(found)).toBe(true);
+  }
+}
+
+const parkedOf = async (projection: string): Promise<{ position: string; reason: string }[]> =>
+  (await worker.query('select position, reason from daybook.parked_event where projection = $1 order by position', [projection])).rows;
+
+test('pages of any size come to what a replay comes to, and tell how far they are', async () => {
+  const head = await appendCalls(40);
+  await projectAll(worker, { pageEvents: 9 });
+  await expectEqual();
+  const state = await readProjectionState(auditor);
+  expect(state).toEqual({ position: head, asOf: (await readLog(database)).at(-1)?.at, head, parked: 0 });
+  expect(await ask(database.config('relay'), 'select count(*)::int from projection.request')).toBe(40);
+});
+
+test('a page whose projector dies in the middle has never been, and the next one takes it whole', async () => {
+  const head = await appendCalls(10);
+  const deadly: Projection = { ...requests, name: 'directory', apply: (client) => client.query('select pg_terminate_backend(pg_backend_pid())').then(() => undefined) };
+  await expect(projectAll(worker, { projections: [requests, deadly] })).rejects.toThrow();
+  expect(await readProjectionState(auditor)).toMatchObject({ position: 0, head });
+  worker = await connectAs(database, 'worker');
+  await projectAll(worker);
+  await expectEqual();
+});
+
+test('of two that project at once each event is taken by one, and the newer of them stays', async () => {
+  const other = await connectAs(database, 'worker');
+  const seat = await takeSeat(worker);
+  const both = [projectAll(worker, { seat }), projectAll(other, { seat })];
+  await appendCalls(60);
+  await Promise.all(both);
+  const newer = await takeSeat(other);
+  expect(await projectAll(worker, { seat })).toEqual([{ kind: 'unseated' }]);
+  await projectAll(other, { seat: newer });
+  await other.end();
+  await expectEqual();
+});
+
+test('what is not of the vocabulary or can not have happened is put aside without its contents, and the rest goes on', async () => {
+  await appendCalls(20);
+  const { rows } = await writer.client.query<{ append: string }>(
+    "select daybook.append(0::smallint, $1, 1000, array[$2]::smallint[], _account => array['secret'], _body => array['secret']) as append",
+    [writer.instance, UNKNOWN_TYPE],
+  );
+  const unknown = Number(rows[0]?.append);
+  const orphan = await writer.append([settled(accepted())]);
+  const head = await appendCalls(20);
+  const pages = await projectAll(worker, { pageEvents: 1000 });
+  expect(await readProjectionState(auditor)).toMatchObject({ position: head, parked: 2 });
+  expect(pages.flatMap((page) => (page.kind === 'projected' ? page.broken : []))).toEqual([]);
+  expect((await parkedOf('requests')).map(({ position }) => Number(position))).toEqual([unknown, orphan]);
+  expect((await parkedOf('usage')).map(({ position }) => Number(position))).toEqual([unknown]);
+  expect(JSON.stringify(await parkedOf('requests'))).not.toContain('secret');
+  await expectEqual();
+  expect(await rebuild(worker, requests)).toEqual({ position: head, parked: 2 });
+  await expectEqual();
+});
+
+test('exactly the events that can not be taken are put aside, wherever they are', async () => {
+  await worker.query('create temporary table taken (position bigint primary key)');
+  await assert(
+    asyncProperty(uniqueArray(integer({ min: 1, max: 60 }), { maxLength: 12 }), integer({ min: 1, max: 60 }), async (bad, upTo) => {
+      const picky: Projection = {
+        ...requests,
+        async apply(client, range) {
+          await client.query('insert into taken select generate_series($1::int + 1, $2::int)', [range.after, range.upTo]);
+          if (bad.some((position) => position > range.after && position <= range.upTo)) throw new RangeError('bad');
+        },
+      };
+      await worker.query('begin; truncate taken');
+      const parked = await takeIn(worker, picky, { after: 0, upTo });
+      const { rows } = await worker.query<{ position: string }>('select position from taken order by position');
+      await worker.query('commit');
+      const wrong = bad.filter((position) => position <= upTo).toSorted((left, right) => left - right);
+      expect(parked).toEqual(wrong.map((position) => ({ position, reason: 'RangeError' })));
+      expect(rows.map(({ position }) => Number(position))).toEqual(Array.from({ length: upTo }, (_, index) => index + 1).filter((position) => !wrong.includes(position)));
+    }),
+    { numRuns: 40 },
+  );
+});
+
+test('a log that lacks an event is not projected past the gap', async () => {
+  await appendCalls(5);
+  await projectAll(worker);
+  const reached = (await readProjectionState(auditor)).position;
+  await appendCalls(5);
+  const superuser = await database.superuser();
+  const lose = (position: number) => superuser.query(`set session_replication_role = replica; delete from daybook.log where position = ${position}`);
+  await lose(reached + 3);
+  await expect(projectAll(worker)).rejects.toThrow(new GapError(`the log has no event at position ${reached + 3}`));
+  expect((await readProjectionState(auditor)).position).toBe(reached);
+  await expectEqual();
+  await lose(2);
+  await superuser.end();
+  await expect(rebuild(worker, requests)).rejects.toThrow(GapError);
+  await expect(compare(auditor, requests)).rejects.toThrow(GapError);
+});
+
+test('a row changed, taken away or made up by hand is named, with what the log says', async () => {
+  await appendCalls(30);
+  await projectAll(worker);
+  const { rows } = await worker.query<{ request: string }>('select request from projection.request where status is not null order by request limit 2');
+  const [changed, missing] = rows.map(({ request }) => request);
+  const surplus = '00000000-0000-7000-8000-000000000000';
+  await worker.query('update projection.request set status = 418, model = null where request = $1', [changed]);
+  await worker.query('delete from projection.request where request = $1', [missing]);
+  await worker.query(`insert into projection.request (request, position, accepted_at, instance, account, key) values ($1, 1, now(), 1, 'a', 'k')`, [surplus]);
+  const found = await compare(auditor, requests);
+  expect(found).toMatchObject({ projection: 'requests', differing: 3, faults: [] });
+  expect(found.differences.map(({ table, key, kind }) => [table, key['request'], kind])).toEqual([
+    ['request', surplus, 'surplus'],
+    ['request', changed, 'changed'],
+    ['request', missing, 'missing'],
+  ]);
+  expect(found.differences[1]?.columns).toEqual([
+    { column: 'model', projected: null, replayed: 'm' },
+    { column: 'status', projected: '418', replayed: '200' },
+  ]);
+  await rebuild(worker, requests);
+  await expectEqual();
+});
+
+test('tables dropped by hand are made anew from the log, and the others do not wait for them', async () => {
+  await appendCalls(20);
+  await projectAll(worker);
+  await worker.query('drop table projection.request');
+  const head = await appendCalls(20);
+  const pages = await projectAll(worker);
+  expect(pages.at(-1)).toMatchObject({ aside: ['requests'] });
+  expect(await readProjectionStatus(auditor)).toMatchObject(
+    PROJECTIONS.map(({ name }) => name).toSorted().map((projection) => (projection === 'requests' ? { projection, state: 'aside' } : { projection, state: 'live', position: head })),
+  );
+  expect((await compare(auditor, requests)).faults).toEqual(['it waits for a rebuild', 'its table request is missing']);
+  await rebuild(worker, requests);
+  await expectEqual();
+  // It moves along with the others again, and readers may read it.
+  await appendCalls(5);
+  await projectAll(worker);
+  await expectEqual();
+  expect(await ask(database.config('relay'), 'select count(*)::int from projection.request')).toBe(45);
+});
+
+test('all of them dropped are all made anew', async () => {
+  const head = await appendCalls(20);
+  for (const { tables } of PROJECTIONS) await worker.query(`drop table ${tables.map((table) => `projection.${table}`).join(', ')}`);
+  const pages = await projectAll(worker);
+  expect(pages.at(-1)).toMatchObject({ aside: PROJECTIONS.map(({ name }) => name).toSorted() });
+  for (const projection of PROJECTIONS) expect(await rebuild(worker, projection)).toEqual({ position: head, parked: 0 });
+  await expectEqual();
+});
+
+test('a rebuild beside calls, projector and readers leaves out nothing, and no reader misses a table', async () => {
+  const [seat, projector, reader] = [await takeSeat(worker), await connectAs(database, 'worker'), await connectAs(database, 'relay')];
+  let ended = false;
+  const busy = [
+    (async () => {
+      while (!ended) await appendCalls(25);
+    })(),
+    (async () => {
+      while (!ended) await projectAll(projector, { seat, pageEvents: 20 });
+    })(),
+    (async () => {
+      while (!ended) await reader.query({ name: 'look', text: 'select count(*), max(position) from projection.request' });
+    })(),
+  ];
+  for (const projection of [...PROJECTIONS, ...PROJECTIONS]) await rebuild(worker, projection);
+  ended = true;
+  await Promise.all(busy);
+  await projectAll(projector, { seat });
+  await Promise.all([projector.end(), reader.end()]);
+  await expectEqual();
+  expect((await readProjectionStatus(auditor)).every(({ state, rebuilt_at }) => state === 'live' && rebuilt_at !== null)).toBe(true);
+});
+
+test('a rebuild waits for readers without holding others up for long, and a second one is refused', async () => {
+  await appendCalls(10);
+  await projectAll(worker);
+  const [reader, second] = [await connectAs(database, 'relay'), await connectAs(database, 'worker')];
+  await reader.query('begin; select 1 from projection.request');
+  const first = rebuild(worker, requests);
+  await worker.query('select'); // Its lock is taken in the order of what this connection was asked.
+  await expect(rebuild(second, requests)).rejects.toThrow(RebuildBusyError);
+  await reader.query('select count(*) from projection.request; commit');
+  await first;
+  await Promise.all([reader.end(), second.end()]);
+  await expectEqual();
+});
+
+test('a rebuild that is called off changes nothing, and the next one begins anew', async () => {
+  await appendCalls(10);
+  await projectAll(worker);
+  const before = await ask(database.config('auditor'), "select 'projection.request'::regclass::oid");
+  // The last few events are part of the exchange; a page of its own needs more than those.
+  await writer.append(Array.from({ length: 12_000 }, () => accepted()));
+  await projectAll(worker, { pageEvents: 50_000 });
+  await expect(rebuild(worker, requests, { signal: AbortSignal.abort() })).rejects.toThrow('aborted');
+  expect(await ask(database.config('auditor'), "select 'projection.request'::regclass::oid")).toBe(before);
+  await rebuild(worker, requests);
+  await expectEqual();
+});
+
+test('what retention has taken away is missing nowhere, and a rebuild leaves it out again', async () => {
+  await appendCalls(10);
+  await projectAll(worker);
+  const keptFrom = await ask(database.config('worker'), 'select clock_timestamp()::text');
+  await worker.query("update daybook.projection set kept_from = $1 where name = 'requests'", [keptFrom]);
+  await appendCalls(10);
+  await projectAll(worker);
+  // In the middle of its work: some of what is to go is gone.
+  await worker.query('delete from projection.request where request in (select request from projection.request where ended_at < $1 limit 4)', [keptFrom]);
+  await expectEqual();
+  await rebuild(worker, requests);
+  await expectEqual();
+  expect(await ask(database.config('auditor'), 'select count(*)::int from projection.request')).toBe(11);
+});
