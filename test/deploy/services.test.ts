@@ -1,0 +1,129 @@
+import { randomBytes } from 'node:crypto';
+import { chmodSync, readdirSync } from 'node:fs';
+import path from 'node:path';
+import type { Client } from 'pg';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { chat } from '../support/client.ts';
+import { type Compose, readCompose, serviceOf } from '../support/compose.ts';
+import { type ComposePostgres, startComposePostgres } from '../support/compose-postgres.ts';
+import { checkHealth, makeApp, type Running, runService, type Stage, startService, writeSecrets } from '../support/containers.ts';
+import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
+import { until } from '../support/relay.ts';
+import { refusedPort } from '../support/upstream.ts';
+
+/**
+ * docker-compose.yml's services, each command as it stands there, on a PostgreSQL that was set up
+ * and started as the file says: migrate, two servers, two workers. No container engine is needed,
+ * and so what an engine does (networks, limits, users, images) is not shown here.
+ */
+
+const compose: Compose = readCompose();
+let directory: string;
+let postgres: ComposePostgres;
+let superuser: Client;
+/** Where migrate and the workers run, and each of the two servers with the port that it has for itself. */
+let stage: Stage;
+let stages: [Stage, Stage];
+let ports: [number, number];
+let servers: Running[] = [];
+let workers: Running[] = [];
+
+const CANARY = randomBytes(16).toString('hex');
+
+beforeAll(async () => {
+  directory = await makeTestDirectory();
+  chmodSync(directory, 0o711);
+  const [ownerPassword, servicePassword] = [`owner-${CANARY}`, `service-${CANARY}`];
+  postgres = await startComposePostgres(directory, serviceOf(compose, 'postgres'), ownerPassword);
+  superuser = postgres.superuser();
+  await superuser.connect();
+  const secrets = writeSecrets(directory, {
+    postgres_password: ownerPassword,
+    owner_url: `postgres://daybook:${ownerPassword}@127.0.0.1:${postgres.port}/daybook`,
+    service_url: `postgres://daybook_service:${servicePassword}@127.0.0.1:${postgres.port}/daybook`,
+    pepper: randomBytes(32).toString('hex'),
+    upstreams: '[]',
+  });
+  const app = makeApp(directory, compose);
+  ports = [await refusedPort(), await refusedPort()];
+  stage = { compose, app, mapping: { '/run/secrets': secrets } };
+  const alone = (port: number): Stage => ({ ...stage, mapping: { ...stage.mapping, '0.0.0.0': '127.0.0.1', '4000': String(port) } });
+  stages = [alone(ports[0]), alone(ports[1])];
+});
+
+afterAll(async () => {
+  await Promise.all([...servers, ...workers].map((each) => each.kill()));
+  await superuser.end();
+  await postgres.stop();
+  await removeTestDirectory(directory);
+});
+
+test('migrate prepares the database, and again and again changes nothing', async () => {
+  const first = await runService(stage, 'migrate');
+  expect(first).toMatchObject({ code: 0, output: expect.stringMatching(/^Migrated: 0001_roles, .*\nServers and workers may come as daybook_service\.\n$/s) });
+  const more = await Promise.all([runService(stage, 'migrate'), runService(stage, 'migrate')]);
+  for (const again of more) expect(again).toEqual({ code: 0, output: 'Nothing to migrate.\nServers and workers may come as daybook_service.\n' });
+});
+
+test('what is not up is not healthy', async () => {
+  expect(await checkHealth(stages[0], 'server')).toMatchObject({ code: 1 });
+  expect(await checkHealth(stage, 'worker')).toMatchObject({ code: 1, output: expect.stringContaining('no worker of this host') });
+});
+
+test('two servers and two workers, begun at the same moment, all come up, and one key is made', async () => {
+  servers = stages.map((each) => startService(each, 'server'));
+  workers = [startService(stage, 'worker'), startService(stage, 'worker')];
+  await Promise.all(servers.map((server) => server.said(/Base URL for clients/)));
+  expect(servers.flatMap((server) => server.output().match(/\bdbk_\w+(?=\n)/) ?? [])).toHaveLength(1);
+  for (const each of stages) expect(await checkHealth(each, 'server')).toMatchObject({ code: 0 });
+  const healthy = (): Promise<number | null> => checkHealth(stage, 'worker').then(({ code }) => code);
+  await until(healthy, (code) => code === 0, "the workers' health");
+  const names = (): Promise<string[]> => living();
+  const all = await until(names, (living) => living.length === 4, 'four instances');
+  expect(all.map((name) => name.split(' ')[0]).toSorted()).toEqual(['server', 'server', 'worker', 'worker']);
+});
+
+test('none of them has the owner as its login', async () => {
+  const { rows } = await superuser.query<{ login: string }>(
+    `select distinct usename as login from pg_stat_activity where backend_type = 'client backend' and application_name like 'daybook-%'`,
+  );
+  expect(rows.map(({ login }) => login)).toEqual(['daybook_service']);
+});
+
+test('a quota holds over both servers, and the command line works in one of them', async () => {
+  const command = (...words: string[]): Promise<{ code: number | null; output: string }> =>
+    runService(stage, 'server', ['node', 'server/cli.ts', ...words, '--json']);
+  expect(await command('account', 'create', 'acme')).toMatchObject({ code: 0 });
+  const created = await command('key', 'create', '--account', 'acme');
+  const { id, key } = JSON.parse(created.output) as { id: string; key: string };
+  expect(await command('key', 'restrict', id, '--quota', 'requests/month=10')).toMatchObject({ code: 0 });
+  // Both know the key and its quota before the first call.
+  for (const port of ports) {
+    const usage = async (): Promise<string> => (await fetch(`http://127.0.0.1:${port}/v1/usage`, { headers: { authorization: `Bearer ${key}` } })).text();
+    await until(usage, (text) => text.includes('"month"'), 'the quota');
+  }
+  const body = { model: 'daybook-demo', messages: [{ role: 'user', content: 'Hello' }] };
+  const replies = await Promise.all(Array.from({ length: 24 }, (_, index) => chat({ port: ports[index % 2] as number, key, body })));
+  expect(replies.map(({ status }) => status).toSorted()).toEqual([...Array<number>(10).fill(200), ...Array<number>(14).fill(429)]);
+});
+
+test('each ends in good order when it is told to', async () => {
+  for (const server of servers) expect(await server.stop()).toBe(0);
+  for (const worker of workers) expect(await worker.stop()).toBe(0);
+  expect(await living()).toEqual([]);
+  expect(await checkHealth(stage, 'worker')).toMatchObject({ code: 1 });
+});
+
+test('nothing that they said has a password in it, and nothing was written beside the database', () => {
+  for (const each of [...servers, ...workers]) expect(each.output()).not.toContain(CANARY);
+  const files = (place: string): string[] => readdirSync(place).toSorted();
+  expect(files(stage.app)).toEqual(['.npmrc', 'db', 'node_modules', 'package-lock.json', 'package.json', 'server', 'worker']);
+  expect(files(directory)).toEqual(['app', 'postgres', 'secrets']);
+  expect(files(path.join(directory, 'secrets'))).toEqual(['owner_url', 'pepper', 'postgres_password', 'service_url', 'upstreams']);
+});
+
+/** The names of the instances that live. */
+async function living(): Promise<string[]> {
+  const { rows } = await superuser.query<{ name: string }>('select name from daybook.instance where dead_at is null and closed_at is null');
+  return rows.map(({ name }) => name).filter((name) => /^(server|worker) /.test(name));
+}
