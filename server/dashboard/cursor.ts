@@ -1,6 +1,6 @@
 /** Where a list goes on: below the last request that was looked at, in the time that the first page chose. Pure. */
 export type Cursor = {
-  /** The beginning of the time that is listed, in milliseconds since 1970. */
+  /** The beginning of the time that is listed, in whole milliseconds since 1970. */
   fromMs: number;
   /** When the last request was accepted, in microseconds since 1970: as exact as Postgres orders them. */
   atUs: number;

@@ -49,7 +49,7 @@ export function readRoutes({ relay, reads }: { relay: Relay; reads: ReadStore })
   get('/v1/usage', '/v1/usage', async ({ key, scope, request, response }) => {
     const query = readQuery(UsageQuery, request.url);
     if (query instanceof Refusal) return query;
-    const plan = planUsage(query, scope, relay.readModel.nowMs());
+    const plan = planUsage(query, scope, Math.floor(relay.readModel.nowMs()));
     if (typeof plan === 'string') return new Refusal('invalid_value', { message: plan });
     const read = await reads.read(usageSource(plan), (client) => reportUsage(client, scope, query, plan));
     if (read instanceof Refusal) return read;
@@ -66,7 +66,7 @@ export function readRoutes({ relay, reads }: { relay: Relay; reads: ReadStore })
   get('/v1/requests', '/v1/requests', async ({ scope, request, response }) => {
     const query = readQuery(RequestListQuery, request.url);
     if (query instanceof Refusal) return query;
-    const wanted = pageWanted(query, scope, relay.readModel.nowMs());
+    const wanted = pageWanted(query, scope, Math.floor(relay.readModel.nowMs()));
     if (wanted instanceof Refusal) return wanted;
     if (wantsCsv(query.format, request)) return exportRequests(reads, wanted, response);
     const read = await reads.read(REQUESTS, (client) => listRequests(client, wanted));

@@ -18,6 +18,8 @@ export type PageWanted = {
   toMs: number | null;
   after: Cursor | null;
   limit: number;
+  /** Requests that it looks at for rows that fit the filter. */
+  lookMax?: number;
 };
 
 export type PageFound = {
@@ -36,19 +38,19 @@ const MICROSECONDS = '(extract(epoch from accepted_at) * 1000000)::bigint';
  * few, at most `LIST_LOOK_MAX` are looked at: it then holds what was found, and the next goes on.
  */
 export async function listRequests(client: ClientBase, wanted: PageWanted): Promise<PageFound> {
-  const { filter, limit, fromMs } = wanted;
+  const { filter, limit, fromMs, lookMax = LIST_LOOK_MAX } = wanted;
   const values = new Values();
   const source = sourceOf(wanted, values);
   const conditions = filterConditions(filter, values);
   const narrows = conditions.length > 0;
   const { rows } = await client.query<RequestRecord & { at_us: string }>(
     `select ${REQUEST_COLUMNS}, ${MICROSECONDS} as at_us
-      from (select * from ${source} ${NEWEST_FIRST} limit ${narrows ? LIST_LOOK_MAX : limit + 1}) looked
+      from (select * from ${source} ${NEWEST_FIRST} limit ${narrows ? lookMax : limit + 1}) looked
       ${where(conditions)} ${NEWEST_FIRST} limit ${limit + 1}`,
     values.list,
   );
   const page = rows.slice(0, limit);
-  const goOnAfter = rows.length > limit ? page.at(-1) : narrows ? await lastLooked(client, wanted) : undefined;
+  const goOnAfter = rows.length > limit ? page.at(-1) : narrows ? await lastLooked(client, wanted, lookMax) : undefined;
   if (goOnAfter === undefined) return { rows: page.map(requestRow), next: null, lookedFromMs: fromMs };
   const atUs = Number(goOnAfter.at_us);
   return {
@@ -59,10 +61,10 @@ export async function listRequests(client: ClientBase, wanted: PageWanted): Prom
 }
 
 /** The last request that one page could look at; undefined where the time that is listed ends before it. */
-async function lastLooked(client: ClientBase, wanted: PageWanted): Promise<{ at_us: string; position: string } | undefined> {
+async function lastLooked(client: ClientBase, wanted: PageWanted, lookMax: number): Promise<{ at_us: string; position: string } | undefined> {
   const values = new Values();
   const { rows } = await client.query<{ at_us: string; position: string }>(
-    `select ${MICROSECONDS} as at_us, position from ${sourceOf(wanted, values)} ${NEWEST_FIRST} offset ${LIST_LOOK_MAX - 1} limit 1`,
+    `select ${MICROSECONDS} as at_us, position from ${sourceOf(wanted, values)} ${NEWEST_FIRST} offset ${lookMax - 1} limit 1`,
     values.list,
   );
   return rows[0];

@@ -97,7 +97,7 @@ test('GET /v1/usage tells all limits of a key as the log has them, and what they
   expect(spent.cost_microusd).toBeGreaterThan(spent.tokens);
   const usage = await fleet.usage(secret, 1);
   expect(usage).toMatchObject({ object: 'usage', account: { id: account, name: 'usage', plan: 'usage' }, key: { id: key, name: 'key' } });
-  expect(Date.parse(usage.as_of)).toBeGreaterThan(0);
+  expect(Date.parse(usage.limits_as_of)).toBeGreaterThan(0);
   const rows = usage.limits.map((told) => [told.scope, told.meter, told.window, told.limit, told.enforcement, told.overdraft]);
   expect(rows).toEqual([
     ['account', 'concurrent', 'now', 7, 'soft_landing', 0],
