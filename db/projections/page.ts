@@ -4,19 +4,27 @@ import type { Range } from '#db/projections/projection.ts';
 
 /**
  * How the folds ask for their part of the log. A statement is written once, over a table `event`
- * that is the range, and run in one of two ways:
+ * that is the range, and run in one of two ways: the few events of a live log, many times a second,
+ * are read once; the many of a backlog are read where they lie, as often as needed.
  *
- * - the few events of a live log, many times a second: read once, planned once per connection. A
- *   plan costs a few milliseconds, ten times what it takes to run it;
- * - the many of a backlog: read where they lie as often as needed, planned each time by how many
- *   they are.
+ * No plan rests on what Postgres believes of sizes. A log or a copy that has just grown has no
+ * statistics, so that many look like few, and a loop over them within another takes minutes; see
+ * {@link PLANNING}. What must go by a key says so by `on conflict`, or by an array of keys.
  */
+
+/**
+ * Settings of the transactions in which projections are applied. Each statement is planned once for
+ * a connection: a plan costs a few milliseconds, ten times what it takes to run it on a live page.
+ * Sorts and hashes of a large page fit into the memory. No compiler pays for itself in them.
+ */
+export const PLANNING =
+  "set local plan_cache_mode = force_generic_plan; set local enable_nestloop = off; set local work_mem = '32MB'; set local jit = off";
 
 /** What a projector that keeps up reads at a time, and then some. Positions are dense, so no more events than these. */
 const FEW_EVENTS = 512;
 
 const RANGE = `select * from daybook.log where shard = ${SHARD} and position > $1 and position <= $2`;
-// The limit never cuts. It tells the planner, who can't know a parameter's value, that they are few.
+// The limit never cuts. It tells the planner, who doesn't know a parameter's value, that they are few.
 const FEW = `with event as materialized (${RANGE} order by position limit ${FEW_EVENTS})`;
 const MANY = `with event as not materialized (${RANGE})`;
 
@@ -33,15 +41,10 @@ export async function queryRange<Row extends unknown[]>(
   values: readonly unknown[] = [],
 ): Promise<QueryResult<Row>> {
   const isFew = upTo - after <= FEW_EVENTS;
-  // On a log without statistics, or with old ones, many look like few to the planner, and a loop
-  // over them within another takes minutes.
-  if (!isFew) await client.query('set local enable_nestloop = off');
-  const result = await client.query<Row>({
-    ...(isFew ? { name: `project_${name}` } : {}),
+  return client.query<Row>({
+    name: `project_${name}_${isFew ? 'few' : 'many'}`,
     text: `${isFew ? FEW : MANY}${statement}`,
     values: [after, upTo, ...values],
     rowMode: 'array',
   });
-  if (!isFew) await client.query('set local enable_nestloop = on');
-  return result;
 }

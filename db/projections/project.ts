@@ -1,5 +1,6 @@
 import type { ClientBase } from 'pg';
 import { SHARD } from '#db/log/append.ts';
+import { PLANNING } from '#db/projections/page.ts';
 import { LIVE_SCHEMA, type Projection, type ProjectionName, type Range } from '#db/projections/projection.ts';
 import { blame, BrokenProjectionError, isLogFault, type Parked, survey, takeIn } from '#db/projections/take-in.ts';
 
@@ -18,8 +19,8 @@ const PAGE_EVENTS_MAX = 50_000;
 /** Only one moves the projections at a time. A rebuild takes the same turn to put its copy in place. */
 export const TURN_LOCK = '23, 0';
 
-/** Statements of the projections sort and aggregate a page; no compiler pays for itself in them. */
-export const PROJECTING = 'set local synchronous_commit = off; set local jit = off';
+/** The settings of a transaction that projects. What a crash takes back is projected again. */
+export const PROJECTING = `set local synchronous_commit = off; ${PLANNING}`;
 
 /** An event put aside, and by which projection. */
 export type ParkedEvent = Parked & { projection: ProjectionName };

@@ -62,40 +62,51 @@ const BEGIN = `,
   ) carried`;
 
 /**
- * Brings endings and holds to the rows of running calls. Tells how many calls the events are of, and
- * how many of those were running and end at most once, after all else.
+ * Brings endings and holds to the rows of running calls. An upsert, because that goes by the key
+ * whatever the planner believes; what it would insert are calls that never began. Tells how many
+ * calls the events are of, and how many of those were running and end at most once, after all else.
  */
 const CARRY_ON = `with carried as materialized (
     select * from daybook.log where shard = ${SHARD} and position = any($1::bigint[])
   ),
   call as (
-    select request, min(position) as position,
+    select request, min(position) as first_position,
         max(position) filter (where type in (${ENDED})) as end_position,
-        max(position) filter (where type = ${EXTENDED}) as hold_position,
-        count(*) filter (where type in (${ENDED})) as endings
+        max(position) filter (where type = ${EXTENDED}) as hold_position
       from carried group by request
+      having count(*) filter (where type in (${ENDED})) <= 1
+        and (max(position) filter (where type = ${EXTENDED}) > max(position) filter (where type in (${ENDED}))) is not true
   ),
   updated as (
-    update request r set
-        end_position = e.position, ended_at = e.at,
-        hold_tokens = coalesce(h.hold_tokens, r.hold_tokens),
-        hold_cost_microusd = case when h.request is null then r.hold_cost_microusd else h.hold_cost_microusd end,
-        cost_microusd = case when e.type = ${ABANDONED} then e.hold_cost_microusd else e.cost_microusd end,
-        input_tokens = e.input_tokens, cached_tokens = e.cached_tokens,
-        output_tokens = e.output_tokens, reasoning_tokens = e.reasoning_tokens,
-        first_byte_ms = e.first_byte_ms, duration_ms = e.duration_ms, price_version = e.price_version,
-        status = e.status, end_reason = e.end_reason, usage_source = e.usage_source, attempts = e.attempts, upstream = e.upstream
-      from call c
-      left join carried e on e.position = c.end_position
-      left join carried h on h.position = c.hold_position
-      where r.request = c.request and r.position < c.position and r.end_position is null
-        and c.endings <= 1 and (c.end_position is null or c.hold_position is null or c.hold_position < c.end_position)
-      returning r.request, r.ended_at
+    insert into request as r (request, position, end_position, accepted_at, ended_at, instance, account, key,
+        hold_tokens, hold_cost_microusd, cost_microusd,
+        input_tokens, cached_tokens, output_tokens, reasoning_tokens, first_byte_ms, duration_ms, price_version,
+        status, end_reason, usage_source, attempts, upstream)
+      select c.request, c.first_position, c.end_position, f.at, e.at, f.instance, f.account, f.key,
+          h.hold_tokens, h.hold_cost_microusd, case when e.type = ${ABANDONED} then e.hold_cost_microusd else e.cost_microusd end,
+          e.input_tokens, e.cached_tokens, e.output_tokens, e.reasoning_tokens, e.first_byte_ms, e.duration_ms, e.price_version,
+          e.status, e.end_reason, e.usage_source, e.attempts, e.upstream
+        from call c
+        join carried f on f.position = c.first_position
+        left join carried e on e.position = c.end_position
+        left join carried h on h.position = c.hold_position
+    on conflict (request) do update set
+        end_position = excluded.end_position, ended_at = excluded.ended_at,
+        hold_tokens = coalesce(excluded.hold_tokens, r.hold_tokens),
+        hold_cost_microusd = case when excluded.hold_tokens is null then r.hold_cost_microusd else excluded.hold_cost_microusd end,
+        cost_microusd = excluded.cost_microusd,
+        input_tokens = excluded.input_tokens, cached_tokens = excluded.cached_tokens,
+        output_tokens = excluded.output_tokens, reasoning_tokens = excluded.reasoning_tokens,
+        first_byte_ms = excluded.first_byte_ms, duration_ms = excluded.duration_ms, price_version = excluded.price_version,
+        status = excluded.status, end_reason = excluded.end_reason, usage_source = excluded.usage_source,
+        attempts = excluded.attempts, upstream = excluded.upstream
+      where r.ended_at is null and r.position < excluded.position
+      returning old.request, new.ended_at
   ),
   stopped as (
-    delete from running_request g using updated u where u.ended_at is not null and g.request = u.request
+    delete from running_request where request = any (array(select request from updated where ended_at is not null))
   )
-  select (select count(*) from call)::integer, (select count(*) from updated)::integer`;
+  select (select count(distinct request) from carried)::integer, (select count(request) from updated)::integer`;
 
 /** The current state of each call: accepted, given more to spend, ended or refused. */
 export const requests: Projection = {
