@@ -21,7 +21,7 @@ let worker: WorkerProcess;
 const workerEnv = () => ({ DATABASE_URL: database.url, DAYBOOK_DATA: dataDir, LOG_LEVEL: 'warn' });
 const liveWorkers = async (): Promise<Instance[]> => (await readInstances(database)).filter(({ kind, isDead }) => kind === 'worker' && !isDead);
 const isClosed = async (instance: number): Promise<boolean> => (await readInstances(database)).some(({ id, isClosed: closed }) => id === instance && closed);
-const jobs = (): Promise<unknown> => ask(database.config('owner'), "select count(*)::int from graphile_worker.jobs where task_identifier <> 'project'");
+const jobs = (): Promise<unknown> => ask(database.config('owner'), "select count(*)::int from graphile_worker.jobs where task_identifier = 'recover_instance'");
 const connect = async (role: 'relay' | 'worker' = 'relay'): Promise<Client> => {
   const client = new Client(database.config(role));
   client.on('error', () => undefined);
