@@ -11,6 +11,7 @@ import {
   REQUEST_TIMEOUT_MS,
 } from '#server/bounds.ts';
 import { refuseWith, replyOf, sendJson, type WithReply } from '#server/answer.ts';
+import { isWebSocket, LIVE, type Live } from '#server/dashboard/live.ts';
 import { READ_ROUTES, readRoutes } from '#server/dashboard/read-routes.ts';
 import type { ReadStore } from '#server/dashboard/read-store.ts';
 import { Refusal } from '#server/errors.ts';
@@ -19,13 +20,14 @@ import { CHAT_COMPLETIONS, chatCompletions } from '#server/relay/chat-completion
 import type { Relay } from '#server/relay/relay.ts';
 import type { ModelList } from '#server/relay/model-list.ts';
 import { identify } from '#server/relay/identify.ts';
-import { answerPreflight, corsHeaders, refuse, type Reply } from '#server/relay/reply.ts';
+import { answerPreflight, bareRefusal, corsHeaders, refuse, type Reply } from '#server/relay/reply.ts';
 import { errorFields, type Logger } from '#server/telemetry.ts';
 
 export type App = {
   relay: Relay;
   modelList: ModelList;
   reads: ReadStore;
+  live: Live;
   log: Logger;
   tls: { cert: Buffer; key: Buffer } | null;
 };
@@ -65,6 +67,8 @@ export function createServer(app: App): Server {
     noDelay: true,
     // Node's own answer to a missing Host has no body; ours is an error object.
     requireHostHeader: false,
+    // Whoever wants to upgrade to anything else, or elsewhere, is answered as if it did not say so.
+    shouldUpgradeCallback: (request: IncomingMessage) => isWebSocket(request) && normalPath(request.url ?? '/') === LIVE,
   };
   const server = app.tls ? createHttpsServer({ ...options, ...app.tls }, handle) : createHttpServer(options, handle);
   // The body is asked for only when the head has been found good.
@@ -72,6 +76,7 @@ export function createServer(app: App): Server {
   server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
     refuse(request, response, { requestId: uuidv7(), extraHeaders: corsHeaders(request.headers) }, new Refusal('expectation_failed'));
   });
+  server.on('upgrade', (request, socket, head) => app.live.upgrade(request, socket, head));
   server.on('clientError', answerParserError);
   return server;
 }
@@ -123,7 +128,10 @@ function otherRoutes({ relay, modelList, reads, log }: App): express.Express {
 
   routes.use(readRoutes({ relay, reads }));
 
-  for (const [path, allow] of [[CHAT_COMPLETIONS, 'POST, OPTIONS'], [MODELS, 'GET, HEAD, OPTIONS'], ...READ_ROUTES.map((route) => [route, 'GET, HEAD, OPTIONS']), ['/healthz', 'GET, HEAD'], ['/readyz', 'GET, HEAD']]) {
+  // As a WebSocket it never comes here.
+  routes.get(LIVE, (request, response) => refuseWith(request, response, new Refusal('upgrade_required', { headers: ['upgrade', 'websocket'] })));
+
+  for (const [path, allow] of [[CHAT_COMPLETIONS, 'POST, OPTIONS'], [MODELS, 'GET, HEAD, OPTIONS'], ...READ_ROUTES.map((route) => [route, 'GET, HEAD, OPTIONS']), [LIVE, 'GET'], ['/healthz', 'GET, HEAD'], ['/readyz', 'GET, HEAD']]) {
     routes.all(path as string, (request, response) => {
       response.setHeader('allow', allow as string);
       refuseWith(request, response, new Refusal('method_not_allowed', { message: `This route takes ${allow}.` }));
@@ -155,12 +163,7 @@ function answerParserError(error: ParserError, socket: Socket): void {
     return;
   }
   const refusal = parserProblem(error);
-  const requestId = uuidv7();
-  const body = refusal.body(requestId);
-  const pairs = [...refusal.headers(requestId, Buffer.byteLength(body)), 'connection', 'close'];
-  let head = `HTTP/1.1 ${refusal.status} ${refusal.code}\r\n`;
-  for (let index = 0; index < pairs.length; index += 2) head += `${pairs[index]}: ${pairs[index + 1]}\r\n`;
-  socket.end(answered ? '' : `${head}\r\n${body}`);
+  socket.end(answered ? '' : bareRefusal(refusal, uuidv7()));
   // What the client still sends is thrown away for a moment: closing with unread bytes would reset
   // the connection and take our answer with it.
   socket.removeAllListeners('data');

@@ -103,6 +103,7 @@ export const CATALOGUE = {
     message: 'Compressed bodies are not accepted. Send the body without Content-Encoding.',
   },
   expectation_failed: { status: 417, type: 'invalid_request_error', message: 'Only "Expect: 100-continue" is known.' },
+  upgrade_required: { status: 426, type: 'invalid_request_error', message: 'This route is a WebSocket.' },
   headers_too_large: { status: 431, type: 'invalid_request_error', message: 'The request headers are too large.' },
 
   rate_limit_exceeded: {

@@ -8,13 +8,15 @@ import { randomBase62, toBase62 } from '#db/ids.ts';
  * recognise a leaked key and lets us refuse a mistyped one without looking anything up.
  */
 const GRAMMAR = /^dbk_([0-9A-Za-z]{8})_[0-9A-Za-z]{49}$/;
+/** How every secret begins. */
+export const SECRET_PREFIX = 'dbk_';
 const RANDOM_CHARACTERS = 43;
 const CHECKSUM_CHARACTERS = 6;
-const SECRET_CHARACTERS = 'dbk_'.length + 8 + '_'.length + RANDOM_CHARACTERS + CHECKSUM_CHARACTERS;
+const SECRET_CHARACTERS = SECRET_PREFIX.length + 8 + '_'.length + RANDOM_CHARACTERS + CHECKSUM_CHARACTERS;
 
 /** A new secret for the key with this public id. It is shown once and never stored. */
 export function createSecret(keyId: string): string {
-  const unsigned = `dbk_${keyId}_${randomBase62(RANDOM_CHARACTERS)}`;
+  const unsigned = `${SECRET_PREFIX}${keyId}_${randomBase62(RANDOM_CHARACTERS)}`;
   return unsigned + checksum(unsigned);
 }
 

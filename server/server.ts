@@ -1,12 +1,16 @@
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { closeClient, type Store } from '#db/connect.ts';
+import { publicId } from '#db/ids.ts';
 import { type Follower, follow } from '#db/log/follow.ts';
 import { keepPartitions, PARTITIONS_CHECK_MS, PARTITIONS_TIMEOUT_MS } from '#db/log/partitions.ts';
 import { createServer } from '#server/app.ts';
 import { DRAIN_MS, LISTEN_BACKLOG } from '#server/bounds.ts';
 import { type Config, ConfigError } from '#server/config.ts';
+import { Feed } from '#server/dashboard/feed.ts';
+import { Live } from '#server/dashboard/live.ts';
 import { ReadStore } from '#server/dashboard/read-store.ts';
+import { Watch, WATCHED_CHANNEL } from '#server/dashboard/watch.ts';
 import { startDemoUpstream } from '#server/demo-upstream.ts';
 import { CompletionEstimates } from '#server/limits/estimate.ts';
 import { loadPepper } from '#server/pepper.ts';
@@ -64,7 +68,8 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
   await closeClient(setup);
 
   const readModel = new ReadModel();
-  const follower = await followControl(store, readModel, log);
+  const watch = new Watch(publicId());
+  const follower = await followControl(store, readModel, watch, log);
 
   const demo = await startDemoUpstream();
   const configs = [...config.upstreams, demo.config];
@@ -102,7 +107,9 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
   readModel.onChange((accounts) => endWithdrawn(relay, accounts));
 
   const reads = new ReadStore(store.config('relay'));
-  const http = listenable(config, { relay, modelList: new ModelList(models, upstreams), reads, log, tls: config.tls });
+  const feed = new Feed(store, relay, watch, log);
+  const live = new Live(relay, feed, log);
+  const http = listenable(config, { relay, modelList: new ModelList(models, upstreams), reads, live, log, tls: config.tls });
   const port = await listen(http, config);
   const partitions = keepPartitions(() => connectRelay(store, PARTITIONS_TIMEOUT_MS), PARTITIONS_CHECK_MS, (error) =>
     log.error(errorFields(error), "making the log's next partitions failed; it is tried again"),
@@ -116,6 +123,7 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
       partitions.close();
       http.close();
       http.closeIdleConnections();
+      await feed.close();
       await drained(relay);
       http.closeAllConnections();
       await reads.close();
@@ -129,13 +137,14 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
 }
 
 /** Starts to follow accounts and keys; resolves when the log has been read to its head once. */
-async function followControl(store: Store, readModel: ReadModel, log: Logger): Promise<Follower> {
+async function followControl(store: Store, readModel: ReadModel, watch: Watch, log: Logger): Promise<Follower> {
   const current = Promise.withResolvers<void>();
   const follower = follow({
     config: store.config('relay'),
     scope: 'control',
     after: 0,
     onPage: (events) => readModel.apply(events),
+    channels: { [WATCHED_CHANNEL]: (payload) => watch.heard(payload) },
     onCurrent: () => {
       readModel.markCurrent();
       current.resolve();

@@ -22,23 +22,30 @@ export function authenticate(
   readModel: ReadModel,
   pepper: Buffer,
 ): Key | Refusal {
-  const header = soleAuthorization(rawHeaders);
-  if (header === undefined) return MISSING;
-  const secret = header === null ? undefined : BEARER.exec(header)?.[1];
-  const keyId = secret === undefined ? null : keyIdOf(secret);
-  if (secret === undefined || keyId === null) return INVALID;
+  const secret = sentSecret(rawHeaders);
+  if (secret === undefined) return MISSING;
+  const keyId = secret === null ? null : keyIdOf(secret);
+  if (secret === null || keyId === null) return INVALID;
 
   const key = readModel.key(keyId);
   const digest = digestSecret(pepper, secret);
-  if (!key) return INVALID;
-  const nowMs = readModel.nowMs();
+  return key ? (judgeSecret(key, digest, readModel.nowMs()) ?? key) : INVALID;
+}
+
+/** What was sent as a secret; undefined when nothing was, null when it is none by its form. */
+export function sentSecret(rawHeaders: readonly string[]): string | null | undefined {
+  const header = soleAuthorization(rawHeaders);
+  return header == null ? header : (BEARER.exec(header)?.[1] ?? null);
+}
+
+/** Whether the secret with this digest opens a key at this moment; null when it does. */
+export function judgeSecret(key: Key, digest: string, nowMs: number): Refusal | null {
   const isCurrent = sameDigest(digest, key.secret.digest);
   const isPrevious = key.previous !== null && sameDigest(digest, key.previous.digest);
   if (!isCurrent && !isPrevious) return INVALID;
   const ended = judgeKey(key, nowMs);
   if (ended) return ended;
-  if (!isCurrent && key.previous && key.previous.endsAt.getTime() <= nowMs) return REVOKED;
-  return key;
+  return !isCurrent && key.previous && key.previous.endsAt.getTime() <= nowMs ? REVOKED : null;
 }
 
 /** Whether a key has come to its end; null when it is good. */

@@ -106,6 +106,10 @@ export class Call implements Running {
     return null;
   }
 
+  get request(): string {
+    return this.#accepted.request;
+  }
+
   get key(): Key {
     return this.#admitted.key;
   }
@@ -116,6 +120,10 @@ export class Call implements Running {
 
   get model(): string {
     return this.#admitted.chat.model;
+  }
+
+  get relayedTokens(): number {
+    return this.#delivery?.relayedTokens ?? 0;
   }
 
   fail(code: Code, reason: EndReason): void {

@@ -120,6 +120,11 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
     }
   }
 
+  /** Tokens of a streamed reply that went through so far, counted. */
+  get relayedTokens(): number {
+    return this.#tap?.countedTokens ?? 0;
+  }
+
   /** The call is recorded: what has come may go on. */
   openGate(): void {
     this.#gateOpen = true;
@@ -174,8 +179,7 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
     }
     // Behind a closed gate an upstream that has answered is made to wait.
     if (this.#head && !this.#gateOpen) return;
-    const progress = this.#tap?.dataEvents ?? null;
-    if (this.#clock.isOverdue(nowMs, timeouts, progress)) return this.fail('upstream_timeout', 'timed_out');
+    if (this.#clock.isOverdue(nowMs, timeouts, this.#tap?.dataEvents ?? null)) return this.fail('upstream_timeout', 'timed_out');
     if (this.#tap?.insideEvent === false) this.#out.keepAlive(nowMs);
   }
 
@@ -218,8 +222,7 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
         const { budget } = this.#options;
         const events = tap.push(chunk);
         if (events) this.#out.write(events);
-        const goesOn = !budget || tap.countedTokens < budget.nextAt || budget.reached(tap.countedTokens);
-        if (!goesOn) this.fail('insufficient_quota', 'quota_spent');
+        if (budget && tap.countedTokens >= budget.nextAt && !budget.reached(tap.countedTokens)) this.fail('insufficient_quota', 'quota_spent');
         return;
       }
       case 'waiting':

@@ -18,9 +18,12 @@ export type Seat = { appender: Appender; limits: Limits };
 
 /** A call that has been admitted and not ended, with what it was admitted as. */
 export type Running = {
+  readonly request: string;
   readonly key: Key;
   readonly caller: Caller;
   readonly model: string;
+  /** Tokens of its reply that went through so far, by our count; 0 for one that is not streamed. */
+  readonly relayedTokens: number;
   /** Ends it with an error of ours, in whatever way the client can still be told. */
   fail(code: Code, reason: EndReason): void;
 };

@@ -67,6 +67,15 @@ export function refuse(request: IncomingMessage, response: ServerResponse, reply
   request.resume();
 }
 
+/** A refusal as the bytes of a whole reply, for a connection without a response object; it ends with it. */
+export function bareRefusal(refusal: Refusal, requestId: string): string {
+  const body = refusal.body(requestId);
+  const pairs = [...refusal.headers(requestId, Buffer.byteLength(body)), 'connection', 'close'];
+  let head = `HTTP/1.1 ${refusal.status} ${refusal.code}\r\n`;
+  for (let index = 0; index < pairs.length; index += 2) head += `${pairs[index]}: ${pairs[index + 1]}\r\n`;
+  return `${head}\r\n${body}`;
+}
+
 /** JSON only, and not compressed. A missing Content-Type is taken for JSON, as many clients send none. */
 export function checkMedia(headers: IncomingHttpHeaders): Refusal | null {
   const type = headers['content-type'];

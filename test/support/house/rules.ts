@@ -8,7 +8,7 @@ export const ROOMS: Record<string, readonly string[]> = {
   db: ['db/'],
   server: ['db/', 'server/'],
   worker: ['db/', 'worker/'],
-  web: ['db/events.ts', 'db/fold/', 'server/dashboard/contract.ts', 'web/'],
+  web: ['db/events.ts', 'db/fold/', 'server/dashboard/contract.ts', 'server/dashboard/frames.ts', 'web/'],
   bench: [''],
   test: [''],
 };

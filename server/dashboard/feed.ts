@@ -1,0 +1,196 @@
+import type { WebSocket } from 'ws';
+import type { Store } from '#db/connect.ts';
+import type { Placed } from '#db/events.ts';
+import { readHead } from '#db/log/read.ts';
+import { LIVE_HEARTBEAT_MS, VIEWERS_CHECK_MS, VIEWERS_MAX, VIEWERS_PER_KEY_MAX, WATCH_EVERY_MS } from '#server/bounds.ts';
+import { audienceOf, messageOf } from '#server/dashboard/audience.ts';
+import { catchUp } from '#server/dashboard/catch-up.ts';
+import type { RequestFilter } from '#server/dashboard/contract.ts';
+import { FeedStore } from '#server/dashboard/feed-store.ts';
+import { LIVE_VERSION } from '#server/dashboard/frames.ts';
+import { LivePage, type PlanOf } from '#server/dashboard/live-page.ts';
+import { ProgressTeller, readProgress } from '#server/dashboard/progress.ts';
+import { QuotaWatch } from '#server/dashboard/quota-watch.ts';
+import type { Scope } from '#server/dashboard/scope.ts';
+import { Tail } from '#server/dashboard/tail.ts';
+import { Viewer } from '#server/dashboard/viewer.ts';
+import { Viewers } from '#server/dashboard/viewers.ts';
+import { type Watch, WATCHED_CHANNEL } from '#server/dashboard/watch.ts';
+import { Refusal } from '#server/errors.ts';
+import type { Caller } from '#server/relay/caller.ts';
+import type { Relay } from '#server/relay/relay.ts';
+import { errorFields, type Logger } from '#server/telemetry.ts';
+
+/** What somebody asks to see, and by which right. */
+export type Viewing = {
+  keyId: string;
+  digest: string;
+  caller: Caller;
+  scope: Scope;
+  filter: RequestFilter;
+  /** The position up to which it has seen everything; null: it begins now. */
+  after: number | null;
+};
+
+/** What runs while there are viewers. */
+type Run = { tail: Tail; close(): Promise<void> };
+
+const PROGRESS_CHANNEL = 'daybook_progress';
+const PROJECTED_CHANNEL = 'daybook_projected';
+
+const CROWDED = new Refusal('relay_busy', { message: 'This server has as many viewers of the live feed as it takes. Try again.' });
+const TOO_MANY = new Refusal('rate_limit_exceeded', {
+  message: `A key may have ${VIEWERS_PER_KEY_MAX} viewers of the live feed at once. Close one first.`,
+});
+
+/**
+ * The live feed of one process. It follows the log itself, and only while it has viewers: so it
+ * works when the worker is down, and calls are shown before they end. A page of the log becomes a
+ * message or a few for each audience, which all its viewers share.
+ */
+export class Feed {
+  readonly #relay: Relay;
+  readonly #log: Logger;
+  readonly #config: ReturnType<Store['config']>;
+  readonly #store: FeedStore;
+  readonly #viewers: Viewers;
+  readonly #watch: Watch;
+  readonly #progress: ProgressTeller;
+  readonly #planOf: PlanOf;
+  /** Places that are taken, by key and in all. */
+  readonly #ofKey = new Map<string, number>();
+  #taken = 0;
+  #run: Promise<Run> | null = null;
+
+  /** @param watch what is watched by others is told to it from the start, whether there are viewers here or not. */
+  constructor(store: Store, relay: Relay, watch: Watch, log: Logger) {
+    this.#relay = relay;
+    this.#watch = watch;
+    this.#log = log;
+    this.#config = store.config('relay');
+    this.#store = new FeedStore(store);
+    this.#viewers = new Viewers(relay.readModel);
+    this.#planOf = (account) => relay.readModel.account(account)?.plan ?? null;
+    this.#progress = new ProgressTeller({
+      running: relay.running,
+      watch,
+      onHere: (calls) => void this.#run?.then(({ tail }) => this.#viewers.tellProgress(calls, tail.position)),
+      onElsewhere: (payloads) => this.#say(PROGRESS_CHANNEL, payloads),
+    });
+    relay.readModel.onChange((accounts) => this.#viewers.judge(accounts));
+  }
+
+  /** Takes a place for a viewer of a key. @returns what gives it back, or why there is none. */
+  reserve(key: string): (() => void) | Refusal {
+    const ofKey = this.#ofKey.get(key) ?? 0;
+    if (ofKey >= VIEWERS_PER_KEY_MAX) return TOO_MANY;
+    if (this.#taken >= VIEWERS_MAX) return CROWDED;
+    this.#taken++;
+    this.#ofKey.set(key, ofKey + 1);
+    return () => {
+      this.#taken--;
+      const left = (this.#ofKey.get(key) as number) - 1;
+      if (left === 0) this.#ofKey.delete(key);
+      else this.#ofKey.set(key, left);
+      if (this.#taken === 0) void this.#rest();
+    };
+  }
+
+  /**
+   * Gets ready for a viewer that has a place.
+   * @returns what takes it in, to be called with its connection as soon as there is one.
+   * @throws {Error} when the store is away.
+   */
+  async open(viewing: Viewing): Promise<(socket: WebSocket) => void> {
+    const opening = (this.#run ??= this.#begin());
+    try {
+      const { tail } = await opening;
+      // A viewer may come from a server that is a little ahead; beyond the head of the log nobody was.
+      const isKnown = viewing.after === null || viewing.after <= tail.position || viewing.after <= (await this.#store.ask(readHead));
+      return (socket) => this.#join(socket, tail, viewing, isKnown);
+    } catch (error) {
+      if (this.#run === opening) await this.#rest();
+      throw error;
+    }
+  }
+
+  #join(socket: WebSocket, tail: Tail, { scope, filter, after, ...viewing }: Viewing, isKnown: boolean): void {
+    const now = tail.position;
+    const position = isKnown ? Math.max(now, after ?? now) : now;
+    const viewer = new Viewer(socket, { ...viewing, audience: audienceOf(scope, filter), position });
+    const at = new Date(this.#relay.readModel.nowMs()).toISOString();
+    const { account, key } = scope;
+    const from = isKnown ? (after ?? now) : now;
+    viewer.greet(
+      messageOf({ position: from, at, frames: [{ type: 'hello', version: LIVE_VERSION, position: from, heartbeat_ms: LIVE_HEARTBEAT_MS, account, key }] }),
+    );
+    this.#viewers.add(viewer);
+    if (this.#watch.add(account)) this.#say(WATCHED_CHANNEL, this.#watch.payloads([account]));
+    void viewer.closed.then(() => this.#leave(viewer, account));
+    if (from >= now) viewer.caughtUp(isKnown);
+    else void catchUp(viewer, { after: from, upTo: now }, this.#store, this.#planOf);
+  }
+
+  #leave(viewer: Viewer, account: string | null): void {
+    this.#viewers.delete(viewer);
+    this.#watch.delete(account);
+  }
+
+  async #begin(): Promise<Run> {
+    const after = await this.#store.ask(readHead);
+    const quotas = new QuotaWatch({
+      store: this.#store,
+      after,
+      accounts: () => this.#watch.accountsHere,
+      onQuotas: (changed) => this.#viewers.tellQuotas(changed, tail.position),
+      onError: (error) => this.#log.warn(errorFields(error), 'reading changed quotas for the live feed failed'),
+    });
+    const tail: Tail = new Tail({
+      config: this.#config,
+      after,
+      onPage: (events, from) => this.#tellPage(events, from),
+      channels: {
+        [PROGRESS_CHANNEL]: (payload) => this.#viewers.tellProgress(readProgress(payload, this.#watch.name), tail.position),
+        [PROJECTED_CHANNEL]: () => quotas.moved(),
+      },
+      onUnreadable: (position) => this.#log.error({ position }, "an event can't be read; the live feed leaves it out"),
+      onError: (error) => this.#log.warn(errorFields(error), 'following the log for the live feed failed; it is tried again'),
+    });
+    const looking = setInterval(() => this.#viewers.look(tail.position), VIEWERS_CHECK_MS);
+    const saying = setInterval(() => this.#say(WATCHED_CHANNEL, this.#watch.payloads()), WATCH_EVERY_MS);
+    return {
+      tail,
+      async close() {
+        clearInterval(looking);
+        clearInterval(saying);
+        quotas.close();
+        await tail.close();
+      },
+    };
+  }
+
+  #tellPage(events: readonly Placed[], from: number): void {
+    this.#viewers.tellPage(new LivePage(events, this.#planOf), from);
+  }
+
+  #say(channel: string, payloads: readonly string[]): void {
+    this.#store.say(channel, payloads).catch((error: unknown) => {
+      this.#log.warn(errorFields(error), 'telling other servers of the live feed failed');
+    });
+  }
+
+  /** Nobody looks on any more. */
+  async #rest(): Promise<void> {
+    const run = this.#run;
+    this.#run = null;
+    await run?.then(({ close }) => close(), () => undefined);
+  }
+
+  /** Ends it: viewers are told to connect elsewhere. */
+  async close(): Promise<void> {
+    this.#progress.close();
+    await this.#viewers.close();
+    await this.#rest();
+    await this.#store.close();
+  }
+}
