@@ -42,7 +42,6 @@ export type Step = 'exported' | 'verified' | 'named' | 'recorded' | 'detached' |
 /** What a run has done, by the names of partitions, and why the next one stays; null when another run was under way. */
 export type ArchiveResult = { archived: string[]; detached: string[]; dropped: string[]; waiting: string | null };
 
-const LOCK = 'select pg_try_advisory_lock(23, 0) as held';
 /** What a run that was interrupted has left. */
 const PARTIAL = '.partial';
 
@@ -54,8 +53,7 @@ const PARTIAL = '.partial';
 export async function archive(options: ArchiveOptions): Promise<ArchiveResult | null> {
   const client = await options.connect();
   try {
-    const { rows } = await client.query<{ held: boolean }>(LOCK);
-    if (rows[0]?.held !== true) return null;
+    if (!(await lockArchive(client))) return null;
     await mkdir(options.directory, { recursive: true, mode: 0o700 });
     await removePartial(options.directory);
     const result: ArchiveResult = { archived: [], detached: [], dropped: [], waiting: null };
@@ -72,6 +70,12 @@ export async function archive(options: ArchiveOptions): Promise<ArchiveResult | 
   } finally {
     await closeClient(client);
   }
+}
+
+/** Keeps others from the archive until this connection ends. @returns false when somebody else is at it. */
+export async function lockArchive(client: Client): Promise<boolean> {
+  const { rows } = await client.query<{ held: boolean }>('select pg_try_advisory_lock(23, 0) as held');
+  return rows[0]?.held === true;
 }
 
 /** From the log to a file that was read back and is known to the database. */

@@ -3,7 +3,7 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { constants, createZstdCompress } from 'node:zlib';
 import type { ClientBase } from 'pg';
-import { type Header, parseLine, READ_EVENT_LINES, READ_LINES, READ_NEXT_BATCH } from '#db/archive/line.ts';
+import { type Header, parseLine, READ_LINES, READ_NEXT_BATCH, readEventLines } from '#db/archive/line.ts';
 import { genesis, leafOf } from '#db/chain.ts';
 import { SHARD } from '#db/log/append.ts';
 
@@ -82,7 +82,7 @@ async function openBatch(client: ClientBase, last: number): Promise<string> {
   if (rows[0] === undefined) throw new Error(`no batch holds position ${last}`);
   const [line, end] = rows[0];
   const batch = parseLine(line, SHARD);
-  const behind = await client.query<[string | null]>({ text: READ_EVENT_LINES, values: [SHARD, last, end], rowMode: 'array' });
+  const behind = await client.query<[string | null]>({ text: readEventLines('daybook.log'), values: [SHARD, last, end], rowMode: 'array' });
   const leaves = (behind.rows[0]?.[0] ?? '').split('\n').map((text) => {
     const event = parseLine(text, SHARD);
     return leafOf('event' in event ? event.event : [], 'batch' in batch ? batch.batch.format : '');

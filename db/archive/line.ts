@@ -43,8 +43,13 @@ const BATCH_SQL = `concat('{"batch":{', ${BATCH_COLUMNS.map((name) => `'"${name}
   '"chain":"', encode(chain, 'hex'), '"}}')`;
 
 /** Events of a shard above one position up to another, as lines in one text: no row costs a message of its own. */
-export const READ_EVENT_LINES = `select string_agg(${EVENT_SQL}, e'\\n' order by position)
-  from daybook.log where shard = $1 and position > $2 and position <= $3`;
+export const readEventLines = (table: string): string => `select string_agg(${EVENT_SQL}, e'\\n' order by position)
+  from ${table} where shard = $1 and position > $2 and position <= $3`;
+
+/** Control events that were kept, each with the format that its batch names. */
+export const READ_KEPT_LINES = `select ${EVENT_SQL}, (select format::text from daybook.log_batch b
+    where b.shard = k.shard and b.last_position >= k.position order by b.last_position limit 1)
+  from daybook.log_kept k where shard = $1 and position > $2 and position <= $3 order by position limit $4`;
 
 /** The same with the batches that end among them. */
 export const READ_LINES = `select string_agg(line, e'\\n' order by position, is_batch) from (
@@ -123,14 +128,10 @@ function rowOf(fields: Fields, shard: number): LeafRow {
   let found = 0;
   for (const [name] of COLUMNS) {
     const value = fields[name];
-    if (value === undefined) row.push(null);
-    else {
-      found++;
-      row.push(value === true ? 't' : value === false ? 'f' : String(value));
-    }
+    if (value !== undefined) found++;
+    row.push(value === undefined ? null : value === true ? 't' : value === false ? 'f' : String(value));
   }
-  for (const _ in fields) found--;
-  if (found !== 0) throw new Error('a field that no event has');
+  if (found !== Object.keys(fields).length) throw new Error('a field that no event has');
   return row;
 }
 

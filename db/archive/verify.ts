@@ -52,10 +52,12 @@ export async function verifyFile(file: string, onEvents?: (lines: string[]) => P
     const text = stored.pipe(createZstdDecompress());
     // What breaks the one has to end the other, which would wait for ever.
     stored.on('error', (error) => text.destroy(error));
-    for await (const line of linesOf(text)) {
-      if (reader === undefined) reader = new Reader(HeaderShape.parse(JSON.parse(line)), onEvents !== undefined);
-      else reader.take(line);
-      if (onEvents && reader.proved.length > 0) await onEvents(reader.proved.splice(0));
+    for await (const lines of linesOf(text)) {
+      for (const line of lines) {
+        if (reader === undefined) reader = new Reader(HeaderShape.parse(JSON.parse(line)), onEvents !== undefined);
+        else reader.take(line);
+      }
+      if (onEvents && reader && reader.proved.length > 0) await onEvents(reader.proved.splice(0));
     }
     if (reader === undefined) throw new Error('empty');
     return { ...reader.finish(), bytes, sha256: digest.digest('hex') };
@@ -114,14 +116,14 @@ function isMissing(error: unknown): boolean {
   return (error as NodeJS.ErrnoException).code === 'ENOENT' || (error as NodeJS.ErrnoException).code === 'EACCES';
 }
 
-async function* linesOf(text: AsyncIterable<Buffer>): AsyncGenerator<string> {
+async function* linesOf(text: AsyncIterable<Buffer>): AsyncGenerator<string[]> {
   const decoder = new StringDecoder('utf8');
   let rest = '';
   for await (const chunk of text) {
     const lines = (rest + decoder.write(chunk)).split('\n');
     rest = lines.pop() as string;
     if (rest.length > LINE_CHARACTERS_MAX) throw new Error('a line without an end');
-    yield* lines;
+    yield lines;
   }
   if (rest !== '' || decoder.end() !== '') throw new Error('its last line has no end');
 }

@@ -1,0 +1,39 @@
+import { createHash } from 'node:crypto';
+import type { ClientBase } from 'pg';
+import { parseLine, READ_KEPT_LINES } from '#db/archive/line.ts';
+import type { Manifest } from '#db/archive/manifest.ts';
+import { ArchiveDamageError } from '#db/archive/verify.ts';
+import { leafOf } from '#db/chain.ts';
+import { SHARD } from '#db/log/append.ts';
+
+const PAGE_ROWS = 5_000;
+
+/**
+ * Checks that the control events which stayed in the database are those of the archived partition:
+ * none changed, none more and none less.
+ * @throws {ArchiveDamageError} when they are not.
+ */
+export async function verifyKept(client: ClientBase, manifest: Manifest): Promise<void> {
+  const digest = createHash('sha256');
+  let count = 0;
+  for (let after = manifest.first_position - 1; ; ) {
+    const { rows } = await client.query<[string, string | null]>({
+      text: READ_KEPT_LINES,
+      values: [SHARD, after, manifest.last_position, PAGE_ROWS],
+      rowMode: 'array',
+    });
+    for (const [line, format] of rows) {
+      const event = parseLine(line, SHARD);
+      if (!('event' in event)) continue;
+      digest.update(leafOf(event.event, format ?? ''));
+      after = Number(event.event[1]);
+      count++;
+    }
+    if (rows.length < PAGE_ROWS) break;
+  }
+  if (count === manifest.control_count && digest.digest('hex') === manifest.control_sha256) return;
+  throw new ArchiveDamageError('daybook.log_kept', {
+    position: manifest.first_position,
+    problem: `the ${count} control events from there on are not the ${manifest.control_count} of ${manifest.file}`,
+  });
+}

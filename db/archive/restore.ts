@@ -1,0 +1,133 @@
+import type { Client } from 'pg';
+import { lockArchive, requireFile } from '#db/archive/archive.ts';
+import { detachPartition, dropPartition, standingOf } from '#db/archive/detach.ts';
+import { insertSql, readEventLines } from '#db/archive/line.ts';
+import { type Manifest, readManifest } from '#db/archive/manifest.ts';
+import { ArchiveDamageError, type Contents, disagreement, verifyFile } from '#db/archive/verify.ts';
+import { closeClient, StoreError } from '#db/connect.ts';
+import { SHARD } from '#db/log/append.ts';
+
+/** Events that are loaded by one statement. */
+const PAGE_EVENTS = 5_000;
+
+type Recorded = { name: string; manifest: Manifest };
+
+/**
+ * Loads a file into the log again, all of it or nothing: each event is checked against the chain
+ * before it is loaded, and what was loaded is read again and is to the letter what the file says. The
+ * partition stays until it is dropped.
+ * @returns the partition's name.
+ * @throws {ArchiveDamageError} when the file does not hold what the chain says, or is of another log.
+ * @throws {StoreError} when there is nothing to restore, or somebody else is at the archive.
+ */
+export async function restorePartition(connect: () => Promise<Client>, file: string, signal?: AbortSignal): Promise<string> {
+  const manifest = await readManifest(file);
+  return withArchive(connect, async (client) => {
+    const { name } = await readRecorded(client, manifest.partition);
+    const standing = await standingOf(client, name);
+    if (standing === 'attached') throw new StoreError(`${name} is in the log`);
+    if (standing === 'leaving' && !(await detachPartition(client, name))) throw new StoreError(`${name} is just leaving the log: try again`);
+    await client.query('begin');
+    try {
+      const loaded = `${name}_restored`;
+      await client.query(`create table daybook.${client.escapeIdentifier(loaded)} (like daybook.log including all)`);
+      const contents = await load(client, file, `daybook.${client.escapeIdentifier(loaded)}`, manifest.first_position, signal);
+      await requireSame(client, contents, manifest);
+      // Not while partitions are made: each would wait for the other's lock on the log.
+      await client.query('select pg_advisory_xact_lock(20, 0)');
+      await dropPartition(client, name);
+      await client.query(`alter table daybook.${client.escapeIdentifier(loaded)} rename to ${client.escapeIdentifier(name)}`);
+      await client.query('select daybook.attach_partition($1, $2)', [manifest.partition, name]);
+      await client.query('update daybook.log_partition set restored_at = clock_timestamp() where number = $1', [manifest.partition]);
+      await client.query('commit');
+    } catch (error) {
+      await client.query('rollback').catch(() => undefined);
+      throw error;
+    }
+    return name;
+  });
+}
+
+/**
+ * Drops the table of an archived partition, one that was restored included; its file stays.
+ * @throws {StoreError | ArchiveDamageError} when it has no sound file in the directory: nothing is dropped then.
+ */
+export async function dropArchived(connect: () => Promise<Client>, number: number, directory: string): Promise<string> {
+  return withArchive(connect, async (client) => {
+    const { name, manifest } = await readRecorded(client, number);
+    if ((await standingOf(client, name)) === 'dropped') throw new StoreError(`${name} is dropped already`);
+    await requireFile(directory, manifest);
+    if (!(await detachPartition(client, name))) throw new StoreError(`somebody reads ${name} for long: try again later`);
+    await dropPartition(client, name);
+    await client.query('update daybook.log_partition set restored_at = null where number = $1', [number]);
+    return name;
+  });
+}
+
+async function withArchive<T>(connect: () => Promise<Client>, work: (client: Client) => Promise<T>): Promise<T> {
+  const client = await connect();
+  try {
+    if (!(await lockArchive(client))) throw new StoreError('the archive is at work: try again when it has done');
+    return await work(client);
+  } finally {
+    await closeClient(client);
+  }
+}
+
+async function readRecorded(client: Client, number: number): Promise<Recorded> {
+  const { rows } = await client.query<Recorded>(
+    'select name, manifest from daybook.log_partition where number = $1 and archived_at is not null',
+    [number],
+  );
+  if (rows[0] === undefined) throw new StoreError(`partition ${number} of this log was not archived`);
+  return rows[0];
+}
+
+async function load(client: Client, file: string, table: string, first: number, signal?: AbortSignal): Promise<Contents> {
+  const insert = insertSql(table);
+  const readBack = readEventLines(table);
+  let after = first - 1;
+  let waiting: string[] = [];
+  const flush = async (lines: string[]): Promise<void> => {
+    if (lines.length === 0) return;
+    await client.query({ name: 'restore', text: insert, values: [SHARD, `[${lines.join(',')}]`] });
+    const { rows } = await client.query<[string]>({
+      name: 'read_restored',
+      text: readBack,
+      values: [SHARD, after, after + lines.length],
+      rowMode: 'array',
+    });
+    if (rows[0]?.[0] !== lines.join('\n')) throw new ArchiveDamageError(table, { position: after + 1, problem: 'not loaded as it is in the file' });
+    after += lines.length;
+  };
+  const contents = await verifyFile(
+    file,
+    async (lines) => {
+      waiting.push(...lines);
+      while (waiting.length >= PAGE_EVENTS) {
+        await flush(waiting.slice(0, PAGE_EVENTS));
+        waiting = waiting.slice(PAGE_EVENTS);
+      }
+    },
+    signal,
+  );
+  await flush(waiting);
+  return contents;
+}
+
+/** That a file, which is sound in itself, is that part of this very log. */
+async function requireSame(client: Client, contents: Contents, manifest: Manifest): Promise<void> {
+  const { rows } = await client.query<{ log_id: string; chain: string | null; first: string; last: string }>(
+    `select i.log_id, p.first_position as first, p.end_position - 1 as last,
+        (select encode(chain, 'hex') from daybook.log_batch where shard = $2 and last_position = $3) as chain
+      from daybook.install i, daybook.log_partition p where p.number = $1`,
+    [contents.partition, SHARD, contents.lastLink.position],
+  );
+  const { log_id, chain, first, last } = rows[0] as (typeof rows)[number];
+  const position = contents.first_position;
+  const wrong = disagreement(contents, manifest);
+  if (wrong !== null) throw new ArchiveDamageError(manifest.file, { position, problem: `${wrong} is not what its manifest says` });
+  const isSame =
+    contents.log_id === log_id && Math.max(1, Number(first)) === position && Number(last) === contents.last_position && contents.lastLink.chain === chain;
+  if (!isSame) throw new ArchiveDamageError(manifest.file, { position, problem: 'of another log than this' });
+}
