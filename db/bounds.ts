@@ -49,6 +49,9 @@ export const RECOVERY_PATIENCE_MS = 10_000;
 /** Searching the log for what a dead instance left open, from its oldest open request on. */
 export const RECOVERY_TIMEOUT_MS = 60_000;
 
+/** The longest statement of the archive copies the control events of a partition: a million take about ten seconds. */
+export const ARCHIVE_STATEMENT_TIMEOUT_MS = 120_000;
+
 /** How often a starting or stopping Postgres is looked at. A start takes about 200 ms, so 20 ms is a tenth. */
 export const POSTMASTER_POLL_MS = 20;
 

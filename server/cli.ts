@@ -1,6 +1,8 @@
 import { Command, CommanderError } from 'commander';
+import { ArchiveDamageError } from '#db/archive/verify.ts';
 import { StoreError } from '#db/connect.ts';
 import { accountCommands } from '#server/cli/account.ts';
+import { archiveCommands } from '#server/cli/archive.ts';
 import { doctorCommand } from '#server/cli/doctor.ts';
 import { keyCommands } from '#server/cli/key.ts';
 import { logCommands } from '#server/cli/log.ts';
@@ -23,6 +25,7 @@ planCommands(program);
 keyCommands(program);
 priceCommands(program);
 logCommands(program);
+archiveCommands(program);
 webhookCommands(program);
 projectionCommands(program);
 doctorCommand(program);
@@ -32,7 +35,7 @@ try {
 } catch (error) {
   if (error instanceof CommanderError) process.exitCode = error.exitCode;
   else if (error instanceof ConfigError || error instanceof StoreError || error instanceof DecisionError) {
-    const code = error instanceof DecisionError ? error.code : 'unavailable';
+    const code = error instanceof DecisionError ? error.code : error instanceof ArchiveDamageError ? 'damaged' : 'unavailable';
     const text = program.opts<{ json?: boolean }>().json === true ? JSON.stringify({ error: { code, message: error.message } }) : `daybook: ${error.message}`;
     process.stderr.write(`${text}\n`);
     process.exitCode = 1;

@@ -15,6 +15,12 @@ const Environment = z.object({
   DAYBOOK_PEPPER_FILE: z.string().optional(),
   /** For how long the rows of ended calls are kept in the projections; the log keeps all. 0: for ever. */
   REQUEST_ROWS_DAYS: z.coerce.number('must be a number').int().min(0).max(DAYS_MAX).default(90),
+  /** Where full partitions of the log are archived; unset: they stay in the database. */
+  ARCHIVE_DIR: z.string().optional(),
+  /** How many of the newest full partitions stay in the log in any case. */
+  ARCHIVE_KEEP_PARTITIONS: z.coerce.number('must be a number').int().min(1).max(1_000_000).default(4),
+  /** Whether the table of an archived partition is dropped; off: it stands until \`daybook archive drop\`. */
+  ARCHIVE_DROP: z.enum(['on', 'off']).default('off'),
   LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
 });
 

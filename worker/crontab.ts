@@ -14,6 +14,8 @@ const ITEMS: CronItem[] = [
   { task: 'watch_service', match: '* * * * *' },
   // Not on the hour, when others do what they do by the hour.
   { task: 'retain', match: '17 * * * *' },
+  { task: 'make_partitions', match: '*/10 * * * *' },
+  { task: 'archive', match: '37 * * * *' },
 ];
 
 /** Defaults for all of them: no second attempt, because the next minute brings a fresh one. */

@@ -29,7 +29,8 @@ async function main(): Promise<void> {
   const connect = (timeoutMs?: number) => connectWorker(store, timeoutMs);
   const place = new Place(connect, log);
   await place.take();
-  const jobs = keepRunning(store, { config, log, place, connect });
+  const connectOwner = (timeoutMs: number) => connectWorker(store, timeoutMs, 'owner');
+  const jobs = keepRunning(store, { config, log, place, connect, connectOwner });
 
   let stopping = false;
   const stop = (): void => {

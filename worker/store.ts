@@ -1,5 +1,5 @@
 import { Client } from 'pg';
-import { externalStore, type Store, StoreError, withTimeout } from '#db/connect.ts';
+import { externalStore, type Role, type Store, StoreError, withTimeout } from '#db/connect.ts';
 import { connectEmbedded } from '#db/embedded.ts';
 import type { WorkerConfig } from './config.ts';
 
@@ -14,9 +14,9 @@ export async function openStore({ DATABASE_URL, DAYBOOK_DATA }: WorkerConfig): P
   return store;
 }
 
-/** A connection as the worker; it reports its end to whoever uses it and never to the process. */
-export async function connectWorker(store: Store, timeoutMs?: number): Promise<Client> {
-  const config = store.config('worker');
+/** A connection as the worker, or as another role; it reports its end to whoever uses it and never to the process. */
+export async function connectWorker(store: Store, timeoutMs?: number, role: Role = 'worker'): Promise<Client> {
+  const config = store.config(role);
   const client = new Client(timeoutMs === undefined ? config : withTimeout(config, timeoutMs));
   client.on('error', () => undefined);
   await client.connect();

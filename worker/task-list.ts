@@ -1,17 +1,19 @@
 import type { TaskList } from 'graphile-worker';
 import type { Client } from 'pg';
-import { RECOVERY_TIMEOUT_MS } from '#db/bounds.ts';
+import { ARCHIVE_STATEMENT_TIMEOUT_MS, RECOVERY_TIMEOUT_MS } from '#db/bounds.ts';
 import { closeClient } from '#db/connect.ts';
+import { makePartitions, PARTITIONS_TIMEOUT_MS } from '#db/log/partitions.ts';
 import { PROJECTIONS } from '#db/projections/projections.ts';
 import type { WorkerConfig } from './config.ts';
 import type { Place } from './place.ts';
 import { repeat } from './repeat.ts';
+import { archiveTask } from './tasks/archive.ts';
 import { deliverWebhook } from './tasks/deliver-webhook.ts';
 import { expireKeys } from './tasks/expire-keys.ts';
 import { PROJECT_TIMEOUT_MS, projectTask } from './tasks/project.ts';
 import { queueRebuilds, REBUILD_TIMEOUT_MS, rebuildProjectionTask } from './tasks/rebuild-projection.ts';
 import { recoverInstanceTask } from './tasks/recover-instance.ts';
-import { retain, RETAIN_TIMEOUT_MS, retainedTables } from './tasks/retain.ts';
+import { forgetful, retain, RETAIN_TIMEOUT_MS } from './tasks/retain.ts';
 import { watchQuotas } from './tasks/watch-quotas.ts';
 import { watchService } from './tasks/watch-service.ts';
 import type { Logger } from './telemetry.ts';
@@ -25,6 +27,8 @@ export type Work = {
   place: Place;
   /** A connection of the task's own, as the worker; the task closes it. Time-outs are short unless one is given. */
   connect: (timeoutMs?: number) => Promise<Client>;
+  /** The same as the owner, who alone may take a part out of the log. */
+  connectOwner: (timeoutMs: number) => Promise<Client>;
 };
 
 /** The one job that never ends by itself: a newer one replaces it, see `tasks/project.ts`. */
@@ -34,7 +38,7 @@ export const PROJECT_JOB = ['project', {}, { jobKey: 'project' }] as const;
  * Every task by the name that its jobs have; `crontab.ts` says which of them the clock starts.
  * @param signal tells those that take long that their queue ends.
  */
-export function taskList({ config, log, place, connect }: Work, signal: AbortSignal): TaskList {
+export function taskList({ config, log, place, connect, connectOwner }: Work, signal: AbortSignal): TaskList {
   return {
     project: async (_payload, helpers) => {
       const end = await projectTask({
@@ -64,11 +68,20 @@ export function taskList({ config, log, place, connect }: Work, signal: AbortSig
     retain: async () => {
       const client = await connect(RETAIN_TIMEOUT_MS);
       try {
-        await retain(client, retainedTables(config.REQUEST_ROWS_DAYS), signal);
+        await retain(client, forgetful(config.REQUEST_ROWS_DAYS), signal);
       } finally {
         await closeClient(client);
       }
     },
+    make_partitions: async () => {
+      const client = await connect(PARTITIONS_TIMEOUT_MS);
+      try {
+        await makePartitions(client);
+      } finally {
+        await closeClient(client);
+      }
+    },
+    archive: () => archiveTask({ config, log, signal, connect: () => connectOwner(ARCHIVE_STATEMENT_TIMEOUT_MS) }),
     deliver_webhook: (payload, helpers) =>
       deliverWebhook(payload, {
         query: (text, values) => helpers.withPgClient((client) => client.query(text, values)),

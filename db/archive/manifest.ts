@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { z } from 'zod';
 import { Link } from '#db/archive/line.ts';
+import { StoreError } from '#db/connect.ts';
 
 const Hash = z.string().regex(/^[0-9a-f]{64}$/);
 
@@ -40,9 +41,13 @@ export const manifestName = (file: string): string => file.replace(/\.ndjson\.zs
 
 /**
  * The manifest that lies beside a file.
- * @throws {Error} when it can't be read or is none.
+ * @throws {StoreError} when it can't be read or is none.
  */
 export async function readManifest(file: string): Promise<Manifest> {
   const manifest = path.join(path.dirname(file), manifestName(path.basename(file)));
-  return Manifest.parse(JSON.parse(await readFile(manifest, 'utf8')));
+  try {
+    return Manifest.parse(JSON.parse(await readFile(manifest, 'utf8')));
+  } catch (error) {
+    throw new StoreError(`${manifest} is not the manifest of an archived partition, or can't be read`, { cause: error });
+  }
 }

@@ -6,6 +6,7 @@ import { createZstdDecompress } from 'node:zlib';
 import { type Header, Header as HeaderShape, type Line, type Link, parseLine, STREAM_AT } from '#db/archive/line.ts';
 import { type Manifest, readManifest } from '#db/archive/manifest.ts';
 import { type BatchRow, type Damage, genesis, type Leaf, leafOf, verifyBatches } from '#db/chain.ts';
+import { StoreError } from '#db/connect.ts';
 
 /** Events of a batch that are held until its line comes: many times what is ever appended at once. */
 const BATCH_EVENTS_MAX = 1_000_000;
@@ -15,7 +16,7 @@ const LINE_CHARACTERS_MAX = 16 * 1024 * 1024;
 const READ_BYTES = 32 * 1024;
 
 /** A file or a table does not hold what the chain says: where, as far as it can be told. */
-export class ArchiveDamageError extends Error {
+export class ArchiveDamageError extends StoreError {
   override name = 'ArchiveDamageError';
   readonly position: number;
   constructor(what: string, { position, problem }: Damage, cause?: unknown) {
@@ -38,6 +39,7 @@ export type Contents = Omit<Manifest, 'file' | 'made_at'> & {
  * alone. The link before its first event is taken on trust: see {@link breach}.
  * @param onEvents gets the lines of events that were found good, batch by batch.
  * @throws {ArchiveDamageError} at the first thing that is wrong.
+ * @throws {StoreError} when there is no such file.
  */
 export async function verifyFile(file: string, onEvents?: (lines: string[]) => Promise<void>, signal?: AbortSignal): Promise<Contents> {
   const digest = createHash('sha256');
@@ -64,7 +66,7 @@ export async function verifyFile(file: string, onEvents?: (lines: string[]) => P
   } catch (error) {
     signal?.throwIfAborted();
     if (error instanceof Damaged) throw new ArchiveDamageError(basename(file), error.damage);
-    if (isMissing(error)) throw error;
+    if (isMissing(error)) throw new StoreError(`${file} can't be read`, { cause: error });
     throw new ArchiveDamageError(basename(file), { position: reader?.next ?? 0, problem: 'unreadable' }, error);
   }
 }

@@ -32,9 +32,9 @@ export class ArchivedError extends Error {
   override name = 'ArchivedError';
   /** From here on the log is whole. */
   readonly firstPosition: number;
-  constructor(firstPosition: number, files: readonly string[]) {
-    super(`the log before position ${firstPosition} is in its archive; to read it, restore ${files.join(', ')} (daybook archive restore)`);
-    this.firstPosition = firstPosition;
+  constructor(first: number, files: readonly string[]) {
+    super(`the log before position ${first} is in its archive; to read it, restore ${files.join(', ')} (daybook archive restore)`);
+    this.firstPosition = first;
   }
 }
 
@@ -61,6 +61,8 @@ const READ_SUBJECT = `select ${COLUMNS} from daybook.log
   order by position limit $6`;
 const READ_REQUEST = `select ${COLUMNS} from daybook.log
   where shard = $1 and position between $2 and $3 and request = $4 order by position limit $5`;
+const READ_CONTROL_RANGE = `select ${COLUMNS} from daybook.log
+  where shard = $1 and position > $2 and position <= $3 and stream is not null order by position`;
 const READ_STREAM = `
   select ${COLUMNS} from daybook.log_kept where shard = $1 and stream = $2 and stream is not null
   union all
@@ -137,6 +139,15 @@ export async function readSubject(
     rowMode: 'array',
   });
   return place(result.rows);
+}
+
+/**
+ * The control events of a range that is not archived, for a fold that takes the log in by ranges.
+ * @throws {UnreadableEventError} at a row that is not of the vocabulary.
+ */
+export async function readControl(client: pg.ClientBase, { after, upTo }: { after: number; upTo: number }): Promise<Placed<ControlEvent>[]> {
+  const result = await client.query<Row>({ name: 'read_control_range', text: READ_CONTROL_RANGE, values: [SHARD, after, upTo], rowMode: 'array' });
+  return allReadable(place(result.rows)) as Placed<ControlEvent>[];
 }
 
 /** The events of one request from one position to another, which are to be near each other: what lies between is walked through. */
