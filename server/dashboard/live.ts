@@ -57,6 +57,9 @@ export class Live {
     const requestId = uuidv7();
     const refuse = (refusal: Refusal): void => {
       socket.end(bareRefusal(refusal, requestId));
+      // Nobody reads what a client still sends, or waits for it to leave.
+      socket.resume();
+      setTimeout(() => socket.destroy(), VIEWER_CLOSE_MS).unref();
     };
     // It may break while nobody else looks after it yet.
     socket.on('error', () => socket.destroy());
