@@ -159,7 +159,7 @@ begin
       held bigint not null default 0,
       -- The control event that began the windows anew; 0 when none ever did.
       reset_position bigint not null,
-      -- The newest event that changed a figure here, so that whoever shows it can ask for what is newer.
+      -- The newest event that was charged here or changed the cap, so that whoever shows it can ask for what is newer.
       position bigint not null,
       -- Minutes since 1970, as in the log.
       window_start integer not null,
@@ -173,6 +173,44 @@ begin
     ) with (fillfactor = 70);
     create index quota_window_account on quota_window (account, window_start);
     create index quota_window_position on quota_window (position);
+
+    -- Which quotas a subject had when: those that a call is charged to are those in force at the
+    -- position of its terms. `from_minute` is of the event that began them.
+    create table quota_terms (
+      cap bigint not null,
+      reset_position bigint not null,
+      position bigint not null,
+      until_position bigint,
+      from_minute integer not null,
+      meter smallint not null,
+      window_kind smallint not null,
+      is_exact boolean not null,
+      subject text collate "C" not null,
+      primary key (subject, meter, window_kind, position)
+    );
+    -- What the next change of terms is folded onto: accounts with their plan and the quotas that
+    -- stand in place of its, plans and keys with theirs; null where the terms name none.
+    create table quota_source (
+      reset_position bigint not null,
+      subject text collate "C" primary key,
+      account text collate "C",
+      plan text collate "C",
+      quotas jsonb
+    );
+    create index quota_source_plan on quota_source (plan) where account is not null;
+    -- What running calls hold, window by window; `position` is of the acceptance.
+    create table open_hold (
+      request uuid not null,
+      position bigint not null,
+      held bigint not null,
+      reset_position bigint not null,
+      window_start integer not null,
+      meter smallint not null,
+      window_kind smallint not null,
+      subject text collate "C" not null,
+      account text collate "C" not null,
+      primary key (request, position, subject, meter, window_kind)
+    ) with (fillfactor = 70);
   when 'directory' then
     -- Accounts, keys, plans and prices as they are, for lists. No digest of a secret is here.
     create table account (
