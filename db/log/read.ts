@@ -141,10 +141,7 @@ export async function readSubject(
   return place(result.rows);
 }
 
-/**
- * The control events of a range that is not archived, for a fold that takes the log in by ranges.
- * @throws {UnreadableEventError} at a row that is not of the vocabulary.
- */
+/** The control events of a range that is not archived. @throws {UnreadableEventError} at a row that is not of the vocabulary. */
 export async function readControl(client: pg.ClientBase, { after, upTo }: { after: number; upTo: number }): Promise<Placed<ControlEvent>[]> {
   const result = await client.query<Row>({ name: 'read_control_range', text: READ_CONTROL_RANGE, values: [SHARD, after, upTo], rowMode: 'array' });
   return allReadable(place(result.rows)) as Placed<ControlEvent>[];
