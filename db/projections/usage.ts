@@ -104,6 +104,8 @@ const USAGE = `,
 export const usage: Projection = {
   name: 'usage',
   tables: ['usage_minute', 'usage_hour', 'usage_day', 'usage_hour_total', 'key_use'],
+  // Shown for two days; hours and days are kept.
+  kept: { table: 'usage_minute', time: 'minute' },
   async apply(client: ClientBase, range: Range): Promise<void> {
     await queryRange(client, range, 'usage', USAGE);
   },

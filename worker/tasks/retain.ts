@@ -1,4 +1,7 @@
 import type { ClientBase } from 'pg';
+import { LIVE_SCHEMA, type Projection } from '#db/projections/projection.ts';
+import { requests } from '#db/projections/requests.ts';
+import { usage } from '#db/projections/usage.ts';
 
 /**
  * Takes away what is older than it is kept. The log keeps all; rows of projections say in
@@ -21,33 +24,31 @@ const ALERTS_DAYS = 90;
 /** Jobs that failed for good are kept to be looked at. */
 const JOBS_DAYS = 7;
 
-/** A table of a projection whose rows go. A row goes when the time in `column` is before `kept_from`. */
-export type Retained = {
-  projection: 'requests' | 'usage';
-  table: string;
-  column: string;
-  /** The indexed time that the oldest rows are found by: never later than that in `column`. */
+/** A projection that forgets: which rows, the projection itself says, so that a rebuild forgets the same. */
+export type Forgetful = {
+  projection: Projection;
+  /** The indexed time that the oldest rows are found by: never later than that which they go by. */
   found_by: string;
   /** How long they are kept, as Postgres reads it. */
   keep: string;
 };
 
-export function retainedTables(requestRowsDays: number): Retained[] {
-  const minutes: Retained = { projection: 'usage', table: 'usage_minute', column: 'minute', found_by: 'minute', keep: `${USAGE_MINUTES_HOURS} hours` };
+export function forgetful(requestRowsDays: number): Forgetful[] {
+  const minutes: Forgetful = { projection: usage, found_by: 'minute', keep: `${USAGE_MINUTES_HOURS} hours` };
   if (requestRowsDays === 0) return [minutes];
-  return [{ projection: 'requests', table: 'request', column: 'ended_at', found_by: 'accepted_at', keep: `${requestRowsDays} days` }, minutes];
+  return [{ projection: requests, found_by: 'accepted_at', keep: `${requestRowsDays} days` }, minutes];
 }
 
 /**
  * Takes rows away in steps until none is too old, the run's time is over, or `signal` says to stop.
  * @returns how many rows went.
  */
-export async function retain(client: ClientBase, tables: readonly Retained[], signal: AbortSignal): Promise<number> {
+export async function retain(client: ClientBase, all: readonly Forgetful[], signal: AbortSignal): Promise<number> {
   const endMs = performance.now() + RUN_MS_MAX;
   let gone = 0;
-  for (const retained of tables) {
+  for (const each of all) {
     for (;;) {
-      const step = await inTransaction(client, () => takeAway(client, retained));
+      const step = await inTransaction(client, () => takeAway(client, each));
       gone += step.gone;
       if (step.isDone || signal.aborted || performance.now() > endMs) break;
       await new Promise((resolve) => setTimeout(resolve, STEP_PAUSE_MS));
@@ -63,11 +64,13 @@ export async function retain(client: ClientBase, tables: readonly Retained[], si
  * Moves `kept_from` on by as much as some thousand rows are old, and takes away what is before it. The
  * projection's row is locked meanwhile, so that whoever projects, rebuilds or compares sees both or neither.
  */
-async function takeAway(client: ClientBase, { projection, table, column, found_by, keep }: Retained): Promise<{ gone: number; isDone: boolean }> {
+async function takeAway(client: ClientBase, { projection: { name, kept }, found_by, keep }: Forgetful): Promise<{ gone: number; isDone: boolean }> {
+  if (kept === undefined) return { gone: 0, isDone: true };
+  const table = `${LIVE_SCHEMA}.${kept.table}`;
   const { rows } = await client.query<{ kept_from: string; target: string }>(
     `select kept_from::text as kept_from, (date_trunc('minute', clock_timestamp()) - $2::interval)::text as target
       from daybook.projection where name = $1 and is_live for update`,
-    [projection, keep],
+    [name, keep],
   );
   const [state] = rows;
   if (!state) return { gone: 0, isDone: true };
@@ -75,15 +78,15 @@ async function takeAway(client: ClientBase, { projection, table, column, found_b
   const next = await client.query<{ bound: string; is_done: boolean }>(
     `select bound::text as bound, bound >= $2::timestamptz as is_done from (
       select least($2::timestamptz, greatest(f.found, $1::timestamptz + interval '1 ms')) as bound from (
-        select coalesce((select ${found_by} from projection.${table} where ${found_by} >= $1::timestamptz
+        select coalesce((select ${found_by} from ${table} where ${found_by} >= $1::timestamptz
           order by ${found_by} offset ${ROWS_PER_STEP} limit 1), $2::timestamptz) as found) f) b
      where bound > $1::timestamptz`,
     [state.kept_from, state.target],
   );
   const [step] = next.rows;
   if (!step) return { gone: 0, isDone: true };
-  await client.query('update daybook.projection set kept_from = $2 where name = $1', [projection, step.bound]);
-  const { rowCount } = await client.query(`delete from projection.${table} where ${found_by} < $1::timestamptz and ${column} < $1::timestamptz`, [step.bound]);
+  await client.query('update daybook.projection set kept_from = $2 where name = $1', [name, step.bound]);
+  const { rowCount } = await client.query(`delete from ${table} where ${found_by} < $1::timestamptz and ${kept.time} < $1::timestamptz`, [step.bound]);
   return { gone: rowCount ?? 0, isDone: step.is_done };
 }
 

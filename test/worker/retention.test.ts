@@ -1,0 +1,148 @@
+import type { Client } from 'pg';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { closeClient } from '#db/connect.ts';
+import { compare } from '#db/projections/compare.ts';
+import { rebuild } from '#db/projections/rebuild.ts';
+import { prepareQueue } from '../../worker/queue.ts';
+import { createLogger } from '../../worker/telemetry.ts';
+import { type Forgetful, forgetful, retain } from '../../worker/tasks/retain.ts';
+import { ask, createDatabase, type TestDatabase } from '../support/database.ts';
+import { accepted, connectAs, openWriter, settled } from '../support/log-writer.ts';
+import { projectAll } from '../support/projected.ts';
+
+/** Old rows go, and exactly those that `kept_from` says are gone: so a table and its rebuild stay the same. */
+
+const ROWS = 12_000;
+const NEVER = new AbortController().signal;
+
+let database: TestDatabase;
+let client: Client;
+
+beforeAll(async () => {
+  database = await createDatabase();
+  await prepareQueue(database, createLogger('silent'));
+  client = await connectAs(database, 'worker');
+});
+
+afterAll(async () => {
+  await closeClient(client);
+  await database[Symbol.asyncDispose]();
+});
+
+afterEach(async () => {
+  await client.query('truncate projection.request, projection.usage_minute');
+  await client.query("update daybook.projection set kept_from = '-infinity'");
+});
+
+/** Calls over the last ten days, of which every tenth takes two days; every hundredth still runs. */
+const makeRequests = () =>
+  client.query(
+    `insert into projection.request (request, position, end_position, accepted_at, ended_at, instance, account, key)
+     select gen_random_uuid(), n, n, at, case when n % 100 = 0 then null when n % 10 = 0 then at + interval '2 days' else at end, 1, 'Account1', 'Key00001'
+     from (select n, clock_timestamp() - interval '10 days' * ($1 - n) / $1 as at from generate_series(1, $1::int) n) made`,
+    [ROWS],
+  );
+
+/** What is there that should be gone, and what was gone that should be there. */
+async function wrongly({ projection: { name, kept }, keep }: Forgetful, made: number): Promise<{ kept: number; lacking: number; late: boolean }> {
+  const { rows } = await client.query<{ kept: number; there: number; late: boolean }>(
+    `select count(*) filter (where t.${kept?.time} < p.kept_from)::int as kept, count(*) filter (where t.${kept?.time} >= p.kept_from or t.${kept?.time} is null)::int as there,
+       min(p.kept_from) > clock_timestamp() - $2::interval as late
+     from daybook.projection p left join projection.${kept?.table} t on true where p.name = $1`,
+    [name, keep],
+  );
+  const [row] = rows;
+  return { kept: row?.kept ?? -1, lacking: made - (row?.there ?? 0), late: row?.late ?? true };
+}
+
+describe('rows of calls', () => {
+  const [requests] = forgetful(4) as [Forgetful];
+
+  test('go when they ended long enough ago, however long they ran; running ones never go', async () => {
+    await makeRequests();
+    const before = await client.query<{ at: string }>("select (date_trunc('minute', clock_timestamp()) - interval '4 days')::text as at");
+    const { rows } = await client.query<{ stay: number }>(
+      `select count(*)::int as stay from projection.request where ended_at >= $1::timestamptz or ended_at is null`,
+      [before.rows[0]?.at],
+    );
+    const stay = rows[0]?.stay ?? 0;
+    expect(await retain(client, [requests], NEVER)).toBe(ROWS - stay);
+    expect(await wrongly(requests, stay)).toEqual({ kept: 0, lacking: 0, late: false });
+    expect(await retain(client, [requests], NEVER)).toBe(0);
+  });
+
+  test('are as kept_from says after every step, also where the run was stopped in the middle', async () => {
+    await makeRequests();
+    // A signal that has come already lets one step through.
+    const steps: number[] = [];
+    for (let gone = -1; gone !== 0; steps.push(gone)) {
+      gone = await retain(client, [requests], AbortSignal.abort());
+      expect(await wrongly(requests, 0)).toMatchObject({ kept: 0, late: false });
+    }
+    expect(steps.length).toBeGreaterThan(2);
+  });
+
+  test('of one moment, more than a step takes, go too', async () => {
+    await client.query(
+      `insert into projection.request (request, position, end_position, accepted_at, ended_at, instance, account, key)
+       select gen_random_uuid(), n, n, '2026-01-01', '2026-01-01', 1, 'Account1', 'Key00001' from generate_series(1, $1::int) n`,
+      [ROWS],
+    );
+    expect(await retain(client, [requests], NEVER)).toBe(ROWS);
+  });
+
+  test('stay for ever where nothing else is wanted', () => {
+    expect(forgetful(0).map(({ projection }) => projection.name)).toEqual(['usage']);
+  });
+
+  test('of a projection that can not go on are left to its rebuild', async () => {
+    await makeRequests();
+    await client.query("update daybook.projection set is_live = false where name = 'requests'");
+    expect(await retain(client, [requests], NEVER)).toBe(0);
+    expect(await ask(database.config('worker'), "select kept_from::text from daybook.projection where name = 'requests'")).toBe('-infinity');
+    await client.query("update daybook.projection set is_live = true where name = 'requests'");
+  });
+});
+
+test('usage by the minute goes after two days, and only it', async () => {
+  const [usage] = forgetful(0) as [Forgetful];
+  await client.query(
+    `insert into projection.usage_minute (minute, account, key, model, duration_counts, first_byte_counts)
+     select date_trunc('minute', clock_timestamp()) - interval '1 minute' * n, 'Account1', 'Key00001', 'm', '{}', '{}' from generate_series(1, $1::int) n`,
+    [4_000],
+  );
+  await retain(client, [usage], NEVER);
+  expect(await wrongly(usage, 48 * 60)).toMatchObject({ kept: 0, lacking: 0, late: false });
+});
+
+test('a comparison with the log finds nothing missing, nor does a rebuild bring it back', async () => {
+  await using writer = await openWriter(database);
+  const calls = Array.from({ length: 20 }, () => accepted());
+  await writer.append(calls);
+  await writer.append(calls.slice(5).map((each) => settled(each)));
+  await projectAll(database);
+  // As if all of it were long ago.
+  const gone = forgetful(1).map((each) => ({ ...each, keep: '-1 hour' }));
+  expect(await retain(client, gone, NEVER)).toBeGreaterThanOrEqual(16);
+  const count = () => ask(database.config('worker'), 'select count(*)::int from projection.request');
+  expect(await count()).toBe(5);
+  for (const { projection } of gone) {
+    const session = await connectAs(database, 'worker');
+    expect(await compare(session, projection)).toMatchObject({ differing: 0, faults: [] });
+    await closeClient(session);
+    await rebuild(client, projection);
+  }
+  expect(await count()).toBe(5);
+});
+
+test('old alerts go, and jobs a week after they failed for good', async () => {
+  await client.query(`insert into daybook.alert (topic, ordinal, kind, state, details, raised_at)
+    select 'topic/' || n, 1, 'quota', 'raised', '{}', clock_timestamp() - n * interval '1 day' from generate_series(1, 100) n`);
+  await client.query(`select graphile_worker.add_job('expire_keys', job_key => 'key ' || n, max_attempts => 1) from generate_series(1, 10) n`);
+  await client.query(`update graphile_worker._private_jobs set attempts = (id % 2)::smallint, updated_at = clock_timestamp() - interval '8 days' where key < 'key 5'`);
+  await client.query(`update graphile_worker._private_jobs set attempts = 1 where key >= 'key 5'`);
+  await retain(client, [], NEVER);
+  expect(await ask(database.config('worker'), 'select count(*)::int from daybook.alert')).toBe(89);
+  expect(await ask(database.config('worker'), 'select count(*)::int from graphile_worker._private_jobs where attempts >= max_attempts')).toBe(5);
+  expect(await ask(database.config('worker'), 'select count(*) > 0 from graphile_worker._private_jobs where attempts < max_attempts')).toBe(true);
+});
