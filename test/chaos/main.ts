@@ -1,6 +1,7 @@
 import { parseArgs } from 'node:util';
 import { freezeInstance } from './freeze-instance.ts';
 import { killInstance } from './kill-instance.ts';
+import { killProjector } from './kill-projector.ts';
 import { killServer } from './kill-server.ts';
 
 /**
@@ -12,6 +13,7 @@ type Options = { n: number; streams: number; seed: number };
 const CASES: Record<string, { n: number; run: (options: Options) => Promise<{ violations: unknown[] }> }> = {
   'kill-server': { n: 100, run: ({ n, ...more }) => killServer({ kills: n, ...more }) },
   'kill-instance': { n: 50, run: killInstance },
+  'kill-projector': { n: 100, run: killProjector },
   'freeze-instance': { n: 3, run: (options) => freezeInstance({ ...options, frozenMs: 20_000 }) },
 };
 const SHOWN_VIOLATIONS = 20;
