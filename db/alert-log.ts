@@ -11,7 +11,16 @@ export async function readRaised(client: ClientBase, topics: readonly string[]):
   return new Map(rows.map(({ topic, ordinal }) => [topic, ordinal]));
 }
 
-/** Writes an alert down and queues it for those that want it; nothing when somebody else was faster. */
-export async function raiseAlert(client: ClientBase, { topic, ordinal, kind, state, account, details }: Alert): Promise<void> {
-  await client.query('select daybook.raise_alert($1, $2, $3, $4, $5, $6)', [topic, ordinal, kind, state, account, JSON.stringify(details)]);
+/** Alerts in one statement: with every webhook there may be, queuing their deliveries stays well below its time-out. */
+const ALERTS_PER_STATEMENT = 50;
+
+/** Writes alerts down and queues them for the webhooks that want them; of one that somebody else was faster with, nothing. */
+export async function raiseAlerts(client: ClientBase, alerts: readonly Alert[]): Promise<void> {
+  for (let from = 0; from < alerts.length; from += ALERTS_PER_STATEMENT) {
+    await client.query(
+      `select daybook.raise_alert(a.topic, a.ordinal, a.kind, a.state, a.account, a.details)
+        from jsonb_to_recordset($1) as a(topic text, ordinal integer, kind text, state text, account text, details jsonb) order by a.topic`,
+      [JSON.stringify(alerts.slice(from, from + ALERTS_PER_STATEMENT))],
+    );
+  }
 }

@@ -1,5 +1,5 @@
 import type { ClientBase } from 'pg';
-import { raiseAlert, readRaised } from '#db/alert-log.ts';
+import { raiseAlerts, readRaised } from '#db/alert-log.ts';
 import { quotaAlert, type QuotaFigures, QUOTA_PERCENTS, quotaTopics } from '#db/alerts.ts';
 
 /** Windows in one look, those of longest ago first; the rest is for the next look, at once. One event changes far fewer. */
@@ -33,10 +33,7 @@ export async function watchQuotas(client: ClientBase): Promise<number> {
   if (state === undefined || looked >= Number(state.reached)) return LOOK_MS;
   const { rows } = await client.query<QuotaFigures & { position: number }>(CHANGED, [looked, state.reached]);
   const raised = await readRaised(client, rows.flatMap(quotaTopics));
-  for (const quota of rows) {
-    const alert = quotaAlert(quota, raised, state.now.getTime());
-    if (alert) await raiseAlert(client, alert);
-  }
+  await raiseAlerts(client, rows.map((quota) => quotaAlert(quota, raised, state.now.getTime())).filter((alert) => alert !== null));
   const isAll = rows.length < WINDOWS_MAX;
   // More windows that the last event changed may be beyond the limit: the next look begins with it.
   await client.query(LOOKED, [isAll ? state.reached : (rows.at(-1)?.position ?? 1) - 1]);

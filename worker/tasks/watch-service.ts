@@ -1,7 +1,6 @@
 import type { ClientBase } from 'pg';
-import { raiseAlert, readRaised } from '#db/alert-log.ts';
+import { raiseAlerts, readRaised } from '#db/alert-log.ts';
 import {
-  type Alert,
   type BehindFigures,
   type EndingKey,
   keyAlert,
@@ -54,10 +53,10 @@ export async function watchService(client: ClientBase): Promise<void> {
     ...keys.flatMap(keyTopics),
   ]);
   const last = (topic: string): number => raised.get(topic) ?? 0;
-  const due: (Alert | null)[] = [
+  const due = [
     ...behind.map((figures) => projectorAlert(figures, last(PROJECTOR_TOPIC))),
     ...upstreams.map((figures) => upstreamAlert(figures, last(upstreamTopic(figures.upstream)))),
     ...keys.map((key) => keyAlert(key, raised, nowMs)),
   ];
-  for (const alert of due) if (alert) await raiseAlert(client, alert);
+  await raiseAlerts(client, due.filter((alert) => alert !== null));
 }

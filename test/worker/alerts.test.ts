@@ -1,0 +1,141 @@
+import type { Client } from 'pg';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { closeClient } from '#db/connect.ts';
+import { END_REASONS, type EndReason } from '#db/events.ts';
+import { METERS, WINDOW_KINDS } from '#db/limits.ts';
+import { watchQuotas } from '../../worker/tasks/watch-quotas.ts';
+import { watchService } from '../../worker/tasks/watch-service.ts';
+import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { accepted, connectAs, openWriter } from '../support/log-writer.ts';
+
+/** What is looked at for alerts, and that each is raised once, by however many that look. */
+
+let database: TestDatabase;
+let client: Client;
+
+beforeAll(async () => {
+  database = await createDatabase();
+  client = await connectAs(database, 'worker');
+});
+
+afterAll(async () => {
+  await closeClient(client);
+  await database[Symbol.asyncDispose]();
+});
+
+afterEach(async () => {
+  await client.query('delete from daybook.alert; delete from daybook.alert_look; truncate projection.quota_window, projection.key, projection.request');
+  await client.query('update daybook.projection set position = daybook.head(0::smallint), is_live = true');
+});
+
+const alerts = async (): Promise<string[]> =>
+  (await client.query<{ text: string }>(`select concat_ws(' ', kind, state, account, coalesce(details->>'percent', details->>'days', details->>'upstream')) as text
+    from daybook.alert order by raised_at, text`)).rows.map(({ text }) => text);
+
+/** Looks as several workers do that know nothing of one another. */
+async function atOnce(look: (client: Client) => Promise<unknown>): Promise<void> {
+  const clients = await Promise.all([1, 2, 3].map(() => connectAs(database, 'worker')));
+  await Promise.all(clients.map(look));
+  for (const each of clients) await closeClient(each);
+}
+
+describe('quotas', () => {
+  const reach = (position: number) => client.query("update daybook.projection set position = $1 where name = 'quotas'", [position]);
+  const use = (subject: string, used: number, position: number) =>
+    client.query(
+      `insert into projection.quota_window (cap, used, reset_position, position, window_start, meter, window_kind, is_exact, subject, account)
+       values (1000, $2, 0, $3, (extract(epoch from date_trunc('month', clock_timestamp() at time zone 'UTC')) / 60)::int, ${METERS.tokens}, ${WINDOW_KINDS.month}, false, $1, 'Account1')
+       on conflict (subject, meter, window_kind, window_start, reset_position) do update set used = excluded.used, position = excluded.position`,
+      [subject, used, position],
+    );
+
+  test('raise an alert for each share that is reached, once, with three that look at once', async () => {
+    for (const [position, used] of [400, 500, 790, 800, 990, 1_000, 1_200].entries()) {
+      await use('account/Account1', used, position + 1);
+      await reach(position + 1);
+      await atOnce(watchQuotas);
+    }
+    expect(await alerts()).toEqual(['quota raised Account1 50', 'quota raised Account1 80', 'quota raised Account1 100']);
+  });
+
+  test('are looked at up to where the projection is, and what was not looked at yet is not passed over', async () => {
+    await use('account/Account1', 900, 5);
+    await reach(4);
+    await watchQuotas(client);
+    expect(await alerts()).toEqual([]);
+    await reach(5);
+    await watchQuotas(client);
+    expect(await alerts()).toEqual(['quota raised Account1 80']);
+  });
+
+  test('of more subjects than one look takes are all told of', async () => {
+    await client.query(
+      `insert into projection.quota_window (cap, used, reset_position, position, window_start, meter, window_kind, is_exact, subject, account)
+       select 10, 8, 0, 1 + n / 3, (extract(epoch from date_trunc('month', clock_timestamp() at time zone 'UTC')) / 60)::int, 2, 5, false, 'key/' || n, 'Account1'
+       from generate_series(1, 2500) n`,
+    );
+    await reach(2_000);
+    while ((await watchQuotas(client)) === 0);
+    expect(await alerts()).toHaveLength(2_500);
+    // What has not changed since is not read again.
+    expect(await watchQuotas(client)).toBeGreaterThan(0);
+  });
+
+  test('are left alone while their projection is being made anew', async () => {
+    await use('account/Account1', 900, 5);
+    await reach(5);
+    await client.query("update daybook.projection set is_live = false where name = 'quotas'");
+    await watchQuotas(client);
+    expect(await alerts()).toEqual([]);
+  });
+});
+
+test('keys that end soon are told of, ended and revoked ones not', async () => {
+  await client.query(
+    `insert into projection.key (id, account, name, last4, created_at, expires_at, expired_at, revoked_at, version, position)
+     select id, 'Account1', 'laptop', 'aaaa', now() - interval '30 days', now() + hours * interval '1 hour',
+       case when id like 'Ended%' then now() end, case when id like 'Revok%' then now() end, 1, 1
+     from (values ('Soon0001', 20), ('Week0001', 100), ('Later001', 200), ('Ended001', 20), ('Revoked1', 20), ('Past0001', -1)) as k(id, hours)`,
+  );
+  await atOnce(watchService);
+  await atOnce(watchService);
+  expect((await alerts()).toSorted()).toEqual(['key_expiring raised Account1 1', 'key_expiring raised Account1 7']);
+});
+
+test('an upstream that fails is told of once, and once when it is well again; what callers did wrong is not held against it', async () => {
+  const call = (upstream: string, reason: EndReason, count: number) =>
+    client.query(
+      `insert into projection.request (request, position, end_position, accepted_at, ended_at, instance, account, key, upstream, end_reason)
+       select gen_random_uuid(), n, n, clock_timestamp(), clock_timestamp(), 1, 'Account1', 'Key00001', $1, $2 from generate_series(1, $3::int) n`,
+      [upstream, END_REASONS[reason], count],
+    );
+  await call('bad', 'upstream_unreachable', 20);
+  await call('good', 'completed', 20);
+  await call('picky', 'upstream_refused', 30);
+  await call('rare', 'upstream_cut', 5);
+  await atOnce(watchService);
+  await watchService(client);
+  expect(await alerts()).toEqual(['upstream_failing raised bad']);
+  await call('bad', 'completed', 100);
+  await atOnce(watchService);
+  await watchService(client);
+  expect(await alerts()).toEqual(['upstream_failing raised bad', 'upstream_failing recovered bad']);
+});
+
+test('projections that are behind are told of by the age of what they lack, not by how long nothing happened', async () => {
+  await using writer = await openWriter(database);
+  const first = await writer.append([accepted()]);
+  await client.query("update daybook.projection set position = $1, position_at = clock_timestamp() - interval '1 day'", [first]);
+  await writer.append([accepted()]);
+  await watchService(client);
+  expect(await alerts()).toEqual([]);
+
+  const superuser = await database.superuser();
+  await superuser.query("set session_replication_role = replica; update daybook.log set at = at - interval '2 minutes'");
+  await superuser.end();
+  await atOnce(watchService);
+  await client.query('update daybook.projection set position = daybook.head(0::smallint)');
+  await atOnce(watchService);
+  await watchService(client);
+  expect(await alerts()).toEqual(['projector_behind raised', 'projector_behind recovered']);
+});
