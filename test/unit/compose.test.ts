@@ -140,6 +140,12 @@ describe('deploy/haproxy.cfg', () => {
     }
   });
 
+  it('may open as many files as its connections need', () => {
+    const connections = Number(/^ *maxconn (\d+)$/m.exec(front)?.[1]);
+    const { ulimits } = serviceOf(compose, 'front') as unknown as { ulimits: { nofile: number } };
+    expect(ulimits.nofile).toBeGreaterThan(2 * connections + 1_000);
+  });
+
   it('refuses in the words of the catalogue', () => {
     const refusals = [...front.matchAll(/^ *http-error status (\d+) content-type application\/json lf-string '(.*?)'(.*)$/gm)];
     expect(refusals.length).toBeGreaterThanOrEqual(5);
