@@ -10,12 +10,18 @@ export class FeedBusyError extends Error {
 
 /**
  * The feed's own connection to the store, for what viewers missed and for telling other processes.
- * It is made when it is needed, and closed when it was not for a while; a broken one is made anew.
+ * It is made when it is needed, and closed when it was not for a while. One question is asked after
+ * the other; when the connection breaks, those who wait are told so at once, and the next makes a
+ * new one.
  */
 export class FeedStore {
   readonly #store: Store;
-  #client: Promise<Client> | null = null;
-  #underWay = 0;
+  #client: Client | null = null;
+  #last: Promise<unknown> = Promise.resolve();
+  #waiting = 0;
+  /** How often the connection has broken, and why it last did. */
+  #breaks = 0;
+  #reason: unknown;
   #idle: NodeJS.Timeout | undefined;
 
   constructor(store: Store) {
@@ -23,20 +29,13 @@ export class FeedStore {
   }
 
   /** @throws {Error} what the store says, or that it is away, or {@link FeedBusyError}. */
-  async ask<T>(work: (client: Client) => Promise<T>): Promise<T> {
-    if (this.#underWay >= FEED_QUERIES_MAX) throw new FeedBusyError('too many questions wait for the store');
-    this.#underWay++;
+  ask<T>(work: (client: Client) => Promise<T>): Promise<T> {
+    if (this.#waiting >= FEED_QUERIES_MAX) return Promise.reject(new FeedBusyError('too many questions wait for the store'));
+    this.#waiting++;
     clearTimeout(this.#idle);
-    const connecting = (this.#client ??= connectRelay(this.#store));
-    try {
-      return await work(await connecting);
-    } catch (error) {
-      if (!(error instanceof DatabaseError) && this.#client === connecting) void this.#drop();
-      throw error;
-    } finally {
-      this.#underWay--;
-      if (this.#underWay === 0) this.#idle = setTimeout(() => void this.#drop(), FEED_IDLE_MS).unref();
-    }
+    const answer = this.#answerAfter(this.#last, this.#breaks, work);
+    this.#last = answer.catch(() => undefined);
+    return answer;
   }
 
   /** Says something to all who listen on a channel; each payload is below Postgres' 8,000 bytes. */
@@ -45,14 +44,40 @@ export class FeedStore {
     await this.ask((client) => client.query('select pg_notify($1, payload) from unnest($2::text[]) payload', [channel, payloads]));
   }
 
+  /** Answers what was asked before, and closes the connection. */
   async close(): Promise<void> {
+    await this.#last;
     clearTimeout(this.#idle);
     await this.#drop();
   }
 
-  #drop(): Promise<void> {
+  async #answerAfter<T>(last: Promise<unknown>, breaks: number, work: (client: Client) => Promise<T>): Promise<T> {
+    await last;
+    try {
+      if (breaks !== this.#breaks) throw this.#reason;
+      return await this.#answer(work);
+    } finally {
+      this.#waiting--;
+      if (this.#waiting === 0) this.#idle = setTimeout(() => void this.#drop(), FEED_IDLE_MS).unref();
+    }
+  }
+
+  async #answer<T>(work: (client: Client) => Promise<T>): Promise<T> {
+    try {
+      return await work((this.#client ??= await connectRelay(this.#store)));
+    } catch (error) {
+      if (!(error instanceof DatabaseError)) {
+        this.#breaks++;
+        this.#reason = error;
+        void this.#drop();
+      }
+      throw error;
+    }
+  }
+
+  async #drop(): Promise<void> {
     const client = this.#client;
     this.#client = null;
-    return client === null ? Promise.resolve() : client.then(closeClient, () => undefined);
+    if (client) await closeClient(client);
   }
 }

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { EventOf, Placed } from '#db/events.ts';
+import type { Placed } from '#db/events.ts';
 import { chat } from '../support/client.ts';
 import { ask } from '../support/database.ts';
 import { type LiveViewer, lookOn } from '../support/live.ts';
@@ -42,8 +42,9 @@ test('a call is shown while it runs, its tokens rising at most four times a seco
   const [settled] = viewer.frames('settled');
   const request = reply.requestId ?? '';
   const [begun, ended] = eventsOf(await relay.readLog(), request);
-  const { type: _started, ...accepted } = begun?.event as EventOf<'request.accepted'>;
-  const { type: _settled, ...ending } = ended?.event as EventOf<'request.settled'>;
+  if (begun?.event.type !== 'request.accepted' || ended?.event.type !== 'request.settled') throw new Error('the log has another story');
+  const { type: _started, ...accepted } = begun.event;
+  const { type: _settled, ...ending } = ended.event;
   const { admitted_minute: _minute, terms_position: _terms, ...shown } = accepted;
   expect(started).toEqual({ ...shown, type: 'started', position: begun?.position, at: begun?.at.toISOString() });
   const { admitted_minute: _endMinute, terms_position: _endTerms, ...figures } = ending;

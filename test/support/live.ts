@@ -17,6 +17,8 @@ export type LiveOptions = {
 export type LiveViewer = AsyncDisposable & {
   readonly socket: WebSocket;
   readonly messages: readonly LiveMessage[];
+  /** How much was sent to it in messages. */
+  readonly bytes: number;
   /** All frames of one type so far. */
   frames<T extends Frame['type']>(type: T): FrameOf<T>[];
   /** The position up to which it has seen everything. */
@@ -33,8 +35,10 @@ export type LiveViewer = AsyncDisposable & {
 export async function lookOn(options: LiveOptions): Promise<LiveViewer> {
   const socket = openSocket(options);
   const messages: LiveMessage[] = [];
+  let received = 0;
   const problems: unknown[] = [];
   socket.on('message', (bytes: Buffer, isBinary) => {
+    received += bytes.length;
     try {
       if (isBinary) throw new TypeError('a binary message');
       const message = LiveMessage.parse(JSON.parse(bytes.toString()));
@@ -61,6 +65,9 @@ export async function lookOn(options: LiveOptions): Promise<LiveViewer> {
   const viewer: LiveViewer = {
     socket,
     messages,
+    get bytes() {
+      return received;
+    },
     frames: (type) => messages.flatMap(({ frames }) => frames).filter((frame) => frame.type === type) as never,
     get position() {
       return messages.at(-1)?.position ?? 0;
