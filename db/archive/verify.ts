@@ -170,7 +170,11 @@ class Reader {
       if (this.#keepsLines) this.#lines.push(text);
       this.next++;
     } else if ('batch' in line) this.#prove(line.batch);
-    else this.#pending.push(...line.leavesAfter);
+    else {
+      // They tell nothing of their own positions, so those before them must all be there.
+      if (this.next <= this.#header.last_position) throw this.#damage('missing');
+      this.#pending.push(...line.leavesAfter);
+    }
   }
 
   #prove(batch: BatchRow): void {
