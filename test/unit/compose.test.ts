@@ -95,6 +95,11 @@ describe('docker-compose.yml', () => {
     expect(readFileSync(path.join(ROOT, '.dockerignore'), 'utf8').split('\n').filter((line) => /^[^#]/.test(line))[0]).toBe('*');
   });
 
+  it('has each secret made by a command in its README', () => {
+    const made = [...readFileSync(path.join(ROOT, 'deploy/README.md'), 'utf8').matchAll(/> secrets\/(\S+)/g)].map(([, name]) => name);
+    expect(made).toEqual(Object.keys(compose.secrets));
+  });
+
   it('sets only variables that exist, and no secret one by its value', () => {
     const known = Object.keys({ ...describeConfig(readConfig({})), ...describeWorkerConfig(readWorkerConfig({})) });
     const secret = ['DATABASE_URL', 'SERVICE_DATABASE_URL', 'DAYBOOK_UPSTREAMS', 'OPENAI_API_KEY'];
