@@ -1,0 +1,257 @@
+import { execFile } from 'node:child_process';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import type { Client } from 'pg';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { raiseAlerts } from '#db/alert-log.ts';
+import { type Alert, ALERT_KINDS, type AlertKind } from '#db/alerts.ts';
+import { closeClient } from '#db/connect.ts';
+import { publicId } from '#db/ids.ts';
+import { createWebhookSecret, sealTarget } from '#db/webhooks.ts';
+import { ask, createDatabase, type TestDatabase } from '../support/database.ts';
+import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
+import { connectAs } from '../support/log-writer.ts';
+import { isSigned, type Receiver, startReceiver } from '../support/receiver.ts';
+import { changeControl, until } from '../support/relay.ts';
+import { spawnWorker, type WorkerProcess } from '../support/worker-process.ts';
+
+/** Webhooks as an operator has them: the command line, a worker, and a receiver on a real socket. */
+
+const CLI = path.join(import.meta.dirname, '../../server/cli.ts');
+const WITHIN_MS = 30_000;
+
+let database: TestDatabase;
+let dataDir: string;
+let worker: WorkerProcess;
+let client: Client;
+let receiver: Receiver;
+let pepper: Buffer;
+const env = () => ({ DATABASE_URL: database.url, DAYBOOK_DATA: dataDir, LOG_LEVEL: 'debug' });
+
+beforeAll(async () => {
+  database = await createDatabase();
+  dataDir = await makeTestDirectory();
+  worker = spawnWorker(env());
+  client = await connectAs(database, 'worker');
+  receiver = await startReceiver();
+  pepper = await changeControl(database, dataDir, async (_control, made) => made);
+  await until(() => ask(database.config('owner'), "select to_regclass('graphile_worker.jobs') is not null"), (is) => is === true, 'the queue', WITHIN_MS);
+});
+
+afterAll(async () => {
+  await worker?.stop();
+  await closeClient(client);
+  await receiver[Symbol.asyncDispose]();
+  await database?.[Symbol.asyncDispose]();
+  await removeTestDirectory(dataDir);
+});
+
+afterEach(async () => {
+  await client.query('delete from daybook.webhook; delete from daybook.alert');
+  receiver.reply = { status: 204 };
+  receiver.received.length = 0;
+});
+
+type Ran = { code: number; stdout: string; stderr: string };
+async function daybook(...args: string[]): Promise<Ran> {
+  try {
+    return { code: 0, ...(await promisify(execFile)(process.execPath, [CLI, 'webhook', ...args], { env: { PATH: process.env['PATH'], ...env() } })) };
+  } catch (error) {
+    const { code, stdout, stderr } = error as Ran;
+    return { code, stdout, stderr };
+  }
+}
+async function json<T>(...args: string[]): Promise<T> {
+  const { code, stdout, stderr } = await daybook(...args, '--json');
+  expect([code, stderr]).toEqual([0, '']);
+  return JSON.parse(stdout) as T;
+}
+
+/** What `webhook add` does, in this process. */
+async function add(url: string = receiver.url, { alerts = [...ALERT_KINDS], allowPrivate = true }: { alerts?: AlertKind[]; allowPrivate?: boolean } = {}) {
+  const [id, secret] = [publicId(), createWebhookSecret()];
+  await client.query('insert into daybook.webhook (id, origin, sealed_target, alerts, allow_private) values ($1, $2, $3, $4, $5)', [
+    id, new URL(url).origin, sealTarget(pepper, id, { url, secret }), alerts, allowPrivate,
+  ]);
+  return { id, secret };
+}
+
+const alert = (kind: AlertKind = 'quota', account: string | null = 'Account1'): Alert => ({
+  topic: `test/${Math.random()}`, ordinal: 1, kind, state: 'raised', account, details: { percent: 80 },
+});
+const states = async () =>
+  (await client.query<{ state: string; status: number | null; fault: string | null }>(
+    'select d.state, t.status, t.fault from daybook.webhook_delivery d left join daybook.webhook_attempt t on t.delivery = d.id order by t.attempted_at',
+  )).rows;
+/** Looks until it is as wanted, and lets no attempt wait for its time meanwhile. */
+const hurried = <T>(look: () => T | Promise<T>, condition: (seen: T) => boolean, what: string): Promise<T> =>
+  until(
+    async () => {
+      await client.query(`select daybook.queue_attempt(d.id, d.webhook, interval '0') from daybook.webhook_delivery d
+        where d.state = 'waiting' and exists (select from graphile_worker.jobs j where j.key = 'deliver-' || d.id and j.locked_at is null)`);
+      return look();
+    },
+    condition,
+    what,
+    WITHIN_MS,
+  );
+const queued = () => ask(database.config('owner'), "select count(*)::int from graphile_worker.jobs where key like 'deliver-%'");
+/** What `webhook test` does, in this process. */
+async function tested(id: string): Promise<unknown> {
+  await ask(database.config('relay'), `select daybook.test_webhook('${id}')`);
+  const [first] = await until(states, ([seen]) => seen !== undefined && seen.state !== 'waiting', 'the test');
+  return [first?.state, first?.status ?? first?.fault];
+}
+
+describe('a delivery', () => {
+  test('reaches the receiver once, signed with the secret that was shown, and says what happened', async () => {
+    const { secret } = await add();
+    await raiseAlerts(client, [alert()]);
+    await until(states, ([first]) => first?.state === 'delivered', 'the delivery');
+    const [sent, ...more] = receiver.received;
+    expect(more).toEqual([]);
+    expect(sent && isSigned(sent, secret)).toBe(true);
+    expect(Math.abs(Number(sent?.headers['webhook-timestamp']) - Date.now() / 1000)).toBeLessThan(60);
+    expect(JSON.parse(sent?.body ?? '')).toMatchObject({ type: 'quota.raised', data: { account: 'Account1', percent: 80 } });
+  });
+
+  test('goes to those alone that want this kind of alert and may hear of this account', async () => {
+    await client.query("insert into daybook.webhook (id, origin, sealed_target, account, alerts, allow_private) values ('Another1', 'x', '', 'Account2', '{quota}', true)");
+    const { id } = await add(receiver.url, { alerts: ['quota'] });
+    await raiseAlerts(client, [alert('quota'), alert('key_expiring'), alert('upstream_failing', null)]);
+    const { rows } = await client.query<{ webhook: string; kind: string }>('select d.webhook, a.kind from daybook.webhook_delivery d join daybook.alert a on a.id = d.alert');
+    expect(rows).toEqual([{ webhook: id, kind: 'quota' }]);
+  });
+
+  test('that failed is made again later under the same id, until it is taken; nothing of the replies is kept', async () => {
+    receiver.reply = { status: 500 };
+    await add();
+    await raiseAlerts(client, [alert()]);
+    await until(states, (rows) => rows.length === 1, 'the first attempt');
+    const later = "select count(*)::int from graphile_worker.jobs where key like 'deliver-%' and run_at > now() and locked_at is null";
+    await until(() => ask(database.config('owner'), later), (count) => count === 1, 'the next attempt');
+    receiver.reply = { status: 302, headers: { location: `${receiver.url}/elsewhere` } };
+    await hurried(states, (rows) => rows.length === 2, 'the second attempt');
+    receiver.reply = { status: 200 };
+    await hurried(states, (rows) => rows.at(-1)?.state === 'delivered', 'the delivery');
+    expect((await states()).map(({ status }) => status)).toEqual([500, 302, 200]);
+    expect(new Set(receiver.received.map(({ headers }) => headers['webhook-id'])).size).toBe(1);
+    expect(receiver.received).toHaveLength(3);
+  });
+
+  test('is given up after ten attempts over a day', async () => {
+    receiver.reply = { status: 500 };
+    await add();
+    await raiseAlerts(client, [alert()]);
+    await hurried(states, (rows) => rows[0]?.state === 'failed', 'the end');
+    expect(await states()).toHaveLength(10);
+    await until(queued, (count) => count === 0, 'the queue');
+  });
+
+  test.each([
+    ['a private address without leave', 'http://127.0.0.1:1/', false, 'address_refused'],
+    ['a name that leads to one', 'http://localhost:1/', false, 'address_refused'],
+    ['a metadata service even with leave', 'http://169.254.169.254/latest/', true, 'address_refused'],
+    ['nobody', 'http://127.0.0.1:1/', true, 'ECONNREFUSED'],
+  ])('to %s fails and says so', async (_name, url, allowPrivate, fault) => {
+    const { id } = await add(url, { allowPrivate });
+    expect(await tested(id)).toEqual(['failed', fault]);
+  });
+});
+
+describe('a webhook', () => {
+  test('that has failed for a day is switched off and told of, gets nothing more, and is on again after a test', async () => {
+    const { id } = await add();
+    receiver.reply = { status: 503 };
+    await client.query("update daybook.webhook set failures = 9, failing_since = now() - interval '25 hours'");
+    await raiseAlerts(client, [alert()]);
+    await until(states, ([first]) => first?.state === 'failed', 'the end');
+    expect(worker.output()).toContain(`"webhook":"${id}"`);
+    await client.query('delete from daybook.alert');
+    await raiseAlerts(client, [alert()]);
+    expect(await states()).toEqual([]);
+    receiver.reply = { status: 204 };
+    expect(await tested(id)).toEqual(['delivered', 204]);
+    expect((await client.query('select failures, failing_since, switched_off_at from daybook.webhook')).rows).toEqual([{ failures: 0, failing_since: null, switched_off_at: null }]);
+  });
+
+  test('that says it is gone is switched off at once', async () => {
+    await add();
+    receiver.reply = { status: 410 };
+    await raiseAlerts(client, [alert()]);
+    await until(states, ([first]) => first?.state === 'failed', 'the end');
+    expect(await ask(database.config('relay'), 'select switched_off_at is not null from daybook.webhook')).toBe(true);
+  });
+
+  test('that is removed takes what was to be sent with it', async () => {
+    receiver.reply = { status: 500 };
+    const { id } = await add();
+    await raiseAlerts(client, [alert()]);
+    await until(states, (rows) => rows.length === 1, 'the first attempt');
+    await until(queued, (count) => count === 1, 'the next attempt');
+    await ask(database.config('relay'), `delete from daybook.webhook where id = '${id}'`);
+    await client.query("update graphile_worker._private_jobs set run_at = now() where key like 'deliver-%'");
+    await until(queued, (count) => count === 0, 'the queue');
+    expect(receiver.received).toHaveLength(1);
+  });
+
+  test('shows neither its address nor its secret in the database, the log, the lists or to a server', async () => {
+    const { secret } = await add();
+    receiver.reply = { status: 500 };
+    await raiseAlerts(client, [alert()]);
+    await until(states, (rows) => rows.length === 1, 'an attempt');
+    const { rows } = await client.query<{ text: string }>(
+      `select concat((select string_agg(w::text, '') from daybook.webhook w), (select string_agg(d::text, '') from daybook.webhook_delivery d),
+        (select string_agg(t::text, '') from daybook.webhook_attempt t), (select string_agg(j::text, '') from graphile_worker._private_jobs j),
+        (select string_agg(l::text, '') from daybook.log l), encode((select sealed_target from daybook.webhook limit 1), 'escape')) as text`,
+    );
+    const bare = secret.replace('whsec_', '');
+    for (const text of [rows[0]?.text, worker.output(), (await daybook('list')).stdout]) {
+      expect(text).not.toMatch(/canary-path|what a receiver says/);
+      expect(text).not.toContain(bare);
+    }
+    await expect(ask(database.config('relay'), 'select sealed_target from daybook.webhook')).rejects.toThrow(/permission denied/);
+    await expect(ask(database.config('auditor'), 'select id from daybook.webhook')).rejects.toThrow(/permission denied/);
+  });
+});
+
+describe('the command line', () => {
+  test('adds, lists, tests and removes a webhook, and tells what was delivered', async () => {
+    const { id, secret, origin } = await json<{ id: string; secret: string; origin: string }>('add', receiver.url, '--allow-private', '--alerts', 'quota,key_expiring');
+    expect(origin).toBe(new URL(receiver.url).origin);
+    expect(await json('test', id)).toMatchObject({ state: 'delivered', reply: '204' });
+    expect(receiver.received.map((sent) => isSigned(sent, secret))).toEqual([true]);
+    expect(await json('list')).toMatchObject([{ id, origin, account: null, alerts: ['quota', 'key_expiring'], switched_off_at: null }]);
+    expect(await json('deliveries', id)).toMatchObject([{ webhook: id, alert: 'test.raised', state: 'delivered', attempts: 1, reply: '204' }]);
+    expect(await json('remove', id)).toEqual({ id });
+  });
+
+  test('refuses in one line what makes no sense, and repeats no secret', async () => {
+    const refused = await Promise.all([
+      daybook('add', 'ftp://example.com/'),
+      daybook('add', 'https://user:canary@example.com/'),
+      daybook('add', 'https://example.com/', '--alerts', 'quota,everything'),
+      daybook('test', 'Unknown1'),
+    ]);
+    expect(refused.map(({ code, stderr }) => [code, stderr.replace(/(such as|is none of) .*/, '$1')])).toEqual([
+      [1, 'daybook: The address must be one such as\n'],
+      [1, 'daybook: The address must have no user: deliveries are signed instead.\n'],
+      [1, 'daybook: --alerts: "everything" is none of\n'],
+      [1, 'daybook: There is no webhook Unknown1.\n'],
+    ]);
+  });
+});
+
+test('a worker without the pepper says what it needs, and sends when it has it', async () => {
+  await add();
+  await worker.stop();
+  const elsewhere = await makeTestDirectory();
+  const blind = spawnWorker({ ...env(), DAYBOOK_DATA: elsewhere });
+  await raiseAlerts(client, [alert()]);
+  await until(() => blind.output(), (text) => text.includes('DAYBOOK_PEPPER_FILE is needed'), 'the line', WITHIN_MS);
+  expect(await blind.stop()).toBe(0);
+  expect(receiver.received).toEqual([]);
+  worker = spawnWorker(env());
+  await hurried(() => receiver.received.length, (count) => count === 1, 'what waited');
+  await removeTestDirectory(elsewhere);
+});
