@@ -1,0 +1,124 @@
+import type { ControlEvent, EventOf, KeyTerms, Placed, PlanTerms } from '#db/events.ts';
+import { evolveAccount } from '#db/fold/account.ts';
+import { evolveKey } from '#db/fold/key.ts';
+import { evolvePlan } from '#db/fold/plan.ts';
+import { evolvePrice } from '#db/fold/price.ts';
+import type { Prices } from '#db/money.ts';
+
+/**
+ * The rows of the directory, as their tables have them, and what an event makes of each. The folds
+ * are everybody's; a row is what they keep that people look at, and a few times beside it. Pure.
+ */
+
+/** Times are ISO 8601. */
+export type AccountRow = {
+  id: string;
+  name: string;
+  state: 'active' | 'suspended';
+  plan: string | null;
+  override: PlanTerms | null;
+  registered_at: string;
+  version: number;
+  position: number;
+};
+export type KeyRow = {
+  id: string;
+  account: string;
+  name: string;
+  last4: string;
+  created_at: string;
+  expires_at: string | null;
+  expired_at: string | null;
+  revoked_at: string | null;
+  rotated_at: string | null;
+  overlap_ends_at: string | null;
+  previous_last4: string | null;
+  terms: KeyTerms | null;
+  version: number;
+  position: number;
+};
+export type PlanRow = { name: string; terms: PlanTerms; retired_at: string | null; version: number; position: number };
+export type PriceRow = { model: string; prices: Prices; source: string; version: number; position: number };
+
+export type AccountEvent = EventOf<'account.registered' | 'account.suspended' | 'account.reinstated' | 'account.plan_changed' | 'account.terms_overridden'>;
+export type KeyEvent = EventOf<'key.created' | 'key.rotated' | 'key.revoked' | 'key.restricted' | 'key.expired'>;
+export type PlanEvent = EventOf<'plan.defined' | 'plan.changed' | 'plan.retired'>;
+type PriceEvent = EventOf<'model.priced'>;
+
+/** Not known here, and changing nothing of what is. */
+const UNKNOWN = { termsPosition: 0, resetPosition: 0 };
+
+/** @returns null for an event of an account that was never registered. */
+export function accountAfter(row: AccountRow | undefined, { event, at, position }: Placed<AccountEvent>): AccountRow | null {
+  const account = evolveAccount(row && { ...row, ...UNKNOWN }, event, position);
+  if (!account) return null;
+  const { id, state, plan, override, version } = account;
+  const registered_at = event.type === 'account.registered' || !row ? at.toISOString() : row.registered_at;
+  return { id, name: storable(account.name), state, plan, override, registered_at, version, position };
+}
+
+/** @returns null for an event of a key that was never created. */
+export function keyAfter(row: KeyRow | undefined, { event, at, position }: Placed<KeyEvent>): KeyRow | null {
+  const before = row && {
+    ...UNKNOWN,
+    id: row.id,
+    account: row.account,
+    name: row.name,
+    createdAt: new Date(row.created_at),
+    expiresAt: dateOf(row.expires_at),
+    expiredAt: dateOf(row.expired_at),
+    revokedAt: dateOf(row.revoked_at),
+    // The tables know no digest.
+    secret: { digest: '', last4: row.last4 },
+    previous: row.overlap_ends_at === null ? null : { digest: '', last4: row.previous_last4 ?? '', endsAt: new Date(row.overlap_ends_at) },
+    terms: row.terms,
+    version: row.version,
+  };
+  const key = evolveKey(before, event, at, position);
+  if (!key) return null;
+  return {
+    id: key.id,
+    account: key.account,
+    name: storable(key.name),
+    last4: key.secret.last4,
+    created_at: key.createdAt.toISOString(),
+    expires_at: timeOf(key.expiresAt),
+    expired_at: timeOf(key.expiredAt),
+    revoked_at: timeOf(key.revokedAt),
+    rotated_at: event.type === 'key.rotated' ? at.toISOString() : event.type === 'key.created' ? null : (row?.rotated_at ?? null),
+    overlap_ends_at: timeOf(key.previous?.endsAt ?? null),
+    previous_last4: key.previous?.last4 ?? null,
+    terms: key.terms,
+    version: key.version,
+    position,
+  };
+}
+
+/** @returns null for an event of a plan that was never defined. */
+export function planAfter(row: PlanRow | undefined, { event, at, position }: Placed<PlanEvent>): PlanRow | null {
+  const plan = evolvePlan(row && { ...row, state: row.retired_at === null ? 'active' : 'retired' }, event, position);
+  if (!plan) return null;
+  const retired_at = event.type === 'plan.retired' ? at.toISOString() : plan.state === 'active' ? null : (row?.retired_at ?? null);
+  return { name: plan.name, terms: plan.terms, retired_at, version: plan.version, position };
+}
+
+export function priceAfter(row: PriceRow | undefined, { event, position }: Placed<PriceEvent>): PriceRow {
+  const { pattern, prices, source, version } = evolvePrice(row && { ...row, pattern: row.model }, event);
+  return { model: pattern, prices, source, version, position };
+}
+
+/** Which event is of which table. */
+export const isOf = {
+  account: (placed: Placed<ControlEvent>): placed is Placed<AccountEvent> => placed.event.type.startsWith('account.'),
+  key: (placed: Placed<ControlEvent>): placed is Placed<KeyEvent> => placed.event.type.startsWith('key.'),
+  plan: (placed: Placed<ControlEvent>): placed is Placed<PlanEvent> => placed.event.type.startsWith('plan.'),
+  model_price: (placed: Placed<ControlEvent>): placed is Placed<PriceEvent> => placed.event.type === 'model.priced',
+};
+
+const dateOf = (time: string | null): Date | null => (time === null ? null : new Date(time));
+const timeOf = (date: Date | null): string | null => date?.toISOString() ?? null;
+
+/** Names may hold what Postgres' texts can't: the character zero, and halves of one. */
+function storable(name: string): string {
+  return name.toWellFormed().replaceAll('\0', '\ufffd');
+}

@@ -1,0 +1,58 @@
+import type { ClientBase } from 'pg';
+import type { ControlEvent, Placed } from '#db/events.ts';
+import { readControl } from '#db/log/read.ts';
+import { accountAfter, isOf, keyAfter, planAfter, priceAfter } from '#db/projections/directory-rows.ts';
+import type { Projection, Range } from '#db/projections/projection.ts';
+
+/** A table of the directory: whose rows they are, and what an event makes of one. */
+type Table<E extends ControlEvent, Row extends object> = {
+  name: string;
+  idColumn: string & keyof Row;
+  isOf: (placed: Placed<ControlEvent>) => placed is Placed<E>;
+  idOf: (event: E) => string;
+  after: (row: Row | undefined, placed: Placed<E>) => Row | null;
+};
+
+/**
+ * Brings the rows on that the events are about: reads them, folds, and writes each once. As JSON,
+ * by which a row of any table is one value.
+ */
+async function fold<E extends ControlEvent, Row extends object>(client: ClientBase, events: readonly Placed<ControlEvent>[], table: Table<E, Row>): Promise<void> {
+  const { name, idColumn, idOf, after } = table;
+  const own = events.filter(table.isOf);
+  if (own.length === 0) return;
+  const ids = [...new Set(own.map(({ event }) => idOf(event)))];
+  const stored = await client.query<[Row]>({
+    text: `select row_to_json(t) from ${name} t where ${idColumn} = any($1)`,
+    values: [ids],
+    rowMode: 'array',
+  });
+  const rows = new Map<string, Row>(stored.rows.map(([row]) => [row[idColumn] as string, row]));
+  for (const placed of own) {
+    const id = idOf(placed.event);
+    const row = after(rows.get(id), placed);
+    if (row) rows.set(id, row);
+  }
+  const changed = [...rows.values()];
+  if (changed.length === 0) return;
+  const columns = Object.keys(changed[0] as Row);
+  await client.query(
+    `insert into ${name} (${columns.join(', ')})
+        select ${columns.join(', ')} from json_populate_recordset(null::${name}, $1)
+      on conflict (${idColumn}) do update set ${columns.map((column) => `${column} = excluded.${column}`).join(', ')}`,
+    [JSON.stringify(changed)],
+  );
+}
+
+/** Accounts, keys, plans and prices as they are, for lists. */
+export const directory: Projection = {
+  name: 'directory',
+  tables: ['account', 'key', 'plan', 'model_price'],
+  async apply(client: ClientBase, range: Range): Promise<void> {
+    const events = await readControl(client, range);
+    await fold(client, events, { name: 'account', idColumn: 'id', isOf: isOf.account, idOf: ({ account }) => account, after: accountAfter });
+    await fold(client, events, { name: 'key', idColumn: 'id', isOf: isOf.key, idOf: ({ key }) => key, after: keyAfter });
+    await fold(client, events, { name: 'plan', idColumn: 'name', isOf: isOf.plan, idOf: ({ plan }) => plan, after: planAfter });
+    await fold(client, events, { name: 'model_price', idColumn: 'model', isOf: isOf.model_price, idOf: ({ model }) => model, after: priceAfter });
+  },
+};

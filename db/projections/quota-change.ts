@@ -1,0 +1,98 @@
+import type { ClientBase } from 'pg';
+import type { ControlEvent, Placed } from '#db/events.ts';
+import { type Meter, METERS, WINDOW_KINDS, type WindowKind } from '#db/limits.ts';
+import { type QuotaSource, QuotaTerms } from '#db/projections/quota-terms.ts';
+
+// Accounts on a plan that changes are concerned by it, too; what plan an account has been put on
+// since is known from its own events, which name it.
+const SOURCES = `select s.subject, s.account, s.plan, s.quotas, s.reset_position as reset from quota_source s
+    where s.subject = any($1) or (s.account is not null and s.plan = any($2))
+  union
+  select p.subject, p.account, p.plan, p.quotas, p.reset_position from quota_source p
+    where p.subject = any (array(select 'plan/' || a.plan from quota_source a where a.subject = any($1) and a.plan is not null))`;
+const IN_FORCE = `select subject, meter, window_kind, cap, is_exact, reset_position, position, from_minute
+  from quota_terms where subject = any($1) and until_position is null`;
+const WRITE_SOURCES = `insert into quota_source (subject, account, plan, quotas, reset_position)
+    select * from unnest($1::text[], $2::text[], $3::text[], $4::jsonb[], $5::bigint[])
+  on conflict (subject) do update set plan = excluded.plan, quotas = excluded.quotas, reset_position = excluded.reset_position`;
+const WRITE_TERMS = `insert into quota_terms (subject, meter, window_kind, cap, is_exact, reset_position, position, until_position, from_minute)
+    select * from unnest($1::text[], $2::smallint[], $3::smallint[], $4::bigint[], $5::boolean[], $6::bigint[], $7::bigint[], $8::bigint[], $9::integer[])
+  on conflict (subject, meter, window_kind, position) do update set until_position = excluded.until_position`;
+
+type SourceRow = Omit<QuotaSource, 'reset'> & { reset: string };
+type TermsRow = { subject: string; meter: number; window_kind: number; cap: string; is_exact: boolean; reset_position: string; position: string; from_minute: number };
+const METER_OF = new Map(Object.entries(METERS).map(([name, code]) => [code as number, name as Meter]));
+const WINDOW_OF = new Map(Object.entries(WINDOW_KINDS).map(([name, code]) => [code as number, name as WindowKind]));
+
+/**
+ * Brings `quota_source` and `quota_terms` on by the control events of a range.
+ * @returns the subjects of which a quota has changed.
+ */
+export async function changeTerms(client: ClientBase, events: readonly Placed<ControlEvent>[]): Promise<string[]> {
+  const terms = new QuotaTerms();
+  const subjects = new Set<string>();
+  const plans = new Set<string>();
+  for (const { event } of events) {
+    if ('key' in event) subjects.add(`key/${event.key}`);
+    else if ('account' in event) subjects.add(`account/${event.account}`);
+    if ('plan' in event && event.plan !== null) subjects.add(`plan/${event.plan}`);
+    if ('plan' in event && !('account' in event)) plans.add(event.plan);
+  }
+  if (subjects.size === 0) return [];
+  const sources = await client.query<SourceRow>({ name: 'quota_sources', text: SOURCES, values: [[...subjects], [...plans]] });
+  for (const row of sources.rows) {
+    terms.know({ ...row, reset: Number(row.reset) });
+    subjects.add(row.subject);
+  }
+  const { rows } = await client.query<TermsRow>({ name: 'quota_terms_in_force', text: IN_FORCE, values: [[...subjects]] });
+  for (const row of rows) {
+    const { subject, meter, window_kind, cap, is_exact, reset_position, position, from_minute } = row;
+    terms.inForce({
+      subject,
+      limit: {
+        meter: METER_OF.get(meter) as Meter,
+        window: WINDOW_OF.get(window_kind) as WindowKind,
+        cap: Number(cap),
+        enforcement: is_exact ? 'exact' : 'soft_landing',
+        reset: Number(reset_position),
+      },
+      position: Number(position),
+      until: null,
+      fromMinute: from_minute,
+    });
+  }
+  for (const event of events) terms.apply(event);
+  await write(client, terms);
+  return [...new Set(terms.intervals.map(({ subject }) => subject))];
+}
+
+async function write(client: ClientBase, terms: QuotaTerms): Promise<void> {
+  const { sources, intervals } = terms;
+  await client.query({
+    name: 'write_quota_sources',
+    text: WRITE_SOURCES,
+    values: [
+      sources.map(({ subject }) => subject),
+      sources.map(({ account }) => account),
+      sources.map(({ plan }) => plan),
+      sources.map(({ quotas }) => (quotas === null ? null : JSON.stringify(quotas))),
+      sources.map(({ reset }) => reset),
+    ],
+  });
+  if (intervals.length === 0) return;
+  await client.query({
+    name: 'write_quota_terms',
+    text: WRITE_TERMS,
+    values: [
+      intervals.map(({ subject }) => subject),
+      intervals.map(({ limit }) => METERS[limit.meter]),
+      intervals.map(({ limit }) => WINDOW_KINDS[limit.window]),
+      intervals.map(({ limit }) => limit.cap),
+      intervals.map(({ limit }) => limit.enforcement === 'exact'),
+      intervals.map(({ limit }) => limit.reset),
+      intervals.map(({ position }) => position),
+      intervals.map(({ until }) => until),
+      intervals.map(({ fromMinute }) => fromMinute),
+    ],
+  });
+}

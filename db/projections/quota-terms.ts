@@ -1,0 +1,150 @@
+import type { ControlEvent, Placed } from '#db/events.ts';
+import { type Account, accountTerms, evolveAccount } from '#db/fold/account.ts';
+import { evolveKey, type Key } from '#db/fold/key.ts';
+import { evolvePlan, type Plan } from '#db/fold/plan.ts';
+import { type Limit, limitsOf, type Quota, type WindowKind } from '#db/limits.ts';
+import { minuteOf } from '#db/windows.ts';
+
+/** A quota of a subject, in force for calls whose terms are of `position` or later, but before `until`. */
+export type QuotaInterval = {
+  subject: string;
+  limit: Limit;
+  position: number;
+  /** Null: still in force. */
+  until: number | null;
+  /** The minute of the event that began it. */
+  fromMinute: number;
+};
+
+/** What of an account, a plan or a key its next change of terms is folded onto. */
+export type QuotaSource = {
+  /** `account/<id>`, `plan/<name>` or `key/<id>`. */
+  subject: string;
+  /** The account that an account or a key belongs to. */
+  account: string | null;
+  /** The name of an account's plan. */
+  plan: string | null;
+  /** The quotas of its own terms; null where those name none. */
+  quotas: readonly Quota[] | null;
+  reset: number;
+};
+
+/**
+ * Which quotas each account and key had when, from the control events. The folds are those that
+ * enforcement uses. Of what they keep, only a {@link QuotaSource} is stored from one range to the
+ * next, so they go on from subjects of which the rest is made up. Pure.
+ */
+export class QuotaTerms {
+  readonly #accounts = new Map<string, Account>();
+  readonly #plans = new Map<string, Plan>();
+  readonly #keys = new Map<string, Key>();
+  /** Those in force, by subject, meter and window. */
+  readonly #open = new Map<string, Map<string, QuotaInterval>>();
+  /** Those that are new or were ended. */
+  readonly #changed = new Set<QuotaInterval>();
+  readonly #touched = new Set<string>();
+
+  /** What has changed since it was stored: intervals that are new or have ended. */
+  get intervals(): QuotaInterval[] {
+    return [...this.#changed];
+  }
+
+  /** The subjects that events were about, to go on from next time. */
+  get sources(): QuotaSource[] {
+    return [...this.#touched].map((subject) => this.#source(subject)).filter((source) => source !== null);
+  }
+
+  #source(subject: string): QuotaSource | null {
+    const [kind, id] = subject.split('/', 2) as [string, string];
+    const account = kind === 'account' ? this.#accounts.get(id) : undefined;
+    const plan = kind === 'plan' ? this.#plans.get(id) : undefined;
+    const key = kind === 'key' ? this.#keys.get(id) : undefined;
+    if (account) return { subject, account: id, plan: account.plan, quotas: account.override?.quotas ?? null, reset: account.resetPosition };
+    if (plan) return { subject, account: null, plan: null, quotas: plan.terms.quotas ?? null, reset: 0 };
+    if (key) return { subject, account: key.account, plan: null, quotas: key.terms?.quotas ?? null, reset: key.resetPosition };
+    return null;
+  }
+
+  /** Takes in what was stored of a subject. */
+  know({ subject, account, plan, quotas, reset }: QuotaSource): void {
+    const [kind, id] = subject.split('/', 2) as [string, string];
+    const terms = quotas === null ? {} : { quotas: [...quotas] };
+    if (kind === 'plan') this.#plans.set(id, { ...PLAN, name: id, terms });
+    else if (kind === 'account') this.#accounts.set(id, { ...ACCOUNT, id, plan, override: terms, resetPosition: reset });
+    else this.#keys.set(id, { ...KEY, id, account: account as string, terms, resetPosition: reset });
+  }
+
+  /** Takes in an interval that was stored as still in force. */
+  inForce(interval: QuotaInterval): void {
+    const open = this.#open.get(interval.subject) ?? new Map<string, QuotaInterval>();
+    this.#open.set(interval.subject, open.set(nameOf(interval.limit), interval));
+  }
+
+  apply({ event, at, position }: Placed<ControlEvent>): void {
+    const minute = minuteOf(at.getTime());
+    if (event.type === 'model.priced') return;
+    if ('key' in event) {
+      const key = evolveKey(this.#keys.get(event.key), event, at, position);
+      if (!key) return;
+      this.#keys.set(key.id, key);
+      this.#note(`key/${key.id}`, limitsOf(key.terms ?? {}, key.resetPosition), position, minute);
+    } else if ('account' in event) {
+      const account = evolveAccount(this.#accounts.get(event.account), event, position);
+      if (account) this.#noteAccount(account, position, minute);
+    } else if ('plan' in event) {
+      const plan = evolvePlan(this.#plans.get(event.plan), event, position);
+      if (!plan) return;
+      this.#plans.set(plan.name, plan);
+      this.#touched.add(`plan/${plan.name}`);
+      for (const account of this.#accounts.values()) {
+        if (account.plan === plan.name) this.#noteAccount(evolveAccount(account, event, position) ?? account, position, minute);
+      }
+    }
+  }
+
+  #noteAccount(account: Account, position: number, minute: number): void {
+    this.#accounts.set(account.id, account);
+    const plan = account.plan === null ? undefined : this.#plans.get(account.plan);
+    this.#note(`account/${account.id}`, limitsOf(accountTerms(account, plan), account.resetPosition), position, minute);
+  }
+
+  /** From here on the subject has these limits. Only what differs ends and begins. */
+  #note(subject: string, limits: readonly Limit[], position: number, fromMinute: number): void {
+    this.#touched.add(subject);
+    const open = this.#open.get(subject) ?? new Map<string, QuotaInterval>();
+    this.#open.set(subject, open);
+    const quotas = new Map(limits.filter(({ window }) => QUOTA_WINDOWS.has(window)).map((limit) => [nameOf(limit), limit]));
+    for (const [name, interval] of open) {
+      if (isSame(interval.limit, quotas.get(name))) continue;
+      interval.until = position;
+      open.delete(name);
+      this.#changed.add(interval);
+    }
+    for (const [name, limit] of quotas) {
+      if (open.has(name)) continue;
+      const interval: QuotaInterval = { subject, limit, position, until: null, fromMinute };
+      open.set(name, interval);
+      this.#changed.add(interval);
+    }
+  }
+}
+
+/** What the folds keep and nothing here asks for. */
+const PLAN = { state: 'active', position: 0, version: 0 } as const;
+const ACCOUNT = { name: '', state: 'active', termsPosition: 0, version: 0 } as const;
+const KEY = {
+  name: '',
+  createdAt: new Date(0),
+  expiresAt: null,
+  expiredAt: null,
+  revokedAt: null,
+  secret: { digest: '', last4: '' },
+  previous: null,
+  termsPosition: 0,
+  version: 0,
+};
+
+const QUOTA_WINDOWS: ReadonlySet<WindowKind> = new Set(['hour', 'day', 'week', 'month']);
+const nameOf = ({ meter, window }: Limit): string => `${meter} ${window}`;
+const isSame = (one: Limit, other: Limit | undefined): boolean =>
+  other !== undefined && one.cap === other.cap && one.enforcement === other.enforcement && one.reset === other.reset;

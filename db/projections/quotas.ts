@@ -1,0 +1,138 @@
+import type { ClientBase } from 'pg';
+import { EVENT_CODES } from '#db/events.ts';
+import { METERS } from '#db/limits.ts';
+import { readControl } from '#db/log/read.ts';
+import { queryRange } from '#db/projections/page.ts';
+import type { Projection, Range } from '#db/projections/projection.ts';
+import { changeTerms } from '#db/projections/quota-change.ts';
+
+const ACCEPTED = EVENT_CODES['request.accepted'];
+const SETTLED = EVENT_CODES['request.settled'];
+const ABANDONED = EVENT_CODES['request.abandoned'];
+const EXTENDED = EVENT_CODES['request.extended'];
+const ENDED = `${SETTLED}, ${ABANDONED}`;
+
+const WINDOW = 'subject, meter, window_kind, window_start, reset_position';
+const MINUTE = (at: string): string => `floor(extract(epoch from ${at}) / 60)::integer`;
+const UNITS = (meter: string, calls: string, tokens: string, cost: string): string =>
+  `case ${meter} when ${METERS.requests} then ${calls} when ${METERS.tokens} then ${tokens} else ${cost} end`;
+
+/** Both whom a call is charged to: its account and its key. */
+const bySubject = (columns: string, table: string): string =>
+  `select 'account/' || account as subject, ${columns} from ${table} union all select 'key/' || key, ${columns} from ${table}`;
+
+/** The quotas among `terms` that were in force for a call. */
+const IN_FORCE = (call: string): string =>
+  `t.subject = ${call}.subject and t.position <= ${call}.terms and (t.until_position is null or t.until_position > ${call}.terms)`;
+
+/**
+ * For windows, what the newest terms that came while it lasted say of it; of terms that all came
+ * later (clocks are not quite one), the oldest. `newest.position` is theirs.
+ */
+const NEWEST = (windows: string, terms: string): string => `
+  select distinct on (${WINDOW.replace(/\w+/g, 'w.$&')}) w.*, t.cap as newest_cap, t.is_exact as newest_is_exact, t.position as newest_position
+    from ${windows} w join ${terms} t
+      on t.subject = w.subject and t.meter = w.meter and t.window_kind = w.window_kind and t.reset_position = w.reset_position
+    order by ${WINDOW.replace(/\w+/g, 'w.$&')}, daybook.window_start(t.window_kind, t.from_minute) <= w.window_start desc,
+      case when daybook.window_start(t.window_kind, t.from_minute) <= w.window_start then -t.position else t.position end`;
+
+/**
+ * What calls hold of their windows and have used of them. Each is charged to the windows of its
+ * admission, by the quotas of the terms that it was admitted under; a window that is over is not
+ * charged for what a call is given later. Calls from before there were limits are charged nowhere.
+ *
+ * A call that begins and ends in the range only adds to what was used, and those are summed up
+ * before anything is looked up for them. Of the others, each charge is a row of `open_hold`.
+ */
+const CHARGES = `,
+  life as materialized (
+    select position, type, at, request, account, key, admitted_minute, coalesce(terms_position, 0) as terms,
+        case when type = ${SETTLED} then input_tokens::bigint + output_tokens else hold_tokens end as tokens,
+        coalesce(case when type = ${SETTLED} then cost_microusd else hold_cost_microusd end, 0) as cost
+      from event where type in (${ACCEPTED}, ${EXTENDED}, ${ENDED}) and exists (select from quota_terms)
+  ),
+  terms as materialized (
+    select * from quota_terms where subject = any (array(
+      select 'account/' || account from life group by account union all select 'key/' || key from life group by key))
+  ),
+  begun as materialized (
+    select distinct on (a.position) a.*, e.position as end_position, e.tokens as spent_tokens, e.cost as spent_cost
+      from life a left join life e on e.request = a.request and e.type in (${ENDED}) and e.position > a.position
+      where a.type = ${ACCEPTED} and a.admitted_minute is not null and a.terms < a.position
+      order by a.position, e.position
+  ),
+  whole as (
+    select account, key, admitted_minute, terms, count(*) as calls, sum(spent_tokens)::bigint as tokens, sum(spent_cost)::bigint as cost,
+        max(end_position) as position
+      from begun where end_position is not null group by account, key, admitted_minute, terms
+  ),
+  running as (select * from begun where end_position is null),
+  charge as materialized (
+    select c.request, c.position, c.subject, t.meter, t.window_kind, daybook.window_start(t.window_kind, c.admitted_minute) as window_start,
+        t.reset_position, c.account, 0 as before, ${UNITS('t.meter', '1', 'c.tokens', 'c.cost')} as held, true as is_new
+      from (${bySubject('request, position, account, admitted_minute, terms, tokens, cost', 'running')}) c join terms t on ${IN_FORCE('c')}
+    union all
+    select request, position, ${WINDOW}, account, held, held, false
+      from open_hold where request = any (array(select request from life where type <> ${ACCEPTED}))
+  ),
+  ending as (select distinct on (request) * from life where type in (${ENDED}) order by request, position),
+  grown as (
+    select distinct on (c.position, c.subject, c.meter, c.window_kind) c.position, c.subject, c.meter, c.window_kind, x.position as grown_position,
+        ${UNITS('c.meter', '1', 'x.tokens', 'x.cost')} as held
+      from charge c join life x on x.request = c.request and x.type = ${EXTENDED} and x.position > c.position
+        and daybook.window_start(c.window_kind, ${MINUTE('x.at')}) <= c.window_start
+      order by c.position, c.subject, c.meter, c.window_kind, x.position desc
+  ),
+  changed as materialized (
+    select c.*, coalesce(g.held, c.held) as after, e.position as end_position, g.grown_position,
+        ${UNITS('c.meter', '1', 'e.tokens', 'e.cost')} as spent
+      from charge c
+      left join ending e on e.request = c.request and not c.is_new
+      left join grown g on g.position = c.position and g.subject = c.subject and g.meter = c.meter and g.window_kind = c.window_kind
+      where c.is_new or e.position is not null or g.position is not null
+  ),
+  closed as (delete from open_hold where request = any (array(select request from changed where end_position is not null))),
+  opened as (
+    insert into open_hold (request, position, ${WINDOW}, account, held)
+      select request, position, ${WINDOW}, account, after from changed where end_position is null
+      on conflict (request, position, subject, meter, window_kind) do update set held = excluded.held
+  ),
+  delta as (
+    select ${WINDOW}, max(account) as account, sum(used)::bigint as used, sum(held)::bigint as held, max(position) as position
+      from (
+        select w.subject, t.meter, t.window_kind, daybook.window_start(t.window_kind, w.admitted_minute) as window_start, t.reset_position,
+            w.account, ${UNITS('t.meter', 'w.calls', 'w.tokens', 'w.cost')} as used, 0 as held, w.position
+          from (${bySubject('account, admitted_minute, terms, calls, tokens, cost, position', 'whole')}) w join terms t on ${IN_FORCE('w')}
+        union all
+        select ${WINDOW}, account, case when end_position is null then 0 else spent end, case when end_position is null then after else 0 end - before,
+            coalesce(end_position, grown_position, position)
+          from changed
+      ) d
+      group by ${WINDOW}
+  ),
+  charged as (${NEWEST('delta', 'terms')})
+  insert into quota_window as w (${WINDOW}, account, used, held, position, cap, is_exact)
+    select ${WINDOW}, account, used, held, greatest(position, newest_position), newest_cap, newest_is_exact from charged
+    on conflict (${WINDOW}) do update set used = w.used + excluded.used, held = w.held + excluded.held,
+      position = greatest(w.position, excluded.position)`;
+
+/** Gives the windows of subjects whose quotas have changed the caps of now. Those that are over keep theirs. */
+const RECAP = `with windows as (select * from quota_window where subject = any($1)),
+  terms as (select * from quota_terms where subject = any($1)),
+  newest as (${NEWEST('windows', 'terms')})
+  insert into quota_window as w (${WINDOW}, account, cap, is_exact, position)
+    select ${WINDOW}, account, newest_cap, newest_is_exact, newest_position from newest
+      where (cap, is_exact) is distinct from (newest_cap, newest_is_exact) or newest_position > position
+    on conflict (${WINDOW}) do update set cap = excluded.cap, is_exact = excluded.is_exact, position = greatest(w.position, excluded.position)`;
+
+/** How far each quota is used up, window by window, as the log tells it. Enforcement has its own figures. */
+export const quotas: Projection = {
+  name: 'quotas',
+  tables: ['quota_window', 'quota_terms', 'quota_source', 'open_hold'],
+  async apply(client: ClientBase, range: Range): Promise<void> {
+    const control = await readControl(client, range);
+    const subjects = control.length === 0 ? [] : await changeTerms(client, control);
+    await queryRange(client, range, 'quotas', CHARGES);
+    if (subjects.length > 0) await client.query({ name: 'project_quotas_recap', text: RECAP, values: [subjects] });
+  },
+};
