@@ -42,10 +42,11 @@ export async function detachPartition(client: Client, name: string): Promise<boo
       if (error instanceof DatabaseError && WAITED.has(error.code ?? '')) return false;
       throw error;
     } finally {
-      await client.query('reset lock_timeout; reset statement_timeout');
+      // Where the connection is lost these are lost with it, and the lock, too.
+      await client.query('reset lock_timeout; reset statement_timeout').catch(() => undefined);
     }
   } finally {
-    await client.query('select pg_advisory_unlock(20, 0)');
+    await client.query('select pg_advisory_unlock(20, 0)').catch(() => undefined);
   }
 }
 

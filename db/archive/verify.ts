@@ -45,6 +45,8 @@ export async function verifyFile(file: string, onEvents?: (lines: string[]) => P
   const digest = createHash('sha256');
   let bytes = 0;
   let reader: Reader | undefined;
+  /** Whether it is others who fail, and not the file. */
+  let taking = false;
   try {
     const stored = createReadStream(file, { highWaterMark: READ_BYTES, ...(signal ? { signal } : {}) });
     stored.on('data', (chunk) => {
@@ -59,12 +61,17 @@ export async function verifyFile(file: string, onEvents?: (lines: string[]) => P
         if (reader === undefined) reader = new Reader(HeaderShape.parse(JSON.parse(line)), onEvents !== undefined);
         else reader.take(line);
       }
-      if (onEvents && reader && reader.proved.length > 0) await onEvents(reader.proved.splice(0));
+      if (onEvents && reader && reader.proved.length > 0) {
+        taking = true;
+        await onEvents(reader.proved.splice(0));
+        taking = false;
+      }
     }
     if (reader === undefined) throw new Error('empty');
     return { ...reader.finish(), bytes, sha256: digest.digest('hex') };
   } catch (error) {
     signal?.throwIfAborted();
+    if (taking) throw error;
     if (error instanceof Damaged) throw new ArchiveDamageError(basename(file), error.damage);
     if (isMissing(error)) throw new StoreError(`${file} can't be read`, { cause: error });
     throw new ArchiveDamageError(basename(file), { position: reader?.next ?? 0, problem: 'unreadable' }, error);
