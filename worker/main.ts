@@ -6,6 +6,9 @@ import { prepareQueue } from './queue.ts';
 import { connectWorker, openStore } from './store.ts';
 import { createLogger, errorFields } from './telemetry.ts';
 
+/** Whatever still runs then is left to others. A server that has started its worker waits a second longer. */
+const STOP_MAX_MS = 9_000;
+
 /**
  * The worker: what has to be done and no call waits for. A server starts one beside itself; `npm
  * run worker` runs one anywhere, with the server's DATABASE_URL. Any number may run.
@@ -36,6 +39,7 @@ async function main(): Promise<void> {
   const stop = (): void => {
     if (stopping) process.exit(1);
     stopping = true;
+    setTimeout(() => process.exit(1), STOP_MAX_MS).unref();
     jobs
       .stop()
       .then(() => place.close())

@@ -60,18 +60,27 @@ function guardedLookup(allowPrivate: boolean): LookupFunction {
 /** The status that a receiver replied with, or why there is none: an error's code. */
 export type Reply = { status: number } | { fault: string };
 
-export type Message = { url: string; headers: Record<string, string>; body: string; allowPrivate: boolean; timeoutMs: number };
+export type Message = {
+  url: string;
+  headers: Record<string, string>;
+  body: string;
+  allowPrivate: boolean;
+  timeoutMs: number;
+  /** Gives up for a reason of ours. */
+  signal: AbortSignal;
+};
 
 /**
  * Posts a message and waits for the status, no longer than `timeoutMs` in all. Redirects are not
- * followed, and of the reply nothing else is read. Never rejects.
+ * followed, and of the reply nothing else is read.
+ * @throws {Error} only when `signal` has aborted it: then nobody knows whether it was received.
  */
-export async function post({ url, headers, body, allowPrivate, timeoutMs }: Message): Promise<Reply> {
+export async function post({ url, headers, body, allowPrivate, timeoutMs, signal }: Message): Promise<Reply> {
   const target = new URL(url);
   const host = target.hostname.replace(/^\[|\]$/g, '');
   // An address needs no look-up, so it would not be judged there.
   if (isIP(host) !== 0 && !mayReceive(host, allowPrivate)) return { fault: 'address_refused' };
-  return new Promise((resolve) => {
+  return new Promise((resolve, reject) => {
     const send = target.protocol === 'https:' ? httpsRequest : httpRequest;
     const sent = send(target, {
       method: 'POST',
@@ -79,14 +88,14 @@ export async function post({ url, headers, body, allowPrivate, timeoutMs }: Mess
       lookup: guardedLookup(allowPrivate),
       // A connection of its own: deliveries are rare, and none is to be sent over what another left.
       agent: false,
-      signal: AbortSignal.timeout(timeoutMs),
+      signal: AbortSignal.any([AbortSignal.timeout(timeoutMs), signal]),
     });
     sent.once('response', (reply) => {
       resolve({ status: reply.statusCode ?? 0 });
       reply.on('error', () => undefined);
       sent.destroy();
     });
-    sent.on('error', (error: NodeJS.ErrnoException) => resolve({ fault: faultOf(error) }));
+    sent.on('error', (error: NodeJS.ErrnoException) => (signal.aborted ? reject(error) : resolve({ fault: faultOf(error) })));
     sent.end(body);
   });
 }
@@ -95,7 +104,7 @@ const FAULT = /^[A-Za-z0-9_]{1,64}$/;
 
 /** Never an error's message, which may repeat the address. */
 function faultOf(error: NodeJS.ErrnoException): string {
-  // An abort is only ever the time-out's.
+  // The other reason to abort is no fault.
   if (error.name === 'AbortError' || error.name === 'TimeoutError') return 'timed_out';
   return typeof error.code === 'string' && FAULT.test(error.code) ? error.code : 'failed';
 }

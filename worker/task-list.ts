@@ -85,6 +85,8 @@ export function taskList({ config, log, place, connect, connectOwner }: Work, si
     deliver_webhook: (payload, helpers) =>
       deliverWebhook(payload, {
         query: (text, values) => helpers.withPgClient((client) => client.query(text, values)),
+        // Later than the other: a receiver that is about to answer may.
+        signal: helpers.abortSignal,
         open: (webhook, sealed) => readTarget(config, log, webhook, sealed),
         onSwitchedOff: (webhook) => log.error({ webhook }, 'a webhook is switched off: nothing has reached it for a day, or it is gone; "webhook test" switches it on again'),
       }),

@@ -35,8 +35,11 @@ beforeAll(async () => {
   client = await connectAs(database, 'worker');
   receiver = await startReceiver();
   pepper = await changeControl(database, dataDir, async (_control, made) => made);
-  await until(() => ask(database.config('owner'), "select to_regclass('graphile_worker.jobs') is not null"), (is) => is === true, 'the queue', WITHIN_MS);
+  await untilAtWork();
 });
+
+/** Waits for a worker to take jobs. */
+const untilAtWork = () => until(() => ask(database.config('worker'), 'select count(*)::int from daybook.queue_pool'), (count) => count === 1, 'the worker', WITHIN_MS);
 
 afterAll(async () => {
   await worker?.stop();
@@ -240,6 +243,19 @@ describe('the command line', () => {
       [1, 'daybook: There is no webhook Unknown1.\n'],
     ]);
   });
+});
+
+test('a worker that is told to end gives a receiver that does not answer up, ends in good order, and leaves the delivery to the next', async () => {
+  receiver.reply = { status: null };
+  await add();
+  await raiseAlerts(client, [alert()]);
+  await until(() => receiver.received.length, (count) => count === 1, 'the attempt');
+  expect(await worker.stop()).toBe(0);
+  expect(await states()).toEqual([{ state: 'waiting', status: null, fault: null }]);
+  receiver.reply = { status: 204 };
+  worker = spawnWorker(env());
+  await until(states, ([first]) => first?.state === 'delivered', 'the delivery', WITHIN_MS);
+  expect(new Set(receiver.received.map(({ headers }) => headers['webhook-id'])).size).toBe(1);
 });
 
 test('a worker without the pepper says what it needs, and sends when it has it', async () => {

@@ -18,6 +18,8 @@ export type DeliverOptions = {
   /** @throws {Error} when the pepper is not there; the job is tried again later. */
   open: (webhook: string, sealed: Buffer) => Target;
   onSwitchedOff: (webhook: string) => void;
+  /** Gives a receiver up that does not answer while the worker ends: the attempt is not counted, and made again. */
+  signal: AbortSignal;
 };
 
 /** A delivery that still waits, with all that is sent. */
@@ -60,7 +62,7 @@ type Waiting = {
  * queued. A worker that dies in between leaves the attempt to be made again: receivers tell a
  * repetition by its `webhook-id`.
  */
-export async function deliverWebhook(payload: unknown, { query, open, onSwitchedOff }: DeliverOptions): Promise<void> {
+export async function deliverWebhook(payload: unknown, { query, open, onSwitchedOff, signal }: DeliverOptions): Promise<void> {
   const { delivery } = DeliverWebhook.parse(payload);
   const { rows } = await query<Waiting>(READ, [delivery]);
   const [waiting] = rows;
@@ -69,7 +71,7 @@ export async function deliverWebhook(payload: unknown, { query, open, onSwitched
   if (waiting.is_off && !isTest) return void (await query(GIVE_UP, [delivery]));
 
   const startedMs = performance.now();
-  const reply = await send(delivery, waiting, open(waiting.webhook, waiting.sealed_target));
+  const reply = await send(delivery, waiting, open(waiting.webhook, waiting.sealed_target), signal);
   const durationMs = Math.round(performance.now() - startedMs);
   if ('status' in reply && reply.status >= 200 && reply.status < 300) {
     return void (await query(DELIVERED, [delivery, reply.status, durationMs, waiting.webhook]));
@@ -85,7 +87,7 @@ export async function deliverWebhook(payload: unknown, { query, open, onSwitched
   await (pauseS === undefined ? query(GIVE_UP, [delivery]) : query(AGAIN, [delivery, waiting.webhook, pauseS]));
 }
 
-function send(delivery: string, { kind, state, account, details, raised_at, allow_private, now_s }: Waiting, { url, secret }: Target): Promise<Reply> {
+function send(delivery: string, { kind, state, account, details, raised_at, allow_private, now_s }: Waiting, { url, secret }: Target, signal: AbortSignal): Promise<Reply> {
   const body = JSON.stringify({ type: `${kind}.${state}`, timestamp: raised_at.toISOString(), data: { account, ...details } });
   return post({
     url,
@@ -93,5 +95,6 @@ function send(delivery: string, { kind, state, account, details, raised_at, allo
     body,
     allowPrivate: allow_private,
     timeoutMs: TIMEOUT_MS,
+    signal,
   });
 }
