@@ -93,7 +93,9 @@ begin
     );
     create index running_request_account on running_request (account, position);
   when 'usage' then
-    -- Usage, by when a call ended. What is counted is the same in all four tables:
+    -- Usage, by when a call ended: by key and model in minutes and days, by account in hours and days,
+    -- and of all in minutes and hours, so that whatever is asked is a sum over few rows. What is
+    -- counted is the same in all of them:
     --   completed … relay_failed: endings by outcome (db/projections/outcomes.ts); refused: calls refused;
     --   unpriced: endings without a cost; abandoned_tokens: holds that stay charged without a report;
     --   duration_counts, first_byte_counts: how many took up to each of the bounds of db/projections/buckets.ts.
@@ -142,6 +144,19 @@ begin
     ) with (fillfactor = 80);
     alter table usage_hour_total drop column account;
     alter table usage_hour_total add primary key (hour);
+
+    create table usage_day_account (
+      like usage_hour including defaults including storage,
+      primary key (account, hour)
+    ) with (fillfactor = 80);
+    alter table usage_day_account rename column hour to day;
+    create index usage_day_account_all on usage_day_account (day);
+
+    create table usage_minute_total (
+      like usage_hour_total including defaults including storage,
+      primary key (hour)
+    ) with (fillfactor = 80);
+    alter table usage_minute_total rename column hour to minute;
 
     -- When each key was last used, and for what in all.
     create table key_use (

@@ -87,6 +87,8 @@ const USAGE = `,
     select date_bin('1 hour', minute, 'epoch') as hour, account, ${FIGURES_OF_ROWS} from minute group by 1, 2
   ),
   hours as (${rollUp('usage_hour', { unit: 'hour', by: ['account'], from: { table: 'hour', time: 'hour' } })}),
+  account_days as (${rollUp('usage_day_account', { unit: 'day', by: ['account'], from: { table: 'hour', time: 'hour' } })}),
+  minute_totals as (${rollUp('usage_minute_total', { unit: 'minute', by: [], from: { table: 'minute', time: 'minute' } })}),
   hour_totals as (${rollUp('usage_hour_total', { unit: 'hour', by: [], from: { table: 'hour', time: 'hour' } })})
   insert into key_use as t (key, account, last_used_at, requests, cost_microusd)
     select key, max(account), max(used_at), sum(requests)::bigint, sum(cost_microusd)::bigint
@@ -103,7 +105,7 @@ const USAGE = `,
 /** What was used, by minute, hour and day, and when each key was used last. */
 export const usage: Projection = {
   name: 'usage',
-  tables: ['usage_minute', 'usage_hour', 'usage_day', 'usage_hour_total', 'key_use'],
+  tables: ['usage_minute', 'usage_minute_total', 'usage_hour', 'usage_hour_total', 'usage_day', 'usage_day_account', 'key_use'],
   // Shown for two days; hours and days are kept.
   kept: { table: 'usage_minute', time: 'minute' },
   async apply(client: ClientBase, range: Range): Promise<void> {
