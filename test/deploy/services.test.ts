@@ -105,6 +105,13 @@ test('a quota holds over both servers, and the command line works in one of them
   const replies = await Promise.all(Array.from({ length: 24 }, (_, index) => chat({ port: ports[index % 2] as number, key, body })));
   const withStatus = (wanted: number): number => replies.filter(({ status }) => status === wanted).length;
   expect([withStatus(200), withStatus(429)]).toEqual([10, 14]);
+
+  // The workers, who own no table of it, have projected each call by then.
+  const listed = async (): Promise<{ data: { status: number }[] }> => {
+    const reply = await fetch(`http://127.0.0.1:${ports[0]}/v1/requests`, { headers: { authorization: `Bearer ${key}` } });
+    return (await reply.json()) as { data: { status: number }[] };
+  };
+  await until(listed, ({ data }) => data.length === 10 && data.every(({ status }) => status === 200), 'the list of calls');
 });
 
 test('each ends in good order when it is told to', async () => {
@@ -114,8 +121,11 @@ test('each ends in good order when it is told to', async () => {
   expect(await checkHealth(stage, 'worker')).toMatchObject({ code: 1 });
 });
 
-test('nothing that they said has a password in it, and nothing was written beside the database', () => {
-  for (const each of [...servers, ...workers]) expect(each.output()).not.toContain(CANARY);
+test('none of them met an error or told a password, and nothing was written beside the database', () => {
+  for (const each of [...servers, ...workers]) {
+    expect(each.output()).not.toContain(CANARY);
+    expect(each.output()).not.toMatch(/"level":"(error|fatal)"/);
+  }
   const files = (place: string): string[] => readdirSync(place).toSorted();
   expect(files(stage.app)).toEqual(['.npmrc', 'db', 'node_modules', 'package-lock.json', 'package.json', 'server', 'worker']);
   expect(files(directory)).toEqual(['app', 'postgres', 'secrets']);
