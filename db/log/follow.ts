@@ -88,8 +88,9 @@ export function follow(options: FollowOptions): Follower {
   };
 
   async function readOn(client: Client): Promise<void> {
-    // The head is read first: all that is at or below it is in the pages that follow.
-    const head = await readHead(client);
+    // The head is read first: all that is at or below it is in the pages that follow. Who does not
+    // ask for it is spared the round trip.
+    const head = options.onCurrent ? await readHead(client) : 0;
     let next: Promise<Read[]> | null = readRows(client, position, options.scope);
     while (next !== null) {
       const page: Read[] = await next;
