@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import type { Client } from 'pg';
 import { closeClient } from '#db/connect.ts';
+import { readProjectionStatus } from '#db/projections/state.ts';
 import { print, withJson } from '#server/cli/session.ts';
 import { type Config, describeConfig, readConfig } from '#server/config.ts';
 import { borrowStore, connectRelay } from '#server/store.ts';
@@ -13,27 +14,40 @@ export function doctorCommand(program: Command): void {
     .description('print the configuration with secrets masked, and check store, log and upstreams')
     .action(async (_options: unknown, command: Command) => {
       const config = readConfig(process.env);
-      const findings = [await checkStore(config), ...(await Promise.all(config.upstreams.map(checkUpstream)))];
+      const findings = [...(await checkStore(config)), ...(await Promise.all(config.upstreams.map(checkUpstream)))];
       print(command, { node: process.version, configuration: describeConfig(config), findings }, show);
       if (findings.some(({ ok }) => !ok)) process.exitCode = 1;
     });
 }
 
-async function checkStore(config: Config): Promise<Finding> {
+async function checkStore(config: Config): Promise<Finding[]> {
   const check = config.DATABASE_URL === undefined ? 'embedded PostgreSQL' : 'PostgreSQL at DATABASE_URL';
   try {
     const { store, close } = await borrowStore(config, () => {});
     try {
       const client = await connectRelay(store);
-      const detail = await describeLog(client);
+      const findings = [{ check, ok: true, detail: await describeLog(client) }, await checkProjections(client)];
       await closeClient(client);
-      return { check, ok: true, detail };
+      return findings;
     } finally {
       await close();
     }
   } catch (error) {
-    return { check, ok: false, detail: (error as Error).message };
+    return [{ check, ok: false, detail: (error as Error).message }];
   }
+}
+
+/** Workers and what they project. Being behind is no fault; to be stuck, or to have left something out, is. */
+async function checkProjections(client: Client): Promise<Finding> {
+  const { rows } = await client.query<{ live: string }>(`select count(*) as live from daybook.instance where dead_at is null and name like 'worker %'`);
+  const workers = Number(rows[0]?.live);
+  const statuses = await readProjectionStatus(client);
+  const stuck = statuses.filter(({ state, parked }) => state === 'aside' || parked > 0);
+  const told = statuses.map(({ projection, position, behind, parked, state }) => {
+    const more = [state === 'aside' ? 'waits for a rebuild' : `${behind} behind`, ...(parked > 0 ? [`${parked} put aside`] : [])];
+    return `${projection} at ${position} (${more.join(', ')})`;
+  });
+  return { check: 'worker and projections', ok: stuck.length === 0, detail: [`${workers} worker(s) running`, ...told].join('; ') };
 }
 
 async function describeLog(client: Client): Promise<string> {

@@ -146,12 +146,14 @@ describe('the commands work beside the running server', () => {
 
   test('doctor finds all well, and masks every secret', async () => {
     const report = await json<{ findings: { check: string; ok: boolean }[] }>('doctor');
-    expect(report.findings).toMatchObject([{ check: 'embedded PostgreSQL', ok: true }, { check: 'upstream upstream-1', ok: true }]);
+    const checks = ['embedded PostgreSQL', 'worker and projections', 'upstream upstream-1'];
+    expect(report.findings).toMatchObject(checks.map((check) => ({ check, ok: true })));
     const { stdout } = await daybook('doctor');
     for (const text of [JSON.stringify(report), stdout]) {
       expect(text).not.toContain(CREDENTIAL);
       expect(text).toContain(`(set, ${CREDENTIAL.length} characters)`);
     }
+    expect(stdout).toMatch(/worker and projections: 1 worker\(s\) running; .*requests at \d+ \(\d+ behind\)/);
     const wrong = await runToEnd(process.execPath, ['server/cli.ts', 'doctor'], { DAYBOOK_UPSTREAMS: upstreamsVariable([{ ...upstream, apiKey: 'sk-wrong' }]) });
     expect([wrong.code, wrong.stdout]).toEqual([1, expect.stringMatching(/FAIL upstream upstream-1: refuses its api_key/)]);
   });
