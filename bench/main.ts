@@ -1,13 +1,18 @@
 import { mkdirSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { benchFeed, renderFeed } from './feed.ts';
 import { renderGoals } from './goals.ts';
 import { benchLog, renderLog } from './log.ts';
+import { benchProjector, renderProjector } from './projector.ts';
 import { benchRelay, type Stage } from './relay.ts';
 import { readSettings, type Settings, USAGE, UsageError } from './settings.ts';
+import { benchTables, renderTables } from './tables.ts';
 
 /** The file system that Linux keeps in memory. */
 const TMPFS = 0x01021994;
+
+const BENCHES = { relay: benchRelay, log: benchLog, projector: benchProjector, tables: benchTables, feed: benchFeed };
 
 /** Runs the bench that was asked for. @returns the exit code: 1 when a reply was wrong. */
 async function main(args: string[]): Promise<number> {
@@ -26,15 +31,19 @@ async function main(args: string[]): Promise<number> {
 }
 
 async function bench(settings: Settings, stage: Stage): Promise<number> {
-  const report = settings.bench === 'log' ? await benchLog(settings, stage) : await benchRelay(settings, stage);
+  const report = await BENCHES[settings.bench](settings, stage);
   if ('rounds' in report) console.log(renderLog(report.rounds));
+  if ('catchUp' in report) console.log(renderProjector(report));
+  if ('feedRounds' in report) console.log(renderFeed(report.feedRounds));
+  if ('asked' in report) console.log(renderTables(report));
   console.log(renderGoals(report.goals));
   if (settings.out !== null) {
     mkdirSync(dirname(settings.out), { recursive: true });
     writeFileSync(settings.out, `${JSON.stringify({ at: new Date().toISOString(), settings, ...report }, null, 1)}\n`);
   }
   const wrong = 'summaries' in report && report.summaries.some(({ errors }) => Object.keys(errors).length > 0);
-  return wrong ? 1 : 0;
+  const unequal = 'equal' in report && !report.equal.isEqual;
+  return wrong || unequal ? 1 : 0;
 }
 
 function makeDirectory(cleanup: AsyncDisposableStack): string {

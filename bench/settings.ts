@@ -2,7 +2,7 @@ import { parseArgs } from 'node:util';
 import { type WorkloadName, WORKLOADS } from './workloads.ts';
 
 export type Settings = {
-  bench: 'relay' | 'log';
+  bench: 'relay' | 'log' | 'projector' | 'tables' | 'feed';
   targets: string[];
   work: WorkloadName[];
   rounds: number;
@@ -10,6 +10,10 @@ export type Settings = {
   /** Null: as long as each workload needs. */
   warmupSecs: number | null;
   keyCount: number;
+  /** The length of the projector's backlog. */
+  events: number;
+  /** How many requests there are in the tables that are asked. */
+  requestCount: number;
   /** Where the figures go as JSON; null: nowhere. */
   out: string | null;
 };
@@ -19,12 +23,16 @@ export class UsageError extends Error {
   override name = 'UsageError';
 }
 
+const BENCHES = ['relay', 'log', 'projector', 'tables', 'feed'] as const;
 const TARGETS = ['direct', 'bare', 'nginx', 'daybook', 'daybook-overlapped', 'bare-reply'];
 
-export const USAGE = `npm run bench -- [log] [options]
+export const USAGE = `npm run bench -- [log | projector | tables | feed] [options]
 
 Measures Daybook beside a bare Node proxy and nginx, in one run, and compares it with its goals.
 With "log": how fast the event log takes events, and how fast a follower reads them.
+With "projector": how fast a backlog is projected, whether rightly, and what that costs appends.
+With "tables": how long the dashboard's questions take, by how much is in the projections' tables.
+With "feed": how long an event takes to a viewer of the live feed, and what a thousand viewers cost.
 
   --only a,b    targets: ${TARGETS.join(', ')} (all)
   --work x,y    workloads: ${Object.keys(WORKLOADS).join(', ')} (all)
@@ -32,6 +40,8 @@ With "log": how fast the event log takes events, and how fast a follower reads t
   --secs N      measured seconds in a round (4)
   --warmup N    seconds of load before them (as long as each workload needs)
   --keys N      live keys in Daybook's log (100000)
+  --events N    length of the projector's backlog (1000000)
+  --requests N  requests in the tables that are asked (1000000)
   --out FILE    all figures as JSON
   --help        this`;
 
@@ -39,22 +49,25 @@ With "log": how fast the event log takes events, and how fast a follower reads t
 export function readSettings(args: string[]): Settings | null {
   const { values, positionals } = parse(args);
   if (values.help === true) return null;
-  if (positionals.some((word) => word !== 'log')) throw new UsageError(`there is no bench "${positionals.join(' ')}"`);
+  const bench = BENCHES.find((name) => name === (positionals.join(' ') || 'relay'));
+  if (bench === undefined) throw new UsageError(`there is no bench "${positionals.join(' ')}"`);
   return {
-    bench: positionals.length > 0 ? 'log' : 'relay',
+    bench,
     targets: listOf('--only', values.only, TARGETS),
     work: listOf('--work', values.work, Object.keys(WORKLOADS) as WorkloadName[]),
     rounds: numberOf('--rounds', values.rounds ?? '3'),
     secs: numberOf('--secs', values.secs ?? '4'),
     warmupSecs: values.warmup === undefined ? null : numberOf('--warmup', values.warmup),
     keyCount: numberOf('--keys', values.keys ?? '100000'),
+    events: numberOf('--events', values.events ?? '1000000'),
+    requestCount: numberOf('--requests', values.requests ?? '1000000'),
     out: values.out ?? null,
   };
 }
 
 function parse(args: string[]) {
   const text = { type: 'string' } as const;
-  const options = { only: text, work: text, rounds: text, secs: text, warmup: text, keys: text, out: text };
+  const options = { only: text, work: text, rounds: text, secs: text, warmup: text, keys: text, events: text, requests: text, out: text };
   try {
     return parseArgs({ args, allowPositionals: true, options: { ...options, help: { type: 'boolean' } } });
   } catch (error) {
