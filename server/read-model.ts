@@ -30,6 +30,7 @@ export class ReadModel {
   readonly #listeners: ChangeListener[] = [];
   #currentAtMs = Number.NEGATIVE_INFINITY;
   #position = 0;
+  #head = 0;
   /** Postgres' clock minus this process's monotonic clock. */
   #clockOffsetMs = Date.now() - performance.now();
 
@@ -82,9 +83,15 @@ export class ReadModel {
     this.#listeners.push(listener);
   }
 
-  /** Notes that the log was just read to its head. */
-  markCurrent(): void {
+  /** Notes that the log was just read to its head, which was at least there. */
+  markCurrent(head: number): void {
     this.#currentAtMs = performance.now();
+    this.#head = Math.max(this.#head, head);
+  }
+
+  /** The newest position of the whole log that was seen; events above it may be there by now. */
+  get head(): number {
+    return this.#head;
   }
 
   /** Whether revocations and suspensions of more than a few seconds ago are known here. */

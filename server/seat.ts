@@ -85,7 +85,8 @@ export class SeatKeeper {
     this.#membership = await joinMembership({
       connect: () => connectRelay(this.#store),
       instance,
-      openFrom: () => appender.openFrom,
+      // What an idle server accepts next comes behind all that it has seen of the log: it holds nobody up.
+      openFrom: () => (appender.isSettled ? Math.max(appender.openFrom, this.#readModel.head) : appender.openFrom),
       onClock: (now) => this.#readModel.setClock(now),
       onAlive: (sentMs) => {
         aliveMs = sentMs;

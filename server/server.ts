@@ -145,8 +145,8 @@ async function followControl(store: Store, readModel: ReadModel, watch: Watch, l
     after: 0,
     onPage: (events) => readModel.apply(events),
     channels: { [WATCHED_CHANNEL]: (payload) => watch.heard(payload) },
-    onCurrent: () => {
-      readModel.markCurrent();
+    onCurrent: (head) => {
+      readModel.markCurrent(head);
       current.resolve();
     },
     onError: (error) => log.warn(errorFields(error), 'following the log failed; it is tried again'),

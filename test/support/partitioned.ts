@@ -2,6 +2,7 @@ import { readdir } from 'node:fs/promises';
 import path from 'node:path';
 import { archive, type ArchiveOptions, type ArchiveResult } from '#db/archive/archive.ts';
 import type { RequestEvent } from '#db/events.ts';
+import { retireInstance } from '#db/instance.ts';
 import { createDatabase, type TestDatabase } from './database.ts';
 import { makeTestDirectory, removeTestDirectory } from './directory.ts';
 import { accepted, connectAs, openWriter, registered, settled, suspended } from './log-writer.ts';
@@ -10,7 +11,9 @@ import { accepted, connectAs, openWriter, registered, settled, suspended } from 
 export type Partitioned = AsyncDisposable & {
   database: TestDatabase;
   directory: string;
-  /** Appends calls and accounts in batches of these sizes, over and over, until the head is at least there; then all is projected. */
+  /** Appends calls and accounts in batches of these sizes, over and over, until the head is at least there. */
+  append(upTo: number, sizes?: readonly number[]): Promise<void>;
+  /** The same; then all counts as projected, as a worker would have seen to. */
   fill(upTo: number, sizes?: readonly number[]): Promise<void>;
   /** Runs the archive with one full partition kept. */
   archive(more?: Partial<ArchiveOptions>): Promise<ArchiveResult | null>;
@@ -38,7 +41,11 @@ export async function createPartitioned(size: number, ahead: number): Promise<Pa
   return {
     database,
     directory,
-    fill: (upTo, sizes = [1, 2, 5, 3, 8]) => fillLog(database, upTo, sizes),
+    append: (upTo, sizes = SIZES) => appendUpTo(database, upTo, sizes),
+    async fill(upTo, sizes = SIZES) {
+      await appendUpTo(database, upTo, sizes);
+      await pretendProjected(database);
+    },
     archive: (more = {}) => archive({ connect: () => connectAs(database, 'owner'), directory, keep: 1, drop: false, ...more }),
     files: async () => (await readdir(directory)).filter((name) => name.endsWith('.zst')).toSorted().map((name) => path.join(directory, name)),
     async [Symbol.asyncDispose]() {
@@ -48,7 +55,10 @@ export async function createPartitioned(size: number, ahead: number): Promise<Pa
   };
 }
 
-async function fillLog(database: TestDatabase, upTo: number, sizes: readonly number[]): Promise<void> {
+/** So that batches end at all kinds of positions. */
+const SIZES = [1, 2, 5, 3, 8];
+
+async function appendUpTo(database: TestDatabase, upTo: number, sizes: readonly number[]): Promise<void> {
   await using writer = await openWriter(database);
   let head = 0;
   for (let round = 0; head < upTo; round++) {
@@ -57,8 +67,7 @@ async function fillLog(database: TestDatabase, upTo: number, sizes: readonly num
     const event = registered();
     head = await writer.control([{ event, version: 1, claim: `account-name/${event.name}` }, { event: suspended(event.account), version: 2 }]);
   }
-  await writer.client.query('select daybook.retire_instance($1)', [writer.instance]);
-  await pretendProjected(database);
+  await retireInstance(writer.client, writer.instance);
 }
 
 /** So many events, with all that JSON and Postgres have to escape, and the largest numbers. */
@@ -71,7 +80,6 @@ function callsOf(count: number, round: number): RequestEvent[] {
   return events.slice(0, count);
 }
 
-/** Says that every projection has taken in the whole log, as a worker would see to. */
 async function pretendProjected(database: TestDatabase): Promise<void> {
   const owner = await connectAs(database, 'owner');
   await owner.query('update daybook.projection set position = daybook.head(0::smallint)');

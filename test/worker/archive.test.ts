@@ -1,0 +1,131 @@
+import { execFile } from 'node:child_process';
+import { readFile, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { dropArchived, restorePartition } from '#db/archive/restore.ts';
+import { ask } from '../support/database.ts';
+import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
+import { connectAs } from '../support/log-writer.ts';
+import { createPartitioned, type Partitioned } from '../support/partitioned.ts';
+import { changeControl, until } from '../support/relay.ts';
+import { type ServerProcess, spawnServer } from '../support/server-process.ts';
+
+/** A server with its worker on a log in small partitions, from which the worker archives. */
+
+const ROOT = path.join(import.meta.dirname, '../..');
+const runFile = promisify(execFile);
+const WITHIN_MS = 30_000;
+const SIZE = 100;
+
+let log: Partitioned;
+let dataDir: string;
+let env: Record<string, string>;
+let server: ServerProcess;
+let key: string;
+
+beforeAll(async () => {
+  log = await createPartitioned(SIZE, 8);
+  dataDir = await makeTestDirectory();
+  env = {
+    DATABASE_URL: log.database.url,
+    DAYBOOK_DATA: dataDir,
+    ARCHIVE_DIR: log.directory,
+    ARCHIVE_KEEP_PARTITIONS: '1',
+    ARCHIVE_DROP: 'on',
+    LOG_LEVEL: 'info',
+  };
+  server = await spawnServer(env);
+  key = server.firstKey ?? '';
+  await log.append(3 * SIZE);
+  await until(
+    async () => {
+      // The clock would ask once an hour.
+      await ask(log.database.config('owner'), "select graphile_worker.add_job('archive', job_key => 'archive', max_attempts => 1)").catch(() => undefined);
+      await new Promise((resolve) => setTimeout(resolve, 200));
+      return ask(log.database.config('auditor'), 'select daybook.first_position()::integer');
+    },
+    (first) => first === 2 * SIZE,
+    'two partitions to be archived by the worker',
+    WITHIN_MS,
+  );
+});
+
+afterAll(async () => {
+  await server?.stop();
+  await log?.[Symbol.asyncDispose]();
+  await removeTestDirectory(dataDir);
+});
+
+async function call(): Promise<number> {
+  const reply = await fetch(`${server.baseUrl}/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model: 'daybook-demo', messages: [{ role: 'user', content: 'hi' }] }),
+  });
+  await reply.arrayBuffer();
+  return reply.status;
+}
+
+type Ran = { code: number; stdout: string; stderr: string };
+
+async function daybook(args: string[], more: Record<string, string> = {}): Promise<Ran> {
+  try {
+    return { code: 0, ...(await runFile(process.execPath, ['server/cli.ts', ...args], { cwd: ROOT, env: { ...process.env, ...env, ...more } })) };
+  } catch (error) {
+    const { code, stdout, stderr } = error as Ran;
+    return { code, stdout, stderr };
+  }
+}
+
+test('a server serves on while its log is archived, and one that starts later knows the keys of before', async () => {
+  expect(await call()).toBe(200);
+  await server.stop();
+  server = await spawnServer(env);
+  expect(await call()).toBe(200);
+});
+
+describe('on the command line', () => {
+  test('what is archived is listed and sound, together with what was kept of it', async () => {
+    const listed = await daybook(['archive', 'list']);
+    expect(listed.stdout).toMatch(/log_000000 +1 +99 +archived +log_000000\.ndjson\.zst +\d+/);
+    expect(listed.stdout).toMatch(/log_000002 +200 +299 +in the log/);
+    const { code, stdout } = await daybook(['archive', 'verify', '--json']);
+    expect(code).toBe(0);
+    expect((JSON.parse(stdout) as { verified: { first_position: number }[] }).verified.map(({ first_position }) => first_position)).toEqual([1, 100]);
+  });
+
+  test('files are verified with no database at hand, and a damaged one is named with its position', async () => {
+    const nowhere = { DATABASE_URL: '', DAYBOOK_DATA: '/nowhere' };
+    const files = await log.files();
+    const sound = await daybook(['archive', 'verify', ...files], nowhere);
+    expect([sound.code, sound.stderr]).toEqual([0, '']);
+    expect(sound.stdout).toContain('Each continues the one before it.');
+    const [file] = files as [string];
+    const content = await readFile(file);
+    await writeFile(file, content.subarray(0, content.length - 100));
+    const damaged = await daybook(['archive', 'verify', ...files], nowhere);
+    await writeFile(file, content);
+    expect(damaged.code).toBe(1);
+    expect(damaged.stderr).toMatch(/^daybook: log_000000\.ndjson\.zst is damaged at position \d+: unreadable\n$/);
+  });
+
+  test('a projection is made anew from a restored log, and is refused before with the files that it takes', async () => {
+    const [first, second] = (await log.files()) as [string, string];
+    const refused = await daybook(['projections', 'rebuild', 'usage']);
+    expect(refused.code).toBe(1);
+    expect(refused.stderr).toContain('restore log_000000.ndjson.zst, log_000001.ndjson.zst');
+    const connect = () => connectAs(log.database, 'owner');
+    await restorePartition(connect, second);
+    expect((await daybook(['archive', 'restore', first])).stdout).toBe('log_000000 is in the log again.\n');
+    expect((await daybook(['projections', 'rebuild', 'usage'])).stderr).toBe('');
+    expect((await daybook(['archive', 'drop', 'log_000001'])).stdout).toBe('log_000001 is dropped.\n');
+    await dropArchived(connect, 0, log.directory);
+    expect(await ask(log.database.config('auditor'), 'select daybook.first_position()::integer')).toBe(2 * SIZE);
+  });
+
+  test('a key whose events are all in the archive is revoked like any other', async () => {
+    await changeControl(log.database, dataDir, (control) => control.revokeKey(key.slice(4, 12)));
+    expect(await until(call, (status) => status !== 200, 'the refusal', WITHIN_MS)).toBe(401);
+  });
+});
