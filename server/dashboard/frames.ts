@@ -56,6 +56,7 @@ const Hello = z.object({
 
 const call = { request: z.uuid(), account: z.string(), key: z.string(), model: z.string() };
 const placed = { position: Position, at: Time };
+const admission = { admitted_minute: Count.optional(), terms_position: Count.optional() };
 
 /** A call was admitted and runs. */
 const Started = z.object({
@@ -66,6 +67,7 @@ const Started = z.object({
   body_bytes: Count,
   hold_tokens: Count,
   hold_cost_microusd: Count.optional(),
+  ...admission,
   retry_count: Count.optional(),
 });
 
@@ -97,6 +99,7 @@ const Settled = z.object({
   duration_ms: Count.optional(),
   hold_tokens: Count.optional(),
   hold_cost_microusd: Count.optional(),
+  ...admission,
 });
 
 /** Calls that were refused by permission or limit; many alike within a second are one frame. */
