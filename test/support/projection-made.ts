@@ -84,6 +84,13 @@ export type HistoryStep = typeof step extends fc.Arbitrary<infer T> ? T : never;
 
 export const anyHistory: fc.Arbitrary<HistoryStep[]> = fc.array(step, { minLength: 1, maxLength: 60, size: 'max' });
 
+/** What every account has at first, so that most calls are charged to windows of all lengths. */
+const QUOTAS: PlanTerms['quotas'] = [
+  { meter: 'tokens', window: 'hour', limit: 7, enforcement: 'exact' },
+  { meter: 'cost_microusd', window: 'day', limit: 8, enforcement: 'soft_landing' },
+  { meter: 'requests', window: 'week', limit: 9, enforcement: 'soft_landing' },
+];
+
 type Running = EventOf<'request.accepted'> & { hold: { hold_tokens: number; hold_cost_microusd?: number } };
 
 /** Writes a history into a log that other histories may be in already: its subjects are its own. */
@@ -102,8 +109,11 @@ export class HistoryWriter {
   }
 
   async write(steps: readonly HistoryStep[]): Promise<void> {
-    for (const account of this.#accounts) await this.#control({ type: 'account.registered', account, name: `The "${account}"`, actor: 'test' });
-    for (const plan of this.#plans) await this.#control({ type: 'plan.defined', plan, terms: { quotas: [{ meter: 'tokens', window: 'day', limit: 7, enforcement: 'exact' }] }, actor: 'test' });
+    for (const plan of this.#plans) await this.#control({ type: 'plan.defined', plan, terms: { quotas: QUOTAS }, actor: 'test' });
+    for (const [index, account] of this.#accounts.entries()) {
+      await this.#control({ type: 'account.registered', account, name: `The "${account}"`, actor: 'test' });
+      await this.#control({ type: 'account.plan_changed', account, plan: this.#pick(this.#plans, index), windows: 'keep', actor: 'test' });
+    }
     for (const key of this.#keys) {
       await this.#control({ type: 'key.created', account: this.#accountOf(key), key, name: 'k', digest: DIGEST, last4: 'last', actor: 'test' });
     }
