@@ -41,7 +41,7 @@ export async function benchRelay(settings: Settings, { directory, cleanup, signa
   return { notes, goals: relayGoals(summaries), summaries, runs };
 }
 
-async function startUpstream(directory: string, pinning: Pinning, cleanup: AsyncDisposableStack): Promise<number> {
+export async function startUpstream(directory: string, pinning: Pinning, cleanup: AsyncDisposableStack): Promise<number> {
   const port = await freePort();
   const program = join(import.meta.dirname, 'upstream/main.ts');
   const upstream = startProgram([...pinning.prefix('load'), process.execPath, ...LOAD_NODE_FLAGS, program, String(port)], {

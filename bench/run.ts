@@ -148,7 +148,7 @@ async function runNear(running: Running, job: Job, options: RunOptions): Promise
 }
 
 /** Runs the driver in a process of its own, on its side's CPU. @throws when it fails. */
-async function runDriver(job: Job, { surroundings, signal }: RunOptions): Promise<JobResult> {
+export async function runDriver(job: Job, { surroundings, signal }: Pick<RunOptions, 'surroundings' | 'signal'>): Promise<JobResult> {
   const command = [...surroundings.pinning.prefix('load'), process.execPath, ...LOAD_NODE_FLAGS, DRIVER];
   const [file = '', ...args] = command;
   const child = spawn(file, args, { env: plainEnvironment(), stdio: ['pipe', 'pipe', 'inherit'], signal });

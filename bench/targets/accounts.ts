@@ -15,7 +15,7 @@ const FAR = 1e12;
 /** What an installation in use has: every kind of limit in force, and none of them in reach. */
 const PLAN = {
   models: ['mock-*'],
-  routes: ['/v1/chat/completions', '/v1/models', '/v1/usage'],
+  routes: ['/v1/chat/completions', '/v1/models', '/v1/usage', '/v1/requests', '/v1/live'],
   requests_per_minute: FAR,
   tokens_per_minute: FAR,
   concurrent_requests: 10_000,

@@ -52,6 +52,7 @@ export function daybook(accounting: 'strict' | 'overlapped', keyCount: number): 
           postgresPid: postmasterOf(dataDir),
           authorization,
           statePath: '/readyz',
+          dataDir,
           bringNear: () => bringNear(port, authorization.near ?? ''),
           stop: () => stop(program, dataDir),
         };

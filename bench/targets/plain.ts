@@ -19,6 +19,7 @@ export const DIRECT: Target = {
       postgresPid: null,
       authorization: ANY_KEY,
       statePath: null,
+      dataDir: null,
       bringNear: null,
       stop: () => Promise.resolve(),
     }),
@@ -116,5 +117,5 @@ async function startListener(name: string, surroundings: Surroundings, command: 
     logFile: join(surroundings.directory, `${name}.log`),
   });
   await waitUntilReady(name, program, () => isListening(port));
-  return { port, serverPid: program.pid, postgresPid: null, authorization: ANY_KEY, statePath: null, bringNear: null, stop: program.stop };
+  return { port, serverPid: program.pid, postgresPid: null, authorization: ANY_KEY, statePath: null, dataDir: null, bringNear: null, stop: program.stop };
 }

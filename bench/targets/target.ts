@@ -21,6 +21,8 @@ export type Running = {
   authorization: Record<Credential, string | null>;
   /** Where it tells how often it has asked its store about limits; null where it has none. */
   statePath: string | null;
+  /** Where its store is; null where it has none. */
+  dataDir: string | null;
   /** Brings the quota of the key `near` close to its end; null where there are no quotas. */
   bringNear: (() => Promise<NearEnd>) | null;
   stop: () => Promise<void>;
