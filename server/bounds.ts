@@ -154,7 +154,7 @@ export const READS_PER_KEY_MAX = 8;
 /** The time that a list shows where none is asked for. */
 export const LIST_WINDOW_MS = 24 * 3_600_000;
 /** Requests that one page of a list looks at when few of them fit its filter: a few dozen milliseconds. */
-export const LIST_LOOK_MAX = 20_000;
+export const LIST_LOOK_MAX = 10_000;
 /** How far apart the first and the last event of a request may be for all between them to be looked
  * at: some seconds of a busy log, and some milliseconds of reading. */
 export const STORY_LOOK_MAX = 20_000;

@@ -5,8 +5,13 @@ import { READ_CONNECTIONS_MAX, READS_PER_KEY_MAX, READS_WAITING_MAX } from '#ser
 import type { AsOf } from '#server/dashboard/contract.ts';
 import { Refusal } from '#server/errors.ts';
 
-/** What is read, in the words of the schema: the projection, and those of its tables that are asked. */
-export type Source = { projection: ProjectionName; tables: readonly string[] };
+/** What is read, in the words of the schema: the projection, and the tables that are asked. */
+export type Source = {
+  projection: ProjectionName;
+  tables: readonly string[];
+  /** Settings of the transaction, where Postgres has to be told how to go about it. */
+  settings?: Readonly<Record<string, string>>;
+};
 
 const UNAVAILABLE = new Refusal('store_unavailable', { message: "The figures can't be read right now. Try again." });
 const CROWDED = new Refusal('relay_busy', { message: 'As many readers as can be are waiting for figures. Try again.' });
@@ -80,11 +85,10 @@ export class ReadStore {
  * between would look empty to it. Reading is left to one process, so that the calls keep the cores,
  * and is not compiled first, which takes longer than the reading.
  */
-function beginning({ tables }: Source): string {
+function beginning({ tables, settings }: Source): string {
+  const local = Object.entries({ jit: 'off', max_parallel_workers_per_gather: '0', ...settings }).map(([name, value]) => `set local ${name} = '${value}'`);
   const names = tables.map((table) => `projection.${table}`).join(', ');
-  return `begin isolation level repeatable read read only;
-    set local jit = off; set local max_parallel_workers_per_gather = 0;
-    lock table ${names} in access share mode`;
+  return `begin isolation level repeatable read read only; ${local.join('; ')}; lock table ${names} in access share mode`;
 }
 
 /** Postgres' own classes of errors: lost connections, too little of something, somebody's intervention, time-outs, locks. */

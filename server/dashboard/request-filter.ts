@@ -33,15 +33,11 @@ export class Values {
  * Whose rows are meant, in the columns that indexes lead with: what somebody may see, narrowed by
  * what the filter names.
  */
-export function subjectConditions(scope: Scope, { account, key }: Pick<RequestFilter, 'account' | 'key'>, values: Values): string[] {
-  const equal = (column: string, value: string | null | undefined): string[] =>
-    value === null || value === undefined ? [] : [`${column} = ${values.add(value)}`];
-  return [
-    // A key belongs to one account, so its own condition is enough.
-    ...(scope.key === null ? equal('account', scope.account) : equal('key', scope.key)),
-    ...(account === scope.account ? [] : equal('account', account)),
-    ...(key === scope.key ? [] : equal('key', key)),
-  ];
+export function subjectConditions(scope: Scope, filter: Pick<RequestFilter, 'account' | 'key'>, values: Values): string[] {
+  return (['account', 'key'] as const).flatMap((column) => {
+    const named = new Set([scope[column] ?? undefined, filter[column]].filter((each) => each !== undefined));
+    return [...named].map((each) => `${column} = ${values.add(each)}`);
+  });
 }
 
 /** What the rest of the filter asks of rows of `projection.request`. */

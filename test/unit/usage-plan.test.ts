@@ -18,7 +18,7 @@ function planned(query: UsageQuery, scope: typeof KEY | typeof ACCOUNT | typeof 
 describe('the plan of a usage report', () => {
   test('is of today, in UTC, where no time is named', () => {
     expect(planned({}, KEY)).toBe('usage_day 2027-01-31T00:00:00.000Z 2027-02-01T00:00:00.000Z');
-    expect(planned({}, ACCOUNT)).toBe('usage_hour 2027-01-31T00:00:00.000Z 2027-01-31T14:00:00.000Z');
+    expect(planned({}, ACCOUNT)).toBe('usage_day_account 2027-01-31T00:00:00.000Z 2027-02-01T00:00:00.000Z');
     expect(planned({}, ALL)).toBe('usage_hour_total 2027-01-31T00:00:00.000Z 2027-01-31T14:00:00.000Z');
     // A day that has just ended is whole, and none of the next is in it.
     expect(planned({ to: at('2027-01-30') }, KEY)).toBe('usage_day 2027-01-29T00:00:00.000Z 2027-01-30T00:00:00.000Z');
@@ -27,10 +27,16 @@ describe('the plan of a usage report', () => {
   test('takes the coarsest table that can tell what is asked', () => {
     expect(planned({ from: at('2027-01-31T12:34:10Z') }, KEY)).toBe('usage_minute 2027-01-31T12:34:00.000Z 2027-01-31T13:38:00.000Z');
     expect(planned({ from: at('2027-01-01'), bucket: 'day' }, KEY)).toMatch('usage_day 2027-01-01T');
-    expect(planned({ from: at('2027-01-01'), bucket: 'day' }, ACCOUNT)).toMatch('usage_hour 2027-01-01T');
+    expect(planned({ from: at('2027-01-01'), bucket: 'day' }, ACCOUNT)).toMatch('usage_day_account 2027-01-01T');
     expect(planned({ from: at('2027-01-01'), group_by: ['model'] }, ACCOUNT)).toMatch('usage_day 2027-01-01T');
-    expect(planned({ from: at('2027-01-01'), group_by: ['account'] }, ALL)).toMatch('usage_hour 2027-01-01T');
-    expect(planned({ from: at('2027-01-01'), account: 'Account1' }, ALL)).toMatch('usage_hour 2027-01-01T');
+    expect(planned({ from: at('2027-01-01'), bucket: 'day' }, ALL)).toMatch('usage_hour_total 2027-01-01T');
+    expect(planned({ from: at('2027-01-31T12:34:00Z'), bucket: 'minute' }, ALL)).toMatch('usage_minute_total 2027-01-31T12:34');
+    expect(planned({ from: at('2027-01-30T13:37:00Z'), group_by: ['account'] }, ALL)).toMatch('usage_hour 2027-01-30T13:00');
+    expect(planned({ from: at('2027-01-31T12:37:00Z') }, ACCOUNT)).toMatch('usage_minute 2027-01-31T12:37');
+    expect(planned({ from: at('2027-01-30T13:37:00Z') }, ACCOUNT)).toMatch('usage_hour 2027-01-30T13:00');
+    expect(planned({ from: at('2027-01-30T13:00:00Z'), group_by: ['account'] }, ALL)).toMatch('usage_hour 2027-01-30T13:00');
+    expect(planned({ from: at('2027-01-24T13:00:00Z'), group_by: ['account'] }, ALL)).toMatch('usage_day_account 2027-01-24T00:00');
+    expect(planned({ from: at('2027-01-01'), account: 'Account1' }, ALL)).toMatch('usage_day_account 2027-01-01T');
     expect(planned({ from: at('2027-01-30T13:00:00Z'), bucket: 'hour', model: 'a' }, ACCOUNT)).toMatch('usage_minute 2027-01-30T13:00');
   });
 

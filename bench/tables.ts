@@ -1,0 +1,132 @@
+import { join } from 'node:path';
+import { startEmbedded } from '#db/embedded.ts';
+import { migrate } from '#db/migrate.ts';
+import { ReadStore } from '#server/dashboard/read-store.ts';
+import type { Goal } from './goals.ts';
+import type { Stage } from './relay.ts';
+import type { Settings } from './settings.ts';
+import { figure, table } from './table.ts';
+import { DAYS_MAX, fillTables, REQUESTS_PER_DAY } from './tables/fill.ts';
+import { type Question, questions } from './tables/queries.ts';
+
+/** What one question took, in milliseconds. */
+export type Asked = {
+  name: string;
+  p50Ms: number;
+  p95Ms: number;
+  /** The first time after Postgres was started; the file cache of the system stays. */
+  coldMs: number;
+  /** The median with a tenth of the history; null where it has not the time that is shown. */
+  tenthP50Ms: number | null;
+};
+
+export type TablesReport = { requests: number; fillSecs: number; asked: Asked[]; goals: Goal[] };
+
+const TURNS = 50;
+const DAY_MS = 86_400_000;
+
+/**
+ * Measures what the dashboard asks of the projections' tables: first with a tenth of the history,
+ * then with all of it, and then each question as the first after a start of Postgres. The load of a
+ * day is the same throughout, so that only the history grows.
+ */
+export async function benchTables({ requestCount }: Settings, { directory, signal }: Stage): Promise<TablesReport> {
+  const dataDir = join(directory, 'tables');
+  const start = () => startEmbedded({ dataDir, log: () => {} });
+  let store = await start();
+  try {
+    await migrate(store);
+    const days = Math.min(DAYS_MAX, Math.max(1, Math.ceil(requestCount / REQUESTS_PER_DAY)));
+    const tenth = Math.ceil(days / 10);
+    const nowMs = Math.floor(Date.now() / DAY_MS) * DAY_MS;
+    const asked = questions(nowMs).filter((question) => question.days <= days);
+
+    const fills: number[] = [];
+    const fill = async (from: number, to: number): Promise<void> => {
+      const begunMs = performance.now();
+      await fillTables(store, nowMs, { from, to }, signal);
+      fills.push((performance.now() - begunMs) / 1_000);
+    };
+    await fill(tenth, 0);
+    const before = await askAll(store, asked.filter((question) => question.days <= tenth), signal);
+    if (days > tenth) await fill(days, tenth);
+    const warm = await askAll(store, asked, signal);
+
+    const rows: Asked[] = [];
+    for (const question of asked) {
+      signal.throwIfAborted();
+      await store.stop();
+      store = await start();
+      const { coldMs } = await askOnce(store, question);
+      const { p50Ms, p95Ms } = warm.get(question.name) as Warm;
+      rows.push({ name: question.name, p50Ms, p95Ms, coldMs, tenthP50Ms: before.get(question.name)?.p50Ms ?? null });
+    }
+    return { requests: days * REQUESTS_PER_DAY, fillSecs: fills.reduce((sum, secs) => sum + secs, 0), asked: rows, goals: tablesGoals(rows) };
+  } finally {
+    await store.stop();
+  }
+}
+
+type Warm = { p50Ms: number; p95Ms: number };
+type Opened = Awaited<ReturnType<typeof startEmbedded>>;
+
+/** Each question many times in a row, after once that does not count. */
+async function askAll(store: Opened, asked: readonly Question[], signal: AbortSignal): Promise<Map<string, Warm>> {
+  const reads = new ReadStore(store.config('relay'));
+  try {
+    const found = new Map<string, Warm>();
+    for (const question of asked) {
+      signal.throwIfAborted();
+      await question.ask(reads, 0);
+      const times: number[] = [];
+      for (let turn = 0; turn < TURNS; turn++) times.push(await timed(() => question.ask(reads, turn)));
+      times.sort((left, right) => left - right);
+      found.set(question.name, { p50Ms: times[Math.floor(TURNS * 0.5)] as number, p95Ms: times[Math.floor(TURNS * 0.95)] as number });
+    }
+    return found;
+  } finally {
+    await reads.close();
+  }
+}
+
+/** With the connection made before, as a server has one for its calls' sake; nothing was read over it. */
+async function askOnce(store: Opened, question: Question): Promise<{ coldMs: number }> {
+  const reads = new ReadStore(store.config('relay'));
+  try {
+    return { coldMs: await timed(() => question.ask(reads, 0)) };
+  } finally {
+    await reads.close();
+  }
+}
+
+async function timed(work: () => Promise<void>): Promise<number> {
+  const begunMs = performance.now();
+  await work();
+  return performance.now() - begunMs;
+}
+
+export function renderTables({ requests, fillSecs, asked }: TablesReport): string {
+  const rows = asked.map(({ name, p50Ms, p95Ms, coldMs, tenthP50Ms }) => [
+    name, figure(p50Ms), figure(p95Ms), figure(coldMs), figure(tenthP50Ms), figure(tenthP50Ms === null ? null : p50Ms / tenthP50Ms),
+  ]);
+  return `\n${requests.toLocaleString('en-US')} requests, filled in ${figure(fillSecs)} s\n${table(
+    ['milliseconds', 'p50', 'p95', 'cold', 'p50, a tenth', 'times'],
+    rows,
+  )}`;
+}
+
+function tablesGoals(asked: readonly Asked[]): Goal[] {
+  const worst = (pick: (row: Asked) => number): number => Math.max(...asked.map(pick));
+  const ratios = asked.flatMap(({ p50Ms, tenthP50Ms }) => (tenthP50Ms === null ? [] : [p50Ms / tenthP50Ms]));
+  return [
+    { name: 'tables: slowest question, p95', measured: worst(({ p95Ms }) => p95Ms), bound: 'at most', limit: 100, unit: 'ms' },
+    { name: 'tables: slowest question, cold', measured: worst(({ coldMs }) => coldMs), bound: 'at most', limit: 500, unit: 'ms' },
+    {
+      name: 'tables: ten times the history, same time shown',
+      measured: ratios.length === 0 ? null : Math.max(...ratios),
+      bound: 'at most',
+      limit: 2,
+      unit: '× p50',
+    },
+  ];
+}
