@@ -52,7 +52,8 @@ export class ReadModel {
       const key = evolveKey(this.#keys.get(event.key), event, at, position);
       if (!key) return;
       this.#keys.set(key.id, key);
-      if (event.type === 'key.created') return;
+      // The clock decides when a key ends. What happens to its running calls must not depend on whether a worker is there to put it down.
+      if (event.type === 'key.created' || event.type === 'key.expired') return;
       if (event.type === 'key.restricted') this.#keyAccess.delete(key.id);
       changed.add(key.account);
     } else {

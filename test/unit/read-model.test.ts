@@ -137,3 +137,11 @@ describe('who listens to changes', () => {
     expect(state).toBe('suspended');
   });
 });
+
+test('an expiry that is put down concerns no running call: whether a worker is there to do it must make no difference', () => {
+  const told: string[] = [];
+  model.onChange((accounts) => told.push(...accounts));
+  happened({ type: 'key.expired', account: 'Account1', key: keyOf('Account1').id, actor: 'worker' });
+  expect(told).toEqual([]);
+  expect(keyOf('Account1')).toMatchObject({ version: 2, expiredAt: new Date(0) });
+});

@@ -1,6 +1,7 @@
 import type { ClientBase } from 'pg';
 import { raiseAlerts, readRaised } from '#db/alert-log.ts';
 import {
+  type Alert,
   type BehindFigures,
   type EndingKey,
   keyAlert,
@@ -23,7 +24,7 @@ const CALLS_MAX = 20_000;
 /** What is the upstream's fault for certain: one that refuses what a client asked for is well. */
 const FAULTS: readonly EndReason[] = ['upstream_cut', 'upstream_error', 'upstream_unreachable', 'timed_out'];
 
-const ENDING_KEYS = `select k.id, k.account, a.name as account_name, k.name, k.created_at, k.expires_at
+const ENDING_KEYS = `select k.id, k.account, a.name as account_name, k.name, k.created_at, k.expires_at, clock_timestamp() as now
   from projection.key k left join projection.account a on a.id = k.account
   where k.expired_at is null and k.revoked_at is null
     and k.expires_at between clock_timestamp() and clock_timestamp() + $1 * interval '1 day'
@@ -39,24 +40,34 @@ const BEHIND = `select (p.head - p.position)::float8 as events,
       where l.shard = 0 and l.position = p.position + 1), 0)::float8 as ms
   from (select min(position) as position, daybook.head(0::smallint) as head from daybook.projection) p`;
 
-/** Looks at the installation once: keys that end soon, upstreams that fail, projections that are behind. */
+/**
+ * Looks at the installation once: projections that are behind, upstreams that fail, keys that end
+ * soon. In this order, because the others read projections, which may be missing when they are behind.
+ */
 export async function watchService(client: ClientBase): Promise<void> {
-  const { rows: times } = await client.query<{ now: Date }>('select clock_timestamp() as now');
-  const nowMs = times[0]?.now.getTime() ?? 0;
+  await watchProjections(client);
+  await watchUpstreams(client);
+  await watchKeys(client);
+}
 
-  const { rows: behind } = await client.query<BehindFigures>(BEHIND);
-  const { rows: upstreams } = await client.query<UpstreamFigures>(UPSTREAMS, [FAULTS.map((reason) => END_REASONS[reason])]);
-  const { rows: keys } = await client.query<EndingKey>(ENDING_KEYS, [Math.max(...KEY_NOTICE_DAYS)]);
-  const raised = await readRaised(client, [
-    PROJECTOR_TOPIC,
-    ...upstreams.map(({ upstream }) => upstreamTopic(upstream)),
-    ...keys.flatMap(keyTopics),
-  ]);
-  const last = (topic: string): number => raised.get(topic) ?? 0;
-  const due = [
-    ...behind.map((figures) => projectorAlert(figures, last(PROJECTOR_TOPIC))),
-    ...upstreams.map((figures) => upstreamAlert(figures, last(upstreamTopic(figures.upstream)))),
-    ...keys.map((key) => keyAlert(key, raised, nowMs)),
-  ];
+async function watchProjections(client: ClientBase): Promise<void> {
+  const { rows } = await client.query<BehindFigures>(BEHIND);
+  const raised = await readRaised(client, [PROJECTOR_TOPIC]);
+  await raise(client, rows.map((figures) => projectorAlert(figures, raised.get(PROJECTOR_TOPIC) ?? 0)));
+}
+
+async function watchUpstreams(client: ClientBase): Promise<void> {
+  const { rows } = await client.query<UpstreamFigures>(UPSTREAMS, [FAULTS.map((reason) => END_REASONS[reason])]);
+  const raised = await readRaised(client, rows.map(({ upstream }) => upstreamTopic(upstream)));
+  await raise(client, rows.map((figures) => upstreamAlert(figures, raised.get(upstreamTopic(figures.upstream)) ?? 0)));
+}
+
+async function watchKeys(client: ClientBase): Promise<void> {
+  const { rows } = await client.query<EndingKey & { now: Date }>(ENDING_KEYS, [Math.max(...KEY_NOTICE_DAYS)]);
+  const raised = await readRaised(client, rows.flatMap(keyTopics));
+  await raise(client, rows.map((key) => keyAlert(key, raised, key.now.getTime())));
+}
+
+async function raise(client: ClientBase, due: readonly (Alert | null)[]): Promise<void> {
   await raiseAlerts(client, due.filter((alert) => alert !== null));
 }
