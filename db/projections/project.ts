@@ -48,6 +48,19 @@ export async function takeSeat(client: ClientBase): Promise<number> {
   return Number(rows[0]?.seat);
 }
 
+const LOST = `update daybook.projection p set is_live = false
+  where p.is_live and exists (
+    select from unnest($1::text[], $2::text[]) as t(projection, name) where t.projection = p.name and to_regclass(t.name) is null)`;
+
+/**
+ * Lets those stand aside whose tables are gone. A page would find out only with an event for them,
+ * and readers would wait for that.
+ */
+export async function standAsideWithoutTables(client: ClientBase, projections: readonly Projection[]): Promise<void> {
+  const tables = projections.flatMap(({ name, tables: own }) => own.map((table) => [name, `${LIVE_SCHEMA}.${table}`] as const));
+  await client.query(LOST, [tables.map(([name]) => name), tables.map(([, table]) => table)]);
+}
+
 export type PageOptions = {
   projections: readonly Projection[];
   /** Of {@link takeSeat}. */

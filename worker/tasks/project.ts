@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Client } from 'pg';
 import { closeClient } from '#db/connect.ts';
-import { type Page, projectPage, takeSeat } from '#db/projections/project.ts';
+import { type Page, projectPage, standAsideWithoutTables, takeSeat } from '#db/projections/project.ts';
 import type { Projection, ProjectionName } from '#db/projections/projection.ts';
 import { isLogFault } from '#db/projections/take-in.ts';
 import { Bell } from '../bell.ts';
@@ -35,8 +35,8 @@ const RETRY_FIRST_MS = 50;
 const RETRY_MAX_MS = 1_000;
 /** A log that is not whole is looked at again this often, and said to be so each time. */
 const GAP_PAUSE_MS = 30_000;
-/** How often it is said that a projection waits to be rebuilt. */
-const ASIDE_EVERY_MS = 10_000;
+/** How often it is looked whether tables are gone, and whether a projection that stands aside is rebuilt. */
+const LOOK_EVERY_MS = 5_000;
 
 /** @returns whether the job has to go on elsewhere: `stopped` with its worker, or `unseated` by one that goes on. */
 export async function projectTask(options: ProjectOptions): Promise<'stopped' | 'unseated'> {
@@ -65,19 +65,21 @@ async function follow(client: Client, seat: number, { projections, signal, log, 
   const ring = (): void => bell.ring();
   client.on('notification', ring).on('error', ring).on('end', ring);
   signal.addEventListener('abort', ring);
-  let toldAsideMs = -Infinity;
+  let lookedMs = -Infinity;
   try {
     await client.query('listen daybook_log; listen daybook_control');
     while (!signal.aborted) {
+      const isLook = performance.now() - lookedMs > LOOK_EVERY_MS;
+      if (isLook) {
+        lookedMs = performance.now();
+        await standAsideWithoutTables(client, projections);
+      }
       const page = await projectPage(client, { projections, seat });
       onPage();
       if (page.kind === 'unseated') return 'unseated';
       if (page.kind === 'projected') {
         tell(page, log);
-        if (page.aside.length > 0 && performance.now() - toldAsideMs > ASIDE_EVERY_MS) {
-          toldAsideMs = performance.now();
-          await onAside(page.aside);
-        }
+        if (page.aside.length > 0 && (isLook || page.broken.length > 0)) await onAside(page.aside);
         if (page.range.upTo < page.head && page.range.upTo > page.range.after) continue;
       }
       await bell.wait(POLL_MS);

@@ -1,0 +1,113 @@
+import { execFile } from 'node:child_process';
+import path from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Client } from 'pg';
+import { heartbeat } from '#db/instance.ts';
+import { PROJECTIONS } from '#db/projections/projections.ts';
+import { type ProjectionStatus, readProjectionState, readProjectionStatus } from '#db/projections/state.ts';
+import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
+import { accepted, connectAs, openWriter, settled, type Writer } from '../support/log-writer.ts';
+import { until } from '../support/relay.ts';
+import { spawnWorker, type WorkerProcess } from '../support/worker-process.ts';
+
+/** Workers keep the projections up with the log by themselves, and the command line looks after them. */
+
+const WITHIN_MS = 30_000;
+const CLI = path.join(import.meta.dirname, '../../server/cli.ts');
+
+let database: TestDatabase;
+let dataDir: string;
+let writer: Writer;
+let auditor: Client;
+let worker: Client;
+let beat: NodeJS.Timeout;
+const workers: WorkerProcess[] = [];
+
+const env = (): Record<string, string> => ({ DATABASE_URL: database.url, DAYBOOK_DATA: dataDir, LOG_LEVEL: 'error' });
+
+function start(): WorkerProcess {
+  const started = spawnWorker(env());
+  workers.push(started);
+  return started;
+}
+
+/** Appends calls. @returns when they are projected. */
+async function callAndSee(): Promise<void> {
+  const begun = Array.from({ length: 10 }, () => accepted());
+  const head = await writer.append([...begun, ...begun.slice(2).map((event) => settled(event))]);
+  await until(() => readProjectionState(auditor), ({ position }) => position >= head, 'the projections', WITHIN_MS);
+}
+
+/** Runs `daybook projections …`, and reads what it prints. */
+async function projections(...args: string[]): Promise<{ code: number; output: string }> {
+  return new Promise((resolve) => {
+    execFile(process.execPath, [CLI, 'projections', ...args], { env: { ...process.env, ...env() } }, (error, stdout, stderr) =>
+      resolve({ code: error === null ? 0 : Number(error.code), output: stdout + stderr }),
+    );
+  });
+}
+
+beforeAll(async () => {
+  database = await createDatabase();
+  dataDir = await makeTestDirectory();
+  writer = await openWriter(database);
+  // The workers would take it for dead.
+  beat = setInterval(() => void heartbeat(writer.client, writer.instance, null).catch(() => undefined), 500);
+  [auditor, worker] = await Promise.all([connectAs(database, 'auditor'), connectAs(database, 'worker')]);
+  start();
+});
+
+afterAll(async () => {
+  clearInterval(beat);
+  await Promise.all(workers.map((each) => each.stop()));
+  await Promise.all([auditor?.end(), worker?.end(), writer?.[Symbol.asyncDispose]()]);
+  await database?.[Symbol.asyncDispose]();
+  await removeTestDirectory(dataDir);
+});
+
+test('a worker projects what is written, and at its stop another takes over', async () => {
+  await callAndSee();
+  const second = start();
+  await callAndSee();
+  await workers[0]?.stop();
+  await callAndSee();
+  await second.kill();
+  start();
+  await callAndSee();
+});
+
+test('what a worker could not project is told once on its log, at the level of an error and without contents', async () => {
+  const before = workers.at(-1)?.output() ?? '';
+  const orphan = await writer.append([settled(accepted())]);
+  await callAndSee();
+  const told = await until(() => (workers.at(-1)?.output() ?? '').slice(before.length), (text) => text.includes('\n'), 'the line');
+  expect(told.trim().split('\n').map((line) => JSON.parse(line) as object)).toEqual([
+    expect.objectContaining({ level: 'error', position: orphan, projection: 'requests', msg: 'an event could not be projected and was put aside' }),
+  ]);
+});
+
+test('tables that somebody has dropped are made again by the worker alone', async () => {
+  await worker.query('drop table projection.usage_day, projection.account');
+  const isRebuilt = (rows: readonly ProjectionStatus[]): boolean =>
+    rows.every(({ projection, state, rebuilt_at }) => state === 'live' && (rebuilt_at !== null) === ['usage', 'directory'].includes(projection));
+  await until(() => readProjectionStatus(auditor), isRebuilt, 'the rebuilt projections', WITHIN_MS);
+  await callAndSee();
+});
+
+test('the command line tells how far they are, names a row that was changed by hand, and puts it right', async () => {
+  const status = await projections('status', '--json');
+  const rows = JSON.parse(status.output) as { projection: string; state: string; behind: number }[];
+  expect(rows.map(({ projection, state, behind }) => [projection, state, behind])).toEqual(PROJECTIONS.map(({ name }) => name).toSorted().map((name) => [name, 'live', 0]));
+
+  const { rows: changed } = await worker.query<{ request: string }>(
+    'update projection.request set input_tokens = 1 where request = (select request from projection.request where ended_at is not null limit 1) returning request',
+  );
+  const found = await projections('check', 'requests');
+  expect(found.code).toBe(1);
+  expect(found.output).toContain('1 rows are not as the log says');
+  expect(found.output).toContain(`request request=${changed[0]?.request}: input_tokens is 1, not 10`);
+
+  expect(await projections('rebuild', 'requests')).toMatchObject({ code: 0 });
+  expect(await projections('check')).toMatchObject({ code: 0 });
+});
