@@ -224,7 +224,7 @@ export const FEED_PAUSE_MS = 10;
  * calls, up to this: what people still see as at once. */
 export const FEED_PAUSE_SHARE = 6;
 export const FEED_PAUSE_MAX_MS = 100;
-/** How far back a viewer may resume: half a minute of a busy log, which Postgres walks over in some 20 ms. */
+/** How far back a viewer may resume: half a minute of a busy log, which Postgres walks over in some tens of milliseconds. */
 export const RESUME_POSITIONS_MAX = 50_000;
 /** Events that a viewer is sent when it resumes; whoever missed more fetches the figures anew. */
 export const RESUME_EVENTS_MAX = 5_000;

@@ -1,5 +1,5 @@
 import type { Placed } from '#db/events.ts';
-import { readSubject, UnreadableEventError } from '#db/log/read.ts';
+import { readSubject, requireWhole, UnreadableEventError } from '#db/log/read.ts';
 import { RESUME_EVENTS_MAX, RESUME_PAGE_EVENTS, RESUME_POSITIONS_MAX } from '#server/bounds.ts';
 import type { FeedStore } from '#server/dashboard/feed-store.ts';
 import { LivePage, type PlanOf } from '#server/dashboard/live-page.ts';
@@ -16,7 +16,7 @@ export async function catchUp(viewer: Viewer, missed: Missed, store: FeedStore, 
   try {
     viewer.caughtUp(await sendAll(viewer, missed, store, planOf));
   } catch {
-    // The tail of the log says that the store is away; here that is one more gap.
+    // The store is away, which the tail of the log tells, or what was missed is in the archive: a gap.
     viewer.caughtUp(false);
   }
 }
@@ -35,7 +35,11 @@ async function sendAll(viewer: Viewer, { after, upTo }: Missed, store: FeedStore
       if (viewer.audience !== audience) return false;
       await viewer.sendMissed(message);
     }
-    if (rows.length < RESUME_PAGE_EVENTS) return true;
+    if (rows.length < RESUME_PAGE_EVENTS) {
+      // Asked last: what was whole afterwards was whole before.
+      await store.ask((client) => requireWhole(client, after));
+      return true;
+    }
     position = rows.at(-1)?.position ?? upTo;
   }
   return false;
