@@ -81,8 +81,8 @@ test('a key that was revoked, that has time, that never ends, or whose end was m
   await changeControl(database, dataDir, (control) => control.revokeKey(revoked));
   const { event } = (await readLog(database)).findLast((each) => each.stream === `key/${moved}`) as Placed<EventOf<'key.created'>>;
   const later = new Date(Date.now() + HOUR_MS).toISOString();
-  await using writer = await openWriter(database);
-  await writer.control([{ event: { type: 'key.restricted', account: event.account, key: moved, terms: {}, expires_at: later, windows: 'keep', actor: 'test' }, version: 2 }]);
+  await using another = await openWriter(database);
+  await another.control([{ event: { type: 'key.restricted', account: event.account, key: moved, terms: {}, expires_at: later, windows: 'keep', actor: 'test' }, version: 2 }]);
   await come(moved);
   for (const id of [revoked, young, endless, moved, 'Unknown1']) {
     expect(await recordExpiry(client, id, number())).toBe(false);
