@@ -51,13 +51,26 @@ export const READ_KEPT_LINES = `select ${EVENT_SQL}, (select format::text from d
     where b.shard = k.shard and b.last_position >= k.position order by b.last_position limit 1)
   from daybook.log_kept k where shard = $1 and position > $2 and position <= $3 order by position limit $4`;
 
-/** The same with the batches that end among them. */
-export const READ_LINES = `select string_agg(line, e'\\n' order by position, is_batch) from (
-    select position, false as is_batch, ${EVENT_SQL} as line
-      from daybook.log where shard = $1 and position > $2 and position <= $3
-    union all
-    select last_position, true, ${BATCH_SQL}
-      from daybook.log_batch where shard = $1 and last_position > $2 and last_position <= $3) lines`;
+/** The batches that end among such events: the position where each does, and its line. */
+export const READ_BATCH_LINES = `select last_position, ${BATCH_SQL} from daybook.log_batch
+  where shard = $1 and last_position > $2 and last_position <= $3 order by last_position`;
+
+/**
+ * Puts the line of each batch behind its last event's. Postgres would have to sort all of the text
+ * for that, which takes a quarter of the whole export.
+ */
+export function interleave(events: string, batches: readonly (readonly [end: string, line: string])[]): string {
+  let text = '';
+  let from = 0;
+  for (const [end, line] of batches) {
+    // No text of an event has a line break that JSON did not escape, so this is where a line begins.
+    const next = events.indexOf(`\n{"${FIRST_NAME}":${Number(end) + 1},`, from);
+    const to = next < 0 ? events.length : next;
+    text += `${events.slice(from, to)}\n${line}\n`;
+    from = to + 1;
+  }
+  return from < events.length ? `${text}${events.slice(from)}\n` : text;
+}
 
 /** The line of the first batch that ends above a position, and the position where it ends. */
 export const READ_NEXT_BATCH = `select ${BATCH_SQL}, last_position from daybook.log_batch

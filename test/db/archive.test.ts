@@ -40,7 +40,7 @@ test('files prove themselves and continue one another from the first event on, w
       expect(archived).toEqual(stored.slice(0, archived.length));
       expect(archived.length).toBe(found.length * size - 1);
     }),
-    { numRuns: 6 },
+    { numRuns: 4 },
   );
 });
 
