@@ -8,7 +8,7 @@ import { usage } from '#db/projections/usage.ts';
  * `daybook.projection.kept_from` what is not there any more, so that a rebuild leaves it out, too.
  */
 
-/** Rows in one transaction: some ten milliseconds, for which the projector waits. */
+/** Rows in one transaction: some tens of milliseconds, for which the projector waits. */
 const ROWS_PER_STEP = 5_000;
 const STEP_PAUSE_MS = 50;
 /** One run; what is left then is for the next hour's. */
