@@ -78,7 +78,7 @@ const noFigures = (): Figures =>
   Object.assign(Object.fromEntries(SUMS.map((name) => [name, 0])), {
     duration_counts: Array.from({ length: BUCKETS }, () => 0),
     first_byte_counts: Array.from({ length: BUCKETS }, () => 0),
-  }) as Figures;
+  });
 
 export function foldUsage(log: readonly Placed[]): Record<'usage_minute' | 'usage_hour' | 'usage_day' | 'usage_hour_total' | 'key_use', Rows> {
   const tables = { usage_minute: new Map(), usage_hour: new Map(), usage_day: new Map(), usage_hour_total: new Map(), key_use: new Map() } as ReturnType<typeof foldUsage>;

@@ -1,0 +1,107 @@
+import { array, assert, asyncProperty } from 'fast-check';
+import type { Client } from 'pg';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { ControlEvent } from '#db/events.ts';
+import { type Account, evolveAccount } from '#db/fold/account.ts';
+import { evolveKey, type Key } from '#db/fold/key.ts';
+import { readHead, readPage } from '#db/log/read.ts';
+import { directory } from '#db/projections/directory.ts';
+import { PROJECTING } from '#db/projections/project.ts';
+import { streamOf } from '#db/streams.ts';
+import { createDatabase, type TestDatabase } from '../support/database.ts';
+import { anyControlEvent } from '../support/event-made.ts';
+import { connectAs, openWriter, type Writer } from '../support/log-writer.ts';
+
+let database: TestDatabase;
+let writer: Writer;
+let worker: Client;
+let last = 0;
+
+beforeAll(async () => {
+  database = await createDatabase();
+  writer = await openWriter(database);
+  worker = await connectAs(database, 'worker');
+});
+
+afterAll(async () => {
+  await worker.end();
+  await writer[Symbol.asyncDispose]();
+  await database[Symbol.asyncDispose]();
+});
+
+type Stored = Record<string, unknown>;
+
+/** Appends these, then takes them in one by one or all at once, and reads a table; nothing stays of it. */
+async function directoryOf(after: number, head: number, step: number, table: string): Promise<Stored[]> {
+  await worker.query(`begin; ${PROJECTING}; set local search_path = pg_temp, daybook`);
+  try {
+    await worker.query("select daybook.create_projection('directory')");
+    for (let from = after; from < head; from += step) await directory.apply(worker, { after: from, upTo: Math.min(head, from + step) });
+    const { rows } = await worker.query<[Stored]>({ text: `select row_to_json(t) from ${table} t order by position`, rowMode: 'array' });
+    return rows.map(([row]) => row);
+  } finally {
+    await worker.query('rollback');
+  }
+}
+
+async function append(events: readonly ControlEvent[]): Promise<{ after: number; head: number }> {
+  const after = await readHead(writer.client);
+  for (const event of events) {
+    const stream = streamOf(event);
+    const { rows } = await writer.client.query<{ version: number }>('select version from daybook.stream_head where stream = $1', [stream]);
+    await writer.control([{ event, version: (rows[0]?.version ?? 0) + 1 }], ++last);
+  }
+  return { after, head: await readHead(writer.client) };
+}
+
+const accountOf = ({ id, state, plan, override, version }: Account) => ({ id, state, plan, override, version });
+const keyOf = ({ id, account, secret, previous, terms, version, ...times }: Key) => ({
+  id,
+  account,
+  terms,
+  version,
+  last4: secret.last4,
+  overlap_ends_at: previous?.endsAt ?? null,
+  previous_last4: previous?.last4 ?? null,
+  created_at: times.createdAt,
+  expires_at: times.expiresAt,
+  expired_at: times.expiredAt,
+  revoked_at: times.revokedAt,
+});
+
+const account = (id: string, rest: object): ControlEvent => ({ account: id, actor: 'test', ...rest }) as ControlEvent;
+
+test('accounts and keys are in the directory as their folds have them, whatever came to them and however many at once', async () => {
+  await assert(
+    asyncProperty(array(anyControlEvent, { minLength: 1, maxLength: 25 }), async (events) => {
+      // All of one account and one key, so that what follows is of something; the beginning of each comes first.
+      const begun = events.toSorted((one, other) => Number(isBeginning(other)) - Number(isBeginning(one)));
+      const id = `Acc${String(++last).padStart(5, '0')}`;
+      const same = begun.map((event) => ({ ...event, ...('account' in event ? { account: id } : {}), ...('key' in event ? { key: id } : {}) }) as ControlEvent);
+      const { after, head } = await append(same);
+      const accounts = new Map<string, Account | undefined>();
+      const keys = new Map<string, Key | undefined>();
+      for (const { event, at, position } of await readPage(writer.client, after, 'control')) {
+        if (!('actor' in event)) continue;
+        if ('key' in event) keys.set(event.key, evolveKey(keys.get(event.key), event, at, position));
+        else if ('account' in event && event.account !== undefined) accounts.set(event.account, evolveAccount(accounts.get(event.account), event, position));
+      }
+      const stored = await directoryOf(after, head, 1, 'account');
+      expect(stored).toEqual(await directoryOf(after, head, head, 'account'));
+      expect(stored).toMatchObject([...accounts.values()].filter((each) => each !== undefined).map(accountOf));
+      const storedKeys = await directoryOf(after, head, 1, 'key');
+      expect(storedKeys).toEqual(await directoryOf(after, head, head, 'key'));
+      const dated = storedKeys.map((row) => Object.fromEntries(Object.entries(row).map(([name, value]) => [name, name.endsWith('_at') && value !== null ? new Date(value as string) : value])));
+      expect(dated).toMatchObject([...keys.values()].filter((each) => each !== undefined).map(keyOf));
+      for (const table of ['plan', 'model_price']) expect(await directoryOf(after, head, 1, table)).toEqual(await directoryOf(after, head, head, table));
+    }),
+    { numRuns: 12 },
+  );
+});
+
+const isBeginning = ({ type }: ControlEvent): boolean => type === 'account.registered' || type === 'key.created';
+
+test('a name that Postgres can not hold as a text is shown without what it can not', async () => {
+  const { after, head } = await append([account('NulName1', { type: 'account.registered', name: 'a\0b\ud800c' })]);
+  expect(await directoryOf(after, head, 1, 'account')).toMatchObject([{ id: 'NulName1', name: 'a\ufffdb\ufffdc' }]);
+});
