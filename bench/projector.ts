@@ -7,6 +7,8 @@ import { migrate } from '#db/migrate.ts';
 import { compare, isEqual } from '#db/projections/compare.ts';
 import { projectPage, PROJECTING, takeSeat } from '#db/projections/project.ts';
 import { PROJECTIONS } from '#db/projections/projections.ts';
+import { projectTask } from '../worker/tasks/project.ts';
+import { createLogger } from '../worker/telemetry.ts';
 import { appendBacklog, appendCalls, type Backlog, defineTenants } from './backlog.ts';
 import type { Goal } from './goals.ts';
 import { monotonicUs } from './machine/clock.ts';
@@ -42,7 +44,6 @@ const BATCH_CALLS = 5;
 const BATCH_EVERY_MS = 10;
 /** A backlog that lasts as long as the load beside it. */
 const BACKLOG_EVENTS_PER_SEC = 40_000;
-const LIVE_PAUSE_MS = 5;
 
 /**
  * Measures the projector: how fast it takes in a backlog, whether what came of it is right, and
@@ -76,10 +77,10 @@ export async function benchProjector(settings: Settings, { directory, signal }: 
       const aloneUs = postgresUs() - before;
       await projectAll(projector);
       const beforeLive = postgresUs();
-      const beside = await withProjector(projector, () => load(backlog, settings.secs));
+      const beside = await withProjector(store, () => load(backlog, settings.secs));
       const liveUs = postgresUs() - beforeLive;
       await appendBacklog(backlog, settings.secs * BACKLOG_EVENTS_PER_SEC, signal);
-      const besideBacklog = await withProjector(projector, () => load(backlog, settings.secs));
+      const besideBacklog = await withProjector(store, () => load(backlog, settings.secs));
       await projectAll(projector);
       projectorRounds.push({ alone, beside, besideBacklog, livePostgresCpuUs: (liveUs - aloneUs) / (beside.perSecond * settings.secs) });
     }
@@ -144,20 +145,20 @@ async function checkEqual(client: Client): Promise<ProjectorReport['equal']> {
   return { isEqual: equal, rows, secs: (monotonicUs() - startedUs) / 1e6 };
 }
 
-/** Keeps the projections up with the log while something else is measured. */
-async function withProjector<T>(client: Client, work: () => Promise<T>): Promise<T> {
-  const seat = await takeSeat(client);
-  let ended = false;
-  const projecting = (async () => {
-    while (!ended) {
-      const page = await projectPage(client, { projections: PROJECTIONS, seat });
-      if (page.kind !== 'projected' || page.range.upTo >= page.head) await new Promise((resolve) => setTimeout(resolve, LIVE_PAUSE_MS));
-    }
-  })();
+/** Runs the worker's own projector while something else is measured. */
+async function withProjector<T>(store: Store, work: () => Promise<T>): Promise<T> {
+  const ending = new AbortController();
+  const projecting = projectTask({
+    projections: PROJECTIONS,
+    connect: () => connect(store, 'worker'),
+    signal: ending.signal,
+    log: createLogger('warn'),
+    onAside: (names) => Promise.reject(new Error(`to be rebuilt: ${names.join()}`)),
+  });
   try {
     return await work();
   } finally {
-    ended = true;
+    ending.abort();
     await projecting;
   }
 }

@@ -28,7 +28,6 @@ beforeEach(async () => {
   writer = await openWriter(database);
   worker = await connectAs(database, 'worker');
   auditor = await connectAs(database, 'auditor');
-  await worker.query('delete from daybook.projection where name <> all($1)', [PROJECTIONS.map(({ name }) => name)]);
 });
 
 afterEach(async () => {
@@ -94,6 +93,27 @@ test('of two that project at once each event is taken by one, and the newer of t
   expect(await projectAll(worker, { seat })).toEqual([{ kind: 'unseated' }]);
   await projectAll(other, { seat: newer });
   await other.end();
+  await expectEqual();
+});
+
+test('a projector does not wait for another that is at it', async () => {
+  await appendCalls(5);
+  const other = await connectAs(database, 'worker');
+  await other.query('begin; select pg_advisory_xact_lock(23, 0)');
+  const seat = await takeSeat(worker);
+  expect(await projectPage(worker, { projections: PROJECTIONS, seat })).toEqual({ kind: 'taken' });
+  await other.end();
+  expect(await projectPage(worker, { projections: PROJECTIONS, seat })).toMatchObject({ kind: 'projected' });
+});
+
+test('a projection that a later version adds holds up nobody, and a rebuild brings it to where they are', async () => {
+  await appendCalls(10);
+  await projectAll(worker, { projections: PROJECTIONS.filter(({ name }) => name !== 'usage') });
+  const head = await appendCalls(10);
+  expect((await projectAll(worker)).at(-1)).toMatchObject({ range: { upTo: head }, aside: ['usage'] });
+  expect(await rebuild(worker, named('usage'))).toEqual({ position: head, parked: 0 });
+  await appendCalls(10);
+  expect((await projectAll(worker)).at(-1)).toMatchObject({ aside: [] });
   await expectEqual();
 });
 
