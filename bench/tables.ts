@@ -16,8 +16,10 @@ export type Asked = {
   p95Ms: number;
   /** The first time after Postgres was started; the file cache of the system stays. */
   coldMs: number;
-  /** The median with a tenth of the history; null where it has not the time that is shown. */
-  tenthP50Ms: number | null;
+  /** The least of all, which a busy machine moves least. */
+  leastMs: number;
+  /** The same with a tenth of the history; null where it has not the time that is shown. */
+  tenthLeastMs: number | null;
 };
 
 export type TablesReport = { requests: number; fillSecs: number; asked: Asked[]; goals: Goal[] };
@@ -58,8 +60,8 @@ export async function benchTables({ requestCount }: Settings, { directory, signa
       await store.stop();
       store = await start();
       const { coldMs } = await askOnce(store, question);
-      const { p50Ms, p95Ms } = warm.get(question.name) as Warm;
-      rows.push({ name: question.name, p50Ms, p95Ms, coldMs, tenthP50Ms: before.get(question.name)?.p50Ms ?? null });
+      const found = warm.get(question.name) as Warm;
+      rows.push({ name: question.name, ...found, coldMs, tenthLeastMs: before.get(question.name)?.leastMs ?? null });
     }
     return { requests: days * REQUESTS_PER_DAY, fillSecs: fills.reduce((sum, secs) => sum + secs, 0), asked: rows, goals: tablesGoals(rows) };
   } finally {
@@ -67,7 +69,7 @@ export async function benchTables({ requestCount }: Settings, { directory, signa
   }
 }
 
-type Warm = { p50Ms: number; p95Ms: number };
+type Warm = Pick<Asked, 'p50Ms' | 'p95Ms' | 'leastMs'>;
 type Opened = Awaited<ReturnType<typeof startEmbedded>>;
 
 /** Each question many times in a row, after once that does not count. */
@@ -81,7 +83,8 @@ async function askAll(store: Opened, asked: readonly Question[], signal: AbortSi
       const times: number[] = [];
       for (let turn = 0; turn < TURNS; turn++) times.push(await timed(() => question.ask(reads, turn)));
       times.sort((left, right) => left - right);
-      found.set(question.name, { p50Ms: times[Math.floor(TURNS * 0.5)] as number, p95Ms: times[Math.floor(TURNS * 0.95)] as number });
+      const at = (share: number): number => times[Math.floor(TURNS * share)] as number;
+      found.set(question.name, { p50Ms: at(0.5), p95Ms: at(0.95), leastMs: at(0) });
     }
     return found;
   } finally {
@@ -106,18 +109,18 @@ async function timed(work: () => Promise<void>): Promise<number> {
 }
 
 export function renderTables({ requests, fillSecs, asked }: TablesReport): string {
-  const rows = asked.map(({ name, p50Ms, p95Ms, coldMs, tenthP50Ms }) => [
-    name, figure(p50Ms), figure(p95Ms), figure(coldMs), figure(tenthP50Ms), figure(tenthP50Ms === null ? null : p50Ms / tenthP50Ms),
+  const rows = asked.map(({ name, p50Ms, p95Ms, coldMs, leastMs, tenthLeastMs }) => [
+    name, figure(p50Ms), figure(p95Ms), figure(coldMs), figure(leastMs), figure(tenthLeastMs), figure(tenthLeastMs === null ? null : leastMs / tenthLeastMs),
   ]);
   return `\n${requests.toLocaleString('en-US')} requests, filled in ${figure(fillSecs)} s\n${table(
-    ['milliseconds', 'p50', 'p95', 'cold', 'p50, a tenth', 'times'],
+    ['milliseconds', 'p50', 'p95', 'cold', 'least', 'least, a tenth', 'times'],
     rows,
   )}`;
 }
 
 function tablesGoals(asked: readonly Asked[]): Goal[] {
   const worst = (pick: (row: Asked) => number): number => Math.max(...asked.map(pick));
-  const ratios = asked.flatMap(({ p50Ms, tenthP50Ms }) => (tenthP50Ms === null ? [] : [p50Ms / tenthP50Ms]));
+  const ratios = asked.flatMap(({ leastMs, tenthLeastMs }) => (tenthLeastMs === null ? [] : [leastMs / tenthLeastMs]));
   return [
     { name: 'tables: slowest question, p95', measured: worst(({ p95Ms }) => p95Ms), bound: 'at most', limit: 100, unit: 'ms' },
     { name: 'tables: slowest question, cold', measured: worst(({ coldMs }) => coldMs), bound: 'at most', limit: 500, unit: 'ms' },
@@ -126,7 +129,7 @@ function tablesGoals(asked: readonly Asked[]): Goal[] {
       measured: ratios.length === 0 ? null : Math.max(...ratios),
       bound: 'at most',
       limit: 2,
-      unit: '× p50',
+      unit: '×',
     },
   ];
 }

@@ -49,6 +49,7 @@ export function questions(nowMs: number): Question[] {
     usage('usage: 24 h by hour, all accounts', 1, ALL, { bucket: 'hour' }),
     usage('usage: 24 h by hour, largest account', 1, LARGEST, { bucket: 'hour' }),
     usage('usage: 24 h by hour and model, an account', 1, MIDDLE, { bucket: 'hour', group_by: ['model'] }),
+    usage('usage: 24 h by hour and model with times, an account', 1, MIDDLE, { bucket: 'hour', group_by: ['model'], times: true }),
     usage('usage: 24 h by hour and model, largest account', 1, LARGEST, { bucket: 'hour', group_by: ['model'] }),
     usage('usage: 1 h by minute, all accounts', 1 / 24, ALL, { bucket: 'minute' }),
     usage('usage: 1 h by minute, largest account', 1 / 24, LARGEST, { bucket: 'minute' }),

@@ -72,6 +72,8 @@ export const UsageQuery = z.strictObject({
     .pipe(z.array(UsageGroup))
     .refine((groups) => new Set(groups).size === groups.length, 'names a group twice')
     .optional(),
+  /** Whether percentiles are told of the groups too, which costs more than all the rest; without groups they always are. */
+  times: z.enum(['true', 'false']).transform((text) => text === 'true').optional(),
   format: Format.optional(),
 });
 export type UsageQuery = z.infer<typeof UsageQuery>;
@@ -189,7 +191,10 @@ export type UsageFigures = {
   cost_microusd: number;
   /** Calls without a cost, for want of a price. */
   unpriced: number;
-  /** From histograms, so as fine as those are. Null where nothing was counted. */
+} & Partial<UsageTimes>;
+
+/** From histograms, so as fine as those are. Null where nothing was counted. */
+export type UsageTimes = {
   duration_p50_ms: number | null;
   duration_p95_ms: number | null;
   first_byte_p50_ms: number | null;

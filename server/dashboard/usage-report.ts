@@ -1,7 +1,7 @@
 import type { ClientBase } from 'pg';
 import { BUCKETS, quantileOf } from '#db/projections/buckets.ts';
 import { USAGE_ROWS_MAX } from '#server/bounds.ts';
-import type { AsOf, UsageFigures, UsageQuery, UsageReport, UsageRow } from '#server/dashboard/contract.ts';
+import type { AsOf, UsageFigures, UsageQuery, UsageReport, UsageRow, UsageTimes } from '#server/dashboard/contract.ts';
 import type { Source } from '#server/dashboard/read-store.ts';
 import { subjectConditions, Values } from '#server/dashboard/request-filter.ts';
 import type { Scope } from '#server/dashboard/scope.ts';
@@ -22,17 +22,14 @@ const COUNTS = [
 const HISTOGRAMS = ['duration_counts', 'first_byte_counts'] as const;
 
 // Sums as floating-point numbers, which are exact up to 2^53: nine billion dollars in micro-dollars.
-const SUMS = [
-  ...COUNTS.map((name) => `coalesce(sum(${name}), 0)::float8 as ${name}`),
-  ...HISTOGRAMS.map((name) => {
-    const sums = Array.from({ length: BUCKETS }, (_, index) => `coalesce(sum(${name}[${index + 1}]), 0)::float8`);
-    return `array[${sums.join(', ')}] as ${name}`;
-  }),
-];
-const FIGURES = [...COUNTS, ...HISTOGRAMS];
+const SUMS = COUNTS.map((name) => `coalesce(sum(${name}), 0)::float8 as ${name}`);
+const TIMES = HISTOGRAMS.map((name) => {
+  const sums = Array.from({ length: BUCKETS }, (_, index) => `coalesce(sum(${name}[${index + 1}]), 0)::float8`);
+  return `array[${sums.join(', ')}] as ${name}`;
+});
 const ENDED = 'completed + client_gone + upstream_failed + cut_short + relay_failed';
 
-type Sums = Record<(typeof COUNTS)[number], number> & Record<(typeof HISTOGRAMS)[number], number[]>;
+type Sums = Record<(typeof COUNTS)[number], number> & Partial<Record<(typeof HISTOGRAMS)[number], number[]>>;
 type Grouped = Sums & { is_total: boolean; count: number; bucket_at?: Date | null; account?: string; key?: string; model?: string };
 
 /** Sums up what a plan says, in one walk over its rows; the totals are the sum of the parts. */
@@ -45,17 +42,20 @@ export async function reportUsage(client: ClientBase, scope: Scope, query: Usage
     `${plan.column} >= to_timestamp(${values.add(plan.fromMs)}::float8 / 1000)`,
     `${plan.column} < to_timestamp(${values.add(plan.toMs)}::float8 / 1000)`,
   ];
+  const hasTimes = query.times ?? groups.length === 0;
+  const sums = hasTimes ? [...SUMS, ...TIMES] : SUMS;
+  const named = hasTimes ? [...COUNTS, ...HISTOGRAMS] : COUNTS;
   const apart = [...(bucket === null ? [] : ['bucket_at']), ...groups];
   const inBuckets = bucket === null ? '' : `, date_trunc('${bucket}', ${plan.column}, 'UTC') as bucket_at`;
   const order = ['is_total desc', ...(bucket === null ? [] : ['bucket_at']), `${ENDED} + refused desc`, ...groups];
   const { rows } = await client.query<Grouped>(
     `with part as materialized (
-        select ${[...apart, ...SUMS].join(', ')}
+        select ${[...apart, ...sums].join(', ')}
           from (select *${inBuckets} from projection.${plan.table} where ${conditions.join(' and ')}) used
           ${apart.length === 0 ? '' : `group by ${apart.join(', ')}`})
       select *, count(*) over ()::integer as count from (
-        select true as is_total, ${[...apart.map((name) => `null as ${name}`), ...SUMS].join(', ')} from part
-        ${apart.length === 0 ? '' : `union all select false, ${[...apart, ...FIGURES].join(', ')} from part`}) summed
+        select true as is_total, ${[...apart.map((name) => `null as ${name}`), ...sums].join(', ')} from part
+        ${apart.length === 0 ? '' : `union all select false, ${[...apart, ...named].join(', ')} from part`}) summed
       order by ${order.join(', ')} limit ${USAGE_ROWS_MAX + 1}`,
     values.list,
   );
@@ -97,6 +97,12 @@ function figures(sums: Sums): UsageFigures {
     abandoned_tokens: sums.abandoned_tokens,
     cost_microusd: sums.cost_microusd,
     unpriced: sums.unpriced,
+    ...(durations && firstBytes ? times(durations, firstBytes) : {}),
+  };
+}
+
+function times(durations: readonly number[], firstBytes: readonly number[]): UsageTimes {
+  return {
     duration_p50_ms: percentile(durations, 0.5),
     duration_p95_ms: percentile(durations, 0.95),
     first_byte_p50_ms: percentile(firstBytes, 0.5),

@@ -111,6 +111,11 @@ describe('GET /v1/usage', () => {
     expect(usage.totals.duration_p50_ms).toBeLessThan(50);
     expect(usage.totals.duration_p95_ms).toBeGreaterThan(50);
     expect(usage.totals.duration_p95_ms).toBeLessThanOrEqual(100);
+    // Of groups only where they are asked for.
+    const [plain, asked] = [await reader(1).usage(`?from=${SINCE}&group_by=key`), await reader(1).usage(`?from=${SINCE}&group_by=key&times=true`)];
+    expect([plain.totals, ...(plain.rows ?? [])].some((figures) => 'duration_p50_ms' in figures)).toBe(false);
+    expect(asked.totals).toEqual(usage.totals);
+    for (const row of asked.rows ?? []) expect(row.duration_p50_ms).toBeGreaterThan(25);
     expect(usage).toMatchObject({ object: 'usage', of: { account, key: null }, account: { id: account }, key: { id: keyId(1) }, limits: [], behind: 0, parked: 0 });
     expect(usage.position).toBeGreaterThanOrEqual(events.length);
     expect(Date.parse(usage.as_of as string)).toBeGreaterThan(Date.parse(SINCE));
