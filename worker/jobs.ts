@@ -8,10 +8,13 @@ import { REPEATED } from './repeat.ts';
 import { PROJECT_JOB, taskList, type Work } from './task-list.ts';
 import { errorFields, queueLogger } from './telemetry.ts';
 
-/** The queue itself listens on one; the others are for taking jobs and short looks of the tasks. */
-const CONNECTIONS_MAX = 4;
 /** Jobs at the same time. They wait for Postgres or for receivers of webhooks far more than they compute. */
 const JOBS_MAX = 8;
+/**
+ * The queue itself listens on one, and each job may look something up. They are opened when they are
+ * needed, which is three or four as a rule.
+ */
+const CONNECTIONS_MAX = JOBS_MAX + 1;
 /** Jobs come by notification; this is for those that are due later or were lost with a connection. */
 const POLL_MS = 2_000;
 const RERUN_PAUSE_MS = 1_000;
