@@ -23,6 +23,8 @@ const KEYS: Record<string, readonly string[]> = {
   usage_minute: ['minute', 'account', 'key', 'model'],
   usage_day: ['day', 'account', 'key', 'model'],
   usage_hour: ['hour', 'account'],
+  usage_day_account: ['day', 'account'],
+  usage_minute_total: ['minute'],
   usage_hour_total: ['hour'],
   key_use: ['key'],
   quota_window: ['subject', 'meter', 'window_kind', 'window_start', 'reset_position'],

@@ -80,8 +80,10 @@ const noFigures = (): Figures =>
     first_byte_counts: Array.from({ length: BUCKETS }, () => 0),
   });
 
-export function foldUsage(log: readonly Placed[]): Record<'usage_minute' | 'usage_hour' | 'usage_day' | 'usage_hour_total' | 'key_use', Rows> {
-  const tables = { usage_minute: new Map(), usage_hour: new Map(), usage_day: new Map(), usage_hour_total: new Map(), key_use: new Map() } as ReturnType<typeof foldUsage>;
+const USAGE_TABLES = ['usage_minute', 'usage_minute_total', 'usage_hour', 'usage_hour_total', 'usage_day', 'usage_day_account', 'key_use'] as const;
+
+export function foldUsage(log: readonly Placed[]): Record<(typeof USAGE_TABLES)[number], Rows> {
+  const tables = Object.fromEntries(USAGE_TABLES.map((name) => [name, new Map()])) as unknown as ReturnType<typeof foldUsage>;
   const figuresOf = (rows: Rows, identity: Row): Figures => {
     const key = JSON.stringify(Object.values(identity));
     const row = rows.get(key) ?? { ...identity, ...noFigures() };
@@ -101,6 +103,8 @@ export function foldUsage(log: readonly Placed[]): Record<'usage_minute' | 'usag
       figuresOf(tables.usage_minute, { minute: from(60_000), account, key, model }),
       figuresOf(tables.usage_day, { day: from(86_400_000), account, key, model }),
       figuresOf(tables.usage_hour, { hour: from(3_600_000), account }),
+      figuresOf(tables.usage_day_account, { day: from(86_400_000), account }),
+      figuresOf(tables.usage_minute_total, { minute: from(60_000) }),
       figuresOf(tables.usage_hour_total, { hour: from(3_600_000) }),
     ]) {
       count(figures, event);
