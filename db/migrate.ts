@@ -5,6 +5,7 @@ import { Migrator, type Migration } from 'kysely/migration';
 import { Client, type DatabaseError } from 'pg';
 import { MIGRATION_TIMEOUT_MS } from '#db/bounds.ts';
 import { closeClient, StoreError, withTimeout, type Store } from '#db/connect.ts';
+import { awaitMigrationTurn } from '#db/migration-turn.ts';
 import { ownsSchema } from '#db/service-login.ts';
 
 const FOLDER = path.join(import.meta.dirname, 'migrations');
@@ -39,6 +40,9 @@ export async function migrate(store: Store, folder: string = FOLDER): Promise<st
   const pool = { connect: async () => connection, end: () => closeClient(client), options: {} };
   const db = new Kysely<unknown>({ dialect: new PostgresDialect({ pool }) });
   try {
+    await awaitMigrationTurn(client).catch((error: Error) => {
+      throw cannotMigrate(error);
+    });
     const migrator = new Migrator({
       db,
       provider: { getMigrations: () => readMigrations(folder) },

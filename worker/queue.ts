@@ -2,11 +2,9 @@ import { type DatabaseError, Pool } from 'pg';
 import { runMigrations } from 'graphile-worker';
 import { MIGRATION_TIMEOUT_MS } from '#db/bounds.ts';
 import { type Store, StoreError, withTimeout } from '#db/connect.ts';
+import { awaitMigrationTurn } from '#db/migration-turn.ts';
 import { ownsSchema } from '#db/service-login.ts';
 import { type Logger, queueLogger } from './telemetry.ts';
-
-/** Migrating the queue, opening it to the worker: one at a time, whoever starts at the same moment. */
-const LOCK = 'select pg_advisory_lock(22, 0)';
 
 /**
  * The queue's tables have row security on and no policy, so that only their owner sees anything.
@@ -42,7 +40,7 @@ export async function prepareQueue(store: Store, log: Logger): Promise<void> {
     const client = await pool.connect();
     try {
       if (!(await ownsSchema(client, 'graphile_worker'))) return await checkQueue(store, log);
-      await client.query(LOCK);
+      await awaitMigrationTurn(client);
       await runMigrations({ pgPool: pool, logger: queueLogger(log) });
       await client.query(OPEN);
     } finally {
