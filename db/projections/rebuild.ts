@@ -88,7 +88,7 @@ async function tryExchange(client: ClientBase, copy: CopyOptions, after: number,
   const { projection, schema } = copy;
   await client.query(`begin; ${PROJECTING}; set local search_path = ${schema}, daybook`);
   try {
-    // The projector's page is waited for, and the next one waits.
+    // The projector's page is waited for. The next one finds the turn taken, and does not queue up.
     await client.query(`select pg_advisory_xact_lock(${TURN_LOCK})`);
     const { rows } = await client.query<{ kept_from: string }>(
       'select kept_from::text from daybook.projection where name = $1 for update',

@@ -11,6 +11,7 @@ import { readProjectionState, readProjectionStatus } from '#db/projections/state
 import { takeIn } from '#db/projections/take-in.ts';
 import { ask, createDatabase, type TestDatabase } from '../support/database.ts';
 import { accepted, connectAs, openWriter, readLog, registered, settled, type Writer } from '../support/log-writer.ts';
+import { until } from '../support/relay.ts';
 
 /** What every projection may rely on: taken in once, put aside where unreadable, made anew at any time. */
 
@@ -253,17 +254,19 @@ test('a rebuild beside calls, projector and readers leaves out nothing, and no r
   expect((await readProjectionStatus(auditor)).every(({ state, rebuilt_at }) => state === 'live' && rebuilt_at !== null)).toBe(true);
 });
 
-test('a rebuild waits for readers without holding others up for long, and a second one is refused', async () => {
+test('a rebuild waits for a reader without holding others up for long, and a second one is refused', async () => {
   await appendCalls(10);
   await projectAll(worker);
-  const [reader, second] = [await connectAs(database, 'relay'), await connectAs(database, 'worker')];
+  const [reader, other, second] = [await connectAs(database, 'relay'), await connectAs(database, 'relay'), await connectAs(database, 'worker')];
   await reader.query('begin; select 1 from projection.request');
   const first = rebuild(worker, requests);
-  await worker.query('select'); // Its lock is taken in the order of what this connection was asked.
+  const isAwaited = (): Promise<unknown> => ask(database.config('auditor'), "select count(*)::int from pg_locks where relation = 'projection.request'::regclass and not granted");
+  await until(isAwaited, (count) => count === 1, 'the exchange');
   await expect(rebuild(second, requests)).rejects.toThrow(RebuildBusyError);
-  await reader.query('select count(*) from projection.request; commit');
+  expect((await other.query('select count(*)::int as count from projection.request')).rows).toEqual([{ count: 10 }]);
+  await reader.query('commit');
   await first;
-  await Promise.all([reader.end(), second.end()]);
+  await Promise.all([reader.end(), other.end(), second.end()]);
   await expectEqual();
 });
 
