@@ -7,12 +7,13 @@ import { describeWorkerConfig, readWorkerConfig } from '../worker/config.ts';
 import { ROOT } from './support/house/source.ts';
 
 const readText = (name: string): string => readFileSync(path.join(ROOT, name), 'utf8');
+const PAGES = ['README.md', 'docs/limits.md', 'docs/api.md', 'docs/operation.md', 'deploy/README.md', 'bench/README.md'];
 const readme = readText('README.md');
 const { scripts } = JSON.parse(readText('package.json')) as { scripts: Record<string, string> };
 
-/** The cells of each table row whose cell number `at` is one word in backticks. */
-function rowsNaming(at: number): string[][] {
-  return readme
+/** The cells of each table row of a page whose cell number `at` is one word in backticks. */
+function rowsNaming(page: string, at: number): string[][] {
+  return readText(page)
     .split('\n')
     .filter((line) => line.startsWith('| '))
     .map((line) => line.split('|').slice(1, -1).map((cell) => cell.trim()))
@@ -20,7 +21,7 @@ function rowsNaming(at: number): string[][] {
     .map((cells) => cells.map((cell) => cell.replaceAll('`', '')));
 }
 
-describe('the README', () => {
+describe('what strangers read', () => {
   it('gives the two commands, and CI runs the second', () => {
     expect(readme).toContain('\nnpm ci && npm start ');
     expect(readme).toContain('\nnpm ci && npm test ');
@@ -28,7 +29,7 @@ describe('the README', () => {
   });
 
   it('lists every variable of the configuration with its true default', () => {
-    const told = rowsNaming(0).map(([name, value]) => [name, value]);
+    const told = rowsNaming('docs/operation.md', 0).map(([name, value]) => [name, value]);
     const spell = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value)).replace(/^(null|\[\])$/, 'none');
     const all = { ...describeConfig(readConfig({})), ...describeWorkerConfig(readWorkerConfig({})) };
     const defaults = Object.entries(all).map(([name, value]) => [name, spell(value)]);
@@ -36,19 +37,29 @@ describe('the README', () => {
   });
 
   it('lists every refusal with its true status and wait', () => {
-    const told = rowsNaming(1).map(([status, code, wait]) => `${code} ${status} ${wait}`);
+    const told = rowsNaming('docs/api.md', 1).map(([status, code, wait]) => `${code} ${status} ${wait}`);
     const catalogue = Object.entries(CATALOGUE).map(([code, row]) => `${code} ${row.status} ${'retryAfterS' in row ? row.retryAfterS : ''}`);
     expect(told).toHaveLength(catalogue.length);
     expect(new Set(told)).toEqual(new Set(catalogue));
   });
 
   it('names only npm scripts, files and rooms that are there', () => {
-    const run = [...readme.matchAll(/npm run (?:-s )?([\w:]+)/g)].map(([, name]) => name as string);
+    const text = PAGES.map(readText).join('\n');
+    const run = [...text.matchAll(/npm run (?:-s )?([\w:]+)/g)].map(([, name]) => name as string);
     expect(run.filter((name) => !(name in scripts))).toEqual([]);
-    const named = [...readme.matchAll(/`((?:db|server|test|bench)\/[\w./-]*)`/g)].map(([, name]) => name as string);
+    const named = [...text.matchAll(/`((?:db|server|worker|test|bench|deploy)\/[\w./-]*)`/g)].map(([, name]) => name as string);
     expect(named.length).toBeGreaterThan(0);
     expect(named.filter((name) => !existsSync(path.join(ROOT, name)))).toEqual([]);
   });
 
-  it('can be read in one sitting', () => expect(readme.split('\n').length).toBeLessThan(300));
+  it.each(PAGES)('leads nowhere but to pages that are there: %s', (page) => {
+    const links = [...readText(page).matchAll(/\]\((?!https?:)([^)#]+)/g)].map(([, link]) => path.join(path.dirname(page), link as string));
+    expect(links.filter((link) => !existsSync(path.join(ROOT, link)))).toEqual([]);
+  });
+
+  it('leads to every page', () => {
+    expect(PAGES.filter((page) => page !== 'README.md' && !readme.includes(`](${page})`))).toEqual([]);
+  });
+
+  it.each(PAGES)('can be read in one sitting: %s', (page) => expect(readText(page).split('\n').length).toBeLessThan(200));
 });
