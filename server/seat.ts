@@ -29,6 +29,9 @@ export class SeatKeeper {
   #seat: Seat | undefined;
   #membership: Membership | undefined;
   #rescue: Rescue | undefined;
+  /** Taking a new place under way, which leaving has to wait for. */
+  #replacing: Promise<void> | undefined;
+  #isLeaving = false;
   /** Whether this process may still speak for the instance that it has. */
   readonly life = new Life();
   readonly #ticking = keepTicking(this.life);
@@ -55,7 +58,7 @@ export class SeatKeeper {
       lost = true;
       this.life.lose();
       this.#log.error({ instance }, 'this instance was declared dead; its calls are cut and it starts again as a new one');
-      void this.#replace();
+      this.#replacing = this.#replace();
     };
     const appender = new Appender({
       connect: () => connectRelay(this.#store),
@@ -104,9 +107,10 @@ export class SeatKeeper {
   async #replace(): Promise<void> {
     this.onLost();
     await this.#membership?.close();
+    await this.#rescue?.close();
     await this.#seat?.appender.close(0);
     await this.#seat?.limits.close(0);
-    for (;;) {
+    while (!this.#isLeaving) {
       try {
         return this.onTaken(await this.take());
       } catch (error) {
@@ -117,6 +121,8 @@ export class SeatKeeper {
   }
 
   async leave(): Promise<void> {
+    this.#isLeaving = true;
+    await this.#replacing;
     const { appender, limits } = this.#seat ?? {};
     await appender?.close(LAST_ENDINGS_MS);
     await limits?.close(LAST_REPORT_MS);

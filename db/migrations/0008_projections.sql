@@ -176,8 +176,9 @@ begin
       reset_position bigint not null,
       -- The newest event that was charged here or changed the cap, so that whoever shows it can ask for what is newer.
       position bigint not null,
-      -- Minutes since 1970, as in the log.
+      -- Minutes since 1970, as in the log; and the same as a time, by which old windows are found.
       window_start integer not null,
+      begins_at timestamptz not null generated always as (to_timestamp(window_start::double precision * 60)) stored,
       meter smallint not null,
       window_kind smallint not null,
       is_exact boolean not null,
@@ -188,6 +189,7 @@ begin
     ) with (fillfactor = 70);
     create index quota_window_account on quota_window (account, window_start);
     create index quota_window_position on quota_window (position);
+    create index quota_window_begin on quota_window (begins_at);
 
     -- Which quotas a subject had when: those that a call is charged to are those in force at the
     -- position of its terms. `from_minute` is of the event that began them.

@@ -30,7 +30,7 @@ afterAll(async () => {
 });
 
 afterEach(async () => {
-  await client.query('truncate projection.request, projection.usage_minute');
+  await client.query('truncate projection.request, projection.usage_minute, projection.quota_window');
   await client.query("update daybook.projection set kept_from = '-infinity'");
 });
 
@@ -113,6 +113,23 @@ test('usage by the minute goes after two days, and only it', async () => {
   );
   await retain(client, [usage], NEVER);
   expect(await wrongly(usage, 48 * 60)).toMatchObject({ kept: 0, lacking: 0, late: false });
+});
+
+test('windows of quotas go when they ended long enough ago; one that still runs never goes', async () => {
+  const [, quotas] = forgetful(1) as [Forgetful, Forgetful];
+  // Each month of three years, this one last, and each hour of forty days.
+  await client.query(
+    `insert into projection.quota_window (subject, account, meter, window_kind, window_start, reset_position, cap, position, is_exact)
+     select 'account/Account1', 'Account1', 1, kind, extract(epoch from at)::bigint / 60, 0, 1, 1, false from (
+       select 5 as kind, generate_series(date_trunc('month', now(), 'UTC') - interval '36 months', now(), interval '1 month') as at
+       union all select 2, generate_series(date_trunc('hour', now()) - interval '40 days', now(), interval '1 hour')) made`,
+  );
+  await retain(client, [quotas], NEVER);
+  const left = (kind: number) => ask(database.config('worker'), `select count(*)::int from projection.quota_window where window_kind = ${kind}`);
+  expect(await left(5)).toBeGreaterThanOrEqual(1);
+  expect(await left(5)).toBeLessThanOrEqual(2);
+  expect(await left(2)).toBeGreaterThanOrEqual(32 * 24);
+  expect(await left(2)).toBeLessThanOrEqual(32 * 24 + 2);
 });
 
 test('a comparison with the log finds nothing missing, nor does a rebuild bring it back', async () => {

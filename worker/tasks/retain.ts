@@ -1,5 +1,6 @@
 import type { ClientBase } from 'pg';
 import { LIVE_SCHEMA, type Projection } from '#db/projections/projection.ts';
+import { quotas } from '#db/projections/quotas.ts';
 import { requests } from '#db/projections/requests.ts';
 import { usage } from '#db/projections/usage.ts';
 
@@ -17,6 +18,8 @@ const RUN_MS_MAX = 10 * 60_000;
 /** A page of events that is being projected is waited for, and reading old rows may take long on a cold disk. */
 export const RETAIN_TIMEOUT_MS = 60_000;
 
+/** Windows of quotas are kept for as long as requests are, after their end: a month's began up to so many days before it. */
+const WINDOW_DAYS_MAX = 31;
 /** Usage by the minute is shown for two days; hours and days are kept. */
 const USAGE_MINUTES_HOURS = 48;
 /** Alerts with their deliveries; far longer than the longest window that one was raised for. */
@@ -36,7 +39,11 @@ export type Forgetful = {
 export function forgetful(requestRowsDays: number): Forgetful[] {
   const minutes: Forgetful = { projection: usage, found_by: 'minute', keep: `${USAGE_MINUTES_HOURS} hours` };
   if (requestRowsDays === 0) return [minutes];
-  return [{ projection: requests, found_by: 'accepted_at', keep: `${requestRowsDays} days` }, minutes];
+  return [
+    { projection: requests, found_by: 'accepted_at', keep: `${requestRowsDays} days` },
+    { projection: quotas, found_by: 'begins_at', keep: `${requestRowsDays + WINDOW_DAYS_MAX} days` },
+    minutes,
+  ];
 }
 
 /**
