@@ -1,5 +1,5 @@
 import type { ClientBase } from 'pg';
-import type { ControlEvent, EventOf } from '#db/events.ts';
+import type { EventOf } from '#db/events.ts';
 import { evolveKey, type Key } from '#db/fold/key.ts';
 import { appendControl, ConflictError } from '#db/log/append.ts';
 import { readStream } from '#db/log/read.ts';
@@ -38,7 +38,7 @@ export async function recordExpiry(client: ClientBase, id: string, writer: { ins
 /** The key as the log has it, and the clock that decides its expiry. */
 async function readKey(client: ClientBase, id: string): Promise<{ key: Key | undefined; now: Date }> {
   const events = await readStream(client, `key/${id}`);
-  const key = events.reduce<Key | undefined>((before, { event, at, position }) => evolveKey(before, event as ControlEvent, at, position), undefined);
+  const key = events.reduce<Key | undefined>((before, { event, at, position }) => evolveKey(before, event, at, position), undefined);
   const { rows } = await client.query<{ now: Date }>('select clock_timestamp() as now');
   return { key, now: rows[0]?.now as Date };
 }

@@ -126,9 +126,7 @@ class QuotaFold {
     });
     const end = windowEnd(limit.window, window_start);
     const newest = same.findLast((version) => version.minute < end) ?? same[0];
-    // As Postgres writes a time into JSON.
-    const begins_at = new Date(window_start * 60_000).toISOString().replace('.000Z', '+00:00');
-    const row = { ...identity, begins_at, account, cap: newest?.cap, is_exact: newest?.isExact, used: 0, held: 0, position: 0 };
+    const row = { ...identity, begins_at: new Date(window_start * 60_000), account, cap: newest?.cap, is_exact: newest?.isExact, used: 0, held: 0, position: 0 };
     this.rows.set(name, row);
     return row;
   }

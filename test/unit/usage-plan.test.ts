@@ -62,7 +62,7 @@ describe('the plan of a usage report', () => {
     const unitMs = { minute: 60_000, hour: 3_600_000, day: 86_400_000 };
     fc.assert(
       fc.property(query, scope, (asked, who) => {
-        const plan = planUsage(asked as UsageQuery, who, NOW);
+        const plan = planUsage(asked, who, NOW);
         if (typeof plan === 'string') return;
         const { fromMs, toMs, column, bucket } = plan satisfies UsagePlan;
         expect(fromMs).toBeLessThanOrEqual(asked.from.getTime());
