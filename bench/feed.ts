@@ -57,7 +57,7 @@ export async function benchFeed(settings: Settings, { directory, cleanup, signal
   const pinning = findPinning();
   console.log(pinning.note);
   const surroundings = { directory, pinning, upstreamPort: await startUpstream(directory, pinning, cleanup) };
-  const target = daybook('strict', KEYS);
+  const target = daybook('strict', KEYS, 'on');
   const feedRounds: FeedRound[] = [];
   for (let round = 0; round < settings.rounds; round++) {
     for (const setting of SETTINGS) {

@@ -25,8 +25,10 @@ const POSTGRES_STOP_TIMEOUT_MS = 10_000;
 /**
  * Daybook itself, as a stranger starts it: one process on its own embedded Postgres. The first
  * start of a run makes the store and its keys; later ones find them.
+ * @param worker `off` where it is the server that is measured: the worker would count as a part of it,
+ *   and `bench projector` has figures of its own for that.
  */
-export function daybook(accounting: 'strict' | 'overlapped', keyCount: number): Target {
+export function daybook(accounting: 'strict' | 'overlapped', keyCount: number, worker: 'on' | 'off'): Target {
   const name = accounting === 'strict' ? 'daybook' : 'daybook-overlapped';
   const authorizations = new Map<string, Running['authorization']>();
   return {
@@ -37,7 +39,7 @@ export function daybook(accounting: 'strict' | 'overlapped', keyCount: number): 
       const dataDir = join(surroundings.directory, `${name}-${purpose}`);
       const keys = purpose === 'load' ? keyCount : Math.min(keyCount, MEMORY_KEYS);
       const port = await freePort();
-      const environment = environmentOf(surroundings, dataDir, port, accounting);
+      const environment = { ...environmentOf(surroundings, dataDir, port, accounting), DAYBOOK_WORKER: worker };
       const program = startProgram([...surroundings.pinning.prefix('gateway'), process.execPath, SERVER], {
         env: environment,
         logFile: join(surroundings.directory, `${name}.log`),
