@@ -135,6 +135,7 @@ export async function fillTables(store: Store, endMs: number, days: { from: numb
     await client.query(fromRows('usage_hour_total', 'hour', [], { table: 'usage_hour', time: 'hour' }), range);
     if (day > MINUTES_DAYS) return;
     await client.query(fromRequests('usage_minute', 'minute', ['account', 'key', 'model']), range);
+    await client.query(fromRows('usage_hour_key', 'hour', ['account', 'key', 'model'], { table: 'usage_minute', time: 'minute' }), range);
     await client.query(fromRows('usage_minute_total', 'minute', [], { table: 'usage_minute', time: 'minute' }), range);
   });
   if (days.to === 0) await finish(store, client, new Date(endMs - DAY_MS));

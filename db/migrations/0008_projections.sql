@@ -131,6 +131,14 @@ begin
     alter table usage_day rename column minute to day;
     create index usage_day_all on usage_day (day);
 
+    -- By key and model as the minutes are, and kept as long: a day of a busy account in few rows.
+    create table usage_hour_key (
+      like usage_minute including defaults including storage,
+      primary key (account, minute, key, model)
+    ) with (fillfactor = 80);
+    alter table usage_hour_key rename column minute to hour;
+    create index usage_hour_key_all on usage_hour_key (hour);
+
     create table usage_hour (
       like usage_minute including defaults including storage
     ) with (fillfactor = 80);

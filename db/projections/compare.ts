@@ -103,8 +103,8 @@ async function compareTable(client: ClientBase, { projection }: CopyOptions, tab
   }
   const columns = await client.query<{ name: string }>(KEY_COLUMNS, [`pg_temp.${table}`]);
   const key = columns.rows.map(({ name }) => name);
-  const { kept } = projection;
-  const isKept = kept?.table === table ? `(${kept.time} < '${keptFrom}') is not true` : 'true';
+  const kept = projection.kept?.find((each) => each.table === table);
+  const isKept = kept === undefined ? 'true' : `(${kept.time} < '${keptFrom}') is not true`;
   const asText = (row: string): string => `(select jsonb_object_agg(key, value) from jsonb_each_text(to_jsonb(${row})))`;
   const { rows } = await client.query<DifferingRow>(
     `select ${asText('p')} as projected, ${asText('r')} as replayed, total from (

@@ -65,8 +65,7 @@ export async function analyzeCopy(client: ClientBase, { projection, schema }: Co
 
 /** Leaves out what retention has taken from the live tables. */
 export async function retainCopy(client: ClientBase, { projection, schema }: CopyOptions, keptFrom: string): Promise<void> {
-  const { kept } = projection;
-  if (kept !== undefined) await client.query(`delete from ${schema}.${kept.table} where ${kept.time} < $1`, [keptFrom]);
+  for (const { table, time } of projection.kept ?? []) await client.query(`delete from ${schema}.${table} where ${time} < $1`, [keptFrom]);
 }
 
 async function inTransaction<T>(client: ClientBase, schema: string, work: () => Promise<T>): Promise<T> {

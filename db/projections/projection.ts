@@ -18,8 +18,8 @@ export type Projection = {
   name: ProjectionName;
   /** Its tables, without schema, as `daybook.create_projection` makes them. Nothing else writes them. */
   tables: readonly string[];
-  /** The table whose old rows retention takes away, and the column with the time that decides it. */
-  kept?: { table: string; time: string };
+  /** The tables whose old rows retention takes away, and the column of each with the time that decides it. */
+  kept?: readonly { table: string; time: string }[];
   /**
    * Takes in the events of a range, within the caller's transaction. Tables are named without
    * schema: the search path says whether the live ones or a fresh copy are meant.

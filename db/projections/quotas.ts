@@ -129,7 +129,7 @@ const RECAP = `with windows as (select * from quota_window where subject = any($
 export const quotas: Projection = {
   name: 'quotas',
   tables: ['quota_window', 'quota_terms', 'quota_source', 'open_hold'],
-  kept: { table: 'quota_window', time: 'begins_at' },
+  kept: [{ table: 'quota_window', time: 'begins_at' }],
   async apply(client: ClientBase, range: Range): Promise<void> {
     const control = await readControl(client, range);
     const subjects = control.length === 0 ? [] : await changeTerms(client, control);

@@ -112,7 +112,7 @@ const CARRY_ON = `with carried as materialized (
 export const requests: Projection = {
   name: 'requests',
   tables: ['request', 'running_request'],
-  kept: { table: 'request', time: 'ended_at' },
+  kept: [{ table: 'request', time: 'ended_at' }],
   async apply(client: ClientBase, range: Range): Promise<void> {
     const begun = await queryRange<[string[] | null]>(client, range, 'requests', BEGIN);
     const carried = begun.rows[0]?.[0] ?? null;

@@ -82,6 +82,7 @@ const USAGE = `,
       group by 1, 2, 3, 4
   ),
   minutes as (${rollUp('usage_minute', { unit: 'minute', by: ['account', 'key', 'model'], from: { table: 'minute', time: 'minute' } })}),
+  key_hours as (${rollUp('usage_hour_key', { unit: 'hour', by: ['account', 'key', 'model'], from: { table: 'minute', time: 'minute' } })}),
   days as (${rollUp('usage_day', { unit: 'day', by: ['account', 'key', 'model'], from: { table: 'minute', time: 'minute' } })}),
   hour as materialized (
     select date_bin('1 hour', minute, 'epoch') as hour, account, ${FIGURES_OF_ROWS} from minute group by 1, 2
@@ -105,9 +106,12 @@ const USAGE = `,
 /** What was used, by minute, hour and day, and when each key was used last. */
 export const usage: Projection = {
   name: 'usage',
-  tables: ['usage_minute', 'usage_minute_total', 'usage_hour', 'usage_hour_total', 'usage_day', 'usage_day_account', 'key_use'],
-  // Shown for two days; hours and days are kept.
-  kept: { table: 'usage_minute', time: 'minute' },
+  tables: ['usage_minute', 'usage_minute_total', 'usage_hour_key', 'usage_hour', 'usage_hour_total', 'usage_day', 'usage_day_account', 'key_use'],
+  // Shown for two days; an account's hours, and all days, are kept.
+  kept: [
+    { table: 'usage_minute', time: 'minute' },
+    { table: 'usage_hour_key', time: 'hour' },
+  ],
   async apply(client: ClientBase, range: Range): Promise<void> {
     await queryRange(client, range, 'usage', USAGE);
   },

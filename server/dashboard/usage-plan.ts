@@ -4,7 +4,7 @@ import type { Scope } from '#server/dashboard/scope.ts';
 
 /** From which table a usage report comes, and how: the coarsest that can tell what is asked. Pure. */
 export type UsagePlan = {
-  table: 'usage_minute' | 'usage_minute_total' | 'usage_hour' | 'usage_hour_total' | 'usage_day' | 'usage_day_account';
+  table: 'usage_minute' | 'usage_minute_total' | 'usage_hour_key' | 'usage_hour' | 'usage_hour_total' | 'usage_day' | 'usage_day_account';
   /** The column with the beginning of a row's time. */
   column: 'minute' | 'hour' | 'day';
   /** Milliseconds since 1970, on the bounds of the table's rows. */
@@ -19,7 +19,7 @@ const UNIT_MS = { minute: 60_000, hour: 3_600_000, day: 86_400_000 } as const;
 /**
  * Plans a report. The time is rounded outwards to the rows of the table.
  *
- * By key or model there are minutes, which are kept for two days, and days. By account there are
+ * By key or model there are minutes and hours, which are kept for two days, and days. By account there are
  * hours and days, and for all accounts together minutes and hours: a report of any length reads few rows.
  * @returns one line on what can't be told, where the tables don't have it.
  */
@@ -71,7 +71,7 @@ function finestFor(lengthMs: number, isRanking: boolean): Bucket {
 const coarser = (one: Bucket, other: Bucket): Bucket => (UNIT_MS[one] > UNIT_MS[other] ? one : other);
 
 /** By key or model: not finer than need be, nor than is kept. */
-const detailedUnit = (wanted: Bucket, hasMinutes: boolean): Bucket => (wanted !== 'day' && hasMinutes ? 'minute' : 'day');
+const detailedUnit = (wanted: Bucket, hasMinutes: boolean): Bucket => (hasMinutes ? wanted : 'day');
 
 /** By account or for all: the same, where there are hours for ever. Of all together, hours are few enough for days too. */
 function plainUnit(wanted: Bucket, { isByAccount, hasMinutes }: { isByAccount: boolean; hasMinutes: boolean }): Bucket {
@@ -82,7 +82,7 @@ function plainUnit(wanted: Bucket, { isByAccount, hasMinutes }: { isByAccount: b
 /** The tables by the unit of their rows, and by what those are taken apart. */
 const TABLES = {
   minute: { detailed: 'usage_minute', account: 'usage_minute', total: 'usage_minute_total' },
-  hour: { detailed: 'usage_minute', account: 'usage_hour', total: 'usage_hour_total' },
+  hour: { detailed: 'usage_hour_key', account: 'usage_hour', total: 'usage_hour_total' },
   day: { detailed: 'usage_day', account: 'usage_day_account', total: 'usage_hour_total' },
 } as const;
 

@@ -21,6 +21,7 @@ const KEYS: Record<string, readonly string[]> = {
   request: ['request'],
   running_request: ['request'],
   usage_minute: ['minute', 'account', 'key', 'model'],
+  usage_hour_key: ['hour', 'account', 'key', 'model'],
   usage_day: ['day', 'account', 'key', 'model'],
   usage_hour: ['hour', 'account'],
   usage_day_account: ['day', 'account'],

@@ -80,7 +80,7 @@ const noFigures = (): Figures =>
     first_byte_counts: Array.from({ length: BUCKETS }, () => 0),
   });
 
-const USAGE_TABLES = ['usage_minute', 'usage_minute_total', 'usage_hour', 'usage_hour_total', 'usage_day', 'usage_day_account', 'key_use'] as const;
+const USAGE_TABLES = ['usage_minute', 'usage_minute_total', 'usage_hour_key', 'usage_hour', 'usage_hour_total', 'usage_day', 'usage_day_account', 'key_use'] as const;
 
 export function foldUsage(log: readonly Placed[]): Record<(typeof USAGE_TABLES)[number], Rows> {
   const tables = Object.fromEntries(USAGE_TABLES.map((name) => [name, new Map()])) as unknown as ReturnType<typeof foldUsage>;
@@ -101,6 +101,7 @@ export function foldUsage(log: readonly Placed[]): Record<(typeof USAGE_TABLES)[
     const from = (ms: number): Date => new Date(at.getTime() - (at.getTime() % ms));
     for (const figures of [
       figuresOf(tables.usage_minute, { minute: from(60_000), account, key, model }),
+      figuresOf(tables.usage_hour_key, { hour: from(3_600_000), account, key, model }),
       figuresOf(tables.usage_day, { day: from(86_400_000), account, key, model }),
       figuresOf(tables.usage_hour, { hour: from(3_600_000), account }),
       figuresOf(tables.usage_day_account, { day: from(86_400_000), account }),

@@ -30,7 +30,7 @@ afterAll(async () => {
 });
 
 afterEach(async () => {
-  await client.query('truncate projection.request, projection.usage_minute, projection.quota_window');
+  await client.query('truncate projection.request, projection.usage_minute, projection.usage_hour_key, projection.quota_window');
   await client.query("update daybook.projection set kept_from = '-infinity'");
 });
 
@@ -44,11 +44,12 @@ const makeRequests = () =>
   );
 
 /** What is there that should be gone, and what was gone that should be there. */
-async function wrongly({ projection: { name, kept }, keep }: Forgetful, made: number): Promise<{ kept: number; lacking: number; late: boolean }> {
+async function wrongly({ projection: { name, kept = [] }, keep }: Forgetful, made: number, of = 0): Promise<{ kept: number; lacking: number; late: boolean }> {
+  const { table, time } = kept[of] ?? { table: 'none', time: 'none' };
   const { rows } = await client.query<{ kept: number; there: number; late: boolean }>(
-    `select count(*) filter (where t.${kept?.time} < p.kept_from)::int as kept, count(*) filter (where t.${kept?.time} >= p.kept_from or t.${kept?.time} is null)::int as there,
+    `select count(*) filter (where t.${time} < p.kept_from)::int as kept, count(*) filter (where t.${time} >= p.kept_from or t.${time} is null)::int as there,
        min(p.kept_from) > clock_timestamp() - $2::interval as late
-     from daybook.projection p left join projection.${kept?.table} t on true where p.name = $1`,
+     from daybook.projection p left join projection.${table} t on true where p.name = $1`,
     [name, keep],
   );
   const [row] = rows;
@@ -104,15 +105,22 @@ describe('rows of calls', () => {
   });
 });
 
-test('usage by the minute goes after two days, and only it', async () => {
+test('usage by the minute, and by key and hour, goes after two days', async () => {
   const [usage] = forgetful(0) as [Forgetful];
   await client.query(
     `insert into projection.usage_minute (minute, account, key, model, duration_counts, first_byte_counts)
      select date_trunc('minute', clock_timestamp()) - interval '1 minute' * n, 'Account1', 'Key00001', 'm', '{}', '{}' from generate_series(1, $1::int) n`,
     [4_000],
   );
+  await client.query(
+    `insert into projection.usage_hour_key (hour, account, key, model, duration_counts, first_byte_counts)
+     select date_trunc('hour', clock_timestamp()) - interval '1 hour' * n, 'Account1', 'Key00001', 'm', '{}', '{}' from generate_series(1, 100) n`,
+  );
   await retain(client, [usage], NEVER);
-  expect(await wrongly(usage, 48 * 60)).toMatchObject({ kept: 0, lacking: 0, late: false });
+  expect(await wrongly(usage, 49 * 60)).toMatchObject({ kept: 0, lacking: 0, late: false });
+  expect(await wrongly(usage, 48, 1)).toMatchObject({ kept: 0, late: false });
+  // The hour in which the two days begin is whole.
+  expect(await ask(database.config('worker'), `select min(hour) <= clock_timestamp() - interval '48 hours' from projection.usage_hour_key`)).toBe(true);
 });
 
 test('windows of quotas go when they ended long enough ago; one that still runs never goes', async () => {

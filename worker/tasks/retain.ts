@@ -20,8 +20,8 @@ export const RETAIN_TIMEOUT_MS = 60_000;
 
 /** Windows of quotas are kept for as long as requests are, after their end: a month's began up to so many days before it. */
 const WINDOW_DAYS_MAX = 31;
-/** Usage by the minute is shown for two days; hours and days are kept. */
-const USAGE_MINUTES_HOURS = 48;
+/** Usage by the minute is shown for two days, and the hour that they begin in is to be whole. An account's hours, and all days, are kept. */
+const USAGE_MINUTES_HOURS = 49;
 /** Alerts with their deliveries; far longer than the longest window that one was raised for. */
 const ALERTS_DAYS = 90;
 /** Jobs that failed for good are kept to be looked at. */
@@ -30,7 +30,7 @@ const JOBS_DAYS = 7;
 /** A projection that forgets: which rows, the projection itself says, so that a rebuild forgets the same. */
 export type Forgetful = {
   projection: Projection;
-  /** The indexed time that the oldest rows are found by: never later than that which they go by. */
+  /** The indexed time that the oldest rows of the first of its tables are found by: never later than that which they go by. */
   found_by: string;
   /** How long they are kept, as Postgres reads it. */
   keep: string;
@@ -72,8 +72,9 @@ export async function retain(client: ClientBase, all: readonly Forgetful[], sign
  * projection's row is locked meanwhile, so that whoever projects, rebuilds or compares sees both or neither.
  */
 async function takeAway(client: ClientBase, { projection: { name, kept }, found_by, keep }: Forgetful): Promise<{ gone: number; isDone: boolean }> {
-  if (kept === undefined) return { gone: 0, isDone: true };
-  const table = `${LIVE_SCHEMA}.${kept.table}`;
+  const [finest, ...coarser] = kept ?? [];
+  if (finest === undefined) return { gone: 0, isDone: true };
+  const table = `${LIVE_SCHEMA}.${finest.table}`;
   const { rows } = await client.query<{ kept_from: string; target: string }>(
     `select kept_from::text as kept_from, (date_trunc('minute', clock_timestamp()) - $2::interval)::text as target
       from daybook.projection where name = $1 and is_live for update`,
@@ -93,7 +94,8 @@ async function takeAway(client: ClientBase, { projection: { name, kept }, found_
   const [step] = next.rows;
   if (!step) return { gone: 0, isDone: true };
   await client.query('update daybook.projection set kept_from = $2 where name = $1', [name, step.bound]);
-  const { rowCount } = await client.query(`delete from ${table} where ${found_by} < $1::timestamptz and ${kept.time} < $1::timestamptz`, [step.bound]);
+  const { rowCount } = await client.query(`delete from ${table} where ${found_by} < $1::timestamptz and ${finest.time} < $1::timestamptz`, [step.bound]);
+  for (const each of coarser) await client.query(`delete from ${LIVE_SCHEMA}.${each.table} where ${each.time} < $1::timestamptz`, [step.bound]);
   return { gone: rowCount ?? 0, isDone: step.is_done };
 }
 
