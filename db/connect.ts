@@ -1,4 +1,4 @@
-import { Client, type ClientBase, type ClientConfig } from 'pg';
+import { Client, type ClientBase, type ClientConfig, Pool, type PoolConfig } from 'pg';
 import {
   CLOSE_TIMEOUT_MS,
   CONNECT_TIMEOUT_MS,
@@ -50,6 +50,29 @@ export function sessionConfig(role: Role, target: Target): ClientConfig {
  */
 export function withTimeout(config: ClientConfig, timeoutMs: number): ClientConfig {
   return { ...config, statement_timeout: timeoutMs, query_timeout: timeoutMs + STATEMENT_MARGIN_MS };
+}
+
+/**
+ * A connection as a role. It reports its end to whoever uses it and never to the process.
+ * @param timeoutMs the patience with a statement, where the short one of every session won't do.
+ */
+export async function connectAs(store: Store, role: Role, timeoutMs?: number): Promise<Client> {
+  const config = store.config(role);
+  const client = new Client(timeoutMs === undefined ? config : withTimeout(config, timeoutMs));
+  client.on('error', () => undefined);
+  await client.connect();
+  return client;
+}
+
+/**
+ * Connections that are opened when they are needed. Each reports its end to whoever uses it and never
+ * to the process: pg's own pool looks after those that nobody has taken, and only those.
+ */
+export function openPool(config: PoolConfig): Pool {
+  const pool = new Pool(config);
+  pool.on('error', () => undefined);
+  pool.on('connect', (client) => client.on('error', () => undefined));
+  return pool;
 }
 
 /** Ends a connection politely where the server still listens, and at once where it is frozen and never would. */

@@ -1,7 +1,6 @@
 import { EventEmitter } from 'node:events';
 import { type Runner, run, type WorkerEvents } from 'graphile-worker';
-import { Pool } from 'pg';
-import type { Store } from '#db/connect.ts';
+import { openPool, type Store } from '#db/connect.ts';
 import { CRONTAB } from './crontab.ts';
 import { FREE_EVERY_MS, freeHeldJobs } from './held-jobs.ts';
 import { REPEATED } from './repeat.ts';
@@ -24,9 +23,7 @@ const STOP_ABORT_MS = 3_000;
 /** Takes jobs from the queue until stopped; a queue that breaks off with the store is taken up again. */
 export function keepRunning(store: Store, work: Work): { stop(): Promise<void> } {
   const { log } = work;
-  const pool = new Pool({ ...store.config('worker'), max: CONNECTIONS_MAX });
-  pool.on('error', () => undefined);
-  pool.on('connect', (client) => client.on('error', () => undefined));
+  const pool = openPool({ ...store.config('worker'), max: CONNECTIONS_MAX });
   let runner: Runner | undefined;
   const stopping = new AbortController();
   const stopped = new Promise<void>((resolve) => stopping.signal.addEventListener('abort', () => resolve()));

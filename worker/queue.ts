@@ -1,7 +1,7 @@
-import { type DatabaseError, Pool } from 'pg';
+import type { DatabaseError } from 'pg';
 import { runMigrations } from 'graphile-worker';
 import { MIGRATION_TIMEOUT_MS } from '#db/bounds.ts';
-import { type Store, StoreError, withTimeout } from '#db/connect.ts';
+import { openPool, type Store, StoreError, withTimeout } from '#db/connect.ts';
 import { awaitMigrationTurn } from '#db/migration-turn.ts';
 import { ownsSchema } from '#db/service-login.ts';
 import { type Logger, queueLogger } from './telemetry.ts';
@@ -33,9 +33,7 @@ $$`;
 export async function prepareQueue(store: Store, log: Logger): Promise<void> {
   const config = withTimeout(store.config('owner'), MIGRATION_TIMEOUT_MS);
   // One holds the lock, one migrates.
-  const pool = new Pool({ ...config, max: 2 });
-  pool.on('error', () => undefined);
-  pool.on('connect', (client) => client.on('error', () => undefined));
+  const pool = openPool({ ...config, max: 2 });
   try {
     const client = await pool.connect();
     try {
@@ -57,9 +55,7 @@ const NOT_PREPARED = new Set(['3F000', '42P01', '42501']);
 
 /** The queue's own migration, which does nothing where nothing is missing, and may not do anything else as the worker. */
 async function checkQueue(store: Store, log: Logger): Promise<void> {
-  const pool = new Pool({ ...store.config('worker'), max: 1 });
-  pool.on('error', () => undefined);
-  pool.on('connect', (client) => client.on('error', () => undefined));
+  const pool = openPool({ ...store.config('worker'), max: 1 });
   try {
     await runMigrations({ pgPool: pool, logger: queueLogger(log) });
   } catch (error) {

@@ -1,4 +1,5 @@
-import { type ClientBase, type ClientConfig, Pool } from 'pg';
+import type { ClientBase, ClientConfig, Pool } from 'pg';
+import { openPool } from '#db/connect.ts';
 import type { ProjectionName } from '#db/projections/projection.ts';
 import { readProjectionState } from '#db/projections/state.ts';
 import { READ_CONNECTIONS_MAX, READS_PER_KEY_MAX, READS_WAITING_MAX } from '#server/bounds.ts';
@@ -30,9 +31,7 @@ export class ReadStore {
 
   /** @param config of the relay's role, whose time-outs end a read that takes too long. */
   constructor(config: ClientConfig) {
-    this.#pool = new Pool({ ...config, max: READ_CONNECTIONS_MAX });
-    // A connection that ends while it is idle is replaced when the next one is needed.
-    this.#pool.on('error', () => {});
+    this.#pool = openPool({ ...config, max: READ_CONNECTIONS_MAX });
   }
 
   /** Counts a read of a key. @returns what ends it, or why the key may not read now. */
