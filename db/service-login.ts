@@ -1,6 +1,6 @@
 import { createHash, createHmac, pbkdf2Sync, randomBytes } from 'node:crypto';
-import { Client, type ClientBase } from 'pg';
-import { closeClient, externalStore, type Store, StoreError } from '#db/connect.ts';
+import type { ClientBase } from 'pg';
+import { closeClient, connectAs, externalStore, type Store, StoreError } from '#db/connect.ts';
 
 /**
  * The login of servers and workers where somebody else migrates. It may act as relay, worker and
@@ -28,9 +28,7 @@ export async function ensureServiceLogin(owner: Store, url: string): Promise<str
   const { user, password } = externalStore(url).config('owner');
   const login = user ?? '';
   const secret = typeof password === 'function' ? await password() : password;
-  const client = new Client(owner.config('owner'));
-  client.on('error', () => undefined);
-  await client.connect();
+  const client = await connectAs(owner, 'owner');
   try {
     await client.query('begin');
     // One at a time: Postgres refuses changes of one role that meet.

@@ -1,11 +1,11 @@
 import cluster, { type Worker } from 'node:cluster';
+import { attachStore } from '#db/attach.ts';
 import { StoreError } from '#db/connect.ts';
 import { CHILD_STOP_MS } from '#server/bounds.ts';
 import { type Config, ConfigError } from '#server/config.ts';
 import { passOnConnections } from '#server/handover.ts';
 import { type KeptChild, keepChild } from '#server/kept-child.ts';
 import { type Served, serve } from '#server/server.ts';
-import { attachStore } from '#server/store.ts';
 import type { Logger } from '#server/telemetry.ts';
 
 /**

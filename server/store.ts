@@ -1,5 +1,5 @@
-import { Client, type ClientConfig } from 'pg';
-import { checkDurability, closeClient, externalStore, type Store, StoreError, withTimeout } from '#db/connect.ts';
+import type { Client } from 'pg';
+import { checkDurability, closeClient, connectAs, externalStore, type Store, StoreError } from '#db/connect.ts';
 import { connectEmbedded, startEmbedded } from '#db/embedded.ts';
 import type { Config } from '#server/config.ts';
 
@@ -21,17 +21,6 @@ export async function openStore(config: Wanted, log: (line: string) => void): Pr
   return { store, close: async () => {} };
 }
 
-/**
- * The database that another process of ours has opened and watches.
- * @throws {StoreError} when it is not there.
- */
-export async function attachStore(config: Wanted): Promise<Store> {
-  if (config.DATABASE_URL !== undefined) return externalStore(config.DATABASE_URL);
-  const running = await connectEmbedded(config.DAYBOOK_DATA);
-  if (running === null) throw new StoreError(`no PostgreSQL is running in ${config.DAYBOOK_DATA} (DAYBOOK_DATA)`);
-  return running;
-}
-
 /** The database for a command: that of the running server, or, when none runs, one for the moment. */
 export async function borrowStore(config: Wanted, log: (line: string) => void): Promise<OpenStore> {
   if (config.DATABASE_URL === undefined) {
@@ -43,22 +32,14 @@ export async function borrowStore(config: Wanted, log: (line: string) => void): 
 
 /** A connection as the relay; it reports its end to whoever uses it and never to the process. */
 export async function connectRelay(store: Store, timeoutMs?: number): Promise<Client> {
-  const config = store.config('relay');
-  return connect(timeoutMs === undefined ? config : withTimeout(config, timeoutMs));
-}
-
-async function connect(config: ClientConfig): Promise<Client> {
-  const client = new Client(config);
-  client.on('error', () => {});
-  await client.connect();
-  return client;
+  return connectAs(store, 'relay', timeoutMs);
 }
 
 /** The owner looks, because the relay's role may not exist before the first migration. */
 async function checkExternal(store: Store): Promise<void> {
   let client: Client;
   try {
-    client = await connect(store.config('owner'));
+    client = await connectAs(store, 'owner');
   } catch (error) {
     throw new StoreError(`DATABASE_URL is not usable: no connection (${(error as Error).message}).`, { cause: error });
   }

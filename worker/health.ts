@@ -1,15 +1,15 @@
 import { hostname } from 'node:os';
 import { DEAD_AFTER_MS } from '#db/bounds.ts';
-import { closeClient } from '#db/connect.ts';
+import { attachStore } from '#db/attach.ts';
+import { closeClient, connectAs } from '#db/connect.ts';
 import { readWorkerConfig } from './config.ts';
-import { connectWorker, openStore } from './store.ts';
 
 /**
  * Whether a worker of this host lives, for a supervisor that can only run a command: exit code 0 or
  * 1. A worker listens on no port; that it lives is what its heartbeats tell the other instances.
  */
 async function main(): Promise<boolean> {
-  const client = await connectWorker(await openStore(readWorkerConfig(process.env)));
+  const client = await connectAs(await attachStore(readWorkerConfig(process.env)), 'worker');
   try {
     const { rowCount } = await client.query(
       `select from daybook.instance where starts_with(name, $1) and dead_at is null and closed_at is null

@@ -1,9 +1,9 @@
-import { StoreError } from '#db/connect.ts';
+import { attachStore } from '#db/attach.ts';
+import { connectAs, StoreError } from '#db/connect.ts';
 import { readWorkerConfig } from './config.ts';
 import { keepRunning } from './jobs.ts';
 import { Place } from './place.ts';
 import { prepareQueue } from './queue.ts';
-import { connectWorker, openStore } from './store.ts';
 import { createLogger, errorFields } from './telemetry.ts';
 
 /** Whatever still runs then is left to others. A server that has started its worker waits a second longer. */
@@ -22,17 +22,17 @@ async function main(): Promise<void> {
     log.fatal(errorFields(error), 'an unhandled rejection');
     process.exit(1);
   });
-  const store = await openStore(config);
+  const store = await attachStore(config);
   if (!isChild) {
     // A server has migrated before it starts its worker, and what that takes is a third of the memory.
     const { migrate } = await import('#db/migrate.ts');
     await migrate(store);
   }
   await prepareQueue(store, log);
-  const connect = (timeoutMs?: number) => connectWorker(store, timeoutMs);
+  const connect = (timeoutMs?: number) => connectAs(store, 'worker', timeoutMs);
   const place = new Place(connect, log);
   await place.take();
-  const connectOwner = (timeoutMs: number) => connectWorker(store, timeoutMs, 'owner');
+  const connectOwner = (timeoutMs: number) => connectAs(store, 'owner', timeoutMs);
   const jobs = keepRunning(store, { config, log, place, connect, connectOwner });
 
   let stopping = false;

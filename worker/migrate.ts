@@ -1,9 +1,9 @@
+import { attachStore } from '#db/attach.ts';
 import { StoreError } from '#db/connect.ts';
 import { migrate } from '#db/migrate.ts';
 import { ensureServiceLogin } from '#db/service-login.ts';
 import { readWorkerConfig } from './config.ts';
 import { prepareQueue } from './queue.ts';
-import { openStore } from './store.ts';
 import { createLogger, errorFields } from './telemetry.ts';
 
 /**
@@ -13,7 +13,7 @@ import { createLogger, errorFields } from './telemetry.ts';
  */
 async function main(): Promise<void> {
   const config = readWorkerConfig(process.env);
-  const store = await openStore(config);
+  const store = await attachStore(config);
   const applied = await migrate(store);
   await prepareQueue(store, createLogger(config.LOG_LEVEL));
   const lines = [applied.length === 0 ? 'Nothing to migrate.' : `Migrated: ${applied.join(', ')}.`];

@@ -1,12 +1,12 @@
 import { type Command, Option } from 'commander';
 import path from 'node:path';
-import { Client } from 'pg';
+import type { Client } from 'pg';
 import { archive, type ArchiveResult } from '#db/archive/archive.ts';
 import type { Manifest } from '#db/archive/manifest.ts';
 import { dropArchived, restorePartition } from '#db/archive/restore.ts';
 import { type Listed, listPartitions, verifyAllKept, verifySeries } from '#db/archive/series.ts';
 import { ARCHIVE_STATEMENT_TIMEOUT_MS } from '#db/bounds.ts';
-import { closeClient, StoreError, type Store, withTimeout } from '#db/connect.ts';
+import { closeClient, connectAs, StoreError } from '#db/connect.ts';
 import { migrate } from '#db/migrate.ts';
 import { print, withJson } from '#server/cli/session.ts';
 import { showTable } from '#server/cli/table.ts';
@@ -64,17 +64,10 @@ async function onStore(work: (connect: () => Promise<Client>) => Promise<void>):
   const { store, close } = await borrowStore(readConfig(process.env), () => {});
   try {
     await migrate(store);
-    await work(() => connectOwner(store));
+    await work(() => connectAs(store, 'owner', ARCHIVE_STATEMENT_TIMEOUT_MS));
   } finally {
     await close();
   }
-}
-
-async function connectOwner(store: Store): Promise<Client> {
-  const client = new Client(withTimeout(store.config('owner'), ARCHIVE_STATEMENT_TIMEOUT_MS));
-  client.on('error', () => {});
-  await client.connect();
-  return client;
 }
 
 async function withClient<T>(connect: () => Promise<Client>, work: (client: Client) => Promise<T>): Promise<T> {

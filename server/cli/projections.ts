@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError } from 'commander';
-import { Client } from 'pg';
-import { closeClient, type Role, StoreError, withTimeout } from '#db/connect.ts';
+import type { Client } from 'pg';
+import { closeClient, connectAs, type Role, StoreError } from '#db/connect.ts';
 import { migrate } from '#db/migrate.ts';
 import { compare, type Comparison, isEqual } from '#db/projections/compare.ts';
 import type { Projection } from '#db/projections/projection.ts';
@@ -57,9 +57,7 @@ async function using(role: Role, work: (client: Client) => Promise<void>): Promi
   const { store, close } = await borrowStore(readConfig(process.env), () => {});
   try {
     await migrate(store);
-    const client = new Client(withTimeout(store.config(role), STATEMENT_TIMEOUT_MS));
-    client.on('error', () => {});
-    await client.connect();
+    const client = await connectAs(store, role, STATEMENT_TIMEOUT_MS);
     try {
       await work(client);
     } finally {
