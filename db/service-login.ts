@@ -1,6 +1,7 @@
 import { createHash, createHmac, pbkdf2Sync, randomBytes } from 'node:crypto';
 import type { ClientBase } from 'pg';
 import { closeClient, connectAs, externalStore, type Store, StoreError } from '#db/connect.ts';
+import { LOCKS } from '#db/locks.ts';
 
 /**
  * The login of servers and workers where somebody else migrates. It may act as relay, worker and
@@ -32,7 +33,7 @@ export async function ensureServiceLogin(owner: Store, url: string): Promise<str
   try {
     await client.query('begin');
     // One at a time: Postgres refuses changes of one role that meet.
-    await client.query('select pg_advisory_xact_lock(22, 1)');
+    await client.query(`select pg_advisory_xact_lock(${LOCKS.serviceLogin})`);
     const name = client.escapeIdentifier(login);
     const { rowCount } = await client.query('select from pg_roles where rolname = $1', [login]);
     const { rows } = await client.query<{ owns: boolean }>(

@@ -10,6 +10,7 @@ import { exportPartition, type Partition } from '#db/archive/export.ts';
 import { fileName, type Manifest, manifestName } from '#db/archive/manifest.ts';
 import { ArchiveDamageError, type Before, beginning, breach, type Contents, verifyFile } from '#db/archive/verify.ts';
 import { closeClient, StoreError } from '#db/connect.ts';
+import { LOCKS } from '#db/locks.ts';
 
 /**
  * The archive: full partitions of the log leave the database for files.
@@ -74,7 +75,7 @@ export async function archive(options: ArchiveOptions): Promise<ArchiveResult | 
 
 /** Keeps others from the archive until this connection ends. @returns false when somebody else is at it. */
 export async function lockArchive(client: Client): Promise<boolean> {
-  const { rows } = await client.query<{ held: boolean }>('select pg_try_advisory_lock(23, 0) as held');
+  const { rows } = await client.query<{ held: boolean }>(`select pg_try_advisory_lock(${LOCKS.archive}) as held`);
   return rows[0]?.held === true;
 }
 

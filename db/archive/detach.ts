@@ -1,5 +1,6 @@
 import type { Client } from 'pg';
 import { DatabaseError } from 'pg';
+import { LOCKS } from '#db/locks.ts';
 
 /** A detach that meets a lock, or a transaction that has begun before it, is given up and finished by a later run. */
 const DETACH_TIMEOUT_MS = 10_000;
@@ -29,7 +30,7 @@ export async function standingOf(client: Client, name: string): Promise<Standing
  */
 export async function detachPartition(client: Client, name: string): Promise<boolean> {
   // Not while partitions are made: each would wait for the other's lock on the log.
-  await client.query('select pg_advisory_lock(20, 0)');
+  await client.query(`select pg_advisory_lock(${LOCKS.partitions})`);
   try {
     const standing = await standingOf(client, name);
     if (standing === 'detached' || standing === 'dropped') return true;
@@ -46,7 +47,7 @@ export async function detachPartition(client: Client, name: string): Promise<boo
       await client.query('reset lock_timeout; reset statement_timeout').catch(() => undefined);
     }
   } finally {
-    await client.query('select pg_advisory_unlock(20, 0)').catch(() => undefined);
+    await client.query(`select pg_advisory_unlock(${LOCKS.partitions})`).catch(() => undefined);
   }
 }
 

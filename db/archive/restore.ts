@@ -5,6 +5,7 @@ import { insertSql, readEventLines } from '#db/archive/line.ts';
 import { type Manifest, readManifest } from '#db/archive/manifest.ts';
 import { ArchiveDamageError, type Contents, disagreement, verifyFile } from '#db/archive/verify.ts';
 import { closeClient, StoreError } from '#db/connect.ts';
+import { LOCKS } from '#db/locks.ts';
 import { SHARD } from '#db/log/append.ts';
 
 /** Events that are loaded by one statement. */
@@ -34,7 +35,7 @@ export async function restorePartition(connect: () => Promise<Client>, file: str
       const contents = await load(client, file, `daybook.${client.escapeIdentifier(loaded)}`, manifest.first_position, signal);
       await requireSame(client, contents, manifest);
       // Not while partitions are made: each would wait for the other's lock on the log.
-      await client.query('select pg_advisory_xact_lock(20, 0)');
+      await client.query(`select pg_advisory_xact_lock(${LOCKS.partitions})`);
       await dropPartition(client, name);
       await client.query(`alter table daybook.${client.escapeIdentifier(loaded)} rename to ${client.escapeIdentifier(name)}`);
       await client.query('select daybook.attach_partition($1, $2)', [manifest.partition, name]);

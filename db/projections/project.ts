@@ -1,4 +1,5 @@
 import type { ClientBase } from 'pg';
+import { LOCKS } from '#db/locks.ts';
 import { SHARD } from '#db/log/append.ts';
 import { PLANNING } from '#db/projections/page.ts';
 import { LIVE_SCHEMA, type Projection, type ProjectionName, type Range } from '#db/projections/projection.ts';
@@ -15,9 +16,6 @@ import { blame, BrokenProjectionError, isLogFault, type Parked, survey, takeIn }
 
 /** A page of a backlog: at 38,000 events a second it holds its locks for little more than a second. */
 const PAGE_EVENTS_MAX = 50_000;
-
-/** Only one moves the projections at a time. A rebuild takes the same turn to put its copy in place. */
-export const TURN_LOCK = '23, 0';
 
 /** The settings of a transaction that projects. What a crash takes back is projected again. */
 export const PROJECTING = `set local synchronous_commit = off; ${PLANNING}`;
@@ -93,9 +91,10 @@ type Row = { name: ProjectionName; position: string; is_live: boolean; head: str
 type Taken = { parked: ParkedEvent[]; broken: { projection: ProjectionName; reason: string }[] };
 type Take = (client: ClientBase, projections: readonly Projection[], range: Range) => Promise<Taken>;
 
-// The turn is asked for first and not waited for. The head is of the statement's own snapshot, so
+// One moves the projections at a time; a rebuild takes the same turn to put its copy in place. The
+// turn is asked for first and not waited for. The head is of the statement's own snapshot, so
 // that all events up to it are visible; it may be older than the position that the lock found.
-const BEGIN = `with turn as materialized (select pg_try_advisory_xact_lock(${TURN_LOCK}) as is_ours)
+const BEGIN = `with turn as materialized (select pg_try_advisory_xact_lock(${LOCKS.projecting}) as is_ours)
   select p.name, p.position, p.is_live, daybook.head($1) as head, (select last_value from daybook.projector_seat) as seat
   from daybook.projection p, turn where turn.is_ours and p.name = any($2) order by p.name for update of p`;
 

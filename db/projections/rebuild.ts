@@ -1,9 +1,10 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { type ClientBase, DatabaseError } from 'pg';
 import { StoreError } from '#db/connect.ts';
+import { LOCKS } from '#db/locks.ts';
 import { readHead } from '#db/log/read.ts';
 import { analyzeCopy, type CopyOptions, createCopy, extendCopy, retainCopy, takePage } from '#db/projections/copy.ts';
-import { park, PROJECTING, TURN_LOCK } from '#db/projections/project.ts';
+import { park, PROJECTING } from '#db/projections/project.ts';
 import { BUILD_SCHEMA, LIVE_SCHEMA, type Projection } from '#db/projections/projection.ts';
 import type { Parked } from '#db/projections/take-in.ts';
 
@@ -13,9 +14,6 @@ import type { Parked } from '#db/projections/take-in.ts';
  * transaction, in which the projector waits. Killed at any moment it leaves the old tables as they
  * were; what it had made is dropped by the next one.
  */
-
-/** One at a time: two copies of one name would be in one another's way. */
-const REBUILD_LOCK = '24, 0';
 
 /** With this much left the exchange begins. Taking it in is a fraction of a second. */
 const REST_EVENTS = 10_000;
@@ -41,13 +39,14 @@ export type Rebuilt = { position: number; parked: number };
  * @throws {StoreError} when readers kept the tables busy. {GapError | ArchivedError} when the log is not whole.
  */
 export async function rebuild(client: ClientBase, projection: Projection, options: RebuildOptions = {}): Promise<Rebuilt> {
-  const { rows } = await client.query<{ is_ours: boolean }>(`select pg_try_advisory_lock(${REBUILD_LOCK}) as is_ours`);
+  // One at a time: two copies of one name would be in one another's way.
+  const { rows } = await client.query<{ is_ours: boolean }>(`select pg_try_advisory_lock(${LOCKS.rebuild}) as is_ours`);
   if (rows[0]?.is_ours !== true) throw new RebuildBusyError('another rebuild is running: wait until it has ended');
   try {
     return await build(client, { projection, schema: BUILD_SCHEMA, ...options });
   } finally {
     // Where the connection is lost the lock went with it.
-    await client.query(`select pg_advisory_unlock(${REBUILD_LOCK})`).catch(() => undefined);
+    await client.query(`select pg_advisory_unlock(${LOCKS.rebuild})`).catch(() => undefined);
   }
 }
 
@@ -89,7 +88,7 @@ async function tryExchange(client: ClientBase, copy: CopyOptions, after: number,
   await client.query(`begin; ${PROJECTING}; set local search_path = ${schema}, daybook`);
   try {
     // The projector's page is waited for. The next one finds the turn taken, and does not queue up.
-    await client.query(`select pg_advisory_xact_lock(${TURN_LOCK})`);
+    await client.query(`select pg_advisory_xact_lock(${LOCKS.projecting})`);
     const { rows } = await client.query<{ kept_from: string }>(
       'select kept_from::text from daybook.projection where name = $1 for update',
       [projection.name],

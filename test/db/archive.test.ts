@@ -12,6 +12,7 @@ import { ArchivedError, firstPosition, readPage, readStream } from '#db/log/read
 import { readRows } from '../support/audit.ts';
 import { connectAs, openWriter, suspended } from '../support/log-writer.ts';
 import { createPartitioned, type Partitioned } from '../support/partitioned.ts';
+import { projectAll } from '../support/projected.ts';
 
 const lines = async (file: string): Promise<string[]> => zstdDecompressSync(await readFile(file)).toString().trimEnd().split('\n');
 
@@ -66,6 +67,21 @@ describe('a partition stays in the log', () => {
     expect(await waiting(1)).toBe('log_000003 stays: the newest 1 full ones are kept');
     await owner.end();
   });
+});
+
+test('the projections go on while parts of the log are archived', async () => {
+  await using log = await createPartitioned(50, 8);
+  await log.append(160);
+  await projectAll(log.database);
+  let steps = 0;
+  const result = await log.archive({
+    onStep: async () => {
+      await log.append(160 + 2 * ++steps);
+      await projectAll(log.database);
+    },
+  });
+  expect(result?.detached).toEqual(['log_000000', 'log_000001']);
+  expect(steps).toBe(10);
 });
 
 describe('of archived partitions', () => {

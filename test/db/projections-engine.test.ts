@@ -3,6 +3,7 @@ import type { Client } from 'pg';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { GapError } from '#db/log/follow.ts';
 import { compare, isEqual } from '#db/projections/compare.ts';
+import { LOCKS } from '#db/locks.ts';
 import { type Page, projectPage, takeSeat } from '#db/projections/project.ts';
 import type { Projection } from '#db/projections/projection.ts';
 import { PROJECTIONS } from '#db/projections/projections.ts';
@@ -100,7 +101,7 @@ test('of two that project at once each event is taken by one, and the newer of t
 test('a projector does not wait for another that is at it', async () => {
   await appendCalls(5);
   const other = await connectAs(database, 'worker');
-  await other.query('begin; select pg_advisory_xact_lock(23, 0)');
+  await other.query(`begin; select pg_advisory_xact_lock(${LOCKS.projecting})`);
   const seat = await takeSeat(worker);
   expect(await projectPage(worker, { projections: PROJECTIONS, seat })).toEqual({ kind: 'taken' });
   await other.end();

@@ -1,6 +1,7 @@
 import type { Client } from 'pg';
 import { z } from 'zod';
 import { closeClient } from '#db/connect.ts';
+import { LOCKS } from '#db/locks.ts';
 import type { Projection, ProjectionName } from '#db/projections/projection.ts';
 import { rebuild, RebuildBusyError } from '#db/projections/rebuild.ts';
 import type { Logger } from '../telemetry.ts';
@@ -25,7 +26,7 @@ export const REBUILD_TIMEOUT_MS = 600_000;
  */
 const QUEUE = `select graphile_worker.add_job('rebuild_projection', json_build_object('projection', $1::text), job_key => 'rebuild-' || $1::text)
   where not exists (select from graphile_worker.jobs where key = 'rebuild-' || $1::text and locked_at is null and attempts < max_attempts)
-    and not exists (select from pg_locks where locktype = 'advisory' and classid = 24 and granted
+    and not exists (select from pg_locks where locktype = 'advisory' and concat_ws(', ', classid, objid) = '${LOCKS.rebuild}' and granted
       and database = (select oid from pg_database where datname = current_database()))`;
 
 /** Sees to it that these are rebuilt. May be called again and again. */
