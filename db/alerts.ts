@@ -1,4 +1,4 @@
-import { METERS, WINDOW_KINDS, type Meter, type WindowKind } from '#db/limits.ts';
+import { METER_OF, WINDOW_KIND_OF } from '#db/limits.ts';
 import { windowEnd } from '#db/windows.ts';
 
 /**
@@ -36,9 +36,6 @@ export type QuotaFigures = {
   used: number;
 };
 
-const nameOf = <T extends string>(codes: Record<T, number>, code: number): T | undefined =>
-  (Object.keys(codes) as T[]).find((name) => codes[name] === code);
-
 /** The topics of a window's shares, the largest first. A window that began anew is another. */
 export function quotaTopics(quota: QuotaFigures): string[] {
   const { subject, meter, window_kind, window_start, reset_position } = quota;
@@ -50,8 +47,8 @@ export function quotaTopics(quota: QuotaFigures): string[] {
  * @param raised topics that were raised.
  */
 export function quotaAlert(quota: QuotaFigures, raised: ReadonlyMap<string, number>, nowMs: number): Alert | null {
-  const meter = nameOf<Meter>(METERS, quota.meter);
-  const window = nameOf<WindowKind>(WINDOW_KINDS, quota.window_kind);
+  const meter = METER_OF.get(quota.meter);
+  const window = WINDOW_KIND_OF.get(quota.window_kind);
   // Nothing is used of a quota of nothing, and a window that is over has no quota to run out.
   if (meter === undefined || window === undefined || quota.cap <= 0) return null;
   const endMs = windowEnd(window, quota.window_start) * 60_000;

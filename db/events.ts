@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { namesByCode } from '#db/codes.ts';
 import { LimitsShape, Networks, PermissionsShape } from '#db/limits.ts';
 import { PRICE_MAX } from '#db/money.ts';
 
@@ -48,10 +49,12 @@ export const END_REASONS = {
   quota_spent: 12,
 } as const;
 export type EndReason = keyof typeof END_REASONS;
+export const END_REASON_OF = namesByCode(END_REASONS);
 
 /** Where the token counts of an ending come from: the provider's report, our count, or a guess. */
 export const USAGE_SOURCES = { provider: 1, counted: 2, estimated: 3, none: 4 } as const;
 export type UsageSource = keyof typeof USAGE_SOURCES;
+export const USAGE_SOURCE_OF = namesByCode(USAGE_SOURCES);
 
 const AccountRegistered = Control.extend({ type: z.literal('account.registered'), account: Id, name: AccountName });
 const AccountSuspended = Control.extend({ type: z.literal('account.suspended'), account: Id });

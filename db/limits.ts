@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { namesByCode } from '#db/codes.ts';
 
 /**
  * What a plan, an account or a key may be allowed: the shapes of permissions and limits. Pure.
@@ -7,10 +8,12 @@ import { z } from 'zod';
 /** What a limit counts. The numbers are stored and never change meaning. */
 export const METERS = { requests: 1, tokens: 2, cost_microusd: 3, concurrent: 4 } as const;
 export type Meter = keyof typeof METERS;
+export const METER_OF = namesByCode(METERS);
 
 /** Over what time it counts: minutes for rates, UTC calendar windows for quotas, `none` for what runs at once. */
 export const WINDOW_KINDS = { none: 0, minute: 1, hour: 2, day: 3, week: 4, month: 5 } as const;
 export type WindowKind = keyof typeof WINDOW_KINDS;
+export const WINDOW_KIND_OF = namesByCode(WINDOW_KINDS);
 
 /** `soft_landing`: an admitted reply is never cut, and may overdraw. `exact`: never a unit above the limit. */
 export type Enforcement = 'soft_landing' | 'exact';

@@ -1,17 +1,16 @@
 import type pg from 'pg';
+import { namesByCode } from '#db/codes.ts';
 import { SHARD } from '#db/log/append.ts';
 import {
   type ControlEvent,
-  END_REASONS,
-  type EndReason,
+  END_REASON_OF,
   EVENT_CODES,
   type Event,
   type EventOf,
   type EventType,
   parseEvent,
   type Placed,
-  USAGE_SOURCES,
-  type UsageSource,
+  USAGE_SOURCE_OF,
 } from '#db/events.ts';
 
 /** How many rows a page holds: large enough that a round trip is a small part of reading it. */
@@ -38,11 +37,7 @@ export class ArchivedError extends Error {
   }
 }
 
-const reversed = <T extends string>(codes: Record<T, number>): Map<number, T> =>
-  new Map(Object.entries(codes).map(([name, code]) => [code as number, name as T]));
-const TYPE_OF = reversed<EventType>(EVENT_CODES);
-const END_REASON_OF = reversed<EndReason>(END_REASONS);
-const USAGE_SOURCE_OF = reversed<UsageSource>(USAGE_SOURCES);
+const TYPE_OF = namesByCode(EVENT_CODES);
 
 const COLUMNS = `position, at::text, type, instance, account, key, request, model, upstream, sse, body_bytes,
   hold_tokens, retry_count, status, end_reason, usage_source, input_tokens, cached_tokens, output_tokens,

@@ -1,6 +1,6 @@
 import type { ClientBase } from 'pg';
 import type { ControlEvent, Placed } from '#db/events.ts';
-import { type Meter, METERS, WINDOW_KINDS, type WindowKind } from '#db/limits.ts';
+import { type Meter, METER_OF, METERS, WINDOW_KIND_OF, WINDOW_KINDS, type WindowKind } from '#db/limits.ts';
 import { type QuotaSource, QuotaTerms } from '#db/projections/quota-terms.ts';
 
 // Accounts on a plan that changes are concerned by it, too; what plan an account has been put on
@@ -21,8 +21,6 @@ const WRITE_TERMS = `insert into quota_terms (subject, meter, window_kind, cap, 
 
 type SourceRow = Omit<QuotaSource, 'reset'> & { reset: string };
 type TermsRow = { subject: string; meter: number; window_kind: number; cap: string; is_exact: boolean; reset_position: string; position: string; from_minute: number };
-const METER_OF = new Map(Object.entries(METERS).map(([name, code]) => [code as number, name as Meter]));
-const WINDOW_OF = new Map(Object.entries(WINDOW_KINDS).map(([name, code]) => [code as number, name as WindowKind]));
 
 /**
  * Brings `quota_source` and `quota_terms` on by the control events of a range.
@@ -51,7 +49,7 @@ export async function changeTerms(client: ClientBase, events: readonly Placed<Co
       subject,
       limit: {
         meter: METER_OF.get(meter) as Meter,
-        window: WINDOW_OF.get(window_kind) as WindowKind,
+        window: WINDOW_KIND_OF.get(window_kind) as WindowKind,
         cap: Number(cap),
         enforcement: is_exact ? 'exact' : 'soft_landing',
         reset: Number(reset_position),

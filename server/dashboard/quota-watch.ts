@@ -1,5 +1,5 @@
 import { DatabaseError } from 'pg';
-import { METERS, type Meter, WINDOW_KINDS, type WindowKind } from '#db/limits.ts';
+import { type Meter, METER_OF, WINDOW_KIND_OF, type WindowKind } from '#db/limits.ts';
 import { QUOTAS_EVERY_MS, QUOTAS_READ_MAX } from '#server/bounds.ts';
 import type { FeedStore } from '#server/dashboard/feed-store.ts';
 import type { FrameOf } from '#server/dashboard/frames.ts';
@@ -81,8 +81,6 @@ const READ = `select position, subject, account, meter, window_kind, window_star
   from projection.quota_window where position > $1 and ($2::text[] is null or account = any($2))
   order by position fetch first $3 rows with ties`;
 
-const METER_OF = new Map(Object.entries(METERS).map(([name, code]) => [code as number, name as Meter]));
-const WINDOW_OF = new Map(Object.entries(WINDOW_KINDS).map(([name, code]) => [code as number, name as WindowKind]));
 
 type Asked = Parameters<Parameters<FeedStore['ask']>[0]>[0];
 
@@ -94,7 +92,7 @@ async function readQuotas(client: Asked, accounts: readonly string[] | null, aft
     subject,
     account,
     meter: METER_OF.get(meter) as Meter,
-    window: WINDOW_OF.get(kind) as WindowKind,
+    window: WINDOW_KIND_OF.get(kind) as WindowKind,
     window_start: start,
     cap: Number(cap),
     used: Number(used),

@@ -1,4 +1,4 @@
-import { END_REASONS, type EndReason, USAGE_SOURCES, type UsageSource } from '#db/events.ts';
+import { END_REASON_OF, type EndReason, USAGE_SOURCE_OF } from '#db/events.ts';
 import { OUTCOME_OF } from '#db/projections/outcomes.ts';
 import type { RequestRow } from '#server/dashboard/contract.ts';
 
@@ -41,7 +41,7 @@ export type RequestRecord = {
 
 /** A request as a list shows it. */
 export function requestRow(record: RequestRecord): RequestRow {
-  const endReason = nameOf<EndReason>(END_REASONS, record.end_reason);
+  const endReason = END_REASON_OF.get(record.end_reason ?? NaN) ?? null;
   return {
     request: record.request,
     accepted_at: record.accepted_at.toISOString(),
@@ -60,7 +60,7 @@ export function requestRow(record: RequestRecord): RequestRow {
     cached_tokens: record.cached_tokens,
     output_tokens: record.output_tokens,
     reasoning_tokens: record.reasoning_tokens,
-    usage_source: nameOf<UsageSource>(USAGE_SOURCES, record.usage_source),
+    usage_source: USAGE_SOURCE_OF.get(record.usage_source ?? NaN) ?? null,
     cost_microusd: numberOf(record.cost_microusd),
     first_byte_ms: record.first_byte_ms,
     duration_ms: record.duration_ms,
@@ -76,12 +76,6 @@ export function requestRow(record: RequestRecord): RequestRow {
 function outcomeOf({ refusal }: RequestRecord, endReason: EndReason | null): RequestRow['outcome'] {
   if (refusal !== null) return 'refused';
   return endReason === null ? 'running' : OUTCOME_OF[endReason];
-}
-
-/** The name that a code stands for. A newer version's code, whose name is not known here, has none. */
-export function nameOf<T extends string>(codes: Readonly<Record<T, number>>, code: number | null): T | null {
-  const found = (Object.entries(codes) as [T, number][]).find(([, each]) => each === code);
-  return found?.[0] ?? null;
 }
 
 export function numberOf(text: string | null): number | null {

@@ -1,12 +1,12 @@
 import type { ClientBase } from 'pg';
 import type { Placed } from '#db/events.ts';
-import { type Meter, METERS, WINDOW_KINDS, type WindowKind } from '#db/limits.ts';
+import { METER_OF, WINDOW_KIND_OF, WINDOW_KINDS, type WindowKind } from '#db/limits.ts';
 import { type Read, readHead, readRequest, UnreadableEventError } from '#db/log/read.ts';
 import { windowEnd, windowStart } from '#db/windows.ts';
 import { STORY_EVENTS_MAX, STORY_LOOK_MAX } from '#server/bounds.ts';
 import type { AsOf, RequestStory, StoryEvent, StoryQuota } from '#server/dashboard/contract.ts';
 import type { Source } from '#server/dashboard/read-store.ts';
-import { nameOf, numberOf, REQUEST_COLUMNS, type RequestRecord, requestRow } from '#server/dashboard/request-row.ts';
+import { numberOf, REQUEST_COLUMNS, type RequestRecord, requestRow } from '#server/dashboard/request-row.ts';
 import type { Scope } from '#server/dashboard/scope.ts';
 
 export const STORY: Source = { projection: 'requests', tables: ['request', 'quota_window'] };
@@ -86,9 +86,9 @@ async function quotasOf(client: ClientBase, { account, key }: { account: string;
     [[`account/${account}`, `key/${key}`], kinds.map((kind) => WINDOW_KINDS[kind]), kinds.map((kind) => windowStart(kind, minute))],
   );
   return rows.flatMap(({ subject, meter, window_kind, window_start, cap, used, held }) => {
-    const window = nameOf<WindowKind>(WINDOW_KINDS, window_kind);
-    const of = nameOf<Meter>(METERS, meter);
-    if (window === null || of === null) return [];
+    const window = WINDOW_KIND_OF.get(window_kind);
+    const of = METER_OF.get(meter);
+    if (window === undefined || of === undefined) return [];
     return [
       {
         scope: subject.startsWith('key/') ? ('key' as const) : ('account' as const),

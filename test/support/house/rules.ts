@@ -23,7 +23,7 @@ const STRANGERS: Record<string, string | null> = {
 };
 
 /** What an auditor reads, and decisions: they take everything as data and import nothing that acts. */
-const PURE = ['db/events.ts', 'db/fold/', 'db/limits.ts', 'db/money.ts', 'db/projections/buckets.ts', 'db/projections/outcomes.ts', 'db/streams.ts', 'db/windows.ts', 'server/decide/'];
+const PURE = ['db/codes.ts', 'db/events.ts', 'db/fold/', 'db/limits.ts', 'db/money.ts', 'db/projections/buckets.ts', 'db/projections/outcomes.ts', 'db/streams.ts', 'db/windows.ts', 'server/decide/'];
 const PURE_PACKAGES = ['zod'];
 
 const CATCH_ALLS = new Set(['utils', 'util', 'types', 'lib', 'helpers', 'helper', 'common', 'misc']);
