@@ -58,6 +58,8 @@ export class Outgoing {
 
   writeHead(status: number, contentType: string, more: readonly string[] = []): void {
     if (this.#mayNot(performance.now())) return this.#hold(() => this.writeHead(status, contentType, more));
+    // Silence that a comment could fill begins with the head.
+    this.#lastWriteMs = performance.now();
     const { response, requestId, extraHeaders } = this.#options;
     response.writeHead(status, ['content-type', contentType, 'x-request-id', requestId, ...more, ...extraHeaders]);
   }

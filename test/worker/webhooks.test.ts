@@ -51,6 +51,9 @@ afterAll(async () => {
 
 afterEach(async () => {
   await client.query('delete from daybook.webhook; delete from daybook.alert');
+  // An attempt that is under way would arrive in the next test.
+  const running = "select count(*)::int from graphile_worker.jobs where key like 'deliver-%' and locked_at is not null";
+  await until(() => ask(database.config('owner'), running), (count) => count === 0, 'the attempts under way', WITHIN_MS);
   receiver.reply = { status: 204 };
   receiver.received.length = 0;
 });
