@@ -1,6 +1,8 @@
 import { z } from 'zod';
 import { namesByCode } from '#db/codes.ts';
+import { AccountName, Control, Count, Digest, Id, KeyName, ModelName, PlanName, RequestId, Time, UpstreamName } from '#db/event-parts.ts';
 import { LimitsShape, Networks, PermissionsShape } from '#db/limits.ts';
+import * as member from '#db/member-events.ts';
 import { PRICE_MAX } from '#db/money.ts';
 
 /**
@@ -9,27 +11,6 @@ import { PRICE_MAX } from '#db/money.ts';
  * to the auditor. Events are versioned by adding optional fields; every version ever written must
  * still parse.
  */
-
-/** An account's or a key's public id. */
-const Id = z.string().regex(/^[0-9A-Za-z]{8}$/);
-const RequestId = z.uuid();
-const Count = z.int().min(0);
-/** Times inside a body are ISO 8601 in UTC. The time of the event itself is the log's own `at`. */
-const Time = z.iso.datetime();
-/** HMAC-SHA-256 of a secret under the installation's pepper, in hex. Never the secret. */
-const Digest = z.string().regex(/^[0-9a-f]{64}$/);
-
-/** Model and upstream names are printable ASCII: they go into the hashed row text as they are. */
-export const MODEL_NAME = /^[\x20-\x7e]{1,256}$/;
-export const ModelName = z.string().regex(MODEL_NAME);
-export const UpstreamName = z.string().regex(/^[a-z0-9][a-z0-9._-]{0,63}$/);
-export const AccountName = z.string().trim().min(1).max(100);
-export const PlanName = z.string().regex(/^[a-z0-9][a-z0-9._-]{0,63}$/);
-export const KeyName = z.string().trim().min(1).max(100);
-
-/** Who caused a control event: `command-line`, `first-start`, `worker`, later `member/<id>`. */
-const Actor = z.string().regex(/^[a-z][a-z0-9/._-]{0,99}$/i);
-const Control = z.object({ actor: Actor });
 
 /** Why a request ended. The codes are stored in the log and never change meaning. */
 export const END_REASONS = {
@@ -128,6 +109,8 @@ const KeyRestricted = Control.extend({
   windows: Windows,
 });
 
+const KeyRenamed = Control.extend({ type: z.literal('key.renamed'), account: Id, key: Id, name: KeyName });
+
 /** Micro-dollars for a million tokens, whole ones: 2.50 dollars are 2,500,000. */
 const Price = z.int().min(0).max(PRICE_MAX);
 const PriceRow = z.strictObject({ input: Price, cached_input: Price, output: Price, reasoning: Price });
@@ -225,10 +208,21 @@ export const Event = z.discriminatedUnion('type', [
   KeyRevoked,
   KeyRestricted,
   KeyExpired,
+  KeyRenamed,
   PlanDefined,
   PlanChanged,
   PlanRetired,
   ModelPriced,
+  member.MemberAdded,
+  member.MemberRoleChanged,
+  member.MemberRemoved,
+  member.MemberPasswordChanged,
+  member.MemberTotpChanged,
+  member.InvitationCreated,
+  member.InvitationWithdrawn,
+  member.SessionOpened,
+  member.SessionClosed,
+  member.RegistrationChanged,
   RequestAccepted,
   RequestExtended,
   RequestSettled,
@@ -254,10 +248,21 @@ export const EVENT_CODES = {
   'key.revoked': 12,
   'key.restricted': 13,
   'key.expired': 14,
+  'key.renamed': 15,
   'plan.defined': 20,
   'plan.changed': 21,
   'plan.retired': 22,
   'model.priced': 30,
+  'member.added': 40,
+  'member.role_changed': 41,
+  'member.removed': 42,
+  'member.password_changed': 43,
+  'member.totp_changed': 44,
+  'invitation.created': 50,
+  'invitation.withdrawn': 51,
+  'session.opened': 60,
+  'session.closed': 61,
+  'registration.changed': 70,
   'request.accepted': 100,
   'request.settled': 101,
   'request.abandoned': 102,

@@ -1,6 +1,6 @@
 import type { ControlEvent } from '#db/events.ts';
 
-/** The stream that a control event belongs to: one per account, key, plan and priced model. */
+/** The stream that a control event belongs to: one per account, key, plan, priced model, member, invitation and session. */
 export function streamOf(event: ControlEvent): string {
   switch (event.type) {
     case 'account.registered':
@@ -14,6 +14,7 @@ export function streamOf(event: ControlEvent): string {
     case 'key.revoked':
     case 'key.restricted':
     case 'key.expired':
+    case 'key.renamed':
       return `key/${event.key}`;
     case 'plan.defined':
     case 'plan.changed':
@@ -21,5 +22,19 @@ export function streamOf(event: ControlEvent): string {
       return `plan/${event.plan}`;
     case 'model.priced':
       return `model/${event.model}`;
+    case 'member.added':
+    case 'member.role_changed':
+    case 'member.removed':
+    case 'member.password_changed':
+    case 'member.totp_changed':
+      return `member/${event.member}`;
+    case 'invitation.created':
+    case 'invitation.withdrawn':
+      return `invitation/${event.invitation}`;
+    case 'session.opened':
+    case 'session.closed':
+      return `session/${event.session}`;
+    case 'registration.changed':
+      return 'registration';
   }
 }

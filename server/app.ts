@@ -11,6 +11,8 @@ import {
   REQUEST_TIMEOUT_MS,
 } from '#server/bounds.ts';
 import { refuseWith, replyOf, sendJson, type WithReply } from '#server/answer.ts';
+import { apiRoutes, type Dashboard } from '#server/dashboard/api.ts';
+import { apiRouter } from '#server/dashboard/gate.ts';
 import { isWebSocket, LIVE, type Live } from '#server/dashboard/live.ts';
 import { READ_ROUTES, readRoutes } from '#server/dashboard/read-routes.ts';
 import type { ReadStore } from '#server/dashboard/read-store.ts';
@@ -28,6 +30,7 @@ export type App = {
   modelList: ModelList;
   reads: ReadStore;
   live: Live;
+  dashboard: Dashboard;
   log: Logger;
   tls: { cert: Buffer; key: Buffer } | null;
 };
@@ -95,7 +98,7 @@ function queryOf(url: string): string {
   return at < 0 ? '' : url.slice(at);
 }
 
-function otherRoutes({ relay, modelList, reads, log }: App): express.Express {
+function otherRoutes({ relay, modelList, reads, dashboard, log }: App): express.Express {
   const routes = express();
   routes.disable('x-powered-by');
   routes.disable('etag');
@@ -127,6 +130,7 @@ function otherRoutes({ relay, modelList, reads, log }: App): express.Express {
   });
 
   routes.use(readRoutes({ relay, reads }));
+  routes.use(apiRouter(apiRoutes(dashboard), dashboard.find));
 
   // As a WebSocket it never comes here.
   routes.get(LIVE, (request, response) => refuseWith(request, response, new Refusal('upgrade_required', { headers: ['upgrade', 'websocket'] })));

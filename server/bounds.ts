@@ -246,3 +246,8 @@ export const WATCHED_MAX = 20_000;
 /** Changed quotas are read this often at most, and so many at once. */
 export const QUOTAS_EVERY_MS = 250;
 export const QUOTAS_READ_MAX = 1_000;
+
+/** Changes by people that wait for one another: each takes some milliseconds. */
+export const CONTROL_WAITING_MAX = 100;
+/** A body of the dashboard's own API: the longest are a plan's terms. */
+export const DASHBOARD_BODY_BYTES_MAX = 64 * KIB;

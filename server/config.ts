@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 import { readEnvironment } from '#db/environment.ts';
-import { UpstreamName } from '#db/events.ts';
+import { UpstreamName } from '#db/event-parts.ts';
 import { Networks } from '#db/limits.ts';
 import { INSTANCES_MAX } from '#server/bounds.ts';
 import { type AddressSet, networksOf } from '#server/networks.ts';

@@ -20,6 +20,9 @@ import { createSecret, digestSecret } from '#server/key-secret.ts';
 import { ReadModel } from '#server/read-model.ts';
 import { connectRelay } from '#server/store.ts';
 
+/** Batches of one instance are numbered without a gap, whoever appends them: a number that comes twice is taken for a retry. */
+export type Batches = { instance: number; last: number };
+
 /**
  * Changes to accounts, plans, keys and prices: load the state from the log, decide, append with the version that
  * the decision was made on. When somebody else was faster, it is decided once more on what is then
@@ -27,14 +30,18 @@ import { connectRelay } from '#server/store.ts';
  */
 export class Control {
   readonly #client: Client;
-  readonly #instance: number;
+  readonly #batches: Batches;
   readonly #actor: string;
-  #batchNo = 0;
 
-  constructor(client: Client, instance: number, actor: string) {
+  constructor(client: Client, batches: Batches, actor: string) {
     this.#client = client;
-    this.#instance = instance;
+    this.#batches = batches;
     this.#actor = actor;
+  }
+
+  /** Who is told of in what is appended. */
+  get actor(): string {
+    return this.#actor;
   }
 
   /** The state of everything, as the log has it now. */
@@ -80,7 +87,7 @@ export class Control {
     const id = publicId();
     const event = registerAccount({ id, name, actor: this.#actor });
     try {
-      await this.#append([{ event, version: 1, claim: `account-name/${name}` }]);
+      await this.append([{ event, version: 1, claim: `account-name/${name}` }]);
     } catch (error) {
       if (error instanceof ConflictError) throw new DecisionError('already_exists', `There is an account named "${name}" already.`);
       throw error;
@@ -108,7 +115,7 @@ export class Control {
     const { name, expiresAt } = command;
     const known = describeSecret(pepper, secret);
     const event = createKey({ id, account: account.id, name, secret: known, expiresAt, actor: this.#actor }, new Date(model.nowMs()));
-    await this.#append([{ event, version: 1 }]);
+    await this.append([{ event, version: 1 }]);
     return { id, secret };
   }
 
@@ -178,7 +185,7 @@ export class Control {
       if (command.dryRun) return plan;
       try {
         for (let from = 0; from < plan.changes.length; from += PRICES_APPEND_MAX) {
-          await this.#append(plan.changes.slice(from, from + PRICES_APPEND_MAX));
+          await this.append(plan.changes.slice(from, from + PRICES_APPEND_MAX));
         }
         return plan;
       } catch (error) {
@@ -218,7 +225,7 @@ export class Control {
       const { event, version } = await decide();
       if (event === null) return false;
       try {
-        await this.#append([{ event, version }]);
+        await this.append([{ event, version }]);
         return true;
       } catch (error) {
         if (!(error instanceof ConflictError) || attempt === 2) throw error;
@@ -226,8 +233,13 @@ export class Control {
     }
   }
 
-  async #append(appends: ControlAppend[]): Promise<void> {
-    await appendControl(this.#client, this.#instance, ++this.#batchNo, appends);
+  /**
+   * Appends what was decided, all of it or nothing.
+   * @returns the position of the last event.
+   * @throws {ConflictError} when it was decided on what is no longer so.
+   */
+  append(appends: readonly ControlAppend[]): Promise<number> {
+    return appendControl(this.#client, this.#batches.instance, ++this.#batches.last, appends);
   }
 }
 
@@ -242,7 +254,7 @@ export async function withControl<T>(store: Store, actor: string, use: (control:
     const instance = await registerInstance(client, actor);
     const beat = setInterval(() => void heartbeat(client, instance, 0).catch(() => {}), HEARTBEAT_MS);
     try {
-      return await use(new Control(client, instance, actor), client);
+      return await use(new Control(client, { instance, last: 0 }, actor), client);
     } finally {
       clearInterval(beat);
       await retireInstance(client, instance);

@@ -1,6 +1,6 @@
 import { findProvider, type MatchLogic, type ModelInfo, type ModelPrice, type Provider } from '@pydantic/genai-prices';
 import { readFileSync } from 'node:fs';
-import { MODEL_NAME } from '#db/events.ts';
+import { MODEL_NAME } from '#db/event-parts.ts';
 import { PRICE_MAX, type Prices } from '#db/money.ts';
 import type { Offer } from '#server/decide/price.ts';
 

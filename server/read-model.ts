@@ -1,7 +1,10 @@
+import type { AccountEvent, KeyEvent, MemberEvent, PlanEvent } from '#db/event-subjects.ts';
 import type { ControlEvent, EventOf, Placed } from '#db/events.ts';
 import { type Account, evolveAccount } from '#db/fold/account.ts';
 import { evolveKey, type Key } from '#db/fold/key.ts';
+import { evolveMember, type Member } from '#db/fold/member.ts';
 import { evolvePlan, type Plan } from '#db/fold/plan.ts';
+import { evolveRegistration, type Registration, REGISTRATION_FIRST } from '#db/fold/registration.ts';
 import type { SubjectLimits } from '#db/limits.ts';
 import { type Access, accessOfAccount, accessOfKey } from '#server/access.ts';
 import { READ_MODEL_STALE_MS } from '#server/bounds.ts';
@@ -12,7 +15,8 @@ export type ChangeListener = (accounts: ReadonlySet<string>) => void;
 
 const UNLIMITED: readonly SubjectLimits[] = [];
 
-type PlanEvent = EventOf<'plan.defined' | 'plan.changed' | 'plan.retired'>;
+/** Told of each event that may end a session: it was closed, or its member changed. */
+export type SessionListener = (event: MemberEvent | EventOf<'session.closed'>) => void;
 
 /**
  * Accounts, keys, plans and prices in memory, folded from the log by following it. The hot path
@@ -24,10 +28,13 @@ export class ReadModel {
   readonly #accounts = new Map<string, Account>();
   readonly #keys = new Map<string, Key>();
   readonly #plans = new Map<string, Plan>();
+  readonly #members = new Map<string, Member>();
+  #registration: Registration = REGISTRATION_FIRST;
   /** What terms amount to, compiled when first asked for and until they change. Subjects without terms have no entry. */
   readonly #accountAccess = new Map<string, Access>();
   readonly #keyAccess = new Map<string, Access>();
   readonly #listeners: ChangeListener[] = [];
+  readonly #sessionListeners: SessionListener[] = [];
   #currentAtMs = Number.NEGATIVE_INFINITY;
   #position = 0;
   #head = 0;
@@ -46,24 +53,71 @@ export class ReadModel {
 
   /** @param changed takes the accounts whose calls may be judged otherwise from here on. */
   #applyControl(event: ControlEvent, at: Date, position: number, changed: Set<string>): void {
-    if (event.type === 'model.priced') this.prices.apply(event);
-    else if ('plan' in event && !('account' in event)) this.#applyPlan(event, position, changed);
-    else if ('key' in event) {
-      const key = evolveKey(this.#keys.get(event.key), event, at, position);
-      if (!key) return;
-      this.#keys.set(key.id, key);
-      // The clock decides when a key ends. What happens to its running calls must not depend on whether a worker is there to put it down.
-      if (event.type === 'key.created' || event.type === 'key.expired') return;
-      if (event.type === 'key.restricted') this.#keyAccess.delete(key.id);
-      changed.add(key.account);
-    } else {
-      const account = evolveAccount(this.#accounts.get(event.account), event, position);
-      if (!account) return;
-      this.#accounts.set(account.id, account);
-      if (event.type === 'account.registered') return;
-      if (event.type === 'account.plan_changed' || event.type === 'account.terms_overridden') this.#accountAccess.delete(account.id);
-      changed.add(account.id);
+    switch (event.type) {
+      case 'account.registered':
+      case 'account.suspended':
+      case 'account.reinstated':
+      case 'account.plan_changed':
+      case 'account.terms_overridden':
+        return this.#applyAccount(event, position, changed);
+      case 'key.created':
+      case 'key.rotated':
+      case 'key.revoked':
+      case 'key.restricted':
+      case 'key.expired':
+      case 'key.renamed':
+        return this.#applyKey(event, at, position, changed);
+      case 'plan.defined':
+      case 'plan.changed':
+      case 'plan.retired':
+        return this.#applyPlan(event, position, changed);
+      case 'model.priced':
+        return this.prices.apply(event);
+      case 'member.added':
+      case 'member.role_changed':
+      case 'member.removed':
+      case 'member.password_changed':
+      case 'member.totp_changed':
+        return this.#applyMember(event, at);
+      case 'session.closed':
+        return this.#tellSessions(event);
+      case 'registration.changed':
+        this.#registration = evolveRegistration(this.#registration, event);
+        return;
+      case 'invitation.created':
+      case 'invitation.withdrawn':
+      case 'session.opened':
     }
+  }
+
+  #applyKey(event: KeyEvent, at: Date, position: number, changed: Set<string>): void {
+    const key = evolveKey(this.#keys.get(event.key), event, at, position);
+    if (!key) return;
+    this.#keys.set(key.id, key);
+    // The clock decides when a key ends. What happens to its running calls must not depend on whether a worker is there to put it down.
+    if (event.type === 'key.created' || event.type === 'key.expired' || event.type === 'key.renamed') return;
+    if (event.type === 'key.restricted') this.#keyAccess.delete(key.id);
+    changed.add(key.account);
+  }
+
+  #applyAccount(event: AccountEvent, position: number, changed: Set<string>): void {
+    const account = evolveAccount(this.#accounts.get(event.account), event, position);
+    if (!account) return;
+    this.#accounts.set(account.id, account);
+    if (event.type === 'account.registered') return;
+    if (event.type === 'account.plan_changed' || event.type === 'account.terms_overridden') this.#accountAccess.delete(account.id);
+    changed.add(account.id);
+  }
+
+  #applyMember(event: MemberEvent, at: Date): void {
+    const member = evolveMember(this.#members.get(event.member), event, at);
+    if (!member) return;
+    this.#members.set(member.id, member);
+    this.#tellSessions(event);
+  }
+
+  #tellSessions(event: Parameters<SessionListener>[0]): void {
+    for (const listener of this.#sessionListeners) listener(event);
   }
 
   /** A walk over the accounts, which is rare: plans change by the hand of people. */
@@ -82,6 +136,11 @@ export class ReadModel {
   /** Has `listener` told of each change to accounts, plans and keys that calls may depend on. */
   onChange(listener: ChangeListener): void {
     this.#listeners.push(listener);
+  }
+
+  /** Has `listener` told of each event that may end sessions or change what they may see. */
+  onSession(listener: SessionListener): void {
+    this.#sessionListeners.push(listener);
   }
 
   /** Notes that the log was just read to its head, which was at least there. */
@@ -121,6 +180,19 @@ export class ReadModel {
 
   plan(name: string): Plan | undefined {
     return this.#plans.get(name);
+  }
+
+  member(id: string): Member | undefined {
+    return this.#members.get(id);
+  }
+
+  get members(): Iterable<Member> {
+    return this.#members.values();
+  }
+
+  /** Who may register, and on which plan new accounts land. */
+  get registration(): Registration {
+    return this.#registration;
   }
 
   get plans(): Iterable<Plan> {

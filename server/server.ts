@@ -7,11 +7,13 @@ import { keepPartitions, PARTITIONS_CHECK_MS, PARTITIONS_TIMEOUT_MS } from '#db/
 import { createServer } from '#server/app.ts';
 import { DRAIN_MS, LISTEN_BACKLOG } from '#server/bounds.ts';
 import { type Config, ConfigError } from '#server/config.ts';
+import { ControlSeat } from '#server/control-seat.ts';
 import { Feed } from '#server/dashboard/feed.ts';
 import { Live } from '#server/dashboard/live.ts';
 import { ReadStore } from '#server/dashboard/read-store.ts';
 import { Watch, WATCHED_CHANNEL } from '#server/dashboard/watch.ts';
 import { startDemoUpstream } from '#server/demo-upstream.ts';
+import { Refusal } from '#server/errors.ts';
 import { CompletionEstimates } from '#server/limits/estimate.ts';
 import { loadPepper } from '#server/pepper.ts';
 import { type FirstKey, prepareStore } from '#server/prepare.ts';
@@ -109,13 +111,20 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
   const reads = new ReadStore(store.config('relay'));
   const feed = new Feed(store, relay, watch, log);
   const live = new Live(relay, feed, log);
-  const http = listenable(config, { relay, modelList: new ModelList(models, upstreams), reads, live, log, tls: config.tls });
-  const port = await listen(http, config);
+  const modelList = new ModelList(models, upstreams);
+  const control = new ControlSeat(store);
+  let port = config.PORT;
+  const baseUrl = (): string => `${config.tls ? 'https' : 'http'}://${visibleHost(config.HOST)}:${port}/v1`;
+  // Nobody can sign in yet.
+  const find = async () => new Refusal('not_signed_in');
+  const dashboard = { relay, config, store, reads, control, modelList, find, log, baseUrl };
+  const http = listenable(config, { relay, modelList, reads, live, dashboard, log, tls: config.tls });
+  port = await listen(http, config);
   const partitions = keepPartitions(() => connectRelay(store, PARTITIONS_TIMEOUT_MS), PARTITIONS_CHECK_MS, (error) =>
     log.error(errorFields(error), "making the log's next partitions failed; it is tried again"),
   );
   return {
-    baseUrl: `${config.tls ? 'https' : 'http'}://${visibleHost(config.HOST)}:${port}/v1`,
+    baseUrl: baseUrl(),
     models: configs.map((each) => `${each.name} (${each.models.join(', ')})`),
     kill() {},
     async stop() {
@@ -127,6 +136,7 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
       await drained(relay);
       http.closeAllConnections();
       await reads.close();
+      await control.close();
       relay.refusals.flush();
       await keeper.leave();
       await follower.close();

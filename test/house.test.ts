@@ -20,6 +20,7 @@ import {
   consoleUses,
   cycles,
   longFiles,
+  pageBreaches,
   purityBreaches,
   roomBreaches,
   ROOMS,
@@ -39,6 +40,7 @@ describe('the source', () => {
     expect(files.length).toBeGreaterThan(0);
   });
   it('imports only along the directions of the house', () => expect(roomBreaches(files)).toEqual([]));
+  it('takes light things alone to the page', () => expect(pageBreaches(files)).toEqual([]));
   it('keeps leaves of one kind strangers to one another', () => expect(strangerBreaches(files)).toEqual([]));
   it('keeps events, folds and decisions free of anything that acts', () => expect(purityBreaches(files)).toEqual([]));
   it('has no import cycle, type-only ones included', () => expect(cycles(files)).toEqual([]));
@@ -101,12 +103,17 @@ describe('the checker', () => {
     ['a late import is an import', { 'db/a.ts': "await import('#server/b.ts');" }, 1],
     ['an export from is an import', { 'db/a.ts': "export { b } from '#server/b.ts';" }, 1],
     ['the worker may not import the server', { 'worker/a.ts': "import '#server/b.ts';" }, 1],
-    ['the web may read the contract', { 'web/a.tsx': "import '#server/dashboard/contract.ts'; <p/>;" }, 0],
+    ['the web may read the contract', { 'web/a.tsx': "import type { A } from '#server/dashboard/contract.ts'; <p/>;" }, 0],
     ['the web may not read the rest', { 'web/a.tsx': "import '#server/dashboard/keys.ts';" }, 1],
     ['server may import db', { 'server/a.ts': "import '#db/b.ts';" }, 0],
     ['a test may import anything', { 'test/a.ts': "import '#db/b.ts'; import '#server/b.ts'; import '../bench/b.ts';" }, 0],
     ['an import in a comment or string is none', { 'db/a.ts': "// import '#server/b.ts'\nconst s = `\nimport '#server/b.ts'`;" }, 0],
   ])('rooms: %s', (_name, sources, count) => expect(roomBreaches(tree(sources))).toHaveLength(count));
+
+  it('pages: types of the contract, and not its schemas', () => {
+    expect(pageBreaches(tree({ 'web/a.tsx': "import type { A } from '#server/dashboard/contract.ts'; import { matches } from '#server/dashboard/filter.ts';" }))).toEqual([]);
+    expect(pageBreaches(tree({ 'web/a.tsx': "import { A } from '#server/dashboard/contract.ts';" }))).toHaveLength(1);
+  });
 
   it('leaves: providers know the port and not one another', () => {
     expect(strangerBreaches(tree({ 'server/providers/a.ts': "import '#server/providers/provider.ts';" }))).toEqual([]);

@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { describeConfig, readConfig } from '#server/config.ts';
-import { CATALOGUE } from '#server/errors.ts';
+import { API_REFUSALS } from '#server/catalogue.ts';
 import { describeWorkerConfig, readWorkerConfig } from '../worker/config.ts';
 import { ROOT } from './support/house/source.ts';
 
@@ -38,7 +38,7 @@ describe('what strangers read', () => {
 
   it('lists every refusal with its true status and wait', () => {
     const told = rowsNaming('docs/api.md', 1).map(([status, code, wait]) => `${code} ${status} ${wait}`);
-    const catalogue = Object.entries(CATALOGUE).map(([code, row]) => `${code} ${row.status} ${'retryAfterS' in row ? row.retryAfterS : ''}`);
+    const catalogue = Object.entries(API_REFUSALS).map(([code, row]) => `${code} ${row.status} ${'retryAfterS' in row ? row.retryAfterS : ''}`);
     expect(told).toHaveLength(catalogue.length);
     expect(new Set(told)).toEqual(new Set(catalogue));
   });

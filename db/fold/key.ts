@@ -65,6 +65,8 @@ export function evolveKey(key: Key | undefined, event: ControlEvent, at: Date, p
       return key && { ...key, revokedAt: at, previous: null, version: key.version + 1 };
     case 'key.expired':
       return key && { ...key, expiredAt: at, version: key.version + 1 };
+    case 'key.renamed':
+      return key && { ...key, name: event.name, version: key.version + 1 };
     case 'key.restricted':
       return (
         key && {

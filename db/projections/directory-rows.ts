@@ -1,3 +1,4 @@
+import { type AccountEvent, isAccountEvent, isKeyEvent, isPlanEvent, type KeyEvent, type PlanEvent } from '#db/event-subjects.ts';
 import type { ControlEvent, EventOf, KeyTerms, Placed, PlanTerms } from '#db/events.ts';
 import { evolveAccount } from '#db/fold/account.ts';
 import { evolveKey } from '#db/fold/key.ts';
@@ -40,9 +41,6 @@ export type KeyRow = {
 export type PlanRow = { name: string; terms: PlanTerms; retired_at: string | null; version: number; position: number };
 export type PriceRow = { model: string; prices: Prices; source: string; version: number; position: number };
 
-export type AccountEvent = EventOf<'account.registered' | 'account.suspended' | 'account.reinstated' | 'account.plan_changed' | 'account.terms_overridden'>;
-export type KeyEvent = EventOf<'key.created' | 'key.rotated' | 'key.revoked' | 'key.restricted' | 'key.expired'>;
-export type PlanEvent = EventOf<'plan.defined' | 'plan.changed' | 'plan.retired'>;
 type PriceEvent = EventOf<'model.priced'>;
 
 /** Not known here, and changing nothing of what is. */
@@ -109,9 +107,9 @@ export function priceAfter(row: PriceRow | undefined, { event, position }: Place
 
 /** Which event is of which table. */
 export const isOf = {
-  account: (placed: Placed<ControlEvent>): placed is Placed<AccountEvent> => placed.event.type.startsWith('account.'),
-  key: (placed: Placed<ControlEvent>): placed is Placed<KeyEvent> => placed.event.type.startsWith('key.'),
-  plan: (placed: Placed<ControlEvent>): placed is Placed<PlanEvent> => placed.event.type.startsWith('plan.'),
+  account: (placed: Placed<ControlEvent>): placed is Placed<AccountEvent> => isAccountEvent(placed.event),
+  key: (placed: Placed<ControlEvent>): placed is Placed<KeyEvent> => isKeyEvent(placed.event),
+  plan: (placed: Placed<ControlEvent>): placed is Placed<PlanEvent> => isPlanEvent(placed.event),
   model_price: (placed: Placed<ControlEvent>): placed is Placed<PriceEvent> => placed.event.type === 'model.priced',
 };
 

@@ -1,4 +1,5 @@
 import type { ClientBase } from 'pg';
+import { isTermsEvent } from '#db/event-subjects.ts';
 import type { ControlEvent, Placed } from '#db/events.ts';
 import { type Meter, METER_OF, METERS, WINDOW_KIND_OF, WINDOW_KINDS, type WindowKind } from '#db/limits.ts';
 import { type QuotaSource, QuotaTerms } from '#db/projections/quota-terms.ts';
@@ -31,6 +32,7 @@ export async function changeTerms(client: ClientBase, events: readonly Placed<Co
   const subjects = new Set<string>();
   const plans = new Set<string>();
   for (const { event } of events) {
+    if (!isTermsEvent(event)) continue;
     if ('key' in event) subjects.add(`key/${event.key}`);
     else if ('account' in event) subjects.add(`account/${event.account}`);
     if ('plan' in event && event.plan !== null) subjects.add(`plan/${event.plan}`);

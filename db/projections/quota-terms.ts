@@ -1,3 +1,4 @@
+import { isTermsEvent } from '#db/event-subjects.ts';
 import type { ControlEvent, Placed } from '#db/events.ts';
 import { type Account, accountTerms, evolveAccount } from '#db/fold/account.ts';
 import { evolveKey, type Key } from '#db/fold/key.ts';
@@ -82,7 +83,7 @@ export class QuotaTerms {
 
   apply({ event, at, position }: Placed<ControlEvent>): void {
     const minute = minuteOf(at.getTime());
-    if (event.type === 'model.priced') return;
+    if (!isTermsEvent(event)) return;
     if ('key' in event) {
       const key = evolveKey(this.#keys.get(event.key), event, at, position);
       if (!key) return;
@@ -91,7 +92,7 @@ export class QuotaTerms {
     } else if ('account' in event) {
       const account = evolveAccount(this.#accounts.get(event.account), event, position);
       if (account) this.#noteAccount(account, position, minute);
-    } else if ('plan' in event) {
+    } else {
       const plan = evolvePlan(this.#plans.get(event.plan), event, position);
       if (!plan) return;
       this.#plans.set(plan.name, plan);

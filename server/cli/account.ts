@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
-import { AccountName, PlanTerms } from '#db/events.ts';
+import { AccountName } from '#db/event-parts.ts';
+import { PlanTerms } from '#db/events.ts';
 import { run, withJson } from '#server/cli/session.ts';
 import { showTable } from '#server/cli/table.ts';
 import { readTerms, windowsOption } from '#server/cli/terms-file.ts';

@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
-import { KeyName, type KeyTerms } from '#db/events.ts';
+import { KeyName } from '#db/event-parts.ts';
+import { type KeyTerms } from '#db/events.ts';
 import { keyState } from '#db/fold/key.ts';
 import { checkCommand } from '#server/cli/key-check.ts';
 import { parseTime, restrictCommand } from '#server/cli/key-restrict.ts';

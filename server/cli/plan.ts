@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
-import { PlanName, PlanTerms } from '#db/events.ts';
+import { PlanName } from '#db/event-parts.ts';
+import { PlanTerms } from '#db/events.ts';
 import type { Plan } from '#db/fold/plan.ts';
 import { limitsOf } from '#db/limits.ts';
 import { NO_PLAN } from '#server/cli/account.ts';

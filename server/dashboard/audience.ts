@@ -1,6 +1,6 @@
 import { RequestFilter } from '#server/dashboard/contract.ts';
 import type { FrameOf, LiveMessage } from '#server/dashboard/frames.ts';
-import { matches } from '#server/dashboard/request-filter.ts';
+import { matches } from '#server/dashboard/filter.ts';
 import type { Scope } from '#server/dashboard/scope.ts';
 
 /**

@@ -7,7 +7,7 @@ import { audienceOf, messageOf } from '#server/dashboard/audience.ts';
 import { catchUp } from '#server/dashboard/catch-up.ts';
 import type { RequestFilter } from '#server/dashboard/contract.ts';
 import { FeedStore } from '#server/dashboard/feed-store.ts';
-import { LIVE_VERSION } from '#server/dashboard/frames.ts';
+import { LIVE_VERSION } from '#server/dashboard/live-protocol.ts';
 import { LivePage, type PlanOf } from '#server/dashboard/live-page.ts';
 import { ProgressTeller, readProgress } from '#server/dashboard/progress.ts';
 import { QuotaWatch } from '#server/dashboard/quota-watch.ts';

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { END_REASONS, type EndReason, USAGE_SOURCES, type UsageSource } from '#db/events.ts';
 import { METERS, type Meter, WINDOW_KINDS, type WindowKind } from '#db/limits.ts';
 import { Outcome, RequestFilter } from '#server/dashboard/contract.ts';
+import { LIVE_VERSION } from '#server/dashboard/live-protocol.ts';
 
 /**
  * What `GET /v1/live` sends. Every message is one JSON object with a position, a time and frames:
@@ -18,24 +19,6 @@ import { Outcome, RequestFilter } from '#server/dashboard/contract.ts';
 export const LiveQuery = RequestFilter.extend({
   after: z.string().regex(/^\d{1,15}$/, 'must be a position in the log').transform(Number).optional(),
 });
-
-/** The version of this vocabulary; what is only added does not change it. */
-export const LIVE_VERSION = 1;
-
-/** The WebSocket subprotocol, which a viewer may name. */
-export const LIVE_PROTOCOL = 'daybook.v1';
-
-/** The codes with which the feed closes a connection. After 4401 and 4403 another attempt fares no better. */
-export const CLOSE_CODES = {
-  /** The server is ending: connect again, with `after`. */
-  going_away: 1001,
-  /** The feed takes no messages. */
-  not_accepted: 1003,
-  /** The key was revoked or has expired. */
-  not_authenticated: 4401,
-  /** The key may not use the feed any more, or its account is suspended. */
-  not_permitted: 4403,
-} as const;
 
 const Count = z.int().min(0);
 const Position = Count;

@@ -1,22 +1,11 @@
 import { endReasonCodes } from '#db/projections/outcomes.ts';
-import type { RequestFilter, RequestRow } from '#server/dashboard/contract.ts';
+import type { RequestFilter } from '#server/dashboard/contract.ts';
 import type { Scope } from '#server/dashboard/scope.ts';
 
 /**
- * The one predicate behind lists, exports and the live feed: `matches` for rows in hand and
- * `conditionsOf` for Postgres. A test holds the two together.
+ * The one predicate behind lists, exports and the live feed, for Postgres; `matches` in filter.ts is
+ * the same for rows in hand. A test holds the two together.
  */
-
-/** Whether a request is among those that are meant. Pure. */
-export function matches(filter: RequestFilter, row: Pick<RequestRow, 'account' | 'key' | 'model' | 'outcome' | 'status'>): boolean {
-  return (
-    (filter.account === undefined || filter.account === row.account) &&
-    (filter.key === undefined || filter.key === row.key) &&
-    (filter.model === undefined || filter.model === row.model) &&
-    (filter.outcome === undefined || filter.outcome === row.outcome) &&
-    (filter.status === undefined || filter.status === row.status)
-  );
-}
 
 /** Parameters of a statement, numbered in the order in which they are asked for. */
 export class Values {

@@ -1,7 +1,8 @@
 import type { WebSocket } from 'ws';
 import { VIEWER_BUFFER_BYTES_MAX, VIEWER_STUCK_MS } from '#server/bounds.ts';
 import { type Audience, messageOf } from '#server/dashboard/audience.ts';
-import { CLOSE_CODES, type Frame } from '#server/dashboard/frames.ts';
+import { type Frame } from '#server/dashboard/frames.ts';
+import { CLOSE_CODES } from '#server/dashboard/live-protocol.ts';
 import type { Caller } from '#server/relay/caller.ts';
 
 /**

@@ -1,6 +1,7 @@
 import { LIVE_HEARTBEAT_MS, LIVE_PING_MS, VIEWER_CLOSE_MS } from '#server/bounds.ts';
 import { type Audience, audienceOf, messageBytes, wants } from '#server/dashboard/audience.ts';
-import { CLOSE_CODES, type FrameOf } from '#server/dashboard/frames.ts';
+import { type FrameOf } from '#server/dashboard/frames.ts';
+import { CLOSE_CODES } from '#server/dashboard/live-protocol.ts';
 import type { LivePage } from '#server/dashboard/live-page.ts';
 import { type Scope, scopeOf } from '#server/dashboard/scope.ts';
 import type { Viewer } from '#server/dashboard/viewer.ts';

@@ -1,5 +1,5 @@
 import { MODEL_LIST_MAX, MODEL_LIST_MS, MODEL_LIST_TIMEOUT_MS } from '#server/bounds.ts';
-import { ModelName } from '#db/events.ts';
+import { ModelName } from '#db/event-parts.ts';
 import type { ModelTable } from '#server/relay/dispatch.ts';
 import type { Upstream } from '#server/relay/upstream.ts';
 

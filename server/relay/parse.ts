@@ -1,4 +1,4 @@
-import { MODEL_NAME } from '#db/events.ts';
+import { MODEL_NAME } from '#db/event-parts.ts';
 import { CHOICES_MAX } from '#server/bounds.ts';
 import { Refusal } from '#server/errors.ts';
 import { JsonError, scanObject, type ScannedObject, valueOf } from '#server/relay/json.ts';

@@ -5,7 +5,7 @@ import { END_REASONS, type EndReason, type RequestEvent } from '#db/events.ts';
 import { uuidv7 } from '#db/ids.ts';
 import { type RequestFilter, Outcome } from '#server/dashboard/contract.ts';
 import { readCursor } from '#server/dashboard/cursor.ts';
-import { matches } from '#server/dashboard/request-filter.ts';
+import { matches } from '#server/dashboard/filter.ts';
 import { listRequests } from '#server/dashboard/request-list.ts';
 import type { Scope } from '#server/dashboard/scope.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';

@@ -1,4 +1,5 @@
 import * as fc from 'fast-check';
+import { REGISTRATION_POLICIES, ROLES } from '#db/event-parts.ts';
 import {
   type ControlEvent,
   END_REASONS,
@@ -43,6 +44,7 @@ const slug = fc
   .tuple(fc.constantFrom(...characters('az09')), fc.string({ unit: fc.constantFrom(...characters('az09._-')), maxLength: 10 }))
   .map((parts) => parts.join(''));
 const actor = fc.constantFrom('command-line', 'first-start', 'worker', 'member/AbCd1234');
+const role = fc.constantFrom(...ROLES);
 const digest = fc.uint8Array({ minLength: 32, maxLength: 32 }).map((bytes) => Buffer.from(bytes).toString('hex'));
 const last4 = fc.string({ unit: fc.constantFrom(...BASE62), minLength: 4, maxLength: 4 });
 const time = fc
@@ -139,6 +141,23 @@ const CONTROL: Made<ControlEvent> = {
     { type: one('key.restricted' as const), account: id, key: id, terms: anyKeyTerms, expires_at: fc.option(time), windows, actor },
     { requiredKeys: ['type', 'account', 'key', 'terms', 'windows', 'actor'] },
   ),
+  'key.renamed': fc.record({ type: one('key.renamed' as const), account: id, key: id, name, actor }),
+  'member.added': fc.record(
+    { type: one('member.added' as const), member: id, account: id, role, invitation: id, actor },
+    { requiredKeys: ['type', 'member', 'account', 'role', 'actor'] },
+  ),
+  'member.role_changed': fc.record({ type: one('member.role_changed' as const), member: id, account: id, role, actor }),
+  'member.removed': fc.record({ type: one('member.removed' as const), member: id, account: id, actor }),
+  'member.password_changed': fc.record({ type: one('member.password_changed' as const), member: id, account: id, actor }),
+  'member.totp_changed': fc.record({ type: one('member.totp_changed' as const), member: id, account: id, enabled: fc.boolean(), actor }),
+  'invitation.created': fc.record(
+    { type: one('invitation.created' as const), invitation: id, joins: id, role, expires_at: time, actor },
+    { requiredKeys: ['type', 'invitation', 'role', 'expires_at', 'actor'] },
+  ),
+  'invitation.withdrawn': fc.record({ type: one('invitation.withdrawn' as const), invitation: id, actor }),
+  'session.opened': fc.record({ type: one('session.opened' as const), session: id, member: id, account: id, actor }),
+  'session.closed': fc.record({ type: one('session.closed' as const), session: id, member: id, account: id, actor }),
+  'registration.changed': fc.record({ type: one('registration.changed' as const), policy: fc.constantFrom(...REGISTRATION_POLICIES), plan: fc.option(slug), actor }),
   'plan.defined': fc.record({ type: one('plan.defined' as const), plan: slug, terms: anyPlanTerms, actor }),
   'plan.changed': fc.record({ type: one('plan.changed' as const), plan: slug, terms: anyPlanTerms, windows, actor }),
   'plan.retired': fc.record({ type: one('plan.retired' as const), plan: slug, actor }),

@@ -1,3 +1,4 @@
+import { isTermsEvent } from '#db/event-subjects.ts';
 import { EVENT_CODES, type ControlEvent, type EventOf, type Placed } from '#db/events.ts';
 import { type Account, accountTerms, evolveAccount } from '#db/fold/account.ts';
 import { evolveKey, type Key } from '#db/fold/key.ts';
@@ -61,6 +62,7 @@ class Audit {
 
   #control(event: ControlEvent, position: number, at: Date): void {
     if (event.type === 'model.priced') return this.#prices.apply(event);
+    if (!isTermsEvent(event)) return;
     if ('key' in event) {
       const key = evolveKey(this.#keys.get(event.key), event, at, position);
       if (!key) return;

@@ -2,7 +2,7 @@ import { calcPrice, type ModelInfo, type Provider } from '@pydantic/genai-prices
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test, vi } from 'vitest';
-import { MODEL_NAME } from '#db/events.ts';
+import { MODEL_NAME } from '#db/event-parts.ts';
 import { PRICE_MAX } from '#db/money.ts';
 import { gatherOffers, providerAt, providerById, snapshotSource } from '#server/price-snapshot.ts';
 import { PriceTable } from '#server/prices.ts';

@@ -13,6 +13,7 @@ type Entry = {
   version?: string;
   resolved?: string;
   integrity?: string;
+  inBundle?: boolean;
   hasInstallScript?: boolean;
   bin?: Record<string, string>;
   dependencies?: Record<string, string>;
@@ -89,8 +90,9 @@ function isInstalled(packages: Lock['packages'], place: string, name: string): b
 export function lockLeaks({ packages }: Lock): Breach[] {
   return Object.entries(packages)
     .filter(([place]) => place !== '')
-    .flatMap(([place, { integrity, resolved }]) => {
-      if (integrity === undefined) return [`${place} has no integrity`];
+    .flatMap(([place, { integrity, resolved, inBundle }]) => {
+      // What lies in another package's archive is known by that archive's content.
+      if (integrity === undefined && inBundle !== true) return [`${place} has no integrity`];
       if (resolved !== undefined && !resolved.startsWith('https://registry.npmjs.org/')) return [`${place} is tied to one registry`];
       return [];
     });

@@ -1,0 +1,33 @@
+import { z } from 'zod';
+
+/** What events are made of: ids, names, times, and who caused them. Pure. */
+
+/** An account's or a key's public id. */
+export const Id = z.string().regex(/^[0-9A-Za-z]{8}$/);
+export const RequestId = z.uuid();
+export const Count = z.int().min(0);
+/** Times inside a body are ISO 8601 in UTC. The time of the event itself is the log's own `at`. */
+export const Time = z.iso.datetime();
+/** HMAC-SHA-256 of a secret under the installation's pepper, in hex. Never the secret. */
+export const Digest = z.string().regex(/^[0-9a-f]{64}$/);
+
+/** Model and upstream names are printable ASCII: they go into the hashed row text as they are. */
+export const MODEL_NAME = /^[\x20-\x7e]{1,256}$/;
+export const ModelName = z.string().regex(MODEL_NAME);
+export const UpstreamName = z.string().regex(/^[a-z0-9][a-z0-9._-]{0,63}$/);
+export const AccountName = z.string().trim().min(1).max(100);
+export const PlanName = z.string().regex(/^[a-z0-9][a-z0-9._-]{0,63}$/);
+export const KeyName = z.string().trim().min(1).max(100);
+
+/** What somebody who signs in may do. Members see their own account; the others see all of them. */
+export const ROLES = ['member', 'administrator', 'auditor'] as const;
+export type Role = (typeof ROLES)[number];
+export const RoleName = z.enum(ROLES);
+
+/** Who may register an account of their own: anybody, those with an invitation, or nobody. */
+export const REGISTRATION_POLICIES = ['open', 'invite', 'closed'] as const;
+export type RegistrationPolicy = (typeof REGISTRATION_POLICIES)[number];
+
+/** Who caused a control event: `command-line`, `first-start`, `worker`, `registration`, or `member/<id>`. */
+const Actor = z.string().regex(/^[a-z][a-z0-9/._-]{0,99}$/i);
+export const Control = z.object({ actor: Actor });

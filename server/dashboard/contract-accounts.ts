@@ -1,0 +1,59 @@
+import { z } from 'zod';
+import { AccountName, Id, ModelName, PlanName, REGISTRATION_POLICIES, ROLES, type Role, type RegistrationPolicy } from '#db/event-parts.ts';
+import { PlanTerms, Windows } from '#db/events.ts';
+import { PRICE_MAX } from '#db/money.ts';
+import { Email } from '#server/dashboard/contract-session.ts';
+
+/** What the dashboard and the server say to one another about accounts, members, plans and prices. Changes are for administrators, and reply with a `Change`. Pure. */
+
+/** One account in `GET /api/accounts`, a list; auditors see it too. */
+export type AccountRow = {
+  id: string;
+  name: string;
+  state: 'active' | 'suspended';
+  plan: string | null;
+  override: PlanTerms | null;
+  registered_at: string;
+  members: number;
+  /** Keys that are good. */
+  keys: number;
+  /** Since the beginning of the month, in UTC. */
+  month: { requests: number; tokens: number; cost_microusd: number };
+};
+/** `POST /api/accounts` → `Change & {id}` */
+export const CreateAccount = z.strictObject({ name: AccountName, plan: PlanName.optional() });
+/** `POST /api/accounts/:account/suspend` and `/reinstate` take nothing. */
+/** `PUT /api/accounts/:account/plan`; null: on none, which limits nothing. */
+export const PutPlan = z.strictObject({ plan: PlanName.nullable(), windows: Windows.default('keep') });
+/** `PUT /api/accounts/:account/override`: terms of its own, each in place of the plan's; {} takes them away. */
+export const PutOverride = z.strictObject({ terms: PlanTerms, windows: Windows.default('keep') });
+
+/** One in `GET /api/members`, a list: of the own account, or for administrators and auditors of all, narrowed by `?account=`. Auditors see no addresses: null. */
+export type MemberRow = { id: string; email: string | null; account: string; account_name: string; role: Role; has_totp: boolean; added_at: string; seen_at: string | null };
+/** `PATCH /api/members/:member`. The last administrator stays one: 409 `last_administrator`. */
+export const ChangeMember = z.strictObject({ role: z.enum(ROLES) });
+/** `DELETE /api/members/:member`: erases the address and password, and ends all sessions. */
+/** `POST /api/members/:member/reset`: a link by which they choose a new password → `LinkMade`. */
+
+/** One in `GET /api/invitations`, a list of those that are open. */
+export type InvitationRow = { id: string; account: string | null; account_name: string | null; role: Role; created_at: string; expires_at: string };
+/** `POST /api/invitations` → {@link LinkMade}. Sent to the address where SMTP is set up; the link is shown in any case. */
+export const CreateInvitation = z.strictObject({ account: Id.nullable(), role: z.enum(ROLES), email: Email.optional() });
+/** `DELETE /api/invitations/:invitation` */
+/** The link is in this reply and nowhere else. */
+export type LinkMade = { object: 'link'; id: string; link: string; expires_at: string; was_sent: boolean; event: { type: string; position: number } | null };
+
+/** One in `GET /api/plans`, a list. */
+export type PlanRow = { name: string; terms: PlanTerms; state: 'active' | 'retired'; /** On it. */ accounts: number; version: number };
+/** `PUT /api/plans/:plan`: defines it, or changes it. `POST /api/plans/:plan/retire` ends it. */
+export const PutTerms = z.strictObject({ terms: PlanTerms, windows: Windows.default('keep') });
+
+/** One in `GET /api/prices`, a list. Micro-dollars for a million tokens. */
+export type PriceRow = { model: string; prices: { input: number; cached_input: number; output: number; reasoning: number }; source: string; version: number };
+const Price = z.int().min(0).max(PRICE_MAX);
+/** `PUT /api/prices` */
+export const PutPrice = z.strictObject({ model: ModelName, prices: z.strictObject({ input: Price, cached_input: Price, output: Price, reasoning: Price }) });
+
+/** `GET /api/registration` and `PUT` of the same. */
+export type RegistrationShown = { object: 'registration'; policy: RegistrationPolicy; plan: string | null };
+export const PutRegistration = z.strictObject({ policy: z.enum(REGISTRATION_POLICIES), plan: PlanName.nullable() });

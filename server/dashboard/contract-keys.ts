@@ -1,0 +1,98 @@
+import { z } from 'zod';
+import { Id, KeyName, ModelName } from '#db/event-parts.ts';
+import { KeyTerms } from '#db/events.ts';
+import { ROUTES } from '#db/limits.ts';
+
+/** What the dashboard and the server say to one another about keys, and about limits. Pure. */
+
+/** The event that a change appended; null where nothing had to change. Every reply to a change carries one. */
+export type Change = { event: { type: string; position: number } | null };
+
+/** Times that people choose: with their zone. */
+const Moment = z.iso.datetime({ offset: true, error: 'must be a time such as 2027-01-31T00:00:00Z' });
+export const OVERLAP_SECONDS_MAX = 30 * 86_400;
+
+/** One key in `GET /api/keys`, a list; the account's own, of all accounts for administrators and auditors, narrowed by `?account=`. */
+export type KeyRow = {
+  id: string;
+  account: string;
+  account_name: string;
+  name: string;
+  /** `dbk_<id>_…<last4>` is what people see of a secret. */
+  last4: string;
+  state: 'active' | 'rotating' | 'expired' | 'revoked';
+  created_at: string;
+  expires_at: string | null;
+  revoked_at: string | null;
+  rotated_at: string | null;
+  /** While the old secret is good as well. */
+  overlap_ends_at: string | null;
+  previous_last4: string | null;
+  /** When each secret was last used, to about a minute; null: never since it is counted. */
+  last_used_at: string | null;
+  previous_last_used_at: string | null;
+  terms: KeyTerms | null;
+  /** Since the beginning of the month, in UTC. */
+  month: { requests: number; tokens: number; cost_microusd: number };
+};
+
+/** `POST /api/keys`. Administrators may name another account. */
+export const CreateKey = z.strictObject({
+  name: KeyName,
+  account: Id.optional(),
+  expires_at: Moment.optional(),
+  terms: KeyTerms.optional(),
+});
+/** The secret is in this reply and nowhere else, ever. */
+export type KeyMade = Change & { object: 'key'; id: string; secret: string };
+
+/** `POST /api/keys/:key/rotate` → {@link KeyMade}. `rotation` is the client's own id of it: sent again it changes nothing more (409 `already_done`). */
+export const RotateKey = z.strictObject({ overlap_s: z.int().min(0).max(OVERLAP_SECONDS_MAX), rotation: z.uuid() });
+/** `POST /api/keys/:key/revoke` → {@link Change} */
+/** `POST /api/keys/:key/leaked` → {@link KeyMade}: the old secret ends at once, with its overlap, and a new one is made. */
+/** `PATCH /api/keys/:key` → {@link Change}. Terms stand in place of all that the key had. */
+export const ChangeKey = z.strictObject({
+  name: KeyName.optional(),
+  terms: KeyTerms.optional(),
+  expires_at: Moment.nullable().optional(),
+  windows: z.enum(['keep', 'reset']).default('keep'),
+});
+/** `POST /api/keys/:key/check`: would this call pass? Nothing is held or recorded. */
+export const CheckKey = z.strictObject({
+  model: ModelName,
+  route: z.enum(ROUTES).default('/v1/chat/completions'),
+  /** `none`, or absent: no Origin header. */
+  origin: z.string().max(200).optional(),
+  address: z.string().max(60).optional(),
+});
+/** What was judged, in the order of a call; after the first refusal nothing more is. */
+export type KeyChecked = {
+  object: 'key_check';
+  would_pass: boolean;
+  checks: { what: string; passes: boolean; /** The refusal that the call would get. */ refusal: { status: number; code: string; message: string } | null }[];
+};
+
+/** One limit in force in `GET /api/limits`, a list: of the account (`?account=` for those who see all), and of its keys. From what enforces, not from the tables. */
+export type LimitRow = {
+  /** `account/<id>` or `key/<id>`. */
+  subject: string;
+  key_name: string | null;
+  meter: 'requests' | 'tokens' | 'cost_microusd' | 'concurrent';
+  window: 'none' | 'minute' | 'hour' | 'day' | 'week' | 'month';
+  limit: number;
+  used: number;
+  held: number;
+  free: number;
+  /** Null: it has no window. */
+  window_started_at: string | null;
+  resets_at: string | null;
+  enforcement: 'soft_landing' | 'exact';
+  overdraft: number | null;
+};
+
+/** `GET /api/models`, a list: what the account's calls may ask for, and at which price (micro-dollars for a million tokens). */
+export type ModelRow = {
+  id: string;
+  upstream: string;
+  prices: { input: number; cached_input: number; output: number; reasoning: number } | null;
+};

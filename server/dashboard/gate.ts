@@ -1,0 +1,154 @@
+import express, { type Request, type Response, type Router } from 'express';
+import type { IncomingMessage } from 'node:http';
+import type { z } from 'zod';
+import type { Role } from '#db/event-parts.ts';
+import type { Account } from '#db/fold/account.ts';
+import type { Member } from '#db/fold/member.ts';
+import { ConflictError } from '#db/log/append.ts';
+import { refuseWith, sendJson } from '#server/answer.ts';
+import { DASHBOARD_BODY_BYTES_MAX } from '#server/bounds.ts';
+import { DecisionError } from '#server/decide/decision.ts';
+import { Refusal } from '#server/errors.ts';
+import type { Scope } from '#server/dashboard/scope.ts';
+
+/**
+ * The way into the dashboard's own API: every route says which roles may use it and what its body
+ * is, and one place checks where a request comes from, who sent it, whether their role may, and the
+ * body, in this order. A route that is not in a list is not there.
+ */
+
+/** Somebody who is signed in, as of this request. */
+export type SignedIn = {
+  /** The session's public id. */
+  session: string;
+  member: Member;
+  account: Account;
+};
+
+/** Finds who sent a request by its cookie: 401 `not_signed_in`, or 503 where that can't be told. */
+export type FindSession = (request: IncomingMessage) => Promise<SignedIn | Refusal>;
+
+export type ApiCall<Body> = {
+  body: Body;
+  params: Readonly<Record<string, string>>;
+  request: Request;
+  response: Response;
+};
+
+type Method = 'get' | 'post' | 'put' | 'patch' | 'delete';
+type Answer = Refusal | object | null;
+
+/** One route of the dashboard's API. `null` roles: whoever is not signed in may use it as well. */
+export type ApiRoute = {
+  method: Method;
+  /** As Express spells it; begins with `/api/`. */
+  path: string;
+  roles: readonly Role[] | null;
+  body: z.ZodType | null;
+  /** Replies with what it returns as JSON; null: it has replied by itself. */
+  answer: (call: ApiCall<unknown>, who: SignedIn | null) => Promise<Answer>;
+};
+
+/** A route for those who are signed in with one of these roles. */
+export function route<B extends z.ZodType | null>(
+  method: Method,
+  path: string,
+  roles: readonly Role[],
+  body: B,
+  answer: (call: ApiCall<B extends z.ZodType ? z.output<B> : undefined>, who: SignedIn) => Promise<Answer>,
+): ApiRoute {
+  return { method, path, roles, body, answer: (call, who) => answer(call as Parameters<typeof answer>[0], who as SignedIn) };
+}
+
+/** A route for anybody. */
+export function openRoute<B extends z.ZodType | null>(
+  method: Method,
+  path: string,
+  body: B,
+  answer: (call: ApiCall<B extends z.ZodType ? z.output<B> : undefined>) => Promise<Answer>,
+): ApiRoute {
+  return { method, path, roles: null, body, answer: (call) => answer(call as Parameters<typeof answer>[0]) };
+}
+
+export const ADMINISTRATORS: readonly Role[] = ['administrator'];
+/** Those who see all accounts. */
+export const OVERSEERS: readonly Role[] = ['administrator', 'auditor'];
+/** Those who make calls and keys of their own. */
+export const CALLERS: readonly Role[] = ['member', 'administrator'];
+export const EVERYBODY: readonly Role[] = ['member', 'administrator', 'auditor'];
+
+/** Whose requests, usage and events somebody sees who is signed in. */
+export function scopeOfMember({ member }: SignedIn): Scope {
+  return { account: member.role === 'member' ? member.account : null, key: null };
+}
+
+/** Mounts the routes. */
+export function apiRouter(routes: readonly ApiRoute[], find: FindSession): Router {
+  const router = express.Router({ caseSensitive: true });
+  const readBody = express.json({ limit: DASHBOARD_BODY_BYTES_MAX, inflate: false, strict: true, type: 'application/json' });
+  for (const { method, path, roles, body, answer } of routes) {
+    router[method](path, async (request, response) => {
+      response.setHeader('cache-control', 'no-store');
+      const foreign = checkOrigin(request);
+      if (foreign) return refuseWith(request, response, foreign);
+      const who = roles === null ? null : await find(request);
+      if (who instanceof Refusal) return refuseWith(request, response, who);
+      if (roles !== null && !(who !== null && roles.includes(who.member.role))) return refuseWith(request, response, new Refusal('role_not_permitted'));
+      const parsed = body === null ? undefined : await parseBody(body, readBody, request, response);
+      if (parsed instanceof Refusal) return refuseWith(request, response, parsed);
+      try {
+        const answered = await answer({ body: parsed, params: request.params as Record<string, string>, request, response }, who);
+        if (answered instanceof Refusal) refuseWith(request, response, answered);
+        else if (answered !== null) sendJson(response, 200, answered);
+      } catch (error) {
+        const refusal = refusalOf(error);
+        if (!refusal) throw error;
+        refuseWith(request, response, refusal);
+      }
+    });
+  }
+  return router;
+}
+
+/**
+ * Cookies are sent whoever's page it is, so it counts from where a request comes: browsers say so
+ * in `Sec-Fetch-Site`, or at least in `Origin` where something is changed. Whoever says neither is
+ * no browser of today; a program says its Origin.
+ */
+export function checkOrigin({ method, headers }: IncomingMessage): Refusal | null {
+  const site = headers['sec-fetch-site'];
+  if (site === 'same-origin' || (site === 'none' && isRead(method))) return null;
+  if (site !== undefined) return new Refusal('cross_site');
+  if (headers.origin !== undefined) return URL.parse(headers.origin)?.host === headers.host ? null : new Refusal('cross_site');
+  return isRead(method) ? null : new Refusal('cross_site', { message: 'A change needs an Origin header that is the address of this dashboard.' });
+}
+
+const isRead = (method: string | undefined): boolean => method === 'GET' || method === 'HEAD';
+
+async function parseBody(schema: z.ZodType, readBody: express.RequestHandler, request: Request, response: Response): Promise<unknown> {
+  const failed = await new Promise<unknown>((resolve) => {
+    void readBody(request, response, resolve);
+  });
+  if (failed) return bodyRefusal(failed);
+  // Express leaves it unset where the Content-Type is another.
+  if (request.body === undefined) return new Refusal('unsupported_media_type');
+  const parsed = schema.safeParse(request.body);
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  const name = issue?.code === 'unrecognized_keys' ? (issue.keys[0] ?? '') : (issue?.path.join('.') ?? '');
+  const why = issue?.code === 'unrecognized_keys' ? 'is none of this request' : (issue?.message ?? 'is not usable');
+  return new Refusal('invalid_value', { message: name === '' ? `The body ${why}.` : `"${name}": ${why}.`, param: name });
+}
+
+function bodyRefusal({ status }: { status?: number }): Refusal {
+  if (status === 413) return new Refusal('request_too_large');
+  return status === 415 ? new Refusal('unsupported_encoding') : new Refusal('invalid_json');
+}
+
+/** What a decision says to its sender. Null for what is our fault. */
+function refusalOf(error: unknown): Refusal | null {
+  if (error instanceof ConflictError) return new Refusal('changed_meanwhile');
+  if (!(error instanceof DecisionError)) return null;
+  const code = error.code === 'invalid' ? 'invalid_value' : error.code;
+  return new Refusal(code, { message: error.message });
+}
