@@ -1,0 +1,112 @@
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import type { Role } from '#db/event-parts.ts';
+import { randomBase62 } from '#db/ids.ts';
+import type { LinkMade } from '#server/dashboard/contract-accounts.ts';
+import type { Me } from '#server/dashboard/contract-session.ts';
+import type { TestRelay } from './relay.ts';
+
+/** A reply of the dashboard's API. `body` is what it says, an error's too; `code` is an error's code. */
+export type ApiReply<T = unknown> = { status: number; body: T; code: string | null; headers: Headers };
+
+/** A browser as far as the API sees one: it keeps its cookie, and says where its page is from. */
+export type DashboardClient = {
+  readonly origin: string;
+  /** As a request sends it; empty when signed out. */
+  cookie: string;
+  get<T = unknown>(path: string): Promise<ApiReply<T>>;
+  post<T = unknown>(path: string, body?: unknown): Promise<ApiReply<T>>;
+  put<T = unknown>(path: string, body?: unknown): Promise<ApiReply<T>>;
+  patch<T = unknown>(path: string, body?: unknown): Promise<ApiReply<T>>;
+  delete<T = unknown>(path: string): Promise<ApiReply<T>>;
+};
+
+export type SignedInClient = DashboardClient & { me: Me; email: string };
+
+/** The password of everybody whom these functions make. */
+export const PASSWORD = 'correct horse battery';
+const ADMINISTRATOR = 'administrator@example.com';
+
+/** A browser that has not signed in. @param headers sent with each request besides. */
+export function visit(relay: { port: number }, headers: Record<string, string> = {}): DashboardClient {
+  const origin = `http://127.0.0.1:${relay.port}`;
+  async function send<T>(method: string, place: string, body?: unknown): Promise<ApiReply<T>> {
+    const reply = await fetch(origin + place, {
+      method,
+      headers: {
+        origin,
+        ...(client.cookie === '' ? {} : { cookie: client.cookie }),
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...headers,
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    for (const set of reply.headers.getSetCookie()) {
+      const [pair = ''] = set.split(';');
+      client.cookie = pair.endsWith('=') ? '' : pair;
+    }
+    const text = await reply.text();
+    const isJson = reply.headers.get('content-type')?.startsWith('application/json') === true;
+    const said = (isJson ? JSON.parse(text) : text) as T & { error?: { code: string } };
+    return { status: reply.status, body: said, code: said.error?.code ?? null, headers: reply.headers };
+  }
+  const client: DashboardClient = {
+    origin,
+    cookie: '',
+    get: (place) => send('GET', place),
+    post: (place, body) => send('POST', place, body),
+    put: (place, body) => send('PUT', place, body),
+    patch: (place, body) => send('PATCH', place, body),
+    delete: (place) => send('DELETE', place),
+  };
+  return client;
+}
+
+/** The secret part of a link. */
+export const tokenOf = (link: string): string => link.slice(link.indexOf('#') + 1);
+
+/** The administrator of each relay that was set up. */
+const administrators = new WeakMap<object, Promise<SignedInClient>>();
+
+/** The first administrator, by the setup link that the start left in a file. Asked again: the same. */
+export function setUp(relay: TestRelay): Promise<SignedInClient> {
+  const made = administrators.get(relay) ?? claim(relay);
+  administrators.set(relay, made);
+  return made;
+}
+
+async function claim(relay: TestRelay): Promise<SignedInClient> {
+  const client = visit(relay);
+  const link = (await readFile(path.join(relay.dataDir, 'setup-link.txt'), 'utf8')).trim();
+  const reply = await client.post<Me>('/api/setup', { token: tokenOf(link), email: ADMINISTRATOR, password: PASSWORD });
+  return signedIn(client, reply, ADMINISTRATOR);
+}
+
+/** Somebody who comes by an invitation: to an account, or with one of their own. */
+export async function addMember(
+  relay: TestRelay,
+  { role = 'member', account = null, email = `${randomBase62(12).toLowerCase()}@example.com` }: { role?: Role; account?: string | null; email?: string } = {},
+): Promise<SignedInClient> {
+  const administrator = await setUp(relay);
+  const made = await administrator.post<LinkMade>('/api/invitations', { account, role });
+  if (made.status !== 200) throw new Error(`no invitation was made: ${JSON.stringify(made.body)}`);
+  const client = visit(relay);
+  const reply = await client.post<Me>('/api/invitation/accept', {
+    token: tokenOf(made.body.link),
+    email,
+    password: PASSWORD,
+    ...(account === null ? { account_name: `of ${email}` } : {}),
+  });
+  return signedIn(client, reply, email);
+}
+
+/** Signs in with the password that everybody has. */
+export async function signIn(relay: { port: number }, email: string, password: string = PASSWORD): Promise<SignedInClient> {
+  const client = visit(relay);
+  return signedIn(client, await client.post<Me>('/api/session', { email, password }), email);
+}
+
+function signedIn(client: DashboardClient, reply: ApiReply<Me>, email: string): SignedInClient {
+  if (reply.status !== 200 || client.cookie === '') throw new Error(`not signed in: ${reply.status} ${JSON.stringify(reply.body)}`);
+  return Object.assign(client, { me: reply.body, email });
+}
