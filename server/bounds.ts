@@ -148,7 +148,7 @@ export const MODEL_LIST_MAX = 2_000;
 export const READ_CONNECTIONS_MAX = 4;
 /** Readers waiting for one of them: as many as are served before the first of them loses patience. */
 export const READS_WAITING_MAX = 64;
-/** Reads of one key at the same time: a page of widgets, and nobody takes all the places for long. */
+/** Reads of one key, or of one person who is signed in, at the same time: a page of widgets, and nobody takes all the places for long. */
 export const READS_PER_KEY_MAX = 8;
 
 /** The time that a list shows where none is asked for. */

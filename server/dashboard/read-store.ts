@@ -17,7 +17,7 @@ export type Source = {
 const UNAVAILABLE = new Refusal('store_unavailable', { message: "The figures can't be read right now. Try again." });
 const CROWDED = new Refusal('relay_busy', { message: 'As many readers as can be are waiting for figures. Try again.' });
 const TOO_MANY = new Refusal('rate_limit_exceeded', {
-  message: `A key may read figures ${READS_PER_KEY_MAX} times at once. Wait for a reply before you ask again.`,
+  message: `Figures may be read ${READS_PER_KEY_MAX} times at once with one key, or by one person. Wait for a reply before you ask again.`,
 });
 
 /**
@@ -26,7 +26,7 @@ const TOO_MANY = new Refusal('rate_limit_exceeded', {
  */
 export class ReadStore {
   readonly #pool: Pool;
-  /** Reads under way, by key. */
+  /** Reads under way, by who reads. */
   readonly #underWay = new Map<string, number>();
 
   /** @param config of the relay's role, whose time-outs end a read that takes too long. */
@@ -34,15 +34,19 @@ export class ReadStore {
     this.#pool = openPool({ ...config, max: READ_CONNECTIONS_MAX });
   }
 
-  /** Counts a read of a key. @returns what ends it, or why the key may not read now. */
-  enter(key: string): (() => void) | Refusal {
-    const count = this.#underWay.get(key) ?? 0;
+  /**
+   * Counts a read of a key or a person.
+   * @param holder `key/<id>` or `member/<id>`.
+   * @returns what ends it, or why they may not read now.
+   */
+  enter(holder: string): (() => void) | Refusal {
+    const count = this.#underWay.get(holder) ?? 0;
     if (count >= READS_PER_KEY_MAX) return TOO_MANY;
-    this.#underWay.set(key, count + 1);
+    this.#underWay.set(holder, count + 1);
     return () => {
-      const left = (this.#underWay.get(key) as number) - 1;
-      if (left === 0) this.#underWay.delete(key);
-      else this.#underWay.set(key, left);
+      const left = (this.#underWay.get(holder) as number) - 1;
+      if (left === 0) this.#underWay.delete(holder);
+      else this.#underWay.set(holder, left);
     };
   }
 
