@@ -13,4 +13,6 @@ export const LOCKS = {
   projecting: '23, 0',
   rebuild: '24, 0',
   archive: '25, 0',
+  /** Who makes the first administrator. */
+  setup: '26, 0',
 } as const;
