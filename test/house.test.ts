@@ -29,7 +29,8 @@ import {
 import { describeFile, type File, readRooms, ROOT } from './support/house/source.ts';
 
 const readJson = (name: string): unknown => JSON.parse(readFileSync(path.join(ROOT, name), 'utf8'));
-const rooms = (readJson('tsconfig.json') as { include: string[] }).include;
+// The page has a configuration of its own.
+const rooms = [...(readJson('tsconfig.json') as { include: string[] }).include, 'web'];
 const files = readRooms(rooms);
 const manifest = readJson('package.json') as Manifest;
 const lock = readJson('package-lock.json') as Lock;

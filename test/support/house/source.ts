@@ -26,6 +26,8 @@ export function readRooms(rooms: readonly string[]): File[] {
   return rooms.flatMap((room) =>
     readdirSync(path.join(ROOT, room), { recursive: true, withFileTypes: true })
       .filter((entry) => entry.isFile())
+      // What is built is nobody's source.
+      .filter((entry) => !path.relative(ROOT, entry.parentPath).split(path.sep).includes('dist'))
       .map((entry) => path.relative(ROOT, path.join(entry.parentPath, entry.name)).replaceAll(path.sep, '/'))
       .map((name) => describeFile(name, readFileSync(path.join(ROOT, name), 'utf8'))),
   );

@@ -1,0 +1,5 @@
+import { PageHead } from '../../ui/parts.tsx';
+
+export function LimitsPage() {
+  return <PageHead title="Limits" />;
+}

@@ -1,0 +1,5 @@
+import { PageHead } from '../../ui/parts.tsx';
+
+export function ModelsPage() {
+  return <PageHead title="Models and prices" />;
+}

@@ -1,0 +1,5 @@
+import { PageHead } from '../../ui/parts.tsx';
+
+export function JoinPage() {
+  return <PageHead title="Join" />;
+}

@@ -1,0 +1,5 @@
+import { PageHead } from '../../ui/parts.tsx';
+
+export function SignInPage() {
+  return <PageHead title="Sign-in" />;
+}

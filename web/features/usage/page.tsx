@@ -1,0 +1,5 @@
+import { PageHead } from '../../ui/parts.tsx';
+
+export function UsagePage() {
+  return <PageHead title="Usage" />;
+}

@@ -1,0 +1,52 @@
+import type { RequestFilter } from '#server/dashboard/contract.ts';
+
+/**
+ * The one filter, as it stands in the address of a page: which requests, and of what time. It drives
+ * the screen, the live feed and the CSV. Pure.
+ */
+
+export const RANGES = { '15m': 15 * 60_000, '1h': 3_600_000, '24h': 86_400_000, '7d': 7 * 86_400_000, '30d': 30 * 86_400_000 } as const;
+export type Range = keyof typeof RANGES;
+
+export type FilterSearch = RequestFilter & {
+  /** The time up to now; absent: the page's own. */
+  range?: Range;
+  /** ISO 8601; both stand in place of a range. */
+  from?: string;
+  to?: string;
+};
+
+const OUTCOMES: Record<NonNullable<RequestFilter['outcome']>, true> = {
+  completed: true, client_gone: true, upstream_failed: true, cut_short: true, relay_failed: true, refused: true, running: true,
+};
+
+/** Reads what is usable of an address; the rest is left out, since addresses are typed and pasted. */
+export function readFilterSearch(search: Record<string, unknown>): FilterSearch {
+  const found: FilterSearch = {};
+  const { account, key, model, outcome, status, range, from, to } = search;
+  if (isId(account)) found.account = String(account);
+  if (isId(key)) found.key = String(key);
+  if (model !== undefined && model !== '') found.model = String(model).slice(0, 256);
+  if (typeof outcome === 'string' && outcome in OUTCOMES) found.outcome = outcome as NonNullable<FilterSearch['outcome']>;
+  if (Number.isInteger(Number(status)) && Number(status) >= 100 && Number(status) <= 599) found.status = Number(status);
+  if (typeof range === 'string' && range in RANGES) found.range = range as Range;
+  if (isTime(from)) found.from = from;
+  if (isTime(to)) found.to = to;
+  return found;
+}
+
+/** The part of it that the server's filter knows. */
+export function requestFilterOf({ account, key, model, outcome, status }: FilterSearch): RequestFilter {
+  const filter: RequestFilter = { account, key, model, outcome, status };
+  return Object.fromEntries(Object.entries(filter).filter(([, value]) => value !== undefined));
+}
+
+/** The time that is meant. `toMs` null: up to now, and live. */
+export function timeOf({ range, from, to }: FilterSearch, fallback: Range, nowMs: number): { fromMs: number; toMs: number | null } {
+  if (from !== undefined) return { fromMs: Date.parse(from), toMs: to === undefined ? null : Date.parse(to) };
+  return { fromMs: nowMs - RANGES[range ?? fallback], toMs: null };
+}
+
+// A router may have read an id of digits as a number.
+const isId = (value: unknown): boolean => (typeof value === 'string' || typeof value === 'number') && /^[0-9A-Za-z]{8}$/.test(String(value));
+const isTime = (value: unknown): value is string => typeof value === 'string' && /^\d{4}-\d\d-\d\dT/.test(value) && !Number.isNaN(Date.parse(value));

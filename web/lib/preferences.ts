@@ -1,0 +1,43 @@
+import { useSyncExternalStore } from 'react';
+
+/** What somebody chose for this browser: the theme, and whether times are local or in UTC. */
+
+const listeners = new Set<() => void>();
+const tell = (): void => {
+  for (const listener of listeners) listener();
+};
+const subscribe = (listener: () => void): (() => void) => {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+};
+
+function read(name: string): string | null {
+  try {
+    return localStorage.getItem(name);
+  } catch {
+    return null;
+  }
+}
+function write(name: string, value: string): void {
+  try {
+    localStorage.setItem(name, value);
+  } catch {
+    // A browser that keeps nothing asks again next time.
+  }
+  tell();
+}
+
+export type Theme = 'light' | 'dark';
+export const useTheme = (): Theme => useSyncExternalStore(subscribe, () => (document.documentElement.dataset['theme'] === 'dark' ? 'dark' : 'light'));
+export function setTheme(theme: Theme): void {
+  document.documentElement.dataset['theme'] = theme;
+  write('theme', theme);
+}
+
+export type Zone = 'local' | 'utc';
+let zone: Zone = read('zone') === 'utc' ? 'utc' : 'local';
+export const useZone = (): Zone => useSyncExternalStore(subscribe, () => zone);
+export function setZone(chosen: Zone): void {
+  zone = chosen;
+  write('zone', chosen);
+}

@@ -1,0 +1,31 @@
+import { queryOptions, useSuspenseQuery } from '@tanstack/react-query';
+import type { Me, Welcome } from '#server/dashboard/contract-session.ts';
+import { api, ApiError } from './api.ts';
+
+/** Who is signed in; null: nobody. */
+export const meQuery = queryOptions({
+  queryKey: ['me'],
+  queryFn: async ({ signal }): Promise<Me | null> => {
+    try {
+      return await api<Me>('GET', '/api/me', undefined, signal);
+    } catch (error) {
+      if (error instanceof ApiError && error.code === 'not_signed_in') return null;
+      throw error;
+    }
+  },
+  staleTime: 60_000,
+});
+
+/** What anybody may know. */
+export const welcomeQuery = queryOptions({
+  queryKey: ['welcome'],
+  queryFn: ({ signal }) => api<Welcome>('GET', '/api/welcome', undefined, signal),
+  staleTime: 60_000,
+});
+
+/** Who is signed in, on pages that nobody else gets to see. */
+export function useMe(): Me {
+  const { data } = useSuspenseQuery(meQuery);
+  if (data === null) throw new ApiError('You are not signed in any more.', { status: 401, code: 'not_signed_in' });
+  return data;
+}

@@ -1,0 +1,62 @@
+import type { Zone } from './preferences.ts';
+
+/** How figures and times are written, everywhere the same. Pure. English, whatever the browser's language: so is the page. */
+
+const LOCALE = 'en-GB';
+const whole = new Intl.NumberFormat(LOCALE);
+const short = new Intl.NumberFormat(LOCALE, { notation: 'compact', maximumFractionDigits: 1 });
+
+/** 1,234,567 */
+export const showCount = (value: number): string => whole.format(value);
+/** 1.2M; whole up to 9,999. */
+export const showShort = (value: number): string => (Math.abs(value) < 10_000 ? whole.format(Math.round(value)) : short.format(value));
+
+/** Micro-dollars as dollars, with as many digits as tell something: $12.30, $0.0042, $0.000001. */
+export function showCost(microusd: number): string {
+  const dollars = microusd / 1_000_000;
+  if (microusd === 0) return '$0';
+  const digits = Math.abs(dollars) >= 1 ? 2 : Math.abs(dollars) >= 0.01 ? 4 : 6;
+  return new Intl.NumberFormat('en-US', { style: 'currency', currency: 'USD', minimumFractionDigits: Math.min(2, digits), maximumFractionDigits: digits }).format(dollars);
+}
+
+/** 850 ms, 1.2 s, 3 min 4 s, 2 h 5 min, 3 d 4 h. */
+export function showDuration(ms: number): string {
+  if (ms < 1_000) return `${Math.round(ms)} ms`;
+  const s = ms / 1_000;
+  if (s < 10) return `${s.toFixed(1)} s`;
+  if (s < 60) return `${Math.round(s)} s`;
+  const parts = (large: number, largeUnit: string, small: number, smallUnit: string): string => (small === 0 ? `${large} ${largeUnit}` : `${large} ${largeUnit} ${small} ${smallUnit}`);
+  const total = Math.round(s);
+  if (total < 3_600) return parts(Math.floor(total / 60), 'min', total % 60, 's');
+  if (total < 86_400) return parts(Math.floor(total / 3_600), 'h', Math.floor((total % 3_600) / 60), 'min');
+  return parts(Math.floor(total / 86_400), 'd', Math.floor((total % 86_400) / 3_600), 'h');
+}
+
+/** 99.5 % */
+export const showPercent = (share: number): string => `${(share * 100).toFixed(share > 0 && share < 0.1 ? 1 : 0)} %`;
+
+type Form = 'time' | 'minute' | 'date' | 'full';
+const FORMS: Record<Form, Intl.DateTimeFormatOptions> = {
+  time: { hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' },
+  minute: { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' },
+  date: { day: 'numeric', month: 'short', year: 'numeric' },
+  full: { day: 'numeric', month: 'short', year: 'numeric', hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23', timeZoneName: 'short' },
+};
+const formats = new Map<string, Intl.DateTimeFormat>();
+
+/** A moment in the zone that was chosen. */
+export function showTime(time: string | number | Date, zone: Zone, form: Form = 'full'): string {
+  const name = `${zone} ${form}`;
+  let format = formats.get(name);
+  if (!format) formats.set(name, (format = new Intl.DateTimeFormat(LOCALE, { ...FORMS[form], ...(zone === 'utc' ? { timeZone: 'UTC' } : {}) })));
+  return format.format(new Date(time));
+}
+
+/** "3 min ago", "in 2 h": for what is near; the exact time belongs into the title. */
+export function showAgo(time: string | number | Date, nowMs: number): string {
+  const ms = nowMs - new Date(time).getTime();
+  if (Math.abs(ms) < 5_000) return 'just now';
+  const [largest = '', unit = ''] = showDuration(Math.abs(ms) < 60_000 ? Math.round(Math.abs(ms) / 1_000) * 1_000 : Math.abs(ms)).split(' ');
+  const text = `${Math.round(Number(largest))} ${unit}`;
+  return ms > 0 ? `${text} ago` : `in ${text}`;
+}

@@ -1,0 +1,38 @@
+import type { Role } from '#db/event-parts.ts';
+import type { IconName } from './ui/icon.tsx';
+
+/** The pages that people go to by themselves: the menu, the palette and the shortcuts are made of this list. */
+export type Page = {
+  path: '/' | '/first-call' | '/requests' | '/usage' | '/keys' | '/limits' | '/playground' | '/audit' | '/admin/accounts' | '/admin/members' | '/admin/plans' | '/admin/models' | '/admin/alerts' | '/admin/status' | '/settings';
+  name: string;
+  icon: IconName;
+  /** After `g`. */
+  key: string;
+  group: 'Use' | 'Administration' | 'You';
+  roles: readonly Role[];
+};
+
+const ALL: readonly Role[] = ['member', 'administrator', 'auditor'];
+const CALLERS: readonly Role[] = ['member', 'administrator'];
+const OVERSEERS: readonly Role[] = ['administrator', 'auditor'];
+
+export const PAGES: readonly Page[] = [
+  { path: '/', name: 'Overview', icon: 'overview', key: 'o', group: 'Use', roles: ALL },
+  { path: '/first-call', name: 'First call', icon: 'rocket', key: 'f', group: 'Use', roles: CALLERS },
+  { path: '/requests', name: 'Requests', icon: 'list', key: 'r', group: 'Use', roles: ALL },
+  { path: '/usage', name: 'Usage', icon: 'bars', key: 'u', group: 'Use', roles: ALL },
+  { path: '/keys', name: 'API keys', icon: 'key', key: 'k', group: 'Use', roles: ALL },
+  { path: '/limits', name: 'Limits', icon: 'gauge', key: 'l', group: 'Use', roles: ALL },
+  { path: '/playground', name: 'Playground', icon: 'chat', key: 'p', group: 'Use', roles: CALLERS },
+  { path: '/audit', name: 'Event log', icon: 'scroll', key: 'e', group: 'Use', roles: ALL },
+  { path: '/admin/accounts', name: 'Accounts', icon: 'layers', key: 'a', group: 'Administration', roles: OVERSEERS },
+  { path: '/admin/members', name: 'Members', icon: 'people', key: 'm', group: 'Administration', roles: OVERSEERS },
+  { path: '/admin/plans', name: 'Plans', icon: 'tag', key: 'n', group: 'Administration', roles: OVERSEERS },
+  { path: '/admin/models', name: 'Models and prices', icon: 'tag', key: 'd', group: 'Administration', roles: OVERSEERS },
+  { path: '/admin/alerts', name: 'Alerts', icon: 'bell', key: 't', group: 'Administration', roles: OVERSEERS },
+  { path: '/admin/status', name: 'Status', icon: 'pulse', key: 's', group: 'Administration', roles: OVERSEERS },
+  { path: '/settings', name: 'Settings', icon: 'cog', key: ',', group: 'You', roles: ALL },
+];
+
+/** Those that somebody with this role sees. */
+export const pagesFor = (role: Role): Page[] => PAGES.filter(({ roles }) => roles.includes(role));

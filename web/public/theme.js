@@ -1,0 +1,9 @@
+// Before anything is painted, so that a dark page never flashes white.
+(() => {
+  let chosen = null;
+  try {
+    chosen = localStorage.getItem('theme');
+  } catch {}
+  const dark = chosen === 'dark' || (chosen !== 'light' && matchMedia('(prefers-color-scheme: dark)').matches);
+  document.documentElement.dataset.theme = dark ? 'dark' : 'light';
+})();

@@ -1,0 +1,84 @@
+import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Outlet, redirect } from '@tanstack/react-router';
+import { readEventSearch } from './lib/event-search.ts';
+import { type FilterSearch, readFilterSearch } from './lib/filter-search.ts';
+import { queryClient } from './lib/query-client.ts';
+import { meQuery } from './lib/session.ts';
+import { Missing, Trouble } from './trouble.tsx';
+import { Toasts } from './ui/toast.tsx';
+
+/** Every page with its address. Pages are loaded when they are first gone to. */
+
+const root = createRootRoute({
+  component: () => (
+    <>
+      <Outlet />
+      <Toasts />
+    </>
+  ),
+  notFoundComponent: Missing,
+  errorComponent: Trouble,
+});
+
+/** Pages for those who are signed in. Whoever is not comes back here after signing in. */
+const inside = createRoute({
+  getParentRoute: () => root,
+  id: 'inside',
+  beforeLoad: async ({ location }) => {
+    const me = await queryClient.ensureQueryData(meQuery);
+    if (me === null) throw redirect({ to: '/sign-in', search: { next: location.href } });
+  },
+  component: lazyRouteComponent(() => import('./shell.tsx'), 'Shell'),
+});
+
+/** Where to go after signing in: only addresses of this page. */
+const readNext = ({ next }: Record<string, unknown>): { next?: string } => (typeof next === 'string' && /^\/(?![/\\])/.test(next) ? { next } : {});
+const withoutSearch = (): Record<string, never> => ({});
+
+const requestsSearch = (search: Record<string, unknown>): FilterSearch & { request?: string } => {
+  const { request } = search;
+  return { ...readFilterSearch(search), ...(typeof request === 'string' ? { request } : {}) };
+};
+
+export const METRICS = ['requests', 'tokens', 'cost', 'times'] as const;
+export type UsageSearch = FilterSearch & { metric?: (typeof METRICS)[number]; group?: 'account' | 'key' | 'model' };
+const usageSearch = (search: Record<string, unknown>): UsageSearch => {
+  const { metric, group } = search;
+  const found: UsageSearch = readFilterSearch(search);
+  if (METRICS.includes(metric as never)) found.metric = metric as (typeof METRICS)[number];
+  if (group === 'account' || group === 'key' || group === 'model') found.group = group;
+  return found;
+};
+
+const routeTree = root.addChildren([
+  createRoute({ getParentRoute: () => root, path: '/sign-in', validateSearch: readNext, component: lazyRouteComponent(() => import('./features/sign-in/sign-in-page.tsx'), 'SignInPage') }),
+  createRoute({ getParentRoute: () => root, path: '/register', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/sign-in/register-page.tsx'), 'RegisterPage') }),
+  createRoute({ getParentRoute: () => root, path: '/setup', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/sign-in/setup-page.tsx'), 'SetupPage') }),
+  createRoute({ getParentRoute: () => root, path: '/join', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/sign-in/join-page.tsx'), 'JoinPage') }),
+  createRoute({ getParentRoute: () => root, path: '/forgot', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/sign-in/forgot-page.tsx'), 'ForgotPage') }),
+  createRoute({ getParentRoute: () => root, path: '/reset', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/sign-in/reset-page.tsx'), 'ResetPage') }),
+  inside.addChildren([
+    createRoute({ getParentRoute: () => inside, path: '/', validateSearch: readFilterSearch, component: lazyRouteComponent(() => import('./features/overview/page.tsx'), 'OverviewPage') }),
+    createRoute({ getParentRoute: () => inside, path: '/first-call', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/first-call/page.tsx'), 'FirstCallPage') }),
+    createRoute({ getParentRoute: () => inside, path: '/requests', validateSearch: requestsSearch, component: lazyRouteComponent(() => import('./features/requests/page.tsx'), 'RequestsPage') }),
+    createRoute({ getParentRoute: () => inside, path: '/usage', validateSearch: usageSearch, component: lazyRouteComponent(() => import('./features/usage/page.tsx'), 'UsagePage') }),
+    createRoute({ getParentRoute: () => inside, path: '/keys', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/keys/page.tsx'), 'KeysPage') }),
+    createRoute({ getParentRoute: () => inside, path: '/limits', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/limits/page.tsx'), 'LimitsPage') }),
+    createRoute({ getParentRoute: () => inside, path: '/playground', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/playground/page.tsx'), 'PlaygroundPage') }),
+    createRoute({ getParentRoute: () => inside, path: '/audit', validateSearch: readEventSearch, component: lazyRouteComponent(() => import('./features/audit/page.tsx'), 'AuditPage') }),
+    createRoute({ getParentRoute: () => inside, path: '/settings', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/settings/page.tsx'), 'SettingsPage') }),
+    createRoute({ getParentRoute: () => inside, path: '/admin/accounts', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/accounts/page.tsx'), 'AccountsPage') }),
+    createRoute({ getParentRoute: () => inside, path: '/admin/members', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/members/page.tsx'), 'MembersPage') }),
+    createRoute({ getParentRoute: () => inside, path: '/admin/plans', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/plans/page.tsx'), 'PlansPage') }),
+    createRoute({ getParentRoute: () => inside, path: '/admin/models', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/models/page.tsx'), 'ModelsPage') }),
+    createRoute({ getParentRoute: () => inside, path: '/admin/alerts', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/alerts/page.tsx'), 'AlertsPage') }),
+    createRoute({ getParentRoute: () => inside, path: '/admin/status', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/status/page.tsx'), 'StatusPage') }),
+  ]),
+]);
+
+export const router = createRouter({ routeTree, defaultPreload: 'intent', scrollRestoration: true });
+
+declare module '@tanstack/react-router' {
+  interface Register {
+    router: typeof router;
+  }
+}

@@ -1,0 +1,75 @@
+import { useQueryClient } from '@tanstack/react-query';
+import { Link, Outlet, useNavigate } from '@tanstack/react-router';
+import { lazy, Suspense, useEffect, useState } from 'react';
+import { whenSignedOut } from './lib/api.ts';
+import { feed } from './lib/feed.ts';
+import { meQuery, useMe } from './lib/session.ts';
+import { useShortcuts } from './lib/use-shortcuts.ts';
+import { pagesFor } from './pages.ts';
+import { Sidebar } from './sidebar.tsx';
+import { buttonClass, IconButton } from './ui/button.tsx';
+import { Mark } from './ui/mark.tsx';
+import { Waiting } from './ui/parts.tsx';
+
+const Palette = lazy(() => import('./palette.tsx').then(({ Palette: component }) => ({ default: component })));
+const Help = lazy(() => import('./help.tsx').then(({ Help: component }) => ({ default: component })));
+
+/** What stands around every page of somebody who is signed in. */
+export function Shell() {
+  const { member, account } = useMe();
+  const navigate = useNavigate();
+  const queries = useQueryClient();
+  const [open, setOpen] = useState<'menu' | 'palette' | 'help' | null>(null);
+  useEffect(() => {
+    whenSignedOut(() => {
+      feed.close();
+      // The root of the page sends whoever is not signed in to the sign-in.
+      queries.setQueryData(meQuery.queryKey, null);
+      void navigate({ to: '/sign-in', search: { next: window.location.pathname + window.location.search } });
+    });
+    return () => feed.close();
+  }, [navigate, queries]);
+  useEffect(() => {
+    const listener = (event: KeyboardEvent): void => {
+      if (event.key !== 'k' || !(event.ctrlKey || event.metaKey)) return;
+      event.preventDefault();
+      setOpen('palette');
+    };
+    document.addEventListener('keydown', listener);
+    return () => document.removeEventListener('keydown', listener);
+  }, []);
+  useShortcuts({
+    '?': () => setOpen('help'),
+    ...Object.fromEntries(pagesFor(member.role).map(({ key, path: to }) => [`g ${key}`, () => void navigate({ to })])),
+  });
+
+  return (
+    <div className="min-h-dvh md:grid md:grid-cols-[13.5rem_minmax(0,1fr)]">
+      <a href="#content" className={buttonClass('primary', 'sr-only focus:not-sr-only focus:fixed focus:top-2 focus:left-2 focus:z-50')}>
+        Skip to the content
+      </a>
+      <header className="sticky top-0 z-20 flex items-center justify-between border-b border-line bg-ground px-3 py-2 md:hidden">
+        <IconButton icon="menu" label="Menu" aria-expanded={open === 'menu'} onClick={() => setOpen('menu')} />
+        <Link to="/" className="flex items-center gap-2 font-semibold">
+          <Mark /> Daybook
+        </Link>
+        <IconButton icon="search" label="Go to…" onClick={() => setOpen('palette')} />
+      </header>
+      <Sidebar isOpen={open === 'menu'} onClose={() => setOpen(null)} onPalette={() => setOpen('palette')} onHelp={() => setOpen('help')} />
+      <main id="content" tabIndex={-1} className="mx-auto w-full max-w-7xl px-4 py-5 outline-none md:px-8 md:py-7">
+        {account.state === 'suspended' && (
+          <p role="alert" className="mb-5 rounded-lg border border-warn bg-warn-soft px-4 py-3 text-warn">
+            This account is suspended: its calls are refused with 403 <code className="font-mono text-xs">account_disabled</code>. Ask the administrator of this relay.
+          </p>
+        )}
+        <Suspense fallback={<Waiting height="h-96" />}>
+          <Outlet />
+        </Suspense>
+      </main>
+      <Suspense>
+        {open === 'palette' && <Palette onClose={() => setOpen(null)} />}
+        {open === 'help' && <Help onClose={() => setOpen(null)} />}
+      </Suspense>
+    </div>
+  );
+}

@@ -1,0 +1,125 @@
+import { useQueryClient } from '@tanstack/react-query';
+import { Link, useNavigate } from '@tanstack/react-router';
+import { useEffect, useRef } from 'react';
+import { api } from './lib/api.ts';
+import { feed } from './lib/feed.ts';
+import { setTheme, setZone, useTheme, useZone } from './lib/preferences.ts';
+import { meQuery, useMe } from './lib/session.ts';
+import { type Page, pagesFor } from './pages.ts';
+import { IconButton } from './ui/button.tsx';
+import { Icon } from './ui/icon.tsx';
+import { LiveMark } from './ui/live-mark.tsx';
+import { Mark } from './ui/mark.tsx';
+
+type SidebarProps = { isOpen: boolean; onClose: () => void; onPalette: () => void; onHelp: () => void };
+
+/** The menu: beside the page where there is room, else over it. */
+export function Sidebar({ isOpen, onClose, onPalette, onHelp }: SidebarProps) {
+  return (
+    <>
+      <div className="sticky top-0 hidden h-dvh overflow-y-auto border-r border-line md:block">
+        <Content onPalette={onPalette} onHelp={onHelp} />
+      </div>
+      {isOpen && <Drawer onClose={onClose} onPalette={onPalette} onHelp={onHelp} />}
+    </>
+  );
+}
+
+function Drawer({ onClose, onPalette, onHelp }: Omit<SidebarProps, 'isOpen'>) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    const element = dialog.current;
+    element?.showModal();
+    return () => element?.close();
+  }, []);
+  return (
+    <dialog ref={dialog} aria-label="Menu" onCancel={onClose} onClick={(event) => event.target === dialog.current && onClose()} className="m-0 h-dvh max-h-dvh w-64 border-r border-line bg-ground p-0">
+      <Content onGo={onClose} onPalette={onPalette} onHelp={onHelp} />
+    </dialog>
+  );
+}
+
+function Content({ onGo, onPalette, onHelp }: { onGo?: () => void; onPalette: () => void; onHelp: () => void }) {
+  const { member, account } = useMe();
+  const pages = pagesFor(member.role);
+  return (
+    <div className="flex min-h-full flex-col gap-4 p-3">
+      <div className="flex items-center gap-2 px-2 pt-1">
+        <Mark />
+        <span className="text-base font-semibold">Daybook</span>
+        <span className="ml-auto text-xs">
+          <LiveMark />
+        </span>
+      </div>
+      <button type="button" onClick={onPalette} className="flex items-center gap-2 rounded-md border border-line bg-surface px-2.5 py-1.5 text-muted hover:text-ink">
+        <Icon name="search" />
+        Go to…
+        <kbd className="ml-auto font-sans text-xs">Ctrl K</kbd>
+      </button>
+      <nav aria-label="Pages" className="flex flex-1 flex-col gap-4">
+        <Group name="Use" pages={pages} onGo={onGo} isHidden />
+        <Group name="Administration" pages={pages} onGo={onGo} />
+        <Group name="You" pages={pages} onGo={onGo} />
+      </nav>
+      <div className="flex flex-col gap-1 border-t border-line pt-3">
+        <div className="px-2">
+          <p className="truncate font-medium" title={member.email}>
+            {member.email}
+          </p>
+          <p className="truncate text-xs text-muted">
+            {account.name} · {member.role}
+          </p>
+        </div>
+        <Preferences onHelp={onHelp} />
+      </div>
+    </div>
+  );
+}
+
+function Group({ name, pages, onGo, isHidden = false }: { name: Page['group']; pages: readonly Page[]; onGo: (() => void) | undefined; isHidden?: boolean }) {
+  const own = pages.filter(({ group }) => group === name);
+  if (own.length === 0) return null;
+  return (
+    <div>
+      <h2 className={isHidden ? 'sr-only' : 'px-2 pb-1 text-xs font-normal text-muted'}>{name}</h2>
+      <ul className="flex flex-col gap-0.5">
+        {own.map(({ path, name: text, icon }) => (
+          <li key={path}>
+            <Link to={path} onClick={onGo} activeOptions={{ exact: path === '/', includeSearch: false }} className="flex items-center gap-2.5 rounded-md px-2 py-1.5 text-muted hover:bg-sunken hover:text-ink aria-[current=page]:bg-accent-soft aria-[current=page]:font-medium aria-[current=page]:text-accent">
+              <Icon name={icon} />
+              {text}
+            </Link>
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+function Preferences({ onHelp }: { onHelp: () => void }) {
+  const theme = useTheme();
+  const zone = useZone();
+  const navigate = useNavigate();
+  const queries = useQueryClient();
+  const signOut = async (): Promise<void> => {
+    await api('DELETE', '/api/session').catch(() => {});
+    feed.close();
+    // Nothing of one person's figures is left for the next.
+    queries.clear();
+    queries.setQueryData(meQuery.queryKey, null);
+    await navigate({ to: '/sign-in' });
+  };
+  return (
+    <div className="flex items-center">
+      <IconButton icon={theme === 'dark' ? 'sun' : 'moon'} label={theme === 'dark' ? 'Light theme' : 'Dark theme'} onClick={() => setTheme(theme === 'dark' ? 'light' : 'dark')} />
+      <button type="button" onClick={() => setZone(zone === 'utc' ? 'local' : 'utc')} title="Times in UTC, or in this browser's zone" className="rounded-md px-2 py-1.5 text-xs text-muted hover:bg-sunken hover:text-ink">
+        {zone === 'utc' ? 'UTC' : 'Local time'}
+      </button>
+      <button type="button" onClick={onHelp} aria-label="Keyboard shortcuts" title="Keyboard shortcuts" className="rounded-md px-2 py-1.5 text-xs text-muted hover:bg-sunken hover:text-ink">
+        ?
+      </button>
+      <span className="flex-1" />
+      <IconButton icon="door" label="Sign out" onClick={() => void signOut()} />
+    </div>
+  );
+}

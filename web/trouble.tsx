@@ -1,0 +1,32 @@
+import { Link } from '@tanstack/react-router';
+import { useEffect } from 'react';
+import { buttonClass } from './ui/button.tsx';
+import { Empty } from './ui/parts.tsx';
+import { Problem } from './ui/problem.tsx';
+
+export function Missing() {
+  return (
+    <main className="mx-auto max-w-md py-20">
+      <Empty icon="search" title="There is no such page">
+        <Link to="/" className={buttonClass('primary', 'mt-3')}>
+          Go to the overview
+        </Link>
+      </Empty>
+    </main>
+  );
+}
+
+/** What no page caught. A piece of an older version that is not there any more is fetched anew by loading the page, once. */
+export function Trouble({ error }: { error: unknown }) {
+  const isStale = error instanceof TypeError && /import|module/i.test(error.message);
+  useEffect(() => {
+    if (!isStale || sessionStorage.getItem('reloaded') === window.location.href) return;
+    sessionStorage.setItem('reloaded', window.location.href);
+    window.location.reload();
+  }, [isStale]);
+  return (
+    <main className="mx-auto max-w-2xl p-6">
+      <Problem error={error} title="This page could not be shown" onRetry={() => window.location.reload()} />
+    </main>
+  );
+}

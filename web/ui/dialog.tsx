@@ -1,0 +1,70 @@
+import { type ReactNode, type SyntheticEvent, useEffect, useId, useRef } from 'react';
+import { IconButton } from './button.tsx';
+
+/**
+ * A modal dialog, of the browser's own: it keeps the focus inside, closes on Escape and gives the
+ * focus back. Its content is there only while it is open, so that nothing of it stays in the page.
+ */
+type DialogProps = {
+  isOpen: boolean;
+  /** Escape, the cross, or a press beside it. */
+  onClose: () => void;
+  title: ReactNode;
+  children: ReactNode;
+  /** `side`: from the right edge, over the whole height. */
+  shape?: 'middle' | 'side';
+  /** Only its own buttons close it: what it shows can't be had again. */
+  isSticky?: boolean;
+};
+
+const SHAPES = {
+  middle: 'm-auto w-[min(34rem,calc(100vw-2rem))] max-h-[calc(100dvh-2rem)] rounded-xl border border-line',
+  side: 'ml-auto mr-0 my-0 h-dvh max-h-dvh w-[min(40rem,100vw)] max-w-none border-l border-line',
+} as const;
+
+export function Dialog({ isOpen, ...rest }: DialogProps) {
+  return isOpen ? <OpenDialog {...rest} /> : null;
+}
+
+function OpenDialog({ onClose, title, children, shape = 'middle', isSticky = false }: Omit<DialogProps, 'isOpen'>) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const id = useId();
+  useEffect(() => {
+    const { activeElement } = document;
+    const element = dialog.current;
+    element?.showModal();
+    return () => {
+      element?.close();
+      // What had it may have been drawn anew since; the browser knows only the old one.
+      if (activeElement instanceof HTMLElement && activeElement.isConnected) activeElement.focus();
+    };
+  }, []);
+  const cancel = (event: SyntheticEvent): void => {
+    event.preventDefault();
+    if (!isSticky) onClose();
+  };
+  return (
+    <dialog
+      ref={dialog}
+      aria-labelledby={id}
+      onCancel={cancel}
+      onClick={(event) => event.target === dialog.current && !isSticky && onClose()}
+      className={`overflow-hidden bg-surface p-0 shadow-xl ${SHAPES[shape]}`}
+    >
+      <div className="flex max-h-[inherit] flex-col">
+        <header className="flex items-start justify-between gap-3 border-b border-line px-5 py-3">
+          <h2 id={id} className="min-w-0 py-1 break-words">
+            {title}
+          </h2>
+          {!isSticky && <IconButton icon="close" label="Close" onClick={onClose} />}
+        </header>
+        <div className="min-h-0 flex-1 overflow-y-auto overscroll-contain px-5 py-4">{children}</div>
+      </div>
+    </dialog>
+  );
+}
+
+/** The row of buttons at the end of a dialog's form. */
+export function DialogActions({ children }: { children: ReactNode }) {
+  return <div className="mt-5 flex flex-wrap justify-end gap-2">{children}</div>;
+}

@@ -1,0 +1,4 @@
+/** The sign of Daybook. */
+export function Mark({ size = 22 }: { size?: number }) {
+  return <img src="/icon.svg" alt="" width={size} height={size} />;
+}
