@@ -13,7 +13,7 @@ import {
 import { refuseWith, replyOf, sendJson, type WithReply } from '#server/answer.ts';
 import { apiRoutes, type Dashboard } from '#server/dashboard/api.ts';
 import { apiRouter } from '#server/dashboard/gate.ts';
-import { isWebSocket, LIVE, type Live } from '#server/dashboard/live.ts';
+import { isWebSocket, LIVE, LIVE_SIGNED_IN, type Live } from '#server/dashboard/live.ts';
 import { READ_ROUTES, readRoutes } from '#server/dashboard/read-routes.ts';
 import type { ReadStore } from '#server/dashboard/read-store.ts';
 import { Refusal } from '#server/errors.ts';
@@ -71,7 +71,7 @@ export function createServer(app: App): Server {
     // Node's own answer to a missing Host has no body; ours is an error object.
     requireHostHeader: false,
     // Whoever wants to upgrade to anything else, or elsewhere, is answered as if it did not say so.
-    shouldUpgradeCallback: (request: IncomingMessage) => isWebSocket(request) && normalPath(request.url ?? '/') === LIVE,
+    shouldUpgradeCallback: (request: IncomingMessage) => isWebSocket(request) && [LIVE, LIVE_SIGNED_IN].includes(normalPath(request.url ?? '/')),
   };
   const server = app.tls ? createHttpsServer({ ...options, ...app.tls }, handle) : createHttpServer(options, handle);
   // The body is asked for only when the head has been found good.
@@ -79,7 +79,7 @@ export function createServer(app: App): Server {
   server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
     refuse(request, response, { requestId: uuidv7(), extraHeaders: corsHeaders(request.headers) }, new Refusal('expectation_failed'));
   });
-  server.on('upgrade', (request, socket, head) => app.live.upgrade(request, socket, head));
+  server.on('upgrade', (request, socket, head) => app.live.upgrade(request, socket, head, normalPath(request.url ?? '/')));
   server.on('clientError', answerParserError);
   return server;
 }
@@ -133,9 +133,9 @@ function otherRoutes({ relay, modelList, reads, dashboard, log }: App): express.
   routes.use(apiRouter(apiRoutes(dashboard), dashboard.find));
 
   // As a WebSocket it never comes here.
-  routes.get(LIVE, (request, response) => refuseWith(request, response, new Refusal('upgrade_required', { headers: ['upgrade', 'websocket'] })));
+  routes.get([LIVE, LIVE_SIGNED_IN], (request, response) => refuseWith(request, response, new Refusal('upgrade_required', { headers: ['upgrade', 'websocket'] })));
 
-  for (const [path, allow] of [[CHAT_COMPLETIONS, 'POST, OPTIONS'], [MODELS, 'GET, HEAD, OPTIONS'], ...READ_ROUTES.map((route) => [route, 'GET, HEAD, OPTIONS']), [LIVE, 'GET'], ['/healthz', 'GET, HEAD'], ['/readyz', 'GET, HEAD']]) {
+  for (const [path, allow] of [[CHAT_COMPLETIONS, 'POST, OPTIONS'], [MODELS, 'GET, HEAD, OPTIONS'], ...READ_ROUTES.map((route) => [route, 'GET, HEAD, OPTIONS']), [LIVE, 'GET'], [LIVE_SIGNED_IN, 'GET'], ['/healthz', 'GET, HEAD'], ['/readyz', 'GET, HEAD']]) {
     routes.all(path as string, (request, response) => {
       response.setHeader('allow', allow as string);
       refuseWith(request, response, new Refusal('method_not_allowed', { message: `This route takes ${allow}.` }));

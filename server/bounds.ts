@@ -206,6 +206,10 @@ export const VIEWERS_MAX = 5_000;
 export const VIEWERS_PER_KEY_MAX = 100;
 /** Viewers say nothing but pongs, which are at most 125 bytes. */
 export const VIEWER_MESSAGE_BYTES_MAX = KIB;
+/** Sessions that were closed lately are remembered: more than can end while somebody's feed is opened. */
+export const CLOSED_SESSIONS_MAX = 1_000;
+/** How often the session behind an open feed is looked at: it may have expired, which no event tells. */
+export const SESSION_CHECK_MS = 30_000;
 /** What waits for a viewer that reads slowly: some seconds of a busy account. Beyond it frames are left out. */
 export const VIEWER_BUFFER_BYTES_MAX = 256 * KIB;
 /** A viewer whose connection has taken nothing for this long is given up. */
@@ -249,5 +253,27 @@ export const QUOTAS_READ_MAX = 1_000;
 
 /** Changes by people that wait for one another: each takes some milliseconds. */
 export const CONTROL_WAITING_MAX = 100;
+/** How long a change waits for those before it: a person's patience, and two time-outs of the store. */
+export const CONTROL_WAIT_MS = 5_000;
+/** The connection for changes is left when nobody has made one for this long. */
+export const CONTROL_IDLE_MS = 60_000;
 /** A body of the dashboard's own API: the longest are a plan's terms. */
 export const DASHBOARD_BODY_BYTES_MAX = 64 * KIB;
+
+/** Passwords hashed at the same time: half of the threads that also look up upstreams' names. */
+export const PASSWORD_HASHES_AT_ONCE = 2;
+/** Those that wait for one: about a second of them. */
+export const PASSWORD_HASHES_WAITING_MAX = 50;
+/** Connections of a process that look up sessions and members: each such look takes less than a millisecond. */
+export const SIGN_IN_CONNECTIONS_MAX = 3;
+/** Requests that wait for one of them. */
+export const SIGN_IN_WAITING_MAX = 500;
+/** A registration is answered at a multiple of this after it came, so that its duration does not tell whether the address was taken. */
+export const REGISTRATION_STEP_MS = 250;
+/** How long a change by people waits for this process to hear of it by the log, before it is answered all the same. */
+export const HEARD_WAIT_MS = 2_000;
+export const HEARD_POLL_MS = 2;
+/** A mail server that is there answers within this. */
+export const MAIL_TIMEOUT_MS = 10_000;
+/** Mails under way; more than that is a flood. */
+export const MAILS_AT_ONCE_MAX = 10;

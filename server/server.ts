@@ -110,13 +110,13 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
 
   const reads = new ReadStore(store.config('relay'));
   const feed = new Feed(store, relay, watch, log);
-  const live = new Live(relay, feed, log);
   const modelList = new ModelList(models, upstreams);
   const control = new ControlSeat(store);
   let port = config.PORT;
   const baseUrl = (): string => `${config.tls ? 'https' : 'http'}://${visibleHost(config.HOST)}:${port}/v1`;
   // Nobody can sign in yet.
   const find = async () => new Refusal('not_signed_in');
+  const live = new Live(relay, feed, find, log);
   const dashboard = { relay, config, store, reads, control, modelList, find, log, baseUrl };
   const http = listenable(config, { relay, modelList, reads, live, dashboard, log, tls: config.tls });
   port = await listen(http, config);

@@ -12,6 +12,8 @@ export type Audience = {
   readonly id: string;
   readonly scope: Scope;
   readonly filter: RequestFilter;
+  /** People who are signed in are told of more than programs with a key. */
+  readonly isSignedIn: boolean;
 };
 
 /** A frame about one call, or about several that were refused alike. */
@@ -19,9 +21,9 @@ export type CallFrame = FrameOf<'started' | 'progress' | 'settled' | 'refused'>;
 
 const FILTER_FIELDS = Object.keys(RequestFilter.shape) as (keyof RequestFilter)[];
 
-export function audienceOf(scope: Scope, filter: RequestFilter): Audience {
-  const id = JSON.stringify([scope.account, scope.key, ...FILTER_FIELDS.map((field) => filter[field] ?? null)]);
-  return { id, scope, filter };
+export function audienceOf(scope: Scope, filter: RequestFilter, isSignedIn = false): Audience {
+  const id = JSON.stringify([isSignedIn, scope.account, scope.key, ...FILTER_FIELDS.map((field) => filter[field] ?? null)]);
+  return { id, scope, filter, isSignedIn };
 }
 
 /**

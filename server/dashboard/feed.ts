@@ -14,18 +14,16 @@ import { QuotaWatch } from '#server/dashboard/quota-watch.ts';
 import type { Scope } from '#server/dashboard/scope.ts';
 import { Tail } from '#server/dashboard/tail.ts';
 import { Viewer } from '#server/dashboard/viewer.ts';
+import type { Right } from '#server/dashboard/viewer-right.ts';
 import { Viewers } from '#server/dashboard/viewers.ts';
 import { type Watch, WATCHED_CHANNEL } from '#server/dashboard/watch.ts';
 import { Refusal } from '#server/errors.ts';
-import type { Caller } from '#server/relay/caller.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import { errorFields, type Logger } from '#server/telemetry.ts';
 
 /** What somebody asks to see, and by which right. */
 export type Viewing = {
-  keyId: string;
-  digest: string;
-  caller: Caller;
+  right: Right;
   scope: Scope;
   filter: RequestFilter;
   /** The position up to which it has seen everything; null: it begins now. */
@@ -40,7 +38,7 @@ const PROJECTED_CHANNEL = 'daybook_projected';
 
 const CROWDED = new Refusal('relay_busy', { message: 'This server has as many viewers of the live feed as it takes. Try again.' });
 const TOO_MANY = new Refusal('rate_limit_exceeded', {
-  message: `A key may have ${VIEWERS_PER_KEY_MAX} viewers of the live feed at once. Close one first.`,
+  message: `One key, or one person, may have ${VIEWERS_PER_KEY_MAX} viewers of the live feed at once. Close one first.`,
 });
 
 /**
@@ -57,8 +55,8 @@ export class Feed {
   readonly #watch: Watch;
   readonly #progress: ProgressTeller;
   readonly #planOf: PlanOf;
-  /** Places that are taken, by key and in all. */
-  readonly #ofKey = new Map<string, number>();
+  /** Places that are taken, by whose they are and in all. */
+  readonly #ofHolder = new Map<string, number>();
   #taken = 0;
   #run: Promise<Run> | null = null;
 
@@ -80,18 +78,18 @@ export class Feed {
     relay.readModel.onChange((accounts) => this.#viewers.judge(accounts));
   }
 
-  /** Takes a place for a viewer of a key. @returns what gives it back, or why there is none. */
-  reserve(key: string): (() => void) | Refusal {
-    const ofKey = this.#ofKey.get(key) ?? 0;
-    if (ofKey >= VIEWERS_PER_KEY_MAX) return TOO_MANY;
+  /** Takes a place for a viewer of a key or a person. @returns what gives it back, or why there is none. */
+  reserve({ holder }: Right): (() => void) | Refusal {
+    const ofHolder = this.#ofHolder.get(holder) ?? 0;
+    if (ofHolder >= VIEWERS_PER_KEY_MAX) return TOO_MANY;
     if (this.#taken >= VIEWERS_MAX) return CROWDED;
     this.#taken++;
-    this.#ofKey.set(key, ofKey + 1);
+    this.#ofHolder.set(holder, ofHolder + 1);
     return () => {
       this.#taken--;
-      const left = (this.#ofKey.get(key) as number) - 1;
-      if (left === 0) this.#ofKey.delete(key);
-      else this.#ofKey.set(key, left);
+      const left = (this.#ofHolder.get(holder) as number) - 1;
+      if (left === 0) this.#ofHolder.delete(holder);
+      else this.#ofHolder.set(holder, left);
       if (this.#taken === 0) void this.#rest();
     };
   }
@@ -114,10 +112,10 @@ export class Feed {
     }
   }
 
-  #join(socket: WebSocket, tail: Tail, { scope, filter, after, ...viewing }: Viewing, isKnown: boolean): void {
+  #join(socket: WebSocket, tail: Tail, { right, scope, filter, after }: Viewing, isKnown: boolean): void {
     const now = tail.position;
     const position = isKnown ? Math.max(now, after ?? now) : now;
-    const viewer = new Viewer(socket, { ...viewing, audience: audienceOf(scope, filter), position });
+    const viewer = new Viewer(socket, { right, audience: audienceOf(scope, filter, right.isSignedIn), position });
     const at = new Date(this.#relay.readModel.nowMs()).toISOString();
     const { account, key } = scope;
     const from = isKnown ? (after ?? now) : now;
@@ -167,6 +165,11 @@ export class Feed {
         await tail.close();
       },
     };
+  }
+
+  /** Looks at once who may look on no more. */
+  endOver(): void {
+    this.#viewers.endOver();
   }
 
   #tellPage(events: readonly Placed[], from: number): void {

@@ -11,6 +11,11 @@ export const MESSAGE_FRAMES_MAX = 250;
 /** The name of the plan that an account is on; null: on none. */
 export type PlanOf = (account: string) => string | null;
 
+/** Who signs in is nobody's business who holds a key. */
+const OF_PEOPLE = /^(member|session|invitation|registration)\./;
+/** Of these, what is no account's own is for those who see all accounts. */
+const OF_THE_SERVICE = /^(invitation|registration)\./;
+
 type Item = { position: number; frame: CallFrame | FrameOf<'notice'>; json: string | null };
 
 /**
@@ -67,11 +72,13 @@ export class LivePage {
   }
 
   #isFor(audience: Audience, frame: Item['frame']): boolean {
-    return frame.type === 'notice' ? this.#concerns(audience.scope, frame) : wants(audience, frame);
+    return frame.type === 'notice' ? this.#concerns(audience, frame) : wants(audience, frame);
   }
 
-  #concerns({ account, key }: Scope, notice: FrameOf<'notice'>): boolean {
+  #concerns({ scope: { account, key }, isSignedIn }: Audience, notice: FrameOf<'notice'>): boolean {
+    if (!isSignedIn && OF_PEOPLE.test(notice.kind)) return false;
     if (account === null) return true;
+    if (OF_THE_SERVICE.test(notice.kind)) return false;
     if (notice.account !== undefined) return notice.account === account && (key === null || (notice.key ?? key) === key);
     return notice.plan !== undefined && notice.plan === this.#planOf(account);
   }

@@ -3,7 +3,7 @@ import { VIEWER_BUFFER_BYTES_MAX, VIEWER_STUCK_MS } from '#server/bounds.ts';
 import { type Audience, messageOf } from '#server/dashboard/audience.ts';
 import { type Frame } from '#server/dashboard/frames.ts';
 import { CLOSE_CODES } from '#server/dashboard/live-protocol.ts';
-import type { Caller } from '#server/relay/caller.ts';
+import type { Right } from '#server/dashboard/viewer-right.ts';
 
 /**
  * One viewer of the live feed: what it has been sent, and how fast it reads.
@@ -21,10 +21,7 @@ type Mode = 'catching up' | 'live' | 'dropping' | 'closed';
 
 export class Viewer {
   readonly #socket: WebSocket;
-  readonly keyId: string;
-  /** Of the secret that it came with, which may be one that is replaced. */
-  readonly digest: string;
-  readonly caller: Caller;
+  readonly right: Right;
   /** Resolves when its connection is closed. */
   readonly closed: Promise<void>;
   audience: Audience;
@@ -39,11 +36,9 @@ export class Viewer {
   #lastSentMs = 0;
   #hasAnswered = true;
 
-  constructor(socket: WebSocket, viewing: { keyId: string; digest: string; caller: Caller; audience: Audience; position: number }) {
+  constructor(socket: WebSocket, viewing: { right: Right; audience: Audience; position: number }) {
     this.#socket = socket;
-    this.keyId = viewing.keyId;
-    this.digest = viewing.digest;
-    this.caller = viewing.caller;
+    this.right = viewing.right;
     this.audience = viewing.audience;
     this.#position = viewing.position;
     socket.on('pong', () => {

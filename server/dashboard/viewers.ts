@@ -3,11 +3,9 @@ import { type Audience, audienceOf, messageBytes, wants } from '#server/dashboar
 import { type FrameOf } from '#server/dashboard/frames.ts';
 import { CLOSE_CODES } from '#server/dashboard/live-protocol.ts';
 import type { LivePage } from '#server/dashboard/live-page.ts';
-import { type Scope, scopeOf } from '#server/dashboard/scope.ts';
+import type { Scope } from '#server/dashboard/scope.ts';
 import type { Viewer } from '#server/dashboard/viewer.ts';
 import type { ReadModel } from '#server/read-model.ts';
-import { judgeSecret } from '#server/relay/authenticate.ts';
-import { authorize } from '#server/relay/authorize.ts';
 
 /** Those who get the same bytes. */
 type Group = { audience: Audience; members: Set<Viewer> };
@@ -74,7 +72,7 @@ export class Viewers {
     if (isPing) this.#pingedMs = nowMs;
     const heartbeat = messageBytes(position, this.#now(), []);
     for (const viewer of this.#all()) {
-      if (this.#refuse(viewer)) continue;
+      if (endWhereOver(viewer)) continue;
       viewer.check(nowMs);
       if (isPing) viewer.ping();
       if (viewer.position === position && viewer.isQuiet(nowMs, LIVE_HEARTBEAT_MS)) viewer.tell(heartbeat);
@@ -84,12 +82,17 @@ export class Viewers {
   /** Keys, accounts or plans have changed: judges again whom that may concern. */
   judge(accounts: ReadonlySet<string>): void {
     for (const viewer of this.#all()) {
-      const key = this.#readModel.key(viewer.keyId);
-      if (key === undefined || !accounts.has(key.account) || this.#refuse(viewer)) continue;
-      const refusal = authorize(key, viewer.caller, this.#readModel);
-      if (refusal) viewer.close(CLOSE_CODES.not_permitted, refusal.code);
-      else this.#regroup(viewer, audienceOf(scopeOf(key), viewer.audience.filter));
+      const { right, audience } = viewer;
+      if (!right.concerns(accounts)) continue;
+      const judged = right.judge();
+      if ('code' in judged) viewer.close(judged.code, judged.reason);
+      else this.#regroup(viewer, audienceOf(judged, audience.filter, right.isSignedIn));
     }
+  }
+
+  /** Closes the connections of those whose right has ended. */
+  endOver(): void {
+    for (const viewer of this.#all()) endWhereOver(viewer);
   }
 
   /** Ends all connections; resolves when they are closed. */
@@ -101,13 +104,6 @@ export class Viewers {
     }, VIEWER_CLOSE_MS);
     await Promise.all(all.map((viewer) => viewer.closed));
     clearTimeout(timer);
-  }
-
-  #refuse(viewer: Viewer): boolean {
-    const key = this.#readModel.key(viewer.keyId);
-    const refusal = key && judgeSecret(key, viewer.digest, this.#readModel.nowMs());
-    if (refusal) viewer.close(CLOSE_CODES.not_authenticated, refusal.code);
-    return Boolean(refusal);
   }
 
   #regroup(viewer: Viewer, audience: Audience): void {
@@ -124,6 +120,12 @@ export class Viewers {
   #now(): string {
     return new Date(this.#readModel.nowMs()).toISOString();
   }
+}
+
+function endWhereOver(viewer: Viewer): boolean {
+  const ended = viewer.right.ended();
+  if (ended) viewer.close(ended.code, ended.reason);
+  return ended !== null;
 }
 
 /** A key's holder sees its own limits and its account's, as `GET /v1/usage` does. */

@@ -44,7 +44,7 @@ const read = (messages: readonly Buffer[]): LiveMessage[] => messages.map((bytes
 const placed = (frames: readonly Frame[]): number[] => frames.flatMap((frame) => ('at' in frame ? [frame.position] : []));
 
 /** Said otherwise than the code says it: one event at a time, without regard to cost. */
-function isShown({ event }: Placed, scope: Scope, filter: RequestFilter): boolean {
+function isShown({ event }: Placed, scope: Scope, filter: RequestFilter, isSignedIn: boolean): boolean {
   if (event.type === 'request.extended') return false;
   if (event.type.startsWith('request.') && 'request' in event) {
     const outcome = event.type === 'request.accepted' ? 'running' : event.type === 'request.refused' ? 'refused' : OUTCOME_OF[event.end_reason];
@@ -56,7 +56,10 @@ function isShown({ event }: Placed, scope: Scope, filter: RequestFilter): boolea
       isMeant && (filter.status === undefined || filter.status === status)
     );
   }
+  const [subject = ''] = event.type.split('.');
+  if (['member', 'session', 'invitation', 'registration'].includes(subject) && !isSignedIn) return false;
   if (scope.account === null) return true;
+  if (subject === 'registration') return false;
   if ('account' in event) return event.account === scope.account && (scope.key === null || !('key' in event) || event.key === scope.key);
   return 'plan' in event && event.plan === onFree(scope.account);
 }
@@ -64,9 +67,9 @@ function isShown({ event }: Placed, scope: Scope, filter: RequestFilter): boolea
 describe('a page of the log', () => {
   test('is shown to an audience as exactly the events that it may see and has asked for, in order, as the vocabulary says', () => {
     fc.assert(
-      fc.property(anyPage, anyScope, anyFilter, fc.integer({ min: 99, max: 141 }), (events, scope, filter, after) => {
-        const messages = read(new LivePage(events, onFree).messagesFor(audienceOf(scope, filter), after));
-        const expected = events.filter((each) => each.position > after && isShown(each, scope, filter)).map(({ position }) => position);
+      fc.property(anyPage, anyScope, anyFilter, fc.boolean(), fc.integer({ min: 99, max: 141 }), (events, scope, filter, isSignedIn, after) => {
+        const messages = read(new LivePage(events, onFree).messagesFor(audienceOf(scope, filter, isSignedIn), after));
+        const expected = events.filter((each) => each.position > after && isShown(each, scope, filter, isSignedIn)).map(({ position }) => position);
         expect(messages.flatMap(({ frames }) => placed(frames))).toEqual(expected);
         if (messages.length > 0) expect(messages.at(-1)?.position).toBe(events.at(-1)?.position);
       }),
@@ -77,7 +80,7 @@ describe('a page of the log', () => {
   test('shows no digest, name or term of what was changed', () => {
     fc.assert(
       fc.property(anyPage, (events) => {
-        const frames = read(new LivePage(events, onFree).messagesFor(audienceOf({ account: null, key: null }, {}), 0)).flatMap((message) => message.frames);
+        const frames = read(new LivePage(events, onFree).messagesFor(audienceOf({ account: null, key: null }, {}, true), 0)).flatMap((message) => message.frames);
         const shown = new Set(frames.filter(({ type }) => type === 'notice').flatMap((frame) => Object.keys(frame)));
         for (const name of shown) expect(['type', 'position', 'at', 'kind', 'account', 'key', 'plan', 'model']).toContain(name);
         for (const frame of frames) if (frame.type === 'notice') expect(Object.keys(EVENT_CODES)).toContain(frame.kind);

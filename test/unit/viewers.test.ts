@@ -7,6 +7,7 @@ import { audienceOf } from '#server/dashboard/audience.ts';
 import { LiveMessage } from '#server/dashboard/frames.ts';
 import { LivePage } from '#server/dashboard/live-page.ts';
 import { Viewer } from '#server/dashboard/viewer.ts';
+import type { Right } from '#server/dashboard/viewer-right.ts';
 import { Viewers } from '#server/dashboard/viewers.ts';
 import { ReadModel } from '#server/read-model.ts';
 import { until } from '../support/relay.ts';
@@ -24,6 +25,8 @@ afterAll(() => sockets.close());
 
 const audience = audienceOf({ account: 'Account1', key: null }, {});
 
+const LASTING: Right = { holder: 'key/Key00001', isSignedIn: false, ended: () => null, concerns: () => false, judge: () => audience.scope };
+
 /** A viewer that has come to `position`, and what arrives at the other end of its connection. */
 async function openViewer(position: number): Promise<{ viewer: Viewer; client: WebSocket; seen: LiveMessage[] }> {
   const { port } = sockets.address() as { port: number };
@@ -31,8 +34,7 @@ async function openViewer(position: number): Promise<{ viewer: Viewer; client: W
   const seen: LiveMessage[] = [];
   client.on('message', (bytes: Buffer) => seen.push(LiveMessage.parse(JSON.parse(bytes.toString()))));
   const [[socket]] = (await Promise.all([once(sockets, 'connection'), once(client, 'open')])) as unknown as [[WebSocket]];
-  const caller = { route: '/v1/live', origin: null, address: '127.0.0.1' } as const;
-  return { viewer: new Viewer(socket, { keyId: 'Key00001', digest: '', caller, audience, position }), client, seen };
+  return { viewer: new Viewer(socket, { right: LASTING, audience, position }), client, seen };
 }
 
 function pageOf(from: number, upTo: number, model = 'm'): LivePage {
