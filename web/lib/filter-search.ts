@@ -26,7 +26,7 @@ export function readFilterSearch(search: Record<string, unknown>): FilterSearch 
   const { account, key, model, outcome, status, range, from, to } = search;
   if (isId(account)) found.account = String(account);
   if (isId(key)) found.key = String(key);
-  if (model !== undefined && model !== '') found.model = String(model).slice(0, 256);
+  if ((typeof model === 'string' && model !== '') || typeof model === 'number') found.model = String(model).slice(0, 256);
   if (typeof outcome === 'string' && outcome in OUTCOMES) found.outcome = outcome as NonNullable<FilterSearch['outcome']>;
   if (Number.isInteger(Number(status)) && Number(status) >= 100 && Number(status) <= 599) found.status = Number(status);
   if (typeof range === 'string' && range in RANGES) found.range = range as Range;
