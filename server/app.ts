@@ -58,6 +58,8 @@ export function createServer(app: App): Server {
       return;
     }
     request.url = normalPath(request.url ?? '/') + queryOf(request.url ?? '');
+    // What goes with a cookie is for the dashboard's own page alone.
+    if (request.url.startsWith('/api/')) reply.extraHeaders = [];
     (response as WithReply).reply = reply;
     routes(request, response);
   };

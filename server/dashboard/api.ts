@@ -2,6 +2,7 @@ import type { Store } from '#db/connect.ts';
 import type { Config } from '#server/config.ts';
 import type { ControlSeat } from '#server/control-seat.ts';
 import type { ApiRoute, FindSession } from '#server/dashboard/gate.ts';
+import { playgroundRoutes } from '#server/dashboard/playground.ts';
 import { readApiRoutes } from '#server/dashboard/read-api.ts';
 import type { ReadStore } from '#server/dashboard/read-store.ts';
 import type { ModelList } from '#server/relay/model-list.ts';
@@ -24,5 +25,5 @@ export type Dashboard = {
 
 /** All routes of the dashboard's API. */
 export function apiRoutes(dashboard: Dashboard): ApiRoute[] {
-  return [...readApiRoutes(dashboard)];
+  return [...readApiRoutes(dashboard), ...playgroundRoutes(dashboard)];
 }

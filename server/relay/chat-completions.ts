@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Key } from '#db/fold/key.ts';
 import { RUNNING_MAX } from '#server/bounds.ts';
 import { Refusal } from '#server/errors.ts';
 import { rateHeaders } from '#server/limits/figures.ts';
@@ -16,15 +17,22 @@ import { checkMedia, clientRetryCount, type Reply, refuse } from '#server/relay/
 
 export const CHAT_COMPLETIONS = '/v1/chat/completions';
 
+/** Whose call a request is. */
+type Identify = (relay: Relay, request: IncomingMessage) => Key | Refusal;
+
+const bySecret: Identify = ({ readModel, pepper }, { rawHeaders }) => authenticate(rawHeaders, readModel, pepper);
+
 /**
  * POST /v1/chat/completions, from the first look at its headers to its admission. Each stage
  * either goes on or refuses; from there on it is a {@link Call}, which is recorded before it leaves.
+ * @param identify finds the key where it does not come by its secret.
  */
 export async function chatCompletions(
   relay: Relay,
   request: IncomingMessage,
   response: ServerResponse,
   reply: Reply,
+  identify: Identify = bySecret,
 ): Promise<void> {
   const startedMs = performance.now();
   const { readModel, seat } = relay;
@@ -34,7 +42,7 @@ export async function chatCompletions(
   const isFit = readModel.isCurrent() && relay.life.isGood(startedMs);
   if (!isFit) return refuse(request, response, reply, new Refusal('store_unavailable'));
 
-  const key = authenticate(request.rawHeaders, readModel, relay.pepper);
+  const key = identify(relay, request);
   if (key instanceof Refusal) return refuse(request, response, reply, key);
   let body: Body | null = null;
   /** From here on it is known whose call it is, so that its refusal can be recorded. */
