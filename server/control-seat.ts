@@ -1,76 +1,134 @@
-import type { Client } from 'pg';
+import { hostname } from 'node:os';
+import { type Client, DatabaseError } from 'pg';
 import { HEARTBEAT_MS } from '#db/bounds.ts';
 import { closeClient, type Store } from '#db/connect.ts';
 import { heartbeat, registerInstance, retireInstance } from '#db/instance.ts';
-import { FencedError } from '#db/log/append.ts';
-import { CONTROL_WAITING_MAX } from '#server/bounds.ts';
-import { type Batches, Control } from '#server/control.ts';
+import { ConflictError, FencedError } from '#db/log/append.ts';
+import { CONTROL_IDLE_MS, CONTROL_WAIT_MS, CONTROL_WAITING_MAX } from '#server/bounds.ts';
+import type { Batches } from '#server/control-log.ts';
+import { Control } from '#server/control.ts';
+import { DecisionError } from '#server/decide/decision.ts';
 import { Refusal } from '#server/errors.ts';
+import { isStoreFault } from '#server/store-fault.ts';
 import { connectRelay } from '#server/store.ts';
 
+const UNAVAILABLE = new Refusal('store_unavailable', { message: "Nothing can be changed right now: the database can't be reached. Look at what is there before you try again." });
+const CROWDED = new Refusal('relay_busy', { message: 'As many changes as can be are waiting for one another. Try again.' });
+
 type Open = { client: Client; batches: Batches; beat: NodeJS.Timeout; isBroken: boolean };
+type Use<T> = (control: Control, client: Client) => Promise<T>;
 
 /**
  * From where a server process changes accounts, keys and plans for people: an instance of its own
- * with one connection, opened at the first change. Changes are made one after the other; they are
- * rare, and a queue says so when it is full. A connection that broke, or an instance that others
- * declared dead, is left, and the next change begins with a new one.
+ * with one connection, opened at the first change and left again when nobody has changed anything
+ * for a while. It has no requests and no leases, so limits are not divided by it.
+ *
+ * Changes are made one after the other; they are rare, and a queue says so when it is full or has
+ * made somebody wait too long. A connection that failed in any way, or an instance that others
+ * declared dead, is left, and the next change begins with a new one; the old instance is retired by
+ * it, so that nobody has to recover what had nothing open.
  */
 export class ControlSeat {
   readonly #store: Store;
   #open: Open | null = null;
+  /** Instances whose connection failed before they could be retired. */
+  #stranded: number[] = [];
   #waiting = 0;
   #last: Promise<unknown> = Promise.resolve();
+  #idle: NodeJS.Timeout | undefined;
+  #isClosed = false;
 
   constructor(store: Store) {
     this.#store = store;
   }
 
   /**
-   * Runs one change.
+   * Runs one change. Where the instance turns out to be declared dead, nothing was written, and it
+   * is run once more as another.
    * @param actor who makes it, as the events tell: `member/<id>`.
-   * @returns what `use` returns; 503 where too many wait.
+   * @returns what `use` returns; 503 where too many wait or the store is away.
+   * @throws whatever `use` throws that is no fault of the store.
    */
-  async change<T>(actor: string, use: (control: Control, client: Client) => Promise<T>): Promise<T | Refusal> {
-    if (this.#waiting >= CONTROL_WAITING_MAX) return new Refusal('relay_busy');
+  async change<T>(actor: string, use: Use<T>): Promise<T | Refusal> {
+    if (this.#isClosed) return new Refusal('shutting_down');
+    if (this.#waiting >= CONTROL_WAITING_MAX) return CROWDED;
     this.#waiting++;
-    const turn = this.#last.then(async () => {
-      const open = await this.#opened();
-      try {
-        return await use(new Control(open.client, open.batches, actor), open.client);
-      } catch (error) {
-        if (error instanceof FencedError) open.isBroken = true;
-        throw error;
-      }
+    clearTimeout(this.#idle);
+    let isGivenUp = false;
+    const begun = Promise.withResolvers<void>();
+    const turn = this.#last.then(() => {
+      begun.resolve();
+      return isGivenUp ? UNAVAILABLE : this.#carryOut(actor, use);
     });
     this.#last = turn.catch(() => {});
+    const patience = setTimeout(() => {
+      isGivenUp = true;
+      begun.resolve();
+    }, CONTROL_WAIT_MS);
     try {
+      await begun.promise;
+      // Its turn never comes: whoever is before it waits for the store.
+      if (isGivenUp) return UNAVAILABLE;
       return await turn;
     } finally {
+      clearTimeout(patience);
       this.#waiting--;
+      if (this.#waiting === 0) this.#rest();
     }
   }
 
   /** Leaves in order. What still waits is carried out before. */
   async close(): Promise<void> {
+    this.#isClosed = true;
+    clearTimeout(this.#idle);
     await this.#last;
     await this.#leave();
+    if (this.#stranded.length === 0) return;
+    try {
+      const client = await connectRelay(this.#store);
+      await this.#retireStranded(client);
+      await closeClient(client);
+    } catch {
+      // The store is away: others will end them.
+    }
+  }
+
+  async #carryOut<T>(actor: string, use: Use<T>): Promise<T | Refusal> {
+    for (let attempt = 1; ; attempt++) {
+      let open: Open | null = null;
+      try {
+        open = await this.#opened();
+        return await use(new Control(open.client, open.batches, actor), open.client);
+      } catch (error) {
+        // What was decided says nothing against the connection; of all else nobody knows what state it is left in.
+        if (error instanceof DecisionError || error instanceof ConflictError) throw error;
+        if (open) open.isBroken = true;
+        if (error instanceof FencedError && attempt === 1) continue;
+        if (error instanceof FencedError || isStoreFault(error)) return UNAVAILABLE;
+        throw error;
+      }
+    }
   }
 
   async #opened(): Promise<Open> {
     if (this.#open && !this.#open.isBroken) return this.#open;
     await this.#leave();
     const client = await connectRelay(this.#store);
-    const instance = await registerInstance(client, 'dashboard');
-    const beat = setInterval(() => void heartbeat(client, instance, 0).catch(() => {}), HEARTBEAT_MS);
-    const open: Open = { client, batches: { instance, last: 0 }, beat, isBroken: false };
-    const broken = (): void => {
-      open.isBroken = true;
-    };
-    client.on('error', broken);
-    client.on('end', broken);
-    this.#open = open;
-    return open;
+    try {
+      await this.#retireStranded(client);
+      const instance = await registerInstance(client, `dashboard ${hostname()} ${process.pid}`);
+      const open: Open = { client, batches: { instance, last: 0 }, beat: setInterval(() => beat(open), HEARTBEAT_MS), isBroken: false };
+      const broken = (): void => {
+        open.isBroken = true;
+      };
+      client.on('error', broken);
+      client.on('end', broken);
+      this.#open = open;
+      return open;
+    } catch (error) {
+      await closeClient(client);
+      throw error;
+    }
   }
 
   async #leave(): Promise<void> {
@@ -78,7 +136,38 @@ export class ControlSeat {
     this.#open = null;
     if (!open) return;
     clearInterval(open.beat);
-    if (!open.isBroken) await retireInstance(open.client, open.batches.instance).catch(() => {});
+    const { instance } = open.batches;
+    const isRetired = !open.isBroken && (await retireInstance(open.client, instance).then(() => true, () => false));
+    if (!isRetired) this.#stranded.push(instance);
     await closeClient(open.client);
   }
+
+  async #retireStranded(client: Client): Promise<void> {
+    for (const instance of [...this.#stranded]) {
+      await retireInstance(client, instance);
+      this.#stranded = this.#stranded.filter((each) => each !== instance);
+    }
+  }
+
+  /** Leaves when nobody has changed anything for a while, behind whatever comes in between. */
+  #rest(): void {
+    if (this.#isClosed) return;
+    this.#idle = setTimeout(() => {
+      this.#last = this.#last.then(() => (this.#waiting === 0 ? this.#leave() : undefined)).catch(() => {});
+    }, CONTROL_IDLE_MS);
+    this.#idle.unref();
+  }
+}
+
+/** Says that the instance lives. An error of the statement alone, such as within a transaction that has failed, says nothing of the connection. */
+function beat(open: Open): void {
+  if (open.isBroken) return;
+  heartbeat(open.client, open.batches.instance, null).then(
+    (now) => {
+      if (now === null) open.isBroken = true;
+    },
+    (error: unknown) => {
+      if (!(error instanceof DatabaseError)) open.isBroken = true;
+    },
+  );
 }

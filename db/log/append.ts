@@ -138,6 +138,12 @@ export async function appendControl(
   return call(client, 'append_control', APPEND_CONTROL, [SHARD, instance, batchNo, ...values]);
 }
 
+/** Whether somebody has claimed this name, or there is a stream of it. */
+export async function isClaimed(client: pg.ClientBase, claim: string): Promise<boolean> {
+  const { rows } = await client.query('select from daybook.stream_head where stream = $1', [claim]);
+  return rows.length > 0;
+}
+
 async function call(client: pg.ClientBase, name: string, text: string, values: unknown[]): Promise<number> {
   try {
     const result = await client.query<[string]>({ name, text, values, rowMode: 'array' });

@@ -5,8 +5,9 @@ import { run, withJson } from '#server/cli/session.ts';
 import { showTable } from '#server/cli/table.ts';
 import { readTerms, windowsOption } from '#server/cli/terms-file.ts';
 import type { Control } from '#server/control.ts';
+import { isChange } from '#server/control-log.ts';
 import { DecisionError } from '#server/decide/decision.ts';
-import type { WindowsChoice } from '#server/decide/plan.ts';
+import { NO_PLAN, type WindowsChoice } from '#server/decide/plan.ts';
 
 /** `daybook account …` */
 export function accountCommands(program: Command): void {
@@ -17,7 +18,10 @@ export function accountCommands(program: Command): void {
     .action((name: string, _options: unknown, command: Command) =>
       run(
         command,
-        ({ control }) => control.createAccount(checkName(name)),
+        async ({ control }) => {
+          const { id } = await control.createAccount(checkName(name));
+          return { id, name: checkName(name) };
+        },
         (created) => `Account "${created.name}" is registered (${created.id}).`,
       ),
     );
@@ -60,7 +64,7 @@ export function accountCommands(program: Command): void {
         command,
         async ({ control }) => {
           const chosen = plan === NO_PLAN ? null : plan;
-          return { name, plan: chosen, changed: await control.setPlan(name, chosen, window) };
+          return { name, plan: chosen, changed: isChange(await control.setPlan(name, chosen, window)) };
         },
         ({ plan: chosen, changed }) => {
           const state = chosen === null ? `Account "${name}" is on no plan: nothing limits it but terms of its own.` : `Account "${name}" is on plan "${chosen}".`;
@@ -78,7 +82,7 @@ export function accountCommands(program: Command): void {
         command,
         async ({ control }) => {
           const terms = readTerms(PlanTerms, file);
-          return { name, terms, changed: await control.overrideTerms(name, terms, window) };
+          return { name, terms, changed: isChange(await control.overrideTerms(name, terms, window)) };
         },
         ({ terms, changed }) => {
           if (!changed) return `Account "${name}" has just these terms already.`;
@@ -87,9 +91,6 @@ export function accountCommands(program: Command): void {
       ),
     );
 }
-
-/** Stands for no plan on the command line; so no plan can be named so. */
-export const NO_PLAN = 'none';
 
 type Listed = { id: string; name: string; state: string; plan: string | null; overrides: string[]; keys: number };
 

@@ -3,6 +3,7 @@ import type { z } from 'zod';
 import { KeyTerms, Reads } from '#db/events.ts';
 import { run, withJson } from '#server/cli/session.ts';
 import { checkTerms, readTerms, windowsOption } from '#server/cli/terms-file.ts';
+import { isChange } from '#server/control-log.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import type { Restriction } from '#server/decide/key.ts';
 import type { WindowsChoice } from '#server/decide/plan.ts';
@@ -50,7 +51,7 @@ export function restrictCommand(key: Command): void {
       run(
         command,
         async ({ control }) => {
-          const changed = await control.restrictKey(id, readRestriction(options));
+          const changed = isChange(await control.restrictKey(id, readRestriction(options)));
           const { key: now } = await control.loadKey(id);
           return { id, terms: now.terms ?? {}, expires_at: now.expiresAt?.toISOString() ?? null, changed };
         },

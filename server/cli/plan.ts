@@ -1,15 +1,13 @@
 import type { Command } from 'commander';
-import { PlanName } from '#db/event-parts.ts';
 import { PlanTerms } from '#db/events.ts';
 import type { Plan } from '#db/fold/plan.ts';
 import { limitsOf } from '#db/limits.ts';
-import { NO_PLAN } from '#server/cli/account.ts';
 import { run, withJson } from '#server/cli/session.ts';
 import { showTable } from '#server/cli/table.ts';
 import { readTerms, windowsOption } from '#server/cli/terms-file.ts';
 import type { Control } from '#server/control.ts';
-import { DecisionError } from '#server/decide/decision.ts';
-import { requirePlan, type WindowsChoice } from '#server/decide/plan.ts';
+import { isChange } from '#server/control-log.ts';
+import { checkPlanName, requirePlan, type WindowsChoice } from '#server/decide/plan.ts';
 import { overdraftOf } from '#server/relay/usage.ts';
 
 /** `daybook plan …` */
@@ -23,7 +21,10 @@ export function planCommands(program: Command): void {
     .action((name: string, { file, windows }: { file: string; windows: WindowsChoice }, command: Command) =>
       run(
         command,
-        async ({ control }) => ({ name: checkName(name), outcome: await control.definePlan(name, readTerms(PlanTerms, file), windows) }),
+        async ({ control }) => {
+          const { event } = await control.definePlan(checkPlanName(name), readTerms(PlanTerms, file), windows);
+          return { name, outcome: event === null ? 'unchanged' : event.type === 'plan.defined' ? 'defined' : 'changed' };
+        },
         ({ outcome }) => (outcome === 'unchanged' ? `Plan "${name}" has just these terms already.` : `Plan "${name}" is ${outcome}.`),
       ),
     );
@@ -50,15 +51,10 @@ export function planCommands(program: Command): void {
     .action((name: string, _options: unknown, command: Command) =>
       run(
         command,
-        async ({ control }) => ({ name, state: 'retired', changed: await control.retirePlan(name) }),
+        async ({ control }) => ({ name, state: 'retired', changed: isChange(await control.retirePlan(name)) }),
         ({ changed }) => (changed ? `Plan "${name}" is retired.` : `Plan "${name}" is retired already.`),
       ),
     );
-}
-
-function checkName(name: string): string {
-  if (PlanName.safeParse(name).success && name !== NO_PLAN) return name;
-  throw new DecisionError('invalid', `A plan name has 1 to 64 of a-z, 0-9, ".", "_" and "-", begins with a letter or a digit, and is not "${NO_PLAN}".`);
 }
 
 type Summary = { name: string; state: string; version: number; accounts: number };

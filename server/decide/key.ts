@@ -24,6 +24,24 @@ export function createKey(
   };
 }
 
+/** The same with terms of its own from the start. Both events are one append: no call comes between them. */
+export function createNarrowedKey(
+  command: Parameters<typeof createKey>[0] & { terms: KeyTerms },
+  now: Date,
+): EventOf<'key.created' | 'key.restricted'>[] {
+  const { terms, ...rest } = command;
+  const created = createKey(rest, now);
+  if (Object.keys(terms).length === 0) return [created];
+  const { account, key, actor } = created;
+  return [created, { type: 'key.restricted', account, key, terms, windows: 'keep', actor }];
+}
+
+/** Gives a key another name; null when it has this one. */
+export function renameKey(key: Key, name: string, actor: string): EventOf<'key.renamed'> | null {
+  if (key.revokedAt) throw new DecisionError('not_allowed', `Key ${key.id} is revoked; its name stays as it is in the log.`);
+  return key.name === name ? null : { type: 'key.renamed', account: key.account, key: key.id, name, actor };
+}
+
 /** Gives a key a new secret. The old one ends at once, or after an overlap of up to 30 days. */
 export function rotateKey(
   key: Key,
@@ -42,6 +60,15 @@ export function rotateKey(
     ...(command.overlapMs > 0 ? { overlap_ends_at: new Date(now.getTime() + command.overlapMs).toISOString() } : {}),
     actor: command.actor,
   };
+}
+
+/**
+ * Gives a key whose secret has got about a new one. Without an overlap, so that the old secret ends
+ * with this event; and since a key remembers one old secret alone, whatever was left of an earlier
+ * overlap ends as well: it may be that older one which leaked.
+ */
+export function replaceLeaked(key: Key, command: { secret: Secret; actor: string }, now: Date): EventOf<'key.rotated'> {
+  return rotateKey(key, { ...command, overlapMs: 0 }, now);
 }
 
 /** Ends a key for good, its overlap too; null when it is revoked already. */

@@ -1,7 +1,11 @@
+import { PlanName } from '#db/event-parts.ts';
 import type { EventOf, PlanTerms } from '#db/events.ts';
 import type { Plan } from '#db/fold/plan.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { sameTerms } from '#server/decide/terms.ts';
+
+/** Stands for no plan on the command line; so no plan can be named so. */
+export const NO_PLAN = 'none';
 
 /** Whether usage of the running windows counts on, or they begin at zero. */
 export type WindowsChoice = 'keep' | 'reset';
@@ -24,6 +28,12 @@ export function definePlan(
 /** Ends a plan for good: accounts that are on it are refused. Null when it is retired already. */
 export function retirePlan(plan: Plan, actor: string): EventOf<'plan.retired'> | null {
   return plan.state === 'retired' ? null : { type: 'plan.retired', plan: plan.name, actor };
+}
+
+/** @throws {DecisionError} when no plan can be named so. */
+export function checkPlanName(name: string): string {
+  if (PlanName.safeParse(name).success && name !== NO_PLAN) return name;
+  throw new DecisionError('invalid', `A plan name has 1 to 64 of a-z, 0-9, ".", "_" and "-", begins with a letter or a digit, and is not "${NO_PLAN}".`);
 }
 
 /** The plan that a command names. */
