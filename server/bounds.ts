@@ -251,6 +251,12 @@ export const WATCHED_MAX = 20_000;
 export const QUOTAS_EVERY_MS = 250;
 export const QUOTAS_READ_MAX = 1_000;
 
+/** Secrets of keys in rotation that are noted at once, about a megabyte. */
+export const SECRETS_NOTED_MAX = 10_000;
+/** How often a secret's use is written down while it goes on, and how soon the first one is. */
+export const SECRET_USE_REPORT_MS = 60_000;
+export const SECRET_USE_LOOK_MS = 2_000;
+
 /** Changes by people that wait for one another: each takes some milliseconds. */
 export const CONTROL_WAITING_MAX = 100;
 /** How long a change waits for those before it: a person's patience, and two time-outs of the store. */

@@ -20,12 +20,14 @@ import { type FirstKey, prepareStore } from '#server/prepare.ts';
 import { ReadModel } from '#server/read-model.ts';
 import { RefusalLog } from '#server/refusal-log.ts';
 import type { Relay } from '#server/relay/relay.ts';
+import { SecretUse } from '#server/relay/secret-use.ts';
 import { Deadlines } from '#server/relay/deadlines.ts';
 import { ModelTable } from '#server/relay/dispatch.ts';
 import { ModelList } from '#server/relay/model-list.ts';
 import { openUpstream } from '#server/relay/upstream.ts';
 import { endWithdrawn } from '#server/relay/withdraw.ts';
 import { SeatKeeper } from '#server/seat.ts';
+import { reportSecretUse } from '#server/secret-report.ts';
 import { connectRelay, openStore } from '#server/store.ts';
 import { errorFields, type Logger } from '#server/telemetry.ts';
 
@@ -84,6 +86,7 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
     pepper,
     life: keeper.life,
     seat: await keeper.take(),
+    secretUse: new SecretUse(),
     refusals: new RefusalLog((event) => relay.seat.appender.note(event)),
     estimates: new CompletionEstimates(),
     models,
@@ -112,12 +115,13 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
   const feed = new Feed(store, relay, watch, log);
   const modelList = new ModelList(models, upstreams);
   const control = new ControlSeat(store);
+  const secrets = reportSecretUse(relay.secretUse, store, () => readModel.nowMs(), log);
   let port = config.PORT;
   const baseUrl = (): string => `${config.tls ? 'https' : 'http'}://${visibleHost(config.HOST)}:${port}/v1`;
   // Nobody can sign in yet.
   const find = async () => new Refusal('not_signed_in');
   const live = new Live(relay, feed, find, log);
-  const dashboard = { relay, config, store, reads, control, modelList, find, log, baseUrl };
+  const dashboard = { relay, config, store, reads, control, modelList, find, log, baseUrl, viewers: () => feed.viewers };
   const http = listenable(config, { relay, modelList, reads, live, dashboard, log, tls: config.tls });
   port = await listen(http, config);
   const partitions = keepPartitions(() => connectRelay(store, PARTITIONS_TIMEOUT_MS), PARTITIONS_CHECK_MS, (error) =>
@@ -137,6 +141,7 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
       http.closeAllConnections();
       await reads.close();
       await control.close();
+      await secrets.close();
       relay.refusals.flush();
       await keeper.leave();
       await follower.close();

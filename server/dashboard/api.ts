@@ -19,6 +19,8 @@ export type Dashboard = {
   modelList: ModelList;
   find: FindSession;
   log: Logger;
+  /** Open live feeds of this process. */
+  viewers: () => number;
   /** What clients set as their base URL, as far as the server knows by itself. */
   baseUrl: () => string;
 };

@@ -78,6 +78,11 @@ export class Feed {
     relay.readModel.onChange((accounts) => this.#viewers.judge(accounts));
   }
 
+  /** How many look on here. */
+  get viewers(): number {
+    return this.#taken;
+  }
+
   /** Takes a place for a viewer of a key or a person. @returns what gives it back, or why there is none. */
   reserve({ holder }: Right): (() => void) | Refusal {
     const ofHolder = this.#ofHolder.get(holder) ?? 0;

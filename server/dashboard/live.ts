@@ -159,7 +159,7 @@ function checkOwnOrigin({ headers }: IncomingMessage): Refusal | null {
  */
 function holderOfKey(relay: Relay, request: IncomingMessage): Viewer | Refusal {
   const headers = credentialOf(request);
-  const key = authenticate(headers, relay.readModel, relay.pepper);
+  const key = authenticate(headers, relay.readModel, relay.pepper, relay.secretUse);
   if (key instanceof Refusal) return key;
   const caller = callerOf(request, LIVE, relay.trustedProxies);
   const forbidden = authorize(key, caller, relay.readModel);

@@ -2,6 +2,7 @@ import type { Key } from '#db/fold/key.ts';
 import { Refusal } from '#server/errors.ts';
 import { digestSecret, keyIdOf, sameDigest } from '#server/key-secret.ts';
 import type { ReadModel } from '#server/read-model.ts';
+import type { SecretUse } from '#server/relay/secret-use.ts';
 
 /** The scheme in any letter case (HTTP says so), one space, visible ASCII to the end. */
 const BEARER = /^bearer ([\x21-\x7e]+)$/i;
@@ -16,11 +17,13 @@ const REVOKED = new Refusal('revoked_api_key');
  * Who is calling: exactly one Authorization header with a key that is good now. Runs before the
  * body is read. All that is wrong with the header or unknown is the same `invalid_api_key`; that a
  * key has expired or was revoked is only told to somebody who holds its secret.
+ * @param uses notes by which secret a key that is being rotated was used.
  */
 export function authenticate(
   rawHeaders: readonly string[],
   readModel: ReadModel,
   pepper: Buffer,
+  uses?: SecretUse,
 ): Key | Refusal {
   const secret = sentSecret(rawHeaders);
   if (secret === undefined) return MISSING;
@@ -29,7 +32,13 @@ export function authenticate(
 
   const key = readModel.key(keyId);
   const digest = digestSecret(pepper, secret);
-  return key ? (judgeSecret(key, digest, readModel.nowMs()) ?? key) : INVALID;
+  if (!key) return INVALID;
+  const nowMs = readModel.nowMs();
+  const refusal = judgeSecret(key, digest, nowMs);
+  if (refusal) return refusal;
+  // Only while it is being rotated, so that it costs all other keys nothing.
+  if (key.previous !== null) uses?.note(key, digest, nowMs);
+  return key;
 }
 
 /** What was sent as a secret; undefined when nothing was, null when it is none by its form. */

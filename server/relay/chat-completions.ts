@@ -20,7 +20,7 @@ export const CHAT_COMPLETIONS = '/v1/chat/completions';
 /** Whose call a request is. */
 type Identify = (relay: Relay, request: IncomingMessage) => Key | Refusal;
 
-const bySecret: Identify = ({ readModel, pepper }, { rawHeaders }) => authenticate(rawHeaders, readModel, pepper);
+const bySecret: Identify = ({ readModel, pepper, secretUse }, { rawHeaders }) => authenticate(rawHeaders, readModel, pepper, secretUse);
 
 /**
  * POST /v1/chat/completions, from the first look at its headers to its admission. Each stage

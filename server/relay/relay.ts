@@ -12,6 +12,7 @@ import type { Caller } from '#server/relay/caller.ts';
 import type { Deadlines } from '#server/relay/deadlines.ts';
 import type { DeliveryOptions } from '#server/relay/deliver.ts';
 import type { ModelTable } from '#server/relay/dispatch.ts';
+import type { SecretUse } from '#server/relay/secret-use.ts';
 
 /** This process's place among the instances: it may append, and spend what it has leased. */
 export type Seat = { appender: Appender; limits: Limits };
@@ -35,6 +36,8 @@ export type Relay = {
   seat: Seat;
   life: Life;
   refusals: RefusalLog;
+  /** By which secret keys that are being rotated were used. */
+  secretUse: SecretUse;
   estimates: CompletionEstimates;
   models: ModelTable;
   deadlines: Deadlines;
