@@ -8,13 +8,13 @@ export const ROOMS: Record<string, readonly string[]> = {
   db: ['db/'],
   server: ['db/', 'server/'],
   worker: ['db/', 'worker/'],
-  web: ['db/event-parts.ts', 'db/events.ts', 'db/fold/', 'db/limits.ts', 'db/projections/buckets.ts', 'db/windows.ts', 'server/dashboard/contract', 'server/dashboard/filter.ts', 'server/dashboard/frames.ts', 'server/dashboard/live-protocol.ts', 'web/'],
+  web: ['db/event-parts.ts', 'db/events.ts', 'db/fold/', 'db/limits.ts', 'db/money.ts', 'db/projections/buckets.ts', 'db/windows.ts', 'server/dashboard/contract', 'server/dashboard/filter.ts', 'server/dashboard/frames.ts', 'server/dashboard/live-protocol.ts', 'web/'],
   bench: [''],
   test: [''],
 };
 
 /** What the page takes from other rooms at run time; of all else it may know the types, which weigh nothing. */
-const PAGE_VALUES = ['db/projections/buckets.ts', 'server/dashboard/filter.ts', 'server/dashboard/live-protocol.ts', 'web/'];
+const PAGE_VALUES = ['db/money.ts', 'db/projections/buckets.ts', 'server/dashboard/filter.ts', 'server/dashboard/live-protocol.ts', 'web/'];
 
 /** Rooms that others import by a `#` name, and use it within themselves too: one spelling per file. */
 const NAMED_ROOMS = ['db', 'server'];
