@@ -29,3 +29,6 @@ export function useMe(): Me {
   if (data === null) throw new ApiError('You are not signed in any more.', { status: 401, code: 'not_signed_in' });
   return data;
 }
+
+/** Whether whoever is signed in may change what belongs to everybody: auditors only look. */
+export const useIsAdministrator = (): boolean => useMe().member.role === 'administrator';
