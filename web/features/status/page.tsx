@@ -1,5 +1,46 @@
-import { PageHead } from '../../ui/parts.tsx';
+import { useQuery } from '@tanstack/react-query';
+import type { Status } from '#server/dashboard/contract-service.ts';
+import { useZone } from '../../lib/preferences.ts';
+import { showCount, showTime } from '../../lib/show.ts';
+import { Loaded } from '../../ui/loaded.tsx';
+import { Card, Figure, PageHead } from '../../ui/parts.tsx';
+import { Instances } from './instances.tsx';
+import { Projections } from './projections.tsx';
+import { statusQuery } from './status-query.ts';
+import { Upstreams } from './upstreams.tsx';
 
 export function StatusPage() {
-  return <PageHead title="Status" />;
+  const query = useQuery(statusQuery);
+  const zone = useZone();
+  return (
+    <>
+      <PageHead title="Status" about={query.data === undefined ? 'The processes and the store behind this relay.' : `As of ${showTime(query.data.now, zone, 'time')}, every five seconds while you look.`} />
+      <Loaded query={query} title="The status could not be loaded" height="h-[40rem]">
+        {(status) => (
+          <div className="flex flex-col gap-5">
+            <Card flush>
+              <Figures status={status} />
+            </Card>
+            <Instances instances={status.instances} answering={status.server.instance} />
+            <Projections projections={status.projections} />
+            <Upstreams upstreams={status.upstreams} />
+          </div>
+        )}
+      </Loaded>
+    </>
+  );
+}
+
+function Figures({ status: { version, postgres, log, server, projections } }: { status: Status }) {
+  const zone = useZone();
+  const behind = Math.max(0, ...projections.filter(({ state }) => state === 'live').map((each) => each.behind));
+  return (
+    <div className="grid grid-cols-2 divide-line md:grid-cols-3 md:divide-x lg:grid-cols-5">
+      <Figure label="Events in the log" value={showCount(log.position)} note={log.at === null ? 'none yet' : `last at ${showTime(log.at, zone, 'time')}`} />
+      <Figure label="Figures are behind by" value={`${showCount(behind)} ${behind === 1 ? 'event' : 'events'}`} note="the slowest projection" />
+      <Figure label="Running calls" value={showCount(server.running)} note="on the server that answers" />
+      <Figure label="Live feeds" value={showCount(server.viewers)} note="open on that server" />
+      <Figure label="Daybook" value={version} note={`PostgreSQL ${postgres}, store ${server.store}`} />
+    </div>
+  );
 }
