@@ -1,0 +1,66 @@
+import { type ReactNode, useState } from 'react';
+import { showCount } from '../../lib/show.ts';
+import { TextField } from '../field.tsx';
+
+const SCALES: Record<string, number> = { k: 1_000, m: 1_000_000, b: 1_000_000_000 };
+
+/** Reads "1,000,000", "250k" or "1.5m". Null where it is no whole number that can be kept. Pure. */
+export function readAmount(text: string): number | null {
+  const [, digits = '', scale = ''] = /^([\d,_ ]*\d(?:\.\d+)?)\s*([kmb]?)$/i.exec(text.trim()) ?? [];
+  if (digits === '') return null;
+  const value = Math.round(Number(digits.replaceAll(/[,_ ]/g, '')) * (SCALES[scale.toLowerCase()] ?? 1) * 1e6) / 1e6;
+  return Number.isSafeInteger(value) ? value : null;
+}
+
+/** Reads "12.50" or "$1,000" as micro-dollars. Pure. */
+export function readDollars(text: string): number | null {
+  const digits = text.trim().replace(/^\$\s*/, '').replaceAll(/[,_ ]/g, '');
+  if (!/^\d+(\.\d{0,6})?$/.test(digits)) return null;
+  const value = Math.round(Number(digits) * 1e6);
+  return Number.isSafeInteger(value) ? value : null;
+}
+
+const plainDollars = new Intl.NumberFormat('en-US', { minimumFractionDigits: 2, maximumFractionDigits: 6 });
+
+type Unit = 'count' | 'microusd';
+const UNITS: Record<Unit, { read: (text: string) => number | null; show: (value: number) => string; wrong: string }> = {
+  count: { read: readAmount, show: showCount, wrong: 'Write a whole number, such as 60, 250k or 1,000,000.' },
+  microusd: { read: readDollars, show: (value) => plainDollars.format(value / 1e6), wrong: 'Write an amount in dollars, such as 12.50.' },
+};
+
+type AmountFieldProps = {
+  label: ReactNode;
+  hint?: ReactNode;
+  error?: string | null | undefined;
+  /** Undefined: empty. */
+  value: number | undefined;
+  onChange: (value: number | undefined) => void;
+  unit?: Unit;
+  placeholder?: string;
+  required?: boolean;
+  className?: string;
+};
+
+/** A whole number or an amount of money, as people write them. What can't be read keeps its form from being sent. */
+export function AmountField({ value, onChange, unit = 'count', ...rest }: AmountFieldProps) {
+  const { read, show, wrong } = UNITS[unit];
+  const [text, setText] = useState(value === undefined ? '' : show(value));
+  return (
+    <TextField
+      {...rest}
+      inputMode="decimal"
+      autoComplete="off"
+      value={text}
+      onChange={({ target }) => {
+        const amount = target.value.trim() === '' ? undefined : read(target.value);
+        target.setCustomValidity(amount === null ? wrong : '');
+        setText(target.value);
+        if (amount !== null) onChange(amount);
+      }}
+      onBlur={() => {
+        const amount = read(text);
+        if (amount !== null) setText(show(amount));
+      }}
+    />
+  );
+}
