@@ -164,6 +164,16 @@ export const STORY_EVENTS_MAX = 1_000;
 export const EXPORT_ROWS_MAX = 100_000;
 export const EXPORT_STEPS_MAX = 200;
 export const EXPORT_STEP_ROWS = 1_000;
+/** Positions of the log that one step looks at for events that fit a filter: some ten milliseconds, and some hundred for the steps of a page. */
+export const EVENTS_STEP_POSITIONS = 20_000;
+export const EVENTS_STEPS_MAX = 8;
+/** Control events that one step looks at. */
+export const EVENTS_CONTROL_LOOK_MAX = 5_000;
+/** Requests of an account or key whose endings tell which part of the log has none of it. */
+export const EVENTS_SKIP_ROWS_MAX = 2_000;
+/** Events of an export, and the steps in which the log is looked through for it. Who wants more asks for the next part. */
+export const EVENTS_EXPORT_MAX = 100_000;
+export const EVENTS_EXPORT_STEPS_MAX = 500;
 /** Rows of a usage report: more than people read. What is left out is in the totals. */
 export const USAGE_ROWS_MAX = 2_000;
 /** Buckets of such a report: two days in minutes, three months in hours, seven years in days. */

@@ -39,7 +39,8 @@ export class ArchivedError extends Error {
 
 const TYPE_OF = namesByCode(EVENT_CODES);
 
-const COLUMNS = `position, at::text, type, instance, account, key, request, model, upstream, sse, body_bytes,
+/** What {@link placeRows} makes events of, in its order. */
+export const COLUMNS = `position, at::text, type, instance, account, key, request, model, upstream, sse, body_bytes,
   hold_tokens, retry_count, status, end_reason, usage_source, input_tokens, cached_tokens, output_tokens,
   reasoning_tokens, attempts, first_byte_ms, duration_ms, stream, version, body, terms_position,
   hold_cost_microusd, cost_microusd, admitted_minute, price_version, refused_count, refusal`;
@@ -65,7 +66,7 @@ const READ_STREAM = `
     where shard = $1 and stream = $2 and stream is not null and position > daybook.kept_through($1)
   order by version`;
 
-type Row = [
+export type Row = [
   position: string, at: string, type: number, instance: number, account: string, key: string, request: string,
   model: string, upstream: string | null, sse: boolean, bodyBytes: number, holdTokens: string,
   retryCount: number | null, status: number, endReason: number, usageSource: number, inputTokens: number,
@@ -112,7 +113,7 @@ export async function readRows(client: pg.ClientBase, after: number, scope: Scop
   });
   // What stays of an archived part are its control events; whoever wants all must not take that for all.
   if (scope === 'all' && result.rows[0] !== undefined && Number(result.rows[0][0]) !== after + 1) await requireWhole(client, after);
-  return place(result.rows);
+  return placeRows(result.rows);
 }
 
 /**
@@ -133,23 +134,24 @@ export async function readSubject(
     values: [SHARD, range.after, range.upTo, subject.account, subject.key, limit],
     rowMode: 'array',
   });
-  return place(result.rows);
+  return placeRows(result.rows);
 }
 
 /** The control events of a range that is not archived. @throws {UnreadableEventError} at a row that is not of the vocabulary. */
 export async function readControl(client: pg.ClientBase, { after, upTo }: { after: number; upTo: number }): Promise<Placed<ControlEvent>[]> {
   const result = await client.query<Row>({ name: 'read_control_range', text: READ_CONTROL_RANGE, values: [SHARD, after, upTo], rowMode: 'array' });
-  return allReadable(place(result.rows)) as Placed<ControlEvent>[];
+  return allReadable(placeRows(result.rows)) as Placed<ControlEvent>[];
 }
 
 /** The events of one request from one position to another, which are to be near each other: what lies between is walked through. */
 export async function readRequest(client: pg.ClientBase, request: string, range: { from: number; to: number }, limit: number): Promise<Read[]> {
   const values = [SHARD, range.from, range.to, request, limit];
   const result = await client.query<Row>({ name: 'read_request', text: READ_REQUEST, values, rowMode: 'array' });
-  return place(result.rows);
+  return placeRows(result.rows);
 }
 
-function place(rows: readonly Row[]): Read[] {
+/** The events of rows that were read as arrays of {@link COLUMNS}. */
+export function placeRows(rows: readonly Row[]): Read[] {
   // All events of a batch carry the same time, so most rows repeat the text of the row before.
   let atText = '';
   let at = new Date(0);
@@ -203,7 +205,7 @@ export async function requireWhole(client: pg.ClientBase, after: number): Promis
 /** One control stream from its beginning, for a decision that is about to be made on it. */
 export async function readStream(client: pg.ClientBase, stream: string): Promise<Placed<ControlEvent>[]> {
   const result = await client.query<Row>({ name: 'read_stream', text: READ_STREAM, values: [SHARD, stream], rowMode: 'array' });
-  return allReadable(place(result.rows)) as Placed<ControlEvent>[];
+  return allReadable(placeRows(result.rows)) as Placed<ControlEvent>[];
 }
 
 /** Request rows come from typed columns that we wrote; bodies are text and are parsed with care. */

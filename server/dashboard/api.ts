@@ -1,6 +1,7 @@
 import type { Store } from '#db/connect.ts';
 import type { Config } from '#server/config.ts';
 import type { ControlSeat } from '#server/control-seat.ts';
+import { eventRoutes } from '#server/dashboard/event-routes.ts';
 import type { ApiRoute, FindSession } from '#server/dashboard/gate.ts';
 import { playgroundRoutes } from '#server/dashboard/playground.ts';
 import { readApiRoutes } from '#server/dashboard/read-api.ts';
@@ -27,5 +28,5 @@ export type Dashboard = {
 
 /** All routes of the dashboard's API. */
 export function apiRoutes(dashboard: Dashboard): ApiRoute[] {
-  return [...readApiRoutes(dashboard), ...playgroundRoutes(dashboard)];
+  return [...readApiRoutes(dashboard), ...eventRoutes(dashboard), ...playgroundRoutes(dashboard)];
 }

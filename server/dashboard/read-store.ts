@@ -55,17 +55,19 @@ export class ReadStore {
    * @returns a refusal where the store is away, too slow or too busy.
    * @throws {Error} when the question itself was wrong: a fault of ours.
    */
-  async read<T>(source: Source, work: (client: ClientBase) => Promise<T>): Promise<{ asOf: AsOf; found: T } | Refusal> {
+  async read<T>(source: Source, work: (client: ClientBase, asOf: AsOf) => Promise<T>): Promise<{ asOf: AsOf; found: T } | Refusal> {
     if (this.#pool.waitingCount >= READS_WAITING_MAX) return CROWDED;
     try {
       const client = await this.#pool.connect();
       try {
         await client.query(beginning(source));
-        const { position, asOf, head, parked } = await readProjectionState(client, [source.projection]);
-        const found = await work(client);
+        const state = await readProjectionState(client, [source.projection]);
+        const { position, head, parked } = state;
+        const asOf: AsOf = { as_of: state.asOf?.toISOString() ?? null, position, behind: Math.max(0, head - position), parked };
+        const found = await work(client, asOf);
         await client.query('commit');
         client.release();
-        return { asOf: { as_of: asOf?.toISOString() ?? null, position, behind: Math.max(0, head - position), parked }, found };
+        return { asOf, found };
       } catch (error) {
         // Whatever state it is in, the next reader gets another one.
         client.release(true);

@@ -1,0 +1,71 @@
+import type { Response } from 'express';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { firstPosition, type Read, readHead, UnreadableEventError } from '#db/log/read.ts';
+import { replyOf } from '#server/answer.ts';
+import { EVENTS_EXPORT_MAX, EVENTS_EXPORT_STEPS_MAX, EXPORT_STEP_ROWS, SLOW_READER_MS } from '#server/bounds.ts';
+import type { EventsQuery } from '#server/dashboard/contract-service.ts';
+import { eventRow, EVENTS, eventsWanted, type EventsWanted, stepThrough } from '#server/dashboard/event-list.ts';
+import type { ReadStore } from '#server/dashboard/read-store.ts';
+import type { Scope } from '#server/dashboard/scope.ts';
+import { Refusal } from '#server/errors.ts';
+
+/** The last line: that this is the end and, where not all fitted into one export, from where on to ask for the rest. */
+type LastLine = { end: true; events: number; is_cut: boolean; /** `cursor` of the part after this one; null: this was all. */ next: string | null; head: number };
+
+/**
+ * Events as lines of JSON, the oldest first, up to the head of the log at the beginning. Each step is
+ * read only when the one before it was taken, and holds no connection meanwhile. An event that this
+ * version can't read is a line with its position alone.
+ * @param after where the part before this one ended.
+ * @returns why there is none; once it has begun, a failure cuts the connection.
+ */
+export async function exportEvents(reads: ReadStore, scope: Scope, query: EventsQuery, after: number, response: Response): Promise<Refusal | null> {
+  const begun = await reads.read(EVENTS, async (client) => {
+    const head = await readHead(client);
+    return { head, first: await firstPosition(client), wanted: await eventsWanted(client, scope, query, head) };
+  });
+  if (begun instanceof Refusal) return begun;
+  const { head, first, wanted } = begun.found;
+
+  async function* lines(): AsyncGenerator<string> {
+    let events = 0;
+    let position = Math.max(after, wanted?.stretch.after ?? head);
+    const upTo = wanted?.stretch.upTo ?? head;
+    for (let step = 0; step < EVENTS_EXPORT_STEPS_MAX && events < EVENTS_EXPORT_MAX && position < upTo; step++) {
+      const part: EventsWanted = { filter: wanted?.filter ?? {}, stretch: { after: position, upTo } };
+      const limit = Math.min(EXPORT_STEP_ROWS, EVENTS_EXPORT_MAX - events);
+      const read = await reads.read(EVENTS, (client) => stepThrough(client, part, first, 'oldest', limit));
+      if (read instanceof Refusal) throw new Error(read.message);
+      const { rows, lookedTo } = read.found;
+      events += rows.length;
+      position = lookedTo;
+      if (rows.length > 0) yield rows.map(lineOf).join('');
+    }
+    const isCut = position < upTo;
+    yield `${JSON.stringify({ end: true, events, is_cut: isCut, next: isCut ? String(position) : null, head } satisfies LastLine)}\n`;
+  }
+
+  const { requestId, extraHeaders } = replyOf(response);
+  response.writeHead(200, [
+    'content-type', 'application/x-ndjson; charset=utf-8',
+    'content-disposition', 'attachment; filename="events.ndjson"',
+    'x-request-id', requestId,
+    ...extraHeaders,
+  ]);
+  if (response.req.method === 'HEAD') {
+    response.end();
+    return null;
+  }
+  response.setTimeout(SLOW_READER_MS, () => response.destroy());
+  try {
+    await pipeline(Readable.from(lines()), response);
+  } catch {
+    // The pipeline has cut the connection; without its last line nobody takes a part for the whole.
+  }
+  return null;
+}
+
+function lineOf(row: Read): string {
+  return `${JSON.stringify(row instanceof UnreadableEventError ? { position: row.position, unreadable: true } : eventRow(row))}\n`;
+}

@@ -1,0 +1,36 @@
+import { EventsQuery } from '#server/dashboard/contract-service.ts';
+import { exportEvents } from '#server/dashboard/event-export.ts';
+import { EVENTS, listEvents, typesOf } from '#server/dashboard/event-list.ts';
+import { type ApiCall, type ApiRoute, EVERYBODY, route, scopeOfMember, type SignedIn } from '#server/dashboard/gate.ts';
+import { holderOf, withPlace } from '#server/dashboard/read-api.ts';
+import { readQuery, wrong } from '#server/dashboard/read-query.ts';
+import type { ReadStore } from '#server/dashboard/read-store.ts';
+import { Refusal } from '#server/errors.ts';
+import type { ReadModel } from '#server/read-model.ts';
+
+type Asked = { query: EventsQuery; /** The position that a page or a part gave as where to go on. */ cursor: number | null };
+
+/** The log itself, as events: members see those of their account, the others all. */
+export function eventRoutes({ reads, relay: { readModel } }: { reads: ReadStore; relay: { readModel: ReadModel } }): ApiRoute[] {
+  const get = (path: string, answer: (asked: Asked, call: ApiCall<undefined>, who: SignedIn) => Promise<object | Refusal | null>): ApiRoute =>
+    route('get', path, EVERYBODY, null, (call, who) => {
+      const asked = readAsked(call.request.url);
+      return asked instanceof Refusal ? Promise.resolve(asked) : withPlace({ reads, readModel }, holderOf(who), () => answer(asked, call, who));
+    });
+  return [
+    get('/api/events', async ({ query, cursor }, _call, who) => {
+      const read = await reads.read(EVENTS, (client, asOf) => listEvents(client, scopeOfMember(who), query, cursor, asOf));
+      return read instanceof Refusal ? read : read.found;
+    }),
+    get('/api/events.ndjson', ({ query, cursor }, { response }, who) => exportEvents(reads, scopeOfMember(who), query, cursor ?? 0, response)),
+  ];
+}
+
+function readAsked(url: string): Asked | Refusal {
+  const query = readQuery(EventsQuery, url);
+  if (query instanceof Refusal) return query;
+  const { cursor, type } = query;
+  if (type !== undefined && typesOf(type).length === 0) return wrong('type', 'is no type of event');
+  if (cursor !== undefined && !/^\d{1,15}$/.test(cursor)) return wrong('cursor', 'is not one that a page gave as "next"');
+  return { query, cursor: cursor === undefined ? null : Number(cursor) };
+}
