@@ -60,7 +60,8 @@ export class Feed {
   open(filter: RequestFilter, after: number | null): void {
     const isSame = this.#isWanted && JSON.stringify(filter) === JSON.stringify(this.#filter);
     if (isSame && (after === null || this.#position === null || after >= this.#position)) return;
-    if (!isSame) this.#position = after;
+    // Also where it is further on already: what came before somebody listened is missing on the page.
+    this.#position = after;
     this.#filter = filter;
     this.#isWanted = true;
     this.#drop();

@@ -1,6 +1,8 @@
 import { useEffect, useEffectEvent } from 'react';
 
 const isTyping = (target: EventTarget | null): boolean => target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
+/** Space and Enter press what has the focus. */
+const isPressing = ({ key, target }: KeyboardEvent): boolean => (key === ' ' || key === 'Enter') && target instanceof HTMLElement && target.closest('a, button, summary, [role="tab"]') !== null;
 
 /**
  * Single keys, and two in a row such as `g k`, while nobody types and no dialog is open.
@@ -16,7 +18,7 @@ export function useShortcuts(actions: Readonly<Record<string, () => void>>): voi
     let first = '';
     let firstAtMs = 0;
     const listener = (event: KeyboardEvent): void => {
-      if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target) || document.querySelector('dialog[open]')) return;
+      if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target) || isPressing(event) || document.querySelector('dialog[open]')) return;
       const pair = event.timeStamp - firstAtMs < 1_000 ? `${first} ${event.key}` : '';
       const done = (pair !== '' && run(pair)) || run(event.key);
       first = event.key;

@@ -1,0 +1,96 @@
+import { type FormEvent, useId, useRef } from 'react';
+import { type FilterSearch, type Range, RANGES } from '../lib/filter-search.ts';
+import { useZone } from '../lib/preferences.ts';
+import { showTime } from '../lib/show.ts';
+import { inputTimeOf, timeOfInput } from '../lib/zone-time.ts';
+import { Button, buttonClass } from './button.tsx';
+import { Icon } from './icon.tsx';
+
+export type TimeSearch = Pick<FilterSearch, 'range' | 'from' | 'to'>;
+
+const NAMES: Record<Range, string> = { '15m': '15 min', '1h': '1 h', '24h': '24 h', '7d': '7 days', '30d': '30 days' };
+const FIELD = 'mt-1 w-full rounded-md border border-line-strong bg-surface px-2.5 py-1.5';
+
+type TimeRangeProps = {
+  search: TimeSearch;
+  /** What is meant where the address says nothing. */
+  fallback: Range;
+  /** Gets all three; undefined takes one away. */
+  onChange: (time: { range: Range | undefined; from: string | undefined; to: string | undefined }) => void;
+  ranges?: readonly Range[];
+};
+
+/** Of what time: the last so and so long, or from one moment to another in the zone that was chosen. */
+export function TimeRange({ search, fallback, onChange, ranges = Object.keys(RANGES) as Range[] }: TimeRangeProps) {
+  const zone = useZone();
+  const id = useId();
+  const form = useRef<HTMLFormElement>(null);
+  const button = useRef<HTMLButtonElement>(null);
+  const isCustom = search.from !== undefined;
+  const place = (): void => {
+    const from = button.current?.getBoundingClientRect();
+    const element = form.current;
+    if (!from || !element) return;
+    element.style.top = `${Math.max(8, Math.min(from.bottom + 4, window.innerHeight - element.offsetHeight - 8))}px`;
+    element.style.left = `${Math.max(8, Math.min(from.left, window.innerWidth - element.offsetWidth - 8))}px`;
+  };
+  const submit = (event: FormEvent<HTMLFormElement>): void => {
+    event.preventDefault();
+    const data = new FormData(event.currentTarget);
+    const read = (name: string): string | undefined => {
+      const text = data.get(name);
+      return (typeof text === 'string' ? timeOfInput(text, zone) : null) ?? undefined;
+    };
+    event.currentTarget.hidePopover();
+    onChange({ range: undefined, from: read('from'), to: read('to') });
+  };
+  const field = (name: 'from' | 'to') => ({
+    name,
+    type: 'datetime-local',
+    step: 1,
+    className: FIELD,
+    defaultValue: search[name] === undefined ? '' : inputTimeOf(search[name], zone),
+  });
+  return (
+    <div role="group" aria-label="Time" className="flex flex-wrap items-center gap-0.5">
+      {ranges.map((range) => (
+        <button
+          key={range}
+          type="button"
+          aria-pressed={!isCustom && (search.range ?? fallback) === range}
+          onClick={() => onChange({ range: range === fallback ? undefined : range, from: undefined, to: undefined })}
+          className={buttonClass('quiet', 'px-2.5 aria-pressed:bg-accent-soft aria-pressed:text-accent')}
+        >
+          {NAMES[range]}
+        </button>
+      ))}
+      <button ref={button} type="button" popoverTarget={id} aria-pressed={isCustom} className={buttonClass('quiet', 'px-2.5 aria-pressed:bg-accent-soft aria-pressed:text-accent')}>
+        <Icon name="clock" />
+        {isCustom ? spanOf(search, zone) : 'From – to'}
+      </button>
+      {/* Its fields begin anew with what is chosen. */}
+      <form key={`${search.from} ${search.to} ${zone}`} ref={form} id={id} popover="auto" onSubmit={submit} onToggle={(event) => event.newState === 'open' && place()} className="fixed m-0 w-64 rounded-lg border border-line bg-surface p-4 text-ink shadow-lg">
+        <div className="flex flex-col gap-3">
+          <label>
+            From
+            <input required {...field('from')} />
+          </label>
+          <label>
+            To
+            <input {...field('to')} />
+          </label>
+          <p className="text-xs text-muted">{zone === 'utc' ? 'In UTC.' : 'In local time.'} Without an end: up to now.</p>
+          <Button type="submit" look="primary">
+            Show
+          </Button>
+        </div>
+      </form>
+    </div>
+  );
+}
+
+function spanOf({ from, to }: TimeSearch, zone: 'local' | 'utc'): string {
+  const show = (time: string): string => `${showTime(time, zone, 'date')}, ${showTime(time, zone, 'minute')}`;
+  if (from === undefined) return '';
+  return to === undefined ? `from ${show(from)}` : `${show(from)} – ${show(to)}`;
+}
