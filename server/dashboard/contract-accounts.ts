@@ -53,6 +53,22 @@ export type PriceRow = { model: string; prices: { input: number; cached_input: n
 const Price = z.int().min(0).max(PRICE_MAX);
 /** `PUT /api/prices` */
 export const PutPrice = z.strictObject({ model: ModelName, prices: z.strictObject({ input: Price, cached_input: Price, output: Price, reasoning: Price }) });
+/** `POST /api/prices/import` → {@link PricesImported}: from the list that is installed, of these providers; none: those that the upstreams' addresses belong to. */
+export const ImportPrices = z.strictObject({ dry_run: z.boolean(), replace_manual: z.boolean().default(false), providers: z.array(z.string().max(100)).max(50).default([]) });
+type PricesShown = PriceRow['prices'];
+/** What an import has changed, or would; `kept_manual`: set by hand to something else, and left so. */
+export type PricesImported = {
+  object: 'price_import';
+  source: string;
+  providers: string[];
+  dry_run: boolean;
+  changed: { model: string; before: PricesShown | null; after: PricesShown; notes: readonly string[] }[];
+  kept_manual: { model: string; set: PricesShown; offered: PricesShown }[];
+  unchanged: number;
+  skipped: { provider: string; model: string; why: string }[];
+  /** The last event that it appended. */
+  event: { type: string; position: number } | null;
+};
 
 /** `GET /api/registration` and `PUT` of the same. */
 export type RegistrationShown = { object: 'registration'; policy: RegistrationPolicy; plan: string | null };
