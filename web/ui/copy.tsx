@@ -13,7 +13,9 @@ function useCopy(text: string): { isCopied: boolean; copy: () => void } {
     return () => clearTimeout(timer);
   }, [isCopied]);
   const copy = (): void => {
-    navigator.clipboard.writeText(text).then(
+    // Browsers have no clipboard for pages that come without TLS from another machine.
+    const written = (navigator.clipboard as Clipboard | undefined)?.writeText(text) ?? Promise.reject(new Error('no clipboard'));
+    written.then(
       () => {
         setCopied(true);
         announce({ text: 'Copied' });

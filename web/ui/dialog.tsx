@@ -33,6 +33,8 @@ function OpenDialog({ onClose, title, children, shape = 'middle', isSticky = fal
     const { activeElement } = document;
     const element = dialog.current;
     element?.showModal();
+    // The browser's own choice would be the cross.
+    element?.querySelector<HTMLElement>('form input, form textarea, form select')?.focus();
     return () => {
       element?.close();
       // What had it may have been drawn anew since; the browser knows only the old one.
@@ -43,11 +45,18 @@ function OpenDialog({ onClose, title, children, shape = 'middle', isSticky = fal
     event.preventDefault();
     if (!isSticky) onClose();
   };
+  // A browser that is asked to close for the second time in a row does so without asking back.
+  const closed = (): void => {
+    if (dialog.current?.open !== false) return;
+    if (isSticky) dialog.current.showModal();
+    else onClose();
+  };
   return (
     <dialog
       ref={dialog}
       aria-labelledby={id}
       onCancel={cancel}
+      onClose={closed}
       onClick={(event) => event.target === dialog.current && !isSticky && onClose()}
       className={`overflow-hidden bg-surface p-0 shadow-xl ${SHAPES[shape]}`}
     >

@@ -1,0 +1,10 @@
+import { queryOptions } from '@tanstack/react-query';
+import type { ModelRow } from '#server/dashboard/contract-keys.ts';
+import { api, type List } from './api.ts';
+
+/** What the account's calls may ask for, and at which prices. */
+export const modelsQuery = queryOptions({
+  queryKey: ['models'],
+  queryFn: async ({ signal }) => (await api<List<ModelRow>>('GET', '/api/models', undefined, signal)).data,
+  staleTime: 60_000,
+});
