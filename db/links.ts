@@ -42,6 +42,15 @@ export async function lookAtInvitation(client: Pick<ClientBase, 'query'>, digest
   return rows[0] ?? null;
 }
 
+/** A link that is good, without using it: nothing costly is done for one that is not. */
+export async function findLink(client: Pick<ClientBase, 'query'>, kind: LinkKind, digest: Buffer): Promise<{ member: string | null } | null> {
+  const { rows } = await client.query<{ member: string | null }>(
+    'select member from daybook.link where digest = $1 and kind = $2 and expires_at > clock_timestamp()',
+    [digest, kind],
+  );
+  return rows[0] ?? null;
+}
+
 /** Uses a link up: of many who try at once one gets it. Null for the others, and when it has ended. */
 export async function takeLink(
   client: ClientBase,

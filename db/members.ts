@@ -25,6 +25,12 @@ export async function memberById(client: Pick<ClientBase, 'query'>, id: string):
   return rows[0] ?? null;
 }
 
+/** The same, and nobody changes or erases it until the transaction ends. */
+export async function holdMember(client: ClientBase, id: string): Promise<MemberRow | null> {
+  const { rows } = await client.query<MemberRow>(`select ${COLUMNS} from daybook.member where id = $1 for share`, [id]);
+  return rows[0] ?? null;
+}
+
 /** The addresses of these members, by their ids; those without a row are left out. */
 export async function readEmails(client: Pick<ClientBase, 'query'>, ids: readonly string[]): Promise<Map<string, string>> {
   const { rows } = await client.query<{ id: string; email: string }>('select id, email from daybook.member where id = any($1)', [ids]);

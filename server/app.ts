@@ -11,9 +11,12 @@ import {
   REQUEST_TIMEOUT_MS,
 } from '#server/bounds.ts';
 import { refuseWith, replyOf, sendJson, type WithReply } from '#server/answer.ts';
-import { apiRoutes, type Dashboard } from '#server/dashboard/api.ts';
+import { apiRoutes } from '#server/dashboard/api.ts';
+import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { apiRouter } from '#server/dashboard/gate.ts';
 import { isWebSocket, LIVE, LIVE_SIGNED_IN, type Live } from '#server/dashboard/live.ts';
+import { pageHeaders } from '#server/dashboard/page-headers.ts';
+import { pages } from '#server/dashboard/pages.ts';
 import { READ_ROUTES, readRoutes } from '#server/dashboard/read-routes.ts';
 import type { ReadStore } from '#server/dashboard/read-store.ts';
 import { Refusal } from '#server/errors.ts';
@@ -24,6 +27,7 @@ import type { ModelList } from '#server/relay/model-list.ts';
 import { identify } from '#server/relay/identify.ts';
 import { answerPreflight, bareRefusal, corsHeaders, refuse, type Reply } from '#server/relay/reply.ts';
 import { errorFields, type Logger } from '#server/telemetry.ts';
+import { PAGE_DIRECTORY } from '#server/web-build.ts';
 
 export type App = {
   relay: Relay;
@@ -132,6 +136,8 @@ function otherRoutes({ relay, modelList, reads, dashboard, log }: App): express.
   });
 
   routes.use(readRoutes({ relay, reads }));
+  const headers = pageHeaders(relay.trustedProxies);
+  routes.use('/api', headers);
   routes.use(apiRouter(apiRoutes(dashboard), dashboard.find));
 
   // As a WebSocket it never comes here.
@@ -143,7 +149,8 @@ function otherRoutes({ relay, modelList, reads, dashboard, log }: App): express.
       refuseWith(request, response, new Refusal('method_not_allowed', { message: `This route takes ${allow}.` }));
     });
   }
-  routes.use((request, response) => refuseWith(request, response, new Refusal('route_not_found')));
+  routes.use(pages(PAGE_DIRECTORY, headers));
+  routes.use((request, response) => refuseWith(request, response, notFound(request.path)));
   routes.use((error: unknown, request: Request, response: Response, _next: NextFunction) => {
     // Express itself refuses a path that it can't decode.
     const status = (error as { status?: unknown } | null)?.status;
@@ -152,6 +159,15 @@ function otherRoutes({ relay, modelList, reads, dashboard, log }: App): express.
     refuseWith(request, response, new Refusal('internal_error'));
   });
   return routes;
+}
+
+/** Base addresses without their end are what people get wrong first. */
+const WITHOUT_V1 = /^\/(chat|models|usage|requests|live|completions|responses|messages|embeddings)(\/|$)/;
+
+function notFound(path: string): Refusal {
+  if (WITHOUT_V1.test(path)) return new Refusal('route_not_found', { message: 'There is no such route here. The base URL of the API ends in /v1.' });
+  if (path === '/') return new Refusal('route_not_found', { message: 'The API is under /v1. The dashboard is at this address for browsers.' });
+  return new Refusal('route_not_found');
 }
 
 type ParserError = NodeJS.ErrnoException & { rawPacket?: Buffer; bytesParsed?: number };

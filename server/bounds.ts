@@ -267,6 +267,20 @@ export const SECRETS_NOTED_MAX = 10_000;
 export const SECRET_USE_REPORT_MS = 60_000;
 export const SECRET_USE_LOOK_MS = 2_000;
 
+/** Keys, or accounts, of one list: more than people read. Whoever looks for another searches. */
+export const KEYS_LISTED_MAX = 1_000;
+export const ACCOUNTS_LISTED_MAX = 1_000;
+/** Keys of an account that are good at once: each is in the memory of every server. */
+export const KEYS_GOOD_MAX = 1_000;
+/** Limits of one list, and those that the store is asked for at once, beside what calls need. */
+export const LIMITS_LISTED_MAX = 500;
+export const LIMITS_ASKED_MAX = 100;
+/** Alerts and deliveries of one list, and the alerts that are looked at for those of one account. */
+export const ALERTS_LISTED_MAX = 100;
+export const ALERTS_LOOK_MAX = 10_000;
+export const DELIVERIES_LISTED_MAX = 50;
+/** Attempts of one delivery that are shown: the worker makes fewer. */
+export const ATTEMPTS_SHOWN_MAX = 50;
 /** Changes by people that wait for one another: each takes some milliseconds. */
 export const CONTROL_WAITING_MAX = 100;
 /** How long a change waits for those before it: a person's patience, and two time-outs of the store. */
@@ -276,20 +290,5 @@ export const CONTROL_IDLE_MS = 60_000;
 /** A body of the dashboard's own API: the longest are a plan's terms. */
 export const DASHBOARD_BODY_BYTES_MAX = 64 * KIB;
 
-/** Passwords hashed at the same time: half of the threads that also look up upstreams' names. */
-export const PASSWORD_HASHES_AT_ONCE = 2;
-/** Those that wait for one: about a second of them. */
-export const PASSWORD_HASHES_WAITING_MAX = 50;
-/** Connections of a process that look up sessions and members: each such look takes less than a millisecond. */
-export const SIGN_IN_CONNECTIONS_MAX = 3;
-/** Requests that wait for one of them. */
-export const SIGN_IN_WAITING_MAX = 500;
-/** A registration is answered at a multiple of this after it came, so that its duration does not tell whether the address was taken. */
-export const REGISTRATION_STEP_MS = 250;
-/** How long a change by people waits for this process to hear of it by the log, before it is answered all the same. */
-export const HEARD_WAIT_MS = 2_000;
-export const HEARD_POLL_MS = 2;
-/** A mail server that is there answers within this. */
-export const MAIL_TIMEOUT_MS = 10_000;
-/** Mails under way; more than that is a flood. */
-export const MAILS_AT_ONCE_MAX = 10;
+/** How long the build of the page may take at the start: some seconds on a slow machine. */
+export const PAGE_BUILD_MS = 60_000;

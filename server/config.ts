@@ -4,6 +4,7 @@ import { readEnvironment } from '#db/environment.ts';
 import { UpstreamName } from '#db/event-parts.ts';
 import { Networks } from '#db/limits.ts';
 import { INSTANCES_MAX } from '#server/bounds.ts';
+import { Email, Password } from '#server/dashboard/contract-session.ts';
 import { type AddressSet, networksOf } from '#server/networks.ts';
 
 /** A configuration that the server refuses to start with; the message names the variable. */
@@ -72,6 +73,15 @@ const Environment = z.object({
     .optional(),
   TLS_CERT: z.string().optional(),
   TLS_KEY: z.string().optional(),
+  /** Where people find the dashboard, and programs the API; links that are sent begin with it. */
+  PUBLIC_URL: HttpUrl.refine((text) => URL.parse(text)?.pathname === '/', 'must have no path')
+    .transform((text) => new URL(text).origin)
+    .optional(),
+  SMTP_URL: z.string().regex(/^smtps?:\/\//, 'must start with smtp:// or smtps://').optional(),
+  SMTP_FROM: z.string().optional(),
+  /** The first administrator, where nobody is there to follow the setup link. */
+  ADMIN_EMAIL: Email.optional(),
+  ADMIN_PASSWORD: Password.optional(),
   ACCOUNTING: z.enum(['strict', 'overlapped']).default('strict'),
   LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
 });
@@ -84,7 +94,14 @@ export type Config = z.infer<typeof Environment> & {
 };
 
 /** Never shown; each may stand in a file that `<NAME>_FILE` names. */
-const SECRETS = new Set(['DATABASE_URL', 'DAYBOOK_UPSTREAMS', 'OPENAI_API_KEY']);
+const SECRETS = new Set(['DATABASE_URL', 'DAYBOOK_UPSTREAMS', 'OPENAI_API_KEY', 'SMTP_URL', 'ADMIN_PASSWORD']);
+
+/** What works only together with others: the name, and those that it needs. */
+const NEEDS = {
+  SMTP_URL: ['SMTP_FROM', 'PUBLIC_URL'],
+  ADMIN_EMAIL: ['ADMIN_PASSWORD'],
+  ADMIN_PASSWORD: ['ADMIN_EMAIL'],
+} as const;
 
 /**
  * Reads the configuration from the environment.
@@ -99,6 +116,10 @@ export function readConfig(environment: Record<string, string | undefined>): Con
     throw new ConfigError(`${name} is not usable: ${issue?.message ?? 'invalid'}${place}.`);
   }
   const config = parsed.data;
+  for (const [name, needed] of Object.entries(NEEDS)) {
+    const missing = config[name as keyof typeof NEEDS] === undefined ? undefined : needed.find((other) => config[other] === undefined);
+    if (missing !== undefined) throw new ConfigError(`${missing} is missing: ${name} is set, and needs it.`);
+  }
   const upstreams = [...(config.DAYBOOK_UPSTREAMS ?? [])];
   if (config.OPENAI_API_KEY !== undefined || config.OPENAI_BASE_URL !== undefined) {
     if (upstreams.some(({ name }) => name === 'openai')) {

@@ -9,6 +9,7 @@ import { greet } from '#server/greeting.ts';
 import { type KeptChild, keepChild } from '#server/kept-child.ts';
 import { prepareStore } from '#server/prepare.ts';
 import { serve } from '#server/server.ts';
+import { offerSetup } from '#server/sign-in/setup.ts';
 import { openStore } from '#server/store.ts';
 import { createLogger, type Logger } from '#server/telemetry.ts';
 
@@ -30,11 +31,11 @@ async function main(): Promise<void> {
   async function start() {
     const firstKey = await prepareStore(store, config);
     const served = config.DAYBOOK_INSTANCES === 1 ? await serve(config, log, store) : await serveByChildren(config, log);
-    return { firstKey, served };
+    return { firstKey, served, setupLink: await offerSetup(store, config, new URL(served.baseUrl).origin) };
   }
-  const { firstKey, served } = await started;
+  const { firstKey, served, setupLink } = await started;
   const worker = config.DAYBOOK_WORKER === 'on' ? keepWorker(config, log) : null;
-  process.stdout.write(greet({ ...served, firstKey }));
+  process.stdout.write(greet({ ...served, firstKey, setupLink }));
 
   let stopping = false;
   const stop = (signal: NodeJS.Signals): void => {

@@ -10,7 +10,8 @@ import { connectRelay } from '#server/store.ts';
 /** The key of the very first start. Its secret is nowhere else. */
 export type FirstKey = { account: string; secret: string };
 
-const FIRST_ACCOUNT = 'first';
+/** The account of the very first start, which the first administrator joins. */
+export const FIRST_ACCOUNT = 'first';
 
 /**
  * What is done once before servers run on a store, however many they are: its schema, the log's

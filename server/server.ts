@@ -9,11 +9,11 @@ import { DRAIN_MS, LISTEN_BACKLOG } from '#server/bounds.ts';
 import { type Config, ConfigError } from '#server/config.ts';
 import { ControlSeat } from '#server/control-seat.ts';
 import { Feed } from '#server/dashboard/feed.ts';
+import type { FindSession } from '#server/dashboard/gate.ts';
 import { Live } from '#server/dashboard/live.ts';
 import { ReadStore } from '#server/dashboard/read-store.ts';
 import { Watch, WATCHED_CHANNEL } from '#server/dashboard/watch.ts';
 import { startDemoUpstream } from '#server/demo-upstream.ts';
-import { Refusal } from '#server/errors.ts';
 import { CompletionEstimates } from '#server/limits/estimate.ts';
 import { loadPepper } from '#server/pepper.ts';
 import { type FirstKey, prepareStore } from '#server/prepare.ts';
@@ -27,6 +27,9 @@ import { ModelList } from '#server/relay/model-list.ts';
 import { openUpstream } from '#server/relay/upstream.ts';
 import { endWithdrawn } from '#server/relay/withdraw.ts';
 import { SeatKeeper } from '#server/seat.ts';
+import { openSignInDesk } from '#server/sign-in/desk.ts';
+import { ownOrigin } from '#server/sign-in/origin.ts';
+import { offerSetup } from '#server/sign-in/setup.ts';
 import { reportSecretUse } from '#server/secret-report.ts';
 import { connectRelay, openStore } from '#server/store.ts';
 import { errorFields, type Logger } from '#server/telemetry.ts';
@@ -43,8 +46,8 @@ export type Served = {
   kill(): void;
 };
 
-/** `firstKey` is that of the very first start, else null. `stop` closes the store too. */
-export type RunningServer = Omit<Served, 'kill'> & { firstKey: FirstKey | null };
+/** `firstKey` is that of the very first start, else null; `setupLink` is there while no administrator is. `stop` closes the store too. */
+export type RunningServer = Omit<Served, 'kill'> & { firstKey: FirstKey | null; setupLink: string | null };
 
 /**
  * A whole server in this process: opens the store, prepares it, serves.
@@ -55,7 +58,8 @@ export async function startServer(config: Config, log: Logger): Promise<RunningS
   try {
     const firstKey = await prepareStore(store, config);
     const { baseUrl, models, stop } = await serve(config, log, store);
-    return { baseUrl, models, firstKey, stop: () => stop().then(close) };
+    const setupLink = await offerSetup(store, config, new URL(baseUrl).origin);
+    return { baseUrl, models, firstKey, setupLink, stop: () => stop().then(close) };
   } catch (error) {
     await close();
     throw error;
@@ -117,11 +121,11 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
   const control = new ControlSeat(store);
   const secrets = reportSecretUse(relay.secretUse, store, () => readModel.nowMs(), log);
   let port = config.PORT;
-  const baseUrl = (): string => `${config.tls ? 'https' : 'http'}://${visibleHost(config.HOST)}:${port}/v1`;
-  // Nobody can sign in yet.
-  const find = async () => new Refusal('not_signed_in');
+  const baseUrl = (): string => `${ownOrigin(config, port)}/v1`;
+  const signIn = openSignInDesk(store, config, readModel, pepper, log);
+  const find: FindSession = (request) => signIn.sessions.find(request);
   const live = new Live(relay, feed, find, log);
-  const dashboard = { relay, config, store, reads, control, modelList, find, log, baseUrl, viewers: () => feed.viewers };
+  const dashboard = { relay, config, store, reads, control, modelList, find, signIn, log, baseUrl, viewers: () => feed.viewers };
   const http = listenable(config, { relay, modelList, reads, live, dashboard, log, tls: config.tls });
   port = await listen(http, config);
   const partitions = keepPartitions(() => connectRelay(store, PARTITIONS_TIMEOUT_MS), PARTITIONS_CHECK_MS, (error) =>
@@ -141,6 +145,7 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
       http.closeAllConnections();
       await reads.close();
       await control.close();
+      await signIn.close();
       await secrets.close();
       relay.refusals.flush();
       await keeper.leave();
@@ -191,12 +196,6 @@ function listen(http: Server, config: Config): Promise<number> {
       resolve((http.address() as AddressInfo).port);
     });
   });
-}
-
-/** The address that a person can paste when the server listens on all of them. */
-function visibleHost(host: string): string {
-  if (host === '0.0.0.0' || host === '::') return 'localhost';
-  return host.includes(':') ? `[${host}]` : host;
 }
 
 /** Resolves when nothing runs any more, at the latest when the time for draining is over. */

@@ -5,10 +5,11 @@ import type { Role } from '#db/event-parts.ts';
 import type { Account } from '#db/fold/account.ts';
 import type { Member } from '#db/fold/member.ts';
 import { ConflictError } from '#db/log/append.ts';
-import { refuseWith, sendJson } from '#server/answer.ts';
+import { refuseWith, replyOf, sendJson, type WithReply } from '#server/answer.ts';
 import { DASHBOARD_BODY_BYTES_MAX } from '#server/bounds.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { Refusal } from '#server/errors.ts';
+import { isStoreFault } from '#server/store-fault.ts';
 import type { Scope } from '#server/dashboard/scope.ts';
 
 /**
@@ -89,6 +90,8 @@ export function apiRouter(routes: readonly ApiRoute[], find: FindSession): Route
   for (const { method, path, roles, body, answer } of routes) {
     router[method](path, async (request, response) => {
       response.setHeader('cache-control', 'no-store');
+      // Cookies play a part here, so no page on another origin may read a reply.
+      (response as unknown as WithReply).reply = { requestId: replyOf(response).requestId, extraHeaders: [] };
       const foreign = checkOrigin(request);
       if (foreign) return refuseWith(request, response, foreign);
       const who = roles === null ? null : await find(request);
@@ -145,8 +148,9 @@ function bodyRefusal({ status }: { status?: number }): Refusal {
   return status === 415 ? new Refusal('unsupported_encoding') : new Refusal('invalid_json');
 }
 
-/** What a decision says to its sender. Null for what is our fault. */
+/** What a decision says to its sender, or that the store is away. Null for what is our fault. */
 function refusalOf(error: unknown): Refusal | null {
+  if (isStoreFault(error)) return new Refusal('store_unavailable');
   if (error instanceof ConflictError) return new Refusal('changed_meanwhile');
   if (!(error instanceof DecisionError)) return null;
   const code = error.code === 'invalid' ? 'invalid_value' : error.code;

@@ -1,0 +1,26 @@
+import type { Store } from '#db/connect.ts';
+import type { Config } from '#server/config.ts';
+import type { ControlSeat } from '#server/control-seat.ts';
+import type { FindSession } from '#server/dashboard/gate.ts';
+import type { ReadStore } from '#server/dashboard/read-store.ts';
+import type { ModelList } from '#server/relay/model-list.ts';
+import type { Relay } from '#server/relay/relay.ts';
+import type { SignInDesk } from '#server/sign-in/desk.ts';
+import type { Logger } from '#server/telemetry.ts';
+
+/** What the dashboard's routes work with. */
+export type Dashboard = {
+  relay: Relay;
+  config: Config;
+  store: Store;
+  reads: ReadStore;
+  control: ControlSeat;
+  modelList: ModelList;
+  find: FindSession;
+  signIn: SignInDesk;
+  log: Logger;
+  /** Open live feeds of this process. */
+  viewers: () => number;
+  /** What clients set as their base URL, as far as the server knows by itself. */
+  baseUrl: () => string;
+};

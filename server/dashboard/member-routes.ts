@@ -1,0 +1,144 @@
+import type { Member } from '#db/fold/member.ts';
+import { evolveRegistration, REGISTRATION_FIRST } from '#db/fold/registration.ts';
+import { publicId } from '#db/ids.ts';
+import { deleteInvitation, deleteLinks, listInvitations } from '#db/links.ts';
+import { readStream } from '#db/log/read.ts';
+import { memberById, readEmails } from '#db/members.ts';
+import { lastSeen } from '#db/sessions.ts';
+import type { Dashboard } from '#server/dashboard/dashboard.ts';
+import { ChangeMember, CreateInvitation, type InvitationRow, type LinkMade, type MemberRow, PutRegistration, type RegistrationShown } from '#server/dashboard/contract-accounts.ts';
+import type { Change } from '#server/dashboard/contract-keys.ts';
+import { ADMINISTRATORS, type ApiRoute, EVERYBODY, OVERSEERS, route, scopeOfMember, type SignedIn } from '#server/dashboard/gate.ts';
+import { requirePlan } from '#server/decide/plan.ts';
+import { Refusal } from '#server/errors.ts';
+import { makeLink } from '#server/sign-in/link-made.ts';
+import { changeRole, removeMember } from '#server/sign-in/member-changes.ts';
+import { originFor } from '#server/sign-in/origin.ts';
+import { change } from '#server/sign-in/transaction.ts';
+
+const actorOf = ({ member }: SignedIn): string => `member/${member.id}`;
+
+/** Who is in which account, who is invited, and who may come by themselves. */
+export function memberRoutes(dashboard: Dashboard): ApiRoute[] {
+  const { signIn, config } = dashboard;
+  const readModel = dashboard.relay.readModel;
+  const seat = { control: dashboard.control, readModel };
+  const origin = (request: Parameters<typeof originFor>[0]): string => originFor(request, config, dashboard.baseUrl().replace(/\/v1$/, ''));
+  const accountName = (id: string | null): string | null => (id === null ? null : (readModel.account(id)?.name ?? null));
+
+  async function rows(members: readonly Member[], showsEmails: boolean): Promise<MemberRow[]> {
+    const ids = members.map(({ id }) => id);
+    const [emails, seen] = await Promise.all([showsEmails ? readEmails(signIn.pool, ids) : null, lastSeen(signIn.pool, ids)]);
+    return members.map(({ id, account, role, hasTotp, addedAt }) => ({
+      id,
+      email: emails?.get(id) ?? null,
+      account,
+      account_name: accountName(account) ?? '',
+      role,
+      has_totp: hasTotp,
+      added_at: addedAt.toISOString(),
+      seen_at: seen.get(id)?.toISOString() ?? null,
+    }));
+  }
+
+  return [
+    route('get', '/api/members', EVERYBODY, null, async ({ request }, who) => {
+      const narrowed = request.query['account'];
+      const scope = scopeOfMember(who);
+      const members = [...readModel.members].filter(
+        ({ state, account }) => state === 'active' && (scope.account === null || account === scope.account) && (narrowed === undefined || account === narrowed),
+      );
+      return { object: 'list', data: await rows(members, who.member.role !== 'auditor') };
+    }),
+
+    route('patch', '/api/members/:member', ADMINISTRATORS, ChangeMember, ({ body, params }, who) =>
+      change(seat, actorOf(who), (control, client) => changeRole(control, client, params['member'] ?? '', body.role)),
+    ),
+
+    route('delete', '/api/members/:member', ADMINISTRATORS, null, ({ params }, who) =>
+      change(seat, actorOf(who), (control, client) => removeMember(control, client, params['member'] ?? '')),
+    ),
+
+    route('post', '/api/members/:member/reset', ADMINISTRATORS, null, async ({ params, request }, who) => {
+      const member = params['member'] ?? '';
+      const row = await memberById(signIn.pool, member);
+      if (!row) return new Refusal('not_found');
+      const made = await change(seat, actorOf(who), async (_control, client) => {
+        await deleteLinks(client, 'reset', member);
+        return { position: null, done: await makeLink(client, origin(request), { kind: 'reset', member }) };
+      });
+      if (made instanceof Refusal) return made;
+      const text = `An administrator made this link, by which you choose a new password. It is good once, for an hour:\n\n${made.link}\n`;
+      const wasSent = (await signIn.mail?.send(row.email, 'Choose a new Daybook password', text)) ?? false;
+      const answer: LinkMade = { object: 'link', id: made.id, link: made.link, expires_at: made.expiresAt.toISOString(), was_sent: wasSent, event: null };
+      return answer;
+    }),
+
+    route('get', '/api/invitations', OVERSEERS, null, async () => {
+      const data = (await listInvitations(signIn.pool)).map(
+        ({ id, account, role, createdAt, expiresAt }): InvitationRow => ({
+          id,
+          account,
+          account_name: accountName(account),
+          role,
+          created_at: createdAt.toISOString(),
+          expires_at: expiresAt.toISOString(),
+        }),
+      );
+      return { object: 'list', data };
+    }),
+
+    route('post', '/api/invitations', ADMINISTRATORS, CreateInvitation, async ({ body, request }, who) => {
+      const { account, role, email } = body;
+      if (account !== null && !readModel.account(account)) return new Refusal('not_found', { message: 'There is no such account.', param: 'account' });
+      const id = publicId();
+      const made = await change(seat, actorOf(who), async (control, client) => {
+        const link = await makeLink(client, origin(request), { kind: 'invitation', account, role }, id);
+        const event = {
+          type: 'invitation.created' as const,
+          invitation: id,
+          ...(account === null ? {} : { joins: account }),
+          role,
+          expires_at: link.expiresAt.toISOString(),
+          actor: control.actor,
+        };
+        const position = await control.append([{ event, version: 1 }]);
+        return { position, done: { ...link, event: { type: event.type, position } } };
+      });
+      if (made instanceof Refusal) return made;
+      const text = `You are invited to Daybook. This link is good once, for a day:\n\n${made.link}\n`;
+      const wasSent = email === undefined ? false : ((await signIn.mail?.send(email, 'You are invited to Daybook', text)) ?? false);
+      const answer: LinkMade = { object: 'link', id, link: made.link, expires_at: made.expiresAt.toISOString(), was_sent: wasSent, event: made.event };
+      return answer;
+    }),
+
+    route('delete', '/api/invitations/:invitation', ADMINISTRATORS, null, ({ params }, who) =>
+      change<Change>(seat, actorOf(who), async (control, client) => {
+        const invitation = params['invitation'] ?? '';
+        if (!(await deleteInvitation(client, invitation))) return new Refusal('not_found');
+        const position = await control.append([{ event: { type: 'invitation.withdrawn', invitation, actor: control.actor }, version: 2 }]);
+        return { position, done: { event: { type: 'invitation.withdrawn', position } } };
+      }),
+    ),
+
+    route('get', '/api/registration', OVERSEERS, null, async () => {
+      const { policy, plan } = readModel.registration;
+      const shown: RegistrationShown = { object: 'registration', policy, plan };
+      return shown;
+    }),
+
+    route('put', '/api/registration', ADMINISTRATORS, PutRegistration, ({ body }, who) =>
+      change<Change>(seat, actorOf(who), async (control, client) => {
+        const { policy, plan } = body;
+        const { state } = plan === null ? { state: null } : requirePlan(await control.loadPlan(plan), plan);
+        if (state === 'retired') return new Refusal('not_allowed', { message: `Plan "${plan}" is retired; no account can land on it.`, param: 'plan' });
+        let registration = REGISTRATION_FIRST;
+        for (const { event } of await readStream(client, 'registration')) registration = evolveRegistration(registration, event);
+        if (registration.policy === policy && registration.plan === plan) return { position: null, done: { event: null } };
+        const type = 'registration.changed';
+        const position = await control.append([{ event: { type, policy, plan, actor: control.actor }, version: registration.version + 1 }]);
+        return { position, done: { event: { type, position } } };
+      }),
+    ),
+  ];
+}

@@ -1,0 +1,47 @@
+import { createHash } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { SESSION_MAX_MS } from '#db/sessions.ts';
+import type { AddressSet } from '#server/networks.ts';
+import { isSecure } from '#server/sign-in/origin.ts';
+
+/**
+ * The cookie that a session's token is in. By TLS its name begins with `__Host-`, which browsers
+ * let no other host and no plain connection set; a plain HTTP host, where browsers would refuse
+ * that, has one of another name, and each is read only where it is set.
+ */
+const SECURE_NAME = '__Host-daybook';
+const PLAIN_NAME = 'daybook';
+
+/** 256 bits in base 62, as links' secrets have them. */
+export const TOKEN_CHARACTERS = 43;
+const TOKEN = /^[0-9A-Za-z]{43}$/;
+
+/** What is stored of a token. It is random, so a plain hash is enough. */
+export const digestOf = (token: string): Buffer => createHash('sha256').update(token).digest();
+
+/** The session token that a request brings; null: none, or two of them. */
+export function readCookie(request: IncomingMessage, trustedProxies: AddressSet | null): string | null {
+  const { cookie } = request.headers;
+  if (cookie === undefined) return null;
+  const name = isSecure(request, trustedProxies) ? SECURE_NAME : PLAIN_NAME;
+  const values = cookie.split(';').flatMap((pair) => {
+    const at = pair.indexOf('=');
+    return at > 0 && pair.slice(0, at).trim() === name ? [pair.slice(at + 1).trim()] : [];
+  });
+  const [token, second] = values;
+  return token !== undefined && second === undefined && TOKEN.test(token) ? token : null;
+}
+
+export function setCookie(request: IncomingMessage, response: ServerResponse, trustedProxies: AddressSet | null, token: string): void {
+  set(request, response, trustedProxies, token, SESSION_MAX_MS / 1_000);
+}
+
+export function clearCookie(request: IncomingMessage, response: ServerResponse, trustedProxies: AddressSet | null): void {
+  set(request, response, trustedProxies, '', 0);
+}
+
+function set(request: IncomingMessage, response: ServerResponse, trustedProxies: AddressSet | null, value: string, maxAgeS: number): void {
+  const isTls = isSecure(request, trustedProxies);
+  const name = isTls ? SECURE_NAME : PLAIN_NAME;
+  response.setHeader('set-cookie', `${name}=${value}; Path=/; Max-Age=${maxAgeS}; HttpOnly; SameSite=Lax${isTls ? '; Secure' : ''}`);
+}

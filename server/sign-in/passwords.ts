@@ -1,0 +1,70 @@
+import { argon2, type Argon2Parameters, randomBytes, timingSafeEqual } from 'node:crypto';
+import { PASSWORD_HASHES_AT_ONCE, PASSWORD_HASHES_WAITING_MAX } from '#server/sign-in/bounds.ts';
+import { Refusal } from '#server/errors.ts';
+
+/** What OWASP names as the least for argon2id: some 40 ms and 19 MiB. Stored with each hash, so that it can grow. */
+const COST = { memory: 19_456, passes: 2, parallelism: 1 } as const;
+const SALT_BYTES = 16;
+const HASH_BYTES = 32;
+const PHC = /^\$argon2id\$v=19\$m=(\d+),t=(\d+),p=(\d+)\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$/;
+
+const BUSY = new Refusal('relay_busy', { message: 'As many people as can be are signing in. Try again.' });
+
+/**
+ * Hashes passwords, a few at a time: each takes a thread of the pool that looks up upstreams' names
+ * as well. Where too many wait it says so at once.
+ */
+export class Passwords {
+  #running = 0;
+  readonly #waiting: (() => void)[] = [];
+  /** Compared with where nobody is known: the same work, and never the same. */
+  readonly #nobody = phc(randomBytes(SALT_BYTES), randomBytes(HASH_BYTES));
+
+  /** @returns the hash in the PHC spelling. */
+  async hash(password: string): Promise<string | Refusal> {
+    const salt = randomBytes(SALT_BYTES);
+    const hash = await this.#derive({ ...COST, message: normalised(password), nonce: salt, tagLength: HASH_BYTES });
+    return hash instanceof Refusal ? hash : phc(salt, hash);
+  }
+
+  /** @param stored null: nobody is known by that address, which takes as long to find out. */
+  async verify(stored: string | null, password: string): Promise<boolean | Refusal> {
+    const [, memory, passes, parallelism, salt = '', expected = ''] = PHC.exec(stored ?? this.#nobody) ?? [];
+    const known = Buffer.from(expected, 'base64');
+    const hash = await this.#derive({
+      memory: Number(memory),
+      passes: Number(passes),
+      parallelism: Number(parallelism),
+      message: normalised(password),
+      nonce: Buffer.from(salt, 'base64'),
+      tagLength: known.length,
+    });
+    if (hash instanceof Refusal) return hash;
+    return timingSafeEqual(hash, known) && stored !== null;
+  }
+
+  async #derive(parameters: Argon2Parameters): Promise<Buffer | Refusal> {
+    if (this.#running >= PASSWORD_HASHES_AT_ONCE) {
+      if (this.#waiting.length >= PASSWORD_HASHES_WAITING_MAX) return BUSY;
+      // Whoever ends passes its place on.
+      await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    } else this.#running++;
+    try {
+      return await new Promise<Buffer>((resolve, reject) => {
+        argon2('argon2id', parameters, (error, hash) => (error ? reject(error) : resolve(hash)));
+      });
+    } finally {
+      const next = this.#waiting.shift();
+      if (next) next();
+      else this.#running--;
+    }
+  }
+}
+
+/** Keyboards differ in how they write the same letter. */
+const normalised = (password: string): string => password.normalize('NFKC');
+
+function phc(salt: Buffer, hash: Buffer): string {
+  const spell = (bytes: Buffer): string => bytes.toString('base64').replace(/=+$/, '');
+  return `$argon2id$v=19$m=${COST.memory},t=${COST.passes},p=${COST.parallelism}$${spell(salt)}$${spell(hash)}`;
+}

@@ -1,0 +1,94 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { ClientBase, Pool } from 'pg';
+import type { EventOf } from '#db/events.ts';
+import type { Account } from '#db/fold/account.ts';
+import type { Member } from '#db/fold/member.ts';
+import { publicId, randomBase62 } from '#db/ids.ts';
+import type { ControlAppend } from '#db/log/append.ts';
+import { deleteSession, findOpen, insertSession, pruneSessions, touch } from '#db/sessions.ts';
+import { SIGN_IN_WAITING_MAX } from '#server/sign-in/bounds.ts';
+import type { SignedIn } from '#server/dashboard/gate.ts';
+import { Refusal } from '#server/errors.ts';
+import type { AddressSet } from '#server/networks.ts';
+import type { ReadModel } from '#server/read-model.ts';
+import { browserLabel } from '#server/sign-in/browser.ts';
+import { digestOf, readCookie, setCookie, TOKEN_CHARACTERS } from '#server/sign-in/cookie.ts';
+import { networkOf } from '#server/sign-in/origin.ts';
+import { until } from '#server/sign-in/transaction.ts';
+import { isStoreFault } from '#server/store-fault.ts';
+
+/** Who is signed in, and how somebody comes to be. */
+export class Sessions {
+  readonly #pool: Pool;
+  readonly #readModel: ReadModel;
+  readonly #trustedProxies: AddressSet | null;
+
+  constructor(pool: Pool, readModel: ReadModel, trustedProxies: AddressSet | null) {
+    this.#pool = pool;
+    this.#readModel = readModel;
+    this.#trustedProxies = trustedProxies;
+  }
+
+  /**
+   * Finds who sent a request. The session is looked up each time, so that one that has ended has
+   * ended everywhere; who its member is now, the read model knows.
+   */
+  async find(request: IncomingMessage): Promise<SignedIn | Refusal> {
+    const token = readCookie(request, this.#trustedProxies);
+    if (token === null) return new Refusal('not_signed_in');
+    if (!this.#readModel.isCurrent()) return new Refusal('store_unavailable');
+    if (this.#pool.waitingCount >= SIGN_IN_WAITING_MAX) return new Refusal('relay_busy');
+    try {
+      const session = await findOpen(this.#pool, digestOf(token));
+      if (!session) return new Refusal('not_signed_in');
+      if (session.isSeenLate) await touch(this.#pool, session.id);
+      const who = await this.whoIs(session.member);
+      return who instanceof Refusal ? who : { session: session.id, ...who };
+    } catch (error) {
+      if (isStoreFault(error)) return new Refusal('store_unavailable');
+      throw error;
+    }
+  }
+
+  /** A member whose row is there. The log may have told of them elsewhere a moment ago, and not here yet. */
+  async whoIs(id: string): Promise<{ member: Member; account: Account } | Refusal> {
+    await until(() => this.#readModel.member(id) !== undefined);
+    const member = this.#readModel.member(id);
+    if (member?.state === 'removed') return new Refusal('not_signed_in');
+    const account = member && this.#readModel.account(member.account);
+    return member && account ? { member, account } : new Refusal('store_unavailable');
+  }
+
+  /**
+   * Opens a session within a transaction: always a new one, and the one that this browser had ends.
+   * @returns what is appended with it, and what puts the token into the reply, for when it is committed.
+   */
+  async open(client: ClientBase, request: IncomingMessage, member: { id: string; account: string }): Promise<{ id: string; appends: ControlAppend[]; tell: (response: ServerResponse) => void }> {
+    const token = randomBase62(TOKEN_CHARACTERS);
+    const id = publicId();
+    const actor = `member/${member.id}`;
+    const before = readCookie(request, this.#trustedProxies);
+    const replaced = before === null ? null : await findOpen(client, digestOf(before));
+    // One of another member is theirs to end.
+    const ended = replaced?.member === member.id && (await deleteSession(client, member.id, replaced.id)) ? [replaced.id] : [];
+    ended.push(...(await pruneSessions(client, member.id)));
+    await insertSession(client, {
+      id,
+      member: member.id,
+      digest: digestOf(token),
+      browser: browserLabel(request.headers['user-agent']),
+      network: networkOf(request, this.#trustedProxies),
+    });
+    const opened: EventOf<'session.opened'> = { type: 'session.opened', session: id, member: member.id, account: member.account, actor };
+    return {
+      id,
+      appends: [...closings(ended, member, actor), { event: opened, version: 1 }],
+      tell: (response) => setCookie(request, response, this.#trustedProxies, token),
+    };
+  }
+}
+
+/** What is appended for sessions that end. */
+export function closings(sessions: readonly string[], member: { id: string; account: string }, actor: string): ControlAppend[] {
+  return sessions.map((session) => ({ event: { type: 'session.closed', session, member: member.id, account: member.account, actor }, version: 2 }));
+}

@@ -1,0 +1,84 @@
+import { rmSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import type { Client } from 'pg';
+import { closeClient, type Store } from '#db/connect.ts';
+import { publicId } from '#db/ids.ts';
+import { lockSetup } from '#db/links.ts';
+import { hasAdministrator, insertMember } from '#db/members.ts';
+import { type Config, ConfigError } from '#server/config.ts';
+import { type Control, withControl } from '#server/control.ts';
+import { Refusal } from '#server/errors.ts';
+import { FIRST_ACCOUNT } from '#server/prepare.ts';
+import { makeLink } from '#server/sign-in/link-made.ts';
+import { Passwords } from '#server/sign-in/passwords.ts';
+import { inTransaction } from '#server/sign-in/transaction.ts';
+import { connectRelay } from '#server/store.ts';
+
+/**
+ * How the first administrator comes to be: by a link that only who runs the server sees, or as the
+ * configuration says. There is no account that everybody knows, and nobody is it for coming first.
+ */
+
+const fileOf = (config: Pick<Config, 'DAYBOOK_DATA'>): string => path.join(config.DAYBOOK_DATA, 'setup-link.txt');
+
+/**
+ * Offers the setup link while no administrator is there: in a file that only its owner can read, and
+ * to be printed.
+ * @param origin the address of the dashboard.
+ * @returns null where there is an administrator, by now or already.
+ */
+export async function offerSetup(store: Store, config: Config, origin: string): Promise<string | null> {
+  const client = await connectRelay(store);
+  try {
+    if (await hasAdministrator(client)) {
+      forgetSetupFile(config);
+      return null;
+    }
+    if (config.ADMIN_EMAIL !== undefined && config.ADMIN_PASSWORD !== undefined) {
+      await makeAdministrator(store, config.ADMIN_EMAIL, config.ADMIN_PASSWORD);
+      forgetSetupFile(config);
+      return null;
+    }
+    return await makeSetupLink(client, config, origin);
+  } finally {
+    await closeClient(client);
+  }
+}
+
+/** A fresh setup link; those before it stay good for their hour. */
+export async function makeSetupLink(client: Client, config: Config, origin: string): Promise<string> {
+  const { link } = await makeLink(client, origin, { kind: 'setup' });
+  const file = fileOf(config);
+  // Made anew, since an older file keeps the rights that somebody gave it.
+  rmSync(file, { force: true });
+  writeFileSync(file, `${link}\n`, { mode: 0o600 });
+  return link;
+}
+
+/** Nobody needs it any more. */
+export function forgetSetupFile(config: Pick<Config, 'DAYBOOK_DATA'>): void {
+  rmSync(fileOf(config), { force: true });
+}
+
+async function makeAdministrator(store: Store, email: string, password: string): Promise<void> {
+  const passwordHash = await new Passwords().hash(password);
+  if (passwordHash instanceof Refusal) throw new ConfigError(`ADMIN_PASSWORD is not usable: ${passwordHash.message}`);
+  await withControl(store, 'first-start', async (control, client) => {
+    const account = await firstAccount(control);
+    await inTransaction(client, async () => {
+      await lockSetup(client);
+      // Another server that starts now was faster.
+      if (await hasAdministrator(client)) return;
+      const id = publicId();
+      if (!(await insertMember(client, { id, email, passwordHash, role: 'administrator' }))) {
+        throw new ConfigError('ADMIN_EMAIL is not usable: a member has this address already. Run: daybook member role <address> administrator');
+      }
+      await control.append([{ event: { type: 'member.added', member: id, account, role: 'administrator', actor: control.actor }, version: 1 }]);
+    });
+  });
+}
+
+async function firstAccount(control: Control): Promise<string> {
+  const known = (await control.load()).accountNamed(FIRST_ACCOUNT);
+  return (known ?? (await control.createAccount(FIRST_ACCOUNT))).id;
+}
