@@ -1,0 +1,90 @@
+import { Argument, type Command } from 'commander';
+import { ROLES, type Role } from '#db/event-parts.ts';
+import { hasAdministrator, memberByEmail, type MemberRow, readEmails, removeTotp } from '#db/members.ts';
+import { run, type Session, withJson } from '#server/cli/session.ts';
+import { showTable } from '#server/cli/table.ts';
+import { Email } from '#server/dashboard/contract-session.ts';
+import { DecisionError } from '#server/decide/decision.ts';
+import { Refusal } from '#server/errors.ts';
+import { makeLink } from '#server/sign-in/link-made.ts';
+import { changeRole, changeTotp } from '#server/sign-in/member-changes.ts';
+import { ownOrigin } from '#server/sign-in/origin.ts';
+import { makeSetupLink } from '#server/sign-in/setup.ts';
+import { inTransaction } from '#server/sign-in/transaction.ts';
+
+/** `daybook setup-link` and `daybook member …`: for who has a shell here, and may have locked themselves out of the dashboard. */
+export function memberCommands(program: Command): void {
+  withJson(program.command('setup-link'))
+    .description('a fresh link that makes the first administrator, once and within an hour')
+    .action((_options: unknown, command: Command) => run(command, setupLink, ({ link }) => link));
+
+  const member = program.command('member').description('who signs in to the dashboard');
+
+  withJson(member.command('list'))
+    .description('all members')
+    .action((_options: unknown, command: Command) => run(command, list, showList));
+
+  withJson(member.command('role <email>').addArgument(new Argument('<role>').choices(ROLES)))
+    .description('give a member another role')
+    .action((email: string, role: Role, _options: unknown, command: Command) =>
+      run(command, (session) => setRole(session, email, role), ({ changed }) => (changed ? `${email} is ${role} now.` : `${email} is ${role} already.`)),
+    );
+
+  withJson(member.command('reset-link <email>'))
+    .description('a link by which a member chooses a new password, once and within an hour')
+    .option('--drop-code', 'signing in takes no code any more: for a device that is lost')
+    .action((email: string, options: { dropCode?: true }, command: Command) => run(command, (session) => resetLink(session, email, options.dropCode === true), ({ link }) => link));
+}
+
+async function setupLink({ client, config }: Session): Promise<{ link: string }> {
+  if (await hasAdministrator(client)) {
+    throw new DecisionError('not_allowed', 'There is an administrator already. To let somebody be one: daybook member role <email> administrator');
+  }
+  return { link: await makeSetupLink(client, config, ownOrigin(config)) };
+}
+
+type Listed = { id: string; email: string | null; account: string; role: Role; code: boolean; added_at: Date };
+
+async function list({ control, client }: Session): Promise<Listed[]> {
+  const model = await control.load();
+  const members = [...model.members].filter(({ state }) => state === 'active');
+  const emails = await readEmails(client, members.map(({ id }) => id));
+  return members.map(({ id, account, role, hasTotp, addedAt }) => ({
+    id,
+    email: emails.get(id) ?? null,
+    account: model.account(account)?.name ?? account,
+    role,
+    code: hasTotp,
+    added_at: addedAt,
+  }));
+}
+
+function showList(members: Listed[]): string {
+  return showTable(
+    ['ID', 'ROLE', 'CODE', 'ADDED', 'EMAIL', 'ACCOUNT'],
+    members.map(({ id, role, code, added_at, email, account }) => [id, role, code ? 'yes' : 'no', added_at.toISOString(), email ?? '-', account]),
+  );
+}
+
+async function setRole({ control, client }: Session, email: string, role: Role): Promise<{ email: string; role: Role; changed: boolean }> {
+  const { id } = await requireMember({ client }, email);
+  const changed = await inTransaction(client, () => changeRole(control, client, id, role));
+  if (changed instanceof Refusal) throw new DecisionError('not_allowed', changed.message);
+  return { email, role, changed: changed.done.event !== null };
+}
+
+async function resetLink({ control, client, config }: Session, email: string, dropsCode: boolean): Promise<{ email: string; link: string; expires_at: Date }> {
+  const { id, sealedTotp } = await requireMember({ client }, email);
+  return inTransaction(client, async () => {
+    if (dropsCode && sealedTotp !== null) await changeTotp(control, client, id, false, () => removeTotp(client, id));
+    const { link, expiresAt } = await makeLink(client, ownOrigin(config), { kind: 'reset', member: id });
+    return { email, link, expires_at: expiresAt };
+  });
+}
+
+async function requireMember({ client }: Pick<Session, 'client'>, email: string): Promise<MemberRow> {
+  const address = Email.safeParse(email);
+  const row = address.success ? await memberByEmail(client, address.data) : null;
+  if (!row) throw new DecisionError('not_found', `There is no member with the address ${email}.`);
+  return row;
+}
