@@ -1,5 +1,48 @@
+import { useQuery } from '@tanstack/react-query';
+import { lazy, Suspense, useState } from 'react';
+import { modelsQuery } from '../../lib/models-query.ts';
+import { useNotices } from '../../lib/use-notices.ts';
+import { useIsAdministrator } from '../../lib/session.ts';
+import { Button } from '../../ui/button.tsx';
 import { PageHead } from '../../ui/parts.tsx';
+import { pricesQuery } from './prices-query.ts';
+import { Models } from './models.tsx';
+import { Prices } from './prices.tsx';
+import type { PriceWanted } from './set-price.tsx';
+
+const SetPrice = lazy(() => import('./set-price.tsx').then(({ SetPrice: component }) => ({ default: component })));
+const ImportPrices = lazy(() => import('./import-prices.tsx').then(({ ImportPrices: component }) => ({ default: component })));
 
 export function ModelsPage() {
-  return <PageHead title="Models and prices" />;
+  const models = useQuery(modelsQuery);
+  const prices = useQuery(pricesQuery);
+  const isAdministrator = useIsAdministrator();
+  const [wanted, setWanted] = useState<PriceWanted | null>(null);
+  const [imports, setImports] = useState(false);
+  useNotices(['model.'], [modelsQuery.queryKey, pricesQuery.queryKey]);
+  const set = isAdministrator ? setWanted : null;
+  return (
+    <>
+      <PageHead title="Models and prices" about="What calls may ask for, and what they cost in US dollars for a million tokens.">
+        {isAdministrator && (
+          <>
+            <Button icon="download" onClick={() => setImports(true)}>
+              Import prices
+            </Button>
+            <Button look="primary" icon="plus" onClick={() => setWanted({ model: '', now: null })}>
+              Set a price
+            </Button>
+          </>
+        )}
+      </PageHead>
+      <div className="flex flex-col gap-5">
+        <Models models={models} prices={prices.data ?? []} onSet={set} />
+        <Prices prices={prices} onSet={set} />
+      </div>
+      <Suspense>
+        {wanted && <SetPrice wanted={wanted} onClose={() => setWanted(null)} />}
+        {imports && <ImportPrices onClose={() => setImports(false)} />}
+      </Suspense>
+    </>
+  );
 }

@@ -1,11 +1,29 @@
 import type { Status } from '#server/dashboard/contract-service.ts';
 import { Badge, Card } from '../../ui/parts.tsx';
-import { Table } from '../../ui/table.tsx';
+import { type Column, Table } from '../../ui/table.tsx';
 import { Ago, When } from '../../ui/when.tsx';
 
 type Instance = Status['instances'][number];
 
 const KINDS: Record<Instance['kind'], string> = { server: 'Server', worker: 'Worker', other: 'Command' };
+
+const columns = (answering: number): Column<Instance>[] => [
+  {
+    head: 'Process',
+    cell: ({ id, name, kind }) => (
+      <>
+        <p>
+          {KINDS[kind]} {id}
+          {id === answering && <span className="text-muted"> (answers this page)</span>}
+        </p>
+        <p className="text-xs break-all text-muted">{name}</p>
+      </>
+    ),
+  },
+  { head: 'State', cell: ({ state }) => (state === 'live' ? <Badge tone="good">live</Badge> : <Badge tone="warn">late</Badge>) },
+  { head: 'Last sign of life', cell: ({ heartbeat_at }) => <Ago time={heartbeat_at} /> },
+  { head: 'Running since', cell: ({ started_at }) => <When time={started_at} />, isExtra: true },
+];
 
 /** Every process that works on this store. */
 export function Instances({ instances, answering }: { instances: readonly Instance[]; /** The number of the server that answers this page. */ answering: number }) {
@@ -21,23 +39,7 @@ export function Instances({ instances, answering }: { instances: readonly Instan
         label="Processes"
         rows={instances}
         keyOf={({ id }) => String(id)}
-        columns={[
-          {
-            head: 'Process',
-            cell: ({ id, name, kind }) => (
-              <>
-                <p>
-                  {KINDS[kind]} {id}
-                  {id === answering && <span className="text-muted"> (answers this page)</span>}
-                </p>
-                <p className="text-xs break-all text-muted">{name}</p>
-              </>
-            ),
-          },
-          { head: 'State', cell: ({ state }) => (state === 'live' ? <Badge tone="good">live</Badge> : <Badge tone="warn">late</Badge>) },
-          { head: 'Last sign of life', cell: ({ heartbeat_at }) => <Ago time={heartbeat_at} /> },
-          { head: 'Running since', cell: ({ started_at }) => <When time={started_at} />, isExtra: true },
-        ]}
+        columns={columns(answering)}
       />
       <p className="border-t border-line px-4 py-2.5 text-xs text-muted">
         A process that is late has not been heard of for a while. If it stays away it is declared dead: its open calls are ended in the log, and it can write nothing any more.

@@ -1,10 +1,26 @@
 import type { Status } from '#server/dashboard/contract-service.ts';
 import { showCount } from '../../lib/show.ts';
 import { Badge, Card } from '../../ui/parts.tsx';
-import { Table } from '../../ui/table.tsx';
+import { type Column, Table } from '../../ui/table.tsx';
 import { When } from '../../ui/when.tsx';
 
 type Projection = Status['projections'][number];
+
+const COLUMNS: readonly Column<Projection>[] = [
+  {
+    head: 'Name',
+    cell: ({ name, state }) => (
+      <span className="inline-flex flex-wrap items-center gap-2">
+        <code className="font-mono text-xs">{name}</code>
+        {state === 'aside' && <Badge>being rebuilt</Badge>}
+      </span>
+    ),
+  },
+  { head: 'Behind', align: 'right', cell: ({ behind }) => <Behind events={behind} /> },
+  { head: 'Parked', align: 'right', cell: ({ parked: count }) => (count === 0 ? '0' : <Badge tone="warn">{showCount(count)}</Badge>) },
+  { head: 'Position', align: 'right', cell: ({ position }) => showCount(position), isExtra: true },
+  { head: 'As of', cell: ({ as_of }) => (as_of === null ? <span className="text-muted">before the first event</span> : <When time={as_of} />), isExtra: true },
+];
 
 /** The tables that lists and figures are read from, and how far behind the log each of them is. */
 export function Projections({ projections }: { projections: readonly Projection[] }) {
@@ -22,21 +38,7 @@ export function Projections({ projections }: { projections: readonly Projection[
         rows={projections}
         keyOf={({ name, state }) => `${name} ${state}`}
         empty={<p className="px-4 py-6 text-muted">No projection has begun. They do when a worker runs.</p>}
-        columns={[
-          {
-            head: 'Name',
-            cell: ({ name, state }) => (
-              <span className="inline-flex flex-wrap items-center gap-2">
-                <code className="font-mono text-xs">{name}</code>
-                {state === 'aside' && <Badge>being rebuilt</Badge>}
-              </span>
-            ),
-          },
-          { head: 'Behind', align: 'right', cell: ({ behind }) => <Behind events={behind} /> },
-          { head: 'Parked', align: 'right', cell: ({ parked: count }) => (count === 0 ? '0' : <Badge tone="warn">{showCount(count)}</Badge>) },
-          { head: 'Position', align: 'right', cell: ({ position }) => showCount(position), isExtra: true },
-          { head: 'As of', cell: ({ as_of }) => (as_of === null ? <span className="text-muted">before the first event</span> : <When time={as_of} />), isExtra: true },
-        ]}
+        columns={COLUMNS}
       />
       <p className="border-t border-line px-4 py-2.5 text-xs text-muted">
         Limits never read these tables: a call is judged by what enforces, however far behind they are.

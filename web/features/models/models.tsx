@@ -1,0 +1,85 @@
+import type { UseQueryResult } from '@tanstack/react-query';
+import { useState } from 'react';
+import { formatDollars } from '#db/money.ts';
+import type { PriceRow } from '#server/dashboard/contract-accounts.ts';
+import type { ModelRow } from '#server/dashboard/contract-keys.ts';
+import { showCount } from '../../lib/show.ts';
+import { Button } from '../../ui/button.tsx';
+import { Checkbox } from '../../ui/field.tsx';
+import { Loaded } from '../../ui/loaded.tsx';
+import { Badge, Card, Empty } from '../../ui/parts.tsx';
+import { type Column, Table } from '../../ui/table.tsx';
+import { priceFor } from './price-match.ts';
+import type { PriceWanted } from './set-price.tsx';
+
+type ModelsProps = { models: UseQueryResult<ModelRow[]>; prices: readonly PriceRow[]; /** Null: whoever looks may not. */ onSet: ((wanted: PriceWanted) => void) | null };
+
+/** The models that calls may ask for, each with the price that it has and where that is from. */
+export function Models({ models, prices, onSet }: ModelsProps) {
+  const [onlyUnpriced, setOnlyUnpriced] = useState(false);
+  const unpriced = models.data?.filter((row) => row.prices === null).length ?? 0;
+  return (
+    <Card title="Models" flush actions={unpriced > 0 && <Checkbox label={`Without a price (${showCount(unpriced)})`} checked={onlyUnpriced} onChange={({ target }) => setOnlyUnpriced(target.checked)} />}>
+      {unpriced > 0 && (
+        <p className="border-b border-line bg-warn-soft px-4 py-2 text-warn">
+          {showCount(unpriced)} {unpriced === 1 ? 'model has' : 'models have'} no price. Their calls pass with tokens counted and no cost; under a quota of cost they are refused with 403 <code className="font-mono text-xs">model_not_priced</code>.
+        </p>
+      )}
+      <Loaded query={models} title="The models could not be loaded">
+        {(rows) => <Table label="Models" rows={onlyUnpriced && unpriced > 0 ? rows.filter((row) => row.prices === null) : rows} keyOf={({ id }) => id} columns={columns(prices, onSet)} empty={<NoModels />} />}
+      </Loaded>
+    </Card>
+  );
+}
+
+function NoModels() {
+  return (
+    <Empty icon="tag" title="Your account may call no model">
+      Either no upstream is configured, or the account's plan permits none of their models.
+    </Empty>
+  );
+}
+
+/** A price of one kind, where there is one. */
+const dollars = (price: number | undefined) => (price === undefined ? <span className="text-muted">–</span> : formatDollars(price));
+
+function columns(prices: readonly PriceRow[], onSet: ModelsProps['onSet']): Column<ModelRow>[] {
+  const set: Column<ModelRow>[] = onSet
+    ? [
+        {
+          head: <span className="sr-only">Actions</span>,
+          align: 'right',
+          cell: ({ id, prices: now }) => (
+            <Button look="quiet" onClick={() => onSet({ model: id, now })} aria-label={`Set the price of ${id}`}>
+              Set price
+            </Button>
+          ),
+        },
+      ]
+    : [];
+  return [
+    { head: 'Model', cell: ({ id }) => <code className="font-mono text-xs break-all">{id}</code> },
+    { head: 'Upstream', cell: ({ upstream }) => upstream, isExtra: true },
+    { head: 'Input', align: 'right', cell: ({ prices: now }) => dollars(now?.input) },
+    { head: 'Cached', align: 'right', cell: ({ prices: now }) => dollars(now?.cached_input), isExtra: true },
+    { head: 'Output', align: 'right', cell: ({ prices: now }) => dollars(now?.output) },
+    { head: 'Reasoning', align: 'right', cell: ({ prices: now }) => dollars(now?.reasoning), isExtra: true },
+    { head: 'Price', cell: ({ id, prices: now }) => (now === null ? <Badge tone="warn">no price</Badge> : <From row={priceFor(id, prices)} model={id} />) },
+    ...set,
+  ];
+}
+
+/** Which price it is, and where that is from. */
+function From({ row, model }: { row: PriceRow | null; model: string }) {
+  if (row === null) return null;
+  return (
+    <span className="text-muted">
+      {row.source === 'manual' ? 'by hand' : row.source}
+      {row.model !== model && (
+        <>
+          , as <code className="font-mono text-xs">{row.model}</code>
+        </>
+      )}
+    </span>
+  );
+}

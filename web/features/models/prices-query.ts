@@ -1,0 +1,9 @@
+import { queryOptions } from '@tanstack/react-query';
+import type { PriceRow } from '#server/dashboard/contract-accounts.ts';
+import { api, type List } from '../../lib/api.ts';
+
+/** All prices that were set, by name. */
+export const pricesQuery = queryOptions({
+  queryKey: ['prices'],
+  queryFn: async ({ signal }) => (await api<List<PriceRow>>('GET', '/api/prices', undefined, signal)).data,
+});

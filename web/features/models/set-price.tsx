@@ -1,0 +1,101 @@
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { type FormEvent, useState } from 'react';
+import type { PriceRow } from '#server/dashboard/contract-accounts.ts';
+import type { Change } from '#server/dashboard/contract-keys.ts';
+import { api } from '../../lib/api.ts';
+import { modelsQuery } from '../../lib/models-query.ts';
+import { showCost } from '../../lib/show.ts';
+import { Button } from '../../ui/button.tsx';
+import { announceChange } from '../../ui/change.tsx';
+import { Dialog, DialogActions } from '../../ui/dialog.tsx';
+import { TextField } from '../../ui/field.tsx';
+import { fieldError, FormProblem } from '../../ui/problem.tsx';
+import { pricesQuery } from './prices-query.ts';
+import { exampleCost, NO_PRICE, readTyped, typedFrom, type TypedPrices } from './price-match.ts';
+
+/** Of which model a price is set; empty: that is still to be typed. */
+export type PriceWanted = { model: string; now: PriceRow['prices'] | null };
+
+const LABELS = {
+  input: ['Input', 'Prompt tokens.'],
+  cached_input: ['Cached input', 'Empty: as input.'],
+  output: ['Output', 'Reply tokens.'],
+  reasoning: ['Reasoning', 'Empty: as output.'],
+} as const;
+const FIELDS = Object.keys(LABELS) as (keyof typeof LABELS)[];
+
+/** Sets what calls of a model, or of all whose names begin alike, cost from now on. */
+export function SetPrice({ wanted, onClose }: { wanted: PriceWanted; onClose: () => void }) {
+  const queries = useQueryClient();
+  const [model, setModel] = useState(wanted.model);
+  const [typed, setTyped] = useState<TypedPrices>(wanted.now === null ? NO_PRICE : typedFrom(wanted.now));
+  const [isSent, setSent] = useState(false);
+  const read = readTyped(typed);
+  const wrong = 'wrong' in read && isSent ? read.wrong : {};
+  const put = useMutation({
+    mutationFn: (prices: PriceRow['prices']) => api<Change>('PUT', '/api/prices', { model: model.trim(), prices }),
+    onSuccess: async (change) => {
+      announceChange(`Price of ${model.trim()} set.`, change);
+      onClose();
+      await Promise.all([queries.invalidateQueries({ queryKey: pricesQuery.queryKey }), queries.invalidateQueries({ queryKey: modelsQuery.queryKey })]);
+    },
+  });
+  const send = (event: FormEvent): void => {
+    event.preventDefault();
+    setSent(true);
+    if ('prices' in read) put.mutate(read.prices);
+  };
+  return (
+    <Dialog isOpen onClose={onClose} title={wanted.model === '' ? 'Set a price' : <>Price of {wanted.model}</>}>
+      <form onSubmit={send} className="flex flex-col gap-4">
+        <TextField
+          label="Model"
+          value={model}
+          onChange={({ target }) => setModel(target.value)}
+          required
+          maxLength={256}
+          autoComplete="off"
+          autoCapitalize="none"
+          spellCheck={false}
+          className="font-mono"
+          hint={
+            <>
+              A name, or the beginning of names with <code className="font-mono">*</code> at its end: <code className="font-mono">gpt-4o*</code>. A price by the full name goes before one by its beginning, and a longer beginning before a shorter one.
+            </>
+          }
+          error={fieldError(put.error, 'model')}
+        />
+        <fieldset className="min-w-0">
+          <legend className="mb-2 font-medium">US dollars for a million tokens</legend>
+          <div className="grid grid-cols-2 gap-3 sm:grid-cols-4">
+            {FIELDS.map((field) => (
+              <TextField
+                key={field}
+                label={LABELS[field][0]}
+                hint={LABELS[field][1]}
+                error={wrong[field] ?? fieldError(put.error, `prices.${field}`)}
+                inputMode="decimal"
+                autoComplete="off"
+                placeholder={field === 'cached_input' ? typed.input : field === 'reasoning' ? typed.output : '2.50'}
+                required={field === 'input' || field === 'output'}
+                value={typed[field]}
+                onChange={({ target }) => setTyped({ ...typed, [field]: target.value })}
+              />
+            ))}
+          </div>
+        </fieldset>
+        <p className="min-h-10 rounded-lg bg-sunken px-3 py-2">
+          {'prices' in read ? <>A call of 10,000 tokens with a reply of 1,000 then costs {showCost(exampleCost(read.prices))}.</> : <span className="text-muted">What an example call costs is shown here.</span>}
+        </p>
+        <p className="text-xs text-muted">It holds for calls that begin from now on. What is in the log keeps the price that it was charged at.</p>
+        <FormProblem error={put.error} fields={['model', ...FIELDS.map((field) => `prices.${field}`)]} />
+        <DialogActions>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button type="submit" look="primary" busy={put.isPending}>
+            Set price
+          </Button>
+        </DialogActions>
+      </form>
+    </Dialog>
+  );
+}
