@@ -12,6 +12,7 @@ import { serve } from '#server/server.ts';
 import { offerSetup } from '#server/sign-in/setup.ts';
 import { openStore } from '#server/store.ts';
 import { createLogger, type Logger } from '#server/telemetry.ts';
+import { buildPage } from '#server/web-build.ts';
 
 /** `npm start`: one command, from the configuration to servers that answer, and back down. */
 async function main(): Promise<void> {
@@ -23,6 +24,7 @@ async function main(): Promise<void> {
   });
   if (isChild) return serveAsChild(config, log);
 
+  const built = buildPage(log);
   const { store, close } = await openStore(config, (line) => log.info(line));
   const started = start().catch(async (error: unknown) => {
     await close();
@@ -30,6 +32,7 @@ async function main(): Promise<void> {
   });
   async function start() {
     const firstKey = await prepareStore(store, config);
+    await built;
     const served = config.DAYBOOK_INSTANCES === 1 ? await serve(config, log, store) : await serveByChildren(config, log);
     return { firstKey, served, setupLink: await offerSetup(store, config, new URL(served.baseUrl).origin) };
   }
