@@ -1,5 +1,37 @@
-import { PageHead } from '../../ui/parts.tsx';
+import { useMutation, useQuery } from '@tanstack/react-query';
+import { api } from '../../lib/api.ts';
+import { welcomeQuery } from '../../lib/session.ts';
+import { Waiting } from '../../ui/parts.tsx';
+import { DoorForm, textOf } from './door-form.tsx';
+import { Door, ToSignIn } from './door.tsx';
+import { EmailField } from './email-field.tsx';
 
 export function ForgotPage() {
-  return <PageHead title="Forgot" />;
+  const { data, error } = useQuery(welcomeQuery);
+  const ask = useMutation({ gcTime: 0, mutationFn: (form: FormData) => api('POST', '/api/password/forgotten', { email: textOf(form, 'email') }) });
+  const foot = <ToSignIn>Back to signing in</ToSignIn>;
+  if (ask.isSuccess) {
+    return (
+      <Door title="Look into your mail" foot={foot}>
+        <p role="status">If somebody here has this address, a link is on its way to it. It is good once, for an hour.</p>
+      </Door>
+    );
+  }
+  if (!data && !error) {
+    return (
+      <Door title="Password forgotten" foot={foot}>
+        <Waiting height="h-32" />
+      </Door>
+    );
+  }
+  if (data?.can_send_mail === false) {
+    return <Door title="Password forgotten" about="This relay sends no mail. Ask an administrator: under Members they make a link by which you choose a new password." foot={foot} />;
+  }
+  return (
+    <Door title="Password forgotten" about="You get a link by which you choose a new one." foot={foot}>
+      <DoorForm mutation={ask} action="Send the link" fields={['email']}>
+        <EmailField error={ask.error} />
+      </DoorForm>
+    </Door>
+  );
 }

@@ -1,5 +1,79 @@
-import { PageHead } from '../../ui/parts.tsx';
+import { useMutation } from '@tanstack/react-query';
+import { useEffect } from 'react';
+import type { InvitationShown, Me } from '#server/dashboard/contract-session.ts';
+import { api } from '../../lib/api.ts';
+import { Waiting } from '../../ui/parts.tsx';
+import { PasswordField } from '../../ui/password-field.tsx';
+import { fieldError, Problem } from '../../ui/problem.tsx';
+import { When } from '../../ui/when.tsx';
+import { AccountNameField } from './account-name-field.tsx';
+import { DoorForm, textOf } from './door-form.tsx';
+import { Door, ToSignIn } from './door.tsx';
+import { EmailField } from './email-field.tsx';
+import { useEnter } from './enter.ts';
+import { useLinkToken } from './use-link-token.ts';
 
+const FOOT = (
+  <p>
+    Are you a member already? <ToSignIn />
+  </p>
+);
+
+/** Where an invitation leads. */
 export function JoinPage() {
-  return <PageHead title="Join" />;
+  const token = useLinkToken();
+  const look = useMutation({
+    gcTime: 0,
+    mutationFn: (secret: string) => api<InvitationShown>('POST', '/api/invitation', { token: secret }),
+  });
+  const { mutate } = look;
+  useEffect(() => {
+    if (token !== null) mutate(token);
+  }, [token, mutate]);
+
+  if (token === null) return <Door title="Join" about="Open the whole link of your invitation: what follows its # is missing here." foot={FOOT} />;
+  if (look.error) {
+    return (
+      <Door title="Join" foot={FOOT}>
+        <Problem error={look.error} title="This invitation could not be opened" onRetry={() => mutate(token)} />
+      </Door>
+    );
+  }
+  if (!look.data) {
+    return (
+      <Door title="Join" foot={FOOT}>
+        <Waiting height="h-72" label="Opening the invitation" />
+      </Door>
+    );
+  }
+  return <JoinForm key={token} token={token} invitation={look.data} />;
+}
+
+const ROLES = { member: 'a member', administrator: 'an administrator', auditor: 'an auditor' } as const;
+
+function JoinForm({ token, invitation }: { token: string; invitation: InvitationShown }) {
+  const { role, account_name, expires_at } = invitation;
+  const enter = useEnter();
+  const join = useMutation({
+    gcTime: 0,
+    mutationFn: async (form: FormData) => {
+      const name = account_name === null ? { account_name: textOf(form, 'account_name') } : {};
+      await enter(await api<Me>('POST', '/api/invitation/accept', { token, email: textOf(form, 'email'), password: textOf(form, 'password'), ...name }));
+    },
+  });
+  const about = (
+    <p>
+      You are invited as {ROLES[role]}
+      {account_name === null ? ', with an account of your own' : ` of the account ${account_name}`}. The link is good until <When time={expires_at} />.
+    </p>
+  );
+  return (
+    <Door title="Join" about={about} foot={FOOT}>
+      <DoorForm mutation={join} action="Join" fields={['email', 'password', 'account_name']}>
+        <EmailField error={join.error} />
+        <PasswordField kind="new" label="Password" name="password" error={fieldError(join.error, 'password')} />
+        {account_name === null && <AccountNameField error={join.error} />}
+      </DoorForm>
+    </Door>
+  );
 }

@@ -1,5 +1,37 @@
-import { PageHead } from '../../ui/parts.tsx';
+import { useMutation } from '@tanstack/react-query';
+import type { Me } from '#server/dashboard/contract-session.ts';
+import { api, ApiError } from '../../lib/api.ts';
+import { PasswordField } from '../../ui/password-field.tsx';
+import { fieldError } from '../../ui/problem.tsx';
+import { DoorForm, textOf } from './door-form.tsx';
+import { Door, ToSignIn } from './door.tsx';
+import { useEnter } from './enter.ts';
+import { useLinkToken } from './use-link-token.ts';
 
+/** Where a reset link leads. */
 export function ResetPage() {
-  return <PageHead title="Reset" />;
+  const token = useLinkToken();
+  const enter = useEnter();
+  const reset = useMutation({
+    gcTime: 0,
+    mutationFn: async (form: FormData) => enter(await api<Me>('POST', '/api/password/reset', { token, password: textOf(form, 'password') })),
+  });
+  if (token === null) {
+    return <Door title="Choose a new password" about="Open the whole link that you were given: what follows its # is missing here." foot={<ToSignIn />} />;
+  }
+  // The password is set all the same; a link alone is not enough for an account with a device.
+  if (reset.error instanceof ApiError && reset.error.code === 'totp_required') {
+    return (
+      <Door title="Your password is changed" foot={<ToSignIn />}>
+        <p role="status">{reset.error.message}</p>
+      </Door>
+    );
+  }
+  return (
+    <Door title="Choose a new password" about="You are signed in with it here, and signed out everywhere else." foot={<ToSignIn />}>
+      <DoorForm mutation={reset} action="Change the password" fields={['password']}>
+        <PasswordField kind="new" label="New password" name="password" error={fieldError(reset.error, 'password')} />
+      </DoorForm>
+    </Door>
+  );
 }

@@ -1,5 +1,52 @@
-import { PageHead } from '../../ui/parts.tsx';
+import { useMutation, useQuery } from '@tanstack/react-query';
+import type { Me } from '#server/dashboard/contract-session.ts';
+import { api } from '../../lib/api.ts';
+import { welcomeQuery } from '../../lib/session.ts';
+import { PasswordField } from '../../ui/password-field.tsx';
+import { fieldError } from '../../ui/problem.tsx';
+import { AccountNameField } from './account-name-field.tsx';
+import { DoorForm, textOf } from './door-form.tsx';
+import { Door, ToSignIn } from './door.tsx';
+import { EmailField } from './email-field.tsx';
+import { useEnter } from './enter.ts';
+import { useLinkToken } from './use-link-token.ts';
 
+/** Where the link leads that the server printed at its first start. */
 export function SetupPage() {
-  return <PageHead title="Setup" />;
+  const token = useLinkToken();
+  const { data } = useQuery(welcomeQuery);
+  if (data?.needs_setup === false) {
+    return <Door title="This relay is set up" about="It has an administrator already, so the setup link is good for nothing any more." foot={<ToSignIn />} />;
+  }
+  if (token === null) {
+    return (
+      <Door
+        title="Set up this relay"
+        about="Open the whole setup link that the server printed when it started: what follows its # is missing here. It stands in setup-link.txt of the data directory as well, and each start makes a new one."
+        foot={<ToSignIn />}
+      />
+    );
+  }
+  return <SetupForm token={token} />;
+}
+
+function SetupForm({ token }: { token: string }) {
+  const enter = useEnter();
+  const setUp = useMutation({
+    gcTime: 0,
+    mutationFn: async (form: FormData) => {
+      const name = textOf(form, 'account_name');
+      const me = await api<Me>('POST', '/api/setup', { token, email: textOf(form, 'email'), password: textOf(form, 'password'), ...(name === '' ? {} : { account_name: name }) });
+      await enter(me);
+    },
+  });
+  return (
+    <Door title="Set up this relay" about="You become its first administrator. Nothing is sent to your address; you sign in with it.">
+      <DoorForm mutation={setUp} action="Set up" fields={['email', 'password', 'account_name']}>
+        <EmailField error={setUp.error} />
+        <PasswordField kind="new" label="Password" name="password" error={fieldError(setUp.error, 'password')} />
+        <AccountNameField error={setUp.error} isRequired={false} />
+      </DoorForm>
+    </Door>
+  );
 }

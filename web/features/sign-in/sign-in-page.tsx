@@ -1,5 +1,75 @@
-import { PageHead } from '../../ui/parts.tsx';
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { Link, Navigate, useSearch } from '@tanstack/react-router';
+import { useState } from 'react';
+import type { Me } from '#server/dashboard/contract-session.ts';
+import { api, ApiError } from '../../lib/api.ts';
+import { meQuery, welcomeQuery } from '../../lib/session.ts';
+import { TextField } from '../../ui/field.tsx';
+import { PasswordField } from '../../ui/password-field.tsx';
+import { fieldError } from '../../ui/problem.tsx';
+import { DoorForm, textOf } from './door-form.tsx';
+import { Door } from './door.tsx';
+import { EmailField } from './email-field.tsx';
+import { useEnter } from './enter.ts';
 
 export function SignInPage() {
-  return <PageHead title="Sign-in" />;
+  const { next } = useSearch({ strict: false });
+  const enter = useEnter();
+  const [wantsCode, setWantsCode] = useState(false);
+  const queries = useQueryClient();
+  const [isIn] = useState(() => queries.getQueryData(meQuery.queryKey) != null);
+  const signIn = useMutation({
+    gcTime: 0,
+    mutationFn: async (form: FormData) => {
+      const code = textOf(form, 'code');
+      const me = await api<Me>('POST', '/api/session', { email: textOf(form, 'email'), password: textOf(form, 'password'), ...(code === '' ? {} : { code }) });
+      await enter(me, next);
+    },
+    onError: (error) => {
+      if (error instanceof ApiError && error.code === 'totp_required') setWantsCode(true);
+    },
+  });
+  // Asking for the code is no error of anybody's.
+  const error = signIn.error instanceof ApiError && signIn.error.code === 'totp_required' ? null : signIn.error;
+  const codeError = error instanceof ApiError && error.code === 'wrong_code' ? error.message : fieldError(error, 'code');
+
+  if (isIn) return <Navigate to="/" />;
+  return (
+    <Door title="Sign in" foot={<Foot />}>
+      <DoorForm mutation={{ ...signIn, error: codeError === null ? error : null }} action="Sign in" fields={['email', 'password']}>
+        <EmailField error={error} />
+        <PasswordField kind="current" label="Password" name="password" error={fieldError(error, 'password')} />
+        {wantsCode && (
+          <TextField label="Code from your device" hint="Six digits. They change every half a minute." name="code" inputMode="numeric" autoComplete="one-time-code" pattern="[0-9]{6}" maxLength={6} required autoFocus error={codeError} />
+        )}
+      </DoorForm>
+    </Door>
+  );
+}
+
+function Foot() {
+  const { data } = useQuery(welcomeQuery);
+  if (!data) return null;
+  if (data.needs_setup) return <p>No administrator is there yet. Open the setup link that the server printed when it started.</p>;
+  return (
+    <>
+      <p>
+        {data.registration === 'open' && (
+          <>
+            New here?{' '}
+            <Link to="/register" className="text-accent underline">
+              Register
+            </Link>
+          </>
+        )}
+        {data.registration === 'invite' && 'New here? Ask an administrator for an invitation.'}
+        {data.registration === 'closed' && 'New here? An administrator makes the accounts of this relay.'}
+      </p>
+      <p className="mt-1">
+        <Link to="/forgot" className="text-accent underline">
+          Password forgotten
+        </Link>
+      </p>
+    </>
+  );
 }

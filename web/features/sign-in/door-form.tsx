@@ -1,0 +1,39 @@
+import type { UseMutationResult } from '@tanstack/react-query';
+import type { ReactNode } from 'react';
+import { Button } from '../../ui/button.tsx';
+import { FormProblem } from '../../ui/problem.tsx';
+
+type DoorFormProps = {
+  /** Of what is to be done. What it is given is gone with the page. */
+  mutation: Pick<UseMutationResult<unknown, Error, FormData>, 'mutate' | 'error' | 'isPending'>;
+  /** On its button. */
+  action: string;
+  /** Fields that show what is wrong with them by themselves. */
+  fields: readonly string[];
+  children: ReactNode;
+};
+
+/** A form of the door: its fields, what is wrong, and one button. */
+export function DoorForm({ mutation: { mutate, error, isPending }, action, fields, children }: DoorFormProps) {
+  return (
+    <form
+      className="flex flex-col gap-4"
+      onSubmit={(event) => {
+        event.preventDefault();
+        mutate(new FormData(event.currentTarget));
+      }}
+    >
+      {children}
+      <FormProblem error={error} fields={fields} />
+      <Button type="submit" look="primary" busy={isPending} className="min-h-9 w-full">
+        {action}
+      </Button>
+    </form>
+  );
+}
+
+/** A field of a form as text. */
+export function textOf(form: FormData, name: string): string {
+  const value = form.get(name);
+  return typeof value === 'string' ? value : '';
+}

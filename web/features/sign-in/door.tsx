@@ -1,0 +1,29 @@
+import { Link } from '@tanstack/react-router';
+import type { ReactNode } from 'react';
+import { Mark } from '../../ui/mark.tsx';
+
+/** What stands around the pages of those who are not signed in. */
+export function Door({ title, about, children, foot }: { title: string; about?: ReactNode; children?: ReactNode; /** Beneath: where else to go. */ foot?: ReactNode }) {
+  return (
+    <main className="grid min-h-dvh place-items-center px-4 py-10">
+      <div className="w-full max-w-sm">
+        <p className="mb-6 flex items-center justify-center gap-2 text-base font-semibold">
+          <Mark size={26} /> Daybook
+        </p>
+        <div className="rounded-xl border border-line bg-surface px-5 py-6 sm:px-7">
+          <h1>{title}</h1>
+          {about !== undefined && <div className="mt-1 text-muted">{about}</div>}
+          {children !== undefined && <div className="mt-5">{children}</div>}
+        </div>
+        {/* What stands there may come a moment later. */}
+        <div className="mt-4 min-h-10 text-center text-muted">{foot}</div>
+      </div>
+    </main>
+  );
+}
+
+export const ToSignIn = ({ children = 'Sign in' }: { children?: ReactNode }) => (
+  <Link to="/sign-in" className="text-accent underline">
+    {children}
+  </Link>
+);

@@ -1,0 +1,41 @@
+import { type ComponentProps, useState } from 'react';
+import type { PASSWORD_CHARACTERS_MAX, PASSWORD_CHARACTERS_MIN } from '#server/dashboard/contract-session.ts';
+import { TextField } from './field.tsx';
+
+const CHARACTERS_MIN: typeof PASSWORD_CHARACTERS_MIN = 10;
+const CHARACTERS_MAX: typeof PASSWORD_CHARACTERS_MAX = 200;
+
+type PasswordFieldProps = Omit<ComponentProps<typeof TextField>, 'type' | 'autoComplete' | 'minLength' | 'maxLength' | 'required' | 'hint'> & {
+  /** One that is chosen here has a length to keep to; one that is known already is taken as it is. */
+  kind: 'current' | 'new';
+};
+
+/** A password, hidden until somebody wants to see it. Managers of passwords know what it is for; pasting is allowed. */
+export function PasswordField({ kind, ...rest }: PasswordFieldProps) {
+  const [isShown, show] = useState(false);
+  const isNew = kind === 'new';
+  return (
+    <div className="relative">
+      <TextField
+        {...rest}
+        {...(isNew ? { minLength: CHARACTERS_MIN, hint: `At least ${CHARACTERS_MIN} characters. Long is better than full of signs.` } : {})}
+        type={isShown ? 'text' : 'password'}
+        autoComplete={isNew ? 'new-password' : 'current-password'}
+        autoCapitalize="none"
+        spellCheck={false}
+        maxLength={CHARACTERS_MAX}
+        required
+        className="pr-16"
+      />
+      <button
+        type="button"
+        aria-pressed={isShown}
+        aria-label="Show the password"
+        onClick={() => show(!isShown)}
+        className="absolute top-6 right-0 h-8.5 rounded-md px-3 text-xs text-muted hover:text-ink"
+      >
+        {isShown ? 'Hide' : 'Show'}
+      </button>
+    </div>
+  );
+}
