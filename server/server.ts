@@ -123,7 +123,7 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
   let port = config.PORT;
   const baseUrl = (): string => `${ownOrigin(config, port)}/v1`;
   const signIn = openSignInDesk(store, config, readModel, pepper, log);
-  const find: FindSession = (request) => signIn.sessions.find(request);
+  const find: FindSession = (request, isUse) => signIn.sessions.find(request, isUse);
   const live = new Live(relay, feed, find, log);
   const dashboard = { relay, config, store, reads, control, modelList, find, signIn, log, baseUrl, viewers: () => feed.viewers };
   const http = listenable(config, { relay, modelList, reads, live, dashboard, log, tls: config.tls });

@@ -26,8 +26,11 @@ export type SignedIn = {
   account: Account;
 };
 
-/** Finds who sent a request by its cookie: 401 `not_signed_in`, or 503 where that can't be told. */
-export type FindSession = (request: IncomingMessage) => Promise<SignedIn | Refusal>;
+/**
+ * Finds who sent a request by its cookie: 401 `not_signed_in`, or 503 where that can't be told.
+ * @param isUse false: it is only looked whether the session is still there, which keeps it from nothing.
+ */
+export type FindSession = (request: IncomingMessage, isUse?: boolean) => Promise<SignedIn | Refusal>;
 
 export type ApiCall<Body> = {
   body: Body;

@@ -130,7 +130,7 @@ export class Live {
   /** Ends a session's feeds where it is there no more. That the store can't say is no reason to. */
   async #look(request: IncomingMessage, { session }: SignedIn): Promise<void> {
     try {
-      const now = await this.#find(request);
+      const now = await this.#find(request, false);
       if (now instanceof Refusal ? now.status !== 401 : now.session === session) return;
       this.#closed.add(session);
       this.#feed.endOver();

@@ -32,8 +32,9 @@ export class Sessions {
   /**
    * Finds who sent a request. The session is looked up each time, so that one that has ended has
    * ended everywhere; who its member is now, the read model knows.
+   * @param isUse false: it does not keep the session from expiring.
    */
-  async find(request: IncomingMessage): Promise<SignedIn | Refusal> {
+  async find(request: IncomingMessage, isUse = true): Promise<SignedIn | Refusal> {
     const token = readCookie(request, this.#trustedProxies);
     if (token === null) return new Refusal('not_signed_in');
     if (!this.#readModel.isCurrent()) return new Refusal('store_unavailable');
@@ -41,7 +42,7 @@ export class Sessions {
     try {
       const session = await findOpen(this.#pool, digestOf(token));
       if (!session) return new Refusal('not_signed_in');
-      if (session.isSeenLate) await touch(this.#pool, session.id);
+      if (isUse && session.isSeenLate) await touch(this.#pool, session.id);
       const who = await this.whoIs(session.member);
       return who instanceof Refusal ? who : { session: session.id, ...who };
     } catch (error) {
