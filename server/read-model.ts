@@ -27,6 +27,8 @@ export class ReadModel {
   readonly prices = new PriceTable();
   readonly #accounts = new Map<string, Account>();
   readonly #keys = new Map<string, Key>();
+  /** The ids of each account's keys, the oldest first. */
+  readonly #keysOf = new Map<string, string[]>();
   readonly #plans = new Map<string, Plan>();
   readonly #members = new Map<string, Member>();
   #registration: Registration = REGISTRATION_FIRST;
@@ -94,10 +96,17 @@ export class ReadModel {
     const key = evolveKey(this.#keys.get(event.key), event, at, position);
     if (!key) return;
     this.#keys.set(key.id, key);
+    if (event.type === 'key.created') this.#noteOwner(key);
     // The clock decides when a key ends. What happens to its running calls must not depend on whether a worker is there to put it down.
     if (event.type === 'key.created' || event.type === 'key.expired' || event.type === 'key.renamed') return;
     if (event.type === 'key.restricted') this.#keyAccess.delete(key.id);
     changed.add(key.account);
+  }
+
+  #noteOwner({ id, account }: Key): void {
+    const ids = this.#keysOf.get(account);
+    if (ids) ids.push(id);
+    else this.#keysOf.set(account, [id]);
   }
 
   #applyAccount(event: AccountEvent, position: number, changed: Set<string>): void {
@@ -248,6 +257,12 @@ export class ReadModel {
     return this.#keys.get(id);
   }
 
+  /** The keys of an account, those that have ended too; the oldest first. */
+  keysOf(account: string): Key[] {
+    return (this.#keysOf.get(account) ?? []).map((id) => this.#keys.get(id) as Key);
+  }
+
+  /** In the order in which they were created. */
   get keys(): Iterable<Key> {
     return this.#keys.values();
   }

@@ -1,13 +1,12 @@
-import type { Provider } from '@pydantic/genai-prices';
 import type { Command } from 'commander';
 import type { Price } from '#db/fold/price.ts';
 import { formatDollars, parseDollars, type Prices } from '#db/money.ts';
 import { run, withJson } from '#server/cli/session.ts';
 import { showTable } from '#server/cli/table.ts';
-import type { Config } from '#server/config.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import type { ImportPlan } from '#server/decide/price.ts';
-import { gatherOffers, providerAt, providerById, type Skipped, snapshotSource } from '#server/price-snapshot.ts';
+import { type Offered, offerPrices } from '#server/price-import.ts';
+import type { Skipped } from '#server/price-snapshot.ts';
 
 type SetOptions = { input: string; cachedInput?: string; output: string; reasoning?: string };
 type ImportOptions = { provider: string[]; models?: string; dryRun?: true; replaceManual?: true };
@@ -57,13 +56,11 @@ export function priceCommands(program: Command): void {
       run(
         command,
         async ({ config, control }) => {
-          const source = snapshotSource();
-          const providers = chooseProviders(options.provider, config);
           const models = options.models?.split(',').filter((name) => name !== '');
-          const { offers, skipped } = gatherOffers(providers, models, { source, at: new Date() });
+          const offered = offerPrices(options.provider, models, config);
           const dryRun = options.dryRun === true;
-          const plan = await control.importPrices(offers, { replaceManual: options.replaceManual === true, dryRun });
-          return describeImport(source, providers, dryRun, plan, skipped);
+          const plan = await control.importPrices(offered.offers, { replaceManual: options.replaceManual === true, dryRun });
+          return describeImport(offered, dryRun, plan);
         },
         showImport,
       ),
@@ -86,22 +83,6 @@ function readPrices(options: SetOptions): Prices {
   };
 }
 
-/** Those that were named, else those whose addresses are configured. */
-function chooseProviders(named: readonly string[], config: Config): Provider[] {
-  if (named.length > 0) {
-    return [...new Set(named)].map((id) => {
-      const provider = providerById(id);
-      if (!provider) throw new DecisionError('not_found', `The price list has no provider "${id}".`);
-      return provider;
-    });
-  }
-  const found = config.upstreams.map(({ base_url }) => providerAt(base_url)).filter((provider) => provider !== undefined);
-  if (found.length === 0) {
-    throw new DecisionError('not_found', 'No configured upstream has an address that the price list knows. Name a provider: --provider openai');
-  }
-  return [...new Set(found)];
-}
-
 type Imported = {
   source: string;
   providers: string[];
@@ -112,10 +93,10 @@ type Imported = {
   skipped: Skipped[];
 };
 
-function describeImport(source: string, providers: readonly Provider[], dryRun: boolean, plan: ImportPlan, skipped: Skipped[]): Imported {
+function describeImport({ source, providers, skipped }: Offered, dryRun: boolean, plan: ImportPlan): Imported {
   return {
     source,
-    providers: providers.map(({ id }) => id),
+    providers,
     dry_run: dryRun,
     changed: plan.changes.map(({ event, before, offer }) => ({
       model: event.model,

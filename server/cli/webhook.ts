@@ -1,16 +1,12 @@
 import type { Command } from 'commander';
 import { ALERT_KINDS, type AlertKind } from '#db/alerts.ts';
-import { publicId } from '#db/ids.ts';
-import { createWebhookSecret, sealTarget } from '#db/webhooks.ts';
 import { run, type Session, withJson } from '#server/cli/session.ts';
 import { showTable } from '#server/cli/table.ts';
 import { requireAccount } from '#server/decide/account.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { loadPepper } from '#server/pepper.ts';
+import { addWebhook, listWebhooks, removeWebhook, testWebhook, type Webhook } from '#server/webhooks.ts';
 
-/** Every alert is sent to each of them: more is a mailing list, which is the receiver's to keep. */
-const WEBHOOKS_MAX = 50;
-const URL_CHARACTERS_MAX = 2_000;
 const DELIVERIES_SHOWN = 50;
 /** A little longer than the worker gives a receiver. */
 const TEST_WAIT_MS = 15_000;
@@ -52,28 +48,10 @@ type AddOptions = { account?: string; alerts: string; allowPrivate?: true };
 type Added = { id: string; origin: string; secret: string };
 
 async function add({ config, control, client }: Session, url: string, options: AddOptions): Promise<Added> {
-  const { href, origin } = checkUrl(url);
   const alerts = checkKinds(options.alerts);
   const account = options.account === undefined ? null : requireAccount((await control.load()).accountNamed(options.account), options.account).id;
   const pepper = await loadPepper(client, config);
-  const id = publicId();
-  const secret = createWebhookSecret();
-  const { rowCount } = await client.query(
-    `insert into daybook.webhook (id, origin, sealed_target, account, alerts, allow_private)
-      select $1, $2, $3, $4, $5, $6 where (select count(*) from daybook.webhook) < ${WEBHOOKS_MAX}`,
-    [id, origin, sealTarget(pepper, id, { url: href, secret }), account, alerts, options.allowPrivate ?? false],
-  );
-  if (rowCount === 0) throw new DecisionError('not_allowed', `There are ${WEBHOOKS_MAX} webhooks already. Remove one first.`);
-  return { id, origin, secret };
-}
-
-function checkUrl(text: string): URL {
-  const url = URL.parse(text);
-  if (url === null || !['http:', 'https:'].includes(url.protocol) || text.length > URL_CHARACTERS_MAX) {
-    throw new DecisionError('invalid', 'The address must be one such as https://alerts.example.com/daybook.');
-  }
-  if (url.username !== '' || url.password !== '') throw new DecisionError('invalid', 'The address must have no user: deliveries are signed instead.');
-  return url;
+  return addWebhook(client, pepper, { url, account, alerts, allowPrivate: options.allowPrivate ?? false });
 }
 
 function checkKinds(text: string): AlertKind[] {
@@ -87,26 +65,12 @@ function showAdded({ id, origin, secret }: Added): string {
   return `Webhook ${id} to ${origin}. Its secret is shown this once; the receiver checks signatures with it:\n\n  ${secret}\n`;
 }
 
-type Listed = {
-  id: string;
-  origin: string;
-  account: string | null;
-  alerts: string[];
-  allow_private: boolean;
-  created_at: Date;
-  failures: number;
-  switched_off_at: Date | null;
-};
-
-async function list({ control, client }: Session): Promise<Listed[]> {
+async function list({ control, client }: Session): Promise<Webhook[]> {
   const model = await control.load();
-  const { rows } = await client.query<Listed>(
-    'select id, origin, account, alerts, allow_private, created_at, failures, switched_off_at from daybook.webhook order by created_at',
-  );
-  return rows.map((row) => ({ ...row, account: row.account === null ? null : (model.account(row.account)?.name ?? row.account) }));
+  return (await listWebhooks(client)).map((row) => ({ ...row, account: row.account === null ? null : (model.account(row.account)?.name ?? row.account) }));
 }
 
-function showList(webhooks: Listed[]): string {
+function showList(webhooks: Webhook[]): string {
   if (webhooks.length === 0) return 'There are no webhooks. Add one with: npm run -s daybook -- webhook add URL';
   return showTable(
     ['ID', 'STATE', 'TO', 'ACCOUNT', 'ALERTS'],
@@ -121,21 +85,14 @@ function showList(webhooks: Listed[]): string {
 }
 
 async function remove({ client }: Session, id: string): Promise<{ id: string }> {
-  const { rowCount } = await client.query('delete from daybook.webhook where id = $1', [id]);
-  if (rowCount === 0) throw notFound(id);
+  await removeWebhook(client, id);
   return { id };
 }
-
-const notFound = (id: string): DecisionError => new DecisionError('not_found', `There is no webhook ${id}.`);
 
 type Tested = { delivery: string; state: 'waiting' | 'delivered' | 'failed'; reply: string | null };
 
 async function test({ client }: Session, id: string): Promise<Tested> {
-  const { rows: known } = await client.query('select id from daybook.webhook where id = $1', [id]);
-  if (known.length === 0) throw notFound(id);
-  const { rows } = await client.query<{ delivery: string | null }>('select daybook.test_webhook($1) as delivery', [id]);
-  const delivery = rows[0]?.delivery ?? null;
-  if (delivery === null) throw new DecisionError('not_allowed', 'No worker has run on this database yet, and workers send. Start one first.');
+  const delivery = await testWebhook(client, id);
   const endMs = performance.now() + TEST_WAIT_MS;
   for (;;) {
     const [found] = (await client.query<Delivery>(DELIVERIES, [null, delivery])).rows;

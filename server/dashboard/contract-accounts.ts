@@ -2,11 +2,17 @@ import { z } from 'zod';
 import { AccountName, Id, ModelName, PlanName, REGISTRATION_POLICIES, ROLES, type Role, type RegistrationPolicy } from '#db/event-parts.ts';
 import { PlanTerms, Windows } from '#db/events.ts';
 import { PRICE_MAX } from '#db/money.ts';
+import type { AsOf } from '#server/dashboard/contract.ts';
 import { Email } from '#server/dashboard/contract-session.ts';
 
 /** What the dashboard and the server say to one another about accounts, members, plans and prices. Changes are for administrators, and reply with a `Change`. Pure. */
 
-/** One account in `GET /api/accounts`, a list; auditors see it too. */
+/** What narrows `GET /api/accounts`. */
+export const AccountsQuery = z.strictObject({ /** Part of its name, or its id. */ search: z.string().max(100).optional() });
+/** `GET /api/accounts`, the newest first. What accounts are is as of now; `month` is as of `as_of`. */
+export type AccountList = AsOf & { object: 'list'; data: AccountRow[]; /** Those that are left out because they are too many. */ rows_omitted: number };
+
+/** One account in `GET /api/accounts`, and `GET /api/accounts/:account`; auditors see it too. */
 export type AccountRow = {
   id: string;
   name: string;
@@ -20,7 +26,7 @@ export type AccountRow = {
   /** Since the beginning of the month, in UTC. */
   month: { requests: number; tokens: number; cost_microusd: number };
 };
-/** `POST /api/accounts` → `Change & {id}` */
+/** `POST /api/accounts` → `Change & {object: 'account', id}`; 409 `already_exists` where the name is taken. */
 export const CreateAccount = z.strictObject({ name: AccountName, plan: PlanName.optional() });
 /** `POST /api/accounts/:account/suspend` and `/reinstate` take nothing. */
 /** `PUT /api/accounts/:account/plan`; null: on none, which limits nothing. */
@@ -43,12 +49,12 @@ export const CreateInvitation = z.strictObject({ account: Id.nullable(), role: z
 /** The link is in this reply and nowhere else. */
 export type LinkMade = { object: 'link'; id: string; link: string; expires_at: string; was_sent: boolean; event: { type: string; position: number } | null };
 
-/** One in `GET /api/plans`, a list. */
+/** One in `GET /api/plans`, a list by name; auditors see it too. */
 export type PlanRow = { name: string; terms: PlanTerms; state: 'active' | 'retired'; /** On it. */ accounts: number; version: number };
-/** `PUT /api/plans/:plan`: defines it, or changes it. `POST /api/plans/:plan/retire` ends it. */
+/** `PUT /api/plans/:plan`: defines it, or changes it. `POST /api/plans/:plan/retire` ends it for good: accounts that are still on it are refused. */
 export const PutTerms = z.strictObject({ terms: PlanTerms, windows: Windows.default('keep') });
 
-/** One in `GET /api/prices`, a list. Micro-dollars for a million tokens. */
+/** One in `GET /api/prices`, a list by name; auditors see it too. Micro-dollars for a million tokens. */
 export type PriceRow = { model: string; prices: { input: number; cached_input: number; output: number; reasoning: number }; source: string; version: number };
 const Price = z.int().min(0).max(PRICE_MAX);
 /** `PUT /api/prices` */

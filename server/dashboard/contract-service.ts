@@ -4,7 +4,7 @@ import { Id } from '#db/event-parts.ts';
 
 /** What the dashboard and the server say to one another about the service itself, its alerts and its log. Pure. */
 
-/** `GET /api/status`, for administrators and auditors. */
+/** `GET /api/status`, for administrators and auditors. Of a server that is late nobody has heard for some seconds. */
 export type Status = {
   object: 'status';
   version: string;
@@ -21,7 +21,7 @@ export type Status = {
 /** One in `GET /api/alerts`, a list of the newest. Members see those about their account. */
 export type AlertRow = { id: string; kind: AlertKind | 'test'; state: 'raised' | 'recovered'; account: string | null; account_name: string | null; details: Record<string, unknown>; raised_at: string; deliveries: { delivered: number; waiting: number; failed: number } };
 
-/** One in `GET /api/webhooks`, a list. */
+/** One in `GET /api/webhooks`, a list, for administrators and auditors. Webhooks are no events: their addresses must be erasable. */
 export type WebhookRow = { id: string; origin: string; account: string | null; alerts: AlertKind[]; allow_private: boolean; created_at: string; failures: number; failing_since: string | null; switched_off_at: string | null };
 /** `POST /api/webhooks` → {@link WebhookMade} */
 export const CreateWebhook = z.strictObject({
@@ -32,8 +32,9 @@ export const CreateWebhook = z.strictObject({
 });
 /** The secret that deliveries are signed with, this once. */
 export type WebhookMade = { object: 'webhook'; id: string; secret: string };
-/** `DELETE /api/webhooks/:webhook`; `POST /api/webhooks/:webhook/test` → `{object: 'delivery', id}` */
-/** One in `GET /api/deliveries?webhook=`, a list of the newest. */
+/** `DELETE /api/webhooks/:webhook` → `{object: 'webhook', id}`; `POST /api/webhooks/:webhook/test` → `{object: 'delivery', id}` */
+export const DeliveriesQuery = z.strictObject({ webhook: Id.optional() });
+/** One in `GET /api/deliveries?webhook=`, a list of the newest, for administrators and auditors. */
 export type DeliveryRow = { id: string; webhook: string; alert_kind: string; state: 'waiting' | 'delivered' | 'failed'; created_at: string; ended_at: string | null; attempts: { at: string; status: number | null; fault: string | null; duration_ms: number }[] };
 
 /** `GET /api/events`: the log, the newest first. Members see what concerns their account. */

@@ -86,14 +86,15 @@ export class ReadStore {
 }
 
 /**
- * The tables are locked before the snapshot is taken: a rebuilt copy that is put in their place in
+ * The tables, where there are any, are locked before the snapshot is taken: a rebuilt copy that is put in their place in
  * between would look empty to it. Reading is left to one process, so that the calls keep the cores,
  * and is not compiled first, which takes longer than the reading.
  */
 function beginning({ tables, settings }: Source): string {
   const local = Object.entries({ jit: 'off', max_parallel_workers_per_gather: '0', ...settings }).map(([name, value]) => `set local ${name} = '${value}'`);
   const names = tables.map((table) => `projection.${table}`).join(', ');
-  return `begin isolation level repeatable read read only; ${local.join('; ')}; lock table ${names} in access share mode`;
+  const lock = tables.length === 0 ? '' : `; lock table ${names} in access share mode`;
+  return `begin isolation level repeatable read read only; ${local.join('; ')}${lock}`;
 }
 
 /** Postgres' own classes of errors: lost connections, too little of something, somebody's intervention, time-outs, locks. */

@@ -1,0 +1,38 @@
+import { Id } from '#db/event-parts.ts';
+import type { Key } from '#db/fold/key.ts';
+import type { Control } from '#server/control.ts';
+import type { Dashboard } from '#server/dashboard/dashboard.ts';
+import type { Change } from '#server/dashboard/contract-keys.ts';
+import type { SignedIn } from '#server/dashboard/gate.ts';
+import { Refusal } from '#server/errors.ts';
+import { until } from '#server/sign-in/transaction.ts';
+
+const NOT_FOUND = new Refusal('not_found');
+
+/**
+ * Makes a change for somebody who is signed in, and waits until this process has heard of it: what
+ * it answers next is with the change, and a key that was revoked is refused.
+ */
+export async function makeChange<T extends Change>(
+  { control, relay: { readModel } }: Pick<Dashboard, 'control' | 'relay'>,
+  { member }: SignedIn,
+  use: (control: Control) => Promise<T>,
+): Promise<T | Refusal> {
+  const changed = await control.change(`member/${member.id}`, use);
+  if (changed instanceof Refusal || changed.event === null) return changed;
+  const { position } = changed.event;
+  await until(() => readModel.position >= position);
+  return changed;
+}
+
+/** An id of a route. What can't be one is as unknown as one that never was. */
+export function idOf(params: Readonly<Record<string, string>>, name: string): string | Refusal {
+  const parsed = Id.safeParse(params[name]);
+  return parsed.success ? parsed.data : NOT_FOUND;
+}
+
+/** The key that a route names, as far as somebody may know of it: another account's looks like none to a member. */
+export function keyOf({ relay }: Pick<Dashboard, 'relay'>, { member }: SignedIn, params: Readonly<Record<string, string>>): Key | Refusal {
+  const key = relay.readModel.key(params['key'] ?? '');
+  return key && (member.role !== 'member' || key.account === member.account) ? key : NOT_FOUND;
+}

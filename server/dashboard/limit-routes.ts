@@ -1,0 +1,98 @@
+import type { Key } from '#db/fold/key.ts';
+import { keyState } from '#db/fold/key.ts';
+import type { SubjectLimits } from '#db/limits.ts';
+import { LIMITS_ASKED_MAX, LIMITS_LISTED_MAX } from '#server/bounds.ts';
+import { type LimitList, type LimitRow, LimitsQuery } from '#server/dashboard/contract-keys.ts';
+import type { Dashboard } from '#server/dashboard/dashboard.ts';
+import { type ApiRoute, EVERYBODY, route } from '#server/dashboard/gate.ts';
+import { readQuery } from '#server/dashboard/read-query.ts';
+import { Refusal } from '#server/errors.ts';
+import { figuresOf } from '#server/limits/figures.ts';
+import type { Relay } from '#server/relay/relay.ts';
+import { overdraftOf } from '#server/relay/usage.ts';
+
+type Subject = { limits: SubjectLimits; keyName: string | null };
+
+const UNAVAILABLE = new Refusal('store_unavailable', { message: "How limits stand right now can't be told: the database can't be reached. Try again." });
+
+/** How limits stand, asked of what enforces them. */
+export function limitRoutes({ relay }: Dashboard): ApiRoute[] {
+  const { readModel } = relay;
+  return [
+    route('get', '/api/limits', EVERYBODY, null, async ({ request }, { member }) => {
+      const query = readQuery(LimitsQuery, request.url);
+      if (query instanceof Refusal) return query;
+      if (!canTell(relay)) return UNAVAILABLE;
+      const key = query.key === undefined ? null : readModel.key(query.key);
+      const id = query.account ?? key?.account ?? member.account;
+      const account = readModel.account(id);
+      const isTheirs = member.role !== 'member' || id === member.account;
+      if (!account || !isTheirs || key === undefined || (key !== null && key.account !== id)) return new Refusal('not_found');
+
+      const now = new Date(readModel.nowMs());
+      const keys = key === null ? readModel.keysOf(id).filter((each) => ['active', 'rotating'].includes(keyState(each, now))) : [key];
+      const ofAccount = readModel.accountAccess(account)?.limits ?? null;
+      const subjects = [...(ofAccount === null ? [] : [{ limits: ofAccount, keyName: null }]), ...keys.flatMap((each) => ofKey(relay, each))];
+      const { shown, omitted } = bounded(subjects);
+      const data: LimitRow[] = [];
+      for (const part of inParts(shown)) data.push(...(await readRows(relay, part)));
+      // While they were asked for the store may have gone: what is known without it looks unused.
+      if (!canTell(relay)) return UNAVAILABLE;
+      return { object: 'list', data, rows_omitted: omitted, limits_as_of: now.toISOString() } satisfies LimitList;
+    }),
+  ];
+}
+
+const canTell = ({ readModel, seat }: Relay): boolean => readModel.isCurrent() && seat.appender.mode === 'up';
+
+function ofKey({ readModel }: Relay, key: Key): Subject[] {
+  const limits = readModel.keyAccess(key)?.limits ?? null;
+  return limits === null ? [] : [{ limits, keyName: key.name }];
+}
+
+/** As many subjects as fit into a list, whole ones; the account's is first and always fits. */
+function bounded(subjects: readonly Subject[]): { shown: Subject[]; omitted: number } {
+  let rows = 0;
+  const shown = subjects.filter(({ limits }) => (rows += limits.limits.length) <= LIMITS_LISTED_MAX);
+  return { shown, omitted: rows - shown.reduce((sum, { limits }) => sum + limits.limits.length, 0) };
+}
+
+/** In parts that the store is asked for at once. */
+function* inParts(subjects: readonly Subject[]): Generator<Subject[]> {
+  let part: Subject[] = [];
+  let lines = 0;
+  for (const subject of subjects) {
+    const more = subject.limits.limits.length;
+    if (lines + more > LIMITS_ASKED_MAX && part.length > 0) {
+      yield part;
+      part = [];
+      lines = 0;
+    }
+    part.push(subject);
+    lines += more;
+  }
+  if (part.length > 0) yield part;
+}
+
+async function readRows({ seat }: Relay, subjects: readonly Subject[]): Promise<LimitRow[]> {
+  const counters = await seat.limits.figures(subjects.map(({ limits }) => limits));
+  const inForce = subjects.flatMap(({ limits, keyName }) => limits.limits.map((limit) => ({ limit, limits, keyName })));
+  return counters.map((counter, index): LimitRow => {
+    const { limit, limits, keyName } = inForce[index] as (typeof inForce)[number];
+    const { used, held, free, resets_at } = figuresOf(counter);
+    return {
+      subject: counter.subject,
+      key_name: keyName,
+      meter: counter.meter,
+      window: counter.window,
+      limit: counter.cap,
+      used,
+      held,
+      free,
+      window_started_at: counter.window === 'none' ? null : new Date(counter.start * 60_000).toISOString(),
+      resets_at,
+      enforcement: limit.enforcement,
+      overdraft: overdraftOf(limit, limits),
+    };
+  });
+}
