@@ -1,0 +1,116 @@
+import { type PointerEvent, type ReactNode, useState } from 'react';
+import { labelled, roundTicks } from './scale.ts';
+
+/** A part of each bar, and its colour as a variable of the style sheet. */
+export type Series = { name: string; colour: string };
+export type Bar = { /** Beneath it. */ label: string; /** The time it stands for, in full. */ title: string; /** One for each series, from the bottom up. */ values: readonly number[] };
+
+type BarsProps = { series: readonly Series[]; bars: readonly Bar[]; show: (value: number) => string; /** What it shows, for readers: the figures are in the table beside it. */ label: string; /** The most that a tick may be too fine for: counts are whole. */ isWhole?: boolean };
+
+const WIDTH = 1_000;
+const HEIGHT = 100;
+
+/** Stacked bars over time. What is pointed at is told above; everybody else has the table. */
+export function Bars({ series, bars, show, label, isWhole = true }: BarsProps) {
+  const [at, setAt] = useState<number | null>(null);
+  const sums = bars.map(({ values }) => values.reduce((sum, value) => sum + value, 0));
+  const most = Math.max(0, ...sums);
+  const ticks = roundTicks(isWhole ? Math.max(most, 4) : most);
+  const top = ticks.at(-1) ?? 1;
+  const step = WIDTH / Math.max(1, bars.length);
+  const gap = Math.min(step * 0.25, 4);
+  const point = ({ clientX, currentTarget }: PointerEvent<HTMLElement>): void => {
+    const { left, width } = currentTarget.getBoundingClientRect();
+    setAt(Math.min(bars.length - 1, Math.max(0, Math.floor(((clientX - left) / width) * bars.length))));
+  };
+  const pointed = at === null ? undefined : bars[at];
+  return (
+    <div>
+      <div className="flex min-h-5 flex-wrap items-center justify-between gap-x-4 text-xs text-muted">
+        <Legend series={series} />
+        <span aria-hidden="true">{pointed && <Readout bar={pointed} series={series} show={show} />}</span>
+      </div>
+      <div role="img" aria-label={label} className="mt-3 flex gap-2 text-xs text-muted">
+        <div className="relative h-44 w-10 shrink-0">
+          {ticks.map((tick) => (
+            <span key={tick} className="absolute right-0 translate-y-1/2 leading-none" style={{ bottom: `${(tick / top) * 100}%` }}>
+              {show(tick)}
+            </span>
+          ))}
+        </div>
+        <div className="min-w-0 flex-1">
+          <div className="relative h-44" onPointerMove={point} onPointerLeave={() => setAt(null)}>
+            <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" aria-hidden="true" className="absolute inset-0 size-full">
+              {ticks.map((tick) => (
+                <line key={tick} x1={0} x2={WIDTH} y1={HEIGHT * (1 - tick / top)} y2={HEIGHT * (1 - tick / top)} stroke="var(--line)" vectorEffect="non-scaling-stroke" />
+              ))}
+              {at !== null && <rect x={at * step} y={0} width={step} height={HEIGHT} fill="var(--sunken)" />}
+              {bars.map((bar, index) => (
+                <Stack key={index} bar={bar} series={series} x={index * step + gap / 2} width={step - gap} top={top} />
+              ))}
+            </svg>
+          </div>
+          <TimeAxis labels={bars.map((bar) => bar.label)} />
+        </div>
+      </div>
+    </div>
+  );
+}
+
+function Stack({ bar, series, x, width, top }: { bar: Bar; series: readonly Series[]; x: number; width: number; top: number }) {
+  const parts: ReactNode[] = [];
+  let below = 0;
+  for (const [index, value] of bar.values.entries()) {
+    if (value <= 0) continue;
+    const height = (value / top) * HEIGHT;
+    below += height;
+    // What there is can be seen, however little of the whole it is.
+    parts.push(<rect key={index} x={x} y={HEIGHT - below} width={width} height={Math.max(height, 0.6)} fill={series[index]?.colour} />);
+  }
+  return parts;
+}
+
+/** Times beneath the bars: as many as fit, fewer where it is narrow. */
+function TimeAxis({ labels }: { labels: readonly string[] }) {
+  const wide = new Set(labelled(labels.length, 8));
+  const narrow = new Set(labelled(labels.length, 4));
+  return (
+    <div className="relative mt-1.5 h-4" aria-hidden="true">
+      {labels.map(
+        (label, index) =>
+          (wide.has(index) || narrow.has(index)) && (
+            <span
+              key={index}
+              className={`absolute -translate-x-1/2 whitespace-nowrap ${wide.has(index) ? '' : 'sm:hidden'} ${narrow.has(index) ? '' : 'max-sm:hidden'}`}
+              style={{ left: `clamp(1rem, ${((index + 0.5) / labels.length) * 100}%, calc(100% - 1rem))` }}
+            >
+              {label}
+            </span>
+          ),
+      )}
+    </div>
+  );
+}
+
+function Legend({ series }: { series: readonly Series[] }) {
+  return (
+    <ul className="flex flex-wrap gap-x-4 gap-y-1">
+      {series.map(({ name, colour }) => (
+        <li key={name} className="flex min-w-0 items-center gap-1.5">
+          <span aria-hidden="true" className="size-2.5 shrink-0 rounded-sm" style={{ background: colour }} />
+          <span className="max-w-40 truncate">{name}</span>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function Readout({ bar, series, show }: { bar: Bar; series: readonly Series[]; show: (value: number) => string }) {
+  const parts = bar.values.map((value, index) => [series[index]?.name ?? '', value] as const).filter(([, value]) => value > 0);
+  return (
+    <>
+      <span className="text-ink">{bar.title}</span>
+      {parts.length === 0 ? ' · none' : parts.map(([name, value]) => ` · ${name} ${show(value)}`).join('')}
+    </>
+  );
+}

@@ -1,0 +1,24 @@
+import { type ReactNode, useState } from 'react';
+import { Button } from '../button.tsx';
+import { Card } from '../parts.tsx';
+
+/** A chart with its table behind a switch: whoever can't see the one has the other. Both are as high, so nothing jumps. */
+export function ChartFrame({ title, actions, chart, table }: { title: ReactNode; actions?: ReactNode; chart: ReactNode; table: () => ReactNode }) {
+  const [isTable, setTable] = useState(false);
+  return (
+    <Card
+      title={title}
+      flush={isTable}
+      actions={
+        <>
+          {actions}
+          <Button look="quiet" icon={isTable ? 'bars' : 'list'} onClick={() => setTable(!isTable)}>
+            {isTable ? 'Show as chart' : 'Show as table'}
+          </Button>
+        </>
+      }
+    >
+      {isTable ? <div className="h-[17.25rem] overflow-y-auto">{table()}</div> : chart}
+    </Card>
+  );
+}

@@ -1,0 +1,19 @@
+/** How charts are measured: round numbers up the side, and times along the bottom. Pure. */
+
+/** Lines at 0 and at round numbers, up to at least `max`. */
+export function roundTicks(max: number, about: number = 4): number[] {
+  if (!(max > 0)) return [0, 1];
+  const rough = max / about;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = ([1, 2, 2.5, 5, 10].find((each) => each * power >= rough * 0.999) ?? 10) * power;
+  const ticks = Math.ceil((max / step) * 0.999);
+  return Array.from({ length: ticks + 1 }, (_, index) => index * step);
+}
+
+const STEPS = [1, 2, 3, 5, 6, 10, 12, 15, 24, 30, 48, 72, 96, 120, 168, 240, 336];
+
+/** Which of so many places along the bottom get a label, so that there are at most `most`; the same distance apart, the first near the beginning. */
+export function labelled(count: number, most: number): number[] {
+  const step = STEPS.find((each) => count / each <= most) ?? Math.ceil(count / most);
+  return Array.from({ length: count }, (_, index) => index).filter((index) => (count - 1 - index) % step === 0);
+}

@@ -1,0 +1,20 @@
+import type { Zone } from '../../lib/preferences.ts';
+import { showTime } from '../../lib/show.ts';
+
+/** How a bucket of time is called: beneath a chart, and in full. Days are those of UTC, as the figures are kept. Pure. */
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+
+const short = (atMs: number, zone: Zone): string => showTime(atMs, zone, 'date').replace(/ \d{4}$/, '');
+
+/** @param isLong whether the whole is longer than two days: then hours are not enough. */
+export function bucketLabel(atMs: number, bucketMs: number, zone: Zone, isLong: boolean): string {
+  if (bucketMs >= DAY_MS) return short(atMs, 'utc');
+  return isLong ? short(atMs, zone) : showTime(atMs, zone, 'minute');
+}
+
+export function bucketTitle(atMs: number, bucketMs: number, zone: Zone): string {
+  if (bucketMs >= DAY_MS) return `${short(atMs, 'utc')} (UTC)`;
+  return `${short(atMs, zone)}, ${showTime(atMs, zone, 'minute')}–${showTime(atMs + bucketMs, zone, 'minute')}`;
+}
