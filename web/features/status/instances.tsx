@@ -5,7 +5,7 @@ import { Ago, When } from '../../ui/when.tsx';
 
 type Instance = Status['instances'][number];
 
-const KINDS: Record<Instance['kind'], string> = { server: 'Server', worker: 'Worker', other: 'Command' };
+const KINDS: Record<Instance['kind'], string> = { server: 'Server', worker: 'Worker', other: 'Other' };
 
 const columns = (answering: number): Column<Instance>[] => [
   {

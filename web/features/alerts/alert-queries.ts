@@ -1,0 +1,29 @@
+import { queryOptions } from '@tanstack/react-query';
+import type { AlertRow, DeliveryRow, WebhookRow } from '#server/dashboard/contract-service.ts';
+import { api, type List, queryString } from '../../lib/api.ts';
+
+/** The newest alerts. */
+export const alertsQuery = queryOptions({
+  queryKey: ['alerts'],
+  queryFn: async ({ signal }) => (await api<List<AlertRow>>('GET', '/api/alerts', undefined, signal)).data,
+});
+
+export const webhooksQuery = queryOptions({
+  queryKey: ['webhooks'],
+  queryFn: async ({ signal }) => (await api<List<WebhookRow>>('GET', '/api/webhooks', undefined, signal)).data,
+});
+
+/** A receiver has ten seconds; a little longer than that tells what came of an attempt. */
+const FOLLOW_MS = 20_000;
+
+/**
+ * The newest deliveries to a webhook. One that was begun just now is followed until it has come to
+ * something: deliveries are in no log, so no feed tells of them.
+ */
+export const deliveriesQuery = (webhook: string) =>
+  queryOptions({
+    queryKey: ['deliveries', webhook],
+    queryFn: async ({ signal }) => (await api<List<DeliveryRow>>('GET', `/api/deliveries${queryString({ webhook })}`, undefined, signal)).data,
+    staleTime: 0,
+    refetchInterval: ({ state: { data } }) => (data?.some(({ state, created_at: at, attempts }) => state === 'waiting' && attempts.length === 0 && Date.now() - Date.parse(at) < FOLLOW_MS) === true ? 1_000 : false),
+  });

@@ -1,0 +1,34 @@
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import type { WebhookRow } from '#server/dashboard/contract-service.ts';
+import { api } from '../../lib/api.ts';
+import { Button } from '../../ui/button.tsx';
+import { Dialog, DialogActions } from '../../ui/dialog.tsx';
+import { FormProblem } from '../../ui/problem.tsx';
+import { announce } from '../../ui/toast.tsx';
+import { webhooksQuery } from './alert-queries.ts';
+
+export function RemoveWebhook({ webhook: { id, origin }, onClose }: { webhook: WebhookRow; onClose: () => void }) {
+  const queries = useQueryClient();
+  const remove = useMutation({
+    mutationFn: () => api('DELETE', `/api/webhooks/${id}`),
+    onSuccess: async () => {
+      announce({ text: 'Webhook removed.' });
+      onClose();
+      await queries.invalidateQueries({ queryKey: webhooksQuery.queryKey });
+    },
+  });
+  return (
+    <Dialog isOpen onClose={onClose} title="Remove this webhook?">
+      <p>
+        Nothing is sent to <strong className="font-semibold break-all">{origin}</strong> any more. What waits to be sent is dropped, the record of its deliveries goes, and its secret and address are erased. Alerts themselves stay.
+      </p>
+      <FormProblem error={remove.error} />
+      <DialogActions>
+        <Button onClick={onClose}>Cancel</Button>
+        <Button look="danger" busy={remove.isPending} onClick={() => remove.mutate()}>
+          Remove webhook
+        </Button>
+      </DialogActions>
+    </Dialog>
+  );
+}
