@@ -4,6 +4,8 @@ import { until } from './relay.ts';
 
 export type LiveOptions = {
   port: number;
+  /** `/v1/live`, or the one for those who are signed in. */
+  path?: '/v1/live' | '/api/live';
   key?: string;
   /** What follows the question mark. */
   query?: string;
@@ -125,8 +127,8 @@ export async function refusedLook(options: LiveOptions): Promise<LiveRefused> {
   throw new Error('nobody was refused');
 }
 
-function openSocket({ port, key, query = '', origin, headers = {}, protocols = [] }: LiveOptions): WebSocket {
-  return new WebSocket(`ws://127.0.0.1:${port}/v1/live${query === '' ? '' : `?${query}`}`, protocols, {
+function openSocket({ port, path = '/v1/live', key, query = '', origin, headers = {}, protocols = [] }: LiveOptions): WebSocket {
+  return new WebSocket(`ws://127.0.0.1:${port}${path}${query === '' ? '' : `?${query}`}`, protocols, {
     headers: { ...(key === undefined ? {} : { authorization: `Bearer ${key}` }), ...headers },
     ...(origin === undefined ? {} : { origin }),
     perMessageDeflate: false,

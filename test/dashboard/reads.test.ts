@@ -1,0 +1,121 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { READS_PER_KEY_MAX } from '#server/bounds.ts';
+import type { RequestPage, RequestStory, UsageReport } from '#server/dashboard/contract.ts';
+import { addMember, setUp, type SignedInClient, visit } from '../support/dashboard.ts';
+import { accepted, connectAs, openWriter, settled, type Writer } from '../support/log-writer.ts';
+import { projectAll } from '../support/projected.ts';
+import { readerWith } from '../support/reader.ts';
+import { startRelay, type TestRelay } from '../support/relay.ts';
+
+/** What people who are signed in read of usage and requests. */
+
+let relay: TestRelay;
+let writer: Writer;
+let administrator: SignedInClient;
+let auditor: SignedInClient;
+let ana: SignedInClient;
+let ben: SignedInClient;
+const calls = new Map<string, ReturnType<typeof accepted>>();
+
+beforeAll(async () => {
+  relay = await startRelay();
+  administrator = await setUp(relay);
+  auditor = await addMember(relay, { role: 'auditor' });
+  [ana, ben] = [await addMember(relay), await addMember(relay)];
+  writer = await openWriter(relay.store);
+  for (const { me } of [ana, ben]) {
+    const { id: key } = await relay.createKey({ account: me.account.name });
+    const call = accepted({ account: me.account.id, key });
+    calls.set(me.account.id, call);
+    await writer.append([call]);
+    await writer.append([settled(call)]);
+  }
+  await projectAll(relay.store);
+});
+
+afterAll(async () => {
+  await writer?.[Symbol.asyncDispose]();
+  await relay?.[Symbol.asyncDispose]();
+});
+
+const callOf = ({ me }: SignedInClient): ReturnType<typeof accepted> => calls.get(me.account.id) as ReturnType<typeof accepted>;
+const listed = async (client: SignedInClient, query = ''): Promise<string[]> =>
+  (await client.get<RequestPage>(`/api/requests${query}`)).body.data.map(({ request }) => request);
+
+test("members see the requests and usage of their own account, whatever they ask for, and those who oversee see everybody's", async () => {
+  const [anas, bens] = [callOf(ana).request, callOf(ben).request];
+  expect(await listed(ana)).toEqual([anas]);
+  expect(await listed(ana, `?account=${ben.me.account.id}`)).toEqual([]);
+  expect(await listed(ana, `?key=${callOf(ben).key}`)).toEqual([]);
+  for (const overseer of [administrator, auditor]) {
+    expect(await listed(overseer)).toEqual([bens, anas]);
+    expect(await listed(overseer, `?account=${ana.me.account.id}`)).toEqual([anas]);
+  }
+  const used = async (client: SignedInClient, query = ''): Promise<[unknown, number]> => {
+    const { body } = await client.get<UsageReport>(`/api/usage${query}`);
+    return [body.of, body.totals.requests];
+  };
+  expect(await used(ana)).toEqual([{ account: ana.me.account.id, key: null }, 1]);
+  expect((await used(ana, `?account=${ben.me.account.id}`))[1]).toBe(0);
+  expect(await used(auditor)).toEqual([{ account: null, key: null }, 2]);
+});
+
+test("a member reads the story of an own request, and another's is as unknown as one that never was", async () => {
+  const own = await ana.get<RequestStory>(`/api/requests/${callOf(ana).request}`);
+  expect([own.status, own.body.events.map(({ type }) => type)]).toEqual([200, ['request.accepted', 'request.settled']]);
+  const others = await ana.get<{ error: { message: string } }>(`/api/requests/${callOf(ben).request}`);
+  const nobodys = await ana.get<{ error: { message: string } }>('/api/requests/01a1fffd-088e-7242-bbde-9aba9931f5b9');
+  expect([others.status, others.code]).toEqual([404, 'request_not_found']);
+  expect(others.body.error.message).toBe(nobodys.body.error.message);
+  expect((await administrator.get(`/api/requests/${callOf(ben).request}`)).status).toBe(200);
+});
+
+test('what is read signed in is what a key reads that reads its account, in JSON and CSV alike', async () => {
+  const { id, secret } = await relay.createKey({ account: ana.me.account.name });
+  await relay.control((control) => control.restrictKey(id, { set: { reads: 'account' }, drop: [], clear: false, expiresAt: undefined, windows: 'keep' }));
+  await projectAll(relay.store);
+  const reader = readerWith(relay.port, secret);
+  const { from: _, looked_from: __, ...page } = (await ana.get<RequestPage>('/api/requests')).body;
+  expect(await reader.list()).toMatchObject(page);
+  const { body: report } = await ana.get<UsageReport>('/api/usage?group_by=key');
+  const { from: ___, to: ____, ...told } = report;
+  expect(await reader.usage('?group_by=key')).toMatchObject(told);
+  // The limits of a key are no part of it.
+  expect(Object.keys(report)).not.toContain('limits');
+  for (const path of ['/requests?format=csv', '/usage?group_by=model&format=csv']) {
+    expect((await ana.get<string>(`/api${path}`)).body).toBe((await reader.get(`/v1${path}`)).text);
+  }
+});
+
+test('nobody reads without a session, from another site or with a wrong parameter', async () => {
+  const paths = ['/api/requests', '/api/usage', `/api/requests/${callOf(ana).request}`, '/api/events', '/api/events.ndjson'];
+  const foreign = visit(relay, { 'sec-fetch-site': 'cross-site' });
+  foreign.cookie = ana.cookie;
+  for (const path of paths) {
+    expect((await visit(relay).get(path)).code).toBe('not_signed_in');
+    expect((await foreign.get(path)).code).toBe('cross_site');
+  }
+  for (const path of ['/api/requests?nonsense=1', '/api/usage?bucket=year', '/api/events?type=no.such', '/api/events?cursor=x', '/api/events.ndjson?limit=0']) {
+    const { status, code } = await ana.get(path);
+    expect([path, status, code]).toEqual([path, 400, 'invalid_value']);
+  }
+  // A page elsewhere may not read what goes with a cookie.
+  expect((await ana.get('/api/requests')).headers.get('access-control-allow-origin')).toBeNull();
+});
+
+test('a person has so many places among the readers, and a key of their account others', async () => {
+  const { secret } = await relay.createKey({ account: ana.me.account.name });
+  const holder = await connectAs(relay.store, 'worker');
+  try {
+    await holder.query('begin; lock table projection.request in access exclusive mode');
+    const reads = Array.from({ length: READS_PER_KEY_MAX + 1 }, () => ana.get('/api/requests'));
+    const refused = await Promise.race(reads);
+    expect([refused.status, refused.code]).toEqual([429, 'rate_limit_exceeded']);
+    const byKey = readerWith(relay.port, secret).get('/v1/requests?limit=1');
+    await holder.query('commit');
+    expect((await Promise.all(reads)).filter(({ status }) => status === 200)).toHaveLength(READS_PER_KEY_MAX);
+    expect((await byKey).status).toBe(200);
+  } finally {
+    await holder.end();
+  }
+});
