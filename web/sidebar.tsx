@@ -1,10 +1,9 @@
-import { useQueryClient } from '@tanstack/react-query';
-import { Link, useNavigate } from '@tanstack/react-router';
+import { Link } from '@tanstack/react-router';
 import { useEffect, useRef } from 'react';
 import { api } from './lib/api.ts';
-import { feed } from './lib/feed.ts';
 import { setTheme, setZone, useTheme, useZone } from './lib/preferences.ts';
-import { meQuery, useMe } from './lib/session.ts';
+import { useMe } from './lib/session.ts';
+import { useLeave } from './lib/use-leave.ts';
 import { type Page, pagesFor } from './pages.ts';
 import { IconButton } from './ui/button.tsx';
 import { Icon } from './ui/icon.tsx';
@@ -99,15 +98,10 @@ function Group({ name, pages, onGo, isHidden = false }: { name: Page['group']; p
 function Preferences({ onHelp }: { onHelp: () => void }) {
   const theme = useTheme();
   const zone = useZone();
-  const navigate = useNavigate();
-  const queries = useQueryClient();
+  const leave = useLeave();
   const signOut = async (): Promise<void> => {
     await api('DELETE', '/api/session').catch(() => {});
-    feed.close();
-    // Nothing of one person's figures is left for the next.
-    queries.clear();
-    queries.setQueryData(meQuery.queryKey, null);
-    await navigate({ to: '/sign-in' });
+    await leave();
   };
   return (
     <div className="flex items-center">

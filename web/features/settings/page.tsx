@@ -1,5 +1,32 @@
-import { PageHead } from '../../ui/parts.tsx';
+import { useMe } from '../../lib/session.ts';
+import { Copyable } from '../../ui/copy.tsx';
+import { Card, Facts, PageHead } from '../../ui/parts.tsx';
+import { DeviceCard } from './device-card.tsx';
+import { PasswordCard } from './password-card.tsx';
+import { SessionsCard } from './sessions-card.tsx';
 
 export function SettingsPage() {
-  return <PageHead title="Settings" />;
+  const { member, account, base_url } = useMe();
+  return (
+    <>
+      <PageHead title="Settings" about="Who you are here, and how you sign in." />
+      <div className="grid gap-4 lg:grid-cols-2">
+        <Card title="You">
+          <Facts
+            facts={[
+              ['E-mail address', member.email],
+              ['Role', member.role],
+              ['Account', account.name],
+              ['Account id', <Copyable key="account" text={account.id} what="the id of the account" />],
+              ['Plan', account.plan ?? 'none'],
+              ['Base URL', <Copyable key="base" text={base_url} what="the base URL" />],
+            ]}
+          />
+        </Card>
+        <PasswordCard />
+        <DeviceCard />
+        <SessionsCard />
+      </div>
+    </>
+  );
 }

@@ -1,0 +1,106 @@
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { lazy, Suspense, useState } from 'react';
+import type { Change } from '#server/dashboard/contract-keys.ts';
+import type { TotpBegun } from '#server/dashboard/contract-session.ts';
+import { api, ApiError } from '../../lib/api.ts';
+import { meQuery } from '../../lib/session.ts';
+import { Button } from '../../ui/button.tsx';
+import { announceChange } from '../../ui/change.tsx';
+import { Copyable } from '../../ui/copy.tsx';
+import { Dialog, DialogActions } from '../../ui/dialog.tsx';
+import { TextField } from '../../ui/field.tsx';
+import { fieldError, FormProblem } from '../../ui/problem.tsx';
+import { CurrentPassword, isWrongPassword } from './current-password.tsx';
+
+// Few people see it, and drawing it takes more code than the rest of the page.
+const QrCode = lazy(() => import('./qr-code.tsx').then(({ QrCode: component }) => ({ default: component })));
+
+/** Two steps: the password once more, then the secret for the device, which is good when its first code is right. */
+export function AddDevice({ onClose }: { onClose: () => void }) {
+  // Kept here alone, and gone with the dialog.
+  const [begun, setBegun] = useState<TotpBegun | null>(null);
+  return (
+    <Dialog isOpen isSticky={begun !== null} onClose={onClose} title="Add a device">
+      {begun === null ? <Begin onBegun={setBegun} onClose={onClose} /> : <Confirm begun={begun} onClose={onClose} />}
+    </Dialog>
+  );
+}
+
+function Begin({ onBegun, onClose }: { onBegun: (begun: TotpBegun) => void; onClose: () => void }) {
+  const begin = useMutation({
+    gcTime: 0,
+    mutationFn: async (form: FormData) => onBegun(await api<TotpBegun>('POST', '/api/totp', { password: form.get('password') })),
+  });
+  return (
+    <form
+      className="flex flex-col gap-4"
+      onSubmit={(event) => {
+        event.preventDefault();
+        begin.mutate(new FormData(event.currentTarget));
+      }}
+    >
+      <p>You need an app that shows codes: Aegis, 1Password, Google Authenticator and many others do.</p>
+      <CurrentPassword name="password" error={begin.error} />
+      {!isWrongPassword(begin.error) && <FormProblem error={begin.error} fields={['password']} />}
+      <DialogActions>
+        <Button onClick={onClose}>Cancel</Button>
+        <Button type="submit" look="primary" busy={begin.isPending}>
+          Go on
+        </Button>
+      </DialogActions>
+    </form>
+  );
+}
+
+function Confirm({ begun: { secret, uri }, onClose }: { begun: TotpBegun; onClose: () => void }) {
+  const queries = useQueryClient();
+  const confirm = useMutation({
+    gcTime: 0,
+    mutationFn: async (form: FormData) => {
+      const changed = await api<Change>('PUT', '/api/totp', { code: form.get('code') });
+      announceChange('Signing in asks for a code from now on.', changed);
+      await queries.invalidateQueries({ queryKey: meQuery.queryKey });
+      onClose();
+    },
+  });
+  const isWrong = confirm.error instanceof ApiError && confirm.error.code === 'wrong_code';
+  return (
+    <form
+      className="flex flex-col gap-4"
+      onSubmit={(event) => {
+        event.preventDefault();
+        confirm.mutate(new FormData(event.currentTarget));
+      }}
+    >
+      <p>
+        Scan this with the app, or type the secret into it. <strong className="font-semibold">You will not see it again.</strong>
+      </p>
+      <div className="mx-auto size-48 overflow-hidden rounded-md border border-line">
+        <Suspense>
+          <QrCode text={uri} label="The secret as a QR code" />
+        </Suspense>
+      </div>
+      <p className="text-center">
+        <Copyable text={secret} what="the secret" />
+      </p>
+      <TextField
+        label="Code that the app shows now"
+        name="code"
+        inputMode="numeric"
+        autoComplete="one-time-code"
+        pattern="[0-9]{6}"
+        maxLength={6}
+        required
+        autoFocus
+        error={isWrong ? (confirm.error?.message ?? null) : fieldError(confirm.error, 'code')}
+      />
+      {!isWrong && <FormProblem error={confirm.error} fields={['code']} />}
+      <DialogActions>
+        <Button onClick={onClose}>Cancel</Button>
+        <Button type="submit" look="primary" busy={confirm.isPending}>
+          Confirm
+        </Button>
+      </DialogActions>
+    </form>
+  );
+}

@@ -1,0 +1,43 @@
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import type { Change } from '#server/dashboard/contract-keys.ts';
+import { api } from '../../lib/api.ts';
+import { meQuery } from '../../lib/session.ts';
+import { Button } from '../../ui/button.tsx';
+import { announceChange } from '../../ui/change.tsx';
+import { Dialog, DialogActions } from '../../ui/dialog.tsx';
+import { FormProblem } from '../../ui/problem.tsx';
+import { CurrentPassword, isWrongPassword } from './current-password.tsx';
+
+export function RemoveDevice({ onClose }: { onClose: () => void }) {
+  const queries = useQueryClient();
+  const remove = useMutation({
+    gcTime: 0,
+    mutationFn: async (form: FormData) => {
+      const changed = await api<Change>('POST', '/api/totp/remove', { password: form.get('password') });
+      announceChange('The device is removed.', changed);
+      await queries.invalidateQueries({ queryKey: meQuery.queryKey });
+      onClose();
+    },
+  });
+  return (
+    <Dialog isOpen onClose={onClose} title="Remove the device">
+      <form
+        className="flex flex-col gap-4"
+        onSubmit={(event) => {
+          event.preventDefault();
+          remove.mutate(new FormData(event.currentTarget));
+        }}
+      >
+        <p>From then on your password alone signs you in.</p>
+        <CurrentPassword name="password" error={remove.error} />
+        {!isWrongPassword(remove.error) && <FormProblem error={remove.error} fields={['password']} />}
+        <DialogActions>
+          <Button onClick={onClose}>Keep it</Button>
+          <Button type="submit" look="danger" busy={remove.isPending}>
+            Remove
+          </Button>
+        </DialogActions>
+      </form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,95 @@
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useState } from 'react';
+import type { Change } from '#server/dashboard/contract-keys.ts';
+import type { SessionRow } from '#server/dashboard/contract-session.ts';
+import { api } from '../../lib/api.ts';
+import { useLeave } from '../../lib/use-leave.ts';
+import { Button } from '../../ui/button.tsx';
+import { announceChange } from '../../ui/change.tsx';
+import { Dialog, DialogActions } from '../../ui/dialog.tsx';
+import { Loaded } from '../../ui/loaded.tsx';
+import { Badge, Card } from '../../ui/parts.tsx';
+import { FormProblem } from '../../ui/problem.tsx';
+import { type Column, Table } from '../../ui/table.tsx';
+import { announce } from '../../ui/toast.tsx';
+import { Ago, When } from '../../ui/when.tsx';
+import { sessionsQuery } from './sessions-query.ts';
+
+/** Where somebody is signed in, with the way to end it. */
+export function SessionsCard() {
+  const [isLeaving, setLeaving] = useState(false);
+  const query = useQuery(sessionsQuery);
+  return (
+    <Card
+      title="Where you are signed in"
+      flush
+      className="min-w-0 lg:col-span-2"
+      actions={
+        <Button look="danger" icon="door" onClick={() => setLeaving(true)}>
+          Sign out everywhere
+        </Button>
+      }
+    >
+      <Loaded query={query} title="Your sessions could not be loaded" height="h-28">
+        {(sessions) => <Table label="Your sessions" columns={COLUMNS} rows={sessions} keyOf={({ id }) => id} />}
+      </Loaded>
+      <Dialog isOpen={isLeaving} onClose={() => setLeaving(false)} title="Sign out everywhere?">
+        <SignOutEverywhere count={query.data?.length ?? 1} onClose={() => setLeaving(false)} />
+      </Dialog>
+    </Card>
+  );
+}
+
+const COLUMNS: readonly Column<SessionRow>[] = [
+  {
+    head: 'Browser',
+    cell: ({ browser, is_this }) => (
+      <span className="inline-flex flex-wrap items-center gap-2">
+        {browser} {is_this && <Badge tone="good">This one</Badge>}
+      </span>
+    ),
+  },
+  { head: 'Network', cell: ({ network }) => <code className="font-mono text-xs">{network}</code> },
+  { head: 'Last seen', cell: ({ seen_at }) => <Ago time={seen_at} /> },
+  { head: 'Signed in', cell: ({ opened_at }) => <When time={opened_at} />, isExtra: true },
+  { head: 'Ends by itself', cell: ({ expires_at }) => <Ago time={expires_at} />, isExtra: true },
+  { head: <span className="sr-only">Actions</span>, align: 'right', cell: ({ id, is_this, browser }) => !is_this && <EndSession id={id} browser={browser} /> },
+];
+
+function EndSession({ id, browser }: Pick<SessionRow, 'id' | 'browser'>) {
+  const queries = useQueryClient();
+  const end = useMutation({
+    mutationFn: () => api<Change>('DELETE', `/api/sessions/${id}`),
+    onSuccess: (changed) => announceChange('The session is ended.', changed),
+    onError: (error) => announce({ text: error.message, tone: 'bad' }),
+    onSettled: () => queries.invalidateQueries({ queryKey: sessionsQuery.queryKey }),
+  });
+  return (
+    <Button className="min-h-7" aria-label={`End the session in ${browser}`} busy={end.isPending} onClick={() => end.mutate()}>
+      End
+    </Button>
+  );
+}
+
+function SignOutEverywhere({ count, onClose }: { count: number; onClose: () => void }) {
+  const leave = useLeave();
+  const signOut = useMutation({
+    mutationFn: () => api<Change>('DELETE', '/api/sessions'),
+    onSuccess: async () => {
+      await leave();
+      announce({ text: 'You are signed out everywhere.' });
+    },
+  });
+  return (
+    <>
+      <p>{count > 1 ? `All ${count} sessions end at once, this one included.` : 'This session ends; there is no other.'} Keys go on working: revoke those that somebody else may have.</p>
+      <FormProblem error={signOut.error} />
+      <DialogActions>
+        <Button onClick={onClose}>Stay signed in</Button>
+        <Button look="danger" busy={signOut.isPending} onClick={() => signOut.mutate()}>
+          Sign out everywhere
+        </Button>
+      </DialogActions>
+    </>
+  );
+}

@@ -1,0 +1,9 @@
+import { queryOptions } from '@tanstack/react-query';
+import type { SessionRow } from '#server/dashboard/contract-session.ts';
+import { api, type List } from '../../lib/api.ts';
+
+/** Where whoever is signed in is signed in. */
+export const sessionsQuery = queryOptions({
+  queryKey: ['sessions'],
+  queryFn: async ({ signal }) => (await api<List<SessionRow>>('GET', '/api/sessions', undefined, signal)).data,
+});
