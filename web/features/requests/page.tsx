@@ -1,5 +1,55 @@
-import { PageHead } from '../../ui/parts.tsx';
+import { useCallback, useRef } from 'react';
+import { queryString } from '../../lib/api.ts';
+import { type FilterSearch, readFilterSearch, requestFilterOf } from '../../lib/filter-search.ts';
+import { useAddress } from '../../lib/use-address.ts';
+import { useNow } from '../../lib/use-now.ts';
+import { useShortcuts } from '../../lib/use-shortcuts.ts';
+import { buttonClass } from '../../ui/button.tsx';
+import { Icon } from '../../ui/icon.tsx';
+import { Card, PageHead } from '../../ui/parts.tsx';
+import { TimeRange } from '../../ui/time-range.tsx';
+import { FilterBar } from './filter-bar.tsx';
+import { FILTER_NAMES } from './filter-text.ts';
+import { FALLBACK_RANGE, listQuery } from './queries.ts';
+import { RequestsList } from './requests-list.tsx';
+import { StoryDialog } from './story-dialog.tsx';
 
+/** All requests: listed, live, filtered, and one of them told from beginning to end. */
 export function RequestsPage() {
-  return <PageHead title="Requests" />;
+  const { search: address, change } = useAddress();
+  const search = readFilterSearch(address);
+  const request = typeof address['request'] === 'string' ? address['request'] : undefined;
+  const filterField = useRef<HTMLInputElement>(null);
+  useShortcuts({ '/': () => filterField.current?.focus() });
+  const open = useCallback((id: string): void => change({ request: id }), [change]);
+  const clear = (): void => change(Object.fromEntries(FILTER_NAMES.map((name) => [name, undefined])));
+
+  return (
+    <>
+      <PageHead title="Requests" about="Every call as it was recorded: running, ended and refused.">
+        <CsvLink search={search} />
+      </PageHead>
+      <div className="mb-3 flex flex-col gap-2">
+        <FilterBar search={search} onChange={change} input={filterField} />
+        <TimeRange search={search} fallback={FALLBACK_RANGE} onChange={change} />
+      </div>
+      <Card flush className="overflow-hidden">
+        <RequestsList key={JSON.stringify([requestFilterOf(search), search.range, search.from, search.to])} search={search} open={request} onOpen={open} onClear={clear} />
+      </Card>
+      {request !== undefined && <StoryDialog key={request} request={request} filter={requestFilterOf(search)} onClose={() => change({ request: undefined })} />}
+    </>
+  );
+}
+
+const MINUTE_MS = 60_000;
+
+/** The same requests as a file. */
+function CsvLink({ search }: { search: FilterSearch }) {
+  const nowMs = useNow(MINUTE_MS);
+  return (
+    <a href={`/api/requests${queryString({ ...listQuery(search, nowMs), format: 'csv' })}`} download className={buttonClass()} title="The requests of this filter and time as CSV">
+      <Icon name="download" />
+      CSV
+    </a>
+  );
 }

@@ -1,0 +1,52 @@
+import type { Outcome } from '#server/dashboard/contract.ts';
+import { type FilterSearch, readFilterSearch } from '../../lib/filter-search.ts';
+
+/** The filter as one line of text: `status:429 key:ci model:gpt-4o outcome:refused`. Pure. */
+
+export type FilterName = 'outcome' | 'status' | 'key' | 'model' | 'account';
+export const FILTER_NAMES: readonly FilterName[] = ['outcome', 'status', 'key', 'model', 'account'];
+
+/** What people call how a request stands. */
+export const OUTCOME_WORDS: Record<Outcome | 'running', string> = {
+  running: 'Running',
+  completed: 'Completed',
+  refused: 'Refused',
+  client_gone: 'Client left',
+  upstream_failed: 'Upstream failed',
+  cut_short: 'Cut short',
+  relay_failed: 'Relay failed',
+};
+
+type Named = { id: string; name: string };
+export type FilterRead = { filter: Pick<FilterSearch, FilterName>; /** What could not be made sense of; null: nothing. */ problem: string | null };
+
+/**
+ * Reads a line. Keys and accounts may be called by their names; a word alone is a status, an outcome,
+ * or else a model's name.
+ */
+export function readFilterText(text: string, keys: readonly Named[], accounts: readonly Named[]): FilterRead {
+  const filter: Record<string, string> = {};
+  for (const [, name, quoted, plain] of text.matchAll(/(?:([a-z]+):)?(?:"([^"]*)"|(\S+))/gi)) {
+    const value = quoted ?? plain ?? '';
+    const field = name === undefined ? fieldOf(value) : name.toLowerCase();
+    if (!FILTER_NAMES.includes(field as FilterName)) return { filter: {}, problem: `There is no “${field}” to filter by: use ${FILTER_NAMES.join(', ')}.` };
+    const read = field === 'key' ? idOf(value, keys) : field === 'account' ? idOf(value, accounts) : field === 'outcome' ? value.toLowerCase().replaceAll(/[ -]/g, '_') : value;
+    if (read === null) return { filter: {}, problem: `No ${field} is called “${value}”.` };
+    filter[field] = read;
+  }
+  const usable = readFilterSearch(filter);
+  const wrong = Object.keys(filter).find((name) => !(name in usable));
+  return wrong === undefined ? { filter: usable, problem: null } : { filter: {}, problem: `“${filter[wrong]}” is no ${wrong}.` };
+}
+
+function fieldOf(value: string): FilterName {
+  if (/^\d{3}$/.test(value)) return 'status';
+  return value.toLowerCase() in OUTCOME_WORDS ? 'outcome' : 'model';
+}
+
+function idOf(value: string, all: readonly Named[]): string | null {
+  const wanted = value.toLowerCase();
+  const found = all.find(({ id }) => id === value) ?? all.find(({ name }) => name.toLowerCase() === wanted);
+  // One that is not in the list may still be in old requests.
+  return found?.id ?? (/^[0-9A-Za-z]{8}$/.test(value) ? value : null);
+}

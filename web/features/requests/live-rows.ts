@@ -1,0 +1,72 @@
+import type { RequestRow } from '#server/dashboard/contract.ts';
+import type { Frame, FrameOf } from '#server/dashboard/frames.ts';
+
+/** What frames of the live feed say of requests, as the rows of the list have it. Pure. */
+
+const NOTHING_YET = {
+  ended_at: null, upstream: null, end_reason: null, refusal: null, refused_count: null, status: null, sse: null,
+  input_tokens: null, cached_tokens: null, output_tokens: null, reasoning_tokens: null, usage_source: null, cost_microusd: null,
+  first_byte_ms: null, duration_ms: null, attempts: null, retry_count: null, hold_tokens: null, hold_cost_microusd: null, end_position: null,
+} as const;
+
+/** When a request was made, by its id: close to when it was accepted, for those whose beginning was not seen. */
+const madeAt = (request: string): string => new Date(Number.parseInt(request.replace('-', '').slice(0, 12), 16)).toISOString();
+
+function startedRow(frame: FrameOf<'started'>): RequestRow {
+  const { request, account, key, model, position, at, sse, hold_tokens } = frame;
+  return { ...NOTHING_YET, request, account, key, model, position, accepted_at: at, outcome: 'running', sse, hold_tokens, hold_cost_microusd: frame.hold_cost_microusd ?? null, retry_count: frame.retry_count ?? null };
+}
+
+function settledRow(frame: FrameOf<'settled'>, known: RequestRow | undefined): RequestRow {
+  const { request, account, key, model, at, position, outcome, end_reason, usage_source } = frame;
+  const began = known ?? { ...NOTHING_YET, request, account, key, model, position, accepted_at: madeAt(request) };
+  return {
+    ...began,
+    outcome,
+    end_reason,
+    usage_source,
+    ended_at: at,
+    end_position: position,
+    upstream: frame.upstream ?? null,
+    status: frame.status ?? null,
+    input_tokens: frame.input_tokens ?? null,
+    cached_tokens: frame.cached_tokens ?? null,
+    output_tokens: frame.output_tokens ?? null,
+    reasoning_tokens: frame.reasoning_tokens ?? null,
+    cost_microusd: frame.cost_microusd ?? null,
+    first_byte_ms: frame.first_byte_ms ?? null,
+    duration_ms: frame.duration_ms ?? null,
+    attempts: frame.attempts ?? null,
+  };
+}
+
+function refusedRow({ request, account, key, at, position, refusal, status, refused_count }: FrameOf<'refused'>): RequestRow {
+  return { ...NOTHING_YET, request, account, key, model: null, position, end_position: position, accepted_at: at, ended_at: at, outcome: 'refused', refusal, status, refused_count };
+}
+
+/**
+ * The row after a frame.
+ * @param known the row before it, if there is one.
+ * @returns null where the frame says nothing new of a request: it is about something else, came twice, or late.
+ */
+export function rowAfter(frame: Frame, known: RequestRow | undefined): RequestRow | null {
+  switch (frame.type) {
+    case 'started':
+      return known ? null : startedRow(frame);
+    case 'progress':
+      return known?.outcome === 'running' && known.output_tokens !== frame.output_tokens ? { ...known, output_tokens: frame.output_tokens } : null;
+    case 'settled':
+      return known && known.end_position !== null ? null : settledRow(frame, known);
+    case 'refused':
+      return known ? null : refusedRow(frame);
+    default:
+      return null;
+  }
+}
+
+/** Newest first, as the server lists them. */
+export function compareRows(left: RequestRow, right: RequestRow): number {
+  // ISO times of one form sort as texts.
+  if (left.accepted_at !== right.accepted_at) return left.accepted_at < right.accepted_at ? 1 : -1;
+  return right.position - left.position;
+}

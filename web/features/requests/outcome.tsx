@@ -1,0 +1,26 @@
+import type { RequestRow } from '#server/dashboard/contract.ts';
+import { showCount } from '../../lib/show.ts';
+import { OUTCOME_WORDS } from './filter-text.ts';
+
+const LOOKS: Record<RequestRow['outcome'], { text: string; dot: string }> = {
+  running: { text: 'text-accent', dot: 'bg-accent motion-safe:animate-pulse' },
+  completed: { text: 'text-ink', dot: 'bg-good' },
+  refused: { text: 'text-warn', dot: 'bg-warn' },
+  client_gone: { text: 'text-muted', dot: 'bg-line-strong' },
+  upstream_failed: { text: 'text-bad', dot: 'bg-bad' },
+  cut_short: { text: 'text-warn', dot: 'bg-warn' },
+  relay_failed: { text: 'text-bad', dot: 'bg-bad' },
+};
+
+/** How a request stands: the word, the status, and of how many alike. */
+export function OutcomeOf({ row: { outcome, status, refused_count } }: { row: Pick<RequestRow, 'outcome' | 'status' | 'refused_count'> }) {
+  const { text, dot } = LOOKS[outcome];
+  return (
+    <span className={`inline-flex items-center gap-1.5 whitespace-nowrap ${text}`}>
+      <span aria-hidden="true" className={`size-2 shrink-0 rounded-full ${dot}`} />
+      {OUTCOME_WORDS[outcome]}
+      {status !== null && <span className="text-muted">{status}</span>}
+      {refused_count !== null && refused_count > 1 && <span className="text-muted">× {showCount(refused_count)}</span>}
+    </span>
+  );
+}

@@ -1,0 +1,124 @@
+import { memo, type ReactNode } from 'react';
+import type { RequestRow } from '#server/dashboard/contract.ts';
+import type { NameOf } from '../../lib/names.ts';
+import type { Zone } from '../../lib/preferences.ts';
+import { showCost, showCount, showDuration, showTime } from '../../lib/show.ts';
+import { OutcomeOf } from './outcome.tsx';
+
+/** How much room there is: `wide` has every column, `middle` leaves out what a row can do without, `narrow` has two lines. */
+export type Room = 'wide' | 'middle' | 'narrow';
+export const LINE_HEIGHT_PX: Record<Room, number> = { wide: 34, middle: 34, narrow: 56 };
+
+/** What a table shows of names and times. */
+export type Reading = { zone: Zone; /** To the minute. */ nowMs: number; keyName: NameOf; accountName: NameOf; hasAccounts: boolean };
+
+type Column = { name: string; width: string; isRight?: boolean; isShown: (room: Room, hasAccounts: boolean) => boolean; cell: (row: RequestRow, reading: Reading) => ReactNode };
+
+const always = (): boolean => true;
+const inWide = (room: Room): boolean => room === 'wide';
+const none = <span className="text-muted">–</span>;
+
+const COLUMNS: readonly Column[] = [
+  { name: 'Time', width: '6.25rem', isShown: always, cell: ({ accepted_at }, reading) => <Time time={accepted_at} reading={reading} /> },
+  { name: 'Outcome', width: '9.5rem', isShown: always, cell: (row) => <OutcomeOf row={row} /> },
+  { name: 'Model', width: 'minmax(7rem,1.2fr)', isShown: always, cell: (row) => <ModelOf row={row} /> },
+  { name: 'Key', width: 'minmax(5rem,1fr)', isShown: always, cell: ({ key }, { keyName }) => keyName(key) },
+  { name: 'Account', width: 'minmax(5rem,1fr)', isShown: (room, hasAccounts) => inWide(room) && hasAccounts, cell: ({ account }, { accountName }) => accountName(account) },
+  { name: 'First token', width: '4.75rem', isRight: true, isShown: inWide, cell: ({ first_byte_ms }) => (first_byte_ms === null ? none : showDuration(first_byte_ms)) },
+  { name: 'Total', width: '4.5rem', isRight: true, isShown: always, cell: ({ duration_ms }) => (duration_ms === null ? none : showDuration(duration_ms)) },
+  { name: 'Tokens in → out', width: '7.5rem', isRight: true, isShown: always, cell: (row) => <TokensOf row={row} /> },
+  { name: 'Cost', width: '5rem', isRight: true, isShown: always, cell: ({ cost_microusd }) => (cost_microusd === null ? none : showCost(cost_microusd)) },
+];
+
+export const columnsFor = (room: Room, hasAccounts: boolean): Column[] => (room === 'narrow' ? [] : COLUMNS.filter(({ isShown }) => isShown(room, hasAccounts)));
+export const templateOf = (columns: readonly Column[]): string => columns.map(({ width }) => width).join(' ');
+
+const LINE = 'absolute inset-x-0 top-0 cursor-pointer border-b border-line px-4 hover:bg-sunken focus-visible:bg-sunken focus-visible:outline-offset-[-2px] aria-[current=true]:bg-accent-soft';
+
+type LineProps = {
+  row: RequestRow;
+  index: number;
+  startPx: number;
+  columns: readonly Column[];
+  template: string;
+  reading: Reading;
+  isReachable: boolean;
+  isOpen: boolean;
+  onOpen: (request: string) => void;
+};
+
+/** One request of the table. */
+export const RequestLine = memo(function RequestLine({ row, index, startPx, columns, template, reading, isReachable, isOpen, onOpen }: LineProps) {
+  const isNarrow = columns.length === 0;
+  return (
+    <div
+      role="row"
+      aria-rowindex={index + 2}
+      aria-current={isOpen || undefined}
+      data-index={index}
+      tabIndex={isReachable ? 0 : -1}
+      onClick={() => onOpen(row.request)}
+      onKeyDown={(event) => {
+        if (event.key !== 'Enter') return;
+        event.preventDefault();
+        onOpen(row.request);
+      }}
+      className={isNarrow ? LINE : `grid items-center gap-x-3 ${LINE}`}
+      style={{ height: isNarrow ? LINE_HEIGHT_PX.narrow : LINE_HEIGHT_PX.wide, transform: `translateY(${startPx}px)`, ...(isNarrow ? {} : { gridTemplateColumns: template }) }}
+    >
+      {isNarrow ? (
+        <div role="gridcell" className="flex h-full flex-col justify-center">
+          <div className="flex items-center justify-between gap-3">
+            <OutcomeOf row={row} />
+            <span className="text-muted">
+              <Time time={row.accepted_at} reading={reading} />
+            </span>
+          </div>
+          <div className="flex items-center justify-between gap-3 text-xs text-muted">
+            <span className="min-w-0 truncate">
+              <ModelOf row={row} /> · {reading.keyName(row.key)}
+            </span>
+            <span className="whitespace-nowrap">
+              <TokensOf row={row} />
+              {row.cost_microusd !== null && ` · ${showCost(row.cost_microusd)}`}
+            </span>
+          </div>
+        </div>
+      ) : (
+        columns.map(({ name, isRight, cell }) => (
+          <div key={name} role="gridcell" className={`min-w-0 truncate ${isRight === true ? 'text-right' : ''}`}>
+            {cell(row, reading)}
+          </div>
+        ))
+      )}
+    </div>
+  );
+});
+
+const DAY_MS = 86_400_000;
+
+/** The time of day; with its date where that is some time ago. */
+function Time({ time, reading: { zone, nowMs } }: { time: string; reading: Reading }) {
+  const isNear = nowMs - Date.parse(time) < DAY_MS;
+  return (
+    <time dateTime={time} title={showTime(time, zone)}>
+      {showTime(time, zone, isNear ? 'time' : 'day')}
+    </time>
+  );
+}
+
+/** Of calls that were refused the model is not known, but why. */
+function ModelOf({ row: { model, refusal } }: { row: RequestRow }) {
+  if (model !== null) return <>{model}</>;
+  return refusal === null ? none : <code className="font-mono text-xs text-muted">{refusal}</code>;
+}
+
+function TokensOf({ row: { outcome, input_tokens, output_tokens } }: { row: RequestRow }) {
+  if (outcome === 'running') return output_tokens === null ? none : <span className="text-accent">{showCount(output_tokens)} so far</span>;
+  if (input_tokens === null || output_tokens === null) return none;
+  return (
+    <>
+      {showCount(input_tokens)} → {showCount(output_tokens)}
+    </>
+  );
+}

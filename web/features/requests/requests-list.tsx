@@ -1,0 +1,135 @@
+import { useInfiniteQuery, useQueryClient } from '@tanstack/react-query';
+import { Link } from '@tanstack/react-router';
+import { useEffect, useRef, useState, useSyncExternalStore } from 'react';
+import { type FilterSearch, requestFilterOf } from '../../lib/filter-search.ts';
+import { useMe } from '../../lib/session.ts';
+import { showCount } from '../../lib/show.ts';
+import { useFeed, useFrames } from '../../lib/use-feed.ts';
+import { useShortcuts } from '../../lib/use-shortcuts.ts';
+import { Button, buttonClass } from '../../ui/button.tsx';
+import { LiveMark } from '../../ui/live-mark.tsx';
+import { Empty, Waiting } from '../../ui/parts.tsx';
+import { Problem } from '../../ui/problem.tsx';
+import { When } from '../../ui/when.tsx';
+import { LiveList } from './live-list.ts';
+import { requestsQuery } from './queries.ts';
+import { RequestTable, type TableHandle } from './request-table.tsx';
+import { useHold } from './use-hold.ts';
+
+const LAG_PAUSE_MS = 500;
+
+type RequestsListProps = { search: FilterSearch; open: string | undefined; onOpen: (request: string) => void; onClear: () => void };
+
+/** The requests of one filter: what was fetched, and on top what the feed brings. With another filter it begins anew. */
+export function RequestsList({ search, open, onOpen, onClear }: RequestsListProps) {
+  const filter = requestFilterOf(search);
+  const [list] = useState(() => new LiveList(filter, search.to === undefined));
+  const { rows, arrivals, isCut } = useSyncExternalStore(list.subscribe, () => list.shown);
+  const hold = useHold(list);
+  const table = useRef<TableHandle>(null);
+  const [before, setBefore] = useState<string | null>(null);
+  const [after, setAfter] = useState<number>();
+  const [needed, setNeeded] = useState(0);
+  const queries = useQueryClient();
+  const options = requestsQuery(search, before);
+  const { data, error, isFetching, isFetchingNextPage, hasNextPage, fetchNextPage, refetch } = useInfiniteQuery({ ...options, refetchOnWindowFocus: false, refetchOnReconnect: false });
+  const newest = data?.pages[0];
+  const oldest = data?.pages.at(-1);
+  // The feed goes on behind what was fetched first.
+  if (after === undefined && newest !== undefined) setAfter(newest.position);
+  const isLagging = newest !== undefined && newest.position < needed;
+
+  useEffect(() => {
+    if (!data) return;
+    list.setFetched({ rows: data.pages.flatMap((page) => page.data), reachesTo: data.pages.at(-1)?.next == null ? null : (data.pages.at(-1)?.looked_from ?? null) });
+    if (before !== null) list.closeGap();
+  }, [list, data, before]);
+  // The figures are behind the gap that they are to fill.
+  useEffect(() => {
+    if (!isLagging || isFetching) return undefined;
+    const timer = setTimeout(() => void refetch(), LAG_PAUSE_MS);
+    return () => clearTimeout(timer);
+  }, [isLagging, isFetching, refetch]);
+  useEffect(() => hold.set('open', open !== undefined));
+
+  useFeed(filter, after);
+  useFrames((frames) => {
+    list.take(frames);
+    const gap = frames.find((frame) => frame.type === 'gap');
+    if (!gap) return;
+    setNeeded(gap.position);
+    setBefore(null);
+    void queries.resetQueries({ queryKey: requestsQuery(search, null).queryKey });
+  });
+
+  const resume = (): void => {
+    table.current?.leave();
+    hold.letGo();
+  };
+  useShortcuts({
+    j: () => table.current?.move(1),
+    k: () => table.current?.move(-1),
+    ' ': () => (hold.isHeld ? resume() : hold.set('wish', true)),
+  });
+  const onNearEnd = (): void => {
+    if (isFetching || error) return;
+    if (isCut) {
+      const last = rows.at(-1);
+      // Its own millisecond as well: rows that are there already are not listed twice.
+      if (last && hold.isHeld) setBefore(new Date(Date.parse(last.accepted_at) + 1).toISOString());
+    } else if (hasNextPage) void fetchNextPage();
+  };
+
+  const isLoaded = newest !== undefined || rows.length > 0;
+  return (
+    <div>
+      <div className="flex flex-wrap items-center justify-between gap-2 border-b border-line px-4 py-1.5">
+        {search.to === undefined ? <LiveMark isHeld={hold.isHeld} /> : <span className="text-muted">Up to <When time={search.to} /></span>}
+        {search.to === undefined && (
+          <Button icon={hold.isHeld ? 'play' : 'pause'} className="min-w-32" title="Space" onClick={() => (hold.isHeld ? resume() : hold.set('wish', true))}>
+            {hold.isHeld ? `Resume (${showCount(arrivals)})` : 'Hold still'}
+          </Button>
+        )}
+      </div>
+      {error && (
+        <div className="border-b border-line p-4">
+          <Problem error={error} title="The requests could not be loaded" onRetry={() => void refetch()} />
+        </div>
+      )}
+      {!isLoaded && !error && <Waiting height="h-[max(24rem,calc(100dvh-17.5rem))]" label="Loading requests" />}
+      {isLoaded && <RequestTable ref={table} rows={rows} open={open} hold={hold} onOpen={onOpen} onNearEnd={onNearEnd} empty={isFetching ? <Waiting height="h-full" /> : <NoRequests search={search} onClear={onClear} />} />}
+      <p className="flex min-h-9 flex-wrap justify-between gap-x-4 border-t border-line px-4 py-2 text-xs text-muted">
+        <span>
+          {showCount(rows.length)} {rows.length === 1 ? 'request' : 'requests'}
+          {isFetchingNextPage && ', loading older ones…'}
+          {!hasNextPage && !isCut && oldest?.next != null && '. For older ones choose a time.'}
+        </span>
+        {newest && newest.behind > 0 && <span>{showCount(newest.behind)} events were not in these figures yet</span>}
+      </p>
+    </div>
+  );
+}
+
+function NoRequests({ search, onClear }: { search: FilterSearch; onClear: () => void }) {
+  const { member } = useMe();
+  if (Object.keys(requestFilterOf(search)).length > 0) {
+    return (
+      <Empty icon="filter" title="No request fits this filter">
+        <p>New ones that fit appear here by themselves.</p>
+        <Button className="mt-3" onClick={onClear}>
+          Take the filter away
+        </Button>
+      </Empty>
+    );
+  }
+  return (
+    <Empty icon="list" title="No requests in this time">
+      <p>Every call appears here within a moment, with its tokens, its cost and why it was refused.</p>
+      {member.role !== 'auditor' && (
+        <Link to="/first-call" className={buttonClass('primary', 'mt-3')}>
+          Make a call
+        </Link>
+      )}
+    </Empty>
+  );
+}
