@@ -265,7 +265,7 @@ export const QUOTAS_READ_MAX = 1_000;
 export const SECRETS_NOTED_MAX = 10_000;
 /** How often a secret's use is written down while it goes on, and how soon the first one is. */
 export const SECRET_USE_REPORT_MS = 60_000;
-export const SECRET_USE_LOOK_MS = 2_000;
+export const SECRET_USE_LOOK_MS = 1_000;
 
 /** Keys, or accounts, of one list: more than people read. Whoever looks for another searches. */
 export const KEYS_LISTED_MAX = 1_000;
