@@ -1,6 +1,7 @@
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Outlet, redirect } from '@tanstack/react-router';
 import { readEventSearch } from './lib/event-search.ts';
 import { type FilterSearch, readFilterSearch } from './lib/filter-search.ts';
+import { readKeySearch } from './lib/key-search.ts';
 import { queryClient } from './lib/query-client.ts';
 import { meQuery } from './lib/session.ts';
 import { Missing, Trouble } from './trouble.tsx';
@@ -49,31 +50,34 @@ const usageSearch = (search: Record<string, unknown>): UsageSearch => {
   return found;
 };
 
-const routeTree = root.addChildren([
+// Lists of their own, so that each route's address and search keep their types: inside a call they would widen.
+const openPages = [
   createRoute({ getParentRoute: () => root, path: '/sign-in', validateSearch: readNext, component: lazyRouteComponent(() => import('./features/sign-in/sign-in-page.tsx'), 'SignInPage') }),
   createRoute({ getParentRoute: () => root, path: '/register', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/sign-in/register-page.tsx'), 'RegisterPage') }),
   createRoute({ getParentRoute: () => root, path: '/setup', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/sign-in/setup-page.tsx'), 'SetupPage') }),
   createRoute({ getParentRoute: () => root, path: '/join', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/sign-in/join-page.tsx'), 'JoinPage') }),
   createRoute({ getParentRoute: () => root, path: '/forgot', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/sign-in/forgot-page.tsx'), 'ForgotPage') }),
   createRoute({ getParentRoute: () => root, path: '/reset', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/sign-in/reset-page.tsx'), 'ResetPage') }),
-  inside.addChildren([
-    createRoute({ getParentRoute: () => inside, path: '/', validateSearch: readFilterSearch, component: lazyRouteComponent(() => import('./features/overview/page.tsx'), 'OverviewPage') }),
-    createRoute({ getParentRoute: () => inside, path: '/first-call', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/first-call/page.tsx'), 'FirstCallPage') }),
-    createRoute({ getParentRoute: () => inside, path: '/requests', validateSearch: requestsSearch, component: lazyRouteComponent(() => import('./features/requests/page.tsx'), 'RequestsPage') }),
-    createRoute({ getParentRoute: () => inside, path: '/usage', validateSearch: usageSearch, component: lazyRouteComponent(() => import('./features/usage/page.tsx'), 'UsagePage') }),
-    createRoute({ getParentRoute: () => inside, path: '/keys', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/keys/page.tsx'), 'KeysPage') }),
-    createRoute({ getParentRoute: () => inside, path: '/limits', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/limits/page.tsx'), 'LimitsPage') }),
-    createRoute({ getParentRoute: () => inside, path: '/playground', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/playground/page.tsx'), 'PlaygroundPage') }),
-    createRoute({ getParentRoute: () => inside, path: '/audit', validateSearch: readEventSearch, component: lazyRouteComponent(() => import('./features/audit/page.tsx'), 'AuditPage') }),
-    createRoute({ getParentRoute: () => inside, path: '/settings', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/settings/page.tsx'), 'SettingsPage') }),
-    createRoute({ getParentRoute: () => inside, path: '/admin/accounts', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/accounts/page.tsx'), 'AccountsPage') }),
-    createRoute({ getParentRoute: () => inside, path: '/admin/members', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/members/page.tsx'), 'MembersPage') }),
-    createRoute({ getParentRoute: () => inside, path: '/admin/plans', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/plans/page.tsx'), 'PlansPage') }),
-    createRoute({ getParentRoute: () => inside, path: '/admin/models', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/models/page.tsx'), 'ModelsPage') }),
-    createRoute({ getParentRoute: () => inside, path: '/admin/alerts', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/alerts/page.tsx'), 'AlertsPage') }),
-    createRoute({ getParentRoute: () => inside, path: '/admin/status', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/status/page.tsx'), 'StatusPage') }),
-  ]),
-]);
+] as const;
+const pages = [
+  createRoute({ getParentRoute: () => inside, path: '/', validateSearch: readFilterSearch, component: lazyRouteComponent(() => import('./features/overview/page.tsx'), 'OverviewPage') }),
+  createRoute({ getParentRoute: () => inside, path: '/first-call', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/first-call/page.tsx'), 'FirstCallPage') }),
+  createRoute({ getParentRoute: () => inside, path: '/requests', validateSearch: requestsSearch, component: lazyRouteComponent(() => import('./features/requests/page.tsx'), 'RequestsPage') }),
+  createRoute({ getParentRoute: () => inside, path: '/usage', validateSearch: usageSearch, component: lazyRouteComponent(() => import('./features/usage/page.tsx'), 'UsagePage') }),
+  createRoute({ getParentRoute: () => inside, path: '/keys', validateSearch: readKeySearch, component: lazyRouteComponent(() => import('./features/keys/page.tsx'), 'KeysPage') }),
+  createRoute({ getParentRoute: () => inside, path: '/limits', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/limits/page.tsx'), 'LimitsPage') }),
+  createRoute({ getParentRoute: () => inside, path: '/playground', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/playground/page.tsx'), 'PlaygroundPage') }),
+  createRoute({ getParentRoute: () => inside, path: '/audit', validateSearch: readEventSearch, component: lazyRouteComponent(() => import('./features/audit/page.tsx'), 'AuditPage') }),
+  createRoute({ getParentRoute: () => inside, path: '/settings', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/settings/page.tsx'), 'SettingsPage') }),
+  createRoute({ getParentRoute: () => inside, path: '/admin/accounts', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/accounts/page.tsx'), 'AccountsPage') }),
+  createRoute({ getParentRoute: () => inside, path: '/admin/members', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/members/page.tsx'), 'MembersPage') }),
+  createRoute({ getParentRoute: () => inside, path: '/admin/plans', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/plans/page.tsx'), 'PlansPage') }),
+  createRoute({ getParentRoute: () => inside, path: '/admin/models', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/models/page.tsx'), 'ModelsPage') }),
+  createRoute({ getParentRoute: () => inside, path: '/admin/alerts', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/alerts/page.tsx'), 'AlertsPage') }),
+  createRoute({ getParentRoute: () => inside, path: '/admin/status', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/status/page.tsx'), 'StatusPage') }),
+] as const;
+
+const routeTree = root.addChildren([...openPages, inside.addChildren(pages)]);
 
 export const router = createRouter({ routeTree, defaultPreload: 'intent', scrollRestoration: true });
 

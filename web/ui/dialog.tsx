@@ -57,6 +57,7 @@ function OpenDialog({ onClose, title, children, shape = 'middle', isSticky = fal
       aria-labelledby={id}
       onCancel={cancel}
       onClose={closed}
+      closedby={isSticky ? 'none' : 'closerequest'}
       onClick={(event) => event.target === dialog.current && !isSticky && onClose()}
       className={`overflow-hidden bg-surface p-0 shadow-xl ${SHAPES[shape]}`}
     >
