@@ -1,5 +1,129 @@
-import { PageHead } from '../../ui/parts.tsx';
+import { useQuery } from '@tanstack/react-query';
+import { useNavigate, useSearch } from '@tanstack/react-router';
+import { useState } from 'react';
+import type { KeyRow } from '#server/dashboard/contract-keys.ts';
+import type { KeySearch, KeySearchChange } from '../../lib/key-search.ts';
+import { keysQuery, useIsOverseer } from '../../lib/names.ts';
+import { useMe } from '../../lib/session.ts';
+import { useNotices } from '../../lib/use-notices.ts';
+import { useShortcuts } from '../../lib/use-shortcuts.ts';
+import { Button } from '../../ui/button.tsx';
+import { announceChange } from '../../ui/change.tsx';
+import { Loaded } from '../../ui/loaded.tsx';
+import { Card, Empty, PageHead } from '../../ui/parts.tsx';
+import type { Made } from './change-key.ts';
+import { CheckDialog } from './check-dialog.tsx';
+import { CreateDialog } from './create-dialog.tsx';
+import { DetailsDialog } from './details-dialog.tsx';
+import { EditDialog } from './edit-dialog.tsx';
+import { LeakedDialog, RevokeDialog } from './end-dialogs.tsx';
+import { isGood } from './key-marks.tsx';
+import { KeysFilter } from './keys-filter.tsx';
+import { type KeyAct, KeysTable } from './keys-table.tsx';
+import { MadeDialog } from './made-dialog.tsx';
+import { RotateDialog } from './rotate-dialog.tsx';
+
+/** While a key rotates, people wait for its old secret to fall silent, and use brings no notice of the feed. */
+const ROTATING_REFETCH_MS = 30_000;
+
+type Open = { act: 'create' } | { act: KeyAct; key: KeyRow } | { act: 'made'; made: Made };
 
 export function KeysPage() {
-  return <PageHead title="API keys" />;
+  const { member } = useMe();
+  const canChange = member.role !== 'auditor';
+  const search = useSearch({ from: '/inside/keys' });
+  const navigate = useNavigate({ from: '/keys' });
+  const isOverseer = useIsOverseer();
+  const keys = useQuery({ ...keysQuery, refetchInterval: ({ state }) => (state.data?.some((key) => key.state === 'rotating') === true ? ROTATING_REFETCH_MS : false) });
+  useNotices(['key.'], [keysQuery.queryKey]);
+  const [open, setOpen] = useState<Open | null>(null);
+  const close = (): void => setOpen(null);
+  const narrow = (change: KeySearchChange): void => void navigate({ search: (before) => withoutBlanks({ ...before, ...change }), replace: true });
+  const show = (made: Made): void => setOpen({ act: 'made', made });
+  useShortcuts(canChange ? { n: () => setOpen({ act: 'create' }) } : {});
+
+  const act = (what: KeyAct, id: string): void => {
+    const key = keys.data?.find((each) => each.id === id);
+    if (!key) return;
+    narrow({ key: undefined });
+    setOpen({ act: what, key });
+  };
+  const detailed = keys.data?.find(({ id }) => id === search.key);
+
+  return (
+    <>
+      <PageHead title="API keys" about="What programs call with. A secret is shown once, when it is made.">
+        {canChange && (
+          <Button look="primary" icon="plus" onClick={() => setOpen({ act: 'create' })} title="n">
+            Create a key
+          </Button>
+        )}
+      </PageHead>
+      <Loaded query={keys} title="The keys could not be loaded">
+        {(rows) =>
+          rows.length === 0 ? (
+            <Card>
+              <Empty icon="key" title="No API keys yet">
+                <p>Every call is made with a key, and its usage and limits are its own.</p>
+                {canChange && (
+                  <Button look="primary" icon="plus" className="mt-3" onClick={() => setOpen({ act: 'create' })}>
+                    Create the first key
+                  </Button>
+                )}
+              </Empty>
+            </Card>
+          ) : (
+            <Card flush title={<KeysCount rows={rows} search={search} />} actions={<KeysFilter rows={rows} search={search} onChange={narrow} hasAccounts={isOverseer} />}>
+              {rows.some((row) => fits(row, search)) ? (
+                <KeysTable rows={rows.filter((row) => fits(row, search))} hasAccounts={isOverseer} canChange={canChange} onOpen={(key) => narrow({ key })} onAct={act} />
+              ) : (
+                <Empty icon="filter" title="No key fits">
+                  <Button className="mt-2" onClick={() => narrow({ name: undefined, account: undefined, state: 'all' })}>
+                    Show all {rows.length}
+                  </Button>
+                </Empty>
+              )}
+            </Card>
+          )
+        }
+      </Loaded>
+      {detailed && <DetailsDialog row={detailed} canChange={canChange} onAct={(what) => act(what, detailed.id)} onClose={() => narrow({ key: undefined })} />}
+      {open?.act === 'create' && <CreateDialog onClose={close} onMade={show} account={search.account} />}
+      {open?.act === 'change' && <EditDialog row={open.key} onClose={close} />}
+      {open?.act === 'rotate' && <RotateDialog row={open.key} onClose={close} onMade={show} />}
+      {open?.act === 'check' && <CheckDialog row={open.key} onClose={close} />}
+      {open?.act === 'leaked' && <LeakedDialog row={open.key} onClose={close} onMade={show} />}
+      {open?.act === 'revoke' && <RevokeDialog row={open.key} onClose={close} />}
+      {open?.act === 'made' && (
+        <MadeDialog
+          made={open.made}
+          onClose={() => {
+            announceChange({ created: 'The key is there.', rotated: 'The key has a new secret.', leaked: 'The leaked secret has ended.' }[open.made.why], open.made.change);
+            close();
+          }}
+        />
+      )}
+    </>
+  );
 }
+
+function KeysCount({ rows, search }: { rows: readonly KeyRow[]; search: KeySearch }) {
+  const shown = rows.filter((row) => fits(row, search)).length;
+  const ended = rows.filter((row) => !isGood(row)).length;
+  return (
+    <span>
+      {shown} {shown === 1 ? 'key' : 'keys'}
+      {search.state === undefined && ended > 0 && <span className="ml-2 text-sm font-normal text-muted">{ended} ended</span>}
+    </span>
+  );
+}
+
+function fits(row: KeyRow, { account, state, name = '' }: KeySearch): boolean {
+  if (account !== undefined && row.account !== account) return false;
+  if (state === undefined ? !isGood(row) : state !== 'all' && row.state !== state) return false;
+  const text = name.toLowerCase();
+  return `${row.name} ${row.account_name}`.toLowerCase().includes(text) || `dbk_${row.id}`.toLowerCase().includes(text) || row.last4.toLowerCase() === text;
+}
+
+/** An address names only what narrows. */
+const withoutBlanks = (search: KeySearchChange): KeySearch => Object.fromEntries(Object.entries(search).filter(([, value]) => value !== undefined && value !== ''));

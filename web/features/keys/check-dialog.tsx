@@ -1,0 +1,94 @@
+import { useMutation, useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import type { Route } from '#db/limits.ts';
+import type { KeyChecked, KeyRow } from '#server/dashboard/contract-keys.ts';
+import { api } from '../../lib/api.ts';
+import { modelsQuery } from '../../lib/models-query.ts';
+import { Button } from '../../ui/button.tsx';
+import { Dialog, DialogActions } from '../../ui/dialog.tsx';
+import { SelectField, TextField } from '../../ui/field.tsx';
+import { Icon } from '../../ui/icon.tsx';
+import { fieldError, FormProblem } from '../../ui/problem.tsx';
+import { ROUTE_NAMES } from '../../ui/terms/summary.ts';
+import { adviceFor } from './check-advice.ts';
+
+/** Judges a call that is not made. */
+export function CheckDialog({ row, onClose }: { row: KeyRow; onClose: () => void }) {
+  const models = useQuery(modelsQuery);
+  const [model, setModel] = useState('');
+  const [route, setRoute] = useState<Route>('/v1/chat/completions');
+  const [origin, setOrigin] = useState('');
+  const [address, setAddress] = useState('');
+  const check = useMutation({
+    mutationFn: () => api<KeyChecked>('POST', `/api/keys/${row.id}/check`, { model: model.trim(), route, ...(origin.trim() === '' ? {} : { origin: origin.trim() }), ...(address.trim() === '' ? {} : { address: address.trim() }) }),
+  });
+  return (
+    <Dialog isOpen onClose={onClose} title={`Would this call with ${row.name} pass?`}>
+      <form
+        className="flex flex-col gap-4"
+        onSubmit={(event) => {
+          event.preventDefault();
+          check.mutate();
+        }}
+      >
+        <p className="text-muted">It is asked what a real call is asked, in the same order. Nothing is held, sent or recorded.</p>
+        <div className="grid items-start gap-3 sm:grid-cols-2">
+          <TextField label="Model" required maxLength={256} list="check-models" autoComplete="off" spellCheck={false} value={model} onChange={({ target }) => setModel(target.value)} error={fieldError(check.error, 'model')} />
+          <datalist id="check-models">
+            {models.data?.map(({ id }) => (
+              <option key={id} value={id} />
+            ))}
+          </datalist>
+          <SelectField label="Route" value={route} onChange={({ target }) => setRoute(target.value as Route)}>
+            {Object.entries(ROUTE_NAMES).map(([path, name]) => (
+              <option key={path} value={path}>
+                {name} ({path})
+              </option>
+            ))}
+          </SelectField>
+          <TextField label="Origin" maxLength={200} autoComplete="off" placeholder="none: a program" hint="Of a web page, such as https://app.example.com." value={origin} onChange={({ target }) => setOrigin(target.value)} error={fieldError(check.error, 'origin')} />
+          <TextField label="Address" maxLength={60} autoComplete="off" placeholder="anywhere" hint="Of the caller, such as 203.0.113.7." value={address} onChange={({ target }) => setAddress(target.value)} error={fieldError(check.error, 'address')} />
+        </div>
+        <FormProblem error={check.error} fields={['model', 'origin', 'address']} />
+        <div aria-live="polite" className={check.isPending ? 'opacity-50' : ''}>
+          {check.data && <Verdict checked={check.data} />}
+        </div>
+        <DialogActions>
+          <Button onClick={onClose}>Close</Button>
+          <Button type="submit" look="primary" busy={check.isPending}>
+            Check
+          </Button>
+        </DialogActions>
+      </form>
+    </Dialog>
+  );
+}
+
+function Verdict({ checked: { would_pass, checks } }: { checked: KeyChecked }) {
+  return (
+    <section className={`rounded-lg border p-3 ${would_pass ? 'border-line bg-accent-soft' : 'border-bad bg-bad-soft'}`}>
+      <h3 className={`font-medium ${would_pass ? 'text-accent' : 'text-bad'}`}>{would_pass ? 'It would pass.' : 'It would be refused.'}</h3>
+      <ol className="mt-2 flex flex-col gap-1.5">
+        {checks.map(({ what, passes, refusal }) => (
+          <li key={what} className="flex gap-2">
+            <Icon name={passes ? 'check' : 'close'} className={`mt-0.5 ${passes ? 'text-good' : 'text-bad'}`} />
+            <div className="min-w-0">
+              <p>
+                {what.charAt(0).toUpperCase() + what.slice(1).replaceAll('_', ' ')}
+                <span className="sr-only">{passes ? ': passes' : ': is refused'}</span>
+              </p>
+              {refusal && (
+                <>
+                  <p>
+                    {refusal.status} <code className="font-mono text-xs">{refusal.code}</code>: {refusal.message}
+                  </p>
+                  <p className="text-muted">{adviceFor(refusal.code)}</p>
+                </>
+              )}
+            </div>
+          </li>
+        ))}
+      </ol>
+    </section>
+  );
+}

@@ -1,0 +1,85 @@
+import { useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import type { KeyTerms } from '#db/events.ts';
+import type { KeyMade } from '#server/dashboard/contract-keys.ts';
+import { api } from '../../lib/api.ts';
+import { modelsQuery } from '../../lib/models-query.ts';
+import { accountsQuery } from '../../lib/names.ts';
+import { useZone } from '../../lib/preferences.ts';
+import { useIsAdministrator, useMe } from '../../lib/session.ts';
+import { Button } from '../../ui/button.tsx';
+import { Dialog, DialogActions } from '../../ui/dialog.tsx';
+import { SelectField, TextField } from '../../ui/field.tsx';
+import { fieldError, FormProblem } from '../../ui/problem.tsx';
+import { isTermsError, TermsEditor } from '../../ui/terms/editor.tsx';
+import { describeTerms } from '../../ui/terms/summary.ts';
+import { type Made, useSecretMaking } from './change-key.ts';
+import { type ExpiryChoice, ExpiryField, expiryOf } from './expiry-field.tsx';
+
+type CreateDialogProps = { /** Of which account at first, where somebody may choose. */ account: string | undefined; onClose: () => void; onMade: (made: Made) => void };
+
+export function CreateDialog({ account: firstAccount, onClose, onMade }: CreateDialogProps) {
+  const { account: own } = useMe();
+  const zone = useZone();
+  const isAdministrator = useIsAdministrator();
+  const accounts = useQuery({ ...accountsQuery, enabled: isAdministrator });
+  const models = useQuery(modelsQuery);
+  const [name, setName] = useState('');
+  const [account, setAccount] = useState(isAdministrator ? (firstAccount ?? own.id) : own.id);
+  const [expiry, setExpiry] = useState<ExpiryChoice>({ choice: 'never', date: '' });
+  const [terms, setTerms] = useState<KeyTerms>({});
+  const create = useSecretMaking(
+    () => {
+      const expires = expiryOf(expiry, zone, Date.now());
+      return api<KeyMade>('POST', '/api/keys', {
+        name: name.trim(),
+        ...(account === own.id ? {} : { account }),
+        ...(expires == null ? {} : { expires_at: expires }),
+        ...(Object.keys(terms).length === 0 ? {} : { terms }),
+      });
+    },
+    { why: 'created', name: name.trim(), models: terms.models },
+    onMade,
+  );
+  const isNarrowed = Object.keys(terms).length > 0;
+  return (
+    <Dialog isOpen onClose={onClose} title="Create a key">
+      <form
+        className="flex flex-col gap-4"
+        onSubmit={(event) => {
+          event.preventDefault();
+          create.mutate(undefined);
+        }}
+      >
+        <TextField label="Name" required maxLength={100} autoComplete="off" placeholder="ci-nightly" hint="What it is for, or who uses it. It can be changed later." value={name} onChange={({ target }) => setName(target.value)} error={fieldError(create.error, 'name')} />
+        {isAdministrator && (accounts.data?.length ?? 0) > 1 && (
+          <SelectField label="Account" value={account} onChange={({ target }) => setAccount(target.value)} error={fieldError(create.error, 'account')}>
+            {accounts.data?.map((each) => (
+              <option key={each.id} value={each.id}>
+                {each.name}
+                {each.id === own.id ? ' (your own)' : ''}
+              </option>
+            ))}
+          </SelectField>
+        )}
+        <ExpiryField value={expiry} onChange={setExpiry} error={fieldError(create.error, 'expires_at')} />
+        <details className="rounded-lg border border-line" open={isTermsError(create.error) || undefined}>
+          <summary className="px-3 py-2 font-medium">
+            Narrow it
+            <span className="ml-2 font-normal text-muted">{isNarrowed ? describeTerms(terms, 'key') : 'Else it may use all that its account may.'}</span>
+          </summary>
+          <div className="border-t border-line p-3">
+            <TermsEditor kind="key" terms={terms} onChange={setTerms} errors={create.error} models={models.data?.map(({ id }) => id) ?? []} />
+          </div>
+        </details>
+        {!isTermsError(create.error) && <FormProblem error={create.error} fields={['name', 'account', 'expires_at']} />}
+        <DialogActions>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button type="submit" look="primary" busy={create.isPending}>
+            Create the key
+          </Button>
+        </DialogActions>
+      </form>
+    </Dialog>
+  );
+}

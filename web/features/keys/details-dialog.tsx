@@ -1,0 +1,108 @@
+import { Link } from '@tanstack/react-router';
+import type { ReactNode } from 'react';
+import type { KeyRow } from '#server/dashboard/contract-keys.ts';
+import { showCost, showCount } from '../../lib/show.ts';
+import { Button, buttonClass } from '../../ui/button.tsx';
+import { Copyable } from '../../ui/copy.tsx';
+import { Dialog } from '../../ui/dialog.tsx';
+import { Icon } from '../../ui/icon.tsx';
+import { Facts } from '../../ui/parts.tsx';
+import { describeTerms } from '../../ui/terms/summary.ts';
+import { Ago, When } from '../../ui/when.tsx';
+import { Expiry, isGood, LastUsed, shownSecret, StateBadge } from './key-marks.tsx';
+import type { KeyAct } from './keys-table.tsx';
+
+type Fact = readonly [label: string, value: ReactNode];
+const fact = (label: string, value: ReactNode): Fact => [label, value];
+
+type DetailsDialogProps = { row: KeyRow; canChange: boolean; onAct: (act: KeyAct) => void; onClose: () => void };
+
+/** All that is known of a key, and the ways from there. */
+export function DetailsDialog({ row, canChange, onAct, onClose }: DetailsDialogProps) {
+  const { id, name, account_name, last4, state, created_at, expires_at, revoked_at, rotated_at, last_used_at, month, terms } = row;
+  const facts: Fact[] = [
+    fact('State', <StateBadge state={state} />),
+    fact('Secret', <code className="font-mono text-xs">{shownSecret(id, last4)}</code>),
+    fact('Id', <Copyable text={id} what="the key’s id" />),
+    fact('Account', account_name),
+    fact('Last used', <LastUsed time={last_used_at} />),
+    fact('Created', <When time={created_at} />),
+    ...(rotated_at === null ? [] : [fact('Rotated', <When time={rotated_at} />)]),
+    fact('Expires', expires_at === null ? 'never' : <span className="flex flex-wrap gap-x-2"><When time={expires_at} /> <Expiry row={row} /></span>),
+    ...(revoked_at === null ? [] : [fact('Revoked', <When time={revoked_at} />)]),
+    fact('This month', `${showCost(month.cost_microusd)} · ${showCount(month.requests)} requests · ${showCount(month.tokens)} tokens`),
+    fact('May use', describeTerms(terms ?? {}, 'key')),
+  ];
+  return (
+    <Dialog isOpen onClose={onClose} title={name} shape="side">
+      <div className="flex flex-col gap-5">
+        {state === 'rotating' && <Overlap row={row} />}
+        <Facts facts={facts} />
+        <nav aria-label="Of this key" className="flex flex-wrap gap-2">
+          <Link to="/requests" search={{ key: id }} className={buttonClass()}>
+            <Icon name="list" /> Requests
+          </Link>
+          <Link to="/usage" search={{ key: id }} className={buttonClass()}>
+            <Icon name="bars" /> Usage
+          </Link>
+          <Link to="/audit" search={{ key: id }} className={buttonClass()}>
+            <Icon name="scroll" /> Events
+          </Link>
+        </nav>
+        <div className="flex flex-wrap gap-2 border-t border-line pt-4">
+          <Button icon="check" onClick={() => onAct('check')}>
+            Would this call pass?
+          </Button>
+          {canChange && isGood(row) && (
+            <>
+              <Button icon="cog" onClick={() => onAct('change')}>
+                Change
+              </Button>
+              <Button icon="refresh" onClick={() => onAct('rotate')}>
+                Rotate
+              </Button>
+              <Button icon="warning" look="danger" onClick={() => onAct('leaked')}>
+                It has leaked
+              </Button>
+              <Button icon="close" look="danger" onClick={() => onAct('revoke')}>
+                Revoke now
+              </Button>
+            </>
+          )}
+        </div>
+      </div>
+    </Dialog>
+  );
+}
+
+/** Both secrets of a key in rotation, and whether the old one is still needed. */
+function Overlap({ row: { last4, last_used_at, previous_last4, previous_last_used_at, overlap_ends_at, rotated_at } }: { row: KeyRow }) {
+  const isQuiet = previous_last_used_at === null || (rotated_at !== null && previous_last_used_at < rotated_at);
+  return (
+    <section className="rounded-lg border border-warn bg-warn-soft p-3">
+      <h3 className="font-medium text-warn">Two secrets are good</h3>
+      <dl className="mt-2 grid grid-cols-[auto_auto_1fr] gap-x-4 gap-y-1">
+        <dt>New</dt>
+        <dd className="contents">
+          <code className="font-mono text-xs leading-5">…{last4}</code>
+          <span>
+            last used <LastUsed time={last_used_at} />
+          </span>
+        </dd>
+        <dt>Old</dt>
+        <dd className="contents">
+          <code className="font-mono text-xs leading-5">…{previous_last4}</code>
+          <span>
+            last used <LastUsed time={previous_last_used_at} />
+            {overlap_ends_at !== null && (
+              <>
+                , ends <Ago time={overlap_ends_at} />
+              </>
+            )}
+          </span>
+        </dd>
+      </dl>
+      <p className="mt-2">{isQuiet ? 'Nobody has used the old secret since the rotation.' : 'Somebody has used the old secret since the rotation: change that program before it ends.'}</p>
+    </section>
+  );
+}

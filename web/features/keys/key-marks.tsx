@@ -1,0 +1,61 @@
+import type { KeyRow } from '#server/dashboard/contract-keys.ts';
+import { useNow } from '../../lib/use-now.ts';
+import { Badge, type Tone } from '../../ui/parts.tsx';
+import { glanceAtTerms } from '../../ui/terms/summary.ts';
+import { Ago } from '../../ui/when.tsx';
+
+/** What is seen of a key in several places. */
+
+const STATES: Record<KeyRow['state'], [text: string, tone: Tone]> = {
+  active: ['Active', 'good'],
+  rotating: ['Rotating', 'warn'],
+  expired: ['Expired', 'plain'],
+  revoked: ['Revoked', 'plain'],
+};
+
+export function StateBadge({ state }: Pick<KeyRow, 'state'>) {
+  const [text, tone] = STATES[state];
+  return <Badge tone={tone}>{text}</Badge>;
+}
+
+/** Whether it can still be used and changed. */
+export const isGood = ({ state }: Pick<KeyRow, 'state'>): boolean => state === 'active' || state === 'rotating';
+
+/** What people see of a secret. */
+export const shownSecret = (id: string, last4: string): string => `dbk_${id}_…${last4}`;
+
+export function LastUsed({ time }: { time: string | null }) {
+  return time === null ? <span className="text-muted">never</span> : <Ago time={time} />;
+}
+
+const SOON_MS = 7 * 86_400_000;
+
+export function Expiry({ row: { expires_at, state } }: { row: KeyRow }) {
+  const now = useNow(60_000);
+  if (expires_at === null) return <span className="text-muted">never</span>;
+  const isSoon = (state === 'active' || state === 'rotating') && Date.parse(expires_at) - now < SOON_MS;
+  return isSoon ? (
+    <Badge tone="warn">
+      <Ago time={expires_at} />
+    </Badge>
+  ) : (
+    <Ago time={expires_at} />
+  );
+}
+
+const GLANCED_MAX = 3;
+
+export function TermsGlance({ terms }: Pick<KeyRow, 'terms'>) {
+  const all = terms === null ? [] : glanceAtTerms(terms);
+  if (all.length === 0) return <span className="text-muted">as the account</span>;
+  return (
+    <span className="flex flex-wrap gap-1">
+      {all.slice(0, GLANCED_MAX).map((each) => (
+        <span key={each} className="max-w-40 truncate rounded-sm bg-sunken px-1.5 text-xs" title={each}>
+          {each}
+        </span>
+      ))}
+      {all.length > GLANCED_MAX && <span className="text-xs text-muted">+{all.length - GLANCED_MAX}</span>}
+    </span>
+  );
+}

@@ -1,0 +1,46 @@
+import { useRef } from 'react';
+import type { KeyRow } from '#server/dashboard/contract-keys.ts';
+import { KEY_STATES, type KeySearch, type KeySearchChange } from '../../lib/key-search.ts';
+import { useShortcuts } from '../../lib/use-shortcuts.ts';
+import { Select } from '../../ui/field.tsx';
+
+const STATE_NAMES: Record<(typeof KEY_STATES)[number], string> = { active: 'Active', rotating: 'Rotating', expired: 'Expired', revoked: 'Revoked', all: 'All' };
+
+type KeysFilterProps = { rows: readonly KeyRow[]; search: KeySearch; onChange: (change: KeySearchChange) => void; hasAccounts: boolean };
+
+export function KeysFilter({ rows, search, onChange, hasAccounts }: KeysFilterProps) {
+  const name = useRef<HTMLInputElement>(null);
+  useShortcuts({ '/': () => name.current?.focus() });
+  const accounts = new Map(rows.map(({ account, account_name }) => [account, account_name]));
+  return (
+    <>
+      <input
+        ref={name}
+        type="search"
+        aria-label="Name or id"
+        placeholder="Name or id"
+        value={search.name ?? ''}
+        onChange={({ target }) => onChange({ name: target.value })}
+        className="w-40 rounded-md border border-line-strong bg-surface px-2.5 py-1.5 placeholder:text-muted"
+      />
+      {hasAccounts && accounts.size > 1 && (
+        <Select aria-label="Account" className="max-w-44" value={search.account ?? ''} onChange={({ target }) => onChange({ account: target.value })}>
+          <option value="">All accounts</option>
+          {[...accounts].map(([id, text]) => (
+            <option key={id} value={id}>
+              {text}
+            </option>
+          ))}
+        </Select>
+      )}
+      <Select aria-label="State" value={search.state ?? ''} onChange={({ target }) => onChange({ state: KEY_STATES.find((state) => state === target.value) })}>
+        <option value="">In use</option>
+        {KEY_STATES.map((state) => (
+          <option key={state} value={state}>
+            {STATE_NAMES[state]}
+          </option>
+        ))}
+      </Select>
+    </>
+  );
+}

@@ -1,0 +1,76 @@
+import type { KeyRow } from '#server/dashboard/contract-keys.ts';
+import { showCost, showShort } from '../../lib/show.ts';
+import { Menu, type MenuItem } from '../../ui/menu.tsx';
+import { type Column, Table } from '../../ui/table.tsx';
+import { Ago } from '../../ui/when.tsx';
+import { Expiry, isGood, LastUsed, shownSecret, StateBadge, TermsGlance } from './key-marks.tsx';
+
+/** What can be done with a key. */
+export type KeyAct = 'change' | 'rotate' | 'check' | 'leaked' | 'revoke';
+
+type KeysTableProps = { rows: readonly KeyRow[]; hasAccounts: boolean; canChange: boolean; onOpen: (id: string) => void; onAct: (act: KeyAct, id: string) => void };
+
+export function KeysTable({ rows, ...more }: KeysTableProps) {
+  return <Table label="API keys" columns={columnsFor(more)} rows={rows} keyOf={({ id }) => id} />;
+}
+
+function columnsFor({ hasAccounts, canChange, onOpen, onAct }: Omit<KeysTableProps, 'rows'>): Column<KeyRow>[] {
+  const itemsOf = (row: KeyRow): MenuItem[] => {
+    const item = (act: KeyAct, label: string, icon: MenuItem['icon'], isDanger = false): MenuItem => ({ label, ...(icon ? { icon } : {}), isDanger, onChoose: () => onAct(act, row.id) });
+    return [
+      { label: 'Details', icon: 'list', onChoose: () => onOpen(row.id) },
+      item('check', 'Would this call pass?', 'check'),
+      ...(canChange && isGood(row)
+        ? [item('change', 'Change', 'cog'), item('rotate', 'Rotate the secret', 'refresh'), item('leaked', 'It has leaked', 'warning', true), item('revoke', 'Revoke now', 'close', true)]
+        : []),
+    ];
+  };
+  return [
+    { head: 'Name', cell: (row) => <Name row={row} onOpen={() => onOpen(row.id)} /> },
+    ...(hasAccounts ? [{ head: 'Account', cell: (row: KeyRow) => <span className="block max-w-40 truncate" title={row.account_name}>{row.account_name}</span> }] : []),
+    { head: 'State', cell: (row) => <State row={row} /> },
+    { head: 'Last used', cell: (row) => <LastUsed time={row.last_used_at} /> },
+    { head: 'Expires', cell: (row) => <Expiry row={row} /> },
+    {
+      head: 'This month',
+      align: 'right',
+      cell: ({ month }) => (
+        <span className="whitespace-nowrap">
+          {showCost(month.cost_microusd)}
+          <span className="block text-xs text-muted">
+            {showShort(month.requests)} {month.requests === 1 ? 'request' : 'requests'}
+          </span>
+        </span>
+      ),
+    },
+    { head: 'Limits', cell: (row) => <TermsGlance terms={row.terms} />, isExtra: true },
+    { head: <span className="sr-only">Actions</span>, align: 'right', cell: (row) => <Menu label={`Actions for ${row.name}`} items={itemsOf(row)} /> },
+  ];
+}
+
+function Name({ row, onOpen }: { row: KeyRow; onOpen: () => void }) {
+  return (
+    <>
+      <button type="button" onClick={onOpen} className="block max-w-56 truncate text-left font-medium hover:underline" title={row.name}>
+        {row.name}
+      </button>
+      <code className="font-mono text-xs whitespace-nowrap text-muted">{shownSecret(row.id, row.last4)}</code>
+    </>
+  );
+}
+
+/** While two secrets are good: how the old one fares. */
+function State({ row: { state, previous_last4, previous_last_used_at, overlap_ends_at } }: { row: KeyRow }) {
+  return (
+    <>
+      <StateBadge state={state} />
+      {state === 'rotating' && overlap_ends_at !== null && (
+        <span className="mt-1 block text-xs whitespace-nowrap text-muted">
+          old <code className="font-mono">…{previous_last4}</code> last used <LastUsed time={previous_last_used_at} />
+          <br />
+          ends <Ago time={overlap_ends_at} />
+        </span>
+      )}
+    </>
+  );
+}

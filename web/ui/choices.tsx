@@ -1,0 +1,45 @@
+import { type ReactNode, useId } from 'react';
+
+export type Choice<Value extends string> = { value: Value; label: ReactNode; hint?: ReactNode };
+
+type ChoicesProps<Value extends string> = {
+  legend: ReactNode;
+  choices: readonly Choice<Value>[];
+  value: Value;
+  onChange: (value: Value) => void;
+  /** Beside one another where there is room: for a few short ones. */
+  isInline?: boolean;
+};
+
+/** One of a few, all of them to be seen, each with what it means. */
+export function Choices<Value extends string>({ legend, choices, value, onChange, isInline = false }: ChoicesProps<Value>) {
+  const id = useId();
+  return (
+    <fieldset className="min-w-0">
+      <legend className="mb-1.5 font-medium">{legend}</legend>
+      <div className={isInline ? 'flex flex-wrap gap-x-5 gap-y-1.5' : 'flex flex-col gap-2'}>
+        {choices.map((choice) => (
+          <div key={choice.value} className="flex items-start gap-2">
+            <input
+              type="radio"
+              id={`${id}-${choice.value}`}
+              name={id}
+              checked={choice.value === value}
+              onChange={() => onChange(choice.value)}
+              aria-describedby={choice.hint === undefined ? undefined : `${id}-${choice.value}-hint`}
+              className="mt-0.5 size-4 shrink-0 accent-(--accent)"
+            />
+            <div className="min-w-0">
+              <label htmlFor={`${id}-${choice.value}`}>{choice.label}</label>
+              {choice.hint !== undefined && (
+                <p id={`${id}-${choice.value}-hint`} className="text-xs text-muted">
+                  {choice.hint}
+                </p>
+              )}
+            </div>
+          </div>
+        ))}
+      </div>
+    </fieldset>
+  );
+}
