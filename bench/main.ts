@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path';
 import { benchFeed, renderFeed } from './feed.ts';
 import { renderGoals } from './goals.ts';
 import { benchLog, renderLog } from './log.ts';
+import { benchPage, renderPage } from './page.ts';
 import { benchProjector, renderProjector } from './projector.ts';
 import { benchRelay, type Stage } from './relay.ts';
 import { readSettings, type Settings, USAGE, UsageError } from './settings.ts';
@@ -12,7 +13,7 @@ import { benchTables, renderTables } from './tables.ts';
 /** The file system that Linux keeps in memory. */
 const TMPFS = 0x01021994;
 
-const BENCHES = { relay: benchRelay, log: benchLog, projector: benchProjector, tables: benchTables, feed: benchFeed };
+const BENCHES = { relay: benchRelay, log: benchLog, projector: benchProjector, tables: benchTables, feed: benchFeed, page: benchPage };
 
 /** Runs the bench that was asked for. @returns the exit code: 1 when a reply was wrong. */
 async function main(args: string[]): Promise<number> {
@@ -35,6 +36,7 @@ async function bench(settings: Settings, stage: Stage): Promise<number> {
   if ('rounds' in report) console.log(renderLog(report.rounds));
   if ('catchUp' in report) console.log(renderProjector(report));
   if ('feedRounds' in report) console.log(renderFeed(report.feedRounds));
+  if ('shown' in report) console.log(renderPage(report));
   if ('asked' in report) console.log(renderTables(report));
   console.log(renderGoals(report.goals));
   if (settings.out !== null) {

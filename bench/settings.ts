@@ -2,7 +2,7 @@ import { parseArgs } from 'node:util';
 import { type WorkloadName, WORKLOADS } from './workloads.ts';
 
 export type Settings = {
-  bench: 'relay' | 'log' | 'projector' | 'tables' | 'feed';
+  bench: 'relay' | 'log' | 'projector' | 'tables' | 'feed' | 'page';
   targets: string[];
   work: WorkloadName[];
   rounds: number;
@@ -23,16 +23,17 @@ export class UsageError extends Error {
   override name = 'UsageError';
 }
 
-const BENCHES = ['relay', 'log', 'projector', 'tables', 'feed'] as const;
+const BENCHES = ['relay', 'log', 'projector', 'tables', 'feed', 'page'] as const;
 const TARGETS = ['direct', 'bare', 'nginx', 'daybook', 'daybook-overlapped', 'bare-reply'];
 
-export const USAGE = `npm run bench -- [log | projector | tables | feed] [options]
+export const USAGE = `npm run bench -- [log | projector | tables | feed | page] [options]
 
 Measures Daybook beside a bare Node proxy and nginx, in one run, and compares it with its goals.
 With "log": how fast the event log takes events, and how fast a follower reads them.
 With "projector": how fast a backlog is projected, whether rightly, and what that costs appends.
 With "tables": how long the dashboard's questions take, by how much is in the projections' tables.
 With "feed": how long an event takes to a viewer of the live feed, and what a thousand viewers cost.
+With "page": how soon the dashboard shows its figures, and how smooth it is while calls come, in a real browser.
 
   --only a,b    targets: ${TARGETS.join(', ')} (all)
   --work x,y    workloads: ${Object.keys(WORKLOADS).join(', ')} (all)

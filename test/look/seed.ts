@@ -1,0 +1,64 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { chat } from '../support/client.ts';
+import { addMember, type SignedInClient } from '../support/dashboard.ts';
+import type { TestDashboard } from '../support/dashboard-browser.ts';
+import type { ScriptedUpstream } from '../support/upstream.ts';
+
+/** An installation as a small team has it after some time, so that pages are looked at with something in them. */
+export type Seeded = { member: SignedInClient; auditor: SignedInClient; /** Makes calls until it is aborted. */ traffic(signal: AbortSignal): Promise<void> };
+
+/** What the scripted upstream answers for models with names as people know them. */
+const SCRIPTS: Record<string, string> = {
+  'gpt-5.2-mini': 'tokens=40,spread=60,every=12ms',
+  'claude-sonnet-5': 'tokens=120,spread=200,every=15ms',
+  'llama-4-70b': 'tokens=20,spread=30,every=5ms',
+  'gemini-3-flash': 'tokens=8',
+};
+export const MODELS = Object.keys(SCRIPTS);
+
+export async function seed(dashboard: TestDashboard, upstream: ScriptedUpstream): Promise<Seeded> {
+  for (const [model, script] of Object.entries(SCRIPTS)) upstream.script(model, script);
+  const { relay, administrator } = dashboard;
+  const made = async <T>(reply: Promise<{ status: number; body: T }>): Promise<T> => {
+    const { status, body } = await reply;
+    if (status >= 300) throw new Error(`seeding failed: ${status} ${JSON.stringify(body)}`);
+    return body;
+  };
+  await made(administrator.put('/api/plans/team', { terms: { requests_per_minute: 600, tokens_per_minute: 200_000, concurrent_requests: 40, quotas: [{ meter: 'tokens', window: 'day', limit: 120_000 }, { meter: 'cost_microusd', window: 'month', limit: 5_000_000 }] } }));
+  await made(administrator.put('/api/plans/trial', { terms: { models: ['daybook-demo*'], requests_per_minute: 20, quotas: [{ meter: 'requests', window: 'day', limit: 200, enforcement: 'exact' }] } }));
+  for (const [index, model] of [...MODELS, 'daybook-demo*'].entries()) {
+    await made(administrator.put('/api/prices', { model, prices: { input: 250_000 * (index + 1), cached_input: 25_000 * (index + 1), output: 2_000_000 * (index + 1), reasoning: 2_000_000 * (index + 1) } }));
+  }
+  const globex = await made(administrator.post<{ id: string }>('/api/accounts', { name: 'Globex Robotics', plan: 'team' }));
+  await made(administrator.post('/api/accounts', { name: 'Initech', plan: 'trial' }));
+  await made(administrator.put(`/api/accounts/${administrator.me.account.id}/plan`, { plan: 'team' }));
+  const member = await addMember(relay, { account: globex.id, email: 'grace@globex.example' });
+  const auditor = await addMember(relay, { role: 'auditor', email: 'audit@globex.example' });
+
+  const key = async (client: SignedInClient, name: string, more: object = {}): Promise<string> =>
+    (await made(client.post<{ secret: string }>('/api/keys', { name, ...more }))).secret;
+  const secrets = [
+    await key(administrator, 'ci-nightly'),
+    await key(administrator, 'agent-laptop', { expires_at: new Date(Date.now() + 9 * 86_400_000).toISOString() }),
+    await key(member, 'web-prod', { terms: { requests_per_minute: 300 } }),
+    await key(member, 'notebook'),
+  ];
+  const narrow = await key(administrator, 'narrow', { terms: { models: ['llama-*'], requests_per_minute: 5 } });
+
+  const call = (secret: string, model: string): Promise<unknown> =>
+    chat({ port: relay.port, key: secret, body: { model, stream: true, messages: [{ role: 'user', content: `Write a line about number ${Math.random()}. `.repeat(1 + Math.floor(Math.random() * 20)) }] } });
+  const pick = <T>(list: readonly T[]): T => list[Math.floor(Math.random() * list.length)] as T;
+  async function traffic(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      void call(pick(secrets), pick([...MODELS, 'gpt-5.2-mini', 'daybook-demo', 'daybook-demo-cut']));
+      if (Math.random() < 0.15) void call(narrow, pick(['llama-4-70b', 'gpt-5.2-mini']));
+      await wait(120);
+    }
+  }
+  const begun = new AbortController();
+  const beginning = traffic(begun.signal);
+  await wait(6_000);
+  begun.abort();
+  await beginning;
+  return { member, auditor, traffic };
+}

@@ -1,0 +1,42 @@
+import type { Browser } from 'playwright-core';
+import { createLogger } from '#server/telemetry.ts';
+import { buildPage } from '#server/web-build.ts';
+import { type Look, launchBrowser, openVisitor, type Visitor } from './browser.ts';
+import { setUp, type SignedInClient } from './dashboard.ts';
+import { type RelayOptions, startRelay, type TestRelay } from './relay.ts';
+import { spawnWorker, type WorkerProcess } from './worker-process.ts';
+
+/** A whole installation as people have it: a server with the built page, a worker, an administrator, and a browser. */
+export type TestDashboard = AsyncDisposable & {
+  relay: TestRelay;
+  worker: WorkerProcess;
+  origin: string;
+  browser: Browser;
+  administrator: SignedInClient;
+  /** A browser profile of its own; null: not signed in. */
+  visit(client: SignedInClient | null, look?: Look): Promise<Visitor>;
+};
+
+export async function startDashboard(options: RelayOptions = {}): Promise<TestDashboard> {
+  await buildPage(createLogger('silent'));
+  const relay = await startRelay(options);
+  const { store, dataDir } = relay;
+  // A worker finds the relay's own cluster by its directory.
+  const worker = spawnWorker({ ...('url' in store ? { DATABASE_URL: String(store.url) } : {}), DAYBOOK_DATA: dataDir, LOG_LEVEL: 'warn' });
+  const browser = await launchBrowser();
+  const administrator = await setUp(relay);
+  const { origin } = administrator;
+  return {
+    relay,
+    worker,
+    origin,
+    browser,
+    administrator,
+    visit: (client, look) => openVisitor(browser, origin, client, look),
+    async [Symbol.asyncDispose]() {
+      await browser.close();
+      await worker.stop();
+      await relay[Symbol.asyncDispose]();
+    },
+  };
+}

@@ -1,0 +1,33 @@
+import type { Page } from 'playwright-core';
+import { PAGES } from '../../web/pages.ts';
+
+/** Every page of the dashboard, and the dialogs that matter, as somebody meets them: for pictures, and for checks that go over all of them. */
+export type Scene = {
+  name: string;
+  path: string;
+  /** Whose page it is. */
+  who: 'nobody' | 'administrator' | 'member' | 'auditor';
+  /** What is done on it before it is looked at. */
+  act?: (page: Page) => Promise<void>;
+};
+
+const OUTSIDE: readonly Scene[] = [
+  { name: 'sign-in', path: '/sign-in', who: 'nobody' },
+  { name: 'register', path: '/register', who: 'nobody' },
+  { name: 'setup', path: '/setup#aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', who: 'nobody' },
+  { name: 'join', path: '/join#aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', who: 'nobody' },
+  { name: 'forgot', path: '/forgot', who: 'nobody' },
+  { name: 'reset', path: '/reset#aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', who: 'nobody' },
+  { name: 'missing', path: '/no-such-page', who: 'administrator' },
+];
+
+const INSIDE: readonly Scene[] = PAGES.map(({ path }): Scene => ({ name: path === '/' ? 'overview' : path.slice(1).replaceAll('/', '-'), path, who: 'administrator' }));
+
+const DIALOGS: readonly Scene[] = [
+  { name: 'overview-of-a-member', path: '/', who: 'member' },
+  { name: 'keys-of-an-auditor', path: '/keys', who: 'auditor' },
+  { name: 'palette', path: '/settings', who: 'administrator', act: (page) => page.keyboard.press('Control+k') },
+  { name: 'help', path: '/settings', who: 'administrator', act: (page) => page.keyboard.press('?') },
+];
+
+export const SCENES: readonly Scene[] = [...OUTSIDE, ...INSIDE, ...DIALOGS];
