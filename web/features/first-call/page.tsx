@@ -1,5 +1,79 @@
-import { PageHead } from '../../ui/parts.tsx';
+import { useQuery } from '@tanstack/react-query';
+import { Link } from '@tanstack/react-router';
+import { useState } from 'react';
+import { modelsQuery } from '../../lib/models-query.ts';
+import { useMe } from '../../lib/session.ts';
+import { Copyable } from '../../ui/copy.tsx';
+import { Select } from '../../ui/field.tsx';
+import { LiveMark } from '../../ui/live-mark.tsx';
+import { Loaded } from '../../ui/loaded.tsx';
+import { Card, Empty, Facts, PageHead } from '../../ui/parts.tsx';
+import { KeyStep } from './key-step.tsx';
+import { SeenPanel } from './seen-panel.tsx';
+import { SnippetTabs } from './snippet-tabs.tsx';
+import { TestCallPanel } from './test-call-panel.tsx';
 
+const DEMO = 'daybook-demo';
+
+/** From nothing to a call that worked, on one page. */
 export function FirstCallPage() {
-  return <PageHead title="First call" />;
+  const { base_url } = useMe();
+  // It is in this page's memory alone, and goes with the page.
+  const [secret, setSecret] = useState<string | null>(null);
+  const [chosen, choose] = useState<string | null>(null);
+  const models = useQuery(modelsQuery);
+  const ids = models.data?.map(({ id }) => id) ?? [];
+  const model = chosen ?? (ids.includes(DEMO) ? DEMO : ids[0]) ?? DEMO;
+  return (
+    <div className="max-w-4xl">
+      <PageHead title="First call" about="Point any client of the OpenAI API at this relay. Nothing else changes." />
+      <div className="flex flex-col gap-4">
+        <Card title="1. The address">
+          <Facts
+            facts={[
+              ['Base URL', <Copyable key="base" text={base_url} what="the base URL" />],
+              ['Endpoint', <Copyable key="endpoint" text={`${base_url}/chat/completions`} shown={`POST ${base_url}/chat/completions`} what="the endpoint" />],
+            ]}
+          />
+        </Card>
+        <Card title="2. A key">
+          <KeyStep secret={secret} onSecret={setSecret} />
+        </Card>
+        <Card
+          title="3. The call"
+          actions={
+            <label className="flex items-center gap-2 text-muted">
+              Model
+              <Select value={model} onChange={(event) => choose(event.target.value)} disabled={ids.length === 0} className="max-w-52">
+                {(ids.length === 0 ? [model] : ids.toSorted((a, b) => Number(b === DEMO) - Number(a === DEMO))).map((id) => (
+                  <option key={id}>{id}</option>
+                ))}
+              </Select>
+            </label>
+          }
+        >
+          <Loaded query={models} title="The models could not be loaded" height="h-96">
+            {(rows) =>
+              rows.length === 0 ? (
+                <Empty icon="layers" title="There is no model that you may call">
+                  Your plan allows none of those that this relay serves. <Link to="/limits" className="text-accent underline">See your limits</Link>, and ask an administrator.
+                </Empty>
+              ) : (
+                <div className="flex flex-col gap-5">
+                  <TestCallPanel endpoint={`${new URL(base_url).pathname}/chat/completions`} model={model} secret={secret} />
+                  <div>
+                    <h3 className="mb-2 font-medium">Or call from where you work</h3>
+                    <SnippetTabs filling={{ baseUrl: base_url, model, secret }} />
+                  </div>
+                </div>
+              )
+            }
+          </Loaded>
+        </Card>
+        <Card title="4. What the relay saw" actions={<LiveMark />}>
+          <SeenPanel />
+        </Card>
+      </div>
+    </div>
+  );
 }

@@ -1,0 +1,63 @@
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import type { KeyMade } from '#server/dashboard/contract-keys.ts';
+import { api } from '../../lib/api.ts';
+import { keysQuery } from '../../lib/names.ts';
+import { useMe } from '../../lib/session.ts';
+import { Button } from '../../ui/button.tsx';
+import { announceChange } from '../../ui/change.tsx';
+import { CopyButton } from '../../ui/copy.tsx';
+import { Icon } from '../../ui/icon.tsx';
+import { FormProblem } from '../../ui/problem.tsx';
+
+type KeyStepProps = { secret: string | null; /** Null: it is not to be seen any more. */ onSecret: (secret: string | null) => void };
+
+/** A key in one press. Its secret is here alone, until the page is left. */
+export function KeyStep({ secret, onSecret }: KeyStepProps) {
+  const { account } = useMe();
+  const queries = useQueryClient();
+  const keys = useQuery({ ...keysQuery, select: (rows) => rows.filter((key) => key.account === account.id && (key.state === 'active' || key.state === 'rotating')) }).data;
+  const create = useMutation({
+    // The reply holds the secret, so nothing of it goes where replies are kept.
+    mutationFn: async () => {
+      const made = await api<KeyMade>('POST', '/api/keys', { name: keys === undefined || keys.length === 0 ? 'first key' : `key ${keys.length + 1}` });
+      onSecret(made.secret);
+      announceChange('The key is made.', made);
+      await queries.invalidateQueries({ queryKey: keysQuery.queryKey });
+    },
+  });
+  if (secret !== null) {
+    return (
+      <div className="flex flex-col gap-3">
+        <div className="flex gap-2.5 rounded-lg border border-warn bg-warn-soft px-3 py-2.5">
+          <Icon name="warning" className="mt-0.5 text-warn" />
+          <p>
+            <strong className="font-semibold text-warn">You will not see this again.</strong> Copy the secret to where you keep such things. It is gone when you leave this page.
+          </p>
+        </div>
+        <div className="flex flex-wrap items-center gap-2">
+          <code data-secret className="min-w-0 flex-1 basis-60 rounded-md border border-line bg-sunken px-2.5 py-1.5 font-mono text-xs break-all select-all">
+            {secret}
+          </code>
+          <CopyButton text={secret} label="Copy the secret" look="primary" />
+          <Button onClick={() => onSecret(null)}>Hide it for good</Button>
+        </div>
+      </div>
+    );
+  }
+  return (
+    <div className="flex flex-wrap items-center gap-x-4 gap-y-3">
+      <Button look="primary" icon="key" busy={create.isPending} onClick={() => create.mutate()}>
+        Create a key
+      </Button>
+      <p className="min-w-0 flex-1 basis-64 text-muted">{aboutKeys(keys?.map(({ name }) => name))}</p>
+      <FormProblem error={create.error} />
+    </div>
+  );
+}
+
+function aboutKeys(names: readonly string[] | undefined): string {
+  if (names === undefined || names.length === 0) return 'One press: no name, limits or expiry to think about. All that can be set later, under API keys.';
+  const [first = ''] = names;
+  const which = names.length === 1 ? `a key already, "${first}"` : `${names.length} keys already`;
+  return `Your account has ${which}. Secrets are shown once; if you have kept one, use it in place of the placeholder below. Otherwise make another key.`;
+}

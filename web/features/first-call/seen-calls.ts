@@ -1,0 +1,37 @@
+import type { Frame, FrameOf } from '#server/dashboard/frames.ts';
+
+/** The account's newest calls, as the live feed tells of them. Pure. */
+
+export type SeenCall = {
+  request: string;
+  key: string;
+  /** Empty where a call was refused before its model mattered. */
+  model: string;
+  at: string;
+  /** So far, by the relay's count; the true figure comes with the end. */
+  outputTokens: number;
+  ending: FrameOf<'settled'> | FrameOf<'refused'> | null;
+};
+
+const SEEN_MAX = 5;
+
+/** The calls after some frames, the newest first; the same list where the frames say nothing about it. */
+export function follow(calls: readonly SeenCall[], frames: readonly Frame[], account: string): readonly SeenCall[] {
+  let seen = calls;
+  for (const frame of frames) {
+    if (!('account' in frame) || frame.account !== account) continue;
+    if (frame.type === 'started' || frame.type === 'refused') {
+      const { request, key, at } = frame;
+      const isRefused = frame.type === 'refused';
+      const call: SeenCall = { request, key, at, model: isRefused ? '' : frame.model, outputTokens: 0, ending: isRefused ? frame : null };
+      seen = [call, ...seen.filter((each) => each.request !== request)].slice(0, SEEN_MAX);
+    } else if (frame.type === 'progress' || frame.type === 'settled') {
+      const known = seen.find(({ request }) => request === frame.request);
+      // One that has ended is not brought back by a count that came late.
+      if (!known || known.ending !== null) continue;
+      const next: SeenCall = { ...known, outputTokens: frame.output_tokens ?? known.outputTokens, ending: frame.type === 'settled' ? frame : null };
+      seen = seen.map((each) => (each === known ? next : each));
+    }
+  }
+  return seen;
+}

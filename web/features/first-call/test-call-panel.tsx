@@ -1,0 +1,87 @@
+import { useEffect, useRef, useState } from 'react';
+import { showDuration } from '../../lib/show.ts';
+import { Button } from '../../ui/button.tsx';
+import { Copyable } from '../../ui/copy.tsx';
+import { Icon } from '../../ui/icon.tsx';
+import { whatToDo } from './explain.ts';
+import { PROMPT } from './snippets.ts';
+import { CallError, type Reply, sendTestCall } from './test-call.ts';
+
+type State = { step: 'none' | 'sent' } | { step: 'done'; reply: Reply } | { step: 'failed'; error: CallError };
+
+/** The browser itself makes the call, with the secret that is on the screen. */
+export function TestCallPanel({ endpoint, model, secret }: { endpoint: string; model: string; secret: string | null }) {
+  const [state, setState] = useState<State>({ step: 'none' });
+  const [text, setText] = useState('');
+  const abort = useRef<AbortController | null>(null);
+  useEffect(() => () => abort.current?.abort(), []);
+  const send = async (withSecret: string): Promise<void> => {
+    abort.current?.abort();
+    const own = (abort.current = new AbortController());
+    setText('');
+    setState({ step: 'sent' });
+    try {
+      const reply = await sendTestCall({ endpoint, secret: withSecret, model, prompt: PROMPT, signal: own.signal }, (word) => setText((before) => before + word));
+      setState({ step: 'done', reply });
+    } catch (error) {
+      if (!own.signal.aborted) setState({ step: 'failed', error: error instanceof CallError ? error : new CallError('The reply could not be read.', 0, null, null) });
+    }
+  };
+  return (
+    <div className="flex flex-col gap-3">
+      <div className="flex flex-wrap items-center gap-x-3 gap-y-2">
+        <Button look={secret === null ? 'plain' : 'primary'} icon="play" busy={state.step === 'sent'} disabled={secret === null} onClick={() => secret !== null && void send(secret)}>
+          Send a test call
+        </Button>
+        <p role="status" className="min-w-0 flex-1 basis-56 text-muted">
+          {secret === null ? 'Create a key first: the call is made with its secret.' : aboutState(state)}
+        </p>
+      </div>
+      {state.step === 'failed' ? (
+        <Failure error={state.error} />
+      ) : (
+        <div className="min-h-16 rounded-lg border border-line bg-sunken px-3 py-2">
+          <p className="text-xs text-muted">Reply</p>
+          <p className="break-words whitespace-pre-wrap">{text}</p>
+        </div>
+      )}
+    </div>
+  );
+}
+
+function aboutState(state: State): string {
+  switch (state.step) {
+    case 'none':
+      return 'This page calls the relay as any client does.';
+    case 'sent':
+      return 'Sent. Waiting for words…';
+    case 'done':
+      return state.reply.firstWordMs === null ? 'The reply is complete. It has no text.' : `The reply is complete. Its first word came after ${showDuration(state.reply.firstWordMs)}.`;
+    case 'failed':
+      return 'The call failed.';
+  }
+}
+
+function Failure({ error: { message, status, code, requestId } }: { error: CallError }) {
+  const advice = whatToDo(status, code);
+  return (
+    <div role="alert" className="flex gap-3 rounded-lg border border-bad bg-bad-soft p-3">
+      <Icon name="warning" className="mt-0.5 text-bad" />
+      <div className="flex min-w-0 flex-col gap-1">
+        <p className="font-medium text-bad">{message}</p>
+        {advice !== null && <p>{advice}</p>}
+        {status > 0 && (
+          <p className="text-xs text-muted">
+            Status {status}
+            {code !== null && `, ${code}`}.{' '}
+            {requestId !== null && (
+              <>
+                Request <Copyable text={requestId} what="the id of the request" />
+              </>
+            )}
+          </p>
+        )}
+      </div>
+    </div>
+  );
+}
