@@ -1,0 +1,25 @@
+import { Badge } from '../parts.tsx';
+import type { TermsChange } from './changes.ts';
+
+/** What a change of terms would do, before it is saved. It keeps its place while there is nothing to tell. */
+export function ChangesList({ changes, none = 'Nothing is different from now.' }: { changes: readonly TermsChange[]; none?: string }) {
+  return (
+    <div className="rounded-lg border border-line">
+      <h3 className="border-b border-line px-3 py-2 font-semibold">What changes</h3>
+      {changes.length === 0 ? (
+        <p className="px-3 py-2 text-muted">{none}</p>
+      ) : (
+        <ul className="divide-y divide-line">
+          {changes.map(({ what, from, to, effect }) => (
+            <li key={what} className="flex flex-wrap items-baseline justify-between gap-x-3 px-3 py-2">
+              <span className="min-w-0 break-words">
+                {what}: <span className="text-muted">{from}</span> → <strong className="font-semibold">{to}</strong>
+              </span>
+              {effect !== null && <Badge tone={effect === 'tighter' ? 'warn' : 'plain'}>{effect}</Badge>}
+            </li>
+          ))}
+        </ul>
+      )}
+    </div>
+  );
+}
