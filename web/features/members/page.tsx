@@ -1,5 +1,59 @@
+import { useState } from 'react';
+import type { MemberRow } from '#server/dashboard/contract-accounts.ts';
+import { useIsAdministrator, useMe } from '../../lib/session.ts';
+import { useNotices } from '../../lib/use-notices.ts';
+import { useShortcuts } from '../../lib/use-shortcuts.ts';
+import { Button } from '../../ui/button.tsx';
+import { announceChange } from '../../ui/change.tsx';
 import { PageHead } from '../../ui/parts.tsx';
+import type { Made } from './change-members.ts';
+import { InvitationsCard } from './invitations-card.tsx';
+import { InviteDialog } from './invite-dialog.tsx';
+import { LinkDialog } from './link-dialog.tsx';
+import { RemoveDialog, ResetDialog, RoleDialog } from './member-dialogs.tsx';
+import { type MemberAct, MembersCard } from './members-card.tsx';
+import { invitationsQuery, membersQuery, registrationQuery } from './queries.ts';
+import { RegistrationCard } from './registration-card.tsx';
+
+type Open = { act: 'invite' } | { act: MemberAct; row: MemberRow } | { act: 'made'; made: Made };
 
 export function MembersPage() {
-  return <PageHead title="Members" />;
+  const { member } = useMe();
+  const canChange = useIsAdministrator();
+  useNotices(['member.', 'invitation.', 'registration.'], [membersQuery.queryKey, invitationsQuery.queryKey, registrationQuery.queryKey]);
+  const [open, setOpen] = useState<Open | null>(null);
+  const close = (): void => setOpen(null);
+  const show = (made: Made): void => setOpen({ act: 'made', made });
+  useShortcuts(canChange ? { n: () => setOpen({ act: 'invite' }) } : {});
+  return (
+    <>
+      <PageHead title="Members" about={canChange ? 'Who signs in here, and what each may do.' : 'Who signs in here. Their addresses are shown to administrators alone.'}>
+        {canChange && (
+          <Button look="primary" icon="plus" onClick={() => setOpen({ act: 'invite' })} title="n">
+            Invite somebody
+          </Button>
+        )}
+      </PageHead>
+      <div className="flex flex-col gap-5">
+        <MembersCard own={member.id} canChange={canChange} onAct={(act, row) => setOpen({ act, row })} />
+        <InvitationsCard canChange={canChange} />
+        <RegistrationCard canChange={canChange} />
+      </div>
+      {open?.act === 'invite' && <InviteDialog onClose={close} onMade={show} />}
+      {open?.act === 'role' && <RoleDialog row={open.row} isOwn={open.row.id === member.id} onClose={close} />}
+      {open?.act === 'reset' && <ResetDialog row={open.row} onClose={close} onMade={show} />}
+      {open?.act === 'remove' && <RemoveDialog row={open.row} isOwn={open.row.id === member.id} onClose={close} />}
+      {open?.act === 'made' && (
+        <LinkDialog
+          made={open.made}
+          onClose={() => {
+            const { why, link } = open.made;
+            // A reset link changes nothing until it is used.
+            if (why === 'invitation') announceChange('The invitation is open.', link);
+            close();
+          }}
+        />
+      )}
+    </>
+  );
 }

@@ -1,0 +1,67 @@
+import { useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import type { Role } from '#db/event-parts.ts';
+import type { LinkMade } from '#server/dashboard/contract-accounts.ts';
+import { api } from '../../lib/api.ts';
+import { accountsQuery } from '../../lib/names.ts';
+import { welcomeQuery } from '../../lib/session.ts';
+import { Button } from '../../ui/button.tsx';
+import { Choices } from '../../ui/choices.tsx';
+import { Dialog, DialogActions } from '../../ui/dialog.tsx';
+import { SelectField, TextField } from '../../ui/field.tsx';
+import { fieldError, FormProblem } from '../../ui/problem.tsx';
+import { type Made, useLinkMaking } from './change-members.ts';
+import { ROLE_CHOICES } from './roles.ts';
+
+/** The value of the choice for an account that is yet to be. */
+const OWN = '';
+
+export function InviteDialog({ onClose, onMade }: { onClose: () => void; onMade: (made: Made) => void }) {
+  const accounts = useQuery(accountsQuery);
+  const welcome = useQuery(welcomeQuery);
+  const [role, setRole] = useState<Role>('member');
+  const [account, setAccount] = useState(OWN);
+  const [email, setEmail] = useState('');
+  const canSend = welcome.data?.can_send_mail === true;
+  const invite = useLinkMaking(
+    'invitation',
+    () => api<LinkMade>('POST', '/api/invitations', { role, account: account === OWN ? null : account, ...(email.trim() === '' || !canSend ? {} : { email: email.trim() }) }),
+    onMade,
+  );
+  return (
+    <Dialog isOpen onClose={onClose} title="Invite somebody">
+      <form
+        className="flex flex-col gap-4"
+        onSubmit={(event) => {
+          event.preventDefault();
+          invite.mutate(undefined);
+        }}
+      >
+        <SelectField
+          label="Account"
+          value={account}
+          onChange={({ target }) => setAccount(target.value)}
+          hint={account === OWN ? 'They name it when they join; it lands on the plan for new accounts.' : 'They share its keys, usage and limits with its other members.'}
+          error={fieldError(invite.error, 'account')}
+        >
+          <option value={OWN}>An account of their own</option>
+          {accounts.data?.map(({ id, name }) => (
+            <option key={id} value={id}>
+              {name}
+            </option>
+          ))}
+        </SelectField>
+        <Choices legend="Role" choices={ROLE_CHOICES} value={role} onChange={setRole} />
+        {canSend && <TextField label="E-mail address" type="email" autoComplete="off" maxLength={254} hint="Optional: the link is sent there as well. You see it in any case." value={email} onChange={({ target }) => setEmail(target.value)} error={fieldError(invite.error, 'email')} />}
+        <p className="text-muted">You get a link to pass on. It is good once, for a day; whoever has it can join.</p>
+        <FormProblem error={invite.error} fields={['account', 'email']} />
+        <DialogActions>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button type="submit" look="primary" busy={invite.isPending}>
+            Make the link
+          </Button>
+        </DialogActions>
+      </form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,66 @@
+import { useQuery } from '@tanstack/react-query';
+import type { MemberRow } from '#server/dashboard/contract-accounts.ts';
+import { Badge, Card } from '../../ui/parts.tsx';
+import { Loaded } from '../../ui/loaded.tsx';
+import { Menu } from '../../ui/menu.tsx';
+import { type Column, Table } from '../../ui/table.tsx';
+import { Ago, When } from '../../ui/when.tsx';
+import { membersQuery } from './queries.ts';
+import { ROLE_NAMES } from './roles.ts';
+
+export type MemberAct = 'role' | 'reset' | 'remove';
+
+type MembersCardProps = { /** The member who looks. */ own: string; canChange: boolean; onAct: (act: MemberAct, row: MemberRow) => void };
+
+export function MembersCard(props: MembersCardProps) {
+  const members = useQuery(membersQuery);
+  return (
+    <Card flush title={members.data ? `${members.data.length} ${members.data.length === 1 ? 'member' : 'members'}` : 'Members'}>
+      <Loaded query={members} title="The members could not be loaded">
+        {(rows) => <Table label="Members" columns={columnsFor(props)} rows={rows} keyOf={({ id }) => id} />}
+      </Loaded>
+    </Card>
+  );
+}
+
+/** What people know them by; auditors see no addresses. */
+export const nameOf = ({ email, id }: Pick<MemberRow, 'email' | 'id'>): string => email ?? `member ${id}`;
+
+function columnsFor({ own, canChange, onAct }: MembersCardProps): Column<MemberRow>[] {
+  return [
+    {
+      head: 'Member',
+      cell: (row) => (
+        <>
+          <span className="block max-w-64 truncate font-medium" title={nameOf(row)}>
+            {nameOf(row)}
+          </span>
+          {row.id === own && <span className="text-xs text-muted">you</span>}
+        </>
+      ),
+    },
+    { head: 'Account', cell: ({ account_name }) => <span className="block max-w-48 truncate" title={account_name}>{account_name}</span> },
+    { head: 'Role', cell: ({ role }) => <Badge tone={role === 'administrator' ? 'good' : 'plain'}>{ROLE_NAMES[role]}</Badge> },
+    { head: 'Codes', cell: ({ has_totp }) => (has_totp ? 'on' : <span className="text-muted">off</span>), isExtra: true },
+    { head: 'Last seen', cell: ({ seen_at }) => (seen_at === null ? <span className="text-muted">not signed in</span> : <Ago time={seen_at} />) },
+    { head: 'Since', cell: ({ added_at }) => <When time={added_at} form="date" />, isExtra: true },
+    ...(canChange
+      ? [
+          {
+            head: <span className="sr-only">Actions</span>,
+            align: 'right' as const,
+            cell: (row: MemberRow) => (
+              <Menu
+                label={`Actions for ${nameOf(row)}`}
+                items={[
+                  { label: 'Change the role', icon: 'people', onChoose: () => onAct('role', row) },
+                  { label: 'Make a reset link', icon: 'key', onChoose: () => onAct('reset', row) },
+                  { label: 'Remove', icon: 'close', isDanger: true, onChoose: () => onAct('remove', row) },
+                ]}
+              />
+            ),
+          },
+        ]
+      : []),
+  ];
+}

@@ -1,0 +1,19 @@
+import { queryOptions } from '@tanstack/react-query';
+import type { InvitationRow, MemberRow, RegistrationShown } from '#server/dashboard/contract-accounts.ts';
+import { api, type List } from '../../lib/api.ts';
+
+export const membersQuery = queryOptions({
+  queryKey: ['members'],
+  queryFn: async ({ signal }) => (await api<List<MemberRow>>('GET', '/api/members', undefined, signal)).data,
+});
+
+/** Those that are open: neither used, withdrawn nor expired. */
+export const invitationsQuery = queryOptions({
+  queryKey: ['invitations'],
+  queryFn: async ({ signal }) => (await api<List<InvitationRow>>('GET', '/api/invitations', undefined, signal)).data,
+});
+
+export const registrationQuery = queryOptions({
+  queryKey: ['registration'],
+  queryFn: ({ signal }) => api<RegistrationShown>('GET', '/api/registration', undefined, signal),
+});
