@@ -40,15 +40,14 @@ function Drawer({ onClose, onPalette, onHelp }: Omit<SidebarProps, 'isOpen'>) {
 
 function Content({ onGo, onPalette, onHelp }: { onGo?: () => void; onPalette: () => void; onHelp: () => void }) {
   const { member, account } = useMe();
+  const { status } = useFeedState();
   const pages = pagesFor(member.role);
   return (
     <div className="flex min-h-full flex-col gap-4 p-3">
       <div className="flex items-center gap-2 px-2 pt-1">
         <Mark />
         <span className="text-base font-semibold">Daybook</span>
-        <span className="ml-auto text-xs">
-          <LiveMark />
-        </span>
+        <span className="ml-auto text-xs">{status !== 'ended' && <LiveMark />}</span>
       </div>
       <button type="button" onClick={onPalette} className="flex items-center gap-2 rounded-md border border-line bg-surface px-2.5 py-1.5 text-muted hover:text-ink">
         <Icon name="search" />

@@ -38,6 +38,8 @@ export class Feed {
   #retry: ReturnType<typeof setTimeout> | undefined;
   #silence: ReturnType<typeof setTimeout> | undefined;
   #heartbeatMs = HEARTBEAT_FIRST_MS;
+  /** The least by which a message's time was before our own. */
+  #leastMs = Number.POSITIVE_INFINITY;
 
   get state(): FeedState {
     return this.#state;
@@ -93,7 +95,10 @@ export class Feed {
     for (const frame of message.frames) if (frame.type === 'hello') this.#heartbeatMs = frame.heartbeat_ms;
     this.#position = message.position;
     this.#listenForSilence();
-    this.#set({ status: 'live', behindMs: Math.max(0, Date.now() - Date.parse(message.at)) });
+    // The clocks of browser and server differ: the quickest message so far tells by how much.
+    const lateMs = Date.now() - Date.parse(message.at);
+    this.#leastMs = Math.min(this.#leastMs, lateMs);
+    this.#set({ status: 'live', behindMs: lateMs - this.#leastMs });
     for (const listener of this.#listeners) listener(message.frames, message);
   }
 

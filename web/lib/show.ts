@@ -53,11 +53,19 @@ export function showTime(time: string | number | Date, zone: Zone, form: Form = 
   return format.format(new Date(time));
 }
 
+const UNITS = [
+  ['d', 86_400_000],
+  ['h', 3_600_000],
+  ['min', 60_000],
+  ['s', 1_000],
+] as const;
+
 /** "3 min ago", "in 2 h": for what is near; the exact time belongs into the title. */
 export function showAgo(time: string | number | Date, nowMs: number): string {
   const ms = nowMs - new Date(time).getTime();
   if (Math.abs(ms) < 5_000) return 'just now';
-  const [largest = '', unit = ''] = showDuration(Math.abs(ms) < 60_000 ? Math.round(Math.abs(ms) / 1_000) * 1_000 : Math.abs(ms)).split(' ');
-  const text = `${Math.round(Number(largest))} ${unit}`;
+  // The largest unit of which there is one, when rounded.
+  const [unit, unitMs] = UNITS.find(([, each]) => Math.round(Math.abs(ms) / each) >= 1) ?? UNITS[3];
+  const text = `${Math.round(Math.abs(ms) / unitMs)} ${unit}`;
   return ms > 0 ? `${text} ago` : `in ${text}`;
 }
