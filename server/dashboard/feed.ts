@@ -59,6 +59,7 @@ export class Feed {
   readonly #ofHolder = new Map<string, number>();
   #taken = 0;
   #run: Promise<Run> | null = null;
+  #resting: Promise<void> = Promise.resolve();
 
   /** @param watch what is watched by others is told to it from the start, whether there are viewers here or not. */
   constructor(store: Store, relay: Relay, watch: Watch, log: Logger) {
@@ -187,11 +188,13 @@ export class Feed {
     });
   }
 
-  /** Nobody looks on any more. */
-  async #rest(): Promise<void> {
+  /** Nobody looks on any more. Resolves when all that ran for viewers has ended. */
+  #rest(): Promise<void> {
     const run = this.#run;
     this.#run = null;
-    await run?.then(({ close }) => close(), () => undefined);
+    const ended = run?.then(({ close }) => close(), () => undefined);
+    this.#resting = Promise.all([this.#resting, ended]).then(() => undefined);
+    return this.#resting;
   }
 
   /** Ends it: viewers are told to connect elsewhere. */
