@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import { type FormEvent, type RefObject, useState } from 'react';
 import type { FilterSearch } from '../../lib/filter-search.ts';
 import { accountsQuery, keysQuery, useIsOverseer } from '../../lib/names.ts';
+import { Chips, NamedOptions } from '../../ui/chips.tsx';
 import { Icon } from '../../ui/icon.tsx';
 import { Select } from '../../ui/field.tsx';
 import { FILTER_NAMES, type FilterName, OUTCOME_WORDS, readFilterText } from './filter-text.ts';
@@ -71,12 +72,12 @@ export function FilterBar({ search, onChange, input }: FilterBarProps) {
         {isOverseer && (
           <Select aria-label="Account" className="w-40 max-sm:flex-1" value={search.account ?? ''} onChange={({ target }) => onChange({ account: target.value || undefined, key: undefined })}>
             <option value="">All accounts</option>
-            <Options rows={accounts} chosen={search.account} />
+            <NamedOptions rows={accounts} chosen={search.account} />
           </Select>
         )}
         <Select aria-label="Key" className="w-36 max-sm:flex-1" value={search.key ?? ''} onChange={({ target }) => onChange({ key: target.value || undefined })}>
           <option value="">All keys</option>
-          <Options rows={shownKeys} chosen={search.key} />
+          <NamedOptions rows={shownKeys} chosen={search.key} />
         </Select>
       </div>
       {problem !== null && (
@@ -84,41 +85,7 @@ export function FilterBar({ search, onChange, input }: FilterBarProps) {
           {problem}
         </p>
       )}
-      {chosen.length > 0 && (
-        <ul aria-label="The filter" className="flex flex-wrap gap-1.5">
-          {chosen.map((name) => (
-            <li key={name} className="max-w-full">
-              <button type="button" onClick={() => onChange({ [name]: undefined })} aria-label={`Take away the filter ${name} ${valueOf(name)}`} className="flex max-w-full items-center gap-1.5 rounded-full bg-accent-soft px-2.5 py-0.5 text-xs text-accent hover:line-through">
-                <span className="truncate">
-                  {name}: <b className="font-medium">{valueOf(name)}</b>
-                </span>
-                <Icon name="close" size={12} />
-              </button>
-            </li>
-          ))}
-          {chosen.length > 1 && (
-            <li>
-              <button type="button" onClick={() => onChange(Object.fromEntries(FILTER_NAMES.map((name) => [name, undefined])))} className="px-1 py-0.5 text-xs text-muted underline hover:text-ink">
-                Take all away
-              </button>
-            </li>
-          )}
-        </ul>
-      )}
+      <Chips chips={chosen.map((name) => ({ name, value: valueOf(name), onRemove: () => onChange({ [name]: undefined }) }))} onClear={() => onChange(Object.fromEntries(FILTER_NAMES.map((name) => [name, undefined])))} />
     </div>
-  );
-}
-
-/** The rows by name; one that is chosen and unknown by its id. */
-function Options({ rows, chosen }: { rows: readonly { id: string; name: string }[]; chosen: string | undefined }) {
-  return (
-    <>
-      {chosen !== undefined && !rows.some(({ id }) => id === chosen) && <option value={chosen}>{chosen}</option>}
-      {rows.map(({ id, name }) => (
-        <option key={id} value={id}>
-          {name}
-        </option>
-      ))}
-    </>
   );
 }

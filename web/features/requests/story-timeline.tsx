@@ -55,7 +55,7 @@ export function StoryEvents({ story }: { story: RequestStory }) {
               <code className="font-mono text-xs">{event.type}</code>
               <span className="text-xs text-muted">
                 {event.at === story.events[0]?.at ? <When time={event.at} /> : `+ ${showDuration(Date.parse(event.at) - beganMs)}`} ·{' '}
-                <Link to="/audit" search={{ request: story.request, at: event.position }} className="underline hover:text-ink">
+                <Link to="/audit" search={{ at: event.position }} className="underline hover:text-ink">
                   position {showCount(event.position)}
                 </Link>
               </span>

@@ -1,0 +1,58 @@
+import { useState } from 'react';
+import type { Frame } from '#server/dashboard/frames.ts';
+import type { EventSearch } from '../../lib/event-search.ts';
+import { showCount } from '../../lib/show.ts';
+import { useFrames } from '../../lib/use-feed.ts';
+import { Button } from '../../ui/button.tsx';
+
+/** Beyond it nobody wants to know how many. */
+const COUNT_MAX = 1_000;
+
+/** The type of the event that a frame tells of; null: of none. */
+function typeOf(frame: Frame): string | null {
+  switch (frame.type) {
+    case 'started':
+      return 'request.accepted';
+    case 'settled':
+      return frame.end_reason === 'abandoned' ? 'request.abandoned' : 'request.settled';
+    case 'refused':
+      return 'request.refused';
+    case 'notice':
+      return frame.kind;
+    default:
+      return null;
+  }
+}
+
+/** Whether a frame tells of an event that the page would show. */
+function fits(frame: Frame, { type, account, key, request }: EventSearch): boolean {
+  const found = typeOf(frame);
+  if (found === null || (type !== undefined && found !== type && !found.startsWith(`${type}.`))) return false;
+  const { account: ofAccount, key: ofKey, request: ofRequest } = frame as { account?: string; key?: string; request?: string };
+  return (account === undefined || account === ofAccount) && (key === undefined || key === ofKey) && (request === undefined || request === ofRequest);
+}
+
+/** How many events came since the list was fetched, which shows them when it is pressed. */
+export function NewEvents({ search, onShow }: { search: EventSearch; onShow: () => void }) {
+  const [count, setCount] = useState(0);
+  // Of changes to members the feed does not tell whose; and a list with an end is not carried on.
+  const isCarriedOn = search.member === undefined && search.at === undefined && search.to === undefined;
+  useFrames((frames) => {
+    if (!isCarriedOn || count >= COUNT_MAX) return;
+    const found = frames.filter((frame) => fits(frame, search)).length;
+    if (found > 0) setCount(count + found);
+  });
+  return (
+    <Button
+      icon="refresh"
+      disabled={count === 0}
+      className="min-w-28"
+      onClick={() => {
+        setCount(0);
+        onShow();
+      }}
+    >
+      {count >= COUNT_MAX ? 'Many new' : `${showCount(count)} new`}
+    </Button>
+  );
+}

@@ -1,0 +1,16 @@
+import { useQuery } from '@tanstack/react-query';
+import { useMemo } from 'react';
+import { useAccountNames, useKeyNames } from '../../lib/names.ts';
+import { useZone } from '../../lib/preferences.ts';
+import type { Names } from './event-words.ts';
+import { membersQuery } from './queries.ts';
+
+/** What the ids in events are called. */
+export function useNames(): Names {
+  const key = useKeyNames();
+  const account = useAccountNames();
+  const zone = useZone();
+  const { data } = useQuery(membersQuery);
+  const addresses = useMemo(() => new Map(data?.map(({ id, email }) => [id, email])), [data]);
+  return { key, account, zone, member: (id) => addresses.get(id) ?? `Member ${id}` };
+}

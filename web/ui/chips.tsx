@@ -1,0 +1,43 @@
+import { Icon } from './icon.tsx';
+
+export type Chip = { name: string; /** As people know it. */ value: string; onRemove: () => void };
+
+/** What a list is narrowed to, each to be taken away by pressing it. */
+export function Chips({ chips, onClear }: { chips: readonly Chip[]; onClear: () => void }) {
+  if (chips.length === 0) return null;
+  return (
+    <ul aria-label="The filter" className="flex flex-wrap gap-1.5">
+      {chips.map(({ name, value, onRemove }) => (
+        <li key={name} className="max-w-full">
+          <button type="button" onClick={onRemove} aria-label={`Take away the filter ${name} ${value}`} className="flex max-w-full items-center gap-1.5 rounded-full bg-accent-soft px-2.5 py-0.5 text-xs text-accent hover:line-through">
+            <span className="truncate">
+              {name}: <b className="font-medium">{value}</b>
+            </span>
+            <Icon name="close" size={12} />
+          </button>
+        </li>
+      ))}
+      {chips.length > 1 && (
+        <li>
+          <button type="button" onClick={onClear} className="px-1 py-0.5 text-xs text-muted underline hover:text-ink">
+            Take all away
+          </button>
+        </li>
+      )}
+    </ul>
+  );
+}
+
+/** Rows to choose from by name; one that is chosen and not among them by its id. For within a select. */
+export function NamedOptions({ rows, chosen }: { rows: readonly { id: string; name: string }[]; chosen: string | undefined }) {
+  return (
+    <>
+      {chosen !== undefined && !rows.some(({ id }) => id === chosen) && <option value={chosen}>{chosen}</option>}
+      {rows.map(({ id, name }) => (
+        <option key={id} value={id}>
+          {name}
+        </option>
+      ))}
+    </>
+  );
+}
