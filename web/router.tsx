@@ -1,4 +1,5 @@
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Outlet, redirect } from '@tanstack/react-router';
+import { readAccountSearch } from './lib/account-search.ts';
 import { readEventSearch } from './lib/event-search.ts';
 import { type FilterSearch, readFilterSearch } from './lib/filter-search.ts';
 import { readKeySearch } from './lib/key-search.ts';
@@ -69,7 +70,7 @@ const pages = [
   createRoute({ getParentRoute: () => inside, path: '/playground', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/playground/page.tsx'), 'PlaygroundPage') }),
   createRoute({ getParentRoute: () => inside, path: '/audit', validateSearch: readEventSearch, component: lazyRouteComponent(() => import('./features/audit/page.tsx'), 'AuditPage') }),
   createRoute({ getParentRoute: () => inside, path: '/settings', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/settings/page.tsx'), 'SettingsPage') }),
-  createRoute({ getParentRoute: () => inside, path: '/admin/accounts', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/accounts/page.tsx'), 'AccountsPage') }),
+  createRoute({ getParentRoute: () => inside, path: '/admin/accounts', validateSearch: readAccountSearch, component: lazyRouteComponent(() => import('./features/accounts/page.tsx'), 'AccountsPage') }),
   createRoute({ getParentRoute: () => inside, path: '/admin/members', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/members/page.tsx'), 'MembersPage') }),
   createRoute({ getParentRoute: () => inside, path: '/admin/plans', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/plans/page.tsx'), 'PlansPage') }),
   createRoute({ getParentRoute: () => inside, path: '/admin/models', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/models/page.tsx'), 'ModelsPage') }),

@@ -1,5 +1,60 @@
-import { PageHead } from '../../ui/parts.tsx';
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
+import { useNavigate, useSearch } from '@tanstack/react-router';
+import { lazy, Suspense, useDeferredValue, useState } from 'react';
+import type { AccountSearch } from '../../lib/account-search.ts';
+import { accountsQuery } from '../../lib/names.ts';
+import { plansQuery } from '../../lib/plans.ts';
+import { useIsAdministrator } from '../../lib/session.ts';
+import { useNotices } from '../../lib/use-notices.ts';
+import { useShortcuts } from '../../lib/use-shortcuts.ts';
+import { Button } from '../../ui/button.tsx';
+import { Loaded } from '../../ui/loaded.tsx';
+import { Card, PageHead } from '../../ui/parts.tsx';
+import { accountListQuery } from './account-queries.ts';
+import { AccountFilter, type Order } from './account-filter.tsx';
+import { AccountTable } from './account-table.tsx';
+
+const AccountDialog = lazy(() => import('./account-dialog.tsx').then(({ AccountDialog: component }) => ({ default: component })));
+const CreateAccount = lazy(() => import('./create-account.tsx').then(({ CreateAccount: component }) => ({ default: component })));
 
 export function AccountsPage() {
-  return <PageHead title="Accounts" />;
+  const search = useSearch({ from: '/inside/admin/accounts' });
+  const navigate = useNavigate({ from: '/admin/accounts' });
+  const isAdministrator = useIsAdministrator();
+  const all = useQuery(accountListQuery(''));
+  const omitted = all.data?.rows_omitted ?? 0;
+  const name = useDeferredValue(search.name ?? '');
+  // Only where the list does not hold all of them is there more to find than it has.
+  const list = useQuery({ ...accountListQuery(omitted > 0 ? name : ''), placeholderData: keepPreviousData });
+  const [order, setOrder] = useState<Order>('name');
+  const [isCreating, setCreating] = useState(false);
+  useNotices(['account.', 'plan.', 'key.', 'member.'], [accountsQuery.queryKey, plansQuery.queryKey]);
+  useShortcuts(isAdministrator ? { n: () => setCreating(true) } : {});
+  const narrow = (change: { [Field in keyof AccountSearch]: AccountSearch[Field] | undefined }): void =>
+    void navigate({ search: (before) => Object.fromEntries(Object.entries({ ...before, ...change }).filter(([, value]) => value !== undefined && value !== '')), replace: true });
+  return (
+    <>
+      <PageHead title="Accounts" about="Who owns keys and quota. Figures are since the beginning of the month, in UTC.">
+        {isAdministrator && (
+          <Button look="primary" icon="plus" onClick={() => setCreating(true)} title="n">
+            Create an account
+          </Button>
+        )}
+      </PageHead>
+      <Card flush>
+        <Loaded query={list} title="The accounts could not be loaded" height="h-96">
+          {({ data, rows_omitted: more, behind }) => (
+            <>
+              <AccountFilter accounts={data} search={search} onChange={narrow} order={order} onOrder={setOrder} />
+              <AccountTable accounts={data} search={search} order={order} onOpen={(account) => narrow({ account })} onClear={() => narrow({ name: undefined, plan: undefined })} omitted={more} behind={behind} />
+            </>
+          )}
+        </Loaded>
+      </Card>
+      <Suspense>
+        {search.account !== undefined && <AccountDialog key={search.account} id={search.account} onClose={() => narrow({ account: undefined })} />}
+        {isCreating && <CreateAccount onClose={() => setCreating(false)} onMade={(account) => narrow({ account })} />}
+      </Suspense>
+    </>
+  );
 }

@@ -1,5 +1,47 @@
-import { PageHead } from '../../ui/parts.tsx';
+import { useQuery } from '@tanstack/react-query';
+import { lazy, Suspense, useState } from 'react';
+import type { PlanRow } from '#server/dashboard/contract-accounts.ts';
+import { accountsQuery } from '../../lib/names.ts';
+import { plansQuery } from '../../lib/plans.ts';
+import { useIsAdministrator } from '../../lib/session.ts';
+import { useNotices } from '../../lib/use-notices.ts';
+import { useShortcuts } from '../../lib/use-shortcuts.ts';
+import { Button } from '../../ui/button.tsx';
+import { Loaded } from '../../ui/loaded.tsx';
+import { Card, PageHead } from '../../ui/parts.tsx';
+import { PlanTable } from './plan-table.tsx';
+
+const EditPlan = lazy(() => import('./edit-plan.tsx').then(({ EditPlan: component }) => ({ default: component })));
+const RetirePlan = lazy(() => import('./retire-plan.tsx').then(({ RetirePlan: component }) => ({ default: component })));
+
+type Open = { what: 'edit'; plan: PlanRow | null } | { what: 'retire'; plan: PlanRow } | null;
 
 export function PlansPage() {
-  return <PageHead title="Plans" />;
+  const plans = useQuery(plansQuery);
+  const isAdministrator = useIsAdministrator();
+  const [open, setOpen] = useState<Open>(null);
+  const close = (): void => setOpen(null);
+  const define = (): void => setOpen({ what: 'edit', plan: null });
+  useNotices(['plan.', 'account.'], [plansQuery.queryKey, accountsQuery.queryKey]);
+  useShortcuts(isAdministrator ? { n: define } : {});
+  return (
+    <>
+      <PageHead title="Plans" about="What accounts may use: models, routes, origins, rates and quotas. An account on no plan may use everything.">
+        {isAdministrator && (
+          <Button look="primary" icon="plus" onClick={define} title="n">
+            Define a plan
+          </Button>
+        )}
+      </PageHead>
+      <Card flush>
+        <Loaded query={plans} title="The plans could not be loaded">
+          {(rows) => <PlanTable plans={rows} onEdit={isAdministrator ? (plan) => setOpen({ what: 'edit', plan }) : null} onRetire={isAdministrator ? (plan) => setOpen({ what: 'retire', plan }) : null} />}
+        </Loaded>
+      </Card>
+      <Suspense>
+        {open?.what === 'edit' && <EditPlan plan={open.plan} names={plans.data?.map(({ name }) => name) ?? []} onClose={close} />}
+        {open?.what === 'retire' && <RetirePlan plan={open.plan} onClose={close} />}
+      </Suspense>
+    </>
+  );
 }

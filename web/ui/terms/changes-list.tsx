@@ -1,12 +1,14 @@
 import { Badge } from '../parts.tsx';
+import type { WindowsChoice } from '../windows-choice.tsx';
 import type { TermsChange } from './changes.ts';
 
-/** What a change of terms would do, before it is saved. It keeps its place while there is nothing to tell. */
-export function ChangesList({ changes, none = 'Nothing is different from now.' }: { changes: readonly TermsChange[]; none?: string }) {
+/** What a change of terms would do, before it is saved. */
+export function ChangesList({ changes, windows, none = 'Nothing is different from now.' }: { changes: readonly TermsChange[]; windows: WindowsChoice; /** Where nothing is. */ none?: string }) {
+  const isEmpty = changes.length === 0 && windows === 'keep';
   return (
-    <div className="rounded-lg border border-line">
+    <section aria-label="What changes" className="rounded-lg border border-line">
       <h3 className="border-b border-line px-3 py-2 font-semibold">What changes</h3>
-      {changes.length === 0 ? (
+      {isEmpty ? (
         <p className="px-3 py-2 text-muted">{none}</p>
       ) : (
         <ul className="divide-y divide-line">
@@ -18,8 +20,9 @@ export function ChangesList({ changes, none = 'Nothing is different from now.' }
               {effect !== null && <Badge tone={effect === 'tighter' ? 'warn' : 'plain'}>{effect}</Badge>}
             </li>
           ))}
+          {windows === 'reset' && <li className="px-3 py-2">Running windows begin at zero.</li>}
         </ul>
       )}
-    </div>
+    </section>
   );
 }

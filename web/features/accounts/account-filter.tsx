@@ -1,0 +1,38 @@
+import type { AccountRow } from '#server/dashboard/contract-accounts.ts';
+import type { AccountSearch } from '../../lib/account-search.ts';
+import { Select } from '../../ui/field.tsx';
+import { SearchBox } from '../../ui/search-box.tsx';
+
+/** In which order accounts stand. */
+export const ORDERS = { name: 'By name', newest: 'Newest first', spend: 'Most spent first', requests: 'Most requests first' } as const;
+export type Order = keyof typeof ORDERS;
+
+/** Stands in the address for accounts on no plan: no plan can be named so. */
+export const NO_PLAN = 'none';
+
+type AccountFilterProps = { accounts: readonly AccountRow[]; search: AccountSearch; onChange: (change: { name?: string; plan?: string | undefined }) => void; order: Order; onOrder: (order: Order) => void };
+
+export function AccountFilter({ accounts, search: { name = '', plan = '' }, onChange, order, onOrder }: AccountFilterProps) {
+  const plans = [...new Set([...accounts.flatMap((each) => each.plan ?? []), ...(plan === '' || plan === NO_PLAN ? [] : [plan])])].toSorted();
+  return (
+    <div className="flex flex-wrap items-center gap-2 border-b border-line px-4 py-2.5">
+      <SearchBox label="Search name or id" value={name} onChange={(text) => onChange({ name: text })} />
+      <Select aria-label="Plan" value={plan} onChange={({ target }) => onChange({ plan: target.value })}>
+        <option value="">All plans</option>
+        <option value={NO_PLAN}>On no plan</option>
+        {plans.map((each) => (
+          <option key={each} value={each}>
+            {each}
+          </option>
+        ))}
+      </Select>
+      <Select aria-label="Order" value={order} onChange={({ target }) => onOrder(target.value as Order)}>
+        {Object.entries(ORDERS).map(([value, label]) => (
+          <option key={value} value={value}>
+            {label}
+          </option>
+        ))}
+      </Select>
+    </div>
+  );
+}

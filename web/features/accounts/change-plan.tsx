@@ -1,0 +1,44 @@
+import { useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import type { AccountRow } from '#server/dashboard/contract-accounts.ts';
+import type { Change } from '#server/dashboard/contract-keys.ts';
+import { api } from '../../lib/api.ts';
+import { plansQuery } from '../../lib/plans.ts';
+import { Button } from '../../ui/button.tsx';
+import { DialogActions } from '../../ui/dialog.tsx';
+import { fieldError, FormProblem } from '../../ui/problem.tsx';
+import { ChangesList } from '../../ui/terms/changes-list.tsx';
+import { termsChanges } from '../../ui/terms/changes.ts';
+import { type WindowsChoice, WindowsField } from '../../ui/windows-choice.tsx';
+import { PlanField } from './plan-field.tsx';
+import { useAccountChange } from './use-account-change.ts';
+
+/** Puts an account on another plan, or on none. */
+export function ChangePlan({ account: { id, plan: now, override }, onBack }: { account: AccountRow; onBack: () => void }) {
+  const { data: plans = [] } = useQuery(plansQuery);
+  const [plan, setPlan] = useState(now);
+  const [windows, setWindows] = useState<WindowsChoice>('keep');
+  const put = useAccountChange(() => api<Change>('PUT', `/api/accounts/${id}/plan`, { plan, windows }), 'Plan changed.', onBack);
+  const termsOf = (name: string | null) => ({ ...plans.find((each) => each.name === name)?.terms, ...override });
+  return (
+    <form
+      className="flex flex-col gap-5"
+      onSubmit={(event) => {
+        event.preventDefault();
+        put.mutate();
+      }}
+    >
+      <PlanField plans={plans} value={plan} onChange={setPlan} error={fieldError(put.error, 'plan')} />
+      <WindowsField value={windows} onChange={setWindows} />
+      <ChangesList changes={termsChanges(termsOf(now), termsOf(plan))} windows={windows} none={plan === now ? 'It is on this plan now.' : 'The terms of both are the same.'} />
+      {override !== null && <p className="text-muted">Its own terms stay, and stand in place of the plan's.</p>}
+      <FormProblem error={put.error} fields={['plan']} />
+      <DialogActions>
+        <Button onClick={onBack}>Back</Button>
+        <Button type="submit" look="primary" disabled={plan === now && windows === 'keep'} busy={put.isPending}>
+          Save
+        </Button>
+      </DialogActions>
+    </form>
+  );
+}

@@ -1,0 +1,63 @@
+import { useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import type { PlanTerms } from '#db/events.ts';
+import type { AccountRow } from '#server/dashboard/contract-accounts.ts';
+import type { Change } from '#server/dashboard/contract-keys.ts';
+import { api } from '../../lib/api.ts';
+import { modelsQuery } from '../../lib/models-query.ts';
+import { plansQuery } from '../../lib/plans.ts';
+import { Button } from '../../ui/button.tsx';
+import { DialogActions } from '../../ui/dialog.tsx';
+import { FormProblem } from '../../ui/problem.tsx';
+import { ChangesList } from '../../ui/terms/changes-list.tsx';
+import { termsChanges } from '../../ui/terms/changes.ts';
+import { isTermsError, TermsEditor } from '../../ui/terms/editor.tsx';
+import { describeTerms } from '../../ui/terms/summary.ts';
+import { type WindowsChoice, WindowsField } from '../../ui/windows-choice.tsx';
+import { useAccountChange } from './use-account-change.ts';
+
+/** Terms of one account alone, each in place of its plan's. */
+export function OwnTerms({ account: { id, plan, override }, onBack }: { account: AccountRow; onBack: () => void }) {
+  const { data: plans = [] } = useQuery(plansQuery);
+  const { data: models = [] } = useQuery(modelsQuery);
+  const [terms, setTerms] = useState<PlanTerms>(override ?? {});
+  /** The editor keeps what is typed; emptied from outside it begins anew. */
+  const [turn, setTurn] = useState(0);
+  const [windows, setWindows] = useState<WindowsChoice>('keep');
+  const put = useAccountChange(() => api<Change>('PUT', `/api/accounts/${id}/override`, { terms, windows }), 'Own terms changed.', onBack);
+  const planTerms = plans.find(({ name }) => name === plan)?.terms;
+  const changes = termsChanges(override ?? {}, terms, 'as in the plan');
+  const clear = (): void => {
+    setTerms({});
+    setTurn(turn + 1);
+  };
+  return (
+    <form
+      className="flex flex-col gap-5"
+      onSubmit={(event) => {
+        event.preventDefault();
+        put.mutate();
+      }}
+    >
+      <p className="text-muted">
+        What you set here stands in place of the same part of its plan{plan === null ? ', of which it has none' : ` “${plan}”`}, for this account alone; the rest stays as in the plan.
+        {planTerms && ` The plan says: ${describeTerms(planTerms, 'plan')}`}
+      </p>
+      <TermsEditor key={turn} kind="override" terms={terms} onChange={setTerms} errors={put.error} models={models.map((each) => each.id)} />
+      {Object.keys(terms).length > 0 && (
+        <div>
+          <Button onClick={clear}>Take all own terms away</Button>
+        </div>
+      )}
+      <WindowsField value={windows} onChange={setWindows} />
+      <ChangesList changes={changes} windows={windows} />
+      {!isTermsError(put.error) && <FormProblem error={put.error} />}
+      <DialogActions>
+        <Button onClick={onBack}>Back</Button>
+        <Button type="submit" look="primary" disabled={changes.length === 0 && windows === 'keep'} busy={put.isPending}>
+          Save
+        </Button>
+      </DialogActions>
+    </form>
+  );
+}
