@@ -30,6 +30,7 @@ type Use<T> = (control: Control, client: Client) => Promise<T>;
  */
 export class ControlSeat {
   readonly #store: Store;
+  readonly #waitMs: number;
   #open: Open | null = null;
   /** Instances whose connection failed before they could be retired. */
   #stranded: number[] = [];
@@ -38,8 +39,10 @@ export class ControlSeat {
   #idle: NodeJS.Timeout | undefined;
   #isClosed = false;
 
-  constructor(store: Store) {
+  /** @param waitMs how long a change waits for those before it. */
+  constructor(store: Store, waitMs = CONTROL_WAIT_MS) {
     this.#store = store;
+    this.#waitMs = waitMs;
   }
 
   /**
@@ -64,7 +67,7 @@ export class ControlSeat {
     const patience = setTimeout(() => {
       isGivenUp = true;
       begun.resolve();
-    }, CONTROL_WAIT_MS);
+    }, this.#waitMs);
     try {
       await begun.promise;
       // Its turn never comes: whoever is before it waits for the store.

@@ -1,0 +1,120 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Store } from '#db/connect.ts';
+import { CONTROL_WAITING_MAX } from '#server/bounds.ts';
+import { ControlSeat } from '#server/control-seat.ts';
+import { Refusal } from '#server/errors.ts';
+import { DecisionError } from '#server/decide/decision.ts';
+import { ask, createDatabase, type TestDatabase } from '../support/database.ts';
+import { connectAs } from '../support/log-writer.ts';
+import { until } from '../support/relay.ts';
+
+/** From where people's changes are made: what a store that fails does to it. */
+
+let database: TestDatabase;
+beforeAll(async () => {
+  database = await createDatabase();
+});
+afterAll(() => database?.[Symbol.asyncDispose]());
+
+const seats = async (): Promise<{ open: number; all: number }> => {
+  const [open, all] = await Promise.all([
+    ask(database.config('auditor'), "select count(*)::int from daybook.instance where name like 'dashboard %' and closed_at is null"),
+    ask(database.config('auditor'), "select count(*)::int from daybook.instance where name like 'dashboard %'"),
+  ]);
+  return { open: open as number, all: all as number };
+};
+const create = (seat: ControlSeat, name: string) => seat.change('member/Abcdefgh', (control) => control.createAccount(name));
+const codeOf = (outcome: unknown): string | null => (outcome instanceof Refusal ? outcome.code : null);
+
+test('it is an instance from its first change on, and leaves in order', async () => {
+  const seat = new ControlSeat(database);
+  expect((await seats()).all).toBe(0);
+  expect(await create(seat, 'one')).toMatchObject({ name: 'one', event: { type: 'account.registered' } });
+  expect(await seats()).toEqual({ open: 1, all: 1 });
+  await seat.close();
+  expect(await seats()).toEqual({ open: 0, all: 1 });
+  expect(codeOf(await create(seat, 'late'))).toBe('shutting_down');
+});
+
+test('a change that can\'t be carried out is told so, and costs nobody the connection', async () => {
+  const seat = new ControlSeat(database);
+  try {
+    await create(seat, 'taken');
+    const before = await seats();
+    await expect(create(seat, 'taken')).rejects.toThrow(DecisionError);
+    await expect(seat.change('member/Abcdefgh', (control) => control.suspendAccount({ id: 'Unknown0' }))).rejects.toThrow(DecisionError);
+    expect(await create(seat, 'next')).toMatchObject({ name: 'next' });
+    expect(await seats()).toEqual(before);
+  } finally {
+    await seat.close();
+  }
+});
+
+test('after a connection that broke, or an instance that was declared dead, the next change is made, and nobody has to recover what was left', async () => {
+  const seat = new ControlSeat(database);
+  const owner = await connectAs(database, 'owner');
+  try {
+    await create(seat, 'before');
+    const broken = await seat.change('member/Abcdefgh', async (control, client) => {
+      const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid');
+      const superuser = await database.superuser();
+      await superuser.query('select pg_terminate_backend($1)', [rows[0]?.pid]);
+      await superuser.end();
+      return control.createAccount('cut');
+    });
+    expect(codeOf(broken)).toBe('store_unavailable');
+    expect(await create(seat, 'after')).toMatchObject({ name: 'after' });
+    expect((await seats()).open).toBe(1);
+
+    const dead = await ask(database.config('auditor'), "select max(id) from daybook.instance where name like 'dashboard %'");
+    await owner.query('select daybook.fence_instance($1)', [dead]);
+    expect(await create(seat, 'as another')).toMatchObject({ name: 'as another' });
+  } finally {
+    await owner.end();
+    await seat.close();
+  }
+  const left = "select count(*)::int from daybook.instance where name like 'dashboard %' and closed_at is null and dead_at is null";
+  expect(await ask(database.config('auditor'), left)).toBe(0);
+});
+
+test('a fault of ours is one, and no word on the store', async () => {
+  const seat = new ControlSeat(database);
+  try {
+    await expect(seat.change('member/Abcdefgh', (_control, client) => client.query('select no_such_column'))).rejects.toThrow('no_such_column');
+    await expect(seat.change('member/Abcdefgh', () => Promise.reject(new TypeError('ours')))).rejects.toThrow(TypeError);
+    expect(await create(seat, 'all the same')).toMatchObject({ name: 'all the same' });
+  } finally {
+    await seat.close();
+  }
+});
+
+test('a store that is away, or takes connections and never answers, is a 503 for everybody who waits, and a queue that is full says so', async () => {
+  const frozen = createServer(() => {}).listen(0, '127.0.0.1');
+  await once(frozen, 'listening');
+  const { port } = frozen.address() as AddressInfo;
+  const frozenStore: Store = { config: (role) => ({ ...database.config(role), host: '127.0.0.1', port }) };
+  const seat = new ControlSeat(frozenStore, 200);
+  try {
+    const outcomes = await Promise.all(Array.from({ length: CONTROL_WAITING_MAX + 1 }, (_, index) => create(seat, `wait ${index}`)));
+    expect(outcomes.map(codeOf)).toEqual([...Array.from({ length: CONTROL_WAITING_MAX }, () => 'store_unavailable'), 'relay_busy']);
+  } finally {
+    frozen.close();
+    await seat.close();
+  }
+  const away = new ControlSeat(frozenStore);
+  expect(codeOf(await create(away, 'away'))).toBe('store_unavailable');
+  await away.close();
+});
+
+test('its heart beats as an instance without requests: what is still to come is all that anybody would search', async () => {
+  const seat = new ControlSeat(database);
+  try {
+    await create(seat, 'beating');
+    const openFrom = () => ask(database.config('auditor'), "select open_from > daybook.head(0::smallint) from daybook.instance where name like 'dashboard %' and closed_at is null and dead_at is null");
+    expect(await until(openFrom, (is) => is === true, 'the heartbeat')).toBe(true);
+  } finally {
+    await seat.close();
+  }
+});
