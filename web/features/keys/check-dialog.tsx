@@ -1,7 +1,7 @@
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { Route } from '#db/limits.ts';
-import type { KeyChecked, KeyRow } from '#server/dashboard/contract-keys.ts';
+import type { CheckStep, KeyChecked, KeyRow } from '#server/dashboard/contract-keys.ts';
 import { api } from '../../lib/api.ts';
 import { modelsQuery } from '../../lib/models-query.ts';
 import { Button } from '../../ui/button.tsx';
@@ -11,6 +11,20 @@ import { Icon } from '../../ui/icon.tsx';
 import { fieldError, FormProblem } from '../../ui/problem.tsx';
 import { ROUTE_NAMES } from '../../ui/terms/summary.ts';
 import { adviceFor } from './check-advice.ts';
+
+/** What is asked at each step, in words. */
+const STEPS: Record<CheckStep, string> = {
+  key: 'The key is good',
+  account: 'Its account is active',
+  plan: 'The plan of the account is active',
+  route: 'The route is permitted',
+  origin: 'The origin is permitted',
+  network: 'The address is permitted',
+  model: 'The model is permitted',
+  upstream: 'An upstream serves the model',
+  price: 'The model has a price, where a quota in money needs one',
+  limits: 'Nothing of the limits is spent',
+};
 
 /** Judges a call that is not made. */
 export function CheckDialog({ row, onClose }: { row: KeyRow; onClose: () => void }) {
@@ -74,8 +88,8 @@ function Verdict({ checked: { would_pass, checks } }: { checked: KeyChecked }) {
             <Icon name={passes ? 'check' : 'close'} className={`mt-0.5 ${passes ? 'text-good' : 'text-bad'}`} />
             <div className="min-w-0">
               <p>
-                {what.charAt(0).toUpperCase() + what.slice(1).replaceAll('_', ' ')}
-                <span className="sr-only">{passes ? ': passes' : ': is refused'}</span>
+                {STEPS[what]}
+                <span className={passes ? 'sr-only' : 'font-medium text-bad'}>{passes ? ': yes' : ': no'}</span>
               </p>
               {refusal && (
                 <>

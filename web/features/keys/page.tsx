@@ -1,10 +1,10 @@
-import { useQuery } from '@tanstack/react-query';
 import { useNavigate, useSearch } from '@tanstack/react-router';
 import { useState } from 'react';
 import type { KeyRow } from '#server/dashboard/contract-keys.ts';
 import type { KeySearch, KeySearchChange } from '../../lib/key-search.ts';
 import { keysQuery, useIsOverseer } from '../../lib/names.ts';
 import { useMe } from '../../lib/session.ts';
+import { showCount } from '../../lib/show.ts';
 import { useNotices } from '../../lib/use-notices.ts';
 import { useShortcuts } from '../../lib/use-shortcuts.ts';
 import { Button } from '../../ui/button.tsx';
@@ -18,13 +18,11 @@ import { DetailsDialog } from './details-dialog.tsx';
 import { EditDialog } from './edit-dialog.tsx';
 import { LeakedDialog, RevokeDialog } from './end-dialogs.tsx';
 import { isGood } from './key-marks.tsx';
+import { useKeyList } from './keys-list.ts';
 import { KeysFilter } from './keys-filter.tsx';
 import { type KeyAct, KeysTable } from './keys-table.tsx';
 import { MadeDialog } from './made-dialog.tsx';
 import { RotateDialog } from './rotate-dialog.tsx';
-
-/** While a key rotates, people wait for its old secret to fall silent, and use brings no notice of the feed. */
-const ROTATING_REFETCH_MS = 30_000;
 
 type Open = { act: 'create' } | { act: KeyAct; key: KeyRow } | { act: 'made'; made: Made };
 
@@ -34,7 +32,8 @@ export function KeysPage() {
   const search = useSearch({ from: '/inside/keys' });
   const navigate = useNavigate({ from: '/keys' });
   const isOverseer = useIsOverseer();
-  const keys = useQuery({ ...keysQuery, refetchInterval: ({ state }) => (state.data?.some((key) => key.state === 'rotating') === true ? ROTATING_REFETCH_MS : false) });
+  const keys = useKeyList(search);
+  const rows = keys.data?.data ?? [];
   useNotices(['key.'], [keysQuery.queryKey]);
   const [open, setOpen] = useState<Open | null>(null);
   const close = (): void => setOpen(null);
@@ -43,12 +42,12 @@ export function KeysPage() {
   useShortcuts(canChange ? { n: () => setOpen({ act: 'create' }) } : {});
 
   const act = (what: KeyAct, id: string): void => {
-    const key = keys.data?.find((each) => each.id === id);
+    const key = rows.find((each) => each.id === id);
     if (!key) return;
     narrow({ key: undefined });
     setOpen({ act: what, key });
   };
-  const detailed = keys.data?.find(({ id }) => id === search.key);
+  const detailed = rows.find(({ id }) => id === search.key);
 
   return (
     <>
@@ -60,7 +59,7 @@ export function KeysPage() {
         )}
       </PageHead>
       <Loaded query={keys} title="The keys could not be loaded">
-        {(rows) =>
+        {({ rows_omitted: omitted }) =>
           rows.length === 0 ? (
             <Card>
               <Empty icon="key" title="No API keys yet">
@@ -83,6 +82,7 @@ export function KeysPage() {
                   </Button>
                 </Empty>
               )}
+              {omitted > 0 && <p className="border-t border-line px-4 py-2 text-muted">The {showCount(omitted)} oldest are left out. A name, an id or an account finds them.</p>}
             </Card>
           )
         }
