@@ -18,7 +18,7 @@ function Frame({ id, label, hint, error, children }: FieldProps & { id: string; 
         </p>
       )}
       {error != null && (
-        <p id={`${id}-error`} className="text-xs text-bad">
+        <p id={`${id}-error`} role="alert" className="text-xs text-bad">
           {error}
         </p>
       )}

@@ -18,7 +18,7 @@ export function PasswordField({ kind, ...rest }: PasswordFieldProps) {
     <div className="relative">
       <TextField
         {...rest}
-        {...(isNew ? { minLength: CHARACTERS_MIN, hint: `At least ${CHARACTERS_MIN} characters. Long is better than full of signs.` } : {})}
+        {...(isNew ? { minLength: CHARACTERS_MIN, hint: `At least ${CHARACTERS_MIN} characters. Longer is better.` } : {})}
         type={isShown ? 'text' : 'password'}
         autoComplete={isNew ? 'new-password' : 'current-password'}
         autoCapitalize="none"

@@ -42,6 +42,7 @@ export function FormProblem({ error, fields = [] }: { error: unknown; /** Those 
   return (
     <p role="alert" className="text-bad">
       {error instanceof ApiError ? error.message : 'Something went wrong in this page. Load it again.'}
+      {error instanceof ApiError && error.retryAfterS !== null && ` Try again in ${error.retryAfterS} s.`}
     </p>
   );
 }
