@@ -8,6 +8,7 @@ import { announceChange } from '../../ui/change.tsx';
 import { CopyButton } from '../../ui/copy.tsx';
 import { Icon } from '../../ui/icon.tsx';
 import { FormProblem } from '../../ui/problem.tsx';
+import { ownKeysQuery } from './own-keys.ts';
 
 type KeyStepProps = { secret: string | null; /** Null: it is not to be seen any more. */ onSecret: (secret: string | null) => void };
 
@@ -15,7 +16,7 @@ type KeyStepProps = { secret: string | null; /** Null: it is not to be seen any 
 export function KeyStep({ secret, onSecret }: KeyStepProps) {
   const { account } = useMe();
   const queries = useQueryClient();
-  const keys = useQuery({ ...keysQuery, select: (rows) => rows.filter((key) => key.account === account.id && (key.state === 'active' || key.state === 'rotating')) }).data;
+  const keys = useQuery(ownKeysQuery(account.id)).data?.filter(({ state }) => state === 'active' || state === 'rotating');
   const create = useMutation({
     // The reply holds the secret, so nothing of it goes where replies are kept.
     mutationFn: async () => {

@@ -40,7 +40,7 @@ export function FirstCallPage() {
           <KeyStep secret={secret} onSecret={setSecret} />
         </Card>
         <Card
-          title="3. The call"
+          title="3. A test call"
           actions={
             <label className="flex items-center gap-2 text-muted">
               Model
@@ -52,26 +52,23 @@ export function FirstCallPage() {
             </label>
           }
         >
-          <Loaded query={models} title="The models could not be loaded" height="h-96">
+          <Loaded query={models} title="The models could not be loaded" height="h-28">
             {(rows) =>
               rows.length === 0 ? (
                 <Empty icon="layers" title="There is no model that you may call">
                   Your plan allows none of those that this relay serves. <Link to="/limits" className="text-accent underline">See your limits</Link>, and ask an administrator.
                 </Empty>
               ) : (
-                <div className="flex flex-col gap-5">
-                  <TestCallPanel endpoint={`${new URL(base_url).pathname}/chat/completions`} model={model} secret={secret} />
-                  <div>
-                    <h3 className="mb-2 font-medium">Or call from where you work</h3>
-                    <SnippetTabs filling={{ baseUrl: base_url, model, secret }} />
-                  </div>
-                </div>
+                <TestCallPanel endpoint={`${new URL(base_url).pathname}/chat/completions`} model={model} secret={secret} />
               )
             }
           </Loaded>
         </Card>
-        <Card title="4. What the relay saw" actions={<LiveMark />}>
+        <Card title="What the relay saw" actions={<LiveMark />}>
           <SeenPanel />
+        </Card>
+        <Card title="4. From where you work">
+          <SnippetTabs filling={{ baseUrl: base_url, model, secret }} />
         </Card>
       </div>
     </div>

@@ -1,6 +1,6 @@
+import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { useState } from 'react';
-import { useKeyNames } from '../../lib/names.ts';
 import { useMe } from '../../lib/session.ts';
 import { showCost, showCount, showDuration } from '../../lib/show.ts';
 import { useFeed, useFrames } from '../../lib/use-feed.ts';
@@ -8,6 +8,7 @@ import { Badge } from '../../ui/parts.tsx';
 import { Icon } from '../../ui/icon.tsx';
 import { When } from '../../ui/when.tsx';
 import { whatToDo } from './explain.ts';
+import { ownKeysQuery } from './own-keys.ts';
 import { follow, type SeenCall } from './seen-calls.ts';
 
 /** The account's calls as they happen, whoever makes them: this page, or a terminal beside it. */
@@ -17,9 +18,9 @@ export function SeenPanel() {
   useFeed(member.role === 'member' ? {} : { account: account.id }, null);
   useFrames((frames) => setCalls((before) => follow(before, frames, account.id)));
   return (
-    <div className="min-h-24" aria-live="polite" aria-relevant="additions">
+    <div className="min-h-20" aria-live="polite" aria-relevant="additions">
       {calls.length === 0 ? (
-        <p className="flex min-h-24 items-center justify-center gap-2 text-muted">
+        <p className="flex min-h-20 items-center justify-center gap-2 text-muted">
           <Icon name="clock" /> Waiting for a call. It appears here as soon as the relay has taken it.
         </p>
       ) : (
@@ -34,15 +35,15 @@ export function SeenPanel() {
 }
 
 function Seen({ call }: { call: SeenCall }) {
-  const nameOf = useKeyNames();
   const { request, key, model, at, ending } = call;
+  const name = useQuery(ownKeysQuery(useMe().account.id)).data?.find(({ id }) => id === key)?.name ?? key;
   return (
     <li className="flex flex-col gap-1.5 py-3 first:pt-0 last:pb-0">
       <div className="flex flex-wrap items-center gap-x-3 gap-y-1">
         <State call={call} />
         {model !== '' && <span className="font-medium">{model}</span>}
         <span className="text-muted">
-          by {nameOf(key)}, <When time={at} form="time" />
+          by {name}, <When time={at} form="time" />
         </span>
         <Link to="/requests" search={{ request }} className="ml-auto inline-flex items-center gap-1 text-accent underline">
           Its whole story <Icon name="arrow" size={14} />
@@ -70,15 +71,15 @@ function State({ call: { ending } }: { call: SeenCall }) {
 function Figures({ call: { ending, outputTokens } }: { call: SeenCall }) {
   if (ending?.type === 'refused') return null;
   const figures: [string, string][] = [];
-  if (ending?.input_tokens !== undefined) figures.push(['tokens in', showCount(ending.input_tokens)]);
-  figures.push([ending === null ? 'tokens out so far' : 'tokens out', showCount(outputTokens)]);
-  if (ending) figures.push(['cost', ending.cost_microusd === undefined ? 'no price known' : showCost(ending.cost_microusd)]);
-  if (ending?.first_byte_ms !== undefined) figures.push(['to the first byte', showDuration(ending.first_byte_ms)]);
-  if (ending?.duration_ms !== undefined) figures.push(['in all', showDuration(ending.duration_ms)]);
+  if (ending?.input_tokens !== undefined) figures.push(['Tokens in', showCount(ending.input_tokens)]);
+  figures.push([ending === null ? 'Tokens out so far' : 'Tokens out', showCount(outputTokens)]);
+  if (ending) figures.push(['Cost', ending.cost_microusd === undefined ? 'no price is known' : showCost(ending.cost_microusd)]);
+  if (ending?.first_byte_ms !== undefined) figures.push(['First byte after', showDuration(ending.first_byte_ms)]);
+  if (ending?.duration_ms !== undefined) figures.push(['Time in all', showDuration(ending.duration_ms)]);
   return (
     <dl className="flex flex-wrap gap-x-5 gap-y-1">
       {figures.map(([name, value]) => (
-        <div key={name} className="flex flex-row-reverse gap-1.5">
+        <div key={name} className="flex gap-1.5">
           <dt className="text-muted">{name}</dt>
           <dd>{value}</dd>
         </div>

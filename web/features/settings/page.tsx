@@ -11,7 +11,7 @@ export function SettingsPage() {
     <>
       <PageHead title="Settings" about="Who you are here, and how you sign in." />
       <div className="grid gap-4 lg:grid-cols-2">
-        <Card title="You">
+        <Card title="You" className="lg:col-span-2">
           <Facts
             facts={[
               ['E-mail address', member.email],
