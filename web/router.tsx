@@ -5,6 +5,7 @@ import { type FilterSearch, readFilterSearch } from './lib/filter-search.ts';
 import { readKeySearch } from './lib/key-search.ts';
 import { queryClient } from './lib/query-client.ts';
 import { meQuery } from './lib/session.ts';
+import { readUsageSearch } from './lib/usage-search.ts';
 import { Missing, Trouble } from './trouble.tsx';
 import { Toasts } from './ui/toast.tsx';
 
@@ -41,16 +42,6 @@ const requestsSearch = (search: Record<string, unknown>): FilterSearch & { reque
   return { ...readFilterSearch(search), ...(typeof request === 'string' ? { request } : {}) };
 };
 
-export const METRICS = ['requests', 'tokens', 'cost', 'times'] as const;
-export type UsageSearch = FilterSearch & { metric?: (typeof METRICS)[number]; group?: 'account' | 'key' | 'model' };
-const usageSearch = (search: Record<string, unknown>): UsageSearch => {
-  const { metric, group } = search;
-  const found: UsageSearch = readFilterSearch(search);
-  if (METRICS.includes(metric as never)) found.metric = metric as (typeof METRICS)[number];
-  if (group === 'account' || group === 'key' || group === 'model') found.group = group;
-  return found;
-};
-
 // Lists of their own, so that each route's address and search keep their types: inside a call they would widen.
 const openPages = [
   createRoute({ getParentRoute: () => root, path: '/sign-in', validateSearch: readNext, component: lazyRouteComponent(() => import('./features/sign-in/sign-in-page.tsx'), 'SignInPage') }),
@@ -64,9 +55,9 @@ const pages = [
   createRoute({ getParentRoute: () => inside, path: '/', validateSearch: readFilterSearch, component: lazyRouteComponent(() => import('./features/overview/page.tsx'), 'OverviewPage') }),
   createRoute({ getParentRoute: () => inside, path: '/first-call', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/first-call/page.tsx'), 'FirstCallPage') }),
   createRoute({ getParentRoute: () => inside, path: '/requests', validateSearch: requestsSearch, component: lazyRouteComponent(() => import('./features/requests/page.tsx'), 'RequestsPage') }),
-  createRoute({ getParentRoute: () => inside, path: '/usage', validateSearch: usageSearch, component: lazyRouteComponent(() => import('./features/usage/page.tsx'), 'UsagePage') }),
+  createRoute({ getParentRoute: () => inside, path: '/usage', validateSearch: readUsageSearch, component: lazyRouteComponent(() => import('./features/usage/page.tsx'), 'UsagePage') }),
   createRoute({ getParentRoute: () => inside, path: '/keys', validateSearch: readKeySearch, component: lazyRouteComponent(() => import('./features/keys/page.tsx'), 'KeysPage') }),
-  createRoute({ getParentRoute: () => inside, path: '/limits', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/limits/page.tsx'), 'LimitsPage') }),
+  createRoute({ getParentRoute: () => inside, path: '/limits', validateSearch: readFilterSearch, component: lazyRouteComponent(() => import('./features/limits/page.tsx'), 'LimitsPage') }),
   createRoute({ getParentRoute: () => inside, path: '/playground', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/playground/page.tsx'), 'PlaygroundPage') }),
   createRoute({ getParentRoute: () => inside, path: '/audit', validateSearch: readEventSearch, component: lazyRouteComponent(() => import('./features/audit/page.tsx'), 'AuditPage') }),
   createRoute({ getParentRoute: () => inside, path: '/settings', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/settings/page.tsx'), 'SettingsPage') }),

@@ -18,10 +18,12 @@ type TimeRangeProps = {
   /** Gets all three; undefined takes one away. */
   onChange: (time: { range: Range | undefined; from: string | undefined; to: string | undefined }) => void;
   ranges?: readonly Range[];
+  /** Whether any span of time can be chosen, too. */
+  hasSpan?: boolean;
 };
 
 /** Of what time: the last so and so long, or from one moment to another in the zone that was chosen. */
-export function TimeRange({ search, fallback, onChange, ranges = Object.keys(RANGES) as Range[] }: TimeRangeProps) {
+export function TimeRange({ search, fallback, onChange, ranges = Object.keys(RANGES) as Range[], hasSpan = true }: TimeRangeProps) {
   const zone = useZone();
   const id = useId();
   const form = useRef<HTMLFormElement>(null);
@@ -64,27 +66,31 @@ export function TimeRange({ search, fallback, onChange, ranges = Object.keys(RAN
           {NAMES[range]}
         </button>
       ))}
-      <button ref={button} type="button" popoverTarget={id} aria-pressed={isCustom} className={buttonClass('quiet', 'px-2.5 aria-pressed:bg-accent-soft aria-pressed:text-accent')}>
-        <Icon name="clock" />
-        {isCustom ? spanOf(search, zone) : 'From – to'}
-      </button>
-      {/* Its fields begin anew with what is chosen. */}
-      <form key={`${search.from} ${search.to} ${zone}`} ref={form} id={id} popover="auto" onSubmit={submit} onToggle={(event) => event.newState === 'open' && place()} className="fixed m-0 w-64 rounded-lg border border-line bg-surface p-4 text-ink shadow-lg">
-        <div className="flex flex-col gap-3">
-          <label>
-            From
-            <input required {...field('from')} />
-          </label>
-          <label>
-            To
-            <input {...field('to')} />
-          </label>
-          <p className="text-xs text-muted">{zone === 'utc' ? 'In UTC.' : 'In local time.'} Without an end: up to now.</p>
-          <Button type="submit" look="primary">
-            Show
-          </Button>
-        </div>
-      </form>
+      {hasSpan && (
+        <>
+          <button ref={button} type="button" popoverTarget={id} aria-pressed={isCustom} className={buttonClass('quiet', 'px-2.5 aria-pressed:bg-accent-soft aria-pressed:text-accent')}>
+            <Icon name="clock" />
+            {isCustom ? spanOf(search, zone) : 'From – to'}
+          </button>
+          {/* Its fields begin anew with what is chosen. */}
+          <form key={`${search.from} ${search.to} ${zone}`} ref={form} id={id} popover="auto" onSubmit={submit} onToggle={(event) => event.newState === 'open' && place()} className="fixed m-0 w-64 rounded-lg border border-line bg-surface p-4 text-ink shadow-lg">
+            <div className="flex flex-col gap-3">
+              <label>
+                From
+                <input required {...field('from')} />
+              </label>
+              <label>
+                To
+                <input {...field('to')} />
+              </label>
+              <p className="text-xs text-muted">{zone === 'utc' ? 'In UTC.' : 'In local time.'} Without an end: up to now.</p>
+              <Button type="submit" look="primary">
+                Show
+              </Button>
+            </div>
+          </form>
+        </>
+      )}
     </div>
   );
 }

@@ -1,5 +1,98 @@
-import { PageHead } from '../../ui/parts.tsx';
+import { useQuery } from '@tanstack/react-query';
+import { Link, useNavigate, useSearch } from '@tanstack/react-router';
+import type { LimitRow } from '#server/dashboard/contract-keys.ts';
+import { useLimits, useRunningLimits } from '../../lib/limits.ts';
+import { accountsQuery, useIsOverseer } from '../../lib/names.ts';
+import { useMe } from '../../lib/session.ts';
+import { useFeed } from '../../lib/use-feed.ts';
+import { buttonClass } from '../../ui/button.tsx';
+import { Select } from '../../ui/field.tsx';
+import { LiveMark } from '../../ui/live-mark.tsx';
+import { Loaded } from '../../ui/loaded.tsx';
+import { Badge, Card, Empty, PageHead } from '../../ui/parts.tsx';
+import { LimitItem } from './limit-item.tsx';
+import { RefusalsCard } from './refusals-card.tsx';
 
+const EVERYTHING = {};
+
+/** Every limit of an account and its keys: what is used, and what comes when it is used up. */
 export function LimitsPage() {
-  return <PageHead title="Limits" />;
+  const { account: own } = useMe();
+  const { account: asked } = useSearch({ from: '/inside/limits' });
+  const isOverseer = useIsOverseer();
+  const accounts = useQuery({ ...accountsQuery, enabled: isOverseer }).data ?? [];
+  const account = (isOverseer ? asked : undefined) ?? own.id;
+  const shown = accounts.find(({ id }) => id === account);
+  const query = useLimits(account === own.id ? undefined : account);
+  useFeed(EVERYTHING, null);
+  useRunningLimits(query);
+  return (
+    <>
+      <PageHead title="Limits" about="What may be used in which time. From what enforces, not from the tables.">
+        <LiveMark />
+        {isOverseer && <AccountChoice account={account} accounts={accounts.length === 0 ? [own] : accounts} />}
+      </PageHead>
+      <Loaded query={query} title="The limits could not be loaded" height="h-96">
+        {(rows) => (
+          <div className="flex flex-col gap-4">
+            <Subject title={`Account ${shown?.name ?? own.name}`} plan={shown ? shown.plan : own.plan} rows={rows.filter(({ key_name }) => key_name === null)} />
+            {keysOf(rows).map(([subject, ofKey]) => (
+              <Subject key={subject} title={`Key ${ofKey[0]?.key_name ?? ''}`} rows={ofKey} />
+            ))}
+            {rows.length > 0 && <RefusalsCard rows={rows} />}
+          </div>
+        )}
+      </Loaded>
+    </>
+  );
+}
+
+const keysOf = (rows: readonly LimitRow[]): [string, LimitRow[]][] => [...Map.groupBy(rows.filter(({ key_name }) => key_name !== null), ({ subject }) => subject)];
+
+/** The limits of one account or key. */
+function Subject({ title, plan, rows }: { title: string; /** Undefined: it has none of its own. */ plan?: string | null; rows: readonly LimitRow[] }) {
+  const badge = plan === undefined ? undefined : <Badge>{plan === null ? 'on no plan' : `plan ${plan}`}</Badge>;
+  return (
+    <Card title={<span className="break-words">{title}</span>} actions={badge}>
+      {rows.length === 0 ? (
+        <Unlimited />
+      ) : (
+        <ul className="grid gap-x-10 gap-y-6 lg:grid-cols-2">
+          {rows.map((row) => (
+            <li key={`${row.meter} ${row.window}`}>
+              <LimitItem row={row} />
+            </li>
+          ))}
+        </ul>
+      )}
+    </Card>
+  );
+}
+
+function Unlimited() {
+  const { member } = useMe();
+  return (
+    <Empty icon="gauge" title="Nothing is limited">
+      <p>Usage is counted, and no call is refused for it. {member.role === 'administrator' ? 'A plan sets limits for all accounts on it.' : 'A key may still have limits of its own.'}</p>
+      {member.role === 'administrator' && (
+        <Link to="/admin/plans" className={buttonClass('plain', 'mt-3')}>
+          Plans
+        </Link>
+      )}
+    </Empty>
+  );
+}
+
+function AccountChoice({ account, accounts }: { account: string; accounts: readonly { id: string; name: string }[] }) {
+  const navigate = useNavigate({ from: '/limits' });
+  return (
+    <Select aria-label="Account" value={account} onChange={({ currentTarget }) => void navigate({ search: { account: currentTarget.value } })} className="w-48">
+      {!accounts.some(({ id }) => id === account) && <option value={account}>{account}</option>}
+      {accounts.map(({ id, name }) => (
+        <option key={id} value={id}>
+          {name}
+        </option>
+      ))}
+    </Select>
+  );
 }

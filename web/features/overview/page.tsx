@@ -1,5 +1,51 @@
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
+import { useNavigate, useSearch } from '@tanstack/react-router';
+import { useState } from 'react';
+import { type FilterSearch, requestFilterOf } from '../../lib/filter-search.ts';
+import { useShortcuts } from '../../lib/use-shortcuts.ts';
+import { Button } from '../../ui/button.tsx';
+import { LiveMark } from '../../ui/live-mark.tsx';
+import { Loaded } from '../../ui/loaded.tsx';
 import { PageHead } from '../../ui/parts.tsx';
+import { SubjectFilter } from '../../ui/subject-filter.tsx';
+import { TimeRange } from '../../ui/time-range.tsx';
+import { LiveOverview } from './live-overview.tsx';
+import { overviewQuery } from './overview-query.ts';
 
+/** How things are, live. */
 export function OverviewPage() {
-  return <PageHead title="Overview" />;
+  const search = useSearch({ from: '/inside/' });
+  const navigate = useNavigate({ from: '/' });
+  const [isHeld, setHeld] = useState(false);
+  const range = search.range ?? '15m';
+  const { outcome: _, status: __, ...filter } = requestFilterOf(search);
+  const query = useQuery({ ...overviewQuery(filter, range), placeholderData: keepPreviousData });
+  const toggle = (): void => setHeld(!isHeld);
+  useShortcuts({ ' ': toggle });
+  // What is undefined leaves the address.
+  const change = (part: Partial<Record<keyof FilterSearch, string | undefined>>): void => {
+    void navigate({ search: (before) => ({ ...before, ...(part as FilterSearch) }), replace: true, resetScroll: false });
+  };
+
+  return (
+    <>
+      <PageHead title="Overview" about="Calls, tokens and costs as they happen.">
+        <LiveMark isHeld={isHeld} />
+        <Button icon={isHeld ? 'play' : 'pause'} onClick={toggle} aria-keyshortcuts="Space" title="Space">
+          {isHeld ? 'Go on' : 'Pause'}
+        </Button>
+      </PageHead>
+      <div className="mb-4 flex flex-wrap items-center justify-between gap-2">
+        <TimeRange search={{ range }} fallback="15m" onChange={({ range: chosen }) => change({ range: chosen })} hasSpan={false} />
+        <SubjectFilter search={search} models={query.data?.groups.rows} onChange={change} />
+      </div>
+      <Loaded query={query} title="The figures could not be loaded" height="h-[40rem]">
+        {(base) => (
+          <div aria-busy={query.isPlaceholderData} className={query.isPlaceholderData ? 'opacity-60' : ''}>
+            <LiveOverview key={JSON.stringify([base.filter, base.range])} base={base} isHeld={isHeld} />
+          </div>
+        )}
+      </Loaded>
+    </>
+  );
 }

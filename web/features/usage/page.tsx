@@ -1,5 +1,72 @@
+import { useQuery } from '@tanstack/react-query';
+import { useNavigate, useSearch } from '@tanstack/react-router';
+import type { Bucket, UsageGroup } from '#server/dashboard/contract.ts';
+import { queryString } from '../../lib/api.ts';
+import { useAccountNames, useIsOverseer, useKeyNames } from '../../lib/names.ts';
+import { useNow } from '../../lib/use-now.ts';
+import { buttonClass } from '../../ui/button.tsx';
+import { Icon } from '../../ui/icon.tsx';
+import { Loaded } from '../../ui/loaded.tsx';
 import { PageHead } from '../../ui/parts.tsx';
+import { Segments } from '../../ui/segments.tsx';
+import { SubjectFilter } from '../../ui/subject-filter.tsx';
+import { TimeRange } from '../../ui/time-range.tsx';
+import { type Metric, METRICS } from './metrics.ts';
+import { Ranking } from './ranking.tsx';
+import { Totals } from './totals.tsx';
+import { UsageChart } from './usage-chart.tsx';
+import { bucketFor, bucketsFor, FALLBACK_RANGE, seriesQuery, type UsageWanted, usageQuery } from './usage-query.ts';
+import { Vintage } from './vintage.tsx';
 
+const METRIC_CHOICES = Object.entries(METRICS).map(([id, { name }]) => [id as Metric, name] as const);
+const BUCKET_NAMES = { minute: 'Minute', hour: 'Hour', day: 'Day' } as const;
+const MINUTE_MS = 60_000;
+
+/** What was used: a metric, taken apart by time and by account, key or model. */
 export function UsagePage() {
-  return <PageHead title="Usage" />;
+  const search = useSearch({ from: '/inside/usage' });
+  const navigate = useNavigate({ from: '/usage' });
+  const isOverseer = useIsOverseer();
+  const [accountNameOf, keyNameOf] = [useAccountNames(), useKeyNames()];
+  const nowMs = useNow(MINUTE_MS);
+  const { metric = 'requests', group: chosen, bucket, outcome: _, status: __, ...which } = search;
+  const group: UsageGroup = chosen === 'account' && !isOverseer ? 'key' : (chosen ?? 'key');
+  const wanted: UsageWanted = { ...which, ...(bucket === undefined ? {} : { bucket }), group, hasTimes: metric === 'times' };
+  const query = useQuery(usageQuery(wanted));
+  // What is undefined leaves the address.
+  const change = (part: Partial<Record<keyof typeof search, string | undefined>>): void => {
+    void navigate({ search: (before) => ({ ...before, ...(part as object) }), replace: true, resetScroll: false });
+  };
+  const groups: readonly (readonly [UsageGroup, string])[] = [...(isOverseer ? [['account', 'Account'] as const] : []), ['key', 'Key'], ['model', 'Model']];
+  const nameOf = (id: string): string => (id === '' ? 'none' : group === 'key' ? keyNameOf(id) : group === 'account' ? accountNameOf(id) : id);
+
+  return (
+    <>
+      <PageHead title="Usage" about="Calls by when they ended, as the tables sum them up.">
+        <a href={`/api/usage${queryString({ ...seriesQuery(wanted, nowMs), format: 'csv' })}`} download className={buttonClass()} title="What the chart shows, as CSV">
+          <Icon name="download" />
+          CSV
+        </a>
+      </PageHead>
+      <div className="mb-2 flex flex-wrap items-center justify-between gap-2">
+        <TimeRange search={search} fallback={FALLBACK_RANGE} onChange={change} />
+        <SubjectFilter search={search} models={group === 'model' ? query.data?.ranking.rows : undefined} onChange={change} />
+      </div>
+      <div className="mb-4 flex flex-wrap items-center gap-x-6 gap-y-2">
+        <Segments label="What is measured" choices={METRIC_CHOICES} chosen={metric} onChoose={(next: Metric) => change({ metric: next === 'requests' ? undefined : next })} />
+        <Segments label="By" isLabelShown choices={groups} chosen={group} onChoose={(next: UsageGroup) => change({ group: next === 'key' ? undefined : next })} />
+        <Segments label="Per" isLabelShown choices={bucketsFor(wanted, nowMs).map((each) => [each, BUCKET_NAMES[each]] as const)} chosen={bucketFor(wanted, nowMs)} onChoose={(next: Bucket) => change({ bucket: next })} />
+      </div>
+      <Loaded query={query} title="Usage could not be loaded" height="h-[40rem]">
+        {(shown) => (
+          <div aria-busy={query.isPlaceholderData} className={`flex flex-col gap-4 ${query.isPlaceholderData ? 'opacity-60' : ''}`}>
+            <Totals totals={shown.series.totals} />
+            <UsageChart shown={shown} metric={metric} group={group} nameOf={nameOf} />
+            <Ranking report={shown.ranking} metric={metric} group={group} search={which} nameOf={nameOf} />
+            <Vintage report={shown.series} isLoading={query.isFetching} onRefresh={() => void query.refetch()} />
+          </div>
+        )}
+      </Loaded>
+    </>
+  );
 }

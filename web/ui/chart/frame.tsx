@@ -3,7 +3,7 @@ import { Button } from '../button.tsx';
 import { Card } from '../parts.tsx';
 
 /** A chart with its table behind a switch: whoever can't see the one has the other. Both are as high, so nothing jumps. */
-export function ChartFrame({ title, actions, chart, table }: { title: ReactNode; actions?: ReactNode; chart: ReactNode; table: () => ReactNode }) {
+export function ChartFrame({ title, actions, chart, table }: { title: ReactNode; actions?: ReactNode; chart: ReactNode; table: ReactNode }) {
   const [isTable, setTable] = useState(false);
   return (
     <Card
@@ -18,7 +18,7 @@ export function ChartFrame({ title, actions, chart, table }: { title: ReactNode;
         </>
       }
     >
-      {isTable ? <div className="h-[17.25rem] overflow-y-auto">{table()}</div> : chart}
+      {isTable ? <div className="h-[17.25rem] overflow-y-auto">{table}</div> : chart}
     </Card>
   );
 }

@@ -1,0 +1,21 @@
+import type { LimitRow } from '#server/dashboard/contract-keys.ts';
+import { QuotaBar, showAmount } from '../../ui/quota-bar.tsx';
+
+/** One limit with its window, and how strictly it is kept. */
+export function LimitItem({ row }: { row: LimitRow }) {
+  return (
+    <>
+      <QuotaBar row={row} />
+      <p className="text-xs text-muted">{strictnessOf(row)}</p>
+    </>
+  );
+}
+
+function strictnessOf({ meter, window, enforcement, overdraft }: LimitRow): string {
+  if (meter === 'concurrent') return 'Counts calls that run: each leaves room again when it ends.';
+  if (window === 'minute') return 'A rate: of each minute of the clock.';
+  if (enforcement === 'exact') return 'Exact: never a unit above. A reply is asked to stop where the rest would not do.';
+  if (overdraft === 0) return 'Never above: each call is counted before it begins.';
+  const most = overdraft === null ? '' : `, by at most ${showAmount(meter, overdraft)}`;
+  return `Soft landing: a call that was admitted runs to its end, and may go above it${most}.`;
+}

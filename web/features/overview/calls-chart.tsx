@@ -1,0 +1,44 @@
+import { useZone, type Zone } from '../../lib/preferences.ts';
+import { showCount, showShort } from '../../lib/show.ts';
+import { callsOf, type Tally } from '../../lib/tally.ts';
+import { Bars } from '../../ui/chart/bars.tsx';
+import { FAULTY, SERVED } from '../../ui/chart/colours.ts';
+import { ChartFrame } from '../../ui/chart/frame.tsx';
+import { bucketLabel, bucketTitle } from '../../ui/chart/times.ts';
+import { type Column, Table } from '../../ui/table.tsx';
+
+const SERIES = [
+  { name: 'Served', colour: SERVED },
+  { name: 'Refused or failed', colour: FAULTY },
+];
+const UNITS = { 60_000: 'minute', 3_600_000: 'hour', 86_400_000: 'day' } as const;
+const LONG_MS = 2 * 86_400_000;
+
+type Bucket = { atMs: number; tally: Tally };
+
+/** Requests over time, by how they ended. */
+export function CallsChart({ buckets, bucketMs }: { buckets: readonly Bucket[]; bucketMs: number }) {
+  const zone = useZone();
+  const title = `Requests per ${UNITS[bucketMs as keyof typeof UNITS]}`;
+  const isLong = bucketMs * buckets.length > LONG_MS;
+  const bars = buckets.map(({ atMs, tally }) => ({
+    label: bucketLabel(atMs, bucketMs, zone, isLong),
+    title: bucketTitle(atMs, bucketMs, zone),
+    values: [tally.served, tally.refused + tally.failed],
+  }));
+  return (
+    <ChartFrame
+      title={title}
+      chart={<Bars series={SERIES} bars={bars} show={showShort} label={`${title}, by how they ended`} />}
+      table={<Table label={title} keyOf={({ atMs }) => String(atMs)} rows={buckets.toReversed()} columns={columnsOf(bucketMs, zone)} />}
+    />
+  );
+}
+
+const columnsOf = (bucketMs: number, zone: Zone): Column<Bucket>[] => [
+  { head: 'Time', cell: ({ atMs }) => bucketTitle(atMs, bucketMs, zone) },
+  { head: 'All', align: 'right', cell: ({ tally }) => showCount(callsOf(tally)) },
+  { head: 'Served', align: 'right', cell: ({ tally }) => showCount(tally.served) },
+  { head: 'Refused', align: 'right', cell: ({ tally }) => showCount(tally.refused) },
+  { head: 'Failed', align: 'right', cell: ({ tally }) => showCount(tally.failed) },
+];

@@ -1,0 +1,73 @@
+import { Link } from '@tanstack/react-router';
+import { useState } from 'react';
+import type { FilterSearch } from '../../lib/filter-search.ts';
+import type { LastCall } from '../../lib/last-calls.ts';
+import { type NameOf, useKeyNames } from '../../lib/names.ts';
+import { showCost, showCount, showDuration, showShort } from '../../lib/show.ts';
+import { Badge, Card, type Tone } from '../../ui/parts.tsx';
+import { type Column, Table } from '../../ui/table.tsx';
+import { When } from '../../ui/when.tsx';
+
+const ENDED: Record<LastCall['outcome'], readonly [word: string, tone: Tone]> = {
+  completed: ['completed', 'good'],
+  client_gone: ['client left', 'plain'],
+  upstream_failed: ['upstream failed', 'bad'],
+  cut_short: ['cut short', 'warn'],
+  relay_failed: ['relay failed', 'bad'],
+  refused: ['refused', 'warn'],
+  running: ['running', 'plain'],
+};
+
+type Still = { calls: readonly LastCall[]; endings: number };
+
+/** The newest endings. Whoever points at one, or has the focus on it, sees it stand still. */
+export function LastCalls({ calls, endings, search }: { calls: readonly LastCall[]; /** Counts those that come. */ endings: number; search: FilterSearch }) {
+  const nameOf = useKeyNames();
+  const [still, setStill] = useState<Still | null>(null);
+  const hold = (): void => setStill((before) => before ?? { calls, endings });
+  const letGo = (): void => setStill(null);
+  const shown = still?.calls ?? calls;
+  const missed = still ? endings - still.endings : 0;
+  return (
+    <Card
+      title="Last requests"
+      flush
+      actions={
+        <>
+          {missed > 0 && <span className="text-muted">{showCount(missed)} newer</span>}
+          <Link to="/requests" search={search} className="text-accent hover:underline">
+            All requests
+          </Link>
+        </>
+      }
+    >
+      <div className="min-h-[27rem]" onPointerEnter={hold} onPointerLeave={letGo} onFocus={hold} onBlur={letGo}>
+        <Table
+          label="Last requests"
+          keyOf={({ request, at }) => `${request} ${at}`}
+          rows={shown}
+          empty={<p className="grid h-[27rem] place-items-center text-muted">No request has ended in the last day.</p>}
+          columns={columnsOf(search, nameOf)}
+        />
+      </div>
+    </Card>
+  );
+}
+
+const columnsOf = (search: FilterSearch, nameOf: NameOf): Column<LastCall>[] => [
+  {
+    head: 'Time',
+    cell: ({ request, at }) => (
+      <Link to="/requests" search={{ ...search, request }} className="hover:underline">
+        <When time={at} form="time" />
+      </Link>
+    ),
+  },
+  { head: 'Ending', cell: ({ outcome, refused_count }) => <Badge tone={ENDED[outcome][1]}>{ENDED[outcome][0]}{refused_count !== null && refused_count > 1 ? ` × ${showCount(refused_count)}` : ''}</Badge> },
+  { head: 'Status', cell: ({ status, refusal }) => <span title={refusal ?? undefined}>{status ?? '–'}</span> },
+  { head: 'Model', cell: ({ model }) => <span className="block max-w-48 truncate">{model ?? '–'}</span> },
+  { head: 'Key', cell: ({ key }) => <span className="block max-w-40 truncate">{nameOf(key)}</span> },
+  { head: 'Duration', align: 'right', cell: ({ duration_ms }) => <span className="whitespace-nowrap">{duration_ms === null ? '–' : showDuration(duration_ms)}</span> },
+  { head: 'Tokens', align: 'right', cell: ({ input_tokens, output_tokens }) => <span className="whitespace-nowrap">{input_tokens === null && output_tokens === null ? '–' : `${showShort(input_tokens ?? 0)} in, ${showShort(output_tokens ?? 0)} out`}</span> },
+  { head: 'Cost', align: 'right', cell: ({ cost_microusd }) => (cost_microusd === null ? '–' : showCost(cost_microusd)) },
+];

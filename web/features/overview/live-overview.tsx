@@ -1,0 +1,45 @@
+import { useQuery } from '@tanstack/react-query';
+import type { LiveView } from '../../lib/live-store.ts';
+import { keysQuery } from '../../lib/names.ts';
+import { callsOf } from '../../lib/tally.ts';
+import { CallsChart } from './calls-chart.tsx';
+import { Figures } from './figures.tsx';
+import { FirstUse } from './first-use.tsx';
+import { Groups } from './groups.tsx';
+import { LastCalls } from './last-calls.tsx';
+import type { Overview } from './overview-query.ts';
+import { Quotas } from './quotas.tsx';
+import { Running } from './running.tsx';
+import { useLive } from './use-live.ts';
+import { Vintage } from './vintage.tsx';
+
+/** The figures of one filter and range, brought on by the feed. */
+export function LiveOverview({ base, isHeld }: { base: Overview; isHeld: boolean }) {
+  const view = useLive(base, isHeld);
+  const neverUsed = useNeverUsed(base, view);
+  if (neverUsed) return <FirstUse />;
+  return (
+    <div className="flex flex-col gap-4">
+      <Vintage report={base.series} isMissing={view.isMissing} />
+      <Figures view={view} range={base.range} />
+      <CallsChart buckets={view.buckets} bucketMs={base.bucketMs} />
+      <div className="grid gap-4 lg:grid-cols-2">
+        <Running calls={view.running} count={view.runningCount} />
+        <Quotas account={base.filter.account} />
+      </div>
+      <div className="grid gap-4 lg:grid-cols-2">
+        <Groups by="key" groups={view.byKey} omitted={base.groups.rows_omitted ?? 0} search={{ ...base.filter, range: base.range }} />
+        <Groups by="model" groups={view.byModel} omitted={base.groups.rows_omitted ?? 0} search={{ ...base.filter, range: base.range }} />
+      </div>
+      <LastCalls calls={view.last} endings={view.endings} search={base.filter} />
+    </div>
+  );
+}
+
+/** Whether none of the keys that somebody sees was ever used, as far as anybody knows. */
+function useNeverUsed({ filter }: Overview, { total, last, runningCount }: LiveView): boolean {
+  const keys = useQuery(keysQuery).data;
+  const isNarrow = Object.keys(filter).length > 0;
+  const isQuiet = callsOf(total) === 0 && last.length === 0 && runningCount === 0;
+  return !isNarrow && isQuiet && keys !== undefined && keys.every(({ last_used_at, month }) => last_used_at === null && month.requests === 0);
+}

@@ -1,0 +1,50 @@
+import { queryOptions } from '@tanstack/react-query';
+import type { RequestFilter, RequestPage, UsageReport } from '#server/dashboard/contract.ts';
+import { api, queryString } from '../../lib/api.ts';
+import { type Range, RANGES } from '../../lib/filter-search.ts';
+import type { Base } from '../../lib/live-store.ts';
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+const DAY_MS = 24 * HOUR_MS;
+const NAMES = { [MINUTE_MS]: 'minute', [HOUR_MS]: 'hour', [DAY_MS]: 'day' } as const;
+const RUNNING_MAX = 100;
+/** Those that run are listed first, so that so many have ended among the newest. */
+const LAST_MAX = 30;
+
+/** Figures to begin with, and whose they are. */
+export type Overview = Base & { filter: RequestFilter; range: Range };
+
+/**
+ * What the tables know of a range. It begins where a bucket does, so that figures by time, by key and
+ * by model are of the very same calls.
+ */
+export const overviewQuery = (filter: RequestFilter, range: Range) =>
+  queryOptions({
+    queryKey: ['overview', filter, range],
+    queryFn: async ({ signal }): Promise<Overview> => {
+      const nowMs = Date.now();
+      const bucketMs = bucketOfRange(range, filter);
+      const unitMs = RANGES[range] > DAY_MS ? DAY_MS : bucketMs;
+      const fromMs = Math.floor(nowMs / unitMs) * unitMs - RANGES[range] + unitMs;
+      const { account, key, model } = filter;
+      const time = { account, key, model, from: new Date(fromMs).toISOString() };
+      const get = <T>(path: string, query: Record<string, string | number | undefined>): Promise<T> => api<T>('GET', `${path}${queryString(query)}`, undefined, signal);
+      const [series, groups, last, running] = await Promise.all([
+        get<UsageReport>('/api/usage', { ...time, bucket: NAMES[bucketMs] }),
+        get<UsageReport>('/api/usage', { ...time, group_by: 'key,model' }),
+        get<RequestPage>('/api/requests', { account, key, model, limit: LAST_MAX }),
+        get<RequestPage>('/api/requests', { account, key, model, outcome: 'running', limit: RUNNING_MAX }),
+      ]);
+      return { series, groups, last, running, filter, range, bucketMs, buckets: Math.floor((nowMs - fromMs) / bucketMs) + 1 };
+    },
+    // Brought on by the feed from its position, which only the newest is near enough for.
+    staleTime: 0,
+    gcTime: 0,
+  });
+
+/** Minutes for what is short. By key or model there are no hours of longer ago than two days. */
+function bucketOfRange(range: Range, { key, model }: RequestFilter): keyof typeof NAMES {
+  if (range === '15m' || range === '1h') return MINUTE_MS;
+  return range === '24h' || (range === '7d' && key === undefined && model === undefined) ? HOUR_MS : DAY_MS;
+}

@@ -1,0 +1,39 @@
+import { Link } from '@tanstack/react-router';
+import { useLimits } from '../../lib/limits.ts';
+import { Loaded } from '../../ui/loaded.tsx';
+import { Card } from '../../ui/parts.tsx';
+import { QuotaBar } from '../../ui/quota-bar.tsx';
+
+/** Quotas with their windows; rates and what runs at once are on the page of limits. */
+export function Quotas({ account }: { account: string | undefined }) {
+  const query = useLimits(account);
+  return (
+    <Card
+      title="Quotas"
+      actions={
+        <Link to="/limits" className="text-accent hover:underline">
+          All limits
+        </Link>
+      }
+      flush
+    >
+      <div className="h-64 overflow-y-auto p-4" tabIndex={0} role="region" aria-label="Quotas">
+        <Loaded query={query} title="The limits could not be loaded" height="h-56">
+          {(rows) => {
+            const quotas = rows.filter(({ window }) => window !== 'none' && window !== 'minute');
+            if (quotas.length === 0) return <p className="grid h-56 place-items-center text-center text-muted">No quota is set: usage is counted, not limited.</p>;
+            return (
+              <ul className="flex flex-col gap-5">
+                {quotas.map((row) => (
+                  <li key={`${row.subject} ${row.meter} ${row.window}`}>
+                    <QuotaBar row={row} />
+                  </li>
+                ))}
+              </ul>
+            );
+          }}
+        </Loaded>
+      </div>
+    </Card>
+  );
+}

@@ -1,0 +1,21 @@
+import type { AsOf } from '#server/dashboard/contract.ts';
+import { showCount } from '../../lib/show.ts';
+import { When } from '../../ui/when.tsx';
+
+/** Fewer than this are brought on by the feed before anybody could read of them. */
+const BEHIND_TOLD_MIN = 1_000;
+
+/** Says where figures are not of this moment, or not whole. */
+export function Vintage({ report: { as_of, behind, parked }, isMissing }: { report: AsOf; isMissing: boolean }) {
+  if (!isMissing && behind < BEHIND_TOLD_MIN && parked === 0) return null;
+  return (
+    <p role="status" className="rounded-lg border border-warn bg-warn-soft px-4 py-2 text-warn">
+      {(isMissing || behind >= BEHIND_TOLD_MIN) && (
+        <>
+          As of {as_of === null ? 'the beginning' : <When time={as_of} />}, {showCount(behind)} {behind === 1 ? 'event' : 'events'} behind. The figures follow by themselves.{' '}
+        </>
+      )}
+      {parked > 0 && `${showCount(parked)} ${parked === 1 ? 'event' : 'events'} could not be taken in and ${parked === 1 ? 'is' : 'are'} missing from the figures.`}
+    </p>
+  );
+}

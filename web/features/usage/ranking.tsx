@@ -1,0 +1,74 @@
+import { Link } from '@tanstack/react-router';
+import type { UsageGroup, UsageReport, UsageRow } from '#server/dashboard/contract.ts';
+import type { FilterSearch } from '../../lib/filter-search.ts';
+import { showCost, showCount, showDuration, showPercent, showShort } from '../../lib/show.ts';
+import { errorShareOf, tallyOf } from '../../lib/tally.ts';
+import { Card } from '../../ui/parts.tsx';
+import { type Column, Table } from '../../ui/table.tsx';
+import { type Metric, METRICS } from './metrics.ts';
+
+const HEADS = { account: 'Account', key: 'Key', model: 'Model' } as const;
+const SHOWN = 100;
+
+type RankingProps = { report: UsageReport; metric: Metric; group: UsageGroup; search: FilterSearch; nameOf: (id: string) => string };
+
+/** Every account, key or model with its figures, the largest by the chosen metric first. */
+export function Ranking({ report, metric, group, search, nameOf }: RankingProps) {
+  const { valueOf } = METRICS[metric];
+  const all = report.rows ?? [];
+  const rows = all.toSorted((one, other) => valueOf(other) - valueOf(one)).slice(0, SHOWN);
+  const more = all.length - rows.length + (report.rows_omitted ?? 0);
+  return (
+    <Card title={`By ${group}`} flush>
+      <Table
+        label={`Usage by ${group}`}
+        keyOf={(row) => row[group] ?? ''}
+        rows={rows}
+        empty={<p className="px-4 py-10 text-center text-muted">No calls in this time.</p>}
+        columns={columnsOf({ report, metric, group, search, nameOf })}
+      />
+      {more > 0 && <p className="px-4 py-2 text-muted">and {showCount(more)} more; the CSV has them by time</p>}
+    </Card>
+  );
+}
+
+const showTime = (ms: number | null | undefined): string => (ms == null ? '–' : showDuration(ms));
+
+function columnsOf({ report, metric, group, search, nameOf }: RankingProps): Column<UsageRow>[] {
+  const whole = METRICS[metric].valueOf(report.totals);
+  const name: Column<UsageRow> = {
+    head: HEADS[group],
+    cell: (row) => {
+      const id = row[group] ?? '';
+      if (id === '') return <span className="text-muted" title="Refused before the model mattered">none</span>;
+      return (
+        <Link to="/requests" search={{ ...search, [group]: id }} className="block max-w-60 truncate hover:underline">
+          {nameOf(id)}
+        </Link>
+      );
+    },
+  };
+  const counts: Column<UsageRow>[] = [
+    { head: 'Requests', align: 'right', cell: (row) => showCount(row.requests + row.refused) },
+    { head: 'Refused or failed', align: 'right', cell: (row) => showPercent(errorShareOf(tallyOf(row)) ?? 0) },
+  ];
+  if (metric === 'times') {
+    return [
+      name,
+      ...counts,
+      { head: 'First token, median', align: 'right', cell: (row) => showTime(row.first_byte_p50_ms) },
+      { head: '95th percentile', align: 'right', cell: (row) => showTime(row.first_byte_p95_ms) },
+      { head: 'Whole call, median', align: 'right', cell: (row) => showTime(row.duration_p50_ms) },
+      { head: '95th percentile', align: 'right', cell: (row) => showTime(row.duration_p95_ms) },
+    ];
+  }
+  return [
+    name,
+    ...counts,
+    { head: 'Tokens in', align: 'right', cell: (row) => showShort(row.input_tokens) },
+    { head: 'cached', align: 'right', cell: (row) => showShort(row.cached_tokens) },
+    { head: 'Tokens out', align: 'right', cell: (row) => showShort(row.output_tokens) },
+    { head: 'Cost', align: 'right', cell: (row) => showCost(row.cost_microusd) },
+    { head: 'Share', align: 'right', cell: (row) => (whole > 0 ? showPercent(METRICS[metric].valueOf(row) / whole) : '–') },
+  ];
+}

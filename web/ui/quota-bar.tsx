@@ -1,0 +1,60 @@
+import type { LimitRow } from '#server/dashboard/contract-keys.ts';
+import { atTime, usedUpAtMs } from '../lib/limit-rows.ts';
+import { useZone, type Zone } from '../lib/preferences.ts';
+import { showCost, showDuration, showShort, showTime } from '../lib/show.ts';
+import { useNow } from '../lib/use-now.ts';
+import { Meter } from './meter.tsx';
+
+const METERS = { requests: 'requests', tokens: 'tokens', cost_microusd: 'cost', concurrent: 'at the same time' } as const;
+const WINDOWS = { none: '', minute: 'a minute', hour: 'an hour', day: 'a day', week: 'a week', month: 'a month' } as const;
+
+/** What is limited, in a few words: "tokens a day". */
+export const limitName = ({ meter, window }: Pick<LimitRow, 'meter' | 'window'>): string => (meter === 'concurrent' ? 'requests at the same time' : `${METERS[meter]} ${WINDOWS[window]}`);
+
+/** An amount of what a limit counts. */
+export const showAmount = (meter: LimitRow['meter'], amount: number): string => (meter === 'cost_microusd' ? showCost(amount) : showShort(amount));
+
+/** One limit: how much is used, held and free, when it begins anew, and whether it lasts until then. */
+export function QuotaBar({ row: given }: { row: LimitRow }) {
+  const nowMs = useNow();
+  const zone = useZone();
+  const row = atTime(given, nowMs);
+  const { meter, used, held, free, limit, key_name, resets_at } = row;
+  const amount = (value: number): string => showAmount(meter, value);
+  const whose = key_name === null ? '' : ` of key ${key_name}`;
+  const name = limitName(row);
+  const emptyAtMs = usedUpAtMs(row, nowMs);
+  return (
+    <div>
+      <div className="mb-1.5 flex flex-wrap items-baseline justify-between gap-x-4">
+        <p className="min-w-0 truncate">
+          <span className="font-medium">{name.charAt(0).toUpperCase() + name.slice(1)}</span>
+          <span className="text-muted">{whose}</span>
+        </p>
+        {resets_at !== null && (
+          <p className="text-xs text-muted" title={showTime(resets_at, zone)}>
+            begins anew in {showDuration(Math.max(1_000, Math.round((Date.parse(resets_at) - nowMs) / 1_000) * 1_000))}
+          </p>
+        )}
+      </div>
+      <Meter label={`${name}${whose}`} used={used} held={held} limit={limit} />
+      <p className="mt-1.5 text-muted">
+        <span className="font-medium text-ink">{amount(used)}</span> of {amount(limit)} used
+        {held > 0 && ` · ${amount(held)} held by running calls`}
+        {` · ${amount(free)} free`}
+      </p>
+      {/* Its place is kept, so that nothing jumps when it comes. */}
+      <p className="min-h-5 text-xs leading-5">
+        {free <= 0 ? (
+          <span className="text-warn">Used up: calls are refused until it begins anew.</span>
+        ) : (
+          emptyAtMs !== null && <span className="text-warn">At this pace it is used up {at(emptyAtMs, nowMs, zone)}.</span>
+        )}
+      </p>
+    </div>
+  );
+}
+
+const DAY_MS = 86_400_000;
+const at = (ms: number, nowMs: number, zone: Zone): string =>
+  ms - nowMs < DAY_MS ? `at ${showTime(ms, zone, 'minute')}` : `on ${showTime(ms, zone, 'date')}`;

@@ -1,0 +1,21 @@
+import { buttonClass } from './button.tsx';
+
+type SegmentsProps<Id extends string> = { label: string; /** Else it is for readers alone. */ isLabelShown?: boolean; choices: readonly (readonly [id: Id, name: string])[]; chosen: Id; onChoose: (id: Id) => void };
+
+/** One of a few, all of them in view. */
+export function Segments<Id extends string>({ label, isLabelShown = false, choices, chosen, onChoose }: SegmentsProps<Id>) {
+  return (
+    <div role="group" aria-label={label} className="flex flex-wrap items-center gap-0.5">
+      {isLabelShown && (
+        <span aria-hidden="true" className="pr-1.5 text-muted">
+          {label}
+        </span>
+      )}
+      {choices.map(([id, name]) => (
+        <button key={id} type="button" aria-pressed={id === chosen} onClick={() => onChoose(id)} className={buttonClass('quiet', 'px-2.5 aria-pressed:bg-accent-soft aria-pressed:text-accent')}>
+          {name}
+        </button>
+      ))}
+    </div>
+  );
+}
