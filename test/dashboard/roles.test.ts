@@ -1,0 +1,214 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { ROLES, type Role } from '#db/event-parts.ts';
+import { uuidv7 } from '#db/ids.ts';
+import { apiRoutes } from '#server/dashboard/api.ts';
+import type { Dashboard } from '#server/dashboard/dashboard.ts';
+import { addMember, type ApiReply, type DashboardClient, setUp, signIn, type SignedInClient, visit } from '../support/dashboard.ts';
+import { startRelay, type TestRelay } from '../support/relay.ts';
+
+/** Who may use which route of the dashboard's API: every route by every role. */
+
+const EVERYBODY = 'member administrator auditor';
+const CALLERS = 'member administrator';
+const OVERSEERS = 'administrator auditor';
+
+/** Who may do what, as people were told. A route that is not here is one that nobody has thought about. */
+const PERMITTED: Record<string, string> = {
+  'get /api/welcome': 'anybody',
+  'post /api/session': 'anybody',
+  'post /api/setup': 'anybody',
+  'post /api/registration': 'anybody',
+  'post /api/invitation': 'anybody',
+  'post /api/invitation/accept': 'anybody',
+  'post /api/password/forgotten': 'anybody',
+  'post /api/password/reset': 'anybody',
+
+  'get /api/me': EVERYBODY,
+  'delete /api/session': EVERYBODY,
+  'get /api/sessions': EVERYBODY,
+  'delete /api/sessions': EVERYBODY,
+  'delete /api/sessions/:session': EVERYBODY,
+  'post /api/password': EVERYBODY,
+  'post /api/totp': EVERYBODY,
+  'put /api/totp': EVERYBODY,
+  'post /api/totp/remove': EVERYBODY,
+
+  'get /api/members': EVERYBODY,
+  'patch /api/members/:member': 'administrator',
+  'delete /api/members/:member': 'administrator',
+  'post /api/members/:member/reset': 'administrator',
+  'get /api/invitations': OVERSEERS,
+  'post /api/invitations': 'administrator',
+  'delete /api/invitations/:invitation': 'administrator',
+  'get /api/registration': OVERSEERS,
+  'put /api/registration': 'administrator',
+
+  'get /api/keys': EVERYBODY,
+  'get /api/keys/:key': EVERYBODY,
+  'post /api/keys': CALLERS,
+  'post /api/keys/:key/rotate': CALLERS,
+  'post /api/keys/:key/leaked': CALLERS,
+  'post /api/keys/:key/revoke': CALLERS,
+  'patch /api/keys/:key': CALLERS,
+  'post /api/keys/:key/check': EVERYBODY,
+  'get /api/limits': EVERYBODY,
+  'get /api/models': EVERYBODY,
+
+  'get /api/accounts': OVERSEERS,
+  'get /api/accounts/:account': OVERSEERS,
+  'post /api/accounts': 'administrator',
+  'post /api/accounts/:account/suspend': 'administrator',
+  'post /api/accounts/:account/reinstate': 'administrator',
+  'put /api/accounts/:account/plan': 'administrator',
+  'put /api/accounts/:account/override': 'administrator',
+  'get /api/plans': OVERSEERS,
+  'put /api/plans/:plan': 'administrator',
+  'post /api/plans/:plan/retire': 'administrator',
+  'get /api/prices': OVERSEERS,
+  'put /api/prices': 'administrator',
+  'post /api/prices/import': 'administrator',
+
+  'get /api/status': OVERSEERS,
+  'get /api/alerts': EVERYBODY,
+  'get /api/webhooks': OVERSEERS,
+  'post /api/webhooks': 'administrator',
+  'delete /api/webhooks/:webhook': 'administrator',
+  'post /api/webhooks/:webhook/test': 'administrator',
+  'get /api/deliveries': OVERSEERS,
+
+  'get /api/usage': EVERYBODY,
+  'get /api/requests': EVERYBODY,
+  'get /api/requests/:request': EVERYBODY,
+  'get /api/events': EVERYBODY,
+  'get /api/events.ndjson': EVERYBODY,
+  'post /api/playground/chat/completions': CALLERS,
+};
+
+/** These end the session of whoever may use them. */
+const SIGN_OUT = new Set(['delete /api/session', 'delete /api/sessions']);
+
+// Only the list is wanted, and what its routes would work with is never asked.
+const nothing: unknown = new Proxy(() => nothing, { get: (_target, name) => (name === Symbol.toPrimitive ? () => '' : nothing), apply: () => nothing });
+const routes = apiRoutes(nothing as Dashboard).map(({ method, path, body }) => ({ name: `${method} ${path}`, method, path, hasBody: body !== null }));
+type Listed = (typeof routes)[number];
+
+const UNKNOWN: Record<string, string> = { request: uuidv7() };
+/** The path with something for each of its parameters; what is not named is something that is not there. */
+const pathOf = ({ path }: Listed, named: Record<string, string> = {}): string => path.replace(/:(\w+)/g, (_all, name: string) => named[name] ?? UNKNOWN[name] ?? 'Unknown0');
+
+function send(client: DashboardClient, listed: Listed, named?: Record<string, string>): Promise<ApiReply> {
+  const path = pathOf(listed, named);
+  const body = listed.hasBody ? {} : undefined;
+  if (listed.method === 'get' || listed.method === 'delete') return client[listed.method](path);
+  return client[listed.method](path, body);
+}
+
+let relay: TestRelay;
+const people = new Map<Role, SignedInClient>();
+let stranger: SignedInClient;
+
+beforeAll(async () => {
+  relay = await startRelay();
+  people.set('administrator', await setUp(relay));
+  people.set('auditor', await addMember(relay, { role: 'auditor' }));
+  people.set('member', await addMember(relay));
+  stranger = await addMember(relay);
+});
+afterAll(() => relay?.[Symbol.asyncDispose]());
+
+const person = (role: Role): SignedInClient => people.get(role) as SignedInClient;
+const anyRole = (name: string): boolean => PERMITTED[name] === 'anybody';
+
+test('every route is one of which is known who may use it, and none is missing', () => {
+  expect(routes.map(({ name }) => name).toSorted()).toEqual(Object.keys(PERMITTED).toSorted());
+  expect(routes.length).toBeGreaterThan(50);
+});
+
+test.each(routes.filter(({ name }) => !anyRole(name)))('$name is for nobody who is not signed in', async (listed) => {
+  expect(await send(visit(relay), listed)).toMatchObject({ status: 401, code: 'not_signed_in' });
+});
+
+test.each(routes.filter(({ name }) => anyRole(name)))('$name asks nobody to sign in', async (listed) => {
+  const reply = await send(visit(relay), listed);
+  expect(reply.code).not.toBe('not_signed_in');
+  expect(reply.status).toBeLessThan(500);
+});
+
+describe.each(ROLES)('%s', (role) => {
+  test.each(routes.filter(({ name }) => !anyRole(name) && !SIGN_OUT.has(name)))('$name', async (listed) => {
+    const reply = await send(person(role), listed);
+    if (PERMITTED[listed.name]?.split(' ').includes(role) === true) {
+      expect([401, 403]).not.toContain(reply.status);
+      expect(reply.status).toBeLessThan(500);
+    } else expect(reply).toMatchObject({ status: 403, code: 'role_not_permitted' });
+  });
+});
+
+describe('what is of another account', () => {
+  test('looks to a member like what is not there, on every route that names something, and stays as it is', async () => {
+    const member = person('member');
+    const { body: key } = await member.post<{ id: string; secret: string }>('/api/keys', { name: 'key' });
+    await fetch(`${relay.baseUrl}/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key.secret}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ model: 'daybook-demo', messages: [{ role: 'user', content: 'hi' }] }),
+    });
+    const log = await relay.waitFor((events) => events.some(({ event }) => event.type === 'request.settled' && event.key === key.id));
+    const accepted = log.findLast(({ event }) => event.type === 'request.accepted');
+    const named = { key: key.id, session: member.me.session, request: accepted?.event.type === 'request.accepted' ? accepted.event.request : '' };
+    const before = log.at(-1)?.position;
+    const naming = routes.filter(({ name, path }) => path.includes(':') && PERMITTED[name]?.split(' ').includes('member') === true);
+    expect(naming.length).toBeGreaterThan(7);
+    for (const listed of naming) {
+      const [theirs, none] = [await send(stranger, listed, named), await send(stranger, listed)];
+      expect({ route: listed.name, ...said(theirs) }).toEqual({ route: listed.name, ...said(none) });
+    }
+    for (const action of ['revoke', 'leaked']) expect(await stranger.post(`/api/keys/${key.id}/${action}`)).toMatchObject({ status: 404, code: 'not_found' });
+    expect((await relay.readLog()).at(-1)?.position).toBe(before);
+    expect((await member.get('/api/me')).status).toBe(200);
+  });
+});
+
+/** What a reply says, but for what differs from one to the next. */
+function said({ status, body }: ApiReply): object {
+  const { error } = body as { error?: { message: string; code: string } };
+  return { status, error: error && { ...error, message: error.message.replace(/as of \S+|\d+ newer events? (is|are)/g, '') } };
+}
+
+describe('a request that comes from elsewhere', () => {
+  const FOREIGN: [string, Record<string, string>][] = [
+    ['from a page of another site', { 'sec-fetch-site': 'cross-site', origin: 'https://evil.example' }],
+    ['from a neighbour on the same site', { 'sec-fetch-site': 'same-site' }],
+    ['from an older browser on another site', { origin: 'https://evil.example' }],
+    ['from a sandboxed frame', { origin: 'null' }],
+  ];
+
+  test.each(FOREIGN)('%s is refused by every route, whoever is signed in, and nothing happens', async (_where, headers) => {
+    const before = (await relay.readLog()).at(-1)?.position;
+    const client = Object.assign(visit(relay, headers), { cookie: person('administrator').cookie });
+    for (const listed of routes) {
+      const reply = await send(client, listed);
+      expect({ route: listed.name, status: reply.status, code: reply.code }).toEqual({ route: listed.name, status: 403, code: 'cross_site' });
+    }
+    expect((await relay.readLog()).at(-1)?.position).toBe(before);
+  });
+
+  test('a change that does not say from where it comes is refused as well', async () => {
+    for (const listed of routes.filter(({ method }) => method !== 'get')) {
+      const headers = { cookie: person('administrator').cookie, 'content-type': 'application/json' };
+      const reply = await fetch(person('administrator').origin + pathOf(listed), { method: listed.method.toUpperCase(), headers, ...(listed.hasBody ? { body: '{}' } : {}) });
+      const { error } = (await reply.json()) as { error: { code: string } };
+      expect({ route: listed.name, status: reply.status, code: error.code }).toEqual({ route: listed.name, status: 403, code: 'cross_site' });
+    }
+  });
+});
+
+test.each([...SIGN_OUT])('%s is for every role, and ends its session', async (name) => {
+  for (const role of ROLES) {
+    const client = await signIn(relay, person(role).email);
+    const listed = routes.find((each) => each.name === name) as Listed;
+    const cookie = client.cookie;
+    expect(await send(client, listed)).toMatchObject({ status: 200 });
+    expect(await Object.assign(client, { cookie }).get('/api/me')).toMatchObject({ status: 401, code: 'not_signed_in' });
+  }
+});
