@@ -54,7 +54,7 @@ export function coarseNetwork(address: string): string {
   // What `::` stands for is zeros; where it begins within the first three groups they are filled up with them.
   const groups = after === undefined ? head : [...head, ...Array<string>(Math.max(0, 8 - head.length - groupCount(after))).fill('0'), ...after.split(':')];
   const first = groups.slice(0, 3).map((group) => Number.parseInt(group === '' ? '0' : group, 16).toString(16));
-  return `${first.join(':')}::/48`;
+  return `${first.join(':').replace(/(?:^|:)0(?::0)*$/, '')}::/48`;
 }
 
 /** An IPv4 address at the end takes the place of two groups. */

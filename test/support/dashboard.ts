@@ -65,6 +65,9 @@ export function visit(relay: { port: number }, headers: Record<string, string> =
 /** The secret part of a link. */
 export const tokenOf = (link: string): string => link.slice(link.indexOf('#') + 1);
 
+/** In order, for replies of which it does not matter whose is whose. */
+export const statuses = (replies: readonly ApiReply[]): number[] => replies.map(({ status }) => status).toSorted((one, other) => one - other);
+
 /** The administrator of each relay that was set up. */
 const administrators = new WeakMap<object, Promise<SignedInClient>>();
 

@@ -1,0 +1,116 @@
+import { execFile } from 'node:child_process';
+import { existsSync, readFileSync, statSync } from 'node:fs';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { randomBase62 } from '#db/ids.ts';
+import { readConfig } from '#server/config.ts';
+import type { Me, Welcome } from '#server/dashboard/contract-session.ts';
+import { greet } from '#server/greeting.ts';
+import { startServer } from '#server/server.ts';
+import { createLogger } from '#server/telemetry.ts';
+import { PASSWORD, signIn, tokenOf, visit } from '../support/dashboard.ts';
+import type { TestDatabase } from '../support/database.ts';
+import { makePlace, startRelay, type TestRelay } from '../support/relay.ts';
+
+const CLI = path.join(import.meta.dirname, '../../server/cli.ts');
+const runFile = promisify(execFile);
+
+let relay: TestRelay;
+let file: string;
+let email: string;
+beforeAll(async () => {
+  relay = await startRelay();
+  file = path.join(relay.dataDir, 'setup-link.txt');
+});
+afterAll(() => relay[Symbol.asyncDispose]());
+
+/** What a command prints. @throws {Error} when it fails. */
+async function daybook(...args: string[]): Promise<string> {
+  const env = { PATH: process.env['PATH'], DAYBOOK_DATA: relay.dataDir, DATABASE_URL: (relay.store as TestDatabase).url };
+  return (await runFile(process.execPath, [CLI, ...args], { env })).stdout.trim();
+}
+
+const claim = (token: string, address: string) => visit(relay).post<Me>('/api/setup', { token, email: address, password: PASSWORD });
+
+describe('the first administrator', () => {
+  it('comes by a link that only who runs the server sees', async () => {
+    const link = readFileSync(file, 'utf8').trim();
+    expect(link).toMatch(new RegExp(`^http://127\\.0\\.0\\.1:${relay.port}/setup#[0-9A-Za-z]{43}$`));
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    expect(greet({ baseUrl: relay.baseUrl, models: [], firstKey: null, setupLink: link })).toContain(`  ${link}\n`);
+    expect((await visit(relay).get<Welcome>('/api/welcome')).body).toEqual({ object: 'welcome', registration: 'invite', needs_setup: true, can_send_mail: false });
+  });
+
+  it('is never somebody who came without it', async () => {
+    const replies = await Promise.all(Array.from({ length: 100 }, (_, index) => claim(randomBase62(43), `guest-${index}@example.com`)));
+    expect(new Set(replies.map(({ status, code }) => `${status} ${code}`))).toEqual(new Set(['404 link_not_valid']));
+    const without = await visit(relay).post('/api/setup', { email: 'guest@example.com', password: PASSWORD });
+    expect(without.status).toBe(400);
+    expect((await relay.readLog()).some(({ event }) => event.type === 'member.added')).toBe(false);
+  });
+
+  it('is one, however many use links at the same moment', async () => {
+    // A second link of the command line, which is as good as the first.
+    const first = tokenOf(await daybook('setup-link'));
+    expect(first).toBe(tokenOf(readFileSync(file, 'utf8').trim()));
+    const replies = await Promise.all(Array.from({ length: 100 }, (_, index) => claim(first, `admin-${index}@example.com`)));
+    const made = replies.filter(({ status }) => status === 200);
+    expect(made).toHaveLength(1);
+    // Whoever came too late is told so, or that too many are being looked at.
+    expect(replies.every(({ status, code }) => status === 200 || code === 'link_not_valid' || code === 'relay_busy')).toBe(true);
+    const { body } = made[0] as (typeof made)[number];
+    expect(body).toMatchObject({ member: { role: 'administrator' }, account: { name: 'first' } });
+    email = body.member.email;
+    const added = (await relay.readLog()).filter(({ event }) => event.type === 'member.added');
+    expect(added).toHaveLength(1);
+  });
+
+  it('leaves no link behind', async () => {
+    expect(existsSync(file)).toBe(false);
+    expect((await visit(relay).get<Welcome>('/api/welcome')).body.needs_setup).toBe(false);
+  });
+
+  it('who is locked out comes back by the command line', async () => {
+    const link = await daybook('member', 'reset-link', email);
+    const client = visit(relay);
+    const reset = await client.post<Me>('/api/password/reset', { token: tokenOf(link), password: 'a new one, and long' });
+    expect(reset.body.member).toMatchObject({ email, role: 'administrator' });
+    expect((await client.get('/api/me')).status).toBe(200);
+  });
+});
+
+describe('an unattended setup', () => {
+  it('makes the administrator whom the configuration names, once', async () => {
+    await using place = await makePlace();
+    const env = { ...place.env, ADMIN_EMAIL: 'Ops@Example.com', ADMIN_PASSWORD: PASSWORD };
+    const start = () => startServer(readConfig(env), createLogger('silent'));
+    for (let time = 0; time < 2; time++) {
+      const server = await start();
+      try {
+        expect(server.setupLink).toBeNull();
+        const { me } = await signIn({ port: Number(new URL(server.baseUrl).port) }, 'ops@example.com');
+        expect(me).toMatchObject({ member: { role: 'administrator' }, account: { name: 'first' } });
+      } finally {
+        await server.stop();
+      }
+    }
+  });
+
+  it('gives links and base URLs the address that people use', async () => {
+    await using place = await makePlace();
+    const server = await startServer(readConfig({ ...place.env, PUBLIC_URL: 'https://daybook.example.com/' }), createLogger('silent'));
+    try {
+      expect(server.setupLink).toMatch(/^https:\/\/daybook\.example\.com\/setup#/);
+    } finally {
+      await server.stop();
+    }
+  });
+
+  it('is set up with all that it needs', () => {
+    expect(() => readConfig({ ADMIN_EMAIL: 'ops@example.com' })).toThrow('ADMIN_PASSWORD is missing: ADMIN_EMAIL is set, and needs it.');
+    expect(() => readConfig({ ADMIN_EMAIL: 'ops@example.com', ADMIN_PASSWORD: 'short' })).toThrow(/^ADMIN_PASSWORD is not usable: must have at least 10 characters/);
+    expect(() => readConfig({ SMTP_URL: 'smtp://mail.example.com', SMTP_FROM: 'daybook@example.com' })).toThrow('PUBLIC_URL is missing');
+    expect(() => readConfig({ PUBLIC_URL: 'https://example.com/daybook' })).toThrow('PUBLIC_URL is not usable: must have no path.');
+  });
+});

@@ -1,0 +1,57 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
+
+/** A mail server on a real socket, which takes everything and keeps it. */
+export type MailServer = AsyncDisposable & {
+  url: string;
+  /** Each mail with its headers, as it came. */
+  mails: { to: string; text: string }[];
+};
+
+export async function startMailServer(): Promise<MailServer> {
+  const mails: MailServer['mails'] = [];
+  const server = createServer((socket) => {
+    let buffered = '';
+    let to = '';
+    let text: string | null = null;
+    const say = (line: string): void => void socket.write(`${line}\r\n`);
+    const hear = (line: string): void => {
+      if (text !== null) {
+        if (line !== '.') {
+          text += `${line}\n`;
+          return;
+        }
+        mails.push({ to, text });
+        text = null;
+        return say('250 taken');
+      }
+      if (/^EHLO|^HELO/i.test(line)) return say('250 mail.test');
+      if (/^QUIT/i.test(line)) return say('221 bye');
+      if (/^DATA/i.test(line)) {
+        text = '';
+        return say('354 go on');
+      }
+      const recipient = /^RCPT TO:<(.*)>/i.exec(line);
+      if (recipient) to = recipient[1] ?? '';
+      say('250 ok');
+    };
+    socket.on('error', () => {});
+    socket.on('data', (chunk: Buffer) => {
+      buffered += chunk.toString();
+      const lines = buffered.split('\r\n');
+      buffered = lines.pop() ?? '';
+      for (const line of lines) hear(line);
+    });
+    say('220 mail.test');
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    url: `smtp://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    mails,
+    async [Symbol.asyncDispose]() {
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}
