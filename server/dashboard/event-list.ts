@@ -18,6 +18,10 @@ export type EventsWanted = { filter: EventFilter; stretch: Stretch };
 /** What one step through the log came to: what was found, and the last position that was looked at. */
 export type EventsStep = { rows: Read[]; lookedTo: number };
 
+/** How much of the log one page looks at: so many steps of so many positions. */
+export type EventsLook = { positions: number; steps: number };
+const LOOK: EventsLook = { positions: EVENTS_STEP_POSITIONS, steps: EVENTS_STEPS_MAX };
+
 const TYPES = Object.keys(EVENT_CODES) as EventType[];
 
 /** The types that a type, or the beginning of types up to the point, stands for. */
@@ -59,7 +63,7 @@ function meansControl({ types, member }: EventFilter): boolean {
  * @param first from where on the log is whole.
  * @param limit the most events that it finds.
  */
-export async function stepThrough(client: ClientBase, { filter, stretch }: EventsWanted, first: number, direction: Direction, limit: number): Promise<EventsStep> {
+export async function stepThrough(client: ClientBase, { filter, stretch }: EventsWanted, first: number, direction: Direction, limit: number, positions = EVENTS_STEP_POSITIONS): Promise<EventsStep> {
   const { after, upTo } = stretch;
   const isArchived = direction === 'newest' ? upTo < first : after + 1 < first;
   if (meansControl(filter) || isArchived) {
@@ -68,8 +72,8 @@ export async function stepThrough(client: ClientBase, { filter, stretch }: Event
   }
   const part =
     direction === 'newest'
-      ? { after: Math.max(after, first - 1, upTo - EVENTS_STEP_POSITIONS), upTo }
-      : { after, upTo: Math.min(upTo, after + EVENTS_STEP_POSITIONS) };
+      ? { after: Math.max(after, first - 1, upTo - positions), upTo }
+      : { after, upTo: Math.min(upTo, after + positions) };
   const rows = await lookThrough(client, filter, part, direction, limit);
   const end = direction === 'newest' ? part.after + 1 : part.upTo;
   return { rows, lookedTo: rows.length === limit ? (rows.at(-1) as Read).position : end };
@@ -79,7 +83,7 @@ export async function stepThrough(client: ClientBase, { filter, stretch }: Event
  * One page, the newest first. However long the log is, only so much of it is looked at: a page may hold
  * less than its limit, and go on.
  */
-export async function listEvents(client: ClientBase, scope: Scope, query: EventsQuery, upTo: number | null, asOf: AsOf): Promise<EventPage> {
+export async function listEvents(client: ClientBase, scope: Scope, query: EventsQuery, upTo: number | null, asOf: AsOf, look = LOOK): Promise<EventPage> {
   const head = await readHead(client);
   const wanted = await eventsWanted(client, scope, query, head);
   if (wanted === null) return { object: 'list', data: [], next: null, head, looked_to: 1 };
@@ -87,8 +91,8 @@ export async function listEvents(client: ClientBase, scope: Scope, query: Events
   const first = await firstPosition(client);
   const found: Read[] = [];
   const left: Stretch = { after: wanted.stretch.after, upTo: Math.min(wanted.stretch.upTo, upTo ?? head) };
-  for (let step = 0; step < EVENTS_STEPS_MAX && left.upTo > left.after && found.length < query.limit; step++) {
-    const { rows, lookedTo } = await stepThrough(client, { filter, stretch: left }, first, 'newest', query.limit - found.length);
+  for (let step = 0; step < look.steps && left.upTo > left.after && found.length < query.limit; step++) {
+    const { rows, lookedTo } = await stepThrough(client, { filter, stretch: left }, first, 'newest', query.limit - found.length, look.positions);
     found.push(...rows);
     left.upTo = lookedTo - 1;
     if (rows.length === 0 && left.upTo > left.after && !meansControl(filter)) left.upTo = (await skipTo(client, filter, left.upTo, asOf)) ?? left.upTo;
