@@ -3,6 +3,7 @@ import { useEffect, useRef } from 'react';
 import { api } from './lib/api.ts';
 import { setTheme, setZone, useTheme, useZone } from './lib/preferences.ts';
 import { useMe } from './lib/session.ts';
+import { useFeedState } from './lib/use-feed.ts';
 import { useLeave } from './lib/use-leave.ts';
 import { type Page, pagesFor } from './pages.ts';
 import { IconButton } from './ui/button.tsx';
