@@ -283,6 +283,8 @@ export const DELIVERIES_LISTED_MAX = 50;
 export const ATTEMPTS_SHOWN_MAX = 50;
 /** Changes by people that wait for one another: each takes some milliseconds. */
 export const CONTROL_WAITING_MAX = 100;
+/** Those of one person among them: nobody keeps all others waiting. */
+export const CONTROL_WAITING_PER_MEMBER_MAX = 20;
 /** How long a change waits for those before it: a person's patience, and two time-outs of the store. */
 export const CONTROL_WAIT_MS = 5_000;
 /** The connection for changes is left when nobody has made one for this long. */

@@ -4,7 +4,7 @@ import { HEARTBEAT_MS } from '#db/bounds.ts';
 import { closeClient, type Store } from '#db/connect.ts';
 import { heartbeat, registerInstance, retireInstance } from '#db/instance.ts';
 import { ConflictError, FencedError } from '#db/log/append.ts';
-import { CONTROL_IDLE_MS, CONTROL_WAIT_MS, CONTROL_WAITING_MAX } from '#server/bounds.ts';
+import { CONTROL_IDLE_MS, CONTROL_WAIT_MS, CONTROL_WAITING_MAX, CONTROL_WAITING_PER_MEMBER_MAX } from '#server/bounds.ts';
 import type { Batches } from '#server/control-log.ts';
 import { Control } from '#server/control.ts';
 import { DecisionError } from '#server/decide/decision.ts';
@@ -14,6 +14,8 @@ import { connectRelay } from '#server/store.ts';
 
 const UNAVAILABLE = new Refusal('store_unavailable', { message: "Nothing can be changed right now: the database can't be reached. Look at what is there before you try again." });
 const CROWDED = new Refusal('relay_busy', { message: 'As many changes as can be are waiting for one another. Try again.' });
+
+const TOO_MANY = new Refusal('rate_limit_exceeded', { message: `You may make ${CONTROL_WAITING_PER_MEMBER_MAX} changes at once. Wait for a reply before the next one.` });
 
 type Open = { client: Client; batches: Batches; beat: NodeJS.Timeout; isBroken: boolean };
 type Use<T> = (control: Control, client: Client) => Promise<T>;
@@ -25,8 +27,8 @@ type Use<T> = (control: Control, client: Client) => Promise<T>;
  *
  * Changes are made one after the other; they are rare, and a queue says so when it is full or has
  * made somebody wait too long. A connection that failed in any way, or an instance that others
- * declared dead, is left, and the next change begins with a new one; the old instance is retired by
- * it, so that nobody has to recover what had nothing open.
+ * declared dead, is left, and the next change begins with a new one; the old instance is retired as
+ * soon as the store can be reached, so that nobody has to recover what had nothing open.
  */
 export class ControlSeat {
   readonly #store: Store;
@@ -35,6 +37,8 @@ export class ControlSeat {
   /** Instances whose connection failed before they could be retired. */
   #stranded: number[] = [];
   #waiting = 0;
+  /** The same by who makes them. */
+  readonly #waitingOf = new Map<string, number>();
   #last: Promise<unknown> = Promise.resolve();
   #idle: NodeJS.Timeout | undefined;
   #isClosed = false;
@@ -54,8 +58,11 @@ export class ControlSeat {
    */
   async change<T>(actor: string, use: Use<T>): Promise<T | Refusal> {
     if (this.#isClosed) return new Refusal('shutting_down');
+    const ofActor = this.#waitingOf.get(actor) ?? 0;
+    if (actor.startsWith('member/') && ofActor >= CONTROL_WAITING_PER_MEMBER_MAX) return TOO_MANY;
     if (this.#waiting >= CONTROL_WAITING_MAX) return CROWDED;
     this.#waiting++;
+    this.#waitingOf.set(actor, ofActor + 1);
     clearTimeout(this.#idle);
     let isGivenUp = false;
     const begun = Promise.withResolvers<void>();
@@ -76,6 +83,9 @@ export class ControlSeat {
     } finally {
       clearTimeout(patience);
       this.#waiting--;
+      const left = (this.#waitingOf.get(actor) as number) - 1;
+      if (left === 0) this.#waitingOf.delete(actor);
+      else this.#waitingOf.set(actor, left);
       if (this.#waiting === 0) this.#rest();
     }
   }
@@ -105,7 +115,7 @@ export class ControlSeat {
       } catch (error) {
         // What was decided says nothing against the connection; of all else nobody knows what state it is left in.
         if (error instanceof DecisionError || error instanceof ConflictError) throw error;
-        if (open) open.isBroken = true;
+        if (open) this.#break(open);
         if (error instanceof FencedError && attempt === 1) continue;
         if (error instanceof FencedError || isStoreFault(error)) return UNAVAILABLE;
         throw error;
@@ -120,10 +130,8 @@ export class ControlSeat {
     try {
       await this.#retireStranded(client);
       const instance = await registerInstance(client, `dashboard ${hostname()} ${process.pid}`);
-      const open: Open = { client, batches: { instance, last: 0 }, beat: setInterval(() => beat(open), HEARTBEAT_MS), isBroken: false };
-      const broken = (): void => {
-        open.isBroken = true;
-      };
+      const open: Open = { client, batches: { instance, last: 0 }, beat: setInterval(() => beat(open, broken), HEARTBEAT_MS), isBroken: false };
+      const broken = (): void => this.#break(open);
       client.on('error', broken);
       client.on('end', broken);
       this.#open = open;
@@ -145,6 +153,31 @@ export class ControlSeat {
     await closeClient(open.client);
   }
 
+  /** Leaves a connection behind whatever is under way on it: others would take an instance that is silent for dead. */
+  #break(open: Open): void {
+    if (open.isBroken || this.#open !== open) return;
+    open.isBroken = true;
+    this.#last = this.#last.then(() => this.#clear());
+  }
+
+  /** Leaves what is broken and retires what it left, again and again until the store takes it. Never throws. */
+  async #clear(): Promise<void> {
+    if (this.#open?.isBroken === true) await this.#leave().catch(() => {});
+    if (this.#stranded.length === 0 || this.#isClosed) return;
+    try {
+      const client = await connectRelay(this.#store);
+      try {
+        await this.#retireStranded(client);
+      } finally {
+        await closeClient(client);
+      }
+    } catch {
+      setTimeout(() => {
+        this.#last = this.#last.then(() => this.#clear());
+      }, HEARTBEAT_MS).unref();
+    }
+  }
+
   async #retireStranded(client: Client): Promise<void> {
     for (const instance of [...this.#stranded]) {
       await retireInstance(client, instance);
@@ -156,21 +189,21 @@ export class ControlSeat {
   #rest(): void {
     if (this.#isClosed) return;
     this.#idle = setTimeout(() => {
-      this.#last = this.#last.then(() => (this.#waiting === 0 ? this.#leave() : undefined)).catch(() => {});
+      this.#last = this.#last.then(() => (this.#waiting === 0 ? this.#leave() : undefined)).then(() => this.#clear(), () => {});
     }, CONTROL_IDLE_MS);
     this.#idle.unref();
   }
 }
 
 /** Says that the instance lives. An error of the statement alone, such as within a transaction that has failed, says nothing of the connection. */
-function beat(open: Open): void {
+function beat(open: Open, broken: () => void): void {
   if (open.isBroken) return;
   heartbeat(open.client, open.batches.instance, null).then(
     (now) => {
-      if (now === null) open.isBroken = true;
+      if (now === null) broken();
     },
     (error: unknown) => {
-      if (!(error instanceof DatabaseError)) open.isBroken = true;
+      if (!(error instanceof DatabaseError)) broken();
     },
   );
 }

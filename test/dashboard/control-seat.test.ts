@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Store } from '#db/connect.ts';
-import { CONTROL_WAITING_MAX } from '#server/bounds.ts';
+import { CONTROL_WAITING_MAX, CONTROL_WAITING_PER_MEMBER_MAX } from '#server/bounds.ts';
 import { ControlSeat } from '#server/control-seat.ts';
 import { Refusal } from '#server/errors.ts';
 import { DecisionError } from '#server/decide/decision.ts';
@@ -20,12 +20,12 @@ afterAll(() => database?.[Symbol.asyncDispose]());
 
 const seats = async (): Promise<{ open: number; all: number }> => {
   const [open, all] = await Promise.all([
-    ask(database.config('auditor'), "select count(*)::int from daybook.instance where name like 'dashboard %' and closed_at is null"),
+    ask(database.config('auditor'), "select count(*)::int from daybook.instance where name like 'dashboard %' and closed_at is null and dead_at is null"),
     ask(database.config('auditor'), "select count(*)::int from daybook.instance where name like 'dashboard %'"),
   ]);
   return { open: open as number, all: all as number };
 };
-const create = (seat: ControlSeat, name: string) => seat.change('member/Abcdefgh', (control) => control.createAccount(name));
+const create = (seat: ControlSeat, name: string, actor = 'member/Abcdefgh') => seat.change(actor, (control) => control.createAccount(name));
 const codeOf = (outcome: unknown): string | null => (outcome instanceof Refusal ? outcome.code : null);
 
 test('it is an instance from its first change on, and leaves in order', async () => {
@@ -97,7 +97,7 @@ test('a store that is away, or takes connections and never answers, is a 503 for
   const frozenStore: Store = { config: (role) => ({ ...database.config(role), host: '127.0.0.1', port }) };
   const seat = new ControlSeat(frozenStore, 200);
   try {
-    const outcomes = await Promise.all(Array.from({ length: CONTROL_WAITING_MAX + 1 }, (_, index) => create(seat, `wait ${index}`)));
+    const outcomes = await Promise.all(Array.from({ length: CONTROL_WAITING_MAX + 1 }, (_, index) => create(seat, `wait ${index}`, `member/${index}`)));
     expect(outcomes.map(codeOf)).toEqual([...Array.from({ length: CONTROL_WAITING_MAX }, () => 'store_unavailable'), 'relay_busy']);
   } finally {
     frozen.close();
@@ -106,6 +106,32 @@ test('a store that is away, or takes connections and never answers, is a 503 for
   const away = new ControlSeat(frozenStore);
   expect(codeOf(await create(away, 'away'))).toBe('store_unavailable');
   await away.close();
+});
+
+test('one person keeps no more than some changes waiting, and leaves the others their turn', async () => {
+  const seat = new ControlSeat(database);
+  try {
+    const many = Array.from({ length: CONTROL_WAITING_PER_MEMBER_MAX + 1 }, (_, index) => create(seat, `many ${index}`));
+    const other = create(seat, 'of another', 'member/Another1');
+    expect((await Promise.all(many)).map(codeOf)).toEqual([...Array.from({ length: CONTROL_WAITING_PER_MEMBER_MAX }, () => null), 'rate_limit_exceeded']);
+    expect(await other).toMatchObject({ name: 'of another' });
+  } finally {
+    await seat.close();
+  }
+});
+
+test('a connection that breaks while nobody changes anything is left, and its instance retired before others take it for dead', async () => {
+  const seat = new ControlSeat(database);
+  try {
+    await create(seat, 'idle');
+    const superuser = await database.superuser();
+    await superuser.query("select pg_terminate_backend(pid) from pg_stat_activity where datname = $1 and application_name = 'daybook-relay'", [database.name]);
+    await superuser.end();
+    await until(seats, ({ open }) => open === 0, 'the instance');
+    expect(await create(seat, 'busy again')).toMatchObject({ name: 'busy again' });
+  } finally {
+    await seat.close();
+  }
 });
 
 test('its heart beats as an instance without requests: what is still to come is all that anybody would search', async () => {

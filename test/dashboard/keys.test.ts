@@ -136,7 +136,7 @@ describe('a rotation', () => {
     const rotation = randomUUID();
     const replies = await Promise.all(Array.from({ length: 8 }, () => rotate(ana, id, 0, rotation)));
     const [made] = replies.filter(({ status }) => status === 200);
-    expect(replies.map(({ status, code }) => (status === 200 ? null : code)).toSorted()).toEqual([...Array.from({ length: 7 }, () => 'already_done'), null]);
+    expect(replies.filter(({ code }) => code === 'already_done')).toHaveLength(7);
     expect((await eventsOf(id)).filter(({ event }) => event.type === 'key.rotated')).toHaveLength(1);
     expect(await call(made?.body.secret as string)).toBe('200');
   });

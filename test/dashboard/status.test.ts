@@ -96,10 +96,10 @@ test('a webhook is added, tested by a worker, listed without its address and sec
     await until(() => ask(relay.store.config('worker'), 'select count(*)::int from daybook.queue_pool'), (count) => count === 1, 'the worker', 20_000);
     const { body: made } = await administrator.post<WebhookMade>('/api/webhooks', { url: receiver.url, alerts: ['quota', 'quota'], allow_private: true });
     expect(made.secret).toMatch(/^whsec_/);
-    const { body: test } = await administrator.post<{ object: string; id: string }>(`/api/webhooks/${made.id}/test`);
+    const { body: tested } = await administrator.post<{ object: string; id: string }>(`/api/webhooks/${made.id}/test`);
     const deliveries = async () => (await auditor.get<List<DeliveryRow>>(`/api/deliveries?webhook=${made.id}`)).body.data;
     const [delivery] = await until(deliveries, ([newest]) => newest?.state === 'delivered', 'the delivery');
-    expect(delivery).toMatchObject({ id: test.id, webhook: made.id, alert_kind: 'test', attempts: [{ status: 204, fault: null }] });
+    expect(delivery).toMatchObject({ id: tested.id, webhook: made.id, alert_kind: 'test', attempts: [{ status: 204, fault: null }] });
     expect(receiver.received.some((sent) => isSigned(sent, made.secret))).toBe(true);
     const { body: listed } = await auditor.get<List<WebhookRow>>('/api/webhooks');
     expect(listed.data).toMatchObject([{ id: made.id, origin: new URL(receiver.url).origin, account: null, alerts: ['quota'], allow_private: true, failures: 0, switched_off_at: null }]);
