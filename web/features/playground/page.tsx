@@ -1,5 +1,145 @@
-import { PageHead } from '../../ui/parts.tsx';
+import { useQuery } from '@tanstack/react-query';
+import { Link } from '@tanstack/react-router';
+import { type FormEvent, type KeyboardEvent, useState } from 'react';
+import type { KeyRow, ModelRow } from '#server/dashboard/contract-keys.ts';
+import { modelsQuery } from '../../lib/models-query.ts';
+import { keysQuery } from '../../lib/names.ts';
+import { useMe } from '../../lib/session.ts';
+import { Button, buttonClass } from '../../ui/button.tsx';
+import { SelectField, TextArea, TextField } from '../../ui/field.tsx';
+import { Card, Empty, PageHead, Waiting } from '../../ui/parts.tsx';
+import { Problem } from '../../ui/problem.tsx';
+import { type Asking, useConversation } from './conversation.ts';
+import { Turns } from './turns.tsx';
+import { useFigures } from './use-figures.ts';
 
+/** A small chat with the models that the own keys may use. */
 export function PlaygroundPage() {
-  return <PageHead title="Playground" />;
+  const { account } = useMe();
+  const keys = useQuery(keysQuery);
+  const models = useQuery(modelsQuery);
+  const error = keys.error ?? models.error;
+  const good = keys.data?.filter((key) => key.account === account.id && (key.state === 'active' || key.state === 'rotating'));
+  return (
+    <>
+      <PageHead title="Playground" about="Try a model with one of your keys. These are real calls: they are recorded, limited and charged like any other." />
+      {error ? (
+        <Problem
+          error={error}
+          title="Keys and models could not be loaded"
+          onRetry={() => {
+            void keys.refetch();
+            void models.refetch();
+          }}
+        />
+      ) : good === undefined || models.data === undefined ? (
+        <Waiting height="h-[32rem]" />
+      ) : good.length === 0 ? (
+        <Card>
+          <Empty icon="key" title="You have no key to call with">
+            <p>The playground makes its calls as one of your keys.</p>
+            <Link to="/keys" className={buttonClass('primary', 'mt-3')}>
+              Create a key
+            </Link>
+          </Empty>
+        </Card>
+      ) : (
+        <Chat keys={good} models={models.data} />
+      )}
+    </>
+  );
+}
+
+/** Whether a name fits a pattern of a key's terms, with `*` for anything. */
+const fits = (pattern: string, name: string): boolean => new RegExp(`^${pattern.split('*').map((part) => part.replaceAll(/[$()*+.?[\\\]^{|}]/g, String.raw`\$&`)).join('.*')}$`).test(name);
+const mayUse = ({ terms }: KeyRow, { id }: ModelRow): boolean => terms?.models?.some((pattern) => fits(pattern, id)) ?? true;
+const numberIn = (text: string): number | null => (text.trim() === '' || Number.isNaN(Number(text)) ? null : Number(text));
+
+function Chat({ keys, models }: { keys: readonly KeyRow[]; models: readonly ModelRow[] }) {
+  const [chosen, setChosen] = useState({ key: '', model: '', system: '', temperature: '', maxTokens: '' });
+  const [text, setText] = useState('');
+  const { turns, isRunning, say, retry, stop, clear } = useConversation();
+  const key = keys.find(({ id }) => id === chosen.key) ?? keys[0];
+  const usable = key ? models.filter((model) => mayUse(key, model)) : [];
+  const model = usable.find(({ id }) => id === chosen.model)?.id ?? usable[0]?.id ?? chosen.model;
+  const figures = useFigures(key?.id, turns.flatMap(({ request }) => (request == null ? [] : [request])));
+  const choose = (part: Partial<typeof chosen>): void => setChosen({ ...chosen, ...part });
+  const asking: Asking | null = key && model !== '' ? { key: key.id, model, system: chosen.system, temperature: numberIn(chosen.temperature), maxTokens: numberIn(chosen.maxTokens) } : null;
+
+  const send = (event: FormEvent<HTMLFormElement>): void => {
+    event.preventDefault();
+    if (asking === null || isRunning || text.trim() === '') return;
+    say(text, asking);
+    setText('');
+  };
+  const onKeyDown = (event: KeyboardEvent<HTMLTextAreaElement>): void => {
+    if (event.key !== 'Enter' || event.shiftKey || event.nativeEvent.isComposing) return;
+    event.preventDefault();
+    event.currentTarget.form?.requestSubmit();
+  };
+
+  return (
+    <form onSubmit={send} className="grid items-start gap-4 lg:grid-cols-[minmax(0,1fr)_18rem]">
+      <Card className="lg:order-2" title="The call">
+        <div className="flex flex-col gap-3">
+          <SelectField label="Key" value={key?.id} onChange={({ target }) => choose({ key: target.value })}>
+            {keys.map(({ id, name }) => (
+              <option key={id} value={id}>
+                {name}
+              </option>
+            ))}
+          </SelectField>
+          {models.length === 0 ? (
+            <TextField label="Model" hint="The list of models is empty right now; its name still works." value={chosen.model} required maxLength={256} onChange={({ target }) => choose({ model: target.value })} />
+          ) : (
+            <SelectField label="Model" value={model} onChange={({ target }) => choose({ model: target.value })} error={usable.length === 0 ? 'This key may use none of the models.' : null}>
+              {usable.map(({ id }) => (
+                <option key={id} value={id}>
+                  {id}
+                </option>
+              ))}
+            </SelectField>
+          )}
+          <TextArea label="System prompt" rows={3} value={chosen.system} onChange={({ target }) => choose({ system: target.value })} placeholder="None" />
+          <div className="grid grid-cols-2 gap-3">
+            <TextField label="Temperature" type="number" min={0} max={2} step={0.1} inputMode="decimal" value={chosen.temperature} onChange={({ target }) => choose({ temperature: target.value })} placeholder="The model’s" />
+            <TextField label="Most tokens" type="number" min={1} max={1_000_000} step={1} inputMode="numeric" value={chosen.maxTokens} onChange={({ target }) => choose({ maxTokens: target.value })} placeholder="Any" />
+          </div>
+        </div>
+      </Card>
+      <Card flush>
+        <div className="flex min-h-80 flex-col justify-end p-4">
+          {turns.length === 0 ? (
+            <Empty icon="chat" title="Nothing was said yet">
+              <p>The conversation is kept in the memory of this page alone, and gone when you leave it.</p>
+            </Empty>
+          ) : (
+            <Turns turns={turns} figures={figures} onRetry={asking === null ? null : () => retry(asking)} />
+          )}
+        </div>
+        <div className="flex flex-col gap-2 border-t border-line p-4">
+          <textarea aria-label="Your message" rows={3} value={text} maxLength={200_000} onChange={({ target }) => setText(target.value)} onKeyDown={onKeyDown} placeholder="Write a message" className="w-full resize-y rounded-md border border-line-strong bg-surface px-3 py-2 text-base placeholder:text-muted" />
+          <div className="flex flex-wrap items-center justify-between gap-2">
+            <p className="text-xs text-muted">Enter sends, Shift + Enter begins a new line.</p>
+            <div className="flex gap-2">
+              {turns.length > 0 && (
+                <Button look="quiet" onClick={clear}>
+                  Begin anew
+                </Button>
+              )}
+              {isRunning ? (
+                <Button icon="pause" className="min-w-24" onClick={stop}>
+                  Stop
+                </Button>
+              ) : (
+                <Button type="submit" look="primary" icon="arrow" className="min-w-24" disabled={asking === null || text.trim() === ''}>
+                  Send
+                </Button>
+              )}
+            </div>
+          </div>
+        </div>
+      </Card>
+    </form>
+  );
 }

@@ -1,0 +1,82 @@
+import { useEffect, useRef, useState } from 'react';
+import { ask, type Message, type Question } from './ask.ts';
+
+/** One thing that was said. */
+export type Turn = {
+  id: number;
+  role: 'user' | 'assistant';
+  text: string;
+  state: 'running' | 'done' | 'stopped' | 'failed';
+  /** The model that replies. */
+  model?: string;
+  request?: string | null;
+  /** Why the model ended; null: it did not say. */
+  finish?: string | null;
+  error?: unknown;
+};
+
+export type Asking = Omit<Question, 'messages'> & { system: string };
+
+export type Conversation = {
+  turns: readonly Turn[];
+  isRunning: boolean;
+  say: (text: string, asking: Asking) => void;
+  /** Asks the last question again. */
+  retry: (asking: Asking) => void;
+  stop: () => void;
+  clear: () => void;
+};
+
+/** A conversation, which this page's memory alone has: it is gone when the page is left. */
+export function useConversation(): Conversation {
+  const [turns, setTurns] = useState<readonly Turn[]>([]);
+  const running = useRef<AbortController>(null);
+  const lastId = useRef(0);
+  useEffect(() => () => running.current?.abort(), []);
+
+  const answer = (before: readonly Turn[], { system, ...asking }: Asking): void => {
+    const stopping = new AbortController();
+    running.current = stopping;
+    const id = ++lastId.current;
+    setTurns([...before, { id, role: 'assistant', text: '', state: 'running', model: asking.model }]);
+    const change = (part: (turn: Turn) => Partial<Turn>): void => setTurns((all) => all.map((turn) => (turn.id === id ? { ...turn, ...part(turn) } : turn)));
+    const messages: Message[] = [
+      ...(system.trim() === '' ? [] : [{ role: 'system' as const, content: system }]),
+      // A reply that failed before its first word was none.
+      ...before.filter(({ text }) => text !== '').map(({ role, text }) => ({ role, content: text })),
+    ];
+    const listener = { onRequest: (request: string | null) => change(() => ({ request })), onText: paced((text) => change((turn) => ({ text: turn.text + text }))) };
+    ask({ ...asking, messages }, listener, stopping.signal).then(
+      (finish) => change(() => ({ state: 'done', finish })),
+      (error: unknown) => change(() => (stopping.signal.aborted ? { state: 'stopped' } : { state: 'failed', error })),
+    );
+  };
+  const isRunning = turns.at(-1)?.state === 'running';
+  return {
+    turns,
+    isRunning,
+    say: (text, asking) => answer([...turns, { id: ++lastId.current, role: 'user', text, state: 'done' }], asking),
+    retry: (asking) => answer(turns.slice(0, -1), asking),
+    stop: () => running.current?.abort(),
+    clear: () => {
+      running.current?.abort();
+      setTurns([]);
+    },
+  };
+}
+
+const PAINT_EVERY_MS = 50;
+
+/** Puts what comes in quick succession together: words come faster than anybody reads. */
+function paced(tell: (text: string) => void): (text: string) => void {
+  let waiting = '';
+  return (text) => {
+    if (waiting === '') {
+      setTimeout(() => {
+        tell(waiting);
+        waiting = '';
+      }, PAINT_EVERY_MS);
+    }
+    waiting += text;
+  };
+}

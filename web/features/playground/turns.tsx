@@ -1,0 +1,81 @@
+import { Link } from '@tanstack/react-router';
+import { ApiError } from '../../lib/api.ts';
+import { adviceOn } from '../../lib/refusals.ts';
+import { showCost, showCount, showDuration } from '../../lib/show.ts';
+import { Button } from '../../ui/button.tsx';
+import { Problem } from '../../ui/problem.tsx';
+import type { Turn } from './conversation.ts';
+import type { Figures } from './use-figures.ts';
+
+type TurnsProps = { turns: readonly Turn[]; figures: ReadonlyMap<string, Figures>; onRetry: (() => void) | null };
+
+/** What was said so far. Told to readers when a reply is complete. */
+export function Turns({ turns, figures, onRetry }: TurnsProps) {
+  return (
+    <ol role="log" aria-label="The conversation" aria-busy={turns.at(-1)?.state === 'running'} className="flex flex-col gap-5">
+      {turns.map((turn, index) => (
+        <li key={turn.id} className={turn.role === 'user' ? 'ml-auto max-w-[85%]' : 'max-w-full'}>
+          <p className="mb-1 text-xs text-muted">{turn.role === 'user' ? 'You' : turn.model}</p>
+          {turn.role === 'user' ? <p className="rounded-lg bg-accent-soft px-3 py-2 break-words whitespace-pre-wrap">{turn.text}</p> : <Reply turn={turn} figures={figures.get(turn.request ?? '')} onRetry={index === turns.length - 1 ? onRetry : null} />}
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+function Reply({ turn: { text, state, finish, error, request }, figures, onRetry }: { turn: Turn; figures: Figures | undefined; onRetry: (() => void) | null }) {
+  return (
+    <div className="flex flex-col gap-2">
+      {(text !== '' || state === 'running') && (
+        <p className="text-base leading-6 break-words whitespace-pre-wrap">
+          {text}
+          {state === 'running' && <span aria-hidden="true" className="ml-0.5 inline-block h-4 w-1.5 translate-y-0.5 bg-accent motion-safe:animate-pulse" />}
+        </p>
+      )}
+      {state === 'done' && text === '' && <p className="text-muted">The reply has no text.</p>}
+      {state === 'failed' && <Failure error={error} />}
+      <div className="flex min-h-8 flex-wrap items-center gap-x-3 gap-y-1 text-xs text-muted">
+        {state === 'running' && <span>{text === '' ? 'Waiting for the first word…' : 'Replying…'}</span>}
+        {state === 'stopped' && <span>You stopped it; what came until then is charged.</span>}
+        {finish === 'length' && <span className="text-warn">Cut off at its longest length.</span>}
+        {figures && <FiguresOf figures={figures} />}
+        {request != null && state !== 'running' && (
+          <Link to="/requests" search={{ request }} className="underline hover:text-ink">
+            The request
+          </Link>
+        )}
+        {onRetry && state !== 'running' && (
+          <Button look="quiet" icon="refresh" className="min-h-6 px-2 text-xs" onClick={onRetry}>
+            Ask again
+          </Button>
+        )}
+      </div>
+    </div>
+  );
+}
+
+function FiguresOf({ figures: { input_tokens, output_tokens, cost_microusd, first_byte_ms, duration_ms } }: { figures: Figures }) {
+  return (
+    <>
+      {input_tokens !== undefined && output_tokens !== undefined && (
+        <span>
+          {showCount(input_tokens)} → {showCount(output_tokens)} tokens
+        </span>
+      )}
+      <span>{cost_microusd === undefined ? 'No price is set' : showCost(cost_microusd)}</span>
+      {first_byte_ms !== undefined && <span>first token after {showDuration(first_byte_ms)}</span>}
+      {duration_ms !== undefined && <span>{showDuration(duration_ms)} in all</span>}
+    </>
+  );
+}
+
+/** A refusal as programs get it, and what to do about it. */
+function Failure({ error }: { error: unknown }) {
+  const advice = error instanceof ApiError && error.status >= 400 ? adviceOn(error.code) : null;
+  return (
+    <div className="flex flex-col gap-1.5">
+      <Problem error={error} title={error instanceof ApiError && error.status > 0 ? `${error.status} ${error.code}` : 'The call failed'} />
+      {advice && <p>{advice.to === null || advice.to === '/playground' ? advice.todo : <Link to={advice.to} className="underline hover:text-accent">{advice.todo}</Link>}</p>}
+    </div>
+  );
+}

@@ -1,0 +1,23 @@
+import { useRef, useState } from 'react';
+import type { FrameOf } from '#server/dashboard/frames.ts';
+import { useFeed, useFrames } from '../../lib/use-feed.ts';
+
+/** What a call came to, as the log has it. */
+export type Figures = FrameOf<'settled'>;
+
+/** Calls of the key that ended last: one may have ended before this page knows its id. */
+const KEPT_MAX = 50;
+
+/** The endings of these calls, as the feed tells of them. */
+export function useFigures(key: string | undefined, requests: readonly string[]): ReadonlyMap<string, Figures> {
+  const [figures, setFigures] = useState<ReadonlyMap<string, Figures>>(new Map());
+  const recent = useRef<Figures[]>([]);
+  useFeed(key === undefined ? {} : { key }, key === undefined ? undefined : null);
+  useFrames((frames) => {
+    const settled = frames.filter((frame) => frame.type === 'settled');
+    if (settled.length > 0) recent.current = [...recent.current, ...settled].slice(-KEPT_MAX);
+    const found = recent.current.filter(({ request }) => requests.includes(request) && !figures.has(request));
+    if (found.length > 0) setFigures(new Map([...figures, ...found.map((each) => [each.request, each] as const)]));
+  });
+  return figures;
+}
