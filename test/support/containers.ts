@@ -44,8 +44,10 @@ const READY_WITHIN_MS = 60_000;
 export function makeApp(directory: string, compose: Compose): string {
   const app = path.join(directory, 'app');
   mkdirSync(app);
-  for (const [instruction, rest] of imageLines(serviceOf(compose, 'server'))) {
-    if (instruction !== 'COPY') continue;
+  const lines = imageLines(serviceOf(compose, 'server'));
+  for (const [instruction, rest] of lines.slice(lines.findLastIndex(([word]) => word === 'FROM'))) {
+    // What an earlier stage has built is the page, which a test of services has no need of.
+    if (instruction !== 'COPY' || rest.startsWith('--from=')) continue;
     const words = rest.split(' ');
     const target = path.join(app, words.pop() as string);
     for (const name of words) cpSync(path.join(ROOT, name), rest.endsWith('./') ? path.join(target, name) : target, { recursive: true });
