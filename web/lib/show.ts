@@ -4,7 +4,8 @@ import type { Zone } from './preferences.ts';
 
 const LOCALE = 'en-GB';
 const whole = new Intl.NumberFormat(LOCALE);
-const short = new Intl.NumberFormat(LOCALE, { notation: 'compact', maximumFractionDigits: 1 });
+// Elsewhere a million is written as "m", which may be taken for a thousandth.
+const short = new Intl.NumberFormat('en-US', { notation: 'compact', maximumFractionDigits: 1 });
 
 /** 1,234,567 */
 export const showCount = (value: number): string => whole.format(value);

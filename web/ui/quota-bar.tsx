@@ -15,15 +15,16 @@ export const limitName = ({ meter, window }: Pick<LimitRow, 'meter' | 'window'>)
 export const showAmount = (meter: LimitRow['meter'], amount: number): string => (meter === 'cost_microusd' ? showCost(amount) : showShort(amount));
 
 /** One limit: how much is used, held and free, when it begins anew, and whether it lasts until then. */
-export function QuotaBar({ row: given }: { row: LimitRow }) {
+export function QuotaBar({ row: given, isOwnerKnown = false, note }: { row: LimitRow; /** What is around it says whose it is. */ isOwnerKnown?: boolean; note?: string }) {
   const nowMs = useNow();
   const zone = useZone();
   const row = atTime(given, nowMs);
   const { meter, used, held, free, limit, key_name, resets_at } = row;
   const amount = (value: number): string => showAmount(meter, value);
-  const whose = key_name === null ? '' : ` of key ${key_name}`;
+  const whose = key_name === null || isOwnerKnown ? '' : ` of key ${key_name}`;
   const name = limitName(row);
-  const emptyAtMs = usedUpAtMs(row, nowMs);
+  // The pace of a minute is known only when it is over.
+  const emptyAtMs = row.window === 'minute' ? null : usedUpAtMs(row, nowMs);
   return (
     <div>
       <div className="mb-1.5 flex flex-wrap items-baseline justify-between gap-x-4">
@@ -37,16 +38,25 @@ export function QuotaBar({ row: given }: { row: LimitRow }) {
           </p>
         )}
       </div>
-      <Meter label={`${name}${whose}`} used={used} held={held} limit={limit} />
+      <Meter label={key_name === null ? name : `${name} of key ${key_name}`} used={used} held={held} limit={limit} />
       <p className="mt-1.5 text-muted">
-        <span className="font-medium text-ink">{amount(used)}</span> of {amount(limit)} used
-        {held > 0 && ` · ${amount(held)} held by running calls`}
+        {meter === 'concurrent' ? (
+          <>
+            <span className="font-medium text-ink">{amount(used + held)}</span> of {amount(limit)} running
+          </>
+        ) : (
+          <>
+            <span className="font-medium text-ink">{amount(used)}</span> of {amount(limit)} used
+            {held > 0 && ` · ${amount(held)} held by running calls`}
+          </>
+        )}
         {` · ${amount(free)} free`}
       </p>
+      {note !== undefined && <p className="text-xs text-muted">{note}</p>}
       {/* Its place is kept, so that nothing jumps when it comes. */}
       <p className="min-h-5 text-xs leading-5">
         {free <= 0 ? (
-          <span className="text-warn">Used up: calls are refused until it begins anew.</span>
+          <span className="text-warn">Used up: calls are refused until {meter === 'concurrent' ? 'one ends' : 'it begins anew'}.</span>
         ) : (
           emptyAtMs !== null && <span className="text-warn">At this pace it is used up {at(emptyAtMs, nowMs, zone)}.</span>
         )}

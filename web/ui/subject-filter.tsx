@@ -33,7 +33,7 @@ type ChoiceProps = { label: string; all: string; value: string | undefined; opti
 
 function Choice({ label, all, value, options, onChoose }: ChoiceProps) {
   return (
-    <Select aria-label={label} value={value ?? ''} onChange={({ currentTarget }) => onChoose(currentTarget.value === '' ? undefined : currentTarget.value)} className="w-40">
+    <Select aria-label={label} value={value ?? ''} onChange={({ currentTarget }) => onChoose(currentTarget.value === '' ? undefined : currentTarget.value)} className="flex-1 basis-28 sm:w-40 sm:flex-none">
       <option value="">{all}</option>
       {/* One that is not known (any more) is shown by its id. */}
       {value !== undefined && !options.some(([id]) => id === value) && <option value={value}>{value}</option>}

@@ -3,12 +3,7 @@ import { QuotaBar, showAmount } from '../../ui/quota-bar.tsx';
 
 /** One limit with its window, and how strictly it is kept. */
 export function LimitItem({ row }: { row: LimitRow }) {
-  return (
-    <>
-      <QuotaBar row={row} />
-      <p className="text-xs text-muted">{strictnessOf(row)}</p>
-    </>
-  );
+  return <QuotaBar row={row} isOwnerKnown note={strictnessOf(row)} />;
 }
 
 function strictnessOf({ meter, window, enforcement, overdraft }: LimitRow): string {

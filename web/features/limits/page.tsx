@@ -34,7 +34,7 @@ export function LimitsPage() {
       </PageHead>
       <Loaded query={query} title="The limits could not be loaded" height="h-96">
         {(rows) => (
-          <div className="flex flex-col gap-4">
+          <div className="flex flex-col gap-4 *:min-w-0">
             <Subject title={`Account ${shown?.name ?? own.name}`} plan={shown ? shown.plan : own.plan} rows={rows.filter(({ key_name }) => key_name === null)} />
             {keysOf(rows).map(([subject, ofKey]) => (
               <Subject key={subject} title={`Key ${ofKey[0]?.key_name ?? ''}`} rows={ofKey} />

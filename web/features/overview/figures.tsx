@@ -16,7 +16,7 @@ export function Figures({ view: { total, firstByte, perSecond, seconds }, range 
     <section aria-label="Figures" className="grid grid-cols-2 gap-px overflow-hidden rounded-xl border border-line bg-line *:bg-surface lg:grid-cols-5">
       <div className="relative max-lg:col-span-2">
         <Figure label="Requests per second" value={showRate(rate)} note={`${showCount(calls)} ${TIMES[range]}`} />
-        <Sparkline values={seconds} className="pointer-events-none absolute top-4 right-4 h-8 w-20" />
+        <Sparkline values={seconds} className="pointer-events-none absolute top-9 right-4 h-7 w-20" />
       </div>
       <Figure label="Refused or failed" value={share === null ? '–' : showPercent(share)} note={`${showCount(total.refused)} refused, ${showCount(total.failed)} failed`} />
       <Figure label="First token, median" value={firstByte ? showDuration(firstByte.p50_ms) : '–'} note={firstByte ? `95th percentile ${showDuration(firstByte.p95_ms)}` : ''} />

@@ -19,15 +19,15 @@ export function LiveOverview({ base, isHeld }: { base: Overview; isHeld: boolean
   const neverUsed = useNeverUsed(base, view);
   if (neverUsed) return <FirstUse />;
   return (
-    <div className="flex flex-col gap-4">
+    <div className="flex flex-col gap-4 *:min-w-0">
       <Vintage report={base.series} isMissing={view.isMissing} />
       <Figures view={view} range={base.range} />
       <CallsChart buckets={view.buckets} bucketMs={base.bucketMs} />
-      <div className="grid gap-4 lg:grid-cols-2">
+      <div className="grid gap-4 *:min-w-0 lg:grid-cols-2">
         <Running calls={view.running} count={view.runningCount} />
         <Quotas account={base.filter.account} />
       </div>
-      <div className="grid gap-4 lg:grid-cols-2">
+      <div className="grid gap-4 *:min-w-0 lg:grid-cols-2">
         <Groups by="key" groups={view.byKey} omitted={base.groups.rows_omitted ?? 0} search={{ ...base.filter, range: base.range }} />
         <Groups by="model" groups={view.byModel} omitted={base.groups.rows_omitted ?? 0} search={{ ...base.filter, range: base.range }} />
       </div>

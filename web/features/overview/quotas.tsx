@@ -1,17 +1,22 @@
 import { Link } from '@tanstack/react-router';
 import { useLimits } from '../../lib/limits.ts';
+import { useAccountNames, useIsOverseer } from '../../lib/names.ts';
+import { useMe } from '../../lib/session.ts';
 import { Loaded } from '../../ui/loaded.tsx';
 import { Card } from '../../ui/parts.tsx';
 import { QuotaBar } from '../../ui/quota-bar.tsx';
 
 /** Quotas with their windows; rates and what runs at once are on the page of limits. */
 export function Quotas({ account }: { account: string | undefined }) {
-  const query = useLimits(account);
+  const { account: own } = useMe();
+  const isOverseer = useIsOverseer();
+  const nameOf = useAccountNames();
+  const query = useLimits(account === own.id ? undefined : account);
   return (
     <Card
-      title="Quotas"
+      title={isOverseer ? `Quotas of ${nameOf(account ?? own.id)}` : 'Quotas'}
       actions={
-        <Link to="/limits" className="text-accent hover:underline">
+        <Link to="/limits" search={account === undefined ? {} : { account }} className="text-accent hover:underline">
           All limits
         </Link>
       }

@@ -36,6 +36,8 @@ const columnsOf = (nameOf: NameOf, nowMs: number): Column<RunningCall>[] => [
     ),
   },
   { head: 'Key', cell: ({ key }) => <span className="block max-w-32 truncate">{nameOf(key)}</span> },
-  { head: 'Since', align: 'right', cell: ({ atMs }) => <span className="whitespace-nowrap">{showDuration(Math.max(0, Math.round((nowMs - atMs) / 1_000) * 1_000))}</span> },
+  { head: 'Since', align: 'right', cell: ({ atMs }) => <span className="whitespace-nowrap">{showSeconds(nowMs - atMs)}</span> },
   { head: 'Tokens out', align: 'right', cell: ({ outputTokens }) => (outputTokens === null ? '–' : showCount(outputTokens)) },
 ];
+
+const showSeconds = (ms: number): string => (ms < 10_000 ? `${Math.max(0, Math.floor(ms / 1_000))} s` : showDuration(ms));

@@ -59,8 +59,8 @@ export function UsagePage() {
       </div>
       <Loaded query={query} title="Usage could not be loaded" height="h-[40rem]">
         {(shown) => (
-          <div aria-busy={query.isPlaceholderData} className={`flex flex-col gap-4 ${query.isPlaceholderData ? 'opacity-60' : ''}`}>
-            <Totals totals={shown.series.totals} />
+          <div aria-busy={query.isPlaceholderData} className={`flex flex-col gap-4 *:min-w-0 ${query.isPlaceholderData ? 'opacity-60' : ''}`}>
+            <Totals totals={shown.totals} />
             <UsageChart shown={shown} metric={metric} group={group} nameOf={nameOf} />
             <Ranking report={shown.ranking} metric={metric} group={group} search={which} nameOf={nameOf} />
             <Vintage report={shown.series} isLoading={query.isFetching} onRefresh={() => void query.refetch()} />

@@ -66,7 +66,7 @@ function columnsOf({ report, metric, group, search, nameOf }: RankingProps): Col
     name,
     ...counts,
     { head: 'Tokens in', align: 'right', cell: (row) => showShort(row.input_tokens) },
-    { head: 'cached', align: 'right', cell: (row) => showShort(row.cached_tokens) },
+    { head: 'Of it cached', align: 'right', cell: (row) => showShort(row.cached_tokens) },
     { head: 'Tokens out', align: 'right', cell: (row) => showShort(row.output_tokens) },
     { head: 'Cost', align: 'right', cell: (row) => showCost(row.cost_microusd) },
     { head: 'Share', align: 'right', cell: (row) => (whole > 0 ? showPercent(METRICS[metric].valueOf(row) / whole) : '–') },

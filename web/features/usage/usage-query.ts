@@ -1,5 +1,5 @@
 import { keepPreviousData, queryOptions } from '@tanstack/react-query';
-import type { Bucket, UsageGroup, UsageReport } from '#server/dashboard/contract.ts';
+import type { Bucket, UsageFigures, UsageGroup, UsageReport } from '#server/dashboard/contract.ts';
 import { api, queryString } from '../../lib/api.ts';
 import { type FilterSearch, RANGES, timeOf } from '../../lib/filter-search.ts';
 
@@ -55,6 +55,8 @@ export type UsageShown = {
   series: UsageReport;
   /** Of the whole time, by the group. */
   ranking: UsageReport;
+  /** Of the whole time, percentiles included. */
+  totals: UsageFigures;
   /** False where there were too many rows to take each bucket apart. */
   isApart: boolean;
 };
@@ -65,10 +67,10 @@ export const usageQuery = (wanted: UsageWanted) =>
     queryFn: async ({ signal }): Promise<UsageShown> => {
       const query = seriesQuery(wanted, Date.now());
       const get = (asked: Query): Promise<UsageReport> => api<UsageReport>('GET', `/api/usage${queryString(asked)}`, undefined, signal);
-      const { bucket: _, ...whole } = query;
-      const [series, ranking] = await Promise.all([get(query), get({ ...whole, group_by: wanted.group, times: wanted.hasTimes ? 'true' : undefined })]);
-      if ((series.rows_omitted ?? 0) === 0) return { series, ranking, isApart: !wanted.hasTimes };
-      return { series: await get({ ...query, group_by: undefined }), ranking, isApart: false };
+      const { bucket: _, group_by: __, ...whole } = query;
+      const [series, ranking, { totals }] = await Promise.all([get(query), get({ ...whole, group_by: wanted.group, times: wanted.hasTimes ? 'true' : undefined }), get(whole)]);
+      if ((series.rows_omitted ?? 0) === 0) return { series, ranking, totals, isApart: !wanted.hasTimes };
+      return { series: await get({ ...query, group_by: undefined }), ranking, totals, isApart: false };
     },
     placeholderData: keepPreviousData,
   });

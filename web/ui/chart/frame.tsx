@@ -12,8 +12,8 @@ export function ChartFrame({ title, actions, chart, table }: { title: ReactNode;
       actions={
         <>
           {actions}
-          <Button look="quiet" icon={isTable ? 'bars' : 'list'} onClick={() => setTable(!isTable)}>
-            {isTable ? 'Show as chart' : 'Show as table'}
+          <Button look="quiet" icon={isTable ? 'bars' : 'list'} aria-label={isTable ? 'Show as chart' : 'Show as table'} onClick={() => setTable(!isTable)} className="-mr-3">
+            {isTable ? 'Chart' : 'Table'}
           </Button>
         </>
       }
