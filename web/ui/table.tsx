@@ -27,7 +27,7 @@ export function Table<Row>({ label, columns, rows, keyOf, empty }: TableProps<Ro
   if (rows.length === 0 && empty !== undefined) return <>{empty}</>;
   const side = ({ align, isExtra }: Column<Row>): string => `${align === 'right' ? 'text-right' : 'text-left'} ${isExtra === true ? 'max-md:hidden' : ''}`;
   return (
-    <div className="overflow-x-auto" tabIndex={0} role="region" aria-label={label}>
+    <div className="relative overflow-x-auto" tabIndex={0} role="region" aria-label={label}>
       <table className="w-full border-collapse">
         <thead>
           <tr className="border-b border-line text-muted">
