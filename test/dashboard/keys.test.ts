@@ -112,6 +112,8 @@ describe('a rotation', () => {
     const { id, secret: old } = await make(ana);
     const { body } = await rotate(ana, id, 3_600);
     expect(body.event?.type).toBe('key.rotated');
+    // Before any table knows of it.
+    expect((await look(ana, id)).rotated_at).toBe((await eventsOf(id)).at(-1)?.at.toISOString());
     expect(await look(ana, id)).toMatchObject({ state: 'rotating', last4: body.secret.slice(-4), previous_last4: old.slice(-4), last_used_at: null, previous_last_used_at: null });
     expect(await call(body.secret)).toBe('200');
     const used = await until(() => look(ana, id), ({ last_used_at }) => last_used_at !== null, 'the use of the new secret');

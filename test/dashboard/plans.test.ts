@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { PlanRow, PriceRow, PricesImported } from '#server/dashboard/contract-accounts.ts';
-import type { Change, ModelRow } from '#server/dashboard/contract-keys.ts';
+import type { Change, KeyChecked, ModelRow } from '#server/dashboard/contract-keys.ts';
 import { addMember, setUp, type SignedInClient } from '../support/dashboard.ts';
 import { startRelay, type TestRelay } from '../support/relay.ts';
 
@@ -49,6 +49,9 @@ test("an account's models are those that its plan has, with their prices, and no
   const prices = { input: 1, cached_input: 0, output: 2_500_000, reasoning: 3 };
   expect((await administrator.put<Change>('/api/prices', { model: 'daybook-*', prices })).body.event?.type).toBe('model.priced');
   expect(await models()).toEqual([{ id: 'daybook-demo-fail', upstream: 'demo', prices }]);
+  // A key that names more than its plan has gets no more by it.
+  const { body: key } = await member.post<{ id: string }>('/api/keys', { name: 'wide', terms: { models: ['*'] } });
+  expect((await member.post<KeyChecked>(`/api/keys/${key.id}/check`, { model: 'daybook-demo' })).body.checks.at(-1)).toMatchObject({ what: 'model', passes: false });
   await administrator.post('/api/plans/narrow/retire');
   expect(await models()).toEqual([]);
   expect((await plans()).find(({ name }) => name === 'narrow')).toMatchObject({ accounts: 1, state: 'retired' });
