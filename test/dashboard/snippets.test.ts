@@ -9,6 +9,7 @@ import OpenAI from 'openai';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse as parseYaml } from 'yaml';
 import { agentPrompt, agentSnippets, curlSnippet, type Filling, PLACEHOLDER, PROMPT, pythonSnippet, typescriptSnippet } from '../../web/features/first-call/snippets.ts';
+import { CallError, sendTestCall } from '../../web/features/first-call/test-call.ts';
 import { settledOf } from '../support/faults.ts';
 import { ROOT } from '../support/house/source.ts';
 import { startRelay, type TestRelay } from '../support/relay.ts';
@@ -127,6 +128,25 @@ describe('what an agent is given has the address, the model and the key where it
     await writeFile(file, 'import OpenAI from "openai";\nconst reply = await new OpenAI().chat.completions.create({ model: process.env.OPENAI_MODEL, messages: [{ role: "user", content: "Hello" }] });\nprocess.stdout.write(reply.choices[0].message.content);');
     const { made } = await callOf(() => run('sh', ['-c', `${agent('environment')}\nexec "$0" "$1"`, process.execPath, file]));
     expect(made.stdout).toBe('You said: Hello');
+  });
+});
+
+describe('the call that the page itself makes', () => {
+  const send = (model: string, secret: string, onWord: (word: string) => void = () => {}) =>
+    sendTestCall({ endpoint: `${relay.baseUrl}/chat/completions`, model, secret, prompt: PROMPT, signal: new AbortController().signal }, onWord);
+
+  test('shows each word as it comes', async () => {
+    const words: string[] = [];
+    const { made, call } = await callOf(() => send(MODEL, relay.key, (word) => words.push(word)));
+    expect(words.join('')).toBe(REPLY);
+    expect(words.length).toBeGreaterThan(3);
+    expect(made).toEqual({ requestId: call?.request, firstWordMs: expect.any(Number) });
+  });
+
+  test('tells of what failed as the relay does: a wrong key, a reply that was cut', async () => {
+    await expect(send(MODEL, `${relay.key}x`)).rejects.toMatchObject({ name: 'CallError', status: 401, code: 'invalid_api_key', requestId: expect.any(String) });
+    await expect(send('daybook-demo-cut', relay.key)).rejects.toMatchObject({ name: 'CallError', status: 200, code: 'upstream_cut' });
+    await expect(sendTestCall({ endpoint: 'http://127.0.0.1:1/', model: MODEL, secret: 'x', prompt: PROMPT, signal: new AbortController().signal }, () => {})).rejects.toBeInstanceOf(CallError);
   });
 });
 

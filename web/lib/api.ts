@@ -28,6 +28,8 @@ let onSignedOut: () => void = () => {};
 export function whenSignedOut(listener: () => void): void {
   onSignedOut = listener;
 }
+/** For what learns of it by another way than a request. */
+export const tellSignedOut = (): void => onSignedOut();
 
 /** Longer than the server's own slowest read. */
 const TIMEOUT_MS = 30_000;

@@ -1,7 +1,7 @@
 import type { RequestFilter } from '#server/dashboard/contract.ts';
 import type { Frame, LiveMessage } from '#server/dashboard/frames.ts';
 import { CLOSE_CODES, LIVE_PROTOCOL } from '#server/dashboard/live-protocol.ts';
-import { queryString } from './api.ts';
+import { queryString, tellSignedOut } from './api.ts';
 
 /**
  * The live feed over a WebSocket, as one connection for the whole page.
@@ -108,6 +108,8 @@ export class Feed {
     if (code === CLOSE_CODES.not_authenticated || code === CLOSE_CODES.not_permitted) {
       this.#isWanted = false;
       this.#set({ status: 'ended', behindMs: 0 });
+      // Whoever signs out everywhere does so at every open page at once.
+      if (code === CLOSE_CODES.not_authenticated) tellSignedOut();
       return;
     }
     this.#set({ status: 'reconnecting', behindMs: this.#state.behindMs });

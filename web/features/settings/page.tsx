@@ -10,7 +10,7 @@ export function SettingsPage() {
   return (
     <>
       <PageHead title="Settings" about="Who you are here, and how you sign in." />
-      <div className="grid gap-4 lg:grid-cols-2">
+      <div className="grid grid-cols-1 gap-4 lg:grid-cols-2">
         <Card title="You" className="lg:col-span-2">
           <Facts
             facts={[

@@ -3,7 +3,9 @@ import { useState } from 'react';
 import type { Change } from '#server/dashboard/contract-keys.ts';
 import type { SessionRow } from '#server/dashboard/contract-session.ts';
 import { api } from '../../lib/api.ts';
+import { meQuery } from '../../lib/session.ts';
 import { useLeave } from '../../lib/use-leave.ts';
+import { useNotices } from '../../lib/use-notices.ts';
 import { Button } from '../../ui/button.tsx';
 import { announceChange } from '../../ui/change.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog.tsx';
@@ -19,6 +21,7 @@ import { sessionsQuery } from './sessions-query.ts';
 export function SessionsCard() {
   const [isLeaving, setLeaving] = useState(false);
   const query = useQuery(sessionsQuery);
+  useNotices(['session.', 'member.'], [sessionsQuery.queryKey, meQuery.queryKey]);
   return (
     <Card
       title="Where you are signed in"
@@ -49,7 +52,7 @@ const COLUMNS: readonly Column<SessionRow>[] = [
       </span>
     ),
   },
-  { head: 'Network', cell: ({ network }) => <code className="font-mono text-xs">{network}</code> },
+  { head: 'Network', cell: ({ network }) => <code className="font-mono text-xs">{network}</code>, isExtra: true },
   { head: 'Last seen', cell: ({ seen_at }) => <Ago time={seen_at} /> },
   { head: 'Signed in', cell: ({ opened_at }) => <When time={opened_at} />, isExtra: true },
   { head: 'Ends by itself', cell: ({ expires_at }) => <Ago time={expires_at} />, isExtra: true },

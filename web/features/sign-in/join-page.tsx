@@ -1,7 +1,7 @@
 import { useMutation } from '@tanstack/react-query';
 import { useEffect } from 'react';
 import type { InvitationShown, Me } from '#server/dashboard/contract-session.ts';
-import { api } from '../../lib/api.ts';
+import { api, ApiError } from '../../lib/api.ts';
 import { Waiting } from '../../ui/parts.tsx';
 import { PasswordField } from '../../ui/password-field.tsx';
 import { fieldError, Problem } from '../../ui/problem.tsx';
@@ -35,7 +35,7 @@ export function JoinPage() {
   if (look.error) {
     return (
       <Door title="Join" foot={FOOT}>
-        <Problem error={look.error} title="This invitation could not be opened" onRetry={() => mutate(token)} />
+        <Problem error={look.error} title="This invitation could not be opened" {...(mayFareBetter(look.error) ? { onRetry: () => mutate(token) } : {})} />
       </Door>
     );
   }
@@ -48,6 +48,9 @@ export function JoinPage() {
   }
   return <JoinForm key={token} token={token} invitation={look.data} />;
 }
+
+/** A link that is good for nothing stays so. */
+const mayFareBetter = (error: Error): boolean => !(error instanceof ApiError) || error.code !== 'link_not_valid';
 
 const ROLES = { member: 'a member', administrator: 'an administrator', auditor: 'an auditor' } as const;
 

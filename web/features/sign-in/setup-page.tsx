@@ -22,7 +22,7 @@ export function SetupPage() {
     return (
       <Door
         title="Set up this relay"
-        about="Open the whole setup link that the server printed when it started: what follows its # is missing here. It stands in setup-link.txt of the data directory as well, and each start makes a new one."
+        about="Open the whole setup link that the server printed when it started: what follows its # is missing here. It stands in setup-link.txt of the data directory as well. Each start makes a new one, and so does the command daybook setup-link."
         foot={<ToSignIn />}
       />
     );

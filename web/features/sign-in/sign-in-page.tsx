@@ -37,7 +37,7 @@ export function SignInPage() {
   return (
     <Door title="Sign in" foot={<Foot />}>
       <DoorForm mutation={{ ...signIn, error: codeError === null ? error : null }} action="Sign in" fields={['email', 'password']}>
-        <EmailField error={error} />
+        <EmailField error={error} isFirst />
         <PasswordField kind="current" label="Password" name="password" error={fieldError(error, 'password')} />
         {wantsCode && (
           <TextField label="Code from your device" hint="Six digits. They change every half a minute." name="code" inputMode="numeric" autoComplete="one-time-code" pattern="[0-9]{6}" maxLength={6} required autoFocus error={codeError} />
