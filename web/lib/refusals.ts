@@ -1,6 +1,6 @@
 /** Why calls are refused, and what to do about it: by the code of the refusal. Pure. */
 
-export type Advice = { why: string; todo: string; /** The page where that is done or seen. */ to: '/limits' | '/keys' | '/playground' | null };
+export type Advice = { why: string; todo: string; /** The page where that is done or seen. */ to: '/limits' | '/keys' | null };
 
 const ADVICE: Record<string, Advice> = {
   rate_limit_exceeded: { why: 'A rate limit of the account or the key was reached.', todo: 'Wait a moment and send it again, or send fewer at once.', to: '/limits' },
@@ -21,3 +21,6 @@ const ADVICE: Record<string, Advice> = {
 
 /** Of a code that is not known: that it was refused, and no more. */
 export const adviceOn = (code: string): Advice => ADVICE[code] ?? { why: 'The call was not carried out.', todo: 'Try again; if it persists, report the id of the request.', to: null };
+
+/** What the way to such a page is called. */
+export const PLACE_NAMES = { '/limits': 'See the limits', '/keys': 'Go to the keys' } as const;

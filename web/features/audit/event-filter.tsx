@@ -54,7 +54,7 @@ export function EventFilter({ search, names, onChange, input }: EventFilterProps
   return (
     <div className="mb-3 flex min-w-0 flex-col gap-2">
       <div className="flex flex-wrap items-center gap-2">
-        <form onSubmit={submit} className="relative min-w-52 flex-1">
+        <form onSubmit={submit} className="relative min-w-52 flex-1 max-sm:basis-full">
           <Icon name="search" className="pointer-events-none absolute top-1/2 left-2.5 -translate-y-1/2 text-muted" />
           <input
             ref={input}
@@ -72,7 +72,7 @@ export function EventFilter({ search, names, onChange, input }: EventFilterProps
             className="w-full rounded-md border border-line-strong bg-surface py-1.5 pr-2.5 pl-8 placeholder:text-muted aria-invalid:border-bad"
           />
         </form>
-        <Select aria-label="Type" className="w-44 max-sm:flex-1" value={search.type ?? ''} onChange={({ target }) => onChange({ type: target.value || undefined })}>
+        <Select aria-label="Type" className="w-44 max-sm:min-w-36 max-sm:flex-1" value={search.type ?? ''} onChange={({ target }) => onChange({ type: target.value || undefined })}>
           <option value="">All types</option>
           {EVENT_GROUPS.map(({ group, name, types }) => (
             <optgroup key={group} label={name}>
@@ -86,16 +86,16 @@ export function EventFilter({ search, names, onChange, input }: EventFilterProps
           ))}
         </Select>
         {isOverseer && (
-          <Select aria-label="Account" className="w-40 max-sm:flex-1" value={search.account ?? ''} onChange={({ target }) => onChange({ account: target.value || undefined, key: undefined, member: undefined })}>
+          <Select aria-label="Account" className="w-40 max-sm:min-w-36 max-sm:flex-1" value={search.account ?? ''} onChange={({ target }) => onChange({ account: target.value || undefined, key: undefined, member: undefined })}>
             <option value="">All accounts</option>
             <NamedOptions rows={accounts} chosen={search.account} />
           </Select>
         )}
-        <Select aria-label="Key" className="w-36 max-sm:flex-1" value={search.key ?? ''} onChange={({ target }) => onChange({ key: target.value || undefined })}>
+        <Select aria-label="Key" className="w-36 max-sm:min-w-36 max-sm:flex-1" value={search.key ?? ''} onChange={({ target }) => onChange({ key: target.value || undefined })}>
           <option value="">All keys</option>
           <NamedOptions rows={ofAccount(keys)} chosen={search.key} />
         </Select>
-        <Select aria-label="Member" className="w-40 max-sm:flex-1" value={search.member ?? ''} onChange={({ target }) => onChange({ member: target.value || undefined })}>
+        <Select aria-label="Member" className="w-40 max-sm:min-w-36 max-sm:flex-1" value={search.member ?? ''} onChange={({ target }) => onChange({ member: target.value || undefined })}>
           <option value="">All members</option>
           <NamedOptions rows={ofAccount(members).map(({ id, email }) => ({ id, name: email ?? id }))} chosen={search.member} />
         </Select>

@@ -108,10 +108,10 @@ function Chat({ keys, models }: { keys: readonly KeyRow[]; models: readonly Mode
         </div>
       </Card>
       <Card flush>
-        <div className="flex min-h-80 flex-col justify-end p-4">
+        <div className={`flex min-h-[max(18rem,calc(100dvh-26rem))] flex-col p-4 ${turns.length === 0 ? 'justify-center' : 'justify-end'}`}>
           {turns.length === 0 ? (
             <Empty icon="chat" title="Nothing was said yet">
-              <p>The conversation is kept in the memory of this page alone, and gone when you leave it.</p>
+              <p>The conversation is kept in the memory of this page alone, and is gone when you leave it.</p>
             </Empty>
           ) : (
             <Turns turns={turns} figures={figures} onRetry={asking === null ? null : () => retry(asking)} />

@@ -1,6 +1,6 @@
 import { Link } from '@tanstack/react-router';
 import { ApiError } from '../../lib/api.ts';
-import { adviceOn } from '../../lib/refusals.ts';
+import { adviceOn, PLACE_NAMES } from '../../lib/refusals.ts';
 import { showCost, showCount, showDuration } from '../../lib/show.ts';
 import { Button } from '../../ui/button.tsx';
 import { Problem } from '../../ui/problem.tsx';
@@ -75,7 +75,16 @@ function Failure({ error }: { error: unknown }) {
   return (
     <div className="flex flex-col gap-1.5">
       <Problem error={error} title={error instanceof ApiError && error.status > 0 ? `${error.status} ${error.code}` : 'The call failed'} />
-      {advice && <p>{advice.to === null || advice.to === '/playground' ? advice.todo : <Link to={advice.to} className="underline hover:text-accent">{advice.todo}</Link>}</p>}
+      {advice && (
+        <p>
+          {advice.todo}{' '}
+          {advice.to !== null && (
+            <Link to={advice.to} className="underline hover:text-accent">
+              {PLACE_NAMES[advice.to]}
+            </Link>
+          )}
+        </p>
+      )}
     </div>
   );
 }

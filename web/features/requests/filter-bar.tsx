@@ -43,7 +43,7 @@ export function FilterBar({ search, onChange, input }: FilterBarProps) {
   return (
     <div className="flex min-w-0 flex-col gap-2">
       <div className="flex flex-wrap items-center gap-2">
-        <form onSubmit={submit} className="relative min-w-52 flex-1">
+        <form onSubmit={submit} className="relative min-w-52 flex-1 max-sm:basis-full">
           <Icon name="filter" className="pointer-events-none absolute top-1/2 left-2.5 -translate-y-1/2 text-muted" />
           <input
             ref={input}
@@ -61,7 +61,7 @@ export function FilterBar({ search, onChange, input }: FilterBarProps) {
             className="w-full rounded-md border border-line-strong bg-surface py-1.5 pr-2.5 pl-8 placeholder:text-muted aria-invalid:border-bad"
           />
         </form>
-        <Select aria-label="Outcome" className="w-36 max-sm:flex-1" value={search.outcome ?? ''} onChange={({ target }) => onChange({ outcome: target.value || undefined })}>
+        <Select aria-label="Outcome" className="w-36 max-sm:min-w-28 max-sm:flex-1" value={search.outcome ?? ''} onChange={({ target }) => onChange({ outcome: target.value || undefined })}>
           <option value="">Any outcome</option>
           {Object.entries(OUTCOME_WORDS).map(([outcome, words]) => (
             <option key={outcome} value={outcome}>
@@ -70,12 +70,12 @@ export function FilterBar({ search, onChange, input }: FilterBarProps) {
           ))}
         </Select>
         {isOverseer && (
-          <Select aria-label="Account" className="w-40 max-sm:flex-1" value={search.account ?? ''} onChange={({ target }) => onChange({ account: target.value || undefined, key: undefined })}>
+          <Select aria-label="Account" className="w-40 max-sm:min-w-28 max-sm:flex-1" value={search.account ?? ''} onChange={({ target }) => onChange({ account: target.value || undefined, key: undefined })}>
             <option value="">All accounts</option>
             <NamedOptions rows={accounts} chosen={search.account} />
           </Select>
         )}
-        <Select aria-label="Key" className="w-36 max-sm:flex-1" value={search.key ?? ''} onChange={({ target }) => onChange({ key: target.value || undefined })}>
+        <Select aria-label="Key" className="w-36 max-sm:min-w-28 max-sm:flex-1" value={search.key ?? ''} onChange={({ target }) => onChange({ key: target.value || undefined })}>
           <option value="">All keys</option>
           <NamedOptions rows={shownKeys} chosen={search.key} />
         </Select>

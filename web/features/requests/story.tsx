@@ -2,7 +2,7 @@ import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import type { RequestStory, StoryQuota } from '#server/dashboard/contract.ts';
 import { useAccountNames, useKeyNames } from '../../lib/names.ts';
-import { adviceOn } from '../../lib/refusals.ts';
+import { adviceOn, PLACE_NAMES } from '../../lib/refusals.ts';
 import { showCost, showCount, showDuration } from '../../lib/show.ts';
 import { useNow } from '../../lib/use-now.ts';
 import { Facts } from '../../ui/parts.tsx';
@@ -30,7 +30,7 @@ export function Story({ story, soFar }: { story: RequestStory; soFar: number | n
       <Part title="The call">
         <Facts
           facts={present([
-            ['Accepted', <When key="at" time={story.accepted_at} />],
+            [story.refusal === null ? 'Accepted' : 'Refused', <When key="at" time={story.accepted_at} />],
             ['Ended', story.ended_at !== null && story.ended_at !== story.accepted_at && <When key="at" time={story.ended_at} />],
             ['Key', <Link key="key" to="/requests" search={{ key: story.key }} className={LINK}>{keyName(story.key)}</Link>],
             ['Account', accountName(story.account)],
@@ -114,7 +114,7 @@ function Refused({ code }: { code: string }) {
     <>
       {why} <code className="font-mono text-xs text-muted">{code}</code>
       <br />
-      {to === null ? todo : <Link to={to} className={LINK}>{todo}</Link>}
+      {todo} {to !== null && <Link to={to} className={LINK}>{PLACE_NAMES[to]}</Link>}
     </>
   );
 }
