@@ -14,16 +14,16 @@ import { adviceFor } from './check-advice.ts';
 
 /** What is asked at each step, in words. */
 const STEPS: Record<CheckStep, string> = {
-  key: 'The key is good',
-  account: 'Its account is active',
-  plan: 'The plan of the account is active',
-  route: 'The route is permitted',
-  origin: 'The origin is permitted',
-  network: 'The address is permitted',
-  model: 'The model is permitted',
-  upstream: 'An upstream serves the model',
-  price: 'The model has a price, where a quota in money needs one',
-  limits: 'Nothing of the limits is spent',
+  key: 'Key',
+  account: 'Account',
+  plan: 'Plan of the account',
+  route: 'Route',
+  origin: 'Origin',
+  network: 'Address',
+  model: 'Model',
+  upstream: 'Upstream that serves the model',
+  price: 'Price, for quotas in money',
+  limits: 'Limits',
 };
 
 /** Judges a call that is not made. */
@@ -53,10 +53,10 @@ export function CheckDialog({ row, onClose }: { row: KeyRow; onClose: () => void
               <option key={id} value={id} />
             ))}
           </datalist>
-          <SelectField label="Route" value={route} onChange={({ target }) => setRoute(target.value as Route)}>
+          <SelectField label="Route" hint={route} value={route} onChange={({ target }) => setRoute(target.value as Route)}>
             {Object.entries(ROUTE_NAMES).map(([path, name]) => (
               <option key={path} value={path}>
-                {name} ({path})
+                {name}
               </option>
             ))}
           </SelectField>
@@ -89,7 +89,7 @@ function Verdict({ checked: { would_pass, checks } }: { checked: KeyChecked }) {
             <div className="min-w-0">
               <p>
                 {STEPS[what]}
-                <span className={passes ? 'sr-only' : 'font-medium text-bad'}>{passes ? ': yes' : ': no'}</span>
+                <span className={passes ? 'sr-only' : 'text-bad'}>{passes ? ': passes' : ': refuses'}</span>
               </p>
               {refusal && (
                 <>

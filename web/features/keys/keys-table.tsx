@@ -27,7 +27,7 @@ function columnsFor({ hasAccounts, canChange, onOpen, onAct }: Omit<KeysTablePro
   };
   return [
     { head: 'Name', cell: (row) => <Name row={row} onOpen={() => onOpen(row.id)} /> },
-    ...(hasAccounts ? [{ head: 'Account', cell: (row: KeyRow) => <span className="block max-w-40 truncate" title={row.account_name}>{row.account_name}</span> }] : []),
+    ...(hasAccounts ? [{ head: 'Account', isExtra: true, cell: (row: KeyRow) => <span className="block max-w-40 truncate" title={row.account_name}>{row.account_name}</span> }] : []),
     { head: 'State', cell: (row) => <State row={row} /> },
     { head: 'Last used', cell: (row) => <LastUsed time={row.last_used_at} /> },
     { head: 'Expires', cell: (row) => <Expiry row={row} /> },

@@ -4,7 +4,7 @@ import { Button, IconButton } from '../button.tsx';
 import { SelectField } from '../field.tsx';
 import { AmountField } from './amount-field.tsx';
 
-const METERS: Record<Quota['meter'], string> = { requests: 'Requests', tokens: 'Tokens', cost_microusd: 'Cost in US dollars' };
+const METERS: Record<Quota['meter'], string> = { requests: 'Requests', tokens: 'Tokens', cost_microusd: 'US dollars' };
 const WINDOWS: Record<Quota['window'], string> = { hour: 'an hour', day: 'a day', week: 'a week', month: 'a month' };
 const ENFORCEMENTS: Record<Quota['enforcement'], string> = { soft_landing: 'Running replies may end', exact: 'Never a unit above' };
 
@@ -48,15 +48,16 @@ export function QuotasField({ value, onChange, error }: { value: readonly Quota[
           <div className="flex items-end justify-end">
             <IconButton icon="close" label="Remove this quota" onClick={() => set(rows.filter(({ id }) => id !== row.id))} />
           </div>
-          <SelectField
-            label="When it is spent"
-            className="col-span-full"
-            value={row.enforcement}
-            onChange={({ target }) => change(row.id, { enforcement: target.value as Quota['enforcement'] })}
-            hint={row.enforcement === 'exact' ? 'A call holds the most that it can use, and its reply is asked to stop where the quota ends.' : 'A call that was let in runs to its end, and may so overdraw the quota a little.'}
-          >
-            {options(ENFORCEMENTS)}
-          </SelectField>
+          <div className="col-span-full">
+            <SelectField
+              label="When it is spent"
+              value={row.enforcement}
+              onChange={({ target }) => change(row.id, { enforcement: target.value as Quota['enforcement'] })}
+              hint={row.enforcement === 'exact' ? 'A call holds the most that it can use, and its reply is asked to stop where the quota ends.' : 'A call that was let in runs to its end, and may so overdraw the quota a little.'}
+            >
+              {options(ENFORCEMENTS)}
+            </SelectField>
+          </div>
         </div>
       ))}
       {error != null && (
