@@ -12,12 +12,18 @@ export function When({ time, form = 'full' }: { time: string; form?: 'time' | 'm
   );
 }
 
+const STEP_MS = 10_000;
+
 /** How long ago, or how soon; the exact time on hovering. */
 export function Ago({ time }: { time: string }) {
   const zone = useZone();
+  const now = useNow(STEP_MS);
+  const at = Date.parse(time);
+  // Now is late by up to a step: what has just been is not yet to come.
+  const isJustNow = at > now && at < now + STEP_MS;
   return (
     <time dateTime={time} title={showTime(time, zone)} className="whitespace-nowrap">
-      {showAgo(time, useNow(10_000))}
+      {showAgo(time, isJustNow ? at : now)}
     </time>
   );
 }

@@ -44,7 +44,7 @@ function columnsFor({ hasAccounts, canChange, onOpen, onAct }: Omit<KeysTablePro
       ),
     },
     { head: 'Limits', cell: (row) => <TermsGlance terms={row.terms} />, isExtra: true },
-    { head: <span className="sr-only">Actions</span>, align: 'right', cell: (row) => <Menu label={`Actions for ${row.name}`} items={itemsOf(row)} /> },
+    { head: <span className="sr-only">Actions</span>, align: 'right', cell: (row) => <span className="-my-1.5 inline-flex"><Menu label={`Actions for ${row.name}`} items={itemsOf(row)} /></span> },
   ];
 }
 

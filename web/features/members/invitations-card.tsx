@@ -40,7 +40,7 @@ function columnsFor(canChange: boolean, onWithdraw: (row: InvitationRow) => void
             head: <span className="sr-only">Actions</span>,
             align: 'right' as const,
             cell: (row: InvitationRow) => (
-              <Button look="quiet" onClick={() => onWithdraw(row)}>
+              <Button look="quiet" className="-my-1.5" onClick={() => onWithdraw(row)}>
                 Withdraw
               </Button>
             ),

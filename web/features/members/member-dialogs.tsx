@@ -30,7 +30,7 @@ export function RoleDialog({ row, isOwn, onClose }: MemberDialogProps) {
             This is your own role. You cannot take it back yourself: another administrator has to.
           </p>
         )}
-        <p className="text-muted">It holds from their next click on, in every session that they have.</p>
+        {!isOwn && <p className="text-muted">It holds from their next click on, in every session that they have.</p>}
         <FormProblem error={change.error} />
         <DialogActions>
           <Button onClick={onClose}>Cancel</Button>

@@ -41,7 +41,7 @@ function columnsFor({ own, canChange, onAct }: MembersCardProps): Column<MemberR
     },
     { head: 'Account', cell: ({ account_name }) => <span className="block max-w-48 truncate" title={account_name}>{account_name}</span> },
     { head: 'Role', cell: ({ role }) => <Badge tone={role === 'administrator' ? 'good' : 'plain'}>{ROLE_NAMES[role]}</Badge> },
-    { head: 'Codes', cell: ({ has_totp }) => (has_totp ? 'on' : <span className="text-muted">off</span>), isExtra: true },
+    { head: 'Second factor', cell: ({ has_totp }) => (has_totp ? 'on' : <span className="text-muted">off</span>), isExtra: true },
     { head: 'Last seen', cell: ({ seen_at }) => (seen_at === null ? <span className="text-muted">not signed in</span> : <Ago time={seen_at} />) },
     { head: 'Since', cell: ({ added_at }) => <When time={added_at} form="date" />, isExtra: true },
     ...(canChange
@@ -50,14 +50,16 @@ function columnsFor({ own, canChange, onAct }: MembersCardProps): Column<MemberR
             head: <span className="sr-only">Actions</span>,
             align: 'right' as const,
             cell: (row: MemberRow) => (
-              <Menu
-                label={`Actions for ${nameOf(row)}`}
-                items={[
-                  { label: 'Change the role', icon: 'people', onChoose: () => onAct('role', row) },
-                  { label: 'Make a reset link', icon: 'key', onChoose: () => onAct('reset', row) },
-                  { label: 'Remove', icon: 'close', isDanger: true, onChoose: () => onAct('remove', row) },
-                ]}
-              />
+              <span className="-my-1.5 inline-flex">
+                <Menu
+                  label={`Actions for ${nameOf(row)}`}
+                  items={[
+                    { label: 'Change the role', icon: 'people', onChoose: () => onAct('role', row) },
+                    { label: 'Make a reset link', icon: 'key', onChoose: () => onAct('reset', row) },
+                    { label: 'Remove', icon: 'close', isDanger: true, onChoose: () => onAct('remove', row) },
+                  ]}
+                />
+              </span>
             ),
           },
         ]
