@@ -22,6 +22,8 @@ export type Base = {
 };
 
 export type Group = { id: string; tally: Tally };
+/** Those with most calls, and how many there are in all. */
+export type Ranking = { first: readonly Group[]; count: number };
 export type LiveView = {
   total: Tally;
   /** Until the first byte of a reply. */
@@ -31,9 +33,8 @@ export type LiveView = {
   /** Calls in each of the last sixty seconds. */
   seconds: readonly number[];
   buckets: readonly { atMs: number; tally: Tally }[];
-  /** Those with most calls first. */
-  byKey: readonly Group[];
-  byModel: readonly Group[];
+  byKey: Ranking;
+  byModel: Ranking;
   running: readonly RunningCall[];
   runningCount: number;
   last: readonly LastCall[];
@@ -48,6 +49,7 @@ const SECONDS_KEPT = 120;
 const RATE_SECONDS = 10;
 const RUNNING_SHOWN = 100;
 const LAST_SHOWN = 10;
+const GROUPS_SHOWN = 6;
 /** Endings that a base may lag behind the feed: some seconds of a busy relay. */
 const RECENT_MAX = 5_000;
 const BUCKETS_KEPT_MAX = 900;
@@ -190,7 +192,8 @@ export class LiveStore {
 
   #beginCalls({ last, running }: Base): void {
     this.#running.join(running.data, this.#recent.filter(({ position }) => position > running.position));
-    this.#last = last.data.filter(({ outcome }) => outcome !== 'running').slice(0, LAST_SHOWN).map(lastCallOf);
+    const ended = last.data.filter(({ outcome }) => outcome !== 'running').map(lastCallOf);
+    this.#last = ended.toSorted((one, other) => Date.parse(other.at) - Date.parse(one.at)).slice(0, LAST_SHOWN);
     for (const ending of this.#recent) if (ending.position > last.position) this.#listLast(ending);
   }
 
@@ -261,6 +264,7 @@ function countIn(tallies: Map<string, Tally>, name: string, ending: Ending): voi
   if (tallies.has(name) || tallies.size < GROUPS_KEPT_MAX) countEnding(placeOf(tallies, name), ending);
 }
 
-function ranked(tallies: ReadonlyMap<string, Tally>): Group[] {
-  return [...tallies].map(([id, tally]) => ({ id, tally: { ...tally } })).toSorted((one, other) => callsOf(other.tally) - callsOf(one.tally) || (one.id < other.id ? -1 : 1));
+function ranked(tallies: ReadonlyMap<string, Tally>): Ranking {
+  const all = [...tallies].toSorted(([one, few], [other, many]) => callsOf(many) - callsOf(few) || (one < other ? -1 : 1));
+  return { first: all.slice(0, GROUPS_SHOWN).map(([id, tally]) => ({ id, tally: { ...tally } })), count: all.length };
 }

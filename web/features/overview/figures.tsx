@@ -19,12 +19,15 @@ export function Figures({ view: { total, firstByte, perSecond, seconds }, range 
         <Sparkline values={seconds} className="pointer-events-none absolute top-9 right-4 h-7 w-20" />
       </div>
       <Figure label="Refused or failed" value={share === null ? '–' : showPercent(share)} note={`${showCount(total.refused)} refused, ${showCount(total.failed)} failed`} />
-      <Figure label="First token, median" value={firstByte ? showDuration(firstByte.p50_ms) : '–'} note={firstByte ? `95th percentile ${showDuration(firstByte.p95_ms)}` : ''} />
+      <Figure label="First token, median" value={firstByte ? showDuration(firstByte.p50_ms) : '–'} note={firstByte ? `95 % within ${showDuration(firstByte.p95_ms)}` : ''} />
       <Figure label="Tokens" value={showShort(total.input_tokens + total.output_tokens)} note={`${showShort(total.input_tokens)} in, ${showShort(total.output_tokens)} out`} />
       <Figure label="Spend" value={showCost(total.cost_microusd)} note={TIMES[range]} />
     </section>
   );
 }
 
-/** As fine as it tells something: 200, 12.4, 0.05. */
-const showRate = (rate: number): string => (rate >= 100 ? showCount(Math.round(rate)) : rate === 0 || rate >= 0.1 ? rate.toFixed(1) : rate.toFixed(2));
+/** As fine as it tells something: 200, 12.4, 0.05, 0. */
+function showRate(rate: number): string {
+  if (rate >= 100) return showCount(Math.round(rate));
+  return rate >= 0.1 ? rate.toFixed(1) : rate >= 0.01 ? rate.toFixed(2) : '0';
+}

@@ -1,25 +1,28 @@
 import { Link } from '@tanstack/react-router';
-import type { FilterSearch } from '../../lib/filter-search.ts';
-import type { Group } from '../../lib/live-store.ts';
+import type { RequestFilter } from '#server/dashboard/contract.ts';
+import type { Range } from '../../lib/filter-search.ts';
+import type { Group, Ranking } from '../../lib/live-store.ts';
 import { type NameOf, useKeyNames } from '../../lib/names.ts';
 import { showCost, showCount, showPercent, showShort } from '../../lib/show.ts';
 import { callsOf, errorShareOf } from '../../lib/tally.ts';
 import { Card } from '../../ui/parts.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
+import { RowLink } from './row-link.tsx';
 
-const SHOWN = 6;
 const TITLES = { key: 'By key', model: 'By model' } as const;
 
+type GroupsProps = { by: 'key' | 'model'; ranking: Ranking; /** Rows that the report had no room for. */ omitted: number; filter: RequestFilter; range: Range };
+
 /** Who or what calls most: the first few, and how many more there are. */
-export function Groups({ by, groups, omitted, search }: { by: 'key' | 'model'; groups: readonly Group[]; /** Rows that the report had no room for. */ omitted: number; search: FilterSearch }) {
+export function Groups({ by, ranking: { first, count }, omitted, filter, range }: GroupsProps) {
   const nameOf = useKeyNames();
-  const more = groups.length - SHOWN;
+  const more = count - first.length;
   return (
     <Card
       title={TITLES[by]}
       flush
       actions={
-        <Link to="/usage" search={{ ...search, group: by }} className="text-accent hover:underline">
+        <Link to="/usage" search={{ ...filter, range, group: by }} className="text-accent hover:underline">
           Usage
         </Link>
       }
@@ -28,9 +31,9 @@ export function Groups({ by, groups, omitted, search }: { by: 'key' | 'model'; g
         <Table
           label={TITLES[by]}
           keyOf={({ id }) => id}
-          rows={groups.slice(0, SHOWN)}
+          rows={first}
           empty={<p className="grid h-64 place-items-center text-muted">No calls in this time.</p>}
-          columns={columnsOf(by, search, nameOf)}
+          columns={columnsOf({ by, filter, range, nameOf })}
         />
         {more > 0 && (
           <p className="px-4 py-2 text-muted">
@@ -42,17 +45,17 @@ export function Groups({ by, groups, omitted, search }: { by: 'key' | 'model'; g
   );
 }
 
-const columnsOf = (by: 'key' | 'model', search: FilterSearch, nameOf: NameOf): Column<Group>[] => [
+const columnsOf = ({ by, filter, range, nameOf }: Pick<GroupsProps, 'by' | 'filter' | 'range'> & { nameOf: NameOf }): Column<Group>[] => [
   {
     head: by === 'key' ? 'Key' : 'Model',
-    cell: ({ id }) =>
-      id === '' ? (
-        <span className="text-muted" title="Refused before the model mattered">none</span>
+    cell: ({ id }) => {
+      if (id === '') return <span className="text-muted" title="Refused before the model mattered">none</span>;
+      return by === 'key' ? (
+        <RowLink text={nameOf(id)} filter={filter} range={range} keyId={id} className="max-w-44" />
       ) : (
-        <Link to="/requests" search={{ ...search, [by]: id }} className="block max-w-44 truncate hover:underline">
-          {by === 'key' ? nameOf(id) : id}
-        </Link>
-      ),
+        <RowLink text={id} filter={filter} range={range} model={id} className="max-w-44" />
+      );
+    },
   },
   { head: 'Requests', align: 'right', cell: ({ tally }) => showShort(callsOf(tally)) },
   { head: 'Errors', align: 'right', cell: ({ tally }) => showPercent(errorShareOf(tally) ?? 0) },

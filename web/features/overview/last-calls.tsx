@@ -1,12 +1,13 @@
 import { Link } from '@tanstack/react-router';
 import { useState } from 'react';
-import type { FilterSearch } from '../../lib/filter-search.ts';
+import type { RequestFilter } from '#server/dashboard/contract.ts';
 import type { LastCall } from '../../lib/last-calls.ts';
 import { type NameOf, useKeyNames } from '../../lib/names.ts';
-import { showCost, showCount, showDuration, showShort } from '../../lib/show.ts';
+import { useZone, type Zone } from '../../lib/preferences.ts';
+import { showCost, showCount, showDuration, showShort, showTime } from '../../lib/show.ts';
 import { Badge, Card, type Tone } from '../../ui/parts.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
-import { When } from '../../ui/when.tsx';
+import { RowLink } from './row-link.tsx';
 
 const ENDED: Record<LastCall['outcome'], readonly [word: string, tone: Tone]> = {
   completed: ['completed', 'good'],
@@ -21,8 +22,9 @@ const ENDED: Record<LastCall['outcome'], readonly [word: string, tone: Tone]> = 
 type Still = { calls: readonly LastCall[]; endings: number };
 
 /** The newest endings. Whoever points at one, or has the focus on it, sees it stand still. */
-export function LastCalls({ calls, endings, search }: { calls: readonly LastCall[]; /** Counts those that come. */ endings: number; search: FilterSearch }) {
+export function LastCalls({ calls, endings, filter }: { calls: readonly LastCall[]; /** Counts those that come. */ endings: number; filter: RequestFilter }) {
   const nameOf = useKeyNames();
+  const zone = useZone();
   const [still, setStill] = useState<Still | null>(null);
   const hold = (): void => setStill((before) => before ?? { calls, endings });
   const letGo = (): void => setStill(null);
@@ -35,7 +37,7 @@ export function LastCalls({ calls, endings, search }: { calls: readonly LastCall
       actions={
         <>
           {missed > 0 && <span className="text-muted">{showCount(missed)} newer</span>}
-          <Link to="/requests" search={search} className="text-accent hover:underline">
+          <Link to="/requests" search={filter} className="text-accent hover:underline">
             All requests
           </Link>
         </>
@@ -47,22 +49,15 @@ export function LastCalls({ calls, endings, search }: { calls: readonly LastCall
           keyOf={({ request, at }) => `${request} ${at}`}
           rows={shown}
           empty={<p className="grid h-[27rem] place-items-center text-muted">No request has ended in the last day.</p>}
-          columns={columnsOf(search, nameOf)}
+          columns={columnsOf(filter, nameOf, zone)}
         />
       </div>
     </Card>
   );
 }
 
-const columnsOf = (search: FilterSearch, nameOf: NameOf): Column<LastCall>[] => [
-  {
-    head: 'Time',
-    cell: ({ request, at }) => (
-      <Link to="/requests" search={{ ...search, request }} className="hover:underline">
-        <When time={at} form="time" />
-      </Link>
-    ),
-  },
+const columnsOf = (filter: RequestFilter, nameOf: NameOf, zone: Zone): Column<LastCall>[] => [
+  { head: 'Time', cell: ({ request, at }) => <RowLink text={showTime(at, zone, 'time')} filter={filter} request={request} /> },
   { head: 'Ending', cell: ({ outcome, refused_count }) => <Badge tone={ENDED[outcome][1]}>{ENDED[outcome][0]}{refused_count !== null && refused_count > 1 ? ` × ${showCount(refused_count)}` : ''}</Badge> },
   { head: 'Status', cell: ({ status, refusal }) => <span title={refusal ?? undefined}>{status ?? '–'}</span> },
   { head: 'Model', cell: ({ model }) => <span className="block max-w-48 truncate">{model ?? '–'}</span> },

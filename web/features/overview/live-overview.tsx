@@ -24,14 +24,14 @@ export function LiveOverview({ base, isHeld }: { base: Overview; isHeld: boolean
       <Figures view={view} range={base.range} />
       <CallsChart buckets={view.buckets} bucketMs={base.bucketMs} />
       <div className="grid gap-4 *:min-w-0 lg:grid-cols-2">
-        <Running calls={view.running} count={view.runningCount} />
+        <Running calls={view.running} count={view.runningCount} filter={base.filter} />
         <Quotas account={base.filter.account} />
       </div>
       <div className="grid gap-4 *:min-w-0 lg:grid-cols-2">
-        <Groups by="key" groups={view.byKey} omitted={base.groups.rows_omitted ?? 0} search={{ ...base.filter, range: base.range }} />
-        <Groups by="model" groups={view.byModel} omitted={base.groups.rows_omitted ?? 0} search={{ ...base.filter, range: base.range }} />
+        <Groups by="key" ranking={view.byKey} omitted={base.groups.rows_omitted ?? 0} filter={base.filter} range={base.range} />
+        <Groups by="model" ranking={view.byModel} omitted={base.groups.rows_omitted ?? 0} filter={base.filter} range={base.range} />
       </div>
-      <LastCalls calls={view.last} endings={view.endings} search={base.filter} />
+      <LastCalls calls={view.last} endings={view.endings} filter={base.filter} />
     </div>
   );
 }

@@ -31,9 +31,9 @@ export function Bars({ series, bars, show, label, isWhole = true }: BarsProps) {
         <span aria-hidden="true">{pointed && <Readout bar={pointed} series={series} show={show} />}</span>
       </div>
       <div role="img" aria-label={label} className="mt-3 flex gap-2 text-xs text-muted">
-        <div className="relative h-44 w-10 shrink-0">
+        <div className="relative h-44 w-12 shrink-0">
           {ticks.map((tick) => (
-            <span key={tick} className="absolute right-0 translate-y-1/2 leading-none" style={{ bottom: `${(tick / top) * 100}%` }}>
+            <span key={tick} className="absolute right-0 translate-y-1/2 leading-none whitespace-nowrap" style={{ bottom: `${(tick / top) * 100}%` }}>
               {show(tick)}
             </span>
           ))}
