@@ -116,7 +116,7 @@ function Ways({ id }: { id: string }) {
       <Link to="/keys" search={{ account: id }} className={look}>
         API keys
       </Link>
-      <Link to="/limits" className={look}>
+      <Link to="/limits" search={{ account: id }} className={look}>
         Limits
       </Link>
       <Link to="/admin/members" className={look}>

@@ -66,12 +66,13 @@ const ORDERED: Record<Order, (one: AccountRow, other: AccountRow) => number> = {
 const columns = (onOpen: (account: string) => void): Column<AccountRow>[] => [
   {
     head: 'Account',
-    cell: ({ id, name, state }) => (
-      <span className="flex flex-wrap items-center gap-2">
+    cell: ({ id, name, state, plan }) => (
+      <span className="flex flex-wrap items-center gap-x-2">
         <button type="button" onClick={() => onOpen(id)} className="text-left font-medium break-words underline decoration-line-strong underline-offset-2 hover:decoration-current">
           {name}
         </button>
         {state === 'suspended' && <Badge tone="bad">suspended</Badge>}
+        <span className="w-full text-xs text-muted md:hidden">{plan === null ? 'on no plan' : `on ${plan}`}</span>
       </span>
     ),
   },
@@ -83,6 +84,7 @@ const columns = (onOpen: (account: string) => void): Column<AccountRow>[] => [
         {override !== null && <Badge>own terms</Badge>}
       </span>
     ),
+    isExtra: true,
   },
   { head: 'Members', align: 'right', cell: ({ members }) => showCount(members), isExtra: true },
   { head: 'Keys', align: 'right', cell: ({ keys }) => showCount(keys), isExtra: true },

@@ -6,16 +6,19 @@ import { When } from '../../ui/when.tsx';
 import { alertLine } from './alert-words.ts';
 
 const COLUMNS: readonly Column<AlertRow>[] = [
-  { head: 'When', cell: ({ raised_at: at }) => <When time={at} /> },
+  { head: 'When', cell: ({ raised_at: at }) => <When time={at} />, isExtra: true },
   {
     head: 'What',
     cell: (alert) => (
-      <div className="min-w-60">
+      <div>
         {alert.state === 'recovered' ? <Badge tone="good">over</Badge> : alert.kind === 'test' ? <Badge>test</Badge> : <Badge tone="warn">alert</Badge>} {alertLine(alert)}
+        <p className="text-xs text-muted md:hidden">
+          {alert.account_name ?? 'the installation'}, <When time={alert.raised_at} />
+        </p>
       </div>
     ),
   },
-  { head: 'Account', cell: ({ account, account_name: name }) => (account === null ? <span className="text-muted">the installation</span> : (name ?? account)) },
+  { head: 'Account', cell: ({ account, account_name: name }) => (account === null ? <span className="text-muted">the installation</span> : (name ?? account)), isExtra: true },
   { head: 'Sent', cell: ({ deliveries }) => <Sent {...deliveries} /> },
 ];
 

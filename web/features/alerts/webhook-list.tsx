@@ -26,35 +26,38 @@ export function WebhookList({ webhooks, ...rest }: WebhookListProps) {
   );
 }
 
+const NAME_LOOK = 'text-left font-medium underline decoration-line-strong underline-offset-2 wrap-anywhere hover:decoration-current';
+
 const columns = (nameOf: NameOf, { mayChange, onShow, onRemove }: Omit<WebhookListProps, 'webhooks'>): Column<WebhookRow>[] => [
   {
     head: 'To',
-    cell: ({ id, origin }) => (
+    cell: (webhook) => (
       <>
-        <p className="font-medium break-all">{origin}</p>
-        <code className="font-mono text-xs text-muted">{id}</code>
+        <button type="button" onClick={() => onShow(webhook)} aria-label={`Webhook ${webhook.id} to ${webhook.origin}`} className={NAME_LOOK}>
+          {webhook.origin}
+        </button>
+        <p className="text-xs text-muted">
+          <code className="font-mono">{webhook.id}</code>
+        </p>
       </>
     ),
   },
   { head: 'State', cell: (webhook) => <WebhookState webhook={webhook} /> },
   { head: 'Alerts', cell: ({ alerts }) => (alerts.length === KINDS.length ? 'all' : alerts.map((kind) => ALERTS[kind].name.toLowerCase()).join(', ')), isExtra: true },
   { head: 'About', cell: ({ account }) => (account === null ? 'all accounts' : nameOf(account)), isExtra: true },
-  {
-    head: <span className="sr-only">Actions</span>,
-    align: 'right',
-    cell: (webhook) => (
-      <span className="inline-flex flex-wrap justify-end gap-1">
-        <Button look="quiet" onClick={() => onShow(webhook)} aria-label={`${mayChange ? 'Test and deliveries' : 'Deliveries'} of webhook ${webhook.id} to ${webhook.origin}`}>
-          {mayChange ? 'Test, deliveries' : 'Deliveries'}
-        </Button>
-        {mayChange && (
-          <Button look="quiet" onClick={() => onRemove(webhook)} aria-label={`Remove webhook ${webhook.id} to ${webhook.origin}`}>
-            Remove
-          </Button>
-        )}
-      </span>
-    ),
-  },
+  ...(mayChange
+    ? [
+        {
+          head: <span className="sr-only">Actions</span>,
+          align: 'right' as const,
+          cell: (webhook: WebhookRow) => (
+            <Button look="quiet" className="-my-1.5 max-md:px-1" onClick={() => onRemove(webhook)} aria-label={`Remove webhook ${webhook.id} to ${webhook.origin}`}>
+              Remove
+            </Button>
+          ),
+        },
+      ]
+    : []),
 ];
 
 export function WebhookState({ webhook: { failures, switched_off_at: offAt } }: { webhook: WebhookRow }) {

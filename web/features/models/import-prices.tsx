@@ -2,7 +2,7 @@ import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useEffectEvent, useState } from 'react';
 import { formatDollars } from '#db/money.ts';
 import type { PricesImported } from '#server/dashboard/contract-accounts.ts';
-import { api } from '../../lib/api.ts';
+import { api, ApiError } from '../../lib/api.ts';
 import { modelsQuery } from '../../lib/models-query.ts';
 import { showCount } from '../../lib/show.ts';
 import { Button } from '../../ui/button.tsx';
@@ -39,6 +39,9 @@ export function ImportPrices({ onClose }: { onClose: () => void }) {
   const lookNow = useEffectEvent(() => look.mutate({ providers: [], replace_manual: false }));
   useEffect(() => lookNow(), []);
   const { data: found, variables: shownFor } = look;
+  /** The list has nothing under these names, or under the upstreams' addresses. */
+  const isUnknown = look.error instanceof ApiError && look.error.code === 'not_found';
+  const unknown = shownFor?.providers.length === 0 ? 'None of your upstreams has an address that the price list knows. Name a provider, such as openai.' : (look.error?.message ?? null);
   const again = (): void => look.mutate({ providers: providersOf(providers), replace_manual: replacesManual });
 
   return (
@@ -52,7 +55,7 @@ export function ImportPrices({ onClose }: { onClose: () => void }) {
             again();
           }}
         >
-          <TextField label="Providers" placeholder="Those that your upstreams’ addresses belong to" hint="Such as openai, anthropic. Separate several by a comma." value={providers} onChange={({ target }) => setProviders(target.value)} autoComplete="off" autoCapitalize="none" spellCheck={false} />
+          <TextField label="Providers" placeholder="Those that your upstreams’ addresses belong to" hint="Such as openai, anthropic. Separate several by a comma." value={providers} onChange={({ target }) => setProviders(target.value)} error={isUnknown && !look.isPending ? unknown : null} autoComplete="off" autoCapitalize="none" spellCheck={false} />
           <Checkbox label="Replace prices that were set by hand" hint="Else they stay as they are." checked={replacesManual} onChange={({ target }) => setReplacesManual(target.checked)} />
           <div>
             <Button type="submit" busy={look.isPending}>
@@ -61,7 +64,7 @@ export function ImportPrices({ onClose }: { onClose: () => void }) {
           </div>
         </form>
         {look.isPending && <Waiting height="h-48" label="Reading the list" />}
-        {look.error && !look.isPending && <Problem error={look.error} title="The list could not be read" />}
+        {look.error && !isUnknown && !look.isPending && <Problem error={look.error} title="The list could not be read" />}
         {take.error && <Problem error={take.error} title="The prices could not be taken" />}
         {found && !look.isPending && <Found found={found} />}
         <DialogActions>

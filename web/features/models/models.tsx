@@ -50,27 +50,38 @@ function columns(prices: readonly PriceRow[], onSet: ModelsProps['onSet']): Colu
           head: <span className="sr-only">Actions</span>,
           align: 'right',
           cell: ({ id, prices: now }) => (
-            <Button look="quiet" onClick={() => onSet({ model: id, now })} aria-label={`Set the price of ${id}`}>
-              Set price
+            <Button look="quiet" className="-my-1.5 max-md:px-1" onClick={() => onSet({ model: id, now })} aria-label={`Set the price of ${id}`}>
+              Set<span className="max-md:hidden"> price</span>
             </Button>
           ),
         },
       ]
     : [];
   return [
-    { head: 'Model', cell: ({ id }) => <code className="font-mono text-xs break-all">{id}</code> },
+    {
+      head: 'Model',
+      cell: ({ id, prices: now }) => (
+        <>
+          <code className="font-mono text-xs wrap-anywhere">{id}</code>
+          <p className="text-xs md:hidden">
+            <Price now={now} row={priceFor(id, prices)} model={id} />
+          </p>
+        </>
+      ),
+    },
     { head: 'Upstream', cell: ({ upstream }) => upstream, isExtra: true },
     { head: 'Input', align: 'right', cell: ({ prices: now }) => dollars(now?.input) },
     { head: 'Cached', align: 'right', cell: ({ prices: now }) => dollars(now?.cached_input), isExtra: true },
     { head: 'Output', align: 'right', cell: ({ prices: now }) => dollars(now?.output) },
     { head: 'Reasoning', align: 'right', cell: ({ prices: now }) => dollars(now?.reasoning), isExtra: true },
-    { head: 'Price', cell: ({ id, prices: now }) => (now === null ? <Badge tone="warn">no price</Badge> : <From row={priceFor(id, prices)} model={id} />) },
+    { head: 'Price', cell: ({ id, prices: now }) => <Price now={now} row={priceFor(id, prices)} model={id} />, isExtra: true },
     ...set,
   ];
 }
 
 /** Which price it is, and where that is from. */
-function From({ row, model }: { row: PriceRow | null; model: string }) {
+function Price({ now, row, model }: { now: ModelRow['prices']; row: PriceRow | null; model: string }) {
+  if (now === null) return <Badge tone="warn">no price</Badge>;
   if (row === null) return null;
   return (
     <span className="text-muted">

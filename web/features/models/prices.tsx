@@ -45,6 +45,8 @@ function NoPrices() {
   );
 }
 
+const showSource = (source: string, version: number): string => `${source === 'manual' ? 'by hand' : source}, version ${version}`;
+
 function columns(onSet: ((wanted: PriceWanted) => void) | null): Column<PriceRow>[] {
   const change: Column<PriceRow>[] = onSet
     ? [
@@ -52,7 +54,7 @@ function columns(onSet: ((wanted: PriceWanted) => void) | null): Column<PriceRow
           head: <span className="sr-only">Actions</span>,
           align: 'right',
           cell: ({ model, prices }) => (
-            <Button look="quiet" onClick={() => onSet({ model, now: prices })} aria-label={`Change the price of ${model}`}>
+            <Button look="quiet" className="-my-1.5 max-md:px-1" onClick={() => onSet({ model, now: prices })} aria-label={`Change the price of ${model}`}>
               Change
             </Button>
           ),
@@ -60,12 +62,20 @@ function columns(onSet: ((wanted: PriceWanted) => void) | null): Column<PriceRow
       ]
     : [];
   return [
-    { head: 'Model', cell: ({ model }) => <code className="font-mono text-xs break-all">{model}</code> },
+    {
+      head: 'Model',
+      cell: ({ model, source, version }) => (
+        <>
+          <code className="font-mono text-xs wrap-anywhere">{model}</code>
+          <p className="text-xs text-muted md:hidden">{showSource(source, version)}</p>
+        </>
+      ),
+    },
     { head: 'Input', align: 'right', cell: ({ prices }) => formatDollars(prices.input) },
     { head: 'Cached', align: 'right', cell: ({ prices }) => formatDollars(prices.cached_input), isExtra: true },
     { head: 'Output', align: 'right', cell: ({ prices }) => formatDollars(prices.output) },
     { head: 'Reasoning', align: 'right', cell: ({ prices }) => formatDollars(prices.reasoning), isExtra: true },
-    { head: 'From', cell: ({ source, version }) => <span className="text-muted">{source === 'manual' ? 'by hand' : source}, version {version}</span> },
+    { head: 'From', cell: ({ source, version }) => <span className="text-muted">{showSource(source, version)}</span>, isExtra: true },
     ...change,
   ];
 }

@@ -30,16 +30,17 @@ export function PlanTable({ plans, onEdit, onRetire }: { plans: readonly PlanRow
 const columns = (onEdit: Act, onRetire: Act): Column<PlanRow>[] => [
   {
     head: 'Plan',
-    cell: ({ name, state, version }) => (
+    cell: ({ name, state, version, terms }) => (
       <>
         <p className="font-medium break-all">{name}</p>
         <p className="flex items-center gap-2 text-xs whitespace-nowrap text-muted">
           version {version} {state === 'retired' && <Badge>retired</Badge>}
         </p>
+        <p className="mt-1 md:hidden">{describeTerms(terms, 'plan')}</p>
       </>
     ),
   },
-  { head: 'Terms', cell: ({ terms }) => <p className="max-w-xl min-w-56">{describeTerms(terms, 'plan')}</p> },
+  { head: 'Terms', cell: ({ terms }) => <p className="max-w-xl">{describeTerms(terms, 'plan')}</p>, isExtra: true },
   {
     head: 'Accounts',
     align: 'right',
@@ -62,7 +63,7 @@ const columns = (onEdit: Act, onRetire: Act): Column<PlanRow>[] => [
           align: 'right' as const,
           cell: (plan: PlanRow) =>
             plan.state === 'active' && (
-              <span className="inline-flex gap-1">
+              <span className="-my-1.5 inline-flex flex-wrap justify-end gap-1">
                 <Button look="quiet" onClick={() => onEdit(plan)} aria-label={`Change plan ${plan.name}`}>
                   Change
                 </Button>

@@ -5,18 +5,24 @@ import { Ago, When } from '../../ui/when.tsx';
 
 type Instance = Status['instances'][number];
 
-const KINDS: Record<Instance['kind'], string> = { server: 'Server', worker: 'Worker', other: 'Other' };
+/** Processes name themselves: by what they are, their host and their number there. */
+const whatOf = (name: string): string => {
+  const [what = ''] = name.split(' ', 1);
+  return what === 'dashboard' ? 'Changes made here' : what.charAt(0).toUpperCase() + what.slice(1);
+};
 
 const columns = (answering: number): Column<Instance>[] => [
   {
     head: 'Process',
-    cell: ({ id, name, kind }) => (
+    cell: ({ id, name }) => (
       <>
         <p>
-          {KINDS[kind]} {id}
+          {whatOf(name)}
           {id === answering && <span className="text-muted"> (answers this page)</span>}
         </p>
-        <p className="text-xs break-all text-muted">{name}</p>
+        <p className="text-xs text-muted wrap-anywhere">
+          instance {id}, {name}
+        </p>
       </>
     ),
   },
