@@ -1,9 +1,11 @@
-import { useQueryClient } from '@tanstack/react-query';
+import { useQueryClient, useSuspenseQuery } from '@tanstack/react-query';
 import { Link, Outlet, useNavigate } from '@tanstack/react-router';
-import { lazy, Suspense, useEffect, useState } from 'react';
+import { lazy, Suspense, useEffect, useEffectEvent, useState } from 'react';
 import { whenSignedOut } from './lib/api.ts';
 import { feed } from './lib/feed.ts';
 import { meQuery, useMe } from './lib/session.ts';
+import { useFrames } from './lib/use-feed.ts';
+import { useLeave } from './lib/use-leave.ts';
 import { useShortcuts } from './lib/use-shortcuts.ts';
 import { pagesFor } from './pages.ts';
 import { Sidebar } from './sidebar.tsx';
@@ -14,21 +16,26 @@ import { Waiting } from './ui/parts.tsx';
 const Palette = lazy(() => import('./palette.tsx').then(({ Palette: component }) => ({ default: component })));
 const Help = lazy(() => import('./help.tsx').then(({ Help: component }) => ({ default: component })));
 
-/** What stands around every page of somebody who is signed in. */
+/** What stands around every page of somebody who is signed in. Whoever has just signed out is on the way to the sign-in. */
 export function Shell() {
+  const { data } = useSuspenseQuery(meQuery);
+  return data === null ? null : <Around />;
+}
+
+function Around() {
   const { member, account } = useMe();
   const navigate = useNavigate();
   const queries = useQueryClient();
+  const leave = useLeave();
   const [open, setOpen] = useState<'menu' | 'palette' | 'help' | null>(null);
+  const signedOut = useEffectEvent(() => void leave(window.location.pathname + window.location.search));
   useEffect(() => {
-    whenSignedOut(() => {
+    whenSignedOut(() => signedOut());
+    return () => {
+      whenSignedOut(() => {});
       feed.close();
-      // The root of the page sends whoever is not signed in to the sign-in.
-      queries.setQueryData(meQuery.queryKey, null);
-      void navigate({ to: '/sign-in', search: { next: window.location.pathname + window.location.search } });
-    });
-    return () => feed.close();
-  }, [navigate, queries]);
+    };
+  }, []);
   useEffect(() => {
     const listener = (event: KeyboardEvent): void => {
       if (event.key !== 'k' || !(event.ctrlKey || event.metaKey)) return;
@@ -38,6 +45,10 @@ export function Shell() {
     document.addEventListener('keydown', listener);
     return () => document.removeEventListener('keydown', listener);
   }, []);
+  // What an administrator does to the account or to this member is seen at once, on any page that is live.
+  useFrames((frames) => {
+    if (frames.some((frame) => frame.type === 'notice' && /^(account|member)\./.test(frame.kind))) void queries.invalidateQueries({ queryKey: meQuery.queryKey });
+  });
   useShortcuts({
     '?': () => setOpen('help'),
     ...Object.fromEntries(pagesFor(member.role).map(({ key, path: to }) => [`g ${key}`, () => void navigate({ to })])),
