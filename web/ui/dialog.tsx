@@ -19,7 +19,7 @@ type DialogProps = {
 
 const SHAPES = {
   middle: 'm-auto w-[min(34rem,calc(100vw-2rem))] max-h-[calc(100dvh-2rem)] rounded-xl border border-line',
-  side: 'ml-auto mr-0 my-0 h-dvh max-h-dvh w-[min(40rem,100vw)] max-w-none border-l border-line',
+  side: 'ml-auto mr-0 my-0 h-dvh max-h-dvh w-[min(40rem,100%)] max-w-none border-l border-line',
 } as const;
 
 export function Dialog({ isOpen, ...rest }: DialogProps) {

@@ -12,7 +12,7 @@ export function EventLine({ event, names, isMeant }: { event: EventRow; names: N
   return (
     <li className="border-b border-line last:border-b-0">
       <details open={isOpen} onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
-        <summary className="flex list-none gap-x-3 px-4 py-2 hover:bg-sunken focus-visible:outline-offset-[-2px] max-lg:flex-wrap lg:grid lg:grid-cols-[6rem_11rem_12rem_minmax(0,1fr)_10rem_1rem] lg:items-baseline [&::-webkit-details-marker]:hidden">
+        <summary className="relative flex list-none gap-x-3 px-4 max-lg:pr-10 py-2 hover:bg-sunken focus-visible:outline-offset-[-2px] max-lg:flex-wrap lg:grid lg:grid-cols-[5rem_9.5rem_11rem_minmax(0,1fr)_minmax(0,9rem)_1rem] lg:items-baseline [&::-webkit-details-marker]:hidden">
           <span className={isMeant ? 'font-semibold text-accent' : 'text-muted'}>{showCount(event.position)}</span>
           <time dateTime={event.at} title={event.at} className="whitespace-nowrap text-muted max-lg:ml-auto">
             {showTime(event.at, names.zone, 'day')}:{event.at.slice(17, 19)}
@@ -20,12 +20,14 @@ export function EventLine({ event, names, isMeant }: { event: EventRow; names: N
           <span className="min-w-0 max-lg:w-full">
             <code className="font-mono text-xs">{event.type}</code>
           </span>
-          <span className="min-w-0 break-words max-lg:w-full">{tellEvent(event, names)}</span>
-          <span className="min-w-0 truncate text-muted max-lg:text-xs" title={actor}>
-            {actor !== '' && <span className="lg:sr-only">by </span>}
-            {actor}
-          </span>
-          <Icon name="chevron" size={14} className={`self-center text-muted transition-transform max-lg:ml-auto ${isOpen ? 'rotate-180' : ''}`} />
+          <span className={`min-w-0 break-words max-lg:w-full ${actor === '' ? 'lg:col-span-2' : ''}`}>{tellEvent(event, names)}</span>
+          {actor !== '' && (
+            <span className="min-w-0 truncate text-muted max-lg:text-xs" title={actor}>
+              <span className="lg:sr-only">by </span>
+              {actor}
+            </span>
+          )}
+          <Icon name="chevron" size={14} className={`self-center text-muted transition-transform max-lg:absolute max-lg:top-3 max-lg:right-4 ${isOpen ? 'rotate-180' : ''}`} />
         </summary>
         {isOpen && <Fields event={event} />}
       </details>

@@ -92,15 +92,15 @@ export function tellEvent({ type, actor, fields }: EventRow, names: Names): stri
     case 'registration.changed':
       return `Registration is ${event.policy === 'invite' ? 'by invitation' : event.policy}; new accounts land on ${event.plan === null ? 'no plan' : `plan ${quoted(event.plan)}`}.`;
     case 'request.accepted':
-      return `Call of ${quoted(names.key(event.key))} for ${event.model} accepted, ${amount(event.hold_tokens, 'token')} held.`;
+      return `Key ${quoted(names.key(event.key))} calls ${event.model}; ${amount(event.hold_tokens, 'token')} held.`;
     case 'request.extended':
-      return `Hold of a call for ${event.model} grown to ${amount(event.hold_tokens, 'token')}.`;
+      return `Hold of a call of ${event.model} grown to ${amount(event.hold_tokens, 'token')}.`;
     case 'request.settled':
-      return `Call of ${quoted(names.key(event.key))} for ${event.model} ended, ${inWords(event.end_reason)}, after ${showDuration(event.duration_ms)}: ${showCount(event.input_tokens)} → ${amount(event.output_tokens, 'token')}${event.cost_microusd === undefined ? '' : `, ${showCost(event.cost_microusd)}`}.`;
+      return `Call of ${event.model} with key ${quoted(names.key(event.key))} ended, ${inWords(event.end_reason)}, in ${showDuration(event.duration_ms)}: ${showCount(event.input_tokens)} → ${amount(event.output_tokens, 'token')}${event.cost_microusd === undefined ? '' : `, ${showCost(event.cost_microusd)}`}.`;
     case 'request.abandoned':
-      return `Call of ${quoted(names.key(event.key))} for ${event.model} abandoned: its server died, and its hold stays charged.`;
+      return `Call of ${event.model} with key ${quoted(names.key(event.key))} abandoned: its server died, and its hold stays charged.`;
     case 'request.refused':
-      return `${event.refused_count > 1 ? `${amount(event.refused_count, 'call')} of` : 'Call of'} ${quoted(names.key(event.key))} refused with ${event.status} ${event.refusal}.`;
+      return `${event.refused_count > 1 ? `${amount(event.refused_count, 'call')} with key` : 'Call with key'} ${quoted(names.key(event.key))} refused with ${event.status} ${event.refusal}.`;
     default:
       return type;
   }
