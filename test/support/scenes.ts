@@ -23,9 +23,26 @@ const OUTSIDE: readonly Scene[] = [
 
 const INSIDE: readonly Scene[] = PAGES.map(({ path }): Scene => ({ name: path === '/' ? 'overview' : path.slice(1).replaceAll('/', '-'), path, who: 'administrator' }));
 
+async function openNarrowing(page: Page): Promise<void> {
+  await page.keyboard.press('n');
+  await page.getByText('Narrow it').click();
+  await page.getByLabel('Only these').first().check();
+  await page.getByRole('button', { name: 'Add a quota' }).click();
+}
+
+async function makeKey(page: Page): Promise<void> {
+  await page.keyboard.press('n');
+  await page.getByLabel('Name', { exact: true }).fill('made for a picture');
+  await page.keyboard.press('Enter');
+  await page.getByText('You will not see this again').waitFor();
+}
+
 const DIALOGS: readonly Scene[] = [
   { name: 'overview-of-a-member', path: '/', who: 'member' },
   { name: 'keys-of-an-auditor', path: '/keys', who: 'auditor' },
+  { name: 'keys-create', path: '/keys', who: 'administrator', act: openNarrowing },
+  { name: 'keys-secret', path: '/keys', who: 'administrator', act: makeKey },
+  { name: 'members-invite', path: '/admin/members', who: 'administrator', act: (page) => page.keyboard.press('n') },
   { name: 'palette', path: '/settings', who: 'administrator', act: (page) => page.keyboard.press('Control+k') },
   { name: 'help', path: '/settings', who: 'administrator', act: (page) => page.keyboard.press('?') },
 ];

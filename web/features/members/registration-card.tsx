@@ -19,7 +19,7 @@ import { registrationQuery } from './queries.ts';
 const POLICIES: readonly Choice<RegistrationPolicy>[] = [
   { value: 'open', label: 'Open', hint: 'Anybody who reaches this page makes an account. Choose a plan that costs you nothing: only models without a paid upstream, with rates and a quota.' },
   { value: 'invite', label: 'By invitation', hint: 'Only those with a link from an administrator make an account, or join one.' },
-  { value: 'closed', label: 'Closed', hint: 'Nobody makes an account of their own. Administrators add accounts, and invite people into them.' },
+  { value: 'closed', label: 'Closed', hint: 'Nobody registers, and the sign-in page does not offer it. Links that administrators make still work.' },
 ];
 
 /** Who may come, and on which plan they land. */

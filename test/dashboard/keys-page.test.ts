@@ -1,0 +1,129 @@
+import type { Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { KeyList } from '#server/dashboard/contract-keys.ts';
+import { violations } from '../support/axe.ts';
+import { HAS_BROWSER, settled } from '../support/browser.ts';
+import { startDashboard, type TestDashboard } from '../support/dashboard-browser.ts';
+
+const SECRET = /dbk_[0-9A-Za-z]{8}_[0-9A-Za-z]{49}/;
+
+/** What people do with keys and invitations by the pages for them. */
+describe.skipIf(!HAS_BROWSER)('the pages of keys and members', () => {
+  let dashboard: TestDashboard;
+  beforeAll(async () => {
+    dashboard = await startDashboard();
+  }, 120_000);
+  afterAll(() => dashboard?.[Symbol.asyncDispose]());
+
+  async function on(path: string, use: (page: Page) => Promise<void>): Promise<void> {
+    const { context, page, problems } = await dashboard.visit(dashboard.administrator);
+    await page.goto(path);
+    await settled(page);
+    await use(page);
+    expect(problems).toEqual([]);
+    await context.close();
+  }
+
+  /** All that a page keeps: its document, what stands in its fields, its address, and the browser's stores. */
+  const kept = (page: Page): Promise<string> =>
+    page.evaluate<string>(`[document.documentElement.outerHTML, ...[...document.querySelectorAll('input, textarea')].map((field) => field.value),
+      location.href, JSON.stringify(history.state), JSON.stringify(localStorage), JSON.stringify(sessionStorage), document.title].join('\\n')`);
+
+  const keysNamed = async (name: string): Promise<KeyList['data']> => (await dashboard.administrator.get<KeyList>('/api/keys')).body.data.filter((key) => key.name === name);
+  const rotations = async (id: string): Promise<number> => (await dashboard.relay.readLog()).filter(({ event }) => event.type === 'key.rotated' && event.key === id).length;
+
+  async function choose(page: Page, name: string, action: string): Promise<void> {
+    await page.getByRole('button', { name: `Actions for ${name}` }).click();
+    await page.getByRole('button', { name: action, exact: true }).click();
+  }
+
+  test('make a key as it was filled in, by keyboard, show its secret once, and keep nothing of it', async () => {
+    await on('/keys', async (page) => {
+      await page.keyboard.press('n');
+      await page.keyboard.type('by hand');
+      await page.getByText('Narrow it').click();
+      await page.getByLabel('Only these').first().check();
+      await page.getByRole('combobox', { name: 'Models' }).fill('daybook-demo');
+      await page.getByLabel('Requests a minute').fill('1.5k');
+      await page.getByRole('button', { name: 'Add a quota' }).click();
+      await page.getByLabel('At most').fill('12.50');
+      await page.getByRole('button', { name: 'Create the key' }).click();
+      const dialog = page.getByRole('dialog');
+      await dialog.getByText('You will not see this again').waitFor();
+      const secret = SECRET.exec(await dialog.innerText())?.[0] ?? '';
+      expect(secret).not.toBe('');
+      expect(await dialog.locator('pre').innerText()).toContain(`Bearer ${secret}`);
+      expect(await violations(page)).toEqual([]);
+
+      await page.keyboard.press('Escape');
+      await page.keyboard.press('Escape');
+      expect(await dialog.innerText()).toContain(secret);
+
+      await page.getByRole('button', { name: 'I have kept it' }).click();
+      await page.getByText('key.restricted').waitFor();
+      const rest = await kept(page);
+      expect(rest).toContain(secret.slice(-4));
+      expect(rest).not.toContain(secret);
+      expect(rest).not.toMatch(SECRET);
+    });
+    const terms = { models: ['daybook-demo'], requests_per_minute: 1_500, quotas: [{ meter: 'cost_microusd', window: 'month', limit: 12_500_000, enforcement: 'soft_landing' }] };
+    expect(await keysNamed('by hand')).toMatchObject([{ terms }]);
+  });
+
+  test('rotate a key once, though the reply to it gets lost and it is sent again', async () => {
+    const { body } = await dashboard.administrator.post<{ id: string }>('/api/keys', { name: 'turned' });
+    await on('/keys', async (page) => {
+      await choose(page, 'turned', 'Rotate the secret');
+      await page.route('**/rotate', async (route) => {
+        await route.fetch();
+        await route.abort();
+      });
+      await page.getByRole('button', { name: 'Rotate', exact: true }).click();
+      await page.getByRole('dialog').getByText('The server does not answer').waitFor();
+      await page.unroute('**/rotate');
+      await page.getByRole('button', { name: 'Try again' }).click();
+      await page.getByText('the reply with the new secret got lost').waitFor();
+      expect(await rotations(body.id)).toBe(1);
+
+      await page.getByRole('button', { name: 'Prepare another rotation' }).click();
+      await page.getByRole('button', { name: 'Rotate', exact: true }).click();
+      await page.getByText('You will not see this again').waitFor();
+      expect(await rotations(body.id)).toBe(2);
+    });
+  });
+
+  test('tell why a call would be refused, and what to do about it', async () => {
+    await dashboard.administrator.post('/api/keys', { name: 'kept in', terms: { networks: ['10.0.0.0/8'] } });
+    await on('/keys', async (page) => {
+      await choose(page, 'kept in', 'Would this call pass?');
+      await page.getByLabel('Model').fill('daybook-demo');
+      await page.getByLabel('Address').fill('192.0.2.1');
+      await page.keyboard.press('Enter');
+      await page.getByText('It would be refused').waitFor();
+      const told = await page.getByRole('dialog').innerText();
+      expect(told).toContain('network_not_allowed');
+      expect(told).toContain('Add the address');
+      await page.getByLabel('Address').fill('10.1.2.3');
+      await page.keyboard.press('Enter');
+      await page.getByText('It would pass').waitFor();
+    });
+  });
+
+  test('show an invitation once, and say why the last administrator stays one', async () => {
+    await on('/admin/members', async (page) => {
+      await page.keyboard.press('n');
+      await page.getByRole('button', { name: 'Make the link' }).click();
+      await page.getByText('You will not see this again').waitFor();
+      const token = /\/join#([0-9A-Za-z]{43})/.exec(await page.getByRole('dialog').innerText())?.[1] ?? '';
+      expect(token).not.toBe('');
+      await page.getByRole('button', { name: 'I have kept it' }).click();
+      await page.getByText('invitation.created').waitFor();
+      expect(await kept(page)).not.toContain(token);
+
+      await choose(page, dashboard.administrator.email, 'Change the role');
+      await page.getByLabel('Auditor').check();
+      await page.getByRole('dialog').getByRole('button', { name: 'Change the role' }).click();
+      await page.getByText('This is the last administrator').waitFor();
+    });
+  });
+});
