@@ -3,7 +3,7 @@ import { Link, Outlet, useNavigate } from '@tanstack/react-router';
 import { lazy, Suspense, useEffect, useEffectEvent, useState } from 'react';
 import { whenSignedOut } from './lib/api.ts';
 import { feed } from './lib/feed.ts';
-import { meQuery, useMe } from './lib/session.ts';
+import { MeContext, meQuery, useMe } from './lib/session.ts';
 import { useFrames } from './lib/use-feed.ts';
 import { useLeave } from './lib/use-leave.ts';
 import { useShortcuts } from './lib/use-shortcuts.ts';
@@ -19,7 +19,12 @@ const Help = lazy(() => import('./help.tsx').then(({ Help: component }) => ({ de
 /** What stands around every page of somebody who is signed in. Whoever has just signed out is on the way to the sign-in. */
 export function Shell() {
   const { data } = useSuspenseQuery(meQuery);
-  return data === null ? null : <Around />;
+  if (data === null) return null;
+  return (
+    <MeContext value={data}>
+      <Around />
+    </MeContext>
+  );
 }
 
 function Around() {

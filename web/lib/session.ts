@@ -1,4 +1,5 @@
-import { queryOptions, useSuspenseQuery } from '@tanstack/react-query';
+import { queryOptions } from '@tanstack/react-query';
+import { createContext, use } from 'react';
 import type { Me, Welcome } from '#server/dashboard/contract-session.ts';
 import { api, ApiError } from './api.ts';
 
@@ -23,11 +24,14 @@ export const welcomeQuery = queryOptions({
   staleTime: 60_000,
 });
 
+/** Given by what stands around all pages of somebody who is signed in, so that they all know of the same one. */
+export const MeContext = createContext<Me | null>(null);
+
 /** Who is signed in, on pages that nobody else gets to see. */
 export function useMe(): Me {
-  const { data } = useSuspenseQuery(meQuery);
-  if (data === null) throw new ApiError('You are not signed in any more.', { status: 401, code: 'not_signed_in' });
-  return data;
+  const me = use(MeContext);
+  if (me === null) throw new ApiError('You are not signed in any more.', { status: 401, code: 'not_signed_in' });
+  return me;
 }
 
 /** Whether whoever is signed in may change what belongs to everybody: auditors only look. */

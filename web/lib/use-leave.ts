@@ -1,6 +1,5 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
-import { feed } from './feed.ts';
 import { meQuery } from './session.ts';
 
 /**
@@ -12,10 +11,10 @@ export function useLeave(): (next?: string) => Promise<void> {
   const navigate = useNavigate();
   return async (next) => {
     if (queries.getQueryData(meQuery.queryKey) === null) return;
-    feed.close();
-    // All at once, before the page learns of it: it would draw itself for nobody.
-    queries.clear();
+    // The page draws nothing for nobody, and with it the live feed ends.
     queries.setQueryData(meQuery.queryKey, null);
+    queries.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== meQuery.queryKey[0] });
+    queries.getMutationCache().clear();
     await navigate({ to: '/sign-in', search: next === undefined ? {} : { next } });
   };
 }
