@@ -100,11 +100,16 @@ function Chat({ keys, models }: { keys: readonly KeyRow[]; models: readonly Mode
               ))}
             </SelectField>
           )}
-          <TextArea label="System prompt" rows={3} value={chosen.system} onChange={({ target }) => choose({ system: target.value })} placeholder="None" />
-          <div className="grid grid-cols-2 gap-3">
-            <TextField label="Temperature" type="number" min={0} max={2} step={0.1} inputMode="decimal" value={chosen.temperature} onChange={({ target }) => choose({ temperature: target.value })} placeholder="The model’s" />
-            <TextField label="Most tokens" type="number" min={1} max={1_000_000} step={1} inputMode="numeric" value={chosen.maxTokens} onChange={({ target }) => choose({ maxTokens: target.value })} placeholder="Any" />
-          </div>
+          <details>
+            <summary className="text-muted hover:text-ink">System prompt, temperature, length</summary>
+            <div className="mt-3 flex flex-col gap-3">
+              <TextArea label="System prompt" rows={3} value={chosen.system} onChange={({ target }) => choose({ system: target.value })} placeholder="None" />
+              <div className="grid grid-cols-2 gap-3">
+                <TextField label="Temperature" type="number" min={0} max={2} step={0.1} inputMode="decimal" value={chosen.temperature} onChange={({ target }) => choose({ temperature: target.value })} placeholder="The model’s" />
+                <TextField label="Most tokens" type="number" min={1} max={1_000_000} step={1} inputMode="numeric" value={chosen.maxTokens} onChange={({ target }) => choose({ maxTokens: target.value })} placeholder="Any" />
+              </div>
+            </div>
+          </details>
         </div>
       </Card>
       <Card flush>

@@ -1,7 +1,7 @@
 import { memo, type ReactNode } from 'react';
 import type { RequestRow } from '#server/dashboard/contract.ts';
 import type { NameOf } from '../../lib/names.ts';
-import type { Zone } from '../../lib/preferences.ts';
+import type { Zone } from '../../lib/show.ts';
 import { showCost, showCount, showDuration, showTime } from '../../lib/show.ts';
 import { OutcomeOf } from './outcome.tsx';
 

@@ -100,11 +100,11 @@ export function RequestsList({ search, open, onOpen, onClear }: RequestsListProp
       {isLoaded && <RequestTable ref={table} rows={rows} open={open} hold={hold} onOpen={onOpen} onNearEnd={onNearEnd} empty={isFetching ? <Waiting height="h-full" /> : <NoRequests search={search} onClear={onClear} />} />}
       <p className="flex min-h-9 flex-wrap justify-between gap-x-4 border-t border-line px-4 py-2 text-xs text-muted">
         <span>
-          {showCount(rows.length)} {rows.length === 1 ? 'request' : 'requests'}
+          {showCount(rows.length)} {rows.length === 1 ? 'request' : 'requests'} listed
           {isFetchingNextPage && ', loading older ones…'}
           {!hasNextPage && !isCut && oldest?.next != null && '. For older ones choose a time.'}
         </span>
-        {newest && newest.behind > 0 && <span>{showCount(newest.behind)} events were not in these figures yet</span>}
+        {newest && newest.behind > 0 && <span>{newest.behind === 1 ? 'One event was' : `${showCount(newest.behind)} events were`} not in these figures yet</span>}
       </p>
     </div>
   );
