@@ -10,8 +10,9 @@ export default defineConfig({
   test: {
     pool: 'forks',
     maxWorkers: 2,
-    testTimeout: 30_000,
-    hookTimeout: 60_000,
+    // Twice what the slowest takes on a machine that has other things to do; a hang is found all the same.
+    testTimeout: 60_000,
+    hookTimeout: 120_000,
     projects: [
       {
         test: { name: 'unit', include: UNIT },

@@ -6,32 +6,37 @@ import { setUp, type SignedInClient } from './dashboard.ts';
 import { type RelayOptions, startRelay, type TestRelay } from './relay.ts';
 import { spawnWorker, type WorkerProcess } from './worker-process.ts';
 
-/** A whole installation as people have it: a server with the built page, a worker, an administrator, and a browser. */
-export type TestDashboard = AsyncDisposable & {
+/** A whole installation as people have it after the first start: a server with the built page, a worker, and a browser. */
+export type TestInstallation = AsyncDisposable & {
   relay: TestRelay;
   worker: WorkerProcess;
   origin: string;
   browser: Browser;
-  administrator: SignedInClient;
   /** A browser profile of its own; null: not signed in. */
   visit(client: SignedInClient | null, look?: Look): Promise<Visitor>;
 };
 
+/** The same, set up: with its administrator. */
+export type TestDashboard = TestInstallation & { administrator: SignedInClient };
+
 export async function startDashboard(options: RelayOptions = {}): Promise<TestDashboard> {
+  const installation = await startInstallation(options);
+  return Object.assign(installation, { administrator: await setUp(installation.relay) });
+}
+
+export async function startInstallation(options: RelayOptions = {}): Promise<TestInstallation> {
   await buildPage(createLogger('silent'));
   const relay = await startRelay(options);
   const { store, dataDir } = relay;
   // A worker finds the relay's own cluster by its directory.
   const worker = spawnWorker({ ...('url' in store ? { DATABASE_URL: String(store.url) } : {}), DAYBOOK_DATA: dataDir, LOG_LEVEL: 'warn' });
   const browser = await launchBrowser();
-  const administrator = await setUp(relay);
-  const { origin } = administrator;
+  const origin = `http://127.0.0.1:${relay.port}`;
   return {
     relay,
     worker,
     origin,
     browser,
-    administrator,
     visit: (client, look) => openVisitor(browser, origin, client, look),
     async [Symbol.asyncDispose]() {
       await browser.close();

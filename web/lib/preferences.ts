@@ -1,4 +1,5 @@
 import { useSyncExternalStore } from 'react';
+import type { Zone } from './show.ts';
 
 /** What somebody chose for this browser: the theme, and whether times are local or in UTC. */
 
@@ -34,7 +35,6 @@ export function setTheme(theme: Theme): void {
   write('theme', theme);
 }
 
-export type Zone = 'local' | 'utc';
 let zone: Zone = read('zone') === 'utc' ? 'utc' : 'local';
 export const useZone = (): Zone => useSyncExternalStore(subscribe, () => zone);
 export function setZone(chosen: Zone): void {

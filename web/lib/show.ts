@@ -1,6 +1,7 @@
-import type { Zone } from './preferences.ts';
-
 /** How figures and times are written, everywhere the same. Pure. English, whatever the browser's language: so is the page. */
+
+/** Times as this browser's clock shows them, or in UTC. */
+export type Zone = 'local' | 'utc';
 
 const LOCALE = 'en-GB';
 const whole = new Intl.NumberFormat(LOCALE);
@@ -12,12 +13,17 @@ export const showCount = (value: number): string => whole.format(value);
 /** 1.2M; whole up to 9,999. */
 export const showShort = (value: number): string => (Math.abs(value) < 10_000 ? whole.format(Math.round(value)) : short.format(value));
 
+// A format takes far longer to make than to use.
+const DOLLARS: Partial<Record<number, Intl.NumberFormat>> = {};
+const dollarFormat = (digits: number): Intl.NumberFormat =>
+  new Intl.NumberFormat('en-US', { style: 'currency', currency: 'USD', minimumFractionDigits: Math.min(2, digits), maximumFractionDigits: digits });
+
 /** Micro-dollars as dollars, with as many digits as tell something: $12.30, $0.0042, $0.000001. */
 export function showCost(microusd: number): string {
   const dollars = microusd / 1_000_000;
   if (microusd === 0) return '$0';
   const digits = Math.abs(dollars) >= 1 ? 2 : Math.abs(dollars) >= 0.01 ? 4 : 6;
-  return new Intl.NumberFormat('en-US', { style: 'currency', currency: 'USD', minimumFractionDigits: Math.min(2, digits), maximumFractionDigits: digits }).format(dollars);
+  return (DOLLARS[digits] ??= dollarFormat(digits)).format(dollars);
 }
 
 /** 850 ms, 1.2 s, 3 min 4 s, 2 h 5 min, 3 d 4 h. */

@@ -1,4 +1,4 @@
-import type { Zone } from './preferences.ts';
+import type { Zone } from './show.ts';
 
 /**
  * Moments as `<input type="datetime-local">` writes them, which knows no zone: they are meant in the

@@ -1,6 +1,7 @@
 import type { LimitRow } from '#server/dashboard/contract-keys.ts';
 import { atTime, usedUpAtMs } from '../lib/limit-rows.ts';
-import { useZone, type Zone } from '../lib/preferences.ts';
+import { useZone } from '../lib/preferences.ts';
+import type { Zone } from '../lib/show.ts';
 import { showCost, showDuration, showShort, showTime } from '../lib/show.ts';
 import { useNow } from '../lib/use-now.ts';
 import { Meter } from './meter.tsx';

@@ -1,6 +1,6 @@
 import type { Event, EventType, KeyTerms } from '#db/events.ts';
 import type { EventRow } from '#server/dashboard/contract-service.ts';
-import type { Zone } from '../../lib/preferences.ts';
+import type { Zone } from '../../lib/show.ts';
 import { showCost, showCount, showDuration, showTime } from '../../lib/show.ts';
 import { glanceAtTerms } from '../../ui/terms/summary.ts';
 

@@ -1,4 +1,5 @@
-import { type Zone, useZone } from '../../lib/preferences.ts';
+import { useZone } from '../../lib/preferences.ts';
+import type { Zone } from '../../lib/show.ts';
 import { inputTimeOf, timeOfInput } from '../../lib/zone-time.ts';
 import { useNow } from '../../lib/use-now.ts';
 import { SelectField, TextField } from '../../ui/field.tsx';

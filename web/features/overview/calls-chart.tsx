@@ -1,4 +1,5 @@
-import { useZone, type Zone } from '../../lib/preferences.ts';
+import { useZone } from '../../lib/preferences.ts';
+import type { Zone } from '../../lib/show.ts';
 import { showCount, showShort } from '../../lib/show.ts';
 import { callsOf, type Tally } from '../../lib/tally.ts';
 import { Bars } from '../../ui/chart/bars.tsx';

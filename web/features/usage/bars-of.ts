@@ -1,10 +1,11 @@
 import type { UsageGroup, UsageReport, UsageRow } from '#server/dashboard/contract.ts';
-import type { Zone } from '../../lib/preferences.ts';
+import type { Zone } from '../../lib/show.ts';
 import type { Bar, Series } from '../../ui/chart/bars.tsx';
 import { REST, SERIES } from '../../ui/chart/colours.ts';
 import { bucketLabel, bucketTitle } from '../../ui/chart/times.ts';
+import { BUCKETS_MS } from './buckets.ts';
 import { type Metric, METRICS } from './metrics.ts';
-import { BUCKETS_MS, type UsageShown } from './usage-query.ts';
+import type { UsageShown } from './usage-query.ts';
 
 /** A report as bars: one for each bucket of its time, empty ones too. Pure. */
 export type Chart = { series: Series[]; bars: Bar[] };

@@ -1,4 +1,4 @@
-import type { Zone } from '../../lib/preferences.ts';
+import type { Zone } from '../../lib/show.ts';
 import { showTime } from '../../lib/show.ts';
 
 /** How a bucket of time is called: beneath a chart, and in full. Days are those of UTC, as the figures are kept. Pure. */
