@@ -50,7 +50,7 @@ function columns(prices: readonly PriceRow[], onSet: ModelsProps['onSet']): Colu
           head: <span className="sr-only">Actions</span>,
           align: 'right',
           cell: ({ id, prices: now }) => (
-            <Button look="quiet" className="-my-1.5 max-md:px-1" onClick={() => onSet({ model: id, now })} aria-label={`Set the price of ${id}`}>
+            <Button look="quiet" className="-my-1.5 max-md:px-1" onClick={() => onSet({ model: id, now })} aria-label={`Set price of ${id}`}>
               Set<span className="max-md:hidden"> price</span>
             </Button>
           ),
