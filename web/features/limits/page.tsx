@@ -4,6 +4,7 @@ import type { LimitRow } from '#server/dashboard/contract-keys.ts';
 import { useLimits, useRunningLimits } from '../../lib/limits.ts';
 import { accountsQuery, useIsOverseer } from '../../lib/names.ts';
 import { useMe } from '../../lib/session.ts';
+import { showCount } from '../../lib/show.ts';
 import { useFeed } from '../../lib/use-feed.ts';
 import { buttonClass } from '../../ui/button.tsx';
 import { Select } from '../../ui/field.tsx';
@@ -33,12 +34,13 @@ export function LimitsPage() {
         {isOverseer && <AccountChoice account={account} accounts={accounts.length === 0 ? [own] : accounts} />}
       </PageHead>
       <Loaded query={query} title="The limits could not be loaded" height="h-96">
-        {(rows) => (
+        {({ data: rows, rows_omitted }) => (
           <div className="flex flex-col gap-4 *:min-w-0">
             <Subject title={`Account ${shown?.name ?? own.name}`} plan={shown ? shown.plan : own.plan} rows={rows.filter(({ key_name }) => key_name === null)} />
             {keysOf(rows).map(([subject, ofKey]) => (
               <Subject key={subject} title={`Key ${ofKey[0]?.key_name ?? ''}`} rows={ofKey} />
             ))}
+            {rows_omitted > 0 && <p className="text-muted">{showCount(rows_omitted)} more limits of keys are left out here.</p>}
             {rows.length > 0 && <RefusalsCard rows={rows} />}
           </div>
         )}

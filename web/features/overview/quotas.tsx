@@ -24,7 +24,7 @@ export function Quotas({ account }: { account: string | undefined }) {
     >
       <div className="h-64 overflow-y-auto p-4" tabIndex={0} role="region" aria-label="Quotas">
         <Loaded query={query} title="The limits could not be loaded" height="h-56">
-          {(rows) => {
+          {({ data: rows }) => {
             const quotas = rows.filter(({ window }) => window !== 'none' && window !== 'minute');
             if (quotas.length === 0) return <p className="grid h-56 place-items-center text-center text-muted">No quota is set: usage is counted, not limited.</p>;
             return (

@@ -11,11 +11,12 @@ import { PageHead } from '../../ui/parts.tsx';
 import { Segments } from '../../ui/segments.tsx';
 import { SubjectFilter } from '../../ui/subject-filter.tsx';
 import { TimeRange } from '../../ui/time-range.tsx';
+import { bucketFor, bucketsFor, FALLBACK_RANGE, seriesQuery, type UsageWanted } from './buckets.ts';
 import { type Metric, METRICS } from './metrics.ts';
 import { Ranking } from './ranking.tsx';
 import { Totals } from './totals.tsx';
 import { UsageChart } from './usage-chart.tsx';
-import { bucketFor, bucketsFor, FALLBACK_RANGE, seriesQuery, type UsageWanted, usageQuery } from './usage-query.ts';
+import { usageQuery } from './usage-query.ts';
 import { Vintage } from './vintage.tsx';
 
 const METRIC_CHOICES = Object.entries(METRICS).map(([id, { name }]) => [id as Metric, name] as const);

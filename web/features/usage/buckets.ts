@@ -1,0 +1,52 @@
+import type { Bucket, UsageGroup } from '#server/dashboard/contract.ts';
+import { type FilterSearch, RANGES, timeOf } from '../../lib/filter-search.ts';
+
+/** How the page of usage takes time apart, so that the tables can tell it and people can read it. Pure. */
+
+/** What the page of usage asks for. */
+export type UsageWanted = Pick<FilterSearch, 'account' | 'key' | 'model' | 'range' | 'from' | 'to'> & { bucket?: Bucket; group: UsageGroup; hasTimes: boolean };
+
+export const FALLBACK_RANGE = '24h';
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+const DAY_MS = 24 * HOUR_MS;
+export const BUCKETS_MS: Record<Bucket, number> = { minute: MINUTE_MS, hour: HOUR_MS, day: DAY_MS };
+/** How long the tables keep minutes, and hours by key or model. */
+const KEPT_MS = 2 * DAY_MS;
+/** More bars than that are none any more. */
+const BARS_MAX = 400;
+
+/** The buckets that a time can be taken apart by, as the tables have them. */
+export function bucketsFor(wanted: UsageWanted, nowMs: number): Bucket[] {
+  const { fromMs, toMs } = timeOf(wanted, FALLBACK_RANGE, nowMs);
+  const isDetailed = wanted.key !== undefined || wanted.model !== undefined || (wanted.group !== 'account' && !wanted.hasTimes);
+  const isKept = fromMs >= nowMs - KEPT_MS;
+  return (['minute', 'hour', 'day'] as const).filter((bucket) => {
+    if (bucket === 'minute' ? !isKept : bucket === 'hour' && isDetailed && !isKept) return false;
+    return ((toMs ?? nowMs) - fromMs) / BUCKETS_MS[bucket] <= BARS_MAX || bucket === 'day';
+  });
+}
+
+/** The one that was asked for, if there is such; else one that makes a readable number of bars. */
+export function bucketFor(wanted: UsageWanted, nowMs: number): Bucket {
+  const possible = bucketsFor(wanted, nowMs);
+  if (wanted.bucket && possible.includes(wanted.bucket)) return wanted.bucket;
+  const { fromMs, toMs } = timeOf(wanted, FALLBACK_RANGE, nowMs);
+  const lengthMs = (toMs ?? nowMs) - fromMs;
+  const wish: Bucket = lengthMs <= 3 * HOUR_MS ? 'minute' : lengthMs <= 8 * DAY_MS ? 'hour' : 'day';
+  return possible.find((bucket) => BUCKETS_MS[bucket] >= BUCKETS_MS[wish]) ?? 'day';
+}
+
+export type Query = Record<string, string | undefined>;
+
+/** The query of the chart, which the CSV is of, too. A range begins where a bucket does. */
+export function seriesQuery(wanted: UsageWanted, nowMs: number): Query {
+  const { account, key, model, group, hasTimes, range, to } = wanted;
+  const bucket = bucketFor(wanted, nowMs);
+  const unitMs = BUCKETS_MS[bucket];
+  const { fromMs } = timeOf(wanted, FALLBACK_RANGE, nowMs);
+  const alignedMs = wanted.from === undefined ? Math.floor((nowMs - 1) / unitMs) * unitMs - Math.max(unitMs, RANGES[range ?? FALLBACK_RANGE]) + unitMs : fromMs;
+  const from = new Date(Math.min(alignedMs, nowMs - 1)).toISOString();
+  return { account, key, model, from, to: wanted.from === undefined ? undefined : to, bucket, group_by: hasTimes ? undefined : group };
+}
