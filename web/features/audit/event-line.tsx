@@ -57,10 +57,10 @@ function Fields({ event: { position, at, type, stream, version, instance, actor,
         <tbody>
           {rows.map(([name, value]) => (
             <tr key={name} className="align-top">
-              <th scope="row" className="py-0.5 pr-6 text-left font-mono text-xs font-normal whitespace-nowrap text-muted">
+              <th scope="row" className="py-1 pr-6 text-left font-mono text-xs font-normal whitespace-nowrap text-muted">
                 {name}
               </th>
-              <td className="py-0.5 font-mono text-xs">{linked(name, value)}</td>
+              <td className="py-1 font-mono text-xs">{linked(name, value)}</td>
             </tr>
           ))}
         </tbody>

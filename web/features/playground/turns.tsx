@@ -12,14 +12,16 @@ type TurnsProps = { turns: readonly Turn[]; figures: ReadonlyMap<string, Figures
 /** What was said so far. Told to readers when a reply is complete. */
 export function Turns({ turns, figures, onRetry }: TurnsProps) {
   return (
-    <ol role="log" aria-label="The conversation" aria-busy={turns.at(-1)?.state === 'running'} className="flex flex-col gap-5">
-      {turns.map((turn, index) => (
-        <li key={turn.id} className={turn.role === 'user' ? 'ml-auto max-w-[85%]' : 'max-w-full'}>
-          <p className="mb-1 text-xs text-muted">{turn.role === 'user' ? 'You' : turn.model}</p>
-          {turn.role === 'user' ? <p className="rounded-lg bg-accent-soft px-3 py-2 break-words whitespace-pre-wrap">{turn.text}</p> : <Reply turn={turn} figures={figures.get(turn.request ?? '')} onRetry={index === turns.length - 1 ? onRetry : null} />}
-        </li>
-      ))}
-    </ol>
+    <div role="log" aria-label="The conversation" aria-busy={turns.at(-1)?.state === 'running'}>
+      <ol className="flex flex-col gap-5">
+        {turns.map((turn, index) => (
+          <li key={turn.id} className={turn.role === 'user' ? 'ml-auto max-w-[85%]' : 'max-w-full'}>
+            <p className="mb-1 text-xs text-muted">{turn.role === 'user' ? 'You' : turn.model}</p>
+            {turn.role === 'user' ? <p className="rounded-lg bg-accent-soft px-3 py-2 break-words whitespace-pre-wrap">{turn.text}</p> : <Reply turn={turn} figures={figures.get(turn.request ?? '')} onRetry={index === turns.length - 1 ? onRetry : null} />}
+          </li>
+        ))}
+      </ol>
+    </div>
   );
 }
 

@@ -8,6 +8,8 @@ import { useNow } from '../../lib/use-now.ts';
 import { columnsFor, LINE_HEIGHT_PX, type Reading, RequestLine, type Room, templateOf } from './request-line.tsx';
 import type { Hold } from './use-hold.ts';
 
+/** What is left of the window by the head of the page. */
+export const HEIGHT = 'h-[max(24rem,calc(100dvh-17.5rem))]';
 const OVERSCAN_ROWS = 8;
 /** So near to the end more is fetched. */
 const NEAR_END_ROWS = 15;
@@ -59,6 +61,7 @@ export function RequestTable({ rows, open, hold, onOpen, onNearEnd, empty, ref }
   });
 
   const focus = (index: number): void => {
+    if (rows.length === 0) return;
     const wanted = Math.max(0, Math.min(rows.length - 1, index));
     setAt(wanted);
     virtual.scrollToIndex(wanted);
@@ -90,8 +93,9 @@ export function RequestTable({ rows, open, hold, onOpen, onNearEnd, empty, ref }
   };
   const reachable = lines.some(({ index }) => index === at) ? at : lines[0]?.index;
 
+  if (rows.length === 0) return <div className={`grid content-center ${HEIGHT}`}>{empty}</div>;
   return (
-    <div role="grid" aria-label="Requests, newest first" aria-rowcount={rows.length + 1} className="flex h-[max(24rem,calc(100dvh-17.5rem))] flex-col">
+    <div role="grid" aria-label="Requests, newest first" aria-rowcount={rows.length + 1} className={`flex flex-col ${HEIGHT}`}>
       {columns.length > 0 && (
         <div role="rowgroup" className="overflow-hidden border-b border-line [scrollbar-gutter:stable]">
           <div role="row" aria-rowindex={1} className="grid gap-x-3 px-4 py-2 text-muted" style={{ gridTemplateColumns: template }}>
@@ -103,28 +107,24 @@ export function RequestTable({ rows, open, hold, onOpen, onNearEnd, empty, ref }
           </div>
         </div>
       )}
-      {rows.length === 0 ? (
-        empty
-      ) : (
-        <div
-          ref={scroller}
-          role="rowgroup"
-          className="min-h-0 flex-1 overflow-y-auto overscroll-contain [scrollbar-gutter:stable]"
-          onScroll={({ currentTarget }) => hold.set('scroll', currentTarget.scrollTop > LINE_HEIGHT_PX[room])}
-          onPointerEnter={({ pointerType }) => pointerType === 'mouse' && hold.set('pointer', true)}
-          onPointerLeave={() => hold.set('pointer', false)}
-          onFocus={onFocus}
-          onBlur={({ currentTarget, relatedTarget }) => currentTarget.contains(relatedTarget) || hold.set('focus', false)}
-          onKeyDown={onKeyDown}
-        >
-          <div role="presentation" className="relative" style={{ height: virtual.getTotalSize() }}>
-            {lines.map(({ index, start }) => {
-              const row = rows[index];
-              return row && <RequestLine key={index} row={row} index={index} startPx={start} columns={columns} template={template} reading={reading} isReachable={index === reachable} isOpen={row.request === open} onOpen={onOpen} />;
-            })}
-          </div>
+      <div
+        ref={scroller}
+        role="rowgroup"
+        className="min-h-0 flex-1 overflow-y-auto overscroll-contain [scrollbar-gutter:stable]"
+        onScroll={({ currentTarget }) => hold.set('scroll', currentTarget.scrollTop > LINE_HEIGHT_PX[room])}
+        onPointerEnter={({ pointerType }) => pointerType === 'mouse' && hold.set('pointer', true)}
+        onPointerLeave={() => hold.set('pointer', false)}
+        onFocus={onFocus}
+        onBlur={({ currentTarget, relatedTarget }) => currentTarget.contains(relatedTarget) || hold.set('focus', false)}
+        onKeyDown={onKeyDown}
+      >
+        <div role="presentation" className="relative" style={{ height: virtual.getTotalSize() }}>
+          {lines.map(({ index, start }) => {
+            const row = rows[index];
+            return row && <RequestLine key={index} row={row} index={index} startPx={start} columns={columns} template={template} reading={reading} isReachable={index === reachable} isOpen={row.request === open} onOpen={onOpen} />;
+          })}
         </div>
-      )}
+      </div>
     </div>
   );
 }

@@ -13,7 +13,7 @@ import { Problem } from '../../ui/problem.tsx';
 import { When } from '../../ui/when.tsx';
 import { LiveList } from './live-list.ts';
 import { requestsQuery } from './queries.ts';
-import { RequestTable, type TableHandle } from './request-table.tsx';
+import { HEIGHT, RequestTable, type TableHandle } from './request-table.tsx';
 import { useHold } from './use-hold.ts';
 
 const LAG_PAUSE_MS = 500;
@@ -96,8 +96,8 @@ export function RequestsList({ search, open, onOpen, onClear }: RequestsListProp
           <Problem error={error} title="The requests could not be loaded" onRetry={() => void refetch()} />
         </div>
       )}
-      {!isLoaded && !error && <Waiting height="h-[max(24rem,calc(100dvh-17.5rem))]" label="Loading requests" />}
-      {isLoaded && <RequestTable ref={table} rows={rows} open={open} hold={hold} onOpen={onOpen} onNearEnd={onNearEnd} empty={isFetching ? <Waiting height="h-full" /> : <NoRequests search={search} onClear={onClear} />} />}
+      {!isLoaded && !error && <Waiting height={HEIGHT} label="Loading requests" />}
+      {isLoaded && <RequestTable ref={table} rows={rows} open={open} hold={hold} onOpen={onOpen} onNearEnd={onNearEnd} empty={isFetching ? <Waiting height={HEIGHT} /> : <NoRequests search={search} onClear={onClear} />} />}
       <p className="flex min-h-9 flex-wrap justify-between gap-x-4 border-t border-line px-4 py-2 text-xs text-muted">
         <span>
           {showCount(rows.length)} {rows.length === 1 ? 'request' : 'requests'} listed
