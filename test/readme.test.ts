@@ -3,11 +3,12 @@ import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { describeConfig, readConfig } from '#server/config.ts';
 import { API_REFUSALS } from '#server/catalogue.ts';
+import { DASHBOARD_REFUSALS } from '#server/dashboard/catalogue.ts';
 import { describeWorkerConfig, readWorkerConfig } from '../worker/config.ts';
 import { ROOT } from './support/house/source.ts';
 
 const readText = (name: string): string => readFileSync(path.join(ROOT, name), 'utf8');
-const PAGES = ['README.md', 'docs/limits.md', 'docs/api.md', 'docs/operation.md', 'deploy/README.md', 'bench/README.md'];
+const PAGES = ['README.md', 'docs/limits.md', 'docs/api.md', 'docs/dashboard.md', 'docs/operation.md', 'deploy/README.md', 'bench/README.md'];
 const readme = readText('README.md');
 const { scripts } = JSON.parse(readText('package.json')) as { scripts: Record<string, string> };
 
@@ -43,11 +44,18 @@ describe('what strangers read', () => {
     expect(new Set(told)).toEqual(new Set(catalogue));
   });
 
+  it('lists every refusal of the dashboard with its true status', () => {
+    const told = rowsNaming('docs/dashboard.md', 1).map(([status, code]) => `${code} ${status}`);
+    const catalogue = Object.entries(DASHBOARD_REFUSALS).map(([code, row]) => `${code} ${row.status}`);
+    expect(told).toHaveLength(catalogue.length);
+    expect(new Set(told)).toEqual(new Set(catalogue));
+  });
+
   it('names only npm scripts, files and rooms that are there', () => {
     const text = PAGES.map(readText).join('\n');
     const run = [...text.matchAll(/npm run (?:-s )?([\w:]+)/g)].map(([, name]) => name as string);
     expect(run.filter((name) => !(name in scripts))).toEqual([]);
-    const named = [...text.matchAll(/`((?:db|server|worker|test|bench|deploy)\/[\w./-]*)`/g)].map(([, name]) => name as string);
+    const named = [...text.matchAll(/`((?:db|server|worker|web|test|bench|deploy)\/[\w./-]*)`/g)].map(([, name]) => name as string);
     expect(named.length).toBeGreaterThan(0);
     expect(named.filter((name) => !existsSync(path.join(ROOT, name)))).toEqual([]);
   });

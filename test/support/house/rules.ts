@@ -8,7 +8,7 @@ export const ROOMS: Record<string, readonly string[]> = {
   db: ['db/'],
   server: ['db/', 'server/'],
   worker: ['db/', 'worker/'],
-  web: ['db/event-parts.ts', 'db/events.ts', 'db/fold/', 'db/limits.ts', 'db/money.ts', 'db/projections/buckets.ts', 'db/windows.ts', 'server/dashboard/contract', 'server/dashboard/filter.ts', 'server/dashboard/frames.ts', 'server/dashboard/live-protocol.ts', 'web/'],
+  web: ['db/alerts.ts', 'db/event-parts.ts', 'db/events.ts', 'db/fold/', 'db/limits.ts', 'db/money.ts', 'db/projections/buckets.ts', 'db/windows.ts', 'server/dashboard/contract', 'server/dashboard/filter.ts', 'server/dashboard/frames.ts', 'server/dashboard/live-protocol.ts', 'web/'],
   bench: [''],
   test: [''],
 };
