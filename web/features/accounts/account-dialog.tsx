@@ -6,6 +6,7 @@ import { plansQuery } from '../../lib/plans.ts';
 import { useIsAdministrator } from '../../lib/session.ts';
 import { showCost, showCount } from '../../lib/show.ts';
 import { Button, buttonClass } from '../../ui/button.tsx';
+import { ChangeTold } from '../../ui/change.tsx';
 import { Copyable } from '../../ui/copy.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Loaded } from '../../ui/loaded.tsx';
@@ -16,6 +17,7 @@ import { accountQuery } from './account-queries.ts';
 import { ChangePlan } from './change-plan.tsx';
 import { OwnTerms } from './own-terms.tsx';
 import { ReinstateAccount, SuspendAccount } from './suspend-account.tsx';
+import type { Done } from './use-account-change.ts';
 
 const STEPS = { plan: ChangePlan, terms: OwnTerms, suspend: SuspendAccount, reinstate: ReinstateAccount } as const;
 type Step = keyof typeof STEPS;
@@ -32,21 +34,35 @@ export function AccountDialog({ id, onClose }: { id: string; onClose: () => void
   const [step, setStep] = useState<Step | null>(null);
   const { data: account } = query;
   const Content = step === null ? null : STEPS[step];
+  const [last, setLast] = useState<Done | null>(null);
   const back = (): void => setStep(null);
+  const goTo = (next: Step): void => {
+    setLast(null);
+    setStep(next);
+  };
+  const finish = (done: Done): void => {
+    setLast(done);
+    setStep(null);
+  };
   return (
     <Dialog key={step} isOpen onClose={step === null ? onClose : back} shape="side" title={account ? (step === null ? account.name : TITLES[step](account.name)) : `Account ${id}`}>
       <Loaded query={query} title="The account could not be loaded" height="h-64">
-        {(row) => (Content ? <Content account={row} onBack={back} /> : <About account={row} onStep={setStep} />)}
+        {(row) => (Content ? <Content account={row} onBack={back} onDone={finish} /> : <About account={row} last={last} onStep={goTo} />)}
       </Loaded>
     </Dialog>
   );
 }
 
-function About({ account, onStep }: { account: AccountRow; onStep: (step: Step) => void }) {
+function About({ account, last, onStep }: { account: AccountRow; /** What was done in the step before. */ last: Done | null; onStep: (step: Step) => void }) {
   const { id, state, plan, override, registered_at: registeredAt, members, keys, month } = account;
   const isAdministrator = useIsAdministrator();
   return (
     <div className="flex flex-col gap-5">
+      {last && (
+        <p role="status" className="rounded-lg bg-accent-soft px-3 py-2">
+          <ChangeTold {...last} />
+        </p>
+      )}
       <Facts
         facts={[
           ['State', state === 'active' ? <Badge key="state" tone="good">active</Badge> : <Suspended key="state" />],

@@ -1,6 +1,5 @@
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import type { AccountRow } from '#server/dashboard/contract-accounts.ts';
 import type { Change } from '#server/dashboard/contract-keys.ts';
 import { api } from '../../lib/api.ts';
 import { plansQuery } from '../../lib/plans.ts';
@@ -11,14 +10,14 @@ import { ChangesList } from '../../ui/terms/changes-list.tsx';
 import { termsChanges } from '../../ui/terms/changes.ts';
 import { type WindowsChoice, WindowsField } from '../../ui/windows-choice.tsx';
 import { PlanField } from './plan-field.tsx';
-import { useAccountChange } from './use-account-change.ts';
+import { type StepProps, useAccountChange } from './use-account-change.ts';
 
 /** Puts an account on another plan, or on none. */
-export function ChangePlan({ account: { id, plan: now, override }, onBack }: { account: AccountRow; onBack: () => void }) {
+export function ChangePlan({ account: { id, plan: now, override }, onBack, onDone }: StepProps) {
   const { data: plans = [] } = useQuery(plansQuery);
   const [plan, setPlan] = useState(now);
   const [windows, setWindows] = useState<WindowsChoice>('keep');
-  const put = useAccountChange(() => api<Change>('PUT', `/api/accounts/${id}/plan`, { plan, windows }), 'Plan changed.', onBack);
+  const put = useAccountChange(() => api<Change>('PUT', `/api/accounts/${id}/plan`, { plan, windows }), 'Plan changed.', onDone);
   const termsOf = (name: string | null) => ({ ...plans.find((each) => each.name === name)?.terms, ...override });
   return (
     <form

@@ -1,7 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { PlanTerms } from '#db/events.ts';
-import type { AccountRow } from '#server/dashboard/contract-accounts.ts';
 import type { Change } from '#server/dashboard/contract-keys.ts';
 import { api } from '../../lib/api.ts';
 import { modelsQuery } from '../../lib/models-query.ts';
@@ -14,17 +13,17 @@ import { termsChanges } from '../../ui/terms/changes.ts';
 import { isTermsError, TermsEditor } from '../../ui/terms/editor.tsx';
 import { describeTerms } from '../../ui/terms/summary.ts';
 import { type WindowsChoice, WindowsField } from '../../ui/windows-choice.tsx';
-import { useAccountChange } from './use-account-change.ts';
+import { type StepProps, useAccountChange } from './use-account-change.ts';
 
 /** Terms of one account alone, each in place of its plan's. */
-export function OwnTerms({ account: { id, plan, override }, onBack }: { account: AccountRow; onBack: () => void }) {
+export function OwnTerms({ account: { id, plan, override }, onBack, onDone }: StepProps) {
   const { data: plans = [] } = useQuery(plansQuery);
   const { data: models = [] } = useQuery(modelsQuery);
   const [terms, setTerms] = useState<PlanTerms>(override ?? {});
   /** The editor keeps what is typed; emptied from outside it begins anew. */
   const [turn, setTurn] = useState(0);
   const [windows, setWindows] = useState<WindowsChoice>('keep');
-  const put = useAccountChange(() => api<Change>('PUT', `/api/accounts/${id}/override`, { terms, windows }), 'Own terms changed.', onBack);
+  const put = useAccountChange(() => api<Change>('PUT', `/api/accounts/${id}/override`, { terms, windows }), 'Own terms changed.', onDone);
   const planTerms = plans.find(({ name }) => name === plan)?.terms;
   const changes = termsChanges(override ?? {}, terms, 'as in the plan');
   const clear = (): void => {

@@ -1,15 +1,14 @@
-import type { AccountRow } from '#server/dashboard/contract-accounts.ts';
 import type { Change } from '#server/dashboard/contract-keys.ts';
 import { api } from '../../lib/api.ts';
 import { showCount } from '../../lib/show.ts';
 import { Button } from '../../ui/button.tsx';
 import { DialogActions } from '../../ui/dialog.tsx';
 import { FormProblem } from '../../ui/problem.tsx';
-import { useAccountChange } from './use-account-change.ts';
+import { type StepProps, useAccountChange } from './use-account-change.ts';
 
 /** Stops an account's calls, after it was said what that does. */
-export function SuspendAccount({ account: { id, name, keys, members }, onBack }: { account: AccountRow; onBack: () => void }) {
-  const suspend = useAccountChange(() => api<Change>('POST', `/api/accounts/${id}/suspend`), `Account ${name} suspended.`, onBack);
+export function SuspendAccount({ account: { id, name, keys, members }, onBack, onDone }: StepProps) {
+  const suspend = useAccountChange(() => api<Change>('POST', `/api/accounts/${id}/suspend`), `Account ${name} suspended.`, onDone);
   return (
     <div className="flex flex-col gap-3">
       <ul className="flex list-disc flex-col gap-1.5 pl-5">
@@ -31,8 +30,8 @@ export function SuspendAccount({ account: { id, name, keys, members }, onBack }:
   );
 }
 
-export function ReinstateAccount({ account: { id, name }, onBack }: { account: AccountRow; onBack: () => void }) {
-  const reinstate = useAccountChange(() => api<Change>('POST', `/api/accounts/${id}/reinstate`), `Account ${name} reinstated.`, onBack);
+export function ReinstateAccount({ account: { id, name }, onBack, onDone }: StepProps) {
+  const reinstate = useAccountChange(() => api<Change>('POST', `/api/accounts/${id}/reinstate`), `Account ${name} reinstated.`, onDone);
   return (
     <div className="flex flex-col gap-3">
       <p>Its keys are good again at once, within what its plan and its own terms let it use.</p>

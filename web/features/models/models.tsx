@@ -51,7 +51,9 @@ function columns(prices: readonly PriceRow[], onSet: ModelsProps['onSet']): Colu
           align: 'right',
           cell: ({ id, prices: now }) => (
             <Button look="quiet" className="-my-1.5 max-md:px-1" onClick={() => onSet({ model: id, now })} aria-label={`Set price of ${id}`}>
-              Set<span className="max-md:hidden"> price</span>
+              <span>
+                Set<span className="max-md:hidden"> price</span>
+              </span>
             </Button>
           ),
         },
