@@ -6,6 +6,7 @@ const ANYWHERE = [
   ['Ctrl K', 'Go to a page by its name'],
   ['?', 'This help'],
   ['/', 'The filter of the page'],
+  ['n', 'Something new, on pages that make it'],
   ['j, k', 'Next and previous row'],
   ['Enter', 'Open the row'],
   ['Space', 'Hold a live table still, or let it go on'],

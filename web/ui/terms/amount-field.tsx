@@ -1,24 +1,7 @@
 import { type ReactNode, useState } from 'react';
 import { showCount } from '../../lib/show.ts';
 import { TextField } from '../field.tsx';
-
-const SCALES: Record<string, number> = { k: 1_000, m: 1_000_000, b: 1_000_000_000 };
-
-/** Reads "1,000,000", "250k" or "1.5m". Null where it is no whole number that can be kept. Pure. */
-export function readAmount(text: string): number | null {
-  const [, digits = '', scale = ''] = /^([\d,_ ]*\d(?:\.\d+)?)\s*([kmb]?)$/i.exec(text.trim()) ?? [];
-  if (digits === '') return null;
-  const value = Math.round(Number(digits.replaceAll(/[,_ ]/g, '')) * (SCALES[scale.toLowerCase()] ?? 1) * 1e6) / 1e6;
-  return Number.isSafeInteger(value) ? value : null;
-}
-
-/** Reads "12.50" or "$1,000" as micro-dollars. Pure. */
-export function readDollars(text: string): number | null {
-  const digits = text.trim().replace(/^\$\s*/, '').replaceAll(/[,_ ]/g, '');
-  if (!/^\d+(\.\d{0,6})?$/.test(digits)) return null;
-  const value = Math.round(Number(digits) * 1e6);
-  return Number.isSafeInteger(value) ? value : null;
-}
+import { readAmount, readDollars } from './amounts.ts';
 
 const plainDollars = new Intl.NumberFormat('en-US', { minimumFractionDigits: 2, maximumFractionDigits: 6 });
 
