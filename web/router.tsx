@@ -3,8 +3,6 @@ import { readAccountSearch } from './lib/account-search.ts';
 import { readEventSearch } from './lib/event-search.ts';
 import { type FilterSearch, readFilterSearch } from './lib/filter-search.ts';
 import { readKeySearch } from './lib/key-search.ts';
-import { queryClient } from './lib/query-client.ts';
-import { meQuery } from './lib/session.ts';
 import { readUsageSearch } from './lib/usage-search.ts';
 import { Missing, Trouble } from './trouble.tsx';
 import { Toasts } from './ui/toast.tsx';
@@ -27,6 +25,8 @@ const inside = createRoute({
   getParentRoute: () => root,
   id: 'inside',
   beforeLoad: async ({ location }) => {
+    // Whoever only signs in need not wait for what the pages inside are made of.
+    const [{ queryClient }, { meQuery }] = await Promise.all([import('./lib/query-client.ts'), import('./lib/session.ts')]);
     const me = await queryClient.ensureQueryData(meQuery);
     if (me === null) throw redirect({ to: '/sign-in', search: { next: location.href } });
   },

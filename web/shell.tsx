@@ -1,8 +1,9 @@
-import { useQueryClient, useSuspenseQuery } from '@tanstack/react-query';
+import { QueryClientProvider, useQueryClient, useSuspenseQuery } from '@tanstack/react-query';
 import { Link, Outlet, useNavigate } from '@tanstack/react-router';
 import { lazy, Suspense, useEffect, useEffectEvent, useState } from 'react';
 import { whenSignedOut } from './lib/api.ts';
 import { feed } from './lib/feed.ts';
+import { queryClient } from './lib/query-client.ts';
 import { MeContext, meQuery, useMe } from './lib/session.ts';
 import { useFrames } from './lib/use-feed.ts';
 import { useLeave } from './lib/use-leave.ts';
@@ -18,6 +19,14 @@ const Help = lazy(() => import('./help.tsx').then(({ Help: component }) => ({ de
 
 /** What stands around every page of somebody who is signed in. Whoever has just signed out is on the way to the sign-in. */
 export function Shell() {
+  return (
+    <QueryClientProvider client={queryClient}>
+      <Inside />
+    </QueryClientProvider>
+  );
+}
+
+function Inside() {
   const { data } = useSuspenseQuery(meQuery);
   if (data === null) return null;
   return (

@@ -1,11 +1,10 @@
-import type { UseMutationResult } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { Button } from '../../ui/button.tsx';
 import { FormProblem } from '../../ui/problem.tsx';
+import type { Action } from './use-action.ts';
 
 type DoorFormProps = {
-  /** Of what is to be done. What it is given is gone with the page. */
-  mutation: Pick<UseMutationResult<unknown, Error, FormData>, 'mutate' | 'error' | 'isPending'>;
+  does: Pick<Action<FormData, unknown>, 'run' | 'error' | 'isPending'>;
   /** On its button. */
   action: string;
   /** Fields that show what is wrong with them by themselves. */
@@ -14,13 +13,13 @@ type DoorFormProps = {
 };
 
 /** A form of the door: its fields, what is wrong, and one button. */
-export function DoorForm({ mutation: { mutate, error, isPending }, action, fields, children }: DoorFormProps) {
+export function DoorForm({ does: { run, error, isPending }, action, fields, children }: DoorFormProps) {
   return (
     <form
       className="flex flex-col gap-4"
       onSubmit={(event) => {
         event.preventDefault();
-        mutate(new FormData(event.currentTarget));
+        run(new FormData(event.currentTarget));
       }}
     >
       {children}

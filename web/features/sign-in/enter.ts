@@ -1,18 +1,17 @@
-import { useQueryClient } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import type { KeyRow } from '#server/dashboard/contract-keys.ts';
 import type { Me } from '#server/dashboard/contract-session.ts';
 import { api, type List } from '../../lib/api.ts';
-import { meQuery } from '../../lib/session.ts';
 
 /** Takes somebody who has just signed in to where they wanted to go: without a wish to the overview, or to the first call if there was none yet. */
 export function useEnter(): (me: Me, next?: string) => Promise<void> {
-  const queries = useQueryClient();
   const navigate = useNavigate();
   return async (me, next) => {
+    // What the pages inside are made of is fetched when somebody goes there.
+    const [{ queryClient }, { meQuery }] = await Promise.all([import('../../lib/query-client.ts'), import('../../lib/session.ts')]);
     // Nothing of whoever was signed in before is left.
-    queries.getQueryCache().clear();
-    queries.setQueryData(meQuery.queryKey, me);
+    queryClient.clear();
+    queryClient.setQueryData(meQuery.queryKey, me);
     if (next !== undefined && next !== '/') return navigate({ href: next });
     await navigate({ to: (await hasCalled(me)) ? '/' : '/first-call' });
   };

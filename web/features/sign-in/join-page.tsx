@@ -1,5 +1,3 @@
-import { useMutation } from '@tanstack/react-query';
-import { useEffect } from 'react';
 import type { InvitationShown, Me } from '#server/dashboard/contract-session.ts';
 import { api, ApiError } from '../../lib/api.ts';
 import { Waiting } from '../../ui/parts.tsx';
@@ -11,6 +9,8 @@ import { DoorForm, textOf } from './door-form.tsx';
 import { Door, ToSignIn } from './door.tsx';
 import { EmailField } from './email-field.tsx';
 import { useEnter } from './enter.ts';
+import { useAction } from './use-action.ts';
+import { useFetched } from './use-fetched.ts';
 import { useLinkToken } from './use-link-token.ts';
 
 const FOOT = (
@@ -22,20 +22,13 @@ const FOOT = (
 /** Where an invitation leads. */
 export function JoinPage() {
   const token = useLinkToken();
-  const look = useMutation({
-    gcTime: 0,
-    mutationFn: (secret: string) => api<InvitationShown>('POST', '/api/invitation', { token: secret }),
-  });
-  const { mutate } = look;
-  useEffect(() => {
-    if (token !== null) mutate(token);
-  }, [token, mutate]);
+  const look = useFetched(token, lookAt);
 
   if (token === null) return <Door title="Join" about="Open the whole link of your invitation: what follows its # is missing here." foot={FOOT} />;
   if (look.error) {
     return (
       <Door title="Join" foot={FOOT}>
-        <Problem error={look.error} title="This invitation could not be opened" {...(mayFareBetter(look.error) ? { onRetry: () => mutate(token) } : {})} />
+        <Problem error={look.error} title="This invitation could not be opened" {...(mayFareBetter(look.error) ? { onRetry: look.retry } : {})} />
       </Door>
     );
   }
@@ -49,20 +42,19 @@ export function JoinPage() {
   return <JoinForm key={token} token={token} invitation={look.data} />;
 }
 
+const lookAt = (token: string): Promise<InvitationShown> => api<InvitationShown>('POST', '/api/invitation', { token });
+
 /** A link that is good for nothing stays so. */
-const mayFareBetter = (error: Error): boolean => !(error instanceof ApiError) || error.code !== 'link_not_valid';
+const mayFareBetter = (error: unknown): boolean => !(error instanceof ApiError) || error.code !== 'link_not_valid';
 
 const ROLES = { member: 'a member', administrator: 'an administrator', auditor: 'an auditor' } as const;
 
 function JoinForm({ token, invitation }: { token: string; invitation: InvitationShown }) {
   const { role, account_name, expires_at } = invitation;
   const enter = useEnter();
-  const join = useMutation({
-    gcTime: 0,
-    mutationFn: async (form: FormData) => {
-      const name = account_name === null ? { account_name: textOf(form, 'account_name') } : {};
-      await enter(await api<Me>('POST', '/api/invitation/accept', { token, email: textOf(form, 'email'), password: textOf(form, 'password'), ...name }));
-    },
+  const join = useAction(async (form: FormData) => {
+    const name = account_name === null ? { account_name: textOf(form, 'account_name') } : {};
+    await enter(await api<Me>('POST', '/api/invitation/accept', { token, email: textOf(form, 'email'), password: textOf(form, 'password'), ...name }));
   });
   const about = (
     <p>
@@ -72,7 +64,7 @@ function JoinForm({ token, invitation }: { token: string; invitation: Invitation
   );
   return (
     <Door title="Join" about={about} foot={FOOT}>
-      <DoorForm mutation={join} action="Join" fields={['email', 'password', 'account_name']}>
+      <DoorForm does={join} action="Join" fields={['email', 'password', 'account_name']}>
         <EmailField error={join.error} />
         <PasswordField kind="new" label="Password" name="password" error={fieldError(join.error, 'password')} />
         {account_name === null && <AccountNameField error={join.error} />}

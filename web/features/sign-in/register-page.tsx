@@ -1,7 +1,5 @@
-import { useMutation, useQuery } from '@tanstack/react-query';
 import type { Me } from '#server/dashboard/contract-session.ts';
 import { api, ApiError } from '../../lib/api.ts';
-import { welcomeQuery } from '../../lib/session.ts';
 import { Waiting } from '../../ui/parts.tsx';
 import { PasswordField } from '../../ui/password-field.tsx';
 import { fieldError, Problem } from '../../ui/problem.tsx';
@@ -10,18 +8,20 @@ import { DoorForm, textOf } from './door-form.tsx';
 import { Door, ToSignIn } from './door.tsx';
 import { EmailField } from './email-field.tsx';
 import { useEnter } from './enter.ts';
+import { useAction } from './use-action.ts';
+import { useWelcome } from './use-fetched.ts';
 
 export function RegisterPage() {
-  const { data, error, refetch } = useQuery(welcomeQuery);
+  const { data, error, retry } = useWelcome();
   const foot = (
     <p>
       Registered already? <ToSignIn />
     </p>
   );
-  if (error) {
+  if (error !== null) {
     return (
       <Door title="Register" foot={foot}>
-        <Problem error={error} title="This page could not be loaded" onRetry={() => void refetch()} />
+        <Problem error={error} title="This page could not be loaded" onRetry={retry} />
       </Door>
     );
   }
@@ -51,18 +51,15 @@ export function RegisterPage() {
 
 function RegisterForm() {
   const enter = useEnter();
-  const register = useMutation({
-    gcTime: 0,
-    mutationFn: async (form: FormData) => {
-      const [email, password] = [textOf(form, 'email'), textOf(form, 'password')];
-      await api('POST', '/api/registration', { email, password, account_name: textOf(form, 'account_name') });
-      // The reply is the same for an address that is taken: only who knows its password learns more.
-      const me = await api<Me>('POST', '/api/session', { email, password }).catch((error: unknown) => Promise.reject(explained(error)));
-      await enter(me);
-    },
+  const register = useAction(async (form: FormData) => {
+    const [email, password] = [textOf(form, 'email'), textOf(form, 'password')];
+    await api('POST', '/api/registration', { email, password, account_name: textOf(form, 'account_name') });
+    // The reply is the same for an address that is taken: only who knows its password learns more.
+    const me = await api<Me>('POST', '/api/session', { email, password }).catch((error: unknown) => Promise.reject(explained(error)));
+    await enter(me);
   });
   return (
-    <DoorForm mutation={register} action="Register" fields={['email', 'password', 'account_name']}>
+    <DoorForm does={register} action="Register" fields={['email', 'password', 'account_name']}>
       <EmailField error={register.error} />
       <PasswordField kind="new" label="Password" name="password" error={fieldError(register.error, 'password')} />
       <AccountNameField error={register.error} />

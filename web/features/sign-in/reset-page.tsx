@@ -1,4 +1,3 @@
-import { useMutation } from '@tanstack/react-query';
 import type { Me } from '#server/dashboard/contract-session.ts';
 import { api, ApiError } from '../../lib/api.ts';
 import { PasswordField } from '../../ui/password-field.tsx';
@@ -6,16 +5,14 @@ import { fieldError } from '../../ui/problem.tsx';
 import { DoorForm, textOf } from './door-form.tsx';
 import { Door, ToSignIn } from './door.tsx';
 import { useEnter } from './enter.ts';
+import { useAction } from './use-action.ts';
 import { useLinkToken } from './use-link-token.ts';
 
 /** Where a reset link leads. */
 export function ResetPage() {
   const token = useLinkToken();
   const enter = useEnter();
-  const reset = useMutation({
-    gcTime: 0,
-    mutationFn: async (form: FormData) => enter(await api<Me>('POST', '/api/password/reset', { token, password: textOf(form, 'password') })),
-  });
+  const reset = useAction(async (form: FormData) => enter(await api<Me>('POST', '/api/password/reset', { token, password: textOf(form, 'password') })));
   if (token === null) {
     return <Door title="Choose a new password" about="Open the whole link that you were given: what follows its # is missing here." foot={<ToSignIn />} />;
   }
@@ -29,7 +26,7 @@ export function ResetPage() {
   }
   return (
     <Door title="Choose a new password" about="You are signed in with it here, and signed out everywhere else." foot={<ToSignIn />}>
-      <DoorForm mutation={reset} action="Change the password" fields={['password']}>
+      <DoorForm does={reset} action="Change the password" fields={['password']}>
         <PasswordField kind="new" label="New password" name="password" error={fieldError(reset.error, 'password')} />
       </DoorForm>
     </Door>

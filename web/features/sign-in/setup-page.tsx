@@ -1,7 +1,5 @@
-import { useMutation, useQuery } from '@tanstack/react-query';
 import type { Me } from '#server/dashboard/contract-session.ts';
 import { api } from '../../lib/api.ts';
-import { welcomeQuery } from '../../lib/session.ts';
 import { PasswordField } from '../../ui/password-field.tsx';
 import { fieldError } from '../../ui/problem.tsx';
 import { AccountNameField } from './account-name-field.tsx';
@@ -9,12 +7,14 @@ import { DoorForm, textOf } from './door-form.tsx';
 import { Door, ToSignIn } from './door.tsx';
 import { EmailField } from './email-field.tsx';
 import { useEnter } from './enter.ts';
+import { useAction } from './use-action.ts';
+import { useWelcome } from './use-fetched.ts';
 import { useLinkToken } from './use-link-token.ts';
 
 /** Where the link leads that the server printed at its first start. */
 export function SetupPage() {
   const token = useLinkToken();
-  const { data } = useQuery(welcomeQuery);
+  const { data } = useWelcome();
   if (data?.needs_setup === false) {
     return <Door title="This relay is set up" about="It has an administrator already, so the setup link is good for nothing any more." foot={<ToSignIn />} />;
   }
@@ -32,17 +32,14 @@ export function SetupPage() {
 
 function SetupForm({ token }: { token: string }) {
   const enter = useEnter();
-  const setUp = useMutation({
-    gcTime: 0,
-    mutationFn: async (form: FormData) => {
-      const name = textOf(form, 'account_name');
-      const me = await api<Me>('POST', '/api/setup', { token, email: textOf(form, 'email'), password: textOf(form, 'password'), ...(name === '' ? {} : { account_name: name }) });
-      await enter(me);
-    },
+  const setUp = useAction(async (form: FormData) => {
+    const name = textOf(form, 'account_name');
+    const me = await api<Me>('POST', '/api/setup', { token, email: textOf(form, 'email'), password: textOf(form, 'password'), ...(name === '' ? {} : { account_name: name }) });
+    await enter(me);
   });
   return (
     <Door title="Set up this relay" about="You become its first administrator. Nothing is sent to your address; you sign in with it.">
-      <DoorForm mutation={setUp} action="Set up" fields={['email', 'password', 'account_name']}>
+      <DoorForm does={setUp} action="Set up" fields={['email', 'password', 'account_name']}>
         <EmailField error={setUp.error} />
         <PasswordField kind="new" label="Password" name="password" error={fieldError(setUp.error, 'password')} />
         <AccountNameField error={setUp.error} isRequired={false} />

@@ -1,9 +1,7 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { Link, Navigate, useSearch } from '@tanstack/react-router';
+import { Link, useSearch } from '@tanstack/react-router';
 import { useState } from 'react';
 import type { Me } from '#server/dashboard/contract-session.ts';
 import { api, ApiError } from '../../lib/api.ts';
-import { meQuery, welcomeQuery } from '../../lib/session.ts';
 import { TextField } from '../../ui/field.tsx';
 import { PasswordField } from '../../ui/password-field.tsx';
 import { fieldError } from '../../ui/problem.tsx';
@@ -11,32 +9,29 @@ import { DoorForm, textOf } from './door-form.tsx';
 import { Door } from './door.tsx';
 import { EmailField } from './email-field.tsx';
 import { useEnter } from './enter.ts';
+import { useAction } from './use-action.ts';
+import { useWelcome } from './use-fetched.ts';
 
 export function SignInPage() {
   const { next } = useSearch({ strict: false });
   const enter = useEnter();
   const [wantsCode, setWantsCode] = useState(false);
-  const queries = useQueryClient();
-  const [isIn] = useState(() => queries.getQueryData(meQuery.queryKey) != null);
-  const signIn = useMutation({
-    gcTime: 0,
-    mutationFn: async (form: FormData) => {
-      const code = textOf(form, 'code');
-      const me = await api<Me>('POST', '/api/session', { email: textOf(form, 'email'), password: textOf(form, 'password'), ...(code === '' ? {} : { code }) });
-      await enter(me, next);
-    },
-    onError: (error) => {
-      if (error instanceof ApiError && error.code === 'totp_required') setWantsCode(true);
-    },
+  const signIn = useAction(async (form: FormData) => {
+    const code = textOf(form, 'code');
+    try {
+      await enter(await api<Me>('POST', '/api/session', { email: textOf(form, 'email'), password: textOf(form, 'password'), ...(code === '' ? {} : { code }) }), next);
+    } catch (problem) {
+      if (problem instanceof ApiError && problem.code === 'totp_required') setWantsCode(true);
+      throw problem;
+    }
   });
   // Asking for the code is no error of anybody's.
   const error = signIn.error instanceof ApiError && signIn.error.code === 'totp_required' ? null : signIn.error;
   const codeError = error instanceof ApiError && error.code === 'wrong_code' ? error.message : fieldError(error, 'code');
 
-  if (isIn) return <Navigate to="/" />;
   return (
     <Door title="Sign in" foot={<Foot />}>
-      <DoorForm mutation={{ ...signIn, error: codeError === null ? error : null }} action="Sign in" fields={['email', 'password']}>
+      <DoorForm does={{ ...signIn, error: codeError === null ? error : null }} action="Sign in" fields={['email', 'password']}>
         <EmailField error={error} isFirst />
         <PasswordField kind="current" label="Password" name="password" error={fieldError(error, 'password')} />
         {wantsCode && (
@@ -48,7 +43,7 @@ export function SignInPage() {
 }
 
 function Foot() {
-  const { data } = useQuery(welcomeQuery);
+  const { data } = useWelcome();
   if (!data) return null;
   if (data.needs_setup) return <p>No administrator is there yet. Open the setup link that the server printed when it started.</p>;
   return (

@@ -1,0 +1,31 @@
+import { useCallback, useEffect, useState } from 'react';
+import type { Welcome } from '#server/dashboard/contract-session.ts';
+import { api } from '../../lib/api.ts';
+
+export type Fetched<T> = { data: T | undefined; error: unknown; retry: () => void };
+
+/** Something that a page needs, fetched when it comes and again for another name. @param name null: there is nothing to fetch. */
+export function useFetched<T>(name: string | null, read: (name: string) => Promise<T>): Fetched<T> {
+  const [state, setState] = useState<Omit<Fetched<T>, 'retry'>>({ data: undefined, error: null });
+  const load = useCallback((): (() => void) => {
+    let isWanted = name !== null;
+    const take = (next: typeof state): void => {
+      if (isWanted) setState(next);
+    };
+    if (name !== null) {
+      read(name).then(
+        (data) => take({ data, error: null }),
+        (error: unknown) => take({ data: undefined, error }),
+      );
+    }
+    return () => {
+      isWanted = false;
+    };
+  }, [name, read]);
+  useEffect(load, [load]);
+  return { ...state, retry: () => void load() };
+}
+
+/** What anybody may know of this relay. */
+export const useWelcome = (): Fetched<Welcome> => useFetched('/api/welcome', readWelcome);
+const readWelcome = (path: string): Promise<Welcome> => api<Welcome>('GET', path);
