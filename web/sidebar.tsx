@@ -17,9 +17,9 @@ type SidebarProps = { isOpen: boolean; onClose: () => void; onPalette: () => voi
 export function Sidebar({ isOpen, onClose, onPalette, onHelp }: SidebarProps) {
   return (
     <>
-      <div className="sticky top-0 hidden h-dvh overflow-y-auto border-r border-line md:block">
+      <aside aria-label="Menu" className="sticky top-0 hidden h-dvh overflow-y-auto border-r border-line md:block">
         <Content onPalette={onPalette} onHelp={onHelp} />
-      </div>
+      </aside>
       {isOpen && <Drawer onClose={onClose} onPalette={onPalette} onHelp={onHelp} />}
     </>
   );

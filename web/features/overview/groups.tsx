@@ -58,7 +58,7 @@ const columnsOf = ({ by, filter, range, nameOf }: Pick<GroupsProps, 'by' | 'filt
     },
   },
   { head: 'Requests', align: 'right', cell: ({ tally }) => showShort(callsOf(tally)) },
-  { head: 'Errors', align: 'right', cell: ({ tally }) => showPercent(errorShareOf(tally) ?? 0) },
+  { head: 'Errors', align: 'right', isExtra: true, cell: ({ tally }) => showPercent(errorShareOf(tally) ?? 0) },
   { head: 'Tokens', align: 'right', cell: ({ tally }) => showShort(tally.input_tokens + tally.output_tokens) },
   { head: 'Cost', align: 'right', cell: ({ tally }) => showCost(tally.cost_microusd) },
 ];

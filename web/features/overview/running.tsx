@@ -41,7 +41,7 @@ export function Running({ calls, count, filter }: { /** The newest. */ calls: re
 
 const columnsOf = (filter: RequestFilter, nameOf: NameOf, nowMs: number): Column<RunningCall>[] => [
   { head: 'Model', cell: ({ model, request }) => <RowLink text={model} filter={filter} request={request} className="max-w-48" /> },
-  { head: 'Key', cell: ({ key }) => <span className="block max-w-32 truncate">{nameOf(key)}</span> },
+  { head: 'Key', isExtra: true, cell: ({ key }) => <span className="block max-w-32 truncate">{nameOf(key)}</span> },
   { head: 'Since', align: 'right', cell: ({ atMs }) => <span className="whitespace-nowrap">{showSeconds(nowMs - atMs)}</span> },
   { head: 'Tokens out', align: 'right', cell: ({ outputTokens }) => (outputTokens === null ? '–' : showCount(outputTokens)) },
 ];
