@@ -80,7 +80,7 @@ function Chat({ keys, models }: { keys: readonly KeyRow[]; models: readonly Mode
 
   return (
     <form onSubmit={send} className="grid items-start gap-4 lg:grid-cols-[minmax(0,1fr)_18rem]">
-      <Card className="lg:order-2" title="The call">
+      <Card className="lg:sticky lg:top-7 lg:order-2" title="The call">
         <div className="flex flex-col gap-3">
           <SelectField label="Key" value={key?.id} onChange={({ target }) => choose({ key: target.value })}>
             {keys.map(({ id, name }) => (

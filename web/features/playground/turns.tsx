@@ -76,7 +76,7 @@ function Failure({ error }: { error: unknown }) {
   const advice = error instanceof ApiError && error.status >= 400 ? adviceOn(error.code) : null;
   return (
     <div className="flex flex-col gap-1.5">
-      <Problem error={error} title={error instanceof ApiError && error.status > 0 ? `${error.status} ${error.code}` : 'The call failed'} />
+      <Problem error={error} title={error instanceof ApiError && error.status >= 400 && error.status < 500 ? 'The call was refused' : 'The call failed'} />
       {advice && (
         <p>
           {advice.todo}{' '}

@@ -38,8 +38,8 @@ type TableProps = {
 /** The requests as a table of which only the part is drawn that is in sight. */
 export function RequestTable({ rows, open, hold, onOpen, onNearEnd, empty, ref }: TableProps) {
   const scroller = useRef<HTMLDivElement>(null);
-  const isNarrow = useMedia('(width < 60rem)');
-  const isWide = useMedia('(width >= 80rem)');
+  const isNarrow = useMedia('(width < 72rem)');
+  const isWide = useMedia('(width >= 84rem)');
   const room: Room = isNarrow ? 'narrow' : isWide ? 'wide' : 'middle';
   const reading = useReading();
   const columns = useMemo(() => columnsFor(room, reading.hasAccounts), [room, reading.hasAccounts]);
