@@ -11,6 +11,3 @@ export function useMedia(query: string): boolean {
     () => window.matchMedia(query).matches,
   );
 }
-
-/** As narrow as a phone: where the menu hides. */
-export const useIsNarrow = (): boolean => useMedia('(width < 48rem)');
