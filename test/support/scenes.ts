@@ -37,12 +37,23 @@ async function makeKey(page: Page): Promise<void> {
   await page.getByText('You will not see this again').waitFor();
 }
 
+/** Presses the first button of that name, and waits for the dialog that it opens. */
+const opening = (name: string) => async (page: Page): Promise<void> => {
+  await page.getByRole('button', { name }).first().click();
+  await page.getByRole('dialog').waitFor();
+};
+
 const DIALOGS: readonly Scene[] = [
   { name: 'overview-of-a-member', path: '/', who: 'member' },
   { name: 'keys-of-an-auditor', path: '/keys', who: 'auditor' },
   { name: 'keys-create', path: '/keys', who: 'administrator', act: openNarrowing },
   { name: 'keys-secret', path: '/keys', who: 'administrator', act: makeKey },
   { name: 'members-invite', path: '/admin/members', who: 'administrator', act: (page) => page.keyboard.press('n') },
+  { name: 'admin-accounts-one', path: '/admin/accounts', who: 'administrator', act: opening('Globex Robotics') },
+  { name: 'admin-plans-change', path: '/admin/plans', who: 'administrator', act: opening('Change plan team') },
+  { name: 'admin-models-price', path: '/admin/models', who: 'administrator', act: opening('Set a price') },
+  { name: 'admin-models-import', path: '/admin/models', who: 'administrator', act: opening('Import prices') },
+  { name: 'admin-alerts-webhook', path: '/admin/alerts', who: 'administrator', act: opening('Add a webhook') },
   { name: 'palette', path: '/settings', who: 'administrator', act: (page) => page.keyboard.press('Control+k') },
   { name: 'help', path: '/settings', who: 'administrator', act: (page) => page.keyboard.press('?') },
 ];
