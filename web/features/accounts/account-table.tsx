@@ -9,6 +9,8 @@ import { NO_PLAN, type Order } from './account-filter.tsx';
 
 /** More is not read, but searched. */
 const SHOWN_MAX = 200;
+/** What was appended in the moment of asking is no delay. */
+const BEHIND_TOLD_MIN = 100;
 
 type AccountTableProps = {
   accounts: readonly AccountRow[];
@@ -44,7 +46,7 @@ export function AccountTable({ accounts, search, order, onOpen, onClear, omitted
         {showCount(found.length)} {found.length === 1 ? 'account' : 'accounts'}
         {hidden > 0 && `, ${showCount(hidden)} of them not shown: search for a name`}
         {omitted > 0 && `; ${showCount(omitted)} older ones are only found by search`}
-        {behind > 0 && `; figures are ${showCount(behind)} ${behind === 1 ? 'event' : 'events'} behind`}
+        {behind >= BEHIND_TOLD_MIN && `; figures are ${showCount(behind)} events behind`}
       </p>
     </>
   );
