@@ -1,4 +1,4 @@
-import { rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Client } from 'pg';
 import { closeClient, type Store } from '#db/connect.ts';
@@ -48,16 +48,30 @@ export async function offerSetup(store: Store, config: Config, origin: string): 
 /** A fresh setup link; those before it stay good for their hour. */
 export async function makeSetupLink(client: Client, config: Config, origin: string): Promise<string> {
   const { link } = await makeLink(client, origin, { kind: 'setup' });
-  const file = fileOf(config);
-  // Made anew, since an older file keeps the rights that somebody gave it.
-  rmSync(file, { force: true });
-  writeFileSync(file, `${link}\n`, { mode: 0o600 });
+  leaveInFile(fileOf(config), link);
   return link;
 }
 
+/** For who did not see it printed. A server whose disk is not its own goes without. */
+function leaveInFile(file: string, link: string): void {
+  try {
+    mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 });
+    // Made anew, since an older file keeps the rights that somebody gave it.
+    rmSync(file, { force: true });
+    writeFileSync(file, `${link}\n`, { mode: 0o600 });
+  } catch (error) {
+    if (!UNWRITABLE.includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
+  }
+}
+const UNWRITABLE = ['EACCES', 'EPERM', 'EROFS', 'ENOENT'];
+
 /** Nobody needs it any more. */
 export function forgetSetupFile(config: Pick<Config, 'DAYBOOK_DATA'>): void {
-  rmSync(fileOf(config), { force: true });
+  try {
+    rmSync(fileOf(config), { force: true });
+  } catch (error) {
+    if (!UNWRITABLE.includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
+  }
 }
 
 async function makeAdministrator(store: Store, email: string, password: string): Promise<void> {

@@ -1,7 +1,7 @@
 import type { RequestFilter } from '#server/dashboard/contract.ts';
 import type { Frame, LiveMessage } from '#server/dashboard/frames.ts';
 import { CLOSE_CODES, LIVE_PROTOCOL } from '#server/dashboard/live-protocol.ts';
-import { queryString, tellSignedOut } from './api.ts';
+import { api, queryString, tellSignedOut } from './api.ts';
 
 /**
  * The live feed over a WebSocket, as one connection for the whole page.
@@ -34,6 +34,8 @@ export class Feed {
   #filter: RequestFilter = {};
   #position: number | null = null;
   #isWanted = false;
+  /** Whether this connection has told anything. */
+  #hasTold = false;
   #retryMs = RETRY_FIRST_MS;
   #retry: ReturnType<typeof setTimeout> | undefined;
   #silence: ReturnType<typeof setTimeout> | undefined;
@@ -81,6 +83,7 @@ export class Feed {
     const url = `/api/live${queryString({ ...this.#filter, after: this.#position })}`;
     const socket = new WebSocket(url, LIVE_PROTOCOL);
     this.#socket = socket;
+    this.#hasTold = false;
     this.#listenForSilence();
     socket.addEventListener('message', ({ data }) => {
       if (socket === this.#socket) this.#take(JSON.parse(String(data)) as LiveMessage);
@@ -91,6 +94,7 @@ export class Feed {
   }
 
   #take(message: LiveMessage): void {
+    this.#hasTold = true;
     this.#retryMs = RETRY_FIRST_MS;
     for (const frame of message.frames) if (frame.type === 'hello') this.#heartbeatMs = frame.heartbeat_ms;
     this.#position = message.position;
@@ -112,6 +116,8 @@ export class Feed {
       if (code === CLOSE_CODES.not_authenticated) tellSignedOut();
       return;
     }
+    // Browsers don't tell why a connection was refused. If the session has ended meanwhile, this finds out.
+    if (!this.#hasTold) void api('GET', '/api/me').catch(() => {});
     this.#set({ status: 'reconnecting', behindMs: this.#state.behindMs });
     // Not all pages at the same moment, after a server has restarted.
     this.#retry = setTimeout(() => this.#connect(), this.#retryMs * (0.5 + Math.random() / 2));

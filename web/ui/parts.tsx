@@ -7,6 +7,7 @@ import { Icon, type IconName } from './icon.tsx';
 export function PageHead({ title, about, children }: { title: ReactNode; about?: ReactNode; /** Actions, at the right. */ children?: ReactNode }) {
   return (
     <header className="mb-5 flex flex-wrap items-end justify-between gap-x-4 gap-y-3">
+      {typeof title === 'string' && <title>{`${title} · Daybook`}</title>}
       <div className="min-w-0">
         <h1>{title}</h1>
         {about !== undefined && <p className="mt-0.5 text-muted">{about}</p>}

@@ -51,7 +51,7 @@ export function EditDialog({ row, onClose }: { row: KeyRow; onClose: () => void 
         <ExpiryField value={expiry} onChange={setExpiry} current={row.expires_at} error={fieldError(change.error, 'expires_at')} />
         <TermsEditor kind="key" terms={terms} onChange={setTerms} errors={change.error} models={models.data?.map(({ id }) => id) ?? []} />
         {countsAnything(terms) && <WindowsField value={windows} onChange={setWindows} />}
-        <p className="text-muted">It holds for the next call; calls that run go on as they were let in.</p>
+        <p className="text-muted">It holds at once: calls that run and are no longer permitted are ended.</p>
         {!isTermsError(change.error) && <FormProblem error={change.error} fields={['name', 'expires_at']} />}
         <DialogActions>
           <Button onClick={onClose}>Cancel</Button>

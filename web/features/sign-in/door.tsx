@@ -6,6 +6,7 @@ import { Mark } from '../../ui/mark.tsx';
 export function Door({ title, about, children, foot }: { title: string; about?: ReactNode; children?: ReactNode; /** Beneath: where else to go. */ foot?: ReactNode }) {
   return (
     <main className="grid min-h-dvh place-items-center px-4 py-10">
+      <title>{`${title} · Daybook`}</title>
       <div className="w-full max-w-sm">
         <p className="mb-6 flex items-center justify-center gap-2 text-base font-semibold">
           <Mark size={26} /> Daybook
