@@ -1,17 +1,16 @@
 import { Link } from '@tanstack/react-router';
 import { useEffect } from 'react';
 import { buttonClass } from './ui/button.tsx';
-import { Empty } from './ui/parts.tsx';
+import { PageHead } from './ui/parts.tsx';
 import { Problem } from './ui/problem.tsx';
 
 export function Missing() {
   return (
-    <main className="mx-auto max-w-md py-20">
-      <Empty icon="search" title="There is no such page">
-        <Link to="/" className={buttonClass('primary', 'mt-3')}>
-          Go to the overview
-        </Link>
-      </Empty>
+    <main className="mx-auto flex max-w-md flex-col items-center gap-3 px-4 py-24 text-center">
+      <PageHead title="There is no such page" about="The address may be mistyped, or from another version." />
+      <Link to="/" className={buttonClass('primary')}>
+        Go to the overview
+      </Link>
     </main>
   );
 }

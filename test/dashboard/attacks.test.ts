@@ -86,13 +86,17 @@ describe.skipIf(!HAS_BROWSER)('the dashboard', () => {
       await chat({ port: relay.port, key: body.secret, body: { model: index % 2 === 0 ? 'daybook-demo' : text, messages: [{ role: 'user', content: text }] } });
     }
     const { context, page, problems } = await dashboard.visit(administrator);
-    for (const { path, act } of SCENES.filter(({ who }) => who === 'administrator')) {
+    const firstOf = async (list: string): Promise<string> => {
+      const { body } = await administrator.get<{ data: { id?: string; request?: string }[] }>(list);
+      return body.data[0]?.request ?? body.data[0]?.id ?? '';
+    };
+    const open = [`/requests?request=${await firstOf('/api/requests?outcome=completed')}`, `/keys?key=${await firstOf('/api/keys')}`, `/admin/accounts?account=${await firstOf('/api/accounts')}`];
+    for (const path of [...SCENES.filter(({ who, act }) => who === 'administrator' && act === undefined).map((scene) => scene.path), ...open]) {
       await page.goto('about:blank');
       await page.goto(dashboard.origin + path);
       await settled(page);
-      await act?.(page);
     }
-    for (const text of CORPUS) {
+    for (const text of CORPUS.slice(0, 3)) {
       await page.goto(`${dashboard.origin}/requests?model=${encodeURIComponent(text)}`);
       await settled(page);
       await page.goto(`${dashboard.origin}/${encodeURIComponent(text)}`);

@@ -40,7 +40,13 @@ const PAINT_MS = 150;
 
 /** Until a page has something to show and no place holder is left. */
 export async function settled(page: Page): Promise<void> {
-  await page.locator('h1').first().waitFor({ timeout: WAIT_MS });
+  await page
+    .locator('h1')
+    .first()
+    .waitFor({ timeout: WAIT_MS })
+    .catch((error: unknown) => {
+      throw new Error(`${page.url()} shows nothing`, { cause: error });
+    });
   const deadline = performance.now() + WAIT_MS;
   while ((await page.locator(PLACE_HOLDERS).count()) > 0) {
     if (performance.now() > deadline) throw new Error(`${page.url()} still waits for something`);
