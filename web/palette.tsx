@@ -1,9 +1,10 @@
 import { useNavigate } from '@tanstack/react-router';
-import { type KeyboardEvent, useEffect, useId, useRef, useState } from 'react';
+import { type KeyboardEvent, useId, useRef, useState } from 'react';
 import { setTheme, setZone } from './lib/preferences.ts';
 import { useMe } from './lib/session.ts';
 import { pagesFor } from './pages.ts';
 import { Icon, type IconName } from './ui/icon.tsx';
+import { Modal } from './ui/modal.tsx';
 
 type Entry = { name: string; icon: IconName; keys?: string; run: () => void };
 
@@ -11,16 +12,10 @@ type Entry = { name: string; icon: IconName; keys?: string; run: () => void };
 export function Palette({ onClose }: { onClose: () => void }) {
   const { member } = useMe();
   const navigate = useNavigate();
-  const dialog = useRef<HTMLDialogElement>(null);
   const list = useRef<HTMLUListElement>(null);
   const [text, setText] = useState('');
   const [at, setAt] = useState(0);
   const id = useId();
-  useEffect(() => {
-    const element = dialog.current;
-    element?.showModal();
-    return () => element?.close();
-  }, []);
 
   const entries: Entry[] = [
     ...pagesFor(member.role).map(({ name, icon, key, path }) => ({ name, icon, keys: `g ${key}`, run: () => void navigate({ to: path }) })),
@@ -48,7 +43,7 @@ export function Palette({ onClose }: { onClose: () => void }) {
   };
 
   return (
-    <dialog ref={dialog} aria-label="Go to a page" onCancel={onClose} onClick={(event) => event.target === dialog.current && onClose()} className="mx-auto mt-[12vh] w-[min(30rem,calc(100vw-2rem))] overflow-hidden rounded-xl border border-line bg-surface p-0 shadow-xl">
+    <Modal aria-label="Go to a page" onClose={onClose} className="mx-auto mt-[12vh] w-[min(30rem,calc(100vw-2rem))] overflow-hidden rounded-xl border border-line bg-surface p-0 shadow-xl">
       <input
         role="combobox"
         aria-label="Page or action"
@@ -83,6 +78,6 @@ export function Palette({ onClose }: { onClose: () => void }) {
         ))}
       </ul>
       {found.length === 0 && <p className="px-4 pb-4 text-muted">Nothing is called that.</p>}
-    </dialog>
+    </Modal>
   );
 }

@@ -4,8 +4,8 @@ import { lazy, Suspense, useEffect, useEffectEvent, useState } from 'react';
 import { whenSignedOut } from './lib/api.ts';
 import { feed } from './lib/feed.ts';
 import { queryClient } from './lib/query-client.ts';
-import { MeContext, meQuery, useMe } from './lib/session.ts';
-import { useFrames } from './lib/use-feed.ts';
+import { MeContext, meQuery, rightsOf, useMe } from './lib/session.ts';
+import { useFeedStatus, useFrames } from './lib/use-feed.ts';
 import { useLeave } from './lib/use-leave.ts';
 import { useShortcuts } from './lib/use-shortcuts.ts';
 import { pagesFor } from './pages.ts';
@@ -31,11 +31,12 @@ function Inside() {
   if (data === null) return null;
   return (
     <MeContext value={data}>
-      <Around />
+      <Around key={rightsOf(data)} />
     </MeContext>
   );
 }
 
+/** Drawn anew, with a feed of its own, once somebody may see something else. */
 function Around() {
   const { member, account } = useMe();
   const navigate = useNavigate();
@@ -52,7 +53,8 @@ function Around() {
   }, []);
   useEffect(() => {
     const listener = (event: KeyboardEvent): void => {
-      if (event.key !== 'k' || !(event.ctrlKey || event.metaKey)) return;
+      // What a dialog shows may be there this once.
+      if (event.key !== 'k' || !(event.ctrlKey || event.metaKey) || document.querySelector('dialog[open]')) return;
       event.preventDefault();
       setOpen('palette');
     };
@@ -63,6 +65,11 @@ function Around() {
   useFrames((frames) => {
     if (frames.some((frame) => frame.type === 'notice' && /^(account|member)\./.test(frame.kind))) void queries.invalidateQueries({ queryKey: meQuery.queryKey });
   });
+  const status = useFeedStatus();
+  // What failed while the server was away is tried again once it is back.
+  useEffect(() => {
+    if (status === 'live') void queries.refetchQueries({ type: 'active', predicate: ({ state }) => state.status === 'error' });
+  }, [status, queries]);
   useShortcuts({
     '?': () => setOpen('help'),
     ...Object.fromEntries(pagesFor(member.role).map(({ key, path: to }) => [`g ${key}`, () => void navigate({ to })])),

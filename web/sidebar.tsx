@@ -1,6 +1,5 @@
 import { Link } from '@tanstack/react-router';
-import { useEffect, useRef } from 'react';
-import { api } from './lib/api.ts';
+import { api, ApiError } from './lib/api.ts';
 import { setTheme, setZone, useTheme, useZone } from './lib/preferences.ts';
 import { useMe } from './lib/session.ts';
 import { useFeedState } from './lib/use-feed.ts';
@@ -10,6 +9,8 @@ import { IconButton } from './ui/button.tsx';
 import { Icon } from './ui/icon.tsx';
 import { LiveMark } from './ui/live-mark.tsx';
 import { Mark } from './ui/mark.tsx';
+import { Modal } from './ui/modal.tsx';
+import { announce } from './ui/toast.tsx';
 
 type SidebarProps = { isOpen: boolean; onClose: () => void; onPalette: () => void; onHelp: () => void };
 
@@ -26,16 +27,10 @@ export function Sidebar({ isOpen, onClose, onPalette, onHelp }: SidebarProps) {
 }
 
 function Drawer({ onClose, onPalette, onHelp }: Omit<SidebarProps, 'isOpen'>) {
-  const dialog = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
-    const element = dialog.current;
-    element?.showModal();
-    return () => element?.close();
-  }, []);
   return (
-    <dialog ref={dialog} aria-label="Menu" onCancel={onClose} onClick={(event) => event.target === dialog.current && onClose()} className="m-0 h-dvh max-h-dvh w-64 border-r border-line bg-ground p-0">
+    <Modal aria-label="Menu" onClose={onClose} className="m-0 h-dvh max-h-dvh w-64 border-r border-line bg-ground p-0">
       <Content onGo={onClose} onPalette={onPalette} onHelp={onHelp} />
-    </dialog>
+    </Modal>
   );
 }
 
@@ -69,7 +64,7 @@ function Content({ onGo, onPalette, onHelp }: { onGo?: () => void; onPalette: ()
             {account.name} · {member.role}
           </p>
         </div>
-        <Preferences onHelp={onHelp} />
+        <Preferences onGo={onGo} onHelp={onHelp} />
       </div>
     </div>
   );
@@ -95,12 +90,21 @@ function Group({ name, pages, onGo, isHidden = false }: { name: Page['group']; p
   );
 }
 
-function Preferences({ onHelp }: { onHelp: () => void }) {
+function Preferences({ onGo, onHelp }: { onGo: (() => void) | undefined; onHelp: () => void }) {
   const theme = useTheme();
   const zone = useZone();
   const leave = useLeave();
   const signOut = async (): Promise<void> => {
-    await api('DELETE', '/api/session').catch(() => {});
+    try {
+      await api('DELETE', '/api/session');
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.code !== 'not_signed_in') {
+        // The menu may lie over what is told at the edge of the page.
+        onGo?.();
+        announce({ text: `You may still be signed in. ${error instanceof ApiError ? error.message : ''}`, tone: 'bad' });
+        return;
+      }
+    }
     await leave();
   };
   return (

@@ -31,6 +31,9 @@ export function whenSignedOut(listener: () => void): void {
 /** For what learns of it by another way than a request. */
 export const tellSignedOut = (): void => onSignedOut();
 
+const noReply = (method: string): ApiError =>
+  new ApiError(`The server does not answer. Check your connection.${method === 'GET' ? '' : ' It may have been done all the same: look before you repeat it.'}`, { status: 0, code: 'no_reply' });
+
 /** Longer than the server's own slowest read. */
 const TIMEOUT_MS = 30_000;
 
@@ -52,9 +55,12 @@ export async function api<T>(method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
     });
   } catch (error) {
     if (signal?.aborted) throw error;
-    throw new ApiError('The server does not answer. Check your connection; this page tries again by itself where it can.', { status: 0, code: 'no_reply' });
+    throw noReply(method);
   }
-  const parsed: unknown = await response.json().catch(() => null);
+  // What JSON says is never undefined: that is a reply that was cut, or came too slowly.
+  const parsed: unknown = await response.json().catch(() => undefined);
+  signal?.throwIfAborted();
+  if (response.ok && parsed === undefined) throw noReply(method);
   if (response.ok) return parsed as T;
   const { error, request_id } = (parsed ?? {}) as ErrorBody;
   if (error?.code === 'not_signed_in') onSignedOut();

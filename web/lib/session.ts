@@ -3,12 +3,19 @@ import { createContext, use } from 'react';
 import type { Me, Welcome } from '#server/dashboard/contract-session.ts';
 import { api, ApiError } from './api.ts';
 
+/** What decides what somebody sees. */
+export const rightsOf = ({ member, account }: Me): string => `${member.id} ${account.id} ${member.role}`;
+
 /** Who is signed in; null: nobody. */
 export const meQuery = queryOptions({
   queryKey: ['me'],
-  queryFn: async ({ signal }): Promise<Me | null> => {
+  queryFn: async ({ signal, client }): Promise<Me | null> => {
     try {
-      return await api<Me>('GET', '/api/me', undefined, signal);
+      const me = await api<Me>('GET', '/api/me', undefined, signal);
+      const before = client.getQueryData<Me | null>(['me']);
+      // Who may see something else is not shown what was seen before.
+      if (before && rightsOf(before) !== rightsOf(me)) client.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== 'me' });
+      return me;
     } catch (error) {
       if (error instanceof ApiError && error.code === 'not_signed_in') return null;
       throw error;

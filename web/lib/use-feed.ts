@@ -1,9 +1,12 @@
 import { useEffect, useEffectEvent, useSyncExternalStore } from 'react';
 import type { RequestFilter } from '#server/dashboard/contract.ts';
-import { feed, type FeedListener, type FeedState } from './feed.ts';
+import { feed, type FeedListener, type FeedState, type FeedStatus } from './feed.ts';
 
 /** How the live feed is doing. */
 export const useFeedState = (): FeedState => useSyncExternalStore(feed.onState, () => feed.state);
+
+/** The same without how far it is behind, which changes all the time. */
+export const useFeedStatus = (): FeedStatus => useSyncExternalStore(feed.onState, () => feed.state.status);
 
 /**
  * Opens the feed for what a page shows, for as long as it shows it.

@@ -1,9 +1,10 @@
-import { type ReactNode, type SyntheticEvent, useEffect, useId, useRef } from 'react';
+import { type ReactNode, useId } from 'react';
 import { IconButton } from './button.tsx';
+import { Modal } from './modal.tsx';
 
 /**
- * A modal dialog, of the browser's own: it keeps the focus inside, closes on Escape and gives the
- * focus back. Its content is there only while it is open, so that nothing of it stays in the page.
+ * A modal dialog with a title. Its content is there only while it is open, so that nothing of it
+ * stays in the page.
  */
 type DialogProps = {
   isOpen: boolean;
@@ -27,38 +28,12 @@ export function Dialog({ isOpen, ...rest }: DialogProps) {
 }
 
 function OpenDialog({ onClose, title, children, shape = 'middle', isSticky = false }: Omit<DialogProps, 'isOpen'>) {
-  const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
-  useEffect(() => {
-    const { activeElement } = document;
-    const element = dialog.current;
-    element?.showModal();
-    // The browser's own choice would be the cross.
-    element?.querySelector<HTMLElement>('form input, form textarea, form select')?.focus();
-    return () => {
-      element?.close();
-      // What had it may have been drawn anew since; the browser knows only the old one.
-      if (activeElement instanceof HTMLElement && activeElement.isConnected) activeElement.focus();
-    };
-  }, []);
-  const cancel = (event: SyntheticEvent): void => {
-    event.preventDefault();
-    if (!isSticky) onClose();
-  };
-  // A browser that is asked to close for the second time in a row does so without asking back.
-  const closed = (): void => {
-    if (dialog.current?.open !== false) return;
-    if (isSticky) dialog.current.showModal();
-    else onClose();
-  };
   return (
-    <dialog
-      ref={dialog}
+    <Modal
       aria-labelledby={id}
-      onCancel={cancel}
-      onClose={closed}
-      closedby={isSticky ? 'none' : 'closerequest'}
-      onClick={(event) => event.target === dialog.current && !isSticky && onClose()}
+      onClose={onClose}
+      isSticky={isSticky}
       className={`overflow-hidden bg-surface p-0 shadow-xl ${SHAPES[shape]}`}
     >
       <div className="flex max-h-[inherit] flex-col">
@@ -70,7 +45,7 @@ function OpenDialog({ onClose, title, children, shape = 'middle', isSticky = fal
         </header>
         <div className="min-h-0 flex-1 overflow-y-auto overscroll-contain px-5 py-4">{children}</div>
       </div>
-    </dialog>
+    </Modal>
   );
 }
 
