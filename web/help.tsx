@@ -1,3 +1,5 @@
+import { Link } from '@tanstack/react-router';
+import { useSingleKeys } from './lib/preferences.ts';
 import { useMe } from './lib/session.ts';
 import { pagesFor } from './pages.ts';
 import { Dialog } from './ui/dialog.tsx';
@@ -16,6 +18,7 @@ const ANYWHERE = [
 /** All shortcuts. */
 export function Help({ onClose }: { onClose: () => void }) {
   const { member } = useMe();
+  const isOn = useSingleKeys();
   const pages = pagesFor(member.role).map(({ key, name }) => [`g ${key}`, name] as const);
   return (
     <Dialog isOpen onClose={onClose} title="Keyboard shortcuts">
@@ -33,6 +36,13 @@ export function Help({ onClose }: { onClose: () => void }) {
           </dl>
         ))}
       </div>
+      <p className="mt-4 text-muted">
+        {isOn ? 'Those without Ctrl can be turned off' : 'Those without Ctrl are turned off'} under{' '}
+        <Link to="/settings" onClick={onClose} className="text-accent underline">
+          Settings
+        </Link>
+        .
+      </p>
     </Dialog>
   );
 }

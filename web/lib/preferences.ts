@@ -1,7 +1,7 @@
 import { useSyncExternalStore } from 'react';
 import type { Zone } from './show.ts';
 
-/** What somebody chose for this browser: the theme, and whether times are local or in UTC. */
+/** What somebody chose for this browser: the theme, whether times are local or in UTC, and whether single keys do something. */
 
 const listeners = new Set<() => void>();
 const tell = (): void => {
@@ -40,4 +40,12 @@ export const useZone = (): Zone => useSyncExternalStore(subscribe, () => zone);
 export function setZone(chosen: Zone): void {
   zone = chosen;
   write('zone', chosen);
+}
+
+let hasSingleKeys = read('single-keys') !== 'off';
+/** Whether shortcuts of keys without Ctrl or Alt work. Who speaks to the computer, or touches keys unawares, turns them off. */
+export const useSingleKeys = (): boolean => useSyncExternalStore(subscribe, () => hasSingleKeys);
+export function setSingleKeys(chosen: boolean): void {
+  hasSingleKeys = chosen;
+  write('single-keys', chosen ? 'on' : 'off');
 }

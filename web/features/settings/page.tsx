@@ -1,6 +1,7 @@
 import { useMe } from '../../lib/session.ts';
 import { Copyable } from '../../ui/copy.tsx';
 import { Card, Facts, PageHead } from '../../ui/parts.tsx';
+import { BrowserCard } from './browser-card.tsx';
 import { DeviceCard } from './device-card.tsx';
 import { PasswordCard } from './password-card.tsx';
 import { SessionsCard } from './sessions-card.tsx';
@@ -25,6 +26,7 @@ export function SettingsPage() {
         </Card>
         <PasswordCard />
         <DeviceCard />
+        <BrowserCard />
         <SessionsCard />
       </div>
     </>
