@@ -15,12 +15,16 @@ export function Missing() {
   );
 }
 
+/** So long after it was loaded anew the page is not loaded anew again: what is missing then is missing. */
+const AGAIN_AFTER_MS = 60_000;
+
 /** What no page caught. A piece of an older version that is not there any more is fetched anew by loading the page, once. */
 export function Trouble({ error }: { error: unknown }) {
   const isStale = error instanceof TypeError && /import|module/i.test(error.message);
   useEffect(() => {
-    if (!isStale || sessionStorage.getItem('reloaded') === window.location.href) return;
-    sessionStorage.setItem('reloaded', window.location.href);
+    // The time alone: an address may be a link that is a secret.
+    if (!isStale || Date.now() - Number(sessionStorage.getItem('reloaded_at')) < AGAIN_AFTER_MS) return;
+    sessionStorage.setItem('reloaded_at', String(Date.now()));
     window.location.reload();
   }, [isStale]);
   return (
