@@ -1,9 +1,8 @@
 import { expect, test } from 'vitest';
 import type { LimitRow } from '#server/dashboard/contract-keys.ts';
-import type { FrameOf } from '#server/dashboard/frames.ts';
 import { windowEnd, windowStart } from '#db/windows.ts';
 import { WINDOW_KINDS, type WindowKind } from '#db/limits.ts';
-import { atTime, usedUpAtMs, windowEndMs, withQuotas } from '../../web/lib/limit-rows.ts';
+import { atTime, usedUpAtMs, windowEndMs } from '../../web/lib/limit-rows.ts';
 
 /** Quotas as a page shows them between two looks at what enforces them. */
 
@@ -11,10 +10,6 @@ const time = (text: string): number => Date.parse(`${text}Z`);
 const row: LimitRow = {
   subject: 'account/Account1', key_name: null, meter: 'tokens', window: 'day', limit: 1_000, used: 400, held: 100, free: 500,
   window_started_at: '2026-05-04T00:00:00.000Z', resets_at: '2026-05-05T00:00:00.000Z', enforcement: 'soft_landing', overdraft: null,
-};
-const frame: FrameOf<'quota'> = {
-  type: 'quota', position: 9, subject: 'account/Account1', account: 'Account1', meter: 'tokens', window: 'day', window_start: time('2026-05-04T00:00') / 60_000,
-  cap: 1_000, used: 700, held: 50, reset_position: 0, is_exact: false,
 };
 
 test('windows end when those of the relay do', () => {
@@ -25,17 +20,6 @@ test('windows end when those of the relay do', () => {
       expect(windowEndMs(kind, start * 60_000)).toBe(end === Infinity ? null : end * 60_000);
     }
   }
-});
-
-test('a quota takes over what the feed tells of it, and no older window', () => {
-  expect(withQuotas([row], [frame])).toMatchObject([{ used: 700, held: 50, free: 250 }]);
-  expect(withQuotas([row], [{ ...frame, window_start: frame.window_start - 1_440 }])[0]).toBe(row);
-  expect(withQuotas([row], [{ ...frame, window_start: frame.window_start + 1_440, used: 5, held: 0 }])).toMatchObject([{ used: 5, free: 995, resets_at: '2026-05-06T00:00:00.000Z' }]);
-});
-
-test('frames of other limits leave the list as it is', () => {
-  const rows = [row];
-  expect(withQuotas(rows, [{ ...frame, subject: 'key/Key00001' }, { ...frame, meter: 'requests' }, { ...frame, window: 'hour' }])).toBe(rows);
 });
 
 test('a window that is over begins anew with nothing used, however long ago it ended', () => {

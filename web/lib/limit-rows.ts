@@ -1,7 +1,6 @@
 import type { LimitRow } from '#server/dashboard/contract-keys.ts';
-import type { FrameOf } from '#server/dashboard/frames.ts';
 
-/** Limits with their windows, brought on by the live feed and by the clock. Pure. */
+/** Limits with their windows, brought on by the clock. Pure. */
 
 const MINUTE_MS = 60_000;
 const LENGTHS_MS = { minute: MINUTE_MS, hour: 60 * MINUTE_MS, day: 1_440 * MINUTE_MS, week: 7 * 1_440 * MINUTE_MS } as const;
@@ -12,29 +11,6 @@ export function windowEndMs(window: LimitRow['window'], fromMs: number): number 
   if (window !== 'month') return fromMs + LENGTHS_MS[window];
   const from = new Date(fromMs);
   return Date.UTC(from.getUTCFullYear(), from.getUTCMonth() + 1, 1);
-}
-
-/** The row as a window of a quota tells it; the same row where that is another limit, or an older window. */
-function withQuota(row: LimitRow, { subject, meter, window, window_start, cap, used, held }: FrameOf<'quota'>): LimitRow {
-  const fromMs = window_start * MINUTE_MS;
-  if (row.subject !== subject || row.meter !== meter || row.window !== window) return row;
-  if (row.window_started_at !== null && fromMs < Date.parse(row.window_started_at)) return row;
-  const endMs = windowEndMs(window, fromMs);
-  return {
-    ...row,
-    limit: cap,
-    used,
-    held,
-    free: Math.max(0, cap - used - held),
-    window_started_at: new Date(fromMs).toISOString(),
-    resets_at: endMs === null ? null : new Date(endMs).toISOString(),
-  };
-}
-
-/** @returns the same list where none of the frames concerns it. */
-export function withQuotas(rows: LimitRow[], frames: readonly FrameOf<'quota'>[]): LimitRow[] {
-  const next = rows.map((row) => frames.reduce(withQuota, row));
-  return next.every((row, index) => row === rows[index]) ? rows : next;
 }
 
 /** The row at this moment: a window that is over begins anew with nothing used. */

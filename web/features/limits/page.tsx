@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import type { LimitRow } from '#server/dashboard/contract-keys.ts';
-import { useLimits, useRunningLimits } from '../../lib/limits.ts';
+import { useLimits } from '../../lib/limits.ts';
 import { accountsQuery, useIsOverseer } from '../../lib/names.ts';
 import { useMe } from '../../lib/session.ts';
 import { showCount } from '../../lib/show.ts';
@@ -14,8 +14,6 @@ import { Badge, Card, Empty, PageHead } from '../../ui/parts.tsx';
 import { LimitItem } from './limit-item.tsx';
 import { RefusalsCard } from './refusals-card.tsx';
 
-const EVERYTHING = {};
-
 /** Every limit of an account and its keys: what is used, and what comes when it is used up. */
 export function LimitsPage() {
   const { account: own } = useMe();
@@ -23,10 +21,10 @@ export function LimitsPage() {
   const isOverseer = useIsOverseer();
   const accounts = useQuery({ ...accountsQuery, enabled: isOverseer }).data ?? [];
   const account = (isOverseer ? asked : undefined) ?? own.id;
-  const shown = accounts.find(({ id }) => id === account);
+  // Another's name and plan come with the list of accounts, or not at all.
+  const shown = accounts.find(({ id }) => id === account) ?? (account === own.id ? own : undefined);
   const query = useLimits(account === own.id ? undefined : account);
-  useFeed(EVERYTHING, null);
-  useRunningLimits(query);
+  useFeed(isOverseer ? { account } : {}, null);
   return (
     <>
       <PageHead title="Limits" about="What may be used in which time. From what enforces, not from the tables.">
@@ -36,7 +34,7 @@ export function LimitsPage() {
       <Loaded query={query} title="The limits could not be loaded" height="h-96">
         {({ data: rows, rows_omitted }) => (
           <div className="flex flex-col gap-4 *:min-w-0">
-            <Subject title={`Account ${shown?.name ?? own.name}`} plan={shown ? shown.plan : own.plan} rows={rows.filter(({ key_name }) => key_name === null)} />
+            <Subject title={`Account ${shown?.name ?? account}`} plan={shown?.plan} rows={rows.filter(({ key_name }) => key_name === null)} />
             {keysOf(rows).map(([subject, ofKey]) => (
               <Subject key={subject} title={`Key ${ofKey[0]?.key_name ?? ''}`} rows={ofKey} />
             ))}
@@ -52,7 +50,7 @@ export function LimitsPage() {
 const keysOf = (rows: readonly LimitRow[]): [string, LimitRow[]][] => [...Map.groupBy(rows.filter(({ key_name }) => key_name !== null), ({ subject }) => subject)];
 
 /** The limits of one account or key. */
-function Subject({ title, plan, rows }: { title: string; /** Undefined: it has none of its own. */ plan?: string | null; rows: readonly LimitRow[] }) {
+function Subject({ title, plan, rows }: { title: string; /** Undefined: it has none of its own, or it is not known. */ plan?: string | null | undefined; rows: readonly LimitRow[] }) {
   const badge = plan === undefined ? undefined : <Badge>{plan === null ? 'on no plan' : `plan ${plan}`}</Badge>;
   return (
     <Card title={<span className="break-words">{title}</span>} actions={badge}>
