@@ -9,6 +9,7 @@ import { LiveMark } from '../../ui/live-mark.tsx';
 import { Loaded } from '../../ui/loaded.tsx';
 import { Card, Empty, Facts, PageHead } from '../../ui/parts.tsx';
 import { KeyStep } from './key-step.tsx';
+import { LeaveGuard } from './leave-guard.tsx';
 import { SeenPanel } from './seen-panel.tsx';
 import { SnippetTabs } from './snippet-tabs.tsx';
 import { TestCallPanel } from './test-call-panel.tsx';
@@ -38,6 +39,7 @@ export function FirstCallPage() {
         </Card>
         <Card title="2. A key">
           <KeyStep secret={secret} onSecret={setSecret} />
+          {secret !== null && <LeaveGuard />}
         </Card>
         <Card
           title="3. A test call"
