@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { type FormEvent, type RefObject, useState } from 'react';
 import type { EventSearch } from '../../lib/event-search.ts';
+import { membersQuery } from '../../lib/members-query.ts';
 import { accountsQuery, keysQuery, useIsOverseer } from '../../lib/names.ts';
 import { showCount } from '../../lib/show.ts';
 import { Chips, NamedOptions } from '../../ui/chips.tsx';
@@ -8,7 +9,6 @@ import { Select } from '../../ui/field.tsx';
 import { Icon } from '../../ui/icon.tsx';
 import { TimeRange } from '../../ui/time-range.tsx';
 import { EVENT_GROUPS, type Names } from './event-words.ts';
-import { membersQuery } from './queries.ts';
 
 type EventFilterProps = {
   search: EventSearch;

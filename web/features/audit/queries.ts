@@ -1,7 +1,6 @@
-import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
-import type { MemberRow } from '#server/dashboard/contract-accounts.ts';
+import { infiniteQueryOptions } from '@tanstack/react-query';
 import type { EventPage } from '#server/dashboard/contract-service.ts';
-import { api, type List, queryString } from '../../lib/api.ts';
+import { api, queryString } from '../../lib/api.ts';
 import type { EventSearch } from '../../lib/event-search.ts';
 
 const PAGE_EVENTS = 50;
@@ -17,10 +16,3 @@ export const eventsQuery = (search: EventSearch) =>
     staleTime: Infinity,
     gcTime: 0,
   });
-
-/** Who signs in, to tell of them by address where that may be seen. */
-export const membersQuery = queryOptions({
-  queryKey: ['members'],
-  queryFn: async ({ signal }) => (await api<List<MemberRow>>('GET', '/api/members', undefined, signal)).data,
-  staleTime: 60_000,
-});

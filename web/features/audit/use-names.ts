@@ -1,9 +1,9 @@
 import { useQuery } from '@tanstack/react-query';
 import { useMemo } from 'react';
+import { membersQuery } from '../../lib/members-query.ts';
 import { useAccountNames, useKeyNames } from '../../lib/names.ts';
 import { useZone } from '../../lib/preferences.ts';
 import type { Names } from './event-words.ts';
-import { membersQuery } from './queries.ts';
 
 /** What the ids in events are called. */
 export function useNames(): Names {

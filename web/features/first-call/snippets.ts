@@ -2,6 +2,7 @@
  * What people paste to make their first call: text in, text out. Each was run, or read as the
  * program reads it that it is for, by the tests. Pure.
  */
+import { curlOf, shellWord } from '../../lib/curl.ts';
 
 /** What a snippet is filled in with. */
 export type Filling = {
@@ -24,25 +25,13 @@ export type Snippet = {
 export const PLACEHOLDER = 'YOUR_API_KEY';
 export const PROMPT = 'Say hello to Daybook in one sentence.';
 
-/** As one word of a POSIX shell, whatever is in it. */
-const shellWord = (text: string): string => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`);
 /** As a string of JSON, which Python, TypeScript and YAML read alike. */
 const quoted = (text: string): string => JSON.stringify(text);
 const keyOf = ({ secret }: Filling): string => secret ?? PLACEHOLDER;
 
 export function curlSnippet(filling: Filling): Snippet {
-  const body = JSON.stringify({ model: filling.model, stream: true, messages: [{ role: 'user', content: PROMPT }] });
-  return {
-    id: 'curl',
-    name: 'curl',
-    use: 'Paste it into a terminal.',
-    text: [
-      `curl -N ${shellWord(`${filling.baseUrl}/chat/completions`)} \\`,
-      `  -H ${shellWord(`Authorization: Bearer ${keyOf(filling)}`)} \\`,
-      `  -H 'Content-Type: application/json' \\`,
-      `  -d ${shellWord(body)}`,
-    ].join('\n'),
-  };
+  const { baseUrl, model } = filling;
+  return { id: 'curl', name: 'curl', use: 'Paste it into a terminal.', text: curlOf({ baseUrl, secret: keyOf(filling), model, prompt: PROMPT }) };
 }
 
 export function pythonSnippet(filling: Filling): Snippet {

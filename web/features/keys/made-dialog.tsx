@@ -1,10 +1,10 @@
 import { useQuery } from '@tanstack/react-query';
+import { curlOf } from '../../lib/curl.ts';
 import { modelsQuery } from '../../lib/models-query.ts';
 import { useMe } from '../../lib/session.ts';
 import { CopyButton } from '../../ui/copy.tsx';
 import { Once } from '../../ui/once.tsx';
 import type { Made } from './change-key.ts';
-import { curlOf } from './curl.ts';
 
 const TITLES = { created: (name: string) => `The secret of ${name}`, rotated: (name: string) => `The new secret of ${name}`, leaked: (name: string) => `The new secret of ${name}` };
 
@@ -14,7 +14,7 @@ export function MadeDialog({ made: { why, id, name, secret, models: narrowed }, 
   const models = useQuery(modelsQuery);
   // One that the key may call, as far as that is known without asking.
   const model = narrowed?.find((each) => !each.includes('*')) ?? models.data?.[0]?.id ?? 'MODEL';
-  const curl = curlOf({ baseUrl, secret, model });
+  const curl = curlOf({ baseUrl, secret, model, prompt: 'Say hello.' });
   return (
     <Once title={TITLES[why](name)} secret={secret} what="secret" about="Only a digest of it is kept. Copy it now to where your program reads it." onClose={onClose}>
       {why === 'leaked' && <LeakedSteps id={id} />}

@@ -1,9 +1,10 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import type { LinkMade } from '#server/dashboard/contract-accounts.ts';
 import type { Change } from '#server/dashboard/contract-keys.ts';
+import { membersQuery } from '../../lib/members-query.ts';
 import { meQuery, welcomeQuery } from '../../lib/session.ts';
 import { announceChange } from '../../ui/change.tsx';
-import { invitationsQuery, membersQuery, registrationQuery } from './queries.ts';
+import { invitationsQuery, registrationQuery } from './queries.ts';
 
 /** How the page's dialogs change who may come and do what. */
 

@@ -1,11 +1,11 @@
 import { useQuery } from '@tanstack/react-query';
 import type { MemberRow } from '#server/dashboard/contract-accounts.ts';
+import { membersQuery } from '../../lib/members-query.ts';
 import { Badge, Card } from '../../ui/parts.tsx';
 import { Loaded } from '../../ui/loaded.tsx';
 import { Menu } from '../../ui/menu.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { Ago, When } from '../../ui/when.tsx';
-import { membersQuery } from './queries.ts';
 import { ROLE_NAMES } from './roles.ts';
 
 export type MemberAct = 'role' | 'reset' | 'remove';

@@ -1,5 +1,6 @@
 import { useState } from 'react';
 import type { MemberRow } from '#server/dashboard/contract-accounts.ts';
+import { membersQuery } from '../../lib/members-query.ts';
 import { useIsAdministrator, useMe } from '../../lib/session.ts';
 import { useNotices } from '../../lib/use-notices.ts';
 import { useShortcuts } from '../../lib/use-shortcuts.ts';
@@ -12,7 +13,7 @@ import { InviteDialog } from './invite-dialog.tsx';
 import { LinkDialog } from './link-dialog.tsx';
 import { RemoveDialog, ResetDialog, RoleDialog } from './member-dialogs.tsx';
 import { type MemberAct, MembersCard } from './members-card.tsx';
-import { invitationsQuery, membersQuery, registrationQuery } from './queries.ts';
+import { invitationsQuery, registrationQuery } from './queries.ts';
 import { RegistrationCard } from './registration-card.tsx';
 
 type Open = { act: 'invite' } | { act: MemberAct; row: MemberRow } | { act: 'made'; made: Made };

@@ -1,11 +1,6 @@
 import { queryOptions } from '@tanstack/react-query';
-import type { InvitationRow, MemberRow, RegistrationShown } from '#server/dashboard/contract-accounts.ts';
+import type { InvitationRow, RegistrationShown } from '#server/dashboard/contract-accounts.ts';
 import { api, type List } from '../../lib/api.ts';
-
-export const membersQuery = queryOptions({
-  queryKey: ['members'],
-  queryFn: async ({ signal }) => (await api<List<MemberRow>>('GET', '/api/members', undefined, signal)).data,
-});
 
 /** Those that are open: neither used, withdrawn nor expired. */
 export const invitationsQuery = queryOptions({

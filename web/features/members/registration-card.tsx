@@ -41,7 +41,8 @@ function RegistrationForm({ shown, plans }: { shown: RegistrationShown; plans: r
   const change = useMemberChange(() => api<Change>('PUT', '/api/registration', { policy, plan: plan === '' ? null : plan }), 'Registration is changed.', () => {});
   const chosen = plans?.find(({ name }) => name === plan);
   const isSame = policy === shown.policy && plan === (shown.plan ?? '');
-  const isCostly = policy === 'open' && (plan === '' || chosen?.terms.models === undefined);
+  const needsPlan = policy === 'open' && plan === '';
+  const isCostly = policy === 'open' && (needsPlan || chosen?.terms.models === undefined);
   return (
     <form
       className="flex flex-col gap-4"
@@ -72,7 +73,7 @@ function RegistrationForm({ shown, plans }: { shown: RegistrationShown; plans: r
       </SelectField>
       {isCostly && (
         <p role="note" className="rounded-lg border border-warn bg-warn-soft px-3 py-2 text-warn">
-          Strangers could call every model at your cost. First{' '}
+          {needsPlan ? 'Choose a plan first: without one, strangers could call every model at your cost, without a limit.' : 'Strangers could call every model of this plan at your cost.'} If there is none that fits,{' '}
           <Link to="/admin/plans" className="underline">
             define a plan
           </Link>{' '}
@@ -81,7 +82,7 @@ function RegistrationForm({ shown, plans }: { shown: RegistrationShown; plans: r
       )}
       <FormProblem error={change.error} fields={['plan']} />
       <div>
-        <Button type="submit" look="primary" busy={change.isPending} disabled={isSame}>
+        <Button type="submit" look="primary" busy={change.isPending} disabled={isSame || needsPlan}>
           Save
         </Button>
       </div>
