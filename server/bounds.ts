@@ -270,11 +270,13 @@ export const SECRET_USE_LOOK_MS = 1_000;
 /** Keys, or accounts, of one list: more than people read. Whoever looks for another searches. */
 export const KEYS_LISTED_MAX = 1_000;
 export const ACCOUNTS_LISTED_MAX = 1_000;
-/** Keys of an account that are good at once: each is in the memory of every server. */
+/** Keys of an account that are good at once, and all that it ever has: each is in the memory of every server. */
 export const KEYS_GOOD_MAX = 1_000;
-/** Limits of one list, and those that the store is asked for at once, beside what calls need. */
+export const KEYS_EVER_MAX = 10_000;
+/** Limits of one list, those that the store is asked for at once beside what calls need, and for how long. */
 export const LIMITS_LISTED_MAX = 500;
 export const LIMITS_ASKED_MAX = 100;
+export const FIGURES_WAIT_MS = 3_000;
 /** Alerts and deliveries of one list, and the alerts that are looked at for those of one account. */
 export const ALERTS_LISTED_MAX = 100;
 export const ALERTS_LOOK_MAX = 10_000;
@@ -285,6 +287,8 @@ export const ATTEMPTS_SHOWN_MAX = 50;
 export const CONTROL_WAITING_MAX = 100;
 /** Those of one person among them: nobody keeps all others waiting. */
 export const CONTROL_WAITING_PER_MEMBER_MAX = 20;
+/** Changes that one person makes in an hour, on one process: one in six seconds, and each stays in the log for ever. */
+export const CHANGES_PER_HOUR_MAX = 600;
 /** How long a change waits for those before it: a person's patience, and two time-outs of the store. */
 export const CONTROL_WAIT_MS = 5_000;
 /** The connection for changes is left when nobody has made one for this long. */

@@ -4,18 +4,23 @@ import { HEARTBEAT_MS } from '#db/bounds.ts';
 import { closeClient, type Store } from '#db/connect.ts';
 import { heartbeat, registerInstance, retireInstance } from '#db/instance.ts';
 import { ConflictError, FencedError } from '#db/log/append.ts';
-import { CONTROL_IDLE_MS, CONTROL_WAIT_MS, CONTROL_WAITING_MAX, CONTROL_WAITING_PER_MEMBER_MAX } from '#server/bounds.ts';
+import { CHANGES_PER_HOUR_MAX, CONTROL_IDLE_MS, CONTROL_WAIT_MS, CONTROL_WAITING_MAX, CONTROL_WAITING_PER_MEMBER_MAX } from '#server/bounds.ts';
+import { ChangeRate } from '#server/change-rate.ts';
 import type { Batches } from '#server/control-log.ts';
+import { type Lane, Turns } from '#server/control-turns.ts';
 import { Control } from '#server/control.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { Refusal } from '#server/errors.ts';
 import { isStoreFault } from '#server/store-fault.ts';
 import { connectRelay } from '#server/store.ts';
+import { errorFields, type Logger } from '#server/telemetry.ts';
 
 const UNAVAILABLE = new Refusal('store_unavailable', { message: "Nothing can be changed right now: the database can't be reached. Look at what is there before you try again." });
 const CROWDED = new Refusal('relay_busy', { message: 'As many changes as can be are waiting for one another. Try again.' });
 
 const TOO_MANY = new Refusal('rate_limit_exceeded', { message: `You may make ${CONTROL_WAITING_PER_MEMBER_MAX} changes at once. Wait for a reply before the next one.` });
+
+const TOO_OFTEN = `You have made ${CHANGES_PER_HOUR_MAX} changes within an hour. Wait a while before the next one.`;
 
 type Open = { client: Client; batches: Batches; beat: NodeJS.Timeout; isBroken: boolean };
 type Use<T> = (control: Control, client: Client) => Promise<T>;
@@ -26,26 +31,30 @@ type Use<T> = (control: Control, client: Client) => Promise<T>;
  * for a while. It has no requests and no leases, so limits are not divided by it.
  *
  * Changes are made one after the other; they are rare, and a queue says so when it is full or has
- * made somebody wait too long. A connection that failed in any way, or an instance that others
+ * made somebody wait too long. Who signs in or administrates has a lane of their own, which nobody
+ * else can fill, and goes first; everybody else may make only so many in an hour. A connection that failed in any way, or an instance that others
  * declared dead, is left, and the next change begins with a new one; the old instance is retired as
  * soon as the store can be reached, so that nobody has to recover what had nothing open.
  */
 export class ControlSeat {
   readonly #store: Store;
+  readonly #log: Logger;
   readonly #waitMs: number;
   #open: Open | null = null;
   /** Instances whose connection failed before they could be retired. */
   #stranded: number[] = [];
-  #waiting = 0;
+  readonly #turns = new Turns();
+  readonly #rate = new ChangeRate(CHANGES_PER_HOUR_MAX);
+  readonly #waiting: Record<Lane, number> = { first: 0, ordinary: 0 };
   /** The same by who makes them. */
   readonly #waitingOf = new Map<string, number>();
-  #last: Promise<unknown> = Promise.resolve();
   #idle: NodeJS.Timeout | undefined;
   #isClosed = false;
 
   /** @param waitMs how long a change waits for those before it. */
-  constructor(store: Store, waitMs = CONTROL_WAIT_MS) {
+  constructor(store: Store, log: Logger, waitMs = CONTROL_WAIT_MS) {
     this.#store = store;
+    this.#log = log;
     this.#waitMs = waitMs;
   }
 
@@ -53,24 +62,21 @@ export class ControlSeat {
    * Runs one change. Where the instance turns out to be declared dead, nothing was written, and it
    * is run once more as another.
    * @param actor who makes it, as the events tell: `member/<id>`.
-   * @returns what `use` returns; 503 where too many wait or the store is away.
+   * @param lane `ordinary` for what anybody may do as often as they like, who is therefore held to so many in an hour.
+   * @returns what `use` returns; 503 where too many wait or the store is away, 429 where it is the person's turn to wait.
    * @throws whatever `use` throws that is no fault of the store.
    */
-  async change<T>(actor: string, use: Use<T>): Promise<T | Refusal> {
+  async change<T>(actor: string, use: Use<T>, lane: Lane = 'first'): Promise<T | Refusal> {
     if (this.#isClosed) return new Refusal('shutting_down');
-    const ofActor = this.#waitingOf.get(actor) ?? 0;
-    if (actor.startsWith('member/') && ofActor >= CONTROL_WAITING_PER_MEMBER_MAX) return TOO_MANY;
-    if (this.#waiting >= CONTROL_WAITING_MAX) return CROWDED;
-    this.#waiting++;
-    this.#waitingOf.set(actor, ofActor + 1);
+    const refusal = this.#enter(actor, lane);
+    if (refusal) return refusal;
     clearTimeout(this.#idle);
     let isGivenUp = false;
     const begun = Promise.withResolvers<void>();
-    const turn = this.#last.then(() => {
+    const turn = this.#turns.take(lane, () => {
       begun.resolve();
       return isGivenUp ? UNAVAILABLE : this.#carryOut(actor, use);
     });
-    this.#last = turn.catch(() => {});
     const patience = setTimeout(() => {
       isGivenUp = true;
       begun.resolve();
@@ -82,20 +88,41 @@ export class ControlSeat {
       return await turn;
     } finally {
       clearTimeout(patience);
-      this.#waiting--;
-      const left = (this.#waitingOf.get(actor) as number) - 1;
-      if (left === 0) this.#waitingOf.delete(actor);
-      else this.#waitingOf.set(actor, left);
-      if (this.#waiting === 0) this.#rest();
+      this.#exit(actor, lane);
     }
+  }
+
+  /** Takes a place among those who wait. @returns why there is none. */
+  #enter(actor: string, lane: Lane): Refusal | null {
+    const place = `${lane} ${actor}`;
+    const ofActor = this.#waitingOf.get(place) ?? 0;
+    if (actor.startsWith('member/') && ofActor >= CONTROL_WAITING_PER_MEMBER_MAX) return TOO_MANY;
+    if (this.#waiting[lane] >= CONTROL_WAITING_MAX) return CROWDED;
+    const retryAfterMs = lane === 'ordinary' ? this.#rate.count(actor, performance.now()) : null;
+    if (retryAfterMs !== null) return new Refusal('too_many_attempts', { message: TOO_OFTEN, retryAfterMs });
+    this.#waiting[lane]++;
+    this.#waitingOf.set(place, ofActor + 1);
+    return null;
+  }
+
+  #exit(actor: string, lane: Lane): void {
+    const place = `${lane} ${actor}`;
+    this.#waiting[lane]--;
+    const left = (this.#waitingOf.get(place) as number) - 1;
+    if (left === 0) this.#waitingOf.delete(place);
+    else this.#waitingOf.set(place, left);
+    if (this.#isIdle) this.#rest();
+  }
+
+  get #isIdle(): boolean {
+    return this.#waiting.first + this.#waiting.ordinary === 0;
   }
 
   /** Leaves in order. What still waits is carried out before. */
   async close(): Promise<void> {
     this.#isClosed = true;
     clearTimeout(this.#idle);
-    await this.#last;
-    await this.#leave();
+    await this.#turns.take('ordinary', () => this.#leave());
     if (this.#stranded.length === 0) return;
     try {
       const client = await connectRelay(this.#store);
@@ -113,12 +140,13 @@ export class ControlSeat {
         open = await this.#opened();
         return await use(new Control(open.client, open.batches, actor), open.client);
       } catch (error) {
-        // What was decided says nothing against the connection; of all else nobody knows what state it is left in.
+        // What was decided says nothing against the connection.
         if (error instanceof DecisionError || error instanceof ConflictError) throw error;
-        if (open) this.#break(open);
+        if (open && !(await isClean(open.client, error))) this.#break(open);
         if (error instanceof FencedError && attempt === 1) continue;
-        if (error instanceof FencedError || isStoreFault(error)) return UNAVAILABLE;
-        throw error;
+        if (!(error instanceof FencedError || isStoreFault(error))) throw error;
+        this.#log.warn(errorFields(error), 'a change by somebody could not be made: the store is away, too slow or too busy');
+        return UNAVAILABLE;
       }
     }
   }
@@ -157,7 +185,7 @@ export class ControlSeat {
   #break(open: Open): void {
     if (open.isBroken || this.#open !== open) return;
     open.isBroken = true;
-    this.#last = this.#last.then(() => this.#clear());
+    void this.#turns.take('first', () => this.#clear());
   }
 
   /** Leaves what is broken and retires what it left, again and again until the store takes it. Never throws. */
@@ -172,9 +200,7 @@ export class ControlSeat {
         await closeClient(client);
       }
     } catch {
-      setTimeout(() => {
-        this.#last = this.#last.then(() => this.#clear());
-      }, HEARTBEAT_MS).unref();
+      setTimeout(() => void this.#turns.take('first', () => this.#clear()), HEARTBEAT_MS).unref();
     }
   }
 
@@ -189,10 +215,22 @@ export class ControlSeat {
   #rest(): void {
     if (this.#isClosed) return;
     this.#idle = setTimeout(() => {
-      this.#last = this.#last.then(() => (this.#waiting === 0 ? this.#leave() : undefined)).then(() => this.#clear(), () => {});
+      void this.#turns.take('ordinary', async () => {
+        if (this.#isIdle) await this.#leave().catch(() => {});
+        await this.#clear();
+      });
     }, CONTROL_IDLE_MS);
     this.#idle.unref();
   }
+}
+
+/**
+ * Whether a connection is as good as before, although a statement was refused: what it was asked was
+ * wrong, and whatever it had begun is rolled back. Of all else nobody knows what state it is left in.
+ */
+async function isClean(client: Client, error: unknown): Promise<boolean> {
+  if (!(error instanceof DatabaseError) || !['22', '23'].includes((error.code ?? '').slice(0, 2))) return false;
+  return client.query('rollback').then(() => true, () => false);
 }
 
 /** Says that the instance lives. An error of the statement alone, such as within a transaction that has failed, says nothing of the connection. */

@@ -2,13 +2,16 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Store } from '#db/connect.ts';
-import { CONTROL_WAITING_MAX, CONTROL_WAITING_PER_MEMBER_MAX } from '#server/bounds.ts';
+import { CHANGES_PER_HOUR_MAX, CONTROL_WAITING_MAX, CONTROL_WAITING_PER_MEMBER_MAX } from '#server/bounds.ts';
 import { ControlSeat } from '#server/control-seat.ts';
 import { Refusal } from '#server/errors.ts';
 import { DecisionError } from '#server/decide/decision.ts';
+import { createLogger } from '#server/telemetry.ts';
 import { ask, createDatabase, type TestDatabase } from '../support/database.ts';
 import { connectAs } from '../support/log-writer.ts';
 import { until } from '../support/relay.ts';
+
+const log = createLogger('silent');
 
 /** From where people's changes are made: what a store that fails does to it. */
 
@@ -29,7 +32,7 @@ const create = (seat: ControlSeat, name: string, actor = 'member/Abcdefgh') => s
 const codeOf = (outcome: unknown): string | null => (outcome instanceof Refusal ? outcome.code : null);
 
 test('it is an instance from its first change on, and leaves in order', async () => {
-  const seat = new ControlSeat(database);
+  const seat = new ControlSeat(database, log);
   expect((await seats()).all).toBe(0);
   expect(await create(seat, 'one')).toMatchObject({ name: 'one', event: { type: 'account.registered' } });
   expect(await seats()).toEqual({ open: 1, all: 1 });
@@ -39,7 +42,7 @@ test('it is an instance from its first change on, and leaves in order', async ()
 });
 
 test('a change that can\'t be carried out is told so, and costs nobody the connection', async () => {
-  const seat = new ControlSeat(database);
+  const seat = new ControlSeat(database, log);
   try {
     await create(seat, 'taken');
     const before = await seats();
@@ -53,7 +56,7 @@ test('a change that can\'t be carried out is told so, and costs nobody the conne
 });
 
 test('after a connection that broke, or an instance that was declared dead, the next change is made, and nobody has to recover what was left', async () => {
-  const seat = new ControlSeat(database);
+  const seat = new ControlSeat(database, log);
   const owner = await connectAs(database, 'owner');
   try {
     await create(seat, 'before');
@@ -80,11 +83,66 @@ test('after a connection that broke, or an instance that was declared dead, the 
 });
 
 test('a fault of ours is one, and no word on the store', async () => {
-  const seat = new ControlSeat(database);
+  const seat = new ControlSeat(database, log);
   try {
     await expect(seat.change('member/Abcdefgh', (_control, client) => client.query('select no_such_column'))).rejects.toThrow('no_such_column');
     await expect(seat.change('member/Abcdefgh', () => Promise.reject(new TypeError('ours')))).rejects.toThrow(TypeError);
     expect(await create(seat, 'all the same')).toMatchObject({ name: 'all the same' });
+  } finally {
+    await seat.close();
+  }
+});
+
+test('what Postgres refuses for its value is rolled back, and costs nobody the connection', async () => {
+  const seat = new ControlSeat(database, log);
+  try {
+    await create(seat, 'before the refusal');
+    const before = await seats();
+    const refused = seat.change('member/Abcdefgh', async (_control, client) => {
+      await client.query('begin');
+      await client.query("select set_config('daybook.left', 'behind', true)");
+      return client.query('select 1 / 0');
+    });
+    await expect(refused).rejects.toThrow('division by zero');
+    expect(await seat.change('member/Abcdefgh', async (_control, client) => (await client.query("select current_setting('daybook.left', true) as left")).rows)).toEqual([{ left: '' }]);
+    expect(await create(seat, 'after the refusal')).toMatchObject({ name: 'after the refusal' });
+    expect(await seats()).toEqual(before);
+  } finally {
+    await seat.close();
+  }
+});
+
+test('who signs in or administrates finds a place when all others are taken, and goes first', async () => {
+  const seat = new ControlSeat(database, log);
+  const order: string[] = [];
+  const note = (name: string, lane: 'first' | 'ordinary', actor: string) =>
+    seat.change(actor, async () => {
+      order.push(name);
+      return name;
+    }, lane);
+  try {
+    const ordinary = Array.from({ length: CONTROL_WAITING_MAX + 1 }, (_, index) => note(`ordinary ${index}`, 'ordinary', `member/${index}`));
+    const first = note('first', 'first', 'member/0');
+    expect(codeOf(await ordinary.at(-1))).toBe('relay_busy');
+    expect(await first).toBe('first');
+    await Promise.all(ordinary);
+    // One was at it already.
+    expect(order.slice(0, 3)).toEqual(['ordinary 0', 'first', 'ordinary 1']);
+  } finally {
+    await seat.close();
+  }
+});
+
+test('one person makes only so many changes in an hour, and keeps nobody else from theirs', async () => {
+  const seat = new ControlSeat(database, log);
+  const change = (actor: string, lane: 'first' | 'ordinary' = 'ordinary') => seat.change(actor, async () => 'made', lane);
+  try {
+    for (let made = 0; made < CHANGES_PER_HOUR_MAX; made++) expect(await change('member/Abcdefgh')).toBe('made');
+    const refused = await change('member/Abcdefgh');
+    expect(codeOf(refused)).toBe('too_many_attempts');
+    expect((refused as Refusal).retryAfterS).toBeGreaterThan(3_000);
+    expect(await change('member/Another1')).toBe('made');
+    expect(await change('member/Abcdefgh', 'first')).toBe('made');
   } finally {
     await seat.close();
   }
@@ -95,7 +153,7 @@ test('a store that is away, or takes connections and never answers, is a 503 for
   await once(frozen, 'listening');
   const { port } = frozen.address() as AddressInfo;
   const frozenStore: Store = { config: (role) => ({ ...database.config(role), host: '127.0.0.1', port }) };
-  const seat = new ControlSeat(frozenStore, 200);
+  const seat = new ControlSeat(frozenStore, log, 200);
   try {
     const outcomes = await Promise.all(Array.from({ length: CONTROL_WAITING_MAX + 1 }, (_, index) => create(seat, `wait ${index}`, `member/${index}`)));
     expect(outcomes.map(codeOf)).toEqual([...Array.from({ length: CONTROL_WAITING_MAX }, () => 'store_unavailable'), 'relay_busy']);
@@ -103,13 +161,13 @@ test('a store that is away, or takes connections and never answers, is a 503 for
     frozen.close();
     await seat.close();
   }
-  const away = new ControlSeat(frozenStore);
+  const away = new ControlSeat(frozenStore, log);
   expect(codeOf(await create(away, 'away'))).toBe('store_unavailable');
   await away.close();
 });
 
 test('one person keeps no more than some changes waiting, and leaves the others their turn', async () => {
-  const seat = new ControlSeat(database);
+  const seat = new ControlSeat(database, log);
   try {
     const many = Array.from({ length: CONTROL_WAITING_PER_MEMBER_MAX + 1 }, (_, index) => create(seat, `many ${index}`));
     const other = create(seat, 'of another', 'member/Another1');
@@ -121,7 +179,7 @@ test('one person keeps no more than some changes waiting, and leaves the others 
 });
 
 test('a connection that breaks while nobody changes anything is left, and its instance retired before others take it for dead', async () => {
-  const seat = new ControlSeat(database);
+  const seat = new ControlSeat(database, log);
   try {
     await create(seat, 'idle');
     const superuser = await database.superuser();
@@ -135,7 +193,7 @@ test('a connection that breaks while nobody changes anything is left, and its in
 });
 
 test('its heart beats as an instance without requests: what is still to come is all that anybody would search', async () => {
-  const seat = new ControlSeat(database);
+  const seat = new ControlSeat(database, log);
   try {
     await create(seat, 'beating');
     const openFrom = () => ask(database.config('auditor'), "select open_from > daybook.head(0::smallint) from daybook.instance where name like 'dashboard %' and closed_at is null and dead_at is null");
