@@ -10,5 +10,6 @@ create table daybook.secret_use (
   used_at timestamptz not null,
   primary key (key, last4)
 );
-grant select, insert, update on daybook.secret_use to daybook_relay;
+-- What was used long ago, in a rotation that is over, is of no interest any more and is deleted.
+grant select, insert, update, delete on daybook.secret_use to daybook_relay;
 grant select on daybook.secret_use to daybook_auditor;
