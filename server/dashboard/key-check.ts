@@ -1,6 +1,6 @@
 import type { Key } from '#db/fold/key.ts';
 import type { CheckKey, CheckStep, KeyChecked } from '#server/dashboard/contract-keys.ts';
-import type { Code, Refusal } from '#server/errors.ts';
+import { type Code, Refusal } from '#server/errors.ts';
 import { CHAT_COMPLETIONS } from '#server/relay/chat-completions.ts';
 import { judge, judgeLimits } from '#server/relay/judge.ts';
 import type { Relay } from '#server/relay/relay.ts';
@@ -25,8 +25,10 @@ const STEP_OF: Partial<Record<Code, CheckStep>> = {
   model_not_priced: 'price',
 };
 
+const UNAVAILABLE = new Refusal('store_unavailable', { message: "How limits stand right now can't be told: the database can't be reached. Try again." });
+
 /** Whether a call with this key would pass now, asked by what asks the calls themselves. Nothing is held or recorded. */
-export async function checkKey({ readModel, models, seat }: Relay, key: Key, asked: z.output<typeof CheckKey>): Promise<KeyChecked> {
+export async function checkKey({ readModel, models, seat }: Relay, key: Key, asked: z.output<typeof CheckKey>): Promise<KeyChecked | Refusal> {
   const isRelayed = asked.route === CHAT_COMPLETIONS;
   const trial = {
     route: asked.route,
@@ -35,7 +37,11 @@ export async function checkKey({ readModel, models, seat }: Relay, key: Key, ask
     model: isRelayed ? asked.model : null,
   };
   let refusal = judge(key, trial, readModel, (name) => models.find(name) !== undefined);
-  if (refusal === null && isRelayed) refusal = judgeLimits(await seat.limits.figures(readModel.limitsOf(key)), readModel.nowMs());
+  if (refusal === null && isRelayed) {
+    const counters = await seat.limits.figures(readModel.limitsOf(key));
+    if (counters === null) return UNAVAILABLE;
+    refusal = judgeLimits(counters, readModel.nowMs());
+  }
   const steps = STEPS.filter((step) => (step !== 'network' || trial.address !== null) && (isRelayed || !OF_MODELS.has(step)));
   return { object: 'key_check', would_pass: refusal === null, checks: listChecks(steps, refusal) };
 }

@@ -1,10 +1,11 @@
 import type { Key } from '#db/fold/key.ts';
 import { keyState } from '#db/fold/key.ts';
 import type { SubjectLimits } from '#db/limits.ts';
-import { LIMITS_ASKED_MAX, LIMITS_LISTED_MAX } from '#server/bounds.ts';
+import { LIMITS_LISTED_MAX } from '#server/bounds.ts';
 import { type LimitList, type LimitRow, LimitsQuery } from '#server/dashboard/contract-keys.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { type ApiRoute, EVERYBODY, route } from '#server/dashboard/gate.ts';
+import { withPlace } from '#server/dashboard/read-api.ts';
 import { readQuery } from '#server/dashboard/read-query.ts';
 import { Refusal } from '#server/errors.ts';
 import { figuresOf } from '#server/limits/figures.ts';
@@ -16,7 +17,7 @@ type Subject = { limits: SubjectLimits; keyName: string | null };
 const UNAVAILABLE = new Refusal('store_unavailable', { message: "How limits stand right now can't be told: the database can't be reached. Try again." });
 
 /** How limits stand, asked of what enforces them. */
-export function limitRoutes({ relay }: Dashboard): ApiRoute[] {
+export function limitRoutes({ relay, reads }: Dashboard): ApiRoute[] {
   const { readModel } = relay;
   return [
     route('get', '/api/limits', EVERYBODY, null, async ({ request }, { member }) => {
@@ -34,10 +35,9 @@ export function limitRoutes({ relay }: Dashboard): ApiRoute[] {
       const ofAccount = readModel.accountAccess(account)?.limits ?? null;
       const subjects = [...(ofAccount === null ? [] : [{ limits: ofAccount, keyName: null }]), ...keys.flatMap((each) => ofKey(relay, each))];
       const { shown, omitted } = bounded(subjects);
-      const data: LimitRow[] = [];
-      for (const part of inParts(shown)) data.push(...(await readRows(relay, part)));
-      // While they were asked for the store may have gone: what is known without it looks unused.
-      if (!canTell(relay)) return UNAVAILABLE;
+      const data = await withPlace({ reads, readModel }, `member/${member.id}`, () => readRows(relay, shown));
+      if (data === null) return UNAVAILABLE;
+      if (data instanceof Refusal) return data;
       return { object: 'list', data, rows_omitted: omitted, limits_as_of: now.toISOString() } satisfies LimitList;
     }),
   ];
@@ -57,25 +57,10 @@ function bounded(subjects: readonly Subject[]): { shown: Subject[]; omitted: num
   return { shown, omitted: rows - shown.reduce((sum, { limits }) => sum + limits.limits.length, 0) };
 }
 
-/** In parts that the store is asked for at once. */
-function* inParts(subjects: readonly Subject[]): Generator<Subject[]> {
-  let part: Subject[] = [];
-  let lines = 0;
-  for (const subject of subjects) {
-    const more = subject.limits.limits.length;
-    if (lines + more > LIMITS_ASKED_MAX && part.length > 0) {
-      yield part;
-      part = [];
-      lines = 0;
-    }
-    part.push(subject);
-    lines += more;
-  }
-  if (part.length > 0) yield part;
-}
-
-async function readRows({ seat }: Relay, subjects: readonly Subject[]): Promise<LimitRow[]> {
+/** @returns null where the store can't be asked: what is known without it looks unused. */
+async function readRows({ seat }: Relay, subjects: readonly Subject[]): Promise<LimitRow[] | null> {
   const counters = await seat.limits.figures(subjects.map(({ limits }) => limits));
+  if (counters === null) return null;
   const inForce = subjects.flatMap(({ limits, keyName }) => limits.limits.map((limit) => ({ limit, limits, keyName })));
   return counters.map((counter, index): LimitRow => {
     const { limit, limits, keyName } = inForce[index] as (typeof inForce)[number];

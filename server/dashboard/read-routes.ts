@@ -35,8 +35,8 @@ export function readRoutes({ relay, reads }: { relay: Relay; reads: ReadStore })
   get('/v1/usage', '/v1/usage', async (reader) => {
     const report = await answerUsage(reading, reader);
     if (report === null || report instanceof Refusal) return report;
-    const usage: Usage = await usageOf(reader.key, relay.readModel, relay.seat.limits);
-    return { ...usage, ...report };
+    const usage: Usage | null = await usageOf(reader.key, relay.readModel, relay.seat.limits);
+    return usage === null ? new Refusal('store_unavailable') : { ...usage, ...report };
   });
   get('/v1/requests', '/v1/requests', (reader) => answerRequests(reading, reader));
   get('/v1/requests/:request', '/v1/requests', (reader) => answerStory(reading, reader));

@@ -100,7 +100,12 @@ export class Desk {
 
   /** The counters of these limits, in the windows of this moment. */
   countersOf(subjects: readonly SubjectLimits[], nowMs: number): readonly Counter[] {
-    return this.#counters(subjects, nowMs);
+    return subjects.flatMap((each) => this.leases.of(each, nowMs));
+  }
+
+  /** Those that the ask under way tells of. */
+  get asked(): readonly Counter[] {
+    return this.#underWay?.counters ?? [];
   }
 
   /** Once a second. */

@@ -3,7 +3,8 @@ import { closeClient } from '#db/connect.ts';
 import { exchange } from '#db/leases.ts';
 import type { SubjectLimits } from '#db/limits.ts';
 import { FencedError } from '#db/log/append.ts';
-import { LOOSE_PAUSE_MS, RECONNECT_FIRST_MS, RECONNECT_MAX_MS } from '#server/bounds.ts';
+import { FIGURES_WAIT_MS, LIMITS_ASKED_MAX, LOOSE_PAUSE_MS, RECONNECT_FIRST_MS, RECONNECT_MAX_MS } from '#server/bounds.ts';
+import { minuteOf } from '#db/windows.ts';
 import type { Counter } from '#server/limits/counter.ts';
 import { type CallNeed, Desk, type Outcome } from '#server/limits/desk.ts';
 import type { Amounts, Hold } from '#server/limits/hold.ts';
@@ -34,8 +35,10 @@ export class Limits {
   #failures = 0;
   #exchanges = 0;
   #closed = false;
-  /** Those who wait for the end of an exchange that begins after their question. */
-  #curious: (() => void)[] = [];
+  /** Somebody who waits until each of these counters was told of in an exchange that began after the question. */
+  #curious: { counters: Set<Counter>; tell: (isTold: boolean) => void } | null = null;
+  /** Those who ask for figures do so one after the other. */
+  #looking: Promise<unknown> = Promise.resolve();
 
   constructor(options: LimitsOptions) {
     this.#options = options;
@@ -83,18 +86,38 @@ export class Limits {
   }
 
   /**
-   * The counters of these limits, with what the store knows of all instances just now.
-   * @returns what is known here when the store can't be asked.
+   * The counters of these limits, with what the store knows of all instances just now. However many
+   * look, the store is asked for some of them at a time, and calls wait no longer for it.
+   * @returns null when the store can't be asked, or has too much to do for calls.
    */
-  async figures(subjects: readonly SubjectLimits[]): Promise<readonly Counter[]> {
-    const counters = this.#desk.countersOf(subjects, this.#options.nowMs());
-    if (counters.length === 0 || this.#closed) return counters;
+  figures(subjects: readonly SubjectLimits[]): Promise<readonly Counter[] | null> {
+    if (subjects.length === 0) return Promise.resolve([]);
+    const untilMs = performance.now() + FIGURES_WAIT_MS;
+    const figures = this.#looking.then(async () => {
+      const counters = this.#desk.countersOf(subjects, this.#options.nowMs());
+      for (let from = 0; from < counters.length; from += LIMITS_ASKED_MAX) {
+        if (!(await this.#look(counters.slice(from, from + LIMITS_ASKED_MAX), untilMs))) return null;
+      }
+      return counters;
+    });
+    this.#looking = figures.catch(() => {});
+    return figures;
+  }
+
+  /** Has the store tell of some counters. @returns whether it has told of all. */
+  async #look(counters: readonly Counter[], untilMs: number): Promise<boolean> {
+    if (this.#closed || performance.now() >= untilMs) return false;
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    this.#curious = { counters: new Set(counters), tell: resolve };
+    const patience = setTimeout(() => resolve(false), untilMs - performance.now());
     for (const counter of counters) counter.press();
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#curious.push(resolve);
     this.#start();
-    await promise;
-    return counters;
+    try {
+      return await promise;
+    } finally {
+      clearTimeout(patience);
+      this.#curious = null;
+    }
   }
 
   /** Gives everything back, for as long as `graceMs`, and ends. */
@@ -106,6 +129,7 @@ export class Limits {
       await Promise.race([this.#running, new Promise((resolve) => setTimeout(resolve, graceMs).unref())]);
     }
     this.#closed = true;
+    this.#curious?.tell(false);
     this.#desk.failed();
     this.#desk.refuseWaiting();
     await this.#disconnect();
@@ -133,21 +157,23 @@ export class Limits {
 
   async #exchange(): Promise<void> {
     const { nowMs, position, instance, onFenced, onError } = this.#options;
-    const curious = this.#curious.splice(0);
     try {
       const client = (this.#client ??= await this.#connect());
+      const curious = this.#curious;
       const ask = this.#desk.ask(nowMs(), position());
+      const asked = this.#desk.asked;
       if (ask) {
         this.#exchanges++;
         const answer = await exchange(client, instance, ask);
         if (!this.#closed) this.#desk.answered(answer, nowMs());
       }
+      if (curious) tellOf(curious, asked, minuteOf(nowMs()));
       this.#failures = 0;
     } catch (error) {
       this.#failures++;
       this.#desk.failed();
       this.#desk.refuseWaiting();
-      for (const resolve of curious.splice(0)) resolve();
+      this.#curious?.tell(false);
       if (error instanceof FencedError) {
         this.#closed = true;
         return onFenced();
@@ -155,8 +181,6 @@ export class Limits {
       onError(error);
       await this.#disconnect();
       await new Promise((resolve) => setTimeout(resolve, Math.min(RECONNECT_MAX_MS, RECONNECT_FIRST_MS * 2 ** this.#failures)));
-    } finally {
-      for (const resolve of curious) resolve();
     }
   }
 
@@ -175,4 +199,11 @@ export class Limits {
     this.#client = undefined;
     if (client) await closeClient(client);
   }
+}
+
+/** The store has told of these counters. Of windows that are over it is told nothing. */
+function tellOf({ counters, tell }: { counters: Set<Counter>; tell: (isTold: boolean) => void }, told: readonly Counter[], minute: number): void {
+  for (const counter of told) counters.delete(counter);
+  for (const counter of counters) if (counter.end <= minute) counters.delete(counter);
+  if (counters.size === 0) tell(true);
 }

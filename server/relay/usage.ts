@@ -19,10 +19,11 @@ export type Usage = {
   })[];
 };
 
-/** The limits of a key and its account, as the store knows them now. */
-export async function usageOf(key: Key, readModel: ReadModel, limits: Limits): Promise<Usage> {
+/** The limits of a key and its account, as the store knows them now; null where it can't be asked. */
+export async function usageOf(key: Key, readModel: ReadModel, limits: Limits): Promise<Usage | null> {
   const subjects = readModel.limitsOf(key);
   const counters = await limits.figures(subjects);
+  if (counters === null) return null;
   const account = readModel.account(key.account);
   const inForce = subjects.flatMap((subject) => subject.limits.map((limit) => ({ subject, limit })));
   return {
