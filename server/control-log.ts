@@ -5,6 +5,7 @@ import type { Key } from '#db/fold/key.ts';
 import type { Plan } from '#db/fold/plan.ts';
 import type { Price } from '#db/fold/price.ts';
 import { appendControl, ConflictError, type ControlAppend, isClaimed } from '#db/log/append.ts';
+import { readStreams } from '#db/log/read-streams.ts';
 import { PAGE_ROWS, readPage, readStream } from '#db/log/read.ts';
 import type { Change } from '#server/dashboard/contract-keys.ts';
 import { requireAccount } from '#server/decide/account.ts';
@@ -82,12 +83,9 @@ export class ControlLog {
 
   /** The prices that were set for just these names and patterns. */
   async loadPrices(patterns: readonly string[]): Promise<Map<string, Price>> {
-    const prices = new Map<string, Price>();
-    for (const pattern of patterns) {
-      const price = await this.loadPrice(pattern);
-      if (price) prices.set(pattern, price);
-    }
-    return prices;
+    const model = new ReadModel();
+    model.apply(await this.#read(patterns.map((pattern) => `model/${pattern}`)));
+    return new Map(model.prices.all.map((price) => [price.pattern, price]));
   }
 
   /** Now, by Postgres' clock. */
@@ -102,10 +100,9 @@ export class ControlLog {
     return model;
   }
 
-  async #read(streams: readonly string[]): Promise<Placed<ControlEvent>[]> {
-    const events: Placed<ControlEvent>[] = [];
-    for (const stream of streams) events.push(...(await readStream(this.#client, stream)));
-    return events;
+  #read(streams: readonly string[]): Promise<Placed<ControlEvent>[]> {
+    const [only] = streams;
+    return only !== undefined && streams.length === 1 ? readStream(this.#client, only) : readStreams(this.#client, streams);
   }
 
   async #withClock(model: ReadModel): Promise<ReadModel> {

@@ -1,6 +1,6 @@
 import type { ClientBase } from 'pg';
 import { type Key, keyState } from '#db/fold/key.ts';
-import { readStream } from '#db/log/read.ts';
+import { readStreams } from '#db/log/read-streams.ts';
 import { readSecretUse } from '#db/secret-use.ts';
 import { KEYS_LISTED_MAX } from '#server/bounds.ts';
 import type { KeyRow } from '#server/dashboard/contract-keys.ts';
@@ -38,11 +38,13 @@ export async function readKeyFacts(client: ClientBase, keys: readonly Key[], now
   );
   const months = await monthOfKeys(client, ids, [...new Set(keys.map(({ account }) => account))], nowMs);
   const used = Map.groupBy(await readSecretUse(client, ids), ({ key }) => key);
+  const versions = new Map(keys.map(({ id, version }) => [id, version]));
+  const behind = rows.filter(({ id, version }) => version === null || version < (versions.get(id) ?? 0));
+  const rotations = await lastRotations(client, behind.map(({ id }) => id));
   const facts = new Map<string, KeyFacts>();
-  for (const [index, { id, version, rotated_at, last_used_at }] of rows.entries()) {
-    const isBehind = version === null || version < (keys[index] as Key).version;
+  for (const { id, rotated_at, last_used_at } of rows) {
     facts.set(id, {
-      rotatedAt: isBehind ? await lastRotation(client, id) : rotated_at,
+      rotatedAt: rotations.has(id) ? (rotations.get(id) ?? null) : rotated_at,
       usedAt: last_used_at,
       secretsUsed: new Map((used.get(id) ?? []).map(({ last4, usedAt }) => [last4, usedAt])),
       month: months.get(id) ?? NOTHING_USED,
@@ -51,8 +53,13 @@ export async function readKeyFacts(client: ClientBase, keys: readonly Key[], now
   return facts;
 }
 
-async function lastRotation(client: ClientBase, id: string): Promise<Date | null> {
-  return (await readStream(client, `key/${id}`)).findLast(({ event }) => event.type === 'key.rotated')?.at ?? null;
+/** When these keys were last rotated, by the log; null: never. */
+async function lastRotations(client: ClientBase, ids: readonly string[]): Promise<Map<string, Date | null>> {
+  const rotations = new Map<string, Date | null>(ids.map((id) => [id, null]));
+  for (const { event, at } of await readStreams(client, ids.map((id) => `key/${id}`))) {
+    if (event.type === 'key.rotated') rotations.set(event.key, at);
+  }
+  return rotations;
 }
 
 /** A key as people are shown it. Pure. */

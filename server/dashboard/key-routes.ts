@@ -1,12 +1,12 @@
 import { isIP } from 'node:net';
-import { type Key, keyState } from '#db/fold/key.ts';
-import { KEYS_GOOD_MAX } from '#server/bounds.ts';
+import type { Key } from '#db/fold/key.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { keyOf, makeChange } from '#server/dashboard/change.ts';
 import { ChangeKey, CheckKey, CreateKey, type KeyList, type KeyMade, KeysQuery, RotateKey } from '#server/dashboard/contract-keys.ts';
 import { type ApiRoute, CALLERS, EVERYBODY, route, scopeOfMember, type SignedIn } from '#server/dashboard/gate.ts';
 import { checkKey } from '#server/dashboard/key-check.ts';
 import { chooseKeys, keyRow, KEYS, readKeyFacts } from '#server/dashboard/key-list.ts';
+import { KeyRoom } from '#server/dashboard/key-room.ts';
 import { withPlace } from '#server/dashboard/read-api.ts';
 import { readQuery } from '#server/dashboard/read-query.ts';
 import { Refusal } from '#server/errors.ts';
@@ -17,6 +17,7 @@ const STALE = new Refusal('store_unavailable', { message: "What keys are right n
 export function keyRoutes(dashboard: Dashboard): ApiRoute[] {
   const { relay, reads } = dashboard;
   const { readModel, pepper } = relay;
+  const room = new KeyRoom(readModel);
 
   /** These keys as rows, with what the tables know of them. */
   async function describe(keys: readonly Key[], who: SignedIn): Promise<Pick<KeyList, 'data' | 'as_of' | 'position' | 'behind' | 'parked'> | Refusal> {
@@ -54,12 +55,9 @@ export function keyRoutes(dashboard: Dashboard): ApiRoute[] {
     route('post', '/api/keys', CALLERS, CreateKey, async ({ body }, who) => {
       const account = readModel.account(body.account ?? who.member.account);
       if (!account || (who.member.role === 'member' && account.id !== who.member.account)) return new Refusal('not_found', { param: 'account' });
-      const now = new Date(readModel.nowMs());
-      const good = readModel.keysOf(account.id).filter((key) => ['active', 'rotating'].includes(keyState(key, now)));
-      if (good.length >= KEYS_GOOD_MAX) return new Refusal('not_allowed', { message: `An account may have ${KEYS_GOOD_MAX} keys at once. Revoke one that nobody uses first.` });
       const { name, expires_at, terms = {} } = body;
       const expiresAt = expires_at === undefined ? null : new Date(expires_at);
-      return made(await makeChange(dashboard, who, (control) => control.createKey(pepper, { account: { id: account.id }, name, expiresAt, terms })));
+      return made(await makeChange(dashboard, who, (control) => room.make(account.id, () => control.createKey(pepper, { account: { id: account.id }, name, expiresAt, terms }))));
     }),
 
     route('post', '/api/keys/:key/rotate', CALLERS, RotateKey, async ({ body, params }, who) => {
@@ -94,7 +92,7 @@ export function keyRoutes(dashboard: Dashboard): ApiRoute[] {
       if (key instanceof Refusal) return key;
       if (!readModel.isCurrent()) return STALE;
       if (body.address !== undefined && isIP(body.address) === 0) return new Refusal('invalid_value', { message: '"address": must be an IP address.', param: 'address' });
-      return checkKey(relay, key, body);
+      return withPlace({ reads, readModel }, `member/${who.member.id}`, () => checkKey(relay, key, body));
     }),
   ];
 }

@@ -25,12 +25,10 @@ export function priceRoutes(dashboard: Dashboard): ApiRoute[] {
       const { dry_run: dryRun, providers, replace_manual: replaceManual } = body;
       // Some megabytes that a server needs for this alone.
       const { offerPrices } = await import('#server/price-import.ts');
-      const imported = await makeChange(dashboard, who, async (control) => {
-        const offered = offerPrices(providers, undefined, dashboard.config);
-        const plan = await control.importPrices(offered.offers, { replaceManual, dryRun });
-        return { offered, plan, event: plan.event };
-      });
-      return imported instanceof Refusal ? imported : describe(imported.offered, dryRun, imported.plan);
+      // It takes its time, in which nobody else's change has to wait.
+      const offered = offerPrices(providers, undefined, dashboard.config);
+      const plan = await makeChange(dashboard, who, (control) => control.importPrices(offered.offers, { replaceManual, dryRun }));
+      return plan instanceof Refusal ? plan : describe(offered, dryRun, plan);
     }),
   ];
 }

@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Placed } from '#db/events.ts';
 import { publicId } from '#db/ids.ts';
-import { KEYS_GOOD_MAX, KEYS_LISTED_MAX } from '#server/bounds.ts';
-import type { Change, KeyChecked, KeyList, KeyMade, KeyRow } from '#server/dashboard/contract-keys.ts';
+import { ASK_LINES_MAX, KEYS_GOOD_MAX, KEYS_LISTED_MAX } from '#server/bounds.ts';
+import type { Change, KeyChecked, KeyList, KeyMade, KeyRow, LimitList } from '#server/dashboard/contract-keys.ts';
 import { addMember, setUp, type SignedInClient } from '../support/dashboard.ts';
 import { openWriter } from '../support/log-writer.ts';
 import { projectAll } from '../support/projected.ts';
@@ -247,4 +247,25 @@ test('an account has no more good keys than every server keeps in memory, and a 
   const listed = await until(() => administrator.get<KeyList>('/api/keys'), ({ body }) => body.rows_omitted > 0, 'the list');
   expect(listed.body.data).toHaveLength(KEYS_LISTED_MAX);
   expect(await administrator.post('/api/keys', { name: 'one more', account })).toMatchObject({ status: 409, code: 'not_allowed' });
+});
+
+test('of an account with many keys each limit is listed, and each as the store knows it', async () => {
+  const { body: { id: account } } = await administrator.post<{ id: string }>('/api/accounts', { name: 'with many limits' });
+  const keys = Array.from({ length: ASK_LINES_MAX / 2 + 10 }, () => publicId());
+  const actor = 'test';
+  const writer = await openWriter(relay.store);
+  try {
+    await writer.control(
+      keys.flatMap((key) => [
+        { event: { type: 'key.created' as const, account, key, name: 'key', digest: 'a'.repeat(64), last4: 'aaaa', actor }, version: 1 },
+        { event: { type: 'key.restricted' as const, account, key, terms: { concurrent_requests: 4, requests_per_minute: 60 }, windows: 'keep' as const, actor }, version: 2 },
+      ]),
+    );
+    const { body } = await until(() => administrator.get<LimitList>(`/api/limits?account=${account}`), (reply) => reply.body.data?.length === 2 * keys.length, 'all limits');
+    expect(new Set(body.data.map(({ subject }) => subject))).toEqual(new Set(keys.map((key) => `key/${key}`)));
+    const { rows } = await writer.client.query('select distinct subject, meter from daybook.allowance where subject = any($1)', [keys.map((key) => `key/${key}`)]);
+    expect(rows).toHaveLength(2 * keys.length);
+  } finally {
+    await writer[Symbol.asyncDispose]();
+  }
 });
