@@ -73,7 +73,10 @@ export class Feed {
     this.#progress = new ProgressTeller({
       running: relay.running,
       watch,
-      onHere: (calls) => void this.#run?.then(({ tail }) => this.#viewers.tellProgress(calls, tail.position)),
+      onHere: (calls) => {
+        // That it could not begin is told to those who asked for it.
+        this.#run?.then(({ tail }) => this.#viewers.tellProgress(calls, tail.position)).catch(() => undefined);
+      },
       onElsewhere: (payloads) => this.#say(PROGRESS_CHANNEL, payloads),
     });
     relay.readModel.onChange((accounts) => this.#viewers.judge(accounts));
@@ -188,11 +191,13 @@ export class Feed {
     });
   }
 
-  /** Nobody looks on any more. Resolves when all that ran for viewers has ended. */
+  /** Nobody looks on any more. Resolves when all that ran for viewers has ended; never rejects. */
   #rest(): Promise<void> {
     const run = this.#run;
     this.#run = null;
-    const ended = run?.then(({ close }) => close(), () => undefined);
+    const ended = run?.then(({ close }) => close(), () => undefined).catch((error: unknown) => {
+      this.#log.warn(errorFields(error), 'ending the live feed failed');
+    });
     this.#resting = Promise.all([this.#resting, ended]).then(() => undefined);
     return this.#resting;
   }

@@ -1,5 +1,5 @@
 import express, { type Request, type Response, type Router } from 'express';
-import type { IncomingMessage } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { z } from 'zod';
 import type { Role } from '#db/event-parts.ts';
 import type { Account } from '#db/fold/account.ts';
@@ -11,6 +11,7 @@ import { DecisionError } from '#server/decide/decision.ts';
 import { Refusal } from '#server/errors.ts';
 import { isStoreFault } from '#server/store-fault.ts';
 import type { Scope } from '#server/dashboard/scope.ts';
+import { errorFields, type Logger } from '#server/telemetry.ts';
 
 /**
  * The way into the dashboard's own API: every route says which roles may use it and what its body
@@ -86,8 +87,11 @@ export function scopeOfMember({ member }: SignedIn): Scope {
   return { account: member.role === 'member' ? member.account : null, key: null };
 }
 
+/** What the way in goes by. `publicOrigin`: where people find the dashboard, as far as it was said. */
+export type Gate = { find: FindSession; log: Logger; publicOrigin: string | undefined };
+
 /** Mounts the routes. */
-export function apiRouter(routes: readonly ApiRoute[], find: FindSession): Router {
+export function apiRouter(routes: readonly ApiRoute[], { find, log, publicOrigin }: Gate): Router {
   const router = express.Router({ caseSensitive: true });
   const readBody = express.json({ limit: DASHBOARD_BODY_BYTES_MAX, inflate: false, strict: true, type: 'application/json' });
   for (const { method, path, roles, body, answer } of routes) {
@@ -95,7 +99,7 @@ export function apiRouter(routes: readonly ApiRoute[], find: FindSession): Route
       response.setHeader('cache-control', 'no-store');
       // Cookies play a part here, so no page on another origin may read a reply.
       (response as unknown as WithReply).reply = { requestId: replyOf(response).requestId, extraHeaders: [] };
-      const foreign = checkOrigin(request);
+      const foreign = checkOrigin(request, publicOrigin);
       if (foreign) return refuseWith(request, response, foreign);
       const who = roles === null ? null : await find(request);
       if (who instanceof Refusal) return refuseWith(request, response, who);
@@ -109,6 +113,7 @@ export function apiRouter(routes: readonly ApiRoute[], find: FindSession): Route
       } catch (error) {
         const refusal = refusalOf(error);
         if (!refusal) throw error;
+        if (refusal.status === 503) log.warn({ request: replyOf(response).requestId, ...errorFields(error) }, 'the store is away, too slow or too busy');
         refuseWith(request, response, refusal);
       }
     });
@@ -121,12 +126,17 @@ export function apiRouter(routes: readonly ApiRoute[], find: FindSession): Route
  * in `Sec-Fetch-Site`, or at least in `Origin` where something is changed. Whoever says neither is
  * no browser of today; a program says its Origin.
  */
-export function checkOrigin({ method, headers }: IncomingMessage): Refusal | null {
+export function checkOrigin({ method, headers }: IncomingMessage, publicOrigin: string | undefined): Refusal | null {
   const site = headers['sec-fetch-site'];
   if (site === 'same-origin' || (site === 'none' && isRead(method))) return null;
   if (site !== undefined) return new Refusal('cross_site');
-  if (headers.origin !== undefined) return URL.parse(headers.origin)?.host === headers.host ? null : new Refusal('cross_site');
+  if (headers.origin !== undefined) return isOwnOrigin(headers, publicOrigin) ? null : new Refusal('cross_site');
   return isRead(method) ? null : new Refusal('cross_site', { message: 'A change needs an Origin header that is the address of this dashboard.' });
+}
+
+/** Whether a page of this dashboard sent it, where it says which one did. A proxy may have put another Host in place of the one that the browser went to. */
+export function isOwnOrigin({ origin, host }: IncomingHttpHeaders, publicOrigin: string | undefined): boolean {
+  return origin !== undefined && (origin === publicOrigin || URL.parse(origin)?.host === host);
 }
 
 const isRead = (method: string | undefined): boolean => method === 'GET' || method === 'HEAD';

@@ -5,7 +5,7 @@ import { uuidv7 } from '#db/ids.ts';
 import { SESSION_CHECK_MS, VIEWER_CLOSE_MS, VIEWER_MESSAGE_BYTES_MAX } from '#server/bounds.ts';
 import type { Feed, Viewing } from '#server/dashboard/feed.ts';
 import { LiveQuery } from '#server/dashboard/frames.ts';
-import { type FindSession, scopeOfMember, type SignedIn } from '#server/dashboard/gate.ts';
+import { type Gate, isOwnOrigin, scopeOfMember, type SignedIn } from '#server/dashboard/gate.ts';
 import { LIVE_PROTOCOL } from '#server/dashboard/live-protocol.ts';
 import { readQuery } from '#server/dashboard/read-query.ts';
 import { scopeOf } from '#server/dashboard/scope.ts';
@@ -38,7 +38,8 @@ export function isWebSocket({ method, headers }: IncomingMessage): boolean {
 export class Live {
   readonly #relay: Relay;
   readonly #feed: Feed;
-  readonly #find: FindSession;
+  readonly #find: Gate['find'];
+  readonly #publicOrigin: string | undefined;
   readonly #log: Logger;
   readonly #closed = new ClosedSessions();
   readonly #sockets = new WebSocketServer({
@@ -51,10 +52,11 @@ export class Live {
     handleProtocols: (offered) => (offered.has(LIVE_PROTOCOL) ? LIVE_PROTOCOL : false),
   });
 
-  constructor(relay: Relay, feed: Feed, find: FindSession, log: Logger) {
+  constructor(relay: Relay, feed: Feed, { find, log, publicOrigin }: Gate) {
     this.#relay = relay;
     this.#feed = feed;
     this.#find = find;
+    this.#publicOrigin = publicOrigin;
     this.#log = log;
     relay.readModel.onSession((event) => {
       if (event.type === 'session.closed') this.#closed.add(event.session);
@@ -115,7 +117,7 @@ export class Live {
 
   /** Somebody who is signed in. That their session was closed is told by the log; that it has expired is looked for. */
   async #signedIn(request: IncomingMessage, socket: Duplex): Promise<Viewer | Refusal> {
-    const foreign = checkOwnOrigin(request);
+    const foreign = checkOwnOrigin(request, this.#publicOrigin);
     if (foreign) return foreign;
     const who = await this.#find(request);
     if (who instanceof Refusal) return who;
@@ -146,10 +148,9 @@ type Viewer = Pick<Viewing, 'right' | 'scope'>;
  * Browsers send cookies whoever's page it is, and let every page open a WebSocket to anywhere. They do
  * say whose page it is; whoever says nothing is none, and has no business with a cookie.
  */
-function checkOwnOrigin({ headers }: IncomingMessage): Refusal | null {
+function checkOwnOrigin({ headers }: IncomingMessage, publicOrigin: string | undefined): Refusal | null {
   const site = headers['sec-fetch-site'];
-  const isOwn = headers.origin !== undefined && URL.parse(headers.origin)?.host === headers.host;
-  return isOwn && (site === undefined || site === 'same-origin') ? null : new Refusal('cross_site');
+  return isOwnOrigin(headers, publicOrigin) && (site === undefined || site === 'same-origin') ? null : new Refusal('cross_site');
 }
 
 /**
