@@ -1,7 +1,9 @@
+import type { ServerResponse } from 'node:http';
 import type { Key } from '#db/fold/key.ts';
 import { replyOf } from '#server/answer.ts';
 import { type ApiRoute, CALLERS, route, type SignedIn } from '#server/dashboard/gate.ts';
 import { Refusal } from '#server/errors.ts';
+import type { SessionListener } from '#server/read-model.ts';
 import { judgeKey } from '#server/relay/authenticate.ts';
 import { chatCompletions } from '#server/relay/chat-completions.ts';
 import type { Relay } from '#server/relay/relay.ts';
@@ -11,20 +13,32 @@ const KEY_HEADER = 'x-daybook-key';
 
 const UNKNOWN = new Refusal('not_found', { message: `The header ${KEY_HEADER} must name a key of your account.` });
 
+/** A call that somebody makes here, from its arrival on. */
+type UnderWay = { who: SignedIn; requestId: string; response: ServerResponse };
+
 /**
  * `POST /api/playground/chat/completions`: the call of a key whose secret nobody has at hand any more,
  * made by somebody who is signed in to its account. From the key on it is a call as any other: the
- * same permissions and limits, recorded alike. The relay reads its body by itself.
+ * same permissions and limits, recorded alike. The relay reads its body by itself. It ends with the
+ * session that it was made in, or when its maker may make calls no more.
  */
 export function playgroundRoutes({ relay }: { relay: Relay }): ApiRoute[] {
+  const underWay = new Set<UnderWay>();
+  relay.readModel.onSession((event) => {
+    for (const each of underWay) if (isOver(each.who, event)) end(relay, each);
+  });
   return [
     route('post', '/api/playground/chat/completions', CALLERS, null, async ({ request, response }, who) => {
       const key = keyNamed(relay, request.headers[KEY_HEADER], who);
       if (key instanceof Refusal) return key;
       // It has left while its session was looked up, and would never be heard of again.
       if (response.destroyed) return null;
+      const reply = replyOf(response);
+      const call: UnderWay = { who, requestId: reply.requestId, response };
+      underWay.add(call);
+      response.once('close', () => underWay.delete(call));
       try {
-        await chatCompletions(relay, request, response, replyOf(response), () => judgeKey(key, relay.readModel.nowMs()) ?? key);
+        await chatCompletions(relay, request, response, reply, () => judgeKey(key, relay.readModel.nowMs()) ?? key);
       } catch (error) {
         if (!response.headersSent) throw error;
         response.destroy();
@@ -32,6 +46,20 @@ export function playgroundRoutes({ relay }: { relay: Relay }): ApiRoute[] {
       return null;
     }),
   ];
+}
+
+/** Whether somebody may go on after this. Pure. */
+function isOver({ session, member }: SignedIn, event: Parameters<SessionListener>[0]): boolean {
+  if (event.type === 'session.closed') return event.session === session;
+  if (event.member !== member.id) return false;
+  return event.type === 'member.removed' || (event.type === 'member.role_changed' && !CALLERS.includes(event.role));
+}
+
+/** What has been relayed is charged. A call that is not recorded yet never is. */
+function end(relay: Relay, { requestId, response }: UnderWay): void {
+  const call = [...relay.running].find(({ request }) => request === requestId);
+  if (call) call.fail('not_signed_in', 'withdrawn');
+  else response.destroy();
 }
 
 function keyNamed({ readModel }: Relay, id: string | string[] | undefined, { member }: SignedIn): Key | Refusal {

@@ -94,3 +94,17 @@ test("nobody calls with another account's key, as an auditor, from another site,
   const after = await footprint(relay, upstream);
   expect(after.forwarded).toBe(before.forwarded);
 });
+
+test('it ends with the session that it was made in, or when its maker may make calls no more', async () => {
+  const leaving = await addMember(relay, { account: ana.me.account.id });
+  const demoted = await addMember(relay, { account: ana.me.account.id });
+  const model = 's:tokens=500,every=20ms';
+  const running = [attempt(leaving, { model }), attempt(demoted, { model }), attempt(ana, { model: 's:tokens=40,every=20ms' })];
+  await relay.waitFor((events) => events.filter(({ event }) => event.type === 'request.accepted' && event.model === model).length === 2);
+  expect((await leaving.delete('/api/session')).status).toBe(200);
+  expect((await administrator.patch(`/api/members/${demoted.me.member.id}`, { role: 'auditor' })).status).toBe(200);
+  const requests = (await Promise.all(running)).map(({ requestId }) => requestId);
+  const endOf = (request: string | null) => log.flatMap(({ event }) => (event.type === 'request.settled' && event.request === request ? [event.end_reason] : []));
+  const log = await relay.waitFor((events) => requests.every((request) => events.some(({ event }) => event.type === 'request.settled' && event.request === request)));
+  expect(requests.map(endOf)).toEqual([['withdrawn'], ['withdrawn'], ['completed']]);
+});
