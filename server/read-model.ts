@@ -9,6 +9,7 @@ import type { SubjectLimits } from '#db/limits.ts';
 import { type Access, accessOfAccount, accessOfKey } from '#server/access.ts';
 import { READ_MODEL_STALE_MS } from '#server/bounds.ts';
 import { PriceTable } from '#server/prices.ts';
+import { Waiters } from '#server/sign-in/waiters.ts';
 
 /** Told once for each page of the log, with the accounts whose calls it may concern. */
 export type ChangeListener = (accounts: ReadonlySet<string>) => void;
@@ -31,12 +32,14 @@ export class ReadModel {
   readonly #keysOf = new Map<string, string[]>();
   readonly #plans = new Map<string, Plan>();
   readonly #members = new Map<string, Member>();
+  readonly #administrators = new Set<string>();
   #registration: Registration = REGISTRATION_FIRST;
   /** What terms amount to, compiled when first asked for and until they change. Subjects without terms have no entry. */
   readonly #accountAccess = new Map<string, Access>();
   readonly #keyAccess = new Map<string, Access>();
   readonly #listeners: ChangeListener[] = [];
   readonly #sessionListeners: SessionListener[] = [];
+  readonly #waiters = new Waiters();
   #currentAtMs = Number.NEGATIVE_INFINITY;
   #position = 0;
   #head = 0;
@@ -51,6 +54,12 @@ export class ReadModel {
       if ('actor' in event) this.#applyControl(event, at, position, changed);
     }
     if (changed.size > 0) for (const listener of this.#listeners) listener(changed);
+    this.#waiters.look();
+  }
+
+  /** Resolves when something of this is so, or after a while. @returns whether it is. */
+  until(isSo: () => boolean, patienceMs: number): Promise<boolean> {
+    return this.#waiters.until(isSo, patienceMs);
   }
 
   /** @param changed takes the accounts whose calls may be judged otherwise from here on. */
@@ -80,6 +89,7 @@ export class ReadModel {
       case 'member.removed':
       case 'member.password_changed':
       case 'member.totp_changed':
+      case 'member.reset_link_made':
         return this.#applyMember(event, at);
       case 'session.closed':
         return this.#tellSessions(event);
@@ -122,6 +132,8 @@ export class ReadModel {
     const member = evolveMember(this.#members.get(event.member), event, at);
     if (!member) return;
     this.#members.set(member.id, member);
+    if (member.role === 'administrator' && member.state === 'active') this.#administrators.add(member.id);
+    else this.#administrators.delete(member.id);
     this.#tellSessions(event);
   }
 
@@ -197,6 +209,10 @@ export class ReadModel {
 
   get members(): Iterable<Member> {
     return this.#members.values();
+  }
+
+  get hasAdministrator(): boolean {
+    return this.#administrators.size > 0;
   }
 
   /** Who may register, and on which plan new accounts land. */

@@ -5,7 +5,7 @@ import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import type { Change } from '#server/dashboard/contract-keys.ts';
 import type { SignedIn } from '#server/dashboard/gate.ts';
 import { Refusal } from '#server/errors.ts';
-import { until } from '#server/sign-in/transaction.ts';
+import { heard } from '#server/sign-in/transaction.ts';
 
 const NOT_FOUND = new Refusal('not_found');
 
@@ -18,10 +18,10 @@ export async function makeChange<T extends Change>(
   { member }: SignedIn,
   use: (control: Control) => Promise<T>,
 ): Promise<T | Refusal> {
-  const changed = await control.change(`member/${member.id}`, use);
+  const changed = await control.change(`member/${member.id}`, use, member.role === 'administrator' ? 'first' : 'ordinary');
   if (changed instanceof Refusal || changed.event === null) return changed;
   const { position } = changed.event;
-  await until(() => readModel.position >= position);
+  await heard(readModel, () => readModel.position >= position);
   return changed;
 }
 

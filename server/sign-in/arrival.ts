@@ -10,7 +10,7 @@ import { registerAccount } from '#server/decide/account.ts';
 import { Refusal } from '#server/errors.ts';
 import type { ReadModel } from '#server/read-model.ts';
 import type { Sessions } from '#server/sign-in/sessions.ts';
-import { change } from '#server/sign-in/transaction.ts';
+import { change, changeUnheard, heard } from '#server/sign-in/transaction.ts';
 
 /** Somebody who comes in: to an account that is there, or with one of their own. */
 export type Arrival = {
@@ -33,7 +33,7 @@ const NAME_CHARACTERS_MAX = AccountName.maxLength ?? 100;
  * Lets somebody in: their row, their account where they bring one, and all that the log tells of it,
  * in one transaction.
  * @param admit uses up what they come by, within that transaction, or refuses.
- * @param session opens one for them as well; null where they sign in later.
+ * @param session opens one for them as well; null where they sign in later, and are not told whether they came in.
  */
 export async function arrive(
   seat: { control: ControlSeat; readModel: ReadModel },
@@ -42,37 +42,48 @@ export async function arrive(
   admit: (client: Client) => Promise<Refusal | null>,
   session: { sessions: Sessions; request: IncomingMessage; response: ServerResponse } | null,
 ): Promise<{ member: string; session: string | null } | Refusal> {
+  const { readModel } = seat;
   for (let attempt = 1; ; attempt++) {
     const member = publicId();
+    const { account: wanted } = arrival;
+    const account = 'joins' in wanted ? wanted : { ...wanted, name: freeName(wanted.name, new Set([...readModel.accounts].map(({ name }) => name))) };
+    const comeIn = async (control: Control, client: Client) => {
+      const refused = await admit(client);
+      if (refused) return refused;
+      if (!(await insertMember(client, { ...arrival, id: member }))) return TAKEN;
+      const events = arrivalAppends(member, { ...arrival, account }, control);
+      const opened = session === null ? null : await session.sessions.open(client, session.request, { id: member, account: events.account });
+      const position = await control.append([...events.appends, ...(opened?.appends ?? [])]);
+      return { position, done: opened };
+    };
     try {
-      const done = await change(seat, actor ?? `member/${member}`, async (control, client) => {
-        const refused = await admit(client);
-        if (refused) return refused;
-        if (!(await insertMember(client, { ...arrival, id: member }))) return TAKEN;
-        const events = arrivalAppends(seat.readModel, member, arrival, control);
-        const opened = session === null ? null : await session.sessions.open(client, session.request, { id: member, account: events.account });
-        const position = await control.append([...events.appends, ...(opened?.appends ?? [])]);
-        return { position, done: opened };
-      });
-      if (done instanceof Refusal) return done;
-      if (session !== null) done?.tell(session.response);
-      return { member, session: done?.id ?? null };
+      const by = actor ?? `member/${member}`;
+      if (session === null) {
+        const done = await changeUnheard(seat.control, by, comeIn);
+        return done instanceof Refusal ? done : { member, session: null };
+      }
+      const opened = await change(seat, by, comeIn);
+      if (opened instanceof Refusal) return opened;
+      opened?.tell(session.response);
+      return { member, session: opened?.id ?? null };
     } catch (error) {
-      if (!(error instanceof ConflictError) || attempt === NAME_ATTEMPTS) throw error;
+      if (!(error instanceof ConflictError) || 'joins' in account || attempt === NAME_ATTEMPTS) throw error;
+      // Somebody else has the name, of which this process will hear in a moment.
+      await heard(readModel, () => readModel.accountNamed(account.name) !== undefined);
     }
   }
 }
 
-function arrivalAppends(readModel: ReadModel, member: string, { account, role, invitation }: Arrival, { actor }: Control): { account: string; appends: ControlAppend[] } {
+function arrivalAppends(member: string, { account, role, invitation }: Arrival, { actor }: Control): { account: string; appends: ControlAppend[] } {
   const added = (id: string): ControlAppend => ({
     event: { type: 'member.added', member, account: id, role, actor, ...(invitation === undefined ? {} : { invitation }) },
     version: 1,
   });
   if ('joins' in account) return { account: account.joins, appends: [added(account.joins)] };
+  const { name, plan } = account;
   const id = publicId();
-  const name = freeName(account.name, new Set([...readModel.accounts].map((each) => each.name)));
   const appends: ControlAppend[] = [{ event: registerAccount({ id, name, actor }), version: 1, claim: `account-name/${name}` }];
-  if (account.plan !== null) appends.push({ event: { type: 'account.plan_changed', account: id, plan: account.plan, windows: 'keep', actor }, version: 2 });
+  if (plan !== null) appends.push({ event: { type: 'account.plan_changed', account: id, plan, windows: 'keep', actor }, version: 2 });
   return { account: id, appends: [...appends, added(id)] };
 }
 

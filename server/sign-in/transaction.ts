@@ -1,14 +1,17 @@
-import { setTimeout as wait } from 'node:timers/promises';
 import type { Client } from 'pg';
-import { HEARD_POLL_MS, HEARD_WAIT_MS } from '#server/sign-in/bounds.ts';
+import { HEARD_WAIT_MS, TRANSACTION_IDLE_MAX_MS } from '#server/sign-in/bounds.ts';
 import type { Control } from '#server/control.ts';
 import type { ControlSeat } from '#server/control-seat.ts';
 import { Refusal } from '#server/errors.ts';
 import type { ReadModel } from '#server/read-model.ts';
 
-/** Rows and the events that tell of them change together, or not at all. */
+/**
+ * Rows and the events that tell of them change together, or not at all. What `work` appends it appends
+ * at once and as the last thing that it does: from there on, until the commit, nobody else can append.
+ * A process that freezes in between is cut off, and nothing was changed.
+ */
 export async function inTransaction<T>(client: Client, work: () => Promise<T>): Promise<T> {
-  await client.query('begin');
+  await client.query(`begin; set local idle_in_transaction_session_timeout = ${TRANSACTION_IDLE_MAX_MS}`);
   try {
     const done = await work();
     await client.query(done instanceof Refusal ? 'rollback' : 'commit');
@@ -29,20 +32,23 @@ export async function change<T>(
   actor: string,
   work: (control: Control, client: Client) => Promise<{ position: number | null; done: T } | Refusal>,
 ): Promise<T | Refusal> {
-  const changed = await control.change(actor, (seat, client) => inTransaction(client, () => work(seat, client)));
+  const changed = await changeUnheard(control, actor, work);
   if (changed instanceof Refusal) return changed;
-  if (changed.position !== null) await heard(readModel, changed.position);
-  return changed.done;
+  const { position, done } = changed;
+  if (position !== null) await heard(readModel, () => readModel.position >= position);
+  return done;
 }
 
-/** Resolves when the read model has come to a position, or after a while: what follows asks again. */
-async function heard(readModel: ReadModel, position: number): Promise<void> {
-  await until(() => readModel.position >= position);
+/** The same, without the wait: whoever is answered must not learn by it whether anything was changed. */
+export function changeUnheard<T>(
+  control: ControlSeat,
+  actor: string,
+  work: (control: Control, client: Client) => Promise<{ position: number | null; done: T } | Refusal>,
+): Promise<{ position: number | null; done: T } | Refusal> {
+  return control.change(actor, (seat, client) => inTransaction(client, () => work(seat, client)));
 }
 
-/** Looks until it is so, for a while. @returns whether it is. */
-export async function until(isSo: () => boolean): Promise<boolean> {
-  const deadline = performance.now() + HEARD_WAIT_MS;
-  while (!isSo() && performance.now() < deadline) await wait(HEARD_POLL_MS);
-  return isSo();
+/** Resolves when this process has heard so from the log, or after a while: what follows asks again. @returns whether it has. */
+export function heard(readModel: ReadModel, isSo: () => boolean): Promise<boolean> {
+  return readModel.until(isSo, HEARD_WAIT_MS);
 }
