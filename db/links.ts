@@ -16,13 +16,14 @@ export type Purpose =
 
 export type Invitation = { id: string; account: string | null; role: Role; createdAt: Date; expiresAt: Date };
 
-/** @returns when it ends. */
-export async function insertLink(client: ClientBase, id: string, digest: Buffer, purpose: Purpose): Promise<Date> {
-  // Nobody misses what has ended.
-  await client.query('delete from daybook.link where expires_at <= clock_timestamp()');
+/**
+ * @param madeBy the administrator with whose rights it ends; null: nobody's.
+ * @returns when it ends.
+ */
+export async function insertLink(client: ClientBase, id: string, digest: Buffer, purpose: Purpose, madeBy: string | null): Promise<Date> {
   const { rows } = await client.query<{ expires_at: Date }>(
-    `insert into daybook.link (id, kind, digest, account, role, member, expires_at)
-      values ($1, $2, $3, $4, $5, $6, clock_timestamp() + $7 * interval '1 millisecond') returning expires_at`,
+    `insert into daybook.link (id, kind, digest, account, role, member, made_by, expires_at)
+      values ($1, $2, $3, $4, $5, $6, $7, clock_timestamp() + $8 * interval '1 millisecond') returning expires_at`,
     [
       id,
       purpose.kind,
@@ -30,10 +31,16 @@ export async function insertLink(client: ClientBase, id: string, digest: Buffer,
       purpose.kind === 'invitation' ? purpose.account : null,
       purpose.kind === 'invitation' ? purpose.role : null,
       purpose.kind === 'reset' ? purpose.member : null,
+      madeBy,
       LIFE_MS[purpose.kind],
     ],
   );
   return (rows[0] as { expires_at: Date }).expires_at;
+}
+
+/** Takes away what has ended by itself. */
+export async function deleteEndedLinks(client: Pick<ClientBase, 'query'>): Promise<void> {
+  await client.query('delete from daybook.link where expires_at <= clock_timestamp()');
 }
 
 /** What a link would let its holder do, without using it. */
@@ -69,6 +76,15 @@ export async function deleteLinks(client: ClientBase, kind: 'setup' | 'reset', m
   await client.query('delete from daybook.link where kind = $1 and ($2::text is null or member = $2)', [kind, member]);
 }
 
+/** Withdraws what somebody has made for others. @returns the invitations among them, which were good until now. */
+export async function deleteLinksMadeBy(client: ClientBase, member: string): Promise<string[]> {
+  const { rows } = await client.query<{ id: string; isOpen: boolean }>(
+    `delete from daybook.link where made_by = $1 returning id, kind = 'invitation' and expires_at > clock_timestamp() as "isOpen"`,
+    [member],
+  );
+  return rows.flatMap(({ id, isOpen }) => (isOpen ? [id] : []));
+}
+
 /** @returns whether there was such an invitation. */
 export async function deleteInvitation(client: ClientBase, id: string): Promise<boolean> {
   return (await client.query("delete from daybook.link where id = $1 and kind = 'invitation'", [id])).rowCount === 1;
@@ -77,9 +93,11 @@ export async function deleteInvitation(client: ClientBase, id: string): Promise<
 const INVITATIONS = `select id, account, role, created_at as "createdAt", expires_at as "expiresAt"
   from daybook.link where kind = 'invitation' and expires_at > clock_timestamp()`;
 
-/** The open invitations, the newest first. */
-export async function listInvitations(client: Pick<ClientBase, 'query'>): Promise<Invitation[]> {
-  return (await client.query<Invitation>(`${INVITATIONS} order by created_at desc, id`)).rows;
+/** The open invitations, the newest first: as many as `max`. */
+export async function listInvitations(client: Pick<ClientBase, 'query'>, max: number): Promise<{ invitations: Invitation[]; omitted: number }> {
+  const { rows } = await client.query<Invitation>(`${INVITATIONS} order by created_at desc, id limit $1`, [max]);
+  const { rows: counted } = await client.query<{ count: number }>(`select count(*)::int as count from (${INVITATIONS}) open`);
+  return { invitations: rows, omitted: Math.max(0, (counted[0]?.count ?? 0) - rows.length) };
 }
 
 /** Until the transaction ends nobody else makes the first administrator. */

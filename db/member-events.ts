@@ -19,6 +19,9 @@ export const MemberPasswordChanged = Control.extend({ type: z.literal('member.pa
 /** Whether signing in takes a code from a device as well. */
 export const MemberTotpChanged = Control.extend({ type: z.literal('member.totp_changed'), member: Id, account: Id, enabled: z.boolean() });
 
+/** An administrator made a link by which the member chooses a new password. */
+export const MemberResetLinkMade = Control.extend({ type: z.literal('member.reset_link_made'), member: Id, account: Id });
+
 export const InvitationCreated = Control.extend({
   type: z.literal('invitation.created'),
   invitation: Id,

@@ -27,6 +27,7 @@ export function streamOf(event: ControlEvent): string {
     case 'member.removed':
     case 'member.password_changed':
     case 'member.totp_changed':
+    case 'member.reset_link_made':
       return `member/${event.member}`;
     case 'invitation.created':
     case 'invitation.withdrawn':

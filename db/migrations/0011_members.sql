@@ -42,12 +42,15 @@ create table daybook.link (
   role text collate "C" check (role in ('member', 'administrator', 'auditor')),
   -- Of a reset: whose password is chosen anew.
   member text collate "C" references daybook.member on delete cascade,
+  -- The administrator who made it, with whose rights it ends; null: the command line, or whoever forgot a password.
+  made_by text collate "C" references daybook.member on delete cascade,
   created_at timestamptz not null default clock_timestamp(),
   expires_at timestamptz not null,
   check ((role is not null) = (kind = 'invitation')),
   check ((member is not null) = (kind = 'reset'))
 );
 create index link_member on daybook.link (member) where member is not null;
+create index link_made_by on daybook.link (made_by) where made_by is not null;
 
 -- Attempts of late, as rate-limiter-flexible counts them. Its keys are digests (server/sign-in/attempts.ts):
 -- neither addresses nor networks can be read here.

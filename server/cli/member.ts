@@ -6,8 +6,7 @@ import { showTable } from '#server/cli/table.ts';
 import { Email } from '#server/dashboard/contract-session.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { Refusal } from '#server/errors.ts';
-import { makeLink } from '#server/sign-in/link-made.ts';
-import { changeRole, changeTotp } from '#server/sign-in/member-changes.ts';
+import { changeRole, makeResetLink } from '#server/sign-in/member-changes.ts';
 import { ownOrigin } from '#server/sign-in/origin.ts';
 import { makeSetupLink } from '#server/sign-in/setup.ts';
 import { inTransaction } from '#server/sign-in/transaction.ts';
@@ -75,11 +74,10 @@ async function setRole({ control, client }: Session, email: string, role: Role):
 
 async function resetLink({ control, client, config }: Session, email: string, dropsCode: boolean): Promise<{ email: string; link: string; expires_at: Date }> {
   const { id, sealedTotp } = await requireMember({ client }, email);
-  return inTransaction(client, async () => {
-    if (dropsCode && sealedTotp !== null) await changeTotp(control, client, id, false, () => removeTotp(client, id));
-    const { link, expiresAt } = await makeLink(client, ownOrigin(config), { kind: 'reset', member: id });
-    return { email, link, expires_at: expiresAt };
-  });
+  const dropCode = dropsCode && sealedTotp !== null ? () => removeTotp(client, id) : null;
+  const made = await inTransaction(client, () => makeResetLink(control, client, id, { origin: ownOrigin(config), by: null, dropCode }));
+  if (made instanceof Refusal) throw new DecisionError('not_allowed', made.message);
+  return { email, link: made.done.link, expires_at: made.done.expiresAt };
 }
 
 async function requireMember({ client }: Pick<Session, 'client'>, email: string): Promise<MemberRow> {

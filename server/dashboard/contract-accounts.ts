@@ -1,9 +1,9 @@
 import { z } from 'zod';
-import { AccountName, Id, ModelName, PlanName, REGISTRATION_POLICIES, ROLES, type Role, type RegistrationPolicy } from '#db/event-parts.ts';
+import { Id, ModelName, PlanName, REGISTRATION_POLICIES, ROLES, type Role, type RegistrationPolicy } from '#db/event-parts.ts';
 import { PlanTerms, Windows } from '#db/events.ts';
 import { PRICE_MAX } from '#db/money.ts';
 import type { AsOf } from '#server/dashboard/contract.ts';
-import { Email } from '#server/dashboard/contract-session.ts';
+import { Email, NewAccountName } from '#server/dashboard/contract-session.ts';
 
 /** What the dashboard and the server say to one another about accounts, members, plans and prices. Changes are for administrators, and reply with a `Change`. Pure. */
 
@@ -27,21 +27,21 @@ export type AccountRow = {
   month: { requests: number; tokens: number; cost_microusd: number };
 };
 /** `POST /api/accounts` → `Change & {object: 'account', id}`; 409 `already_exists` where the name is taken. */
-export const CreateAccount = z.strictObject({ name: AccountName, plan: PlanName.optional() });
+export const CreateAccount = z.strictObject({ name: NewAccountName, plan: PlanName.optional() });
 /** `POST /api/accounts/:account/suspend` and `/reinstate` take nothing. */
 /** `PUT /api/accounts/:account/plan`; null: on none, which limits nothing. */
 export const PutPlan = z.strictObject({ plan: PlanName.nullable(), windows: Windows.default('keep') });
 /** `PUT /api/accounts/:account/override`: terms of its own, each in place of the plan's; {} takes them away. */
 export const PutOverride = z.strictObject({ terms: PlanTerms, windows: Windows.default('keep') });
 
-/** One in `GET /api/members`, a list: of the own account, or for administrators and auditors of all, narrowed by `?account=`. Auditors see no addresses: null. */
+/** One in `GET /api/members`, a list: of the own account, or for administrators and auditors of all, narrowed by `?account=`; `rows_omitted` older ones are left out. Auditors see no addresses: null. */
 export type MemberRow = { id: string; email: string | null; account: string; account_name: string; role: Role; has_totp: boolean; added_at: string; seen_at: string | null };
 /** `PATCH /api/members/:member`. The last administrator stays one: 409 `last_administrator`. */
 export const ChangeMember = z.strictObject({ role: z.enum(ROLES) });
 /** `DELETE /api/members/:member`: erases the address and password, and ends all sessions. */
 /** `POST /api/members/:member/reset`: a link by which they choose a new password → `LinkMade`. */
 
-/** One in `GET /api/invitations`, a list of those that are open. */
+/** One in `GET /api/invitations`, a list of those that are open; `rows_omitted` older ones are left out. */
 export type InvitationRow = { id: string; account: string | null; account_name: string | null; role: Role; created_at: string; expires_at: string };
 /** `POST /api/invitations` → {@link LinkMade}. Sent to the address where SMTP is set up; the link is shown in any case. */
 export const CreateInvitation = z.strictObject({ account: Id.nullable(), role: z.enum(ROLES), email: Email.optional() });
@@ -78,4 +78,5 @@ export type PricesImported = {
 
 /** `GET /api/registration` and `PUT` of the same. */
 export type RegistrationShown = { object: 'registration'; policy: RegistrationPolicy; plan: string | null };
+/** Open takes a plan. */
 export const PutRegistration = z.strictObject({ policy: z.enum(REGISTRATION_POLICIES), plan: PlanName.nullable() });

@@ -3,6 +3,7 @@ import { Id, KeyName, ModelName } from '#db/event-parts.ts';
 import { KeyTerms } from '#db/events.ts';
 import { ROUTES } from '#db/limits.ts';
 import type { AsOf } from '#server/dashboard/contract.ts';
+import { withoutControls } from '#server/dashboard/contract-session.ts';
 
 /** What the dashboard and the server say to one another about keys, and about limits. Pure. */
 
@@ -11,6 +12,7 @@ export type Change = { event: { type: string; position: number } | null };
 
 /** Times that people choose: with their zone. */
 const Moment = z.iso.datetime({ offset: true, error: 'must be a time such as 2027-01-31T00:00:00Z' });
+const NewKeyName = withoutControls(KeyName);
 export const OVERLAP_SECONDS_MAX = 30 * 86_400;
 
 /** What narrows `GET /api/keys` and `GET /api/accounts`. */
@@ -48,7 +50,7 @@ export type KeyRow = {
 
 /** `POST /api/keys`. Administrators may name another account. 409 `not_allowed` where it has as many keys as it may. */
 export const CreateKey = z.strictObject({
-  name: KeyName,
+  name: NewKeyName,
   account: Id.optional(),
   expires_at: Moment.optional(),
   terms: KeyTerms.optional(),
@@ -62,7 +64,7 @@ export const RotateKey = z.strictObject({ overlap_s: z.int().min(0).max(OVERLAP_
 /** `POST /api/keys/:key/leaked` → {@link KeyMade}: every older secret ends at once, that of a running overlap too, and a new one is made. */
 /** `PATCH /api/keys/:key` → {@link Change}. Terms stand in place of all that the key had; they only ever narrow what the account may. */
 export const ChangeKey = z.strictObject({
-  name: KeyName.optional(),
+  name: NewKeyName.optional(),
   terms: KeyTerms.optional(),
   expires_at: Moment.nullable().optional(),
   windows: z.enum(['keep', 'reset']).default('keep'),

@@ -8,7 +8,10 @@ import { AccountName } from '#db/event-parts.ts';
  */
 
 /** Kept in lower case; nothing is ever sent to it unless SMTP is set up. */
-export const Email = z.string().trim().toLowerCase().max(254).regex(/^[^\s@]+@[^\s@]+$/, 'must be an e-mail address');
+export const Email = z.string().trim().toLowerCase().max(254).regex(/^[^\s@\p{Cc}]+@[^\s@\p{Cc}]+$/u, 'must be an e-mail address');
+/** Adds to what a name must be. The vocabulary of events takes what was written before, such as a NUL, which no table can hold. */
+export const withoutControls = (name: z.ZodString): z.ZodString => name.regex(/^\P{Cc}*$/u, 'must have no control characters');
+export const NewAccountName = withoutControls(AccountName);
 /** Long rather than full of signs. The upper bound keeps hashing cheap. */
 export const PASSWORD_CHARACTERS_MIN = 10;
 export const PASSWORD_CHARACTERS_MAX = 200;
@@ -43,14 +46,14 @@ export type Me = {
 /** `POST /api/session`. 401 `wrong_credentials`; 401 `totp_required` where a code is wanted as well. */
 export const SignIn = z.strictObject({ email: Email, password: z.string().max(PASSWORD_CHARACTERS_MAX), code: Code.optional() });
 /** `POST /api/registration`. Always 202 `{object: 'registration'}`, whether the address was free or not: whoever it belongs to signs in next. */
-export const Register = z.strictObject({ email: Email, password: Password, account_name: AccountName, invitation: LinkToken.optional() });
+export const Register = z.strictObject({ email: Email, password: Password, account_name: NewAccountName, invitation: LinkToken.optional() });
 /** `POST /api/setup`: the first administrator. Signs in. */
-export const SetUp = z.strictObject({ token: LinkToken, email: Email, password: Password, account_name: AccountName.optional() });
+export const SetUp = z.strictObject({ token: LinkToken, email: Email, password: Password, account_name: NewAccountName.optional() });
 /** `POST /api/invitation`: what an invitation is for; its token is a secret, and so in the body. */
 export const LookAtInvitation = z.strictObject({ token: LinkToken });
 export type InvitationShown = { object: 'invitation'; role: Role; /** Null: one of their own. */ account_name: string | null; expires_at: string };
 /** `POST /api/invitation/accept`: joins the account of an invitation. Signs in. */
-export const AcceptInvitation = z.strictObject({ token: LinkToken, email: Email, password: Password, account_name: AccountName.optional() });
+export const AcceptInvitation = z.strictObject({ token: LinkToken, email: Email, password: Password, account_name: NewAccountName.optional() });
 /** `POST /api/password/forgotten`. Always 202. */
 export const ForgotPassword = z.strictObject({ email: Email });
 /** `POST /api/password/reset`. Ends all sessions of the member, and signs in. */

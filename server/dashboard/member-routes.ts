@@ -1,20 +1,24 @@
 import type { Member } from '#db/fold/member.ts';
 import { evolveRegistration, REGISTRATION_FIRST } from '#db/fold/registration.ts';
 import { publicId } from '#db/ids.ts';
-import { deleteInvitation, deleteLinks, listInvitations } from '#db/links.ts';
+import { deleteInvitation, listInvitations } from '#db/links.ts';
 import { readStream } from '#db/log/read.ts';
-import { memberById, readEmails } from '#db/members.ts';
+import { lockAdministrators, memberById, readEmails } from '#db/members.ts';
 import { lastSeen } from '#db/sessions.ts';
+import { idOf } from '#server/dashboard/change.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { ChangeMember, CreateInvitation, type InvitationRow, type LinkMade, type MemberRow, PutRegistration, type RegistrationShown } from '#server/dashboard/contract-accounts.ts';
 import type { Change } from '#server/dashboard/contract-keys.ts';
 import { ADMINISTRATORS, type ApiRoute, EVERYBODY, OVERSEERS, route, scopeOfMember, type SignedIn } from '#server/dashboard/gate.ts';
 import { requirePlan } from '#server/decide/plan.ts';
 import { Refusal } from '#server/errors.ts';
+import { MEMBERS_LISTED_MAX } from '#server/sign-in/bounds.ts';
 import { makeLink } from '#server/sign-in/link-made.ts';
-import { changeRole, removeMember } from '#server/sign-in/member-changes.ts';
+import { changeRole, makeResetLink, removeMember } from '#server/sign-in/member-changes.ts';
 import { originFor } from '#server/sign-in/origin.ts';
 import { change } from '#server/sign-in/transaction.ts';
+
+const NO_PLAN = new Refusal('invalid_value', { message: 'Choose a plan first: without one, strangers could call every model at your cost, without a limit.', param: 'plan' });
 
 const actorOf = ({ member }: SignedIn): string => `member/${member.id}`;
 
@@ -48,34 +52,36 @@ export function memberRoutes(dashboard: Dashboard): ApiRoute[] {
       const members = [...readModel.members].filter(
         ({ state, account }) => state === 'active' && (scope.account === null || account === scope.account) && (narrowed === undefined || account === narrowed),
       );
-      return { object: 'list', data: await rows(members, who.member.role !== 'auditor') };
+      const listed = members.slice(-MEMBERS_LISTED_MAX);
+      return { object: 'list', data: await rows(listed, who.member.role !== 'auditor'), rows_omitted: members.length - listed.length };
     }),
 
-    route('patch', '/api/members/:member', ADMINISTRATORS, ChangeMember, ({ body, params }, who) =>
-      change(seat, actorOf(who), (control, client) => changeRole(control, client, params['member'] ?? '', body.role)),
-    ),
+    route('patch', '/api/members/:member', ADMINISTRATORS, ChangeMember, async ({ body, params }, who) => {
+      const member = idOf(params, 'member');
+      return member instanceof Refusal ? member : change(seat, actorOf(who), (control, client) => changeRole(control, client, member, body.role));
+    }),
 
-    route('delete', '/api/members/:member', ADMINISTRATORS, null, ({ params }, who) =>
-      change(seat, actorOf(who), (control, client) => removeMember(control, client, params['member'] ?? '')),
-    ),
+    route('delete', '/api/members/:member', ADMINISTRATORS, null, async ({ params }, who) => {
+      const member = idOf(params, 'member');
+      return member instanceof Refusal ? member : change(seat, actorOf(who), (control, client) => removeMember(control, client, member));
+    }),
 
     route('post', '/api/members/:member/reset', ADMINISTRATORS, null, async ({ params, request }, who) => {
-      const member = params['member'] ?? '';
+      const member = idOf(params, 'member');
+      if (member instanceof Refusal) return member;
       const row = await memberById(signIn.pool, member);
       if (!row) return new Refusal('not_found');
-      const made = await change(seat, actorOf(who), async (_control, client) => {
-        await deleteLinks(client, 'reset', member);
-        return { position: null, done: await makeLink(client, origin(request), { kind: 'reset', member }) };
-      });
+      const made = await change(seat, actorOf(who), (control, client) => makeResetLink(control, client, member, { origin: origin(request), by: who.member.id }));
       if (made instanceof Refusal) return made;
       const text = `An administrator made this link, by which you choose a new password. It is good once, for an hour:\n\n${made.link}\n`;
       const wasSent = (await signIn.mail?.send(row.email, 'Choose a new Daybook password', text)) ?? false;
-      const answer: LinkMade = { object: 'link', id: made.id, link: made.link, expires_at: made.expiresAt.toISOString(), was_sent: wasSent, event: null };
+      const answer: LinkMade = { object: 'link', id: made.id, link: made.link, expires_at: made.expiresAt.toISOString(), was_sent: wasSent, event: made.event };
       return answer;
     }),
 
     route('get', '/api/invitations', OVERSEERS, null, async () => {
-      const data = (await listInvitations(signIn.pool)).map(
+      const { invitations, omitted } = await listInvitations(signIn.pool, MEMBERS_LISTED_MAX);
+      const data = invitations.map(
         ({ id, account, role, createdAt, expiresAt }): InvitationRow => ({
           id,
           account,
@@ -85,7 +91,7 @@ export function memberRoutes(dashboard: Dashboard): ApiRoute[] {
           expires_at: expiresAt.toISOString(),
         }),
       );
-      return { object: 'list', data };
+      return { object: 'list', data, rows_omitted: omitted };
     }),
 
     route('post', '/api/invitations', ADMINISTRATORS, CreateInvitation, async ({ body, request }, who) => {
@@ -93,7 +99,9 @@ export function memberRoutes(dashboard: Dashboard): ApiRoute[] {
       if (account !== null && !readModel.account(account)) return new Refusal('not_found', { message: 'There is no such account.', param: 'account' });
       const id = publicId();
       const made = await change(seat, actorOf(who), async (control, client) => {
-        const link = await makeLink(client, origin(request), { kind: 'invitation', account, role }, id);
+        // What it lets somebody do nobody may give who is no administrator any more.
+        if (!(await lockAdministrators(client)).includes(who.member.id)) return new Refusal('role_not_permitted');
+        const link = await makeLink(client, origin(request), { kind: 'invitation', account, role }, who.member.id, id);
         const event = {
           type: 'invitation.created' as const,
           invitation: id,
@@ -112,14 +120,15 @@ export function memberRoutes(dashboard: Dashboard): ApiRoute[] {
       return answer;
     }),
 
-    route('delete', '/api/invitations/:invitation', ADMINISTRATORS, null, ({ params }, who) =>
-      change<Change>(seat, actorOf(who), async (control, client) => {
-        const invitation = params['invitation'] ?? '';
+    route('delete', '/api/invitations/:invitation', ADMINISTRATORS, null, async ({ params }, who) => {
+      const invitation = idOf(params, 'invitation');
+      if (invitation instanceof Refusal) return invitation;
+      return change<Change>(seat, actorOf(who), async (control, client) => {
         if (!(await deleteInvitation(client, invitation))) return new Refusal('not_found');
         const position = await control.append([{ event: { type: 'invitation.withdrawn', invitation, actor: control.actor }, version: 2 }]);
         return { position, done: { event: { type: 'invitation.withdrawn', position } } };
-      }),
-    ),
+      });
+    }),
 
     route('get', '/api/registration', OVERSEERS, null, async () => {
       const { policy, plan } = readModel.registration;
@@ -130,6 +139,7 @@ export function memberRoutes(dashboard: Dashboard): ApiRoute[] {
     route('put', '/api/registration', ADMINISTRATORS, PutRegistration, ({ body }, who) =>
       change<Change>(seat, actorOf(who), async (control, client) => {
         const { policy, plan } = body;
+        if (policy === 'open' && plan === null) return NO_PLAN;
         const { state } = plan === null ? { state: null } : requirePlan(await control.loadPlan(plan), plan);
         if (state === 'retired') return new Refusal('not_allowed', { message: `Plan "${plan}" is retired; no account can land on it.`, param: 'plan' });
         let registration = REGISTRATION_FIRST;

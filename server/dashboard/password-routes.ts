@@ -5,12 +5,14 @@ import { seal, unseal } from '#db/seal.ts';
 import { sendJson } from '#server/answer.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { BeginTotp, ChangePassword, ConfirmTotp, ForgotPassword, RemoveTotp, ResetPassword, type TotpBegun } from '#server/dashboard/contract-session.ts';
+import type { Change } from '#server/dashboard/contract-keys.ts';
 import { type ApiRoute, EVERYBODY, openRoute, route, type SignedIn } from '#server/dashboard/gate.ts';
 import { describeMe } from '#server/dashboard/me.ts';
 import { Refusal } from '#server/errors.ts';
 import { digestOf } from '#server/sign-in/cookie.ts';
+import { askForStranger } from '#server/sign-in/desk.ts';
 import { makeLink } from '#server/sign-in/link-made.ts';
-import { changePassword, changeTotp } from '#server/sign-in/member-changes.ts';
+import { changeTotp, setPassword } from '#server/sign-in/member-changes.ts';
 import { networkOf, ownOrigin } from '#server/sign-in/origin.ts';
 import { createTotpSecret, stepOf, TOTP_PURPOSE, totpUri } from '#server/sign-in/totp.ts';
 import { change } from '#server/sign-in/transaction.ts';
@@ -35,12 +37,12 @@ export function passwordRoutes(dashboard: Dashboard): ApiRoute[] {
   /** Sends a reset link to an address, if it is somebody's. */
   async function sendReset(email: string): Promise<void> {
     const { mail } = signIn;
-    const row = mail && (await memberByEmail(signIn.pool, email));
+    const row = mail && (await memberByEmail(signIn.strangers, email));
     if (!mail || !row) return;
     // Links of before stay good: strangers may ask for more of them.
     const link = await change(seat, `member/${row.id}`, async (_control, client) => ({
       position: null,
-      done: (await makeLink(client, ownOrigin(config), { kind: 'reset', member: row.id })).link,
+      done: (await makeLink(client, ownOrigin(config), { kind: 'reset', member: row.id }, null)).link,
     }));
     if (link instanceof Refusal) return;
     await mail.send(
@@ -62,7 +64,9 @@ export function passwordRoutes(dashboard: Dashboard): ApiRoute[] {
 
     openRoute('post', '/api/password/reset', ResetPassword, async ({ body, request, response }) => {
       const digest = digestOf(body.token);
-      const member = (await findLink(signIn.pool, 'reset', digest))?.member ?? null;
+      const reset = await askForStranger(signIn, (pool) => findLink(pool, 'reset', digest));
+      if (reset instanceof Refusal) return reset;
+      const member = reset?.member ?? null;
       if (member === null) return NOT_VALID;
       const passwordHash = await signIn.passwords.hash(body.password);
       if (passwordHash instanceof Refusal) return passwordHash;
@@ -70,11 +74,11 @@ export function passwordRoutes(dashboard: Dashboard): ApiRoute[] {
       if (who instanceof Refusal) return who;
       const opened = await change(seat, `member/${member}`, async (control, client) => {
         if (!(await takeLink(client, 'reset', digest))) return NOT_VALID;
-        const { position } = await changePassword(control, client, member, passwordHash, null);
+        const appends = await setPassword(control.actor, client, member, passwordHash, null);
         // Who reads somebody's mail does not have their device.
-        if ((await holdMember(client, member))?.sealedTotp !== null) return { position, done: null };
-        const session = await signIn.sessions.open(client, request, { id: member, account: who.account.id });
-        return { position: await control.append(session.appends), done: session };
+        const isWithDevice = (await holdMember(client, member))?.sealedTotp !== null;
+        const session = isWithDevice ? null : await signIn.sessions.open(client, request, { id: member, account: who.account.id });
+        return { position: await control.append([...appends, ...(session?.appends ?? [])]), done: session };
       });
       if (opened instanceof Refusal) return opened;
       if (opened === null) return new Refusal('totp_required', { message: 'Your new password is set. Sign in with it, and with a code from your device.' });
@@ -87,7 +91,10 @@ export function passwordRoutes(dashboard: Dashboard): ApiRoute[] {
       if (row instanceof Refusal) return row;
       const passwordHash = await signIn.passwords.hash(body.password);
       if (passwordHash instanceof Refusal) return passwordHash;
-      return change(seat, `member/${row.id}`, (control, client) => changePassword(control, client, row.id, passwordHash, who.session));
+      return change<Change>(seat, `member/${row.id}`, async (control, client) => {
+        const position = await control.append(await setPassword(control.actor, client, row.id, passwordHash, who.session));
+        return { position, done: { event: { type: 'member.password_changed', position } } };
+      });
     }),
 
     route('post', '/api/totp', EVERYBODY, BeginTotp, async ({ body, request }, who) => {

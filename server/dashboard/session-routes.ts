@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Client } from 'pg';
 import { holdMember } from '#db/members.ts';
 import { deleteSession, deleteSessions, listSessions } from '#db/sessions.ts';
+import { idOf } from '#server/dashboard/change.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import type { Change } from '#server/dashboard/contract-keys.ts';
 import { type Me, type SessionRow, SignIn, type Welcome } from '#server/dashboard/contract-session.ts';
@@ -37,7 +38,7 @@ export function sessionRoutes(dashboard: Dashboard): ApiRoute[] {
   /** The same, and takes the cookie from this browser. */
   async function signOut({ request, response }: ApiCall<unknown>, closed: Promise<Change | Refusal>): Promise<Change | Refusal> {
     const answer = await closed;
-    if (!(answer instanceof Refusal)) clearCookie(request, response, dashboard.config.trustedProxies);
+    if (!(answer instanceof Refusal)) clearCookie(request, response, dashboard.config);
     return answer;
   }
 
@@ -46,7 +47,7 @@ export function sessionRoutes(dashboard: Dashboard): ApiRoute[] {
       const welcome: Welcome = {
         object: 'welcome',
         registration: readModel.registration.policy,
-        needs_setup: ![...readModel.members].some(({ role, state }) => role === 'administrator' && state === 'active'),
+        needs_setup: !readModel.hasAdministrator,
         can_send_mail: signIn.mail !== null,
       };
       return welcome;
@@ -97,7 +98,8 @@ export function sessionRoutes(dashboard: Dashboard): ApiRoute[] {
     route('delete', '/api/sessions', EVERYBODY, null, (call, who) => signOut(call, close(who, (client) => deleteSessions(client, who.member.id, null)))),
 
     route('delete', '/api/sessions/:session', EVERYBODY, null, async (call, who) => {
-      const id = call.params['session'] ?? '';
+      const id = idOf(call.params, 'session');
+      if (id instanceof Refusal) return id;
       const closed = close(who, async (client) => ((await deleteSession(client, who.member.id, id)) ? [id] : []));
       const answer = id === who.session ? await signOut(call, closed) : await closed;
       return !(answer instanceof Refusal) && answer.event === null ? new Refusal('not_found') : answer;

@@ -2,7 +2,7 @@ import type { Client } from 'pg';
 import type { Role } from '#db/event-parts.ts';
 import type { ControlEvent } from '#db/events.ts';
 import { evolveMember, type Member } from '#db/fold/member.ts';
-import { deleteLinks } from '#db/links.ts';
+import { deleteLinks, deleteLinksMadeBy } from '#db/links.ts';
 import type { ControlAppend } from '#db/log/append.ts';
 import { readStream } from '#db/log/read.ts';
 import { eraseMember, lockAdministrators, setPasswordHash, setRole } from '#db/members.ts';
@@ -11,6 +11,7 @@ import type { Control } from '#server/control.ts';
 import type { Change } from '#server/dashboard/contract-keys.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { Refusal } from '#server/errors.ts';
+import { type Link, makeLink } from '#server/sign-in/link-made.ts';
 import { closings } from '#server/sign-in/sessions.ts';
 
 /** Changes of members, each within a transaction: the rows, and the events that tell of them. */
@@ -26,33 +27,40 @@ export async function loadMember(client: Client, id: string): Promise<Member> {
   return member;
 }
 
-/** Gives a member another role, unless they are the last administrator. */
+/** Gives a member another role, unless they are the last administrator. Links that they made with the rights of before end. */
 export async function changeRole(control: Control, client: Client, id: string, role: Role): Promise<Changed | Refusal> {
   const administrators = await lockAdministrators(client);
   const member = await loadMember(client, id);
   if (member.role === role) return UNCHANGED;
   if (administrators.length === 1 && administrators[0] === id) return new Refusal('last_administrator');
   await setRole(client, id, role);
-  return append(control, member, { type: 'member.role_changed', member: id, account: member.account, role, actor: control.actor });
+  const others = withdrawals(await deleteLinksMadeBy(client, id), control.actor);
+  return append(control, member, { type: 'member.role_changed', member: id, account: member.account, role, actor: control.actor }, others);
 }
 
-/** Takes a member away: their sessions end, and what they signed in with is erased. */
+/** Takes a member away: their sessions and the links they made end, and what they signed in with is erased. */
 export async function removeMember(control: Control, client: Client, id: string): Promise<Changed | Refusal> {
   const administrators = await lockAdministrators(client);
   const member = await loadMember(client, id);
   if (administrators.length === 1 && administrators[0] === id) return new Refusal('last_administrator');
   const ended = await deleteSessions(client, id, null);
+  const withdrawn = await deleteLinksMadeBy(client, id);
   await eraseMember(client, id);
-  return append(control, member, { type: 'member.removed', member: id, account: member.account, actor: control.actor }, closings(ended, member, control.actor));
+  const others = [...closings(ended, member, control.actor), ...withdrawals(withdrawn, control.actor)];
+  return append(control, member, { type: 'member.removed', member: id, account: member.account, actor: control.actor }, others);
 }
 
-/** Sets a password: reset links end, and all sessions but `keep`. */
-export async function changePassword(control: Control, client: Client, id: string, passwordHash: string, keep: string | null): Promise<Changed> {
+/**
+ * Sets a password: reset links end, and all sessions but `keep`.
+ * @returns what is to be appended, the change itself last.
+ */
+export async function setPassword(actor: string, client: Client, id: string, passwordHash: string, keep: string | null): Promise<ControlAppend[]> {
   const member = await loadMember(client, id);
   await setPasswordHash(client, id, passwordHash);
   await deleteLinks(client, 'reset', id);
   const ended = await deleteSessions(client, id, keep);
-  return append(control, member, { type: 'member.password_changed', member: id, account: member.account, actor: control.actor }, closings(ended, member, control.actor));
+  const event = { type: 'member.password_changed' as const, member: id, account: member.account, actor };
+  return [...closings(ended, member, actor), { event, version: member.version + 1 }];
 }
 
 /** Tells whether signing in takes a code from here on; `write` has changed the row. */
@@ -60,6 +68,34 @@ export async function changeTotp(control: Control, client: Client, id: string, e
   const member = await loadMember(client, id);
   await write();
   return append(control, member, { type: 'member.totp_changed', member: id, account: member.account, enabled, actor: control.actor });
+}
+
+/**
+ * Makes the link by which a member chooses a new password; those before it end.
+ * @param by the administrator who makes it, who must be one still; null: the command line.
+ * @param dropCode where signing in takes a code, takes that away.
+ */
+export async function makeResetLink(
+  control: Control,
+  client: Client,
+  id: string,
+  { origin, by, dropCode }: { origin: string; by: string | null; dropCode?: (() => Promise<void>) | null },
+): Promise<{ position: number; done: Link & Change } | Refusal> {
+  if (by !== null && !(await lockAdministrators(client)).includes(by)) return new Refusal('role_not_permitted');
+  const { account, version } = await loadMember(client, id);
+  await dropCode?.();
+  await deleteLinks(client, 'reset', id);
+  const link = await makeLink(client, origin, { kind: 'reset', member: id }, by);
+  const about = { member: id, account, actor: control.actor };
+  const made = { type: 'member.reset_link_made' as const, ...about };
+  const events: ControlEvent[] = [...(dropCode ? [{ type: 'member.totp_changed' as const, ...about, enabled: false }] : []), made];
+  const position = await control.append(events.map((event, index) => ({ event, version: version + 1 + index })));
+  return { position, done: { ...link, event: { type: made.type, position } } };
+}
+
+/** What is appended for invitations that end before they are used. */
+function withdrawals(invitations: readonly string[], actor: string): ControlAppend[] {
+  return invitations.map((invitation) => ({ event: { type: 'invitation.withdrawn', invitation, actor }, version: 2 }));
 }
 
 async function append(control: Control, member: Member, event: ControlEvent, others: readonly ControlAppend[] = []): Promise<Changed> {

@@ -49,8 +49,13 @@ describe.skipIf(!HAS_BROWSER)('a team', () => {
   });
 
   test('opens registration; who registers lands at the first call', async () => {
+    const administrator = await signIn(installation.relay, 'ada@example.com');
+    expect((await administrator.put('/api/plans/free', { terms: { requests_per_minute: 600 } })).status).toBe(200);
     await go(ada.page, 'Members');
     await ada.page.getByLabel(/^Open|Anybody/).first().check();
+    await shows(ada.page, /^Choose a plan first/);
+    expect(await button(ada.page, /^Save/).first().isDisabled()).toBe(true);
+    await ada.page.getByLabel('Plan of new accounts').selectOption('free');
     await button(ada.page, /^Save/).first().click();
     await shows(ada.page, 'registration.changed');
     const { page } = grace;
@@ -74,7 +79,13 @@ describe.skipIf(!HAS_BROWSER)('a team', () => {
     // From elsewhere, too.
     await call(secret, 'daybook-demo-fail');
     await shows(page, /upstream error/);
-    await go(page, 'API keys');
+    // Leaving loses the secret, so the page asks.
+    await page.getByRole('link', { name: 'Its whole story' }).first().click();
+    await button(page, 'Stay here').click();
+    expect(await page.locator('[data-secret]').textContent()).toBe(secret);
+    await page.getByRole('link', { name: 'API keys', exact: true }).click();
+    await button(page, 'Leave').click();
+    await page.getByRole('heading', { level: 1, name: 'API keys', exact: true }).waitFor();
     expect(await page.content()).not.toContain(secret);
     expect(addresses.filter((address) => address.includes(secret))).toEqual([]);
     expect(await page.evaluate('JSON.stringify([{ ...localStorage }, { ...sessionStorage }, history.state])')).not.toContain('dbk_');
@@ -124,9 +135,23 @@ describe.skipIf(!HAS_BROWSER)('a team', () => {
     await go(ada.page, 'Requests');
     await shows(ada.page, 'Globex');
     expect(await grace.page.getByRole('link', { name: 'Accounts' }).count()).toBe(0);
-    const [own] = await Promise.all([grace.page.evaluate<string>("fetch('/api/keys').then((reply) => reply.text())")]);
+    const own = await grace.page.evaluate<string>("fetch('/api/keys').then((reply) => reply.text())");
     expect(own).not.toContain(installation.relay.key.slice(4, 12));
     expect(await grace.page.evaluate<number>("fetch('/api/accounts').then((reply) => reply.status)")).toBe(403);
+  });
+
+  test('shows somebody in another role what that one sees, and nothing of before', async () => {
+    const administrator = await signIn(installation.relay, 'ada@example.com');
+    const { body } = await administrator.get<{ data: { id: string; email: string }[] }>('/api/members');
+    const id = body.data.find(({ email }) => email === 'grace@example.com')?.id ?? '';
+    await go(grace.page, 'API keys');
+    for (const [role, seen] of [['auditor', 1], ['member', 0]] as const) {
+      const renewed = grace.page.waitForResponse((reply) => reply.url().includes('/api/keys'));
+      await administrator.patch(`/api/members/${id}`, { role });
+      await renewed;
+      await shows(grace.page, new RegExp(`· ${role}$`));
+      expect(await grace.page.getByRole('link', { name: 'Accounts' }).count()).toBe(seen);
+    }
   });
 
   test('signs out everywhere: the other browser is out at once, its live page too', async () => {

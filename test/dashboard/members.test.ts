@@ -71,6 +71,39 @@ describe('members', () => {
     expect((await ana.get('/api/registration')).code).toBe('role_not_permitted');
   });
 
+  it('who are administrators no more leave no links behind that let others in', async () => {
+    const bo = await addMember(relay);
+    const leave = [
+      (id: string) => administrator.patch(`/api/members/${id}`, { role: 'member' }),
+      (id: string) => administrator.delete(`/api/members/${id}`),
+    ];
+    for (const end of leave) {
+      const ana = await addMember(relay, { role: 'administrator', account: administrator.me.account.id });
+      const invitation = (await ana.post<LinkMade>('/api/invitations', { account: null, role: 'administrator' })).body;
+      const reset = (await ana.post<LinkMade>(`/api/members/${bo.me.member.id}/reset`)).body;
+      expect((await visit(relay).post('/api/invitation', { token: tokenOf(invitation.link) })).status).toBe(200);
+      expect((await end(ana.me.member.id)).status).toBe(200);
+      expect((await visit(relay).post('/api/invitation', { token: tokenOf(invitation.link) })).code).toBe('link_not_valid');
+      expect((await visit(relay).post('/api/password/reset', { token: tokenOf(reset.link), password: PASSWORD })).code).toBe('link_not_valid');
+      const withdrawn = (await relay.readLog()).filter(({ event }) => event.type === 'invitation.withdrawn' && event.invitation === invitation.id);
+      expect(withdrawn).toHaveLength(1);
+    }
+  });
+
+  it('are asked for by an id alone', async () => {
+    const own = administrator.me.member.id;
+    const replies = await Promise.all([
+      ...['%00', `${own}%00`, 'x'.repeat(9)].flatMap((id) => [
+        administrator.patch(`/api/members/${id}`, { role: 'member' }),
+        administrator.delete(`/api/members/${id}`),
+        administrator.post(`/api/members/${id}/reset`),
+        administrator.delete(`/api/invitations/${id}`),
+        administrator.delete(`/api/sessions/${id}`),
+      ]),
+    ]);
+    expect(new Set(replies.map(({ code }) => code))).toEqual(new Set(['not_found']));
+  });
+
   it('keep their last administrator, for two who step down at the same moment too', async () => {
     const second = await addMember(relay, { role: 'administrator', account: administrator.me.account.id });
     const replies = await Promise.all([
@@ -104,12 +137,19 @@ describe('members', () => {
   it('choose a new password by an administrator\'s link, once, and all their sessions end', async () => {
     const ana = await addMember(relay);
     const { body } = await administrator.post<LinkMade>(`/api/members/${ana.me.member.id}/reset`);
-    expect(body).toMatchObject({ was_sent: true, event: null });
+    expect(body).toMatchObject({ was_sent: true, event: { type: 'member.reset_link_made' } });
+    const told = (await relay.readLog()).filter(({ event }) => event.type === 'member.reset_link_made' && event.member === ana.me.member.id);
+    expect(told.map(({ event }) => event)).toEqual([{ type: 'member.reset_link_made', member: ana.me.member.id, account: ana.me.account.id, actor: `member/${administrator.me.member.id}` }]);
     expect(body.link).toMatch(new RegExp(`^${origin}/reset#[0-9A-Za-z]{43}$`));
     expect(await linkMailedTo(ana.email)).toBe(body.link);
     const replies = await Promise.all(Array.from({ length: 3 }, () => visit(relay).post<Me>('/api/password/reset', { token: tokenOf(body.link), password: 'chosen by the link' })));
     expect(statuses(replies)).toEqual([200, 404, 404]);
     expect((await ana.get('/api/me')).status).toBe(401);
+    // All of it in one append, so that the log is locked once and last.
+    const log = await relay.readLog();
+    const chosen = log.find(({ event }) => event.type === 'member.password_changed' && event.member === ana.me.member.id);
+    const opened = log.findLast(({ event }) => event.type === 'session.opened' && event.member === ana.me.member.id);
+    expect(opened?.at).toEqual(chosen?.at);
     await signIn(relay, ana.email, 'chosen by the link');
   });
 

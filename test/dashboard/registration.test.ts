@@ -33,6 +33,8 @@ describe('registration', () => {
   });
 
   it('lets anybody in where it is open, on the plan for new accounts', async () => {
+    const unlimited = await put({ policy: 'open', plan: null });
+    expect([unlimited.status, unlimited.code, unlimited.body]).toMatchObject([400, 'invalid_value', { error: { param: 'plan' } }]);
     expect((await put({ policy: 'open', plan: 'free' })).body.event).toMatchObject({ type: 'registration.changed' });
     expect((await put({ policy: 'open', plan: 'free' })).body.event).toBeNull();
     const reply = await register('ana@example.com', 'Ana');
@@ -83,6 +85,10 @@ describe('registration', () => {
     await put({ policy: 'open', plan: 'free' });
     const bad = await register('no address', 'x');
     expect([bad.status, bad.code]).toEqual([400, 'invalid_value']);
+    for (const [email, name] of [['nul\u0000@example.com', 'x'], ['bell@\u0007example.com', 'x'], ['fine@example.com', 'n\u0000l'], ['fine@example.com', 'x\u001b[2J']] as const) {
+      expect((await register(email, name)).code).toBe('invalid_value');
+    }
+    expect((await visit(relay).post('/api/session', { email: 'nul\u0000@example.com', password: PASSWORD })).code).toBe('invalid_value');
     const short = await fromAfar().post('/api/registration', { email: 'short@example.com', password: '123456789', account_name: 'x' });
     expect(short.code).toBe('invalid_value');
     expect(JSON.stringify(short.body)).not.toContain('123456789');

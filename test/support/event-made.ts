@@ -150,6 +150,7 @@ const CONTROL: Made<ControlEvent> = {
   'member.removed': fc.record({ type: one('member.removed' as const), member: id, account: id, actor }),
   'member.password_changed': fc.record({ type: one('member.password_changed' as const), member: id, account: id, actor }),
   'member.totp_changed': fc.record({ type: one('member.totp_changed' as const), member: id, account: id, enabled: fc.boolean(), actor }),
+  'member.reset_link_made': fc.record({ type: one('member.reset_link_made' as const), member: id, account: id, actor }),
   'invitation.created': fc.record(
     { type: one('invitation.created' as const), invitation: id, joins: id, role, expires_at: time, actor },
     { requiredKeys: ['type', 'invitation', 'role', 'expires_at', 'actor'] },

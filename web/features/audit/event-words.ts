@@ -10,7 +10,7 @@ const TYPES: Record<EventType, true> = {
   'request.accepted': true, 'request.extended': true, 'request.settled': true, 'request.abandoned': true, 'request.refused': true,
   'key.created': true, 'key.renamed': true, 'key.restricted': true, 'key.rotated': true, 'key.revoked': true, 'key.expired': true,
   'account.registered': true, 'account.plan_changed': true, 'account.terms_overridden': true, 'account.suspended': true, 'account.reinstated': true,
-  'member.added': true, 'member.role_changed': true, 'member.removed': true, 'member.password_changed': true, 'member.totp_changed': true,
+  'member.added': true, 'member.role_changed': true, 'member.removed': true, 'member.password_changed': true, 'member.totp_changed': true, 'member.reset_link_made': true,
   'session.opened': true, 'session.closed': true,
   'invitation.created': true, 'invitation.withdrawn': true,
   'plan.defined': true, 'plan.changed': true, 'plan.retired': true,
@@ -81,6 +81,8 @@ export function tellEvent({ type, actor, fields }: EventRow, names: Names): stri
       return `${names.member(event.member)} chose a new password.`;
     case 'member.totp_changed':
       return `${names.member(event.member)} signs in ${event.enabled ? 'with a code from a device as well' : 'without a code'} from now on.`;
+    case 'member.reset_link_made':
+      return `Link made by which ${names.member(event.member)} chooses a new password.`;
     case 'invitation.created':
       return `Invitation made for a${event.role === 'member' ? '' : 'n'} ${event.role}, good until ${time(event.expires_at)}.`;
     case 'invitation.withdrawn':
