@@ -42,6 +42,11 @@ export async function insertSession(
   );
 }
 
+/** Takes away what has ended by itself, of all members; what somebody else has taken hold of is left for the next time. */
+export async function deleteEndedSessions(client: Pick<ClientBase, 'query'>): Promise<void> {
+  await client.query(`delete from daybook.session where id in (select id from daybook.session where not (${IS_OPEN}) for update skip locked)`);
+}
+
 /** Takes away what has ended by itself, and all beyond the bound. @returns the ids of those that were good until now. */
 export async function pruneSessions(client: ClientBase, member: string): Promise<string[]> {
   await client.query(`delete from daybook.session where member = $1 and not (${IS_OPEN})`, [member]);

@@ -13,6 +13,7 @@ import { Refusal } from '#server/errors.ts';
 import { FIRST_ACCOUNT } from '#server/prepare.ts';
 import { arrive, type Arrival, TAKEN } from '#server/sign-in/arrival.ts';
 import { digestOf } from '#server/sign-in/cookie.ts';
+import { askForStranger } from '#server/sign-in/desk.ts';
 import { networkOf } from '#server/sign-in/origin.ts';
 import { forgetSetupFile } from '#server/sign-in/setup.ts';
 
@@ -63,7 +64,8 @@ export function arrivalRoutes(dashboard: Dashboard): ApiRoute[] {
     openRoute('post', '/api/setup', SetUp, async ({ body, request, response }) => {
       const { token, email, password, account_name: name } = body;
       const digest = digestOf(token);
-      if (!(await findLink(signIn.pool, 'setup', digest))) return NOT_VALID;
+      const setup = await askForStranger(signIn, (pool) => findLink(pool, 'setup', digest));
+      if (setup === null || setup instanceof Refusal) return setup ?? NOT_VALID;
       const passwordHash = await signIn.passwords.hash(password);
       if (passwordHash instanceof Refusal) return passwordHash;
       const first = readModel.accountNamed(FIRST_ACCOUNT);
@@ -93,7 +95,8 @@ export function arrivalRoutes(dashboard: Dashboard): ApiRoute[] {
       const refused = await signIn.attempts.count('registration', networkOf(request, config.trustedProxies));
       if (refused) return refused;
       const digest = body.invitation === undefined ? null : digestOf(body.invitation);
-      const invitation = digest === null ? null : await lookAtInvitation(signIn.pool, digest);
+      const invitation = digest === null ? null : await askForStranger(signIn, (pool) => lookAtInvitation(pool, digest));
+      if (invitation instanceof Refusal) return invitation;
       if (digest !== null && invitation === null) return NOT_VALID;
       const failed = await register(body, invitation, digest);
       await untilStep(startMs);
@@ -103,8 +106,8 @@ export function arrivalRoutes(dashboard: Dashboard): ApiRoute[] {
     }),
 
     openRoute('post', '/api/invitation', LookAtInvitation, async ({ body }) => {
-      const invitation = await lookAtInvitation(signIn.pool, digestOf(body.token));
-      if (!invitation) return NOT_VALID;
+      const invitation = await askForStranger(signIn, (pool) => lookAtInvitation(pool, digestOf(body.token)));
+      if (invitation === null || invitation instanceof Refusal) return invitation ?? NOT_VALID;
       const shown: InvitationShown = {
         object: 'invitation',
         role: invitation.role,
@@ -117,8 +120,8 @@ export function arrivalRoutes(dashboard: Dashboard): ApiRoute[] {
     openRoute('post', '/api/invitation/accept', AcceptInvitation, async ({ body, request, response }) => {
       const { token, email, password, account_name: name } = body;
       const digest = digestOf(token);
-      const invitation = await lookAtInvitation(signIn.pool, digest);
-      if (!invitation) return NOT_VALID;
+      const invitation = await askForStranger(signIn, (pool) => lookAtInvitation(pool, digest));
+      if (invitation === null || invitation instanceof Refusal) return invitation ?? NOT_VALID;
       if (invitation.account === null && name === undefined) return new Refusal('missing_field', { message: 'This invitation is for an account of your own: give it a name.', param: 'account_name' });
       const account = accountOf(invitation, name ?? '');
       if (account instanceof Refusal) return account;

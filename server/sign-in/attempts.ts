@@ -2,6 +2,7 @@ import { createHmac } from 'node:crypto';
 import type { Pool } from 'pg';
 import { RateLimiterPostgres, RateLimiterRes } from 'rate-limiter-flexible';
 import { Refusal } from '#server/errors.ts';
+import { SIGN_IN_WAITING_MAX } from '#server/sign-in/bounds.ts';
 
 /**
  * How often something may be tried, counted in the database, so that it holds over all servers. An
@@ -25,9 +26,11 @@ export type Tried = keyof typeof LIMITS;
 
 export class Attempts {
   readonly #limiters: Record<Tried, RateLimiterPostgres>;
+  readonly #pool: Pool;
   readonly #pepper: Buffer;
 
   constructor(pool: Pool, pepper: Buffer) {
+    this.#pool = pool;
     this.#pepper = pepper;
     const limiter = (name: Tried): RateLimiterPostgres =>
       new RateLimiterPostgres({
@@ -39,6 +42,8 @@ export class Attempts {
         // One of them looks after the table, which all share.
         clearExpiredByTimeout: name === 'password',
         keyPrefix: name,
+        // Who has had all of theirs costs the store nothing more.
+        inMemoryBlockOnConsumed: LIMITS[name].points + 1,
         ...LIMITS[name],
       });
     this.#limiters = {
@@ -51,11 +56,12 @@ export class Attempts {
   }
 
   /**
-   * Counts an attempt before it is made, so that many at once count as many.
+   * Counts an attempt before it is made, so that many at once count as many; 503 where too many wait to be counted.
    * @param by whose attempts are counted together.
    * @throws what the store throws: an attempt that can't be counted isn't made.
    */
   async count(tried: Tried, ...by: readonly string[]): Promise<Refusal | null> {
+    if (this.#pool.waitingCount >= SIGN_IN_WAITING_MAX) return new Refusal('relay_busy');
     try {
       await this.#limiters[tried].consume(this.#key(tried, by));
       return null;
@@ -68,6 +74,8 @@ export class Attempts {
   /** Takes one back that was none. */
   async giveBack(tried: Tried, ...by: readonly string[]): Promise<void> {
     await this.#limiters[tried].reward(this.#key(tried, by));
+    // Whoever was refused for it may try again.
+    this.#limiters[tried].deleteInMemoryBlockedAll();
   }
 
   /** Forgets those before: this one succeeded. */

@@ -1,18 +1,23 @@
 import type { Pool } from 'pg';
 import { openPool, type Store } from '#db/connect.ts';
-import { SIGN_IN_CONNECTIONS_MAX } from '#server/sign-in/bounds.ts';
+import { deleteEndedLinks } from '#db/links.ts';
+import { deleteEndedSessions } from '#db/sessions.ts';
+import { ENDED_CHECK_MS, SIGN_IN_CONNECTIONS_MAX, SIGN_IN_WAITING_MAX, STRANGERS_CONNECTIONS_MAX } from '#server/sign-in/bounds.ts';
 import type { Config } from '#server/config.ts';
+import { Refusal } from '#server/errors.ts';
 import type { ReadModel } from '#server/read-model.ts';
 import { Attempts } from '#server/sign-in/attempts.ts';
 import { type Mail, openMail } from '#server/sign-in/mail.ts';
 import { Passwords } from '#server/sign-in/passwords.ts';
 import { Sessions } from '#server/sign-in/sessions.ts';
-import type { Logger } from '#server/telemetry.ts';
+import { errorFields, type Logger } from '#server/telemetry.ts';
 
 /** What signing in works with. */
 export type SignInDesk = {
   /** For looks at members and sessions; changes go through the control seat. */
   pool: Pool;
+  /** The same for whoever is not signed in. */
+  strangers: Pool;
   sessions: Sessions;
   passwords: Passwords;
   attempts: Attempts;
@@ -23,12 +28,29 @@ export type SignInDesk = {
 
 export function openSignInDesk(store: Store, config: Config, readModel: ReadModel, pepper: Buffer, log: Logger): SignInDesk {
   const pool = openPool({ ...store.config('relay'), max: SIGN_IN_CONNECTIONS_MAX });
+  const strangers = openPool({ ...store.config('relay'), max: STRANGERS_CONNECTIONS_MAX });
+  const clearing = setInterval(() => {
+    Promise.all([deleteEndedSessions(pool), deleteEndedLinks(pool)]).catch((error: unknown) => log.warn(errorFields(error), 'ended sessions and links were not taken away; it is tried again'));
+  }, ENDED_CHECK_MS);
+  clearing.unref();
   return {
     pool,
-    sessions: new Sessions(pool, readModel, config.trustedProxies),
+    strangers,
+    sessions: new Sessions(pool, readModel, config, log),
     passwords: new Passwords(),
-    attempts: new Attempts(pool, pepper),
+    attempts: new Attempts(strangers, pepper),
     mail: openMail(config, log),
-    close: () => pool.end(),
+    async close() {
+      clearInterval(clearing);
+      await Promise.all([pool.end(), strangers.end()]);
+    },
   };
+}
+
+/**
+ * What is asked for somebody who is not signed in, each question a short one.
+ * @returns 503 where too many wait for an answer already.
+ */
+export async function askForStranger<T>({ strangers }: SignInDesk, ask: (pool: Pool) => Promise<T>): Promise<T | Refusal> {
+  return strangers.waitingCount >= SIGN_IN_WAITING_MAX ? new Refusal('relay_busy') : ask(strangers);
 }

@@ -8,12 +8,12 @@ import { stepOf, TOTP_PURPOSE } from '#server/sign-in/totp.ts';
 
 /** Whose password this is. Where nobody is known by the address it takes as long to say the same. */
 export async function verifyPassword(
-  { pool, passwords, attempts }: SignInDesk,
+  { strangers, passwords, attempts }: SignInDesk,
   { email, password, network }: { email: string; password: string; network: string },
 ): Promise<MemberRow | Refusal> {
   const refused = (await attempts.count('passwords', network)) ?? (await attempts.count('password', email, network));
   if (refused) return refused;
-  const row = await memberByEmail(pool, email);
+  const row = await memberByEmail(strangers, email);
   const isRight = await passwords.verify(row?.passwordHash ?? null, password);
   if (isRight instanceof Refusal) {
     // It was not looked at.

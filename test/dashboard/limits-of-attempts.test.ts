@@ -74,10 +74,29 @@ describe('wrong passwords', () => {
   });
 });
 
+describe('who has had all of their attempts', () => {
+  it('costs the store nothing more, until one is given back', async () => {
+    const pool = openPool(relay.store.config('relay'));
+    try {
+      const attempts = new Attempts(pool, Buffer.alloc(32));
+      for (let index = 0; index < 5; index++) expect(await attempts.count('forgotten', 'a network')).toBeNull();
+      for (let index = 0; index < 4; index++) expect(await attempts.count('forgotten', 'a network')).toMatchObject({ code: 'too_many_attempts' });
+      const { rows } = await pool.query<{ points: number }>("select points from daybook.attempt where key like 'forgotten:%' order by points desc limit 1");
+      expect(rows).toEqual([{ points: 6 }]);
+      await attempts.giveBack('forgotten', 'a network');
+      await attempts.giveBack('forgotten', 'a network');
+      expect(await attempts.count('forgotten', 'a network')).toBeNull();
+    } finally {
+      await pool.end();
+    }
+  });
+});
+
 describe('what a network may ask for', () => {
   it('is five registrations an hour', async () => {
     const administrator = await setUp(relay);
-    await administrator.put('/api/registration', { policy: 'open', plan: null });
+    await relay.control((control) => control.definePlan('free', { requests_per_minute: 10 }, 'keep'));
+    await administrator.put('/api/registration', { policy: 'open', plan: 'free' });
     const replies = await Promise.all(
       Array.from({ length: 7 }, (_, index) => from('203.0.114.1').post('/api/registration', { email: `many-${index}@example.com`, password: PASSWORD, account_name: `many ${index}` })),
     );

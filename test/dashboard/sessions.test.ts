@@ -1,9 +1,13 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openPool } from '#db/connect.ts';
+import { deleteEndedLinks } from '#db/links.ts';
+import { deleteEndedSessions } from '#db/sessions.ts';
 import { readConfig } from '#server/config.ts';
 import { type RunningServer, startServer } from '#server/server.ts';
 import { createLogger } from '#server/telemetry.ts';
+import type { LinkMade } from '#server/dashboard/contract-accounts.ts';
 import type { SessionRow } from '#server/dashboard/contract-session.ts';
-import { addMember, type DashboardClient, PASSWORD, signIn, visit } from '../support/dashboard.ts';
+import { addMember, type DashboardClient, PASSWORD, setUp, signIn, visit } from '../support/dashboard.ts';
 import { ask, type TestDatabase } from '../support/database.ts';
 import { startRelay, type TestRelay } from '../support/relay.ts';
 
@@ -96,6 +100,23 @@ describe('sessions', () => {
     await owner(`update daybook.session set expires_at = clock_timestamp() where id = '${bo.me.session}'`);
     expect((await bo.get('/api/me')).status).toBe(401);
     expect(await owner(`select expires_at - opened_at between interval '29 days 23:59:59' and interval '30 days 00:00:01' from daybook.session where id = '${(await signIn(relay, bo.email)).me.session}'`)).toBe(true);
+  });
+
+  it('that have ended by themselves are taken away, and links too; those that are good stay', async () => {
+    const [ana, bo] = await Promise.all([addMember(relay), addMember(relay)]);
+    const administrator = await setUp(relay);
+    const links = await Promise.all([1, 2].map(async () => (await administrator.post<LinkMade>('/api/invitations', { account: null, role: 'member' })).body));
+    await owner(`update daybook.session set seen_at = clock_timestamp() - interval '13 hours' where id = '${ana.me.session}'`);
+    await owner(`update daybook.link set expires_at = clock_timestamp() where id = '${links[0]?.id}'`);
+    const pool = openPool(relay.store.config('relay'));
+    try {
+      await deleteEndedSessions(pool);
+      await deleteEndedLinks(pool);
+    } finally {
+      await pool.end();
+    }
+    expect(await owner(`select array_agg(id::text) from daybook.session where id in ('${ana.me.session}', '${bo.me.session}')`)).toEqual([bo.me.session]);
+    expect(await owner(`select array_agg(id::text) from daybook.link where id in ('${links[0]?.id}', '${links[1]?.id}')`)).toEqual([links[1]?.id]);
   });
 
   it('are in the database as digests only', async () => {
