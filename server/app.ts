@@ -26,6 +26,7 @@ import type { Relay } from '#server/relay/relay.ts';
 import type { ModelList } from '#server/relay/model-list.ts';
 import { identify } from '#server/relay/identify.ts';
 import { answerPreflight, bareRefusal, corsHeaders, refuse, type Reply } from '#server/relay/reply.ts';
+import { proxyWarning } from '#server/sign-in/proxy-warning.ts';
 import { errorFields, type Logger } from '#server/telemetry.ts';
 import { PAGE_DIRECTORY } from '#server/web-build.ts';
 
@@ -136,9 +137,9 @@ function otherRoutes({ relay, modelList, reads, dashboard, log }: App): express.
   });
 
   routes.use(readRoutes({ relay, reads }));
-  const headers = pageHeaders(relay.trustedProxies);
-  routes.use('/api', headers);
-  routes.use(apiRouter(apiRoutes(dashboard), dashboard.find));
+  const headers = pageHeaders(dashboard.config);
+  routes.use('/api', proxyWarning(relay.trustedProxies, log), headers);
+  routes.use(apiRouter(apiRoutes(dashboard), { find: dashboard.find, log, publicOrigin: dashboard.config.PUBLIC_URL }));
 
   // As a WebSocket it never comes here.
   routes.get([LIVE, LIVE_SIGNED_IN], (request, response) => refuseWith(request, response, new Refusal('upgrade_required', { headers: ['upgrade', 'websocket'] })));

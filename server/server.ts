@@ -58,7 +58,10 @@ export async function startServer(config: Config, log: Logger): Promise<RunningS
   try {
     const firstKey = await prepareStore(store, config);
     const { baseUrl, models, stop } = await serve(config, log, store);
-    const setupLink = await offerSetup(store, config, new URL(baseUrl).origin);
+    const setupLink = await offerSetup(store, config, new URL(baseUrl).origin, log).catch(async (error: unknown) => {
+      await stop();
+      throw error;
+    });
     return { baseUrl, models, firstKey, setupLink, stop: () => stop().then(close) };
   } catch (error) {
     await close();
@@ -118,13 +121,13 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
   const reads = new ReadStore(store.config('relay'));
   const feed = new Feed(store, relay, watch, log);
   const modelList = new ModelList(models, upstreams);
-  const control = new ControlSeat(store);
+  const control = new ControlSeat(store, log);
   const secrets = reportSecretUse(relay.secretUse, store, () => readModel.nowMs(), log);
   let port = config.PORT;
   const baseUrl = (): string => `${ownOrigin(config, port)}/v1`;
   const signIn = openSignInDesk(store, config, readModel, pepper, log);
   const find: FindSession = (request, isUse) => signIn.sessions.find(request, isUse);
-  const live = new Live(relay, feed, find, log);
+  const live = new Live(relay, feed, { find, log, publicOrigin: config.PUBLIC_URL });
   const dashboard = { relay, config, store, reads, control, modelList, find, signIn, log, baseUrl, viewers: () => feed.viewers };
   const http = listenable(config, { relay, modelList, reads, live, dashboard, log, tls: config.tls });
   port = await listen(http, config);

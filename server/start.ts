@@ -33,7 +33,11 @@ async function main(): Promise<void> {
     const firstKey = await prepareStore(store, config);
     await built;
     const served = config.DAYBOOK_INSTANCES === 1 ? await serve(config, log, store) : await serveByChildren(config, log);
-    return { firstKey, served, setupLink: await offerSetup(store, config, new URL(served.baseUrl).origin) };
+    const setupLink = await offerSetup(store, config, new URL(served.baseUrl).origin, log).catch(async (error: unknown) => {
+      await served.stop();
+      throw error;
+    });
+    return { firstKey, served, setupLink };
   }
   const { firstKey, served, setupLink } = await started;
   const worker = config.DAYBOOK_WORKER === 'on' ? keepWorker(config, log) : null;

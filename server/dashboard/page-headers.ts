@@ -1,7 +1,6 @@
 import type { RequestHandler } from 'express';
 import helmet, { type HelmetOptions } from 'helmet';
-import type { AddressSet } from '#server/networks.ts';
-import { isSecure } from '#server/sign-in/origin.ts';
+import { isSecure, type Reach } from '#server/sign-in/origin.ts';
 
 const SELF = "'self'";
 const NONE = "'none'";
@@ -39,11 +38,11 @@ const PERMISSIONS = 'camera=(), display-capture=(), geolocation=(), microphone=(
  * The headers of the dashboard's page and its API. That TLS is to be kept is told by TLS alone: a
  * dashboard in a home network has none, and would not be found again.
  */
-export function pageHeaders(trustedProxies: AddressSet | null): RequestHandler {
+export function pageHeaders(reach: Reach): RequestHandler {
   const plain = helmet({ ...COMMON, strictTransportSecurity: false });
   const secure = helmet({ ...COMMON, strictTransportSecurity: { maxAge: YEAR_S, includeSubDomains: false } });
   return (request, response, next) => {
     response.setHeader('permissions-policy', PERMISSIONS);
-    (isSecure(request, trustedProxies) ? secure : plain)(request, response, next);
+    (isSecure(request, reach) ? secure : plain)(request, response, next);
   };
 }

@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { SESSION_MAX_MS } from '#db/sessions.ts';
-import type { AddressSet } from '#server/networks.ts';
-import { isSecure } from '#server/sign-in/origin.ts';
+import { isSecure, type Reach } from '#server/sign-in/origin.ts';
 
 /**
  * The cookie that a session's token is in. By TLS its name begins with `__Host-`, which browsers
@@ -20,10 +19,10 @@ const TOKEN = /^[0-9A-Za-z]{43}$/;
 export const digestOf = (token: string): Buffer => createHash('sha256').update(token).digest();
 
 /** The session token that a request brings; null: none, or two of them. */
-export function readCookie(request: IncomingMessage, trustedProxies: AddressSet | null): string | null {
+export function readCookie(request: IncomingMessage, reach: Reach): string | null {
   const { cookie } = request.headers;
   if (cookie === undefined) return null;
-  const name = isSecure(request, trustedProxies) ? SECURE_NAME : PLAIN_NAME;
+  const name = isSecure(request, reach) ? SECURE_NAME : PLAIN_NAME;
   const values = cookie.split(';').flatMap((pair) => {
     const at = pair.indexOf('=');
     return at > 0 && pair.slice(0, at).trim() === name ? [pair.slice(at + 1).trim()] : [];
@@ -32,16 +31,16 @@ export function readCookie(request: IncomingMessage, trustedProxies: AddressSet 
   return token !== undefined && second === undefined && TOKEN.test(token) ? token : null;
 }
 
-export function setCookie(request: IncomingMessage, response: ServerResponse, trustedProxies: AddressSet | null, token: string): void {
-  set(request, response, trustedProxies, token, SESSION_MAX_MS / 1_000);
+export function setCookie(request: IncomingMessage, response: ServerResponse, reach: Reach, token: string): void {
+  set(request, response, reach, token, SESSION_MAX_MS / 1_000);
 }
 
-export function clearCookie(request: IncomingMessage, response: ServerResponse, trustedProxies: AddressSet | null): void {
-  set(request, response, trustedProxies, '', 0);
+export function clearCookie(request: IncomingMessage, response: ServerResponse, reach: Reach): void {
+  set(request, response, reach, '', 0);
 }
 
-function set(request: IncomingMessage, response: ServerResponse, trustedProxies: AddressSet | null, value: string, maxAgeS: number): void {
-  const isTls = isSecure(request, trustedProxies);
+function set(request: IncomingMessage, response: ServerResponse, reach: Reach, value: string, maxAgeS: number): void {
+  const isTls = isSecure(request, reach);
   const name = isTls ? SECURE_NAME : PLAIN_NAME;
   response.setHeader('set-cookie', `${name}=${value}; Path=/; Max-Age=${maxAgeS}; HttpOnly; SameSite=Lax${isTls ? '; Secure' : ''}`);
 }

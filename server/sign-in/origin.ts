@@ -7,9 +7,12 @@ import { clientAddress } from '#server/relay/caller.ts';
 
 /** From where a browser comes, and at which address it finds us. */
 
-/** Whether a request came by TLS: to us, or to a proxy that is trusted to say so. */
-export function isSecure(request: IncomingMessage, trustedProxies: AddressSet | null): boolean {
-  if (request.socket instanceof TLSSocket) return true;
+/** What tells how people reach this server. */
+export type Reach = Pick<Config, 'PUBLIC_URL' | 'trustedProxies'>;
+
+/** Whether a request came by TLS: to us, to a proxy that is trusted to say so, or since people come by no other way. */
+export function isSecure(request: IncomingMessage, { PUBLIC_URL, trustedProxies }: Reach): boolean {
+  if (request.socket instanceof TLSSocket || PUBLIC_URL?.startsWith('https:') === true) return true;
   if (trustedProxies === null || !isWithin(trustedProxies, plainAddress(request.socket.remoteAddress ?? ''))) return false;
   return String(request.headers['x-forwarded-proto'] ?? '').split(',').at(-1)?.trim().toLowerCase() === 'https';
 }
@@ -22,10 +25,10 @@ const HOST = /^(?:[a-z0-9](?:[a-z0-9.-]{0,253})|\[[0-9a-f:.]{2,45}\])(?::\d{1,5}
  * it, and never to be sent to anybody else, for a request may name any host.
  * @param own the address that the server knows of itself.
  */
-export function originFor(request: IncomingMessage, config: Pick<Config, 'PUBLIC_URL' | 'trustedProxies'>, own: string): string {
+export function originFor(request: IncomingMessage, config: Reach, own: string): string {
   if (config.PUBLIC_URL !== undefined) return config.PUBLIC_URL;
   const host = request.headers.host ?? '';
-  return HOST.test(host) ? `${isSecure(request, config.trustedProxies) ? 'https' : 'http'}://${host.toLowerCase()}` : own;
+  return HOST.test(host) ? `${isSecure(request, config) ? 'https' : 'http'}://${host.toLowerCase()}` : own;
 }
 
 /** The address under which a server with this configuration is found, as far as it knows by itself. */

@@ -9,24 +9,26 @@ import { deleteSession, findOpen, insertSession, pruneSessions, touch } from '#d
 import { SIGN_IN_WAITING_MAX } from '#server/sign-in/bounds.ts';
 import type { SignedIn } from '#server/dashboard/gate.ts';
 import { Refusal } from '#server/errors.ts';
-import type { AddressSet } from '#server/networks.ts';
 import type { ReadModel } from '#server/read-model.ts';
 import { browserLabel } from '#server/sign-in/browser.ts';
 import { digestOf, readCookie, setCookie, TOKEN_CHARACTERS } from '#server/sign-in/cookie.ts';
-import { networkOf } from '#server/sign-in/origin.ts';
-import { until } from '#server/sign-in/transaction.ts';
+import { networkOf, type Reach } from '#server/sign-in/origin.ts';
+import { heard } from '#server/sign-in/transaction.ts';
 import { isStoreFault } from '#server/store-fault.ts';
+import { errorFields, type Logger } from '#server/telemetry.ts';
 
 /** Who is signed in, and how somebody comes to be. */
 export class Sessions {
   readonly #pool: Pool;
   readonly #readModel: ReadModel;
-  readonly #trustedProxies: AddressSet | null;
+  readonly #reach: Reach;
+  readonly #log: Logger;
 
-  constructor(pool: Pool, readModel: ReadModel, trustedProxies: AddressSet | null) {
+  constructor(pool: Pool, readModel: ReadModel, reach: Reach, log: Logger) {
     this.#pool = pool;
     this.#readModel = readModel;
-    this.#trustedProxies = trustedProxies;
+    this.#reach = reach;
+    this.#log = log;
   }
 
   /**
@@ -35,7 +37,7 @@ export class Sessions {
    * @param isUse false: it does not keep the session from expiring.
    */
   async find(request: IncomingMessage, isUse = true): Promise<SignedIn | Refusal> {
-    const token = readCookie(request, this.#trustedProxies);
+    const token = readCookie(request, this.#reach);
     if (token === null) return new Refusal('not_signed_in');
     if (!this.#readModel.isCurrent()) return new Refusal('store_unavailable');
     if (this.#pool.waitingCount >= SIGN_IN_WAITING_MAX) return new Refusal('relay_busy');
@@ -46,14 +48,15 @@ export class Sessions {
       const who = await this.whoIs(session.member);
       return who instanceof Refusal ? who : { session: session.id, ...who };
     } catch (error) {
-      if (isStoreFault(error)) return new Refusal('store_unavailable');
-      throw error;
+      if (!isStoreFault(error)) throw error;
+      this.#log.warn(errorFields(error), 'who is signed in could not be looked up: the store is away, too slow or too busy');
+      return new Refusal('store_unavailable');
     }
   }
 
   /** A member whose row is there. The log may have told of them elsewhere a moment ago, and not here yet. */
   async whoIs(id: string): Promise<{ member: Member; account: Account } | Refusal> {
-    await until(() => this.#readModel.member(id) !== undefined);
+    await heard(this.#readModel, () => this.#readModel.member(id) !== undefined);
     const member = this.#readModel.member(id);
     if (member?.state === 'removed') return new Refusal('not_signed_in');
     const account = member && this.#readModel.account(member.account);
@@ -68,7 +71,7 @@ export class Sessions {
     const token = randomBase62(TOKEN_CHARACTERS);
     const id = publicId();
     const actor = `member/${member.id}`;
-    const before = readCookie(request, this.#trustedProxies);
+    const before = readCookie(request, this.#reach);
     const replaced = before === null ? null : await findOpen(client, digestOf(before));
     // One of another member is theirs to end.
     const ended = replaced?.member === member.id && (await deleteSession(client, member.id, replaced.id)) ? [replaced.id] : [];
@@ -78,13 +81,13 @@ export class Sessions {
       member: member.id,
       digest: digestOf(token),
       browser: browserLabel(request.headers['user-agent']),
-      network: networkOf(request, this.#trustedProxies),
+      network: networkOf(request, this.#reach.trustedProxies),
     });
     const opened: EventOf<'session.opened'> = { type: 'session.opened', session: id, member: member.id, account: member.account, actor };
     return {
       id,
       appends: [...closings(ended, member, actor), { event: opened, version: 1 }],
-      tell: (response) => setCookie(request, response, this.#trustedProxies, token),
+      tell: (response) => setCookie(request, response, this.#reach, token),
     };
   }
 }

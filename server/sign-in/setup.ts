@@ -13,6 +13,7 @@ import { makeLink } from '#server/sign-in/link-made.ts';
 import { Passwords } from '#server/sign-in/passwords.ts';
 import { inTransaction } from '#server/sign-in/transaction.ts';
 import { connectRelay } from '#server/store.ts';
+import { errorFields, type Logger } from '#server/telemetry.ts';
 
 /**
  * How the first administrator comes to be: by a link that only who runs the server sees, or as the
@@ -25,9 +26,21 @@ const fileOf = (config: Pick<Config, 'DAYBOOK_DATA'>): string => path.join(confi
  * Offers the setup link while no administrator is there: in a file that only its owner can read, and
  * to be printed.
  * @param origin the address of the dashboard.
- * @returns null where there is an administrator, by now or already.
+ * @returns null where there is an administrator, by now or already; and where the store failed, which is in the log.
+ * @throws {ConfigError} where the administrator that the configuration names can't be made.
  */
-export async function offerSetup(store: Store, config: Config, origin: string): Promise<string | null> {
+export async function offerSetup(store: Store, config: Config, origin: string, log: Pick<Logger, 'error'>): Promise<string | null> {
+  try {
+    return await offer(store, config, origin);
+  } catch (error) {
+    if (error instanceof ConfigError) throw error;
+    // Calls are served meanwhile.
+    log.error(errorFields(error), 'no setup link was made; once the database is well: daybook setup-link');
+    return null;
+  }
+}
+
+async function offer(store: Store, config: Config, origin: string): Promise<string | null> {
   const client = await connectRelay(store);
   try {
     if (await hasAdministrator(client)) {
@@ -47,7 +60,7 @@ export async function offerSetup(store: Store, config: Config, origin: string): 
 
 /** A fresh setup link; those before it stay good for their hour. */
 export async function makeSetupLink(client: Client, config: Config, origin: string): Promise<string> {
-  const { link } = await makeLink(client, origin, { kind: 'setup' });
+  const { link } = await makeLink(client, origin, { kind: 'setup' }, null);
   leaveInFile(fileOf(config), link);
   return link;
 }

@@ -39,7 +39,7 @@ function serve(from: string): Promise<Server> {
     (response as unknown as WithReply).reply = { requestId: uuidv7(), extraHeaders: [] };
     next();
   });
-  app.use(pages(from, pageHeaders(networksOf(['127.0.0.1']))));
+  app.use(pages(from, pageHeaders({ PUBLIC_URL: undefined, trustedProxies: networksOf(['127.0.0.1']) })));
   app.use((request, response) => refuseWith(request, response, new Refusal('route_not_found')));
   const started = createServer(app);
   return new Promise((resolve) => started.listen(0, '127.0.0.1', () => resolve(started)));

@@ -10,8 +10,9 @@ import { greet } from '#server/greeting.ts';
 import { startServer } from '#server/server.ts';
 import { createLogger } from '#server/telemetry.ts';
 import { PASSWORD, signIn, tokenOf, visit } from '../support/dashboard.ts';
-import type { TestDatabase } from '../support/database.ts';
+import { ask, type TestDatabase } from '../support/database.ts';
 import { makePlace, startRelay, type TestRelay } from '../support/relay.ts';
+import { refusedPort } from '../support/upstream.ts';
 
 const CLI = path.join(import.meta.dirname, '../../server/cli.ts');
 const runFile = promisify(execFile);
@@ -73,6 +74,7 @@ describe('the first administrator', () => {
 
   it('who is locked out comes back by the command line', async () => {
     const link = await daybook('member', 'reset-link', email);
+    expect((await relay.readLog()).at(-1)?.event).toMatchObject({ type: 'member.reset_link_made', actor: 'command-line' });
     const client = visit(relay);
     const reset = await client.post<Me>('/api/password/reset', { token: tokenOf(link), password: 'a new one, and long' });
     expect(reset.body.member).toMatchObject({ email, role: 'administrator' });
@@ -99,9 +101,30 @@ describe('an unattended setup', () => {
 
   it('gives links and base URLs the address that people use', async () => {
     await using place = await makePlace();
-    const server = await startServer(readConfig({ ...place.env, PUBLIC_URL: 'https://daybook.example.com/' }), createLogger('silent'));
+    const port = await refusedPort();
+    const server = await startServer(readConfig({ ...place.env, PORT: String(port), PUBLIC_URL: 'https://daybook.example.com/' }), createLogger('silent'));
     try {
       expect(server.setupLink).toMatch(/^https:\/\/daybook\.example\.com\/setup#/);
+      // Whatever stands between takes the S off: people come by TLS alone, and so do their cookies.
+      const origin = `http://127.0.0.1:${port}`;
+      const body = JSON.stringify({ token: tokenOf(server.setupLink ?? ''), email: 'ops@example.com', password: PASSWORD });
+      const reply = await fetch(`${origin}/api/setup`, { method: 'POST', headers: { origin, 'content-type': 'application/json' }, body });
+      expect(reply.headers.getSetCookie().join()).toMatch(/^__Host-daybook=.*; Secure$/);
+      expect(reply.headers.get('strict-transport-security')).toMatch(/^max-age=\d+$/);
+    } finally {
+      await server.stop();
+    }
+  });
+
+  it('serves where no setup link can be made, and says so', async () => {
+    await using place = await makePlace();
+    const start = () => startServer(readConfig(place.env), createLogger('silent'));
+    await (await start()).stop();
+    await ask((place.store as TestDatabase).config('owner'), 'revoke insert on daybook.link from daybook_relay');
+    const server = await start();
+    try {
+      expect(server.setupLink).toBeNull();
+      expect((await visit({ port: Number(new URL(server.baseUrl).port) }).get<Welcome>('/api/welcome')).body.needs_setup).toBe(true);
     } finally {
       await server.stop();
     }
