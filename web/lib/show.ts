@@ -39,6 +39,9 @@ export function showDuration(ms: number): string {
   return parts(Math.floor(total / 86_400), 'd', Math.floor((total % 86_400) / 3_600), 'h');
 }
 
+/** How long something goes on so far, in whole seconds: 0 s, 9 s, 3 min 4 s. */
+export const showSeconds = (ms: number): string => (ms < 10_000 ? `${Math.max(0, Math.floor(ms / 1_000))} s` : showDuration(ms));
+
 /** 99.5 % */
 export const showPercent = (share: number): string => `${(share * 100).toFixed(share > 0 && share < 0.1 ? 1 : 0)} %`;
 

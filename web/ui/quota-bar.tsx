@@ -1,16 +1,14 @@
 import type { LimitRow } from '#server/dashboard/contract-keys.ts';
 import { atTime, usedUpAtMs } from '../lib/limit-rows.ts';
+import { METER_WORDS, WINDOW_WORDS } from '../lib/limit-words.ts';
 import { useZone } from '../lib/preferences.ts';
 import type { Zone } from '../lib/show.ts';
 import { showCost, showDuration, showShort, showTime } from '../lib/show.ts';
 import { useNow } from '../lib/use-now.ts';
 import { Meter } from './meter.tsx';
 
-const METERS = { requests: 'requests', tokens: 'tokens', cost_microusd: 'cost', concurrent: 'at the same time' } as const;
-const WINDOWS = { none: '', minute: 'a minute', hour: 'an hour', day: 'a day', week: 'a week', month: 'a month' } as const;
-
 /** What is limited, in a few words: "tokens a day". */
-export const limitName = ({ meter, window }: Pick<LimitRow, 'meter' | 'window'>): string => (meter === 'concurrent' ? 'requests at the same time' : `${METERS[meter]} ${WINDOWS[window]}`);
+export const limitName = ({ meter, window }: Pick<LimitRow, 'meter' | 'window'>): string => (meter === 'concurrent' ? 'requests at the same time' : `${METER_WORDS[meter]} ${WINDOW_WORDS[window]}`);
 
 /** An amount of what a limit counts. */
 export const showAmount = (meter: LimitRow['meter'], amount: number): string => (meter === 'cost_microusd' ? showCost(amount) : showShort(amount));

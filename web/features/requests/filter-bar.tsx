@@ -2,10 +2,11 @@ import { useQuery } from '@tanstack/react-query';
 import { type FormEvent, type RefObject, useState } from 'react';
 import type { FilterSearch } from '../../lib/filter-search.ts';
 import { accountsQuery, keysQuery, useIsOverseer } from '../../lib/names.ts';
+import { OUTCOME_WORDS } from '../../lib/outcome-words.ts';
 import { Chips, NamedOptions } from '../../ui/chips.tsx';
 import { Icon } from '../../ui/icon.tsx';
 import { Select } from '../../ui/field.tsx';
-import { FILTER_NAMES, type FilterName, OUTCOME_WORDS, readFilterText } from './filter-text.ts';
+import { FILTER_NAMES, type FilterName, readFilterText } from './filter-text.ts';
 
 type FilterBarProps = {
   search: FilterSearch;

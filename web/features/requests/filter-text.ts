@@ -1,21 +1,10 @@
-import type { Outcome } from '#server/dashboard/contract.ts';
 import { type FilterSearch, readFilterSearch } from '../../lib/filter-search.ts';
+import { OUTCOME_WORDS } from '../../lib/outcome-words.ts';
 
 /** The filter as one line of text: `status:429 key:ci model:gpt-4o outcome:refused`. Pure. */
 
 export type FilterName = 'outcome' | 'status' | 'key' | 'model' | 'account';
 export const FILTER_NAMES: readonly FilterName[] = ['outcome', 'status', 'key', 'model', 'account'];
-
-/** What people call how a request stands. */
-export const OUTCOME_WORDS: Record<Outcome | 'running', string> = {
-  running: 'Running',
-  completed: 'Completed',
-  refused: 'Refused',
-  client_gone: 'Client left',
-  upstream_failed: 'Upstream failed',
-  cut_short: 'Cut short',
-  relay_failed: 'Relay failed',
-};
 
 type Named = { id: string; name: string };
 export type FilterRead = { filter: Pick<FilterSearch, FilterName>; /** What could not be made sense of; null: nothing. */ problem: string | null };

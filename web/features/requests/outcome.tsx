@@ -1,6 +1,6 @@
 import type { RequestRow } from '#server/dashboard/contract.ts';
+import { OUTCOME_WORDS } from '../../lib/outcome-words.ts';
 import { showCount } from '../../lib/show.ts';
-import { OUTCOME_WORDS } from './filter-text.ts';
 
 const LOOKS: Record<RequestRow['outcome'], { text: string; dot: string }> = {
   running: { text: 'text-accent', dot: 'bg-accent motion-safe:animate-pulse' },

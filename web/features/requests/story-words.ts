@@ -26,9 +26,6 @@ export const SOURCE_WORDS: Record<UsageSource, string> = {
   none: 'Nothing was used.',
 };
 
-export const METER_WORDS: Record<StoryQuota['meter'], string> = { requests: 'requests', tokens: 'tokens', cost_microusd: 'spend', concurrent: 'at once' };
-export const WINDOW_WORDS: Record<StoryQuota['window'], string> = { none: '', minute: 'a minute', hour: 'an hour', day: 'a day', week: 'a week', month: 'a month' };
-
 /** An amount of a meter. */
 export const showAmount = (meter: StoryQuota['meter'], amount: number): string => (meter === 'cost_microusd' ? showCost(amount) : showCount(amount));
 

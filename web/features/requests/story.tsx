@@ -1,15 +1,16 @@
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import type { RequestStory, StoryQuota } from '#server/dashboard/contract.ts';
+import { METER_WORDS, WINDOW_WORDS } from '../../lib/limit-words.ts';
 import { useAccountNames, useKeyNames } from '../../lib/names.ts';
 import { adviceOn, PLACE_NAMES } from '../../lib/refusals.ts';
-import { showCost, showCount, showDuration } from '../../lib/show.ts';
+import { showCost, showCount, showSeconds } from '../../lib/show.ts';
 import { useNow } from '../../lib/use-now.ts';
 import { Facts } from '../../ui/parts.tsx';
 import { When } from '../../ui/when.tsx';
 import { OutcomeOf } from './outcome.tsx';
 import { Spans, StoryEvents } from './story-timeline.tsx';
-import { END_WORDS, METER_WORDS, showAmount, SOURCE_WORDS, WINDOW_WORDS } from './story-words.ts';
+import { END_WORDS, showAmount, SOURCE_WORDS } from './story-words.ts';
 
 const LINK = 'underline hover:text-accent';
 
@@ -99,10 +100,10 @@ function Part({ title, more, children }: { title: string; more?: ReactNode; chil
 }
 
 function Running({ story, soFar }: { story: RequestStory; soFar: number | null }) {
-  const ms = Math.max(0, useNow() - Date.parse(story.accepted_at));
+  const ms = useNow() - Date.parse(story.accepted_at);
   return (
     <>
-      It runs for {showDuration(Math.round(ms / 1_000) * 1_000)}
+      It runs for {showSeconds(ms)}
       {soFar !== null && `, and ${showCount(soFar)} tokens went through so far`}.
     </>
   );
@@ -126,7 +127,7 @@ function Quotas({ quotas }: { quotas: readonly StoryQuota[] }) {
         <li key={`${scope} ${meter} ${window}`}>
           <div className="flex flex-wrap justify-between gap-x-3">
             <span>
-              {showAmount(meter, limit)} {METER_WORDS[meter]} {WINDOW_WORDS[window]}, of the {scope}
+              {showAmount(meter, limit)} {meter !== 'cost_microusd' && METER_WORDS[meter]} {WINDOW_WORDS[window]}, of the {scope}
             </span>
             <span className="text-muted">
               {showAmount(meter, used)} used, {showAmount(meter, held)} held

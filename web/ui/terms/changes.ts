@@ -1,6 +1,7 @@
 import type { PlanTerms } from '#db/events.ts';
 import type { Quota, Route } from '#db/limits.ts';
 import { formatDollars } from '#db/money.ts';
+import { WINDOW_WORDS } from '../../lib/limit-words.ts';
 import { showCount } from '../../lib/show.ts';
 import { ROUTE_NAMES } from './summary.ts';
 
@@ -70,6 +71,6 @@ function quotaChanges(before: readonly Quota[] | undefined, after: readonly Quot
   });
 }
 
-const nameOf = ({ meter, window }: Quota): string => `${METERS[meter]} ${window === 'hour' ? 'an' : 'a'} ${window}`;
+const nameOf = ({ meter, window }: Quota): string => `${METERS[meter]} ${WINDOW_WORDS[window]}`;
 const showLimit = ({ meter, limit, enforcement }: Quota): string => `${meter === 'cost_microusd' ? `$${formatDollars(limit)}` : showCount(limit)}${enforcement === 'exact' ? ', never above' : ''}`;
 const enforcementEffect = (one: Quota, other: Quota): TermsChange['effect'] => (one.enforcement === other.enforcement ? null : other.enforcement === 'exact' ? 'tighter' : 'looser');

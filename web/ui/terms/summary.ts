@@ -1,5 +1,6 @@
 import type { KeyTerms } from '#db/events.ts';
 import type { Quota, Route } from '#db/limits.ts';
+import { WINDOW_WORDS } from '../../lib/limit-words.ts';
 import { showCost, showCount, showShort } from '../../lib/show.ts';
 
 /** What terms amount to, in words. Pure. */
@@ -20,7 +21,7 @@ export const ROUTE_NAMES = {
 const showAmount = ({ meter, limit }: Quota): string => (meter === 'cost_microusd' ? showCost(limit) : `${showShort(limit)} ${meter === 'requests' && limit === 1 ? 'request' : meter}`);
 
 /** "1.2M tokens a day", "$5.00 a month, never above". */
-export const showQuota = (quota: Quota): string => `${showAmount(quota)} ${quota.window === 'hour' ? 'an' : 'a'} ${quota.window}${quota.enforcement === 'exact' ? ', never above' : ''}`;
+export const showQuota = (quota: Quota): string => `${showAmount(quota)} ${WINDOW_WORDS[quota.window]}${quota.enforcement === 'exact' ? ', never above' : ''}`;
 
 /** "a, b and c". */
 const join = (parts: readonly string[]): string => (parts.length < 2 ? parts.join('') : `${parts.slice(0, -1).join(', ')} and ${parts.at(-1)}`);
