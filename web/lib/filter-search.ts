@@ -31,7 +31,8 @@ export function readFilterSearch(search: Record<string, unknown>): FilterSearch 
   if (Number.isInteger(Number(status)) && Number(status) >= 100 && Number(status) <= 599) found.status = Number(status);
   if (typeof range === 'string' && range in RANGES) found.range = range as Range;
   if (isTime(from)) found.from = from;
-  if (isTime(to)) found.to = to;
+  // An end alone names no time.
+  if (isTime(to) && found.from !== undefined) found.to = to;
   return found;
 }
 

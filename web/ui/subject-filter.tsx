@@ -1,13 +1,12 @@
 import { useQuery } from '@tanstack/react-query';
-import type { UsageRow } from '#server/dashboard/contract.ts';
 import type { FilterSearch } from '../lib/filter-search.ts';
 import { accountsQuery, keysQuery, useIsOverseer } from '../lib/names.ts';
 import { Select } from './field.tsx';
 
 type SubjectFilterProps = {
   search: FilterSearch;
-  /** Figures whose models are offered. */
-  models: readonly UsageRow[] | undefined;
+  /** Names that are offered; an empty one is none. */
+  models: readonly string[] | undefined;
   onChange: (part: { account?: string | undefined; key?: string | undefined; model?: string | undefined }) => void;
 };
 
@@ -16,7 +15,7 @@ export function SubjectFilter({ search: { account, key, model }, models = [], on
   const isOverseer = useIsOverseer();
   const accounts = useQuery({ ...accountsQuery, enabled: isOverseer }).data ?? [];
   const keys = (useQuery(keysQuery).data ?? []).filter((each) => account === undefined || each.account === account);
-  const names = new Set(models.map((row) => row.model ?? '').filter((name) => name !== ''));
+  const names = new Set(models.filter((name) => name !== ''));
   if (model !== undefined) names.add(model);
   return (
     <div className="flex flex-wrap gap-2">

@@ -1,5 +1,6 @@
 import type { AccountRow } from '#server/dashboard/contract-accounts.ts';
 import type { AccountSearch } from '../../lib/account-search.ts';
+import { useTyped } from '../../lib/use-typed.ts';
 import { Select } from '../../ui/field.tsx';
 import { SearchBox } from '../../ui/search-box.tsx';
 
@@ -13,10 +14,11 @@ export const NO_PLAN = 'none';
 type AccountFilterProps = { accounts: readonly AccountRow[]; search: AccountSearch; onChange: (change: { name?: string; plan?: string | undefined }) => void; order: Order; onOrder: (order: Order) => void };
 
 export function AccountFilter({ accounts, search: { name = '', plan = '' }, onChange, order, onOrder }: AccountFilterProps) {
+  const [text, type] = useTyped(name, (typed) => onChange({ name: typed }));
   const plans = [...new Set([...accounts.flatMap((each) => each.plan ?? []), ...(plan === '' || plan === NO_PLAN ? [] : [plan])])].toSorted();
   return (
     <div className="flex flex-wrap items-center gap-2 border-b border-line px-4 py-2.5">
-      <SearchBox label="Search name or id" value={name} onChange={(text) => onChange({ name: text })} />
+      <SearchBox label="Search name or id" value={text} onChange={type} />
       <Select aria-label="Plan" value={plan} onChange={({ target }) => onChange({ plan: target.value })}>
         <option value="">All plans</option>
         <option value={NO_PLAN}>On no plan</option>

@@ -1,6 +1,6 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useNavigate, useSearch } from '@tanstack/react-router';
-import { lazy, Suspense, useDeferredValue, useState } from 'react';
+import { lazy, Suspense, useState } from 'react';
 import type { AccountSearch } from '../../lib/account-search.ts';
 import { accountsQuery } from '../../lib/names.ts';
 import { plansQuery } from '../../lib/plans.ts';
@@ -23,9 +23,8 @@ export function AccountsPage() {
   const isAdministrator = useIsAdministrator();
   const all = useQuery(accountListQuery(''));
   const omitted = all.data?.rows_omitted ?? 0;
-  const name = useDeferredValue(search.name ?? '');
   // Only where the list does not hold all of them is there more to find than it has.
-  const list = useQuery({ ...accountListQuery(omitted > 0 ? name : ''), placeholderData: keepPreviousData });
+  const list = useQuery({ ...accountListQuery(omitted > 0 ? (search.name ?? '') : ''), placeholderData: keepPreviousData });
   const [order, setOrder] = useState<Order>('name');
   const [isCreating, setCreating] = useState(false);
   useNotices(['account.', 'plan.', 'key.', 'member.'], [accountsQuery.queryKey, plansQuery.queryKey]);

@@ -2,6 +2,7 @@ import { useRef } from 'react';
 import type { KeyRow } from '#server/dashboard/contract-keys.ts';
 import { KEY_STATES, type KeySearch, type KeySearchChange } from '../../lib/key-search.ts';
 import { useShortcuts } from '../../lib/use-shortcuts.ts';
+import { useTyped } from '../../lib/use-typed.ts';
 import { Select } from '../../ui/field.tsx';
 
 const STATE_NAMES: Record<(typeof KEY_STATES)[number], string> = { active: 'Active', rotating: 'Rotating', expired: 'Expired', revoked: 'Revoked', all: 'All' };
@@ -10,6 +11,7 @@ type KeysFilterProps = { rows: readonly KeyRow[]; search: KeySearch; onChange: (
 
 export function KeysFilter({ rows, search, onChange, hasAccounts }: KeysFilterProps) {
   const name = useRef<HTMLInputElement>(null);
+  const [text, type] = useTyped(search.name ?? '', (typed) => onChange({ name: typed }));
   useShortcuts({ '/': () => name.current?.focus() });
   const accounts = new Map(rows.map(({ account, account_name }) => [account, account_name]));
   return (
@@ -19,16 +21,16 @@ export function KeysFilter({ rows, search, onChange, hasAccounts }: KeysFilterPr
         type="search"
         aria-label="Name or id"
         placeholder="Name or id"
-        value={search.name ?? ''}
-        onChange={({ target }) => onChange({ name: target.value })}
+        value={text}
+        onChange={({ target }) => type(target.value)}
         className="w-40 rounded-md border border-line-strong bg-surface px-2.5 py-1.5 placeholder:text-muted"
       />
       {hasAccounts && accounts.size > 1 && (
         <Select aria-label="Account" className="max-w-44" value={search.account ?? ''} onChange={({ target }) => onChange({ account: target.value })}>
           <option value="">All accounts</option>
-          {[...accounts].map(([id, text]) => (
+          {[...accounts].map(([id, called]) => (
             <option key={id} value={id}>
-              {text}
+              {called}
             </option>
           ))}
         </Select>

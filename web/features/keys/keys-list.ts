@@ -1,5 +1,4 @@
 import { keepPreviousData, queryOptions, useQuery } from '@tanstack/react-query';
-import { useEffect, useState } from 'react';
 import type { KeyList } from '#server/dashboard/contract-keys.ts';
 import { api, queryString } from '../../lib/api.ts';
 import type { KeySearch } from '../../lib/key-search.ts';
@@ -7,8 +6,6 @@ import { keysQuery } from '../../lib/names.ts';
 
 /** While a key rotates, people wait for its old secret to fall silent, and use brings no notice of the feed. */
 const ROTATING_REFETCH_MS = 30_000;
-/** Longer than between two letters that are typed. */
-const TYPING_MS = 250;
 
 /** Begins as the list of names does, so that a change of keys has both fetched anew. */
 const keyListQuery = (narrowed: { account?: string | undefined; search?: string | undefined }) =>
@@ -19,20 +16,9 @@ const keyListQuery = (narrowed: { account?: string | undefined; search?: string 
   });
 
 /** The keys that there are; where those are too many for one list, the server looks for those that are meant. */
-export function useKeyList({ account, name = '' }: KeySearch) {
+export function useKeyList({ account, name: search = '' }: KeySearch) {
   const all = useQuery(keyListQuery({}));
-  const search = useSettled(name);
   const isPartial = (all.data?.rows_omitted ?? 0) > 0 && (account !== undefined || search !== '');
   const found = useQuery({ ...keyListQuery({ account, search }), enabled: isPartial, placeholderData: keepPreviousData });
   return isPartial && found.data ? found : all;
-}
-
-/** A text, once nobody types any more. */
-function useSettled(text: string): string {
-  const [settled, setSettled] = useState(text);
-  useEffect(() => {
-    const timer = setTimeout(() => setSettled(text), TYPING_MS);
-    return () => clearTimeout(timer);
-  }, [text]);
-  return settled;
 }

@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import { useNavigate, useSearch } from '@tanstack/react-router';
 import type { Bucket, UsageGroup } from '#server/dashboard/contract.ts';
 import { queryString } from '../../lib/api.ts';
+import { modelsQuery } from '../../lib/models-query.ts';
 import { useAccountNames, useIsOverseer, useKeyNames } from '../../lib/names.ts';
 import { useNow } from '../../lib/use-now.ts';
 import { buttonClass } from '../../ui/button.tsx';
@@ -34,6 +35,9 @@ export function UsagePage() {
   const group: UsageGroup = chosen === 'account' && !isOverseer ? 'key' : (chosen ?? 'key');
   const wanted: UsageWanted = { ...which, ...(bucket === undefined ? {} : { bucket }), group, hasTimes: metric === 'times' };
   const query = useQuery(usageQuery(wanted));
+  // Those that may be called now, and those that were.
+  const models = useQuery(modelsQuery).data?.map(({ id }) => id) ?? [];
+  const called = group === 'model' ? (query.data?.ranking.rows ?? []).map((row) => row.model ?? '') : [];
   // What is undefined leaves the address.
   const change = (part: Partial<Record<keyof typeof search, string | undefined>>): void => {
     void navigate({ search: (before) => ({ ...before, ...(part as object) }), replace: true, resetScroll: false });
@@ -51,7 +55,7 @@ export function UsagePage() {
       </PageHead>
       <div className="mb-2 flex flex-wrap items-center justify-between gap-2">
         <TimeRange search={search} fallback={FALLBACK_RANGE} onChange={change} />
-        <SubjectFilter search={search} models={group === 'model' ? query.data?.ranking.rows : undefined} onChange={change} />
+        <SubjectFilter search={search} models={[...models, ...called]} onChange={change} />
       </div>
       <div className="mb-4 flex flex-wrap items-center gap-x-6 gap-y-2">
         <Segments label="What is measured" choices={METRIC_CHOICES} chosen={metric} onChoose={(next: Metric) => change({ metric: next === 'requests' ? undefined : next })} />
