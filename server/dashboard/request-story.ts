@@ -9,7 +9,7 @@ import type { Source } from '#server/dashboard/read-store.ts';
 import { numberOf, REQUEST_COLUMNS, type RequestRecord, requestRow } from '#server/dashboard/request-row.ts';
 import type { Scope } from '#server/dashboard/scope.ts';
 
-export const STORY: Source = { projection: 'requests', tables: ['request', 'quota_window'] };
+export const STORY: Source = { projection: 'requests', tables: ['request', 'quota_window', 'quota_terms'] };
 
 type Record = RequestRecord & {
   body_bytes: number | null;
@@ -46,7 +46,7 @@ export async function tellRequest(client: ClientBase, scope: Scope, request: str
     price_version: record.price_version,
     events,
     has_all_events: hasAll,
-    quotas: record.admitted_minute === null ? [] : await quotasOf(client, row, record.admitted_minute),
+    quotas: record.admitted_minute === null ? [] : await quotasOf(client, row, { minute: record.admitted_minute, terms: numberOf(record.terms_position) ?? 0 }),
   };
 }
 
@@ -74,16 +74,20 @@ function storyEvent({ position, at, event }: Placed): StoryEvent {
 
 type QuotaRecord = { subject: string; meter: number; window_kind: number; window_start: number; cap: string; used: string; held: string };
 
-/** The windows of the account's and the key's quotas that have the minute of its admission, as they stand now. */
-async function quotasOf(client: ClientBase, { account, key }: { account: string; key: string }, minute: number): Promise<StoryQuota[]> {
+/**
+ * The windows that it was charged to, as they stand now: those with the minute of its admission, of
+ * the account's and the key's quotas that were in force at the position of its terms.
+ */
+async function quotasOf(client: ClientBase, { account, key }: { account: string; key: string }, { minute, terms }: { minute: number; terms: number }): Promise<StoryQuota[]> {
   const kinds = Object.keys(WINDOW_KINDS) as WindowKind[];
   const { rows } = await client.query<QuotaRecord>(
-    `select distinct on (subject, meter, window_kind) subject, meter, window_kind, window_start, cap, used, held
+    `select subject, meter, window_kind, q.window_start, q.cap, q.used, q.held
       from projection.quota_window q
-      join unnest($2::smallint[], $3::integer[]) as wanted(kind, start) on q.window_kind = wanted.kind and q.window_start = wanted.start
-      where subject = any($1)
-      order by subject, meter, window_kind, reset_position desc`,
-    [[`account/${account}`, `key/${key}`], kinds.map((kind) => WINDOW_KINDS[kind]), kinds.map((kind) => windowStart(kind, minute))],
+      join projection.quota_terms t using (subject, meter, window_kind, reset_position)
+      join unnest($2::smallint[], $3::integer[]) as wanted(kind, start) on window_kind = wanted.kind and q.window_start = wanted.start
+      where subject = any($1) and t.position <= $4 and (t.until_position is null or t.until_position > $4)
+      order by subject, meter, window_kind`,
+    [[`account/${account}`, `key/${key}`], kinds.map((kind) => WINDOW_KINDS[kind]), kinds.map((kind) => windowStart(kind, minute)), terms],
   );
   return rows.flatMap(({ subject, meter, window_kind, window_start, cap, used, held }) => {
     const window = WINDOW_KIND_OF.get(window_kind);

@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { RequestPage, RequestStory } from '#server/dashboard/contract.ts';
 import type { LimitList, LimitRow } from '#server/dashboard/contract-keys.ts';
 import { addMember, setUp, type SignedInClient } from '../support/dashboard.ts';
+import { projectAll } from '../support/projected.ts';
 import { startRelay, type TestRelay } from '../support/relay.ts';
 
 /** How limits stand, as people are shown them: from what enforces. */
@@ -58,4 +60,16 @@ test("members see their own account's alone; those who oversee choose the accoun
   expect((await list(administrator, `?key=${key.id}`)).body.data.map(({ subject }) => subject.split('/')[0])).toEqual(['account', 'account', 'key']);
   expect((await list(administrator)).body.data).toEqual([]);
   expect(await list(administrator, `?key=${key.id}&account=${ben.me.account.id}`)).toMatchObject({ status: 404, code: 'not_found' });
+});
+
+test('the story of a request has the quotas that it was charged to, and none that was taken away before', async () => {
+  await administrator.put('/api/plans/daily', { terms: { quotas: [{ meter: 'tokens', window: 'month', limit: 1_000_000, enforcement: 'soft_landing' }] } });
+  await expect.poll(async () => (await list(ana)).body.data.some(({ window }) => window === 'month')).toBe(true);
+  expect(await call()).toBe(200);
+  await relay.waitFor((events) => events.filter(({ event }) => event.type === 'request.settled').length === 4);
+  await projectAll(relay.store);
+  const { data } = (await ana.get<RequestPage>('/api/requests?outcome=completed')).body;
+  const quotasOf = async (request: string | undefined) => (await ana.get<RequestStory>(`/api/requests/${request}`)).body.quotas.map(({ scope, meter, window, used }) => [scope, meter, window, used > 0]);
+  expect(await quotasOf(data[0]?.request)).toEqual([['account', 'tokens', 'month', true]]);
+  expect(await quotasOf(data.at(-1)?.request)).toEqual([['account', 'requests', 'day', true]]);
 });
