@@ -118,6 +118,16 @@ describe('the list of requests', () => {
     expect(isCut()).toBe(true);
   });
 
+  it('calls nothing running any more whose end may be among what was missed', () => {
+    const { list, fetch, shown, outcomes } = open();
+    const [running, ended] = [made(1), made(0)];
+    list.take([started(running), started(ended), settled(ended)]);
+    list.take([{ type: 'gap', position: 2_000_000 }]);
+    expect(shown()).toEqual([ended.request]);
+    fetch([row(running), row(ended)]);
+    expect(outcomes()).toEqual(['completed', 'completed']);
+  });
+
   it('takes nothing new into a time that is over', () => {
     const { list, fetch, outcomes } = open({}, false);
     const known = made(0);

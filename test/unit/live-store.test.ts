@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { RequestPage, UsageFigures, UsageReport } from '#server/dashboard/contract.ts';
+import type { RequestPage, RequestRow, UsageFigures, UsageReport } from '#server/dashboard/contract.ts';
 import type { Frame, FrameOf } from '#server/dashboard/frames.ts';
 import { type Base, LiveStore, type LiveView } from '../../web/lib/live-store.ts';
 import { callsOf, countEnding, type Ending, noTally, type Tally } from '../../web/lib/tally.ts';
@@ -47,6 +47,11 @@ const sameBase = (log: readonly Ending[], position: number): Base => baseOf(log,
 const idOf = (position: number): string => `01a1fffd-088e-7242-bbde-${String(position).padStart(12, '0')}`;
 const started = (position: number, request = idOf(position)): FrameOf<'started'> => ({
   type: 'started', position, at: new Date(NOW_MS).toISOString(), request, account: 'Account1', key: 'Key00001', model: 'm', sse: true, body_bytes: 1, hold_tokens: 1,
+});
+const runningRow = (position: number): RequestRow => ({
+  request: idOf(position), position, accepted_at: new Date(NOW_MS).toISOString(), ended_at: null, end_position: null, account: 'Account1', key: 'Key00001', model: 'm', upstream: null,
+  outcome: 'running', end_reason: null, refusal: null, refused_count: null, status: null, sse: true, input_tokens: null, cached_tokens: null, output_tokens: null, reasoning_tokens: null,
+  usage_source: null, cost_microusd: null, first_byte_ms: null, duration_ms: null, attempts: null, retry_count: null, hold_tokens: 1, hold_cost_microusd: null,
 });
 const tell = (store: LiveStore, frames: Frame[], nowMs = NOW_MS): void => store.take({ position: 0, at: new Date(nowMs).toISOString(), frames }, nowMs);
 
@@ -123,6 +128,28 @@ test('newer figures take the place of older ones without losing or doubling what
       expectWhole(store.view(NOW_MS), log);
     }),
   );
+});
+
+test('the newest requests are all listed, wherever the tables were when newer figures came before the feed', () => {
+  const cut = fc.integer({ min: 0, max: 120 });
+  fc.assert(
+    fc.property(logs, cut, cut, (log, told, rebased) => {
+      const store = new LiveStore(sameBase([], 0));
+      tell(store, log.filter(({ position }) => position <= told));
+      store.rebase(sameBase(log, rebased));
+      tell(store, log.filter(({ position }) => position > told));
+      expect(store.view(NOW_MS).last.map(({ request }) => request)).toEqual(log.slice(-10).map(({ request }) => request).toReversed());
+    }),
+  );
+});
+
+test('where more run than the list has room for, the count says so until a list has them all', () => {
+  const rows = [runningRow(1), runningRow(2)];
+  const base = sameBase([], 5);
+  const store = new LiveStore({ ...base, running: { ...base.running, data: rows.slice(0, 1), next: 'more' } });
+  expect(store.view(NOW_MS)).toMatchObject({ runningCount: 1, hasMoreRunning: true });
+  store.rebase({ ...base, running: { ...base.running, data: rows } });
+  expect(store.view(NOW_MS)).toMatchObject({ runningCount: 2, hasMoreRunning: false });
 });
 
 test('after a gap only figures from behind it are taken, and until then the page knows that something is missing', () => {

@@ -37,6 +37,8 @@ export type LiveView = {
   byModel: Ranking;
   running: readonly RunningCall[];
   runningCount: number;
+  /** More run than the list could tell: the count is of those that are known. */
+  hasMoreRunning: boolean;
   last: readonly LastCall[];
   /** Endings that the feed has told of since the page was opened. */
   endings: number;
@@ -82,6 +84,8 @@ export class LiveStore {
   #byModel = new Map<string, Tally>();
   #firstBytes: number[] = [];
   #last: LastCall[] = [];
+  /** The position of the list that it was begun with: a later base does not begin it anew. */
+  #lastFrom = 0;
   readonly #running = new RunningCalls();
   readonly #seconds = new SecondsRing(SECONDS_KEPT);
 
@@ -170,6 +174,7 @@ export class LiveStore {
       byModel: ranked(this.#byModel),
       running: this.#running.newest(RUNNING_SHOWN),
       runningCount: this.#running.count,
+      hasMoreRunning: this.#base.running.next !== null,
       last: this.#last,
       endings: this.#endings,
       isMissing: this.#isMissing,
@@ -188,13 +193,16 @@ export class LiveStore {
       addTally(placeOf(this.#byModel, row.model ?? ''), tallyOf(row));
     }
     for (const ending of this.#recent) this.#count(ending);
+    // Also later: of those that run for long the list before may have had no room.
+    const { running } = base;
+    this.#running.join(running.data, this.#recent.filter(({ position }) => position > running.position));
   }
 
-  #beginCalls({ last, running }: Base): void {
-    this.#running.join(running.data, this.#recent.filter(({ position }) => position > running.position));
+  #beginCalls({ last }: Base): void {
+    this.#lastFrom = last.position;
     const ended = last.data.filter(({ outcome }) => outcome !== 'running').map(lastCallOf);
     this.#last = ended.toSorted((one, other) => Date.parse(other.at) - Date.parse(one.at)).slice(0, LAST_SHOWN);
-    for (const ending of this.#recent) if (ending.position > last.position) this.#listLast(ending);
+    for (const ending of this.#recent) this.#listLast(ending);
   }
 
   #count(ending: Ending): void {
@@ -214,7 +222,7 @@ export class LiveStore {
   }
 
   #listLast(ending: Ending): void {
-    if (ending.position <= this.#base.last.position) return;
+    if (ending.position <= this.#lastFrom) return;
     this.#last = [lastCallOfFrame(ending), ...this.#last.slice(0, LAST_SHOWN - 1)];
   }
 

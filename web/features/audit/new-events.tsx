@@ -35,24 +35,28 @@ function fits(frame: Frame, { type, account, key, request }: EventSearch): boole
 /** How many events came since the list was fetched, which shows them when it is pressed. */
 export function NewEvents({ search, onShow }: { search: EventSearch; onShow: () => void }) {
   const [count, setCount] = useState(0);
+  const [isUnknown, setUnknown] = useState(false);
   // Of changes to members the feed does not tell whose; and a list with an end is not carried on.
   const isCarriedOn = search.member === undefined && search.at === undefined && search.to === undefined;
   useFrames((frames) => {
     if (!isCarriedOn || count >= COUNT_MAX) return;
+    // What was missed may be of those, or not.
+    if (frames.some(({ type }) => type === 'gap')) setUnknown(true);
     const found = frames.filter((frame) => fits(frame, search)).length;
     if (found > 0) setCount(count + found);
   });
   return (
     <Button
       icon="refresh"
-      disabled={count === 0}
+      disabled={count === 0 && !isUnknown}
       className="min-w-28"
       onClick={() => {
         setCount(0);
+        setUnknown(false);
         onShow();
       }}
     >
-      {count >= COUNT_MAX ? 'Many new' : `${showCount(count)} new`}
+      {count >= COUNT_MAX ? 'Many new' : isUnknown ? 'Look again' : `${showCount(count)} new`}
     </Button>
   );
 }

@@ -63,7 +63,7 @@ export function CreateDialog({ account: firstAccount, onClose, onMade }: CreateD
           </SelectField>
         )}
         <ExpiryField value={expiry} onChange={setExpiry} error={fieldError(create.error, 'expires_at')} />
-        <details className="rounded-lg border border-line" open={isTermsError(create.error) || undefined}>
+        <details className="rounded-lg border border-line" onInvalidCapture={({ currentTarget }) => (currentTarget.open = true)} open={isTermsError(create.error) || undefined}>
           <summary className="px-3 py-2 font-medium">
             Narrow it
             <span className="ml-2 font-normal text-muted">{isNarrowed ? describeTerms(terms, 'key') : 'Else it may use all that its account may.'}</span>

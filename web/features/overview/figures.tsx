@@ -1,27 +1,32 @@
-import { type Range, RANGES } from '../../lib/filter-search.ts';
+import type { UsageReport } from '#server/dashboard/contract.ts';
 import type { LiveView } from '../../lib/live-store.ts';
-import { showCost, showCount, showDuration, showPercent, showShort } from '../../lib/show.ts';
+import { useZone } from '../../lib/preferences.ts';
+import { showCost, showCount, showDuration, showPercent, showShort, showTime } from '../../lib/show.ts';
 import { callsOf, errorShareOf } from '../../lib/tally.ts';
 import { Sparkline } from '../../ui/chart/sparkline.tsx';
 import { Figure } from '../../ui/parts.tsx';
 
-const TIMES: Record<Range, string> = { '15m': 'in 15 min', '1h': 'in 1 h', '24h': 'in 24 h', '7d': 'in 7 days', '30d': 'in 30 days' };
+/** Beyond it the time of day alone does not tell which day is meant. */
+const DAY_MS = 86_400_000;
 
 /** The few figures that people look for first. */
-export function Figures({ view: { total, firstByte, perSecond, seconds }, range }: { view: LiveView; range: Range }) {
+export function Figures({ view: { total, firstByte, perSecond, seconds }, report }: { view: LiveView; /** What they began with. */ report: UsageReport }) {
+  const zone = useZone();
+  const lengthMs = Date.parse(report.to) - Date.parse(report.from);
+  const since = `since ${showTime(report.from, zone, lengthMs < DAY_MS ? 'minute' : 'day')}`;
   const calls = callsOf(total);
   const share = errorShareOf(total);
-  const rate = perSecond ?? calls / (RANGES[range] / 1_000);
+  const rate = perSecond ?? calls / (lengthMs / 1_000);
   return (
     <section aria-label="Figures" className="grid grid-cols-2 gap-px overflow-hidden rounded-xl border border-line bg-line *:bg-surface lg:grid-cols-5">
       <div className="relative max-lg:col-span-2">
-        <Figure label="Requests per second" value={showRate(rate)} note={`${showCount(calls)} ${TIMES[range]}`} />
+        <Figure label="Requests per second" value={showRate(rate)} note={`${showCount(calls)} ${since}`} />
         <Sparkline values={seconds} className="pointer-events-none absolute top-9 right-4 h-7 w-20" />
       </div>
       <Figure label="Refused or failed" value={share === null ? '–' : showPercent(share)} note={`${showCount(total.refused)} refused, ${showCount(total.failed)} failed`} />
       <Figure label="First token, median" value={firstByte ? showDuration(firstByte.p50_ms) : '–'} note={firstByte ? `95 % within ${showDuration(firstByte.p95_ms)}` : ''} />
       <Figure label="Tokens" value={showShort(total.input_tokens + total.output_tokens)} note={`${showShort(total.input_tokens)} in, ${showShort(total.output_tokens)} out`} />
-      <Figure label="Spend" value={showCost(total.cost_microusd)} note={TIMES[range]} />
+      <Figure label="Spend" value={showCost(total.cost_microusd)} note={since} />
     </section>
   );
 }

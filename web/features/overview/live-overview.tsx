@@ -21,10 +21,10 @@ export function LiveOverview({ base, isHeld }: { base: Overview; isHeld: boolean
   return (
     <div className="flex flex-col gap-4 *:min-w-0">
       <Vintage report={base.series} isMissing={view.isMissing} />
-      <Figures view={view} range={base.range} />
+      <Figures view={view} report={base.series} />
       <CallsChart buckets={view.buckets} bucketMs={base.bucketMs} />
       <div className="grid gap-4 *:min-w-0 lg:grid-cols-2">
-        <Running calls={view.running} count={view.runningCount} filter={base.filter} />
+        <Running calls={view.running} count={view.runningCount} hasMore={view.hasMoreRunning} filter={base.filter} />
         <Quotas account={base.filter.account} />
       </div>
       <div className="grid gap-4 *:min-w-0 lg:grid-cols-2">

@@ -16,8 +16,8 @@ const LAST_MAX = 30;
 export type Overview = Base & { filter: RequestFilter; range: Range };
 
 /**
- * What the tables know of a range. It begins where a bucket does, so that figures by time, by key and
- * by model are of the very same calls.
+ * What the tables know of a range, all of its time included. It begins where a bucket does, so that
+ * figures by time, by key and by model are of the very same calls.
  */
 export const overviewQuery = (filter: RequestFilter, range: Range) =>
   queryOptions({
@@ -26,7 +26,7 @@ export const overviewQuery = (filter: RequestFilter, range: Range) =>
       const nowMs = Date.now();
       const bucketMs = bucketOfRange(range, filter);
       const unitMs = RANGES[range] > DAY_MS ? DAY_MS : bucketMs;
-      const fromMs = Math.floor(nowMs / unitMs) * unitMs - RANGES[range] + unitMs;
+      const fromMs = Math.floor((nowMs - RANGES[range]) / unitMs) * unitMs;
       const { account, key, model } = filter;
       const time = { account, key, model, from: new Date(fromMs).toISOString() };
       const get = <T>(path: string, query: Record<string, string | number | undefined>): Promise<T> => api<T>('GET', `${path}${queryString(query)}`, undefined, signal);

@@ -2,7 +2,7 @@ import { Link } from '@tanstack/react-router';
 import type { RequestFilter } from '#server/dashboard/contract.ts';
 import { type NameOf, useKeyNames } from '../../lib/names.ts';
 import type { RunningCall } from '../../lib/running-calls.ts';
-import { showCount, showDuration } from '../../lib/show.ts';
+import { showCount, showSeconds } from '../../lib/show.ts';
 import { useNow } from '../../lib/use-now.ts';
 import { Card } from '../../ui/parts.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
@@ -12,12 +12,12 @@ import { RowLink } from './row-link.tsx';
 const SHOWN = 25;
 
 /** Calls that run now, with their tokens so far. */
-export function Running({ calls, count, filter }: { /** The newest. */ calls: readonly RunningCall[]; count: number; filter: RequestFilter }) {
+export function Running({ calls, count, hasMore, filter }: { /** The newest. */ calls: readonly RunningCall[]; count: number; /** Than are counted. */ hasMore: boolean; filter: RequestFilter }) {
   const nameOf = useKeyNames();
   const nowMs = useNow();
   return (
     <Card
-      title={`Running now: ${showCount(count)}`}
+      title={`Running now: ${showCount(count)}${hasMore ? '+' : ''}`}
       flush
       actions={
         <Link to="/requests" search={{ ...filter, outcome: 'running' }} className="text-accent hover:underline">
@@ -33,7 +33,7 @@ export function Running({ calls, count, filter }: { /** The newest. */ calls: re
           empty={<p className="grid h-64 place-items-center text-muted">No call is running.</p>}
           columns={columnsOf(filter, nameOf, nowMs)}
         />
-        {count > SHOWN && <p className="px-4 py-2 text-muted">and {showCount(count - SHOWN)} more</p>}
+        {count > SHOWN && <p className="px-4 py-2 text-muted">and {showCount(count - SHOWN) + (hasMore ? '+' : '')} more</p>}
       </div>
     </Card>
   );
@@ -45,5 +45,3 @@ const columnsOf = (filter: RequestFilter, nameOf: NameOf, nowMs: number): Column
   { head: 'Since', align: 'right', cell: ({ atMs }) => <span className="whitespace-nowrap">{showSeconds(nowMs - atMs)}</span> },
   { head: 'Tokens out', align: 'right', cell: ({ outputTokens }) => (outputTokens === null ? '–' : showCount(outputTokens)) },
 ];
-
-const showSeconds = (ms: number): string => (ms < 10_000 ? `${Math.max(0, Math.floor(ms / 1_000))} s` : showDuration(ms));

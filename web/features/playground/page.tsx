@@ -58,11 +58,12 @@ const numberIn = (text: string): number | null => (text.trim() === '' || Number.
 function Chat({ keys, models }: { keys: readonly KeyRow[]; models: readonly ModelRow[] }) {
   const [chosen, setChosen] = useState({ key: '', model: '', system: '', temperature: '', maxTokens: '' });
   const [text, setText] = useState('');
+  const { account } = useMe();
   const { turns, isRunning, say, retry, stop, clear } = useConversation();
   const key = keys.find(({ id }) => id === chosen.key) ?? keys[0];
   const usable = key ? models.filter((model) => mayUse(key, model)) : [];
   const model = usable.find(({ id }) => id === chosen.model)?.id ?? usable[0]?.id ?? chosen.model;
-  const figures = useFigures(key?.id, turns.flatMap(({ request }) => (request == null ? [] : [request])));
+  const figures = useFigures(account.id, turns.flatMap(({ request }) => (request == null ? [] : [request])));
   const choose = (part: Partial<typeof chosen>): void => setChosen({ ...chosen, ...part });
   const asking: Asking | null = key && model !== '' ? { key: key.id, model, system: chosen.system, temperature: numberIn(chosen.temperature), maxTokens: numberIn(chosen.maxTokens) } : null;
 
@@ -100,12 +101,12 @@ function Chat({ keys, models }: { keys: readonly KeyRow[]; models: readonly Mode
               ))}
             </SelectField>
           )}
-          <details>
+          <details onInvalidCapture={({ currentTarget }) => (currentTarget.open = true)}>
             <summary className="text-muted hover:text-ink">System prompt, temperature, length</summary>
             <div className="mt-3 flex flex-col gap-3">
               <TextArea label="System prompt" rows={3} value={chosen.system} onChange={({ target }) => choose({ system: target.value })} placeholder="None" />
               <div className="grid grid-cols-2 gap-3">
-                <TextField label="Temperature" type="number" min={0} max={2} step={0.1} inputMode="decimal" value={chosen.temperature} onChange={({ target }) => choose({ temperature: target.value })} placeholder="The model’s" />
+                <TextField label="Temperature" type="number" min={0} max={2} step="any" inputMode="decimal" value={chosen.temperature} onChange={({ target }) => choose({ temperature: target.value })} placeholder="The model’s" />
                 <TextField label="Most tokens" type="number" min={1} max={1_000_000} step={1} inputMode="numeric" value={chosen.maxTokens} onChange={({ target }) => choose({ maxTokens: target.value })} placeholder="Any" />
               </div>
             </div>

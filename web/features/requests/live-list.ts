@@ -88,6 +88,7 @@ export class LiveList {
   }
 
   #takeOne(frame: Frame): boolean {
+    if (frame.type === 'gap') return this.#forgetRunning();
     if (!('request' in frame)) return false;
     const live = this.#live.get(frame.request);
     const fetched = this.#fetchedByRequest.get(frame.request);
@@ -101,6 +102,13 @@ export class LiveList {
     this.#live.set(row.request, { row, arrival: ++this.#arrivals });
     this.#trim();
     return true;
+  }
+
+  /** Whose endings may be among what was missed: those that still run are in what is fetched anew. */
+  #forgetRunning(): boolean {
+    let isChanged = false;
+    for (const [request, { row }] of this.#live) if (row.outcome === 'running') isChanged = this.#live.delete(request);
+    return isChanged;
   }
 
   #trim(): void {

@@ -13,7 +13,7 @@ import { Story } from './story.tsx';
 
 /** The tables follow the log within moments. */
 const ENDING_LOOK_MS = 400;
-/** A running call that the feed does not tell of, since the filter leaves it out. */
+/** A running call that the feed does not tell of, since the filter leaves it out, or may have told of in what was missed. */
 const UNHEARD_LOOK_MS = 3_000;
 
 type StoryDialogProps = { request: string; /** What the feed tells of. */ filter: RequestFilter; onClose: () => void };
@@ -21,15 +21,17 @@ type StoryDialogProps = { request: string; /** What the feed tells of. */ filter
 /** One request from beginning to end; one that runs goes on while it is looked at. */
 export function StoryDialog({ request, filter, onClose }: StoryDialogProps) {
   const [hasEnded, setEnded] = useState(false);
+  const [hasMissed, setMissed] = useState(false);
   const [tokens, setTokens] = useState<number | null>(null);
   const lookAgain = (story: RequestStory | undefined): number | false => {
     if (story?.outcome !== 'running') return false;
     if (hasEnded) return ENDING_LOOK_MS;
-    return matches(filter, story) ? false : UNHEARD_LOOK_MS;
+    return matches(filter, story) && !hasMissed ? false : UNHEARD_LOOK_MS;
   };
   const { data, error, refetch } = useQuery({ ...storyQuery(request), refetchInterval: ({ state }) => lookAgain(state.data) });
   useFrames((frames) => {
     for (const frame of frames) {
+      if (frame.type === 'gap') setMissed(true);
       if (!('request' in frame) || frame.request !== request) continue;
       if (frame.type === 'progress') setTokens(frame.output_tokens);
       else if (frame.type === 'settled') {

@@ -1,5 +1,5 @@
 import type { Bucket, UsageGroup } from '#server/dashboard/contract.ts';
-import { type FilterSearch, RANGES, timeOf } from '../../lib/filter-search.ts';
+import { type FilterSearch, timeOf } from '../../lib/filter-search.ts';
 
 /** How the page of usage takes time apart, so that the tables can tell it and people can read it. Pure. */
 
@@ -40,13 +40,13 @@ export function bucketFor(wanted: UsageWanted, nowMs: number): Bucket {
 
 export type Query = Record<string, string | undefined>;
 
-/** The query of the chart, which the CSV is of, too. A range begins where a bucket does. */
+/** The query of the chart, which the CSV is of, too. A range begins where a bucket does, and has all of its time. */
 export function seriesQuery(wanted: UsageWanted, nowMs: number): Query {
-  const { account, key, model, group, hasTimes, range, to } = wanted;
+  const { account, key, model, group, hasTimes, to } = wanted;
   const bucket = bucketFor(wanted, nowMs);
   const unitMs = BUCKETS_MS[bucket];
   const { fromMs } = timeOf(wanted, FALLBACK_RANGE, nowMs);
-  const alignedMs = wanted.from === undefined ? Math.floor((nowMs - 1) / unitMs) * unitMs - Math.max(unitMs, RANGES[range ?? FALLBACK_RANGE]) + unitMs : fromMs;
+  const alignedMs = wanted.from === undefined ? Math.floor(fromMs / unitMs) * unitMs : fromMs;
   const from = new Date(Math.min(alignedMs, nowMs - 1)).toISOString();
   return { account, key, model, from, to: wanted.from === undefined ? undefined : to, bucket, group_by: hasTimes ? undefined : group };
 }
