@@ -1,7 +1,9 @@
 import { Link } from '@tanstack/react-router';
 import { type ReactNode, useState } from 'react';
 import type { EventRow } from '#server/dashboard/contract-service.ts';
+import type { Zone } from '../../lib/show.ts';
 import { showCount, showTime } from '../../lib/show.ts';
+import { isOtherYear } from '../../lib/year.ts';
 import { Icon } from '../../ui/icon.tsx';
 import { type Names, tellActor, tellEvent } from './event-words.ts';
 
@@ -15,7 +17,7 @@ export function EventLine({ event, names, isMeant }: { event: EventRow; names: N
         <summary className="relative flex list-none gap-x-3 px-4 max-lg:pr-10 py-2 hover:bg-sunken focus-visible:outline-offset-[-2px] max-lg:flex-wrap lg:grid lg:grid-cols-[5rem_9.5rem_11rem_minmax(0,1fr)_minmax(0,9rem)_1rem] lg:items-baseline [&::-webkit-details-marker]:hidden">
           <span className={isMeant ? 'font-semibold text-accent' : 'text-muted'}>{showCount(event.position)}</span>
           <time dateTime={event.at} title={event.at} className="whitespace-nowrap text-muted max-lg:ml-auto">
-            {showTime(event.at, names.zone, 'day')}:{event.at.slice(17, 19)}
+            {showDay(event.at, names.zone)}
           </time>
           <span className="min-w-0 max-lg:w-full">
             <code className="font-mono text-xs">{event.type}</code>
@@ -34,6 +36,9 @@ export function EventLine({ event, names, isMeant }: { event: EventRow; names: N
     </li>
   );
 }
+
+/** To the second; with the year where it is not this one. */
+const showDay = (at: string, zone: Zone): string => (isOtherYear(at, zone) ? `${showTime(at, zone, 'date')}, ${showTime(at, zone, 'time')}` : `${showTime(at, zone, 'day')}:${at.slice(17, 19)}`);
 
 function Fields({ event: { position, at, type, stream, version, instance, actor, fields } }: { event: EventRow }) {
   const rows: [name: string, value: unknown][] = [

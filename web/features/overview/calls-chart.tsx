@@ -23,6 +23,7 @@ export function CallsChart({ buckets, bucketMs }: { buckets: readonly Bucket[]; 
   const title = `Requests per ${UNITS[bucketMs as keyof typeof UNITS]}`;
   const isLong = bucketMs * buckets.length > LONG_MS;
   const bars = buckets.map(({ atMs, tally }) => ({
+    atMs,
     label: bucketLabel(atMs, bucketMs, zone, isLong),
     title: bucketTitle(atMs, bucketMs, zone),
     values: [tally.served, tally.refused + tally.failed],

@@ -3,6 +3,7 @@ import { useState } from 'react';
 import type { RequestFilter } from '#server/dashboard/contract.ts';
 import type { LastCall } from '../../lib/last-calls.ts';
 import { type NameOf, useKeyNames } from '../../lib/names.ts';
+import { OUTCOME_WORDS } from '../../lib/outcome-words.ts';
 import { useZone } from '../../lib/preferences.ts';
 import type { Zone } from '../../lib/show.ts';
 import { showCost, showCount, showDuration, showShort, showTime } from '../../lib/show.ts';
@@ -10,15 +11,7 @@ import { Badge, Card, type Tone } from '../../ui/parts.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { RowLink } from './row-link.tsx';
 
-const ENDED: Record<LastCall['outcome'], readonly [word: string, tone: Tone]> = {
-  completed: ['completed', 'good'],
-  client_gone: ['client left', 'plain'],
-  upstream_failed: ['upstream failed', 'bad'],
-  cut_short: ['cut short', 'warn'],
-  relay_failed: ['relay failed', 'bad'],
-  refused: ['refused', 'warn'],
-  running: ['running', 'plain'],
-};
+const TONES: Record<LastCall['outcome'], Tone> = { completed: 'good', client_gone: 'plain', upstream_failed: 'bad', cut_short: 'warn', relay_failed: 'bad', refused: 'warn', running: 'plain' };
 
 type Still = { calls: readonly LastCall[]; endings: number };
 
@@ -44,7 +37,13 @@ export function LastCalls({ calls, endings, filter }: { calls: readonly LastCall
         </>
       }
     >
-      <div className="min-h-[27rem]" onPointerEnter={hold} onPointerLeave={letGo} onFocus={hold} onBlur={letGo}>
+      <div
+        className="min-h-[27rem]"
+        onPointerEnter={hold}
+        onPointerLeave={({ currentTarget }) => currentTarget.contains(document.activeElement) || letGo()}
+        onFocus={hold}
+        onBlur={({ currentTarget, relatedTarget }) => currentTarget.contains(relatedTarget) || currentTarget.matches(':hover') || letGo()}
+      >
         <Table
           label="Last requests"
           keyOf={({ request, at }) => `${request} ${at}`}
@@ -59,7 +58,7 @@ export function LastCalls({ calls, endings, filter }: { calls: readonly LastCall
 
 const columnsOf = (filter: RequestFilter, nameOf: NameOf, zone: Zone): Column<LastCall>[] => [
   { head: 'Time', cell: ({ request, at }) => <RowLink text={showTime(at, zone, 'time')} filter={filter} request={request} /> },
-  { head: 'Ending', cell: ({ outcome, refused_count }) => <Badge tone={ENDED[outcome][1]}>{ENDED[outcome][0]}{refused_count !== null && refused_count > 1 ? ` × ${showCount(refused_count)}` : ''}</Badge> },
+  { head: 'Ending', cell: ({ outcome, refused_count }) => <Badge tone={TONES[outcome]}>{OUTCOME_WORDS[outcome]}{refused_count !== null && refused_count > 1 ? ` × ${showCount(refused_count)}` : ''}</Badge> },
   { head: 'Status', cell: ({ status, refusal }) => <span title={refusal ?? undefined}>{status ?? '–'}</span> },
   { head: 'Model', cell: ({ model }) => <span className="block max-w-48 truncate">{model ?? '–'}</span> },
   { head: 'Key', cell: ({ key }) => <span className="block max-w-40 truncate">{nameOf(key)}</span> },

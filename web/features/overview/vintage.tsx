@@ -1,9 +1,7 @@
 import type { AsOf } from '#server/dashboard/contract.ts';
+import { BEHIND_TOLD_MIN } from '../../lib/behind.ts';
 import { showCount } from '../../lib/show.ts';
 import { When } from '../../ui/when.tsx';
-
-/** Fewer than this are brought on by the feed before anybody could read of them. */
-const BEHIND_TOLD_MIN = 1_000;
 
 /** Says where figures are not of this moment, or not whole. */
 export function Vintage({ report: { as_of, behind, parked }, isMissing }: { report: AsOf; isMissing: boolean }) {

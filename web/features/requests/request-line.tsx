@@ -3,6 +3,7 @@ import type { RequestRow } from '#server/dashboard/contract.ts';
 import type { NameOf } from '../../lib/names.ts';
 import type { Zone } from '../../lib/show.ts';
 import { showCost, showCount, showDuration, showTime } from '../../lib/show.ts';
+import { isOtherYear } from '../../lib/year.ts';
 import { OutcomeOf } from './outcome.tsx';
 
 /** How much room there is: `wide` has every column, `middle` leaves out what a row can do without, `narrow` has two lines. */
@@ -97,12 +98,12 @@ export const RequestLine = memo(function RequestLine({ row, index, startPx, colu
 
 const DAY_MS = 86_400_000;
 
-/** The time of day; with its date where that is some time ago. */
+/** The time of day; with its date where that is some time ago, and only the date of another year. */
 function Time({ time, reading: { zone, nowMs } }: { time: string; reading: Reading }) {
-  const isNear = nowMs - Date.parse(time) < DAY_MS;
+  const form = nowMs - Date.parse(time) < DAY_MS ? 'time' : isOtherYear(time, zone) ? 'date' : 'day';
   return (
     <time dateTime={time} title={showTime(time, zone)}>
-      {showTime(time, zone, isNear ? 'time' : 'day')}
+      {showTime(time, zone, form)}
     </time>
   );
 }

@@ -1,6 +1,7 @@
 import { useInfiniteQuery, useQueryClient } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { useEffect, useRef, useState, useSyncExternalStore } from 'react';
+import { BEHIND_TOLD_MIN } from '../../lib/behind.ts';
 import { type FilterSearch, requestFilterOf } from '../../lib/filter-search.ts';
 import { useMe } from '../../lib/session.ts';
 import { showCount } from '../../lib/show.ts';
@@ -104,7 +105,7 @@ export function RequestsList({ search, open, onOpen, onClear }: RequestsListProp
           {isFetchingNextPage && ', loading older ones…'}
           {!hasNextPage && !isCut && oldest?.next != null && '. For older ones choose a time.'}
         </span>
-        {newest && newest.behind > 0 && <span>{newest.behind === 1 ? 'One event was' : `${showCount(newest.behind)} events were`} not in these figures yet</span>}
+        {search.to !== undefined && newest && newest.behind >= BEHIND_TOLD_MIN && <span>{showCount(newest.behind)} events were not in these figures yet</span>}
       </p>
     </div>
   );

@@ -7,7 +7,7 @@ import { BUCKETS_MS } from './buckets.ts';
 import { type Metric, METRICS } from './metrics.ts';
 import type { UsageShown } from './usage-query.ts';
 
-/** A report as bars: one for each bucket of its time, empty ones too. Pure. */
+/** A report as bars: one for each bucket of its time, empty ones too. Pure but for the year that titles leave out. */
 export type Chart = { series: Series[]; bars: Bar[] };
 
 const LONG_MS = 2 * 86_400_000;
@@ -58,8 +58,8 @@ function momentsOf({ from, to, bucket }: UsageReport): number[] {
   return Array.from({ length: Math.min(BARS_MAX, Math.max(0, Math.ceil((toMs - fromMs) / stepMs))) }, (_, index) => fromMs + index * stepMs);
 }
 
-function captions({ from, to, bucket }: UsageReport, atMs: number, zone: Zone): Pick<Bar, 'label' | 'title'> {
+function captions({ from, to, bucket }: UsageReport, atMs: number, zone: Zone): Pick<Bar, 'atMs' | 'label' | 'title'> {
   const bucketMs = BUCKETS_MS[bucket ?? 'day'];
   const isLong = Date.parse(to) - Date.parse(from) > LONG_MS;
-  return { label: bucketLabel(atMs, bucketMs, zone, isLong), title: bucketTitle(atMs, bucketMs, zone) };
+  return { atMs, label: bucketLabel(atMs, bucketMs, zone, isLong), title: bucketTitle(atMs, bucketMs, zone) };
 }

@@ -24,7 +24,7 @@ export function UsageChart({ shown, metric, group, nameOf }: { shown: UsageShown
           {isTooMuch && <p className="mt-2 text-xs text-muted">Each bar would have too many parts for this time: choose a shorter one, or narrow it to a key or model.</p>}
         </>
       }
-      table={<Table label={title} keyOf={({ title: time }) => time} rows={chart.bars.toReversed()} columns={columnsOf(chart, show)} />}
+      table={<Table label={title} keyOf={({ atMs }) => String(atMs)} rows={chart.bars.toReversed()} columns={columnsOf(chart, show)} />}
     />
   );
 }

@@ -3,7 +3,7 @@ import { labelled, roundTicks } from './scale.ts';
 
 /** A part of each bar, and its colour as a variable of the style sheet. */
 export type Series = { name: string; colour: string };
-export type Bar = { /** Beneath it. */ label: string; /** The time it stands for, in full. */ title: string; /** One for each series, from the bottom up. */ values: readonly number[]; /** What is told of each in place of its value. */ told?: readonly number[] };
+export type Bar = { /** When it begins: titles come twice where a clock is put back. */ atMs: number; /** Beneath it. */ label: string; /** The time it stands for, in full. */ title: string; /** One for each series, from the bottom up. */ values: readonly number[]; /** What is told of each in place of its value. */ told?: readonly number[] };
 
 type BarsProps = { series: readonly Series[]; bars: readonly Bar[]; show: (value: number) => string; /** What it shows, for readers: the figures are in the table beside it. */ label: string; /** The most that a tick may be too fine for: counts are whole. */ isWhole?: boolean };
 

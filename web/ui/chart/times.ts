@@ -1,7 +1,8 @@
 import type { Zone } from '../../lib/show.ts';
 import { showTime } from '../../lib/show.ts';
+import { isOtherYear } from '../../lib/year.ts';
 
-/** How a bucket of time is called: beneath a chart, and in full. Days are those of UTC, as the figures are kept. Pure. */
+/** How a bucket of time is called: beneath a chart, and in full. Days are those of UTC, as the figures are kept. */
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -14,7 +15,10 @@ export function bucketLabel(atMs: number, bucketMs: number, zone: Zone, isLong: 
   return isLong ? short(atMs, zone) : showTime(atMs, zone, 'minute');
 }
 
+/** With the year where it is not this one. */
 export function bucketTitle(atMs: number, bucketMs: number, zone: Zone): string {
-  if (bucketMs >= DAY_MS) return `${short(atMs, 'utc')} (UTC)`;
-  return `${short(atMs, zone)}, ${showTime(atMs, zone, 'minute')}–${showTime(atMs + bucketMs, zone, 'minute')}`;
+  const isDay = bucketMs >= DAY_MS;
+  const zoneOfDay = isDay ? 'utc' : zone;
+  const date = isOtherYear(atMs, zoneOfDay) ? showTime(atMs, zoneOfDay, 'date') : short(atMs, zoneOfDay);
+  return isDay ? `${date} (UTC)` : `${date}, ${showTime(atMs, zone, 'minute')}–${showTime(atMs + bucketMs, zone, 'minute')}`;
 }
