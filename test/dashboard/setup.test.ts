@@ -99,6 +99,15 @@ describe('an unattended setup', () => {
     }
   });
 
+  it('leaves nothing running where that administrator can\'t be made', async () => {
+    await using place = await makePlace();
+    const start = () => startServer(readConfig({ ...place.env, ADMIN_EMAIL: 'ops@example.com', ADMIN_PASSWORD: PASSWORD }), createLogger('silent'));
+    await (await start()).stop();
+    await ask((place.store as TestDatabase).config('owner'), "update daybook.member set role = 'member'");
+    // A server that still ran would have sessions open when the place is taken away.
+    await expect(start()).rejects.toThrow('ADMIN_EMAIL is not usable: a member has this address already.');
+  });
+
   it('gives links and base URLs the address that people use', async () => {
     await using place = await makePlace();
     const port = await refusedPort();

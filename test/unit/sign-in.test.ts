@@ -1,5 +1,7 @@
 import { TOTP, Secret } from 'otpauth';
 import { describe, expect, it } from 'vitest';
+import { CreateAccount } from '#server/dashboard/contract-accounts.ts';
+import { ChangeKey, CreateKey } from '#server/dashboard/contract-keys.ts';
 import { Refusal } from '#server/errors.ts';
 import { freeName } from '#server/sign-in/arrival.ts';
 import { browserLabel } from '#server/sign-in/browser.ts';
@@ -66,6 +68,15 @@ it.each([
   ['<script>alert(1)</script>', 'Another program'],
   [undefined, 'Another program'],
 ])('a browser is told in a few words: %s', (userAgent, label) => expect(browserLabel(userAgent)).toBe(label));
+
+it('no account or key is named with what a table can\'t hold or a terminal obeys', () => {
+  for (const name of ['n\u0000l', 'x\u001b[2J', 'x\u0085']) {
+    expect(CreateAccount.safeParse({ name }).success).toBe(false);
+    expect(CreateKey.safeParse({ name }).success).toBe(false);
+    expect(ChangeKey.safeParse({ name }).success).toBe(false);
+  }
+  expect(CreateKey.safeParse({ name: ' Zürich 🚀 ' }).data?.name).toBe('Zürich 🚀');
+});
 
 describe('the name of a new account', () => {
   it('is the one that was asked for, or with the first free number', () => {
