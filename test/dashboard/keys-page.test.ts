@@ -126,4 +126,31 @@ describe.skipIf(!HAS_BROWSER)('the pages of keys and members', () => {
       await page.getByText('This is the last administrator').waitFor();
     });
   });
+
+  test('keep each letter that is typed into a filter, and follow the address where that changes', async () => {
+    await on('/keys', async (page) => {
+      const field = page.getByRole('searchbox', { name: 'Name or id' });
+      await field.pressSequentially('no such key');
+      await page.getByText('No key fits').waitFor();
+      expect(await field.inputValue()).toBe('no such key');
+      expect(new URL(page.url()).searchParams.get('name')).toBe('no such key');
+      await page.getByRole('button', { name: /^Show all/ }).click();
+      await expect.poll(() => field.inputValue()).toBe('');
+    });
+  });
+
+  test('show a field that is wrong, though it was folded away', async () => {
+    await on('/keys', async (page) => {
+      await page.keyboard.press('n');
+      await page.keyboard.type('wrong');
+      const [fold, field] = [page.getByText('Narrow it'), page.getByLabel('Requests a minute')];
+      await fold.click();
+      await field.fill('many');
+      await fold.click();
+      await field.waitFor({ state: 'hidden' });
+      await page.getByRole('button', { name: 'Create the key' }).click();
+      await field.waitFor();
+      expect(await keysNamed('wrong')).toEqual([]);
+    });
+  });
 });
