@@ -41,6 +41,11 @@ describe.skipIf(!HAS_BROWSER)('the pages of keys and members', () => {
     await on('/keys', async (page) => {
       await page.keyboard.press('n');
       await page.keyboard.type('by hand');
+      // Who marks what a field says may let go beside the dialog.
+      await page.getByLabel('Name', { exact: true }).hover();
+      await page.mouse.down();
+      await page.mouse.move(2, 2);
+      await page.mouse.up();
       await page.getByText('Narrow it').click();
       await page.getByLabel('Only these').first().check();
       await page.getByRole('combobox', { name: 'Models' }).fill('daybook-demo');
@@ -57,6 +62,7 @@ describe.skipIf(!HAS_BROWSER)('the pages of keys and members', () => {
 
       await page.keyboard.press('Escape');
       await page.keyboard.press('Escape');
+      await page.keyboard.press('Control+k');
       expect(await dialog.innerText()).toContain(secret);
 
       await page.getByRole('button', { name: 'I have kept it' }).click();
@@ -68,6 +74,35 @@ describe.skipIf(!HAS_BROWSER)('the pages of keys and members', () => {
     });
     const terms = { models: ['daybook-demo'], requests_per_minute: 1_500, quotas: [{ meter: 'cost_microusd', window: 'month', limit: 12_500_000, enforcement: 'soft_landing' }] };
     expect(await keysNamed('by hand')).toMatchObject([{ terms }]);
+  });
+
+  test('take a reply that was cut for none, and show the keys once it comes whole', async () => {
+    await on('/settings', async (page) => {
+      await page.route('**/api/keys*', (route) => route.fulfill({ contentType: 'application/json', body: '{"object":"list","data":[' }));
+      await page.getByRole('link', { name: 'API keys' }).click();
+      await page.getByText('The server does not answer').waitFor();
+      await page.unroute('**/api/keys*');
+      await page.getByRole('button', { name: 'Try again' }).click();
+      await page.getByText('by hand').first().waitFor();
+    });
+  });
+
+  test('do nothing at a single key once that is turned off', async () => {
+    await on('/settings', async (page) => {
+      await page.getByLabel('Single-key shortcuts').uncheck();
+      await page.getByRole('heading', { name: 'Settings' }).click();
+      await page.keyboard.press('g');
+      await page.keyboard.press('k');
+      await page.keyboard.press('Control+k');
+      await page.getByRole('combobox', { name: 'Page or action' }).waitFor();
+      await page.keyboard.press('Escape');
+      expect(new URL(page.url()).pathname).toBe('/settings');
+      await page.getByLabel('Single-key shortcuts').check();
+      await page.getByRole('heading', { name: 'Settings' }).click();
+      await page.keyboard.press('g');
+      await page.keyboard.press('k');
+      await page.getByRole('heading', { level: 1, name: 'API keys' }).waitFor();
+    });
   });
 
   test('rotate a key once, though the reply to it gets lost and it is sent again', async () => {
