@@ -160,6 +160,12 @@ export const API_REFUSALS = {
     message: 'The relay can\'t record calls right now, so it takes none. Try again.',
     retryAfterS: 2,
   },
+  report_too_slow: {
+    status: 503,
+    type: 'server_error',
+    message: 'Summing this up takes longer than a reader may take. Ask for a shorter time or for one account, or try again later.',
+    retryAfterS: 5,
+  },
   relay_busy: {
     status: 503,
     type: 'server_error',

@@ -16,6 +16,8 @@ import { usage } from '#db/projections/usage.ts';
 export const REQUESTS_PER_DAY = 333_333;
 export const ACCOUNTS = 1_000;
 const MODELS = ['gpt-4o-mini', 'gpt-4o', 'llama-3.3-70b', 'o4-mini', 'qwen3-32b', 'mistral-large', 'deepseek-r1', 'rare-model'];
+/** The instance that appended what no server did: none has this number. */
+const NOBODY = 0;
 const FILL_TIMEOUT_MS = 3_600_000;
 
 /** The id of an account by its rank: 0 has most requests. */
@@ -157,20 +159,20 @@ async function finish(store: Store, client: Client, lastDay: Date): Promise<void
   await using owner = await connect(store, 'owner');
   await owner.client.query(
     `insert into daybook.log (shard, position, at, type, instance, request, account, key, model, sse, body_bytes, hold_tokens)
-      select ${SHARD}, position, accepted_at, ${EVENT_CODES['request.accepted']}, 1, request, account, key, model, sse, body_bytes, hold_tokens
+      select ${SHARD}, position, accepted_at, ${EVENT_CODES['request.accepted']}, ${NOBODY}, request, account, key, model, sse, body_bytes, hold_tokens
         from projection.request where accepted_at >= $1 and refusal is null`,
     [lastDay],
   );
   await owner.client.query(
     `insert into daybook.log (shard, position, at, type, instance, request, account, key, model, status, end_reason, usage_source,
         input_tokens, cached_tokens, output_tokens, reasoning_tokens, attempts, first_byte_ms, duration_ms, cost_microusd)
-      select ${SHARD}, end_position, ended_at, ${EVENT_CODES['request.settled']}, 1, request, account, key, model, status, end_reason, usage_source,
+      select ${SHARD}, end_position, ended_at, ${EVENT_CODES['request.settled']}, ${NOBODY}, request, account, key, model, status, end_reason, usage_source,
         input_tokens, cached_tokens, output_tokens, reasoning_tokens, attempts, first_byte_ms, duration_ms, cost_microusd
         from projection.request where accepted_at >= $1 and refusal is null and ended_at is not null`,
     [lastDay],
   );
   await owner.client.query(
-    `insert into daybook.log_batch (shard, last_position, event_count, instance, batch_no, at, format, chain) values (${SHARD}, $1, 1, 1, 1, now(), 2, '')`,
+    `insert into daybook.log_batch (shard, last_position, event_count, instance, batch_no, at, format, chain) values (${SHARD}, $1, 1, ${NOBODY}, 1, now(), 2, '')`,
     [positionOf(0)],
   );
 }

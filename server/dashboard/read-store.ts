@@ -16,6 +16,9 @@ export type Source = {
 
 const UNAVAILABLE = new Refusal('store_unavailable', { message: "The figures can't be read right now. Try again." });
 const CROWDED = new Refusal('relay_busy', { message: 'As many readers as can be are waiting for figures. Try again.' });
+/** What was asked took too long, though the store is well. */
+const TOO_SLOW = new Refusal('report_too_slow');
+const QUERY_CANCELED = '57014';
 const TOO_MANY = new Refusal('rate_limit_exceeded', {
   message: `Figures may be read ${READS_PER_KEY_MAX} times at once with one key, or by one person. Wait for a reply before you ask again.`,
 });
@@ -64,10 +67,17 @@ export class ReadStore {
         const state = await readProjectionState(client, [source.projection]);
         const { position, head, parked } = state;
         const asOf: AsOf = { as_of: state.asOf?.toISOString() ?? null, position, behind: Math.max(0, head - position), parked };
-        const found = await work(client, asOf);
+        const found = await work(client, asOf).catch((error: unknown) => {
+          if ((error as { code?: unknown }).code !== QUERY_CANCELED) throw error;
+          return TOO_SLOW;
+        });
+        if (found === TOO_SLOW) {
+          client.release(true);
+          return TOO_SLOW;
+        }
         await client.query('commit');
         client.release();
-        return { asOf, found };
+        return { asOf, found: found as T };
       } catch (error) {
         // Whatever state it is in, the next reader gets another one.
         client.release(true);
