@@ -125,7 +125,7 @@ describe.skipIf(!HAS_BROWSER)('a team', () => {
     const administrator = await signIn(installation.relay, 'ada@example.com');
     const { body } = await administrator.get<{ data: { id: string; name: string }[] }>('/api/accounts');
     const account = body.data.find(({ name }) => name === 'Globex')?.id ?? '';
-    await administrator.post(`/api/accounts/${account}/suspend`);
+    expect((await administrator.post(`/api/accounts/${account}/suspend`)).status).toBe(200);
     await shows(grace.page, 'This account is suspended');
     expect((await call(secret)).status).toBe(403);
   });
