@@ -113,7 +113,7 @@ function Preferences({ onGo, onHelp }: { onGo: (() => void) | undefined; onHelp:
       <button type="button" onClick={() => setZone(zone === 'utc' ? 'local' : 'utc')} title="Times in UTC, or in this browser's zone" className="rounded-md px-2 py-1.5 text-xs text-muted hover:bg-sunken hover:text-ink">
         {zone === 'utc' ? 'UTC' : 'Local time'}
       </button>
-      <button type="button" onClick={onHelp} aria-label="Keyboard shortcuts" title="Keyboard shortcuts" className="rounded-md px-2 py-1.5 text-xs text-muted hover:bg-sunken hover:text-ink">
+      <button type="button" onClick={onHelp} aria-label="Keyboard shortcuts" title="Keyboard shortcuts" className="min-h-8 min-w-8 rounded-md px-2 py-1.5 text-xs text-muted hover:bg-sunken hover:text-ink">
         ?
       </button>
       <span className="flex-1" />

@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import type { LiveView } from '../../lib/live-store.ts';
 import { keysQuery } from '../../lib/names.ts';
 import { callsOf } from '../../lib/tally.ts';
+import { Card } from '../../ui/parts.tsx';
 import { CallsChart } from './calls-chart.tsx';
 import { Figures } from './figures.tsx';
 import { FirstUse } from './first-use.tsx';
@@ -27,10 +28,16 @@ export function LiveOverview({ base, isHeld }: { base: Overview; isHeld: boolean
         <Running calls={view.running} count={view.runningCount} hasMore={view.hasMoreRunning} filter={base.filter} />
         <Quotas account={base.filter.account} />
       </div>
-      <div className="grid gap-4 *:min-w-0 lg:grid-cols-2">
-        <Groups by="key" ranking={view.byKey} omitted={base.groups.rows_omitted ?? 0} filter={base.filter} range={base.range} />
-        <Groups by="model" ranking={view.byModel} omitted={base.groups.rows_omitted ?? 0} filter={base.filter} range={base.range} />
-      </div>
+      {base.isWhole ? (
+        <Card title="By key and by model">
+          <p className="text-muted">There are too many keys to tell apart over this time. Choose an account, or a shorter time.</p>
+        </Card>
+      ) : (
+        <div className="grid gap-4 *:min-w-0 lg:grid-cols-2">
+          <Groups by="key" ranking={view.byKey} omitted={base.groups.rows_omitted ?? 0} filter={base.filter} range={base.range} />
+          <Groups by="model" ranking={view.byModel} omitted={base.groups.rows_omitted ?? 0} filter={base.filter} range={base.range} />
+        </div>
+      )}
       <LastCalls calls={view.last} endings={view.endings} filter={base.filter} />
     </div>
   );

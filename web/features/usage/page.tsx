@@ -32,7 +32,9 @@ export function UsagePage() {
   const [accountNameOf, keyNameOf] = [useAccountNames(), useKeyNames()];
   const nowMs = useNow(MINUTE_MS);
   const { metric = 'requests', group: chosen, bucket, outcome: _, status: __, ...which } = search;
-  const group: UsageGroup = chosen === 'account' && !isOverseer ? 'key' : (chosen ?? 'key');
+  // Of all accounts together the keys are too many to begin with.
+  const usual: UsageGroup = isOverseer && which.account === undefined ? 'account' : 'key';
+  const group: UsageGroup = chosen === 'account' && !isOverseer ? 'key' : (chosen ?? usual);
   const wanted: UsageWanted = { ...which, ...(bucket === undefined ? {} : { bucket }), group, hasTimes: metric === 'times' };
   const query = useQuery(usageQuery(wanted));
   // Those that may be called now, and those that were.
@@ -59,7 +61,7 @@ export function UsagePage() {
       </div>
       <div className="mb-4 flex flex-wrap items-center gap-x-6 gap-y-2">
         <Segments label="What is measured" choices={METRIC_CHOICES} chosen={metric} onChoose={(next: Metric) => change({ metric: next === 'requests' ? undefined : next })} />
-        <Segments label="By" isLabelShown choices={groups} chosen={group} onChoose={(next: UsageGroup) => change({ group: next === 'key' ? undefined : next })} />
+        <Segments label="By" isLabelShown choices={groups} chosen={group} onChoose={(next: UsageGroup) => change({ group: next === usual ? undefined : next })} />
         <Segments label="Per" isLabelShown choices={bucketsFor(wanted, nowMs).map((each) => [each, BUCKET_NAMES[each]] as const)} chosen={bucketFor(wanted, nowMs)} onChoose={(next: Bucket) => change({ bucket: next })} />
       </div>
       <Loaded query={query} title="Usage could not be loaded" height="h-[40rem]">
