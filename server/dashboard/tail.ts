@@ -8,6 +8,8 @@ export type TailOptions = {
   config: ClientConfig;
   /** The position from which the log is followed. */
   after: number;
+  /** Resolves when this process acts by the log up to here: whoever is told of a change may ask at once what is so now. */
+  heard: (position: number) => Promise<unknown>;
   /** Tells the viewers a page, which begins behind `from`. */
   onPage: (events: readonly Placed[], from: number) => void;
   channels: Readonly<Record<string, (payload: string) => void>>;
@@ -25,7 +27,7 @@ export class Tail {
   readonly #closing = new AbortController();
   #position: number;
 
-  constructor({ config, after, onPage, channels, onUnreadable, onError }: TailOptions) {
+  constructor({ config, after, heard, onPage, channels, onUnreadable, onError }: TailOptions) {
     this.#position = after;
     this.#follower = follow({
       config,
@@ -37,6 +39,8 @@ export class Tail {
       onUnreadable: ({ position }) => onUnreadable(position),
       pauseMs: 0,
       onPage: async (events) => {
+        const changed = events.findLast(({ event }) => 'actor' in event);
+        if (changed) await heard(changed.position);
         const startedMs = performance.now();
         const from = this.#position;
         this.#position = events.at(-1)?.position ?? from;
