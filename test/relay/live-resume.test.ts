@@ -6,7 +6,7 @@ import { RESUME_EVENTS_MAX } from '#server/bounds.ts';
 import type { LiveMessage } from '#server/dashboard/frames.ts';
 import { type Fleet, startFleet } from '../support/fleet.ts';
 import { lookOn } from '../support/live.ts';
-import { accepted, connectAs, openWriter, settled, type Writer } from '../support/log-writer.ts';
+import { accepted, connectAs, openLivingWriter, settled, type Writer } from '../support/log-writer.ts';
 import { until } from '../support/relay.ts';
 import { startUpstream, type ScriptedUpstream } from '../support/upstream.ts';
 
@@ -52,8 +52,8 @@ test('gets each event once and in order over forty connections to two servers un
   const mine = await fleet.createKey();
   const other = await fleet.createKey();
   const subjects = [mine, other].map(({ id }) => ({ account: fleet.accountId, key: id }));
-  await using one = await openWriter(fleet.store);
-  await using two = await openWriter(fleet.store);
+  await using one = await openLivingWriter(fleet.store);
+  await using two = await openLivingWriter(fleet.store);
   let isOver = false;
   const writing = Promise.all([hammer(one, subjects, () => isOver), hammer(two, subjects, () => isOver)]);
   const seen: number[] = [];
@@ -86,7 +86,7 @@ test('gets each event once and in order over forty connections to two servers un
 
 test('who missed more than is kept for it is told so, and goes on from there', async () => {
   const { id, secret } = await fleet.createKey();
-  await using writer = await openWriter(fleet.store);
+  await using writer = await openLivingWriter(fleet.store);
   const subject = { account: fleet.accountId, key: id };
   const before = (await fleet.readLog()).at(-1)?.position ?? 0;
   for (let count = 0; count < RESUME_EVENTS_MAX; count += 500) {
@@ -104,7 +104,7 @@ test('who missed more than is kept for it is told so, and goes on from there', a
 
 test('a position that the log has not come to is answered by a gap, and nothing new is taken for seen', async () => {
   const { id, secret } = await fleet.createKey();
-  await using writer = await openWriter(fleet.store);
+  await using writer = await openLivingWriter(fleet.store);
   await using viewer = await lookOn({ port: portOf(1), key: secret, query: 'after=999999999' });
   await viewer.sees(({ frames }) => frames('gap').length === 1);
   const begun = accepted({ account: fleet.accountId, key: id });

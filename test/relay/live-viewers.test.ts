@@ -6,7 +6,7 @@ import type { Control } from '#server/control.ts';
 import { createSecret } from '#server/key-secret.ts';
 import { chat } from '../support/client.ts';
 import { type LiveViewer, lookOn, refusedLook } from '../support/live.ts';
-import { accepted, openWriter, settled } from '../support/log-writer.ts';
+import { accepted, openLivingWriter, settled } from '../support/log-writer.ts';
 import { startRelay, type TestRelay, until } from '../support/relay.ts';
 import { type ScriptedUpstream, startUpstream } from '../support/upstream.ts';
 
@@ -174,7 +174,7 @@ describe('what a viewer may cost', () => {
     await using stuck = await look({ key: secret });
     await using reading = await look({ key: secret });
     stuck.socket.pause();
-    await using writer = await openWriter(relay.store);
+    await using writer = await openLivingWriter(relay.store);
     const model = 'm'.repeat(256);
     let position = 0;
     while (reading.bytes < BEYOND_BYTES) {

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { READS_PER_KEY_MAX } from '#server/bounds.ts';
 import type { RequestPage } from '#server/dashboard/contract.ts';
 import { chat } from '../support/client.ts';
-import { accepted, openWriter, type Writer } from '../support/log-writer.ts';
+import { accepted, openLivingWriter, type Writer } from '../support/log-writer.ts';
 import { projectAll } from '../support/projected.ts';
 import { readerWith } from '../support/reader.ts';
 import { startRelay, type TestRelay } from '../support/relay.ts';
@@ -16,7 +16,7 @@ let writer: Writer;
 
 beforeAll(async () => {
   relay = await startRelay();
-  writer = await openWriter(relay.store);
+  writer = await openLivingWriter(relay.store);
 });
 
 afterAll(async () => {

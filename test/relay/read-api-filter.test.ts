@@ -9,7 +9,7 @@ import { matches } from '#server/dashboard/filter.ts';
 import { listRequests } from '#server/dashboard/request-list.ts';
 import type { Scope } from '#server/dashboard/scope.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
-import { accepted, connectAs, openWriter, settled } from '../support/log-writer.ts';
+import { accepted, connectAs, openLivingWriter, settled } from '../support/log-writer.ts';
 import { projectAll } from '../support/projected.ts';
 
 /** The filter of lists in SQL against the one of the feed in TypeScript, on the same requests. */
@@ -23,7 +23,7 @@ let client: Client;
 
 beforeAll(async () => {
   store = await createDatabase();
-  const writer = await openWriter(store);
+  const writer = await openLivingWriter(store);
   const requests = fc.sample(oneRequest, { numRuns: 300, seed: 7 });
   for (const events of requests) await writer.append(events.slice(0, 1));
   await writer.append(requests.flatMap((events) => events.slice(1)));

@@ -3,7 +3,7 @@ import { END_REASONS, type EndReason, type RequestEvent } from '#db/events.ts';
 import { uuidv7 } from '#db/ids.ts';
 import { OUTCOME_OF } from '#db/projections/outcomes.ts';
 import type { UsageFigures } from '#server/dashboard/contract.ts';
-import { accepted, openWriter, settled } from '../support/log-writer.ts';
+import { accepted, openLivingWriter, settled } from '../support/log-writer.ts';
 import { projectAll } from '../support/projected.ts';
 import { type ApiReader, readerWith } from '../support/reader.ts';
 import { startRelay, type TestRelay } from '../support/relay.ts';
@@ -29,7 +29,7 @@ beforeAll(async () => {
   const { secret } = await relay.createKey({ account: 'others' });
   stranger = readerWith(relay.port, secret);
 
-  const writer = await openWriter(relay.store);
+  const writer = await openLivingWriter(relay.store);
   const reasons = Object.keys(END_REASONS) as EndReason[];
   for (let index = 0; index < 60; index++) {
     const call = accepted({ account, key: keys[index % 2]?.id as string, model: ['=m-1', 'm-2', 'm-3'][index % 3] as string });

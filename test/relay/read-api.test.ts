@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { uuidv7 } from '#db/ids.ts';
-import { accepted, extended, openWriter, settled, type Writer } from '../support/log-writer.ts';
+import { accepted, extended, openLivingWriter, settled, type Writer } from '../support/log-writer.ts';
 import { projectAll } from '../support/projected.ts';
 import { type ApiReader, readerWith } from '../support/reader.ts';
 import { startRelay, type TestRelay } from '../support/relay.ts';
@@ -12,7 +12,7 @@ let writer: Writer;
 
 beforeAll(async () => {
   relay = await startRelay();
-  writer = await openWriter(relay.store);
+  writer = await openLivingWriter(relay.store);
 });
 
 afterAll(async () => {

@@ -1,8 +1,9 @@
 import { Client } from 'pg';
+import { HEARTBEAT_MS } from '#db/bounds.ts';
 import type { Store } from '#db/connect.ts';
 import type { ControlEvent, EventOf, Placed, RequestEvent } from '#db/events.ts';
 import { publicId, uuidv7 } from '#db/ids.ts';
-import { registerInstance } from '#db/instance.ts';
+import { heartbeat, registerInstance } from '#db/instance.ts';
 import { appendControl, appendRequests, type ControlAppend } from '#db/log/append.ts';
 import { openLog } from './relay.ts';
 
@@ -26,6 +27,20 @@ export async function openWriter(store: Store, as?: number): Promise<Writer> {
     append: (events, batchNo = ++last) => appendRequests(client, instance, batchNo, events),
     control: (appends, batchNo = ++last) => appendControl(client, instance, batchNo, appends),
     [Symbol.asyncDispose]: () => client.end(),
+  };
+}
+
+/** The same, beside a relay that declares whoever is silent dead: it says that it lives, however slow the test is. */
+export async function openLivingWriter(store: Store): Promise<Writer> {
+  const writer = await openWriter(store);
+  const beat = setInterval(() => void heartbeat(writer.client, writer.instance, null).catch(() => {}), HEARTBEAT_MS);
+  const close = writer[Symbol.asyncDispose];
+  return {
+    ...writer,
+    async [Symbol.asyncDispose]() {
+      clearInterval(beat);
+      await close();
+    },
   };
 }
 
