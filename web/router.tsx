@@ -24,7 +24,9 @@ const root = createRootRoute({
 const inside = createRoute({
   getParentRoute: () => root,
   id: 'inside',
-  beforeLoad: async ({ location }) => {
+  beforeLoad: async ({ location, matches }) => {
+    // What the page is made of comes while it is asked who is signed in.
+    for (const { routeId } of matches) preload(routeId);
     // Whoever only signs in need not wait for what the pages inside are made of.
     const [{ queryClient }, { meQuery }] = await Promise.all([import('./lib/query-client.ts'), import('./lib/session.ts')]);
     const me = await queryClient.ensureQueryData(meQuery);
@@ -72,6 +74,12 @@ const pages = [
 const routeTree = root.addChildren([...openPages, inside.addChildren(pages)]);
 
 export const router = createRouter({ routeTree, defaultPreload: 'intent', scrollRestoration: true });
+
+/** Begins to fetch a page. Whether that fails is told when it is to be shown. */
+function preload(routeId: keyof typeof router.routesById): void {
+  const component: { preload?: () => Promise<unknown> | undefined } | undefined = router.routesById[routeId].options.component;
+  component?.preload?.()?.catch(() => {});
+}
 
 declare module '@tanstack/react-router' {
   interface Register {
