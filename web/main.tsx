@@ -6,9 +6,12 @@ import './style.css';
 
 const place = document.querySelector('#root');
 if (place) {
-  createRoot(place).render(
-    <StrictMode>
-      <RouterProvider router={router} />
-    </StrictMode>,
-  );
+  const show = (): void =>
+    createRoot(place).render(
+      <StrictMode>
+        <RouterProvider router={router} />
+      </StrictMode>,
+    );
+  // What the HTML shows stays until there is a page to put in its place.
+  router.load().then(show, show);
 }

@@ -12,5 +12,7 @@ export default defineConfig({
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
+    // The server tells browsers by it what a page will need.
+    manifest: 'build.json',
   },
 });

@@ -3,6 +3,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
+import type { BuildList } from '#server/dashboard/page-hints.ts';
 
 /** A file of the built page, in memory. */
 export type PageFile = {
@@ -17,6 +18,12 @@ type Body = { encoding: 'br' | 'gzip' | null; bytes: Buffer; etag: string };
 
 /** What a browser asks for, by its path from the root. */
 export type PageFiles = ReadonlyMap<string, PageFile>;
+
+/** The built page, and the build's list of what became of each source; empty where it wrote none. */
+export type BuiltPage = { files: PageFiles; list: BuildList };
+
+/** Beside the page, and no part of it. */
+const BUILD_LIST = '/build.json';
 
 const TYPES: Record<string, string> = {
   '.css': 'text/css; charset=utf-8',
@@ -36,13 +43,14 @@ const packBrotli = promisify(brotliCompress);
 const packGzip = promisify(gzip);
 
 /** Reads the built page. @returns null where there is none. */
-export async function readPageFiles(directory: string): Promise<PageFiles | null> {
+export async function readPageFiles(directory: string): Promise<BuiltPage | null> {
   try {
     const entries = await readdir(directory, { recursive: true, withFileTypes: true });
     const files = entries.filter((entry) => entry.isFile()).map((entry) => path.join(entry.parentPath, entry.name));
-    const read = await Promise.all(files.map(async (file) => [placeOf(directory, file), fileOf(file, directory, await readFile(file))] as const));
-    const found = new Map(read);
-    return found.has('/index.html') ? found : null;
+    const own = files.filter((file) => placeOf(directory, file) !== BUILD_LIST);
+    const found = new Map(await Promise.all(own.map(async (file) => [placeOf(directory, file), fileOf(file, directory, await readFile(file))] as const)));
+    const list = files.length === own.length ? {} : (JSON.parse(await readFile(path.join(directory, BUILD_LIST), 'utf8')) as BuildList);
+    return found.has('/index.html') ? { files: found, list } : null;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
     throw error;

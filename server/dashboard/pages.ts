@@ -1,6 +1,7 @@
 import type { Request, RequestHandler, Response } from 'express';
 import { replyOf } from '#server/answer.ts';
-import { type PageFile, type PageFiles, readPageFiles } from '#server/dashboard/page-files.ts';
+import { type BuiltPage, type PageFile, readPageFiles } from '#server/dashboard/page-files.ts';
+import { hintsFor } from '#server/dashboard/page-hints.ts';
 
 /** What no page is under. */
 const NO_PAGE = /^\/(v1|api|healthz|readyz)(\/|$)/;
@@ -14,9 +15,9 @@ const NOT_BUILT = 'The dashboard has not been built. Run "npm run build" where t
  * @param headers what goes with each reply besides.
  */
 export function pages(directory: string, headers: RequestHandler): RequestHandler {
-  let read: Promise<PageFiles | null> | null = null;
+  let read: Promise<BuiltPage | null> | null = null;
   /** Read once. A page that is not there may be built at any time. */
-  async function files(): Promise<PageFiles | null> {
+  async function files(): Promise<BuiltPage | null> {
     read ??= readPageFiles(directory);
     const reading = read;
     const found = await reading.catch(() => null);
@@ -28,11 +29,12 @@ export function pages(directory: string, headers: RequestHandler): RequestHandle
     if ((method !== 'GET' && method !== 'HEAD') || NO_PAGE.test(path)) return next();
     const isPage = !path.startsWith('/assets/') && wantsPage(request);
     const found = await files();
-    const file = found?.get(path) ?? (isPage ? found?.get('/index.html') : undefined);
+    const page = isPage ? found?.files.get('/index.html') : undefined;
+    const file = found?.files.get(path) ?? page;
     if (file === undefined && !(isPage && found === null)) return next();
     await new Promise<void>((resolve, reject) => void headers(request, response, (error?: unknown) => (error ? reject(error) : resolve())));
     if (file === undefined) sendNotBuilt(response);
-    else await send(request, response, file);
+    else await send(request, response, file, file === page ? hintsFor(found?.list ?? {}, path) : null);
   };
 }
 
@@ -41,12 +43,13 @@ function wantsPage({ headers }: Request): boolean {
   return /\btext\/html\b/i.test(headers.accept ?? '');
 }
 
-async function send(request: Request, response: Response, file: PageFile): Promise<void> {
+async function send(request: Request, response: Response, file: PageFile, hints: string | null): Promise<void> {
   const { encoding, bytes, etag } = await file.body(request.headers['accept-encoding'] ?? '');
   const isKnown = (request.headers['if-none-match'] ?? '').split(',').some((each) => each.trim().replace(/^W\//, '') === etag);
   response.writeHead(isKnown ? 304 : 200, [
     ...(isKnown ? [] : ['content-type', file.type, 'content-length', String(bytes.length)]),
     ...(encoding === null || isKnown ? [] : ['content-encoding', encoding]),
+    ...(hints === null ? [] : ['link', hints]),
     'cache-control', file.isLasting ? FOREVER : 'no-cache',
     'etag', etag,
     'vary', 'accept-encoding',

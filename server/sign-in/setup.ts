@@ -1,4 +1,4 @@
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Client } from 'pg';
 import { closeClient, type Store } from '#db/connect.ts';
@@ -65,10 +65,9 @@ export async function makeSetupLink(client: Client, config: Config, origin: stri
   return link;
 }
 
-/** For who did not see it printed. A server whose disk is not its own goes without. */
+/** For who did not see it printed. A server that keeps nothing on its disk has no such directory, and goes without. */
 function leaveInFile(file: string, link: string): void {
   try {
-    mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 });
     // Made anew, since an older file keeps the rights that somebody gave it.
     rmSync(file, { force: true });
     writeFileSync(file, `${link}\n`, { mode: 0o600 });

@@ -1,6 +1,7 @@
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
+import { violations } from '../support/axe.ts';
 import { settled } from '../support/browser.ts';
 import { type TestDashboard, startDashboard } from '../support/dashboard-browser.ts';
 import { type Scene, SCENES } from '../support/scenes.ts';
@@ -8,8 +9,9 @@ import { startUpstream } from '../support/upstream.ts';
 import { seed } from './seed.ts';
 
 /**
- * Pictures of every page, light and dark, wide and narrow: `npm run look [-- name…]`. To be looked
- * at by a person; a name chooses the scenes that begin with it.
+ * Pictures of every page and dialog, light and dark, wide and narrow: `npm run look [-- name…]`. To
+ * be looked at by a person; a name chooses the scenes that begin with it. What axe finds, what breaks
+ * the page's policy and what is too wide is written beneath each.
  */
 const WIDTHS = [1440, 390] as const;
 const THEMES = ['light', 'dark'] as const;
@@ -47,6 +49,7 @@ async function shoot(dashboard: TestDashboard, scene: Scene, client: Parameters<
       const file = path.join(out, `${scene.name}-${theme}-${width}.png`);
       await page.screenshot({ path: file });
       const overflow = await page.evaluate<number>('document.documentElement.scrollWidth - window.innerWidth');
+      problems.push(...(await violations(page)));
       if (overflow > 0) problems.push(`wider than the window by ${overflow} px`);
       process.stdout.write(`${file}${problems.map((problem) => `\n  ${problem}`).join('')}\n`);
       await context.close();
