@@ -41,13 +41,13 @@ export function createOutput(socket: Socket, gone: AbortSignal, attempt: Attempt
     if (!roomLeft) await drained();
   }
 
+  /** Waits for room, or until the other side leaves: what was handed over stays sent, and only the next piece has nobody to go to. */
   function drained(): Promise<void> {
-    return new Promise((resolve, reject) => {
+    return new Promise((resolve) => {
       const settle = (): void => {
         socket.off('drain', settle);
         gone.removeEventListener('abort', settle);
-        if (gone.aborted) reject(new ClientGone());
-        else resolve();
+        resolve();
       };
       socket.once('drain', settle);
       gone.addEventListener('abort', settle);
@@ -63,6 +63,7 @@ export function createOutput(socket: Socket, gone: AbortSignal, attempt: Attempt
     raw: handOver,
     async body(bytes) {
       if (bytes.length === 0) return;
+      if (gone.aborted) throw new ClientGone();
       ledger.keepReply(attempt, bytes);
       attempt.replyBytesSent += bytes.length;
       if (framing === 'plain') await handOver(bytes);

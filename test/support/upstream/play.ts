@@ -61,8 +61,9 @@ async function sendWrite({ script, out }: Play, write: Write, random: () => numb
   const split = script.drip > 0 && script.split === 'none' ? 1 : script.split;
   for (const bytes of slices(write)) {
     for (const piece of splitBytes(bytes, split, random)) {
-      await out.body(piece);
+      // Nothing comes between the last piece and the ledger's row: who leaves then has been sent it.
       if (split !== 'none') await out.pause(script.drip);
+      await out.body(piece);
     }
   }
 }
