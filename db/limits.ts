@@ -18,8 +18,10 @@ export const WINDOW_KIND_OF = namesByCode(WINDOW_KINDS);
 /** `soft_landing`: an admitted reply is never cut, and may overdraw. `exact`: never a unit above the limit. */
 export type Enforcement = 'soft_landing' | 'exact';
 
+/** The route whose calls are relayed. */
+export const CHAT_COMPLETIONS = '/v1/chat/completions';
 /** The routes of the API, as permissions. */
-export const ROUTES = ['/v1/chat/completions', '/v1/models', '/v1/usage', '/v1/requests', '/v1/live'] as const;
+export const ROUTES = [CHAT_COMPLETIONS, '/v1/models', '/v1/usage', '/v1/requests', '/v1/live'] as const;
 export type Route = (typeof ROUTES)[number];
 
 /** Stands in a list of origins for calls without an Origin header: programs that are no web page. */

@@ -1,17 +1,13 @@
-import { readdir, readFile } from 'node:fs/promises';
+import { readdir } from 'node:fs/promises';
 import path from 'node:path';
-import { Kysely, PostgresDialect, sql } from 'kysely';
-import { Migrator, type Migration } from 'kysely/migration';
-import { Client, type DatabaseError } from 'pg';
+import { Client } from 'pg';
 import { MIGRATION_TIMEOUT_MS } from '#db/bounds.ts';
 import { closeClient, StoreError, withTimeout, type Store } from '#db/connect.ts';
 import { awaitMigrationTurn } from '#db/migration-turn.ts';
+import { appliedMigrations, BOOKKEEPING_SCHEMA, cannotMigrate } from '#db/migrations-applied.ts';
 import { ownsSchema } from '#db/service-login.ts';
 
 const FOLDER = path.join(import.meta.dirname, 'migrations');
-
-/** The bookkeeping has a schema of its own: the first migration is what creates `daybook`. */
-const BOOKKEEPING_SCHEMA = 'daybook_migrations';
 
 /**
  * Brings the database up to this version, forward only, all missing migrations in one transaction.
@@ -28,41 +24,29 @@ export async function migrate(store: Store, folder: string = FOLDER): Promise<st
   await client.connect().catch((error: Error) => {
     throw cannotMigrate(error);
   });
-  if (!(await ownsSchema(client, BOOKKEEPING_SCHEMA))) {
-    try {
-      return await checkMigrated(client, folder);
-    } finally {
-      await closeClient(client);
-    }
-  }
-  // Kysely takes a pool. One of a single connection needs none of pg's, whose end waits for a frozen server.
-  const connection = Object.assign(client, { release: () => undefined });
-  const pool = { connect: async () => connection, end: () => closeClient(client), options: {} };
-  const db = new Kysely<unknown>({ dialect: new PostgresDialect({ pool }) });
   try {
-    await awaitMigrationTurn(client).catch((error: Error) => {
-      throw cannotMigrate(error);
-    });
-    const migrator = new Migrator({
-      db,
-      provider: { getMigrations: () => readMigrations(folder) },
-      migrationTableSchema: BOOKKEEPING_SCHEMA,
-    });
-    const { error, results = [] } = await migrator.migrateToLatest();
-    const failed = results.find((result) => result.status === 'Error')?.migrationName;
-    if (error !== undefined) throw await explain(error as Error, folder, failed);
-    return results.map((result) => result.migrationName);
+    const names = await migrationsIn(folder);
+    const isOwner = await ownsSchema(client, BOOKKEEPING_SCHEMA);
+    if (isOwner) await awaitMigrationTurn(client);
+    const applied = await appliedMigrations(client);
+    if (!isOwner) return checkMigrated(applied, names);
+    if (applied.join() === names.join()) return [];
+    // The library that applies them is larger than the rest of a command, and hardly ever needed.
+    const { applyMigrations } = await import('#db/migrator.ts');
+    return await applyMigrations(client, folder, names);
+  } catch (error) {
+    throw error instanceof StoreError ? error : cannotMigrate(error as Error);
   } finally {
-    await db.destroy();
+    await closeClient(client);
   }
 }
 
-async function checkMigrated(client: Client, folder: string): Promise<[]> {
-  const expected = Object.keys(await readMigrations(folder));
-  const { rows } = await client.query<{ name: string }>(`select name from ${BOOKKEEPING_SCHEMA}.kysely_migration`).catch((error: Error) => {
-    throw cannotMigrate(error);
-  });
-  const applied = rows.map(({ name }) => name);
+async function migrationsIn(folder: string): Promise<string[]> {
+  const files = await readdir(folder);
+  return files.filter((name) => /^\d{4}_.+\.sql$/.test(name)).map((name) => path.basename(name, '.sql')).toSorted();
+}
+
+function checkMigrated(applied: readonly string[], expected: readonly string[]): [] {
   const [missing] = expected.filter((name) => !applied.includes(name));
   const [unknown] = applied.filter((name) => !expected.includes(name));
   if (missing !== undefined) {
@@ -70,27 +54,4 @@ async function checkMigrated(client: Client, folder: string): Promise<[]> {
   }
   if (unknown !== undefined) throw new StoreError(`the database was migrated by a newer version (${unknown}): run that one`);
   return [];
-}
-
-async function readMigrations(folder: string): Promise<Record<string, Migration>> {
-  const files = (await readdir(folder)).filter((name) => /^\d{4}_.+\.sql$/.test(name)).toSorted();
-  const migrations: Record<string, Migration> = {};
-  for (const file of files) {
-    const text = await readFile(path.join(folder, file), 'utf8');
-    // Without parameters pg sends the text as one simple query, which may hold many statements.
-    migrations[path.basename(file, '.sql')] = { up: async (db) => void (await sql.raw(text).execute(db)) };
-  }
-  return migrations;
-}
-
-async function explain(error: Error, folder: string, failed: string | undefined): Promise<StoreError> {
-  if (failed === undefined) return cannotMigrate(error);
-  const position = Number((error as DatabaseError).position);
-  const text = await readFile(path.join(folder, `${failed}.sql`), 'utf8');
-  const place = position > 0 ? `, line ${text.slice(0, position).split('\n').length}` : '';
-  return new StoreError(`migration ${failed} failed${place}: ${error.message}`, { cause: error });
-}
-
-function cannotMigrate(error: Error): StoreError {
-  return new StoreError(`the database cannot be migrated: ${error.message}`, { cause: error });
 }

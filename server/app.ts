@@ -3,6 +3,7 @@ import { createServer as createHttpServer, type IncomingMessage, type Server, ty
 import { createServer as createHttpsServer } from 'node:https';
 import type { Socket } from 'node:net';
 import { uuidv7 } from '#db/ids.ts';
+import { CHAT_COMPLETIONS } from '#db/limits.ts';
 import {
   CONNECTIONS_CHECK_MS,
   HEADER_BYTES_MAX,
@@ -21,7 +22,7 @@ import { READ_ROUTES, readRoutes } from '#server/dashboard/read-routes.ts';
 import type { ReadStore } from '#server/dashboard/read-store.ts';
 import { Refusal } from '#server/errors.ts';
 import { authorizeModel } from '#server/relay/authorize.ts';
-import { CHAT_COMPLETIONS, chatCompletions } from '#server/relay/chat-completions.ts';
+import { chatCompletions } from '#server/relay/chat-completions.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import type { ModelList } from '#server/relay/model-list.ts';
 import { identify } from '#server/relay/identify.ts';

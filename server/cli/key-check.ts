@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander';
 import { isIP } from 'node:net';
-import { type Route, ROUTES } from '#db/limits.ts';
+import { CHAT_COMPLETIONS, type Route, ROUTES } from '#db/limits.ts';
 import { NamePatterns } from '#db/permissions.ts';
 import { run, type Session, withJson } from '#server/cli/session.ts';
 import { showTable } from '#server/cli/table.ts';
@@ -9,7 +9,6 @@ import { DEMO_MODELS } from '#server/demo-upstream.ts';
 import { type Figures, figuresOf } from '#server/limits/figures.ts';
 import { readCounters } from '#server/limits/standing.ts';
 import { countsCost } from '#server/relay/admit.ts';
-import { CHAT_COMPLETIONS } from '#server/relay/chat-completions.ts';
 import { judge, judgeLimits } from '#server/relay/judge.ts';
 
 type Options = { model?: string; route: Route; origin?: string; address?: string };

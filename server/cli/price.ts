@@ -5,7 +5,7 @@ import { run, withJson } from '#server/cli/session.ts';
 import { showTable } from '#server/cli/table.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import type { ImportPlan } from '#server/decide/price.ts';
-import { type Offered, offerPrices } from '#server/price-import.ts';
+import type { Offered } from '#server/price-import.ts';
 import type { Skipped } from '#server/price-snapshot.ts';
 
 type SetOptions = { input: string; cachedInput?: string; output: string; reasoning?: string };
@@ -57,6 +57,8 @@ export function priceCommands(program: Command): void {
         command,
         async ({ config, control }) => {
           const models = options.models?.split(',').filter((name) => name !== '');
+          // Some megabytes that no other command needs.
+          const { offerPrices } = await import('#server/price-import.ts');
           const offered = offerPrices(options.provider, models, config);
           const dryRun = options.dryRun === true;
           const plan = await control.importPrices(offered.offers, { replaceManual: options.replaceManual === true, dryRun });

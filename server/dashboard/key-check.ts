@@ -1,7 +1,7 @@
 import type { Key } from '#db/fold/key.ts';
+import { CHAT_COMPLETIONS } from '#db/limits.ts';
 import type { CheckKey, CheckStep, KeyChecked } from '#server/dashboard/contract-keys.ts';
 import { type Code, Refusal } from '#server/errors.ts';
-import { CHAT_COMPLETIONS } from '#server/relay/chat-completions.ts';
 import { judge, judgeLimits } from '#server/relay/judge.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import type { z } from 'zod';

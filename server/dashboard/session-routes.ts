@@ -11,7 +11,7 @@ import { describeMe } from '#server/dashboard/me.ts';
 import { Refusal } from '#server/errors.ts';
 import { clearCookie } from '#server/sign-in/cookie.ts';
 import { networkOf } from '#server/sign-in/origin.ts';
-import { closings } from '#server/sign-in/sessions.ts';
+import { closings } from '#server/sign-in/closings.ts';
 import { change } from '#server/sign-in/transaction.ts';
 import { verifyCode, verifyPassword } from '#server/sign-in/verify.ts';
 

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Key } from '#db/fold/key.ts';
+import { CHAT_COMPLETIONS } from '#db/limits.ts';
 import { RUNNING_MAX } from '#server/bounds.ts';
 import { Refusal } from '#server/errors.ts';
 import { rateHeaders } from '#server/limits/figures.ts';
@@ -14,8 +15,6 @@ import { callerOf } from '#server/relay/caller.ts';
 import { parseChat } from '#server/relay/parse.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import { checkMedia, clientRetryCount, type Reply, refuse } from '#server/relay/reply.ts';
-
-export const CHAT_COMPLETIONS = '/v1/chat/completions';
 
 /** Whose call a request is. */
 type Identify = (relay: Relay, request: IncomingMessage) => Key | Refusal;

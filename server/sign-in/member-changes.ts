@@ -12,7 +12,7 @@ import type { Change } from '#server/dashboard/contract-keys.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { Refusal } from '#server/errors.ts';
 import { type Link, makeLink } from '#server/sign-in/link-made.ts';
-import { closings } from '#server/sign-in/sessions.ts';
+import { closings } from '#server/sign-in/closings.ts';
 
 /** Changes of members, each within a transaction: the rows, and the events that tell of them. */
 

@@ -11,6 +11,7 @@ import type { SignedIn } from '#server/dashboard/gate.ts';
 import { Refusal } from '#server/errors.ts';
 import type { ReadModel } from '#server/read-model.ts';
 import { browserLabel } from '#server/sign-in/browser.ts';
+import { closings } from '#server/sign-in/closings.ts';
 import { digestOf, readCookie, setCookie, TOKEN_CHARACTERS } from '#server/sign-in/cookie.ts';
 import { networkOf, type Reach } from '#server/sign-in/origin.ts';
 import { heard } from '#server/sign-in/transaction.ts';
@@ -90,9 +91,4 @@ export class Sessions {
       tell: (response) => setCookie(request, response, this.#reach, token),
     };
   }
-}
-
-/** What is appended for sessions that end. */
-export function closings(sessions: readonly string[], member: { id: string; account: string }, actor: string): ControlAppend[] {
-  return sessions.map((session) => ({ event: { type: 'session.closed', session, member: member.id, account: member.account, actor }, version: 2 }));
 }
