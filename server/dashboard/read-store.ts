@@ -1,10 +1,11 @@
-import type { ClientBase, ClientConfig, Pool } from 'pg';
+import { type ClientBase, type ClientConfig, DatabaseError, type Pool } from 'pg';
 import { openPool } from '#db/connect.ts';
 import type { ProjectionName } from '#db/projections/projection.ts';
 import { readProjectionState } from '#db/projections/state.ts';
 import { READ_CONNECTIONS_MAX, READS_PER_KEY_MAX, READS_WAITING_MAX } from '#server/bounds.ts';
 import type { AsOf } from '#server/dashboard/contract.ts';
 import { Refusal } from '#server/errors.ts';
+import { isStoreFault } from '#server/store-fault.ts';
 
 /** What is read, in the words of the schema: the projection, and the tables that are asked. */
 export type Source = {
@@ -56,7 +57,7 @@ export class ReadStore {
   /**
    * Reads within one snapshot, together with the moment that the rows are of.
    * @returns a refusal where the store is away, too slow or too busy.
-   * @throws {Error} when the question itself was wrong: a fault of ours.
+   * @throws {Error} when the question itself was wrong, or `work` went wrong: a fault of ours.
    */
   async read<T>(source: Source, work: (client: ClientBase, asOf: AsOf) => Promise<T>): Promise<{ asOf: AsOf; found: T } | Refusal> {
     if (this.#pool.waitingCount >= READS_WAITING_MAX) return CROWDED;
@@ -84,8 +85,8 @@ export class ReadStore {
         throw error;
       }
     } catch (error) {
-      if (isOurFault(error)) throw error;
-      return UNAVAILABLE;
+      if (isStoreFault(error) || isTableGone(error)) return UNAVAILABLE;
+      throw error;
     }
   }
 
@@ -107,13 +108,5 @@ function beginning({ tables, settings }: Source): string {
   return `begin isolation level repeatable read read only; ${local.join('; ')}${lock}`;
 }
 
-/** Postgres' own classes of errors: lost connections, too little of something, somebody's intervention, time-outs, locks. */
-const FAULTS_OF_THE_STORE = ['08', '53', '55', '57', '58', '40', '25'];
-/** A table that is not there: dropped by hand, and being rebuilt. */
-const UNDEFINED_TABLE = '42P01';
-
-function isOurFault(error: unknown): boolean {
-  const { code } = error as { code?: unknown };
-  if (typeof code !== 'string' || !/^[0-9A-Z]{5}$/.test(code)) return false;
-  return code !== UNDEFINED_TABLE && !FAULTS_OF_THE_STORE.includes(code.slice(0, 2));
-}
+/** A table that was dropped by hand, and is being rebuilt. */
+const isTableGone = (error: unknown): boolean => error instanceof DatabaseError && error.code === '42P01';

@@ -41,3 +41,17 @@ test('a connection that breaks in the middle of a read costs that read alone: th
     between.close();
   }
 });
+
+test('what goes wrong in ourselves while the store is well is thrown, to be logged and answered as such, and the next reader reads on', async () => {
+  await using database = await createDatabase();
+  const reads = new ReadStore(database.config('relay'));
+  try {
+    const ours = new TypeError('of undefined');
+    const failed = reads.read(SOURCE, () => Promise.reject(ours));
+    await expect(failed).rejects.toBe(ours);
+    await expect(reads.read(SOURCE, (client) => client.query('select no_such_column'))).rejects.toMatchObject({ code: '42703' });
+    expect(await reads.read(SOURCE, async () => 'read')).toMatchObject({ found: 'read' });
+  } finally {
+    await reads.close();
+  }
+});
