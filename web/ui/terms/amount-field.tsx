@@ -1,14 +1,12 @@
 import { type ReactNode, useState } from 'react';
 import { showCount } from '../../lib/show.ts';
 import { TextField } from '../field.tsx';
-import { readAmount, readDollars } from './amounts.ts';
-
-const plainDollars = new Intl.NumberFormat('en-US', { minimumFractionDigits: 2, maximumFractionDigits: 6 });
+import { readAmount, readDollars, writeDollars } from './amounts.ts';
 
 type Unit = 'count' | 'microusd';
 const UNITS: Record<Unit, { read: (text: string) => number | null; show: (value: number) => string; wrong: string }> = {
   count: { read: readAmount, show: showCount, wrong: 'Write a whole number, such as 60, 250k or 1,000,000.' },
-  microusd: { read: readDollars, show: (value) => plainDollars.format(value / 1e6), wrong: 'Write an amount in dollars, such as 12.50.' },
+  microusd: { read: readDollars, show: writeDollars, wrong: 'Write an amount in dollars, such as 12.50.' },
 };
 
 type AmountFieldProps = {
