@@ -1,11 +1,9 @@
 import type { Response } from 'express';
-import { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
 import { firstPosition, type Read, readHead, UnreadableEventError } from '#db/log/read.ts';
-import { replyOf } from '#server/answer.ts';
-import { EVENTS_EXPORT_MAX, EVENTS_EXPORT_STEPS_MAX, EXPORT_STEP_ROWS, SLOW_READER_MS } from '#server/bounds.ts';
+import { EVENTS_EXPORT_MAX, EVENTS_EXPORT_STEPS_MAX, EXPORT_STEP_ROWS } from '#server/bounds.ts';
 import type { EventsQuery } from '#server/dashboard/contract-service.ts';
 import { eventRow, EVENTS, eventsWanted, type EventsWanted, stepThrough } from '#server/dashboard/event-list.ts';
+import { ExportCutError, replyWithLines } from '#server/dashboard/export-reply.ts';
 import type { ReadStore } from '#server/dashboard/read-store.ts';
 import type { Scope } from '#server/dashboard/scope.ts';
 import { Refusal } from '#server/errors.ts';
@@ -36,7 +34,7 @@ export async function exportEvents(reads: ReadStore, scope: Scope, query: Events
       const part: EventsWanted = { filter: wanted?.filter ?? {}, stretch: { after: position, upTo } };
       const limit = Math.min(EXPORT_STEP_ROWS, EVENTS_EXPORT_MAX - events);
       const read = await reads.read(EVENTS, (client) => stepThrough(client, part, first, 'oldest', limit));
-      if (read instanceof Refusal) throw new Error(read.message);
+      if (read instanceof Refusal) throw new ExportCutError(read);
       const { rows, lookedTo } = read.found;
       events += rows.length;
       position = lookedTo;
@@ -46,24 +44,8 @@ export async function exportEvents(reads: ReadStore, scope: Scope, query: Events
     yield `${JSON.stringify({ end: true, events, is_cut: isCut, next: isCut ? String(position) : null, head } satisfies LastLine)}\n`;
   }
 
-  const { requestId, extraHeaders } = replyOf(response);
-  response.writeHead(200, [
-    'content-type', 'application/x-ndjson; charset=utf-8',
-    'content-disposition', 'attachment; filename="events.ndjson"',
-    'x-request-id', requestId,
-    ...extraHeaders,
-  ]);
-  if (response.req.method === 'HEAD') {
-    response.end();
-    return null;
-  }
-  response.setTimeout(SLOW_READER_MS, () => response.destroy());
-  try {
-    await pipeline(Readable.from(lines()), response);
-  } catch {
-    // The pipeline has cut the connection; without its last line nobody takes a part for the whole.
-  }
-  return null;
+  const headers = ['content-type', 'application/x-ndjson; charset=utf-8', 'content-disposition', 'attachment; filename="events.ndjson"'];
+  return replyWithLines(response, headers, lines());
 }
 
 function lineOf(row: Read): string {

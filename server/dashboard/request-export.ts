@@ -1,11 +1,9 @@
 import type { Response } from 'express';
-import { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
-import { replyOf } from '#server/answer.ts';
-import { EXPORT_ROWS_MAX, EXPORT_STEP_ROWS, EXPORT_STEPS_MAX, SLOW_READER_MS } from '#server/bounds.ts';
+import { EXPORT_ROWS_MAX, EXPORT_STEP_ROWS, EXPORT_STEPS_MAX } from '#server/bounds.ts';
 import type { RequestRow } from '#server/dashboard/contract.ts';
 import { csvLine } from '#server/dashboard/csv.ts';
 import { readCursor } from '#server/dashboard/cursor.ts';
+import { ExportCutError, replyWithLines } from '#server/dashboard/export-reply.ts';
 import type { ReadStore } from '#server/dashboard/read-store.ts';
 import { listRequests, type PageFound, type PageWanted, REQUESTS } from '#server/dashboard/request-list.ts';
 import { Refusal } from '#server/errors.ts';
@@ -36,14 +34,13 @@ export async function exportRequests(reads: ReadStore, wanted: PageWanted, respo
       if (found.rows.length > 0) yield found.rows.map((row) => csvLine(COLUMNS.map((name) => row[name]))).join('');
       if (found.next === null || count >= EXPORT_ROWS_MAX || step >= EXPORT_STEPS_MAX) break;
       const next = await read(readCursor(found.next), Math.min(EXPORT_STEP_ROWS, EXPORT_ROWS_MAX - count));
-      if (next instanceof Refusal) throw new Error(next.message);
+      if (next instanceof Refusal) throw new ExportCutError(next);
       found = next.found;
     }
     response.addTrailers({ 'x-row-count': String(count), 'x-next-cursor': found.next ?? '' });
   }
 
-  const { requestId, extraHeaders } = replyOf(response);
-  response.writeHead(200, [
+  const headers = [
     'content-type', 'text/csv; charset=utf-8; header=present',
     'content-disposition', 'attachment; filename="requests.csv"',
     'trailer', 'x-row-count, x-next-cursor',
@@ -51,18 +48,6 @@ export async function exportRequests(reads: ReadStore, wanted: PageWanted, respo
     'x-as-of', first.asOf.as_of ?? '',
     'x-position', String(first.asOf.position),
     'x-behind', String(first.asOf.behind),
-    'x-request-id', requestId,
-    ...extraHeaders,
-  ]);
-  if (response.req.method === 'HEAD') {
-    response.end();
-    return null;
-  }
-  response.setTimeout(SLOW_READER_MS, () => response.destroy());
-  try {
-    await pipeline(Readable.from(lines()), response);
-  } catch {
-    // The pipeline has cut the connection, so that nobody takes a part for the whole.
-  }
-  return null;
+  ];
+  return replyWithLines(response, headers, lines());
 }
