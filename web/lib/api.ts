@@ -75,6 +75,8 @@ export async function api<T>(method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
 /** What every list of the API looks like. */
 export type List<T> = { object: 'list'; data: T[] };
+/** One that may be too long to be told whole. */
+export type LongList<T> = List<T> & { /** Those that are left out, the oldest. */ rows_omitted: number };
 
 /** `?a=1&b=2` of what is there; empty where nothing is. */
 export function queryString(values: Record<string, string | number | boolean | null | undefined>): string {

@@ -1,10 +1,10 @@
 import { queryOptions } from '@tanstack/react-query';
 import type { MemberRow } from '#server/dashboard/contract-accounts.ts';
-import { api, type List } from './api.ts';
+import { api, type LongList } from './api.ts';
 
 /** Who signs in: those that whoever asks may see, by address where that may be seen. */
 export const membersQuery = queryOptions({
   queryKey: ['members'],
-  queryFn: async ({ signal }) => (await api<List<MemberRow>>('GET', '/api/members', undefined, signal)).data,
+  queryFn: ({ signal }) => api<LongList<MemberRow>>('GET', '/api/members', undefined, signal),
   staleTime: 30_000,
 });

@@ -27,7 +27,7 @@ export function EventFilter({ search, names, onChange, input }: EventFilterProps
   const isOverseer = useIsOverseer();
   const keys = useQuery(keysQuery).data ?? [];
   const accounts = useQuery({ ...accountsQuery, enabled: isOverseer }).data ?? [];
-  const members = useQuery(membersQuery).data ?? [];
+  const members = useQuery(membersQuery).data?.data ?? [];
   const [problem, setProblem] = useState<string | null>(null);
   const submit = (event: FormEvent<HTMLFormElement>): void => {
     event.preventDefault();

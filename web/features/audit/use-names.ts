@@ -11,6 +11,6 @@ export function useNames(): Names {
   const account = useAccountNames();
   const zone = useZone();
   const { data } = useQuery(membersQuery);
-  const addresses = useMemo(() => new Map(data?.map(({ id, email }) => [id, email])), [data]);
+  const addresses = useMemo(() => new Map(data?.data.map(({ id, email }) => [id, email])), [data]);
   return { key, account, zone, member: (id) => addresses.get(id) ?? `Member ${id}` };
 }

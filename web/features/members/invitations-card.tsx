@@ -12,6 +12,7 @@ import { type Column, Table } from '../../ui/table.tsx';
 import { Ago } from '../../ui/when.tsx';
 import { useMemberChange } from './change-members.ts';
 import { invitationsQuery } from './queries.ts';
+import { Omitted } from './omitted.tsx';
 import { ROLE_NAMES } from './roles.ts';
 
 /** Links that were given out and not used yet. */
@@ -21,7 +22,12 @@ export function InvitationsCard({ canChange }: { canChange: boolean }) {
   return (
     <Card flush title="Open invitations">
       <Loaded query={invitations} title="The invitations could not be loaded" height="h-24">
-        {(rows) => <Table label="Open invitations" columns={columnsFor(canChange, withdraw)} rows={rows} keyOf={({ id }) => id} empty={<p className="px-4 py-5 text-muted">None is open.{canChange && ' Invite somebody to get a link that you can pass on.'}</p>} />}
+        {({ data: rows, rows_omitted }) => (
+          <>
+            <Table label="Open invitations" columns={columnsFor(canChange, withdraw)} rows={rows} keyOf={({ id }) => id} empty={<p className="px-4 py-5 text-muted">None is open.{canChange && ' Invite somebody to get a link that you can pass on.'}</p>} />
+            <Omitted count={rows_omitted} />
+          </>
+        )}
       </Loaded>
       {withdrawn && <WithdrawDialog row={withdrawn} onClose={() => withdraw(null)} />}
     </Card>

@@ -1,11 +1,13 @@
 import { useQuery } from '@tanstack/react-query';
 import type { MemberRow } from '#server/dashboard/contract-accounts.ts';
 import { membersQuery } from '../../lib/members-query.ts';
+import { showCount } from '../../lib/show.ts';
 import { Badge, Card } from '../../ui/parts.tsx';
 import { Loaded } from '../../ui/loaded.tsx';
 import { Menu } from '../../ui/menu.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { Ago, When } from '../../ui/when.tsx';
+import { Omitted } from './omitted.tsx';
 import { ROLE_NAMES } from './roles.ts';
 
 export type MemberAct = 'role' | 'reset' | 'remove';
@@ -14,10 +16,16 @@ type MembersCardProps = { /** The member who looks. */ own: string; canChange: b
 
 export function MembersCard(props: MembersCardProps) {
   const members = useQuery(membersQuery);
+  const count = members.data && members.data.data.length + members.data.rows_omitted;
   return (
-    <Card flush title={members.data ? `${members.data.length} ${members.data.length === 1 ? 'member' : 'members'}` : 'Members'}>
+    <Card flush title={count === undefined ? 'Members' : `${showCount(count)} ${count === 1 ? 'member' : 'members'}`}>
       <Loaded query={members} title="The members could not be loaded">
-        {(rows) => <Table label="Members" columns={columnsFor(props)} rows={rows} keyOf={({ id }) => id} />}
+        {({ data: rows, rows_omitted }) => (
+          <>
+            <Table label="Members" columns={columnsFor(props)} rows={rows} keyOf={({ id }) => id} />
+            <Omitted count={rows_omitted} />
+          </>
+        )}
       </Loaded>
     </Card>
   );

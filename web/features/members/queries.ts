@@ -1,11 +1,11 @@
 import { queryOptions } from '@tanstack/react-query';
 import type { InvitationRow, RegistrationShown } from '#server/dashboard/contract-accounts.ts';
-import { api, type List } from '../../lib/api.ts';
+import { api, type LongList } from '../../lib/api.ts';
 
 /** Those that are open: neither used, withdrawn nor expired. */
 export const invitationsQuery = queryOptions({
   queryKey: ['invitations'],
-  queryFn: async ({ signal }) => (await api<List<InvitationRow>>('GET', '/api/invitations', undefined, signal)).data,
+  queryFn: ({ signal }) => api<LongList<InvitationRow>>('GET', '/api/invitations', undefined, signal),
 });
 
 export const registrationQuery = queryOptions({
