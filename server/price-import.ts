@@ -28,7 +28,7 @@ function chooseProviders(named: readonly string[], upstreams: Config['upstreams'
   }
   const found = upstreams.map(({ base_url }) => providerAt(base_url)).filter((provider) => provider !== undefined);
   if (found.length === 0) {
-    throw new DecisionError('not_found', 'No configured upstream has an address that the price list knows. Name a provider: --provider openai');
+    throw new DecisionError('not_found', 'No configured upstream has an address that the price list knows. Name a provider, such as openai.');
   }
   return [...new Set(found)];
 }
