@@ -27,17 +27,3 @@ export function Chips({ chips, onClear }: { chips: readonly Chip[]; onClear: () 
     </ul>
   );
 }
-
-/** Rows to choose from by name; one that is chosen and not among them by its id. For within a select. */
-export function NamedOptions({ rows, chosen }: { rows: readonly { id: string; name: string }[]; chosen: string | undefined }) {
-  return (
-    <>
-      {chosen !== undefined && !rows.some(({ id }) => id === chosen) && <option value={chosen}>{chosen}</option>}
-      {rows.map(({ id, name }) => (
-        <option key={id} value={id}>
-          {name}
-        </option>
-      ))}
-    </>
-  );
-}

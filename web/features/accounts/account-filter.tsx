@@ -2,10 +2,11 @@ import type { AccountRow } from '#server/dashboard/contract-accounts.ts';
 import type { AccountSearch } from '../../lib/account-search.ts';
 import { useTyped } from '../../lib/use-typed.ts';
 import { Select } from '../../ui/field.tsx';
+import { WordOptions } from '../../ui/options.tsx';
 import { SearchBox } from '../../ui/search-box.tsx';
 
 /** In which order accounts stand. */
-export const ORDERS = { name: 'By name', newest: 'Newest first', spend: 'Most spent first', requests: 'Most requests first' } as const;
+const ORDERS = { name: 'By name', newest: 'Newest first', spend: 'Most spent first', requests: 'Most requests first' } as const;
 export type Order = keyof typeof ORDERS;
 
 /** Stands in the address for accounts on no plan: no plan can be named so. */
@@ -29,11 +30,7 @@ export function AccountFilter({ accounts, search: { name = '', plan = '' }, onCh
         ))}
       </Select>
       <Select aria-label="Order" value={order} onChange={({ target }) => onOrder(target.value as Order)}>
-        {Object.entries(ORDERS).map(([value, label]) => (
-          <option key={value} value={value}>
-            {label}
-          </option>
-        ))}
+        <WordOptions words={ORDERS} />
       </Select>
     </div>
   );

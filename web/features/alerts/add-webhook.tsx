@@ -9,6 +9,7 @@ import { CopyButton } from '../../ui/copy.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog.tsx';
 import { Checkbox, SelectField, TextField } from '../../ui/field.tsx';
 import { Once } from '../../ui/once.tsx';
+import { NamedOptions } from '../../ui/options.tsx';
 import { fieldError, FormProblem } from '../../ui/problem.tsx';
 import { webhooksQuery } from './alert-queries.ts';
 import { ALERTS, KINDS } from './alert-words.ts';
@@ -45,11 +46,7 @@ function AddForm({ onClose, onMade }: { onClose: () => void; onMade: (made: Webh
         <TextField label="Address" type="url" required maxLength={2_000} placeholder="https://alerts.example.com/daybook" value={url} onChange={({ target }) => setUrl(target.value)} autoComplete="off" hint="It takes a POST for each alert. It is kept sealed; later only its host is shown." error={fieldError(add.error, 'url')} />
         <SelectField label="About" value={account} onChange={({ target }) => setAccount(target.value)} error={fieldError(add.error, 'account')}>
           <option value="">All accounts, and the installation</option>
-          {accounts.map(({ id, name }) => (
-            <option key={id} value={id}>
-              {name}
-            </option>
-          ))}
+          <NamedOptions rows={accounts} />
         </SelectField>
         <fieldset className="flex min-w-0 flex-col gap-2">
           <legend className="mb-1 font-medium">Alerts</legend>

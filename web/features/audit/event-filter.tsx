@@ -1,12 +1,13 @@
 import { useQuery } from '@tanstack/react-query';
-import { type FormEvent, type RefObject, useState } from 'react';
+import type { RefObject } from 'react';
 import type { EventSearch } from '../../lib/event-search.ts';
 import { membersQuery } from '../../lib/members-query.ts';
 import { accountsQuery, keysQuery, useIsOverseer } from '../../lib/names.ts';
 import { showCount } from '../../lib/show.ts';
-import { Chips, NamedOptions } from '../../ui/chips.tsx';
+import { Chips } from '../../ui/chips.tsx';
 import { Select } from '../../ui/field.tsx';
-import { Icon } from '../../ui/icon.tsx';
+import { FilterLine } from '../../ui/filter-line.tsx';
+import { NamedSelect } from '../../ui/named-select.tsx';
 import { TimeRange } from '../../ui/time-range.tsx';
 import { EVENT_GROUPS, type Names } from './event-words.ts';
 
@@ -28,18 +29,12 @@ export function EventFilter({ search, names, onChange, input }: EventFilterProps
   const keys = useQuery(keysQuery).data ?? [];
   const accounts = useQuery({ ...accountsQuery, enabled: isOverseer }).data ?? [];
   const members = useQuery(membersQuery).data?.data ?? [];
-  const [problem, setProblem] = useState<string | null>(null);
-  const submit = (event: FormEvent<HTMLFormElement>): void => {
-    event.preventDefault();
-    const form = event.currentTarget;
-    const field = new FormData(form).get('place');
-    const text = typeof field === 'string' ? field.trim().replaceAll(/(?<=\d)[,\s](?=\d)/g, '') : '';
+  const read = (typed: string): string | null => {
+    const text = typed.trim().replaceAll(/(?<=\d)[,\s](?=\d)/g, '');
     const isPosition = /^[1-9]\d{0,14}$/.test(text);
-    const isRight = isPosition || UUID.test(text);
-    setProblem(isRight ? null : 'This is neither the id of a request nor a position, which is a whole number.');
-    if (!isRight) return;
-    form.reset();
+    if (!isPosition && !UUID.test(text)) return 'This is neither the id of a request nor a position, which is a whole number.';
     onChange(isPosition ? { at: Number(text) } : { request: text.toLowerCase() });
+    return null;
   };
   const ofAccount = <Row extends { account: string }>(rows: readonly Row[]): Row[] => rows.filter(({ account }) => search.account === undefined || account === search.account);
   const valueOf = (name: keyof EventSearch): string => {
@@ -53,25 +48,7 @@ export function EventFilter({ search, names, onChange, input }: EventFilterProps
 
   return (
     <div className="mb-3 flex min-w-0 flex-col gap-2">
-      <div className="flex flex-wrap items-center gap-2">
-        <form onSubmit={submit} className="relative min-w-52 flex-1 max-sm:basis-full">
-          <Icon name="search" className="pointer-events-none absolute top-1/2 left-2.5 -translate-y-1/2 text-muted" />
-          <input
-            ref={input}
-            name="place"
-            type="search"
-            enterKeyHint="search"
-            autoComplete="off"
-            spellCheck={false}
-            maxLength={60}
-            aria-label="Id of a request, or a position"
-            aria-invalid={problem !== null || undefined}
-            aria-describedby={problem === null ? undefined : 'place-problem'}
-            placeholder="Id of a request, or a position"
-            onKeyDown={(event) => event.key === 'Escape' && event.currentTarget.blur()}
-            className="w-full rounded-md border border-line-strong bg-surface py-1.5 pr-2.5 pl-8 placeholder:text-muted aria-invalid:border-bad"
-          />
-        </form>
+      <FilterLine icon="search" label="Id of a request, or a position" placeholder="Id of a request, or a position" maxLength={60} input={input} onLine={read}>
         <Select aria-label="Type" className="w-44 max-sm:min-w-36 max-sm:flex-1" value={search.type ?? ''} onChange={({ target }) => onChange({ type: target.value || undefined })}>
           <option value="">All types</option>
           {EVENT_GROUPS.map(({ group, name, types }) => (
@@ -85,27 +62,11 @@ export function EventFilter({ search, names, onChange, input }: EventFilterProps
             </optgroup>
           ))}
         </Select>
-        {isOverseer && (
-          <Select aria-label="Account" className="w-40 max-sm:min-w-36 max-sm:flex-1" value={search.account ?? ''} onChange={({ target }) => onChange({ account: target.value || undefined, key: undefined, member: undefined })}>
-            <option value="">All accounts</option>
-            <NamedOptions rows={accounts} chosen={search.account} />
-          </Select>
-        )}
-        <Select aria-label="Key" className="w-36 max-sm:min-w-36 max-sm:flex-1" value={search.key ?? ''} onChange={({ target }) => onChange({ key: target.value || undefined })}>
-          <option value="">All keys</option>
-          <NamedOptions rows={ofAccount(keys)} chosen={search.key} />
-        </Select>
-        <Select aria-label="Member" className="w-40 max-sm:min-w-36 max-sm:flex-1" value={search.member ?? ''} onChange={({ target }) => onChange({ member: target.value || undefined })}>
-          <option value="">All members</option>
-          <NamedOptions rows={ofAccount(members).map(({ id, email }) => ({ id, name: email ?? id }))} chosen={search.member} />
-        </Select>
+        {isOverseer && <NamedSelect label="Account" all="All accounts" className="w-40 max-sm:min-w-36 max-sm:flex-1" value={search.account} rows={accounts} onChoose={(account) => onChange({ account, key: undefined, member: undefined })} />}
+        <NamedSelect label="Key" all="All keys" className="w-36 max-sm:min-w-36 max-sm:flex-1" value={search.key} rows={ofAccount(keys)} onChoose={(key) => onChange({ key })} />
+        <NamedSelect label="Member" all="All members" className="w-40 max-sm:min-w-36 max-sm:flex-1" value={search.member} rows={ofAccount(members).map(({ id, email }) => ({ id, name: email ?? id }))} onChoose={(member) => onChange({ member })} />
         <TimeRange search={search} fallback="24h" ranges={[]} onChange={({ from, to }) => onChange({ from, to })} />
-      </div>
-      {problem !== null && (
-        <p id="place-problem" role="alert" className="text-xs text-bad">
-          {problem}
-        </p>
-      )}
+      </FilterLine>
       <Chips chips={chips} onClear={() => onChange(CLEARED)} />
     </div>
   );

@@ -8,6 +8,7 @@ import { Button } from '../../ui/button.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog.tsx';
 import { SelectField, TextField } from '../../ui/field.tsx';
 import { Icon } from '../../ui/icon.tsx';
+import { WordOptions } from '../../ui/options.tsx';
 import { fieldError, FormProblem } from '../../ui/problem.tsx';
 import { ROUTE_NAMES } from '../../ui/terms/summary.ts';
 import { adviceFor } from './check-advice.ts';
@@ -54,11 +55,7 @@ export function CheckDialog({ row, onClose }: { row: KeyRow; onClose: () => void
             ))}
           </datalist>
           <SelectField label="Route" hint={route} value={route} onChange={({ target }) => setRoute(target.value as Route)}>
-            {Object.entries(ROUTE_NAMES).map(([path, name]) => (
-              <option key={path} value={path}>
-                {name}
-              </option>
-            ))}
+            <WordOptions words={ROUTE_NAMES} />
           </SelectField>
           <TextField label="Origin" maxLength={200} autoComplete="off" placeholder="none: a program" hint="Of a web page, such as https://app.example.com." value={origin} onChange={({ target }) => setOrigin(target.value)} error={fieldError(check.error, 'origin')} />
           <TextField label="Address" maxLength={60} autoComplete="off" placeholder="anywhere" hint="Of the caller, such as 203.0.113.7." value={address} onChange={({ target }) => setAddress(target.value)} error={fieldError(check.error, 'address')} />

@@ -4,6 +4,8 @@ import { KEY_STATES, type KeySearch, type KeySearchChange } from '../../lib/key-
 import { useShortcuts } from '../../lib/use-shortcuts.ts';
 import { useTyped } from '../../lib/use-typed.ts';
 import { Select } from '../../ui/field.tsx';
+import { NamedSelect } from '../../ui/named-select.tsx';
+import { WordOptions } from '../../ui/options.tsx';
 
 const STATE_NAMES: Record<(typeof KEY_STATES)[number], string> = { active: 'Active', rotating: 'Rotating', expired: 'Expired', revoked: 'Revoked', all: 'All' };
 
@@ -25,23 +27,10 @@ export function KeysFilter({ rows, search, onChange, hasAccounts }: KeysFilterPr
         onChange={({ target }) => type(target.value)}
         className="w-40 rounded-md border border-line-strong bg-surface px-2.5 py-1.5 placeholder:text-muted"
       />
-      {hasAccounts && accounts.size > 1 && (
-        <Select aria-label="Account" className="max-w-44" value={search.account ?? ''} onChange={({ target }) => onChange({ account: target.value })}>
-          <option value="">All accounts</option>
-          {[...accounts].map(([id, called]) => (
-            <option key={id} value={id}>
-              {called}
-            </option>
-          ))}
-        </Select>
-      )}
+      {hasAccounts && accounts.size > 1 && <NamedSelect label="Account" all="All accounts" className="max-w-44" value={search.account} rows={[...accounts].map(([id, called]) => ({ id, name: called }))} onChoose={(account) => onChange({ account })} />}
       <Select aria-label="State" value={search.state ?? ''} onChange={({ target }) => onChange({ state: KEY_STATES.find((state) => state === target.value) })}>
         <option value="">In use</option>
-        {KEY_STATES.map((state) => (
-          <option key={state} value={state}>
-            {STATE_NAMES[state]}
-          </option>
-        ))}
+        <WordOptions words={STATE_NAMES} />
       </Select>
     </>
   );

@@ -10,6 +10,7 @@ import { buttonClass } from '../../ui/button.tsx';
 import { Select } from '../../ui/field.tsx';
 import { LiveMark } from '../../ui/live-mark.tsx';
 import { Loaded } from '../../ui/loaded.tsx';
+import { NamedOptions } from '../../ui/options.tsx';
 import { Badge, Card, Empty, PageHead } from '../../ui/parts.tsx';
 import { LimitItem } from './limit-item.tsx';
 import { RefusalsCard } from './refusals-card.tsx';
@@ -87,12 +88,7 @@ function AccountChoice({ account, accounts }: { account: string; accounts: reado
   const navigate = useNavigate({ from: '/limits' });
   return (
     <Select aria-label="Account" value={account} onChange={({ currentTarget }) => void navigate({ search: { account: currentTarget.value } })} className="w-48">
-      {!accounts.some(({ id }) => id === account) && <option value={account}>{account}</option>}
-      {accounts.map(({ id, name }) => (
-        <option key={id} value={id}>
-          {name}
-        </option>
-      ))}
+      <NamedOptions rows={accounts} chosen={account} />
     </Select>
   );
 }

@@ -9,6 +9,7 @@ import { Button } from '../../ui/button.tsx';
 import { Choices } from '../../ui/choices.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog.tsx';
 import { SelectField, TextField } from '../../ui/field.tsx';
+import { NamedOptions } from '../../ui/options.tsx';
 import { fieldError, FormProblem } from '../../ui/problem.tsx';
 import { type Made, useLinkMaking } from './change-members.ts';
 import { ROLE_CHOICES } from './roles.ts';
@@ -17,7 +18,7 @@ import { ROLE_CHOICES } from './roles.ts';
 const OWN = '';
 
 export function InviteDialog({ onClose, onMade }: { onClose: () => void; onMade: (made: Made) => void }) {
-  const accounts = useQuery(accountsQuery);
+  const { data: accounts = [] } = useQuery(accountsQuery);
   const welcome = useQuery(welcomeQuery);
   const [role, setRole] = useState<Role>('member');
   const [account, setAccount] = useState(OWN);
@@ -45,11 +46,7 @@ export function InviteDialog({ onClose, onMade }: { onClose: () => void; onMade:
           error={fieldError(invite.error, 'account')}
         >
           <option value={OWN}>An account of their own</option>
-          {accounts.data?.map(({ id, name }) => (
-            <option key={id} value={id}>
-              {name}
-            </option>
-          ))}
+          <NamedOptions rows={accounts} />
         </SelectField>
         <Choices legend="Role" choices={ROLE_CHOICES} value={role} onChange={setRole} />
         {canSend && <TextField label="E-mail address" type="email" autoComplete="off" maxLength={254} hint="Optional: the link is sent there as well. You see it in any case." value={email} onChange={({ target }) => setEmail(target.value)} error={fieldError(invite.error, 'email')} />}

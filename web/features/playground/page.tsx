@@ -7,6 +7,7 @@ import { keysQuery } from '../../lib/names.ts';
 import { useMe } from '../../lib/session.ts';
 import { Button, buttonClass } from '../../ui/button.tsx';
 import { SelectField, TextArea, TextField } from '../../ui/field.tsx';
+import { NamedOptions } from '../../ui/options.tsx';
 import { Card, Empty, PageHead, Waiting } from '../../ui/parts.tsx';
 import { Problem } from '../../ui/problem.tsx';
 import { type Asking, useConversation } from './conversation.ts';
@@ -84,11 +85,7 @@ function Chat({ keys, models }: { keys: readonly KeyRow[]; models: readonly Mode
       <Card className="lg:sticky lg:top-7 lg:order-2" title="The call">
         <div className="flex flex-col gap-3">
           <SelectField label="Key" value={key?.id} onChange={({ target }) => choose({ key: target.value })}>
-            {keys.map(({ id, name }) => (
-              <option key={id} value={id}>
-                {name}
-              </option>
-            ))}
+            <NamedOptions rows={keys} />
           </SelectField>
           {models.length === 0 ? (
             <TextField label="Model" hint="The list of models is empty right now; its name still works." value={chosen.model} required maxLength={256} onChange={({ target }) => choose({ model: target.value })} />

@@ -2,18 +2,12 @@ import { useState } from 'react';
 import type { Quota } from '#db/limits.ts';
 import { Button, IconButton } from '../button.tsx';
 import { SelectField } from '../field.tsx';
+import { WordOptions } from '../options.tsx';
 import { AmountField } from './amount-field.tsx';
 
 const METERS: Record<Quota['meter'], string> = { requests: 'Requests', tokens: 'Tokens', cost_microusd: 'US dollars' };
 const WINDOWS: Record<Quota['window'], string> = { hour: 'an hour', day: 'a day', week: 'a week', month: 'a month' };
 const ENFORCEMENTS: Record<Quota['enforcement'], string> = { soft_landing: 'Running replies may end', exact: 'Never a unit above' };
-
-const options = (names: Record<string, string>) =>
-  Object.entries(names).map(([value, name]) => (
-    <option key={value} value={value}>
-      {name}
-    </option>
-  ));
 
 type Row = Omit<Quota, 'limit'> & { limit: number | undefined; id: number };
 const isWhole = (row: Row): row is Row & { limit: number } => row.limit !== undefined;
@@ -39,11 +33,11 @@ export function QuotasField({ value, onChange, error }: { value: readonly Quota[
       {rows.map((row) => (
         <div key={row.id} className="grid grid-cols-2 gap-2 rounded-lg border border-line p-3 sm:grid-cols-[1fr_1fr_1fr_auto]">
           <SelectField label="Of" value={row.meter} onChange={({ target }) => change(row.id, { meter: target.value as Quota['meter'], limit: undefined })}>
-            {options(METERS)}
+            <WordOptions words={METERS} />
           </SelectField>
           <AmountField key={row.meter} label="At most" unit={row.meter === 'cost_microusd' ? 'microusd' : 'count'} value={row.limit} onChange={(limit) => change(row.id, { limit })} required placeholder={row.meter === 'cost_microusd' ? '25.00' : '100k'} />
           <SelectField label="In" value={row.window} onChange={({ target }) => change(row.id, { window: target.value as Quota['window'] })}>
-            {options(WINDOWS)}
+            <WordOptions words={WINDOWS} />
           </SelectField>
           <div className="flex items-end justify-end">
             <IconButton icon="close" label="Remove this quota" onClick={() => set(rows.filter(({ id }) => id !== row.id))} />
@@ -55,7 +49,7 @@ export function QuotasField({ value, onChange, error }: { value: readonly Quota[
               onChange={({ target }) => change(row.id, { enforcement: target.value as Quota['enforcement'] })}
               hint={row.enforcement === 'exact' ? 'A call holds the most that it can use, and its reply is asked to stop where the quota ends.' : 'A call that was let in runs to its end, and may so overdraw the quota a little.'}
             >
-              {options(ENFORCEMENTS)}
+              <WordOptions words={ENFORCEMENTS} />
             </SelectField>
           </div>
         </div>
