@@ -6,7 +6,7 @@ import type { Change } from '#server/dashboard/contract-keys.ts';
 import type { Control } from '#server/control.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { ADMINISTRATORS, type ApiRoute, OVERSEERS, route, type SignedIn } from '#server/dashboard/gate.ts';
-import { withPlace } from '#server/dashboard/read-api.ts';
+import { holderOf, withPlace } from '#server/dashboard/read-api.ts';
 import { readQuery } from '#server/dashboard/read-query.ts';
 import { Refusal } from '#server/errors.ts';
 
@@ -17,10 +17,10 @@ export function accountRoutes(dashboard: Dashboard): ApiRoute[] {
   const { relay, reads } = dashboard;
   const { readModel } = relay;
 
-  async function describe(accounts: readonly Account[], { member }: SignedIn): Promise<Omit<AccountList, 'object' | 'rows_omitted'> | Refusal> {
+  async function describe(accounts: readonly Account[], who: SignedIn): Promise<Omit<AccountList, 'object' | 'rows_omitted'> | Refusal> {
     if (!readModel.isCurrent()) return STALE;
     const nowMs = readModel.nowMs();
-    const read = await withPlace({ reads, readModel }, `member/${member.id}`, () => reads.read(ACCOUNTS, (client) => readAccountFacts(client, accounts, nowMs)));
+    const read = await withPlace(reads, holderOf(who), () => reads.read(ACCOUNTS, (client) => readAccountFacts(client, accounts, nowMs)));
     if (read instanceof Refusal) return read;
     return { data: accountRows(readModel, accounts, read.found, new Date(nowMs)), ...read.asOf };
   }

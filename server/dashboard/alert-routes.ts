@@ -4,7 +4,7 @@ import { idOf } from '#server/dashboard/change.ts';
 import { CreateWebhook, DeliveriesQuery, type WebhookMade, type WebhookRow } from '#server/dashboard/contract-service.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { ADMINISTRATORS, type ApiRoute, EVERYBODY, OVERSEERS, route, scopeOfMember, type SignedIn } from '#server/dashboard/gate.ts';
-import { withPlace } from '#server/dashboard/read-api.ts';
+import { holderOf, withPlace } from '#server/dashboard/read-api.ts';
 import { readQuery } from '#server/dashboard/read-query.ts';
 import { Refusal } from '#server/errors.ts';
 import { addWebhook, listWebhooks, removeWebhook, testWebhook } from '#server/webhooks.ts';
@@ -13,8 +13,8 @@ import { addWebhook, listWebhooks, removeWebhook, testWebhook } from '#server/we
 export function alertRoutes({ relay, reads, control }: Dashboard): ApiRoute[] {
   const { readModel, pepper } = relay;
 
-  async function list<T>({ member }: SignedIn, read: (client: ClientBase) => Promise<T[]>): Promise<{ object: 'list'; data: T[] } | Refusal> {
-    const found = await withPlace({ reads, readModel }, `member/${member.id}`, () => reads.read(ALERTS, read));
+  async function list<T>(who: SignedIn, read: (client: ClientBase) => Promise<T[]>): Promise<{ object: 'list'; data: T[] } | Refusal> {
+    const found = await withPlace(reads, holderOf(who), () => reads.read(ALERTS, read));
     return found instanceof Refusal ? found : { object: 'list', data: found.found };
   }
 

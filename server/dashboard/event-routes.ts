@@ -6,16 +6,15 @@ import { holderOf, withPlace } from '#server/dashboard/read-api.ts';
 import { readQuery, wrong } from '#server/dashboard/read-query.ts';
 import type { ReadStore } from '#server/dashboard/read-store.ts';
 import { Refusal } from '#server/errors.ts';
-import type { ReadModel } from '#server/read-model.ts';
 
 type Asked = { query: EventsQuery; /** The position that a page or a part gave as where to go on. */ cursor: number | null };
 
 /** The log itself, as events: members see those of their account, the others all. */
-export function eventRoutes({ reads, relay: { readModel } }: { reads: ReadStore; relay: { readModel: ReadModel } }): ApiRoute[] {
+export function eventRoutes({ reads }: { reads: ReadStore }): ApiRoute[] {
   const get = (path: string, answer: (asked: Asked, call: ApiCall<undefined>, who: SignedIn) => Promise<object | Refusal | null>): ApiRoute =>
     route('get', path, EVERYBODY, null, (call, who) => {
       const asked = readAsked(call.request.url);
-      return asked instanceof Refusal ? Promise.resolve(asked) : withPlace({ reads, readModel }, holderOf(who), () => answer(asked, call, who));
+      return asked instanceof Refusal ? Promise.resolve(asked) : withPlace(reads, holderOf(who), () => answer(asked, call, who));
     });
   return [
     get('/api/events', async ({ query, cursor }, _call, who) => {

@@ -7,7 +7,7 @@ import { type ApiRoute, CALLERS, EVERYBODY, route, scopeOfMember, type SignedIn 
 import { checkKey } from '#server/dashboard/key-check.ts';
 import { chooseKeys, keyRow, KEYS, readKeyFacts } from '#server/dashboard/key-list.ts';
 import { KeyRoom } from '#server/dashboard/key-room.ts';
-import { withPlace } from '#server/dashboard/read-api.ts';
+import { holderOf, withPlace } from '#server/dashboard/read-api.ts';
 import { readQuery } from '#server/dashboard/read-query.ts';
 import { Refusal } from '#server/errors.ts';
 
@@ -23,7 +23,7 @@ export function keyRoutes(dashboard: Dashboard): ApiRoute[] {
   async function describe(keys: readonly Key[], who: SignedIn): Promise<Pick<KeyList, 'data' | 'as_of' | 'position' | 'behind' | 'parked'> | Refusal> {
     if (!readModel.isCurrent()) return STALE;
     const nowMs = readModel.nowMs();
-    const read = await withPlace({ reads, readModel }, `member/${who.member.id}`, () => reads.read(KEYS, (client) => readKeyFacts(client, keys, nowMs)));
+    const read = await withPlace(reads, holderOf(who), () => reads.read(KEYS, (client) => readKeyFacts(client, keys, nowMs)));
     if (read instanceof Refusal) return read;
     const data = keys.flatMap((key) => {
       const facts = read.found.get(key.id);
@@ -92,7 +92,7 @@ export function keyRoutes(dashboard: Dashboard): ApiRoute[] {
       if (key instanceof Refusal) return key;
       if (!readModel.isCurrent()) return STALE;
       if (body.address !== undefined && isIP(body.address) === 0) return new Refusal('invalid_value', { message: '"address": must be an IP address.', param: 'address' });
-      return withPlace({ reads, readModel }, `member/${who.member.id}`, () => checkKey(relay, key, body));
+      return withPlace(reads, holderOf(who), () => checkKey(relay, key, body));
     }),
   ];
 }

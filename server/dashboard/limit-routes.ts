@@ -5,7 +5,7 @@ import { LIMITS_LISTED_MAX } from '#server/bounds.ts';
 import { type LimitList, type LimitRow, LimitsQuery } from '#server/dashboard/contract-keys.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { type ApiRoute, EVERYBODY, route } from '#server/dashboard/gate.ts';
-import { withPlace } from '#server/dashboard/read-api.ts';
+import { holderOf, withPlace } from '#server/dashboard/read-api.ts';
 import { readQuery } from '#server/dashboard/read-query.ts';
 import { Refusal } from '#server/errors.ts';
 import { figuresOf } from '#server/limits/figures.ts';
@@ -20,7 +20,8 @@ const UNAVAILABLE = new Refusal('store_unavailable', { message: "How limits stan
 export function limitRoutes({ relay, reads }: Dashboard): ApiRoute[] {
   const { readModel } = relay;
   return [
-    route('get', '/api/limits', EVERYBODY, null, async ({ request }, { member }) => {
+    route('get', '/api/limits', EVERYBODY, null, async ({ request }, who) => {
+      const { member } = who;
       const query = readQuery(LimitsQuery, request.url);
       if (query instanceof Refusal) return query;
       if (!canTell(relay)) return UNAVAILABLE;
@@ -35,7 +36,7 @@ export function limitRoutes({ relay, reads }: Dashboard): ApiRoute[] {
       const ofAccount = readModel.accountAccess(account)?.limits ?? null;
       const subjects = [...(ofAccount === null ? [] : [{ limits: ofAccount, keyName: null }]), ...keys.flatMap((each) => ofKey(relay, each))];
       const { shown, omitted } = bounded(subjects);
-      const data = await withPlace({ reads, readModel }, `member/${member.id}`, () => readRows(relay, shown));
+      const data = await withPlace(reads, holderOf(who), () => readRows(relay, shown));
       if (data === null) return UNAVAILABLE;
       if (data instanceof Refusal) return data;
       return { object: 'list', data, rows_omitted: omitted, limits_as_of: now.toISOString() } satisfies LimitList;

@@ -35,7 +35,7 @@ export type Reading = { reads: ReadStore; readModel: ReadModel };
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
 /** Answers while the reader has one of the places that a reader may have at once. */
-export async function withPlace<T>({ reads }: Reading, holder: string, answer: () => Promise<T>): Promise<T | Refusal> {
+export async function withPlace<T>(reads: ReadStore, holder: string, answer: () => Promise<T>): Promise<T | Refusal> {
   const leave = reads.enter(holder);
   if (leave instanceof Refusal) return leave;
   try {
@@ -96,7 +96,7 @@ export function readApiRoutes({ reads, relay: { readModel } }: { reads: ReadStor
   const get = (path: string, answer: (reading: Reading, reader: Reader) => Promise<object | Refusal | null>): ApiRoute =>
     route('get', path, EVERYBODY, null, ({ request, response }, who) => {
       const reader: Reader = { scope: scopeOfMember(who), holder: holderOf(who), request, response };
-      return withPlace(reading, reader.holder, () => answer(reading, reader));
+      return withPlace(reads, reader.holder, () => answer(reading, reader));
     });
   return [get('/api/usage', answerUsage), get('/api/requests', answerRequests), get('/api/requests/:request', answerStory)];
 }

@@ -26,7 +26,7 @@ export function readRoutes({ relay, reads }: { relay: Relay; reads: ReadStore })
       const key = identify(relay, request, route);
       if (key instanceof Refusal) return refuseWith(request, response, key);
       const reader: KeyReader = { key, scope: scopeOf(key), holder: `key/${key.id}`, request, response };
-      const answered = await withPlace(reading, reader.holder, () => answer(reader));
+      const answered = await withPlace(reads, reader.holder, () => answer(reader));
       if (answered instanceof Refusal) refuseWith(request, response, answered);
       else if (answered !== null) sendJson(response, 200, answered);
     });

@@ -6,7 +6,7 @@ import { readProjectionStatus } from '#db/projections/state.ts';
 import type { Status } from '#server/dashboard/contract-service.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { type ApiRoute, OVERSEERS, route } from '#server/dashboard/gate.ts';
-import { withPlace } from '#server/dashboard/read-api.ts';
+import { holderOf, withPlace } from '#server/dashboard/read-api.ts';
 import type { Source } from '#server/dashboard/read-store.ts';
 import { DEMO_MODELS } from '#server/demo-upstream.ts';
 import { Refusal } from '#server/errors.ts';
@@ -21,8 +21,8 @@ type Read = Pick<Status, 'now' | 'log' | 'instances' | 'projections' | 'postgres
 /** How the service is: its processes, its log, its tables, its upstreams. */
 export function statusRoutes({ relay, reads, config, viewers }: Dashboard): ApiRoute[] {
   return [
-    route('get', '/api/status', OVERSEERS, null, async (_call, { member }) => {
-      const read = await withPlace({ reads, readModel: relay.readModel }, `member/${member.id}`, () => reads.read(SERVICE, readService));
+    route('get', '/api/status', OVERSEERS, null, async (_call, who) => {
+      const read = await withPlace(reads, holderOf(who), () => reads.read(SERVICE, readService));
       if (read instanceof Refusal) return read;
       const { appender } = relay.seat;
       return {
