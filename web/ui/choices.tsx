@@ -9,10 +9,12 @@ type ChoicesProps<Value extends string> = {
   onChange: (value: Value) => void;
   /** Beside one another where there is room: for a few short ones. */
   isInline?: boolean;
+  /** What belongs to the one that is chosen, beneath them. */
+  children?: ReactNode;
 };
 
 /** One of a few, all of them to be seen, each with what it means. */
-export function Choices<Value extends string>({ legend, choices, value, onChange, isInline = false }: ChoicesProps<Value>) {
+export function Choices<Value extends string>({ legend, choices, value, onChange, isInline = false, children }: ChoicesProps<Value>) {
   const id = useId();
   return (
     <fieldset className="min-w-0">
@@ -40,6 +42,7 @@ export function Choices<Value extends string>({ legend, choices, value, onChange
           </div>
         ))}
       </div>
+      {children}
     </fieldset>
   );
 }
