@@ -124,18 +124,18 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
   const control = new ControlSeat(store, log);
   const secrets = reportSecretUse(relay.secretUse, store, () => readModel.nowMs(), log);
   let port = config.PORT;
-  const baseUrl = (): string => `${ownOrigin(config, port)}/v1`;
+  const origin = (): string => ownOrigin(config, port);
   const signIn = openSignInDesk(store, config, readModel, pepper, log);
   const find: FindSession = (request, isUse) => signIn.sessions.find(request, isUse);
   const live = new Live(relay, feed, { find, log, publicOrigin: config.PUBLIC_URL });
-  const dashboard = { relay, config, store, reads, control, modelList, find, signIn, log, baseUrl, viewers: () => feed.viewers };
+  const dashboard = { relay, config, store, reads, control, modelList, find, signIn, log, origin, viewers: () => feed.viewers };
   const http = listenable(config, { relay, modelList, reads, live, dashboard, log, tls: config.tls });
   port = await listen(http, config);
   const partitions = keepPartitions(() => connectRelay(store, PARTITIONS_TIMEOUT_MS), PARTITIONS_CHECK_MS, (error) =>
     log.error(errorFields(error), "making the log's next partitions failed; it is tried again"),
   );
   return {
-    baseUrl: baseUrl(),
+    baseUrl: `${origin()}/v1`,
     models: configs.map((each) => `${each.name} (${each.models.join(', ')})`),
     kill() {},
     async stop() {

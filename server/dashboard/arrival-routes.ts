@@ -46,7 +46,7 @@ export function arrivalRoutes(dashboard: Dashboard): ApiRoute[] {
     if (arrived instanceof Refusal) return arrived;
     const who = await signIn.sessions.whoIs(arrived.member);
     if (who instanceof Refusal) return who;
-    return describeMe({ pool: signIn.pool, readModel, config, baseUrl: dashboard.baseUrl }, request, { ...who, session: arrived.session ?? '' });
+    return describeMe(dashboard, request, { ...who, session: arrived.session ?? '' });
   }
 
   async function register(body: z.output<typeof Register>, invitation: Invitation | null, digest: Buffer | null): Promise<Refusal | null> {

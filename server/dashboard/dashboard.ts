@@ -21,6 +21,6 @@ export type Dashboard = {
   log: Logger;
   /** Open live feeds of this process. */
   viewers: () => number;
-  /** What clients set as their base URL, as far as the server knows by itself. */
-  baseUrl: () => string;
+  /** The address under which it is found, as far as the server knows by itself. */
+  origin: () => string;
 };

@@ -27,7 +27,7 @@ export function memberRoutes(dashboard: Dashboard): ApiRoute[] {
   const { signIn, config } = dashboard;
   const readModel = dashboard.relay.readModel;
   const seat = { control: dashboard.control, readModel };
-  const origin = (request: Parameters<typeof originFor>[0]): string => originFor(request, config, dashboard.baseUrl().replace(/\/v1$/, ''));
+  const origin = (request: Parameters<typeof originFor>[0]): string => originFor(request, config, dashboard.origin());
   const accountName = (id: string | null): string | null => (id === null ? null : (readModel.account(id)?.name ?? null));
 
   async function rows(members: readonly Member[], showsEmails: boolean): Promise<MemberRow[]> {

@@ -83,7 +83,7 @@ export function passwordRoutes(dashboard: Dashboard): ApiRoute[] {
       if (opened instanceof Refusal) return opened;
       if (opened === null) return new Refusal('totp_required', { message: 'Your new password is set. Sign in with it, and with a code from your device.' });
       opened.tell(response);
-      return describeMe({ pool: signIn.pool, readModel, config, baseUrl: dashboard.baseUrl }, request, { ...who, session: opened.id });
+      return describeMe(dashboard, request, { ...who, session: opened.id });
     }),
 
     route('post', '/api/password', EVERYBODY, ChangePassword, async ({ body, request }, who) => {

@@ -1,11 +1,10 @@
-import type { IncomingMessage } from 'node:http';
 import type { Client } from 'pg';
 import { holdMember } from '#db/members.ts';
 import { deleteSession, deleteSessions, listSessions } from '#db/sessions.ts';
 import { idOf } from '#server/dashboard/change.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import type { Change } from '#server/dashboard/contract-keys.ts';
-import { type Me, type SessionRow, SignIn, type Welcome } from '#server/dashboard/contract-session.ts';
+import { type SessionRow, SignIn, type Welcome } from '#server/dashboard/contract-session.ts';
 import { type ApiCall, type ApiRoute, EVERYBODY, openRoute, route, type SignedIn } from '#server/dashboard/gate.ts';
 import { describeMe } from '#server/dashboard/me.ts';
 import { Refusal } from '#server/errors.ts';
@@ -19,9 +18,6 @@ import { verifyCode, verifyPassword } from '#server/sign-in/verify.ts';
 export function sessionRoutes(dashboard: Dashboard): ApiRoute[] {
   const { signIn } = dashboard;
   const readModel = dashboard.relay.readModel;
-
-  const me = (request: IncomingMessage, who: SignedIn): Promise<Me | Refusal> =>
-    describeMe({ pool: signIn.pool, readModel, config: dashboard.config, baseUrl: dashboard.baseUrl }, request, who);
 
   /** Ends sessions of the one who asks; `end` takes the rows away and says which. */
   function close(who: SignedIn, end: (client: Client) => Promise<string[]>): Promise<Change | Refusal> {
@@ -53,7 +49,7 @@ export function sessionRoutes(dashboard: Dashboard): ApiRoute[] {
       return welcome;
     }),
 
-    route('get', '/api/me', EVERYBODY, null, ({ request }, who) => me(request, who)),
+    route('get', '/api/me', EVERYBODY, null, ({ request }, who) => describeMe(dashboard, request, who)),
 
     openRoute('post', '/api/session', SignIn, async ({ body, request, response }) => {
       const { email, password, code } = body;
@@ -72,7 +68,7 @@ export function sessionRoutes(dashboard: Dashboard): ApiRoute[] {
       });
       if (opened instanceof Refusal) return opened;
       opened.tell(response);
-      return me(request, { ...known, session: opened.id });
+      return describeMe(dashboard, request, { ...known, session: opened.id });
     }),
 
     route('delete', '/api/session', EVERYBODY, null, (call, who) =>
