@@ -4,10 +4,10 @@ import { type EventPage, type EventRow, EventsQuery } from '#server/dashboard/co
 import { EVENTS, listEvents } from '#server/dashboard/event-list.ts';
 import { ReadStore } from '#server/dashboard/read-store.ts';
 import { Refusal } from '#server/errors.ts';
-import { addMember, setUp, type SignedInClient } from '../support/dashboard.ts';
+import { type SignedInClient, startPeopledRelay } from '../support/dashboard.ts';
 import { accepted, extended, openWriter, settled, type Writer } from '../support/log-writer.ts';
 import { projectAll } from '../support/projected.ts';
-import { startRelay, type TestRelay } from '../support/relay.ts';
+import type { TestRelay } from '../support/relay.ts';
 
 /** The log as people see it who are signed in. */
 
@@ -20,9 +20,7 @@ let anasKey: { id: string; secret: string };
 let call: ReturnType<typeof accepted>;
 
 beforeAll(async () => {
-  relay = await startRelay();
-  administrator = await setUp(relay);
-  [ana, ben] = [await addMember(relay), await addMember(relay)];
+  ({ relay, administrator, ana, ben } = await startPeopledRelay());
   anasKey = await relay.createKey({ account: ana.me.account.name });
   const bensKey = await relay.createKey({ account: ben.me.account.name });
   writer = await openWriter(relay.store);

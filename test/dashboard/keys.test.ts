@@ -4,10 +4,10 @@ import type { Placed } from '#db/events.ts';
 import { publicId } from '#db/ids.ts';
 import { ASK_LINES_MAX, KEYS_GOOD_MAX, KEYS_LISTED_MAX } from '#server/bounds.ts';
 import type { Change, KeyChecked, KeyList, KeyMade, KeyRow, LimitList } from '#server/dashboard/contract-keys.ts';
-import { addMember, setUp, type SignedInClient } from '../support/dashboard.ts';
+import { callDemo, type SignedInClient, startPeopledRelay } from '../support/dashboard.ts';
 import { openWriter } from '../support/log-writer.ts';
 import { projectAll } from '../support/projected.ts';
-import { startRelay, type TestRelay, until } from '../support/relay.ts';
+import { type TestRelay, until } from '../support/relay.ts';
 
 /** Keys as people manage them. */
 
@@ -18,24 +18,11 @@ let ana: SignedInClient;
 let ben: SignedInClient;
 
 beforeAll(async () => {
-  relay = await startRelay();
-  administrator = await setUp(relay);
-  auditor = await addMember(relay, { role: 'auditor' });
-  [ana, ben] = [await addMember(relay), await addMember(relay)];
+  ({ relay, administrator, auditor, ana, ben } = await startPeopledRelay());
 });
 afterAll(() => relay?.[Symbol.asyncDispose]());
 
-/** The status and, where it was refused, the code of a call. */
-async function call(secret: string, model = 'daybook-demo'): Promise<string> {
-  const reply = await fetch(`${relay.baseUrl}/chat/completions`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${secret}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model, messages: [{ role: 'user', content: 'hi' }] }),
-  });
-  const { error } = (await reply.json()) as { error?: { code: string } };
-  return error ? `${reply.status} ${error.code}` : String(reply.status);
-}
-
+const call = (secret: string): Promise<string> => callDemo(relay, secret);
 async function make(client: SignedInClient, body: object = {}): Promise<KeyMade> {
   const reply = await client.post<KeyMade>('/api/keys', { name: 'key', ...body });
   expect(reply.status).toBe(200);

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { RequestPage, RequestStory } from '#server/dashboard/contract.ts';
 import type { LimitList, LimitRow } from '#server/dashboard/contract-keys.ts';
-import { addMember, setUp, type SignedInClient } from '../support/dashboard.ts';
+import { callDemo, type SignedInClient, startPeopledRelay } from '../support/dashboard.ts';
 import { projectAll } from '../support/projected.ts';
-import { startRelay, type TestRelay } from '../support/relay.ts';
+import { type TestRelay, until } from '../support/relay.ts';
 
 /** How limits stand, as people are shown them: from what enforces. */
 
@@ -14,9 +14,7 @@ let ben: SignedInClient;
 let key: { id: string; secret: string };
 
 beforeAll(async () => {
-  relay = await startRelay();
-  administrator = await setUp(relay);
-  [ana, ben] = [await addMember(relay), await addMember(relay)];
+  ({ relay, administrator, ana, ben } = await startPeopledRelay());
   const quotas = [{ meter: 'requests', window: 'day', limit: 3, enforcement: 'exact' }];
   await administrator.put('/api/plans/daily', { terms: { quotas, concurrent_requests: 4 } });
   await administrator.put(`/api/accounts/${ana.me.account.id}/plan`, { plan: 'daily' });
@@ -27,13 +25,7 @@ afterAll(() => relay?.[Symbol.asyncDispose]());
 
 const list = (client: SignedInClient, query = '') => client.get<LimitList>(`/api/limits${query}`);
 const row = (rows: readonly LimitRow[], window: string): LimitRow | undefined => rows.find((each) => each.window === window);
-
-async function call(): Promise<number> {
-  const body = JSON.stringify({ model: 'daybook-demo', messages: [{ role: 'user', content: 'hi' }] });
-  const reply = await fetch(`${relay.baseUrl}/chat/completions`, { method: 'POST', headers: { authorization: `Bearer ${key.secret}`, 'content-type': 'application/json' }, body });
-  await reply.text();
-  return reply.status;
-}
+const call = (): Promise<string> => callDemo(relay, key.secret);
 
 test('they are those of the account and of its keys that have some, and move with the calls, without any table', async () => {
   const { body } = await list(ana);
@@ -45,10 +37,10 @@ test('they are those of the account and of its keys that have some, and move wit
     { subject: `account/${ana.me.account.id}`, key_name: null, meter: 'requests', window: 'day', limit: 3, used: 0, held: 0, free: 3, ...begins, enforcement: 'exact', overdraft: 0 },
     expect.objectContaining({ subject: `key/${key.id}`, key_name: 'narrow', meter: 'requests', window: 'minute', limit: 50 }),
   ]);
-  expect([await call(), await call()]).toEqual([200, 200]);
+  expect([await call(), await call()]).toEqual(['200', '200']);
   await relay.waitFor((events) => events.filter(({ event }) => event.type === 'request.settled').length === 2);
   expect(row((await list(ana)).body.data, 'day')).toMatchObject({ used: 2, held: 0, free: 1 });
-  expect([await call(), await call()]).toEqual([200, 429]);
+  expect([await call(), await call()]).toEqual(['200', '429 insufficient_quota']);
   await relay.waitFor((events) => events.filter(({ event }) => event.type === 'request.settled').length === 3);
   expect(row((await list(ana)).body.data, 'day')).toMatchObject({ used: 3, free: 0 });
 });
@@ -64,8 +56,8 @@ test("members see their own account's alone; those who oversee choose the accoun
 
 test('the story of a request has the quotas that it was charged to, and none that was taken away before', async () => {
   await administrator.put('/api/plans/daily', { terms: { quotas: [{ meter: 'tokens', window: 'month', limit: 1_000_000, enforcement: 'soft_landing' }] } });
-  await expect.poll(async () => (await list(ana)).body.data.some(({ window }) => window === 'month')).toBe(true);
-  expect(await call()).toBe(200);
+  await until(() => list(ana), ({ body }) => body.data.some(({ window }) => window === 'month'), 'the quota of the month');
+  expect(await call()).toBe('200');
   await relay.waitFor((events) => events.filter(({ event }) => event.type === 'request.settled').length === 4);
   await projectAll(relay.store);
   const { data } = (await ana.get<RequestPage>('/api/requests?outcome=completed')).body;

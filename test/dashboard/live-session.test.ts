@@ -2,10 +2,10 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { SESSION_CHECK_MS } from '#server/bounds.ts';
 import { CLOSE_CODES } from '#server/dashboard/live-protocol.ts';
 import { chat } from '../support/client.ts';
-import { addMember, setUp, signIn, type SignedInClient } from '../support/dashboard.ts';
+import { addMember, signIn, type SignedInClient, startPeopledRelay } from '../support/dashboard.ts';
 import { connectAs } from '../support/log-writer.ts';
 import { type LiveViewer, lookOn, refusedLook } from '../support/live.ts';
-import { startRelay, type TestRelay } from '../support/relay.ts';
+import type { TestRelay } from '../support/relay.ts';
 import { type ScriptedUpstream, startUpstream } from '../support/upstream.ts';
 
 /** The live feed as the dashboard's page has it: by a session, over real sockets. */
@@ -18,9 +18,7 @@ let ben: SignedInClient;
 
 beforeAll(async () => {
   upstream = await startUpstream();
-  relay = await startRelay({ upstreams: [upstream] });
-  administrator = await setUp(relay);
-  [ana, ben] = [await addMember(relay), await addMember(relay)];
+  ({ relay, administrator, ana, ben } = await startPeopledRelay({ upstreams: [upstream] }));
 });
 
 afterAll(async () => {

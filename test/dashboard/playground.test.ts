@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { addMember, setUp, type SignedInClient } from '../support/dashboard.ts';
+import { addMember, type SignedInClient, startPeopledRelay } from '../support/dashboard.ts';
 import { type ChatReply, chat } from '../support/client.ts';
-import { footprint, startRelay, type TestRelay } from '../support/relay.ts';
+import { footprint, type TestRelay } from '../support/relay.ts';
 import { type ScriptedUpstream, startUpstream } from '../support/upstream.ts';
 
 /** Calls by people who are signed in, with a key of their account and without its secret. */
@@ -16,9 +16,7 @@ let key: { id: string; secret: string };
 
 beforeAll(async () => {
   upstream = await startUpstream();
-  relay = await startRelay({ upstreams: [upstream] });
-  administrator = await setUp(relay);
-  ana = await addMember(relay);
+  ({ relay, administrator, ana } = await startPeopledRelay({ upstreams: [upstream] }));
   key = await relay.createKey({ account: ana.me.account.name });
 });
 

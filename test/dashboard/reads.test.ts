@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { READS_PER_KEY_MAX } from '#server/bounds.ts';
 import type { RequestPage, RequestStory, UsageReport } from '#server/dashboard/contract.ts';
-import { addMember, setUp, type SignedInClient, visit } from '../support/dashboard.ts';
+import { type SignedInClient, startPeopledRelay, visit } from '../support/dashboard.ts';
 import { accepted, connectAs, openWriter, settled, type Writer } from '../support/log-writer.ts';
 import { projectAll } from '../support/projected.ts';
 import { readerWith } from '../support/reader.ts';
-import { startRelay, type TestRelay } from '../support/relay.ts';
+import type { TestRelay } from '../support/relay.ts';
 
 /** What people who are signed in read of usage and requests. */
 
@@ -18,10 +18,7 @@ let ben: SignedInClient;
 const calls = new Map<string, ReturnType<typeof accepted>>();
 
 beforeAll(async () => {
-  relay = await startRelay();
-  administrator = await setUp(relay);
-  auditor = await addMember(relay, { role: 'auditor' });
-  [ana, ben] = [await addMember(relay), await addMember(relay)];
+  ({ relay, administrator, auditor, ana, ben } = await startPeopledRelay());
   writer = await openWriter(relay.store);
   for (const { me } of [ana, ben]) {
     const { id: key } = await relay.createKey({ account: me.account.name });

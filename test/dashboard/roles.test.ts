@@ -3,8 +3,8 @@ import { ROLES, type Role } from '#db/event-parts.ts';
 import { uuidv7 } from '#db/ids.ts';
 import { apiRoutes } from '#server/dashboard/api.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
-import { addMember, type ApiReply, type DashboardClient, setUp, signIn, type SignedInClient, visit } from '../support/dashboard.ts';
-import { startRelay, type TestRelay } from '../support/relay.ts';
+import { type ApiReply, callDemo, type DashboardClient, signIn, type SignedInClient, startPeopledRelay, visit } from '../support/dashboard.ts';
+import type { TestRelay } from '../support/relay.ts';
 
 /** Who may use which route of the dashboard's API: every route by every role. */
 
@@ -104,19 +104,17 @@ function send(client: DashboardClient, listed: Listed, named?: Record<string, st
 }
 
 let relay: TestRelay;
-const people = new Map<Role, SignedInClient>();
+let people: Record<Role, SignedInClient>;
 let stranger: SignedInClient;
 
 beforeAll(async () => {
-  relay = await startRelay();
-  people.set('administrator', await setUp(relay));
-  people.set('auditor', await addMember(relay, { role: 'auditor' }));
-  people.set('member', await addMember(relay));
-  stranger = await addMember(relay);
+  const { ana, ben, administrator, auditor, ...started } = await startPeopledRelay();
+  relay = started.relay;
+  people = { administrator, auditor, member: ana };
+  stranger = ben;
 });
 afterAll(() => relay?.[Symbol.asyncDispose]());
 
-const person = (role: Role): SignedInClient => people.get(role) as SignedInClient;
 const anyRole = (name: string): boolean => PERMITTED[name] === 'anybody';
 
 test('every route is one of which is known who may use it, and none is missing', () => {
@@ -136,7 +134,7 @@ test.each(routes.filter(({ name }) => anyRole(name)))('$name asks nobody to sign
 
 describe.each(ROLES)('%s', (role) => {
   test.each(routes.filter(({ name }) => !anyRole(name) && !SIGN_OUT.has(name)))('$name', async (listed) => {
-    const reply = await send(person(role), listed);
+    const reply = await send(people[role], listed);
     if (PERMITTED[listed.name]?.split(' ').includes(role) === true) {
       expect([401, 403]).not.toContain(reply.status);
       expect(reply.status).toBeLessThan(500);
@@ -146,13 +144,9 @@ describe.each(ROLES)('%s', (role) => {
 
 describe('what is of another account', () => {
   test('looks to a member like what is not there, on every route that names something, and stays as it is', async () => {
-    const member = person('member');
+    const member = people.member;
     const { body: key } = await member.post<{ id: string; secret: string }>('/api/keys', { name: 'key' });
-    await fetch(`${relay.baseUrl}/chat/completions`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${key.secret}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ model: 'daybook-demo', messages: [{ role: 'user', content: 'hi' }] }),
-    });
+    await callDemo(relay, key.secret);
     const log = await relay.waitFor((events) => events.some(({ event }) => event.type === 'request.settled' && event.key === key.id));
     const accepted = log.findLast(({ event }) => event.type === 'request.accepted');
     const named = { key: key.id, session: member.me.session, request: accepted?.event.type === 'request.accepted' ? accepted.event.request : '' };
@@ -185,7 +179,7 @@ describe('a request that comes from elsewhere', () => {
 
   test.each(FOREIGN)('%s is refused by every route, whoever is signed in, and nothing happens', async (_where, headers) => {
     const before = (await relay.readLog()).at(-1)?.position;
-    const client = Object.assign(visit(relay, headers), { cookie: person('administrator').cookie });
+    const client = Object.assign(visit(relay, headers), { cookie: people.administrator.cookie });
     for (const listed of routes) {
       const reply = await send(client, listed);
       expect({ route: listed.name, status: reply.status, code: reply.code }).toEqual({ route: listed.name, status: 403, code: 'cross_site' });
@@ -195,8 +189,8 @@ describe('a request that comes from elsewhere', () => {
 
   test('a change that does not say from where it comes is refused as well', async () => {
     for (const listed of routes.filter(({ method }) => method !== 'get')) {
-      const headers = { cookie: person('administrator').cookie, 'content-type': 'application/json' };
-      const reply = await fetch(person('administrator').origin + pathOf(listed), { method: listed.method.toUpperCase(), headers, ...(listed.hasBody ? { body: '{}' } : {}) });
+      const headers = { cookie: people.administrator.cookie, 'content-type': 'application/json' };
+      const reply = await fetch(people.administrator.origin + pathOf(listed), { method: listed.method.toUpperCase(), headers, ...(listed.hasBody ? { body: '{}' } : {}) });
       const { error } = (await reply.json()) as { error: { code: string } };
       expect({ route: listed.name, status: reply.status, code: error.code }).toEqual({ route: listed.name, status: 403, code: 'cross_site' });
     }
@@ -205,7 +199,7 @@ describe('a request that comes from elsewhere', () => {
 
 test.each([...SIGN_OUT])('%s is for every role, and ends its session', async (name) => {
   for (const role of ROLES) {
-    const client = await signIn(relay, person(role).email);
+    const client = await signIn(relay, people[role].email);
     const listed = routes.find((each) => each.name === name) as Listed;
     const cookie = client.cookie;
     expect(await send(client, listed)).toMatchObject({ status: 200 });

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { AlertRow, DeliveryRow, Status, WebhookMade, WebhookRow } from '#server/dashboard/contract-service.ts';
-import { addMember, setUp, type SignedInClient } from '../support/dashboard.ts';
+import { type SignedInClient, startPeopledRelay } from '../support/dashboard.ts';
 import { ask, type TestDatabase } from '../support/database.ts';
 import { projectAll } from '../support/projected.ts';
 import { isSigned, startReceiver } from '../support/receiver.ts';
-import { startRelay, type TestRelay, until } from '../support/relay.ts';
+import { type TestRelay, until } from '../support/relay.ts';
 import { connectAs } from '../support/log-writer.ts';
 import { spawnWorker } from '../support/worker-process.ts';
 
@@ -18,10 +18,7 @@ let auditor: SignedInClient;
 let ana: SignedInClient;
 
 beforeAll(async () => {
-  relay = await startRelay({ upstreams: [{ name: 'far', baseUrl: 'https://models.example.com/secret-path/v1', apiKey: SECRET, models: ['far-*'] }] });
-  administrator = await setUp(relay);
-  auditor = await addMember(relay, { role: 'auditor' });
-  ana = await addMember(relay);
+  ({ relay, administrator, auditor, ana } = await startPeopledRelay({ upstreams: [{ name: 'far', baseUrl: 'https://models.example.com/secret-path/v1', apiKey: SECRET, models: ['far-*'] }] }));
 });
 afterAll(() => relay?.[Symbol.asyncDispose]());
 

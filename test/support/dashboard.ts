@@ -4,7 +4,8 @@ import type { Role } from '#db/event-parts.ts';
 import { randomBase62 } from '#db/ids.ts';
 import type { LinkMade } from '#server/dashboard/contract-accounts.ts';
 import type { Me } from '#server/dashboard/contract-session.ts';
-import type { TestRelay } from './relay.ts';
+import { chat } from './client.ts';
+import { type RelayOptions, startRelay, type TestRelay } from './relay.ts';
 
 /** A reply of the dashboard's API. `body` is what it says, an error's too; `code` is an error's code. */
 export type ApiReply<T = unknown> = { status: number; body: T; code: string | null; headers: Headers };
@@ -101,6 +102,26 @@ export async function addMember(
     ...(account === null ? { account_name: `of ${email}` } : {}),
   });
   return signedIn(client, reply, email);
+}
+
+/** A relay and who comes to it: an administrator, an auditor, and two members; each has an account of their own. */
+export type PeopledRelay = { relay: TestRelay; administrator: SignedInClient; auditor: SignedInClient; ana: SignedInClient; ben: SignedInClient };
+
+/** Whoever disposes of its relay has disposed of all of it. */
+export async function startPeopledRelay(options: RelayOptions = {}): Promise<PeopledRelay> {
+  await using started = new AsyncDisposableStack();
+  const relay = started.use(await startRelay(options));
+  const administrator = await setUp(relay);
+  const [auditor, ana, ben] = await Promise.all([addMember(relay, { role: 'auditor' }), addMember(relay), addMember(relay)]);
+  started.move();
+  return { relay, administrator, auditor, ana, ben };
+}
+
+/** What a call to the demo comes to: its status and, where it was refused, the code. */
+export async function callDemo(relay: TestRelay, secret: string, model = 'daybook-demo'): Promise<string> {
+  const { status, body } = await chat({ port: relay.port, key: secret, body: { model, messages: [{ role: 'user', content: 'hi' }] } });
+  const { error } = JSON.parse(body.toString()) as { error?: { code: string } };
+  return error ? `${status} ${error.code}` : String(status);
 }
 
 /** Signs in with the password that everybody has. */
