@@ -4,6 +4,7 @@ import type { Route } from '#db/limits.ts';
 import type { CheckStep, KeyChecked, KeyRow } from '#server/dashboard/contract-keys.ts';
 import { api } from '../../lib/api.ts';
 import { modelsQuery } from '../../lib/models-query.ts';
+import { adviceOn } from '../../lib/refusals.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog.tsx';
 import { SelectField, TextField } from '../../ui/field.tsx';
@@ -11,7 +12,6 @@ import { Icon } from '../../ui/icon.tsx';
 import { WordOptions } from '../../ui/options.tsx';
 import { fieldError, FormProblem } from '../../ui/problem.tsx';
 import { ROUTE_NAMES } from '../../ui/terms/summary.ts';
-import { adviceFor } from './check-advice.ts';
 
 /** What is asked at each step, in words. */
 const STEPS: Record<CheckStep, string> = {
@@ -93,7 +93,7 @@ function Verdict({ checked: { would_pass, checks } }: { checked: KeyChecked }) {
                   <p>
                     {refusal.status} <code className="font-mono text-xs">{refusal.code}</code>: {refusal.message}
                   </p>
-                  <p className="text-muted">{adviceFor(refusal.code)}</p>
+                  <p className="text-muted">{adviceOn(refusal.code).todo}</p>
                 </>
               )}
             </div>

@@ -1,9 +1,10 @@
 import { Link } from '@tanstack/react-router';
 import { ApiError } from '../../lib/api.ts';
-import { adviceOn, PLACE_NAMES } from '../../lib/refusals.ts';
+import { adviceOn } from '../../lib/refusals.ts';
 import { showCost, showCount, showDuration } from '../../lib/show.ts';
 import { Button } from '../../ui/button.tsx';
 import { Problem } from '../../ui/problem.tsx';
+import { WhatToDo } from '../../ui/what-to-do.tsx';
 import type { Turn } from './conversation.ts';
 import type { Figures } from './use-figures.ts';
 
@@ -79,12 +80,7 @@ function Failure({ error }: { error: unknown }) {
       <Problem error={error} title={error instanceof ApiError && error.status >= 400 && error.status < 500 ? 'The call was refused' : 'The call failed'} />
       {advice && (
         <p>
-          {advice.todo}{' '}
-          {advice.to !== null && (
-            <Link to={advice.to} className="underline hover:text-accent">
-              {PLACE_NAMES[advice.to]}
-            </Link>
-          )}
+          <WhatToDo advice={advice} />
         </p>
       )}
     </div>

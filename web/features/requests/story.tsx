@@ -3,10 +3,11 @@ import type { ReactNode } from 'react';
 import type { RequestStory, StoryQuota } from '#server/dashboard/contract.ts';
 import { METER_WORDS, WINDOW_WORDS } from '../../lib/limit-words.ts';
 import { useAccountNames, useKeyNames } from '../../lib/names.ts';
-import { adviceOn, PLACE_NAMES } from '../../lib/refusals.ts';
+import { adviceOn } from '../../lib/refusals.ts';
 import { showCost, showCount, showSeconds } from '../../lib/show.ts';
 import { useNow } from '../../lib/use-now.ts';
 import { Facts } from '../../ui/parts.tsx';
+import { WhatToDo } from '../../ui/what-to-do.tsx';
 import { When } from '../../ui/when.tsx';
 import { OutcomeOf } from './outcome.tsx';
 import { Spans, StoryEvents } from './story-timeline.tsx';
@@ -110,12 +111,12 @@ function Running({ story, soFar }: { story: RequestStory; soFar: number | null }
 }
 
 function Refused({ code }: { code: string }) {
-  const { why, todo, to } = adviceOn(code);
+  const advice = adviceOn(code);
   return (
     <>
-      {why} <code className="font-mono text-xs text-muted">{code}</code>
+      {advice.why} <code className="font-mono text-xs text-muted">{code}</code>
       <br />
-      {todo} {to !== null && <Link to={to} className={LINK}>{PLACE_NAMES[to]}</Link>}
+      <WhatToDo advice={advice} />
     </>
   );
 }
