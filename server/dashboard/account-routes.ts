@@ -8,9 +8,10 @@ import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { ADMINISTRATORS, type ApiRoute, OVERSEERS, route, type SignedIn } from '#server/dashboard/gate.ts';
 import { holderOf, withPlace } from '#server/dashboard/read-api.ts';
 import { readQuery } from '#server/dashboard/read-query.ts';
+import { stale } from '#server/dashboard/untold.ts';
 import { Refusal } from '#server/errors.ts';
 
-const STALE = new Refusal('store_unavailable', { message: "What accounts are right now can't be told: the log can't be read. Try again." });
+const STALE = stale('accounts');
 
 /** Accounts: administrators manage them, auditors look. */
 export function accountRoutes(dashboard: Dashboard): ApiRoute[] {

@@ -1,6 +1,7 @@
 import type { Key } from '#db/fold/key.ts';
 import { CHAT_COMPLETIONS } from '#db/limits.ts';
 import type { CheckKey, CheckStep, KeyChecked } from '#server/dashboard/contract-keys.ts';
+import { LIMITS_UNTOLD } from '#server/dashboard/untold.ts';
 import { type Code, Refusal } from '#server/errors.ts';
 import { judge, judgeLimits } from '#server/relay/judge.ts';
 import type { Relay } from '#server/relay/relay.ts';
@@ -25,8 +26,6 @@ const STEP_OF: Partial<Record<Code, CheckStep>> = {
   model_not_priced: 'price',
 };
 
-const UNAVAILABLE = new Refusal('store_unavailable', { message: "How limits stand right now can't be told: the database can't be reached. Try again." });
-
 /** Whether a call with this key would pass now, asked by what asks the calls themselves. Nothing is held or recorded. */
 export async function checkKey({ readModel, models, seat }: Relay, key: Key, asked: z.output<typeof CheckKey>): Promise<KeyChecked | Refusal> {
   const isRelayed = asked.route === CHAT_COMPLETIONS;
@@ -39,7 +38,7 @@ export async function checkKey({ readModel, models, seat }: Relay, key: Key, ask
   let refusal = judge(key, trial, readModel, (name) => models.find(name) !== undefined);
   if (refusal === null && isRelayed) {
     const counters = await seat.limits.figures(readModel.limitsOf(key));
-    if (counters === null) return UNAVAILABLE;
+    if (counters === null) return LIMITS_UNTOLD;
     refusal = judgeLimits(counters, readModel.nowMs());
   }
   const steps = STEPS.filter((step) => (step !== 'network' || trial.address !== null) && (isRelayed || !OF_MODELS.has(step)));

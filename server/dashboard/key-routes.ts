@@ -9,9 +9,10 @@ import { chooseKeys, keyRow, KEYS, readKeyFacts } from '#server/dashboard/key-li
 import { KeyRoom } from '#server/dashboard/key-room.ts';
 import { holderOf, withPlace } from '#server/dashboard/read-api.ts';
 import { readQuery } from '#server/dashboard/read-query.ts';
+import { stale } from '#server/dashboard/untold.ts';
 import { Refusal } from '#server/errors.ts';
 
-const STALE = new Refusal('store_unavailable', { message: "What keys are right now can't be told: the log can't be read. Try again." });
+const STALE = stale('keys');
 
 /** Keys: members manage those of their account, administrators all, auditors look. */
 export function keyRoutes(dashboard: Dashboard): ApiRoute[] {

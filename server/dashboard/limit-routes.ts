@@ -7,14 +7,13 @@ import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { type ApiRoute, EVERYBODY, route } from '#server/dashboard/gate.ts';
 import { holderOf, withPlace } from '#server/dashboard/read-api.ts';
 import { readQuery } from '#server/dashboard/read-query.ts';
+import { LIMITS_UNTOLD } from '#server/dashboard/untold.ts';
 import { Refusal } from '#server/errors.ts';
 import { figuresOf } from '#server/limits/figures.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import { overdraftOf } from '#server/relay/usage.ts';
 
 type Subject = { limits: SubjectLimits; keyName: string | null };
-
-const UNAVAILABLE = new Refusal('store_unavailable', { message: "How limits stand right now can't be told: the database can't be reached. Try again." });
 
 /** How limits stand, asked of what enforces them. */
 export function limitRoutes({ relay, reads }: Dashboard): ApiRoute[] {
@@ -24,7 +23,7 @@ export function limitRoutes({ relay, reads }: Dashboard): ApiRoute[] {
       const { member } = who;
       const query = readQuery(LimitsQuery, request.url);
       if (query instanceof Refusal) return query;
-      if (!canTell(relay)) return UNAVAILABLE;
+      if (!canTell(relay)) return LIMITS_UNTOLD;
       const key = query.key === undefined ? null : readModel.key(query.key);
       const id = query.account ?? key?.account ?? member.account;
       const account = readModel.account(id);
@@ -37,7 +36,7 @@ export function limitRoutes({ relay, reads }: Dashboard): ApiRoute[] {
       const subjects = [...(ofAccount === null ? [] : [{ limits: ofAccount, keyName: null }]), ...keys.flatMap((each) => ofKey(relay, each))];
       const { shown, omitted } = bounded(subjects);
       const data = await withPlace(reads, holderOf(who), () => readRows(relay, shown));
-      if (data === null) return UNAVAILABLE;
+      if (data === null) return LIMITS_UNTOLD;
       if (data instanceof Refusal) return data;
       return { object: 'list', data, rows_omitted: omitted, limits_as_of: now.toISOString() } satisfies LimitList;
     }),

@@ -2,10 +2,10 @@ import { makeChange } from '#server/dashboard/change.ts';
 import { type PlanRow, PutTerms } from '#server/dashboard/contract-accounts.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { ADMINISTRATORS, type ApiRoute, OVERSEERS, route } from '#server/dashboard/gate.ts';
+import { stale } from '#server/dashboard/untold.ts';
 import { checkPlanName } from '#server/decide/plan.ts';
-import { Refusal } from '#server/errors.ts';
 
-const STALE = new Refusal('store_unavailable', { message: "What plans are right now can't be told: the log can't be read. Try again." });
+const STALE = stale('plans');
 
 /** Plans: administrators manage them, auditors look. */
 export function planRoutes(dashboard: Dashboard): ApiRoute[] {

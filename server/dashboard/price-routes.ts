@@ -3,11 +3,12 @@ import { ImportPrices, type PriceRow, type PricesImported, PutPrice } from '#ser
 import type { Change } from '#server/dashboard/contract-keys.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { ADMINISTRATORS, type ApiRoute, OVERSEERS, route } from '#server/dashboard/gate.ts';
+import { stale } from '#server/dashboard/untold.ts';
 import type { ImportPlan } from '#server/decide/price.ts';
 import { Refusal } from '#server/errors.ts';
 import type { Offered } from '#server/price-import.ts';
 
-const STALE = new Refusal('store_unavailable', { message: "What prices are right now can't be told: the log can't be read. Try again." });
+const STALE = stale('prices');
 
 /** Prices: administrators set them, auditors look. */
 export function priceRoutes(dashboard: Dashboard): ApiRoute[] {
