@@ -91,3 +91,9 @@ export function keyState(key: Key, now: Date): KeyState {
   if (key.previous && key.previous.endsAt > now) return 'rotating';
   return 'active';
 }
+
+/** Whether it is good at a moment: calls with a secret of it are let in. */
+export function isGoodKey(key: Key, now: Date): boolean {
+  const state = keyState(key, now);
+  return state === 'active' || state === 'rotating';
+}

@@ -1,6 +1,6 @@
 import type { ClientBase } from 'pg';
 import type { Account } from '#db/fold/account.ts';
-import { keyState } from '#db/fold/key.ts';
+import { isGoodKey } from '#db/fold/key.ts';
 import { readStream } from '#db/log/read.ts';
 import { ACCOUNTS_LISTED_MAX } from '#server/bounds.ts';
 import type { AccountRow } from '#server/dashboard/contract-accounts.ts';
@@ -41,7 +41,7 @@ export function accountRows(readModel: ReadModel, accounts: readonly Account[], 
   return accounts.flatMap(({ id, name, state, plan, override }) => {
     const known = facts.get(id);
     if (!known) return [];
-    const keys = readModel.keysOf(id).filter((key) => ['active', 'rotating'].includes(keyState(key, now)));
+    const keys = readModel.keysOf(id).filter((key) => isGoodKey(key, now));
     return [{
       id, name, state, plan, override,
       registered_at: known.registeredAt.toISOString(),

@@ -1,4 +1,4 @@
-import { keyState } from '#db/fold/key.ts';
+import { isGoodKey } from '#db/fold/key.ts';
 import { KEYS_EVER_MAX, KEYS_GOOD_MAX } from '#server/bounds.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import type { ReadModel } from '#server/read-model.ts';
@@ -32,7 +32,7 @@ export class KeyRoom {
       throw new DecisionError('not_allowed', `An account may have ${KEYS_EVER_MAX} keys in all, those that are revoked too. Rotate one instead.`);
     }
     const now = new Date(this.#readModel.nowMs());
-    const good = keys.filter((key) => ['active', 'rotating'].includes(keyState(key, now))).length;
+    const good = keys.filter((key) => isGoodKey(key, now)).length;
     if (good + coming >= KEYS_GOOD_MAX) {
       throw new DecisionError('not_allowed', `An account may have ${KEYS_GOOD_MAX} keys at once. Revoke one that nobody uses first.`);
     }

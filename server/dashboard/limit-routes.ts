@@ -1,5 +1,4 @@
-import type { Key } from '#db/fold/key.ts';
-import { keyState } from '#db/fold/key.ts';
+import { isGoodKey, type Key } from '#db/fold/key.ts';
 import type { SubjectLimits } from '#db/limits.ts';
 import { LIMITS_LISTED_MAX } from '#server/bounds.ts';
 import { type LimitList, type LimitRow, LimitsQuery } from '#server/dashboard/contract-keys.ts';
@@ -31,7 +30,7 @@ export function limitRoutes({ relay, reads }: Dashboard): ApiRoute[] {
       if (!account || !isTheirs || key === undefined || (key !== null && key.account !== id)) return new Refusal('not_found');
 
       const now = new Date(readModel.nowMs());
-      const keys = key === null ? readModel.keysOf(id).filter((each) => ['active', 'rotating'].includes(keyState(each, now))) : [key];
+      const keys = key === null ? readModel.keysOf(id).filter((each) => isGoodKey(each, now)) : [key];
       const ofAccount = readModel.accountAccess(account)?.limits ?? null;
       const subjects = [...(ofAccount === null ? [] : [{ limits: ofAccount, keyName: null }]), ...keys.flatMap((each) => ofKey(relay, each))];
       const { shown, omitted } = bounded(subjects);
