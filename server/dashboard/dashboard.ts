@@ -1,4 +1,3 @@
-import type { Store } from '#db/connect.ts';
 import type { Config } from '#server/config.ts';
 import type { ControlSeat } from '#server/control-seat.ts';
 import type { FindSession } from '#server/dashboard/gate.ts';
@@ -12,7 +11,6 @@ import type { Logger } from '#server/telemetry.ts';
 export type Dashboard = {
   relay: Relay;
   config: Config;
-  store: Store;
   reads: ReadStore;
   control: ControlSeat;
   modelList: ModelList;
