@@ -2,10 +2,12 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Store } from '#db/connect.ts';
+import { publicId } from '#db/ids.ts';
 import { CHANGES_PER_HOUR_MAX, CONTROL_WAITING_MAX, CONTROL_WAITING_PER_MEMBER_MAX } from '#server/bounds.ts';
 import { ControlSeat } from '#server/control-seat.ts';
 import { Refusal } from '#server/errors.ts';
 import { DecisionError } from '#server/decide/decision.ts';
+import { inTransaction } from '#server/sign-in/transaction.ts';
 import { createLogger } from '#server/telemetry.ts';
 import { ask, createDatabase, type TestDatabase } from '../support/database.ts';
 import { connectAs } from '../support/log-writer.ts';
@@ -28,6 +30,11 @@ const seats = async (): Promise<{ open: number; all: number }> => {
   ]);
   return { open: open as number, all: all as number };
 };
+/** A seat that its test leaves at the end. */
+const takeSeat = (): ControlSeat & AsyncDisposable => {
+  const seat = new ControlSeat(database, log);
+  return Object.assign(seat, { [Symbol.asyncDispose]: () => seat.close() });
+};
 const create = (seat: ControlSeat, name: string, actor = 'member/Abcdefgh') => seat.change(actor, (control) => control.createAccount(name));
 const codeOf = (outcome: unknown): string | null => (outcome instanceof Refusal ? outcome.code : null);
 
@@ -42,17 +49,13 @@ test('it is an instance from its first change on, and leaves in order', async ()
 });
 
 test('a change that can\'t be carried out is told so, and costs nobody the connection', async () => {
-  const seat = new ControlSeat(database, log);
-  try {
-    await create(seat, 'taken');
-    const before = await seats();
-    await expect(create(seat, 'taken')).rejects.toThrow(DecisionError);
-    await expect(seat.change('member/Abcdefgh', (control) => control.suspendAccount({ id: 'Unknown0' }))).rejects.toThrow(DecisionError);
-    expect(await create(seat, 'next')).toMatchObject({ name: 'next' });
-    expect(await seats()).toEqual(before);
-  } finally {
-    await seat.close();
-  }
+  await using seat = takeSeat();
+  await create(seat, 'taken');
+  const before = await seats();
+  await expect(create(seat, 'taken')).rejects.toThrow(DecisionError);
+  await expect(seat.change('member/Abcdefgh', (control) => control.suspendAccount({ id: 'Unknown0' }))).rejects.toThrow(DecisionError);
+  expect(await create(seat, 'next')).toMatchObject({ name: 'next' });
+  expect(await seats()).toEqual(before);
 });
 
 test('after a connection that broke, or an instance that was declared dead, the next change is made, and nobody has to recover what was left', async () => {
@@ -78,74 +81,57 @@ test('after a connection that broke, or an instance that was declared dead, the 
     await owner.end();
     await seat.close();
   }
-  const left = "select count(*)::int from daybook.instance where name like 'dashboard %' and closed_at is null and dead_at is null";
-  expect(await ask(database.config('auditor'), left)).toBe(0);
+  expect((await seats()).open).toBe(0);
 });
 
 test('a fault of ours is one, and no word on the store', async () => {
-  const seat = new ControlSeat(database, log);
-  try {
-    await expect(seat.change('member/Abcdefgh', (_control, client) => client.query('select no_such_column'))).rejects.toThrow('no_such_column');
-    await expect(seat.change('member/Abcdefgh', () => Promise.reject(new TypeError('ours')))).rejects.toThrow(TypeError);
-    expect(await create(seat, 'all the same')).toMatchObject({ name: 'all the same' });
-  } finally {
-    await seat.close();
-  }
+  await using seat = takeSeat();
+  await expect(seat.change('member/Abcdefgh', (_control, client) => client.query('select no_such_column'))).rejects.toThrow('no_such_column');
+  await expect(seat.change('member/Abcdefgh', () => Promise.reject(new TypeError('ours')))).rejects.toThrow(TypeError);
+  expect(await create(seat, 'all the same')).toMatchObject({ name: 'all the same' });
 });
 
 test('what Postgres refuses for its value is rolled back, and costs nobody the connection', async () => {
-  const seat = new ControlSeat(database, log);
-  try {
-    await create(seat, 'before the refusal');
-    const before = await seats();
-    const refused = seat.change('member/Abcdefgh', async (_control, client) => {
-      await client.query('begin');
-      await client.query("select set_config('daybook.left', 'behind', true)");
-      return client.query('select 1 / 0');
-    });
-    await expect(refused).rejects.toThrow('division by zero');
-    expect(await seat.change('member/Abcdefgh', async (_control, client) => (await client.query("select current_setting('daybook.left', true) as left")).rows)).toEqual([{ left: '' }]);
-    expect(await create(seat, 'after the refusal')).toMatchObject({ name: 'after the refusal' });
-    expect(await seats()).toEqual(before);
-  } finally {
-    await seat.close();
-  }
+  await using seat = takeSeat();
+  await create(seat, 'before the refusal');
+  const before = await seats();
+  const refused = seat.change('member/Abcdefgh', async (_control, client) => {
+    await client.query('begin');
+    await client.query("select set_config('daybook.left', 'behind', true)");
+    return client.query('select 1 / 0');
+  });
+  await expect(refused).rejects.toThrow('division by zero');
+  expect(await seat.change('member/Abcdefgh', async (_control, client) => (await client.query("select current_setting('daybook.left', true) as left")).rows)).toEqual([{ left: '' }]);
+  expect(await create(seat, 'after the refusal')).toMatchObject({ name: 'after the refusal' });
+  expect(await seats()).toEqual(before);
 });
 
 test('who signs in or administrates finds a place when all others are taken, and goes first', async () => {
-  const seat = new ControlSeat(database, log);
+  await using seat = takeSeat();
   const order: string[] = [];
   const note = (name: string, lane: 'first' | 'ordinary', actor: string) =>
     seat.change(actor, async () => {
       order.push(name);
       return name;
     }, lane);
-  try {
-    const ordinary = Array.from({ length: CONTROL_WAITING_MAX + 1 }, (_, index) => note(`ordinary ${index}`, 'ordinary', `member/${index}`));
-    const first = note('first', 'first', 'member/0');
-    expect(codeOf(await ordinary.at(-1))).toBe('relay_busy');
-    expect(await first).toBe('first');
-    await Promise.all(ordinary);
-    // One was at it already.
-    expect(order.slice(0, 3)).toEqual(['ordinary 0', 'first', 'ordinary 1']);
-  } finally {
-    await seat.close();
-  }
+  const ordinary = Array.from({ length: CONTROL_WAITING_MAX + 1 }, (_, index) => note(`ordinary ${index}`, 'ordinary', `member/${index}`));
+  const first = note('first', 'first', 'member/0');
+  expect(codeOf(await ordinary.at(-1))).toBe('relay_busy');
+  expect(await first).toBe('first');
+  await Promise.all(ordinary);
+  // One was at it already.
+  expect(order.slice(0, 3)).toEqual(['ordinary 0', 'first', 'ordinary 1']);
 });
 
 test('one person makes only so many changes in an hour, and keeps nobody else from theirs', async () => {
-  const seat = new ControlSeat(database, log);
+  await using seat = takeSeat();
   const change = (actor: string, lane: 'first' | 'ordinary' = 'ordinary') => seat.change(actor, async () => 'made', lane);
-  try {
-    for (let made = 0; made < CHANGES_PER_HOUR_MAX; made++) expect(await change('member/Abcdefgh')).toBe('made');
-    const refused = await change('member/Abcdefgh');
-    expect(codeOf(refused)).toBe('too_many_attempts');
-    expect((refused as Refusal).retryAfterS).toBeGreaterThan(3_000);
-    expect(await change('member/Another1')).toBe('made');
-    expect(await change('member/Abcdefgh', 'first')).toBe('made');
-  } finally {
-    await seat.close();
-  }
+  for (let made = 0; made < CHANGES_PER_HOUR_MAX; made++) expect(await change('member/Abcdefgh')).toBe('made');
+  const refused = await change('member/Abcdefgh');
+  expect(codeOf(refused)).toBe('too_many_attempts');
+  expect((refused as Refusal).retryAfterS).toBeGreaterThan(3_000);
+  expect(await change('member/Another1')).toBe('made');
+  expect(await change('member/Abcdefgh', 'first')).toBe('made');
 });
 
 test('a store that is away, or takes connections and never answers, is a 503 for everybody who waits, and a queue that is full says so', async () => {
@@ -167,38 +153,50 @@ test('a store that is away, or takes connections and never answers, is a 503 for
 });
 
 test('one person keeps no more than some changes waiting, and leaves the others their turn', async () => {
-  const seat = new ControlSeat(database, log);
-  try {
-    const many = Array.from({ length: CONTROL_WAITING_PER_MEMBER_MAX + 1 }, (_, index) => create(seat, `many ${index}`));
-    const other = create(seat, 'of another', 'member/Another1');
-    expect((await Promise.all(many)).map(codeOf)).toEqual([...Array.from({ length: CONTROL_WAITING_PER_MEMBER_MAX }, () => null), 'rate_limit_exceeded']);
-    expect(await other).toMatchObject({ name: 'of another' });
-  } finally {
-    await seat.close();
-  }
+  await using seat = takeSeat();
+  const many = Array.from({ length: CONTROL_WAITING_PER_MEMBER_MAX + 1 }, (_, index) => create(seat, `many ${index}`));
+  const other = create(seat, 'of another', 'member/Another1');
+  expect((await Promise.all(many)).map(codeOf)).toEqual([...Array.from({ length: CONTROL_WAITING_PER_MEMBER_MAX }, () => null), 'rate_limit_exceeded']);
+  expect(await other).toMatchObject({ name: 'of another' });
 });
 
 test('a connection that breaks while nobody changes anything is left, and its instance retired before others take it for dead', async () => {
-  const seat = new ControlSeat(database, log);
-  try {
-    await create(seat, 'idle');
-    const superuser = await database.superuser();
-    await superuser.query("select pg_terminate_backend(pid) from pg_stat_activity where datname = $1 and application_name = 'daybook-relay'", [database.name]);
-    await superuser.end();
-    await until(seats, ({ open }) => open === 0, 'the instance');
-    expect(await create(seat, 'busy again')).toMatchObject({ name: 'busy again' });
-  } finally {
-    await seat.close();
-  }
+  await using seat = takeSeat();
+  await create(seat, 'idle');
+  const superuser = await database.superuser();
+  await superuser.query("select pg_terminate_backend(pid) from pg_stat_activity where datname = $1 and application_name = 'daybook-relay'", [database.name]);
+  await superuser.end();
+  await until(seats, ({ open }) => open === 0, 'the instance');
+  expect(await create(seat, 'busy again')).toMatchObject({ name: 'busy again' });
 });
 
 test('its heart beats as an instance without requests: what is still to come is all that anybody would search', async () => {
-  const seat = new ControlSeat(database, log);
+  await using seat = takeSeat();
+  await create(seat, 'beating');
+  const openFrom = () => ask(database.config('auditor'), "select open_from > daybook.head(0::smallint) from daybook.instance where name like 'dashboard %' and closed_at is null and dead_at is null");
+  expect(await until(openFrom, (is) => is === true, 'the heartbeat')).toBe(true);
+});
+
+test('a process that freezes before it commits keeps nobody else from the log, and has changed nothing', async () => {
+  await using frozen = takeSeat();
+  await using other = takeSeat();
+  const appended = Promise.withResolvers<void>();
+  const thawed = Promise.withResolvers<void>();
+  const changing = frozen.change('member/Abcdefgh', (control, client) =>
+    inTransaction(client, async () => {
+      await control.append([{ event: { type: 'account.registered', account: publicId(), name: 'frozen', actor: 'member/Abcdefgh' }, version: 1, claim: 'account-name/frozen' }]);
+      appended.resolve();
+      await thawed.promise;
+    }),
+  );
   try {
-    await create(seat, 'beating');
-    const openFrom = () => ask(database.config('auditor'), "select open_from > daybook.head(0::smallint) from daybook.instance where name like 'dashboard %' and closed_at is null and dead_at is null");
-    expect(await until(openFrom, (is) => is === true, 'the heartbeat')).toBe(true);
+    await appended.promise;
+    expect(await create(other, 'other', 'member/Bbcdefgh')).toMatchObject({ name: 'other' });
+    thawed.resolve();
+    expect(codeOf(await changing)).toBe('store_unavailable');
+    // Nobody has the name.
+    expect(await create(other, 'frozen', 'member/Bbcdefgh')).toMatchObject({ name: 'frozen' });
   } finally {
-    await seat.close();
+    thawed.resolve();
   }
 });
