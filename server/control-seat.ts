@@ -11,6 +11,7 @@ import { type Lane, Turns } from '#server/control-turns.ts';
 import { Control } from '#server/control.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { Refusal } from '#server/errors.ts';
+import { Places } from '#server/places.ts';
 import { isStoreFault } from '#server/store-fault.ts';
 import { connectRelay } from '#server/store.ts';
 import { errorFields, type Logger } from '#server/telemetry.ts';
@@ -47,7 +48,7 @@ export class ControlSeat {
   readonly #rate = new ChangeRate(CHANGES_PER_HOUR_MAX);
   readonly #waiting: Record<Lane, number> = { first: 0, ordinary: 0 };
   /** The same by who makes them. */
-  readonly #waitingOf = new Map<string, number>();
+  readonly #places = new Places();
   #idle: NodeJS.Timeout | undefined;
   #isClosed = false;
 
@@ -68,8 +69,8 @@ export class ControlSeat {
    */
   async change<T>(actor: string, use: Use<T>, lane: Lane = 'first'): Promise<T | Refusal> {
     if (this.#isClosed) return new Refusal('shutting_down');
-    const refusal = this.#enter(actor, lane);
-    if (refusal) return refusal;
+    const leave = this.#enter(actor, lane);
+    if (leave instanceof Refusal) return leave;
     clearTimeout(this.#idle);
     let isGivenUp = false;
     const begun = Promise.withResolvers<void>();
@@ -88,30 +89,30 @@ export class ControlSeat {
       return await turn;
     } finally {
       clearTimeout(patience);
-      this.#exit(actor, lane);
+      leave();
     }
   }
 
-  /** Takes a place among those who wait. @returns why there is none. */
-  #enter(actor: string, lane: Lane): Refusal | null {
-    const place = `${lane} ${actor}`;
-    const ofActor = this.#waitingOf.get(place) ?? 0;
-    if (actor.startsWith('member/') && ofActor >= CONTROL_WAITING_PER_MEMBER_MAX) return TOO_MANY;
-    if (this.#waiting[lane] >= CONTROL_WAITING_MAX) return CROWDED;
-    const retryAfterMs = lane === 'ordinary' ? this.#rate.count(actor, performance.now()) : null;
-    if (retryAfterMs !== null) return new Refusal('too_many_attempts', { message: TOO_OFTEN, retryAfterMs });
+  /** Takes a place among those who wait. @returns what gives it back, or why there is none. */
+  #enter(actor: string, lane: Lane): (() => void) | Refusal {
+    const leave = this.#places.take(`${lane} ${actor}`, actor.startsWith('member/') ? CONTROL_WAITING_PER_MEMBER_MAX : Infinity);
+    if (!leave) return TOO_MANY;
+    const refusal = this.#waiting[lane] >= CONTROL_WAITING_MAX ? CROWDED : this.#checkRate(actor, lane);
+    if (refusal) {
+      leave();
+      return refusal;
+    }
     this.#waiting[lane]++;
-    this.#waitingOf.set(place, ofActor + 1);
-    return null;
+    return () => {
+      this.#waiting[lane]--;
+      leave();
+      if (this.#isIdle) this.#rest();
+    };
   }
 
-  #exit(actor: string, lane: Lane): void {
-    const place = `${lane} ${actor}`;
-    this.#waiting[lane]--;
-    const left = (this.#waitingOf.get(place) as number) - 1;
-    if (left === 0) this.#waitingOf.delete(place);
-    else this.#waitingOf.set(place, left);
-    if (this.#isIdle) this.#rest();
+  #checkRate(actor: string, lane: Lane): Refusal | null {
+    const retryAfterMs = lane === 'ordinary' ? this.#rate.count(actor, performance.now()) : null;
+    return retryAfterMs === null ? null : new Refusal('too_many_attempts', { message: TOO_OFTEN, retryAfterMs });
   }
 
   get #isIdle(): boolean {

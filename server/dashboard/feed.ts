@@ -18,6 +18,7 @@ import type { Right } from '#server/dashboard/viewer-right.ts';
 import { Viewers } from '#server/dashboard/viewers.ts';
 import { type Watch, WATCHED_CHANNEL } from '#server/dashboard/watch.ts';
 import { Refusal } from '#server/errors.ts';
+import { Places } from '#server/places.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import { heard } from '#server/sign-in/transaction.ts';
 import { errorFields, type Logger } from '#server/telemetry.ts';
@@ -56,8 +57,8 @@ export class Feed {
   readonly #watch: Watch;
   readonly #progress: ProgressTeller;
   readonly #planOf: PlanOf;
-  /** Places that are taken, by whose they are and in all. */
-  readonly #ofHolder = new Map<string, number>();
+  /** Viewers by whose they are, and how many places are taken in all. */
+  readonly #places = new Places();
   #taken = 0;
   #run: Promise<Run> | null = null;
   #resting: Promise<void> = Promise.resolve();
@@ -90,16 +91,16 @@ export class Feed {
 
   /** Takes a place for a viewer of a key or a person. @returns what gives it back, or why there is none. */
   reserve({ holder }: Right): (() => void) | Refusal {
-    const ofHolder = this.#ofHolder.get(holder) ?? 0;
-    if (ofHolder >= VIEWERS_PER_KEY_MAX) return TOO_MANY;
-    if (this.#taken >= VIEWERS_MAX) return CROWDED;
+    const leave = this.#places.take(holder, VIEWERS_PER_KEY_MAX);
+    if (!leave) return TOO_MANY;
+    if (this.#taken >= VIEWERS_MAX) {
+      leave();
+      return CROWDED;
+    }
     this.#taken++;
-    this.#ofHolder.set(holder, ofHolder + 1);
     return () => {
       this.#taken--;
-      const left = (this.#ofHolder.get(holder) as number) - 1;
-      if (left === 0) this.#ofHolder.delete(holder);
-      else this.#ofHolder.set(holder, left);
+      leave();
       if (this.#taken === 0) void this.#rest();
     };
   }

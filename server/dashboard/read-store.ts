@@ -5,6 +5,7 @@ import { readProjectionState } from '#db/projections/state.ts';
 import { READ_CONNECTIONS_MAX, READS_PER_KEY_MAX, READS_WAITING_MAX } from '#server/bounds.ts';
 import type { AsOf } from '#server/dashboard/contract.ts';
 import { Refusal } from '#server/errors.ts';
+import { Places } from '#server/places.ts';
 import { isStoreFault } from '#server/store-fault.ts';
 
 /** What is read, in the words of the schema: the projection, and the tables that are asked. */
@@ -30,8 +31,8 @@ const TOO_MANY = new Refusal('rate_limit_exceeded', {
  */
 export class ReadStore {
   readonly #pool: Pool;
-  /** Reads under way, by who reads. */
-  readonly #underWay = new Map<string, number>();
+  /** Reads under way. */
+  readonly #places = new Places();
 
   /** @param config of the relay's role, whose time-outs end a read that takes too long. */
   constructor(config: ClientConfig) {
@@ -44,14 +45,7 @@ export class ReadStore {
    * @returns what ends it, or why they may not read now.
    */
   enter(holder: string): (() => void) | Refusal {
-    const count = this.#underWay.get(holder) ?? 0;
-    if (count >= READS_PER_KEY_MAX) return TOO_MANY;
-    this.#underWay.set(holder, count + 1);
-    return () => {
-      const left = (this.#underWay.get(holder) as number) - 1;
-      if (left === 0) this.#underWay.delete(holder);
-      else this.#underWay.set(holder, left);
-    };
+    return this.#places.take(holder, READS_PER_KEY_MAX) ?? TOO_MANY;
   }
 
   /**
