@@ -9,7 +9,8 @@ import OpenAI from 'openai';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse as parseYaml } from 'yaml';
 import { agentPrompt, agentSnippets, curlSnippet, type Filling, PLACEHOLDER, PROMPT, pythonSnippet, typescriptSnippet } from '../../web/features/first-call/snippets.ts';
-import { CallError, sendTestCall } from '../../web/features/first-call/test-call.ts';
+import { sendTestCall } from '../../web/features/first-call/test-call.ts';
+import { ApiError } from '../../web/lib/api.ts';
 import { settledOf } from '../support/faults.ts';
 import { ROOT } from '../support/house/source.ts';
 import { startRelay, type TestRelay } from '../support/relay.ts';
@@ -144,9 +145,9 @@ describe('the call that the page itself makes', () => {
   });
 
   test('tells of what failed as the relay does: a wrong key, a reply that was cut', async () => {
-    await expect(send(MODEL, `${relay.key}x`)).rejects.toMatchObject({ name: 'CallError', status: 401, code: 'invalid_api_key', requestId: expect.any(String) });
-    await expect(send('daybook-demo-cut', relay.key)).rejects.toMatchObject({ name: 'CallError', status: 200, code: 'upstream_cut' });
-    await expect(sendTestCall({ endpoint: 'http://127.0.0.1:1/', model: MODEL, secret: 'x', prompt: PROMPT, signal: new AbortController().signal }, () => {})).rejects.toBeInstanceOf(CallError);
+    await expect(send(MODEL, `${relay.key}x`)).rejects.toMatchObject({ name: 'ApiError', status: 401, code: 'invalid_api_key', requestId: expect.any(String) });
+    await expect(send('daybook-demo-cut', relay.key)).rejects.toMatchObject({ name: 'ApiError', status: 200, code: 'upstream_cut' });
+    await expect(sendTestCall({ endpoint: 'http://127.0.0.1:1/', model: MODEL, secret: 'x', prompt: PROMPT, signal: new AbortController().signal }, () => {})).rejects.toBeInstanceOf(ApiError);
   });
 });
 

@@ -62,9 +62,15 @@ export async function api<T>(method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   signal?.throwIfAborted();
   if (response.ok && parsed === undefined) throw noReply(method);
   if (response.ok) return parsed as T;
-  const { error, request_id } = (parsed ?? {}) as ErrorBody;
-  if (error?.code === 'not_signed_in') onSignedOut();
-  throw new ApiError(error?.message ?? `The server replied with status ${response.status}.`, {
+  const failure = failureOf(response, parsed);
+  if (failure.code === 'not_signed_in') onSignedOut();
+  throw failure;
+}
+
+/** Why a request failed, as its reply tells it. @param said JSON of its body, or of what came in the middle of it; whatever that is. */
+export function failureOf(response: Response, said: unknown): ApiError {
+  const { error, request_id } = (said ?? {}) as ErrorBody;
+  return new ApiError(error?.message ?? `The server replied with status ${response.status}.`, {
     status: response.status,
     code: error?.code ?? 'unknown',
     param: error?.param ?? null,

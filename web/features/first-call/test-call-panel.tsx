@@ -1,13 +1,13 @@
 import { useEffect, useRef, useState } from 'react';
+import { ApiError } from '../../lib/api.ts';
 import { showDuration } from '../../lib/show.ts';
 import { Button } from '../../ui/button.tsx';
-import { Copyable } from '../../ui/copy.tsx';
-import { Icon } from '../../ui/icon.tsx';
+import { Problem } from '../../ui/problem.tsx';
 import { whatToDo } from './explain.ts';
 import { PROMPT } from './snippets.ts';
-import { CallError, type Reply, sendTestCall } from './test-call.ts';
+import { type Reply, sendTestCall } from './test-call.ts';
 
-type State = { step: 'none' | 'sent' } | { step: 'done'; reply: Reply } | { step: 'failed'; error: CallError };
+type State = { step: 'none' | 'sent' } | { step: 'done'; reply: Reply } | { step: 'failed'; error: ApiError };
 
 /** The browser itself makes the call, with the secret that is on the screen. */
 export function TestCallPanel({ endpoint, model, secret }: { endpoint: string; model: string; secret: string | null }) {
@@ -24,7 +24,7 @@ export function TestCallPanel({ endpoint, model, secret }: { endpoint: string; m
       const reply = await sendTestCall({ endpoint, secret: withSecret, model, prompt: PROMPT, signal: own.signal }, (word) => setText((before) => before + word));
       setState({ step: 'done', reply });
     } catch (error) {
-      if (!own.signal.aborted) setState({ step: 'failed', error: error instanceof CallError ? error : new CallError('The reply could not be read.', 0, null, null) });
+      if (!own.signal.aborted) setState({ step: 'failed', error: error instanceof ApiError ? error : new ApiError('The reply could not be read.', { status: 0, code: 'unreadable' }) });
     }
   };
   return (
@@ -62,26 +62,12 @@ function aboutState(state: State): string {
   }
 }
 
-function Failure({ error: { message, status, code, requestId } }: { error: CallError }) {
-  const advice = whatToDo(status, code);
+function Failure({ error }: { error: ApiError }) {
+  const advice = whatToDo(error.status, error.code);
   return (
-    <div role="alert" className="flex gap-3 rounded-lg border border-bad bg-bad-soft p-3">
-      <Icon name="warning" className="mt-0.5 text-bad" />
-      <div className="flex min-w-0 flex-col gap-1">
-        <p className="font-medium text-bad">{message}</p>
-        {advice !== null && <p>{advice}</p>}
-        {status > 0 && (
-          <p className="text-xs text-muted">
-            Status {status}
-            {code !== null && `, ${code}`}.{' '}
-            {requestId !== null && (
-              <>
-                Request <Copyable text={requestId} what="the id of the request" />
-              </>
-            )}
-          </p>
-        )}
-      </div>
+    <div className="flex flex-col gap-1.5">
+      <Problem error={error} title="The call failed" />
+      {advice !== null && <p>{advice}</p>}
     </div>
   );
 }

@@ -1,5 +1,5 @@
 import { ApiError } from '../../lib/api.ts';
-import { readEvents } from './sse.ts';
+import { choicesOf } from '../../lib/chat-stream.ts';
 
 export type Message = { role: 'system' | 'user' | 'assistant'; content: string };
 
@@ -21,9 +21,6 @@ export type Listener = {
 /** What the page keeps of one reply. */
 const REPLY_CHARACTERS_MAX = 500_000;
 
-type Chunk = { choices?: { delta?: { content?: string | null; reasoning_content?: string | null; refusal?: string | null }; finish_reason?: string | null }[]; error?: ErrorShape };
-type ErrorShape = { message?: string; code?: string; param?: string | null };
-
 /**
  * Makes a call as any program would, with a key's id in place of its secret.
  * @returns why the reply ended, as the model says; null: it did not say.
@@ -35,19 +32,11 @@ export async function ask({ key, model, messages, temperature, maxTokens }: Ques
   const response = await send(key, body, signal);
   const request = response.headers.get('x-request-id');
   onRequest(request);
-  if (!response.ok || !response.body) {
-    const { error } = ((await response.json().catch(() => null)) ?? {}) as { error?: ErrorShape };
-    throw failure(error, response.status, request, Number(response.headers.get('retry-after')) || null);
-  }
   let characters = 0;
   let finish: string | null = null;
-  for await (const data of readEvents(response.body)) {
-    if (data === '[DONE]') break;
-    const { choices, error } = JSON.parse(data) as Chunk;
-    if (error) throw failure(error, response.status, request, null);
-    const [choice] = choices ?? [];
-    const text = choice?.delta?.content ?? choice?.delta?.refusal ?? '';
-    finish = choice?.finish_reason ?? finish;
+  for await (const { delta, finish_reason } of choicesOf(response)) {
+    const text = delta?.content ?? delta?.refusal ?? '';
+    finish = finish_reason ?? finish;
     if (text === '') continue;
     characters += text.length;
     if (characters > REPLY_CHARACTERS_MAX) throw new ApiError('The reply is longer than this page keeps, so it was stopped.', { status: response.status, code: 'too_long', requestId: request });
@@ -69,8 +58,4 @@ async function send(key: string, body: object, signal: AbortSignal): Promise<Res
     if (signal.aborted) throw error;
     throw new ApiError('The server does not answer. Check your connection and try again.', { status: 0, code: 'no_reply' });
   }
-}
-
-function failure(error: ErrorShape | undefined, status: number, requestId: string | null, retryAfterS: number | null): ApiError {
-  return new ApiError(error?.message ?? `The reply has status ${status}.`, { status, code: error?.code ?? 'unknown', param: error?.param ?? null, requestId, retryAfterS });
 }
