@@ -124,14 +124,8 @@ export class ControlSeat {
     this.#isClosed = true;
     clearTimeout(this.#idle);
     await this.#turns.take('ordinary', () => this.#leave());
-    if (this.#stranded.length === 0) return;
-    try {
-      const client = await connectRelay(this.#store);
-      await this.#retireStranded(client);
-      await closeClient(client);
-    } catch {
-      // The store is away: others will end them.
-    }
+    // Where the store is away, others will end them.
+    await this.#retireFromAside().catch(() => {});
   }
 
   async #carryOut<T>(actor: string, use: Use<T>): Promise<T | Refusal> {
@@ -192,16 +186,20 @@ export class ControlSeat {
   /** Leaves what is broken and retires what it left, again and again until the store takes it. Never throws. */
   async #clear(): Promise<void> {
     if (this.#open?.isBroken === true) await this.#leave().catch(() => {});
-    if (this.#stranded.length === 0 || this.#isClosed) return;
-    try {
-      const client = await connectRelay(this.#store);
-      try {
-        await this.#retireStranded(client);
-      } finally {
-        await closeClient(client);
-      }
-    } catch {
+    if (this.#isClosed) return;
+    await this.#retireFromAside().catch(() => {
       setTimeout(() => void this.#turns.take('first', () => this.#clear()), HEARTBEAT_MS).unref();
+    });
+  }
+
+  /** Retires what was left broken, over a connection for the moment. */
+  async #retireFromAside(): Promise<void> {
+    if (this.#stranded.length === 0) return;
+    const client = await connectRelay(this.#store);
+    try {
+      await this.#retireStranded(client);
+    } finally {
+      await closeClient(client);
     }
   }
 
