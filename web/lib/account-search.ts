@@ -1,3 +1,5 @@
+import { textsIn } from './search-text.ts';
+
 /** Which accounts the page of accounts shows, as it stands in its address. Pure. */
 export type AccountSearch = {
   /** The account whose details are open. */
@@ -7,12 +9,4 @@ export type AccountSearch = {
   name?: string;
 };
 
-export function readAccountSearch(search: Record<string, unknown>): AccountSearch {
-  const found: AccountSearch = {};
-  for (const field of ['account', 'plan', 'name'] as const) {
-    const value = search[field];
-    // A router may have read an id of digits as a number.
-    if ((typeof value === 'string' && value !== '') || typeof value === 'number') found[field] = String(value).slice(0, 100);
-  }
-  return found;
-}
+export const readAccountSearch = (search: Record<string, unknown>): AccountSearch => textsIn(search, ['account', 'plan', 'name'], 100);

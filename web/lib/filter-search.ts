@@ -1,4 +1,5 @@
 import type { RequestFilter } from '#server/dashboard/contract.ts';
+import { textsIn } from './search-text.ts';
 
 /**
  * The one filter, as it stands in the address of a page: which requests, and of what time. It drives
@@ -22,11 +23,10 @@ const OUTCOMES: Record<NonNullable<RequestFilter['outcome']>, true> = {
 
 /** Reads what is usable of an address; the rest is left out, since addresses are typed and pasted. */
 export function readFilterSearch(search: Record<string, unknown>): FilterSearch {
-  const found: FilterSearch = {};
-  const { account, key, model, outcome, status, range, from, to } = search;
+  const found: FilterSearch = textsIn(search, ['model'], 256);
+  const { account, key, outcome, status, range, from, to } = search;
   if (isId(account)) found.account = String(account);
   if (isId(key)) found.key = String(key);
-  if ((typeof model === 'string' && model !== '') || typeof model === 'number') found.model = String(model).slice(0, 256);
   if (typeof outcome === 'string' && outcome in OUTCOMES) found.outcome = outcome as NonNullable<FilterSearch['outcome']>;
   if (Number.isInteger(Number(status)) && Number(status) >= 100 && Number(status) <= 599) found.status = Number(status);
   if (typeof range === 'string' && range in RANGES) found.range = range as Range;

@@ -1,3 +1,5 @@
+import { textsIn } from './search-text.ts';
+
 /** Which keys the page of keys shows, as it stands in its address. Pure. */
 export type KeySearch = {
   /** The key whose details are open. */
@@ -15,13 +17,6 @@ export type KeySearchChange = { [Field in keyof KeySearch]: KeySearch[Field] | u
 export const KEY_STATES = ['active', 'rotating', 'expired', 'revoked', 'all'] as const;
 
 export function readKeySearch(search: Record<string, unknown>): KeySearch {
-  const found: KeySearch = {};
-  for (const field of ['key', 'account', 'name'] as const) {
-    const value = search[field];
-    // A router may have read an id of digits as a number.
-    if ((typeof value === 'string' && value !== '') || typeof value === 'number') found[field] = String(value).slice(0, 100);
-  }
   const state = KEY_STATES.find((each) => each === search['state']);
-  if (state !== undefined) found.state = state;
-  return found;
+  return { ...textsIn(search, ['key', 'account', 'name'], 100), ...(state === undefined ? {} : { state }) };
 }

@@ -4,6 +4,7 @@ import { lazy, Suspense, useState } from 'react';
 import type { AccountSearch } from '../../lib/account-search.ts';
 import { accountsQuery } from '../../lib/names.ts';
 import { plansQuery } from '../../lib/plans.ts';
+import { withoutBlanks } from '../../lib/search-text.ts';
 import { useIsAdministrator } from '../../lib/session.ts';
 import { useNotices } from '../../lib/use-notices.ts';
 import { useShortcuts } from '../../lib/use-shortcuts.ts';
@@ -30,7 +31,7 @@ export function AccountsPage() {
   useNotices(['account.', 'plan.', 'key.', 'member.'], [accountsQuery.queryKey, plansQuery.queryKey]);
   useShortcuts(isAdministrator ? { n: () => setCreating(true) } : {});
   const narrow = (change: { [Field in keyof AccountSearch]: AccountSearch[Field] | undefined }): void =>
-    void navigate({ search: (before) => Object.fromEntries(Object.entries({ ...before, ...change }).filter(([, value]) => value !== undefined && value !== '')), replace: true });
+    void navigate({ search: (before) => withoutBlanks({ ...before, ...change }), replace: true });
   return (
     <>
       <PageHead title="Accounts" about="Who owns keys and quota. Figures are since the beginning of the month, in UTC.">

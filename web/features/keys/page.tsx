@@ -3,6 +3,7 @@ import { useState } from 'react';
 import type { KeyRow } from '#server/dashboard/contract-keys.ts';
 import type { KeySearch, KeySearchChange } from '../../lib/key-search.ts';
 import { keysQuery, useIsOverseer } from '../../lib/names.ts';
+import { withoutBlanks } from '../../lib/search-text.ts';
 import { useMe } from '../../lib/session.ts';
 import { showCount } from '../../lib/show.ts';
 import { useNotices } from '../../lib/use-notices.ts';
@@ -124,6 +125,3 @@ function fits(row: KeyRow, { account, state, name = '' }: KeySearch): boolean {
   const text = name.toLowerCase();
   return `${row.name} ${row.account_name}`.toLowerCase().includes(text) || `dbk_${row.id}`.toLowerCase().includes(text) || row.last4.toLowerCase() === text;
 }
-
-/** An address names only what narrows. */
-const withoutBlanks = (search: KeySearchChange): KeySearch => Object.fromEntries(Object.entries(search).filter(([, value]) => value !== undefined && value !== ''));
