@@ -5,9 +5,8 @@ import { keysQuery } from '../../lib/names.ts';
 import { useMe } from '../../lib/session.ts';
 import { Button } from '../../ui/button.tsx';
 import { announceChange } from '../../ui/change.tsx';
-import { CopyButton } from '../../ui/copy.tsx';
-import { Icon } from '../../ui/icon.tsx';
 import { FormProblem } from '../../ui/problem.tsx';
+import { Secret } from '../../ui/secret.tsx';
 import { ownKeysQuery } from './own-keys.ts';
 
 type KeyStepProps = { secret: string | null; /** Null: it is not to be seen any more. */ onSecret: (secret: string | null) => void };
@@ -29,19 +28,9 @@ export function KeyStep({ secret, onSecret }: KeyStepProps) {
   if (secret !== null) {
     return (
       <div className="flex flex-col gap-3">
-        <div className="flex gap-2.5 rounded-lg border border-warn bg-warn-soft px-3 py-2.5">
-          <Icon name="warning" className="mt-0.5 text-warn" />
-          <p>
-            <strong className="font-semibold text-warn">You will not see this again.</strong> Copy the secret to where you keep such things. It is gone when you leave this page.
-          </p>
-        </div>
-        <div className="flex flex-wrap items-center gap-2">
-          <code data-secret className="min-w-0 flex-1 basis-60 rounded-md border border-line bg-sunken px-2.5 py-1.5 font-mono text-xs break-all select-all">
-            {secret}
-          </code>
-          <CopyButton text={secret} label="Copy the secret" look="primary" />
+        <Secret secret={secret} what="secret" about="Copy the secret to where you keep such things. It is gone when you leave this page.">
           <Button onClick={() => onSecret(null)}>Hide it for good</Button>
-        </div>
+        </Secret>
       </div>
     );
   }
