@@ -64,7 +64,7 @@ export function createServer(app: App): Server {
       return;
     }
     request.url = normalPath(request.url ?? '/') + queryOf(request.url ?? '');
-    // What goes with a cookie is for the dashboard's own page alone.
+    // What goes with a cookie is for the dashboard's own page alone: no page on another origin may read a reply.
     if (request.url.startsWith('/api/')) reply.extraHeaders = [];
     (response as WithReply).reply = reply;
     routes(request, response);

@@ -5,7 +5,7 @@ import type { Role } from '#db/event-parts.ts';
 import type { Account } from '#db/fold/account.ts';
 import type { Member } from '#db/fold/member.ts';
 import { ConflictError } from '#db/log/append.ts';
-import { refuseWith, replyOf, sendJson, type WithReply } from '#server/answer.ts';
+import { refuseWith, replyOf, sendJson } from '#server/answer.ts';
 import { DASHBOARD_BODY_BYTES_MAX } from '#server/bounds.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { Refusal } from '#server/errors.ts';
@@ -97,8 +97,6 @@ export function apiRouter(routes: readonly ApiRoute[], { find, log, publicOrigin
   for (const { method, path, roles, body, answer } of routes) {
     router[method](path, async (request, response) => {
       response.setHeader('cache-control', 'no-store');
-      // Cookies play a part here, so no page on another origin may read a reply.
-      (response as unknown as WithReply).reply = { requestId: replyOf(response).requestId, extraHeaders: [] };
       const foreign = checkOrigin(request, publicOrigin);
       if (foreign) return refuseWith(request, response, foreign);
       const who = roles === null ? null : await find(request);
