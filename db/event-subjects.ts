@@ -13,5 +13,4 @@ export type TermsEvent = AccountEvent | KeyEvent | PlanEvent;
 export const isAccountEvent = (event: Event): event is AccountEvent => event.type.startsWith('account.');
 export const isKeyEvent = (event: Event): event is KeyEvent => event.type.startsWith('key.');
 export const isPlanEvent = (event: Event): event is PlanEvent => event.type.startsWith('plan.');
-export const isMemberEvent = (event: Event): event is MemberEvent => event.type.startsWith('member.');
 export const isTermsEvent = (event: Event): event is TermsEvent => isAccountEvent(event) || isKeyEvent(event) || isPlanEvent(event);

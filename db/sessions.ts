@@ -3,11 +3,11 @@ import type { ClientBase } from 'pg';
 /** Dashboard sign-ins: the only SQL on `daybook.session`. A row that is gone has ended, on every server at once. */
 
 /** Signed out by itself after half a day without a request: a night passes, a day's work does not end. */
-export const SESSION_IDLE_MS = 12 * 60 * 60 * 1000;
+const SESSION_IDLE_MS = 12 * 60 * 60 * 1000;
 /** Signed out in any case after this; a stolen cookie does not last for ever. */
 export const SESSION_MAX_MS = 30 * 24 * 60 * 60 * 1000;
 /** Sessions of one member; opening another ends the one that was seen least lately. */
-export const SESSIONS_PER_MEMBER_MAX = 100;
+const SESSIONS_PER_MEMBER_MAX = 100;
 /** How exact "seen" is: more writes would say nothing more. */
 const SEEN_EVERY_MS = 60_000;
 

@@ -13,7 +13,7 @@ export type Change = { event: { type: string; position: number } | null };
 /** Times that people choose: with their zone. */
 const Moment = z.iso.datetime({ offset: true, error: 'must be a time such as 2027-01-31T00:00:00Z' });
 const NewKeyName = withoutControls(KeyName);
-export const OVERLAP_SECONDS_MAX = 30 * 86_400;
+const OVERLAP_SECONDS_MAX = 30 * 86_400;
 
 /** What narrows `GET /api/keys` and `GET /api/accounts`. */
 export const KeysQuery = z.strictObject({

@@ -20,7 +20,7 @@ export type Changed = { position: number | null; done: Change };
 const UNCHANGED: Changed = { position: null, done: { event: null } };
 
 /** A member as the log has them now. @throws {DecisionError} where there is none. */
-export async function loadMember(client: Client, id: string): Promise<Member> {
+async function loadMember(client: Client, id: string): Promise<Member> {
   let member: Member | undefined;
   for (const { event, at } of await readStream(client, `member/${id}`)) member = evolveMember(member, event, at);
   if (member?.state !== 'active') throw new DecisionError('not_found', 'There is no such member.');
