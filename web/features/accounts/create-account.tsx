@@ -1,29 +1,27 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { Change } from '#server/dashboard/contract-keys.ts';
 import { api } from '../../lib/api.ts';
 import { accountsQuery } from '../../lib/names.ts';
 import { plansQuery } from '../../lib/plans.ts';
 import { Button } from '../../ui/button.tsx';
-import { announceChange } from '../../ui/change.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { fieldError, FormProblem } from '../../ui/problem.tsx';
+import { useChange } from '../../ui/use-change.ts';
 import { PlanField } from './plan-field.tsx';
 
 /** Creates an account, and shows it: what it needs next is a key or a member. */
 export function CreateAccount({ onClose, onMade }: { onClose: () => void; onMade: (account: string) => void }) {
-  const queries = useQueryClient();
   const { data: plans = [] } = useQuery(plansQuery);
   const [name, setName] = useState('');
   const [plan, setPlan] = useState<string | null>(null);
-  const create = useMutation({
-    mutationFn: () => api<Change & { id: string }>('POST', '/api/accounts', { name: name.trim(), ...(plan === null ? {} : { plan }) }),
-    onSuccess: async (made) => {
-      announceChange(`Account ${name.trim()} created.`, made);
+  const create = useChange(() => api<Change & { id: string }>('POST', '/api/accounts', { name: name.trim(), ...(plan === null ? {} : { plan }) }), {
+    done: `Account ${name.trim()} created.`,
+    altered: [accountsQuery.queryKey],
+    onDone: ({ id }) => {
       onClose();
-      onMade(made.id);
-      await queries.invalidateQueries({ queryKey: accountsQuery.queryKey });
+      onMade(id);
     },
   });
   return (

@@ -48,7 +48,7 @@ export function CreateDialog({ account: firstAccount, onClose, onMade }: CreateD
         className="flex flex-col gap-4"
         onSubmit={(event) => {
           event.preventDefault();
-          create.mutate(undefined);
+          create.mutate();
         }}
       >
         <TextField label="Name" required maxLength={100} autoComplete="off" placeholder="ci-nightly" hint="What it is for, or who uses it. It can be changed later." value={name} onChange={({ target }) => setName(target.value)} error={fieldError(create.error, 'name')} />

@@ -44,7 +44,7 @@ export function EditDialog({ row, onClose }: { row: KeyRow; onClose: () => void 
         className="flex flex-col gap-5"
         onSubmit={(event) => {
           event.preventDefault();
-          change.mutate(undefined);
+          change.mutate();
         }}
       >
         <TextField label="Name" required maxLength={100} autoComplete="off" value={name} onChange={({ target }) => setName(target.value)} error={fieldError(change.error, 'name')} />

@@ -28,7 +28,7 @@ export function RevokeDialog({ row, onClose }: { row: KeyRow; onClose: () => voi
       </div>
       <DialogActions>
         <Button onClick={onClose}>Cancel</Button>
-        <Button look="danger" busy={revoke.isPending} onClick={() => revoke.mutate(undefined)}>
+        <Button look="danger" busy={revoke.isPending} onClick={() => revoke.mutate()}>
           Revoke now
         </Button>
       </DialogActions>
@@ -54,7 +54,7 @@ export function LeakedDialog({ row, onClose, onMade }: { row: KeyRow; onClose: (
       </div>
       <DialogActions>
         <Button onClick={onClose}>Cancel</Button>
-        <Button look="danger" icon="warning" busy={replace.isPending} onClick={() => replace.mutate(undefined)}>
+        <Button look="danger" icon="warning" busy={replace.isPending} onClick={() => replace.mutate()}>
           Replace it now
         </Button>
       </DialogActions>

@@ -32,7 +32,7 @@ export function RotateDialog({ row, onClose, onMade }: { row: KeyRow; onClose: (
         className="flex flex-col gap-4"
         onSubmit={(event) => {
           event.preventDefault();
-          rotate.mutate(undefined);
+          rotate.mutate();
         }}
       >
         <p>The key stays what it is, with its id, limits and history, and gets a new secret. During the overlap both secrets work, so you can change your programs one after the other; the list tells when the old one was last used.</p>

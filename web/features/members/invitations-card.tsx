@@ -66,7 +66,7 @@ function WithdrawDialog({ row, onClose }: { row: InvitationRow; onClose: () => v
       <FormProblem error={withdraw.error} />
       <DialogActions>
         <Button onClick={onClose}>Cancel</Button>
-        <Button look="danger" busy={withdraw.isPending} onClick={() => withdraw.mutate(undefined)}>
+        <Button look="danger" busy={withdraw.isPending} onClick={() => withdraw.mutate()}>
           Withdraw
         </Button>
       </DialogActions>

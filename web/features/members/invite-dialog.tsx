@@ -35,7 +35,7 @@ export function InviteDialog({ onClose, onMade }: { onClose: () => void; onMade:
         className="flex flex-col gap-4"
         onSubmit={(event) => {
           event.preventDefault();
-          invite.mutate(undefined);
+          invite.mutate();
         }}
       >
         <SelectField

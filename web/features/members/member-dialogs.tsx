@@ -21,7 +21,7 @@ export function RoleDialog({ row, isOwn, onClose }: MemberDialogProps) {
         className="flex flex-col gap-4"
         onSubmit={(event) => {
           event.preventDefault();
-          change.mutate(undefined);
+          change.mutate();
         }}
       >
         <Choices legend="Role" choices={ROLE_CHOICES} value={role} onChange={setRole} />
@@ -65,7 +65,7 @@ export function RemoveDialog({ row, isOwn, onClose }: MemberDialogProps) {
       </div>
       <DialogActions>
         <Button onClick={onClose}>Cancel</Button>
-        <Button look="danger" busy={remove.isPending} onClick={() => remove.mutate(undefined)}>
+        <Button look="danger" busy={remove.isPending} onClick={() => remove.mutate()}>
           Remove
         </Button>
       </DialogActions>
@@ -84,7 +84,7 @@ export function ResetDialog({ row, onClose, onMade }: Omit<MemberDialogProps, 'i
       </div>
       <DialogActions>
         <Button onClick={onClose}>Cancel</Button>
-        <Button look="primary" busy={make.isPending} onClick={() => make.mutate(undefined)}>
+        <Button look="primary" busy={make.isPending} onClick={() => make.mutate()}>
           Make the link
         </Button>
       </DialogActions>

@@ -48,7 +48,7 @@ function RegistrationForm({ shown, plans }: { shown: RegistrationShown; plans: r
       className="flex flex-col gap-4"
       onSubmit={(event) => {
         event.preventDefault();
-        change.mutate(undefined);
+        change.mutate();
       }}
     >
       <Choices legend="Who may make an account" choices={POLICIES} value={policy} onChange={setPolicy} />

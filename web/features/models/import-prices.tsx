@@ -1,4 +1,4 @@
-import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useMutation } from '@tanstack/react-query';
 import { useEffect, useEffectEvent, useState } from 'react';
 import { formatDollars } from '#db/money.ts';
 import type { PricesImported } from '#server/dashboard/contract-accounts.ts';
@@ -6,11 +6,11 @@ import { api, ApiError } from '../../lib/api.ts';
 import { modelsQuery } from '../../lib/models-query.ts';
 import { showCount } from '../../lib/show.ts';
 import { Button } from '../../ui/button.tsx';
-import { announceChange } from '../../ui/change.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog.tsx';
 import { Checkbox, TextField } from '../../ui/field.tsx';
 import { Badge, Waiting } from '../../ui/parts.tsx';
 import { Problem } from '../../ui/problem.tsx';
+import { useChange } from '../../ui/use-change.ts';
 import { pricesQuery } from './prices-query.ts';
 
 type Prices = PricesImported['changed'][number]['after'];
@@ -24,17 +24,13 @@ const importPrices = (wanted: Wanted, dryRun: boolean): Promise<PricesImported> 
 
 /** Takes prices from the list that is installed. What would change is shown first; only then it is done. */
 export function ImportPrices({ onClose }: { onClose: () => void }) {
-  const queries = useQueryClient();
   const [providers, setProviders] = useState('');
   const [replacesManual, setReplacesManual] = useState(false);
   const look = useMutation({ mutationFn: (wanted: Wanted) => importPrices(wanted, true) });
-  const take = useMutation({
-    mutationFn: (wanted: Wanted) => importPrices(wanted, false),
-    onSuccess: async (done) => {
-      announceChange(`${showCount(done.changed.length)} ${done.changed.length === 1 ? 'price' : 'prices'} taken.`, done);
-      onClose();
-      await Promise.all([queries.invalidateQueries({ queryKey: pricesQuery.queryKey }), queries.invalidateQueries({ queryKey: modelsQuery.queryKey })]);
-    },
+  const take = useChange((wanted: Wanted) => importPrices(wanted, false), {
+    done: ({ changed }) => `${showCount(changed.length)} ${changed.length === 1 ? 'price' : 'prices'} taken.`,
+    altered: [pricesQuery.queryKey, modelsQuery.queryKey],
+    onDone: onClose,
   });
   const lookNow = useEffectEvent(() => look.mutate({ providers: [], replace_manual: false }));
   useEffect(() => lookNow(), []);

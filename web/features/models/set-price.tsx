@@ -1,4 +1,3 @@
-import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import type { PriceRow } from '#server/dashboard/contract-accounts.ts';
 import type { Change } from '#server/dashboard/contract-keys.ts';
@@ -6,10 +5,10 @@ import { api } from '../../lib/api.ts';
 import { modelsQuery } from '../../lib/models-query.ts';
 import { showCost } from '../../lib/show.ts';
 import { Button } from '../../ui/button.tsx';
-import { announceChange } from '../../ui/change.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { fieldError, FormProblem } from '../../ui/problem.tsx';
+import { useChange } from '../../ui/use-change.ts';
 import { pricesQuery } from './prices-query.ts';
 import { exampleCost, NO_PRICE, readTyped, typedFrom, type TypedPrices } from './price-match.ts';
 
@@ -26,19 +25,15 @@ const FIELDS = Object.keys(LABELS) as (keyof typeof LABELS)[];
 
 /** Sets what calls of a model, or of all whose names begin alike, cost from now on. */
 export function SetPrice({ wanted, onClose }: { wanted: PriceWanted; onClose: () => void }) {
-  const queries = useQueryClient();
   const [model, setModel] = useState(wanted.model);
   const [typed, setTyped] = useState<TypedPrices>(wanted.now === null ? NO_PRICE : typedFrom(wanted.now));
   const [isSent, setSent] = useState(false);
   const read = readTyped(typed);
   const wrong = 'wrong' in read && isSent ? read.wrong : {};
-  const put = useMutation({
-    mutationFn: (prices: PriceRow['prices']) => api<Change>('PUT', '/api/prices', { model: model.trim(), prices }),
-    onSuccess: async (change) => {
-      announceChange(`Price of ${model.trim()} set.`, change);
-      onClose();
-      await Promise.all([queries.invalidateQueries({ queryKey: pricesQuery.queryKey }), queries.invalidateQueries({ queryKey: modelsQuery.queryKey })]);
-    },
+  const put = useChange((prices: PriceRow['prices']) => api<Change>('PUT', '/api/prices', { model: model.trim(), prices }), {
+    done: `Price of ${model.trim()} set.`,
+    altered: [pricesQuery.queryKey, modelsQuery.queryKey],
+    onDone: onClose,
   });
   const send = (event: FormEvent): void => {
     event.preventDefault();

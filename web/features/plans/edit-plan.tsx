@@ -1,4 +1,4 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useQuery } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import type { PlanTerms } from '#db/events.ts';
 import type { PlanRow } from '#server/dashboard/contract-accounts.ts';
@@ -8,13 +8,13 @@ import { modelsQuery } from '../../lib/models-query.ts';
 import { plansQuery } from '../../lib/plans.ts';
 import { showCount } from '../../lib/show.ts';
 import { Button } from '../../ui/button.tsx';
-import { announceChange } from '../../ui/change.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { fieldError, FormProblem } from '../../ui/problem.tsx';
 import { ChangesList } from '../../ui/terms/changes-list.tsx';
 import { termsChanges } from '../../ui/terms/changes.ts';
 import { isTermsError, TermsEditor } from '../../ui/terms/editor.tsx';
+import { useChange } from '../../ui/use-change.ts';
 import { type WindowsChoice, WindowsField } from '../../ui/windows-choice.tsx';
 
 /** The word that stands for no plan on the command line. */
@@ -24,20 +24,16 @@ type EditPlanProps = { /** Null: a new one. */ plan: PlanRow | null; /** Those t
 
 /** Defines a plan, or gives one other terms. What would change stands above the button that does it. */
 export function EditPlan({ plan, names, onClose }: EditPlanProps) {
-  const queries = useQueryClient();
   const models = useQuery(modelsQuery);
   const [name, setName] = useState(plan?.name ?? '');
   const [terms, setTerms] = useState<PlanTerms>(plan?.terms ?? {});
   const [windows, setWindows] = useState<WindowsChoice>('keep');
   const changes = plan === null ? [] : termsChanges(plan.terms, terms);
   const isIdle = plan !== null && changes.length === 0 && windows === 'keep';
-  const put = useMutation({
-    mutationFn: () => api<Change>('PUT', `/api/plans/${encodeURIComponent(name)}`, { terms, windows }),
-    onSuccess: async (change) => {
-      announceChange(plan === null ? `Plan ${name} defined.` : `Plan ${name} changed.`, change);
-      onClose();
-      await queries.invalidateQueries({ queryKey: plansQuery.queryKey });
-    },
+  const put = useChange(() => api<Change>('PUT', `/api/plans/${encodeURIComponent(name)}`, { terms, windows }), {
+    done: plan === null ? `Plan ${name} defined.` : `Plan ${name} changed.`,
+    altered: [plansQuery.queryKey],
+    onDone: onClose,
   });
   const send = (event: FormEvent): void => {
     event.preventDefault();

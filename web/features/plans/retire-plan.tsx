@@ -1,4 +1,4 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import type { PlanRow } from '#server/dashboard/contract-accounts.ts';
 import type { Change } from '#server/dashboard/contract-keys.ts';
@@ -7,25 +7,17 @@ import { accountsQuery } from '../../lib/names.ts';
 import { plansQuery } from '../../lib/plans.ts';
 import { showCount } from '../../lib/show.ts';
 import { Button } from '../../ui/button.tsx';
-import { announceChange } from '../../ui/change.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog.tsx';
 import { FormProblem } from '../../ui/problem.tsx';
+import { useChange } from '../../ui/use-change.ts';
 
 const NAMED_MAX = 10;
 
 /** Ends a plan for good, after it was said whose calls that stops. */
 export function RetirePlan({ plan: { name, accounts }, onClose }: { plan: PlanRow; onClose: () => void }) {
-  const queries = useQueryClient();
   const { data = [] } = useQuery(accountsQuery);
   const on = data.filter(({ plan }) => plan === name).slice(0, NAMED_MAX);
-  const retire = useMutation({
-    mutationFn: () => api<Change>('POST', `/api/plans/${encodeURIComponent(name)}/retire`),
-    onSuccess: async (change) => {
-      announceChange(`Plan ${name} retired.`, change);
-      onClose();
-      await queries.invalidateQueries({ queryKey: plansQuery.queryKey });
-    },
-  });
+  const retire = useChange(() => api<Change>('POST', `/api/plans/${encodeURIComponent(name)}/retire`), { done: `Plan ${name} retired.`, altered: [plansQuery.queryKey], onDone: onClose });
   return (
     <Dialog isOpen onClose={onClose} title={`Retire plan ${name}?`}>
       <div className="flex flex-col gap-3">
