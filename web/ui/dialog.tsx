@@ -2,12 +2,7 @@ import { type ReactNode, useId } from 'react';
 import { IconButton } from './button.tsx';
 import { Modal } from './modal.tsx';
 
-/**
- * A modal dialog with a title. Its content is there only while it is open, so that nothing of it
- * stays in the page.
- */
 type DialogProps = {
-  isOpen: boolean;
   /** Escape, the cross, or a press beside it. */
   onClose: () => void;
   title: ReactNode;
@@ -23,11 +18,8 @@ const SHAPES = {
   side: 'ml-auto mr-0 my-0 h-dvh max-h-dvh w-[min(40rem,100%)] max-w-none border-l border-line',
 } as const;
 
-export function Dialog({ isOpen, ...rest }: DialogProps) {
-  return isOpen ? <OpenDialog {...rest} /> : null;
-}
-
-function OpenDialog({ onClose, title, children, shape = 'middle', isSticky = false }: Omit<DialogProps, 'isOpen'>) {
+/** A modal dialog with a title, for as long as it is drawn: nothing of it stays in the page. */
+export function Dialog({ onClose, title, children, shape = 'middle', isSticky = false }: DialogProps) {
   const id = useId();
   return (
     <Modal

@@ -12,7 +12,7 @@ type OnceProps = ComponentProps<typeof Secret> & {
 /** Shows what is shown once. Only its own button closes it, and nothing of it stays in the page. */
 export function Once({ title, onClose, children, ...secret }: OnceProps) {
   return (
-    <Dialog isOpen isSticky onClose={onClose} title={title}>
+    <Dialog isSticky onClose={onClose} title={title}>
       <div className="flex flex-col gap-4">
         <Secret {...secret} />
         {children}

@@ -45,7 +45,7 @@ export function AccountDialog({ id, onClose }: { id: string; onClose: () => void
     setStep(null);
   };
   return (
-    <Dialog key={step} isOpen onClose={step === null ? onClose : back} shape="side" title={account ? (step === null ? account.name : TITLES[step](account.name)) : `Account ${id}`}>
+    <Dialog key={step} onClose={step === null ? onClose : back} shape="side" title={account ? (step === null ? account.name : TITLES[step](account.name)) : `Account ${id}`}>
       <Loaded query={query} title="The account could not be loaded" height="h-64">
         {(row) => (Content ? <Content account={row} onBack={back} onDone={finish} /> : <About account={row} last={last} onStep={goTo} />)}
       </Loaded>

@@ -25,7 +25,7 @@ export function CreateAccount({ onClose, onMade }: { onClose: () => void; onMade
     },
   });
   return (
-    <Dialog isOpen onClose={onClose} title="Create an account">
+    <Dialog onClose={onClose} title="Create an account">
       <form
         className="flex flex-col gap-4"
         onSubmit={(event) => {

@@ -35,7 +35,7 @@ function AddForm({ onClose, onMade }: { onClose: () => void; onMade: (made: Webh
   });
   const toggle = (kind: AlertKind): void => setAlerts(KINDS.filter((each) => alerts.includes(each) !== (each === kind)));
   return (
-    <Dialog isOpen onClose={onClose} title="Add a webhook">
+    <Dialog onClose={onClose} title="Add a webhook">
       <form
         className="flex flex-col gap-4"
         onSubmit={(event) => {

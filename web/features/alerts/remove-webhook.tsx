@@ -18,7 +18,7 @@ export function RemoveWebhook({ webhook: { id, origin }, onClose }: { webhook: W
     },
   });
   return (
-    <Dialog isOpen onClose={onClose} title="Remove this webhook?">
+    <Dialog onClose={onClose} title="Remove this webhook?">
       <p>
         Nothing is sent to <strong className="font-semibold break-all">{origin}</strong> any more. What waits to be sent is dropped, the record of its deliveries goes, and its secret and address are erased. Alerts themselves stay.
       </p>

@@ -23,7 +23,7 @@ export function WebhookDialog({ webhook, mayTest, onClose }: { webhook: WebhookR
     onSuccess: () => Promise.all([deliveriesQuery(id), webhooksQuery, alertsQuery].map(({ queryKey }) => queries.invalidateQueries({ queryKey }))),
   });
   return (
-    <Dialog isOpen onClose={onClose} shape="side" title={<>Webhook to {origin}</>}>
+    <Dialog onClose={onClose} shape="side" title={<>Webhook to {origin}</>}>
       <div className="flex flex-col gap-5">
         {offAt !== null && (
           <p className="rounded-lg border border-bad bg-bad-soft px-3 py-2 text-bad">

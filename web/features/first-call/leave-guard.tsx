@@ -8,8 +8,9 @@ const isLeaving: ShouldBlockFn = ({ current, next }) => next.pathname !== curren
 /** While a secret is on the page: asks before a link takes its place, and has the browser ask before the tab closes. */
 export function LeaveGuard() {
   const { status, proceed, reset } = useBlocker({ shouldBlockFn: isLeaving, withResolver: true });
+  if (status !== 'blocked') return null;
   return (
-    <Dialog isOpen={status === 'blocked'} onClose={() => reset?.()} title="Leave the secret behind?">
+    <Dialog onClose={reset} title="Leave the secret behind?">
       <p>You will not see it again. If you have not kept it, stay and copy it.</p>
       <DialogActions>
         <Button onClick={reset}>Stay here</Button>

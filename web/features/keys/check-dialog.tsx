@@ -38,7 +38,7 @@ export function CheckDialog({ row, onClose }: { row: KeyRow; onClose: () => void
     mutationFn: () => api<KeyChecked>('POST', `/api/keys/${row.id}/check`, { model: model.trim(), route, ...(origin.trim() === '' ? {} : { origin: origin.trim() }), ...(address.trim() === '' ? {} : { address: address.trim() }) }),
   });
   return (
-    <Dialog isOpen onClose={onClose} title={`Would this call with ${row.name} pass?`}>
+    <Dialog onClose={onClose} title={`Would this call with ${row.name} pass?`}>
       <form
         className="flex flex-col gap-4"
         onSubmit={(event) => {

@@ -43,7 +43,7 @@ export function CreateDialog({ account: firstAccount, onClose, onMade }: CreateD
   );
   const isNarrowed = Object.keys(terms).length > 0;
   return (
-    <Dialog isOpen onClose={onClose} title="Create a key">
+    <Dialog onClose={onClose} title="Create a key">
       <form
         className="flex flex-col gap-4"
         onSubmit={(event) => {

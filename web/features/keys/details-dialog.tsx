@@ -34,7 +34,7 @@ export function DetailsDialog({ row, canChange, onAct, onClose }: DetailsDialogP
     fact('May use', describeTerms(terms ?? {}, 'key')),
   ];
   return (
-    <Dialog isOpen onClose={onClose} title={name} shape="side">
+    <Dialog onClose={onClose} title={name} shape="side">
       <div className="flex flex-col gap-5">
         {state === 'rotating' && <Overlap row={row} />}
         <Facts facts={facts} />

@@ -39,7 +39,7 @@ export function EditDialog({ row, onClose }: { row: KeyRow; onClose: () => void 
     onClose,
   );
   return (
-    <Dialog isOpen onClose={onClose} title={`Change ${row.name}`}>
+    <Dialog onClose={onClose} title={`Change ${row.name}`}>
       <form
         className="flex flex-col gap-5"
         onSubmit={(event) => {

@@ -10,7 +10,7 @@ import { LastUsed, shownSecret } from './key-marks.tsx';
 export function RevokeDialog({ row, onClose }: { row: KeyRow; onClose: () => void }) {
   const revoke = useKeyChange(() => api<Change>('POST', `/api/keys/${row.id}/revoke`), 'The key is revoked.', onClose);
   return (
-    <Dialog isOpen onClose={onClose} title={`Revoke ${row.name}`}>
+    <Dialog onClose={onClose} title={`Revoke ${row.name}`}>
       <div className="flex flex-col gap-3">
         <p>
           <code className="font-mono text-xs">{shownSecret(row.id, row.last4)}</code>, last used <LastUsed time={row.last_used_at} />, ends at once and for good:
@@ -40,7 +40,7 @@ export function RevokeDialog({ row, onClose }: { row: KeyRow; onClose: () => voi
 export function LeakedDialog({ row, onClose, onMade }: { row: KeyRow; onClose: () => void; onMade: (made: Made) => void }) {
   const replace = useSecretMaking(() => api<KeyMade>('POST', `/api/keys/${row.id}/leaked`), { why: 'leaked', name: row.name, models: row.terms?.models }, onMade);
   return (
-    <Dialog isOpen onClose={onClose} title={`The secret of ${row.name} has leaked`}>
+    <Dialog onClose={onClose} title={`The secret of ${row.name} has leaked`}>
       <div className="flex flex-col gap-3">
         <p>
           <code className="font-mono text-xs">{shownSecret(row.id, row.last4)}</code>, last used <LastUsed time={row.last_used_at} />. One press does what has to be done at once:

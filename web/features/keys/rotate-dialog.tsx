@@ -27,7 +27,7 @@ export function RotateDialog({ row, onClose, onMade }: { row: KeyRow; onClose: (
   const rotate = useSecretMaking(() => api<KeyMade>('POST', `/api/keys/${row.id}/rotate`, { overlap_s: overlapS, rotation }), { why: 'rotated', name: row.name, models: row.terms?.models }, onMade);
   const wasDone = rotate.error instanceof ApiError && rotate.error.code === 'already_done';
   return (
-    <Dialog isOpen onClose={onClose} title={`Rotate ${row.name}`}>
+    <Dialog onClose={onClose} title={`Rotate ${row.name}`}>
       <form
         className="flex flex-col gap-4"
         onSubmit={(event) => {

@@ -59,7 +59,7 @@ function columnsFor(canChange: boolean, onWithdraw: (row: InvitationRow) => void
 function WithdrawDialog({ row, onClose }: { row: InvitationRow; onClose: () => void }) {
   const withdraw = useMemberChange(() => api<Change>('DELETE', `/api/invitations/${row.id}`), 'The invitation is withdrawn.', onClose);
   return (
-    <Dialog isOpen onClose={onClose} title="Withdraw the invitation">
+    <Dialog onClose={onClose} title="Withdraw the invitation">
       <p className="mb-3">
         Its link, as {ROLE_NAMES[row.role].toLowerCase()} into {row.account === null ? 'an account of their own' : (row.account_name ?? row.account)}, opens nothing any more.
       </p>

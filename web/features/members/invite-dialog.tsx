@@ -30,7 +30,7 @@ export function InviteDialog({ onClose, onMade }: { onClose: () => void; onMade:
     onMade,
   );
   return (
-    <Dialog isOpen onClose={onClose} title="Invite somebody">
+    <Dialog onClose={onClose} title="Invite somebody">
       <form
         className="flex flex-col gap-4"
         onSubmit={(event) => {

@@ -16,7 +16,7 @@ export function RoleDialog({ row, isOwn, onClose }: MemberDialogProps) {
   const [role, setRole] = useState(row.role);
   const change = useMemberChange(() => api<Change>('PATCH', `/api/members/${row.id}`, { role }), 'They have another role.', onClose);
   return (
-    <Dialog isOpen onClose={onClose} title={`The role of ${nameOf(row)}`}>
+    <Dialog onClose={onClose} title={`The role of ${nameOf(row)}`}>
       <form
         className="flex flex-col gap-4"
         onSubmit={(event) => {
@@ -46,7 +46,7 @@ export function RoleDialog({ row, isOwn, onClose }: MemberDialogProps) {
 export function RemoveDialog({ row, isOwn, onClose }: MemberDialogProps) {
   const remove = useMemberChange(() => api<Change>('DELETE', `/api/members/${row.id}`), 'The member is removed.', onClose);
   return (
-    <Dialog isOpen onClose={onClose} title={`Remove ${nameOf(row)}`}>
+    <Dialog onClose={onClose} title={`Remove ${nameOf(row)}`}>
       <div className="flex flex-col gap-3">
         {isOwn && (
           <p role="note" className="rounded-lg border border-warn bg-warn-soft px-3 py-2 text-warn">
@@ -76,7 +76,7 @@ export function RemoveDialog({ row, isOwn, onClose }: MemberDialogProps) {
 export function ResetDialog({ row, onClose, onMade }: Omit<MemberDialogProps, 'isOwn'> & { onMade: (made: Made) => void }) {
   const make = useLinkMaking('reset', () => api<LinkMade>('POST', `/api/members/${row.id}/reset`), onMade);
   return (
-    <Dialog isOpen onClose={onClose} title={`A reset link for ${nameOf(row)}`}>
+    <Dialog onClose={onClose} title={`A reset link for ${nameOf(row)}`}>
       <div className="flex flex-col gap-3">
         <p>By the link they choose a new password. It is good once and for an hour, and ends an earlier one. Whoever has it can sign in as them, so give it to nobody else.</p>
         <p>Until it is used, their password and sessions stay as they are; then all their other sessions end.</p>

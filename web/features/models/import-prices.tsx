@@ -41,7 +41,7 @@ export function ImportPrices({ onClose }: { onClose: () => void }) {
   const again = (): void => look.mutate({ providers: providersOf(providers), replace_manual: replacesManual });
 
   return (
-    <Dialog isOpen onClose={onClose} title="Import prices" shape="side">
+    <Dialog onClose={onClose} title="Import prices" shape="side">
       <div className="flex flex-col gap-4">
         <p className="text-muted">From the price list that is installed with Daybook. Nothing is fetched, and nothing changes before you have seen what would.</p>
         <form

@@ -41,7 +41,7 @@ export function SetPrice({ wanted, onClose }: { wanted: PriceWanted; onClose: ()
     if ('prices' in read) put.mutate(read.prices);
   };
   return (
-    <Dialog isOpen onClose={onClose} title={wanted.model === '' ? 'Set a price' : <>Price of {wanted.model}</>}>
+    <Dialog onClose={onClose} title={wanted.model === '' ? 'Set a price' : <>Price of {wanted.model}</>}>
       <form onSubmit={send} className="flex flex-col gap-4">
         <TextField
           label="Model"

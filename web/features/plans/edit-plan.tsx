@@ -40,7 +40,7 @@ export function EditPlan({ plan, names, onClose }: EditPlanProps) {
     put.mutate();
   };
   return (
-    <Dialog isOpen onClose={onClose} shape="side" title={plan === null ? 'Define a plan' : `Change plan ${plan.name}`}>
+    <Dialog onClose={onClose} shape="side" title={plan === null ? 'Define a plan' : `Change plan ${plan.name}`}>
       <form onSubmit={send} className="flex flex-col gap-5">
         {plan === null && <NameField value={name} onChange={setName} names={names} error={fieldError(put.error, 'plan')} />}
         <TermsEditor kind="plan" terms={terms} onChange={setTerms} errors={put.error} models={models.data?.map(({ id }) => id) ?? []} />

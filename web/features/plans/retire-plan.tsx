@@ -19,7 +19,7 @@ export function RetirePlan({ plan: { name, accounts }, onClose }: { plan: PlanRo
   const on = data.filter(({ plan }) => plan === name).slice(0, NAMED_MAX);
   const retire = useChange(() => api<Change>('POST', `/api/plans/${encodeURIComponent(name)}/retire`), { done: `Plan ${name} retired.`, altered: [plansQuery.queryKey], onDone: onClose });
   return (
-    <Dialog isOpen onClose={onClose} title={`Retire plan ${name}?`}>
+    <Dialog onClose={onClose} title={`Retire plan ${name}?`}>
       <div className="flex flex-col gap-3">
         <p>This is for good: the plan can't be changed or used again, and its name is not given again.</p>
         {accounts === 0 ? (

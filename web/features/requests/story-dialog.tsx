@@ -42,7 +42,7 @@ export function StoryDialog({ request, filter, onClose }: StoryDialogProps) {
   });
   const isUnknown = error instanceof ApiError && error.status === 404;
   return (
-    <Dialog isOpen onClose={onClose} shape="side" title={<span className="flex flex-wrap items-center gap-x-2">Request <Copyable text={request} what="the id of the request" /></span>}>
+    <Dialog onClose={onClose} shape="side" title={<span className="flex flex-wrap items-center gap-x-2">Request <Copyable text={request} what="the id of the request" /></span>}>
       {data ? (
         <Story story={data} soFar={tokens} />
       ) : isUnknown ? (

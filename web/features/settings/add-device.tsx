@@ -20,7 +20,7 @@ export function AddDevice({ onClose }: { onClose: () => void }) {
   // Kept here alone, and gone with the dialog.
   const [begun, setBegun] = useState<TotpBegun | null>(null);
   return (
-    <Dialog isOpen isSticky={begun !== null} onClose={onClose} title="Add a device">
+    <Dialog isSticky={begun !== null} onClose={onClose} title="Add a device">
       {begun === null ? <Begin onBegun={setBegun} onClose={onClose} /> : <Confirm begun={begun} onClose={onClose} />}
     </Dialog>
   );

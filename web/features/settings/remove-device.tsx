@@ -20,7 +20,7 @@ export function RemoveDevice({ onClose }: { onClose: () => void }) {
     },
   });
   return (
-    <Dialog isOpen onClose={onClose} title="Remove the device">
+    <Dialog onClose={onClose} title="Remove the device">
       <form
         className="flex flex-col gap-4"
         onSubmit={(event) => {

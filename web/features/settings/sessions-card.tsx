@@ -36,9 +36,7 @@ export function SessionsCard() {
       <Loaded query={query} title="Your sessions could not be loaded" height="h-28">
         {(sessions) => <Table label="Your sessions" columns={COLUMNS} rows={sessions} keyOf={({ id }) => id} />}
       </Loaded>
-      <Dialog isOpen={isLeaving} onClose={() => setLeaving(false)} title="Sign out everywhere?">
-        <SignOutEverywhere count={query.data?.length ?? 1} onClose={() => setLeaving(false)} />
-      </Dialog>
+      {isLeaving && <SignOutEverywhere count={query.data?.length ?? 1} onClose={() => setLeaving(false)} />}
     </Card>
   );
 }
@@ -84,7 +82,7 @@ function SignOutEverywhere({ count, onClose }: { count: number; onClose: () => v
     },
   });
   return (
-    <>
+    <Dialog onClose={onClose} title="Sign out everywhere?">
       <p>{count > 1 ? `All ${count} sessions end at once, this one included.` : 'This session ends; there is no other.'} Keys go on working: revoke those that somebody else may have.</p>
       <FormProblem error={signOut.error} />
       <DialogActions>
@@ -93,6 +91,6 @@ function SignOutEverywhere({ count, onClose }: { count: number; onClose: () => v
           Sign out everywhere
         </Button>
       </DialogActions>
-    </>
+    </Dialog>
   );
 }
