@@ -2,7 +2,7 @@ import { Link } from '@tanstack/react-router';
 import { api, ApiError } from './lib/api.ts';
 import { setTheme, setZone, useTheme, useZone } from './lib/preferences.ts';
 import { useMe } from './lib/session.ts';
-import { useFeedState } from './lib/use-feed.ts';
+import { useFeedStatus } from './lib/use-feed.ts';
 import { useLeave } from './lib/use-leave.ts';
 import { type Page, pagesFor } from './pages.ts';
 import { IconButton } from './ui/button.tsx';
@@ -36,7 +36,7 @@ function Drawer({ onClose, onPalette, onHelp }: Omit<SidebarProps, 'isOpen'>) {
 
 function Content({ onGo, onPalette, onHelp }: { onGo?: () => void; onPalette: () => void; onHelp: () => void }) {
   const { member, account } = useMe();
-  const { status } = useFeedState();
+  const status = useFeedStatus();
   const pages = pagesFor(member.role);
   return (
     <div className="flex min-h-full flex-col gap-4 p-3">
