@@ -12,13 +12,12 @@ import { type ProcessTree, readUsage } from './machine/cpu.ts';
 import { findPinning } from './machine/pinning.ts';
 import { plainEnvironment } from './machine/programs.ts';
 import { type Stage, startUpstream } from './relay.ts';
-import { runDriver } from './run.ts';
+import { driveSteadily } from './run.ts';
 import type { Settings } from './settings.ts';
 import { median } from './summary.ts';
 import { figure, table } from './table.ts';
 import { daybook } from './targets/daybook.ts';
 import type { Running, Surroundings } from './targets/target.ts';
-import { WORKLOADS } from './workloads.ts';
 
 /** So many viewers of one account, and so many of its calls a second. */
 type Setting = { viewers: number; perSecond: number };
@@ -90,24 +89,9 @@ async function measure({ viewers, perSecond }: Setting, running: Running, means:
     await once(watching, 'message');
     await sleep(SETTLE_MS);
     const rssPerViewerKb = (readUsage(server).rssKb - before) / viewers;
-    const workload = WORKLOADS['json-rate'];
-    const driving = runDriver(
-      {
-        port: running.port,
-        path: '/v1/chat/completions',
-        headers: { authorization: running.authorization.good ?? '' },
-        body: workload.body,
-        expect: workload.expect,
-        load: { mode: 'open', perSecond },
-        prewarmSecs: 0,
-        warmupSecs: settings.warmupSecs ?? WARMUP_SECS,
-        secs: settings.secs,
-        statePath: null,
-        trees: { server, postgres },
-      },
-      means,
-    );
-    await sleep((settings.warmupSecs ?? WARMUP_SECS) * 1_000);
+    const warmupSecs = settings.warmupSecs ?? WARMUP_SECS;
+    const driving = driveSteadily(running, perSecond, { warmupSecs, secs: settings.secs, trees: { server, postgres } }, means);
+    await sleep(warmupSecs * 1_000);
     tell(watching, { kind: 'count' });
     const { requests, errors, latencyUs, trees, secs } = await driving;
     tell(watching, { kind: 'tell' });

@@ -7,14 +7,13 @@ import { findPinning } from './machine/pinning.ts';
 import { judge, type Scores } from './page/lighthouse.ts';
 import { claimSetup, openWatched, type Smoothness, watchPage } from './page/person.ts';
 import { type Stage, startUpstream } from './relay.ts';
-import { runDriver } from './run.ts';
+import { driveSteadily } from './run.ts';
 import type { Settings } from './settings.ts';
 import { median } from './summary.ts';
 import { figure, table } from './table.ts';
 import { DAYS_MAX, fillTables, REQUESTS_PER_DAY } from './tables/fill.ts';
 import { daybook } from './targets/daybook.ts';
 import type { Running, Surroundings } from './targets/target.ts';
-import { WORKLOADS } from './workloads.ts';
 
 /** How long a page takes to show something, and to show its figures. */
 export type Shown = { page: string; firstPaintMs: number; figuresMs: number };
@@ -89,27 +88,11 @@ async function timePage(browser: Browser, person: SignedInClient, path: string):
 type Means = { surroundings: Surroundings; settings: Settings; signal: AbortSignal };
 
 async function watchLive(browser: Browser, running: Running, person: SignedInClient, path: string, perSecond: number, means: Means): Promise<Live> {
-  const workload = WORKLOADS['json-rate'];
   const { secs } = means.settings;
   const visitor = await openWatched(browser, person);
   await visitor.page.goto(path);
   await settled(visitor.page);
-  const driving = runDriver(
-    {
-      port: running.port,
-      path: '/v1/chat/completions',
-      headers: { authorization: running.authorization.good ?? '' },
-      body: workload.body,
-      expect: workload.expect,
-      load: { mode: 'open', perSecond },
-      prewarmSecs: 0,
-      warmupSecs: CALM_SECS,
-      secs,
-      statePath: null,
-      trees: {},
-    },
-    means,
-  );
+  const driving = driveSteadily(running, perSecond, { warmupSecs: CALM_SECS, secs, trees: {} }, means);
   await visitor.page.waitForTimeout(CALM_SECS * 1_000);
   const smoothness = await watchPage(visitor, secs);
   await driving;

@@ -147,8 +147,15 @@ async function runNear(running: Running, job: Job, options: RunOptions): Promise
   }
 }
 
+/** Makes calls at a steady rate, beside which something else is measured. */
+export function driveSteadily(running: Running, perSecond: number, during: Pick<Job, 'warmupSecs' | 'secs' | 'trees'>, options: Pick<RunOptions, 'surroundings' | 'signal'>): Promise<JobResult> {
+  const { body, expect } = WORKLOADS['json-rate'];
+  const headers = { authorization: running.authorization.good ?? '' };
+  return runDriver({ port: running.port, path: PATH, headers, body, expect, load: { mode: 'open', perSecond }, prewarmSecs: 0, statePath: null, ...during }, options);
+}
+
 /** Runs the driver in a process of its own, on its side's CPU. @throws when it fails. */
-export async function runDriver(job: Job, { surroundings, signal }: Pick<RunOptions, 'surroundings' | 'signal'>): Promise<JobResult> {
+async function runDriver(job: Job, { surroundings, signal }: Pick<RunOptions, 'surroundings' | 'signal'>): Promise<JobResult> {
   const command = [...surroundings.pinning.prefix('load'), process.execPath, ...LOAD_NODE_FLAGS, DRIVER];
   const [file = '', ...args] = command;
   const child = spawn(file, args, { env: plainEnvironment(), stdio: ['pipe', 'pipe', 'inherit'], signal });
