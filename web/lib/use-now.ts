@@ -1,12 +1,36 @@
 import { useSyncExternalStore } from 'react';
 
+type Clock = { subscribe: (listener: () => void) => () => void; now: () => number };
+
+/** One for each pace, whoever looks at it: a list has hundreds of times. */
+const clocks = new Map<number, Clock>();
+
+function clockOf(everyMs: number): Clock {
+  const known = clocks.get(everyMs);
+  if (known) return known;
+  const listeners = new Set<() => void>();
+  let timer: ReturnType<typeof setInterval> | undefined;
+  const clock: Clock = {
+    subscribe: (listener) => {
+      listeners.add(listener);
+      timer ??= setInterval(() => {
+        for (const each of listeners) each();
+      }, everyMs);
+      return () => {
+        listeners.delete(listener);
+        if (listeners.size > 0) return;
+        clearInterval(timer);
+        timer = undefined;
+      };
+    },
+    now: () => Math.floor(Date.now() / everyMs) * everyMs,
+  };
+  clocks.set(everyMs, clock);
+  return clock;
+}
+
 /** Now, renewed so often: for "3 min ago" and countdowns. */
 export function useNow(everyMs: number = 1_000): number {
-  return useSyncExternalStore(
-    (listener) => {
-      const timer = setInterval(listener, everyMs);
-      return () => clearInterval(timer);
-    },
-    () => Math.floor(Date.now() / everyMs) * everyMs,
-  );
+  const { subscribe, now } = clockOf(everyMs);
+  return useSyncExternalStore(subscribe, now);
 }
