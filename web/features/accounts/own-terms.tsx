@@ -3,7 +3,6 @@ import { useState } from 'react';
 import type { PlanTerms } from '#db/events.ts';
 import type { Change } from '#server/dashboard/contract-keys.ts';
 import { api } from '../../lib/api.ts';
-import { modelsQuery } from '../../lib/models-query.ts';
 import { plansQuery } from '../../lib/plans.ts';
 import { Button } from '../../ui/button.tsx';
 import { DialogActions } from '../../ui/dialog.tsx';
@@ -18,7 +17,6 @@ import { type StepProps, useAccountChange } from './use-account-change.ts';
 /** Terms of one account alone, each in place of its plan's. */
 export function OwnTerms({ account: { id, plan, override }, onBack, onDone }: StepProps) {
   const { data: plans = [] } = useQuery(plansQuery);
-  const { data: models = [] } = useQuery(modelsQuery);
   const [terms, setTerms] = useState<PlanTerms>(override ?? {});
   /** The editor keeps what is typed; emptied from outside it begins anew. */
   const [turn, setTurn] = useState(0);
@@ -42,7 +40,7 @@ export function OwnTerms({ account: { id, plan, override }, onBack, onDone }: St
         What you set here stands in place of the same part of its plan{plan === null ? ', of which it has none' : ` “${plan}”`}, for this account alone; the rest stays as in the plan.
         {planTerms && ` The plan says: ${describeTerms(planTerms, 'plan')}`}
       </p>
-      <TermsEditor key={turn} kind="override" terms={terms} onChange={setTerms} errors={put.error} models={models.map((each) => each.id)} />
+      <TermsEditor key={turn} kind="override" terms={terms} onChange={setTerms} errors={put.error} />
       {Object.keys(terms).length > 0 && (
         <div>
           <Button onClick={clear}>Take all own terms away</Button>

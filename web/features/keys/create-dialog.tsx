@@ -3,7 +3,6 @@ import { useState } from 'react';
 import type { KeyTerms } from '#db/events.ts';
 import type { KeyMade } from '#server/dashboard/contract-keys.ts';
 import { api } from '../../lib/api.ts';
-import { modelsQuery } from '../../lib/models-query.ts';
 import { accountsQuery } from '../../lib/names.ts';
 import { useZone } from '../../lib/preferences.ts';
 import { useIsAdministrator, useMe } from '../../lib/session.ts';
@@ -23,7 +22,6 @@ export function CreateDialog({ account: firstAccount, onClose, onMade }: CreateD
   const zone = useZone();
   const isAdministrator = useIsAdministrator();
   const accounts = useQuery({ ...accountsQuery, enabled: isAdministrator });
-  const models = useQuery(modelsQuery);
   const [name, setName] = useState('');
   const [account, setAccount] = useState(isAdministrator ? (firstAccount ?? own.id) : own.id);
   const [expiry, setExpiry] = useState<ExpiryChoice>({ choice: 'never', date: '' });
@@ -69,7 +67,7 @@ export function CreateDialog({ account: firstAccount, onClose, onMade }: CreateD
             <span className="ml-2 font-normal text-muted">{isNarrowed ? describeTerms(terms, 'key') : 'Else it may use all that its account may.'}</span>
           </summary>
           <div className="border-t border-line p-3">
-            <TermsEditor kind="key" terms={terms} onChange={setTerms} errors={create.error} models={models.data?.map(({ id }) => id) ?? []} />
+            <TermsEditor kind="key" terms={terms} onChange={setTerms} errors={create.error} />
           </div>
         </details>
         {!isTermsError(create.error) && <FormProblem error={create.error} fields={['name', 'account', 'expires_at']} />}

@@ -1,9 +1,7 @@
-import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { KeyTerms } from '#db/events.ts';
 import type { Change, KeyRow } from '#server/dashboard/contract-keys.ts';
 import { api } from '../../lib/api.ts';
-import { modelsQuery } from '../../lib/models-query.ts';
 import { useZone } from '../../lib/preferences.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog.tsx';
@@ -19,7 +17,6 @@ const countsAnything = ({ requests_per_minute, tokens_per_minute, quotas }: KeyT
 /** Name, expiry and terms of a key. Only what differs is sent. */
 export function EditDialog({ row, onClose }: { row: KeyRow; onClose: () => void }) {
   const zone = useZone();
-  const models = useQuery(modelsQuery);
   const before = row.terms ?? {};
   const [name, setName] = useState(row.name);
   const [expiry, setExpiry] = useState<ExpiryChoice>({ choice: 'keep', date: '' });
@@ -49,7 +46,7 @@ export function EditDialog({ row, onClose }: { row: KeyRow; onClose: () => void 
       >
         <TextField label="Name" required maxLength={100} autoComplete="off" value={name} onChange={({ target }) => setName(target.value)} error={fieldError(change.error, 'name')} />
         <ExpiryField value={expiry} onChange={setExpiry} current={row.expires_at} error={fieldError(change.error, 'expires_at')} />
-        <TermsEditor kind="key" terms={terms} onChange={setTerms} errors={change.error} models={models.data?.map(({ id }) => id) ?? []} />
+        <TermsEditor kind="key" terms={terms} onChange={setTerms} errors={change.error} />
         {countsAnything(terms) && <WindowsField value={windows} onChange={setWindows} />}
         <p className="text-muted">It holds at once: calls that run and are no longer permitted are ended.</p>
         {!isTermsError(change.error) && <FormProblem error={change.error} fields={['name', 'expires_at']} />}

@@ -1,10 +1,8 @@
-import { useQuery } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import type { PlanTerms } from '#db/events.ts';
 import type { PlanRow } from '#server/dashboard/contract-accounts.ts';
 import type { Change } from '#server/dashboard/contract-keys.ts';
 import { api } from '../../lib/api.ts';
-import { modelsQuery } from '../../lib/models-query.ts';
 import { plansQuery } from '../../lib/plans.ts';
 import { showCount } from '../../lib/show.ts';
 import { Button } from '../../ui/button.tsx';
@@ -24,7 +22,6 @@ type EditPlanProps = { /** Null: a new one. */ plan: PlanRow | null; /** Those t
 
 /** Defines a plan, or gives one other terms. What would change stands above the button that does it. */
 export function EditPlan({ plan, names, onClose }: EditPlanProps) {
-  const models = useQuery(modelsQuery);
   const [name, setName] = useState(plan?.name ?? '');
   const [terms, setTerms] = useState<PlanTerms>(plan?.terms ?? {});
   const [windows, setWindows] = useState<WindowsChoice>('keep');
@@ -43,7 +40,7 @@ export function EditPlan({ plan, names, onClose }: EditPlanProps) {
     <Dialog onClose={onClose} shape="side" title={plan === null ? 'Define a plan' : `Change plan ${plan.name}`}>
       <form onSubmit={send} className="flex flex-col gap-5">
         {plan === null && <NameField value={name} onChange={setName} names={names} error={fieldError(put.error, 'plan')} />}
-        <TermsEditor kind="plan" terms={terms} onChange={setTerms} errors={put.error} models={models.data?.map(({ id }) => id) ?? []} />
+        <TermsEditor kind="plan" terms={terms} onChange={setTerms} errors={put.error} />
         {plan !== null && (
           <>
             <WindowsField value={windows} onChange={setWindows} />

@@ -1,7 +1,9 @@
+import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import type { KeyTerms, PlanTerms } from '#db/events.ts';
 import type { Route } from '#db/limits.ts';
 import { ApiError } from '../../lib/api.ts';
+import { modelsQuery } from '../../lib/models-query.ts';
 import { Checkbox } from '../field.tsx';
 import { AmountField } from './amount-field.tsx';
 import { ListField } from './list-field.tsx';
@@ -26,8 +28,6 @@ type TermsEditorProps<Terms extends PlanTerms> = {
   kind: TermsKind;
   /** What the server said about the last attempt; errors of `terms.…` stand at their fields. */
   errors?: unknown;
-  /** Models to suggest. */
-  models?: readonly string[];
 };
 
 /** Whether an error is one that the editor shows at a field of its own. */
@@ -37,7 +37,8 @@ export const isTermsError = (error: unknown): boolean => error instanceof ApiErr
  * Permissions and limits, as a part of a form: of a plan, of a key, or of an account in place of its plan's.
  * What is left as it is stays absent.
  */
-export function TermsEditor<Terms extends PlanTerms>({ terms, onChange, kind, errors, models = [] }: TermsEditorProps<Terms>) {
+export function TermsEditor<Terms extends PlanTerms>({ terms, onChange, kind, errors }: TermsEditorProps<Terms>) {
+  const models = useQuery(modelsQuery).data?.map(({ id }) => id) ?? [];
   const now: KeyTerms = terms;
   const { all, noLimit } = WORDS[kind];
   const set = (change: Partial<KeyTerms>): void => {
