@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { connectEmbedded } from '#db/embedded.ts';
+import { attachStore } from '#db/attach.ts';
 import { withControl } from '#server/control.ts';
 import { loadPepper } from '#server/pepper.ts';
 import type { JobResult } from './driver/job.ts';
@@ -110,8 +110,7 @@ async function measure({ viewers, perSecond }: Setting, running: Running, means:
 
 /** Keys that read the account whose calls are made. */
 async function makeKeys(dataDir: string): Promise<string[]> {
-  const store = await connectEmbedded(dataDir);
-  if (!store) throw new Error(`no Postgres runs in ${dataDir}`);
+  const store = await attachStore({ DAYBOOK_DATA: dataDir });
   return withControl(store, 'bench', async (control, client) => {
     const pepper = await loadPepper(client, { DAYBOOK_DATA: dataDir, DAYBOOK_PEPPER_FILE: undefined });
     const secrets: string[] = [];

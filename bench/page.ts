@@ -1,5 +1,5 @@
 import type { Browser } from 'playwright-core';
-import { connectEmbedded } from '#db/embedded.ts';
+import { attachStore } from '#db/attach.ts';
 import { launchBrowser, settled } from '../test/support/browser.ts';
 import type { SignedInClient } from '../test/support/dashboard.ts';
 import type { Goal } from './goals.ts';
@@ -11,7 +11,7 @@ import { driveSteadily } from './run.ts';
 import type { Settings } from './settings.ts';
 import { median } from './summary.ts';
 import { figure, table } from './table.ts';
-import { DAYS_MAX, fillTables, REQUESTS_PER_DAY } from './tables/fill.ts';
+import { daysOf, fillTables, REQUESTS_PER_DAY } from './tables/fill.ts';
 import { daybook } from './targets/daybook.ts';
 import type { Running, Surroundings } from './targets/target.ts';
 
@@ -35,7 +35,7 @@ export async function benchPage(settings: Settings, { directory, cleanup, signal
   const browser = await launchBrowser();
   cleanup.defer(() => browser.close());
 
-  const days = Math.min(DAYS_MAX, Math.max(1, Math.ceil(settings.requestCount / REQUESTS_PER_DAY)));
+  const days = daysOf(settings.requestCount);
   const shown: Shown[] = [];
   const scores: Scores[] = [];
   // Its worker would look at tables that no log is behind.
@@ -66,8 +66,7 @@ export async function benchPage(settings: Settings, { directory, cleanup, signal
 }
 
 async function fill({ dataDir }: Running, days: number, signal: AbortSignal): Promise<void> {
-  const store = await connectEmbedded(dataDir ?? '');
-  if (!store) throw new Error('no Postgres runs there');
+  const store = await attachStore({ DAYBOOK_DATA: dataDir ?? '' });
   await fillTables(store, Math.floor(Date.now() / DAY_MS) * DAY_MS, { from: days, to: 0 }, signal);
 }
 

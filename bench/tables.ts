@@ -6,7 +6,7 @@ import type { Goal } from './goals.ts';
 import type { Stage } from './relay.ts';
 import type { Settings } from './settings.ts';
 import { figure, table } from './table.ts';
-import { DAYS_MAX, fillTables, REQUESTS_PER_DAY } from './tables/fill.ts';
+import { daysOf, fillTables, REQUESTS_PER_DAY } from './tables/fill.ts';
 import { type Question, questions } from './tables/queries.ts';
 
 /** What one question took, in milliseconds. */
@@ -38,7 +38,7 @@ export async function benchTables({ requestCount }: Settings, { directory, signa
   let store = await start();
   try {
     await migrate(store);
-    const days = Math.min(DAYS_MAX, Math.max(1, Math.ceil(requestCount / REQUESTS_PER_DAY)));
+    const days = daysOf(requestCount);
     const tenth = Math.ceil(days / 10);
     const nowMs = Math.floor(Date.now() / DAY_MS) * DAY_MS;
     const asked = questions(nowMs).filter((question) => question.days <= days);

@@ -104,8 +104,11 @@ const fromRows = (table: string, unit: Unit, by: readonly string[], finer: { tab
 const DAY_MS = 86_400_000;
 const MINUTES_DAYS = 2;
 /** What fits into the log's first partition: a hundred days would be too many. */
-export const DAYS_MAX = 70;
+const DAYS_MAX = 70;
 const RUNNING = 300;
+
+/** So many requests fill so many days, at least one. */
+export const daysOf = (requestCount: number): number => Math.min(DAYS_MAX, Math.max(1, Math.ceil(requestCount / REQUESTS_PER_DAY)));
 
 /** The last event of a day, counted back from the end. */
 const positionOf = (daysBefore: number): number => 2 * REQUESTS_PER_DAY * (DAYS_MAX - daysBefore);

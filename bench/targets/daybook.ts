@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { connectEmbedded } from '#db/embedded.ts';
+import { attachStore } from '#db/attach.ts';
 import { makeBody } from '../driver/bodies.ts';
 import { postmasterOf } from '../machine/postmaster.ts';
 import { freePort, type Program, startProgram, waitUntilReady } from '../machine/programs.ts';
@@ -87,9 +87,7 @@ async function prepareKeys(
 ): Promise<Running['authorization']> {
   // Before the many keys, which every command would have to read.
   const { authorization, suspend } = await makeAccounts(dataDir, environment);
-  const store = await connectEmbedded(dataDir);
-  if (!store) throw new Error(`no Postgres runs in ${dataDir}`);
-  await seedKeys(store, keyCount);
+  await seedKeys(await attachStore({ DAYBOOK_DATA: dataDir }), keyCount);
   await suspend();
   await waitForStatus(port, authorization, 'suspended', 403);
   await waitForStatus(port, authorization, 'good', 200);
