@@ -9,6 +9,7 @@ import type { SubjectLimits } from '#db/limits.ts';
 import { type Access, accessOfAccount, accessOfKey } from '#server/access.ts';
 import { READ_MODEL_STALE_MS } from '#server/bounds.ts';
 import { PriceTable } from '#server/prices.ts';
+import { HEARD_WAIT_MS } from '#server/sign-in/bounds.ts';
 import { Waiters } from '#server/sign-in/waiters.ts';
 
 /** Told once for each page of the log, with the accounts whose calls it may concern. */
@@ -57,9 +58,14 @@ export class ReadModel {
     this.#waiters.look();
   }
 
-  /** Resolves when something of this is so, or after a while. @returns whether it is. */
-  until(isSo: () => boolean, patienceMs: number): Promise<boolean> {
-    return this.#waiters.until(isSo, patienceMs);
+  /** Resolves when something of this is so, or after a while: what follows asks again. */
+  async until(isSo: () => boolean): Promise<void> {
+    await this.#waiters.until(isSo, HEARD_WAIT_MS);
+  }
+
+  /** Resolves when the log was heard of up to a position, or after a while. */
+  heard(position: number): Promise<void> {
+    return this.until(() => this.#position >= position);
   }
 
   /** @param changed takes the accounts whose calls may be judged otherwise from here on. */

@@ -5,7 +5,6 @@ import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import type { Change } from '#server/dashboard/contract-keys.ts';
 import type { SignedIn } from '#server/dashboard/gate.ts';
 import { Refusal } from '#server/errors.ts';
-import { heard } from '#server/sign-in/transaction.ts';
 
 const NOT_FOUND = new Refusal('not_found');
 
@@ -20,8 +19,7 @@ export async function makeChange<T extends Change>(
 ): Promise<T | Refusal> {
   const changed = await control.change(`member/${member.id}`, use, member.role === 'administrator' ? 'first' : 'ordinary');
   if (changed instanceof Refusal || changed.event === null) return changed;
-  const { position } = changed.event;
-  await heard(readModel, () => readModel.position >= position);
+  await readModel.heard(changed.event.position);
   return changed;
 }
 

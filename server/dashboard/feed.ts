@@ -20,7 +20,6 @@ import { type Watch, WATCHED_CHANNEL } from '#server/dashboard/watch.ts';
 import { Refusal } from '#server/errors.ts';
 import { Places } from '#server/places.ts';
 import type { Relay } from '#server/relay/relay.ts';
-import { heard } from '#server/sign-in/transaction.ts';
 import { errorFields, type Logger } from '#server/telemetry.ts';
 
 /** What somebody asks to see, and by which right. */
@@ -157,7 +156,7 @@ export class Feed {
     const tail: Tail = new Tail({
       config: this.#config,
       after,
-      heard: (position) => heard(this.#relay.readModel, () => this.#relay.readModel.position >= position),
+      heard: (position) => this.#relay.readModel.heard(position),
       onPage: (events, from) => this.#tellPage(events, from),
       channels: {
         [PROGRESS_CHANNEL]: (payload) => this.#viewers.tellProgress(readProgress(payload, this.#watch.name), tail.position),

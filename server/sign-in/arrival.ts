@@ -10,7 +10,7 @@ import { registerAccount } from '#server/decide/account.ts';
 import { Refusal } from '#server/errors.ts';
 import type { ReadModel } from '#server/read-model.ts';
 import type { Sessions } from '#server/sign-in/sessions.ts';
-import { change, changeUnheard, heard } from '#server/sign-in/transaction.ts';
+import { change, changeUnheard } from '#server/sign-in/transaction.ts';
 
 /** Somebody who comes in: to an account that is there, or with one of their own. */
 export type Arrival = {
@@ -69,7 +69,7 @@ export async function arrive(
     } catch (error) {
       if (!(error instanceof ConflictError) || 'joins' in account || attempt === NAME_ATTEMPTS) throw error;
       // Somebody else has the name, of which this process will hear in a moment.
-      await heard(readModel, () => readModel.accountNamed(account.name) !== undefined);
+      await readModel.until(() => readModel.accountNamed(account.name) !== undefined);
     }
   }
 }

@@ -14,7 +14,6 @@ import { browserLabel } from '#server/sign-in/browser.ts';
 import { closings } from '#server/sign-in/closings.ts';
 import { digestOf, readCookie, setCookie, TOKEN_CHARACTERS } from '#server/sign-in/cookie.ts';
 import { networkOf, type Reach } from '#server/sign-in/origin.ts';
-import { heard } from '#server/sign-in/transaction.ts';
 import { isStoreFault } from '#server/store-fault.ts';
 import { errorFields, type Logger } from '#server/telemetry.ts';
 
@@ -57,7 +56,7 @@ export class Sessions {
 
   /** A member whose row is there. The log may have told of them elsewhere a moment ago, and not here yet. */
   async whoIs(id: string): Promise<{ member: Member; account: Account } | Refusal> {
-    await heard(this.#readModel, () => this.#readModel.member(id) !== undefined);
+    await this.#readModel.until(() => this.#readModel.member(id) !== undefined);
     const member = this.#readModel.member(id);
     if (member?.state === 'removed') return new Refusal('not_signed_in');
     const account = member && this.#readModel.account(member.account);

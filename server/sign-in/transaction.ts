@@ -1,5 +1,5 @@
 import type { Client } from 'pg';
-import { HEARD_WAIT_MS, TRANSACTION_IDLE_MAX_MS } from '#server/sign-in/bounds.ts';
+import { TRANSACTION_IDLE_MAX_MS } from '#server/sign-in/bounds.ts';
 import type { Control } from '#server/control.ts';
 import type { ControlSeat } from '#server/control-seat.ts';
 import { Refusal } from '#server/errors.ts';
@@ -35,7 +35,7 @@ export async function change<T>(
   const changed = await changeUnheard(control, actor, work);
   if (changed instanceof Refusal) return changed;
   const { position, done } = changed;
-  if (position !== null) await heard(readModel, () => readModel.position >= position);
+  if (position !== null) await readModel.heard(position);
   return done;
 }
 
@@ -46,9 +46,4 @@ export function changeUnheard<T>(
   work: (control: Control, client: Client) => Promise<{ position: number | null; done: T } | Refusal>,
 ): Promise<{ position: number | null; done: T } | Refusal> {
   return control.change(actor, (seat, client) => inTransaction(client, () => work(seat, client)));
-}
-
-/** Resolves when this process has heard so from the log, or after a while: what follows asks again. @returns whether it has. */
-export function heard(readModel: ReadModel, isSo: () => boolean): Promise<boolean> {
-  return readModel.until(isSo, HEARD_WAIT_MS);
 }
