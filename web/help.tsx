@@ -21,7 +21,7 @@ export function Help({ onClose }: { onClose: () => void }) {
   const isOn = useSingleKeys();
   const pages = pagesFor(member.role).map(({ key, name }) => [`g ${key}`, name] as const);
   return (
-    <Dialog isOpen onClose={onClose} title="Keyboard shortcuts">
+    <Dialog onClose={onClose} title="Keyboard shortcuts">
       <div className="grid gap-x-8 gap-y-4 sm:grid-cols-2">
         {[ANYWHERE, pages].map((rows, index) => (
           <dl key={index} className="grid auto-rows-min grid-cols-[4rem_1fr] gap-y-1.5">
