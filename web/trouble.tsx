@@ -1,7 +1,7 @@
 import { Link } from '@tanstack/react-router';
 import { useEffect } from 'react';
 import { buttonClass } from './ui/button.tsx';
-import { PageHead } from './ui/parts.tsx';
+import { PageHead } from './ui/page-head.tsx';
 import { Problem } from './ui/problem.tsx';
 
 export function Missing() {

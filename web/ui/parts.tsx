@@ -3,20 +3,6 @@ import { Icon, type IconName } from './icon.tsx';
 
 /** The parts that pages are put together from. */
 
-/** A page's head: what it is, a line about it, and its actions. */
-export function PageHead({ title, about, children }: { title: ReactNode; about?: ReactNode; /** Actions, at the right. */ children?: ReactNode }) {
-  return (
-    <header className="mb-5 flex flex-wrap items-end justify-between gap-x-4 gap-y-3">
-      {typeof title === 'string' && <title>{`${title} · Daybook`}</title>}
-      <div className="min-w-0">
-        <h1>{title}</h1>
-        {about !== undefined && <p className="mt-0.5 text-muted">{about}</p>}
-      </div>
-      {children !== undefined && <div className="flex flex-wrap items-center gap-2">{children}</div>}
-    </header>
-  );
-}
-
 /** A framed part of a page, with or without a head of its own. */
 export function Card({ title, actions, children, className = '', flush = false }: { title?: ReactNode; actions?: ReactNode; children: ReactNode; className?: string; /** Its content reaches its edges: tables. */ flush?: boolean }) {
   return (

@@ -11,7 +11,8 @@ import { Select } from '../../ui/field.tsx';
 import { LiveMark } from '../../ui/live-mark.tsx';
 import { Loaded } from '../../ui/loaded.tsx';
 import { NamedOptions } from '../../ui/options.tsx';
-import { Badge, Card, Empty, PageHead } from '../../ui/parts.tsx';
+import { PageHead } from '../../ui/page-head.tsx';
+import { Badge, Card, Empty } from '../../ui/parts.tsx';
 import { LimitItem } from './limit-item.tsx';
 import { RefusalsCard } from './refusals-card.tsx';
 

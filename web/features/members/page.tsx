@@ -6,7 +6,7 @@ import { useNotices } from '../../lib/use-notices.ts';
 import { useShortcuts } from '../../lib/use-shortcuts.ts';
 import { Button } from '../../ui/button.tsx';
 import { announceChange } from '../../ui/change.tsx';
-import { PageHead } from '../../ui/parts.tsx';
+import { PageHead } from '../../ui/page-head.tsx';
 import type { Made } from './change-members.ts';
 import { InvitationsCard } from './invitations-card.tsx';
 import { InviteDialog } from './invite-dialog.tsx';

@@ -4,7 +4,7 @@ import { modelsQuery } from '../../lib/models-query.ts';
 import { useNotices } from '../../lib/use-notices.ts';
 import { useIsAdministrator } from '../../lib/session.ts';
 import { Button } from '../../ui/button.tsx';
-import { PageHead } from '../../ui/parts.tsx';
+import { PageHead } from '../../ui/page-head.tsx';
 import { pricesQuery } from './prices-query.ts';
 import { Models } from './models.tsx';
 import { Prices } from './prices.tsx';

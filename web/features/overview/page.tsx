@@ -6,7 +6,7 @@ import { useShortcuts } from '../../lib/use-shortcuts.ts';
 import { Button } from '../../ui/button.tsx';
 import { LiveMark } from '../../ui/live-mark.tsx';
 import { Loaded } from '../../ui/loaded.tsx';
-import { PageHead } from '../../ui/parts.tsx';
+import { PageHead } from '../../ui/page-head.tsx';
 import { SubjectFilter } from '../../ui/subject-filter.tsx';
 import { TimeRange } from '../../ui/time-range.tsx';
 import { LiveOverview } from './live-overview.tsx';

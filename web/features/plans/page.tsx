@@ -8,7 +8,8 @@ import { useNotices } from '../../lib/use-notices.ts';
 import { useShortcuts } from '../../lib/use-shortcuts.ts';
 import { Button } from '../../ui/button.tsx';
 import { Loaded } from '../../ui/loaded.tsx';
-import { Card, PageHead } from '../../ui/parts.tsx';
+import { PageHead } from '../../ui/page-head.tsx';
+import { Card } from '../../ui/parts.tsx';
 import { PlanTable } from './plan-table.tsx';
 
 const EditPlan = lazy(() => import('./edit-plan.tsx').then(({ EditPlan: component }) => ({ default: component })));

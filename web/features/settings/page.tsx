@@ -1,6 +1,7 @@
 import { useMe } from '../../lib/session.ts';
 import { Copyable } from '../../ui/copy.tsx';
-import { Card, Facts, PageHead } from '../../ui/parts.tsx';
+import { PageHead } from '../../ui/page-head.tsx';
+import { Card, Facts } from '../../ui/parts.tsx';
 import { BrowserCard } from './browser-card.tsx';
 import { DeviceCard } from './device-card.tsx';
 import { PasswordCard } from './password-card.tsx';

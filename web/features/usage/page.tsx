@@ -8,7 +8,7 @@ import { useNow } from '../../lib/use-now.ts';
 import { buttonClass } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icon.tsx';
 import { Loaded } from '../../ui/loaded.tsx';
-import { PageHead } from '../../ui/parts.tsx';
+import { PageHead } from '../../ui/page-head.tsx';
 import { Segments } from '../../ui/segments.tsx';
 import { SubjectFilter } from '../../ui/subject-filter.tsx';
 import { TimeRange } from '../../ui/time-range.tsx';
