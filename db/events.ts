@@ -113,12 +113,12 @@ const KeyRenamed = Control.extend({ type: z.literal('key.renamed'), account: Id,
 
 /** Micro-dollars for a million tokens, whole ones: 2.50 dollars are 2,500,000. */
 const Price = z.int().min(0).max(PRICE_MAX);
-const PriceRow = z.strictObject({ input: Price, cached_input: Price, output: Price, reasoning: Price });
+export const PricesShape = z.strictObject({ input: Price, cached_input: Price, output: Price, reasoning: Price });
 const ModelPriced = Control.extend({
   type: z.literal('model.priced'),
   /** A model's name, or the beginning of names with `*` at its end. */
   model: ModelName,
-  prices: PriceRow,
+  prices: PricesShape,
   /** Where the price is from: `manual`, or the snapshot with its version. */
   source: z.string().regex(/^[\x20-\x7e]{1,100}$/),
 });

@@ -4,7 +4,8 @@ import { isGoodKey } from '#db/fold/key.ts';
 import { readStream } from '#db/log/read.ts';
 import { ACCOUNTS_LISTED_MAX } from '#server/bounds.ts';
 import type { AccountRow } from '#server/dashboard/contract-accounts.ts';
-import { monthOfAccounts, type MonthUsage, NOTHING_USED } from '#server/dashboard/month-usage.ts';
+import type { MonthUsage } from '#server/dashboard/contract-keys.ts';
+import { monthOfAccounts, NOTHING_USED } from '#server/dashboard/month-usage.ts';
 import type { Source } from '#server/dashboard/read-store.ts';
 import type { ReadModel } from '#server/read-model.ts';
 

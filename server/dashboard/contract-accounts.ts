@@ -1,8 +1,9 @@
 import { z } from 'zod';
-import { Id, ModelName, PlanName, REGISTRATION_POLICIES, ROLES, type Role, type RegistrationPolicy } from '#db/event-parts.ts';
-import { PlanTerms, Windows } from '#db/events.ts';
-import { PRICE_MAX } from '#db/money.ts';
+import { Id, ModelName, PlanName, REGISTRATION_POLICIES, type RegistrationPolicy, type Role, RoleName } from '#db/event-parts.ts';
+import { PlanTerms, PricesShape, Windows } from '#db/events.ts';
+import type { Prices } from '#db/money.ts';
 import type { AsOf } from '#server/dashboard/contract.ts';
+import type { Change, MonthUsage } from '#server/dashboard/contract-keys.ts';
 import { Email, NewAccountName } from '#server/dashboard/contract-session.ts';
 
 /** What the dashboard and the server say to one another about accounts, members, plans and prices. Changes are for administrators, and reply with a `Change`. Pure. */
@@ -23,8 +24,7 @@ export type AccountRow = {
   members: number;
   /** Keys that are good. */
   keys: number;
-  /** Since the beginning of the month, in UTC. */
-  month: { requests: number; tokens: number; cost_microusd: number };
+  month: MonthUsage;
 };
 /** `POST /api/accounts` → `Change & {object: 'account', id}`; 409 `already_exists` where the name is taken. */
 export const CreateAccount = z.strictObject({ name: NewAccountName, plan: PlanName.optional() });
@@ -37,17 +37,17 @@ export const PutOverride = z.strictObject({ terms: PlanTerms, windows: Windows.d
 /** One in `GET /api/members`, a list: of the own account, or for administrators and auditors of all, narrowed by `?account=`; `rows_omitted` older ones are left out. Auditors see no addresses: null. */
 export type MemberRow = { id: string; email: string | null; account: string; account_name: string; role: Role; has_totp: boolean; added_at: string; seen_at: string | null };
 /** `PATCH /api/members/:member`. The last administrator stays one: 409 `last_administrator`. */
-export const ChangeMember = z.strictObject({ role: z.enum(ROLES) });
+export const ChangeMember = z.strictObject({ role: RoleName });
 /** `DELETE /api/members/:member`: erases the address and password, and ends all sessions. */
 /** `POST /api/members/:member/reset`: a link by which they choose a new password → `LinkMade`. */
 
 /** One in `GET /api/invitations`, a list of those that are open; `rows_omitted` older ones are left out. */
 export type InvitationRow = { id: string; account: string | null; account_name: string | null; role: Role; created_at: string; expires_at: string };
 /** `POST /api/invitations` → {@link LinkMade}. Sent to the address where SMTP is set up; the link is shown in any case. */
-export const CreateInvitation = z.strictObject({ account: Id.nullable(), role: z.enum(ROLES), email: Email.optional() });
+export const CreateInvitation = z.strictObject({ account: Id.nullable(), role: RoleName, email: Email.optional() });
 /** `DELETE /api/invitations/:invitation` */
 /** The link is in this reply and nowhere else. */
-export type LinkMade = { object: 'link'; id: string; link: string; expires_at: string; was_sent: boolean; event: { type: string; position: number } | null };
+export type LinkMade = Change & { object: 'link'; id: string; link: string; expires_at: string; was_sent: boolean };
 
 /** One in `GET /api/plans`, a list by name; auditors see it too. */
 export type PlanRow = { name: string; terms: PlanTerms; state: 'active' | 'retired'; /** On it. */ accounts: number; version: number };
@@ -55,25 +55,21 @@ export type PlanRow = { name: string; terms: PlanTerms; state: 'active' | 'retir
 export const PutTerms = z.strictObject({ terms: PlanTerms, windows: Windows.default('keep') });
 
 /** One in `GET /api/prices`, a list by name; auditors see it too. Micro-dollars for a million tokens. */
-export type PriceRow = { model: string; prices: { input: number; cached_input: number; output: number; reasoning: number }; source: string; version: number };
-const Price = z.int().min(0).max(PRICE_MAX);
+export type PriceRow = { model: string; prices: Prices; source: string; version: number };
 /** `PUT /api/prices` */
-export const PutPrice = z.strictObject({ model: ModelName, prices: z.strictObject({ input: Price, cached_input: Price, output: Price, reasoning: Price }) });
+export const PutPrice = z.strictObject({ model: ModelName, prices: PricesShape });
 /** `POST /api/prices/import` → {@link PricesImported}: from the list that is installed, of these providers; none: those that the upstreams' addresses belong to. */
 export const ImportPrices = z.strictObject({ dry_run: z.boolean(), replace_manual: z.boolean().default(false), providers: z.array(z.string().max(100)).max(50).default([]) });
-type PricesShown = PriceRow['prices'];
 /** What an import has changed, or would; `kept_manual`: set by hand to something else, and left so. */
-export type PricesImported = {
+export type PricesImported = Change & {
   object: 'price_import';
   source: string;
   providers: string[];
   dry_run: boolean;
-  changed: { model: string; before: PricesShown | null; after: PricesShown; notes: readonly string[] }[];
-  kept_manual: { model: string; set: PricesShown; offered: PricesShown }[];
+  changed: { model: string; before: Prices | null; after: Prices; notes: readonly string[] }[];
+  kept_manual: { model: string; set: Prices; offered: Prices }[];
   unchanged: number;
   skipped: { provider: string; model: string; why: string }[];
-  /** The last event that it appended. */
-  event: { type: string; position: number } | null;
 };
 
 /** `GET /api/registration` and `PUT` of the same. */

@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import { Id, KeyName, ModelName } from '#db/event-parts.ts';
-import { KeyTerms } from '#db/events.ts';
+import { KeyTerms, Windows } from '#db/events.ts';
 import { ROUTES } from '#db/limits.ts';
+import type { Prices } from '#db/money.ts';
 import type { AsOf } from '#server/dashboard/contract.ts';
 import { withoutControls } from '#server/dashboard/contract-session.ts';
 
@@ -9,6 +10,9 @@ import { withoutControls } from '#server/dashboard/contract-session.ts';
 
 /** The event that a change appended, of several the last; null where nothing had to change. Every reply to a change carries one. */
 export type Change = { event: { type: string; position: number } | null };
+
+/** What was used since the beginning of the month, in UTC. */
+export type MonthUsage = { requests: number; tokens: number; cost_microusd: number };
 
 /** Times that people choose: with their zone. */
 const Moment = z.iso.datetime({ offset: true, error: 'must be a time such as 2027-01-31T00:00:00Z' });
@@ -44,8 +48,7 @@ export type KeyRow = {
   last_used_at: string | null;
   previous_last_used_at: string | null;
   terms: KeyTerms | null;
-  /** Since the beginning of the month, in UTC. */
-  month: { requests: number; tokens: number; cost_microusd: number };
+  month: MonthUsage;
 };
 
 /** `POST /api/keys`. Administrators may name another account. 409 `not_allowed` where it has as many keys as it may. */
@@ -67,7 +70,7 @@ export const ChangeKey = z.strictObject({
   name: NewKeyName.optional(),
   terms: KeyTerms.optional(),
   expires_at: Moment.nullable().optional(),
-  windows: z.enum(['keep', 'reset']).default('keep'),
+  windows: Windows.default('keep'),
 });
 /** `POST /api/keys/:key/check` → {@link KeyChecked}: would this call pass? Nothing is held or recorded. */
 export const CheckKey = z.strictObject({
@@ -111,5 +114,5 @@ export type LimitRow = {
 export type ModelRow = {
   id: string;
   upstream: string;
-  prices: { input: number; cached_input: number; output: number; reasoning: number } | null;
+  prices: Prices | null;
 };

@@ -3,8 +3,8 @@ import { type Key, keyState } from '#db/fold/key.ts';
 import { readStreams } from '#db/log/read-streams.ts';
 import { readSecretUse } from '#db/secret-use.ts';
 import { KEYS_LISTED_MAX } from '#server/bounds.ts';
-import type { KeyRow } from '#server/dashboard/contract-keys.ts';
-import { monthOfKeys, type MonthUsage, NOTHING_USED } from '#server/dashboard/month-usage.ts';
+import type { KeyRow, MonthUsage } from '#server/dashboard/contract-keys.ts';
+import { monthOfKeys, NOTHING_USED } from '#server/dashboard/month-usage.ts';
 import type { Source } from '#server/dashboard/read-store.ts';
 import type { ReadModel } from '#server/read-model.ts';
 

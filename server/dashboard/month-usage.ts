@@ -1,7 +1,5 @@
 import type { ClientBase } from 'pg';
-
-/** What was used since the beginning of the month, in UTC. */
-export type MonthUsage = { requests: number; tokens: number; cost_microusd: number };
+import type { MonthUsage } from '#server/dashboard/contract-keys.ts';
 
 export const NOTHING_USED: MonthUsage = { requests: 0, tokens: 0, cost_microusd: 0 };
 
