@@ -13,7 +13,7 @@ export async function launchBrowser(args: readonly string[] = []): Promise<Brows
 
 export type Look = { theme?: 'light' | 'dark'; width?: number; height?: number };
 
-/** A page of somebody's own browser, and what went wrong in it: errors of scripts and breaches of the page's policy. */
+/** A page of somebody's own browser, and what went wrong there, in further pages too: errors of scripts and breaches of the page's policy. */
 export type Visitor = { context: BrowserContext; page: Page; problems: string[] };
 
 /** Opens a browser's own profile. With a client it is signed in as they are. */
@@ -23,34 +23,32 @@ export async function openVisitor(browser: Browser, origin: string, client: Sign
     const [name = '', value = ''] = client.cookie.split('=');
     await context.addCookies([{ name, value, url: origin, httpOnly: true, sameSite: 'Lax' }]);
   }
-  const page = await context.newPage();
   const problems: string[] = [];
-  page.on('pageerror', (error) => problems.push(`error: ${error.message}`));
-  page.on('console', (message) => {
+  context.on('weberror', (met) => problems.push(`error: ${met.error().message}`));
+  context.on('console', (message) => {
     // The browser writes down every reply above 399 as an error of its own, those that a page expects included.
     if (message.type() === 'error' && !message.text().startsWith('Failed to load resource')) problems.push(`console: ${message.text()}`);
   });
-  return { context, page, problems };
+  return { context, page: await context.newPage(), problems };
 }
 
-const PLACE_HOLDERS = '[role=status][aria-label^=Loading]';
 const WAIT_MS = 20_000;
-const POLL_MS = 20;
-const PAINT_MS = 150;
 
-/** Until a page has something to show and no place holder is left. */
+/** Run in the page: what is amiss when it has been waited for long enough, or null once nothing was for three frames. */
+const SETTLED = `new Promise((resolve) => {
+  const untilMs = performance.now() + ${WAIT_MS};
+  let frames = 0;
+  const look = () => {
+    const amiss = document.querySelector('h1')?.checkVisibility() !== true ? 'shows nothing' : document.querySelector('[role=status][aria-label^=Loading]') ? 'still waits for something' : null;
+    frames = amiss === null ? frames + 1 : 0;
+    if (frames === 3 || performance.now() > untilMs) resolve(amiss);
+    else requestAnimationFrame(look);
+  };
+  look();
+})`;
+
+/** Until a page has something to show, no place holder is left, and that was painted. */
 export async function settled(page: Page): Promise<void> {
-  await page
-    .locator('h1')
-    .first()
-    .waitFor({ timeout: WAIT_MS })
-    .catch((error: unknown) => {
-      throw new Error(`${page.url()} shows nothing`, { cause: error });
-    });
-  const deadline = performance.now() + WAIT_MS;
-  while ((await page.locator(PLACE_HOLDERS).count()) > 0) {
-    if (performance.now() > deadline) throw new Error(`${page.url()} still waits for something`);
-    await page.waitForTimeout(POLL_MS);
-  }
-  await page.waitForTimeout(PAINT_MS);
+  const amiss = await page.evaluate<string | null>(SETTLED);
+  if (amiss !== null) throw new Error(`${page.url()} ${amiss}`);
 }
