@@ -1,7 +1,9 @@
 import { setTimeout as wait } from 'node:timers/promises';
+import type { UsageReport } from '#server/dashboard/contract.ts';
 import { chat } from '../support/client.ts';
 import { addMember, type SignedInClient } from '../support/dashboard.ts';
 import type { TestDashboard } from '../support/dashboard-browser.ts';
+import { until } from '../support/relay.ts';
 import type { ScriptedUpstream } from '../support/upstream.ts';
 
 /** An installation as a small team has it after some time, so that pages are looked at with something in them. */
@@ -14,7 +16,9 @@ const SCRIPTS: Record<string, string> = {
   'llama-4-70b': 'tokens=20,spread=30,every=5ms',
   'gemini-3-flash': 'tokens=8',
 };
-export const MODELS = Object.keys(SCRIPTS);
+const MODELS = Object.keys(SCRIPTS);
+const CALLS_BEFORE = 50;
+const PAUSE_MS = 120;
 
 export async function seed(dashboard: TestDashboard, upstream: ScriptedUpstream): Promise<Seeded> {
   for (const [model, script] of Object.entries(SCRIPTS)) upstream.script(model, script);
@@ -45,20 +49,24 @@ export async function seed(dashboard: TestDashboard, upstream: ScriptedUpstream)
   ];
   const narrow = await key(administrator, 'narrow', { terms: { models: ['llama-*'], requests_per_minute: 5 } });
 
+  let count = 0;
   const call = (secret: string, model: string): Promise<unknown> =>
-    chat({ port: relay.port, key: secret, body: { model, stream: true, messages: [{ role: 'user', content: `Write a line about number ${Math.random()}. `.repeat(1 + Math.floor(Math.random() * 20)) }] } });
-  const pick = <T>(list: readonly T[]): T => list[Math.floor(Math.random() * list.length)] as T;
-  async function traffic(signal: AbortSignal): Promise<void> {
-    while (!signal.aborted) {
-      void call(pick(secrets), pick([...MODELS, 'gpt-5.2-mini', 'daybook-demo', 'daybook-demo-cut']));
-      if (Math.random() < 0.15) void call(narrow, pick(['llama-4-70b', 'gpt-5.2-mini']));
-      await wait(120);
-    }
+    chat({ port: relay.port, key: secret, body: { model, stream: true, messages: [{ role: 'user', content: `Write a line about number ${count}. `.repeat(1 + (count % 20)) }] } });
+  const called = [...MODELS, 'gpt-5.2-mini', 'daybook-demo', 'daybook-demo-cut'];
+  const inTurn = <T>(list: readonly T[]): T => list[count % list.length] as T;
+  function callNext(): void {
+    count++;
+    void call(inTurn(secrets), inTurn(called));
+    if (count % called.length === 0) void call(narrow, inTurn(['llama-4-70b', 'gpt-5.2-mini']));
   }
-  const begun = new AbortController();
-  const beginning = traffic(begun.signal);
-  await wait(6_000);
-  begun.abort();
-  await beginning;
+  async function traffic(signal: AbortSignal): Promise<void> {
+    for (; !signal.aborted; await wait(PAUSE_MS)) callNext();
+  }
+  while (count < CALLS_BEFORE) {
+    callNext();
+    await wait(PAUSE_MS / 6);
+  }
+  const inTables = async (): Promise<number> => (await administrator.get<UsageReport>('/api/usage')).body.totals.requests;
+  await until(inTables, (requests) => requests > CALLS_BEFORE / 2, 'calls in the tables', 60_000);
   return { member, auditor, traffic };
 }
