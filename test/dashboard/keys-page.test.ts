@@ -2,26 +2,30 @@ import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { KeyList } from '#server/dashboard/contract-keys.ts';
 import { violations } from '../support/axe.ts';
-import { HAS_BROWSER, settled } from '../support/browser.ts';
+import { HAS_BROWSER, settled, type Visitor } from '../support/browser.ts';
 import { startDashboard, type TestDashboard } from '../support/dashboard-browser.ts';
+import { until } from '../support/relay.ts';
 
 const SECRET = /dbk_[0-9A-Za-z]{8}_[0-9A-Za-z]{49}/;
 
 /** What people do with keys and invitations by the pages for them. */
 describe.skipIf(!HAS_BROWSER)('the pages of keys and members', () => {
   let dashboard: TestDashboard;
+  let visitor: Visitor;
   beforeAll(async () => {
     dashboard = await startDashboard();
-  }, 120_000);
+    visitor = await dashboard.visit(dashboard.administrator);
+  });
   afterAll(() => dashboard?.[Symbol.asyncDispose]());
 
+  /** In a page of its own, of a browser that knows the files of all pages. */
   async function on(path: string, use: (page: Page) => Promise<void>): Promise<void> {
-    const { context, page, problems } = await dashboard.visit(dashboard.administrator);
+    const page = await visitor.context.newPage();
     await page.goto(path);
     await settled(page);
     await use(page);
-    expect(problems).toEqual([]);
-    await context.close();
+    await page.close();
+    expect(visitor.problems.splice(0)).toEqual([]);
   }
 
   /** All that a page keeps: its document, what stands in its fields, its address, and the browser's stores. */
@@ -170,7 +174,7 @@ describe.skipIf(!HAS_BROWSER)('the pages of keys and members', () => {
       expect(await field.inputValue()).toBe('no such key');
       expect(new URL(page.url()).searchParams.get('name')).toBe('no such key');
       await page.getByRole('button', { name: /^Show all/ }).click();
-      await expect.poll(() => field.inputValue()).toBe('');
+      await until(() => field.inputValue(), (value) => value === '', 'the filter');
     });
   });
 
