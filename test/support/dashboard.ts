@@ -73,13 +73,13 @@ export const statuses = (replies: readonly ApiReply[]): number[] => replies.map(
 const administrators = new WeakMap<object, Promise<SignedInClient>>();
 
 /** The first administrator, by the setup link that the start left in a file. Asked again: the same. */
-export function setUp(relay: TestRelay): Promise<SignedInClient> {
+export function setUp(relay: Pick<TestRelay, 'port' | 'dataDir'>): Promise<SignedInClient> {
   const made = administrators.get(relay) ?? claim(relay);
   administrators.set(relay, made);
   return made;
 }
 
-async function claim(relay: TestRelay): Promise<SignedInClient> {
+async function claim(relay: Pick<TestRelay, 'port' | 'dataDir'>): Promise<SignedInClient> {
   const client = visit(relay);
   const link = (await readFile(path.join(relay.dataDir, 'setup-link.txt'), 'utf8')).trim();
   const reply = await client.post<Me>('/api/setup', { token: tokenOf(link), email: ADMINISTRATOR, password: PASSWORD });
