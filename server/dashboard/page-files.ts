@@ -42,19 +42,14 @@ const PACKED = new Set(['.ico', '.png', '.woff2']);
 const packBrotli = promisify(brotliCompress);
 const packGzip = promisify(gzip);
 
-/** Reads the built page. @returns null where there is none. */
+/** Reads the built page. @returns null where there is none. @throws where it can't be read. */
 export async function readPageFiles(directory: string): Promise<BuiltPage | null> {
-  try {
-    const entries = await readdir(directory, { recursive: true, withFileTypes: true });
-    const files = entries.filter((entry) => entry.isFile()).map((entry) => path.join(entry.parentPath, entry.name));
-    const own = files.filter((file) => placeOf(directory, file) !== BUILD_LIST);
-    const found = new Map(await Promise.all(own.map(async (file) => [placeOf(directory, file), fileOf(file, directory, await readFile(file))] as const)));
-    const list = files.length === own.length ? {} : (JSON.parse(await readFile(path.join(directory, BUILD_LIST), 'utf8')) as BuildList);
-    return found.has('/index.html') ? { files: found, list } : null;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
-    throw error;
-  }
+  const entries = await readdir(directory, { recursive: true, withFileTypes: true });
+  const files = entries.filter((entry) => entry.isFile()).map((entry) => path.join(entry.parentPath, entry.name));
+  const own = files.filter((file) => placeOf(directory, file) !== BUILD_LIST);
+  const found = new Map(await Promise.all(own.map(async (file) => [placeOf(directory, file), fileOf(file, directory, await readFile(file))] as const)));
+  const list = files.length === own.length ? {} : (JSON.parse(await readFile(path.join(directory, BUILD_LIST), 'utf8')) as BuildList);
+  return found.has('/index.html') ? { files: found, list } : null;
 }
 
 const placeOf = (directory: string, file: string): string => `/${path.relative(directory, file).replaceAll(path.sep, '/')}`;
