@@ -8,7 +8,7 @@ import {
   RESTART_STABLE_MS,
   START_CONNECT_TIMEOUT_MS,
 } from '#db/bounds.ts';
-import { checkDurability, closeClient, sessionConfig, StoreError, withTimeout, type Role, type Store } from '#db/connect.ts';
+import { checkDurability, closeClient, connectAs, sessionConfig, StoreError, withTimeout, type Role, type Store } from '#db/connect.ts';
 import { findBinaries, type Binaries } from '#db/embedded/binaries.ts';
 import { bootstrap, DATABASE, DirectoryInUse, takeSupervisorLock, type SupervisorLock } from '#db/embedded/bootstrap.ts';
 import {
@@ -128,10 +128,7 @@ export async function connectEmbedded(dataDir: string): Promise<Store | null> {
     if (passwords === null || !address) return null;
     const store: Store = { config: (role) => configFor({ address, passwords }, role) };
     // The file alone proves nothing: it stays behind when Postgres is killed.
-    const client = new Client(store.config('auditor'));
-    client.on('error', () => undefined);
-    await client.connect();
-    await closeClient(client);
+    await closeClient(await connectAs(store, 'auditor'));
     return store;
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;

@@ -1,8 +1,7 @@
 import { readdir } from 'node:fs/promises';
 import path from 'node:path';
-import { Client } from 'pg';
 import { MIGRATION_TIMEOUT_MS } from '#db/bounds.ts';
-import { closeClient, StoreError, withTimeout, type Store } from '#db/connect.ts';
+import { closeClient, connectAs, StoreError, type Store } from '#db/connect.ts';
 import { awaitMigrationTurn } from '#db/migration-turn.ts';
 import { appliedMigrations, BOOKKEEPING_SCHEMA, cannotMigrate } from '#db/migrations-applied.ts';
 import { ownsSchema } from '#db/service-login.ts';
@@ -18,10 +17,7 @@ const FOLDER = path.join(import.meta.dirname, 'migrations');
  * @throws {StoreError} naming the migration that failed, and where; nothing is applied then.
  */
 export async function migrate(store: Store, folder: string = FOLDER): Promise<string[]> {
-  const client = new Client(withTimeout(store.config('owner'), MIGRATION_TIMEOUT_MS));
-  // A server that dies meanwhile fails the running query; the connection's own report adds nothing.
-  client.on('error', () => undefined);
-  await client.connect().catch((error: Error) => {
+  const client = await connectAs(store, 'owner', MIGRATION_TIMEOUT_MS).catch((error: Error) => {
     throw cannotMigrate(error);
   });
   try {
