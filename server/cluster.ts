@@ -5,7 +5,7 @@ import { CHILD_STOP_MS } from '#server/bounds.ts';
 import { type Config, ConfigError } from '#server/config.ts';
 import { passOnConnections } from '#server/handover.ts';
 import { type KeptChild, keepChild } from '#server/kept-child.ts';
-import { type Served, serve } from '#server/server.ts';
+import type { Served } from '#server/server.ts';
 import type { Logger } from '#server/telemetry.ts';
 
 /**
@@ -122,6 +122,7 @@ export async function serveAsChild(config: Config, log: Logger): Promise<void> {
   });
   const tell = (told: Told): Promise<void> => new Promise((resolve) => process.send?.(told, undefined, undefined, () => resolve()));
   try {
+    const { serve } = await import('#server/server.ts');
     served = await serve(config, log, await attachStore(config));
   } catch (error) {
     if (!(error instanceof ConfigError || error instanceof StoreError)) throw error;

@@ -7,7 +7,6 @@ import { type Config, ConfigError, readConfig } from '#server/config.ts';
 import { greet } from '#server/greeting.ts';
 import { type KeptChild, keepChild } from '#server/kept-child.ts';
 import { prepareStore } from '#server/prepare.ts';
-import { serve } from '#server/server.ts';
 import { offerSetup } from '#server/sign-in/setup.ts';
 import { openStore } from '#server/store.ts';
 import { createLogger, type Logger } from '#server/telemetry.ts';
@@ -23,6 +22,8 @@ async function main(): Promise<void> {
   });
   if (isChild) return serveAsChild(config, log);
 
+  // What a server is made of is loaded while its store opens; who has children serve needs none of it.
+  const server = config.DAYBOOK_INSTANCES === 1 ? import('#server/server.ts') : null;
   const built = buildPage(log);
   const { store, close } = await openStore(config, (line) => log.info(line));
   const started = start().catch(async (error: unknown) => {
@@ -32,7 +33,7 @@ async function main(): Promise<void> {
   async function start() {
     const firstKey = await prepareStore(store, config);
     await built;
-    const served = config.DAYBOOK_INSTANCES === 1 ? await serve(config, log, store) : await serveByChildren(config, log);
+    const served = server ? await (await server).serve(config, log, store) : await serveByChildren(config, log);
     const setupLink = await offerSetup(store, config, new URL(served.baseUrl).origin, log).catch(async (error: unknown) => {
       await served.stop();
       throw error;

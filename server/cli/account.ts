@@ -1,6 +1,6 @@
-import type { Command } from 'commander';
 import { AccountName } from '#db/event-parts.ts';
 import { PlanTerms } from '#db/events.ts';
+import type { Command } from '#server/cli/command.ts';
 import { run, withJson } from '#server/cli/session.ts';
 import { showTable } from '#server/cli/table.ts';
 import { readTerms, windowsOption } from '#server/cli/terms-file.ts';

@@ -1,4 +1,4 @@
-import { type Command, Option } from 'commander';
+import { Option } from 'commander';
 import path from 'node:path';
 import type { Client } from 'pg';
 import { archive, type ArchiveResult } from '#db/archive/archive.ts';
@@ -8,6 +8,7 @@ import { type Listed, listPartitions, verifyAllKept, verifySeries } from '#db/ar
 import { ARCHIVE_STATEMENT_TIMEOUT_MS } from '#db/bounds.ts';
 import { closeClient, connectAs, StoreError } from '#db/connect.ts';
 import { migrate } from '#db/migrate.ts';
+import type { Command } from '#server/cli/command.ts';
 import { print, withJson } from '#server/cli/session.ts';
 import { showTable } from '#server/cli/table.ts';
 import { readConfig } from '#server/config.ts';
@@ -22,7 +23,7 @@ export function archiveCommands(program: Command): void {
   withJson(commands.command('list'))
     .description('the partitions of the log and where they are')
     .action((_options: object, command: Command) =>
-      onStore(async (connect) => print(command, await withClient(connect, listPartitions), showPartitions)),
+      onStore(command, async (connect) => print(command, await withClient(connect, listPartitions), showPartitions)),
     );
 
   withJson(commands.command('run'))
@@ -31,7 +32,7 @@ export function archiveCommands(program: Command): void {
     .option('--keep <count>', 'how many of the newest full partitions stay in the log', '4')
     .option('--drop', 'drop tables once they have left the log')
     .action((options: { dir: string; keep: string; drop?: boolean }, command: Command) =>
-      onStore(async (connect) => {
+      onStore(command, async (connect) => {
         const result = await archive({ connect, directory: options.dir, keep: readCount(options.keep), drop: options.drop === true });
         if (result === null) throw new StoreError('the archive is at work already');
         print(command, result, showResult);
@@ -40,28 +41,28 @@ export function archiveCommands(program: Command): void {
 
   withJson(commands.command('verify [files...]'))
     .description('check files, each by itself and one as the continuation of another, with no database at hand; without files, all that this log has archived')
-    .option('--dir <directory>', 'without files: where they lie', process.env['ARCHIVE_DIR'])
+    .option('--dir <directory>', 'without files: where they lie', commands.surroundings.env['ARCHIVE_DIR'])
     .action((files: string[], options: { dir?: string }, command: Command) => verify(files, options.dir, command));
 
   withJson(commands.command('restore <file>'))
     .description('load a file into the log again, for rebuilds; it stays until it is dropped')
     .action((file: string, _options: object, command: Command) =>
-      onStore(async (connect) => print(command, { restored: await restorePartition(connect, file) }, ({ restored }) => `${restored} is in the log again.`)),
+      onStore(command, async (connect) => print(command, { restored: await restorePartition(connect, file) }, ({ restored }) => `${restored} is in the log again.`)),
     );
 
   withJson(commands.command('drop <partition>'))
     .description('drop the table of an archived partition, by its number; its file stays')
     .addOption(DIRECTORY())
     .action((partition: string, options: { dir: string }, command: Command) =>
-      onStore(async (connect) =>
+      onStore(command, async (connect) =>
         print(command, { dropped: await dropArchived(connect, readCount(partition.replace(/^log_0*(?=\d)/, '')), options.dir) }, ({ dropped }) => `${dropped} is dropped.`),
       ),
     );
 }
 
 /** Runs a command as the owner, who alone may take a part out of the log. */
-async function onStore(work: (connect: () => Promise<Client>) => Promise<void>): Promise<void> {
-  const { store, close } = await borrowStore(readConfig(process.env), () => {});
+async function onStore(command: Command, work: (connect: () => Promise<Client>) => Promise<void>): Promise<void> {
+  const { store, close } = await borrowStore(readConfig(command.surroundings.env), () => {});
   try {
     await migrate(store);
     await work(() => connectAs(store, 'owner', ARCHIVE_STATEMENT_TIMEOUT_MS));
@@ -85,7 +86,7 @@ async function verify(files: readonly string[], directory: string | undefined, c
   if (files.length > 0) await verifyThem(files);
   else {
     if (directory === undefined) throw new StoreError('which files? Name them, or the directory of the archive by --dir or ARCHIVE_DIR.');
-    await onStore((connect) =>
+    await onStore(command, (connect) =>
       withClient(connect, async (client) => {
         const recorded = (await listPartitions(client)).flatMap(({ manifest }) => manifest ?? []);
         await verifyThem(recorded.map(({ file }) => path.join(directory, file)));

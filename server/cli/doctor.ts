@@ -1,7 +1,7 @@
-import type { Command } from 'commander';
 import type { Client } from 'pg';
 import { closeClient } from '#db/connect.ts';
 import { readProjectionStatus } from '#db/projections/state.ts';
+import { type Command, FoundFault } from '#server/cli/command.ts';
 import { print, withJson } from '#server/cli/session.ts';
 import { type Config, describeConfig, readConfig } from '#server/config.ts';
 import { borrowStore, connectRelay } from '#server/store.ts';
@@ -13,10 +13,10 @@ export function doctorCommand(program: Command): void {
   withJson(program.command('doctor'))
     .description('print the configuration with secrets masked, and check store, log and upstreams')
     .action(async (_options: unknown, command: Command) => {
-      const config = readConfig(process.env);
+      const config = readConfig(command.surroundings.env);
       const findings = [...(await checkStore(config)), ...(await Promise.all(config.upstreams.map(checkUpstream)))];
       print(command, { node: process.version, configuration: describeConfig(config), findings }, show);
-      if (findings.some(({ ok }) => !ok)) process.exitCode = 1;
+      if (findings.some(({ ok }) => !ok)) throw new FoundFault();
     });
 }
 

@@ -1,7 +1,8 @@
-import { type Command, Option } from 'commander';
+import { Option } from 'commander';
 import { isIP } from 'node:net';
 import { CHAT_COMPLETIONS, type Route, ROUTES } from '#db/limits.ts';
 import { NamePatterns } from '#db/permissions.ts';
+import type { Command } from '#server/cli/command.ts';
 import { run, type Session, withJson } from '#server/cli/session.ts';
 import { showTable } from '#server/cli/table.ts';
 import { DecisionError } from '#server/decide/decision.ts';

@@ -1,6 +1,7 @@
-import { type Command, Option } from 'commander';
+import { Option } from 'commander';
 import type { z } from 'zod';
 import { KeyTerms, Reads } from '#db/events.ts';
+import type { Command } from '#server/cli/command.ts';
 import { run, withJson } from '#server/cli/session.ts';
 import { checkTerms, readTerms, windowsOption } from '#server/cli/terms-file.ts';
 import { isChange } from '#server/control-log.ts';

@@ -1,7 +1,7 @@
-import type { Command } from 'commander';
 import { KeyName } from '#db/event-parts.ts';
 import { type KeyTerms } from '#db/events.ts';
 import { keyState } from '#db/fold/key.ts';
+import type { Command } from '#server/cli/command.ts';
 import { checkCommand } from '#server/cli/key-check.ts';
 import { parseTime, restrictCommand } from '#server/cli/key-restrict.ts';
 import { run, withJson } from '#server/cli/session.ts';

@@ -1,8 +1,8 @@
-import type { Command } from 'commander';
 import { closeClient } from '#db/connect.ts';
 import type { Placed } from '#db/events.ts';
 import { follow } from '#db/log/follow.ts';
 import { readHead } from '#db/log/read.ts';
+import type { Command } from '#server/cli/command.ts';
 import { withJson } from '#server/cli/session.ts';
 import { readConfig } from '#server/config.ts';
 import { borrowStore, connectRelay } from '#server/store.ts';
@@ -17,12 +17,12 @@ export function logCommands(program: Command): void {
     .option('--no-follow', 'print the newest events and end')
     .action((options: { lines: string; follow: boolean }, command: Command) => {
       const { json } = command.optsWithGlobals<{ json?: boolean }>();
-      return tail(Number(options.lines) || 0, options.follow, json === true ? asJson : asText);
+      return tail(command, Number(options.lines) || 0, options.follow, json === true ? asJson : asText);
     });
 }
 
-async function tail(lines: number, goOn: boolean, show: (placed: Placed) => string): Promise<void> {
-  const { store, close } = await borrowStore(readConfig(process.env), () => {});
+async function tail({ surroundings }: Command, lines: number, goOn: boolean, show: (placed: Placed) => string): Promise<void> {
+  const { store, close } = await borrowStore(readConfig(surroundings.env), () => {});
   try {
     const client = await connectRelay(store);
     const head = await readHead(client);
@@ -35,12 +35,12 @@ async function tail(lines: number, goOn: boolean, show: (placed: Placed) => stri
       scope: 'all',
       after: Math.max(0, head - lines),
       onPage: (events) => {
-        process.stdout.write(events.map((placed) => `${show(placed)}\n`).join(''));
+        surroundings.out(events.map((placed) => `${show(placed)}\n`).join(''));
       },
       onCurrent: () => {
         if (!goOn) ended.resolve();
       },
-      onError: (error) => process.stderr.write(`daybook: the log can't be read right now (${(error as Error).message}); trying again\n`),
+      onError: (error) => surroundings.err(`daybook: the log can't be read right now (${(error as Error).message}); trying again\n`),
     });
     await ended.promise;
     await follower.close();

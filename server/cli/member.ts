@@ -1,6 +1,7 @@
-import { Argument, type Command } from 'commander';
+import { Argument } from 'commander';
 import { ROLES, type Role } from '#db/event-parts.ts';
 import { hasAdministrator, memberByEmail, type MemberRow, readEmails, removeTotp } from '#db/members.ts';
+import type { Command } from '#server/cli/command.ts';
 import { run, type Session, withJson } from '#server/cli/session.ts';
 import { showTable } from '#server/cli/table.ts';
 import { Email } from '#server/dashboard/contract-session.ts';

@@ -1,7 +1,7 @@
-import type { Command } from 'commander';
 import { PlanTerms } from '#db/events.ts';
 import type { Plan } from '#db/fold/plan.ts';
 import { limitsOf } from '#db/limits.ts';
+import type { Command } from '#server/cli/command.ts';
 import { run, withJson } from '#server/cli/session.ts';
 import { showTable } from '#server/cli/table.ts';
 import { readTerms, windowsOption } from '#server/cli/terms-file.ts';

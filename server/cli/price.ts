@@ -1,6 +1,6 @@
-import type { Command } from 'commander';
 import type { Price } from '#db/fold/price.ts';
 import { formatDollars, parseDollars, type Prices } from '#db/money.ts';
+import type { Command } from '#server/cli/command.ts';
 import { run, withJson } from '#server/cli/session.ts';
 import { showTable } from '#server/cli/table.ts';
 import { DecisionError } from '#server/decide/decision.ts';

@@ -1,4 +1,4 @@
-import { type Command, InvalidArgumentError } from 'commander';
+import { InvalidArgumentError } from 'commander';
 import type { Client } from 'pg';
 import { closeClient, connectAs, type Role, StoreError } from '#db/connect.ts';
 import { migrate } from '#db/migrate.ts';
@@ -8,6 +8,7 @@ import { PROJECTIONS } from '#db/projections/projections.ts';
 import { rebuild } from '#db/projections/rebuild.ts';
 import { type ProjectionStatus, readProjectionStatus } from '#db/projections/state.ts';
 import { isLogFault } from '#db/projections/take-in.ts';
+import { type Command, FoundFault } from '#server/cli/command.ts';
 import { print, withJson } from '#server/cli/session.ts';
 import { showTable } from '#server/cli/table.ts';
 import { readConfig } from '#server/config.ts';
@@ -22,12 +23,12 @@ export function projectionCommands(program: Command): void {
 
   withJson(projections.command('status'))
     .description('how far each of them is, and what it has put aside')
-    .action((_options: unknown, command: Command) => using('relay', async (client) => print(command, await readProjectionStatus(client), showStatus)));
+    .action((_options: unknown, command: Command) => using(command, 'relay', async (client) => print(command, await readProjectionStatus(client), showStatus)));
 
   withJson(projections.command('rebuild').argument('[name]', 'which; all when absent', parseName))
     .description('make them anew from the log, beside those in use, and put them in their place')
     .action((only: Projection | undefined, _options: unknown, command: Command) =>
-      using('worker', async (client) => {
+      using(command, 'worker', async (client) => {
         const rebuilt = [];
         for (const projection of only ? [only] : PROJECTIONS) rebuilt.push({ projection: projection.name, ...(await rebuild(client, projection)) });
         print(command, rebuilt, (rows) => rows.map((row) => `${row.projection}: rebuilt up to position ${row.position}${row.parked > 0 ? `, ${row.parked} events put aside` : ''}`).join('\n'));
@@ -37,11 +38,11 @@ export function projectionCommands(program: Command): void {
   withJson(projections.command('check').argument('[name]', 'which; all when absent', parseName))
     .description('compare them with a replay of the log, row by row; exits with 1 where they differ')
     .action((only: Projection | undefined, _options: unknown, command: Command) =>
-      using('auditor', async (client) => {
+      using(command, 'auditor', async (client) => {
         const found: Comparison[] = [];
         for (const projection of only ? [only] : PROJECTIONS) found.push(await compare(client, projection));
         print(command, found, (rows) => rows.map(showComparison).join('\n'));
-        if (!found.every(isEqual)) process.exitCode = 1;
+        if (!found.every(isEqual)) throw new FoundFault();
       }),
     );
 }
@@ -53,8 +54,8 @@ function parseName(name: string): Projection {
 }
 
 /** Runs a command over a connection as this role, which may take as long as it needs. */
-async function using(role: Role, work: (client: Client) => Promise<void>): Promise<void> {
-  const { store, close } = await borrowStore(readConfig(process.env), () => {});
+async function using(command: Command, role: Role, work: (client: Client) => Promise<void>): Promise<void> {
+  const { store, close } = await borrowStore(readConfig(command.surroundings.env), () => {});
   try {
     await migrate(store);
     const client = await connectAs(store, role, STATEMENT_TIMEOUT_MS);

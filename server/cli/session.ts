@@ -1,6 +1,6 @@
-import type { Command } from 'commander';
 import type { Client } from 'pg';
 import { migrate } from '#db/migrate.ts';
+import type { Command } from '#server/cli/command.ts';
 import { type Config, readConfig } from '#server/config.ts';
 import { type Control, withControl } from '#server/control.ts';
 import { borrowStore } from '#server/store.ts';
@@ -13,7 +13,7 @@ export type Session = { config: Config; control: Control; client: Client };
  * for the moment. What it returns is printed: as JSON, or by `show` for people.
  */
 export async function run<T>(command: Command, work: (session: Session) => Promise<T>, show: (result: T) => string): Promise<void> {
-  const config = readConfig(process.env);
+  const config = readConfig(command.surroundings.env);
   const { store, close } = await borrowStore(config, () => {});
   try {
     await migrate(store);
@@ -27,7 +27,7 @@ export async function run<T>(command: Command, work: (session: Session) => Promi
 /** Prints a result as the caller asked for it. */
 export function print<T>(command: Command, result: T, show: (result: T) => string): void {
   const { json } = command.optsWithGlobals<{ json?: boolean }>();
-  process.stdout.write(`${json === true ? JSON.stringify(result) : show(result)}\n`);
+  command.surroundings.out(`${json === true ? JSON.stringify(result) : show(result)}\n`);
 }
 
 /** Adds `--json` to a command, so that it may stand before or after the command's name. */

@@ -1,5 +1,5 @@
-import type { Command } from 'commander';
 import { ALERT_KINDS, type AlertKind } from '#db/alerts.ts';
+import type { Command } from '#server/cli/command.ts';
 import { run, type Session, withJson } from '#server/cli/session.ts';
 import { showTable } from '#server/cli/table.ts';
 import { requireAccount } from '#server/decide/account.ts';

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readConfig } from '#server/config.ts';
 import { startServer } from '#server/server.ts';
 import { createLogger } from '#server/telemetry.ts';
+import { commandLine } from '../support/command-line.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
 import { makePlace, until, upstreamsVariable } from '../support/relay.ts';
 import { type ServerProcess, spawnServer } from '../support/server-process.ts';
@@ -131,7 +132,8 @@ describe('the commands work beside the running server', () => {
     [['key', 'revoke', '00000000'], 'not_found'],
     [['key', 'rotate', '00000000', '--overlap', 'long'], 'invalid'],
   ])('what can\'t be done is told in one line, and as JSON where that was asked for: %j', async (args, code) => {
-    const [text, before, after] = await Promise.all([daybook(...args), daybook('--json', ...args), daybook(...args, '--json')]);
+    const here = commandLine(() => env);
+    const [text, before, after] = await Promise.all([here.daybook(...args), here.daybook('--json', ...args), here.daybook(...args, '--json')]);
     expect([text.code, text.stdout, text.stderr]).toEqual([1, '', expect.stringMatching(/^daybook: [^\n]+\n$/)]);
     for (const ran of [before, after]) {
       expect([ran.code, ran.stdout, JSON.parse(ran.stderr)]).toEqual([1, '', { error: { code, message: expect.any(String) as string } }]);

@@ -1,18 +1,14 @@
-import { execFile } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readConfig } from '#server/config.ts';
 import { type RunningServer, startServer } from '#server/server.ts';
 import { createLogger } from '#server/telemetry.ts';
+import { commandLine } from '../support/command-line.ts';
 import { makePlace, type Place, until, upstreamsVariable } from '../support/relay.ts';
 import { type ScriptedUpstream, startUpstream } from '../support/upstream.ts';
 
 /** Plans and restrictions by the commands, beside a running server that takes them in. */
-
-const ROOT = path.join(import.meta.dirname, '../..');
-const runFile = promisify(execFile);
 
 let place: Place;
 let env: Record<string, string>;
@@ -36,29 +32,7 @@ afterAll(async () => {
   await place?.[Symbol.asyncDispose]();
 });
 
-type Ran = { code: number; stdout: string; stderr: string };
-
-async function daybook(...args: string[]): Promise<Ran> {
-  try {
-    return { code: 0, ...(await runFile(process.execPath, ['server/cli.ts', ...args], { cwd: ROOT, env: { ...process.env, ...env } })) };
-  } catch (error) {
-    const { code, stdout, stderr } = error as Ran;
-    return { code, stdout, stderr };
-  }
-}
-
-async function json<T>(...args: string[]): Promise<T> {
-  const { code, stdout, stderr } = await daybook(...args, '--json');
-  expect([code, stderr]).toEqual([0, '']);
-  return JSON.parse(stdout) as T;
-}
-
-/** What is printed for people. */
-async function text(...args: string[]): Promise<string> {
-  const { code, stdout, stderr } = await daybook(...args);
-  expect([code, stderr]).toEqual([0, '']);
-  return stdout;
-}
+const { daybook, json, text } = commandLine(() => env);
 
 /** A file in the data directory, with this as its text or, unless it is one, as its JSON. */
 async function file(name: string, content: unknown): Promise<string> {

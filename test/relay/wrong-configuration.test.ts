@@ -11,7 +11,7 @@ import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts'
 const MAIN = path.join(import.meta.dirname, '../../server/main.ts');
 const SECRET = 'sk-canary-0123456789abcdef';
 /** A start that is not refused would run on; this ends the test of it. */
-const REFUSED_WITHIN_MS = 20_000;
+const REFUSED_WITHIN_MS = 45_000;
 
 let dataDir: string;
 let database: TestDatabase;

@@ -1,6 +1,3 @@
-import { execFile } from 'node:child_process';
-import path from 'node:path';
-import { promisify } from 'node:util';
 import type { Client } from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { raiseAlerts } from '#db/alert-log.ts';
@@ -8,6 +5,7 @@ import { type Alert, ALERT_KINDS, type AlertKind } from '#db/alerts.ts';
 import { closeClient } from '#db/connect.ts';
 import { publicId } from '#db/ids.ts';
 import { createWebhookSecret, sealTarget } from '#db/webhooks.ts';
+import { commandLine } from '../support/command-line.ts';
 import { ask, createDatabase, type TestDatabase } from '../support/database.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
 import { connectAs } from '../support/log-writer.ts';
@@ -17,7 +15,6 @@ import { spawnWorker, type WorkerProcess } from '../support/worker-process.ts';
 
 /** Webhooks as an operator has them: the command line, a worker, and a receiver on a real socket. */
 
-const CLI = path.join(import.meta.dirname, '../../server/cli.ts');
 const WITHIN_MS = 30_000;
 
 let database: TestDatabase;
@@ -58,20 +55,7 @@ afterEach(async () => {
   receiver.received.length = 0;
 });
 
-type Ran = { code: number; stdout: string; stderr: string };
-async function daybook(...args: string[]): Promise<Ran> {
-  try {
-    return { code: 0, ...(await promisify(execFile)(process.execPath, [CLI, 'webhook', ...args], { env: { PATH: process.env['PATH'], ...env() } })) };
-  } catch (error) {
-    const { code, stdout, stderr } = error as Ran;
-    return { code, stdout, stderr };
-  }
-}
-async function json<T>(...args: string[]): Promise<T> {
-  const { code, stdout, stderr } = await daybook(...args, '--json');
-  expect([code, stderr]).toEqual([0, '']);
-  return JSON.parse(stdout) as T;
-}
+const { daybook, json } = commandLine(env);
 
 /** What `webhook add` does, in this process. */
 async function add(url: string = receiver.url, { alerts = [...ALERT_KINDS], allowPrivate = true }: { alerts?: AlertKind[]; allowPrivate?: boolean } = {}) {
@@ -212,7 +196,7 @@ describe('a webhook', () => {
         (select string_agg(l::text, '') from daybook.log l), encode((select sealed_target from daybook.webhook limit 1), 'escape')) as text`,
     );
     const bare = secret.replace('whsec_', '');
-    for (const text of [rows[0]?.text, worker.output(), (await daybook('list')).stdout]) {
+    for (const text of [rows[0]?.text, worker.output(), (await daybook('webhook', 'list')).stdout]) {
       expect(text).not.toMatch(/canary-path|what a receiver says/);
       expect(text).not.toContain(bare);
     }
@@ -223,21 +207,21 @@ describe('a webhook', () => {
 
 describe('the command line', () => {
   test('adds, lists, tests and removes a webhook, and tells what was delivered', async () => {
-    const { id, secret, origin } = await json<{ id: string; secret: string; origin: string }>('add', receiver.url, '--allow-private', '--alerts', 'quota,key_expiring');
+    const { id, secret, origin } = await json<{ id: string; secret: string; origin: string }>('webhook', 'add', receiver.url, '--allow-private', '--alerts', 'quota,key_expiring');
     expect(origin).toBe(new URL(receiver.url).origin);
-    expect(await json('test', id)).toMatchObject({ state: 'delivered', reply: '204' });
+    expect(await json('webhook', 'test', id)).toMatchObject({ state: 'delivered', reply: '204' });
     expect(receiver.received.map((sent) => isSigned(sent, secret))).toEqual([true]);
-    expect(await json('list')).toMatchObject([{ id, origin, account: null, alerts: ['quota', 'key_expiring'], switched_off_at: null }]);
-    expect(await json('deliveries', id)).toMatchObject([{ webhook: id, alert: 'test.raised', state: 'delivered', attempts: 1, reply: '204' }]);
-    expect(await json('remove', id)).toEqual({ id });
+    expect(await json('webhook', 'list')).toMatchObject([{ id, origin, account: null, alerts: ['quota', 'key_expiring'], switched_off_at: null }]);
+    expect(await json('webhook', 'deliveries', id)).toMatchObject([{ webhook: id, alert: 'test.raised', state: 'delivered', attempts: 1, reply: '204' }]);
+    expect(await json('webhook', 'remove', id)).toEqual({ id });
   });
 
   test('refuses in one line what makes no sense, and repeats no secret', async () => {
     const refused = await Promise.all([
-      daybook('add', 'ftp://example.com/'),
-      daybook('add', 'https://user:canary@example.com/'),
-      daybook('add', 'https://example.com/', '--alerts', 'quota,everything'),
-      daybook('test', 'Unknown1'),
+      daybook('webhook', 'add', 'ftp://example.com/'),
+      daybook('webhook', 'add', 'https://user:canary@example.com/'),
+      daybook('webhook', 'add', 'https://example.com/', '--alerts', 'quota,everything'),
+      daybook('webhook', 'test', 'Unknown1'),
     ]);
     expect(refused.map(({ code, stderr }) => [code, stderr.replace(/(such as|is none of) .*/, '$1')])).toEqual([
       [1, 'daybook: The address must be one such as\n'],
