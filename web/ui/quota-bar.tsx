@@ -1,17 +1,11 @@
 import type { LimitRow } from '#server/dashboard/contract-keys.ts';
 import { atTime, usedUpAtMs } from '../lib/limit-rows.ts';
-import { METER_WORDS, WINDOW_WORDS } from '../lib/limit-words.ts';
+import { limitName, limitTitle, showAmount } from '../lib/limit-words.ts';
 import { useZone } from '../lib/preferences.ts';
 import type { Zone } from '../lib/show.ts';
-import { showCost, showDuration, showShort, showTime } from '../lib/show.ts';
+import { showDuration, showShort, showTime } from '../lib/show.ts';
 import { useNow } from '../lib/use-now.ts';
 import { Meter } from './meter.tsx';
-
-/** What is limited, in a few words: "tokens a day". */
-export const limitName = ({ meter, window }: Pick<LimitRow, 'meter' | 'window'>): string => (meter === 'concurrent' ? 'requests at the same time' : `${METER_WORDS[meter]} ${WINDOW_WORDS[window]}`);
-
-/** An amount of what a limit counts. */
-export const showAmount = (meter: LimitRow['meter'], amount: number): string => (meter === 'cost_microusd' ? showCost(amount) : showShort(amount));
 
 /** One limit: how much is used, held and free, when it begins anew, and whether it lasts until then. */
 export function QuotaBar({ row: given, isOwnerKnown = false, note }: { row: LimitRow; /** What is around it says whose it is. */ isOwnerKnown?: boolean; note?: string }) {
@@ -19,7 +13,7 @@ export function QuotaBar({ row: given, isOwnerKnown = false, note }: { row: Limi
   const zone = useZone();
   const row = atTime(given, nowMs);
   const { meter, used, held, free, limit, key_name, resets_at } = row;
-  const amount = (value: number): string => showAmount(meter, value);
+  const amount = (value: number): string => showAmount(meter, value, showShort);
   const whose = key_name === null || isOwnerKnown ? '' : ` of key ${key_name}`;
   const name = limitName(row);
   // The pace of a minute is known only when it is over.
@@ -28,7 +22,7 @@ export function QuotaBar({ row: given, isOwnerKnown = false, note }: { row: Limi
     <div>
       <div className="mb-1.5 flex flex-wrap items-baseline justify-between gap-x-4">
         <p className="min-w-0 truncate">
-          <span className="font-medium">{name.charAt(0).toUpperCase() + name.slice(1)}</span>
+          <span className="font-medium">{limitTitle(row)}</span>
           <span className="text-muted">{whose}</span>
         </p>
         {resets_at !== null && (

@@ -1,5 +1,7 @@
 import type { LimitRow } from '#server/dashboard/contract-keys.ts';
-import { QuotaBar, showAmount } from '../../ui/quota-bar.tsx';
+import { showAmount } from '../../lib/limit-words.ts';
+import { showShort } from '../../lib/show.ts';
+import { QuotaBar } from '../../ui/quota-bar.tsx';
 
 /** One limit with its window, and how strictly it is kept. */
 export function LimitItem({ row }: { row: LimitRow }) {
@@ -11,6 +13,6 @@ function strictnessOf({ meter, window, enforcement, overdraft }: LimitRow): stri
   if (window === 'minute') return 'A rate: of each minute of the clock.';
   if (enforcement === 'exact') return 'Exact: never a unit above. A reply is asked to stop where the rest would not do.';
   if (overdraft === 0) return 'Never above: each call is counted before it begins.';
-  const most = overdraft === null ? '' : `, by at most ${showAmount(meter, overdraft)}`;
+  const most = overdraft === null ? '' : `, by at most ${showAmount(meter, overdraft, showShort)}`;
   return `Soft landing: a call that was admitted runs to its end, and may go above it${most}.`;
 }

@@ -1,4 +1,4 @@
-import type { RequestStory, StoryEvent, StoryQuota } from '#server/dashboard/contract.ts';
+import type { RequestStory, StoryEvent } from '#server/dashboard/contract.ts';
 import type { EndReason, UsageSource } from '#db/events.ts';
 import { showCost, showCount } from '../../lib/show.ts';
 
@@ -25,9 +25,6 @@ export const SOURCE_WORDS: Record<UsageSource, string> = {
   estimated: 'Estimated by the relay from the size of what went through, since no report came.',
   none: 'Nothing was used.',
 };
-
-/** An amount of a meter. */
-export const showAmount = (meter: StoryQuota['meter'], amount: number): string => (meter === 'cost_microusd' ? showCost(amount) : showCount(amount));
 
 /** What one of its events says. */
 export function tellEvent(event: StoryEvent, story: RequestStory): string {

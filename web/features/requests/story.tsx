@@ -1,7 +1,7 @@
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import type { RequestStory, StoryQuota } from '#server/dashboard/contract.ts';
-import { METER_WORDS, WINDOW_WORDS } from '../../lib/limit-words.ts';
+import { METER_WORDS, showAmount, WINDOW_WORDS } from '../../lib/limit-words.ts';
 import { useAccountNames, useKeyNames } from '../../lib/names.ts';
 import { adviceOn } from '../../lib/refusals.ts';
 import { showCost, showCount, showSeconds } from '../../lib/show.ts';
@@ -11,7 +11,7 @@ import { WhatToDo } from '../../ui/what-to-do.tsx';
 import { When } from '../../ui/when.tsx';
 import { OutcomeOf } from './outcome.tsx';
 import { Spans, StoryEvents } from './story-timeline.tsx';
-import { END_WORDS, showAmount, SOURCE_WORDS } from './story-words.ts';
+import { END_WORDS, SOURCE_WORDS } from './story-words.ts';
 
 const LINK = 'underline hover:text-accent';
 
@@ -128,10 +128,10 @@ function Quotas({ quotas }: { quotas: readonly StoryQuota[] }) {
         <li key={`${scope} ${meter} ${window}`}>
           <div className="flex flex-wrap justify-between gap-x-3">
             <span>
-              {showAmount(meter, limit)} {meter !== 'cost_microusd' && METER_WORDS[meter]} {WINDOW_WORDS[window]}, of the {scope}
+              {showAmount(meter, limit, showCount)} {meter !== 'cost_microusd' && METER_WORDS[meter]} {WINDOW_WORDS[window]}, of the {scope}
             </span>
             <span className="text-muted">
-              {showAmount(meter, used)} used, {showAmount(meter, held)} held
+              {showAmount(meter, used, showCount)} used, {showAmount(meter, held, showCount)} held
             </span>
           </div>
           <p className="text-xs text-muted">

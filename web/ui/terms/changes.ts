@@ -1,7 +1,7 @@
 import type { PlanTerms } from '#db/events.ts';
 import type { Quota, Route } from '#db/limits.ts';
 import { formatDollars } from '#db/money.ts';
-import { WINDOW_WORDS } from '../../lib/limit-words.ts';
+import { limitName, limitTitle } from '../../lib/limit-words.ts';
 import { showCount } from '../../lib/show.ts';
 import { ROUTE_NAMES } from './summary.ts';
 
@@ -15,7 +15,6 @@ const AMOUNTS = {
   reply_tokens_max: 'Longest reply in tokens',
 } as const;
 const LISTS = { models: 'Models', routes: 'Routes', origins: 'Origins' } as const;
-const METERS: Record<Quota['meter'], string> = { requests: 'Requests', tokens: 'Tokens', cost_microusd: 'Cost' };
 const NO_LIMIT = 'no limit';
 
 /**
@@ -60,17 +59,16 @@ function quotaChanges(before: readonly Quota[] | undefined, after: readonly Quot
   const open = absent === NO_LIMIT;
   // Own quotas stand in place of all of a plan's: beginning or ending to have them is a change by itself.
   if (!open && (before === undefined) !== (after === undefined)) {
-    const show = (quotas: readonly Quota[] | undefined): string => (quotas === undefined ? absent : quotas.length === 0 ? 'none' : quotas.map((quota) => `${showLimit(quota)} ${nameOf(quota).toLowerCase()}`).join(', '));
+    const show = (quotas: readonly Quota[] | undefined): string => (quotas === undefined ? absent : quotas.length === 0 ? 'none' : quotas.map((quota) => `${showLimit(quota)} ${limitName(quota)}`).join(', '));
     return [{ what: 'Quotas', from: show(before), to: show(after), effect: null }];
   }
-  const names = [...new Set([...(before ?? []), ...(after ?? [])].map(nameOf))];
+  const names = [...new Set([...(before ?? []), ...(after ?? [])].map(limitTitle))];
   return names.map((name) => {
-    const one = before?.find((quota) => nameOf(quota) === name);
-    const other = after?.find((quota) => nameOf(quota) === name);
+    const one = before?.find((quota) => limitTitle(quota) === name);
+    const other = after?.find((quota) => limitTitle(quota) === name);
     return { what: name, from: one ? showLimit(one) : NO_LIMIT, to: other ? showLimit(other) : NO_LIMIT, effect: amountEffect(one?.limit, other?.limit, true) ?? (one && other ? enforcementEffect(one, other) : null) };
   });
 }
 
-const nameOf = ({ meter, window }: Quota): string => `${METERS[meter]} ${WINDOW_WORDS[window]}`;
 const showLimit = ({ meter, limit, enforcement }: Quota): string => `${meter === 'cost_microusd' ? `$${formatDollars(limit)}` : showCount(limit)}${enforcement === 'exact' ? ', never above' : ''}`;
 const enforcementEffect = (one: Quota, other: Quota): TermsChange['effect'] => (one.enforcement === other.enforcement ? null : other.enforcement === 'exact' ? 'tighter' : 'looser');

@@ -1,12 +1,14 @@
 import { useState } from 'react';
 import type { Quota } from '#db/limits.ts';
+import { WINDOW_WORDS } from '../../lib/limit-words.ts';
 import { Button, IconButton } from '../button.tsx';
 import { SelectField } from '../field.tsx';
 import { WordOptions } from '../options.tsx';
 import { AmountField } from './amount-field.tsx';
 
 const METERS: Record<Quota['meter'], string> = { requests: 'Requests', tokens: 'Tokens', cost_microusd: 'US dollars' };
-const WINDOWS: Record<Quota['window'], string> = { hour: 'an hour', day: 'a day', week: 'a week', month: 'a month' };
+const { hour, day, week, month } = WINDOW_WORDS;
+const WINDOWS: Record<Quota['window'], string> = { hour, day, week, month };
 const ENFORCEMENTS: Record<Quota['enforcement'], string> = { soft_landing: 'Running replies may end', exact: 'Never a unit above' };
 
 type Row = Omit<Quota, 'limit'> & { limit: number | undefined; id: number };

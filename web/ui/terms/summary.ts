@@ -1,7 +1,7 @@
 import type { KeyTerms } from '#db/events.ts';
 import type { Quota, Route } from '#db/limits.ts';
-import { WINDOW_WORDS } from '../../lib/limit-words.ts';
-import { showCost, showCount, showShort } from '../../lib/show.ts';
+import { showAmount, WINDOW_WORDS } from '../../lib/limit-words.ts';
+import { showCount, showShort } from '../../lib/show.ts';
 
 /** What terms amount to, in words. Pure. */
 
@@ -18,10 +18,10 @@ export const ROUTE_NAMES = {
 } as const satisfies Record<Route, string>;
 
 /** An amount with its unit: "1.2M tokens", "$5.00". */
-const showAmount = ({ meter, limit }: Quota): string => (meter === 'cost_microusd' ? showCost(limit) : `${showShort(limit)} ${meter === 'requests' && limit === 1 ? 'request' : meter}`);
+const showLimit = ({ meter, limit }: Quota): string => showAmount(meter, limit, (amount) => `${showShort(amount)} ${meter === 'requests' && amount === 1 ? 'request' : meter}`);
 
 /** "1.2M tokens a day", "$5.00 a month, never above". */
-export const showQuota = (quota: Quota): string => `${showAmount(quota)} ${WINDOW_WORDS[quota.window]}${quota.enforcement === 'exact' ? ', never above' : ''}`;
+const showQuota = (quota: Quota): string => `${showLimit(quota)} ${WINDOW_WORDS[quota.window]}${quota.enforcement === 'exact' ? ', never above' : ''}`;
 
 /** "a, b and c". */
 const join = (parts: readonly string[]): string => (parts.length < 2 ? parts.join('') : `${parts.slice(0, -1).join(', ')} and ${parts.at(-1)}`);
@@ -77,6 +77,6 @@ export function glanceAtTerms({ models, routes, origins, networks, requests_per_
     ...(requests_per_minute === undefined ? [] : [`${showShort(requests_per_minute)} requests/min`]),
     ...(tokens_per_minute === undefined ? [] : [`${showShort(tokens_per_minute)} tokens/min`]),
     ...(concurrent_requests === undefined ? [] : [`${showShort(concurrent_requests)} at once`]),
-    ...(quotas ?? []).map((quota) => `${showAmount(quota)}/${quota.window}`),
+    ...(quotas ?? []).map((quota) => `${showLimit(quota)}/${quota.window}`),
   ];
 }
