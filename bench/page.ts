@@ -1,11 +1,11 @@
 import type { Browser } from 'playwright-core';
 import { attachStore } from '#db/attach.ts';
 import { launchBrowser, settled } from '../test/support/browser.ts';
-import type { SignedInClient } from '../test/support/dashboard.ts';
+import { setUp, type SignedInClient } from '../test/support/dashboard.ts';
 import type { Goal } from './goals.ts';
 import { findPinning } from './machine/pinning.ts';
 import { judge, type Scores } from './page/lighthouse.ts';
-import { claimSetup, openWatched, type Smoothness, watchPage } from './page/person.ts';
+import { openWatched, type Smoothness, watchPage } from './page/person.ts';
 import { type Stage, startUpstream } from './relay.ts';
 import { driveSteadily } from './run.ts';
 import type { Settings } from './settings.ts';
@@ -42,7 +42,7 @@ export async function benchPage(settings: Settings, { directory, cleanup, signal
   const past = await daybook('strict', KEYS, 'off').start(surroundings, 'memory');
   try {
     await fill(past, days, signal);
-    const person = await claimSetup(past);
+    const person = await administratorOf(past);
     for (const page of HISTORY_PAGES) shown.push(await timePage(browser, person, page));
     for (const form of ['mobile', 'desktop'] as const) {
       scores.push(await judge(person.origin, '/sign-in', null, form));
@@ -55,7 +55,7 @@ export async function benchPage(settings: Settings, { directory, cleanup, signal
   const live: Live[] = [];
   const present = await daybook('strict', KEYS, 'on').start(surroundings, 'load');
   try {
-    const person = await claimSetup(present);
+    const person = await administratorOf(present);
     for (const perSecond of PER_SECOND) {
       for (const page of LIVE_PAGES) live.push(await watchLive(browser, present, person, page, perSecond, { surroundings, settings, signal }));
     }
@@ -64,6 +64,9 @@ export async function benchPage(settings: Settings, { directory, cleanup, signal
   }
   return { requests: days * REQUESTS_PER_DAY, shown, live, scores, goals: pageGoals(shown, live, scores) };
 }
+
+/** Of an installation that was just started, by its setup link. */
+const administratorOf = ({ port, dataDir }: Running): Promise<SignedInClient> => setUp({ port, dataDir: dataDir ?? '' });
 
 async function fill({ dataDir }: Running, days: number, signal: AbortSignal): Promise<void> {
   const store = await attachStore({ DAYBOOK_DATA: dataDir ?? '' });

@@ -1,19 +1,6 @@
-import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import type { Browser } from 'playwright-core';
 import { openVisitor, type Visitor } from '../../test/support/browser.ts';
-import { PASSWORD, type SignedInClient, tokenOf, visit } from '../../test/support/dashboard.ts';
-import type { Running } from '../targets/target.ts';
-
-/** The administrator of an installation that was just started, by its setup link. */
-export async function claimSetup({ port, dataDir }: Running): Promise<SignedInClient> {
-  const client = visit({ port });
-  const link = (await readFile(join(dataDir ?? '', 'setup-link.txt'), 'utf8')).trim();
-  const email = 'bench@example.com';
-  const { status, body } = await client.post<SignedInClient['me']>('/api/setup', { token: tokenOf(link), email, password: PASSWORD });
-  if (status !== 200) throw new Error(`the setup link was refused: ${status}`);
-  return Object.assign(client, { me: body, email });
-}
+import type { SignedInClient } from '../../test/support/dashboard.ts';
 
 /** What a page has done with its main thread. */
 export type Smoothness = { longTasks: number; longestMs: number; framesPerSec: number };
