@@ -1,6 +1,7 @@
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import type { KeyRow } from '#server/dashboard/contract-keys.ts';
+import { isGood } from '../../lib/good-key.ts';
 import { showCost, showCount } from '../../lib/show.ts';
 import { Button, buttonClass } from '../../ui/button.tsx';
 import { Copyable } from '../../ui/copy.tsx';
@@ -9,7 +10,7 @@ import { Icon } from '../../ui/icon.tsx';
 import { Facts } from '../../ui/parts.tsx';
 import { describeTerms } from '../../ui/terms/summary.ts';
 import { Ago, When } from '../../ui/when.tsx';
-import { Expiry, isGood, LastUsed, shownSecret, StateBadge } from './key-marks.tsx';
+import { Expiry, LastUsed, shownSecret, StateBadge } from './key-marks.tsx';
 import type { KeyAct } from './keys-table.tsx';
 
 type Fact = readonly [label: string, value: ReactNode];

@@ -1,4 +1,5 @@
 import type { KeyRow } from '#server/dashboard/contract-keys.ts';
+import { isGood } from '../../lib/good-key.ts';
 import { useNow } from '../../lib/use-now.ts';
 import { Badge, type Tone } from '../../ui/parts.tsx';
 import { glanceAtTerms } from '../../ui/terms/summary.ts';
@@ -18,9 +19,6 @@ export function StateBadge({ state }: Pick<KeyRow, 'state'>) {
   return <Badge tone={tone}>{text}</Badge>;
 }
 
-/** Whether it can still be used and changed. */
-export const isGood = ({ state }: Pick<KeyRow, 'state'>): boolean => state === 'active' || state === 'rotating';
-
 /** What people see of a secret. */
 export const shownSecret = (id: string, last4: string): string => `dbk_${id}_…${last4}`;
 
@@ -30,10 +28,11 @@ export function LastUsed({ time }: { time: string | null }) {
 
 const SOON_MS = 7 * 86_400_000;
 
-export function Expiry({ row: { expires_at, state } }: { row: KeyRow }) {
+export function Expiry({ row }: { row: KeyRow }) {
+  const { expires_at } = row;
   const now = useNow(60_000);
   if (expires_at === null) return <span className="text-muted">never</span>;
-  const isSoon = (state === 'active' || state === 'rotating') && Date.parse(expires_at) - now < SOON_MS;
+  const isSoon = isGood(row) && Date.parse(expires_at) - now < SOON_MS;
   return isSoon ? (
     <Badge tone="warn">
       <Ago time={expires_at} />

@@ -1,9 +1,10 @@
 import type { KeyRow } from '#server/dashboard/contract-keys.ts';
+import { isGood } from '../../lib/good-key.ts';
 import { showCost, showShort } from '../../lib/show.ts';
 import { Menu, type MenuItem } from '../../ui/menu.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { Ago } from '../../ui/when.tsx';
-import { Expiry, isGood, LastUsed, shownSecret, StateBadge, TermsGlance } from './key-marks.tsx';
+import { Expiry, LastUsed, shownSecret, StateBadge, TermsGlance } from './key-marks.tsx';
 
 /** What can be done with a key. */
 export type KeyAct = 'change' | 'rotate' | 'check' | 'leaked' | 'revoke';

@@ -1,6 +1,7 @@
 import { useNavigate, useSearch } from '@tanstack/react-router';
 import { useState } from 'react';
 import type { KeyRow } from '#server/dashboard/contract-keys.ts';
+import { isGood } from '../../lib/good-key.ts';
 import type { KeySearch, KeySearchChange } from '../../lib/key-search.ts';
 import { keysQuery, useIsOverseer } from '../../lib/names.ts';
 import { withoutBlanks } from '../../lib/search-text.ts';
@@ -19,7 +20,6 @@ import { CreateDialog } from './create-dialog.tsx';
 import { DetailsDialog } from './details-dialog.tsx';
 import { EditDialog } from './edit-dialog.tsx';
 import { LeakedDialog, RevokeDialog } from './end-dialogs.tsx';
-import { isGood } from './key-marks.tsx';
 import { useKeyList } from './keys-list.ts';
 import { KeysFilter } from './keys-filter.tsx';
 import { type KeyAct, KeysTable } from './keys-table.tsx';

@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { type FormEvent, type KeyboardEvent, useState } from 'react';
 import type { KeyRow, ModelRow } from '#server/dashboard/contract-keys.ts';
+import { isGood } from '../../lib/good-key.ts';
 import { modelsQuery } from '../../lib/models-query.ts';
 import { keysQuery } from '../../lib/names.ts';
 import { useMe } from '../../lib/session.ts';
@@ -21,7 +22,7 @@ export function PlaygroundPage() {
   const keys = useQuery(keysQuery);
   const models = useQuery(modelsQuery);
   const error = keys.error ?? models.error;
-  const good = keys.data?.filter((key) => key.account === account.id && (key.state === 'active' || key.state === 'rotating'));
+  const good = keys.data?.filter((key) => key.account === account.id && isGood(key));
   return (
     <>
       <PageHead title="Playground" about="Try a model with one of your keys. These are real calls: they are recorded, limited and charged like any other." />
