@@ -38,7 +38,7 @@ export function Problem({ error, title, onRetry }: { error: unknown; /** What wa
 /** The same in one line, beneath a form. Errors of a single field stand at the field: see `fieldError`. */
 export function FormProblem({ error, fields = [] }: { error: unknown; /** Those that show their own. */ fields?: readonly string[] }) {
   if (error === null || error === undefined) return null;
-  if (error instanceof ApiError && error.param !== null && fields.includes(error.param)) return null;
+  if (fields.some((field) => fieldError(error, field) !== null)) return null;
   return (
     <p role="alert" className="text-bad">
       {error instanceof ApiError ? error.message : 'Something went wrong in this page. Load it again.'}
@@ -47,7 +47,7 @@ export function FormProblem({ error, fields = [] }: { error: unknown; /** Those 
   );
 }
 
-/** What is wrong with one field of a form; null where it is something else. */
+/** What is wrong with one field of a form, or a part of it; null where it is something else. */
 export function fieldError(error: unknown, name: string): string | null {
-  return error instanceof ApiError && error.param === name ? error.message.replace(/^"[^"]*": /, '') : null;
+  return error instanceof ApiError && `${error.param}.`.startsWith(`${name}.`) ? error.message.replace(/^"[^"]*": /, '') : null;
 }

@@ -5,6 +5,7 @@ import type { Route } from '#db/limits.ts';
 import { ApiError } from '../../lib/api.ts';
 import { modelsQuery } from '../../lib/models-query.ts';
 import { Checkbox } from '../field.tsx';
+import { fieldError } from '../problem.tsx';
 import { AmountField } from './amount-field.tsx';
 import { ListField } from './list-field.tsx';
 import { Narrowing } from './narrowing.tsx';
@@ -45,8 +46,10 @@ export function TermsEditor<Terms extends PlanTerms>({ terms, onChange, kind, er
     const next = Object.entries({ ...now, ...change }).filter(([, value]) => value !== undefined);
     onChange(Object.fromEntries(next) as Terms);
   };
-  const errorOf = (field: keyof KeyTerms): string | null =>
-    errors instanceof ApiError && (errors.param === `terms.${field}` || errors.param?.startsWith(`terms.${field}.`) === true) ? (WRONG[field] ?? errors.message.replace(/^"[^"]*": /, '')) : null;
+  const errorOf = (field: keyof KeyTerms): string | null => {
+    const error = fieldError(errors, `terms.${field}`);
+    return error && (WRONG[field] ?? error);
+  };
   /** A list of names; absent: not narrowed. */
   const list = (field: 'models' | 'origins' | 'networks', legend: string, more: { placeholder: string; hint: string; suggestions?: readonly string[]; read?: (text: string) => string }): ReactNode => (
     <Narrowing legend={legend} all={all(legend.toLowerCase())} isNarrowed={now[field] !== undefined} onChange={(narrowed) => set({ [field]: narrowed ? [] : undefined })}>
