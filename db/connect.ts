@@ -5,6 +5,7 @@ import {
   IDLE_TRANSACTION_TIMEOUT_MS,
   KEEP_ALIVE_DELAY_MS,
   OWNER_LOCK_TIMEOUT_MS,
+  START_CONNECT_TIMEOUT_MS,
   QUERY_TIMEOUT_MS,
   STATEMENT_MARGIN_MS,
 } from '#db/bounds.ts';
@@ -35,7 +36,7 @@ export function sessionConfig(role: Role, target: Target): ClientConfig {
   const session = {
     ...target,
     application_name: `daybook-${role}`,
-    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    connectionTimeoutMillis: role === 'owner' ? START_CONNECT_TIMEOUT_MS : CONNECT_TIMEOUT_MS,
     idle_in_transaction_session_timeout: IDLE_TRANSACTION_TIMEOUT_MS,
     ...(role === 'owner' ? { lock_timeout: OWNER_LOCK_TIMEOUT_MS } : {}),
     keepAlive: true,
