@@ -13,6 +13,9 @@ export type Column<Row> = {
   isExtra?: boolean;
 };
 
+/** What can be done with a row, at its end. */
+export const actionsColumn = <Row,>(cell: Column<Row>['cell']): Column<Row> => ({ head: <span className="sr-only">Actions</span>, align: 'right', cell });
+
 type TableProps<Row> = {
   /** What it lists, for readers. */
   label: string;

@@ -3,7 +3,7 @@ import { type NameOf, useAccountNames } from '../../lib/names.ts';
 import { showCount } from '../../lib/show.ts';
 import { Button } from '../../ui/button.tsx';
 import { Badge, Empty } from '../../ui/parts.tsx';
-import { type Column, Table } from '../../ui/table.tsx';
+import { actionsColumn, type Column, Table } from '../../ui/table.tsx';
 import { ALERTS, KINDS } from './alert-words.ts';
 
 type WebhookListProps = { webhooks: readonly WebhookRow[]; /** Auditors only look. */ mayChange: boolean; onShow: (webhook: WebhookRow) => void; onRemove: (webhook: WebhookRow) => void };
@@ -47,15 +47,11 @@ const columns = (nameOf: NameOf, { mayChange, onShow, onRemove }: Omit<WebhookLi
   { head: 'About', cell: ({ account }) => (account === null ? 'all accounts' : nameOf(account)), isExtra: true },
   ...(mayChange
     ? [
-        {
-          head: <span className="sr-only">Actions</span>,
-          align: 'right' as const,
-          cell: (webhook: WebhookRow) => (
-            <Button look="quiet" className="-my-1.5 max-md:px-1" onClick={() => onRemove(webhook)} aria-label={`Remove webhook ${webhook.id} to ${webhook.origin}`}>
-              Remove
-            </Button>
-          ),
-        },
+        actionsColumn<WebhookRow>((webhook) => (
+          <Button look="quiet" className="-my-1.5 max-md:px-1" onClick={() => onRemove(webhook)} aria-label={`Remove webhook ${webhook.id} to ${webhook.origin}`}>
+            Remove
+          </Button>
+        )),
       ]
     : []),
 ];

@@ -2,7 +2,7 @@ import type { KeyRow } from '#server/dashboard/contract-keys.ts';
 import { isGood } from '../../lib/good-key.ts';
 import { showCost, showShort } from '../../lib/show.ts';
 import { Menu, type MenuItem } from '../../ui/menu.tsx';
-import { type Column, Table } from '../../ui/table.tsx';
+import { actionsColumn, type Column, Table } from '../../ui/table.tsx';
 import { Ago } from '../../ui/when.tsx';
 import { Expiry, LastUsed, shownSecret, StateBadge, TermsGlance } from './key-marks.tsx';
 
@@ -45,7 +45,7 @@ function columnsFor({ hasAccounts, canChange, onOpen, onAct }: Omit<KeysTablePro
       ),
     },
     { head: 'Limits', cell: (row) => <TermsGlance terms={row.terms} />, isExtra: true },
-    { head: <span className="sr-only">Actions</span>, align: 'right', cell: (row) => <span className="-my-1.5 inline-flex"><Menu label={`Actions for ${row.name}`} items={itemsOf(row)} /></span> },
+    actionsColumn((row) => <span className="-my-1.5 inline-flex"><Menu label={`Actions for ${row.name}`} items={itemsOf(row)} /></span>),
   ];
 }
 

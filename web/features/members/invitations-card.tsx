@@ -8,7 +8,7 @@ import { Dialog, DialogActions } from '../../ui/dialog.tsx';
 import { Loaded } from '../../ui/loaded.tsx';
 import { Card } from '../../ui/parts.tsx';
 import { FormProblem } from '../../ui/problem.tsx';
-import { type Column, Table } from '../../ui/table.tsx';
+import { actionsColumn, type Column, Table } from '../../ui/table.tsx';
 import { Ago } from '../../ui/when.tsx';
 import { useMemberChange } from './change-members.ts';
 import { invitationsQuery } from './queries.ts';
@@ -42,15 +42,11 @@ function columnsFor(canChange: boolean, onWithdraw: (row: InvitationRow) => void
     { head: 'Ends', cell: ({ expires_at }) => <Ago time={expires_at} /> },
     ...(canChange
       ? [
-          {
-            head: <span className="sr-only">Actions</span>,
-            align: 'right' as const,
-            cell: (row: InvitationRow) => (
-              <Button look="quiet" className="-my-1.5" onClick={() => onWithdraw(row)}>
-                Withdraw
-              </Button>
-            ),
-          },
+          actionsColumn<InvitationRow>((row) => (
+            <Button look="quiet" className="-my-1.5" onClick={() => onWithdraw(row)}>
+              Withdraw
+            </Button>
+          )),
         ]
       : []),
   ];

@@ -5,7 +5,7 @@ import { showCount } from '../../lib/show.ts';
 import { Badge, Card } from '../../ui/parts.tsx';
 import { Loaded } from '../../ui/loaded.tsx';
 import { Menu } from '../../ui/menu.tsx';
-import { type Column, Table } from '../../ui/table.tsx';
+import { actionsColumn, type Column, Table } from '../../ui/table.tsx';
 import { Ago, When } from '../../ui/when.tsx';
 import { Omitted } from './omitted.tsx';
 import { ROLE_NAMES } from './roles.ts';
@@ -54,22 +54,18 @@ function columnsFor({ own, canChange, onAct }: MembersCardProps): Column<MemberR
     { head: 'Since', cell: ({ added_at }) => <When time={added_at} form="date" />, isExtra: true },
     ...(canChange
       ? [
-          {
-            head: <span className="sr-only">Actions</span>,
-            align: 'right' as const,
-            cell: (row: MemberRow) => (
-              <span className="-my-1.5 inline-flex">
-                <Menu
-                  label={`Actions for ${nameOf(row)}`}
-                  items={[
-                    { label: 'Change the role', icon: 'people', onChoose: () => onAct('role', row) },
-                    { label: 'Make a reset link', icon: 'key', onChoose: () => onAct('reset', row) },
-                    { label: 'Remove', icon: 'close', isDanger: true, onChoose: () => onAct('remove', row) },
-                  ]}
-                />
-              </span>
-            ),
-          },
+          actionsColumn<MemberRow>((row) => (
+            <span className="-my-1.5 inline-flex">
+              <Menu
+                label={`Actions for ${nameOf(row)}`}
+                items={[
+                  { label: 'Change the role', icon: 'people', onChoose: () => onAct('role', row) },
+                  { label: 'Make a reset link', icon: 'key', onChoose: () => onAct('reset', row) },
+                  { label: 'Remove', icon: 'close', isDanger: true, onChoose: () => onAct('remove', row) },
+                ]}
+              />
+            </span>
+          )),
         ]
       : []),
   ];

@@ -8,7 +8,7 @@ import { Button } from '../../ui/button.tsx';
 import { Checkbox } from '../../ui/field.tsx';
 import { Loaded } from '../../ui/loaded.tsx';
 import { Badge, Card, Empty } from '../../ui/parts.tsx';
-import { type Column, Table } from '../../ui/table.tsx';
+import { actionsColumn, type Column, Table } from '../../ui/table.tsx';
 import { priceFor } from './price-match.ts';
 import type { PriceWanted } from './set-price.tsx';
 
@@ -46,17 +46,13 @@ const dollars = (price: number | undefined) => (price === undefined ? <span clas
 function columns(prices: readonly PriceRow[], onSet: ModelsProps['onSet']): Column<ModelRow>[] {
   const set: Column<ModelRow>[] = onSet
     ? [
-        {
-          head: <span className="sr-only">Actions</span>,
-          align: 'right',
-          cell: ({ id, prices: now }) => (
-            <Button look="quiet" className="-my-1.5 max-md:px-1" onClick={() => onSet({ model: id, now })} aria-label={`Set price of ${id}`}>
-              <span>
-                Set<span className="max-md:hidden"> price</span>
-              </span>
-            </Button>
-          ),
-        },
+        actionsColumn(({ id, prices: now }) => (
+          <Button look="quiet" className="-my-1.5 max-md:px-1" onClick={() => onSet({ model: id, now })} aria-label={`Set price of ${id}`}>
+            <span>
+              Set<span className="max-md:hidden"> price</span>
+            </span>
+          </Button>
+        )),
       ]
     : [];
   return [

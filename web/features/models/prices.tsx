@@ -7,7 +7,7 @@ import { Button } from '../../ui/button.tsx';
 import { Loaded } from '../../ui/loaded.tsx';
 import { Card, Empty } from '../../ui/parts.tsx';
 import { SearchBox } from '../../ui/search-box.tsx';
-import { type Column, Table } from '../../ui/table.tsx';
+import { actionsColumn, type Column, Table } from '../../ui/table.tsx';
 import type { PriceWanted } from './set-price.tsx';
 
 /** An import brings hundreds; nobody reads them all. */
@@ -50,15 +50,11 @@ const showSource = (source: string, version: number): string => `${source === 'm
 function columns(onSet: ((wanted: PriceWanted) => void) | null): Column<PriceRow>[] {
   const change: Column<PriceRow>[] = onSet
     ? [
-        {
-          head: <span className="sr-only">Actions</span>,
-          align: 'right',
-          cell: ({ model, prices }) => (
-            <Button look="quiet" className="-my-1.5 max-md:px-1" onClick={() => onSet({ model, now: prices })} aria-label={`Change the price of ${model}`}>
-              Change
-            </Button>
-          ),
-        },
+        actionsColumn(({ model, prices }) => (
+          <Button look="quiet" className="-my-1.5 max-md:px-1" onClick={() => onSet({ model, now: prices })} aria-label={`Change the price of ${model}`}>
+            Change
+          </Button>
+        )),
       ]
     : [];
   return [

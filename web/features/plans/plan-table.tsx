@@ -3,7 +3,7 @@ import type { PlanRow } from '#server/dashboard/contract-accounts.ts';
 import { showCount } from '../../lib/show.ts';
 import { Button } from '../../ui/button.tsx';
 import { Badge, Empty } from '../../ui/parts.tsx';
-import { type Column, Table } from '../../ui/table.tsx';
+import { actionsColumn, type Column, Table } from '../../ui/table.tsx';
 import { describeTerms } from '../../ui/terms/summary.ts';
 
 /** Null: whoever looks may not. */
@@ -58,10 +58,8 @@ const columns = (onEdit: Act, onRetire: Act): Column<PlanRow>[] => [
   },
   ...(onEdit && onRetire
     ? [
-        {
-          head: <span className="sr-only">Actions</span>,
-          align: 'right' as const,
-          cell: (plan: PlanRow) =>
+        actionsColumn<PlanRow>(
+          (plan) =>
             plan.state === 'active' && (
               <span className="-my-1.5 inline-flex flex-wrap justify-end gap-1">
                 <Button look="quiet" onClick={() => onEdit(plan)} aria-label={`Change plan ${plan.name}`}>
@@ -72,7 +70,7 @@ const columns = (onEdit: Act, onRetire: Act): Column<PlanRow>[] => [
                 </Button>
               </span>
             ),
-        },
+        ),
       ]
     : []),
 ];

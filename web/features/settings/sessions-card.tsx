@@ -12,7 +12,7 @@ import { Dialog, DialogActions } from '../../ui/dialog.tsx';
 import { Loaded } from '../../ui/loaded.tsx';
 import { Badge, Card } from '../../ui/parts.tsx';
 import { FormProblem } from '../../ui/problem.tsx';
-import { type Column, Table } from '../../ui/table.tsx';
+import { actionsColumn, type Column, Table } from '../../ui/table.tsx';
 import { announce } from '../../ui/toast.tsx';
 import { Ago, When } from '../../ui/when.tsx';
 import { sessionsQuery } from './sessions-query.ts';
@@ -54,7 +54,7 @@ const COLUMNS: readonly Column<SessionRow>[] = [
   { head: 'Last seen', cell: ({ seen_at }) => <Ago time={seen_at} /> },
   { head: 'Signed in', cell: ({ opened_at }) => <When time={opened_at} />, isExtra: true },
   { head: 'Ends by itself', cell: ({ expires_at }) => <Ago time={expires_at} />, isExtra: true },
-  { head: <span className="sr-only">Actions</span>, align: 'right', cell: ({ id, is_this, browser }) => !is_this && <EndSession id={id} browser={browser} /> },
+  actionsColumn(({ id, is_this, browser }) => !is_this && <EndSession id={id} browser={browser} />),
 ];
 
 function EndSession({ id, browser }: Pick<SessionRow, 'id' | 'browser'>) {
