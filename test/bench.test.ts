@@ -20,18 +20,18 @@ async function runBench(...args: string[]): Promise<{ summaries: Summary[]; roun
   const directory = await mkdtemp(join(tmpdir(), 'daybook-bench-test-'));
   try {
     const out = join(directory, 'figures.json');
-    await promisify(execFile)(process.execPath, [BENCH, ...args, ...TINY, '--out', out], { timeout: 100_000 });
+    await promisify(execFile)(process.execPath, [BENCH, ...args, ...TINY, '--out', out], { timeout: 200_000 });
     return JSON.parse(await readFile(out, 'utf8'));
   } finally {
     await rm(directory, { recursive: true });
   }
 }
 
-describe.skipIf(process.platform !== 'linux')('the bench', { timeout: 120_000 }, () => {
+describe.skipIf(process.platform !== 'linux')('the bench', { timeout: 240_000 }, () => {
   test('measures every target without one wrong reply', async () => {
-    const { summaries } = await runBench('--only', 'direct,bare,daybook', '--work', 'json,near,chat-40');
+    const { summaries } = await runBench('--only', 'direct,bare,daybook', '--work', 'near,chat-40');
     expect(summaries.map(({ workload, target }) => `${workload} ${target}`)).toEqual(
-      ['json', 'near', 'chat-40'].flatMap((workload) => ['direct', 'bare', 'daybook'].map((target) => `${workload} ${target}`)),
+      ['near', 'chat-40'].flatMap((workload) => ['direct', 'bare', 'daybook'].map((target) => `${workload} ${target}`)),
     );
     for (const summary of summaries) {
       const { workload, target } = summary;
