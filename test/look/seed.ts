@@ -17,7 +17,7 @@ const SCRIPTS: Record<string, string> = {
   'gemini-3-flash': 'tokens=8',
 };
 const MODELS = Object.keys(SCRIPTS);
-const CALLS_BEFORE = 50;
+const CALLS_BEFORE = 21;
 const PAUSE_MS = 120;
 
 export async function seed(dashboard: TestDashboard, upstream: ScriptedUpstream): Promise<Seeded> {
