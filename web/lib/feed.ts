@@ -26,7 +26,7 @@ const RETRY_FIRST_MS = 250;
 const RETRY_MAX_MS = 5_000;
 const HEARTBEAT_FIRST_MS = 5_000;
 
-export class Feed {
+class Feed {
   readonly #listeners = new Set<FeedListener>();
   readonly #stateListeners = new Set<() => void>();
   #state: FeedState = { status: 'ended', behindMs: 0 };

@@ -28,7 +28,7 @@ function write(name: string, value: string): void {
   tell();
 }
 
-export type Theme = 'light' | 'dark';
+type Theme = 'light' | 'dark';
 export const useTheme = (): Theme => useSyncExternalStore(subscribe, () => (document.documentElement.dataset['theme'] === 'dark' ? 'dark' : 'light'));
 export function setTheme(theme: Theme): void {
   document.documentElement.dataset['theme'] = theme;

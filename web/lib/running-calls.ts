@@ -6,7 +6,7 @@ import type { Ending } from './tally.ts';
 export type RunningCall = { request: string; account: string; key: string; model: string; atMs: number; /** Relayed so far, by our count; null: nothing was told yet. */ outputTokens: number | null };
 
 /** More than a page could show; the oldest are let go of first. */
-export const RUNNING_KEPT_MAX = 2_000;
+const RUNNING_KEPT_MAX = 2_000;
 
 /** Which calls run now, by what the feed tells. Pure. */
 export class RunningCalls {

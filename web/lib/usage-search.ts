@@ -1,7 +1,7 @@
 import { type FilterSearch, readFilterSearch } from './filter-search.ts';
 
 /** Which usage is meant, and how it is taken apart, as it stands in the address of the usage page. Pure. */
-export type UsageSearch = FilterSearch & { metric?: 'requests' | 'tokens' | 'cost' | 'times'; group?: 'account' | 'key' | 'model'; bucket?: 'minute' | 'hour' | 'day' };
+type UsageSearch = FilterSearch & { metric?: 'requests' | 'tokens' | 'cost' | 'times'; group?: 'account' | 'key' | 'model'; bucket?: 'minute' | 'hour' | 'day' };
 
 export function readUsageSearch(search: Record<string, unknown>): UsageSearch {
   const { metric, group, bucket } = search;

@@ -7,7 +7,7 @@ const LOOKS = {
   quiet: 'bg-transparent text-muted border-transparent hover:bg-sunken hover:text-ink',
   danger: 'bg-surface text-bad border-line hover:bg-bad-soft',
 } as const;
-export type Look = keyof typeof LOOKS;
+type Look = keyof typeof LOOKS;
 
 /** How every button looks; for links that look like one as well. */
 export function buttonClass(look: Look = 'plain', more = ''): string {
@@ -26,9 +26,9 @@ export function Button({ look = 'plain', icon, busy = false, children, className
 }
 
 /** A button that is a picture alone; its name is told to readers and on hovering. */
-export function IconButton({ icon, label, look = 'quiet', className = '', type = 'button', ...rest }: Omit<ComponentProps<'button'>, 'children'> & { icon: IconName; label: string; look?: Look }) {
+export function IconButton({ icon, label, className = '', type = 'button', ...rest }: Omit<ComponentProps<'button'>, 'children'> & { icon: IconName; label: string }) {
   return (
-    <button type={type} aria-label={label} title={label} className={buttonClass(look, `px-2 ${className}`)} {...rest}>
+    <button type={type} aria-label={label} title={label} className={buttonClass('quiet', `px-2 ${className}`)} {...rest}>
       <Icon name={icon} />
     </button>
   );

@@ -1,6 +1,6 @@
 import { Icon } from './icon.tsx';
 
-export type Chip = { name: string; /** As people know it. */ value: string; onRemove: () => void };
+type Chip = { name: string; /** As people know it. */ value: string; onRemove: () => void };
 
 /** What a list is narrowed to, each to be taken away by pressing it. */
 export function Chips({ chips, onClear }: { chips: readonly Chip[]; onClear: () => void }) {

@@ -50,7 +50,7 @@ export function CopyButton({ text, label = 'Copy', look = 'plain' }: { text: str
 }
 
 /** An id or address with a small button that copies it. */
-export function Copyable({ text, shown = text, what = 'it' }: { text: string; shown?: string; /** Of what, for readers: "the request's id". */ what?: string }) {
+export function Copyable({ text, shown = text, what }: { text: string; shown?: string; /** For readers: "the id of the request". */ what: string }) {
   const { isCopied, isRefused, copy } = useCopy(text);
   return (
     <span className={`inline-flex max-w-full items-center gap-1 ${isRefused ? 'flex-wrap' : ''}`}>

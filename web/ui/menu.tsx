@@ -2,10 +2,10 @@ import { type ReactNode, useId, useRef } from 'react';
 import { buttonClass } from './button.tsx';
 import { Icon, type IconName } from './icon.tsx';
 
-export type MenuItem = { label: ReactNode; icon?: IconName; onChoose: () => void; isDanger?: boolean; isDisabled?: boolean };
+export type MenuItem = { label: ReactNode; icon?: IconName; onChoose: () => void; isDanger?: boolean };
 
 /** A few actions behind one button: a popover of the browser's own, with plain buttons inside that Tab reaches. */
-export function Menu({ label, items, icon = 'more' }: { label: string; items: readonly MenuItem[]; icon?: IconName }) {
+export function Menu({ label, items }: { label: string; items: readonly MenuItem[] }) {
   const id = useId();
   const button = useRef<HTMLButtonElement>(null);
   const menu = useRef<HTMLDivElement>(null);
@@ -20,19 +20,18 @@ export function Menu({ label, items, icon = 'more' }: { label: string; items: re
   return (
     <>
       <button ref={button} type="button" aria-label={label} title={label} popoverTarget={id} className={buttonClass('quiet', 'px-2')}>
-        <Icon name={icon} />
+        <Icon name="more" />
       </button>
       <div ref={menu} id={id} popover="auto" onToggle={(event) => event.newState === 'open' && place()} className="fixed m-0 min-w-44 rounded-lg border border-line bg-surface p-1 text-ink shadow-lg">
         {items.map((item, index) => (
           <button
             key={index}
             type="button"
-            disabled={item.isDisabled}
             onClick={() => {
               menu.current?.hidePopover();
               item.onChoose();
             }}
-            className={`flex w-full items-center gap-2 rounded-md px-2.5 py-1.5 text-left hover:bg-sunken disabled:opacity-50 ${item.isDanger === true ? 'text-bad' : ''}`}
+            className={`flex w-full items-center gap-2 rounded-md px-2.5 py-1.5 text-left hover:bg-sunken ${item.isDanger === true ? 'text-bad' : ''}`}
           >
             {item.icon && <Icon name={item.icon} />}
             {item.label}

@@ -6,7 +6,7 @@ import { inputTimeOf, timeOfInput } from '../lib/zone-time.ts';
 import { Button, buttonClass } from './button.tsx';
 import { Icon } from './icon.tsx';
 
-export type TimeSearch = Pick<FilterSearch, 'range' | 'from' | 'to'>;
+type TimeSearch = Pick<FilterSearch, 'range' | 'from' | 'to'>;
 
 const NAMES: Record<Range, string> = { '15m': '15 min', '1h': '1 h', '24h': '24 h', '7d': '7 days', '30d': '30 days' };
 const FIELD = 'mt-1 w-full rounded-md border border-line-strong bg-surface px-2.5 py-1.5';

@@ -5,7 +5,7 @@ import { IconButton } from './button.tsx';
  * Short messages at the edge of the page, told to screen readers too. For what somebody has just
  * done; what is wrong with a form stands at the form.
  */
-export type Toast = { text: ReactNode; tone?: 'plain' | 'bad' };
+type Toast = { text: ReactNode; tone?: 'bad' };
 type Shown = Toast & { id: number };
 
 const SHOWN_MS = 6_000;

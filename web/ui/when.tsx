@@ -3,7 +3,7 @@ import { showAgo, showTime } from '../lib/show.ts';
 import { useNow } from '../lib/use-now.ts';
 
 /** A moment, exact, in the zone that was chosen. */
-export function When({ time, form = 'full' }: { time: string; form?: 'time' | 'minute' | 'date' | 'full' }) {
+export function When({ time, form = 'full' }: { time: string; form?: 'time' | 'date' | 'full' }) {
   const zone = useZone();
   return (
     <time dateTime={time} title={time} className="whitespace-nowrap">

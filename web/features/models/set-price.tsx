@@ -10,18 +10,17 @@ import { TextField } from '../../ui/field.tsx';
 import { fieldError, FormProblem } from '../../ui/problem.tsx';
 import { useChange } from '../../ui/use-change.ts';
 import { pricesQuery } from './prices-query.ts';
-import { exampleCost, NO_PRICE, readTyped, typedFrom, type TypedPrices } from './price-match.ts';
+import { exampleCost, NO_PRICE, PRICE_FIELDS, type PriceField, readTyped, typedFrom, type TypedPrices } from './price-match.ts';
 
 /** Of which model a price is set; empty: that is still to be typed. */
 export type PriceWanted = { model: string; now: PriceRow['prices'] | null };
 
-const LABELS = {
+const LABELS: Record<PriceField, readonly [label: string, hint: string]> = {
   input: ['Input', 'Prompt tokens.'],
   cached_input: ['Cached input', 'Empty: as input.'],
   output: ['Output', 'Reply tokens.'],
   reasoning: ['Reasoning', 'Empty: as output.'],
-} as const;
-const FIELDS = Object.keys(LABELS) as (keyof typeof LABELS)[];
+};
 
 /** Sets what calls of a model, or of all whose names begin alike, cost from now on. */
 export function SetPrice({ wanted, onClose }: { wanted: PriceWanted; onClose: () => void }) {
@@ -63,7 +62,7 @@ export function SetPrice({ wanted, onClose }: { wanted: PriceWanted; onClose: ()
         <fieldset className="min-w-0">
           <legend className="mb-2 font-medium">US dollars for a million tokens</legend>
           <div className="grid grid-cols-2 gap-3 sm:grid-cols-4">
-            {FIELDS.map((field) => (
+            {PRICE_FIELDS.map((field) => (
               <TextField
                 key={field}
                 label={LABELS[field][0]}
@@ -83,7 +82,7 @@ export function SetPrice({ wanted, onClose }: { wanted: PriceWanted; onClose: ()
           {'prices' in read ? <>A call of 10,000 tokens with a reply of 1,000 then costs {showCost(exampleCost(read.prices))}.</> : <span className="text-muted">What an example call costs is shown here.</span>}
         </p>
         <p className="text-xs text-muted">It holds for calls that begin from now on. What is in the log keeps the price that it was charged at.</p>
-        <FormProblem error={put.error} fields={['model', ...FIELDS.map((field) => `prices.${field}`)]} />
+        <FormProblem error={put.error} fields={['model', ...PRICE_FIELDS.map((field) => `prices.${field}`)]} />
         <DialogActions>
           <Button onClick={onClose}>Cancel</Button>
           <Button type="submit" look="primary" busy={put.isPending}>

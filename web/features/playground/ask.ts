@@ -12,7 +12,7 @@ export type Question = {
   maxTokens: number | null;
 };
 
-export type Listener = {
+type Listener = {
   /** The reply begins; its id is known. */
   onRequest: (request: string | null) => void;
   onText: (text: string) => void;

@@ -17,7 +17,7 @@ export type Turn = {
 
 export type Asking = Omit<Question, 'messages'> & { system: string };
 
-export type Conversation = {
+type Conversation = {
   turns: readonly Turn[];
   isRunning: boolean;
   say: (text: string, asking: Asking) => void;

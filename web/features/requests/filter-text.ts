@@ -7,7 +7,7 @@ export type FilterName = 'outcome' | 'status' | 'key' | 'model' | 'account';
 export const FILTER_NAMES: readonly FilterName[] = ['outcome', 'status', 'key', 'model', 'account'];
 
 type Named = { id: string; name: string };
-export type FilterRead = { filter: Pick<FilterSearch, FilterName>; /** What could not be made sense of; null: nothing. */ problem: string | null };
+type FilterRead = { filter: Pick<FilterSearch, FilterName>; /** What could not be made sense of; null: nothing. */ problem: string | null };
 
 /**
  * Reads a line. Keys and accounts may be called by their names; a word alone is a status, an outcome,

@@ -2,7 +2,7 @@ import { useEffect, useState } from 'react';
 import type { LiveList } from './live-list.ts';
 
 /** Why a table holds still: somebody points at it, is in it, has scrolled down, looks at one of its rows, or wants it to. */
-export type HoldReason = 'pointer' | 'focus' | 'scroll' | 'open' | 'wish';
+type HoldReason = 'pointer' | 'focus' | 'scroll' | 'open' | 'wish';
 
 export type Hold = { isHeld: boolean; set: (reason: HoldReason, isSo: boolean) => void; /** Whatever the reasons. */ letGo: () => void };
 

@@ -1,9 +1,11 @@
 /** How charts are measured: round numbers up the side, and times along the bottom. Pure. */
 
+const TICKS_ABOUT = 4;
+
 /** Lines at 0 and at round numbers, up to at least `max`. */
-export function roundTicks(max: number, about: number = 4): number[] {
+export function roundTicks(max: number): number[] {
   if (!(max > 0)) return [0, 1];
-  const rough = max / about;
+  const rough = max / TICKS_ABOUT;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = ([1, 2, 2.5, 5, 10].find((each) => each * power >= rough * 0.999) ?? 10) * power;
   const ticks = Math.ceil((max / step) * 0.999);
