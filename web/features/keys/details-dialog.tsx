@@ -1,5 +1,4 @@
 import { Link } from '@tanstack/react-router';
-import type { ReactNode } from 'react';
 import type { KeyRow } from '#server/dashboard/contract-keys.ts';
 import { isGood } from '../../lib/good-key.ts';
 import { showCost, showCount } from '../../lib/show.ts';
@@ -13,32 +12,30 @@ import { Ago, When } from '../../ui/when.tsx';
 import { Expiry, LastUsed, shownSecret, StateBadge } from './key-marks.tsx';
 import type { KeyAct } from './keys-table.tsx';
 
-type Fact = readonly [label: string, value: ReactNode];
-const fact = (label: string, value: ReactNode): Fact => [label, value];
-
 type DetailsDialogProps = { row: KeyRow; canChange: boolean; onAct: (act: KeyAct) => void; onClose: () => void };
 
 /** All that is known of a key, and the ways from there. */
 export function DetailsDialog({ row, canChange, onAct, onClose }: DetailsDialogProps) {
   const { id, name, account_name, last4, state, created_at, expires_at, revoked_at, rotated_at, last_used_at, month, terms } = row;
-  const facts: Fact[] = [
-    fact('State', <StateBadge state={state} />),
-    fact('Secret', <code className="font-mono text-xs">{shownSecret(id, last4)}</code>),
-    fact('Id', <Copyable text={id} what="the key’s id" />),
-    fact('Account', account_name),
-    fact('Last used', <LastUsed time={last_used_at} />),
-    fact('Created', <When time={created_at} />),
-    ...(rotated_at === null ? [] : [fact('Rotated', <When time={rotated_at} />)]),
-    fact('Expires', expires_at === null ? 'never' : <span className="flex flex-wrap gap-x-2"><When time={expires_at} /> <Expiry row={row} /></span>),
-    ...(revoked_at === null ? [] : [fact('Revoked', <When time={revoked_at} />)]),
-    fact('This month', `${showCost(month.cost_microusd)} · ${showCount(month.requests)} requests · ${showCount(month.tokens)} tokens`),
-    fact('May use', describeTerms(terms ?? {}, 'key')),
-  ];
   return (
     <Dialog onClose={onClose} title={name} shape="side">
       <div className="flex flex-col gap-5">
         {state === 'rotating' && <Overlap row={row} />}
-        <Facts facts={facts} />
+        <Facts
+          facts={[
+            ['State', <StateBadge key="state" state={state} />],
+            ['Secret', <code key="secret" className="font-mono text-xs">{shownSecret(id, last4)}</code>],
+            ['Id', <Copyable key="id" text={id} what="the key’s id" />],
+            ['Account', account_name],
+            ['Last used', <LastUsed key="used" time={last_used_at} />],
+            ['Created', <When key="created" time={created_at} />],
+            ['Rotated', rotated_at !== null && <When key="rotated" time={rotated_at} />],
+            ['Expires', expires_at === null ? 'never' : <span key="expires" className="flex flex-wrap gap-x-2"><When time={expires_at} /> <Expiry row={row} /></span>],
+            ['Revoked', revoked_at !== null && <When key="revoked" time={revoked_at} />],
+            ['This month', `${showCost(month.cost_microusd)} · ${showCount(month.requests)} requests · ${showCount(month.tokens)} tokens`],
+            ['May use', describeTerms(terms ?? {}, 'key')],
+          ]}
+        />
         <nav aria-label="Of this key" className="flex flex-wrap gap-2">
           <Link to="/requests" search={{ key: id }} className={buttonClass()}>
             <Icon name="list" /> Requests

@@ -31,7 +31,7 @@ export function Story({ story, soFar }: { story: RequestStory; soFar: number | n
       </div>
       <Part title="The call">
         <Facts
-          facts={present([
+          facts={[
             [story.refusal === null ? 'Accepted' : 'Refused', <When key="at" time={story.accepted_at} />],
             ['Ended', story.ended_at !== null && story.ended_at !== story.accepted_at && <When key="at" time={story.ended_at} />],
             ['Key', <Link key="key" to="/requests" search={{ key: story.key }} className={LINK}>{keyName(story.key)}</Link>],
@@ -42,18 +42,18 @@ export function Story({ story, soFar }: { story: RequestStory; soFar: number | n
             ['Body', story.body_bytes !== null && `${showCount(story.body_bytes)} bytes`],
             ['Retry', story.retry_count !== null && story.retry_count > 0 && `the client’s ${story.retry_count}.`],
             ['Served by', `instance ${story.instance}`],
-          ])}
+          ]}
         />
       </Part>
       {story.usage_source !== null && (
         <Part title="Tokens and cost">
           <Facts
-            facts={present([
+            facts={[
               ['Input', story.input_tokens !== null && `${showCount(story.input_tokens)}${story.cached_tokens ? `, ${showCount(story.cached_tokens)} of them cached` : ''}`],
               ['Output', story.output_tokens !== null && `${showCount(story.output_tokens)}${story.reasoning_tokens ? `, ${showCount(story.reasoning_tokens)} of them reasoning` : ''}`],
               ['Source', SOURCE_WORDS[story.usage_source]],
               ['Cost', story.cost_microusd === null ? 'Not known: the model has no price.' : `${showCost(story.cost_microusd)}${story.price_version === null ? '' : `, by version ${story.price_version} of the model’s price`}`],
-            ])}
+            ]}
           />
         </Part>
       )}
@@ -83,10 +83,6 @@ export function Story({ story, soFar }: { story: RequestStory; soFar: number | n
     </div>
   );
 }
-
-type Fact = readonly [label: string, value: ReactNode];
-/** Facts that say something. */
-const present = (facts: readonly Fact[]): Fact[] => facts.filter(([, value]) => value !== null && value !== false);
 
 function Part({ title, more, children }: { title: string; more?: ReactNode; children: ReactNode }) {
   return (
