@@ -2,13 +2,12 @@ import { queryOptions, useQuery, useQueryClient, type UseQueryResult } from '@ta
 import { useEffect, useRef } from 'react';
 import type { LimitList } from '#server/dashboard/contract-keys.ts';
 import { api, queryString } from './api.ts';
-import { useMe } from './session.ts';
 import { useFrames } from './use-feed.ts';
 
-/** Every limit in force of an account and its keys. @param account undefined: the own. */
-const limitsQuery = (account: string | undefined) =>
+/** Every limit in force of an account and its keys. */
+const limitsQuery = (account: string) =>
   queryOptions({
-    queryKey: ['limits', account ?? null],
+    queryKey: ['limits', account],
     queryFn: ({ signal }) => api<LimitList>('GET', `/api/limits${queryString({ account })}`, undefined, signal),
   });
 
@@ -21,9 +20,7 @@ const AGAIN_AFTER_MS = 2_000;
  * The limits as what enforces them tells them. The live feed, which the page has open, says when to
  * ask again: what it tells of quotas itself comes from the log, and later.
  */
-export function useLimits(account: string | undefined): UseQueryResult<LimitList> {
-  const { account: own } = useMe();
-  const shown = account ?? own.id;
+export function useLimits(account: string): UseQueryResult<LimitList> {
   const queries = useQueryClient();
   const options = limitsQuery(account);
   const query = useQuery(options);
@@ -32,7 +29,7 @@ export function useLimits(account: string | undefined): UseQueryResult<LimitList
   useFrames((frames) => {
     const isOther = frames.some((frame) => frame.type === 'gap' || (frame.type === 'notice' && KINDS.test(frame.kind)));
     if (isOther) void queries.invalidateQueries(options);
-    const hasMoved = frames.some((frame) => (frame.type === 'started' || frame.type === 'settled' || frame.type === 'quota') && frame.account === shown);
+    const hasMoved = frames.some((frame) => (frame.type === 'started' || frame.type === 'settled' || frame.type === 'quota') && frame.account === account);
     if (!hasMoved) return;
     timer.current ??= setTimeout(() => {
       timer.current = undefined;

@@ -25,7 +25,7 @@ export function LimitsPage() {
   const account = (isOverseer ? asked : undefined) ?? own.id;
   // Another's name and plan come with the list of accounts, or not at all.
   const shown = accounts.find(({ id }) => id === account) ?? (account === own.id ? own : undefined);
-  const query = useLimits(account === own.id ? undefined : account);
+  const query = useLimits(account);
   useFeed(isOverseer ? { account } : {}, null);
   return (
     <>

@@ -7,16 +7,17 @@ import { Card } from '../../ui/parts.tsx';
 import { QuotaBar } from '../../ui/quota-bar.tsx';
 
 /** Quotas with their windows; rates and what runs at once are on the page of limits. */
-export function Quotas({ account }: { account: string | undefined }) {
+export function Quotas({ account: chosen }: { account: string | undefined }) {
   const { account: own } = useMe();
   const isOverseer = useIsOverseer();
   const nameOf = useAccountNames();
-  const query = useLimits(account === own.id ? undefined : account);
+  const account = chosen ?? own.id;
+  const query = useLimits(account);
   return (
     <Card
-      title={isOverseer ? `Quotas of ${nameOf(account ?? own.id)}` : 'Quotas'}
+      title={isOverseer ? `Quotas of ${nameOf(account)}` : 'Quotas'}
       actions={
-        <Link to="/limits" search={account === undefined ? {} : { account }} className="text-accent hover:underline">
+        <Link to="/limits" search={chosen === undefined ? {} : { account: chosen }} className="text-accent hover:underline">
           All limits
         </Link>
       }
