@@ -1,9 +1,10 @@
 import { useInfiniteQuery, useQueryClient } from '@tanstack/react-query';
+import { useSearch } from '@tanstack/react-router';
 import { useRef } from 'react';
 import { queryString } from '../../lib/api.ts';
-import { readEventSearch } from '../../lib/event-search.ts';
+import type { EventSearch } from '../../lib/event-search.ts';
 import { showCount } from '../../lib/show.ts';
-import { useAddress } from '../../lib/use-address.ts';
+import { useAddressChange } from '../../lib/use-address-change.ts';
 import { useFeed } from '../../lib/use-feed.ts';
 import { useShortcuts } from '../../lib/use-shortcuts.ts';
 import { Button, buttonClass } from '../../ui/button.tsx';
@@ -21,8 +22,8 @@ const EVERYTHING = {};
 
 /** The log as it is: every event that concerns whoever looks. */
 export function AuditPage() {
-  const { search: address, change } = useAddress();
-  const search = readEventSearch(address);
+  const search = useSearch({ from: '/inside/audit' });
+  const change = useAddressChange({ replace: false });
   const names = useNames();
   const queries = useQueryClient();
   const placeField = useRef<HTMLInputElement>(null);
@@ -91,7 +92,7 @@ export function AuditPage() {
   );
 }
 
-function endOf({ request, from, ...rest }: ReturnType<typeof readEventSearch>, count: number): string {
+function endOf({ request, from, ...rest }: EventSearch, count: number): string {
   const all = `${showCount(count)} ${count === 1 ? 'event' : 'events'}`;
   if (request !== undefined) return `${all} of this request, the oldest first.`;
   return from !== undefined || Object.keys(rest).length > 0 ? `${all}; there are no older ones that fit.` : `${all}; the first stands at the beginning of the log.`;

@@ -1,7 +1,8 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
-import { useNavigate, useSearch } from '@tanstack/react-router';
+import { useSearch } from '@tanstack/react-router';
 import { useState } from 'react';
-import { type FilterSearch, requestFilterOf } from '../../lib/filter-search.ts';
+import { requestFilterOf } from '../../lib/filter-search.ts';
+import { useAddressChange } from '../../lib/use-address-change.ts';
 import { useShortcuts } from '../../lib/use-shortcuts.ts';
 import { Button } from '../../ui/button.tsx';
 import { LiveMark } from '../../ui/live-mark.tsx';
@@ -15,17 +16,13 @@ import { overviewQuery } from './overview-query.ts';
 /** How things are, live. */
 export function OverviewPage() {
   const search = useSearch({ from: '/inside/' });
-  const navigate = useNavigate({ from: '/' });
+  const change = useAddressChange({ replace: true });
   const [isHeld, setHeld] = useState(false);
   const range = search.range ?? '15m';
   const { outcome: _, status: __, ...filter } = requestFilterOf(search);
   const query = useQuery({ ...overviewQuery(filter, range), placeholderData: keepPreviousData });
   const toggle = (): void => setHeld(!isHeld);
   useShortcuts({ ' ': toggle });
-  // What is undefined leaves the address.
-  const change = (part: Partial<Record<keyof FilterSearch, string | undefined>>): void => {
-    void navigate({ search: (before) => ({ ...before, ...(part as FilterSearch) }), replace: true, resetScroll: false });
-  };
 
   return (
     <>

@@ -1,7 +1,8 @@
+import { useSearch } from '@tanstack/react-router';
 import { useCallback, useRef } from 'react';
 import { queryString } from '../../lib/api.ts';
-import { type FilterSearch, readFilterSearch, requestFilterOf } from '../../lib/filter-search.ts';
-import { useAddress } from '../../lib/use-address.ts';
+import { type FilterSearch, requestFilterOf } from '../../lib/filter-search.ts';
+import { useAddressChange } from '../../lib/use-address-change.ts';
 import { useNow } from '../../lib/use-now.ts';
 import { useShortcuts } from '../../lib/use-shortcuts.ts';
 import { buttonClass } from '../../ui/button.tsx';
@@ -17,9 +18,8 @@ import { StoryDialog } from './story-dialog.tsx';
 
 /** All requests: listed, live, filtered, and one of them told from beginning to end. */
 export function RequestsPage() {
-  const { search: address, change } = useAddress();
-  const search = readFilterSearch(address);
-  const request = typeof address['request'] === 'string' ? address['request'] : undefined;
+  const { request, ...search } = useSearch({ from: '/inside/requests' });
+  const change = useAddressChange({ replace: false });
   const filterField = useRef<HTMLInputElement>(null);
   useShortcuts({ '/': () => filterField.current?.focus() });
   const open = useCallback((id: string): void => change({ request: id }), [change]);

@@ -1,9 +1,10 @@
 import { useQuery } from '@tanstack/react-query';
-import { useNavigate, useSearch } from '@tanstack/react-router';
+import { useSearch } from '@tanstack/react-router';
 import type { Bucket, UsageGroup } from '#server/dashboard/contract.ts';
 import { queryString } from '../../lib/api.ts';
 import { modelsQuery } from '../../lib/models-query.ts';
 import { useAccountNames, useIsOverseer, useKeyNames } from '../../lib/names.ts';
+import { useAddressChange } from '../../lib/use-address-change.ts';
 import { useNow } from '../../lib/use-now.ts';
 import { buttonClass } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icon.tsx';
@@ -27,7 +28,7 @@ const MINUTE_MS = 60_000;
 /** What was used: a metric, taken apart by time and by account, key or model. */
 export function UsagePage() {
   const search = useSearch({ from: '/inside/usage' });
-  const navigate = useNavigate({ from: '/usage' });
+  const change = useAddressChange({ replace: true });
   const isOverseer = useIsOverseer();
   const [accountNameOf, keyNameOf] = [useAccountNames(), useKeyNames()];
   const nowMs = useNow(MINUTE_MS);
@@ -40,10 +41,6 @@ export function UsagePage() {
   // Those that may be called now, and those that were.
   const models = useQuery(modelsQuery).data?.map(({ id }) => id) ?? [];
   const called = group === 'model' ? (query.data?.ranking.rows ?? []).map((row) => row.model ?? '') : [];
-  // What is undefined leaves the address.
-  const change = (part: Partial<Record<keyof typeof search, string | undefined>>): void => {
-    void navigate({ search: (before) => ({ ...before, ...(part as object) }), replace: true, resetScroll: false });
-  };
   const groups: readonly (readonly [UsageGroup, string])[] = [...(isOverseer ? [['account', 'Account'] as const] : []), ['key', 'Key'], ['model', 'Model']];
   const nameOf = (id: string): string => (id === '' ? 'none' : group === 'key' ? keyNameOf(id) : group === 'account' ? accountNameOf(id) : id);
 
