@@ -7,24 +7,22 @@ import { FAULTY, SERVED } from '../../ui/chart/colours.ts';
 import { ChartFrame } from '../../ui/chart/frame.tsx';
 import { bucketLabel, bucketTitle } from '../../ui/chart/times.ts';
 import { type Column, Table } from '../../ui/table.tsx';
+import { BUCKET_NAMES, type Overview } from './overview-query.ts';
 
 const SERIES = [
   { name: 'Served', colour: SERVED },
   { name: 'Refused or failed', colour: FAULTY },
 ];
-const UNITS = { 60_000: 'minute', 3_600_000: 'hour', 86_400_000: 'day' } as const;
-const LONG_MS = 2 * 86_400_000;
 
 type Bucket = { atMs: number; tally: Tally };
 
 /** Requests over time, by how they ended. */
-export function CallsChart({ buckets, bucketMs }: { buckets: readonly Bucket[]; bucketMs: number }) {
+export function CallsChart({ buckets, bucketMs }: { buckets: readonly Bucket[]; bucketMs: Overview['bucketMs'] }) {
   const zone = useZone();
-  const title = `Requests per ${UNITS[bucketMs as keyof typeof UNITS]}`;
-  const isLong = bucketMs * buckets.length > LONG_MS;
+  const title = `Requests per ${BUCKET_NAMES[bucketMs]}`;
   const bars = buckets.map(({ atMs, tally }) => ({
     atMs,
-    label: bucketLabel(atMs, bucketMs, zone, isLong),
+    label: bucketLabel(atMs, bucketMs, zone, bucketMs * buckets.length),
     title: bucketTitle(atMs, bucketMs, zone),
     values: [tally.served, tally.refused + tally.failed],
   }));

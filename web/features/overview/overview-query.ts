@@ -7,13 +7,14 @@ import type { Base } from '../../lib/live-store.ts';
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
-const NAMES = { [MINUTE_MS]: 'minute', [HOUR_MS]: 'hour', [DAY_MS]: 'day' } as const;
+/** By their length. */
+export const BUCKET_NAMES = { [MINUTE_MS]: 'minute', [HOUR_MS]: 'hour', [DAY_MS]: 'day' } as const;
 const RUNNING_MAX = 100;
 /** Those that run are listed first, so that so many have ended among the newest. */
 const LAST_MAX = 30;
 
 /** Figures to begin with, and whose they are. */
-export type Overview = Base & { filter: RequestFilter; range: Range; /** Keys and models were too many to tell apart over this time. */ isWhole: boolean };
+export type Overview = Base & { filter: RequestFilter; range: Range; bucketMs: keyof typeof BUCKET_NAMES; /** Keys and models were too many to tell apart over this time. */ isWhole: boolean };
 
 /**
  * What the tables know of a range, all of its time included. It begins where a bucket does, so that
@@ -31,7 +32,7 @@ export const overviewQuery = (filter: RequestFilter, range: Range) =>
       const time = { account, key, model, from: new Date(fromMs).toISOString() };
       const get = <T>(path: string, query: Record<string, string | number | undefined>): Promise<T> => api<T>('GET', `${path}${queryString(query)}`, undefined, signal);
       const [series, groups, last, running] = await Promise.all([
-        get<UsageReport>('/api/usage', { ...time, bucket: NAMES[bucketMs] }),
+        get<UsageReport>('/api/usage', { ...time, bucket: BUCKET_NAMES[bucketMs] }),
         get<UsageReport>('/api/usage', { ...time, group_by: 'key,model' }).catch(whenTooMuch),
         get<RequestPage>('/api/requests', { account, key, model, limit: LAST_MAX }),
         get<RequestPage>('/api/requests', { account, key, model, outcome: 'running', limit: RUNNING_MAX }),
@@ -50,7 +51,7 @@ function whenTooMuch(error: unknown): null {
 }
 
 /** Minutes for what is short. By key or model there are no hours of longer ago than two days. */
-function bucketOfRange(range: Range, { key, model }: RequestFilter): keyof typeof NAMES {
+function bucketOfRange(range: Range, { key, model }: RequestFilter): keyof typeof BUCKET_NAMES {
   if (range === '15m' || range === '1h') return MINUTE_MS;
   return range === '24h' || (range === '7d' && key === undefined && model === undefined) ? HOUR_MS : DAY_MS;
 }

@@ -10,7 +10,6 @@ import type { UsageShown } from './usage-query.ts';
 /** A report as bars: one for each bucket of its time, empty ones too. Pure but for the year that titles leave out. */
 export type Chart = { series: Series[]; bars: Bar[] };
 
-const LONG_MS = 2 * 86_400_000;
 const BARS_MAX = 3_000;
 
 type Wanted = { metric: Metric; group: UsageGroup; zone: Zone; nameOf: (id: string) => string };
@@ -60,6 +59,5 @@ function momentsOf({ from, to, bucket }: UsageReport): number[] {
 
 function captions({ from, to, bucket }: UsageReport, atMs: number, zone: Zone): Pick<Bar, 'atMs' | 'label' | 'title'> {
   const bucketMs = BUCKETS_MS[bucket ?? 'day'];
-  const isLong = Date.parse(to) - Date.parse(from) > LONG_MS;
-  return { atMs, label: bucketLabel(atMs, bucketMs, zone, isLong), title: bucketTitle(atMs, bucketMs, zone) };
+  return { atMs, label: bucketLabel(atMs, bucketMs, zone, Date.parse(to) - Date.parse(from)), title: bucketTitle(atMs, bucketMs, zone) };
 }

@@ -9,10 +9,13 @@ const DAY_MS = 24 * HOUR_MS;
 
 const short = (atMs: number, zone: Zone): string => showTime(atMs, zone, 'date').replace(/ \d{4}$/, '');
 
-/** @param isLong whether the whole is longer than two days: then hours are not enough. */
-export function bucketLabel(atMs: number, bucketMs: number, zone: Zone, isLong: boolean): string {
+/** Where the whole is longer, hours are not enough. */
+const HOURS_TELL_MS = 2 * DAY_MS;
+
+/** @param wholeMs how long all buckets are together. */
+export function bucketLabel(atMs: number, bucketMs: number, zone: Zone, wholeMs: number): string {
   if (bucketMs >= DAY_MS) return short(atMs, 'utc');
-  return isLong ? short(atMs, zone) : showTime(atMs, zone, 'minute');
+  return wholeMs > HOURS_TELL_MS ? short(atMs, zone) : showTime(atMs, zone, 'minute');
 }
 
 /** With the year where it is not this one. */
