@@ -7,8 +7,8 @@ import { showCount } from '../../lib/show.ts';
 import { useAddressChange } from '../../lib/use-address-change.ts';
 import { useFeed } from '../../lib/use-feed.ts';
 import { useShortcuts } from '../../lib/use-shortcuts.ts';
-import { Button, buttonClass } from '../../ui/button.tsx';
-import { Icon } from '../../ui/icon.tsx';
+import { Button } from '../../ui/button.tsx';
+import { Download } from '../../ui/download.tsx';
 import { PageHead } from '../../ui/page-head.tsx';
 import { Card, Empty, Waiting } from '../../ui/parts.tsx';
 import { Problem } from '../../ui/problem.tsx';
@@ -49,10 +49,7 @@ export function AuditPage() {
     <>
       <PageHead title="Event log" about="All that happened, in the order in which it was written down. Nothing in it is ever changed.">
         <NewEvents key={`${newest?.head} ${JSON.stringify(search)}`} search={search} onShow={() => void queries.resetQueries({ queryKey: eventsQuery(search).queryKey })} />
-        <a href={`/api/events.ndjson${queryString(search)}`} download className={buttonClass()} title="The events of this filter, one a line, the oldest first">
-          <Icon name="download" />
-          NDJSON
-        </a>
+        <Download href={`/api/events.ndjson${queryString(search)}`} name="NDJSON" title="The events of this filter, one a line, the oldest first" />
       </PageHead>
       <EventFilter search={search} names={names} onChange={change} input={placeField} />
       {error && (

@@ -5,8 +5,7 @@ import { type FilterSearch, requestFilterOf } from '../../lib/filter-search.ts';
 import { useAddressChange } from '../../lib/use-address-change.ts';
 import { useNow } from '../../lib/use-now.ts';
 import { useShortcuts } from '../../lib/use-shortcuts.ts';
-import { buttonClass } from '../../ui/button.tsx';
-import { Icon } from '../../ui/icon.tsx';
+import { Download } from '../../ui/download.tsx';
 import { PageHead } from '../../ui/page-head.tsx';
 import { Card } from '../../ui/parts.tsx';
 import { TimeRange } from '../../ui/time-range.tsx';
@@ -47,10 +46,5 @@ const MINUTE_MS = 60_000;
 /** The same requests as a file. */
 function CsvLink({ search }: { search: FilterSearch }) {
   const nowMs = useNow(MINUTE_MS);
-  return (
-    <a href={`/api/requests${queryString({ ...listQuery(search, nowMs), format: 'csv' })}`} download className={buttonClass()} title="The requests of this filter and time as CSV">
-      <Icon name="download" />
-      CSV
-    </a>
-  );
+  return <Download href={`/api/requests${queryString({ ...listQuery(search, nowMs), format: 'csv' })}`} name="CSV" title="The requests of this filter and time as CSV" />;
 }

@@ -6,8 +6,7 @@ import { modelsQuery } from '../../lib/models-query.ts';
 import { useAccountNames, useIsOverseer, useKeyNames } from '../../lib/names.ts';
 import { useAddressChange } from '../../lib/use-address-change.ts';
 import { useNow } from '../../lib/use-now.ts';
-import { buttonClass } from '../../ui/button.tsx';
-import { Icon } from '../../ui/icon.tsx';
+import { Download } from '../../ui/download.tsx';
 import { Loaded } from '../../ui/loaded.tsx';
 import { PageHead } from '../../ui/page-head.tsx';
 import { Segments } from '../../ui/segments.tsx';
@@ -47,10 +46,7 @@ export function UsagePage() {
   return (
     <>
       <PageHead title="Usage" about="Calls by when they ended, as the tables sum them up.">
-        <a href={`/api/usage${queryString({ ...seriesQuery(wanted, nowMs), format: 'csv' })}`} download className={buttonClass()} title="What the chart shows, as CSV">
-          <Icon name="download" />
-          CSV
-        </a>
+        <Download href={`/api/usage${queryString({ ...seriesQuery(wanted, nowMs), format: 'csv' })}`} name="CSV" title="What the chart shows, as CSV" />
       </PageHead>
       <div className="mb-2 flex flex-wrap items-center justify-between gap-2">
         <TimeRange search={search} fallback={FALLBACK_RANGE} onChange={change} />
