@@ -1,4 +1,8 @@
+import type { ComponentProps } from 'react';
 import { buttonClass } from './button.tsx';
+
+/** One of them, pressed where it is chosen. */
+export const Segment = (props: ComponentProps<'button'>) => <button type="button" className={buttonClass('quiet', 'px-2.5 aria-pressed:bg-accent-soft aria-pressed:text-accent')} {...props} />;
 
 type SegmentsProps<Id extends string> = { label: string; /** Else it is for readers alone. */ isLabelShown?: boolean; choices: readonly (readonly [id: Id, name: string])[]; chosen: Id; onChoose: (id: Id) => void };
 
@@ -12,9 +16,9 @@ export function Segments<Id extends string>({ label, isLabelShown = false, choic
         </span>
       )}
       {choices.map(([id, name]) => (
-        <button key={id} type="button" aria-pressed={id === chosen} onClick={() => onChoose(id)} className={buttonClass('quiet', 'px-2.5 aria-pressed:bg-accent-soft aria-pressed:text-accent')}>
+        <Segment key={id} aria-pressed={id === chosen} onClick={() => onChoose(id)}>
           {name}
-        </button>
+        </Segment>
       ))}
     </div>
   );

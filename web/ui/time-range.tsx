@@ -1,15 +1,16 @@
 import { type FormEvent, useId, useRef } from 'react';
 import { type FilterSearch, type Range, RANGES } from '../lib/filter-search.ts';
 import { useZone } from '../lib/preferences.ts';
-import { showTime } from '../lib/show.ts';
+import { showTime, type Zone } from '../lib/show.ts';
 import { inputTimeOf, timeOfInput } from '../lib/zone-time.ts';
-import { Button, buttonClass } from './button.tsx';
+import { Button } from './button.tsx';
+import { TextField } from './field.tsx';
 import { Icon } from './icon.tsx';
+import { Segment } from './segments.tsx';
 
 type TimeSearch = Pick<FilterSearch, 'range' | 'from' | 'to'>;
 
 const NAMES: Record<Range, string> = { '15m': '15 min', '1h': '1 h', '24h': '24 h', '7d': '7 days', '30d': '30 days' };
-const FIELD = 'mt-1 w-full rounded-md border border-line-strong bg-surface px-2.5 py-1.5';
 
 type TimeRangeProps = {
   search: TimeSearch;
@@ -50,39 +51,26 @@ export function TimeRange({ search, fallback, onChange, ranges = Object.keys(RAN
     name,
     type: 'datetime-local',
     step: 1,
-    className: FIELD,
     defaultValue: search[name] === undefined ? '' : inputTimeOf(search[name], zone),
   });
   return (
     <div role="group" aria-label="Time" className="flex flex-wrap items-center gap-0.5">
       {ranges.map((range) => (
-        <button
-          key={range}
-          type="button"
-          aria-pressed={!isCustom && (search.range ?? fallback) === range}
-          onClick={() => onChange({ range: range === fallback ? undefined : range, from: undefined, to: undefined })}
-          className={buttonClass('quiet', 'px-2.5 aria-pressed:bg-accent-soft aria-pressed:text-accent')}
-        >
+        <Segment key={range} aria-pressed={!isCustom && (search.range ?? fallback) === range} onClick={() => onChange({ range: range === fallback ? undefined : range, from: undefined, to: undefined })}>
           {NAMES[range]}
-        </button>
+        </Segment>
       ))}
       {hasSpan && (
         <>
-          <button ref={button} type="button" popoverTarget={id} aria-pressed={isCustom} className={buttonClass('quiet', 'px-2.5 aria-pressed:bg-accent-soft aria-pressed:text-accent')}>
+          <Segment ref={button} popoverTarget={id} aria-pressed={isCustom}>
             <Icon name="clock" />
             {isCustom ? spanOf(search, zone) : 'From – to'}
-          </button>
+          </Segment>
           {/* Its fields begin anew with what is chosen. */}
           <form key={`${search.from} ${search.to} ${zone}`} ref={form} id={id} popover="auto" onSubmit={submit} onToggle={(event) => event.newState === 'open' && place()} className="fixed m-0 w-64 rounded-lg border border-line bg-surface p-4 text-ink shadow-lg">
             <div className="flex flex-col gap-3">
-              <label>
-                From
-                <input required {...field('from')} />
-              </label>
-              <label>
-                To
-                <input {...field('to')} />
-              </label>
+              <TextField label="From" required {...field('from')} />
+              <TextField label="To" {...field('to')} />
               <p className="text-xs text-muted">{zone === 'utc' ? 'In UTC.' : 'In local time.'} Without an end: up to now.</p>
               <Button type="submit" look="primary">
                 Show
@@ -95,7 +83,7 @@ export function TimeRange({ search, fallback, onChange, ranges = Object.keys(RAN
   );
 }
 
-function spanOf({ from, to }: TimeSearch, zone: 'local' | 'utc'): string {
+function spanOf({ from, to }: TimeSearch, zone: Zone): string {
   const show = (time: string): string => `${showTime(time, zone, 'date')}, ${showTime(time, zone, 'minute')}`;
   if (from === undefined) return '';
   return to === undefined ? `from ${show(from)}` : `${show(from)} – ${show(to)}`;
