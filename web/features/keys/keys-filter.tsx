@@ -6,6 +6,7 @@ import { useTyped } from '../../lib/use-typed.ts';
 import { Select } from '../../ui/field.tsx';
 import { NamedSelect } from '../../ui/named-select.tsx';
 import { WordOptions } from '../../ui/options.tsx';
+import { SearchBox } from '../../ui/search-box.tsx';
 
 const STATE_NAMES: Record<(typeof KEY_STATES)[number], string> = { active: 'Active', rotating: 'Rotating', expired: 'Expired', revoked: 'Revoked', all: 'All' };
 
@@ -18,15 +19,7 @@ export function KeysFilter({ rows, search, onChange, hasAccounts }: KeysFilterPr
   const accounts = new Map(rows.map(({ account, account_name }) => [account, account_name]));
   return (
     <>
-      <input
-        ref={name}
-        type="search"
-        aria-label="Name or id"
-        placeholder="Name or id"
-        value={text}
-        onChange={({ target }) => type(target.value)}
-        className="w-40 rounded-md border border-line-strong bg-surface px-2.5 py-1.5 placeholder:text-muted"
-      />
+      <SearchBox input={name} label="Name or id" value={text} onChange={type} />
       {hasAccounts && accounts.size > 1 && <NamedSelect label="Account" all="All accounts" className="max-w-44" value={search.account} rows={[...accounts].map(([id, called]) => ({ id, name: called }))} onChoose={(account) => onChange({ account })} />}
       <Select aria-label="State" value={search.state ?? ''} onChange={({ target }) => onChange({ state: KEY_STATES.find((state) => state === target.value) })}>
         <option value="">In use</option>
