@@ -10,6 +10,8 @@ const short = new Intl.NumberFormat('en-US', { notation: 'compact', maximumFract
 
 /** 1,234,567 */
 export const showCount = (value: number): string => whole.format(value);
+/** 1 event, 1,234 events. @param one a word that takes an s. */
+export const showCounted = (value: number, one: string): string => `${whole.format(value)} ${one}${value === 1 ? '' : 's'}`;
 /** 1.2M; whole up to 9,999. */
 export const showShort = (value: number): string => (Math.abs(value) < 10_000 ? whole.format(Math.round(value)) : short.format(value));
 

@@ -1,6 +1,6 @@
 import type { AccountRow } from '#server/dashboard/contract-accounts.ts';
 import type { AccountSearch } from '../../lib/account-search.ts';
-import { showCost, showCount, showShort } from '../../lib/show.ts';
+import { showCost, showCount, showCounted, showShort } from '../../lib/show.ts';
 import { Button } from '../../ui/button.tsx';
 import { Badge, Empty } from '../../ui/parts.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
@@ -43,7 +43,7 @@ export function AccountTable({ accounts, search, order, onOpen, onClear, omitted
         }
       />
       <p className="border-t border-line px-4 py-2.5 text-xs text-muted">
-        {showCount(found.length)} {found.length === 1 ? 'account' : 'accounts'}
+        {showCounted(found.length, 'account')}
         {hidden > 0 && `, ${showCount(hidden)} of them not shown: search for a name`}
         {omitted > 0 && `; ${showCount(omitted)} older ones are only found by search`}
         {behind >= BEHIND_TOLD_MIN && `; figures are ${showCount(behind)} events behind`}

@@ -1,7 +1,7 @@
 import type { Event, EventType, KeyTerms } from '#db/events.ts';
 import type { EventRow } from '#server/dashboard/contract-service.ts';
 import type { Zone } from '../../lib/show.ts';
-import { showCost, showCount, showDuration, showTime } from '../../lib/show.ts';
+import { showCost, showCount, showCounted, showDuration, showTime } from '../../lib/show.ts';
 import { glanceAtTerms } from '../../ui/terms/summary.ts';
 
 /** Events in one line of plain English. Pure. */
@@ -30,7 +30,6 @@ export const EVENT_GROUPS = Object.entries(GROUP_NAMES).map(([group, name]) => (
 export type Names = { key: (id: string) => string; account: (id: string) => string; member: (id: string) => string; zone: Zone };
 
 const quoted = (name: string): string => `“${name}”`;
-const amount = (count: number, one: string): string => `${showCount(count)} ${one}${count === 1 ? '' : 's'}`;
 const inWords = (name: string): string => name.replaceAll('_', ' ');
 const listed = (terms: KeyTerms): string => glanceAtTerms(terms).join(', ') || 'nothing is limited';
 const windows = (choice: 'keep' | 'reset'): string => (choice === 'reset' ? ' Running windows began anew.' : '');
@@ -94,15 +93,15 @@ export function tellEvent({ type, actor, fields }: EventRow, names: Names): stri
     case 'registration.changed':
       return `Registration is ${event.policy === 'invite' ? 'by invitation' : event.policy}; new accounts land on ${event.plan === null ? 'no plan' : `plan ${quoted(event.plan)}`}.`;
     case 'request.accepted':
-      return `Key ${quoted(names.key(event.key))} calls ${event.model}; ${amount(event.hold_tokens, 'token')} held.`;
+      return `Key ${quoted(names.key(event.key))} calls ${event.model}; ${showCounted(event.hold_tokens, 'token')} held.`;
     case 'request.extended':
-      return `Hold of a call of ${event.model} grown to ${amount(event.hold_tokens, 'token')}.`;
+      return `Hold of a call of ${event.model} grown to ${showCounted(event.hold_tokens, 'token')}.`;
     case 'request.settled':
-      return `Call of ${event.model} with key ${quoted(names.key(event.key))} ended, ${inWords(event.end_reason)}, in ${showDuration(event.duration_ms)}: ${showCount(event.input_tokens)} → ${amount(event.output_tokens, 'token')}${event.cost_microusd === undefined ? '' : `, ${showCost(event.cost_microusd)}`}.`;
+      return `Call of ${event.model} with key ${quoted(names.key(event.key))} ended, ${inWords(event.end_reason)}, in ${showDuration(event.duration_ms)}: ${showCount(event.input_tokens)} → ${showCounted(event.output_tokens, 'token')}${event.cost_microusd === undefined ? '' : `, ${showCost(event.cost_microusd)}`}.`;
     case 'request.abandoned':
       return `Call of ${event.model} with key ${quoted(names.key(event.key))} abandoned: its server died, and its hold stays charged.`;
     case 'request.refused':
-      return `${event.refused_count > 1 ? `${amount(event.refused_count, 'call')} with key` : 'Call with key'} ${quoted(names.key(event.key))} refused with ${event.status} ${event.refusal}.`;
+      return `${event.refused_count > 1 ? `${showCounted(event.refused_count, 'call')} with key` : 'Call with key'} ${quoted(names.key(event.key))} refused with ${event.status} ${event.refusal}.`;
     default:
       return type;
   }

@@ -3,7 +3,7 @@ import { useSearch } from '@tanstack/react-router';
 import { useRef } from 'react';
 import { queryString } from '../../lib/api.ts';
 import type { EventSearch } from '../../lib/event-search.ts';
-import { showCount } from '../../lib/show.ts';
+import { showCount, showCounted } from '../../lib/show.ts';
 import { useAddressChange } from '../../lib/use-address-change.ts';
 import { useFeed } from '../../lib/use-feed.ts';
 import { useShortcuts } from '../../lib/use-shortcuts.ts';
@@ -90,7 +90,7 @@ export function AuditPage() {
 }
 
 function endOf({ request, from, ...rest }: EventSearch, count: number): string {
-  const all = `${showCount(count)} ${count === 1 ? 'event' : 'events'}`;
+  const all = showCounted(count, 'event');
   if (request !== undefined) return `${all} of this request, the oldest first.`;
   return from !== undefined || Object.keys(rest).length > 0 ? `${all}; there are no older ones that fit.` : `${all}; the first stands at the beginning of the log.`;
 }

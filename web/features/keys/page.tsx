@@ -6,7 +6,7 @@ import type { KeySearch, KeySearchChange } from '../../lib/key-search.ts';
 import { keysQuery, useIsOverseer } from '../../lib/names.ts';
 import { withoutBlanks } from '../../lib/search-text.ts';
 import { useMe } from '../../lib/session.ts';
-import { showCount } from '../../lib/show.ts';
+import { showCount, showCounted } from '../../lib/show.ts';
 import { useNotices } from '../../lib/use-notices.ts';
 import { useShortcuts } from '../../lib/use-shortcuts.ts';
 import { Button } from '../../ui/button.tsx';
@@ -114,7 +114,7 @@ function KeysCount({ rows, search }: { rows: readonly KeyRow[]; search: KeySearc
   const ended = rows.filter((row) => !isGood(row)).length;
   return (
     <span>
-      {shown} {shown === 1 ? 'key' : 'keys'}
+      {showCounted(shown, 'key')}
       {search.state === undefined && ended > 0 && <span className="ml-2 text-sm font-normal text-muted">{ended} ended</span>}
     </span>
   );

@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import type { MemberRow } from '#server/dashboard/contract-accounts.ts';
 import { membersQuery } from '../../lib/members-query.ts';
-import { showCount } from '../../lib/show.ts';
+import { showCounted } from '../../lib/show.ts';
 import { Badge, Card } from '../../ui/parts.tsx';
 import { Loaded } from '../../ui/loaded.tsx';
 import { Menu } from '../../ui/menu.tsx';
@@ -18,7 +18,7 @@ export function MembersCard(props: MembersCardProps) {
   const members = useQuery(membersQuery);
   const count = members.data && members.data.data.length + members.data.rows_omitted;
   return (
-    <Card flush title={count === undefined ? 'Members' : `${showCount(count)} ${count === 1 ? 'member' : 'members'}`}>
+    <Card flush title={count === undefined ? 'Members' : showCounted(count, 'member')}>
       <Loaded query={members} title="The members could not be loaded">
         {({ data: rows, rows_omitted }) => (
           <>

@@ -4,7 +4,7 @@ import { formatDollars } from '#db/money.ts';
 import type { PricesImported } from '#server/dashboard/contract-accounts.ts';
 import { api, ApiError } from '../../lib/api.ts';
 import { modelsQuery } from '../../lib/models-query.ts';
-import { showCount } from '../../lib/show.ts';
+import { showCount, showCounted } from '../../lib/show.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog.tsx';
 import { Checkbox, TextField } from '../../ui/field.tsx';
@@ -28,7 +28,7 @@ export function ImportPrices({ onClose }: { onClose: () => void }) {
   const [replacesManual, setReplacesManual] = useState(false);
   const look = useMutation({ mutationFn: (wanted: Wanted) => importPrices(wanted, true) });
   const take = useChange((wanted: Wanted) => importPrices(wanted, false), {
-    done: ({ changed }) => `${showCount(changed.length)} ${changed.length === 1 ? 'price' : 'prices'} taken.`,
+    done: ({ changed }) => `${showCounted(changed.length, 'price')} taken.`,
     altered: [pricesQuery.queryKey, modelsQuery.queryKey],
     onDone: onClose,
   });
@@ -66,7 +66,7 @@ export function ImportPrices({ onClose }: { onClose: () => void }) {
         <DialogActions>
           <Button onClick={onClose}>Cancel</Button>
           <Button look="primary" disabled={!found || !shownFor || look.isPending || found.changed.length === 0} busy={take.isPending} onClick={() => shownFor && take.mutate(shownFor)}>
-            {found && found.changed.length > 0 ? `Take ${showCount(found.changed.length)} ${found.changed.length === 1 ? 'price' : 'prices'}` : 'Take prices'}
+            {found && found.changed.length > 0 ? `Take ${showCounted(found.changed.length, 'price')}` : 'Take prices'}
           </Button>
         </DialogActions>
       </div>

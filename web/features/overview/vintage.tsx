@@ -1,6 +1,6 @@
 import type { AsOf } from '#server/dashboard/contract.ts';
 import { BEHIND_TOLD_MIN } from '../../lib/behind.ts';
-import { showCount } from '../../lib/show.ts';
+import { showCounted } from '../../lib/show.ts';
 import { When } from '../../ui/when.tsx';
 
 /** Says where figures are not of this moment, or not whole. */
@@ -10,10 +10,10 @@ export function Vintage({ report: { as_of, behind, parked }, isMissing }: { repo
     <p role="status" className="rounded-lg border border-warn bg-warn-soft px-4 py-2 text-warn">
       {(isMissing || behind >= BEHIND_TOLD_MIN) && (
         <>
-          As of {as_of === null ? 'the beginning' : <When time={as_of} />}, {showCount(behind)} {behind === 1 ? 'event' : 'events'} behind. The figures follow by themselves.{' '}
+          As of {as_of === null ? 'the beginning' : <When time={as_of} />}, {showCounted(behind, 'event')} behind. The figures follow by themselves.{' '}
         </>
       )}
-      {parked > 0 && `${showCount(parked)} ${parked === 1 ? 'event' : 'events'} could not be taken in and ${parked === 1 ? 'is' : 'are'} missing from the figures.`}
+      {parked > 0 && `${showCounted(parked, 'event')} could not be taken in and ${parked === 1 ? 'is' : 'are'} missing from the figures.`}
     </p>
   );
 }

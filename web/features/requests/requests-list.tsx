@@ -4,7 +4,7 @@ import { useEffect, useRef, useState, useSyncExternalStore } from 'react';
 import { BEHIND_TOLD_MIN } from '../../lib/behind.ts';
 import { type FilterSearch, requestFilterOf } from '../../lib/filter-search.ts';
 import { useMe } from '../../lib/session.ts';
-import { showCount } from '../../lib/show.ts';
+import { showCount, showCounted } from '../../lib/show.ts';
 import { useFeed, useFrames } from '../../lib/use-feed.ts';
 import { useShortcuts } from '../../lib/use-shortcuts.ts';
 import { Button, buttonClass } from '../../ui/button.tsx';
@@ -101,7 +101,7 @@ export function RequestsList({ search, open, onOpen, onClear }: RequestsListProp
       {isLoaded && <RequestTable ref={table} rows={rows} open={open} hold={hold} onOpen={onOpen} onNearEnd={onNearEnd} empty={isFetching ? <Waiting height={HEIGHT} /> : <NoRequests search={search} onClear={onClear} />} />}
       <p className="flex min-h-9 flex-wrap justify-between gap-x-4 border-t border-line px-4 py-2 text-xs text-muted">
         <span>
-          {showCount(rows.length)} {rows.length === 1 ? 'request' : 'requests'} listed
+          {showCounted(rows.length, 'request')} listed
           {isFetchingNextPage && ', loading older ones…'}
           {!hasNextPage && !isCut && oldest?.next != null && '. For older ones choose a time.'}
         </span>

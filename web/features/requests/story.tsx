@@ -4,7 +4,7 @@ import type { RequestStory, StoryQuota } from '#server/dashboard/contract.ts';
 import { METER_WORDS, showAmount, WINDOW_WORDS } from '../../lib/limit-words.ts';
 import { useAccountNames, useKeyNames } from '../../lib/names.ts';
 import { adviceOn } from '../../lib/refusals.ts';
-import { showCost, showCount, showSeconds } from '../../lib/show.ts';
+import { showCost, showCount, showCounted, showSeconds } from '../../lib/show.ts';
 import { useNow } from '../../lib/use-now.ts';
 import { Facts } from '../../ui/parts.tsx';
 import { WhatToDo } from '../../ui/what-to-do.tsx';
@@ -37,7 +37,7 @@ export function Story({ story, soFar }: { story: RequestStory; soFar: number | n
             ['Key', <Link key="key" to="/requests" search={{ key: story.key }} className={LINK}>{keyName(story.key)}</Link>],
             ['Account', accountName(story.account)],
             ['Model', story.model],
-            ['Upstream', story.upstream !== null && `${story.upstream}${story.attempts !== null ? `, ${story.attempts} ${story.attempts === 1 ? 'attempt' : 'attempts'}` : ''}`],
+            ['Upstream', story.upstream !== null && `${story.upstream}${story.attempts !== null ? `, ${showCounted(story.attempts, 'attempt')}` : ''}`],
             ['Delivery', story.sse !== null && (story.sse ? 'Streamed' : 'In one piece')],
             ['Body', story.body_bytes !== null && `${showCount(story.body_bytes)} bytes`],
             ['Retry', story.retry_count !== null && story.retry_count > 0 && `the client’s ${story.retry_count}.`],

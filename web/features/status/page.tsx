@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import type { Status } from '#server/dashboard/contract-service.ts';
 import { useZone } from '../../lib/preferences.ts';
-import { showCount, showTime } from '../../lib/show.ts';
+import { showCount, showCounted, showTime } from '../../lib/show.ts';
 import { Loaded } from '../../ui/loaded.tsx';
 import { PageHead } from '../../ui/page-head.tsx';
 import { Card, Figure } from '../../ui/parts.tsx';
@@ -47,7 +47,7 @@ function Figures({ status: { version, postgres, log, server, projections } }: { 
   return (
     <div className="grid grid-cols-2 divide-line md:grid-cols-3 md:divide-x lg:grid-cols-5">
       <Figure label="Events in the log" value={showCount(log.position)} note={log.at === null ? 'none yet' : `last at ${showTime(log.at, zone, 'time')}`} />
-      <Figure label="Behind the log" value={`${showCount(behind)} ${behind === 1 ? 'event' : 'events'}`} note="the slowest projection" />
+      <Figure label="Behind the log" value={showCounted(behind, 'event')} note="the slowest projection" />
       <Figure label="Running calls" value={showCount(server.running)} note="on this server" />
       <Figure label="Live feeds" value={showCount(server.viewers)} note="open on this server" />
       <Figure label="Daybook" value={version} note={`PostgreSQL ${postgres}`} />

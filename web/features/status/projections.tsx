@@ -1,5 +1,6 @@
 import type { Status } from '#server/dashboard/contract-service.ts';
-import { showCount } from '../../lib/show.ts';
+import { BEHIND_TOLD_MIN } from '../../lib/behind.ts';
+import { showCount, showCounted } from '../../lib/show.ts';
 import { Badge, Card } from '../../ui/parts.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { When } from '../../ui/when.tsx';
@@ -48,7 +49,7 @@ export function Projections({ projections }: { projections: readonly Projection[
 }
 
 function Behind({ events }: { events: number }) {
-  const text = `${showCount(events)} ${events === 1 ? 'event' : 'events'}`;
+  const text = showCounted(events, 'event');
   // What was appended in the moment of asking is no delay.
-  return events < 1_000 ? <span className="whitespace-nowrap">{text}</span> : <Badge tone="warn">{text}</Badge>;
+  return events < BEHIND_TOLD_MIN ? <span className="whitespace-nowrap">{text}</span> : <Badge tone="warn">{text}</Badge>;
 }

@@ -1,5 +1,5 @@
 import type { UsageReport } from '#server/dashboard/contract.ts';
-import { showCount } from '../../lib/show.ts';
+import { showCount, showCounted } from '../../lib/show.ts';
 import { Button } from '../../ui/button.tsx';
 import { When } from '../../ui/when.tsx';
 
@@ -15,7 +15,7 @@ export function Vintage({ report: { as_of, behind, parked, from, to }, isLoading
           </>
         )}
         {behind > 0 && `; ${showCount(behind)} newer ${behind === 1 ? 'event is' : 'events are'} still to be counted`}
-        {parked > 0 && `; ${showCount(parked)} ${parked === 1 ? 'event' : 'events'} could not be taken in and ${parked === 1 ? 'is' : 'are'} missing`}.
+        {parked > 0 && `; ${showCounted(parked, 'event')} could not be taken in and ${parked === 1 ? 'is' : 'are'} missing`}.
       </p>
       <Button icon="refresh" look="quiet" busy={isLoading} onClick={onRefresh}>
         Count again

@@ -1,7 +1,7 @@
 import type { KeyTerms } from '#db/events.ts';
 import type { Quota, Route } from '#db/limits.ts';
 import { showAmount, WINDOW_WORDS } from '../../lib/limit-words.ts';
-import { showCount, showShort } from '../../lib/show.ts';
+import { showCount, showCounted, showShort } from '../../lib/show.ts';
 
 /** What terms amount to, in words. Pure. */
 
@@ -68,7 +68,7 @@ function describeOrigins(origins: readonly string[]): string {
 
 /** The same at a glance, for a row of a list. */
 export function glanceAtTerms({ models, routes, origins, networks, requests_per_minute, tokens_per_minute, concurrent_requests, quotas }: KeyTerms): string[] {
-  const count = (list: readonly unknown[] | undefined, one: string): string[] => (list === undefined ? [] : [`${list.length} ${one}${list.length === 1 ? '' : 's'}`]);
+  const count = (list: readonly unknown[] | undefined, one: string): string[] => (list === undefined ? [] : [showCounted(list.length, one)]);
   return [
     ...(models?.length === 1 ? [models[0] ?? ''] : count(models, 'model')),
     ...count(routes, 'route'),
