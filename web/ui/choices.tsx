@@ -1,4 +1,5 @@
 import { type ReactNode, useId } from 'react';
+import { FieldNotes } from './field.tsx';
 
 export type Choice<Value extends string> = { value: Value; label: ReactNode; hint?: ReactNode };
 
@@ -33,11 +34,7 @@ export function Choices<Value extends string>({ legend, choices, value, onChange
             />
             <div className="min-w-0">
               <label htmlFor={`${id}-${choice.value}`}>{choice.label}</label>
-              {choice.hint !== undefined && (
-                <p id={`${id}-${choice.value}-hint`} className="text-xs text-muted">
-                  {choice.hint}
-                </p>
-              )}
+              <FieldNotes id={`${id}-${choice.value}`} hint={choice.hint} />
             </div>
           </div>
         ))}

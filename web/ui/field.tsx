@@ -5,13 +5,10 @@ const BOX = 'w-full rounded-md border border-line-strong bg-surface px-2.5 py-1.
 
 type FieldProps = { label: ReactNode; hint?: ReactNode; /** What is wrong with it. */ error?: string | null | undefined };
 
-function Frame({ id, label, hint, error, children }: FieldProps & { id: string; children: ReactNode }) {
+/** What stands beneath a field: how to fill it in, and what is wrong with it. */
+export function FieldNotes({ id, hint, error }: Pick<FieldProps, 'hint' | 'error'> & { id: string }) {
   return (
-    <div className="flex flex-col gap-1">
-      <label htmlFor={id} className="font-medium">
-        {label}
-      </label>
-      {children}
+    <>
       {hint !== undefined && (
         <p id={`${id}-hint`} className="text-xs text-muted">
           {hint}
@@ -22,12 +19,24 @@ function Frame({ id, label, hint, error, children }: FieldProps & { id: string; 
           {error}
         </p>
       )}
+    </>
+  );
+}
+
+function Frame({ id, label, hint, error, children }: FieldProps & { id: string; children: ReactNode }) {
+  return (
+    <div className="flex flex-col gap-1">
+      <label htmlFor={id} className="font-medium">
+        {label}
+      </label>
+      {children}
+      <FieldNotes id={id} hint={hint} error={error} />
     </div>
   );
 }
 
 /** What tells readers of a field about it. */
-const described = (id: string, { hint, error }: Pick<FieldProps, 'hint' | 'error'>) => ({
+export const described = (id: string, { hint, error }: Pick<FieldProps, 'hint' | 'error'>) => ({
   'aria-invalid': error != null || undefined,
   'aria-describedby': [error != null ? `${id}-error` : '', hint === undefined ? '' : `${id}-hint`].join(' ').trim() || undefined,
 });
@@ -80,11 +89,7 @@ export function Checkbox({ label, hint, ...rest }: { label: ReactNode; hint?: Re
       <input id={id} type="checkbox" className="mt-0.5 size-4 accent-(--accent)" aria-describedby={hint === undefined ? undefined : `${id}-hint`} {...rest} />
       <div>
         <label htmlFor={id}>{label}</label>
-        {hint !== undefined && (
-          <p id={`${id}-hint`} className="text-xs text-muted">
-            {hint}
-          </p>
-        )}
+        <FieldNotes id={id} hint={hint} />
       </div>
     </div>
   );

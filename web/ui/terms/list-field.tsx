@@ -1,4 +1,5 @@
 import { type KeyboardEvent, useId, useState } from 'react';
+import { described, FieldNotes } from '../field.tsx';
 import { Icon } from '../icon.tsx';
 
 type ListFieldProps = {
@@ -49,8 +50,7 @@ export function ListField({ label, value, onChange, placeholder, hint, error, su
         ))}
         <input
           aria-label={label}
-          aria-invalid={error != null || undefined}
-          aria-describedby={[error == null ? '' : `${id}-error`, hint === undefined ? '' : `${id}-hint`].join(' ').trim() || undefined}
+          {...described(id, { hint, error })}
           list={rest.length === 0 ? undefined : `${id}-list`}
           autoComplete="off"
           autoCapitalize="none"
@@ -73,16 +73,7 @@ export function ListField({ label, value, onChange, placeholder, hint, error, su
           ))}
         </datalist>
       </div>
-      {hint !== undefined && (
-        <p id={`${id}-hint`} className="text-xs text-muted">
-          {hint}
-        </p>
-      )}
-      {error != null && (
-        <p id={`${id}-error`} className="text-xs text-bad">
-          {error}
-        </p>
-      )}
+      <FieldNotes id={id} hint={hint} error={error} />
     </div>
   );
 }
