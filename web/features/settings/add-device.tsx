@@ -2,14 +2,14 @@ import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { lazy, Suspense, useState } from 'react';
 import type { Change } from '#server/dashboard/contract-keys.ts';
 import type { TotpBegun } from '#server/dashboard/contract-session.ts';
-import { api, ApiError } from '../../lib/api.ts';
+import { api } from '../../lib/api.ts';
 import { meQuery } from '../../lib/session.ts';
 import { Button } from '../../ui/button.tsx';
 import { announceChange } from '../../ui/change.tsx';
+import { CodeField, codeError } from '../../ui/code-field.tsx';
 import { Copyable } from '../../ui/copy.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog.tsx';
-import { TextField } from '../../ui/field.tsx';
-import { fieldError, FormProblem } from '../../ui/problem.tsx';
+import { FormProblem } from '../../ui/problem.tsx';
 import { CurrentPassword, isWrongPassword } from './current-password.tsx';
 
 // Few people see it, and drawing it takes more code than the rest of the page.
@@ -63,7 +63,6 @@ function Confirm({ begun: { secret, uri }, onClose }: { begun: TotpBegun; onClos
       onClose();
     },
   });
-  const isWrong = confirm.error instanceof ApiError && confirm.error.code === 'wrong_code';
   return (
     <form
       className="flex flex-col gap-4"
@@ -83,18 +82,8 @@ function Confirm({ begun: { secret, uri }, onClose }: { begun: TotpBegun; onClos
       <p className="text-center">
         <Copyable text={secret} what="the secret" />
       </p>
-      <TextField
-        label="Code that the app shows now"
-        name="code"
-        inputMode="numeric"
-        autoComplete="one-time-code"
-        pattern="[0-9]{6}"
-        maxLength={6}
-        required
-        autoFocus
-        error={isWrong ? (confirm.error?.message ?? null) : fieldError(confirm.error, 'code')}
-      />
-      {!isWrong && <FormProblem error={confirm.error} fields={['code']} />}
+      <CodeField label="Code that the app shows now" error={confirm.error} />
+      {codeError(confirm.error) === null && <FormProblem error={confirm.error} />}
       <DialogActions>
         <Button onClick={onClose}>Cancel</Button>
         <Button type="submit" look="primary" busy={confirm.isPending}>

@@ -2,7 +2,7 @@ import { Link, useSearch } from '@tanstack/react-router';
 import { useState } from 'react';
 import type { Me } from '#server/dashboard/contract-session.ts';
 import { api, ApiError } from '../../lib/api.ts';
-import { TextField } from '../../ui/field.tsx';
+import { CodeField, codeError } from '../../ui/code-field.tsx';
 import { PasswordField } from '../../ui/password-field.tsx';
 import { fieldError } from '../../ui/problem.tsx';
 import { DoorForm, textOf } from './door-form.tsx';
@@ -27,16 +27,13 @@ export function SignInPage() {
   });
   // Asking for the code is no error of anybody's.
   const error = signIn.error instanceof ApiError && signIn.error.code === 'totp_required' ? null : signIn.error;
-  const codeError = error instanceof ApiError && error.code === 'wrong_code' ? error.message : fieldError(error, 'code');
 
   return (
     <Door title="Sign in" foot={<Foot />}>
-      <DoorForm does={{ ...signIn, error: codeError === null ? error : null }} action="Sign in" fields={['email', 'password']}>
+      <DoorForm does={{ ...signIn, error: codeError(error) === null ? error : null }} action="Sign in" fields={['email', 'password']}>
         <EmailField error={error} isFirst />
         <PasswordField kind="current" label="Password" name="password" error={fieldError(error, 'password')} />
-        {wantsCode && (
-          <TextField label="Code from your device" hint="Six digits. They change every half a minute." name="code" inputMode="numeric" autoComplete="one-time-code" pattern="[0-9]{6}" maxLength={6} required autoFocus error={codeError} />
-        )}
+        {wantsCode && <CodeField label="Code from your device" hint="Six digits. They change every half a minute." error={error} />}
       </DoorForm>
     </Door>
   );
