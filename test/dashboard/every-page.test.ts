@@ -1,12 +1,9 @@
-import { once } from 'node:events';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { seed } from '../look/seed.ts';
 import { violations } from '../support/axe.ts';
-import { HAS_BROWSER, settled, type Visitor } from '../support/browser.ts';
+import { HAS_BROWSER, settled, startSite, type Visitor } from '../support/browser.ts';
 import { chat } from '../support/client.ts';
 import type { SignedInClient } from '../support/dashboard.ts';
 import { startDashboard, type TestDashboard } from '../support/dashboard-browser.ts';
@@ -67,17 +64,13 @@ describe.skipIf(!HAS_BROWSER)('the dashboard', () => {
   describe('beside a page of somebody else', () => {
     /** One of theirs, in the same browser, that is signed in at ours. */
     async function onOtherSite(host: string, use: (page: Page) => Promise<void>): Promise<void> {
-      const site = createServer((_request, response) => void response.writeHead(200, { 'content-type': 'text/html' }).end('<!doctype html><title>other</title><h1>other</h1>'));
-      site.listen(0, '127.0.0.1');
-      await once(site, 'listening');
+      await using site = await startSite();
       const { context, page } = await dashboard.visit(dashboard.administrator);
       try {
-        await page.goto(`http://${host}:${(site.address() as AddressInfo).port}/`);
+        await page.goto(`http://${host}:${site.port}/`);
         await use(page);
       } finally {
         await context.close();
-        site.closeAllConnections();
-        site.close();
       }
     }
 

@@ -1,4 +1,7 @@
 import packaged from '@sparticuz/chromium';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { type Browser, type BrowserContext, chromium as driver, type Page } from 'playwright-core';
 import type { SignedInClient } from './dashboard.ts';
 
@@ -51,4 +54,23 @@ const SETTLED = `new Promise((resolve) => {
 export async function settled(page: Page): Promise<void> {
   const amiss = await page.evaluate<string | null>(SETTLED);
   if (amiss !== null) throw new Error(`${page.url()} ${amiss}`);
+}
+
+/** A site of an origin of its own, with an empty page. */
+export type Site = AsyncDisposable & { port: number; origin: string };
+
+export async function startSite(): Promise<Site> {
+  const server = createServer((_request, response) => void response.writeHead(200, { 'content-type': 'text/html' }).end('<!doctype html><title>a page</title>'));
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  return {
+    port,
+    origin: `http://127.0.0.1:${port}`,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      server.close();
+      await once(server, 'close');
+    },
+  };
 }
