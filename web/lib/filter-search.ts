@@ -1,4 +1,5 @@
 import type { RequestFilter } from '#server/dashboard/contract.ts';
+import { OUTCOME_WORDS } from './outcome-words.ts';
 import { textsIn } from './search-text.ts';
 
 /**
@@ -17,17 +18,13 @@ export type FilterSearch = RequestFilter & {
   to?: string;
 };
 
-const OUTCOMES: Record<NonNullable<RequestFilter['outcome']>, true> = {
-  completed: true, client_gone: true, upstream_failed: true, cut_short: true, relay_failed: true, refused: true, running: true,
-};
-
 /** Reads what is usable of an address; the rest is left out, since addresses are typed and pasted. */
 export function readFilterSearch(search: Record<string, unknown>): FilterSearch {
   const found: FilterSearch = textsIn(search, ['model'], 256);
   const { account, key, outcome, status, range, from, to } = search;
   if (isId(account)) found.account = String(account);
   if (isId(key)) found.key = String(key);
-  if (typeof outcome === 'string' && outcome in OUTCOMES) found.outcome = outcome as NonNullable<FilterSearch['outcome']>;
+  if (typeof outcome === 'string' && outcome in OUTCOME_WORDS) found.outcome = outcome as NonNullable<FilterSearch['outcome']>;
   if (Number.isInteger(Number(status)) && Number(status) >= 100 && Number(status) <= 599) found.status = Number(status);
   if (typeof range === 'string' && range in RANGES) found.range = range as Range;
   if (isTime(from)) found.from = from;
