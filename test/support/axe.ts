@@ -2,7 +2,7 @@ import axe, { type AxeResults } from 'axe-core';
 import type { Page } from 'playwright-core';
 
 /** Whether all of it is looked at, or only what another theme may change. */
-export type Depth = 'all' | 'colours';
+type Depth = 'all' | 'colours';
 const RULES = { all: '', colours: ', runOnly: { type: "rule", values: ["color-contrast", "link-in-text-block"] }' } as const;
 
 /** What axe finds on a page as it stands: one line each, with the rule and the element. */

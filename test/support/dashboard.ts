@@ -105,7 +105,7 @@ export async function addMember(
 }
 
 /** A relay and who comes to it: an administrator, an auditor, and two members; each has an account of their own. */
-export type PeopledRelay = { relay: TestRelay; administrator: SignedInClient; auditor: SignedInClient; ana: SignedInClient; ben: SignedInClient };
+type PeopledRelay = { relay: TestRelay; administrator: SignedInClient; auditor: SignedInClient; ana: SignedInClient; ben: SignedInClient };
 
 /** Whoever disposes of its relay has disposed of all of it. */
 export async function startPeopledRelay(options: RelayOptions = {}): Promise<PeopledRelay> {
