@@ -20,28 +20,29 @@ export type TestInstallation = AsyncDisposable & {
 export type TestDashboard = TestInstallation & { administrator: SignedInClient };
 
 export async function startDashboard(options: RelayOptions = {}): Promise<TestDashboard> {
-  const installation = await startInstallation(options);
-  return Object.assign(installation, { administrator: await setUp(installation.relay) });
+  await using started = new AsyncDisposableStack();
+  const installation = started.use(await startInstallation(options));
+  const administrator = await setUp(installation.relay);
+  started.move();
+  return Object.assign(installation, { administrator });
 }
 
 export async function startInstallation(options: RelayOptions = {}): Promise<TestInstallation> {
   await buildPage(createLogger('silent'));
-  const relay = await startRelay(options);
+  await using started = new AsyncDisposableStack();
+  const relay = started.use(await startRelay(options));
   const { store, dataDir } = relay;
   // A worker finds the relay's own cluster by its directory.
-  const worker = spawnWorker({ ...('url' in store ? { DATABASE_URL: String(store.url) } : {}), DAYBOOK_DATA: dataDir, LOG_LEVEL: 'warn' });
-  const browser = await launchBrowser();
+  const worker = started.adopt(spawnWorker({ ...('url' in store ? { DATABASE_URL: String(store.url) } : {}), DAYBOOK_DATA: dataDir, LOG_LEVEL: 'warn' }), async (child) => void (await child.stop()));
+  const browser = started.adopt(await launchBrowser(), (each) => each.close());
   const origin = `http://127.0.0.1:${relay.port}`;
+  const all = started.move();
   return {
     relay,
     worker,
     origin,
     browser,
     visit: (client, look) => openVisitor(browser, origin, client, look),
-    async [Symbol.asyncDispose]() {
-      await browser.close();
-      await worker.stop();
-      await relay[Symbol.asyncDispose]();
-    },
+    [Symbol.asyncDispose]: () => all.disposeAsync(),
   };
 }
