@@ -19,7 +19,8 @@ export function hintsFor(list: BuildList, path: string): string | null {
   if (sources.length === 0) return null;
   const known = filesOf(list, [ENTRY]);
   const wanted = [...filesOf(list, sources)].filter((file) => !known.has(file));
-  return wanted.map((file) => `</${file}>; rel=modulepreload; crossorigin`).join(', ');
+  const asked = inside in list ? ['</api/me>; rel=preload; as=fetch; crossorigin'] : [];
+  return [...asked, ...wanted.map((file) => `</${file}>; rel=modulepreload; crossorigin`)].join(', ');
 }
 
 /** What these sources became, with all that they import from the start. */
