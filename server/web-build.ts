@@ -13,7 +13,7 @@ const VITE = path.join(ROOT, 'node_modules/vite/bin/vite.js');
 export const PAGE_DIRECTORY = path.join(WEB, 'dist');
 
 /** What the page is made of besides its own room. */
-const SHARED = ['package-lock.json', 'server/dashboard/filter.ts', 'server/dashboard/live-protocol.ts', 'db/projections/buckets.ts'];
+const SHARED = ['package-lock.json', 'server/dashboard/filter.ts', 'server/dashboard/live-protocol.ts', 'db/projections/buckets.ts', 'db/money.ts'];
 
 /**
  * Builds the page where its sources are here and newer than it is. Never fails: without a page the

@@ -10,3 +10,7 @@ test('an end without a beginning names no time, and so does not end a list that 
   expect(readFilterSearch({ to, range: '1h' })).toEqual({ range: '1h' });
   expect(readFilterSearch({ from: 'yesterday', to })).toEqual({});
 });
+
+test('words that every object knows are no range and no outcome', () => {
+  for (const word of ['constructor', 'toString', '__proto__']) expect(readFilterSearch({ range: word, outcome: word })).toEqual({});
+});

@@ -24,9 +24,9 @@ export function readFilterSearch(search: Record<string, unknown>): FilterSearch 
   const { account, key, outcome, status, range, from, to } = search;
   if (isId(account)) found.account = String(account);
   if (isId(key)) found.key = String(key);
-  if (typeof outcome === 'string' && outcome in OUTCOME_WORDS) found.outcome = outcome as NonNullable<FilterSearch['outcome']>;
+  if (typeof outcome === 'string' && Object.hasOwn(OUTCOME_WORDS, outcome)) found.outcome = outcome as NonNullable<FilterSearch['outcome']>;
   if (Number.isInteger(Number(status)) && Number(status) >= 100 && Number(status) <= 599) found.status = Number(status);
-  if (typeof range === 'string' && range in RANGES) found.range = range as Range;
+  if (typeof range === 'string' && Object.hasOwn(RANGES, range)) found.range = range as Range;
   if (isTime(from)) found.from = from;
   // An end alone names no time.
   if (isTime(to) && found.from !== undefined) found.to = to;

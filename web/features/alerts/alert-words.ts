@@ -39,7 +39,7 @@ export function alertLine({ kind, state, details }: Pick<AlertRow, 'kind' | 'sta
 }
 
 /** The same for the kind of alert that a delivery carries. */
-export const kindName = (kind: string): string => (kind === 'test' ? 'Test' : kind in ALERTS ? ALERTS[kind as AlertKind].name : kind);
+export const kindName = (kind: string): string => (kind === 'test' ? 'Test' : Object.hasOwn(ALERTS, kind) ? ALERTS[kind as AlertKind].name : kind);
 
 /** What the receiver did, attempt by attempt. */
 export function attemptLine({ status, fault, duration_ms: durationMs }: DeliveryRow['attempts'][number]): string {

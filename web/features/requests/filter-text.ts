@@ -30,7 +30,7 @@ export function readFilterText(text: string, keys: readonly Named[], accounts: r
 
 function fieldOf(value: string): FilterName {
   if (/^\d{3}$/.test(value)) return 'status';
-  return value.toLowerCase() in OUTCOME_WORDS ? 'outcome' : 'model';
+  return Object.hasOwn(OUTCOME_WORDS, value.toLowerCase()) ? 'outcome' : 'model';
 }
 
 function idOf(value: string, all: readonly Named[]): string | null {
