@@ -19,7 +19,7 @@ export function SubjectFilter({ search: { account, key, model }, models = [], on
   const keys = (useQuery(keysQuery).data ?? []).filter((each) => account === undefined || each.account === account);
   const names = new Set(models.filter((name) => name !== ''));
   return (
-    <div className="flex flex-wrap gap-2">
+    <div className="flex flex-wrap gap-2 max-sm:w-full">
       {isOverseer && <NamedSelect label="Account" all="All accounts" className={LOOK} value={account} rows={accounts} onChoose={(id) => onChange({ account: id, key: undefined })} />}
       <NamedSelect label="Key" all="All keys" className={LOOK} value={key} rows={keys} onChoose={(id) => onChange({ key: id })} />
       <NamedSelect label="Model" all="All models" className={LOOK} value={model} rows={[...names].toSorted().map((name) => ({ id: name, name }))} onChoose={(name) => onChange({ model: name })} />
