@@ -19,6 +19,7 @@ export function hintsFor(list: BuildList, path: string): string | null {
   if (sources.length === 0) return null;
   const known = filesOf(list, [ENTRY]);
   const wanted = [...filesOf(list, sources)].filter((file) => !known.has(file));
+  // The first that every page inside asks.
   const asked = inside in list ? ['</api/me>; rel=preload; as=fetch; crossorigin'] : [];
   return [...asked, ...wanted.map((file) => `</${file}>; rel=modulepreload; crossorigin`)].join(', ');
 }

@@ -23,6 +23,11 @@ test.each([
   expect(filesIn(hintsFor(LIST, path))).toEqual(files);
 });
 
+test('who is signed in is asked along with a page that needs to know, and with no other', () => {
+  const isAsked = (path: string): boolean => hintsFor(LIST, path)?.includes('</api/me>; rel=preload; as=fetch; crossorigin') === true;
+  expect(['/', '/admin/plans', '/sign-in'].map(isAsked)).toEqual([true, true, false]);
+});
+
 test('nothing is told of a page that is not known, or that was built without a list', () => {
   for (const path of ['/no-such-page', '/constructor', '/%00', '//']) expect(hintsFor(LIST, path)).toBeNull();
   expect(hintsFor({}, '/')).toBeNull();
