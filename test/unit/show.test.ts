@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { showCost, showCount, showShort } from '../../web/lib/show.ts';
+import { showCost, showCount, showShort, showTime } from '../../web/lib/show.ts';
 
 /** Figures are written as the platform's own formats would, which are too slow to make for the first drawing of a page. */
 
@@ -34,4 +34,31 @@ test('costs have as many digits as tell something', () => {
       if (half !== 0.5) expect(showCost(microusd)).toBe(dollars(digits).format(value));
     }),
   );
+});
+
+test('times are those of the clock in the zone that was chosen', () => {
+  const [date, time] = [{ day: 'numeric', month: 'short', year: 'numeric' }, { hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' }] as const;
+  const moment = fc.date({ min: new Date('1971-01-01'), max: new Date('2100-01-01'), noInvalidDate: true });
+  const before = process.env['TZ'];
+  try {
+    for (const zone of ['Europe/Berlin', 'America/St_Johns', 'Asia/Kolkata', 'UTC']) {
+      process.env['TZ'] = zone;
+      fc.assert(
+        fc.property(moment, (at) => {
+          for (const [chosen, timeZone] of [['local', zone], ['utc', 'UTC']] as const) {
+            const shown = [new Intl.DateTimeFormat('en-GB', { ...date, timeZone }).format(at), new Intl.DateTimeFormat('en-GB', { ...time, timeZone }).format(at)];
+            expect([showTime(at, chosen, 'date'), showTime(at, chosen, 'time')]).toEqual(shown);
+          }
+        }),
+        { numRuns: 50, examples: [[new Date('2026-03-29T01:00:00Z')], [new Date('2026-10-25T00:59:59Z')]] },
+      );
+    }
+    process.env['TZ'] = 'America/St_Johns';
+    const at = '2026-11-22T04:05:06.789Z';
+    expect((['time', 'minute', 'day', 'date', 'full'] as const).map((form) => showTime(at, 'local', form))).toEqual(['00:35:06', '00:35', '22 Nov, 00:35', '22 Nov 2026', '22 Nov 2026, 00:35:06 UTC-3:30']);
+    expect(showTime(at, 'utc')).toBe('22 Nov 2026, 04:05:06 UTC');
+  } finally {
+    if (before === undefined) delete process.env['TZ'];
+    else process.env['TZ'] = before;
+  }
 });

@@ -51,23 +51,37 @@ export const showSeconds = (ms: number): string => (ms < 10_000 ? `${Math.max(0,
 export const showPercent = (share: number): string => `${(share * 100).toFixed(share > 0 && share < 0.1 ? 1 : 0)} %`;
 
 type Form = 'time' | 'minute' | 'day' | 'date' | 'full';
-const FORMS: Record<Form, Intl.DateTimeFormatOptions> = {
-  time: { hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' },
-  minute: { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' },
-  day: { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit', hourCycle: 'h23' },
-  date: { day: 'numeric', month: 'short', year: 'numeric' },
-  full: { day: 'numeric', month: 'short', year: 'numeric', hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23', timeZoneName: 'short' },
-};
-const LOCALE = 'en-GB';
-// A format takes far longer to make than to use.
-const formats = new Map<string, Intl.DateTimeFormat>();
+const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sept', 'Oct', 'Nov', 'Dec'];
+const two = (value: number): string => String(value).padStart(2, '0');
 
 /** A moment in the zone that was chosen. */
 export function showTime(time: string | number | Date, zone: Zone, form: Form = 'full'): string {
-  const name = `${zone} ${form}`;
-  let format = formats.get(name);
-  if (!format) formats.set(name, (format = new Intl.DateTimeFormat(LOCALE, { ...FORMS[form], ...(zone === 'utc' ? { timeZone: 'UTC' } : {}) })));
-  return format.format(new Date(time));
+  const at = new Date(time);
+  // A Date has its parts in UTC, so they are taken of one that is as much later as this clock is ahead.
+  const aheadMin = zone === 'utc' ? 0 : -at.getTimezoneOffset();
+  const shown = new Date(at.getTime() + aheadMin * 60_000);
+  const minute = `${two(shown.getUTCHours())}:${two(shown.getUTCMinutes())}`;
+  const second = `${minute}:${two(shown.getUTCSeconds())}`;
+  const day = `${shown.getUTCDate()} ${MONTHS[shown.getUTCMonth()]}`;
+  switch (form) {
+    case 'time':
+      return second;
+    case 'minute':
+      return minute;
+    case 'day':
+      return `${day}, ${minute}`;
+    case 'date':
+      return `${day} ${shown.getUTCFullYear()}`;
+    case 'full':
+      return `${day} ${shown.getUTCFullYear()}, ${second} ${zoneName(zone, aheadMin)}`;
+  }
+}
+
+/** UTC, UTC+1, UTC-3:30. */
+function zoneName(zone: Zone, aheadMin: number): string {
+  if (zone === 'utc' || aheadMin === 0) return 'UTC';
+  const minutes = Math.abs(aheadMin);
+  return `UTC${aheadMin < 0 ? '-' : '+'}${Math.floor(minutes / 60)}${minutes % 60 === 0 ? '' : `:${two(minutes % 60)}`}`;
 }
 
 const UNITS = [
