@@ -61,7 +61,7 @@ export const START_TIMEOUT_MS = 300_000;
 /** A start takes a fraction of this. Whoever waits longer is told what for. */
 export const START_NOTICE_MS = 3_000;
 
-/** The owner connects at a start and for commands: nobody is kept waiting by a slow connection, and a busy machine must not make it fail. */
+/** At a start and for commands nobody is kept waiting by a slow connection, and a busy machine must not make them fail. */
 export const START_CONNECT_TIMEOUT_MS = 10_000;
 
 /** Creating the roles and the database of a new cluster copies about ten megabytes. */

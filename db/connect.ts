@@ -36,7 +36,7 @@ export function sessionConfig(role: Role, target: Target): ClientConfig {
   const session = {
     ...target,
     application_name: `daybook-${role}`,
-    connectionTimeoutMillis: role === 'owner' ? START_CONNECT_TIMEOUT_MS : CONNECT_TIMEOUT_MS,
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     idle_in_transaction_session_timeout: IDLE_TRANSACTION_TIMEOUT_MS,
     ...(role === 'owner' ? { lock_timeout: OWNER_LOCK_TIMEOUT_MS } : {}),
     keepAlive: true,
@@ -51,6 +51,11 @@ export function sessionConfig(role: Role, target: Target): ClientConfig {
  */
 export function withTimeout(config: ClientConfig, timeoutMs: number): ClientConfig {
   return { ...config, statement_timeout: timeoutMs, query_timeout: timeoutMs + STATEMENT_MARGIN_MS };
+}
+
+/** The same store for who starts or gives a command: nobody is kept waiting there, and a busy machine must not make it fail. */
+export function patient(store: Store): Store {
+  return { config: (role) => ({ ...store.config(role), connectionTimeoutMillis: START_CONNECT_TIMEOUT_MS }) };
 }
 
 /**

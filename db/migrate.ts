@@ -1,7 +1,7 @@
 import { readdir } from 'node:fs/promises';
 import path from 'node:path';
 import { MIGRATION_TIMEOUT_MS } from '#db/bounds.ts';
-import { closeClient, connectAs, StoreError, type Store } from '#db/connect.ts';
+import { closeClient, connectAs, patient, StoreError, type Store } from '#db/connect.ts';
 import { awaitMigrationTurn } from '#db/migration-turn.ts';
 import { appliedMigrations, BOOKKEEPING_SCHEMA, cannotMigrate } from '#db/migrations-applied.ts';
 import { ownsSchema } from '#db/service-login.ts';
@@ -17,7 +17,7 @@ const FOLDER = path.join(import.meta.dirname, 'migrations');
  * @throws {StoreError} naming the migration that failed, and where; nothing is applied then.
  */
 export async function migrate(store: Store, folder: string = FOLDER): Promise<string[]> {
-  const client = await connectAs(store, 'owner', MIGRATION_TIMEOUT_MS).catch((error: Error) => {
+  const client = await connectAs(patient(store), 'owner', MIGRATION_TIMEOUT_MS).catch((error: Error) => {
     throw cannotMigrate(error);
   });
   try {

@@ -1,4 +1,4 @@
-import { closeClient, type Store } from '#db/connect.ts';
+import { closeClient, patient, type Store } from '#db/connect.ts';
 import { makePartitions, PARTITIONS_TIMEOUT_MS } from '#db/log/partitions.ts';
 import { migrate } from '#db/migrate.ts';
 import type { Config } from '#server/config.ts';
@@ -19,7 +19,8 @@ export const FIRST_ACCOUNT = 'first';
  * @returns the first key, null when there was an account already.
  * @throws {ConfigError | StoreError} with one line for the operator.
  */
-export async function prepareStore(store: Store, config: Config): Promise<FirstKey | null> {
+export async function prepareStore(opened: Store, config: Config): Promise<FirstKey | null> {
+  const store = patient(opened);
   await migrate(store);
   const client = await connectRelay(store, PARTITIONS_TIMEOUT_MS);
   try {

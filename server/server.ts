@@ -1,6 +1,6 @@
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { closeClient, type Store } from '#db/connect.ts';
+import { closeClient, patient, type Store } from '#db/connect.ts';
 import { publicId } from '#db/ids.ts';
 import { type Follower, follow } from '#db/log/follow.ts';
 import { keepPartitions, PARTITIONS_CHECK_MS, PARTITIONS_TIMEOUT_MS } from '#db/log/partitions.ts';
@@ -74,7 +74,7 @@ export async function startServer(config: Config, log: Logger): Promise<RunningS
  * @throws {ConfigError | StoreError} with one line for the operator.
  */
 export async function serve(config: Config, log: Logger, store: Store): Promise<Served> {
-  const setup = await connectRelay(store);
+  const setup = await connectRelay(patient(store));
   const pepper = await loadPepper(setup, config);
   await closeClient(setup);
 

@@ -1,5 +1,5 @@
 import type { Client } from 'pg';
-import { checkDurability, closeClient, connectAs, externalStore, type Store, StoreError } from '#db/connect.ts';
+import { checkDurability, closeClient, connectAs, externalStore, patient, type Store, StoreError } from '#db/connect.ts';
 import { connectEmbedded, startEmbedded } from '#db/embedded.ts';
 import type { Config } from '#server/config.ts';
 
@@ -39,7 +39,7 @@ export async function connectRelay(store: Store, timeoutMs?: number): Promise<Cl
 async function checkExternal(store: Store): Promise<void> {
   let client: Client;
   try {
-    client = await connectAs(store, 'owner');
+    client = await connectAs(patient(store), 'owner');
   } catch (error) {
     throw new StoreError(`DATABASE_URL is not usable: no connection (${(error as Error).message}).`, { cause: error });
   }

@@ -1,4 +1,5 @@
 import type { Client } from 'pg';
+import { patient } from '#db/connect.ts';
 import { migrate } from '#db/migrate.ts';
 import type { Command } from '#server/cli/command.ts';
 import { type Config, readConfig } from '#server/config.ts';
@@ -17,7 +18,7 @@ export async function run<T>(command: Command, work: (session: Session) => Promi
   const { store, close } = await borrowStore(config, () => {});
   try {
     await migrate(store);
-    const result = await withControl(store, 'command-line', (control, client) => work({ config, control, client }));
+    const result = await withControl(patient(store), 'command-line', (control, client) => work({ config, control, client }));
     print(command, result, show);
   } finally {
     await close();

@@ -1,7 +1,7 @@
 import { rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Client } from 'pg';
-import { closeClient, type Store } from '#db/connect.ts';
+import { closeClient, patient, type Store } from '#db/connect.ts';
 import { publicId } from '#db/ids.ts';
 import { lockSetup } from '#db/links.ts';
 import { hasAdministrator, insertMember } from '#db/members.ts';
@@ -31,7 +31,7 @@ const fileOf = (config: Pick<Config, 'DAYBOOK_DATA'>): string => path.join(confi
  */
 export async function offerSetup(store: Store, config: Config, origin: string, log: Pick<Logger, 'error'>): Promise<string | null> {
   try {
-    return await offer(store, config, origin);
+    return await offer(patient(store), config, origin);
   } catch (error) {
     if (error instanceof ConfigError) throw error;
     // Calls are served meanwhile.
