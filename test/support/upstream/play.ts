@@ -57,12 +57,12 @@ async function sendWrites(play: Play, reply: Reply): Promise<void> {
   }
 }
 
-async function sendWrite({ script, out }: Play, write: Write, random: () => number): Promise<void> {
+async function sendWrite({ script, attempt, out }: Play, write: Write, random: () => number): Promise<void> {
   const split = script.drip > 0 && script.split === 'none' ? 1 : script.split;
   for (const bytes of slices(write)) {
     for (const piece of splitBytes(bytes, split, random)) {
       // Nothing comes between the last piece and the ledger's row: who leaves then has been sent it.
-      if (split !== 'none') await out.pause(script.drip);
+      if (split !== 'none' && attempt.replyBytesSent > 0) await out.pause(script.drip);
       await out.body(piece);
     }
   }
