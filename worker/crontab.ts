@@ -14,6 +14,7 @@ const ITEMS: CronItem[] = [
   { task: 'watch_service', match: '* * * * *' },
   // Not on the hour, when others do what they do by the hour.
   { task: 'retain', match: '17 * * * *' },
+  { task: 'drop_allowances', match: '*/5 * * * *' },
   { task: 'make_partitions', match: '*/10 * * * *' },
   { task: 'archive', match: '37 * * * *' },
 ];

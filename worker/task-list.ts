@@ -2,6 +2,7 @@ import type { TaskList } from 'graphile-worker';
 import type { Client } from 'pg';
 import { ARCHIVE_STATEMENT_TIMEOUT_MS, RECOVERY_TIMEOUT_MS } from '#db/bounds.ts';
 import { closeClient } from '#db/connect.ts';
+import { dropEndedAllowances } from '#db/leases.ts';
 import { makePartitions, PARTITIONS_TIMEOUT_MS } from '#db/log/partitions.ts';
 import { PROJECTIONS } from '#db/projections/projections.ts';
 import type { WorkerConfig } from './config.ts';
@@ -69,6 +70,14 @@ export function taskList({ config, log, place, connect, connectOwner }: Work, si
       const client = await connect(RETAIN_TIMEOUT_MS);
       try {
         await retain(client, forgetful(config.REQUEST_ROWS_DAYS), signal);
+      } finally {
+        await closeClient(client);
+      }
+    },
+    drop_allowances: async () => {
+      const client = await connect(RETAIN_TIMEOUT_MS);
+      try {
+        await dropEndedAllowances(client);
       } finally {
         await closeClient(client);
       }

@@ -1,6 +1,9 @@
 import type { Client } from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { closeClient } from '#db/connect.ts';
+import { dropEndedAllowances } from '#db/leases.ts';
+import { WINDOW_KINDS, type WindowKind } from '#db/limits.ts';
+import { minuteOf, windowStart } from '#db/windows.ts';
 import { compare } from '#db/projections/compare.ts';
 import { rebuild } from '#db/projections/rebuild.ts';
 import { prepareQueue } from '../../worker/queue.ts';
@@ -170,4 +173,27 @@ test('old alerts go, and jobs a week after they failed for good', async () => {
   expect(await ask(database.config('worker'), 'select count(*)::int from daybook.alert')).toBe(89);
   expect(await ask(database.config('worker'), 'select count(*)::int from graphile_worker._private_jobs where attempts >= max_attempts')).toBe(5);
   expect(await ask(database.config('worker'), 'select count(*) > 0 from graphile_worker._private_jobs where attempts < max_attempts')).toBe(true);
+});
+
+test('allowances of windows that ended long ago go with their leases, and those stay that anybody may still spend from or look at', async () => {
+  const day = 1_440;
+  /** How long before now a window began that may still be looked at, and one that may not. */
+  const ages: Partial<Record<WindowKind, [kept: number, gone: number]>> = { minute: [5, 15], hour: [119, 240], day: [day, 4 * day], week: [day, 20 * day], month: [31 * day, 100 * day] };
+  const now = minuteOf(Date.now());
+  const insert = (subject: string, window: WindowKind, minute: number) =>
+    ask(
+      database.config('owner'),
+      `with made as (insert into daybook.allowance (subject, meter, window_kind, window_start, reset_position, cap, ceiling, terms_position)
+        values ('${subject}', 2, ${WINDOW_KINDS[window]}, ${windowStart(window, minute)}, 0, 10, 10, 1) returning id)
+      insert into daybook.lease (allowance, instance, position, since_terms) select id, 1, 1, 1 from made`,
+    );
+  await insert('stays', 'none', now);
+  for (const [window, [kept, gone]] of Object.entries(ages) as [WindowKind, [number, number]][]) {
+    for (const age of [0, kept]) await insert(`stays ${age}`, window, now - age);
+    await insert('goes', window, now - gone);
+  }
+  expect(await dropEndedAllowances(client)).toBe(5);
+  expect(await ask(database.config('owner'), "select count(*)::int from daybook.allowance a join daybook.lease on allowance = a.id where subject like 'stays%'")).toBe(11);
+  expect(await ask(database.config('owner'), "select count(*)::int from daybook.lease where allowance not in (select id from daybook.allowance)")).toBe(0);
+  expect(await dropEndedAllowances(client)).toBe(0);
 });
