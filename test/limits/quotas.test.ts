@@ -53,6 +53,9 @@ function anyBody(random: { below(bound: number): number }): object {
   };
 }
 
+/** What a server says that a busy machine kept from its store or its peers for a moment: its client comes again. */
+const isPutOff = (reply: ChatReply): boolean => reply.status === 503 && ['store_unavailable', 'limit_undecided'].includes(errorCodeOf(reply) ?? '');
+
 /** Calls from all sides until every caller was refused with nothing held any more. @returns the replies. */
 async function spendAll({ secret }: Tenant, seed: number): Promise<ChatReply[]> {
   const random = randomFrom(seed);
@@ -63,7 +66,7 @@ async function spendAll({ secret }: Tenant, seed: number): Promise<ChatReply[]> 
       const departure = [{ abortAt: 'sent' as const }, { abortAfterTokens: 2 }, {}, {}, {}, {}, {}, {}][random.below(8)];
       const body = { ...anyBody(random), ...(random.below(8) === 0 ? { model: BROKEN[turn % 2] } : {}) };
       const reply = await fleet.chat(number + turn, { key: secret, body, ...departure });
-      if (!reply.aborted) replies.push(reply);
+      if (!reply.aborted && !isPutOff(reply)) replies.push(reply);
       if (reply.status === 429 && limitOf(reply).held === 0) return;
     }
   };
@@ -71,7 +74,7 @@ async function spendAll({ secret }: Tenant, seed: number): Promise<ChatReply[]> 
   // The smallest call there is takes what is left, if it can.
   for (;;) {
     const reply = await fleet.chat(0, { key: secret, body: { model: VARIED, messages: HELLO, max_tokens: 1 } });
-    replies.push(reply);
+    if (!isPutOff(reply)) replies.push(reply);
     if (reply.status === 429) return replies;
   }
 }
