@@ -110,7 +110,7 @@ function Preferences({ onGo, onHelp }: { onGo: (() => void) | undefined; onHelp:
   return (
     <div className="flex items-center">
       <IconButton icon={theme === 'dark' ? 'sun' : 'moon'} label={theme === 'dark' ? 'Light theme' : 'Dark theme'} onClick={() => setTheme(theme === 'dark' ? 'light' : 'dark')} />
-      <button type="button" onClick={() => setZone(zone === 'utc' ? 'local' : 'utc')} title="Times in UTC, or in this browser's zone" className="rounded-md px-2 py-1.5 text-xs text-muted hover:bg-sunken hover:text-ink">
+      <button type="button" onClick={() => setZone(zone === 'utc' ? 'local' : 'utc')} title="Times in UTC, or in this browser's zone" className="whitespace-nowrap rounded-md px-2 py-1.5 text-xs text-muted hover:bg-sunken hover:text-ink">
         {zone === 'utc' ? 'UTC' : 'Local time'}
       </button>
       <button type="button" onClick={onHelp} aria-label="Keyboard shortcuts" title="Keyboard shortcuts" className="min-h-8 min-w-8 rounded-md px-2 py-1.5 text-xs text-muted hover:bg-sunken hover:text-ink">

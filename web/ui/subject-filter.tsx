@@ -10,7 +10,7 @@ type SubjectFilterProps = {
   onChange: (part: { account?: string | undefined; key?: string | undefined; model?: string | undefined }) => void;
 };
 
-const LOOK = 'flex-1 basis-28 sm:w-40 sm:flex-none';
+const LOOK = 'flex-1 basis-32 sm:w-40 sm:flex-none';
 
 /** Of which account, key and model. */
 export function SubjectFilter({ search: { account, key, model }, models = [], onChange }: SubjectFilterProps) {
