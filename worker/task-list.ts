@@ -66,30 +66,9 @@ export function taskList({ config, log, place, connect, connectOwner }: Work, si
       ),
     watch_quotas: (_payload, helpers) => repeat(helpers, log, () => helpers.withPgClient(watchQuotas)),
     watch_service: (_payload, helpers) => helpers.withPgClient(watchService),
-    retain: async () => {
-      const client = await connect(RETAIN_TIMEOUT_MS);
-      try {
-        await retain(client, forgetful(config.REQUEST_ROWS_DAYS), signal);
-      } finally {
-        await closeClient(client);
-      }
-    },
-    drop_allowances: async () => {
-      const client = await connect(RETAIN_TIMEOUT_MS);
-      try {
-        await dropEndedAllowances(client);
-      } finally {
-        await closeClient(client);
-      }
-    },
-    make_partitions: async () => {
-      const client = await connect(PARTITIONS_TIMEOUT_MS);
-      try {
-        await makePartitions(client);
-      } finally {
-        await closeClient(client);
-      }
-    },
+    retain: () => overConnection(connect(RETAIN_TIMEOUT_MS), (client) => retain(client, forgetful(config.REQUEST_ROWS_DAYS), signal)),
+    drop_allowances: () => overConnection(connect(RETAIN_TIMEOUT_MS), (client) => dropEndedAllowances(client)),
+    make_partitions: () => overConnection(connect(PARTITIONS_TIMEOUT_MS), (client) => makePartitions(client)),
     archive: () => archiveTask({ config, log, signal, connect: () => connectOwner(ARCHIVE_STATEMENT_TIMEOUT_MS) }),
     deliver_webhook: (payload, helpers) =>
       deliverWebhook(payload, {
@@ -100,4 +79,14 @@ export function taskList({ config, log, place, connect, connectOwner }: Work, si
         onSwitchedOff: (webhook) => log.error({ webhook }, 'a webhook is switched off: nothing has reached it for a day, or it is gone; "webhook test" switches it on again'),
       }),
   };
+}
+
+/** Does something over a connection of its own, and closes it. */
+async function overConnection(connected: Promise<Client>, work: (client: Client) => Promise<unknown>): Promise<void> {
+  const client = await connected;
+  try {
+    await work(client);
+  } finally {
+    await closeClient(client);
+  }
 }
