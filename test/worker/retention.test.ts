@@ -6,12 +6,16 @@ import { WINDOW_KINDS, type WindowKind } from '#db/limits.ts';
 import { minuteOf, windowStart } from '#db/windows.ts';
 import { compare } from '#db/projections/compare.ts';
 import { rebuild } from '#db/projections/rebuild.ts';
+import { CRONTAB } from '../../worker/crontab.ts';
 import { prepareQueue } from '../../worker/queue.ts';
 import { createLogger } from '../../worker/telemetry.ts';
 import { type Forgetful, forgetful, retain } from '../../worker/tasks/retain.ts';
 import { ask, createDatabase, type TestDatabase } from '../support/database.ts';
+import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
 import { accepted, connectAs, openWriter, settled } from '../support/log-writer.ts';
 import { projectAll } from '../support/projected.ts';
+import { until } from '../support/relay.ts';
+import { spawnWorker } from '../support/worker-process.ts';
 
 /** Old rows go, and exactly those that `kept_from` says are gone: so a table and its rebuild stay the same. */
 
@@ -192,7 +196,16 @@ test('allowances of windows that ended long ago go with their leases, and those 
     for (const age of [0, kept]) await insert(`stays ${age}`, window, now - age);
     await insert('goes', window, now - gone);
   }
-  expect(await dropEndedAllowances(client)).toBe(5);
+  expect(CRONTAB.map(({ task }) => task)).toContain('drop_allowances');
+  const dataDir = await makeTestDirectory();
+  const worker = spawnWorker({ DATABASE_URL: database.url, DAYBOOK_DATA: dataDir, LOG_LEVEL: 'warn' });
+  try {
+    await client.query("select graphile_worker.add_job('drop_allowances')");
+    await until(() => ask(database.config('owner'), "select count(*)::int from daybook.allowance where subject = 'goes'"), (count) => count === 0, 'the worker');
+  } finally {
+    await worker.stop();
+    await removeTestDirectory(dataDir);
+  }
   expect(await ask(database.config('owner'), "select count(*)::int from daybook.allowance a join daybook.lease on allowance = a.id where subject like 'stays%'")).toBe(11);
   expect(await ask(database.config('owner'), "select count(*)::int from daybook.lease where allowance not in (select id from daybook.allowance)")).toBe(0);
   expect(await dropEndedAllowances(client)).toBe(0);
