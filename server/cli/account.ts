@@ -1,11 +1,12 @@
+import type { Command } from '#db/command-line/command.ts';
+import { withJson } from '#db/command-line/print.ts';
+import { showTable } from '#db/command-line/table.ts';
 import { AccountName } from '#db/event-parts.ts';
 import { PlanTerms } from '#db/events.ts';
-import type { Command } from '#server/cli/command.ts';
-import { run, withJson } from '#server/cli/session.ts';
-import { showTable } from '#server/cli/table.ts';
+import { run } from '#server/cli/session.ts';
 import { readTerms, windowsOption } from '#server/cli/terms-file.ts';
-import type { Control } from '#server/control.ts';
 import { isChange } from '#server/control-log.ts';
+import type { Control } from '#server/control.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { NO_PLAN, type WindowsChoice } from '#server/decide/plan.ts';
 

@@ -6,11 +6,11 @@ import type { Manifest } from '#db/archive/manifest.ts';
 import { dropArchived, restorePartition } from '#db/archive/restore.ts';
 import { type Listed, listPartitions, verifyAllKept, verifySeries } from '#db/archive/series.ts';
 import { ARCHIVE_STATEMENT_TIMEOUT_MS } from '#db/bounds.ts';
+import type { Command } from '#db/command-line/command.ts';
+import { print, withJson } from '#db/command-line/print.ts';
+import { showTable } from '#db/command-line/table.ts';
 import { closeClient, connectAs, StoreError } from '#db/connect.ts';
 import { migrate } from '#db/migrate.ts';
-import type { Command } from '#server/cli/command.ts';
-import { print, withJson } from '#server/cli/session.ts';
-import { showTable } from '#server/cli/table.ts';
 import { readConfig } from '#server/config.ts';
 import { borrowStore } from '#server/store.ts';
 

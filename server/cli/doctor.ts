@@ -1,8 +1,8 @@
 import type { Client } from 'pg';
+import { type Command, FoundFault } from '#db/command-line/command.ts';
+import { print, withJson } from '#db/command-line/print.ts';
 import { closeClient } from '#db/connect.ts';
 import { readProjectionStatus } from '#db/projections/state.ts';
-import { type Command, FoundFault } from '#server/cli/command.ts';
-import { print, withJson } from '#server/cli/session.ts';
 import { type Config, describeConfig, readConfig } from '#server/config.ts';
 import { borrowStore, connectRelay } from '#server/store.ts';
 

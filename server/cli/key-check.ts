@@ -1,10 +1,11 @@
 import { Option } from 'commander';
 import { isIP } from 'node:net';
+import type { Command } from '#db/command-line/command.ts';
+import { withJson } from '#db/command-line/print.ts';
+import { showTable } from '#db/command-line/table.ts';
 import { CHAT_COMPLETIONS, type Route, ROUTES } from '#db/limits.ts';
 import { NamePatterns } from '#db/permissions.ts';
-import type { Command } from '#server/cli/command.ts';
-import { run, type Session, withJson } from '#server/cli/session.ts';
-import { showTable } from '#server/cli/table.ts';
+import { run, type Session } from '#server/cli/session.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { DEMO_MODELS } from '#server/demo-upstream.ts';
 import { type Figures, figuresOf } from '#server/limits/figures.ts';

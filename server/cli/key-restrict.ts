@@ -1,8 +1,9 @@
 import { Option } from 'commander';
 import type { z } from 'zod';
+import type { Command } from '#db/command-line/command.ts';
+import { withJson } from '#db/command-line/print.ts';
 import { KeyTerms, Reads } from '#db/events.ts';
-import type { Command } from '#server/cli/command.ts';
-import { run, withJson } from '#server/cli/session.ts';
+import { run } from '#server/cli/session.ts';
 import { checkTerms, readTerms, windowsOption } from '#server/cli/terms-file.ts';
 import { isChange } from '#server/control-log.ts';
 import { DecisionError } from '#server/decide/decision.ts';

@@ -1,11 +1,12 @@
+import type { Command } from '#db/command-line/command.ts';
+import { withJson } from '#db/command-line/print.ts';
+import { showTable } from '#db/command-line/table.ts';
 import { KeyName } from '#db/event-parts.ts';
 import { type KeyTerms } from '#db/events.ts';
 import { keyState } from '#db/fold/key.ts';
-import type { Command } from '#server/cli/command.ts';
 import { checkCommand } from '#server/cli/key-check.ts';
 import { parseTime, restrictCommand } from '#server/cli/key-restrict.ts';
-import { run, withJson } from '#server/cli/session.ts';
-import { showTable } from '#server/cli/table.ts';
+import { run } from '#server/cli/session.ts';
 import type { Control } from '#server/control.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { loadPepper } from '#server/pepper.ts';

@@ -1,9 +1,9 @@
+import type { Command } from '#db/command-line/command.ts';
+import { withJson } from '#db/command-line/print.ts';
 import { closeClient } from '#db/connect.ts';
 import type { Placed } from '#db/events.ts';
 import { follow } from '#db/log/follow.ts';
 import { readHead } from '#db/log/read.ts';
-import type { Command } from '#server/cli/command.ts';
-import { withJson } from '#server/cli/session.ts';
 import { readConfig } from '#server/config.ts';
 import { borrowStore, connectRelay } from '#server/store.ts';
 

@@ -1,9 +1,10 @@
 import { Argument } from 'commander';
+import type { Command } from '#db/command-line/command.ts';
+import { withJson } from '#db/command-line/print.ts';
+import { showTable } from '#db/command-line/table.ts';
 import { ROLES, type Role } from '#db/event-parts.ts';
 import { hasAdministrator, memberByEmail, type MemberRow, readEmails, removeTotp } from '#db/members.ts';
-import type { Command } from '#server/cli/command.ts';
-import { run, type Session, withJson } from '#server/cli/session.ts';
-import { showTable } from '#server/cli/table.ts';
+import { run, type Session } from '#server/cli/session.ts';
 import { Email } from '#server/dashboard/contract-session.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { Refusal } from '#server/errors.ts';

@@ -1,12 +1,13 @@
+import type { Command } from '#db/command-line/command.ts';
+import { withJson } from '#db/command-line/print.ts';
+import { showTable } from '#db/command-line/table.ts';
 import { PlanTerms } from '#db/events.ts';
 import type { Plan } from '#db/fold/plan.ts';
 import { limitsOf } from '#db/limits.ts';
-import type { Command } from '#server/cli/command.ts';
-import { run, withJson } from '#server/cli/session.ts';
-import { showTable } from '#server/cli/table.ts';
+import { run } from '#server/cli/session.ts';
 import { readTerms, windowsOption } from '#server/cli/terms-file.ts';
-import type { Control } from '#server/control.ts';
 import { isChange } from '#server/control-log.ts';
+import type { Control } from '#server/control.ts';
 import { checkPlanName, requirePlan, type WindowsChoice } from '#server/decide/plan.ts';
 import { overdraftOf } from '#server/relay/usage.ts';
 

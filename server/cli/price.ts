@@ -1,8 +1,9 @@
+import type { Command } from '#db/command-line/command.ts';
+import { withJson } from '#db/command-line/print.ts';
+import { showTable } from '#db/command-line/table.ts';
 import type { Price } from '#db/fold/price.ts';
 import { formatDollars, parseDollars, type Prices } from '#db/money.ts';
-import type { Command } from '#server/cli/command.ts';
-import { run, withJson } from '#server/cli/session.ts';
-import { showTable } from '#server/cli/table.ts';
+import { run } from '#server/cli/session.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import type { ImportPlan } from '#server/decide/price.ts';
 import type { Offered } from '#server/price-import.ts';

@@ -1,9 +1,7 @@
-import { CommanderError } from 'commander';
-import { ArchiveDamageError } from '#db/archive/verify.ts';
-import { StoreError } from '#db/connect.ts';
+import type { Surroundings } from '#db/command-line/command.ts';
+import { codeOfStore, runCommands } from '#db/command-line/run.ts';
 import { accountCommands } from '#server/cli/account.ts';
 import { archiveCommands } from '#server/cli/archive.ts';
-import { Command, type Surroundings } from '#server/cli/command.ts';
 import { doctorCommand } from '#server/cli/doctor.ts';
 import { keyCommands } from '#server/cli/key.ts';
 import { logCommands } from '#server/cli/log.ts';
@@ -34,22 +32,19 @@ const GROUPS = [
  * @param args what stands after the program's name.
  * @returns the exit code.
  */
-export async function runProgram(args: readonly string[], surroundings: Surroundings): Promise<number> {
-  const program = new Command(surroundings, 'daybook')
-    .description('Accounts, plans, keys, prices and the log of a Daybook relay. Configured by the same environment as the server.')
-    .option('--json', 'print the result as JSON')
-    .showHelpAfterError('(add --help for what there is)')
-    .exitOverride();
-  for (const add of GROUPS) add(program);
-  try {
-    await program.parseAsync(args, { from: 'user' });
-    return 0;
-  } catch (error) {
-    if (error instanceof CommanderError) return error.exitCode;
-    if (!(error instanceof ConfigError || error instanceof StoreError || error instanceof DecisionError)) throw error;
-    const code = error instanceof DecisionError ? error.code : error instanceof ArchiveDamageError ? 'damaged' : 'unavailable';
-    const isJson = program.opts<{ json?: boolean }>().json === true;
-    surroundings.err(`${isJson ? JSON.stringify({ error: { code, message: error.message } }) : `daybook: ${error.message}`}\n`);
-    return 1;
-  }
+export const runProgram = (args: readonly string[], surroundings: Surroundings): Promise<number> =>
+  runCommands(
+    {
+      name: 'daybook',
+      description: 'Accounts, plans, keys, prices and the log of a Daybook relay. Configured by the same environment as the server.',
+      groups: GROUPS,
+      codeOf,
+    },
+    args,
+    surroundings,
+  );
+
+function codeOf(error: Error): string | null {
+  if (error instanceof DecisionError) return error.code;
+  return error instanceof ConfigError ? 'unavailable' : codeOfStore(error);
 }

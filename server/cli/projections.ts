@@ -1,5 +1,8 @@
 import { InvalidArgumentError } from 'commander';
 import type { Client } from 'pg';
+import { type Command, FoundFault } from '#db/command-line/command.ts';
+import { print, withJson } from '#db/command-line/print.ts';
+import { showTable } from '#db/command-line/table.ts';
 import { closeClient, connectAs, type Role, StoreError } from '#db/connect.ts';
 import { migrate } from '#db/migrate.ts';
 import { compare, type Comparison, isEqual } from '#db/projections/compare.ts';
@@ -8,9 +11,6 @@ import { PROJECTIONS } from '#db/projections/projections.ts';
 import { rebuild } from '#db/projections/rebuild.ts';
 import { type ProjectionStatus, readProjectionStatus } from '#db/projections/state.ts';
 import { isLogFault } from '#db/projections/take-in.ts';
-import { type Command, FoundFault } from '#server/cli/command.ts';
-import { print, withJson } from '#server/cli/session.ts';
-import { showTable } from '#server/cli/table.ts';
 import { readConfig } from '#server/config.ts';
 import { borrowStore } from '#server/store.ts';
 

@@ -1,7 +1,8 @@
 import type { Client } from 'pg';
+import type { Command } from '#db/command-line/command.ts';
+import { print } from '#db/command-line/print.ts';
 import { patient } from '#db/connect.ts';
 import { migrate } from '#db/migrate.ts';
-import type { Command } from '#server/cli/command.ts';
 import { type Config, readConfig } from '#server/config.ts';
 import { type Control, withControl } from '#server/control.ts';
 import { borrowStore } from '#server/store.ts';
@@ -23,15 +24,4 @@ export async function run<T>(command: Command, work: (session: Session) => Promi
   } finally {
     await close();
   }
-}
-
-/** Prints a result as the caller asked for it. */
-export function print<T>(command: Command, result: T, show: (result: T) => string): void {
-  const { json } = command.optsWithGlobals<{ json?: boolean }>();
-  command.surroundings.out(`${json === true ? JSON.stringify(result) : show(result)}\n`);
-}
-
-/** Adds `--json` to a command, so that it may stand before or after the command's name. */
-export function withJson(command: Command): Command {
-  return command.option('--json', 'print the result as JSON');
 }

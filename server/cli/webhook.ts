@@ -1,7 +1,8 @@
 import { ALERT_KINDS, type AlertKind } from '#db/alerts.ts';
-import type { Command } from '#server/cli/command.ts';
-import { run, type Session, withJson } from '#server/cli/session.ts';
-import { showTable } from '#server/cli/table.ts';
+import type { Command } from '#db/command-line/command.ts';
+import { withJson } from '#db/command-line/print.ts';
+import { showTable } from '#db/command-line/table.ts';
+import { run, type Session } from '#server/cli/session.ts';
 import { requireAccount } from '#server/decide/account.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { loadPepper } from '#server/pepper.ts';
