@@ -4,6 +4,7 @@ import { HEARTBEAT_MS } from '#db/bounds.ts';
 import { closeClient, type Store } from '#db/connect.ts';
 import { heartbeat, registerInstance, retireInstance } from '#db/instance.ts';
 import { ConflictError, FencedError } from '#db/log/append.ts';
+import { connectRelay } from '#db/store.ts';
 import { CHANGES_PER_HOUR_MAX, CONTROL_IDLE_MS, CONTROL_WAIT_MS, CONTROL_WAITING_MAX, CONTROL_WAITING_PER_MEMBER_MAX } from '#server/bounds.ts';
 import { ChangeRate } from '#server/change-rate.ts';
 import type { Batches } from '#server/control-log.ts';
@@ -13,7 +14,6 @@ import { DecisionError } from '#server/decide/decision.ts';
 import { Refusal } from '#server/errors.ts';
 import { Places } from '#server/places.ts';
 import { isStoreFault } from '#server/store-fault.ts';
-import { connectRelay } from '#server/store.ts';
 import { errorFields, type Logger } from '#server/telemetry.ts';
 
 const UNAVAILABLE = new Refusal('store_unavailable', { message: "Nothing can be changed right now: the database can't be reached. Look at what is there before you try again." });

@@ -9,6 +9,7 @@ import { publicId } from '#db/ids.ts';
 import { heartbeat, registerInstance, retireInstance } from '#db/instance.ts';
 import { ConflictError } from '#db/log/append.ts';
 import type { Prices } from '#db/money.ts';
+import { connectRelay } from '#db/store.ts';
 import { PRICES_APPEND_MAX } from '#server/bounds.ts';
 import { type AccountRef, type Batches, ControlLog, UNCHANGED } from '#server/control-log.ts';
 import type { Change } from '#server/dashboard/contract-keys.ts';
@@ -18,7 +19,6 @@ import { createNarrowedKey, renameKey, replaceLeaked, type Restriction, restrict
 import { definePlan, requirePlan, retirePlan, type WindowsChoice } from '#server/decide/plan.ts';
 import { type ImportPlan, MANUAL, type Offer, planImport, setPrice } from '#server/decide/price.ts';
 import { createSecret, digestSecret } from '#server/key-secret.ts';
-import { connectRelay } from '#server/store.ts';
 
 /** What is made with a key's new secret. The secret is here and nowhere else. */
 export type Made = Change & { id: string; secret: string };

@@ -1,11 +1,11 @@
 import { closeClient, patient, type Store } from '#db/connect.ts';
 import { makePartitions, PARTITIONS_TIMEOUT_MS } from '#db/log/partitions.ts';
 import { migrate } from '#db/migrate.ts';
+import { connectRelay } from '#db/store.ts';
 import type { Config } from '#server/config.ts';
 import { withControl } from '#server/control.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { loadPepper } from '#server/pepper.ts';
-import { connectRelay } from '#server/store.ts';
 
 /** The key of the very first start. Its secret is nowhere else. */
 export type FirstKey = { account: string; secret: string };

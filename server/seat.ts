@@ -5,12 +5,12 @@ import { registerInstance, retireInstance } from '#db/instance.ts';
 import { readHead } from '#db/log/read.ts';
 import { joinMembership, type Membership } from '#db/membership.ts';
 import { Rescue } from '#db/rescue.ts';
+import { connectRelay } from '#db/store.ts';
 import { Appender } from '#server/appender.ts';
 import { keepTicking, Life } from '#server/life.ts';
 import { Limits } from '#server/limits/limits.ts';
 import type { ReadModel } from '#server/read-model.ts';
 import type { Seat } from '#server/relay/relay.ts';
-import { connectRelay } from '#server/store.ts';
 import { errorFields, type Logger } from '#server/telemetry.ts';
 
 /** How long a stopping server waits for the store to take the last endings, and the last report of its leases. */

@@ -1,8 +1,8 @@
 import { closeClient, type Store } from '#db/connect.ts';
 import { type SecretUsed, writeSecretUse } from '#db/secret-use.ts';
+import { connectRelay } from '#db/store.ts';
 import { SECRET_USE_LOOK_MS } from '#server/bounds.ts';
 import type { SecretUse } from '#server/relay/secret-use.ts';
-import { connectRelay } from '#server/store.ts';
 import { errorFields, type Logger } from '#server/telemetry.ts';
 
 export type SecretReport = { close(): Promise<void> };

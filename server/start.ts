@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import path from 'node:path';
 import { StoreError } from '#db/connect.ts';
+import { openStore } from '#db/store.ts';
 import { WORKER_STOP_MS } from '#server/bounds.ts';
 import { isChild, serveAsChild, serveByChildren } from '#server/cluster.ts';
 import { type Config, ConfigError, readConfig } from '#server/config.ts';
@@ -8,7 +9,6 @@ import { greet } from '#server/greeting.ts';
 import { type KeptChild, keepChild } from '#server/kept-child.ts';
 import { prepareStore } from '#server/prepare.ts';
 import { offerSetup } from '#server/sign-in/setup.ts';
-import { openStore } from '#server/store.ts';
 import { createLogger, type Logger } from '#server/telemetry.ts';
 import { buildPage } from '#server/web-build.ts';
 

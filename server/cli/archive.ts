@@ -11,8 +11,8 @@ import { print, withJson } from '#db/command-line/print.ts';
 import { showTable } from '#db/command-line/table.ts';
 import { closeClient, connectAs, StoreError } from '#db/connect.ts';
 import { migrate } from '#db/migrate.ts';
+import { borrowStore } from '#db/store.ts';
 import { readConfig } from '#server/config.ts';
-import { borrowStore } from '#server/store.ts';
 
 const DIRECTORY = (): Option => new Option('--dir <directory>', 'where the files of the archive lie').env('ARCHIVE_DIR').makeOptionMandatory();
 

@@ -3,8 +3,8 @@ import { type Command, FoundFault } from '#db/command-line/command.ts';
 import { print, withJson } from '#db/command-line/print.ts';
 import { closeClient } from '#db/connect.ts';
 import { readProjectionStatus } from '#db/projections/state.ts';
+import { borrowStore, connectRelay } from '#db/store.ts';
 import { type Config, describeConfig, readConfig } from '#server/config.ts';
-import { borrowStore, connectRelay } from '#server/store.ts';
 
 type Finding = { check: string; ok: boolean; detail: string };
 

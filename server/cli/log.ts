@@ -4,8 +4,8 @@ import { closeClient } from '#db/connect.ts';
 import type { Placed } from '#db/events.ts';
 import { follow } from '#db/log/follow.ts';
 import { readHead } from '#db/log/read.ts';
+import { borrowStore, connectRelay } from '#db/store.ts';
 import { readConfig } from '#server/config.ts';
-import { borrowStore, connectRelay } from '#server/store.ts';
 
 /** `daybook log …` */
 export function logCommands(program: Command): void {

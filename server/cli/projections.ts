@@ -11,8 +11,8 @@ import { PROJECTIONS } from '#db/projections/projections.ts';
 import { rebuild } from '#db/projections/rebuild.ts';
 import { type ProjectionStatus, readProjectionStatus } from '#db/projections/state.ts';
 import { isLogFault } from '#db/projections/take-in.ts';
+import { borrowStore } from '#db/store.ts';
 import { readConfig } from '#server/config.ts';
-import { borrowStore } from '#server/store.ts';
 
 /** A page of a copy, an index of a large table, or one of them compared row by row. */
 const STATEMENT_TIMEOUT_MS = 3_600_000;

@@ -3,9 +3,9 @@ import type { Command } from '#db/command-line/command.ts';
 import { print } from '#db/command-line/print.ts';
 import { patient } from '#db/connect.ts';
 import { migrate } from '#db/migrate.ts';
+import { borrowStore } from '#db/store.ts';
 import { type Config, readConfig } from '#server/config.ts';
 import { type Control, withControl } from '#server/control.ts';
-import { borrowStore } from '#server/store.ts';
 
 /** What a command has to work with. */
 export type Session = { config: Config; control: Control; client: Client };

@@ -5,6 +5,7 @@ import { closeClient, patient, type Store } from '#db/connect.ts';
 import { publicId } from '#db/ids.ts';
 import { lockSetup } from '#db/links.ts';
 import { hasAdministrator, insertMember } from '#db/members.ts';
+import { connectRelay } from '#db/store.ts';
 import { type Config, ConfigError } from '#server/config.ts';
 import { type Control, withControl } from '#server/control.ts';
 import { Refusal } from '#server/errors.ts';
@@ -12,7 +13,6 @@ import { FIRST_ACCOUNT } from '#server/prepare.ts';
 import { makeLink } from '#server/sign-in/link-made.ts';
 import { Passwords } from '#server/sign-in/passwords.ts';
 import { inTransaction } from '#server/sign-in/transaction.ts';
-import { connectRelay } from '#server/store.ts';
 import { errorFields, type Logger } from '#server/telemetry.ts';
 
 /**

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { EventOf } from '#db/events.ts';
-import { connectRelay } from '#server/store.ts';
+import { connectRelay } from '#db/store.ts';
 import { backends, openAppender, type Outcome, outcomeOf, tally } from '../support/appended.ts';
 import { createDatabase } from '../support/database.ts';
 import { accepted, readLog, settled } from '../support/log-writer.ts';

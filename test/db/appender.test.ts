@@ -1,9 +1,9 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { RequestEvent } from '#db/events.ts';
+import { connectRelay } from '#db/store.ts';
 import { Appender } from '#server/appender.ts';
 import { ACCEPT_QUEUE_MAX, APPEND_BATCH_MAX, SETTLE_QUEUE_MAX } from '#server/bounds.ts';
-import { connectRelay } from '#server/store.ts';
 import { backends, openAppender, outcomeOf, tally } from '../support/appended.ts';
 import { ask, createDatabase, type TestDatabase } from '../support/database.ts';
 import { accepted, readLog, settled } from '../support/log-writer.ts';

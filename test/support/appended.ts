@@ -2,8 +2,8 @@ import type { Client } from 'pg';
 import type { EventOf, Placed } from '#db/events.ts';
 import { registerInstance } from '#db/instance.ts';
 import { readHead } from '#db/log/read.ts';
+import { connectRelay } from '#db/store.ts';
 import { Appender, type AppenderOptions, StoreUnavailable } from '#server/appender.ts';
-import { connectRelay } from '#server/store.ts';
 import type { TestDatabase } from './database.ts';
 import { connectAs } from './log-writer.ts';
 

@@ -1,11 +1,11 @@
 import type { Client } from 'pg';
 import { checkDurability, closeClient, connectAs, externalStore, patient, type Store, StoreError } from '#db/connect.ts';
 import { connectEmbedded, startEmbedded } from '#db/embedded.ts';
-import type { Config } from '#server/config.ts';
 
 export type OpenStore = { store: Store; close(): Promise<void> };
 
-type Wanted = Pick<Config, 'DATABASE_URL' | 'DAYBOOK_DATA'>;
+/** Which database: the one at an address, or the one in a directory. */
+export type Wanted = { DATABASE_URL?: string | undefined; DAYBOOK_DATA: string };
 
 /**
  * The database of a server: the operator's own, or one that we start and watch.
