@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { namesByCode } from '#db/codes.ts';
 import { AccountName, Control, Count, Digest, Id, KeyName, ModelName, PlanName, RequestId, Time, UpstreamName } from '#db/event-parts.ts';
 import { LimitsShape, Networks, PermissionsShape } from '#db/limits.ts';
+import * as log from '#db/log-events.ts';
 import * as member from '#db/member-events.ts';
 import { PRICE_MAX } from '#db/money.ts';
 
@@ -224,6 +225,9 @@ export const Event = z.discriminatedUnion('type', [
   member.SessionOpened,
   member.SessionClosed,
   member.RegistrationChanged,
+  log.LogSignerChanged,
+  log.LogEpochStarted,
+  log.LogRead,
   RequestAccepted,
   RequestExtended,
   RequestSettled,
@@ -265,6 +269,9 @@ export const EVENT_CODES = {
   'session.opened': 60,
   'session.closed': 61,
   'registration.changed': 70,
+  'log.signer_changed': 80,
+  'log.epoch_started': 81,
+  'log.read': 82,
   'request.accepted': 100,
   'request.settled': 101,
   'request.abandoned': 102,

@@ -15,4 +15,6 @@ export const LOCKS = {
   archive: '25, 0',
   /** Who makes the first administrator. */
   setup: '26, 0',
+  /** Who signs the head of the log. */
+  checkpoint: '27, 0',
 } as const;

@@ -1,5 +1,8 @@
 import type { ControlEvent } from '#db/events.ts';
 
+/** The stream of what concerns the log as a whole, but for who has read it, which has one of its own. */
+export const LOG_STREAM = 'log';
+
 /** The stream that a control event belongs to: one per account, key, plan, priced model, member, invitation and session. */
 export function streamOf(event: ControlEvent): string {
   switch (event.type) {
@@ -37,5 +40,10 @@ export function streamOf(event: ControlEvent): string {
       return `session/${event.session}`;
     case 'registration.changed':
       return 'registration';
+    case 'log.signer_changed':
+    case 'log.epoch_started':
+      return LOG_STREAM;
+    case 'log.read':
+      return 'log/readings';
   }
 }

@@ -105,6 +105,9 @@ export class ReadModel {
       case 'invitation.created':
       case 'invitation.withdrawn':
       case 'session.opened':
+      case 'log.signer_changed':
+      case 'log.epoch_started':
+      case 'log.read':
     }
   }
 

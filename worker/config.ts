@@ -21,6 +21,10 @@ const Environment = z.object({
   ARCHIVE_KEEP_PARTITIONS: z.coerce.number('must be a number').int().min(1).max(1_000_000).default(4),
   /** Whether the table of an archived partition is dropped; off: it stands until \`daybook archive drop\`. */
   ARCHIVE_DROP: z.enum(['on', 'off']).default('off'),
+  /** The key that signs checkpoints; unset: `signing-key` in the data directory, made at the first checkpoint. */
+  DAYBOOK_SIGNING_KEY_FILE: z.string().optional(),
+  /** Where checkpoints are published; unset: beside the data directory, its name with `.published` behind it. */
+  PUBLISH_DIR: z.string().optional(),
   LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
 });
 

@@ -2,7 +2,7 @@ import type { JobHelpers } from 'graphile-worker';
 import { errorFields, type Logger } from './telemetry.ts';
 
 /** The tasks that are run so. */
-export const REPEATED = ['expire_keys', 'watch_quotas'] as const;
+export const REPEATED = ['expire_keys', 'watch_quotas', 'publish_checkpoint'] as const;
 
 /** A fault is told and the look is taken again, so nothing is lost by not failing the job. */
 const AFTER_FAULT_MS = 5_000;

@@ -12,6 +12,7 @@ import { archiveTask } from './tasks/archive.ts';
 import { deliverWebhook } from './tasks/deliver-webhook.ts';
 import { expireKeys } from './tasks/expire-keys.ts';
 import { PROJECT_TIMEOUT_MS, projectTask } from './tasks/project.ts';
+import { PUBLISH_TIMEOUT_MS, publishTask } from './tasks/publish-checkpoint.ts';
 import { queueRebuilds, REBUILD_TIMEOUT_MS, rebuildProjectionTask } from './tasks/rebuild-projection.ts';
 import { recoverInstanceTask } from './tasks/recover-instance.ts';
 import { forgetful, retain, RETAIN_TIMEOUT_MS } from './tasks/retain.ts';
@@ -64,6 +65,8 @@ export function taskList({ config, log, place, connect, connectOwner }: Work, si
       repeat(helpers, log, () =>
         helpers.withPgClient((client) => expireKeys(client, { instance: place.instance, nextBatchNo: () => place.nextBatchNo() })),
       ),
+    publish_checkpoint: (_payload, helpers) =>
+      repeat(helpers, log, () => publishTask({ config, log, place, look: helpers.withPgClient, connect: () => connect(PUBLISH_TIMEOUT_MS) })),
     watch_quotas: (_payload, helpers) => repeat(helpers, log, () => helpers.withPgClient(watchQuotas)),
     watch_service: (_payload, helpers) => helpers.withPgClient(watchService),
     retain: () => overConnection(connect(RETAIN_TIMEOUT_MS), (client) => retain(client, forgetful(config.REQUEST_ROWS_DAYS), signal)),

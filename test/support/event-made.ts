@@ -12,6 +12,7 @@ import {
   USAGE_SOURCES,
 } from '#db/events.ts';
 import { ROUTES } from '#db/limits.ts';
+import { LOG_READINGS } from '#db/log-events.ts';
 import { PRICE_MAX } from '#db/money.ts';
 
 /**
@@ -159,6 +160,13 @@ const CONTROL: Made<ControlEvent> = {
   'session.opened': fc.record({ type: one('session.opened' as const), session: id, member: id, account: id, actor }),
   'session.closed': fc.record({ type: one('session.closed' as const), session: id, member: id, account: id, actor }),
   'registration.changed': fc.record({ type: one('registration.changed' as const), policy: fc.constantFrom(...REGISTRATION_POLICIES), plan: fc.option(slug), actor }),
+  'log.signer_changed': fc.record({
+    type: one('log.signer_changed' as const),
+    verifier_key: one('daybook/0199aaaa-0000-7000-8000-000000000000+0123abcd+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW'),
+    actor,
+  }),
+  'log.epoch_started': fc.record({ type: one('log.epoch_started' as const), epoch: fc.integer({ min: 2, max: INT4_MAX }), lost_size: int8, lost_root: digest, actor }),
+  'log.read': fc.record({ type: one('log.read' as const), what: fc.constantFrom(...LOG_READINGS), from_position: int8, to_position: int8, actor }),
   'plan.defined': fc.record({ type: one('plan.defined' as const), plan: slug, terms: anyPlanTerms, actor }),
   'plan.changed': fc.record({ type: one('plan.changed' as const), plan: slug, terms: anyPlanTerms, windows, actor }),
   'plan.retired': fc.record({ type: one('plan.retired' as const), plan: slug, actor }),

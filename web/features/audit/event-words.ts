@@ -16,11 +16,12 @@ const TYPES: Record<EventType, true> = {
   'plan.defined': true, 'plan.changed': true, 'plan.retired': true,
   'model.priced': true,
   'registration.changed': true,
+  'log.signer_changed': true, 'log.epoch_started': true, 'log.read': true,
 };
 
 type Group = EventType extends `${infer Subject}.${string}` ? Subject : never;
 const GROUP_NAMES: Record<Group, string> = {
-  request: 'Requests', key: 'Keys', account: 'Accounts', member: 'Members', session: 'Sessions', invitation: 'Invitations', plan: 'Plans', model: 'Prices', registration: 'Registration',
+  request: 'Requests', key: 'Keys', account: 'Accounts', member: 'Members', session: 'Sessions', invitation: 'Invitations', plan: 'Plans', model: 'Prices', registration: 'Registration', log: 'The log itself',
 };
 
 /** Every type, by what it is about. */
@@ -92,6 +93,12 @@ export function tellEvent({ type, actor, fields }: EventRow, names: Names): stri
       return `${names.member(event.member)} signed out.`;
     case 'registration.changed':
       return `Registration is ${event.policy === 'invite' ? 'by invitation' : event.policy}; new accounts land on ${event.plan === null ? 'no plan' : `plan ${quoted(event.plan)}`}.`;
+    case 'log.signer_changed':
+      return `Checkpoints are signed by key ${event.verifier_key.split('+')[1] ?? ''} from here on.`;
+    case 'log.epoch_started':
+      return `Epoch ${event.epoch} of the log begins: it goes on from a backup, and ${showCounted(event.lost_size, 'event')} had been published.`;
+    case 'log.read':
+      return `The log was read (${event.what}), positions ${showCount(event.from_position)} to ${showCount(event.to_position)}.`;
     case 'request.accepted':
       return `Key ${quoted(names.key(event.key))} calls ${event.model}; ${showCounted(event.hold_tokens, 'token')} held.`;
     case 'request.extended':

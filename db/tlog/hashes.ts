@@ -1,0 +1,83 @@
+import type { ClientBase } from 'pg';
+import { LEAF_COLUMNS } from '#db/chain.ts';
+import { StoreError } from '#db/connect.ts';
+import { SHARD } from '#db/log/append.ts';
+import { completed, HASH_BYTES, type Subtree } from '#db/tlog/merkle.ts';
+import type { ReadHashes } from '#db/tlog/proof.ts';
+
+/**
+ * The hashes that proofs are made of, from the database: those of leaves are made from the log's rows,
+ * those of larger subtrees are kept in `daybook.log_node`, one for each level of 256.
+ */
+
+/** A node of `daybook.log_node` of level n stands for 256^n leaves. */
+export const NODE_BITS = 8;
+export const NODE_CHILDREN = 2 ** NODE_BITS;
+
+/** Leaves of positions that have left the database, or hashes that are not made yet. */
+export class MissingHashesError extends StoreError {
+  override name = 'MissingHashesError';
+}
+
+const columns = LEAF_COLUMNS.split(',');
+const rowText = (count: number): string => `row(${columns.slice(0, count).join(',')})::text`;
+
+/** How many columns each format's leaves have; see `db/chain.ts`, which has them for those who trust no database. */
+const READ_LEAVES = `select string_agg(leaf, ''::bytea order by position) as leaves from (
+  select l.position, sha256('\\x00'::bytea || convert_to(case b.format when 1 then l.text_1 else l.text_2 end, 'UTF8')) as leaf
+  from (select last_position - event_count as before, last_position, format from daybook.log_batch
+      where shard = $1 and last_position > $2 and last_position <= coalesce(
+        (select last_position from daybook.log_batch where shard = $1 and last_position >= $3 order by last_position limit 1), $3)) b
+  join lateral (select position, case when b.format = 1 then ${rowText(27)} end as text_1, case when b.format = 2 then ${rowText(34)} end as text_2
+      from daybook.log where shard = $1 and position > greatest(b.before, $2) and position <= least(b.last_position, $3)) l on true) leaves`;
+
+/**
+ * Leaf hashes of the events above one position up to another, which is at most the head.
+ * @throws {MissingHashesError} when the log does not have all of them.
+ */
+export async function readLeaves(client: ClientBase, after: number, upTo: number): Promise<Buffer[]> {
+  if (upTo <= after) return [];
+  const { rows } = await client.query<{ leaves: Buffer | null }>({ name: 'read_leaves', text: READ_LEAVES, values: [SHARD, after, upTo] });
+  const leaves = cut(rows[0]?.leaves ?? Buffer.alloc(0));
+  if (leaves.length !== upTo - after) throw new MissingHashesError(`the events above position ${after} up to ${upTo} are not all in the database: what was archived is proved by its files`);
+  return leaves;
+}
+
+const READ_NODES = 'select hash from daybook.log_node where shard = $1 and level = $2 and number >= $3 and number < $4 order by number';
+
+/** Hashes of nodes that are kept. @throws {MissingHashesError} when one is not. */
+export async function readNodes(client: ClientBase, level: number, from: number, count: number): Promise<Buffer[]> {
+  const { rows } = await client.query<{ hash: Buffer }>({ name: 'read_nodes', text: READ_NODES, values: [SHARD, level, from, from + count] });
+  if (rows.length !== count) throw new MissingHashesError('the tree has not been built so far yet: the worker does it with each checkpoint');
+  return rows.map(({ hash }) => hash);
+}
+
+/** How many nodes of a level are kept: they have no gaps. */
+export async function countNodes(client: ClientBase, level: number): Promise<number> {
+  const { rows } = await client.query<{ count: string }>(
+    'select coalesce(max(number) + 1, 0) as count from daybook.log_node where shard = $1 and level = $2',
+    [SHARD, level],
+  );
+  return Number(rows[0]?.count);
+}
+
+/** Gives hashes of complete subtrees from a database. */
+export function hashesIn(client: ClientBase): ReadHashes {
+  return async (subtrees) => {
+    const found: Buffer[] = [];
+    for (const subtree of subtrees) found.push(completed(await readBelow(client, subtree)));
+    return found;
+  };
+}
+
+/** The hashes of the next level that is kept below a subtree, or its own. */
+function readBelow(client: ClientBase, { level, number }: Subtree): Promise<Buffer[]> {
+  const count = 2 ** (level % NODE_BITS);
+  const nodeLevel = Math.floor(level / NODE_BITS);
+  return nodeLevel === 0 ? readLeaves(client, number * count, (number + 1) * count) : readNodes(client, nodeLevel, number * count, count);
+}
+
+/** Hashes that stand one behind the other. */
+export function cut(hashes: Buffer): Buffer[] {
+  return Array.from({ length: hashes.length / HASH_BYTES }, (_, at) => hashes.subarray(at * HASH_BYTES, (at + 1) * HASH_BYTES));
+}

@@ -1,0 +1,56 @@
+import type { Client, ClientBase } from 'pg';
+import { closeClient, StoreError } from '#db/connect.ts';
+import { SHARD } from '#db/log/append.ts';
+import { publishCheckpoint } from '#db/tlog/publish.ts';
+import { publishDirectory } from '#db/tlog/published.ts';
+import { signingKeyFile } from '#db/tlog/signing-key.ts';
+import type { WorkerConfig } from '../config.ts';
+import type { Place } from '../place.ts';
+import type { Logger } from '../telemetry.ts';
+
+/** The first checkpoint of a long log reads all of it, page by page; this is for one page. */
+export const PUBLISH_TIMEOUT_MS = 60_000;
+
+/** What is not published yet can be cut off without anybody knowing: never more than ten seconds of it. */
+const AGE_MAX_MS = 8_000;
+/** Nor much more than so many events. */
+const EVENTS_MAX = 1_000;
+const LOOK_MS = 1_000;
+/** What an operator has to put right is said this often. */
+const AFTER_FAULT_MS = 10_000;
+
+type PublishTask = {
+  config: WorkerConfig;
+  log: Logger;
+  place: Place;
+  look: <T>(work: (client: ClientBase) => Promise<T>) => Promise<T>;
+  connect: () => Promise<Client>;
+};
+
+/** How much of the log no checkpoint covers, and for how long the oldest of it has been there. */
+const READ_UNPUBLISHED = `select daybook.head($1)::float8 - p.size as events,
+    extract(epoch from clock_timestamp() - (select at from daybook.log_batch where shard = $1 and last_position > p.size order by last_position limit 1))::float8 * 1000 as age_ms
+  from (select coalesce((select size from daybook.checkpoint where shard = $1 order by epoch desc, size desc limit 1), 0)::float8 as size) p`;
+
+/**
+ * Publishes a checkpoint when it is time for one.
+ * @returns in how many milliseconds to look again.
+ */
+export async function publishTask({ config, log, place, look, connect }: PublishTask): Promise<number> {
+  const { rows } = await look((client) => client.query<{ events: number; age_ms: number | null }>(READ_UNPUBLISHED, [SHARD]));
+  const { events, age_ms } = rows[0] as (typeof rows)[number];
+  // After a restore there may be more checkpoints than log: then, too, it is looked at.
+  if (events === 0 || (events > 0 && events < EVENTS_MAX && (age_ms ?? 0) < AGE_MAX_MS)) return LOOK_MS;
+  const client = await connect();
+  try {
+    const writer = { instance: place.instance, nextBatchNo: () => place.nextBatchNo() };
+    await publishCheckpoint(client, { keyFile: signingKeyFile(config), directory: publishDirectory(config), writer });
+    return LOOK_MS;
+  } catch (error) {
+    if (!(error instanceof StoreError)) throw error;
+    log.error({ fault: error.message }, 'no checkpoint is published');
+    return AFTER_FAULT_MS;
+  } finally {
+    await closeClient(client);
+  }
+}
