@@ -36,22 +36,9 @@ export async function fileSource(names: readonly string[]): Promise<Source & { l
     logId: first.header.log_id,
     first: first.header.first_position,
     head: last.header.last_position,
-    lastAt: (moment) => lastAt(files, moment),
+    seek: () => Promise.resolve(first.header.first_position),
     read: (part) => pagesOf(files, part),
   };
-}
-
-/** Files have no index of times: they are read from the first on. */
-async function lastAt(files: readonly Headed[], moment: Date): Promise<number> {
-  const first = files[0]?.header.first_position as number;
-  let last = first - 1;
-  for await (const page of pagesOf(files, { after: last, upTo: Infinity })) {
-    for (const read of page) {
-      if (!(read instanceof Error) && read.at > moment) return last;
-      last = read.position;
-    }
-  }
-  return last;
 }
 
 async function* pagesOf(files: readonly Headed[], { after, upTo }: Part): AsyncGenerator<Read[]> {
