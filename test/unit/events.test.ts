@@ -53,9 +53,10 @@ test('control events belong to the stream of their subject', () => {
     fc.property(anyControlEvent, (event) => {
       const subject = event.type.split('.')[0] as string;
       const id = (event as unknown as Record<string, string>)[subject];
-      // There is one registration, and one stream of it.
-      expect(streamOf(event)).toBe(id === undefined ? 'registration' : `${subject}/${id}`);
-      expect(id === undefined).toBe(subject === 'registration');
+      // There is one registration and one log, and one stream of each; who has read the log is a stream of its own.
+      const only = event.type === 'log.read' ? 'log/readings' : subject;
+      expect(streamOf(event)).toBe(id === undefined ? only : `${subject}/${id}`);
+      expect(id === undefined).toBe(subject === 'registration' || subject === 'log');
     }),
   );
 });
