@@ -11,8 +11,8 @@ export type Source = {
   /** The first and the last position that are there, and everything between them. */
   first: number;
   head: number;
-  /** A position before which all events are earlier than a moment. What has no index of times says its first. */
-  seek(moment: Date): Promise<number>;
+  /** The first position whose event is not earlier than a moment, behind the head where there is none; null where only reading would tell. */
+  seek(moment: Date): Promise<number | null>;
   /**
    * The events of a part, page by page, in order and without a gap.
    * @throws {GapError | ArchiveDamageError} where one is missing.

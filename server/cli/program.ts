@@ -1,3 +1,4 @@
+import { auditCommands } from '#db/audit/commands.ts';
 import type { Surroundings } from '#db/command-line/command.ts';
 import { codeOfStore, runCommands } from '#db/command-line/run.ts';
 import { accountCommands } from '#server/cli/account.ts';
@@ -21,6 +22,7 @@ const GROUPS = [
   priceCommands,
   memberCommands,
   logCommands,
+  auditCommands,
   archiveCommands,
   webhookCommands,
   projectionCommands,

@@ -1,0 +1,11 @@
+import { replayCommand } from '#db/audit/replay.ts';
+import type { Command } from '#db/command-line/command.ts';
+
+/** What an auditor can do, in the order in which the help lists it. */
+export const AUDIT_COMMANDS: readonly ((audit: Command) => void)[] = [replayCommand];
+
+/** `daybook audit …` */
+export function auditCommands(program: Command): void {
+  const audit = program.command('audit').description('export, verify, replay and prove the log, trusting nobody');
+  for (const add of AUDIT_COMMANDS) add(audit);
+}
