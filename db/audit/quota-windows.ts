@@ -27,7 +27,7 @@ export type QuotaWindow = {
 };
 
 /** What one open call holds of a window, and the terms that it was admitted under. */
-export type Charge = { of: Subject; window: QuotaWindow; limit: Limit; terms: number; held: number };
+export type Charge = { subject: Subject; window: QuotaWindow; limit: Limit; terms: number; held: number };
 
 /** Quotas from a position of the log on. */
 type Version = { position: number; minute: number; quotas: readonly Limit[] };
@@ -70,11 +70,11 @@ export class QuotaWindows {
     const { account, key, admitted_minute: admitted, terms_position: terms = 0 } = event;
     if (admitted === undefined) return null;
     let charges: Charge[] | null = null;
-    for (const of of [this.#subjects.get(`account/${account}`), this.#subjects.get(`key/${key}`)]) {
-      if (of === undefined) continue;
-      for (const limit of versionAt(of, terms)?.quotas ?? []) {
-        const window = windowOf(of, limit, admitted, minute);
-        const charge = { of, window, limit, terms, held: heldUnits(limit.meter, event) };
+    for (const subject of [this.#subjects.get(`account/${account}`), this.#subjects.get(`key/${key}`)]) {
+      if (subject === undefined) continue;
+      for (const limit of versionAt(subject, terms)?.quotas ?? []) {
+        const window = windowOf(subject, limit, admitted, minute);
+        const charge = { subject, window, limit, terms, held: heldUnits(limit.meter, event) };
         window.held += charge.held;
         window.overdraws ||= limit.enforcement !== 'exact' && limit.meter !== 'requests';
         judge(charge, onFault);
@@ -155,12 +155,12 @@ function windowOf(subject: Subject, limit: Limit, admitted: number, minute: numb
  * servers are still to hear of a higher cap some of them rightly admit beyond the lower one, so the
  * highest since the call's terms counts.
  */
-function judge({ of, window, limit, terms }: Charge, onFault: (problem: string) => void): void {
+function judge({ subject, window, limit, terms }: Charge, onFault: (problem: string) => void): void {
   const { settled, held } = window;
   if (settled + held <= limit.cap || window.overdraws) return;
-  const later = of.versions.filter(({ position }) => position > terms).flatMap(({ quotas }) => quotas.filter((each) => isOf(window, each)));
+  const later = subject.versions.filter(({ position }) => position > terms).flatMap(({ quotas }) => quotas.filter((each) => isOf(window, each)));
   const cap = Math.max(limit.cap, ...later.map((each) => each.cap));
-  if (settled + held > cap) onFault(`${limit.meter} of ${of.name} in its ${limit.window}: ${settled} settled and ${held} held exceed ${cap}`);
+  if (settled + held > cap) onFault(`${limit.meter} of ${subject.name} in its ${limit.window}: ${settled} settled and ${held} held exceed ${cap}`);
 }
 
 function heldUnits(meter: Meter, { hold_tokens, hold_cost_microusd }: Hold): number {
