@@ -6,7 +6,7 @@ import { awaitMigrationTurn } from '#db/migration-turn.ts';
 import { appliedMigrations, BOOKKEEPING_SCHEMA, cannotMigrate } from '#db/migrations-applied.ts';
 import { ownsSchema } from '#db/service-login.ts';
 
-const FOLDER = path.join(import.meta.dirname, 'migrations');
+export const MIGRATIONS_FOLDER = path.join(import.meta.dirname, 'migrations');
 
 /**
  * Brings the database up to this version, forward only, all missing migrations in one transaction.
@@ -16,12 +16,12 @@ const FOLDER = path.join(import.meta.dirname, 'migrations');
  * @returns the names of the migrations that this call applied.
  * @throws {StoreError} naming the migration that failed, and where; nothing is applied then.
  */
-export async function migrate(store: Store, folder: string = FOLDER): Promise<string[]> {
+export async function migrate(store: Store, folder: string = MIGRATIONS_FOLDER): Promise<string[]> {
   const client = await connectAs(patient(store), 'owner', MIGRATION_TIMEOUT_MS).catch((error: Error) => {
     throw cannotMigrate(error);
   });
   try {
-    const names = await migrationsIn(folder);
+    const names = await migrationNames(folder);
     const isOwner = await ownsSchema(client, BOOKKEEPING_SCHEMA);
     if (isOwner) await awaitMigrationTurn(client);
     const applied = await appliedMigrations(client);
@@ -37,7 +37,8 @@ export async function migrate(store: Store, folder: string = FOLDER): Promise<st
   }
 }
 
-async function migrationsIn(folder: string): Promise<string[]> {
+/** The migrations of this version, in their order. */
+export async function migrationNames(folder: string = MIGRATIONS_FOLDER): Promise<string[]> {
   const files = await readdir(folder);
   return files.filter((name) => /^\d{4}_.+\.sql$/.test(name)).map((name) => path.basename(name, '.sql')).toSorted();
 }

@@ -1,3 +1,4 @@
+import { createHmac } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import path from 'node:path';
 
@@ -26,3 +27,6 @@ export function readPepper(file: string, fault: (line: string) => Error): Buffer
   }
   return Buffer.from(text, 'hex');
 }
+
+/** What the database keeps to know the pepper by, which can't be told from it. */
+export const pepperCheck = (pepper: Buffer): string => createHmac('sha256', pepper).update('daybook pepper check').digest('hex');

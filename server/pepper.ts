@@ -1,8 +1,8 @@
-import { createHmac, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { ClientBase } from 'pg';
-import { pepperFile, readPepper } from '#db/pepper.ts';
+import { pepperCheck, pepperFile, readPepper } from '#db/pepper.ts';
 import { type Config, ConfigError } from '#server/config.ts';
 
 const PEPPER_BYTES = 32;
@@ -26,7 +26,7 @@ export async function loadPepper(
       `DAYBOOK_PEPPER_FILE is needed: the keys in this database were made with a pepper that ${file} should hold. Copy it from the host where the database was first used, or from your backup.`,
     );
   }
-  const check = createHmac('sha256', pepper).update('daybook pepper check').digest('hex');
+  const check = pepperCheck(pepper);
   const claimed = await client.query<{ claimed: string }>('select daybook.claim_pepper($1) as claimed', [check]);
   if (claimed.rows[0]?.claimed !== check) {
     throw new ConfigError(`DAYBOOK_PEPPER_FILE is not usable: ${file} is not the pepper that this database's keys were made with.`);

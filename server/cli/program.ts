@@ -1,4 +1,5 @@
 import { auditCommands } from '#db/audit/commands.ts';
+import { backupCommands } from '#db/backup/commands.ts';
 import type { Surroundings } from '#db/command-line/command.ts';
 import { codeOfStore, runCommands } from '#db/command-line/run.ts';
 import { accountCommands } from '#server/cli/account.ts';
@@ -24,6 +25,7 @@ const GROUPS = [
   logCommands,
   auditCommands,
   archiveCommands,
+  backupCommands,
   webhookCommands,
   projectionCommands,
   doctorCommand,
