@@ -9,6 +9,8 @@ import { createServer } from '#server/app.ts';
 import { DRAIN_MS, LISTEN_BACKLOG } from '#server/bounds.ts';
 import { type Config, ConfigError } from '#server/config.ts';
 import { ControlSeat } from '#server/control-seat.ts';
+import { AuditChecks } from '#server/dashboard/audit-checks.ts';
+import { AuditDesk } from '#server/dashboard/audit-desk.ts';
 import { Feed } from '#server/dashboard/feed.ts';
 import type { FindSession } from '#server/dashboard/gate.ts';
 import { Live } from '#server/dashboard/live.ts';
@@ -122,13 +124,15 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
   const feed = new Feed(store, relay, watch, log);
   const modelList = new ModelList(models, upstreams);
   const control = new ControlSeat(store, log);
+  const audit = new AuditDesk(store);
+  const checks = new AuditChecks(audit, log);
   const secrets = reportSecretUse(relay.secretUse, store, () => readModel.nowMs(), log);
   let port = config.PORT;
   const origin = (): string => ownOrigin(config, port);
   const signIn = openSignInDesk(store, config, readModel, pepper, log);
   const find: FindSession = (request, isUse) => signIn.sessions.find(request, isUse);
   const live = new Live(relay, feed, { find, log, publicOrigin: config.PUBLIC_URL });
-  const dashboard = { relay, config, reads, control, modelList, find, signIn, log, origin, viewers: () => feed.viewers };
+  const dashboard = { relay, config, reads, control, audit, checks, modelList, find, signIn, log, origin, viewers: () => feed.viewers };
   const http = listenable(config, { relay, modelList, reads, live, dashboard, log, tls: config.tls });
   port = await listen(http, config);
   const partitions = keepPartitions(() => connectRelay(store, PARTITIONS_TIMEOUT_MS), PARTITIONS_CHECK_MS, (error) =>
@@ -147,6 +151,7 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
       await drained(relay);
       http.closeAllConnections();
       await reads.close();
+      await audit.close();
       await control.close();
       await signIn.close();
       await secrets.close();

@@ -1,6 +1,7 @@
 import { accountRoutes } from '#server/dashboard/account-routes.ts';
 import { alertRoutes } from '#server/dashboard/alert-routes.ts';
 import { arrivalRoutes } from '#server/dashboard/arrival-routes.ts';
+import { auditRoutes } from '#server/dashboard/audit-routes.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { eventRoutes } from '#server/dashboard/event-routes.ts';
 import type { ApiRoute } from '#server/dashboard/gate.ts';
@@ -20,7 +21,7 @@ import { statusRoutes } from '#server/dashboard/status-routes.ts';
 export function apiRoutes(dashboard: Dashboard): ApiRoute[] {
   const lists = [
     sessionRoutes, arrivalRoutes, passwordRoutes, memberRoutes, keyRoutes, accountRoutes, planRoutes, priceRoutes, modelRoutes,
-    limitRoutes, statusRoutes, alertRoutes, readApiRoutes, eventRoutes, playgroundRoutes,
+    limitRoutes, statusRoutes, alertRoutes, readApiRoutes, eventRoutes, auditRoutes, playgroundRoutes,
   ];
   return lists.flatMap((routes) => routes(dashboard));
 }

@@ -1,5 +1,7 @@
 import type { Config } from '#server/config.ts';
 import type { ControlSeat } from '#server/control-seat.ts';
+import type { AuditChecks } from '#server/dashboard/audit-checks.ts';
+import type { AuditDesk } from '#server/dashboard/audit-desk.ts';
 import type { FindSession } from '#server/dashboard/gate.ts';
 import type { ReadStore } from '#server/dashboard/read-store.ts';
 import type { ModelList } from '#server/relay/model-list.ts';
@@ -13,6 +15,8 @@ export type Dashboard = {
   config: Config;
   reads: ReadStore;
   control: ControlSeat;
+  audit: AuditDesk;
+  checks: AuditChecks;
   modelList: ModelList;
   find: FindSession;
   signIn: SignInDesk;

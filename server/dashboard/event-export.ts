@@ -16,20 +16,24 @@ type LastLine = { end: true; events: number; is_cut: boolean; /** `cursor` of th
  * read only when the one before it was taken, and holds no connection meanwhile. An event that this
  * version can't read is a line with its position alone.
  * @param after where the part before this one ended.
+ * @param note puts down which positions are read, before any is.
  * @returns why there is none; once it has begun, a failure cuts the connection.
  */
-export async function exportEvents(reads: ReadStore, scope: Scope, query: EventsQuery, after: number, response: Response): Promise<Refusal | null> {
+export async function exportEvents(reads: ReadStore, scope: Scope, query: EventsQuery, after: number, response: Response, note: (from: number, to: number) => Promise<Refusal | null>): Promise<Refusal | null> {
   const begun = await reads.read(EVENTS, async (client) => {
     const head = await readHead(client);
     return { head, first: await firstPosition(client), wanted: await eventsWanted(client, scope, query, head) };
   });
   if (begun instanceof Refusal) return begun;
   const { head, first, wanted } = begun.found;
+  const begins = Math.max(after, wanted?.stretch.after ?? head);
+  const upTo = wanted?.stretch.upTo ?? head;
+  const refusal = await note(Math.min(begins + 1, upTo), upTo);
+  if (refusal) return refusal;
 
   async function* lines(): AsyncGenerator<string> {
     let events = 0;
-    let position = Math.max(after, wanted?.stretch.after ?? head);
-    const upTo = wanted?.stretch.upTo ?? head;
+    let position = begins;
     for (let step = 0; step < EVENTS_EXPORT_STEPS_MAX && events < EVENTS_EXPORT_MAX && position < upTo; step++) {
       const part: EventsWanted = { filter: wanted?.filter ?? {}, stretch: { after: position, upTo } };
       const limit = Math.min(EXPORT_STEP_ROWS, EVENTS_EXPORT_MAX - events);

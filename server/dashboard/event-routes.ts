@@ -1,3 +1,4 @@
+import type { AuditDesk } from '#server/dashboard/audit-desk.ts';
 import { EventsQuery } from '#server/dashboard/contract-service.ts';
 import { exportEvents } from '#server/dashboard/event-export.ts';
 import { EVENTS, listEvents, typesOf } from '#server/dashboard/event-list.ts';
@@ -9,8 +10,8 @@ import { Refusal } from '#server/errors.ts';
 
 type Asked = { query: EventsQuery; /** The position that a page or a part gave as where to go on. */ cursor: number | null };
 
-/** The log itself, as events: members see those of their account, the others all. */
-export function eventRoutes({ reads }: { reads: ReadStore }): ApiRoute[] {
+/** The log itself, as events: members see those of their account, the others all, and that they did is put down. */
+export function eventRoutes({ reads, audit }: { reads: ReadStore; audit: AuditDesk }): ApiRoute[] {
   const get = (path: string, answer: (asked: Asked, call: ApiCall<undefined>, who: SignedIn) => Promise<object | Refusal | null>): ApiRoute =>
     route('get', path, EVERYBODY, null, (call, who) => {
       const asked = readAsked(call.request.url);
@@ -18,10 +19,13 @@ export function eventRoutes({ reads }: { reads: ReadStore }): ApiRoute[] {
     });
   return [
     get('/api/events', async ({ query, cursor }, _call, who) => {
+      // Before it is read, so that the list has it.
+      const refusal = await audit.noteListing(who);
+      if (refusal) return refusal;
       const read = await reads.read(EVENTS, (client, asOf) => listEvents(client, scopeOfMember(who), query, cursor, asOf));
       return read instanceof Refusal ? read : read.found;
     }),
-    get('/api/events.ndjson', ({ query, cursor }, { response }, who) => exportEvents(reads, scopeOfMember(who), query, cursor ?? 0, response)),
+    get('/api/events.ndjson', ({ query, cursor }, { response }, who) => exportEvents(reads, scopeOfMember(who), query, cursor ?? 0, response, (from, to) => audit.note(who, { what: 'export', from, to }))),
   ];
 }
 

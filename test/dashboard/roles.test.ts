@@ -81,6 +81,13 @@ const PERMITTED: Record<string, string> = {
   'get /api/requests/:request': EVERYBODY,
   'get /api/events': EVERYBODY,
   'get /api/events.ndjson': EVERYBODY,
+
+  'get /api/audit/proof': OVERSEERS,
+  'get /api/audit/checkpoints': OVERSEERS,
+  'get /api/audit/state': OVERSEERS,
+  'get /api/audit/checks': OVERSEERS,
+  'post /api/audit/checks': OVERSEERS,
+
   'post /api/playground/chat/completions': CALLERS,
 };
 

@@ -1,0 +1,58 @@
+import type { ApiRoute } from '#server/dashboard/gate.ts';
+import { listCheckpoints, readProof } from '#server/dashboard/audit-proof.ts';
+import { readMoment, readState } from '#server/dashboard/audit-state.ts';
+import { BeginCheck, type CheckLine, CheckpointsQuery, type Proof, StateQuery } from '#server/dashboard/contract-audit.ts';
+import type { Dashboard } from '#server/dashboard/dashboard.ts';
+import { noteReading } from '#server/dashboard/audit-desk.ts';
+import { replyWithLines } from '#server/dashboard/export-reply.ts';
+import { OVERSEERS, route } from '#server/dashboard/gate.ts';
+import { holderOf, withPlace } from '#server/dashboard/read-api.ts';
+import { readQuery } from '#server/dashboard/read-query.ts';
+import type { Source } from '#server/dashboard/read-store.ts';
+import { Refusal } from '#server/errors.ts';
+
+/** No table of a projection is asked. */
+const LOG: Source = { projection: 'directory', tables: [] };
+const LINES = ['content-type', 'application/x-ndjson; charset=utf-8'] as const;
+
+/** The proof of the log, its state at any place, and checks of it: for administrators and auditors, who change nothing by any of it. */
+export function auditRoutes({ reads, audit, checks }: Dashboard): ApiRoute[] {
+  return [
+    route('get', '/api/audit/proof', OVERSEERS, null, async (_call, who) => {
+      const read = await withPlace(reads, holderOf(who), () => reads.read(LOG, (client) => readProof(client, [])));
+      return read instanceof Refusal ? read : ({ object: 'proof', ...read.found } satisfies Proof);
+    }),
+
+    route('get', '/api/audit/checkpoints', OVERSEERS, null, async ({ request }, who) => {
+      const query = readQuery(CheckpointsQuery, request.url);
+      if (query instanceof Refusal) return query;
+      const read = await withPlace(reads, holderOf(who), () => reads.read(LOG, (client) => listCheckpoints(client, query.limit, query.cursor)));
+      return read instanceof Refusal ? read : read.found;
+    }),
+
+    route('get', '/api/audit/state', OVERSEERS, null, ({ request }, who) => {
+      const query = readQuery(StateQuery, request.url);
+      if (query instanceof Refusal) return Promise.resolve(query);
+      return withPlace(reads, holderOf(who), () =>
+        audit.use(async (client) => {
+          const moment = await readMoment(client, query);
+          await noteReading(client, who, { what: 'replay', from: Math.min(1, moment.position), to: moment.position });
+          return readState(client, query, moment);
+        }),
+      );
+    }),
+
+    route('get', '/api/audit/checks', OVERSEERS, null, () => checks.read()),
+
+    route('post', '/api/audit/checks', OVERSEERS, BeginCheck, async ({ body, response }, who) => {
+      const left = new AbortController();
+      response.once('close', () => left.abort());
+      const lines = await checks.begin(body.what, who, left.signal);
+      return lines instanceof Refusal ? lines : replyWithLines(response, LINES, written(lines));
+    }),
+  ];
+}
+
+async function* written(lines: AsyncGenerator<CheckLine>): AsyncGenerator<string> {
+  for await (const line of lines) yield `${JSON.stringify(line)}\n`;
+}

@@ -1,0 +1,208 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { EventOf } from '#db/events.ts';
+import { publishCheckpoint } from '#db/tlog/publish.ts';
+import type { CheckDone, CheckLine, CheckpointPage, Checks, Proof, StateThen } from '#server/dashboard/contract-audit.ts';
+import { callDemo, signIn, type SignedInClient, startPeopledRelay } from '../support/dashboard.ts';
+import { connectAs, openWriter } from '../support/log-writer.ts';
+import { projectAll } from '../support/projected.ts';
+import type { TestRelay } from '../support/relay.ts';
+
+/** What auditors and administrators see of the log's proof, of its state at any place, and of checks; and that their reading is put down. */
+
+let relay: TestRelay;
+let administrator: SignedInClient;
+let auditor: SignedInClient;
+let ana: SignedInClient;
+let directory: string;
+
+beforeAll(async () => {
+  ({ relay, administrator, auditor, ana } = await startPeopledRelay());
+  directory = await mkdtemp(path.join(tmpdir(), 'daybook-audit-'));
+});
+
+afterAll(async () => {
+  await relay?.[Symbol.asyncDispose]();
+  await rm(directory, { recursive: true, force: true });
+});
+
+async function publish(): Promise<void> {
+  await using writer = await openWriter(relay.store);
+  const client = await connectAs(relay.store, 'worker');
+  let batchNo = 1_000;
+  try {
+    await publishCheckpoint(client, { keyFile: path.join(directory, 'signing-key'), directory: path.join(directory, 'published'), writer: { instance: writer.instance, nextBatchNo: () => batchNo++ } });
+  } finally {
+    await client.end();
+  }
+}
+
+const head = async (): Promise<number> => (await relay.readLog()).at(-1)?.position ?? 0;
+type LogRead = EventOf<'log.read'>;
+/** What was put down of readings above a position. */
+const readings = async (after: number): Promise<LogRead[]> => (await relay.readLog()).filter(({ position, event }) => position > after && event.type === 'log.read').map(({ event }) => event as LogRead);
+
+/** Runs a check to its end. */
+async function check(client: SignedInClient, what: string): Promise<CheckDone> {
+  const reply = await fetch(`${client.origin}/api/audit/checks`, { method: 'POST', headers: { origin: client.origin, cookie: client.cookie, 'content-type': 'application/json' }, body: JSON.stringify({ what }) });
+  const lines = (await reply.text()).trim().split('\n').map((line) => JSON.parse(line) as CheckLine);
+  const last = lines.at(-1);
+  if (reply.status !== 200 || !last || !('result' in last)) throw new Error(`${reply.status} ${JSON.stringify(lines)}`);
+  return last.result;
+}
+
+describe('the proof', () => {
+  test('says that nothing is covered before the first checkpoint, and afterwards what is, by which key', async () => {
+    const before = await auditor.get<Proof>('/api/audit/proof');
+    expect(before).toMatchObject({ status: 200, body: { newest: null, uncovered: { events: before.body.log.head }, keys: [], witnesses: [], lost: [] } });
+    expect(before.body.log.head).toBe(await head());
+    await publish();
+    await ana.post('/api/keys', { name: 'after it' });
+    const { body } = await auditor.get<Proof>('/api/audit/proof');
+    const size = body.newest?.size ?? 0;
+    expect(size).toBe((await head()) - 1);
+    expect(body.uncovered).toMatchObject({ events: 1, since: expect.any(String) });
+    expect(body.keys).toMatchObject([{ signs: true, key_id: body.newest?.signed_by[0]?.key_id, at: expect.any(String) }]);
+    expect(body.newest?.note.split('\n').slice(0, 3)).toEqual([body.log.origin, String(size), body.newest?.root]);
+  });
+
+  test('has all checkpoints page by page, the newest first, with who cosigned each', async () => {
+    await publish();
+    await ana.post('/api/keys', { name: 'one more' });
+    await publish();
+    const all: number[] = [];
+    let query = '?limit=1';
+    for (;;) {
+      const { body } = await administrator.get<CheckpointPage>(`/api/audit/checkpoints${query}`);
+      all.push(...body.data.map(({ size }) => size));
+      if (body.next === null) break;
+      query = `?limit=1&cursor=${body.next}`;
+    }
+    expect(all.length).toBeGreaterThan(2);
+    expect(all).toEqual(all.toSorted((left, right) => right - left));
+    expect(new Set(all).size).toBe(all.length);
+    const client = await connectAs(relay.store, 'relay');
+    await client.query("insert into daybook.cosignature (epoch, size, witness, line) values (1, $1, 'witness.example', '— line')", [all[1]]);
+    await client.end();
+    const { body: page } = await administrator.get<CheckpointPage>('/api/audit/checkpoints');
+    expect(page.data.map(({ witnesses }) => witnesses)).toEqual(all.map((_size, at) => (at === 1 ? ['witness.example'] : [])));
+    const { body: proof } = await administrator.get<Proof>('/api/audit/proof');
+    expect(proof.witnesses).toEqual([{ name: 'witness.example', configured: false, size: all[1], seen_at: expect.any(String), behind: (all[0] ?? 0) - (all[1] ?? 0) }]);
+  });
+});
+
+describe('the state at a position', () => {
+  const then = async (query: string): Promise<StateThen> => (await auditor.get<StateThen>(`/api/audit/state?${query}`)).body;
+
+  test('is that of the moment, and no digest of a secret is in it', async () => {
+    const { body: key } = await ana.post<{ id: string }>('/api/keys', { name: 'first name' });
+    const made = await head();
+    await ana.patch(`/api/keys/${key.id}`, { name: 'second name' });
+    const renamed = await head();
+    await ana.post(`/api/keys/${key.id}/revoke`);
+    expect((await then(`key=${key.id}&at=${made - 1}`)).subject).toBeNull();
+    expect((await then(`key=${key.id}&at=${made}`)).subject).toMatchObject({ kind: 'key', name: 'first name', state: 'active' });
+    expect((await then(`key=${key.id}&at=${renamed}`)).subject).toMatchObject({ name: 'second name', state: 'active' });
+    const now = await then(`key=${key.id}`);
+    expect(now).toMatchObject({ subject: { state: 'revoked' }, events_omitted: 0 });
+    expect(now.events.map(({ type }) => type)).toEqual(['key.revoked', 'key.renamed', 'key.created']);
+    expect(JSON.stringify(now)).not.toMatch(/[0-9a-f]{64}/);
+  });
+
+  test('has for an account what its plan gave it then, by position and by time', async () => {
+    const account = ana.me.account.id;
+    await administrator.put('/api/plans/audited', { terms: { requests_per_minute: 7 } });
+    await administrator.put(`/api/accounts/${account}/plan`, { plan: 'audited' });
+    const log = await relay.readLog();
+    const { position, at } = log.at(-1) as (typeof log)[number];
+    await administrator.put('/api/plans/audited', { terms: { requests_per_minute: 8 } });
+    await administrator.post(`/api/accounts/${account}/suspend`);
+    expect((await then(`account=${account}&at=${position}`)).subject).toMatchObject({ kind: 'account', state: 'active', plan: 'audited', terms: { requests_per_minute: 7 } });
+    expect(await then(`account=${account}&time=${at.toISOString()}`)).toMatchObject({ position, at: at.toISOString(), subject: { terms: { requests_per_minute: 7 } } });
+    expect((await then(`account=${account}`)).subject).toMatchObject({ state: 'suspended', terms: { requests_per_minute: 8 } });
+    expect((await then(`plan=audited&at=${position}`)).subject).toMatchObject({ kind: 'plan', terms: { requests_per_minute: 7 } });
+    expect((await then('plan=audited&time=2001-01-01T00:00:00Z'))).toMatchObject({ position: 0, at: null, subject: null });
+    await administrator.post(`/api/accounts/${account}/reinstate`);
+  });
+
+  test.each([['', 'account'], ['account=Unknown0&key=Unknown0', 'account'], ['account=Unknown0&at=1&time=2027-01-01T00:00:00Z', 'time'], ['plan=x&at=-1', 'at']])('asked for in no usable way it says what is wrong: "%s"', async (query, param) => {
+    expect(await auditor.get(`/api/audit/state?${query}`)).toMatchObject({ status: 400, code: 'invalid_value', body: { error: { param } } });
+  });
+});
+
+describe('a check', () => {
+  test('of a projection finds it as the log says, and names the row that is not', async () => {
+    const { body: key } = await ana.post<{ secret: string }>('/api/keys', { name: 'calls' });
+    await callDemo(relay, key.secret);
+    await relay.waitFor((events) => events.some(({ event }) => event.type === 'request.settled'));
+    await projectAll(relay.store);
+    expect(await check(auditor, 'requests')).toMatchObject({ what: 'requests', outcome: 'good', member: auditor.me.member.id, findings: [] });
+    const client = await connectAs(relay.store, 'worker');
+    await client.query('update projection.request set output_tokens = output_tokens + 1 where output_tokens is not null');
+    await client.end();
+    const bad = await check(auditor, 'requests');
+    expect(bad).toMatchObject({ outcome: 'bad', findings: [{ where: expect.stringMatching(/^request request=/), problem: expect.stringMatching(/^output_tokens is \d+, not \d+$/) }] });
+    const { body } = await administrator.get<Checks>('/api/audit/checks');
+    expect(body).toMatchObject({ running: null, newest: [bad] });
+    expect(body.projections).toContain('requests');
+  });
+
+  test('runs alone on its server, and ends when whoever began it leaves', async () => {
+    const held = await connectAs(relay.store, 'worker');
+    try {
+      // Nothing that goes through this table gets on.
+      await held.query('begin; lock table projection.request in access exclusive mode');
+      const leave = new AbortController();
+      const begun = await fetch(`${auditor.origin}/api/audit/checks`, { method: 'POST', headers: { origin: auditor.origin, cookie: auditor.cookie, 'content-type': 'application/json' }, body: '{"what":"requests"}', signal: leave.signal });
+      expect(begun.status).toBe(200);
+      expect(await administrator.post('/api/audit/checks', { what: 'usage' })).toMatchObject({ status: 409, code: 'not_allowed' });
+      expect((await administrator.get<Checks>('/api/audit/checks')).body.running).toMatchObject({ what: 'requests' });
+      leave.abort();
+      await expect.poll(async () => (await administrator.get<Checks>('/api/audit/checks')).body.running).toBeNull();
+    } finally {
+      await held.end();
+    }
+    expect((await check(administrator, 'usage')).outcome).toBe('good');
+  });
+
+  test('of what is not there is not found', async () => {
+    expect(await auditor.post('/api/audit/checks', { what: 'nothing' })).toMatchObject({ status: 404, code: 'not_found' });
+  });
+});
+
+describe('that the log was read', () => {
+  test('is put down for each export, state and check, with who, what and which positions', async () => {
+    const before = await head();
+    await auditor.get('/api/events.ndjson');
+    const exported = await head();
+    await auditor.get(`/api/audit/state?account=${ana.me.account.id}&at=5`);
+    await check(administrator, 'usage');
+    const actor = `member/${auditor.me.member.id}`;
+    expect(await readings(before)).toEqual([
+      { type: 'log.read', actor, what: 'export', from_position: 1, to_position: before },
+      { type: 'log.read', actor, what: 'replay', from_position: 1, to_position: 5 },
+      { type: 'log.read', actor: `member/${administrator.me.member.id}`, what: 'diff', from_position: 1, to_position: exported + 1 },
+    ]);
+  });
+
+  test('is put down once for a session that leafs through the list, and for each session', async () => {
+    const again = await signIn(relay, auditor.email);
+    const before = await head();
+    for (const query of ['', '?limit=2', '?type=key']) expect((await again.get(`/api/events${query}`)).status).toBe(200);
+    expect(await readings(before)).toMatchObject([{ what: 'events', to_position: before }]);
+    const other = await signIn(relay, auditor.email);
+    await other.get('/api/events');
+    expect(await readings(before)).toHaveLength(2);
+    const { body } = await other.get<{ data: { type: string }[] }>('/api/events?type=log.read&limit=1');
+    expect(body.data).toMatchObject([{ type: 'log.read', actor: `member/${auditor.me.member.id}` }]);
+  });
+
+  test('is not put down of members, who see what is their own', async () => {
+    const before = await head();
+    await ana.get('/api/events');
+    await ana.get('/api/events.ndjson');
+    expect(await head()).toBe(before);
+  });
+});
