@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { readEnvironment } from '#db/environment.ts';
 import { UpstreamName } from '#db/event-parts.ts';
 import { Networks } from '#db/limits.ts';
+import { parseVerifierKey } from '#db/tlog/note.ts';
 import { INSTANCES_MAX } from '#server/bounds.ts';
 import { Email, Password } from '#server/dashboard/contract-session.ts';
 import { type AddressSet, networksOf } from '#server/networks.ts';
@@ -45,6 +46,21 @@ const Upstreams = z
   .pipe(z.array(UpstreamConfig))
   .refine((list) => new Set(list.map(({ name }) => name)).size === list.length, 'names must differ');
 
+/** Lines as witnesses print them of themselves, with blanks or commas between them. */
+const Witnesses = z.string().transform((text, context) => {
+  const lines = text.split(/[\s,]+/).filter((line) => line !== '');
+  for (const line of lines) {
+    try {
+      if (parseVerifierKey(line).kind === 'cosignature') continue;
+    } catch {
+      // It is none, whatever is wrong with it.
+    }
+    context.addIssue({ code: 'custom', message: 'must be verifier keys of witnesses, as "daybook witness" prints its own' });
+    return z.NEVER;
+  }
+  return lines;
+});
+
 /** The environment, one variable a line. Unset and empty are the same. */
 const Environment = z.object({
   PORT: Numeric.int().min(0).max(65535).default(4000),
@@ -53,6 +69,12 @@ const Environment = z.object({
   DATABASE_URL: z.string().regex(/^postgres(ql)?:\/\//, 'must start with postgres://').optional(),
   /** The secret that key digests are made with; several hosts on one DATABASE_URL share it. */
   DAYBOOK_PEPPER_FILE: z.string().optional(),
+  /** The key that signs checkpoints, for the worker beside the server and for commands. */
+  DAYBOOK_SIGNING_KEY_FILE: z.string().optional(),
+  /** Where checkpoints are published: a server starts on no log that contradicts them. */
+  PUBLISH_DIR: z.string().optional(),
+  /** Whose cosignatures of checkpoints are taken, by their verifier keys. */
+  WITNESSES: Witnesses.default([]),
   /** Server processes on the one port. */
   DAYBOOK_INSTANCES: Numeric.int().min(1).max(INSTANCES_MAX).default(1),
   /** Whether a worker is started beside the server; `off` where one runs elsewhere. */

@@ -1,7 +1,11 @@
+import type { Client } from 'pg';
 import { closeClient, patient, type Store } from '#db/connect.ts';
 import { makePartitions, PARTITIONS_TIMEOUT_MS } from '#db/log/partitions.ts';
 import { migrate } from '#db/migrate.ts';
 import { connectRelay } from '#db/store.ts';
+import { MissingHashesError } from '#db/tlog/hashes.ts';
+import { publishDirectory } from '#db/tlog/published.ts';
+import { readStanding, requireStanding } from '#db/tlog/standing.ts';
 import type { Config } from '#server/config.ts';
 import { withControl } from '#server/control.ts';
 import { DecisionError } from '#server/decide/decision.ts';
@@ -15,7 +19,8 @@ export const FIRST_ACCOUNT = 'first';
 
 /**
  * What is done once before servers run on a store, however many they are: its schema, the log's
- * partitions, the pepper, and on an empty log the first account with its key.
+ * partitions, a look whether the log is what was published of it, the pepper, and on an empty log the
+ * first account with its key.
  * @returns the first key, null when there was an account already.
  * @throws {ConfigError | StoreError} with one line for the operator.
  */
@@ -25,11 +30,25 @@ export async function prepareStore(opened: Store, config: Config): Promise<First
   const client = await connectRelay(store, PARTITIONS_TIMEOUT_MS);
   try {
     await makePartitions(client);
+    await requirePublished(client, publishDirectory(config));
     const pepper = await loadPepper(client, config);
     const { rows } = await client.query("select from daybook.stream_head where stream like 'account/%' limit 1");
     return rows.length > 0 ? null : await createFirstKey(store, pepper);
   } finally {
     await closeClient(client);
+  }
+}
+
+/**
+ * That the log holds what was published of it. Where its tree isn't built so far, or was archived in
+ * part, it can't be told here; the worker tells it before it signs.
+ * @throws {StaleLogError} where it doesn't.
+ */
+async function requirePublished(client: Client, directory: string): Promise<void> {
+  try {
+    await requireStanding(client, directory, await readStanding(client));
+  } catch (error) {
+    if (!(error instanceof MissingHashesError)) throw error;
   }
 }
 

@@ -2,6 +2,8 @@ import { spawn } from 'node:child_process';
 import path from 'node:path';
 import { StoreError } from '#db/connect.ts';
 import { openStore } from '#db/store.ts';
+import { publishDirectory } from '#db/tlog/published.ts';
+import { signingKeyFile } from '#db/tlog/signing-key.ts';
 import { WORKER_STOP_MS } from '#server/bounds.ts';
 import { isChild, serveAsChild, serveByChildren } from '#server/cluster.ts';
 import { type Config, ConfigError, readConfig } from '#server/config.ts';
@@ -75,9 +77,11 @@ const WORKER_FLAGS = ['--max-semi-space-size=1'];
 /** The worker beside this server. It ends when its channel to us closes, whoever closes it. */
 function keepWorker(config: Config, log: Logger): KeptChild {
   const { DAYBOOK_DATA, LOG_LEVEL } = config;
+  // What it signs with and where it publishes is what this server has checked its log against.
+  const places = { DAYBOOK_DATA, DAYBOOK_SIGNING_KEY_FILE: signingKeyFile(config), PUBLISH_DIR: publishDirectory(config) };
   return keepChild({
     start: () =>
-      spawn(process.execPath, [...WORKER_FLAGS, WORKER], { env: { ...process.env, DAYBOOK_DATA, LOG_LEVEL }, stdio: ['ignore', 'inherit', 'inherit', 'ipc'] }),
+      spawn(process.execPath, [...WORKER_FLAGS, WORKER], { env: { ...process.env, ...places, LOG_LEVEL }, stdio: ['ignore', 'inherit', 'inherit', 'ipc'] }),
     ask: (child) => child.connected && child.disconnect(),
     onEnd: ({ pid, exitCode, signalCode }, restartMs) =>
       log.error({ pid, code: exitCode, signal: signalCode, restart_ms: restartMs }, 'the worker has ended; it is started again'),

@@ -72,6 +72,8 @@ function environmentOf(surroundings: Surroundings, dataDir: string, port: number
     PORT: String(port),
     HOST: '127.0.0.1',
     DAYBOOK_DATA: dataDir,
+    // Within it, so that it goes when that does.
+    PUBLISH_DIR: join(dataDir, 'published'),
     DAYBOOK_UPSTREAMS: JSON.stringify([{ name: 'mock', base_url: baseUrl, api_key: 'sk-up', models: ['*'] }]),
     ACCOUNTING: accounting,
     LOG_LEVEL: 'error',

@@ -14,7 +14,7 @@ export function publishDirectory(config: { DAYBOOK_DATA: string; PUBLISH_DIR?: s
   return path.resolve(config.PUBLISH_DIR ?? `${config.DAYBOOK_DATA.replace(/[/\\]+$/, '')}.published`);
 }
 
-const CHECKPOINT = 'checkpoint';
+export const CHECKPOINT = 'checkpoint';
 const KEYS = 'keys';
 export const TILE_BYTES = NODE_CHILDREN * HASH_BYTES;
 

@@ -4,6 +4,7 @@ import { print, withJson } from '#db/command-line/print.ts';
 import { closeClient } from '#db/connect.ts';
 import { readProjectionStatus } from '#db/projections/state.ts';
 import { borrowStore, connectRelay } from '#db/store.ts';
+import { checkCheckpoints } from '#server/cli/doctor-checkpoints.ts';
 import { type Config, describeConfig, readConfig } from '#server/config.ts';
 
 type Finding = { check: string; ok: boolean; detail: string };
@@ -26,7 +27,7 @@ async function checkStore(config: Config): Promise<Finding[]> {
     const { store, close } = await borrowStore(config, () => {});
     try {
       const client = await connectRelay(store);
-      const findings = [{ check, ok: true, detail: await describeLog(client) }, await checkProjections(client)];
+      const findings = [{ check, ok: true, detail: await describeLog(client) }, await checkProjections(client), await checkCheckpoints(client, config)];
       await closeClient(client);
       return findings;
     } finally {

@@ -5,6 +5,8 @@ import type { Placed } from '#db/events.ts';
 import { follow } from '#db/log/follow.ts';
 import { readHead } from '#db/log/read.ts';
 import { borrowStore, connectRelay } from '#db/store.ts';
+import { logCheckpointCommands } from '#server/cli/log-checkpoints.ts';
+import { logKeyCommands } from '#server/cli/log-keys.ts';
 import { readConfig } from '#server/config.ts';
 
 /** `daybook log …` */
@@ -19,6 +21,9 @@ export function logCommands(program: Command): void {
       const { json } = command.optsWithGlobals<{ json?: boolean }>();
       return tail(command, Number(options.lines) || 0, options.follow, json === true ? asJson : asText);
     });
+
+  logCheckpointCommands(log);
+  logKeyCommands(log);
 }
 
 async function tail({ surroundings }: Command, lines: number, goOn: boolean, show: (placed: Placed) => string): Promise<void> {

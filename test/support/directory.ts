@@ -12,6 +12,12 @@ export async function makeTestDirectory(): Promise<string> {
   return mkdtemp(path.join(tmpdir(), `${PREFIX}${process.pid}-`));
 }
 
+/** An environment with which checkpoints, too, are written within the test's own directory, and go with it. */
+export function publishingWithin(env: Record<string, string>): Record<string, string> {
+  const { DAYBOOK_DATA } = env;
+  return DAYBOOK_DATA === undefined ? env : { PUBLISH_DIR: path.join(DAYBOOK_DATA, 'published'), ...env };
+}
+
 /** Removes a test's directory, and first stops the Postgres that a failed test may have left in it. */
 export async function removeTestDirectory(directory: string): Promise<void> {
   await shutDown(await placeIn(directory));

@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import path from 'node:path';
+import { publishingWithin } from './directory.ts';
 
 /** A server in a process of its own, as `npm start` runs it. */
 export type ServerProcess = {
@@ -26,7 +27,7 @@ const PORT_LINE = /Base URL for clients: (\S+:(\d+)\/v1)/;
 /** @throws {Error} with its output when it does not come up. */
 export async function spawnServer(env: Record<string, string>): Promise<ServerProcess> {
   const startedMs = performance.now();
-  const child = spawn(process.execPath, [MAIN], { env: { ...process.env, PORT: '0', ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(process.execPath, [MAIN], { env: { ...process.env, PORT: '0', ...publishingWithin(env) }, stdio: ['ignore', 'pipe', 'pipe'] });
   let output = '';
   const greeted = Promise.withResolvers<void>();
   const take = (text: Buffer): void => {

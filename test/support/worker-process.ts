@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import path from 'node:path';
+import { publishingWithin } from './directory.ts';
 
 /** A worker in a process of its own, as `npm run worker` runs it. */
 export type WorkerProcess = {
@@ -15,7 +16,7 @@ export type WorkerProcess = {
 const MAIN = path.join(import.meta.dirname, '../../worker/main.ts');
 
 export function spawnWorker(env: Record<string, string>): WorkerProcess {
-  const child = spawn(process.execPath, [MAIN], { env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(process.execPath, [MAIN], { env: { ...process.env, ...publishingWithin(env) }, stdio: ['ignore', 'pipe', 'pipe'] });
   let output = '';
   const take = (text: Buffer): void => void (output += text.toString());
   child.stdout.on('data', take);

@@ -1,0 +1,22 @@
+import type { ClientBase } from 'pg';
+import { StoreError } from '#db/connect.ts';
+import { registerInstance, retireInstance } from '#db/instance.ts';
+import { appendControl, ConflictError, type ControlAppend } from '#db/log/append.ts';
+
+/**
+ * Appends one control event for who appends nothing else, under an instance of its own.
+ * @param name the instance's.
+ * @returns the event's position.
+ * @throws {StoreError} when its stream has moved on since it was read.
+ */
+export async function appendOnce(client: ClientBase, name: string, append: ControlAppend): Promise<number> {
+  const instance = await registerInstance(client, name);
+  try {
+    return await appendControl(client, instance, 1, [append]);
+  } catch (error) {
+    if (!(error instanceof ConflictError)) throw error;
+    throw new StoreError('somebody else has just changed the same: look at what is there now', { cause: error });
+  } finally {
+    await retireInstance(client, instance).catch(() => undefined);
+  }
+}

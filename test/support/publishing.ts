@@ -1,0 +1,21 @@
+import type { Store } from '#db/connect.ts';
+import { retireInstance } from '#db/instance.ts';
+import type { Checkpoint } from '#db/tlog/checkpoint.ts';
+import { type PublishOptions, publishCheckpoint } from '#db/tlog/publish.ts';
+import { connectAs, openWriter } from './log-writer.ts';
+
+/** Where a test's checkpoints go, and the key that signs them. */
+export type Publishing = Pick<PublishOptions, 'keyFile' | 'directory'>;
+
+/** Publishes a checkpoint as a worker would. @returns null where nothing is new. */
+export async function publishNow(store: Store, { keyFile, directory }: Publishing): Promise<Checkpoint | null> {
+  await using writer = await openWriter(store);
+  const client = await connectAs(store, 'worker');
+  let batchNo = 0;
+  try {
+    return await publishCheckpoint(client, { keyFile, directory, writer: { instance: writer.instance, nextBatchNo: () => ++batchNo } });
+  } finally {
+    await client.end();
+    await retireInstance(writer.client, writer.instance);
+  }
+}
