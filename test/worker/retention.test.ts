@@ -179,6 +179,18 @@ test('old alerts go, and jobs a week after they failed for good', async () => {
   expect(await ask(database.config('worker'), 'select count(*) > 0 from graphile_worker._private_jobs where attempts < max_attempts')).toBe(true);
 });
 
+test('checkpoints of two days stay, and of each hour before the last one and the last that a witness has signed', async () => {
+  await client.query(`insert into daybook.checkpoint (epoch, size, note, published_at)
+    select epoch, 1000 * hour + part, 'note', date_trunc('hour', clock_timestamp() - interval '48 hours', 'UTC') + (hour - 4) * interval '1 hour' + part * interval '10 minutes'
+    from generate_series(1, 5) hour, generate_series(0, 5) part, (values (1), (2)) e(epoch) where epoch = 1 or hour = 3`);
+  await ask(database.config('relay'), `insert into daybook.cosignature (epoch, size, witness, line) values (1, 1001, 'w', ''), (1, 1003, 'w', ''), (1, 2005, 'w', '')`);
+  await retain(client, [], NEVER);
+  const sizes = (epoch: number) => ask(database.config('worker'), `select array_agg(size::int order by size) from daybook.checkpoint where epoch = ${epoch}`);
+  expect(await sizes(1)).toEqual([1003, 1005, 2005, 3005, 4000, 4001, 4002, 4003, 4004, 4005, 5000, 5001, 5002, 5003, 5004, 5005]);
+  expect(await sizes(2)).toEqual([3005]);
+  expect(await ask(database.config('worker'), 'select array_agg(size::int order by size) from daybook.cosignature')).toEqual([1003, 2005]);
+});
+
 test('allowances of windows that ended long ago go with their leases, and those stay that anybody may still spend from or look at', async () => {
   const day = 1_440;
   /** How long before now a window began that may still be looked at, and one that may not. */

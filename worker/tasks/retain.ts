@@ -27,6 +27,9 @@ const ALERTS_DAYS = 90;
 /** Jobs that failed for good are kept to be looked at. */
 const JOBS_DAYS = 7;
 
+/** All checkpoints of so long are there for those who look at them closely; of each hour before that, one proves as much. */
+const CHECKPOINTS_HOURS = 48;
+
 /** A projection that forgets: which rows, the projection itself says, so that a rebuild forgets the same. */
 export type Forgetful = {
   projection: Projection;
@@ -46,6 +49,16 @@ export function forgetful(requestRowsDays: number): Forgetful[] {
   ];
 }
 
+/** Of each old hour the last stays, and the last that a witness has signed, too. */
+const THIN_CHECKPOINTS = `with old as (
+    select shard, epoch, size, date_trunc('hour', published_at, 'UTC') as hour,
+      exists (select from daybook.cosignature s where s.shard = c.shard and s.epoch = c.epoch and s.size = c.size) as is_cosigned
+    from daybook.checkpoint c where published_at < date_trunc('hour', clock_timestamp() - interval '${CHECKPOINTS_HOURS} hours', 'UTC')),
+  ranked as (select *, row_number() over (partition by shard, epoch, hour order by size desc) as nth,
+      row_number() over (partition by shard, epoch, hour, is_cosigned order by size desc) as nth_alike from old)
+  delete from daybook.checkpoint c using ranked r
+    where c.shard = r.shard and c.epoch = r.epoch and c.size = r.size and nth > 1 and not (is_cosigned and nth_alike = 1)`;
+
 /**
  * Takes rows away in steps until none is too old, the run's time is over, or `signal` says to stop.
  * @returns how many rows went.
@@ -64,6 +77,7 @@ export async function retain(client: ClientBase, all: readonly Forgetful[], sign
   await client.query(`delete from daybook.alert where raised_at < clock_timestamp() - interval '${ALERTS_DAYS} days'`);
   await client.query(`delete from graphile_worker._private_jobs
     where attempts >= max_attempts and locked_at is null and updated_at < clock_timestamp() - interval '${JOBS_DAYS} days'`);
+  await client.query(THIN_CHECKPOINTS);
   return gone;
 }
 
