@@ -134,7 +134,7 @@ test('where a part of the log is in its archive, the figures go along, and the r
   const { directory: backup, manifest } = await backUp(archived.database, directory);
   expect(manifest.damage).toBeNull();
   expect(manifest.files.find(({ table }) => table === 'projection.request')?.rows).toBeGreaterThan(100);
-  await using restored = await createEmptyDatabase();
+  await using restored = await createDatabase();
   await restoreBackup({ store: restored, directory: backup, evenDamaged: false });
   await requireSame(archived.database, restored, [...KEPT, ...FIGURES]);
   // The worker goes on from there.
