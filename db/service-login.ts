@@ -1,7 +1,7 @@
-import { createHash, createHmac, pbkdf2Sync, randomBytes } from 'node:crypto';
 import type { ClientBase } from 'pg';
 import { closeClient, connectAs, externalStore, type Store, StoreError } from '#db/connect.ts';
 import { LOCKS } from '#db/locks.ts';
+import { scramVerifier } from '#db/scram.ts';
 
 /**
  * The login of servers and workers where somebody else migrates. It may act as relay, worker and
@@ -29,6 +29,8 @@ export async function ensureServiceLogin(owner: Store, url: string): Promise<str
   const { user, password } = externalStore(url).config('owner');
   const login = user ?? '';
   const secret = typeof password === 'function' ? await password() : password;
+  // Others would have to be normalised first, as RFC 4013 says.
+  if (!/^[\x20-\x7e]*$/.test(secret ?? '')) throw new StoreError('SERVICE_DATABASE_URL is not usable: its password must be printable ASCII');
   const client = await connectAs(owner, 'owner');
   try {
     await client.query('begin');
@@ -56,22 +58,4 @@ export async function ensureServiceLogin(owner: Store, url: string): Promise<str
   } finally {
     await closeClient(client);
   }
-}
-
-/** Postgres' own default. */
-const SCRAM_ITERATIONS = 4096;
-const SCRAM_SALT_BYTES = 16;
-
-/**
- * What Postgres stores of a password (RFC 5803). Made here, so that a statement that fails, or is
- * logged, shows no password.
- */
-function scramVerifier(password: string): string {
-  // Others would have to be normalised first, as RFC 4013 says.
-  if (!/^[\x20-\x7e]*$/.test(password)) throw new StoreError('SERVICE_DATABASE_URL is not usable: its password must be printable ASCII');
-  const salt = randomBytes(SCRAM_SALT_BYTES);
-  const salted = pbkdf2Sync(password, salt, SCRAM_ITERATIONS, 32, 'sha256');
-  const keyed = (text: string): Buffer => createHmac('sha256', salted).update(text).digest();
-  const stored = createHash('sha256').update(keyed('Client Key')).digest('base64');
-  return `SCRAM-SHA-256$${SCRAM_ITERATIONS}:${salt.toString('base64')}$${stored}:${keyed('Server Key').toString('base64')}`;
 }

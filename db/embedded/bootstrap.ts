@@ -43,9 +43,11 @@ async function ensureRole(client: Client, name: string, password: string): Promi
       `${known ? 'alter' : 'create'} role ${name} login ${isOwner ? 'createrole' : ''} password ${client.escapeLiteral(password)}`,
     );
   }
-  // The owner may act as the others (migrations check it), but does not inherit what they may do.
-  if (!isOwner && !(await isTrue(client, `select pg_has_role('daybook_owner', '${name}', 'SET')`))) {
-    await client.query(`grant ${name} to daybook_owner with inherit false, set true`);
+  // The owner may act as the others (migrations check it), but does not inherit what they may do. It
+  // makes logins for auditors, and so passes on their right.
+  const isPassedOn = name === 'daybook_auditor';
+  if (!isOwner && !(await isTrue(client, `select pg_has_role('daybook_owner', '${name}', 'SET${isPassedOn ? ' WITH ADMIN OPTION' : ''}')`))) {
+    await client.query(`grant ${name} to daybook_owner with inherit false, set true, admin ${isPassedOn}`);
   }
 }
 

@@ -4,6 +4,7 @@ import type { Surroundings } from '#db/command-line/command.ts';
 import { codeOfStore, runCommands } from '#db/command-line/run.ts';
 import { accountCommands } from '#server/cli/account.ts';
 import { archiveCommands } from '#server/cli/archive.ts';
+import { auditorLoginCommands } from '#server/cli/auditor-login.ts';
 import { doctorCommand } from '#server/cli/doctor.ts';
 import { keyCommands } from '#server/cli/key.ts';
 import { logCommands } from '#server/cli/log.ts';
@@ -28,6 +29,7 @@ const GROUPS = [
   backupCommands,
   webhookCommands,
   projectionCommands,
+  auditorLoginCommands,
   doctorCommand,
 ];
 
