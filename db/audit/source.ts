@@ -1,4 +1,5 @@
 import type { Client } from 'pg';
+import { readPart } from '#db/audit/pages.ts';
 import { GapError } from '#db/log/follow.ts';
 import { positionAt } from '#db/log/look.ts';
 import { firstPosition, PAGE_ROWS, type Read, readHead, readRows } from '#db/log/read.ts';
@@ -35,22 +36,30 @@ export async function databaseSource(client: Client): Promise<Source> {
 /** Postgres makes the next page while this one is folded. */
 async function* pagesOf(client: Client, { after, upTo }: Part): AsyncGenerator<Read[]> {
   const fetch = (above: number): Promise<Read[]> => {
-    const page = readRows(client, above, 'all', Math.min(PAGE_ROWS, upTo - above));
+    const page = readWhole(client, above, Math.min(above + PAGE_ROWS, upTo));
     page.catch(() => undefined);
     return page;
   };
   let next = after < upTo ? fetch(after) : null;
   for (let at = after; next !== null; ) {
     const page = await next;
-    requireDense(page, at);
     at = (page.at(-1) as Read).position;
     next = at < upTo ? fetch(at) : null;
     yield page;
   }
 }
 
+async function readWhole(client: Client, after: number, upTo: number): Promise<Read[]> {
+  const part = await readPart(client, after, upTo);
+  if (part !== null) return part;
+  // Damaged, or cut, or archived a moment ago: row by row it tells what is wrong.
+  const page = await readRows(client, after, 'all', upTo - after);
+  requireDense(page, after);
+  return page;
+}
+
 /** @throws {GapError} naming the first position above `after` that is missing. */
-export function requireDense(page: readonly Read[], after: number): void {
+function requireDense(page: readonly Read[], after: number): void {
   const gap = page.findIndex(({ position }, index) => position !== after + 1 + index);
   if (gap >= 0 || page.length === 0) throw new GapError(`the log has no event at position ${after + 1 + Math.max(gap, 0)}`);
 }

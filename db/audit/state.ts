@@ -1,8 +1,9 @@
-import { QuotaWindows, type Charge } from '#db/audit/quota-windows.ts';
-import { Subjects } from '#db/audit/subjects.ts';
+import { EndedLast } from '#db/audit/ended-last.ts';
 import { type Ending, Usage } from '#db/audit/figures.ts';
+import { type Charge, QuotaWindows } from '#db/audit/quota-windows.ts';
+import { Subjects } from '#db/audit/subjects.ts';
 import type { ControlEvent, EventOf, Placed } from '#db/events.ts';
-import { evolveRequest, type Request, RequestOrderError, type RequestLifeEvent } from '#db/fold/request.ts';
+import { evolveRequest, type Request, type RequestLifeEvent, RequestOrderError } from '#db/fold/request.ts';
 import { type Read, UnreadableEventError } from '#db/log/read.ts';
 import { minuteOf } from '#db/windows.ts';
 
@@ -28,7 +29,7 @@ export class AuditState {
   readonly usage = new Usage();
   readonly windows = new QuotaWindows();
   readonly open = new Map<string, OpenCall>();
-  readonly #ended = new RecentIds();
+  readonly #ended = new EndedLast();
   readonly #isWhole: boolean;
   readonly faults: Fault[] = [];
   faultCount = 0;
@@ -38,6 +39,8 @@ export class AuditState {
   position: number;
   /** The time of the newest event; 1970 where there is none. */
   at = new Date(0);
+  #minute = 0;
+  readonly #onFault = (problem: string): void => this.#fault(problem);
 
   /** @param after the position before the first event that will be taken in: 0 for the whole log. */
   constructor(after: number = 0) {
@@ -50,43 +53,61 @@ export class AuditState {
   take(read: Read): void {
     this.events++;
     this.position = read.position;
-    if (read instanceof UnreadableEventError) return this.#fault(read.position, 'the event can\'t be read: it is damaged, or of a newer version');
-    const { event, at, position } = read;
-    if (at < this.at) this.#fault(position, 'the event is earlier than the one before it');
-    this.at = at;
-    if ('actor' in event) return this.subjects.take(read as Placed<ControlEvent>, (problem) => this.#fault(position, problem));
-    if (event.type === 'request.refused') return this.usage.take(event);
-    if (event.type === 'request.settled' || event.type === 'request.abandoned') this.usage.take(event);
-    try {
-      this.#takeLife(event, read);
-    } catch (error) {
-      if (!(error instanceof RequestOrderError)) throw error;
-      this.#fault(position, error.message);
+    if (read instanceof UnreadableEventError) return this.#fault('the event can\'t be read: it is damaged, or of a newer version');
+    this.#takeTime(read.at);
+    const { event } = read;
+    switch (event.type) {
+      case 'request.refused':
+        return this.usage.take(event);
+      case 'request.accepted':
+      case 'request.extended':
+        return this.#takeLife(event);
+      case 'request.settled':
+      case 'request.abandoned':
+        this.usage.take(event);
+        return this.#takeLife(event);
+      default:
+        return this.subjects.take(read as Placed<ControlEvent>, this.#onFault);
     }
   }
 
-  #takeLife(event: RequestLifeEvent, { position, at }: Placed): void {
-    const minute = minuteOf(at.getTime());
-    const onFault = (problem: string): void => this.#fault(position, `request ${event.request}: ${problem}`);
-    if (event.type === 'request.accepted') return this.#accept(event, position, at, minute, onFault);
+  /** All events of a batch carry one time. */
+  #takeTime(at: Date): void {
+    if (at === this.at) return;
+    if (at < this.at) this.#fault('the event is earlier than the one before it');
+    this.at = at;
+    this.#minute = minuteOf(at.getTime());
+  }
+
+  #takeLife(event: RequestLifeEvent): void {
+    try {
+      if (event.type === 'request.accepted') this.#accept(event);
+      else this.#goOn(event);
+    } catch (error) {
+      if (!(error instanceof RequestOrderError)) throw error;
+      this.#fault(error.message);
+    }
+  }
+
+  #accept(event: EventOf<'request.accepted'>): void {
+    if (this.#ended.has(event.request)) throw new RequestOrderError(`request ${event.request} was accepted again after its end`);
+    const request = evolveRequest(this.open.get(event.request)?.request, event);
+    const isInOrder = event.terms_position === undefined || event.terms_position < this.position;
+    if (!isInOrder) this.#fault(`request ${event.request} was admitted under terms of position ${event.terms_position}, which came later`);
+    const charges = isInOrder ? this.windows.accept(event, this.#minute, this.#onFault) : null;
+    this.open.set(event.request, { request, position: this.position, at: this.at, charges });
+  }
+
+  #goOn(event: Exclude<RequestLifeEvent, EventOf<'request.accepted'>>): void {
     const open = this.open.get(event.request);
     if (open === undefined) return this.#withoutBeginning(event);
     const { account, key, model } = open.request;
-    if (event.account !== account || event.key !== key || event.model !== model) onFault('it goes on for another account, key or model than it was accepted for');
+    if (event.account !== account || event.key !== key || event.model !== model) this.#fault(`request ${event.request} goes on for another account, key or model than it was accepted for`);
     open.request = evolveRequest(open.request, event);
-    if (event.type === 'request.extended') return this.windows.extend(open.charges, event, minute, onFault);
-    this.windows.end(open.charges, event, onFault);
+    if (event.type === 'request.extended') return this.windows.extend(open.charges, event, this.#minute, this.#onFault);
+    this.windows.end(open.charges, event, this.#onFault);
     this.open.delete(event.request);
     this.#ended.add(event.request);
-  }
-
-  #accept(event: EventOf<'request.accepted'>, position: number, at: Date, minute: number, onFault: (problem: string) => void): void {
-    if (this.#ended.has(event.request)) throw new RequestOrderError(`request ${event.request} was accepted again after its end`);
-    const request = evolveRequest(this.open.get(event.request)?.request, event);
-    const isInOrder = event.terms_position === undefined || event.terms_position < position;
-    if (!isInOrder) onFault(`it was admitted under terms of position ${event.terms_position}, which came later`);
-    const charges = isInOrder ? this.windows.accept(event, minute, onFault) : null;
-    this.open.set(event.request, { request, position, at, charges });
   }
 
   #withoutBeginning(event: EventOf<'request.extended'> | Ending): void {
@@ -96,33 +117,9 @@ export class AuditState {
     if (event.type !== 'request.extended') this.begunBefore++;
   }
 
-  #fault(position: number, problem: string): void {
+  /** Names what is wrong with the event that is being taken in. */
+  #fault(problem: string): void {
     this.faultCount++;
-    if (this.faults.length < FAULTS_NAMED_MAX) this.faults.push({ position, problem });
+    if (this.faults.length < FAULTS_NAMED_MAX) this.faults.push({ position: this.position, problem });
   }
 }
-
-/**
- * The ids of calls that ended last: what comes for them again is told to be a second time. A second
- * ending is found however late it comes, since it has no beginning. Of a second acceptance that
- * comes later than this reaches back nothing is known here; in the projection it breaks the key.
- */
-class RecentIds {
-  #newer = new Set<string>();
-  #older = new Set<string>();
-
-  add(id: string): void {
-    if (this.#newer.size === RECENT_IDS_MAX) {
-      this.#older = this.#newer;
-      this.#newer = new Set();
-    }
-    this.#newer.add(id);
-  }
-
-  has(id: string): boolean {
-    return this.#newer.has(id) || this.#older.has(id);
-  }
-}
-
-/** A few megabytes, and minutes of a very busy log. */
-const RECENT_IDS_MAX = 50_000;

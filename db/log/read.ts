@@ -208,8 +208,11 @@ export async function readStream(client: pg.ClientBase, stream: string): Promise
   return allReadable(placeRows(result.rows)) as Placed<ControlEvent>[];
 }
 
-/** Request rows come from typed columns that we wrote; bodies are text and are parsed with care. */
-function decode(row: Row): Event {
+/**
+ * The event of a row. Request rows come from typed columns that we wrote; bodies are text and are parsed with care.
+ * @throws {Error} where it is not of the vocabulary.
+ */
+export function decode(row: Row): Event {
   const type = TYPE_OF.get(row[2]);
   switch (type) {
     case 'request.accepted': {
