@@ -37,6 +37,7 @@ export async function fileSource(names: readonly string[]): Promise<Source & { l
     first: first.header.first_position,
     head: last.header.last_position,
     seek: () => Promise.resolve(null),
+    isLive: () => false,
     read: (part) => pagesOf(files, part),
   };
 }

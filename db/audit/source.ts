@@ -14,6 +14,8 @@ export type Source = {
   head: number;
   /** The first position whose event is not earlier than a moment, behind the head where there is none; null where only reading would tell. */
   seek(moment: Date): Promise<number | null>;
+  /** Whether the database itself has all from a position on. */
+  isLive(position: number): boolean;
   /**
    * The events of a part, page by page, in order and without a gap.
    * @throws {GapError | ArchiveDamageError} where one is missing.
@@ -29,6 +31,7 @@ export async function databaseSource(client: Client): Promise<Source> {
     first,
     head,
     seek: (moment) => positionAt(client, moment, head),
+    isLive: (position) => position >= first,
     read: (part) => pagesOf(client, part),
   };
 }

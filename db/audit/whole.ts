@@ -24,6 +24,7 @@ export async function wholeSource(client: Client, archiveDir: string | undefined
     head: live.head,
     // The batches of what is archived stay in the database.
     seek: live.seek,
+    isLive: live.isLive,
     async *read({ after, upTo }) {
       if (after < files.head) yield* files.read({ after, upTo: Math.min(upTo, files.head) });
       if (upTo > files.head) yield* live.read({ after: Math.max(after, files.head), upTo });

@@ -1,4 +1,3 @@
-import { InvalidArgumentError } from 'commander';
 import type { Client } from 'pg';
 import { type Command, FoundFault } from '#db/command-line/command.ts';
 import { print, withJson } from '#db/command-line/print.ts';
@@ -6,6 +5,7 @@ import { showTable } from '#db/command-line/table.ts';
 import { closeClient, connectAs, type Role, StoreError } from '#db/connect.ts';
 import { migrate } from '#db/migrate.ts';
 import { compare, type Comparison, isEqual } from '#db/projections/compare.ts';
+import { parseProjection, showComparison } from '#db/projections/comparison-text.ts';
 import type { Projection } from '#db/projections/projection.ts';
 import { PROJECTIONS } from '#db/projections/projections.ts';
 import { rebuild } from '#db/projections/rebuild.ts';
@@ -25,7 +25,7 @@ export function projectionCommands(program: Command): void {
     .description('how far each of them is, and what it has put aside')
     .action((_options: unknown, command: Command) => using(command, 'relay', async (client) => print(command, await readProjectionStatus(client), showStatus)));
 
-  withJson(projections.command('rebuild').argument('[name]', 'which; all when absent', parseName))
+  withJson(projections.command('rebuild').argument('[name]', 'which; all when absent', parseProjection))
     .description('make them anew from the log, beside those in use, and put them in their place')
     .action((only: Projection | undefined, _options: unknown, command: Command) =>
       using(command, 'worker', async (client) => {
@@ -35,7 +35,7 @@ export function projectionCommands(program: Command): void {
       }),
     );
 
-  withJson(projections.command('check').argument('[name]', 'which; all when absent', parseName))
+  withJson(projections.command('check').argument('[name]', 'which; all when absent', parseProjection))
     .description('compare them with a replay of the log, row by row; exits with 1 where they differ')
     .action((only: Projection | undefined, _options: unknown, command: Command) =>
       using(command, 'auditor', async (client) => {
@@ -45,12 +45,6 @@ export function projectionCommands(program: Command): void {
         if (!found.every(isEqual)) throw new FoundFault();
       }),
     );
-}
-
-function parseName(name: string): Projection {
-  const found = PROJECTIONS.find((each) => each.name === name);
-  if (found === undefined) throw new InvalidArgumentError(`There are ${PROJECTIONS.map((each) => each.name).join(', ')}.`);
-  return found;
 }
 
 /** Runs a command over a connection as this role, which may take as long as it needs. */
@@ -83,14 +77,4 @@ function showStatus(rows: readonly ProjectionStatus[]): string {
       state,
     ]),
   );
-}
-
-function showComparison({ projection, position, rows, differing, differences, faults }: Comparison): string {
-  const verdict = differing === 0 ? `${rows} rows are as the log says` : `${differing} rows are not as the log says`;
-  const lines = differences.map(({ table, key, kind, columns }) => {
-    const row = Object.entries(key).map(([column, value]) => `${column}=${value}`);
-    const values = columns.map((each) => `${each.column} is ${each.projected}, not ${each.replayed}`);
-    return `  ${table} ${row.join(' ')}: ${{ missing: 'missing', surplus: 'not in the log', changed: values.join('; ') }[kind]}`;
-  });
-  return [`${projection}: ${verdict}, at position ${position}`, ...faults.map((fault) => `  ${fault}`), ...lines].join('\n');
 }

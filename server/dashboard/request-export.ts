@@ -1,7 +1,7 @@
 import type { Response } from 'express';
 import { EXPORT_ROWS_MAX, EXPORT_STEP_ROWS, EXPORT_STEPS_MAX } from '#server/bounds.ts';
 import type { RequestRow } from '#server/dashboard/contract.ts';
-import { csvLine } from '#server/dashboard/csv.ts';
+import { csvLine } from '#db/csv.ts';
 import { readCursor } from '#server/dashboard/cursor.ts';
 import { ExportCutError, replyWithLines } from '#server/dashboard/export-reply.ts';
 import type { ReadStore } from '#server/dashboard/read-store.ts';

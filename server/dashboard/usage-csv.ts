@@ -1,5 +1,5 @@
 import type { UsageFigures, UsageReport, UsageRow } from '#server/dashboard/contract.ts';
-import { csvLine } from '#server/dashboard/csv.ts';
+import { csvLine } from '#db/csv.ts';
 
 /** A usage report as CSV: its rows or, where it is not taken apart, its totals as the only one. Pure. */
 export function usageCsv({ bucket, group_by, totals, rows }: UsageReport): string {

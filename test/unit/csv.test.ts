@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { csvLine } from '#server/dashboard/csv.ts';
+import { csvLine } from '#db/csv.ts';
 
 /** A reader of RFC 4180, by its grammar alone. */
 function parseLine(line: string): string[] {
