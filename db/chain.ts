@@ -21,6 +21,9 @@ export const LEAF_COLUMNS = `shard, position, (extract(epoch from at) * 1000000)
 /** How many of {@link LEAF_COLUMNS} a leaf covers, by the format that its batch names. */
 const FORMATS: ReadonlyMap<string, number> = new Map([['1', 27], ['2', 34]]);
 
+/** How many columns a leaf of a format covers; what stands in the others must be null. @returns undefined for a format that none is. */
+export const coveredColumns = (format: string): number | undefined => FORMATS.get(format);
+
 /** A stored row: every column of {@link LEAF_COLUMNS} in Postgres' text form, null for null. */
 export type LeafRow = readonly (string | null)[];
 

@@ -21,6 +21,8 @@ import { pages } from '#server/dashboard/pages.ts';
 import { READ_ROUTES, readRoutes } from '#server/dashboard/read-routes.ts';
 import type { ReadStore } from '#server/dashboard/read-store.ts';
 import { Refusal } from '#server/errors.ts';
+import type { LogProofs } from '#server/log-proofs.ts';
+import { logRoutes } from '#server/log-routes.ts';
 import { authorizeModel } from '#server/relay/authorize.ts';
 import { chatCompletions } from '#server/relay/chat-completions.ts';
 import type { Relay } from '#server/relay/relay.ts';
@@ -35,6 +37,7 @@ export type App = {
   relay: Relay;
   modelList: ModelList;
   reads: ReadStore;
+  proofs: LogProofs;
   live: Live;
   dashboard: Dashboard;
   log: Logger;
@@ -106,7 +109,7 @@ function queryOf(url: string): string {
   return at < 0 ? '' : url.slice(at);
 }
 
-function otherRoutes({ relay, modelList, reads, dashboard, log }: App): express.Express {
+function otherRoutes({ relay, modelList, reads, proofs, dashboard, log }: App): express.Express {
   const routes = express();
   routes.disable('x-powered-by');
   routes.disable('etag');
@@ -137,7 +140,8 @@ function otherRoutes({ relay, modelList, reads, dashboard, log }: App): express.
     });
   });
 
-  routes.use(readRoutes({ relay, reads }));
+  routes.use(readRoutes({ relay, reads, witnesses: dashboard.config.WITNESSES }));
+  routes.use(logRoutes(proofs, relay.trustedProxies));
   const headers = pageHeaders(dashboard.config);
   routes.use('/api', proxyWarning(relay.trustedProxies, log), headers);
   routes.use(apiRouter(apiRoutes(dashboard), { find: dashboard.find, log, publicOrigin: dashboard.config.PUBLIC_URL }));

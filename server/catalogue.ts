@@ -81,6 +81,8 @@ export const API_REFUSALS = {
     message: 'This account has a quota in money, and no price is known for this model. Ask the administrator of this relay to set one.',
   },
 
+  cosignature_refused: { status: 403, type: 'permission_error', message: 'None of these signatures is of a witness that this log knows. Its operator names them in WITNESSES.' },
+
   upstream_refused: {
     status: 400,
     type: 'invalid_request_error',
@@ -89,8 +91,16 @@ export const API_REFUSALS = {
   route_not_found: { status: 404, type: 'invalid_request_error', message: 'There is no such route here.' },
   request_not_found: { status: 404, type: 'invalid_request_error', message: 'No such request is known to this key.' },
   model_not_found: { status: 404, type: 'invalid_request_error', message: 'No upstream serves this model.' },
+  no_checkpoint: { status: 404, type: 'invalid_request_error', message: 'No checkpoint of this log has been published yet.', retryAfterS: 10 },
   method_not_allowed: { status: 405, type: 'invalid_request_error', message: 'This route does not take that method.' },
   request_timeout: { status: 408, type: 'invalid_request_error', message: 'The request took too long to arrive.' },
+  receipt_not_ready: {
+    status: 409,
+    type: 'invalid_request_error',
+    message: 'No checkpoint covers this request yet. Ask again.',
+    retryAfterS: 5,
+  },
+  events_archived: { status: 410, type: 'invalid_request_error', message: 'The events of this request have left the database for the archive.' },
   request_too_large: { status: 413, type: 'invalid_request_error', message: 'The body is too large.' },
   unsupported_media_type: {
     status: 415,

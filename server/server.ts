@@ -5,6 +5,7 @@ import { publicId } from '#db/ids.ts';
 import { type Follower, follow } from '#db/log/follow.ts';
 import { keepPartitions, PARTITIONS_CHECK_MS, PARTITIONS_TIMEOUT_MS } from '#db/log/partitions.ts';
 import { connectRelay, openStore } from '#db/store.ts';
+import { parseVerifierKey } from '#db/tlog/note.ts';
 import { createServer } from '#server/app.ts';
 import { DRAIN_MS, LISTEN_BACKLOG } from '#server/bounds.ts';
 import { type Config, ConfigError } from '#server/config.ts';
@@ -17,6 +18,7 @@ import { Live } from '#server/dashboard/live.ts';
 import { ReadStore } from '#server/dashboard/read-store.ts';
 import { Watch, WATCHED_CHANNEL } from '#server/dashboard/watch.ts';
 import { startDemoUpstream } from '#server/demo-upstream.ts';
+import { keepCosignatures, LogProofs } from '#server/log-proofs.ts';
 import { CompletionEstimates } from '#server/limits/estimate.ts';
 import { loadPepper } from '#server/pepper.ts';
 import { type FirstKey, prepareStore } from '#server/prepare.ts';
@@ -121,6 +123,7 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
   readModel.onChange((accounts) => endWithdrawn(relay, accounts));
 
   const reads = new ReadStore(store.config('relay'));
+  const proofs = new LogProofs(reads, config.WITNESSES.map(parseVerifierKey), (of, signatures) => keepCosignatures(store, of, signatures));
   const feed = new Feed(store, relay, watch, log);
   const modelList = new ModelList(models, upstreams);
   const control = new ControlSeat(store, log);
@@ -133,7 +136,7 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
   const find: FindSession = (request, isUse) => signIn.sessions.find(request, isUse);
   const live = new Live(relay, feed, { find, log, publicOrigin: config.PUBLIC_URL });
   const dashboard = { relay, config, reads, control, audit, checks, modelList, find, signIn, log, origin, viewers: () => feed.viewers };
-  const http = listenable(config, { relay, modelList, reads, live, dashboard, log, tls: config.tls });
+  const http = listenable(config, { relay, modelList, reads, proofs, live, dashboard, log, tls: config.tls });
   port = await listen(http, config);
   const partitions = keepPartitions(() => connectRelay(store, PARTITIONS_TIMEOUT_MS), PARTITIONS_CHECK_MS, (error) =>
     log.error(errorFields(error), "making the log's next partitions failed; it is tried again"),

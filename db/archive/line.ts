@@ -46,6 +46,11 @@ const BATCH_SQL = `concat('{"batch":{', ${BATCH_COLUMNS.map((name) => `'"${name}
 export const readEventLines = (table: string): string => `select string_agg(${EVENT_SQL}, e'\\n' order by position)
   from ${table} where shard = $1 and position > $2 and position <= $3`;
 
+/** The events of one request between two positions, each with the format that its batch names. */
+export const READ_REQUEST_LINES = `select ${EVENT_SQL}, (select format::text from daybook.log_batch b
+    where b.shard = l.shard and b.last_position >= l.position order by b.last_position limit 1)
+  from daybook.log l where shard = $1 and position between $2 and $3 and request = $4 order by position limit $5`;
+
 /** Control events that were kept, each with the format that its batch names. */
 export const READ_KEPT_LINES = `select ${EVENT_SQL}, (select format::text from daybook.log_batch b
     where b.shard = k.shard and b.last_position >= k.position order by b.last_position limit 1)

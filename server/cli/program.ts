@@ -1,4 +1,5 @@
 import { auditCommands } from '#db/audit/commands.ts';
+import { witnessCommand } from '#db/audit/witness-command.ts';
 import { backupCommands } from '#db/backup/commands.ts';
 import type { Surroundings } from '#db/command-line/command.ts';
 import { codeOfStore, runCommands } from '#db/command-line/run.ts';
@@ -25,6 +26,7 @@ const GROUPS = [
   memberCommands,
   logCommands,
   auditCommands,
+  witnessCommand,
   archiveCommands,
   backupCommands,
   webhookCommands,

@@ -14,6 +14,7 @@ import { planRoutes } from '#server/dashboard/plan-routes.ts';
 import { playgroundRoutes } from '#server/dashboard/playground.ts';
 import { priceRoutes } from '#server/dashboard/price-routes.ts';
 import { readApiRoutes } from '#server/dashboard/read-api.ts';
+import { receiptRoutes } from '#server/dashboard/receipt-routes.ts';
 import { sessionRoutes } from '#server/dashboard/session-routes.ts';
 import { statusRoutes } from '#server/dashboard/status-routes.ts';
 
@@ -21,7 +22,7 @@ import { statusRoutes } from '#server/dashboard/status-routes.ts';
 export function apiRoutes(dashboard: Dashboard): ApiRoute[] {
   const lists = [
     sessionRoutes, arrivalRoutes, passwordRoutes, memberRoutes, keyRoutes, accountRoutes, planRoutes, priceRoutes, modelRoutes,
-    limitRoutes, statusRoutes, alertRoutes, readApiRoutes, eventRoutes, auditRoutes, playgroundRoutes,
+    limitRoutes, statusRoutes, alertRoutes, readApiRoutes, receiptRoutes, eventRoutes, auditRoutes, playgroundRoutes,
   ];
   return lists.flatMap((routes) => routes(dashboard));
 }

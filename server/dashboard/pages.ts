@@ -4,7 +4,7 @@ import { type BuiltPage, type PageFile, readPageFiles } from '#server/dashboard/
 import { hintsFor } from '#server/dashboard/page-hints.ts';
 
 /** What no page is under. */
-const NO_PAGE = /^\/(v1|api|healthz|readyz)(\/|$)/;
+const NO_PAGE = /^\/(v1|api|log|healthz|readyz)(\/|$)/;
 const FOREVER = 'public, max-age=31536000, immutable';
 const NOT_BUILT = 'The dashboard has not been built. Run "npm run build" where this server is installed, and load this page again.\n';
 

@@ -32,7 +32,7 @@ export type Reader = {
 
 export type Reading = { reads: ReadStore; readModel: ReadModel };
 
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+export const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
 /** Answers while the reader has one of the places that a reader may have at once. */
 export async function withPlace<T>(reads: ReadStore, holder: string, answer: () => Promise<T>): Promise<T | Refusal> {
@@ -116,7 +116,7 @@ function pageWanted(query: RequestListQuery, scope: Scope, nowMs: number): PageW
 }
 
 /** A call that has just been made is not in the tables yet: whoever knows of it may ask again. */
-function unknownRequest(holder: string, { as_of, behind }: AsOf): Refusal {
+export function unknownRequest(holder: string, { as_of, behind }: AsOf): Refusal {
   const asOf = as_of === null ? 'yet' : `as of ${as_of}`;
   const rest = behind === 0 ? '' : ` ${behind} newer ${behind === 1 ? 'event is' : 'events are'} still to be taken in; ask again for a call that has just been made.`;
   return new Refusal('request_not_found', { message: `No such request is known to ${holder.startsWith('key/') ? 'this key' : 'you'} ${asOf}.${rest}` });

@@ -3,6 +3,7 @@ import type { Key } from '#db/fold/key.ts';
 import type { Route } from '#db/limits.ts';
 import { refuseWith, sendJson } from '#server/answer.ts';
 import { answerRequests, answerStory, answerUsage, type Reader, type Reading, withPlace } from '#server/dashboard/read-api.ts';
+import { answerReceipt } from '#server/dashboard/receipt-routes.ts';
 import type { ReadStore } from '#server/dashboard/read-store.ts';
 import { scopeOf } from '#server/dashboard/scope.ts';
 import { Refusal } from '#server/errors.ts';
@@ -11,14 +12,15 @@ import type { Relay } from '#server/relay/relay.ts';
 import { type Usage, usageOf } from '#server/relay/usage.ts';
 
 /** The paths of the read API, as Express spells them. */
-export const READ_ROUTES = ['/v1/usage', '/v1/requests', '/v1/requests/:request'] as const;
+export const READ_ROUTES = ['/v1/usage', '/v1/requests', '/v1/requests/:request', '/v1/requests/:request/receipt'] as const;
 
 type KeyReader = Reader & { key: Key };
 
-/** What programs read with a key: usage, requests, the story of one. */
-export function readRoutes({ relay, reads }: { relay: Relay; reads: ReadStore }): Router {
+/** What programs read with a key: usage, requests, the story of one and its receipt. */
+export function readRoutes({ relay, reads, witnesses }: { relay: Relay; reads: ReadStore; witnesses: readonly string[] }): Router {
   const routes = express.Router({ caseSensitive: true });
   const reading: Reading = { reads, readModel: relay.readModel };
+  const receipts = { reads, relay, witnesses };
 
   /** @param answer returns what is replied; null: it has replied by itself. */
   const get = (path: (typeof READ_ROUTES)[number], route: Route, answer: (reader: KeyReader) => Promise<object | Refusal | null>): void => {
@@ -40,6 +42,7 @@ export function readRoutes({ relay, reads }: { relay: Relay; reads: ReadStore })
   });
   get('/v1/requests', '/v1/requests', (reader) => answerRequests(reading, reader));
   get('/v1/requests/:request', '/v1/requests', (reader) => answerStory(reading, reader));
+  get('/v1/requests/:request/receipt', '/v1/requests', (reader) => answerReceipt(receipts, reader));
 
   return routes;
 }

@@ -79,6 +79,7 @@ const PERMITTED: Record<string, string> = {
   'get /api/usage': EVERYBODY,
   'get /api/requests': EVERYBODY,
   'get /api/requests/:request': EVERYBODY,
+  'get /api/requests/:request/receipt': EVERYBODY,
   'get /api/events': EVERYBODY,
   'get /api/events.ndjson': EVERYBODY,
 
