@@ -1,17 +1,15 @@
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { basename } from 'node:path';
-import { StringDecoder } from 'node:string_decoder';
 import { createZstdDecompress } from 'node:zlib';
 import { type Header, Header as HeaderShape, type Line, type Link, parseLine, STREAM_AT } from '#db/archive/line.ts';
+import { linesOf } from '#db/archive/lines-of.ts';
 import { type Manifest, readManifest } from '#db/archive/manifest.ts';
 import { type BatchRow, type Damage, genesis, type Leaf, leafOf, verifyBatches } from '#db/chain.ts';
 import { StoreError } from '#db/connect.ts';
 
 /** Events of a batch that are held until its line comes: many times what is ever appended at once. */
 const BATCH_EVENTS_MAX = 1_000_000;
-/** A line holds one event; the longest are terms with long lists of names, of some hundred kilobytes. */
-const LINE_CHARACTERS_MAX = 16 * 1024 * 1024;
 /** Compressed bytes that are read at once: some hundred lines, which take a millisecond or two. */
 const READ_BYTES = 32 * 1024;
 
@@ -123,18 +121,6 @@ class Damaged extends Error {
 
 function isMissing(error: unknown): boolean {
   return (error as NodeJS.ErrnoException).code === 'ENOENT' || (error as NodeJS.ErrnoException).code === 'EACCES';
-}
-
-async function* linesOf(text: AsyncIterable<Buffer>): AsyncGenerator<string[]> {
-  const decoder = new StringDecoder('utf8');
-  let rest = '';
-  for await (const chunk of text) {
-    const lines = (rest + decoder.write(chunk)).split('\n');
-    rest = lines.pop() as string;
-    if (rest.length > LINE_CHARACTERS_MAX) throw new Error('a line without an end');
-    yield lines;
-  }
-  if (rest !== '' || decoder.end() !== '') throw new Error('its last line has no end');
 }
 
 /** Takes in the lines of a file in order and holds what is not proved yet: the events of one batch. */

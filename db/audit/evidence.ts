@@ -1,0 +1,102 @@
+import { readFile } from 'node:fs/promises';
+import type { Trust } from '#db/audit/verify-report.ts';
+import { StoreError } from '#db/connect.ts';
+import { formatVerifierKey, NoteError, parseVerifierKey, type Verifier } from '#db/tlog/note.ts';
+import { readCheckpointFile, readVerifierKeys } from '#db/tlog/published.ts';
+
+/** What an auditor holds of a log beside the log itself. */
+export type Evidence = {
+  /** The directory that the log is published in. */
+  published?: string | undefined;
+  /** Checkpoints that were kept, as they were signed. */
+  checkpoints?: readonly Claim[];
+  /** The keys that the auditor trusts. Absent: those that are published, or else those that the log names. */
+  keys?: readonly Verifier[];
+  /** Where the files of partitions lie that have left the database. */
+  archive?: string | undefined;
+};
+
+/** A signed head of the log, and where it is from. */
+export type Claim = { from: string; note: string };
+
+/** Checkpoints that an auditor has in files. @throws {StoreError} when one can't be read. */
+export async function readCheckpoints(files: readonly string[]): Promise<Claim[]> {
+  const claims: Claim[] = [];
+  for (const file of files) claims.push({ from: file, note: await readText(file) });
+  return claims;
+}
+
+/**
+ * Keys on the command line, each as its line or as a file with such lines.
+ * @throws {StoreError} when one is neither.
+ */
+export async function readTrustedKeys(given: readonly string[]): Promise<Verifier[]> {
+  const verifiers: Verifier[] = [];
+  for (const each of given) {
+    const lines = /\+[0-9a-f]{8}\+/.test(each) ? [each] : (await readText(each)).split('\n').filter((line) => line.trim() !== '');
+    for (const line of lines) {
+      try {
+        verifiers.push(parseVerifierKey(line.trim()));
+      } catch (error) {
+        throw new StoreError(`--key: ${(error as Error).message}`, { cause: error });
+      }
+    }
+  }
+  return verifiers;
+}
+
+async function readText(file: string): Promise<string> {
+  return readFile(file, 'utf8').catch((error: Error) => {
+    throw new StoreError(`${file} can't be read`, { cause: error });
+  });
+}
+
+/** What is published in a directory: the newest checkpoint, and the keys that sign. */
+export async function readPublishedClaim(directory: string): Promise<{ claim: Claim | null; keys: Verifier[] }> {
+  const note = await readCheckpointFile(directory);
+  const keys: Verifier[] = [];
+  for (const line of await readVerifierKeys(directory)) {
+    try {
+      keys.push(parseVerifierKey(line));
+    } catch (error) {
+      // What is no key signs nothing; the checkpoint then has nobody who is known.
+      if (!(error instanceof NoteError)) throw error;
+    }
+  }
+  return { claim: note === null ? null : { from: `${directory}/checkpoint`, note }, keys };
+}
+
+/**
+ * The keys that may have signed. What the auditor has brought comes first; a key that took its place
+ * is believed once a checkpoint that a believed key has signed covers the event that names it.
+ */
+export class TrustedKeys {
+  readonly verifiers: Verifier[];
+  trust: Trust;
+  #told: { verifier: Verifier; position: number }[] = [];
+
+  constructor(given: readonly Verifier[] | undefined, published: readonly Verifier[]) {
+    this.verifiers = [...(given ?? published)];
+    this.trust = given !== undefined ? 'given' : published.length > 0 ? 'published' : 'none';
+  }
+
+  /** The log says at a position that this key signs from there on. */
+  tell(line: string, position: number): void {
+    let verifier: Verifier;
+    try {
+      verifier = parseVerifierKey(line);
+    } catch {
+      return;
+    }
+    if (this.verifiers.some((each) => formatVerifierKey(each) === line)) return;
+    if (this.trust === 'none') this.trust = 'log';
+    if (this.trust === 'log') this.verifiers.push(verifier);
+    else this.#told.push({ verifier, position });
+  }
+
+  /** A checkpoint of this size agrees with the log, signed by one who is believed. */
+  confirm(size: number): void {
+    for (const { verifier } of this.#told.filter(({ position }) => position <= size)) this.verifiers.push(verifier);
+    this.#told = this.#told.filter(({ position }) => position > size);
+  }
+}

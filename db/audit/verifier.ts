@@ -1,0 +1,292 @@
+import { hash } from 'node:crypto';
+import { AT, type EventRow, hasSurplus, leafText } from '#db/audit/lines.ts';
+import { checkEvent } from '#db/audit/verify-event.ts';
+import type { PartCounter } from '#db/audit/verify-parts.ts';
+import { type Finding, spanOf } from '#db/audit/verify-report.ts';
+import { AuditTree } from '#db/audit/verify-tree.ts';
+import { type BatchRow, linkBatch } from '#db/chain.ts';
+import type { ControlEvent } from '#db/events.ts';
+
+/** Events that are held until their batch's row comes: many times what is ever appended at once. */
+const BATCH_EVENTS_MAX = 1_000_000;
+
+/** What is known of the log before the first event that is read. */
+export type Start = {
+  /** The first event that comes. */
+  first: number;
+  /** The chain at the end of the last batch before it; null where nobody can tell. */
+  chain: Buffer | null;
+  /** Leaf hashes of the first batch's rows that are not at hand. */
+  leavesBefore: readonly Buffer[];
+  /** The tree of all that is before; null where it is not at hand. */
+  tree: AuditTree | null;
+};
+
+/** Leaf hashes as they were published: whether one at a position is that; null where none was published. */
+export type PublishedLeaves = { isSame(position: number, leaf: Buffer): boolean | null };
+
+/** A batch whose chain value is not the one that its rows come to. */
+export type Broken = {
+  from: number;
+  to: number;
+  /** The leaves compared with those that were published. */
+  leaves: 'same' | 'different' | 'unknown';
+  /** What follows fits what this batch's rows come to, so it is its stored value that was changed. */
+  isValueAlone: boolean;
+  /** Every row has another time or instance than the batch. */
+  isUnlikeItsRows: boolean;
+};
+
+/** A control event where it stands; `leaf` is there once its batch was taken. */
+export type ControlRow = { position: number; text: string; stream: string; version: number; event: ControlEvent | null };
+
+type Pending = { row: EventRow | null; leaf: Buffer | null };
+
+/**
+ * Goes through a log in order, row by row and batch by batch, and puts down everything that does not
+ * fit; it never stops by itself. Pure: what it is fed comes from a database or from files.
+ */
+export class Verifier {
+  readonly #published: PublishedLeaves;
+  readonly #parts: PartCounter;
+  /** The chain values that the next batch may continue: the stored one, and where that was wrong the one that was reckoned. */
+  #links: Buffer[];
+  #before: BatchRow | null = null;
+  #lastPosition: number;
+  #pending: Pending[] = [];
+  #suspect: Broken | null = null;
+  #format = '2';
+  tree: AuditTree | null;
+
+  /** The position of the event that comes next. */
+  next: number;
+  events = 0;
+  batches = 0;
+  readonly findings: Finding[] = [];
+  /** Positions whose leaf is not the one that was published. */
+  readonly different: number[] = [];
+  readonly broken: Broken[] = [];
+  /** Control events since the last {@link takeControls}. */
+  #controls: ControlRow[] = [];
+  /** At these sizes the root is kept, ascending; it is looked at as the tree grows. */
+  wanted: number[] = [];
+  readonly roots = new Map<number, Buffer>();
+
+  constructor(start: Start, published: PublishedLeaves, parts: PartCounter) {
+    this.#published = published;
+    this.#parts = parts;
+    this.#links = start.chain === null ? [] : [start.chain];
+    this.next = start.first;
+    this.#lastPosition = start.first - 1 - start.leavesBefore.length;
+    this.#pending = start.leavesBefore.map((leaf) => ({ row: null, leaf }));
+    this.tree = start.tree;
+    this.#keepRoot();
+  }
+
+  /** The last position whose batch was taken. */
+  get taken(): number {
+    return this.#lastPosition;
+  }
+
+  /** How much there is to say so far. */
+  get found(): number {
+    return this.findings.length + this.different.length + this.broken.length;
+  }
+
+  takeControls(): ControlRow[] {
+    return this.#controls.splice(0);
+  }
+
+  takeRow(row: EventRow): void {
+    const { position } = row;
+    if (!(position >= this.next)) {
+      const why = position === this.next - 1 ? 'stands there twice' : 'stands where none may be';
+      this.#find(Number.isNaN(position) ? this.next : position, 'log', Number.isNaN(position) ? 'there is a row without a position' : why);
+      return;
+    }
+    this.#skipTo(position);
+    if (this.#pending.length >= BATCH_EVENTS_MAX) this.#endPending('belong to no batch');
+    this.#pending.push({ row, leaf: null });
+    this.next++;
+    this.events++;
+    const { fields } = row;
+    if (fields[AT.shard] !== '0') this.#find(position, 'log', `is of shard ${fields[AT.shard] ?? 'null'}`);
+    if (fields[AT.at] === null) this.#find(position, 'log', 'has no time');
+    const checked = checkEvent(fields);
+    if (checked.problem !== null) this.#find(position, 'log', checked.problem);
+    else if (checked.control === null) return;
+    const stream = fields[AT.stream];
+    if (stream == null) return;
+    const event = checked.problem === null ? (checked.control as ControlEvent) : null;
+    this.#controls.push({ position, text: row.text, stream, version: Number(fields[AT.version]), event });
+  }
+
+  /** Leaf hashes of rows that are not at hand, behind the last one: those that the last batch goes on with. */
+  takeLeaves(leaves: readonly Buffer[]): void {
+    for (const leaf of leaves) this.#pending.push({ row: null, leaf });
+  }
+
+  /** Rows up to a position that nobody could read; what was wrong with them has been said. */
+  skip(to: number): void {
+    while (this.next <= to) {
+      this.#pending.push({ row: null, leaf: null });
+      this.next++;
+    }
+    this.tree = null;
+  }
+
+  takeBatch(batch: BatchRow): void {
+    this.batches++;
+    const last = Number(batch.lastPosition);
+    const from = this.#lastPosition + 1;
+    const count = Number(batch.eventCount);
+    this.#checkBatch(batch, from);
+    if (!(last >= from)) {
+      this.#find(from, 'log_batch', `the batch that ends at position ${batch.lastPosition} is one too many`);
+      return;
+    }
+    if (last >= this.next && this.#lastPosition + this.#pending.length < last) this.#skipTo(last + 1);
+    const own = this.#pending.splice(0, last - this.#lastPosition);
+    const isWhole = count === own.length;
+    if (!isWhole) {
+      const missing = own.length - count;
+      if (missing > 0) this.#find(from, 'log_batch', `no batch has ${spanOf(from, from + missing - 1)}, or the row of the batch that ends at ${last} counts wrong`);
+      else this.#find(from, 'log_batch', `the row of the batch that ends at position ${last} counts ${count} events, and there are ${own.length}`);
+    }
+    this.#lastPosition = last;
+    this.#before = batch;
+    this.#prove(batch, own, from, isWhole);
+  }
+
+  /** Nothing comes any more. @param end what there should be to the end. */
+  finish(end: number): void {
+    if (this.next <= end) this.#skipTo(end + 1);
+    this.#endPending('belong to no batch');
+  }
+
+  #checkBatch(batch: BatchRow, from: number): void {
+    const problem = (text: string): void => this.#find(from, 'log_batch', `the batch that ends at position ${batch.lastPosition} ${text}`);
+    if (batch.shard !== '0') problem(`is of shard ${batch.shard}`);
+    if (batch.at === '') problem('has no time');
+    else if (this.#before && Number(batch.at) < Number(this.#before.at)) problem('is earlier than the one before it');
+    if (batch.format !== '1' && batch.format !== '2') problem(`is of the format ${batch.format}, which is not known`);
+    else this.#format = batch.format;
+  }
+
+  #prove(batch: BatchRow, own: readonly Pending[], from: number, isWhole: boolean): void {
+    const leaves: Buffer[] = [];
+    const controls = new Set<number>();
+    let leavesAre: Broken['leaves'] = 'same';
+    const unlike: number[] = [];
+    let isKnown = true;
+    for (let index = 0; index < own.length; index++) {
+      const { row, leaf: given } = own[index] as Pending;
+      const position = from + index;
+      const leaf = given ?? (row && this.#leafOf(row, position));
+      if (leaf === null) {
+        isKnown = false;
+        leavesAre = 'different';
+        continue;
+      }
+      leaves.push(leaf);
+      if (row === null) continue;
+      if (row.fields[AT.stream] !== null) controls.add(position);
+      if (row.fields[AT.at] !== batch.at || row.fields[AT.instance] !== batch.instance) unlike.push(position);
+      const isSame = this.#published.isSame(position, leaf);
+      if (isSame === false) {
+        this.different.push(position);
+        leavesAre = 'different';
+      } else if (isSame === null && leavesAre === 'same') leavesAre = 'unknown';
+      this.#grow(leaf);
+    }
+    // Where some rows are unlike their batch it is they that were changed, and where all are the batch.
+    if (unlike.length > 0 && unlike.length < own.length) for (const position of unlike) this.#find(position, 'log', 'has another time or instance than its batch');
+    const isUnlikeItsRows = unlike.length > 0 && unlike.length === own.length;
+    if (isUnlikeItsRows) this.#find(from, 'log_batch', `the batch that ends at position ${batch.lastPosition} has another time or instance than its rows`);
+    const isProved = isWhole && isKnown && this.#link(batch, leaves, { from, to: from + own.length - 1, leaves: leavesAre, isValueAlone: false, isUnlikeItsRows });
+    if (!isProved && !(isWhole && isKnown)) {
+      // Nobody can tell what came before; the next one is taken to continue this one's own word.
+      this.#links = [batch.chain];
+      this.#suspect = null;
+    }
+    if (isKnown) this.#parts.take(from, leaves, controls, batch.format, { position: Number(batch.lastPosition), chain: batch.chain.toString('hex') });
+  }
+
+  #link(batch: BatchRow, leaves: readonly Buffer[], broken: Broken): boolean {
+    const suspect = this.#suspect;
+    this.#suspect = null;
+    if (this.#links.length === 0) {
+      this.#links = [batch.chain];
+      return true;
+    }
+    const reckoned = this.#links.map((before) => linkBatch(before, leaves, batch));
+    const fits = reckoned.findIndex((value) => value.equals(batch.chain));
+    // The second of two is what the batch before came to: then it was its stored value that was wrong.
+    if (fits === 1 && suspect) suspect.isValueAlone = true;
+    if (fits >= 0) {
+      this.#links = [batch.chain];
+      return true;
+    }
+    this.broken.push(broken);
+    this.#suspect = broken;
+    this.#links = [batch.chain, reckoned[0] as Buffer];
+    return false;
+  }
+
+  #leafOf(row: EventRow, position: number): Buffer | null {
+    const text = leafText(row, this.#format);
+    if (text === null) return null;
+    if (this.#format === '1' && hasSurplus(row, this.#format)) this.#find(position, 'log', 'has more than the format of its batch covers');
+    return hash('sha256', `\0${text}`, 'buffer');
+  }
+
+  #grow(leaf: Buffer): void {
+    if (this.tree === null) return;
+    this.tree.append(leaf);
+    this.#keepRoot();
+  }
+
+  #keepRoot(): void {
+    if (this.tree === null || this.wanted.length === 0) return;
+    while (this.wanted.length > 0 && (this.wanted[0] as number) < this.tree.size) this.wanted.shift();
+    if (this.wanted[0] !== this.tree.size) return;
+    this.roots.set(this.tree.size, this.tree.root());
+  }
+
+  /** Positions before this one that did not come. */
+  #skipTo(position: number): void {
+    if (position <= this.next) return;
+    const to = position - 1;
+    this.findings.push({ position: this.next, ...(to > this.next ? { to } : {}), table: 'log', problem: `${spanOf(this.next, to)} missing` });
+    // Where whole partitions are missing nothing of them can be proved, and nothing has to be held for it.
+    if (to - this.next >= BATCH_EVENTS_MAX) {
+      this.#pending = [];
+      this.#links = [];
+      this.#lastPosition = to;
+      this.next = position;
+      this.tree = null;
+      return;
+    }
+    this.skip(to);
+  }
+
+  #endPending(problem: string): void {
+    const own = this.#pending.filter(({ row }) => row !== null);
+    const from = own[0]?.row?.position;
+    if (from !== undefined) {
+      this.findings.push({ position: from, to: this.#lastPosition + this.#pending.length, table: 'log_batch', problem: `${spanOf(from, this.#lastPosition + this.#pending.length)} ${problem}` });
+      for (const { row } of own) {
+        const leaf = row && this.#leafOf(row, row.position);
+        if (leaf && this.#published.isSame(row.position, leaf) === false) this.different.push(row.position);
+        if (leaf) this.#grow(leaf);
+      }
+    }
+    this.#lastPosition += this.#pending.length;
+    this.#pending = [];
+    this.#links = [];
+  }
+
+  #find(position: number, table: string, problem: string): void {
+    this.findings.push({ position, table, problem });
+  }
+}

@@ -1,0 +1,55 @@
+import { createReadStream } from 'node:fs';
+import { basename } from 'node:path';
+import { createZstdDecompress } from 'node:zlib';
+import { linesOf } from '#db/archive/lines-of.ts';
+import { Header, parseLine } from '#db/archive/line.ts';
+import { ArchiveDamageError } from '#db/archive/verify.ts';
+import { type EventRow, rowOfFields } from '#db/audit/lines.ts';
+import type { BatchRow } from '#db/chain.ts';
+import { StoreError } from '#db/connect.ts';
+
+/** Compressed bytes that are read at once. */
+const READ_BYTES = 64 * 1024;
+
+/** What some lines of a file say, in order: batches stand behind their last events. Nothing of it is checked. */
+export type Piece = { header: Header; rows: EventRow[]; batches: BatchRow[]; leavesAfter: Buffer[] };
+
+/**
+ * Reads an exported file piece by piece; a header comes with each.
+ * @throws {ArchiveDamageError} at what can't be read, behind which nothing is.
+ * @throws {StoreError} when there is no such file.
+ */
+export async function* piecesOf(file: string, onBytes?: (bytes: Buffer) => void): AsyncGenerator<Piece> {
+  const stored = createReadStream(file, { highWaterMark: READ_BYTES });
+  if (onBytes) stored.on('data', (chunk) => onBytes(chunk as Buffer));
+  const text = stored.pipe(createZstdDecompress());
+  stored.on('error', (error) => text.destroy(error));
+  let header: Header | undefined;
+  let next = 0;
+  try {
+    for await (const lines of linesOf(text)) {
+      const piece: Omit<Piece, 'header'> = { rows: [], batches: [], leavesAfter: [] };
+      for (const line of lines) {
+        if (header === undefined) {
+          header = Header.parse(JSON.parse(line));
+          next = header.first_position;
+          continue;
+        }
+        const parsed = parseLine(line, header.shard);
+        if ('event' in parsed) {
+          piece.rows.push(rowOfFields(parsed.event));
+          next++;
+        } else if ('batch' in parsed) piece.batches.push(parsed.batch);
+        else piece.leavesAfter.push(...parsed.leavesAfter);
+      }
+      if (header !== undefined) yield { header, ...piece };
+    }
+    if (header === undefined) throw new Error('empty');
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT' || code === 'EACCES') throw new StoreError(`${file} can't be read`, { cause: error });
+    throw new ArchiveDamageError(basename(file), { position: next, problem: 'unreadable' }, error);
+  } finally {
+    stored.destroy();
+  }
+}

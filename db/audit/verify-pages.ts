@@ -1,0 +1,100 @@
+import { type ClientBase, DatabaseError } from 'pg';
+import { type EventRow, rowOfText } from '#db/audit/lines.ts';
+import { type BatchRow, LEAF_COLUMNS } from '#db/chain.ts';
+import { SHARD } from '#db/log/append.ts';
+
+/** Rows of one answer: about a megabyte of text. */
+export const PAGE_POSITIONS = 5_000;
+/** There is no event at position 0, and a place for one in the table. */
+const BEFORE_ALL = -1;
+
+/** A piece of a log in order: all events above one position up to another, and the batches that end there. */
+export type Page = { after: number; upTo: number; rows: EventRow[]; batches: BatchRow[]; unreadable: { position: number; problem: string }[] };
+
+// A time that is no number must not fail the whole page.
+const TEXT = `row(${LEAF_COLUMNS.replace(/\(extract\(epoch from at\) \* 1000000\)::bigint/, `case when isfinite(at) then $& end`)})::text`;
+const rowsFrom = (table: string): string => `select ${TEXT} as text from ${table} where shard = $1 and position > $2 and position <= $3 order by position`;
+const READ_TEXTS = (table: string): string => `select count(*)::integer, string_agg(text, e'\\n') from (${rowsFrom(table)}) rows`;
+
+const READ_BATCHES = `select coalesce(shard::text, ''), coalesce(last_position::text, ''), coalesce(event_count::text, ''), coalesce(instance::text, ''),
+    coalesce(batch_no::text, ''), coalesce(case when isfinite(at) then (extract(epoch from at) * 1000000)::bigint::text end, ''), coalesce(format::text, ''),
+    coalesce(chain, ''::bytea)
+  from daybook.log_batch where shard = $1 and last_position > $2 and last_position <= $3 order by last_position`;
+
+/** Control events that were kept, each with the format that its batch names. */
+export const READ_KEPT_TEXTS = `select ${TEXT}, (select b.format::text from daybook.log_batch b
+    where b.shard = $1 and b.last_position >= k.position order by b.last_position limit 1)
+  from daybook.log_kept k where shard = $1 and position > $2 and position <= $3 order by position limit $4`;
+
+/** Rows of the log, or of a table of its shape, as text. */
+export async function readRowTexts(client: ClientBase, table: string, after: number, upTo: number): Promise<EventRow[]> {
+  const values = [SHARD, after, upTo];
+  const { rows } = await client.query<[number, string | null]>({ name: `verify_${table}`, text: READ_TEXTS(table), values, rowMode: 'array' });
+  const [count, joined] = rows[0] as [number, string | null];
+  if (joined === null) return [];
+  const texts = joined.split('\n');
+  if (texts.length === count) return texts.map(rowOfText);
+  // A value with a line break, which none of ours has.
+  const single = await client.query<[string]>({ text: rowsFrom(table), values, rowMode: 'array' });
+  return single.rows.map(([text]) => rowOfText(text));
+}
+
+export async function readBatches(client: ClientBase, after: number, upTo: number): Promise<BatchRow[]> {
+  const { rows } = await client.query<[string, string, string, string, string, string, string, Buffer]>({
+    name: 'verify_batches',
+    text: READ_BATCHES,
+    values: [SHARD, after, upTo],
+    rowMode: 'array',
+  });
+  return rows.map(([shard, lastPosition, eventCount, instance, batchNo, at, format, chain]) => ({ shard, lastPosition, eventCount, instance, batchNo, at, format, chain }));
+}
+
+/** Corrupted pages of a table, and values that no type allows. */
+const isDamage = (error: unknown): boolean => error instanceof DatabaseError && /^(XX|22)/.test(error.code ?? '');
+
+/** Finds the rows that make reading fail by halves. */
+async function readAround(client: ClientBase, after: number, upTo: number, page: Page): Promise<void> {
+  try {
+    page.rows.push(...(await readRowTexts(client, 'daybook.log', after, upTo)));
+  } catch (error) {
+    if (!isDamage(error)) throw error;
+    if (upTo - after <= 1) {
+      page.unreadable.push({ position: upTo, problem: `can't be read: ${(error as Error).message}` });
+      return;
+    }
+    const middle = Math.floor((Math.max(after, 0) + upTo) / 2);
+    await readAround(client, after, middle, page);
+    await readAround(client, middle, upTo, page);
+  }
+}
+
+async function readPage(client: ClientBase, after: number, upTo: number): Promise<Page> {
+  const page: Page = { after, upTo, rows: [], batches: [], unreadable: [] };
+  const [, batches] = await Promise.all([readAround(client, after, upTo, page), readBatches(client, after, upTo)]);
+  return { ...page, batches };
+}
+
+/** The events and batches above one position up to another, page by page; Postgres makes the next page while one is looked at. */
+export async function* pagesOf(client: ClientBase, after: number, upTo: number): AsyncGenerator<Page> {
+  let next = after < upTo ? readPage(client, after === 0 ? BEFORE_ALL : after, Math.min(after + PAGE_POSITIONS, upTo)) : null;
+  for (;;) {
+    if (next === null) return;
+    const page: Page = await next;
+    let at = page.upTo;
+    if (page.rows.length === 0 && page.batches.length === 0 && page.unreadable.length === 0) at = (await nextPosition(client, at, upTo)) - 1;
+    next = at < upTo ? readPage(client, at, Math.min(at + PAGE_POSITIONS, upTo)) : null;
+    next?.catch(() => undefined);
+    yield page;
+  }
+}
+
+/** The next position that there is anything at, where a long piece is missing. */
+async function nextPosition(client: ClientBase, after: number, upTo: number): Promise<number> {
+  const { rows } = await client.query<[string]>({
+    text: `select least((select min(position) from daybook.log where shard = $1 and position > $2),
+      (select min(last_position) from daybook.log_batch where shard = $1 and last_position > $2), $3)`,
+    values: [SHARD, after, upTo],
+    rowMode: 'array',
+  });
+  return Number(rows[0]?.[0]);
+}
