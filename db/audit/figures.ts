@@ -1,3 +1,4 @@
+import { StoreError } from '#db/connect.ts';
 import type { EventOf } from '#db/events.ts';
 
 /** What calls used and cost, counted from their endings. Pure. */
@@ -101,10 +102,10 @@ export function compareTexts(one: string, other: string): number {
   return one < other ? -1 : one > other ? 1 : 0;
 }
 
-/** What rows come to in all. @throws {RangeError} when a sum is beyond what a number holds exactly. */
+/** What rows come to in all. @throws {StoreError} when a sum is beyond what a number holds exactly. */
 export function totalOf(rows: readonly Figures[]): Figures {
   const total = noFigures();
   for (const row of rows) addTo(total, row);
-  for (const name of FIGURES) if (!Number.isSafeInteger(total[name])) throw new RangeError(`${name} is more than can be summed exactly`);
+  for (const name of FIGURES) if (!Number.isSafeInteger(total[name])) throw new StoreError(`${name} of the log come to more than a number holds exactly`);
   return total;
 }

@@ -95,7 +95,7 @@ type Running = EventOf<'request.accepted'> & { hold: { hold_tokens: number; hold
 
 /** Writes a history into a log that other histories may be in already: its subjects are its own. */
 export class HistoryWriter {
-  readonly #writer: Writer;
+  readonly #writer: Pick<Writer, 'append' | 'control'>;
   readonly #accounts = Array.from({ length: ACCOUNTS }, () => publicId());
   readonly #keys = Array.from({ length: KEYS }, () => publicId());
   readonly #plans = Array.from({ length: PLANS }, () => `plan-${publicId().toLowerCase()}`);
@@ -104,7 +104,7 @@ export class HistoryWriter {
   #running: Running[] = [];
   #waiting: RequestEvent[] = [];
 
-  constructor(writer: Writer) {
+  constructor(writer: Pick<Writer, 'append' | 'control'>) {
     this.#writer = writer;
   }
 
