@@ -8,6 +8,7 @@ import { copyOutSql, describeTables, FIGURES, KEPT, roleFor, SPELLING, type Tabl
 import { verifyFiles } from '#db/backup/verify.ts';
 import { closeClient, StoreError } from '#db/connect.ts';
 import { SHARD } from '#db/log/append.ts';
+import { firstPosition } from '#db/log/read.ts';
 import { migrationNames } from '#db/migrate.ts';
 import { appliedMigrations } from '#db/migrations-applied.ts';
 
@@ -62,20 +63,19 @@ async function copyAll(connect: () => Promise<Client>, partial: string, signal?:
   const client = await connect();
   try {
     const migration = await requireKnown(client);
-    const names = (await describeTables(client, [...KEPT, ...FIGURES])).map(({ name }) => name);
+    const goAlong = await readIsWhole(client) ? KEPT : [...KEPT, ...FIGURES];
+    const names = (await describeTables(client, goAlong)).map(({ name }) => name);
     await client.query(`begin isolation level repeatable read read only; set local idle_in_transaction_session_timeout = ${IDLE_TIMEOUT_MS}`);
     // Before the moment is chosen that the backup is of: a table that took the place of another after it would seem empty.
     for (const name of names) await client.query(`${roleFor(name)}; lock table ${name} in access share mode`);
-    await client.query('reset role');
-    await client.query(SPELLING);
+    await client.query(`reset role; ${SPELLING}`);
     const facts = await readFacts(client);
-    // Where a part of the log has left for the archive, nobody can make the figures anew.
-    const tables = (await describeTables(client, names)).filter(({ name }) => !facts.isWhole || !FIGURES.includes(name));
+    if (goAlong === KEPT && !(await readIsWhole(client))) throw new StoreError('a part of the log has just left for its archive: take the backup again');
+    const tables = await describeTables(client, names);
     const files: TableFile[] = [];
     for (const table of tables) files.push(await copyTable(client, table, partial, signal));
     await client.query('rollback');
-    const { isWhole: _whole, ...told } = facts;
-    return { backup: 'daybook backup 1', migration, ...told, damage: null, files, finished_at: told.taken_at };
+    return { backup: 'daybook backup 1', migration, ...facts, damage: null, files, finished_at: facts.taken_at };
   } finally {
     await closeClient(client);
   }
@@ -92,22 +92,27 @@ async function requireKnown(client: Client): Promise<string> {
   return newest;
 }
 
-type Facts = Omit<Manifest, 'backup' | 'migration' | 'damage' | 'files' | 'finished_at'> & { isWhole: boolean };
+/** Whether the database has all of the log. Where it has not, nobody can make the figures anew, and they go along. */
+async function readIsWhole(client: Client): Promise<boolean> {
+  return (await firstPosition(client)) === 1;
+}
+
+type Facts = Omit<Manifest, 'backup' | 'migration' | 'damage' | 'files' | 'finished_at'>;
 
 const UTC = `'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'`;
 
 async function readFacts(client: Client): Promise<Facts> {
-  const { rows } = await client.query<{ log_id: string; postgres: string; partitions: number[]; taken_at: string; is_whole: boolean; position: string | null; at: string; chain: string }>(
+  const { rows } = await client.query<{ log_id: string; postgres: string; partitions: number[]; taken_at: string; position: string | null; at: string; chain: string }>(
     `select i.log_id, current_setting('server_version') as postgres, to_char(clock_timestamp(), ${UTC}) as taken_at,
         array(select number from daybook.log_partition where daybook.is_attached(name) order by number) as partitions,
-        daybook.first_position() = 1 as is_whole, b.last_position as position, to_char(b.at, ${UTC}) as at, encode(b.chain, 'hex') as chain
+        b.last_position as position, to_char(b.at, ${UTC}) as at, encode(b.chain, 'hex') as chain
       from daybook.install i
       left join (select * from daybook.log_batch where shard = $1 order by last_position desc limit 1) b on true`,
     [SHARD],
   );
-  const { log_id, postgres, partitions, taken_at, is_whole, position, at, chain } = rows[0] as (typeof rows)[number];
+  const { log_id, postgres, partitions, taken_at, position, at, chain } = rows[0] as (typeof rows)[number];
   const head = position === null ? null : { position: Number(position), at, chain };
-  return { log_id, postgres, head, checkpoint: await readCheckpoint(client), partitions, taken_at, isWhole: is_whole };
+  return { log_id, postgres, head, checkpoint: await readCheckpoint(client), partitions, taken_at };
 }
 
 async function readCheckpoint(client: Client): Promise<string | null> {

@@ -1,10 +1,10 @@
 import type { Client } from 'pg';
 import { copyIn, digestOf } from '#db/backup/copy.ts';
 import { BackupDamageError, readFile } from '#db/backup/file.ts';
-import { fileOf, type Manifest } from '#db/backup/manifest.ts';
+import { fileOf, type Manifest, readManifest } from '#db/backup/manifest.ts';
 import { copyInSql, copyOutSql, describeTables, FIGURES, KEPT, roleFor, SPELLING } from '#db/backup/tables.ts';
 import { takeUp, type TakenUp } from '#db/backup/take-up.ts';
-import { verifyBackup } from '#db/backup/verify.ts';
+import { verifyFiles } from '#db/backup/verify.ts';
 import { closeClient, connectAs, patient, StoreError, type Store } from '#db/connect.ts';
 import { LOCKS } from '#db/locks.ts';
 import { SHARD } from '#db/log/append.ts';
@@ -38,45 +38,48 @@ export type Restored = TakenUp & { manifest: Manifest };
  * @throws {StoreError} when the database is not empty, or of another version.
  */
 export async function restoreBackup({ store, directory, evenDamaged, signal }: RestoreOptions): Promise<Restored> {
-  const { manifest, damage } = await verifyBackup(directory, signal);
-  if (damage !== null && !evenDamaged) {
-    throw new BackupDamageError(`the log in the backup is damaged at position ${damage.position}: ${damage.problem}. Take another backup, or add --even-damaged`);
-  }
+  const manifest = await readManifest(directory);
   const client = await connectAs(patient(store), 'owner', BACKUP_STATEMENT_TIMEOUT_MS);
   try {
     await awaitMigrationTurn(client);
-    await bringTo(client, manifest.migration);
+    await requireFit(client, manifest.migration);
+    const damage = await verifyFiles(directory, manifest, signal);
+    if (damage !== null && !evenDamaged) {
+      throw new BackupDamageError(`the log in the backup is damaged at position ${damage.position}: ${damage.problem}. Take another backup, or add --even-damaged`);
+    }
+    const { applyMigrations } = await import('#db/migrator.ts');
+    const names = await migrationNames();
+    // The schema of the version that the backup is of: what later ones make of its rows they do afterwards.
+    await applyMigrations(client, MIGRATIONS_FOLDER, names.filter((name) => name <= manifest.migration));
     await client.query(`begin; set local idle_in_transaction_session_timeout = ${IDLE_TIMEOUT_MS}; ${SPELLING}`);
     let takenUp: TakenUp;
     try {
       await load(client, directory, manifest, signal);
+      // What comes next looks through the log, which Postgres has to know the size of for that.
+      await client.query(`reset enable_sort; analyze ${(await describeTables(client, KEPT)).map(({ name }) => name).join(', ')}`);
       takenUp = await takeUp(client, fileOf(manifest, 'projection.request') !== undefined);
       await client.query('commit');
     } catch (error) {
       await client.query('rollback').catch(() => undefined);
       throw error;
     }
-    const { applyMigrations } = await import('#db/migrator.ts');
-    await applyMigrations(client, MIGRATIONS_FOLDER, await migrationNames());
-    await client.query(`analyze ${KEPT.join(', ')}`);
+    await applyMigrations(client, MIGRATIONS_FOLDER, names);
     return { manifest, ...takenUp };
   } finally {
     await closeClient(client);
   }
 }
 
-/** Makes the schema of the version that the backup is of: what later ones make of its rows they do afterwards. */
-async function bringTo(client: Client, migration: string): Promise<void> {
+/** That the backup can be loaded here: there is nothing yet, and nothing that is newer than it. */
+async function requireFit(client: Client, migration: string): Promise<void> {
   const known = await migrationNames();
   if (!known.includes(migration)) throw new StoreError(`the backup was made by a newer version (${migration}): restore it with that one`);
-  const applied = await appliedMigrations(client);
-  const newest = applied.at(-1);
-  if (newest !== undefined) await requireEmpty(client);
-  if (newest !== undefined && newest > migration) {
+  const newest = (await appliedMigrations(client)).at(-1);
+  if (newest === undefined) return;
+  await requireEmpty(client);
+  if (newest > migration) {
     throw new StoreError(`the backup is of an older version (${migration}) than this database, which is ready for ${newest}: restore into a fresh one`);
   }
-  const { applyMigrations } = await import('#db/migrator.ts');
-  await applyMigrations(client, MIGRATIONS_FOLDER, known.filter((name) => name <= migration));
 }
 
 async function requireEmpty(client: Client): Promise<void> {

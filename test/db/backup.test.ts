@@ -1,4 +1,4 @@
-import { readdir, stat } from 'node:fs/promises';
+import { cp, readdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { takeBackup } from '#db/backup/backup.ts';
@@ -7,6 +7,7 @@ import { FIGURES, KEPT, LEFT_OUT, SCHEMAS_LEFT_OUT } from '#db/backup/tables.ts'
 import { restoreBackup } from '#db/backup/restore.ts';
 import { verifyBackup } from '#db/backup/verify.ts';
 import { makePartitions } from '#db/log/partitions.ts';
+import { migrate, MIGRATIONS_FOLDER } from '#db/migrate.ts';
 import { growNodes } from '#db/tlog/grow.ts';
 import { audit } from '../support/audit.ts';
 import { backUp, rowsOf } from '../support/backed-up.ts';
@@ -141,6 +142,27 @@ test('where a part of the log is in its archive, the figures go along, and the r
   await using writer = await openWriter(restored);
   await writer.append([accepted()]);
   await projectAll(restored);
+});
+
+test('a backup of an older version is brought up to this one, and a database that is already there is refused', async () => {
+  const folder = path.join(directory, 'migrations');
+  await cp(MIGRATIONS_FOLDER, folder, { recursive: true, filter: (file) => !/\/00(1[3-9]|[2-9]\d)_/.test(file) });
+  await using older = await createEmptyDatabase();
+  await migrate(older, folder);
+  {
+    await using writer = await openWriter(older);
+    await writer.append([accepted(), accepted()]);
+  }
+  const { directory: backup, manifest } = await backUp(older, directory);
+  expect(manifest.migration).toBe('0012_secret_use');
+  await using ready = await createDatabase();
+  await expect(restoreBackup({ store: ready, directory: backup, evenDamaged: false })).rejects.toThrow('of an older version (0012_secret_use) than this database');
+  await using restored = await createEmptyDatabase();
+  expect(await restoreBackup({ store: restored, directory: backup, evenDamaged: false })).toMatchObject({ abandoned: 2 });
+  expect(await migrate(restored)).toEqual([]);
+  const client = await connectAs(restored, 'owner');
+  expect(await audit(client)).toBeNull();
+  await client.end();
 });
 
 test('a table of any size takes little memory: Postgres waits for whoever takes its rows', async () => {
