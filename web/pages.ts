@@ -24,7 +24,7 @@ export const PAGES: readonly Page[] = [
   { path: '/keys', name: 'API keys', icon: 'key', key: 'k', group: 'Use', roles: ALL },
   { path: '/limits', name: 'Limits', icon: 'gauge', key: 'l', group: 'Use', roles: ALL },
   { path: '/playground', name: 'Playground', icon: 'chat', key: 'p', group: 'Use', roles: CALLERS },
-  { path: '/audit', name: 'Event log', icon: 'scroll', key: 'e', group: 'Use', roles: ALL },
+  { path: '/audit', name: 'Audit log', icon: 'scroll', key: 'e', group: 'Use', roles: ALL },
   { path: '/admin/accounts', name: 'Accounts', icon: 'layers', key: 'a', group: 'Administration', roles: OVERSEERS },
   { path: '/admin/members', name: 'Members', icon: 'people', key: 'm', group: 'Administration', roles: OVERSEERS },
   { path: '/admin/plans', name: 'Plans', icon: 'tag', key: 'n', group: 'Administration', roles: OVERSEERS },

@@ -3,6 +3,7 @@ import { readAccountSearch } from './lib/account-search.ts';
 import { readEventSearch } from './lib/event-search.ts';
 import { type FilterSearch, readFilterSearch } from './lib/filter-search.ts';
 import { readKeySearch } from './lib/key-search.ts';
+import { readStateSearch } from './lib/state-search.ts';
 import { readUsageSearch } from './lib/usage-search.ts';
 import { Missing, Trouble } from './trouble.tsx';
 import { Toasts } from './ui/toast.tsx';
@@ -62,6 +63,10 @@ const pages = [
   createRoute({ getParentRoute: () => inside, path: '/limits', validateSearch: readFilterSearch, component: lazyRouteComponent(() => import('./features/limits/page.tsx'), 'LimitsPage') }),
   createRoute({ getParentRoute: () => inside, path: '/playground', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/playground/page.tsx'), 'PlaygroundPage') }),
   createRoute({ getParentRoute: () => inside, path: '/audit', validateSearch: readEventSearch, component: lazyRouteComponent(() => import('./features/audit/page.tsx'), 'AuditPage') }),
+  createRoute({ getParentRoute: () => inside, path: '/audit/proof', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/audit/proof-page.tsx'), 'ProofPage') }),
+  createRoute({ getParentRoute: () => inside, path: '/audit/state', validateSearch: readStateSearch, component: lazyRouteComponent(() => import('./features/audit/state-page.tsx'), 'StatePage') }),
+  createRoute({ getParentRoute: () => inside, path: '/audit/comparison', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/audit/comparison-page.tsx'), 'ComparisonPage') }),
+  createRoute({ getParentRoute: () => inside, path: '/audit/receipt', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/audit/receipt-page.tsx'), 'ReceiptPage') }),
   createRoute({ getParentRoute: () => inside, path: '/settings', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/settings/page.tsx'), 'SettingsPage') }),
   createRoute({ getParentRoute: () => inside, path: '/admin/accounts', validateSearch: readAccountSearch, component: lazyRouteComponent(() => import('./features/accounts/page.tsx'), 'AccountsPage') }),
   createRoute({ getParentRoute: () => inside, path: '/admin/members', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/members/page.tsx'), 'MembersPage') }),

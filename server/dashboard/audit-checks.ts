@@ -1,6 +1,6 @@
 import type { Client } from 'pg';
 import { readHead } from '#db/log/read.ts';
-import { checkOf, COMPARED, faultOfLog, type Outcome } from '#server/dashboard/audit-check.ts';
+import { checkOf, COMPARED, faultOfLog, LOG, type Outcome } from '#server/dashboard/audit-check.ts';
 import { type AuditDesk, noteReading } from '#server/dashboard/audit-desk.ts';
 import type { CheckDone, CheckLine, Checks } from '#server/dashboard/contract-audit.ts';
 import type { SignedIn } from '#server/dashboard/gate.ts';
@@ -41,10 +41,11 @@ export class AuditChecks {
 
   /**
    * Begins one.
+   * @param published the directory that the log is published in.
    * @param signal cancels it.
    * @returns the lines that tell how far it is, and at the end what came of it; or why there is none.
    */
-  async begin(what: string, who: SignedIn, signal: AbortSignal): Promise<AsyncGenerator<CheckLine> | Refusal> {
+  async begin(what: string, who: SignedIn, { published }: { published: string }, signal: AbortSignal): Promise<AsyncGenerator<CheckLine> | Refusal> {
     const check = checkOf(what);
     if (check === null) return new Refusal('not_found');
     if (this.#running !== null) return BUSY;
@@ -58,9 +59,9 @@ export class AuditChecks {
       const head = await readHead(client);
       if (head > EVENTS_MAX) return new Refusal('not_allowed', { message: `The log has more than ${EVENTS_MAX} events: check it by the command line, which says how far it is and is bounded by nothing.` });
       running.of = head;
-      await noteReading(client, who, { what: what === 'log' ? 'verify' : 'diff', from: Math.min(1, head), to: head });
+      await noteReading(client, who, { what: what === LOG ? 'verify' : 'diff', from: Math.min(1, head), to: head });
       begun.resolve(null);
-      return this.#carryOut(client, ended, () => check(client, { head, signal: ended, onProgress: (done) => (running.done = done) }));
+      return this.#carryOut(client, ended, () => check(client, { published, signal: ended, onProgress: (done) => (running.done = done) }));
     }, STATEMENT_TIMEOUT_MS);
     const result = work
       .then((outcome): CheckDone | Refusal => {

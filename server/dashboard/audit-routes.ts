@@ -1,11 +1,13 @@
-import type { ApiRoute } from '#server/dashboard/gate.ts';
+import type { ClientBase } from 'pg';
+import { publishDirectory } from '#db/tlog/published.ts';
 import { listCheckpoints, readProof } from '#server/dashboard/audit-proof.ts';
+import { checkReceipt } from '#server/dashboard/audit-receipt.ts';
 import { readMoment, readState } from '#server/dashboard/audit-state.ts';
-import { BeginCheck, type CheckLine, CheckpointsQuery, type Proof, StateQuery } from '#server/dashboard/contract-audit.ts';
+import { BeginCheck, type CheckLine, CheckpointsQuery, CheckReceipt, type Proof, StateQuery } from '#server/dashboard/contract-audit.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { noteReading } from '#server/dashboard/audit-desk.ts';
 import { replyWithLines } from '#server/dashboard/export-reply.ts';
-import { OVERSEERS, route } from '#server/dashboard/gate.ts';
+import { type ApiRoute, EVERYBODY, OVERSEERS, route, type SignedIn } from '#server/dashboard/gate.ts';
 import { holderOf, withPlace } from '#server/dashboard/read-api.ts';
 import { readQuery } from '#server/dashboard/read-query.ts';
 import type { Source } from '#server/dashboard/read-store.ts';
@@ -16,19 +18,27 @@ const LOG: Source = { projection: 'directory', tables: [] };
 const LINES = ['content-type', 'application/x-ndjson; charset=utf-8'] as const;
 
 /** The proof of the log, its state at any place, and checks of it: for administrators and auditors, who change nothing by any of it. */
-export function auditRoutes({ reads, audit, checks }: Dashboard): ApiRoute[] {
+export function auditRoutes({ reads, audit, checks, config }: Dashboard): ApiRoute[] {
+  const readLog = <T>(who: SignedIn, work: (client: ClientBase) => Promise<T>): Promise<T | Refusal> =>
+    withPlace(reads, holderOf(who), async () => {
+      const read = await reads.read(LOG, work);
+      return read instanceof Refusal ? read : read.found;
+    });
   return [
     route('get', '/api/audit/proof', OVERSEERS, null, async (_call, who) => {
-      const read = await withPlace(reads, holderOf(who), () => reads.read(LOG, (client) => readProof(client, [])));
-      return read instanceof Refusal ? read : ({ object: 'proof', ...read.found } satisfies Proof);
+      // Of a verifier key the name is what stands before its first "+".
+      const witnesses = config.WITNESSES.map((line) => line.slice(0, line.indexOf('+')));
+      const proof = await readLog(who, (client) => readProof(client, witnesses));
+      return proof instanceof Refusal ? proof : ({ object: 'proof', ...proof } satisfies Proof);
     }),
 
-    route('get', '/api/audit/checkpoints', OVERSEERS, null, async ({ request }, who) => {
+    route('get', '/api/audit/checkpoints', OVERSEERS, null, ({ request }, who) => {
       const query = readQuery(CheckpointsQuery, request.url);
-      if (query instanceof Refusal) return query;
-      const read = await withPlace(reads, holderOf(who), () => reads.read(LOG, (client) => listCheckpoints(client, query.limit, query.cursor)));
-      return read instanceof Refusal ? read : read.found;
+      return query instanceof Refusal ? Promise.resolve(query) : readLog(who, (client) => listCheckpoints(client, query.limit, query.cursor));
     }),
+
+    // A receipt shows nobody what they did not have before, and so it is for everybody.
+    route('post', '/api/audit/receipt', EVERYBODY, CheckReceipt, ({ body }, who) => readLog(who, (client) => checkReceipt(client, body.receipt))),
 
     route('get', '/api/audit/state', OVERSEERS, null, ({ request }, who) => {
       const query = readQuery(StateQuery, request.url);
@@ -47,7 +57,7 @@ export function auditRoutes({ reads, audit, checks }: Dashboard): ApiRoute[] {
     route('post', '/api/audit/checks', OVERSEERS, BeginCheck, async ({ body, response }, who) => {
       const left = new AbortController();
       response.once('close', () => left.abort());
-      const lines = await checks.begin(body.what, who, left.signal);
+      const lines = await checks.begin(body.what, who, { published: publishDirectory(config) }, left.signal);
       return lines instanceof Refusal ? lines : replyWithLines(response, LINES, written(lines));
     }),
   ];

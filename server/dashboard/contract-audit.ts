@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { Id } from '#db/event-parts.ts';
-import type { PlanTerms } from '#db/events.ts';
+import type { KeyTerms, PlanTerms } from '#db/events.ts';
 
 /** What the dashboard and the server say to one another about the proof of the log. Pure. */
 
@@ -61,7 +61,7 @@ export type StateQuery = z.infer<typeof StateQuery>;
 
 export type SubjectState =
   | { kind: 'account'; name: string; state: 'active' | 'suspended'; plan: string | null; override: PlanTerms | null; /** What it might use then, its plan's terms included. */ terms: PlanTerms }
-  | { kind: 'key'; name: string; account: string; state: 'active' | 'rotating' | 'expired' | 'revoked'; last4: string; created_at: string; expires_at: string | null; revoked_at: string | null; old_secret_until: string | null; terms: object | null }
+  | { kind: 'key'; name: string; account: string; state: 'active' | 'rotating' | 'expired' | 'revoked'; last4: string; created_at: string; expires_at: string | null; revoked_at: string | null; old_secret_until: string | null; terms: KeyTerms | null }
   | { kind: 'plan'; name: string; state: 'active' | 'retired'; terms: PlanTerms };
 
 /** Folded from the events up to there, and from nothing else. */

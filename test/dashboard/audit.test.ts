@@ -2,13 +2,15 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { EventOf } from '#db/events.ts';
+import type { EventOf, Placed } from '#db/events.ts';
+import { uuidv7 } from '#db/ids.ts';
 import { publishCheckpoint } from '#db/tlog/publish.ts';
-import type { CheckDone, CheckLine, CheckpointPage, Checks, Proof, StateThen } from '#server/dashboard/contract-audit.ts';
+import type { CheckDone, CheckLine, CheckpointPage, Checks, Proof, ReceiptChecked, StateThen } from '#server/dashboard/contract-audit.ts';
 import { callDemo, signIn, type SignedInClient, startPeopledRelay } from '../support/dashboard.ts';
 import { connectAs, openWriter } from '../support/log-writer.ts';
 import { projectAll } from '../support/projected.ts';
-import type { TestRelay } from '../support/relay.ts';
+import type { TestDatabase } from '../support/database.ts';
+import { startRelay, type TestRelay } from '../support/relay.ts';
 
 /** What auditors and administrators see of the log's proof, of its state at any place, and of checks; and that their reading is put down. */
 
@@ -19,8 +21,8 @@ let ana: SignedInClient;
 let directory: string;
 
 beforeAll(async () => {
-  ({ relay, administrator, auditor, ana } = await startPeopledRelay());
   directory = await mkdtemp(path.join(tmpdir(), 'daybook-audit-'));
+  ({ relay, administrator, auditor, ana } = await startPeopledRelay({ env: { PUBLISH_DIR: path.join(directory, 'published') } }));
 });
 
 afterAll(async () => {
@@ -43,6 +45,19 @@ const head = async (): Promise<number> => (await relay.readLog()).at(-1)?.positi
 type LogRead = EventOf<'log.read'>;
 /** What was put down of readings above a position. */
 const readings = async (after: number): Promise<LogRead[]> => (await relay.readLog()).filter(({ position, event }) => position > after && event.type === 'log.read').map(({ event }) => event as LogRead);
+
+const endingIn = (log: readonly Placed[]): EventOf<'request.settled'> => {
+  const [found] = log.flatMap(({ event }) => (event.type === 'request.settled' ? [event] : []));
+  if (!found) throw new Error('no call has ended');
+  return found;
+};
+
+/** Makes a call, and waits for its end. */
+async function callOf(of: TestRelay): Promise<string> {
+  await callDemo(of, of.key);
+  const log = await of.waitFor((events) => events.some(({ event }) => event.type === 'request.settled'));
+  return endingIn(log).request;
+}
 
 /** Runs a check to its end. */
 async function check(client: SignedInClient, what: string): Promise<CheckDone> {
@@ -167,8 +182,65 @@ describe('a check', () => {
     expect((await check(administrator, 'usage')).outcome).toBe('good');
   });
 
+  test('of the log finds it as it was signed, and names the first position that is not', async () => {
+    await publish();
+    const covered = (await auditor.get<Proof>('/api/audit/proof')).body.newest?.size ?? 0;
+    const good = await check(auditor, 'log');
+    expect(good).toMatchObject({ what: 'log', outcome: 'good', findings: [], summary: expect.stringContaining(`the newest covers all up to position ${covered}`) });
+    expect(good.position).toBeGreaterThanOrEqual(covered);
+    const superuser = await (relay.store as TestDatabase).superuser();
+    const change = async (plus: number): Promise<number> => {
+      const { rows } = await superuser.query<{ position: string }>(`update daybook.log set output_tokens = output_tokens + ${plus} where position = (select position from daybook.log where type = 101 order by position limit 1) returning position`);
+      return Number(rows[0]?.position);
+    };
+    try {
+      await superuser.query("set session_replication_role = 'replica'");
+      const position = await change(1);
+      const bad = await check(auditor, 'log');
+      await change(-1);
+      expect(bad).toMatchObject({ outcome: 'bad', summary: `The first bad position is ${position}.`, findings: [{ position, where: 'log' }] });
+      expect((await check(auditor, 'log')).outcome).toBe('good');
+    } finally {
+      await superuser.end();
+    }
+  });
+
   test('of what is not there is not found', async () => {
     expect(await auditor.post('/api/audit/checks', { what: 'nothing' })).toMatchObject({ status: 404, code: 'not_found' });
+  });
+});
+
+describe('a receipt', () => {
+  test('of this log is told to be genuine, to whoever has it, in plain words; a changed one proves nothing', async () => {
+    const call = endingIn(await relay.readLog());
+    const { status, body: receipt } = await ana.get<{ request: string; checkpoint: string; events: { line: string }[] }>(`/api/requests/${call.request}/receipt`);
+    expect(status).toBe(200);
+    const text = JSON.stringify(receipt);
+    const good = await ana.post<ReceiptChecked>('/api/audit/receipt', { receipt: text });
+    expect(good.body).toMatchObject({ is_good: true, problem: null });
+    expect(good.body.proven).toEqual(expect.arrayContaining([`Request ${call.request}`, expect.stringMatching(/settled \(completed\)/), expect.stringMatching(/^Proven: /)]));
+    const [first] = receipt.events;
+    const lies = [{ ...receipt, request: uuidv7() }, { ...receipt, events: [{ ...first, line: first?.line.replace('539', '538') }] }, { ...receipt, checkpoint: receipt.checkpoint.replace(/\n\d+\n/, '\n40\n') }];
+    for (const changed of [...lies.map((lie) => JSON.stringify(lie)), 'nothing', '{}']) {
+      const bad = await auditor.post<ReceiptChecked>('/api/audit/receipt', { receipt: changed });
+      expect(bad.body).toMatchObject({ is_good: false, proven: [], problem: expect.any(String) });
+    }
+  });
+
+  test('that another log has signed is not one of this', async () => {
+    await using other = await startRelay();
+    const elsewhere = path.join(directory, 'elsewhere');
+    await using writer = await openWriter(other.store);
+    const client = await connectAs(other.store, 'worker');
+    const request = await callOf(other);
+    let batchNo = 1_000;
+    await publishCheckpoint(client, { keyFile: path.join(elsewhere, 'signing-key'), directory: path.join(elsewhere, 'published'), writer: { instance: writer.instance, nextBatchNo: () => batchNo++ } });
+    await client.end();
+    await projectAll(other.store);
+    const reply = await fetch(`${other.baseUrl}/requests/${request}/receipt`, { headers: { authorization: `Bearer ${other.key}` } });
+    expect(reply.status).toBe(200);
+    const { body } = await ana.post<ReceiptChecked>('/api/audit/receipt', { receipt: await reply.text() });
+    expect(body).toMatchObject({ is_good: false, problem: expect.stringContaining('not signed by the key') });
   });
 });
 

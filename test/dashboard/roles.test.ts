@@ -88,6 +88,7 @@ const PERMITTED: Record<string, string> = {
   'get /api/audit/state': OVERSEERS,
   'get /api/audit/checks': OVERSEERS,
   'post /api/audit/checks': OVERSEERS,
+  'post /api/audit/receipt': EVERYBODY,
 
   'post /api/playground/chat/completions': CALLERS,
 };

@@ -43,9 +43,19 @@ const opening = (name: string) => async (page: Page): Promise<void> => {
   await page.getByRole('dialog').waitFor();
 };
 
+/** The pages of the audit log beside the list of events. */
+const AUDIT: readonly Scene[] = ['proof', 'state', 'comparison', 'receipt'].map((name) => ({ name: `audit-${name}`, path: `/audit/${name}`, who: 'auditor' }));
+
+async function compareOne(page: Page): Promise<void> {
+  await page.getByRole('button', { name: 'Compare usage' }).click();
+  await page.getByText('differences in').waitFor();
+}
+
 const DIALOGS: readonly Scene[] = [
   { name: 'overview-of-a-member', path: '/', who: 'member' },
   { name: 'keys-of-an-auditor', path: '/keys', who: 'auditor' },
+  { name: 'audit-state-of-a-plan', path: '/audit/state?plan=team', who: 'auditor' },
+  { name: 'audit-comparison-done', path: '/audit/comparison', who: 'auditor', act: compareOne },
   { name: 'keys-create', path: '/keys', who: 'administrator', act: openNarrowing },
   { name: 'keys-secret', path: '/keys', who: 'administrator', act: makeKey },
   { name: 'members-invite', path: '/admin/members', who: 'administrator', act: (page) => page.keyboard.press('n') },
@@ -58,4 +68,4 @@ const DIALOGS: readonly Scene[] = [
   { name: 'help', path: '/settings', who: 'administrator', act: (page) => page.keyboard.press('?') },
 ];
 
-export const SCENES: readonly Scene[] = [...OUTSIDE, ...INSIDE, ...DIALOGS];
+export const SCENES: readonly Scene[] = [...OUTSIDE, ...INSIDE, ...AUDIT, ...DIALOGS];

@@ -31,7 +31,7 @@ export function whenSignedOut(listener: () => void): void {
 /** For what learns of it by another way than a request. */
 export const tellSignedOut = (): void => onSignedOut();
 
-const noReply = (method: string): ApiError =>
+export const noReply = (method: string): ApiError =>
   new ApiError(`The server does not answer. Check your connection.${method === 'GET' ? '' : ' It may have been done all the same: look before you repeat it.'}`, { status: 0, code: 'no_reply' });
 
 /** Longer than the server's own slowest read. */

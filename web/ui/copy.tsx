@@ -49,12 +49,14 @@ export function CopyButton({ text, label = 'Copy', look = 'plain' }: { text: str
   );
 }
 
+type CopyableProps = { text: string; shown?: string; /** For readers: "the id of the request". */ what: string; /** It has words, between which a line may end. */ hasWords?: boolean };
+
 /** An id or address with a small button that copies it. */
-export function Copyable({ text, shown = text, what }: { text: string; shown?: string; /** For readers: "the id of the request". */ what: string }) {
+export function Copyable({ text, shown = text, what, hasWords = false }: CopyableProps) {
   const { isCopied, isRefused, copy } = useCopy(text);
   return (
     <span className={`inline-flex max-w-full items-center gap-1 ${isRefused ? 'flex-wrap' : ''}`}>
-      <code className="min-w-0 font-mono text-xs break-all">{shown}</code>
+      <code className={`min-w-0 font-mono text-xs ${hasWords ? 'wrap-anywhere' : 'break-all'}`}>{shown}</code>
       <IconButton icon={isCopied ? 'check' : 'copy'} label={`Copy ${what}`} onClick={copy} className="min-h-6 px-1" />
       {isRefused && <Refused />}
     </span>

@@ -16,6 +16,7 @@ import { EventFilter } from './event-filter.tsx';
 import { EventLine } from './event-line.tsx';
 import { NewEvents } from './new-events.tsx';
 import { eventsQuery } from './queries.ts';
+import { Sections } from './sections.tsx';
 import { useNames } from './use-names.ts';
 
 const EVERYTHING = {};
@@ -47,10 +48,11 @@ export function AuditPage() {
 
   return (
     <>
-      <PageHead title="Event log" about="All that happened, in the order in which it was written down. Nothing in it is ever changed.">
+      <PageHead title="Audit log" about="All that happened, in the order in which it was written down. Nothing in it is ever changed.">
         <NewEvents key={`${newest?.head} ${JSON.stringify(search)}`} search={search} onShow={() => void queries.resetQueries({ queryKey: eventsQuery(search).queryKey })} />
         <Download href={`/api/events.ndjson${queryString(search)}`} name="NDJSON" title="The events of this filter, one a line, the oldest first" />
       </PageHead>
+      <Sections />
       <EventFilter search={search} names={names} onChange={change} input={placeField} />
       {error && (
         <div className="mb-3">

@@ -10,6 +10,7 @@ import { Facts } from '../../ui/parts.tsx';
 import { WhatToDo } from '../../ui/what-to-do.tsx';
 import { When } from '../../ui/when.tsx';
 import { OutcomeOf } from './outcome.tsx';
+import { Receipt } from './receipt.tsx';
 import { Spans, StoryEvents } from './story-timeline.tsx';
 import { END_WORDS, SOURCE_WORDS } from './story-words.ts';
 
@@ -80,6 +81,19 @@ export function Story({ story, soFar }: { story: RequestStory; soFar: number | n
       >
         <StoryEvents story={story} />
       </Part>
+      {!isRunning && (
+        <Part
+          title="Receipt"
+          more={
+            <Link to="/audit/receipt" className={LINK}>
+              Check a receipt
+            </Link>
+          }
+        >
+          <p className="mb-2">A file that proves, to anybody and without this server, that these events stand in the log as they are shown. Of a call that has just ended it takes a few seconds, until a checkpoint covers it.</p>
+          <Receipt request={story.request} />
+        </Part>
+      )}
     </div>
   );
 }

@@ -1,0 +1,43 @@
+import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
+import type { CheckpointPage, Checks, Proof, StateThen } from '#server/dashboard/contract-audit.ts';
+import { api, queryString } from '../../lib/api.ts';
+import type { StateSearch } from '../../lib/state-search.ts';
+
+/** A checkpoint comes every ten seconds at most. */
+const REFRESH_MS = 5_000;
+const PAGE_CHECKPOINTS = 20;
+
+/** How much of the log is proved: asked for anew while somebody looks, since checkpoints are no events. */
+export const proofQuery = queryOptions({
+  queryKey: ['audit', 'proof'],
+  queryFn: ({ signal }) => api<Proof>('GET', '/api/audit/proof', undefined, signal),
+  refetchInterval: REFRESH_MS,
+  staleTime: REFRESH_MS,
+});
+
+/** Checkpoints from one on, which a page names, down. */
+export const checkpointsQuery = infiniteQueryOptions({
+  queryKey: ['audit', 'checkpoints'],
+  queryFn: ({ pageParam, signal }) => api<CheckpointPage>('GET', `/api/audit/checkpoints${queryString({ limit: PAGE_CHECKPOINTS, cursor: pageParam })}`, undefined, signal),
+  initialPageParam: null as string | null,
+  getNextPageParam: ({ next }) => next,
+  staleTime: Infinity,
+  gcTime: 0,
+});
+
+export const checksQuery = queryOptions({
+  queryKey: ['audit', 'checks'],
+  queryFn: ({ signal }) => api<Checks>('GET', '/api/audit/checks', undefined, signal),
+  staleTime: REFRESH_MS,
+});
+
+/** What was so then never changes, and each asking is put down in the log. */
+export const stateQuery = (search: StateSearch) =>
+  queryOptions({
+    queryKey: ['audit', 'state', search],
+    queryFn: ({ signal }) => api<StateThen>('GET', `/api/audit/state${queryString(search)}`, undefined, signal),
+    staleTime: Infinity,
+    retry: false,
+    refetchOnWindowFocus: false,
+    refetchOnReconnect: false,
+  });

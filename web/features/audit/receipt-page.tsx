@@ -1,0 +1,79 @@
+import { useMutation } from '@tanstack/react-query';
+import { type DragEvent, type FormEvent, useState } from 'react';
+import type { ReceiptChecked } from '#server/dashboard/contract-audit.ts';
+import { api } from '../../lib/api.ts';
+import { Button } from '../../ui/button.tsx';
+import { CommandLine } from '../../ui/command-line.tsx';
+import { TextArea } from '../../ui/field.tsx';
+import { Icon } from '../../ui/icon.tsx';
+import { PageHead } from '../../ui/page-head.tsx';
+import { Card } from '../../ui/parts.tsx';
+import { FormProblem } from '../../ui/problem.tsx';
+import { Sections } from './sections.tsx';
+
+/** Whether a receipt is one of this log, and what it proves. */
+export function ReceiptPage() {
+  const [text, setText] = useState('');
+  const check = useMutation({ mutationFn: (receipt: string) => api<ReceiptChecked>('POST', '/api/audit/receipt', { receipt }) });
+  const take = (receipt: string): void => {
+    setText(receipt);
+    if (receipt.trim() !== '') check.mutate(receipt);
+  };
+  const drop = (event: DragEvent): void => {
+    const [file] = event.dataTransfer.files;
+    if (!file) return;
+    event.preventDefault();
+    void file.text().then(take);
+  };
+  const submit = (event: FormEvent): void => {
+    event.preventDefault();
+    check.mutate(text);
+  };
+  return (
+    <>
+      <PageHead title="Receipt" about="A receipt proves that a call stands in the log as it says. Everybody can have one of each call of their own, on its page under Requests." />
+      <Sections />
+      <div className="flex flex-col gap-4">
+        <Card>
+          <form onSubmit={submit} onDragOver={(event) => event.preventDefault()} onDrop={drop} className="flex flex-col gap-3">
+            <TextArea label="The receipt" hint="Paste it, drop its file here, or choose it." rows={8} required spellCheck={false} className="font-mono text-xs" value={text} onChange={({ target }) => setText(target.value)} />
+            <div className="flex flex-wrap items-center gap-3">
+              <Button type="submit" look="primary" busy={check.isPending}>
+                Check it
+              </Button>
+              <input type="file" aria-label="The file of a receipt" accept=".json,application/json" className="max-w-full text-xs text-muted file:mr-2 file:min-h-8 file:rounded-md file:border file:border-solid file:border-line file:bg-surface file:px-3 file:text-sm file:font-medium file:text-ink hover:file:bg-sunken" onChange={({ target }) => void target.files?.[0]?.text().then(take)} />
+            </div>
+            <FormProblem error={check.error} />
+          </form>
+        </Card>
+        <div role="status">{check.data && <Checked checked={check.data} />}</div>
+        <p className="text-xs text-muted">
+          This server says so of its own log. Who does not want to trust it checks the file on a machine of their own, with the verifier key:
+        </p>
+        <CommandLine command="npm run -s audit -- receipt FILE --key VERIFIER_KEY" />
+      </div>
+    </>
+  );
+}
+
+function Checked({ checked: { is_good, proven, problem } }: { checked: ReceiptChecked }) {
+  return (
+    <Card
+      title={
+        <span className={`flex items-center gap-2 ${is_good ? 'text-good' : 'text-bad'}`}>
+          <Icon name={is_good ? 'check' : 'warning'} />
+          {is_good ? 'It is genuine' : 'It proves nothing'}
+        </span>
+      }
+    >
+      {problem !== null && <p className="wrap-anywhere">{problem}</p>}
+      <ul className="flex list-disc flex-col gap-1 pl-5">
+        {proven.map((line, index) => (
+          <li key={index} className="wrap-anywhere">
+            {line}
+          </li>
+        ))}
+      </ul>
+    </Card>
+  );
+}

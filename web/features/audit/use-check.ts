@@ -1,0 +1,38 @@
+import { useQueryClient } from '@tanstack/react-query';
+import { useEffect, useRef, useState } from 'react';
+import type { CheckDone, CheckLine } from '#server/dashboard/contract-audit.ts';
+import { ApiError, noReply } from '../../lib/api.ts';
+import { readObjects } from '../../lib/ndjson.ts';
+import { checksQuery } from './proof-queries.ts';
+
+type State = { what: string | null; done: number; of: number; result: CheckDone | null; error: unknown };
+const NOTHING: State = { what: null, done: 0, of: 0, result: null, error: null };
+
+/** Runs a check for as long as the page is there: whoever leaves it ends it. */
+export function useCheck(): State & { run: (what: string) => void; cancel: () => void } {
+  const [state, setState] = useState(NOTHING);
+  const queries = useQueryClient();
+  const running = useRef<AbortController>(null);
+  useEffect(() => () => running.current?.abort(), []);
+
+  const run = async (what: string): Promise<void> => {
+    const leave = new AbortController();
+    running.current = leave;
+    setState({ ...NOTHING, what });
+    try {
+      let result: CheckDone | null = null;
+      const reply = fetch('/api/audit/checks', { method: 'POST', credentials: 'same-origin', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ what }), signal: leave.signal });
+      for await (const line of readObjects<CheckLine>(await reply)) {
+        if ('result' in line) ({ result } = line);
+        else setState((before) => ({ ...before, ...line }));
+      }
+      if (result === null) throw noReply('GET');
+      setState({ ...NOTHING, result });
+    } catch (error) {
+      setState({ ...NOTHING, error: leave.signal.aborted ? null : error instanceof ApiError ? error : noReply('GET') });
+    } finally {
+      await queries.invalidateQueries({ queryKey: checksQuery.queryKey });
+    }
+  };
+  return { ...state, run: (what) => void run(what), cancel: () => running.current?.abort() };
+}

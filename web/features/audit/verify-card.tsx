@@ -1,0 +1,44 @@
+import { useQuery } from '@tanstack/react-query';
+import { showShort } from '../../lib/show.ts';
+import { Button } from '../../ui/button.tsx';
+import { CommandLine } from '../../ui/command-line.tsx';
+import { Card } from '../../ui/parts.tsx';
+import { FormProblem } from '../../ui/problem.tsx';
+import { CheckResult, CheckRunning } from './check-result.tsx';
+import { checksQuery } from './proof-queries.ts';
+import { useCheck } from './use-check.ts';
+import { useNames } from './use-names.ts';
+
+/** The check that this very server makes of its log, and how somebody makes it who does not trust it. */
+export function VerifyCard() {
+  const { data } = useQuery(checksQuery);
+  const check = useCheck();
+  const { member } = useNames();
+  const newest = check.result ?? data?.newest.find(({ what }) => what === 'log');
+  const isLong = data !== undefined && data.head > data.events_max;
+  return (
+    <Card
+      title="Verify"
+      actions={
+        <Button icon="shield" disabled={data === undefined || isLong || check.what !== null} onClick={() => check.run('log')}>
+          Verify now
+        </Button>
+      }
+    >
+      <div className="flex flex-col gap-3">
+        {check.what !== null ? (
+          <CheckRunning done={check.done} of={check.of} onCancel={check.cancel} />
+        ) : newest ? (
+          <CheckResult check={newest} memberName={member} />
+        ) : (
+          <p>{isLong ? `This log has more than ${showShort(data.events_max)} events, so it is verified by the command line.` : 'Not verified yet since this server started.'}</p>
+        )}
+        <FormProblem error={check.error} />
+        <div>
+          <p className="mb-1 text-muted">The server says this of itself. Whoever does not trust it verifies from their own machine, with a login of their own and the verifier key:</p>
+          <CommandLine command="npm run -s audit -- verify --key VERIFIER_KEY" />
+        </div>
+      </div>
+    </Card>
+  );
+}
