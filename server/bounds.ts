@@ -151,8 +151,8 @@ export const READS_WAITING_MAX = 64;
 /** Reads of one key, or of one person who is signed in, at the same time: a page of widgets, and nobody takes all the places for long. */
 export const READS_PER_KEY_MAX = 8;
 
-/** How long the newest checkpoint is told without looking again: those who follow the log ask every ten seconds. */
-export const LOG_HEAD_KEPT_MS = 1_000;
+/** How long the newest checkpoint is told without looking again: however many ask, the store is asked four times a second. */
+export const LOG_HEAD_KEPT_MS = 250;
 /** Strangers who ask for proofs at the same time: some milliseconds each, over the connections for figures, where people wait behind them. */
 export const LOG_READERS_MAX = 16;
 /** Of them from one address: a witness asks one thing at a time. */

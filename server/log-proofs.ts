@@ -45,7 +45,7 @@ export class LogProofs {
     this.#keep = keep;
   }
 
-  /** The newest checkpoint, at most a second old. */
+  /** The newest checkpoint, as of a moment ago. */
   async head(): Promise<PublishedHead | Refusal> {
     const now = performance.now();
     if (this.#head === null || now - this.#head.at > LOG_HEAD_KEPT_MS) this.#head = { at: now, read: this.#readHead() };

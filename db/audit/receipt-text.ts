@@ -1,5 +1,5 @@
 import { eventsOf } from '#db/audit/files.ts';
-import type { Event, Placed } from '#db/events.ts';
+import type { Event, Placed, UsageSource } from '#db/events.ts';
 import { formatVerifierKey } from '#db/tlog/note.ts';
 import type { Opened } from '#db/tlog/receipt.ts';
 
@@ -35,7 +35,7 @@ function wordsOf(event: Event): string {
   }
 }
 
-const SOURCES: Record<string, string> = { provider: 'as the provider reported', counted: 'counted while they were relayed', estimated: 'estimated' };
+const SOURCES: Record<UsageSource, string> = { provider: 'as the provider reported', counted: 'counted while they were relayed', estimated: 'estimated', none: 'since nothing was used' };
 
 const money = (microusd: number): string => `$${(microusd / 1_000_000).toFixed(6)}`;
 const heldMoney = ({ hold_cost_microusd: cost }: { hold_cost_microusd?: number | undefined }): string => (cost === undefined ? '' : ` and ${money(cost)}`);
