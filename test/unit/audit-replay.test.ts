@@ -163,6 +163,7 @@ describe('what should not be in a log is named with its position', () => {
     ['a call beyond an exact quota', logOf(...plan(tokens(100, 'exact')), admitted(60), admitted(41)), [[5, /tokens of account\/Account1 in its month: 0 settled and 101 held exceed 100/]]],
     ['more settled than an exact quota has', logOf(...plan(tokens(25, 'exact')), ...[admitted(20)].flatMap((begun) => [begun, settled(begun)])), [[5, /30 settled and 0 held exceed 25/]]],
     ['a reply that a soft-landing quota lets finish, which is none', logOf(...plan(tokens(25, 'soft_landing')), ...[admitted(20)].flatMap((begun) => [begun, settled(begun)])), []],
+    ['a reply that goes on after its window, which is none', logOf(...plan(tokens(100, 'exact')), ...[{ ...admitted(60), admitted_minute: 1 }].flatMap((begun) => [begun, extended(begun)])), []],
     ['a higher cap that its server had not heard of, which is none', logOf(...plan(tokens(10, 'exact')), { type: 'plan.changed', plan: 'p', terms: { quotas: tokens(50, 'exact') }, windows: 'keep', actor: 'test' }, admitted(50)), []],
   ])('%s', (_name, log, faults) => {
     const state = fold(log);
