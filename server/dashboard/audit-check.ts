@@ -62,7 +62,7 @@ const verify: Check = async (client, { published, onProgress }) => {
 
 function tellGood({ events, batches, checkpoints, covered, head, notes }: Report): string {
   const agree = `${events} events in ${batches} batches agree with one another`;
-  const proof = covered === 0 ? 'No checkpoint was at hand that covers any of it.' : `${checkpoints} checkpoints agree; the newest covers all up to position ${covered}${covered === head ? '' : `, and nothing yet the newest ${head - covered}`}.`;
+  const proof = covered === 0 ? 'No checkpoint was at hand that covers any of it.' : `${checkpoints} checkpoints agree; the newest covers all up to position ${covered}${covered === head ? '' : `, none yet the newest ${head - covered}`}.`;
   return [`${agree}. ${proof}`, ...notes.map((note) => `${note.charAt(0).toUpperCase()}${note.slice(1)}.`)].join(' ');
 }
 

@@ -46,6 +46,18 @@ const opening = (name: string) => async (page: Page): Promise<void> => {
 /** The pages of the audit log beside the list of events. */
 const AUDIT: readonly Scene[] = ['proof', 'state', 'comparison', 'receipt'].map((name) => ({ name: `audit-${name}`, path: `/audit/${name}`, who: 'auditor' }));
 
+/** The end of a call's story, where its receipt is. */
+async function storyEnd(page: Page): Promise<void> {
+  await page.keyboard.press('j');
+  await page.keyboard.press('Enter');
+  await page.getByRole('button', { name: 'Receipt' }).scrollIntoViewIfNeeded();
+}
+
+async function verify(page: Page): Promise<void> {
+  await page.getByRole('button', { name: 'Verify now' }).click();
+  await page.getByText('Begun').waitFor();
+}
+
 async function compareOne(page: Page): Promise<void> {
   await page.getByRole('button', { name: 'Compare usage' }).click();
   await page.getByText('differences in').waitFor();
@@ -54,6 +66,8 @@ async function compareOne(page: Page): Promise<void> {
 const DIALOGS: readonly Scene[] = [
   { name: 'overview-of-a-member', path: '/', who: 'member' },
   { name: 'keys-of-an-auditor', path: '/keys', who: 'auditor' },
+  { name: 'requests-receipt', path: '/requests?outcome=completed', who: 'member', act: storyEnd },
+  { name: 'audit-proof-verified', path: '/audit/proof', who: 'administrator', act: verify },
   { name: 'audit-state-of-a-plan', path: '/audit/state?plan=team', who: 'auditor' },
   { name: 'audit-comparison-done', path: '/audit/comparison', who: 'auditor', act: compareOne },
   { name: 'keys-create', path: '/keys', who: 'administrator', act: openNarrowing },
