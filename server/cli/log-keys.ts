@@ -34,7 +34,7 @@ export function logKeyCommands(log: Command): void {
         const known = signing.keys.at(-1)?.verifierKey;
         if (known === undefined) throw new StoreError('no key has signed this log yet: the worker makes one with the first checkpoint');
         if (!inUse.includes(known)) throw new StoreError(`${file} does not hold the key that signs this log: this has to be done where the worker runs, with its DAYBOOK_SIGNING_KEY_FILE`);
-        addSigningKey(file);
+        change(file, addSigningKey);
         const [added] = readSigners(file, origin)?.map(formatVerifierKey) ?? [];
         print(command, { file, added, in_use: known }, ({ added: line }) =>
           `The next checkpoint is signed by both. Tell auditors and witnesses of the new key, and when they have it: daybook log drop-key\n\n${line}`,
@@ -53,7 +53,7 @@ export function logKeyCommands(log: Command): void {
         if (newer !== undefined && !keys.some(({ verifier_key, signs }) => verifier_key === newer && signs)) {
           throw new StoreError('no checkpoint was signed by the newer key yet: wait until "daybook log keys" shows that it signs');
         }
-        dropOldKey(file);
+        change(file, dropOldKey);
         print(command, { file, in_use: newer }, ({ in_use }) => `From the next checkpoint on this one signs alone:\n\n${in_use}`);
       }),
     );
@@ -72,6 +72,17 @@ export function logKeyCommands(log: Command): void {
         print(command, replaced, ({ verifier_key, position }) => `Put down at position ${position}. This one signs from the next checkpoint on:\n\n${verifier_key}`);
       }),
     );
+}
+
+/** Changes the file of the key. @throws {StoreError} where it lies so that nobody may, such as a secret of a container. */
+function change(file: string, how: (file: string) => void): void {
+  try {
+    how(file);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (error instanceof StoreError || code === undefined) throw error;
+    throw new StoreError(`${file} can't be written (${code}): change it where it comes from. It holds one key in PEM, or two while both sign, the newer one first`, { cause: error });
+  }
 }
 
 /** The keys, the oldest first; those sign whose signature the newest checkpoint carries. */

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { generateKeyPairSync, randomBytes } from 'node:crypto';
 import { chmodSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import type { Client } from 'pg';
@@ -42,11 +42,12 @@ beforeAll(async () => {
     owner_url: `postgres://daybook:${ownerPassword}@127.0.0.1:${postgres.port}/daybook`,
     service_url: `postgres://daybook_service:${servicePassword}@127.0.0.1:${postgres.port}/daybook`,
     pepper: randomBytes(32).toString('hex'),
+    signing_key: generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }),
     upstreams: '[]',
   });
   const app = makeApp(directory, compose);
   ports = [await refusedPort(), await refusedPort()];
-  stage = { compose, app, mapping: { '/run/secrets': secrets } };
+  stage = { compose, app, mapping: { '/run/secrets': secrets, '/published': path.join(directory, 'published') } };
   const alone = (port: number): Stage => ({ ...stage, mapping: { ...stage.mapping, '0.0.0.0': '127.0.0.1', '4000': String(port) } });
   stages = [alone(ports[0]), alone(ports[1])];
 });
@@ -126,8 +127,9 @@ test('none of them met an error or told a password, and nothing was written besi
   }
   const files = (place: string): string[] => readdirSync(place).toSorted();
   expect(files(stage.app)).toEqual(['.npmrc', 'db', 'node_modules', 'package-lock.json', 'package.json', 'server', 'worker']);
-  expect(files(directory)).toEqual(['app', 'postgres', 'secrets']);
-  expect(files(path.join(directory, 'secrets'))).toEqual(['owner_url', 'pepper', 'postgres_password', 'service_url', 'upstreams']);
+  expect(files(directory)).toEqual(['app', 'postgres', 'published', 'secrets']);
+  expect(files(path.join(directory, 'published'))).toEqual(['checkpoint', 'keys', 'tile']);
+  expect(files(path.join(directory, 'secrets'))).toEqual(['owner_url', 'pepper', 'postgres_password', 'service_url', 'signing_key', 'upstreams']);
 });
 
 /** The keys that a server showed as the first one. */
