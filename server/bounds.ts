@@ -151,19 +151,6 @@ export const READS_WAITING_MAX = 64;
 /** Reads of one key, or of one person who is signed in, at the same time: a page of widgets, and nobody takes all the places for long. */
 export const READS_PER_KEY_MAX = 8;
 
-/** How long the newest checkpoint is told without looking again: however many ask, the store is asked four times a second. */
-export const LOG_HEAD_KEPT_MS = 250;
-/** Strangers who ask for proofs at the same time: some milliseconds each, over the connections for figures, where people wait behind them. */
-export const LOG_READERS_MAX = 16;
-/** Of them from one address: a witness asks one thing at a time. */
-export const LOG_READS_PER_ADDRESS_MAX = 4;
-/** A checkpoint with the cosignatures of some dozen witnesses. */
-export const COSIGNATURES_BYTES_MAX = 16 * KIB;
-/** How long a reader may wait for a receipt: a checkpoint comes within ten seconds, and a busy machine is given some more. */
-export const RECEIPT_WAIT_MAX_S = 15;
-/** How often it is looked whether there is one by now. */
-export const RECEIPT_LOOK_MS = 500;
-
 /** The time that a list shows where none is asked for. */
 export const LIST_WINDOW_MS = 24 * 3_600_000;
 /** Requests that one page of a list looks at when few of them fit its filter: a few dozen milliseconds. */

@@ -7,10 +7,12 @@ import { consistencySpans, inclusionSpans, readSpans } from '#db/tlog/proof.ts';
 import { readStanding } from '#db/tlog/standing.ts';
 import { keepCosignature, readCheckpointOf, readNewestCheckpoint, readWaitingMs, type StoredCheckpoint } from '#db/tlog/stored.ts';
 import { hashesByTile, readTile } from '#db/tlog/tiled.ts';
-import { LOG_HEAD_KEPT_MS } from '#server/bounds.ts';
 import type { ReadStore, Source } from '#server/dashboard/read-store.ts';
 import { Refusal } from '#server/errors.ts';
 import { isStoreFault } from '#server/store-fault.ts';
+
+/** How long the newest checkpoint is told without looking again: however many ask, the store is asked four times a second. */
+const HEAD_KEPT_MS = 250;
 
 /** The newest checkpoint, and for how long the oldest event has been there that it does not cover. */
 export type PublishedHead = StoredCheckpoint & { waitingMs: number };
@@ -48,7 +50,7 @@ export class LogProofs {
   /** The newest checkpoint, as of a moment ago. */
   async head(): Promise<PublishedHead | Refusal> {
     const now = performance.now();
-    if (this.#head === null || now - this.#head.at > LOG_HEAD_KEPT_MS) this.#head = { at: now, read: this.#readHead() };
+    if (this.#head === null || now - this.#head.at > HEAD_KEPT_MS) this.#head = { at: now, read: this.#readHead() };
     const { read } = this.#head;
     const head = await read;
     if (head instanceof Refusal && this.#head?.read === read) this.#head = null;

@@ -1,19 +1,25 @@
 import express, { type Request, type Response, type Router } from 'express';
 import { z } from 'zod';
+import { withCosignatures } from '#db/tlog/stored.ts';
 import { refuseWith, replyOf, sendJson } from '#server/answer.ts';
-import { COSIGNATURES_BYTES_MAX, LOG_READERS_MAX, LOG_READS_PER_ADDRESS_MAX } from '#server/bounds.ts';
 import { readQuery } from '#server/dashboard/read-query.ts';
 import { Refusal } from '#server/errors.ts';
 import type { LogProofs } from '#server/log-proofs.ts';
 import type { AddressSet } from '#server/networks.ts';
 import { Places } from '#server/places.ts';
 import { clientAddress } from '#server/relay/caller.ts';
-import { withCosignatures } from '#db/tlog/stored.ts';
 
 /**
  * What the log publishes of itself, for everybody: no key is asked for, since a witness and whoever
  * holds a receipt are strangers. Nothing here tells what an event says.
  */
+
+/** Strangers who ask at the same time: some milliseconds each, over the connections for figures, where people wait behind them. */
+const READERS_MAX = 16;
+/** Of them from one address: a witness asks one thing at a time. */
+const READS_PER_ADDRESS_MAX = 4;
+/** A checkpoint with the cosignatures of some dozen witnesses. */
+const COSIGNATURES_BYTES_MAX = 16 * 1024;
 
 const Size = z.coerce.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
 const Consistency = z.strictObject({ from: Size, to: Size });
@@ -37,9 +43,9 @@ export function logRoutes(proofs: LogProofs, trustedProxies: AddressSet | null):
   /** Answers while there is a place for who asks, so that no stranger takes all the connections for figures. */
   async function answer(request: Request, response: Response, work: Answer): Promise<void> {
     const address = clientAddress(request.socket.remoteAddress ?? '', request.headers['x-forwarded-for'], trustedProxies);
-    const leave = places.take(`address ${address}`, LOG_READS_PER_ADDRESS_MAX);
-    if (leave === null) return refuseWith(request, response, new Refusal('rate_limit_exceeded', { message: `The log may be asked ${LOG_READS_PER_ADDRESS_MAX} things at once. Wait for a reply before you ask again.` }));
-    const leaveAll = places.take('everybody', LOG_READERS_MAX);
+    const leave = places.take(`address ${address}`, READS_PER_ADDRESS_MAX);
+    if (leave === null) return refuseWith(request, response, new Refusal('rate_limit_exceeded', { message: `The log may be asked ${READS_PER_ADDRESS_MAX} things at once. Wait for a reply before you ask again.` }));
+    const leaveAll = places.take('everybody', READERS_MAX);
     try {
       const refusal = leaveAll === null ? new Refusal('relay_busy') : await work(request, response);
       if (refusal) refuseWith(request, response, refusal);

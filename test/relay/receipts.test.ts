@@ -8,14 +8,11 @@ import { uuidv7 } from '#db/ids.ts';
 import { openCheckpoint } from '#db/tlog/checkpoint.ts';
 import { formatNote, formatVerifierKey, parseNote, parseVerifierKey, signerOf, signText } from '#db/tlog/note.ts';
 import { openReceipt, type Receipt, ReceiptError } from '#db/tlog/receipt.ts';
-import { issueReceipt } from '#server/dashboard/receipt.ts';
-import type { Refusal } from '#server/errors.ts';
 import { chat } from '../support/client.ts';
 import { commandLine } from '../support/command-line.ts';
 import { addMember, setUp, visit } from '../support/dashboard.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
-import { accepted, connectAs, extended, openLivingWriter, settled, type Writer } from '../support/log-writer.ts';
-import { createPartitioned } from '../support/partitioned.ts';
+import { accepted, extended, openLivingWriter, settled, type Writer } from '../support/log-writer.ts';
 import { projectAll } from '../support/projected.ts';
 import { publishNow } from '../support/publishing.ts';
 import { type ApiReader, readerWith, type Refused } from '../support/reader.ts';
@@ -187,7 +184,7 @@ describe('a receipt', () => {
   test('is proved to another implementation by its last event alone, in the format that others know', async () => {
     const { status, text } = await reader.get(`/v1/requests/${requests.completed}/receipt?format=tlog-proof`);
     expect(status).toBe(200);
-    const [head = '', note = ''] = [text.slice(0, text.indexOf('\n\n')), text.slice(text.indexOf('\n\n') + 2)];
+    const [head, note] = [text.slice(0, text.indexOf('\n\n')), text.slice(text.indexOf('\n\n') + 2)];
     const [format, extra = '', index = '', ...hashes] = head.split('\n');
     expect(format).toBe('c2sp.org/tlog-proof@v1');
     const { checkpoint } = openCheckpoint(note, [parseVerifierKey(key)]);
@@ -278,28 +275,5 @@ describe('whoever asks for a receipt', () => {
     await publish();
     const early = await reader.get(`/v1/requests/${running.request}/receipt?wait=0`);
     expect([refusalOf(early), early.json.error.message]).toEqual(['409 receipt_not_ready', expect.stringContaining('still under way')]);
-  });
-});
-
-describe('of what has left the database', () => {
-  test('a receipt says which file of the archive has it, and beside the border what stands in the way', async () => {
-    await using log = await createPartitioned(300, 2);
-    await log.append(700, [50]);
-    await projectAll(log.database);
-    await publishNow(log.database, { keyFile: path.join(log.directory, 'key'), directory: path.join(log.directory, 'published') });
-    const client = await connectAs(log.database, 'relay');
-    try {
-      const { rows } = await client.query<{ request: string; position: number }>('select request, position::integer from projection.request where end_position is not null order by position');
-      const receiptAt = (from: number): Promise<Receipt | Refusal | null> => issueReceipt(client, { account: null, key: null }, rows.find(({ position }) => position >= from)?.request as string, []);
-      const before = await receiptAt(5);
-      expect(before).toMatchObject({ has_all_events: true });
-      await log.archive();
-      expect(await receiptAt(5)).toMatchObject({ code: 'events_archived', message: expect.stringContaining('log_000000.ndjson.zst') as string });
-      // Leaves of one tile stand on both sides of the border; those of the next tile are all there.
-      expect(await receiptAt(301)).toMatchObject({ code: 'events_archived', message: expect.stringContaining('stand beside') as string });
-      expect(await receiptAt(513)).toMatchObject({ receipt: 'daybook receipt 1' });
-    } finally {
-      await client.end();
-    }
   });
 });
