@@ -1,6 +1,7 @@
 import { cp, rm } from 'node:fs/promises';
 import path from 'node:path';
 import type { ClientBase } from 'pg';
+import type { Store } from '#db/connect.ts';
 import { migrate } from '#db/migrate.ts';
 import { createEmptyDatabase, type TestDatabase } from './database.ts';
 import { makeTestDirectory } from './directory.ts';
@@ -12,12 +13,17 @@ const FIRST_VERSION = ['0001_roles', '0002_log', '0003_append'];
 
 /** A database with the schema of the first version. `migrate` brings it up to date. */
 export async function createFirstVersion(): Promise<TestDatabase> {
+  const database = await createEmptyDatabase();
+  await migrateToFirstVersion(database);
+  return database;
+}
+
+/** Gives an empty database the schema of the first version. */
+export async function migrateToFirstVersion(store: Store): Promise<void> {
   const folder = await makeTestDirectory();
   try {
     for (const name of FIRST_VERSION) await cp(path.join(SHIPPED, `${name}.sql`), path.join(folder, `${name}.sql`));
-    const database = await createEmptyDatabase();
-    await migrate(database, folder);
-    return database;
+    await migrate(store, folder);
   } finally {
     await rm(folder, { recursive: true });
   }

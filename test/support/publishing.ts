@@ -1,8 +1,11 @@
-import type { Store } from '#db/connect.ts';
+import { connectAs, type Store } from '#db/connect.ts';
 import { retireInstance } from '#db/instance.ts';
 import type { Checkpoint } from '#db/tlog/checkpoint.ts';
 import { type PublishOptions, publishCheckpoint } from '#db/tlog/publish.ts';
-import { connectAs, openWriter } from './log-writer.ts';
+import { openWriter } from './log-writer.ts';
+
+/** As long as a worker's: a busy machine is no reason for a test to fail. */
+const PUBLISH_TIMEOUT_MS = 60_000;
 
 /** Where a test's checkpoints go, and the key that signs them. */
 export type Publishing = Pick<PublishOptions, 'keyFile' | 'directory'>;
@@ -10,7 +13,7 @@ export type Publishing = Pick<PublishOptions, 'keyFile' | 'directory'>;
 /** Publishes a checkpoint as a worker would. @returns null where nothing is new. */
 export async function publishNow(store: Store, { keyFile, directory }: Publishing): Promise<Checkpoint | null> {
   await using writer = await openWriter(store);
-  const client = await connectAs(store, 'worker');
+  const client = await connectAs(store, 'worker', PUBLISH_TIMEOUT_MS);
   let batchNo = 0;
   try {
     return await publishCheckpoint(client, { keyFile, directory, writer: { instance: writer.instance, nextBatchNo: () => ++batchNo } });

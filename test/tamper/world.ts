@@ -1,0 +1,157 @@
+import { mkdir } from 'node:fs/promises';
+import path from 'node:path';
+import * as fc from 'fast-check';
+import type { Client } from 'pg';
+import { archive } from '#db/archive/archive.ts';
+import type { Store } from '#db/connect.ts';
+import type { ControlEvent } from '#db/events.ts';
+import { registerInstance, retireInstance } from '#db/instance.ts';
+import { migrate } from '#db/migrate.ts';
+import { streamOf } from '#db/streams.ts';
+import { parseVerifierKey, type Verifier } from '#db/tlog/note.ts';
+import { readCheckpointFile, readVerifierKeys } from '#db/tlog/published.ts';
+import { addSigningKey } from '#db/tlog/signing-key.ts';
+import type { Random } from '../chaos/random.ts';
+import { anyControlEvent, anyRequestEvent } from '../support/event-made.ts';
+import { appendFirstControls, appendFirstRequests, migrateToFirstVersion } from '../support/format-one.ts';
+import { accepted, connectAs, extended, openWriter, settled, type Writer } from '../support/log-writer.ts';
+import { publishNow } from '../support/publishing.ts';
+
+/** An empty database, and somebody in it who may do anything. */
+export type Ground = { store: Store; superuser: () => Promise<Client> };
+
+/** A checkpoint as an auditor may have kept it. */
+export type Kept = { size: number; note: string };
+
+/** A log with all that a log has, and what an auditor holds of it. */
+export type World = AsyncDisposable & {
+  superuser: Client;
+  /** The newest event, and the first one that is not in the archive. */
+  head: number;
+  first: number;
+  /** Up to here the newest checkpoint covers it; what is behind is what nobody can vouch for yet. */
+  covered: number;
+  directory: string;
+  archive: string;
+  /** The key that signed the first checkpoint, which is all that an auditor trusts. */
+  key: Verifier;
+  checkpoints: Kept[];
+};
+
+/** Small, so that a log of some thousand events has a few. */
+const PARTITION_POSITIONS = 500;
+/** Events between two checkpoints, so that some end within a tile and some with one. */
+const EVENTS_PER_CHECKPOINT = 256;
+const UNCOVERED_EVENTS = 40;
+const ACCOUNTS = 5;
+const WRITERS = 3;
+const BATCH_EVENTS_MAX = 12;
+
+/** Fills an empty database with a log of so many events and an archive of its first partition. */
+export async function openWorld(ground: Ground, events: number, random: Random, place: string): Promise<World> {
+  const { store } = ground;
+  await migrateToFirstVersion(store);
+  await appendAsFirstVersion(store);
+  await migrate(store);
+  const superuser = await ground.superuser();
+  await cutIntoPartitions(superuser);
+
+  const publishing = { keyFile: path.join(place, 'signing-key'), directory: path.join(place, 'published') };
+  const checkpoints: Kept[] = [];
+  const publish = async (): Promise<void> => {
+    const checkpoint = await publishNow(store, publishing);
+    if (checkpoint) checkpoints.push({ size: checkpoint.size, note: (await readCheckpointFile(publishing.directory)) as string });
+  };
+  const writers: Writer[] = [];
+  for (let each = 0; each < WRITERS; each++) writers.push(await openWriter(store));
+  const calls = new Calls(random);
+  let head = 0;
+  const appendUpTo = async (position: number): Promise<void> => {
+    while (head < position) {
+      const writer = writers[random.below(WRITERS)] as Writer;
+      head = random.below(6) === 0 ? await writer.control(calls.controls(1 + random.below(3))) : await writer.append(calls.requests(1 + random.below(BATCH_EVENTS_MAX)));
+    }
+  };
+  for (let upTo = EVENTS_PER_CHECKPOINT; upTo < events; upTo += EVENTS_PER_CHECKPOINT - 20 + random.below(40)) {
+    await appendUpTo(upTo);
+    // Midway another key takes the first one's place.
+    if (checkpoints.length === 3) addSigningKey(publishing.keyFile);
+    await publish();
+  }
+  const [line] = await readVerifierKeys(publishing.directory);
+  const covered = (checkpoints.at(-1) as Kept).size;
+
+  // Projections and open calls keep a log from its archive; as far as this one is concerned there are none.
+  await superuser.query('update daybook.projection set position = daybook.head(0::smallint)');
+  await superuser.query('update daybook.instance set open_from = daybook.head(0::smallint) + 1');
+  const archiveDirectory = path.join(place, 'archive');
+  await mkdir(archiveDirectory);
+  const full = Math.floor(covered / PARTITION_POSITIONS);
+  await archive({ connect: () => connectAs(store, 'owner'), directory: archiveDirectory, keep: full - 1, drop: true });
+  await appendUpTo(head + UNCOVERED_EVENTS);
+  for (const writer of writers) {
+    await retireInstance(writer.client, writer.instance);
+    await writer[Symbol.asyncDispose]();
+  }
+  const { rows } = await superuser.query<{ first: number; head: number }>('select daybook.first_position()::float8 as first, daybook.head(0::smallint)::float8 as head');
+  return {
+    superuser,
+    ...(rows[0] as { first: number; head: number }),
+    covered,
+    directory: publishing.directory,
+    archive: archiveDirectory,
+    key: parseVerifierKey(line as string),
+    checkpoints,
+    [Symbol.asyncDispose]: () => superuser.end(),
+  };
+}
+
+/** What the first version of Daybook would have left: batches whose leaves have fewer columns. */
+async function appendAsFirstVersion(store: Store): Promise<void> {
+  const client = await connectAs(store, 'relay');
+  const instance = await registerInstance(client, 'old');
+  await appendFirstRequests(client, instance, 1);
+  await appendFirstControls(client, instance, 2, 1);
+  await appendFirstRequests(client, instance, 3);
+  await retireInstance(client, instance);
+  await client.end();
+}
+
+/** Partitions that a migration makes are too large to be filled. */
+async function cutIntoPartitions(superuser: Client): Promise<void> {
+  await superuser.query('alter table daybook.log detach partition daybook.log_000000; alter table daybook.log_000000 rename to taken_out');
+  await superuser.query('alter table daybook.log detach partition daybook.log_000001; drop table daybook.log_000001; delete from daybook.log_partition');
+  await superuser.query(`update daybook.install set partition_size = ${PARTITION_POSITIONS}`);
+  await superuser.query('set role daybook_owner; select daybook.create_partitions(12); reset role');
+  await superuser.query('insert into daybook.log select * from daybook.taken_out; drop table daybook.taken_out');
+}
+
+/** Calls of several accounts with what comes of them, and changes to accounts, keys and plans, each as the next of its own stream. */
+class Calls {
+  readonly #random: Random;
+  readonly #versions = new Map<string, number>();
+
+  constructor(random: Random) {
+    this.#random = random;
+  }
+
+  requests(count: number): Parameters<Writer['append']>[0][number][] {
+    const account = `Account${this.#random.below(ACCOUNTS)}`;
+    const begun = accepted({ account, key: `Key0000${this.#random.below(9)}`, hold_cost_microusd: 700, sse: this.#random.below(2) === 0 });
+    const told = [begun, extended(begun), settled(begun, { cost_microusd: 1 + this.#random.below(9_999), output_tokens: this.#random.below(500) })];
+    // Others have every value that the vocabulary allows, refusals among them.
+    return [...told, ...fc.sample(anyRequestEvent, { numRuns: count, seed: this.#random.below(2 ** 31) })].slice(0, Math.max(count, 2));
+  }
+
+  controls(count: number): Parameters<Writer['control']>[0] {
+    const events = fc.sample(anyControlEvent, { numRuns: 4 * count, seed: this.#random.below(2 ** 31) });
+    return events.filter((event) => !event.type.startsWith('log.')).slice(0, count).map((event: ControlEvent) => {
+      const stream = streamOf(event);
+      const version = (this.#versions.get(stream) ?? 0) + 1;
+      this.#versions.set(stream, version);
+      // Names that are taken have rows of their own among the heads of streams.
+      const isName = event.type === 'account.registered' && version === 1;
+      return { event, version, ...(isName ? { claim: `account-name/${event.name}` } : {}) };
+    });
+  }
+}
