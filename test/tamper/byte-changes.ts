@@ -41,7 +41,7 @@ export async function changeByte(world: World, random: Random): Promise<Attack> 
     const value = after.rows[0]?.value ?? null;
     const expected = await expectedOf(world, table, column.name, row, value);
     const at = key.map((name) => row[name]).join(', ');
-    return { kind: expected === null ? 'byte that nobody attests' : `byte of ${table}`, what: `${what} in the row ${at} of ${table}`, expected, table, ...(PLACES[table] === column.name ? { orElse: Number(value) } : {}) };
+    return { kind: expected === null ? 'byte that nobody attests' : `byte of ${table}`, what: `${what} in the row ${at} of ${table}`, expected, table, ...orElse(table, column.name, row, value) };
   }
 }
 
@@ -78,8 +78,11 @@ const UNATTESTED: Partial<Record<Table, readonly string[]>> = {
   checkpoint: ['published_at'],
 };
 
-/** What places a row beside the log, where it is the row's own word alone. */
-const PLACES: Partial<Record<Table, string>> = { checkpoint: 'size', log_partition: 'first_position' };
+/** Where a row beside the log has only its own word for its place, that word counts as well; and a border is of two partitions. */
+function orElse(table: Table, column: string, row: Row, after: string | null): { orElse?: number } {
+  if ((table === 'checkpoint' && column === 'size') || (table === 'log_partition' && column === 'first_position')) return { orElse: Number(after) };
+  return table === 'log_partition' && column === 'end_position' ? { orElse: Number(row['end_position']) } : {};
+}
 
 /** The first bad position by how the change was made; null where nothing attested was changed. */
 async function expectedOf(world: World, table: Table, column: string, row: Row, after: string | null): Promise<number | null> {
