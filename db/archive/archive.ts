@@ -91,7 +91,7 @@ async function record(client: Client, partition: Partition, options: ArchiveOpti
   const damage = breach(await readBefore(client, partition), contents);
   if (damage) throw new ArchiveDamageError(partition.name, damage);
   await step('verified');
-  const manifest = manifestOf(contents, file);
+  const manifest = manifestOf(contents, partition.number, file);
   // Whoever has lost the lock with its connection must not touch what another run may have named.
   await client.query('select');
   await rename(partial, path.join(directory, file));
@@ -154,9 +154,9 @@ async function readBefore(client: Client, { number }: Partition): Promise<Before
   return { log_id, last_position: manifest.last_position, chain_after: manifest.chain_after, openLeaves: open_leaves };
 }
 
-function manifestOf(contents: Contents, file: string): Manifest {
+function manifestOf(contents: Contents, partition: number, file: string): Manifest {
   const { leavesBefore: _before, openLeaves: _open, lastLink: _last, ...facts } = contents;
-  return { ...facts, file, made_at: new Date().toISOString() };
+  return { ...facts, partition, file, made_at: new Date().toISOString() };
 }
 
 async function removePartial(directory: string): Promise<void> {

@@ -6,6 +6,7 @@ import type { ClientBase } from 'pg';
 import { type Header, interleave, parseLine, READ_BATCH_LINES, READ_NEXT_BATCH, readEventLines } from '#db/archive/line.ts';
 import { genesis, leafOf } from '#db/chain.ts';
 import { SHARD } from '#db/log/append.ts';
+import { cut, readLeaves } from '#db/tlog/hashes.ts';
 
 /** Events in one answer of Postgres: about a megabyte and a half of text. */
 const PAGE_EVENTS = 5_000;
@@ -17,26 +18,46 @@ const WAITING_PAGES_MAX = 2;
 /** A partition of the log, as `daybook.log_partition` has it. */
 export type Partition = { number: number; name: string; first_position: number; end_position: number };
 
+/** What a file holds. `leaves_before` are of the rows of its first batch that are not in it. */
+type Range = { partition: number | null; first: number; last: number; leavesBefore: (after: number) => Promise<readonly Buffer[]> };
+
 /**
  * Writes a partition to a file and has it reach the disk. Nothing is checked here: that is done on
  * what can be read from there; see `db/archive/verify.ts`.
  */
-export async function exportPartition(client: ClientBase, partition: Partition, file: string, signal?: AbortSignal): Promise<void> {
-  const pages = Readable.from(pagesOf(client, partition), { highWaterMark: WAITING_PAGES_MAX });
+export async function exportPartition(client: ClientBase, { number, first_position, end_position }: Partition, file: string, signal?: AbortSignal): Promise<void> {
+  const leavesBefore = async (): Promise<Buffer[]> => {
+    const { rows } = await client.query<{ open_leaves: Buffer }>('select open_leaves from daybook.log_partition where number = $1', [number - 1]);
+    return cut(rows[0]?.open_leaves ?? Buffer.alloc(0));
+  };
+  await exportRange(client, { partition: number, first: Math.max(1, first_position), last: end_position - 1, leavesBefore }, file, signal);
+}
+
+/**
+ * The same for any positions, from one to another.
+ * @param onEvents told how many events were written.
+ */
+export async function exportWindow(client: ClientBase, { from, to }: { from: number; to: number }, file: string, onEvents: (count: number) => void): Promise<void> {
+  await exportRange(client, { partition: null, first: from, last: to, leavesBefore: (after) => readLeaves(client, after, from - 1) }, file, undefined, onEvents);
+}
+
+async function exportRange(client: ClientBase, range: Range, file: string, signal?: AbortSignal, onEvents?: (count: number) => void): Promise<void> {
+  const pages = Readable.from(pagesOf(client, range, onEvents), { highWaterMark: WAITING_PAGES_MAX });
   const compress = createZstdCompress({
     params: { [constants.ZSTD_c_compressionLevel]: LEVEL, [constants.ZSTD_c_checksumFlag]: 1 },
   });
   await pipeline(pages, compress, createWriteStream(file, { mode: 0o600, flush: true }), signal ? { signal } : {});
 }
 
-async function* pagesOf(client: ClientBase, partition: Partition): AsyncGenerator<string> {
-  const header = await headerOf(client, partition);
+async function* pagesOf(client: ClientBase, range: Range, onEvents: (count: number) => void = () => {}): AsyncGenerator<string> {
+  const header = await headerOf(client, range);
   yield `${JSON.stringify(header)}\n`;
   const last = header.last_position;
   let after = header.first_position - 1;
   let page = readLines(client, after, Math.min(after + PAGE_EVENTS, last));
   while (after < last) {
     const text = await page;
+    onEvents(Math.min(PAGE_EVENTS, last - after));
     after = Math.min(after + PAGE_EVENTS, last);
     // Postgres writes the next page while this one is compressed.
     if (after < last) page = readLines(client, after, Math.min(after + PAGE_EVENTS, last));
@@ -46,26 +67,25 @@ async function* pagesOf(client: ClientBase, partition: Partition): AsyncGenerato
   yield await openBatch(client, last);
 }
 
-async function headerOf(client: ClientBase, { number, first_position, end_position }: Partition): Promise<Header> {
-  const first = Math.max(1, first_position);
-  const { rows } = await client.query<{ log_id: string; open_leaves: Buffer | null; position: string | null; chain: string | null }>(
-    `select i.log_id, p.open_leaves, b.last_position as position, encode(b.chain, 'hex') as chain
+async function headerOf(client: ClientBase, { partition, first, last, leavesBefore }: Range): Promise<Header> {
+  const { rows } = await client.query<{ log_id: string; position: string | null; chain: string | null }>(
+    `select i.log_id, b.last_position as position, encode(b.chain, 'hex') as chain
       from daybook.install i
-      left join daybook.log_partition p on p.number = $2 - 1
-      left join (select last_position, chain from daybook.log_batch where shard = $1 and last_position < $3
+      left join (select last_position, chain from daybook.log_batch where shard = $1 and last_position < $2
         order by last_position desc limit 1) b on true`,
-    [SHARD, number, first],
+    [SHARD, first],
   );
-  const { log_id, open_leaves, position, chain } = rows[0] as (typeof rows)[number];
+  const { log_id, position, chain } = rows[0] as (typeof rows)[number];
+  const leaves = await leavesBefore(Number(position ?? 0));
   return {
     archive: 'daybook log 1',
     log_id,
     shard: SHARD,
-    partition: number,
+    partition,
     first_position: first,
-    last_position: end_position - 1,
+    last_position: last,
     chain_before: { position: Number(position ?? 0), chain: chain ?? genesis(log_id).toString('hex') },
-    leaves_before: (open_leaves ?? Buffer.alloc(0)).toString('hex').match(/.{64}/g) ?? [],
+    leaves_before: leaves.map((leaf) => leaf.toString('hex')),
   };
 }
 
@@ -73,10 +93,8 @@ const READ_EVENTS = readEventLines('daybook.log');
 
 async function readLines(client: ClientBase, after: number, upTo: number): Promise<string> {
   const values = [SHARD, after, upTo];
-  const [events, batches] = await Promise.all([
-    client.query<[string | null]>({ name: 'archive_events', text: READ_EVENTS, values, rowMode: 'array' }),
-    client.query<[string, string]>({ name: 'archive_batches', text: READ_BATCH_LINES, values, rowMode: 'array' }),
-  ]);
+  const events = await client.query<[string | null]>({ name: 'archive_events', text: READ_EVENTS, values, rowMode: 'array' });
+  const batches = await client.query<[string, string]>({ name: 'archive_batches', text: READ_BATCH_LINES, values, rowMode: 'array' });
   return interleave(events.rows[0]?.[0] ?? '', batches.rows);
 }
 

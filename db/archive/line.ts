@@ -93,7 +93,8 @@ export const Header = z.strictObject({
   archive: z.literal('daybook log 1'),
   log_id: z.uuid(),
   shard: z.int().nonnegative(),
-  partition: z.int().nonnegative(),
+  /** Which part of its log it is; null where somebody has chosen its borders. */
+  partition: z.int().nonnegative().nullable(),
   first_position: Position,
   last_position: Position,
   chain_before: Link,

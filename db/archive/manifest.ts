@@ -7,6 +7,13 @@ import { StoreError } from '#db/connect.ts';
 const Hash = z.string().regex(/^[0-9a-f]{64}$/);
 
 /**
+ * What proves a part by a signed checkpoint of the whole: the hashes of the complete subtrees to its
+ * left and to its right, as `subtreesOf` counts them. With the part's own leaves they come to the root.
+ */
+export const Proof = z.strictObject({ checkpoint: z.string(), keys: z.array(z.string()), before: z.array(Hash), after: z.array(Hash) });
+export type Proof = z.infer<typeof Proof>;
+
+/**
  * What a file holds, told beside it: enough to look after archives without opening them. Everything
  * but the file's own name, size and digest is proved by what is in the file.
  */
@@ -35,19 +42,32 @@ export const Manifest = z.strictObject({
 });
 export type Manifest = z.infer<typeof Manifest>;
 
+/** The same of any file: of a partition, or of a part whose borders somebody has chosen, which then has no number. */
+export const FileManifest = Manifest.extend({ partition: z.int().nonnegative().nullable(), proof: Proof.optional() });
+export type FileManifest = z.infer<typeof FileManifest>;
+
 /** The name of a partition's file, from which its manifest's differs only in the ending. */
 export const fileName = (partition: string): string => `${partition}.ndjson.zst`;
 export const manifestName = (file: string): string => file.replace(/\.ndjson\.zst$/, '.manifest.json');
 
 /**
- * The manifest that lies beside a file.
+ * The manifest that lies beside the file of a partition.
  * @throws {StoreError} when it can't be read or is none.
  */
 export async function readManifest(file: string): Promise<Manifest> {
+  return parseBeside(file, Manifest, 'an archived partition');
+}
+
+/** The manifest that lies beside any file. @throws {StoreError} when it can't be read or is none. */
+export async function readFileManifest(file: string): Promise<FileManifest> {
+  return parseBeside(file, FileManifest, 'an exported part of a log');
+}
+
+async function parseBeside<T>(file: string, shape: z.ZodType<T>, what: string): Promise<T> {
   const manifest = path.join(path.dirname(file), manifestName(path.basename(file)));
   try {
-    return Manifest.parse(JSON.parse(await readFile(manifest, 'utf8')));
+    return shape.parse(JSON.parse(await readFile(manifest, 'utf8')));
   } catch (error) {
-    throw new StoreError(`${manifest} is not the manifest of an archived partition, or can't be read`, { cause: error });
+    throw new StoreError(`${manifest} is not the manifest of ${what}, or can't be read`, { cause: error });
   }
 }

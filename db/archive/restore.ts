@@ -23,8 +23,9 @@ type Recorded = { name: string; manifest: Manifest };
  */
 export async function restorePartition(connect: () => Promise<Client>, file: string, signal?: AbortSignal): Promise<string> {
   const manifest = await readManifest(file);
+  const { partition } = manifest;
   return withArchive(connect, async (client) => {
-    const { name } = await readRecorded(client, manifest.partition);
+    const { name } = await readRecorded(client, partition);
     const standing = await standingOf(client, name);
     if (standing === 'attached') throw new StoreError(`${name} is in the log`);
     if (standing === 'leaving' && !(await detachPartition(client, name))) throw new StoreError(`${name} is just leaving the log: try again`);
@@ -38,8 +39,8 @@ export async function restorePartition(connect: () => Promise<Client>, file: str
       await client.query(`select pg_advisory_xact_lock(${LOCKS.partitions})`);
       await dropPartition(client, name);
       await client.query(`alter table daybook.${client.escapeIdentifier(loaded)} rename to ${client.escapeIdentifier(name)}`);
-      await client.query('select daybook.attach_partition($1, $2)', [manifest.partition, name]);
-      await client.query('update daybook.log_partition set restored_at = clock_timestamp() where number = $1', [manifest.partition]);
+      await client.query('select daybook.attach_partition($1, $2)', [partition, name]);
+      await client.query('update daybook.log_partition set restored_at = clock_timestamp() where number = $1', [partition]);
       await client.query('commit');
     } catch (error) {
       await client.query('rollback').catch(() => undefined);

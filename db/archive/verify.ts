@@ -24,7 +24,9 @@ export class ArchiveDamageError extends StoreError {
 }
 
 /** What a file was found to hold; all of it follows from its events, which agree with their chain. */
-export type Contents = Omit<Manifest, 'file' | 'made_at'> & {
+export type Contents = Omit<Manifest, 'file' | 'made_at' | 'partition'> & {
+  /** Null where it is no partition's. */
+  partition: number | null;
   /** Leaf hashes, of the file before and of this one, in batches that lie across the borders. */
   leavesBefore: Buffer;
   openLeaves: Buffer;

@@ -1,12 +1,14 @@
 import { diffCommand } from '#db/audit/diff.ts';
+import { exportCommand } from '#db/audit/export-command.ts';
 import { receiptCommand } from '#db/audit/receipt.ts';
 import { replayCommand } from '#db/audit/replay.ts';
 import { statementCommand } from '#db/audit/statement-command.ts';
 import { traceCommand } from '#db/audit/trace.ts';
+import { verifyCommand } from '#db/audit/verify-command.ts';
 import type { Command } from '#db/command-line/command.ts';
 
 /** What an auditor can do, in the order in which the help lists it. */
-export const AUDIT_COMMANDS: readonly ((audit: Command) => void)[] = [replayCommand, statementCommand, traceCommand, diffCommand, receiptCommand];
+export const AUDIT_COMMANDS: readonly ((audit: Command) => void)[] = [exportCommand, verifyCommand, replayCommand, statementCommand, traceCommand, diffCommand, receiptCommand];
 
 /** `daybook audit …` */
 export function auditCommands(program: Command): void {

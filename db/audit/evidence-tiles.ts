@@ -4,7 +4,7 @@ import type { PublishedLeaves } from '#db/audit/verifier.ts';
 import { MissingHashesError, NODE_BITS, NODE_CHILDREN } from '#db/tlog/hashes.ts';
 import { completed, HASH_BYTES, type Head, type Subtree } from '#db/tlog/merkle.ts';
 import { inclusionSpans, type ReadHashes, readSpans, rootByInclusion } from '#db/tlog/proof.ts';
-import { readLeafTile, tilePath } from '#db/tlog/published.ts';
+import { readLeafTile, TILE_BYTES, tilePath } from '#db/tlog/published.ts';
 
 /** Tiles that are held at once: many times what a page of events spans. */
 const TILES_HELD_MAX = 16_384;
@@ -31,11 +31,24 @@ export class LeafTiles implements PublishedLeaves {
     }
   }
 
-  isSame(position: number, leaf: Buffer): boolean | null {
-    const tile = this.#tiles.get(tileOf(position));
-    if (tile == null) return null;
-    const at = ((position - 1) % NODE_CHILDREN) * HASH_BYTES;
-    return at + HASH_BYTES > tile.length ? null : tile.compare(leaf, 0, HASH_BYTES, at, at + HASH_BYTES) === 0;
+  compare(from: number, leaves: Buffer): { different: number[]; isWhole: boolean } {
+    const different: number[] = [];
+    let isWhole = true;
+    for (let at = 0; at < leaves.length; ) {
+      const position = from + at / HASH_BYTES;
+      const inTile = ((position - 1) % NODE_CHILDREN) * HASH_BYTES;
+      const end = Math.min(leaves.length, at + TILE_BYTES - inTile);
+      const tile = this.#tiles.get(tileOf(position));
+      const known = Math.max(0, Math.min((tile?.length ?? 0) - inTile, end - at));
+      isWhole &&= known === end - at;
+      if (tile != null && tile.compare(leaves, at, at + known, inTile, inTile + known) !== 0) {
+        for (let each = 0; each < known; each += HASH_BYTES) {
+          if (tile.compare(leaves, at + each, at + each + HASH_BYTES, inTile + each, inTile + each + HASH_BYTES) !== 0) different.push(position + each / HASH_BYTES);
+        }
+      }
+      at = end;
+    }
+    return { different, isWhole };
   }
 }
 

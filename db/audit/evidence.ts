@@ -54,16 +54,19 @@ async function readText(file: string): Promise<string> {
 /** What is published in a directory: the newest checkpoint, and the keys that sign. */
 export async function readPublishedClaim(directory: string): Promise<{ claim: Claim | null; keys: Verifier[] }> {
   const note = await readCheckpointFile(directory);
-  const keys: Verifier[] = [];
-  for (const line of await readVerifierKeys(directory)) {
+  return { claim: note === null ? null : { from: `${directory}/checkpoint`, note }, keys: readKeyLines(await readVerifierKeys(directory)) };
+}
+
+/** Keys that a log has published. What is no key signs nothing and is left out. */
+export function readKeyLines(lines: readonly string[]): Verifier[] {
+  return lines.flatMap((line) => {
     try {
-      keys.push(parseVerifierKey(line));
+      return [parseVerifierKey(line)];
     } catch (error) {
-      // What is no key signs nothing; the checkpoint then has nobody who is known.
-      if (!(error instanceof NoteError)) throw error;
+      if (error instanceof NoteError) return [];
+      throw error;
     }
-  }
-  return { claim: note === null ? null : { from: `${directory}/checkpoint`, note }, keys };
+  });
 }
 
 /**

@@ -1,24 +1,25 @@
+import { AT, CODES, COMMON, NAMES, SHAPES } from '#db/audit/verify-event.ts';
 import { compositeText, type LeafRow } from '#db/chain.ts';
+import { EVENT_CODES, type EventType } from '#db/events.ts';
 
 /**
  * Rows of the log as Postgres writes a composite value, which is the very text that a leaf hash
  * covers. Half the work for Postgres that JSON is, and nothing to be put together again here. Pure.
  */
 
-/** An event as it was read: the text of all its columns, newest format, and the columns where somebody has taken it apart. */
-export type EventRow = { position: number; text: string; fields: LeafRow };
-
-/** Where the columns that every verification looks at stand in a {@link LeafRow}. */
-export const AT = { shard: 0, position: 1, at: 2, type: 3, instance: 4, stream: 24, version: 25, body: 26 } as const;
+/** An event as it was read: the text of all its columns, and those that its batch has, too. */
+export type EventRow = {
+  position: number;
+  at: string | null;
+  instance: string | null;
+  text: string;
+  /** All columns; null for a request of shard 0 that was found to be of the vocabulary by its text alone. */
+  fields: LeafRow | null;
+};
 
 /** The columns of a composite value, null for null. What is no composite value comes out as some other row. */
 export function fieldsOf(text: string): LeafRow {
-  // Most rows have nothing that is quoted.
-  if (!text.includes('"')) {
-    const fields: (string | null)[] = text.slice(1, -1).split(',');
-    for (let index = 0; index < fields.length; index++) if (fields[index] === '') fields[index] = null;
-    return fields;
-  }
+  if (!text.includes('"')) return text.slice(1, -1).split(',').map((field) => (field === '' ? null : field));
   const fields: (string | null)[] = [];
   let field: string | null = null;
   let isQuoted = false;
@@ -37,6 +38,67 @@ export function fieldsOf(text: string): LeafRow {
   return fields;
 }
 
+const TEXT = '(?:[^\\s"\\\\(),]+|"(?:[^"\\\\]|\\\\\\\\|"")*")';
+const PATTERNS: Readonly<Record<string, string>> = { request: '[0-9a-f-]{36}', account: TEXT, key: TEXT, model: TEXT, upstream: TEXT, refusal: TEXT, sse: '[tf]' };
+const patternOf = (name: string): string => {
+  const codes = CODES.get(name);
+  return codes ? `(?:${[...codes.keys()].join('|')})` : (PATTERNS[name] ?? '\\d+');
+};
+
+/** What is behind the common columns of a request, as one pattern: taking the row apart would cost as much as all the rest. */
+const REQUESTS = new Map(
+  Object.entries(SHAPES).map(([type, { needed, allowed }]) => {
+    const fields = NAMES.slice(COMMON).map((name) => (needed.includes(name) ? patternOf(name) : allowed.includes(name) ? `(?:${patternOf(name)})?` : ''));
+    return [String(EVENT_CODES[type as EventType]), new RegExp(`${fields.join(',')}\\)$`, 'y')];
+  }),
+);
+const BEGINNING = /^\(0,(\d+),(\d+),(\d+),(\d+),/;
+
+/** The row of a composite value. */
+export function rowOfText(text: string): EventRow {
+  const begun = BEGINNING.exec(text);
+  const request = begun && REQUESTS.get(begun[3] as string);
+  if (begun && request) {
+    request.lastIndex = begun[0].length;
+    if (request.test(text)) return { position: Number(begun[1]), at: begun[2] as string, instance: begun[4] as string, text, fields: null };
+  }
+  return rowOfFields(fieldsOf(text), text);
+}
+
+const TIME = /^"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?([+-]\d\d)(:\d\d)?"$/;
+
+/** Microseconds since 1970 of a time as Postgres writes it; null where it is not written so. */
+function microsecondsOf(time: string): string | null {
+  const [, date, clock, fraction = '', hours, minutes = ':00'] = TIME.exec(time) ?? [];
+  const seconds = date === undefined ? Number.NaN : Date.parse(`${date}T${clock}${hours}${minutes}`) / 1000;
+  return Number.isNaN(seconds) ? null : String(BigInt(seconds) * 1_000_000n + BigInt(fraction.padEnd(6, '0')));
+}
+
+/** Rows of a text with one on each line, whose times are as Postgres writes them; null where they are not that, or not so many. */
+export function timedRows(joined: string, count: number): EventRow[] | null {
+  const texts = joined.split('\n');
+  if (texts.length !== count) return null;
+  const rows: EventRow[] = [];
+  let time = '';
+  let microseconds: string | null = null;
+  for (const text of texts) {
+    const from = text.indexOf(',', text.indexOf(',') + 1) + 1;
+    const to = text.indexOf(',', from);
+    if (to - from !== time.length || !text.startsWith(time, from)) {
+      time = text.slice(from, to);
+      microseconds = time === '' ? '' : microsecondsOf(time);
+    }
+    if (microseconds === null) return null;
+    rows.push(rowOfText(text.slice(0, from) + microseconds + text.slice(to)));
+  }
+  return rows;
+}
+
+/** The row of columns. */
+export function rowOfFields(fields: LeafRow, text: string = compositeText(fields)): EventRow {
+  return { position: Number(fields[AT.position] ?? Number.NaN), at: fields[AT.at] ?? null, instance: fields[AT.instance] ?? null, text, fields };
+}
+
 /** Each format covers so many columns; see `db/chain.ts`. */
 const COVERED: Readonly<Record<string, number>> = { 1: 27, 2: 34 };
 const NOTHING_BEHIND_FORMAT_1 = `${','.repeat(34 - 27)})`;
@@ -45,22 +107,13 @@ const NOTHING_BEHIND_FORMAT_1 = `${','.repeat(34 - 27)})`;
 export function leafText({ text, fields }: EventRow, format: string): string | null {
   const covered = COVERED[format];
   if (covered === undefined) return null;
-  if (covered === fields.length) return text;
+  if (covered === NAMES.length) return text;
   if (text.endsWith(NOTHING_BEHIND_FORMAT_1)) return `${text.slice(0, -NOTHING_BEHIND_FORMAT_1.length)})`;
-  return compositeText(fields.slice(0, covered));
+  return compositeText((fields ?? fieldsOf(text)).slice(0, covered));
 }
 
 /** Whether a row has a value in a column that its format does not cover. */
-export function hasSurplus({ fields }: EventRow, format: string): boolean {
-  const covered = COVERED[format];
-  return covered !== undefined && fields.length > covered && fields.slice(covered).some((field) => field !== null);
+export function hasSurplus({ text, fields }: EventRow, format: string): boolean {
+  const covered = COVERED[format] ?? NAMES.length;
+  return covered < NAMES.length && (fields ?? fieldsOf(text)).slice(covered).some((field) => field !== null);
 }
-
-/** The row of a composite value. */
-export function rowOfText(text: string): EventRow {
-  const fields = fieldsOf(text);
-  return { position: Number(fields[AT.position] ?? Number.NaN), text, fields };
-}
-
-/** The row of columns. */
-export const rowOfFields = (fields: LeafRow): EventRow => ({ position: Number(fields[AT.position] ?? Number.NaN), text: compositeText(fields), fields });

@@ -1,11 +1,11 @@
-import { hash } from 'node:crypto';
-import { AT, type EventRow, hasSurplus, leafText } from '#db/audit/lines.ts';
-import { checkEvent } from '#db/audit/verify-event.ts';
+import { type EventRow, hasSurplus, leafText } from '#db/audit/lines.ts';
+import { AT, checkEvent } from '#db/audit/verify-event.ts';
 import type { PartCounter } from '#db/audit/verify-parts.ts';
 import { type Finding, spanOf } from '#db/audit/verify-report.ts';
-import { AuditTree } from '#db/audit/verify-tree.ts';
+import { type AuditTree, type HashText, hashText } from '#db/audit/verify-tree.ts';
 import { type BatchRow, linkBatch } from '#db/chain.ts';
 import type { ControlEvent } from '#db/events.ts';
+import { HASH_BYTES } from '#db/tlog/merkle.ts';
 
 /** Events that are held until their batch's row comes: many times what is ever appended at once. */
 const BATCH_EVENTS_MAX = 1_000_000;
@@ -22,8 +22,11 @@ export type Start = {
   tree: AuditTree | null;
 };
 
-/** Leaf hashes as they were published: whether one at a position is that; null where none was published. */
-export type PublishedLeaves = { isSame(position: number, leaf: Buffer): boolean | null };
+/** Leaf hashes as they were published. */
+export type PublishedLeaves = {
+  /** Compares the leaves from a position on, one behind the other. @returns the positions of others, and whether all were published. */
+  compare(from: number, leaves: Buffer): { different: number[]; isWhole: boolean };
+};
 
 /** A batch whose chain value is not the one that its rows come to. */
 export type Broken = {
@@ -33,14 +36,13 @@ export type Broken = {
   leaves: 'same' | 'different' | 'unknown';
   /** What follows fits what this batch's rows come to, so it is its stored value that was changed. */
   isValueAlone: boolean;
-  /** Every row has another time or instance than the batch. */
-  isUnlikeItsRows: boolean;
 };
 
 /** A control event where it stands; `leaf` is there once its batch was taken. */
 export type ControlRow = { position: number; text: string; stream: string; version: number; event: ControlEvent | null };
 
-type Pending = { row: EventRow | null; leaf: Buffer | null };
+/** A row, a leaf hash where the row is not at hand, or null where neither is. */
+type Pending = EventRow | Buffer | null;
 
 /**
  * Goes through a log in order, row by row and batch by batch, and puts down everything that does not
@@ -78,7 +80,7 @@ export class Verifier {
     this.#links = start.chain === null ? [] : [start.chain];
     this.next = start.first;
     this.#lastPosition = start.first - 1 - start.leavesBefore.length;
-    this.#pending = start.leavesBefore.map((leaf) => ({ row: null, leaf }));
+    this.#pending = [...start.leavesBefore];
     this.tree = start.tree;
     this.#keepRoot();
   }
@@ -106,10 +108,11 @@ export class Verifier {
     }
     this.#skipTo(position);
     if (this.#pending.length >= BATCH_EVENTS_MAX) this.#endPending('belong to no batch');
-    this.#pending.push({ row, leaf: null });
+    this.#pending.push(row);
     this.next++;
     this.events++;
     const { fields } = row;
+    if (fields === null) return;
     if (fields[AT.shard] !== '0') this.#find(position, 'log', `is of shard ${fields[AT.shard] ?? 'null'}`);
     if (fields[AT.at] === null) this.#find(position, 'log', 'has no time');
     const checked = checkEvent(fields);
@@ -117,19 +120,19 @@ export class Verifier {
     else if (checked.control === null) return;
     const stream = fields[AT.stream];
     if (stream == null) return;
-    const event = checked.problem === null ? (checked.control as ControlEvent) : null;
+    const event = checked.problem === null ? checked.control : null;
     this.#controls.push({ position, text: row.text, stream, version: Number(fields[AT.version]), event });
   }
 
   /** Leaf hashes of rows that are not at hand, behind the last one: those that the last batch goes on with. */
   takeLeaves(leaves: readonly Buffer[]): void {
-    for (const leaf of leaves) this.#pending.push({ row: null, leaf });
+    this.#pending.push(...leaves);
   }
 
   /** Rows up to a position that nobody could read; what was wrong with them has been said. */
   skip(to: number): void {
     while (this.next <= to) {
-      this.#pending.push({ row: null, leaf: null });
+      this.#pending.push(null);
       this.next++;
     }
     this.tree = null;
@@ -174,37 +177,35 @@ export class Verifier {
   }
 
   #prove(batch: BatchRow, own: readonly Pending[], from: number, isWhole: boolean): void {
-    const leaves: Buffer[] = [];
+    const leaves = Buffer.allocUnsafe(own.length * HASH_BYTES);
     const controls = new Set<number>();
-    let leavesAre: Broken['leaves'] = 'same';
-    const unlike: number[] = [];
+    let first = own.length;
     let isKnown = true;
+    const unlike: number[] = [];
     for (let index = 0; index < own.length; index++) {
-      const { row, leaf: given } = own[index] as Pending;
+      const row = own[index] as Pending;
       const position = from + index;
-      const leaf = given ?? (row && this.#leafOf(row, position));
-      if (leaf === null) {
-        isKnown = false;
-        leavesAre = 'different';
+      if (Buffer.isBuffer(row)) {
+        row.copy(leaves, index * HASH_BYTES);
         continue;
       }
-      leaves.push(leaf);
-      if (row === null) continue;
-      if (row.fields[AT.stream] !== null) controls.add(position);
-      if (row.fields[AT.at] !== batch.at || row.fields[AT.instance] !== batch.instance) unlike.push(position);
-      const isSame = this.#published.isSame(position, leaf);
-      if (isSame === false) {
-        this.different.push(position);
-        leavesAre = 'different';
-      } else if (isSame === null && leavesAre === 'same') leavesAre = 'unknown';
+      const leaf = row && this.#leafOf(row, position);
+      if (row === null || leaf === null) {
+        isKnown = false;
+        continue;
+      }
+      first = Math.min(first, index);
+      leaves.write(leaf, index * HASH_BYTES, 'latin1');
+      if (row.fields !== null && row.fields[AT.stream] != null) controls.add(position);
+      if (row.at !== batch.at || row.instance !== batch.instance) unlike.push(position);
       this.#grow(leaf);
     }
+    const leavesAre = isKnown ? this.#compare(from + first, leaves.subarray(first * HASH_BYTES)) : 'unknown';
     // Where some rows are unlike their batch it is they that were changed, and where all are the batch.
     if (unlike.length > 0 && unlike.length < own.length) for (const position of unlike) this.#find(position, 'log', 'has another time or instance than its batch');
-    const isUnlikeItsRows = unlike.length > 0 && unlike.length === own.length;
-    if (isUnlikeItsRows) this.#find(from, 'log_batch', `the batch that ends at position ${batch.lastPosition} has another time or instance than its rows`);
-    const isProved = isWhole && isKnown && this.#link(batch, leaves, { from, to: from + own.length - 1, leaves: leavesAre, isValueAlone: false, isUnlikeItsRows });
-    if (!isProved && !(isWhole && isKnown)) {
+    if (unlike.length > 0 && unlike.length === own.length) this.#find(from, 'log_batch', `the batch that ends at position ${batch.lastPosition} has another time or instance than its rows`);
+    if (isWhole && isKnown) this.#link(batch, leaves, { from, to: from + own.length - 1, leaves: leavesAre, isValueAlone: false });
+    else {
       // Nobody can tell what came before; the next one is taken to continue this one's own word.
       this.#links = [batch.chain];
       this.#suspect = null;
@@ -212,38 +213,45 @@ export class Verifier {
     if (isKnown) this.#parts.take(from, leaves, controls, batch.format, { position: Number(batch.lastPosition), chain: batch.chain.toString('hex') });
   }
 
-  #link(batch: BatchRow, leaves: readonly Buffer[], broken: Broken): boolean {
+  #compare(from: number, leaves: Buffer): Broken['leaves'] {
+    const { different, isWhole } = this.#published.compare(from, leaves);
+    this.different.push(...different);
+    if (different.length > 0) return 'different';
+    return isWhole ? 'same' : 'unknown';
+  }
+
+  #link(batch: BatchRow, leaves: Buffer, broken: Broken): void {
     const suspect = this.#suspect;
     this.#suspect = null;
     if (this.#links.length === 0) {
       this.#links = [batch.chain];
-      return true;
+      return;
     }
-    const reckoned = this.#links.map((before) => linkBatch(before, leaves, batch));
+    // All leaves at once are to the chain what they are one by one.
+    const reckoned = this.#links.map((before) => linkBatch(before, [leaves], batch));
     const fits = reckoned.findIndex((value) => value.equals(batch.chain));
     // The second of two is what the batch before came to: then it was its stored value that was wrong.
     if (fits === 1 && suspect) suspect.isValueAlone = true;
     if (fits >= 0) {
       this.#links = [batch.chain];
-      return true;
+      return;
     }
     this.broken.push(broken);
     this.#suspect = broken;
     this.#links = [batch.chain, reckoned[0] as Buffer];
-    return false;
   }
 
-  #leafOf(row: EventRow, position: number): Buffer | null {
+  #leafOf(row: EventRow, position: number): HashText | null {
     const text = leafText(row, this.#format);
     if (text === null) return null;
     if (this.#format === '1' && hasSurplus(row, this.#format)) this.#find(position, 'log', 'has more than the format of its batch covers');
-    return hash('sha256', `\0${text}`, 'buffer');
+    return hashText(`\0${text}`);
   }
 
-  #grow(leaf: Buffer): void {
+  #grow(leaf: HashText): void {
     if (this.tree === null) return;
     this.tree.append(leaf);
-    this.#keepRoot();
+    if (this.wanted.length > 0) this.#keepRoot();
   }
 
   #keepRoot(): void {
@@ -271,14 +279,15 @@ export class Verifier {
   }
 
   #endPending(problem: string): void {
-    const own = this.#pending.filter(({ row }) => row !== null);
-    const from = own[0]?.row?.position;
+    const own = this.#pending.filter((row): row is EventRow => row !== null && !Buffer.isBuffer(row));
+    const from = own[0]?.position;
     if (from !== undefined) {
       this.findings.push({ position: from, to: this.#lastPosition + this.#pending.length, table: 'log_batch', problem: `${spanOf(from, this.#lastPosition + this.#pending.length)} ${problem}` });
-      for (const { row } of own) {
-        const leaf = row && this.#leafOf(row, row.position);
-        if (leaf && this.#published.isSame(row.position, leaf) === false) this.different.push(row.position);
-        if (leaf) this.#grow(leaf);
+      for (const row of own) {
+        const leaf = this.#leafOf(row, row.position);
+        if (leaf === null) continue;
+        this.#compare(row.position, Buffer.from(leaf, 'latin1'));
+        this.#grow(leaf);
       }
     }
     this.#lastPosition += this.#pending.length;

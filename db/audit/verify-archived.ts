@@ -4,7 +4,7 @@ import { requireFile } from '#db/archive/archive.ts';
 import { Manifest } from '#db/archive/manifest.ts';
 import { ArchiveDamageError } from '#db/archive/verify.ts';
 import { piecesOf } from '#db/audit/verify-file-pieces.ts';
-import { type Page, readBatches } from '#db/audit/verify-pages.ts';
+import { type Page, readBatches, readCheckpointRows } from '#db/audit/verify-pages.ts';
 import type { Finding } from '#db/audit/verify-report.ts';
 import type { Snapshot } from '#db/audit/verify-tables.ts';
 import { StoreError } from '#db/connect.ts';
@@ -31,13 +31,14 @@ export async function* archivedPages(client: ClientBase, directory: string, { pa
     try {
       for await (const { rows } of piecesOf(file)) {
         const upTo = Math.max(after, ...rows.slice(-1).map(({ position }) => position));
-        yield { after, upTo, rows, batches: await readBatches(client, after, upTo), unreadable: [] };
+        yield { after, upTo, rows, batches: await readBatches(client, after, upTo), checkpoints: await readCheckpointRows(client, after, upTo), unreadable: [] };
         after = upTo;
       }
     } catch (error) {
       if (!(error instanceof ArchiveDamageError)) throw error;
       beside.push({ position: after + 1, table: manifest.data.file, problem: 'it can be read to here and no further' });
     }
-    if (after < partition.last) yield { after, upTo: partition.last, rows: [], batches: await readBatches(client, after, partition.last), unreadable: [] };
+    const { last } = partition;
+    if (after < last) yield { after, upTo: last, rows: [], batches: await readBatches(client, after, last), checkpoints: await readCheckpointRows(client, after, last), unreadable: [] };
   }
 }

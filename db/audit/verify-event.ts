@@ -1,7 +1,6 @@
-import { AT } from '#db/audit/lines.ts';
 import { LEAF_COLUMNS, type LeafRow } from '#db/chain.ts';
 import { namesByCode } from '#db/codes.ts';
-import { END_REASON_OF, type Event, EVENT_CODES, type EventType, parseEvent, type RequestEvent, USAGE_SOURCE_OF } from '#db/events.ts';
+import { type ControlEvent, END_REASON_OF, EVENT_CODES, type EventType, parseEvent, type RequestEvent, USAGE_SOURCE_OF } from '#db/events.ts';
 import { streamOf } from '#db/streams.ts';
 
 /**
@@ -10,13 +9,22 @@ import { streamOf } from '#db/streams.ts';
  */
 
 const TYPE_OF = namesByCode(EVENT_CODES);
-const NAMES = LEAF_COLUMNS.split(/,(?![^(]*\))/).map((name) => name.trim());
+/** The columns of a row, in the order of its leaf. */
+export const NAMES: readonly string[] = LEAF_COLUMNS.replace(/\(extract.*?bigint/, 'at').split(',').map((name) => name.trim());
 const columnAt = (name: string): number => NAMES.indexOf(name);
+/** Where the columns that every verification looks at stand. */
+export const AT = {
+  shard: 0, position: 1, at: 2, type: 3, instance: 4, account: columnAt('account'), key: columnAt('key'),
+  stream: columnAt('stream'), version: columnAt('version'), body: columnAt('body'),
+} as const;
+/** The columns that every row has, which are looked at one by one. */
+export const COMMON = 5;
 
-type Shape = { needed: readonly string[]; allowed: readonly string[] };
+/** What events of a type have in their columns, and what they may have. */
+export type Shape = { needed: readonly string[]; allowed: readonly string[] };
 const CALL = ['request', 'account', 'key', 'model'];
 const ADMISSION = ['terms_position', 'admitted_minute'];
-const SHAPES: Record<RequestEvent['type'], Shape> = {
+export const SHAPES: Readonly<Record<RequestEvent['type'], Shape>> = {
   'request.accepted': { needed: [...CALL, 'sse', 'body_bytes', 'hold_tokens'], allowed: [...ADMISSION, 'hold_cost_microusd', 'retry_count'] },
   'request.extended': { needed: [...CALL, 'hold_tokens'], allowed: [...ADMISSION, 'hold_cost_microusd'] },
   'request.settled': {
@@ -27,67 +35,43 @@ const SHAPES: Record<RequestEvent['type'], Shape> = {
   'request.refused': { needed: ['request', 'account', 'key', 'refusal', 'status', 'refused_count'], allowed: [] },
 };
 const CONTROL: Shape = { needed: ['stream', 'version', 'body'], allowed: ['account', 'key', 'model'] };
-
-/** What a row has to have and may have, as marks by column: needed, allowed, or neither. */
-const NEEDED = 1;
-const ALLOWED = 2;
-/** The columns of every row, which are looked at one by one elsewhere. */
-const COMMON = 5;
-function marksOf({ needed, allowed }: Shape): Uint8Array {
-  const marks = new Uint8Array(NAMES.length);
-  for (const name of needed) marks[columnAt(name)] = NEEDED;
-  for (const name of allowed) marks[columnAt(name)] = ALLOWED;
-  return marks;
-}
-const REQUEST_MARKS: ReadonlyMap<number, Uint8Array> = new Map(Object.entries(SHAPES).map(([type, shape]) => [EVENT_CODES[type as EventType], marksOf(shape)]));
-const CONTROL_MARKS = marksOf(CONTROL);
+const SHAPE_OF: ReadonlyMap<number, Shape> = new Map(Object.entries(SHAPES).map(([type, shape]) => [EVENT_CODES[type as EventType], shape]));
 
 /** The columns whose values are codes. */
-const END_REASON = columnAt('end_reason');
-const USAGE_SOURCE = columnAt('usage_source');
+export const CODES: ReadonlyMap<string, ReadonlyMap<number, string>> = new Map<string, ReadonlyMap<number, string>>([['end_reason', END_REASON_OF], ['usage_source', USAGE_SOURCE_OF]]);
 
 /** What a row came to: an event of the vocabulary (the event itself for control events, null for requests), or why it is none. */
-export type Checked = { problem: string } | { problem: null; control: Event | null };
-
-const REQUEST_IS_GOOD: Checked = { problem: null, control: null };
+export type Checked = { problem: string } | { problem: null; control: ControlEvent | null };
 
 export function checkEvent(fields: LeafRow): Checked {
   if (fields.length !== NAMES.length) return { problem: 'is no row of the log' };
   const code = Number(fields[AT.type]);
-  const requestMarks = REQUEST_MARKS.get(code);
-  const misplaced = misplacedIn(fields, requestMarks ?? CONTROL_MARKS);
-  if (requestMarks === undefined) {
-    const type = TYPE_OF.get(code);
-    if (type === undefined) return { problem: `has the type ${fields[AT.type] ?? 'null'}, which is not known` };
-    return misplaced === null ? checkControl(type, fields) : { problem: misplaced };
-  }
+  const shape = SHAPE_OF.get(code);
+  const type = TYPE_OF.get(code);
+  if (type === undefined) return { problem: `has the type ${fields[AT.type] ?? 'null'}, which is not known` };
+  const misplaced = misplacedIn(fields, shape ?? CONTROL);
   if (misplaced !== null) return { problem: misplaced };
-  for (const [column, names] of [[END_REASON, END_REASON_OF], [USAGE_SOURCE, USAGE_SOURCE_OF]] as const) {
-    const value = fields[column];
-    if (value != null && !names.has(Number(value))) return { problem: `has a code in ${NAMES[column]} which is not known` };
-  }
-  return REQUEST_IS_GOOD;
+  return shape === undefined ? checkControl(type, fields) : { problem: null, control: null };
 }
 
-function misplacedIn(fields: LeafRow, marks: Uint8Array): string | null {
-  for (let column = COMMON; column < marks.length; column++) {
-    const mark = marks[column];
-    if (fields[column] === null) {
-      if (mark === NEEDED) return `has no ${NAMES[column]}, which every event of its type has`;
-    } else if (mark === 0) return `has a ${NAMES[column]}, which no event of its type has`;
+function misplacedIn(fields: LeafRow, { needed, allowed }: Shape): string | null {
+  for (let column = COMMON; column < fields.length; column++) {
+    const name = NAMES[column] as string;
+    const value = fields[column];
+    if (value == null) {
+      if (needed.includes(name)) return `has no ${name}, which every event of its type has`;
+    } else if (!needed.includes(name) && !allowed.includes(name)) return `has a ${name}, which no event of its type has`;
+    else if (CODES.get(name)?.has(Number(value)) === false) return `has a code in ${name} which is not known`;
   }
   return null;
 }
-
-const ACCOUNT = columnAt('account');
-const KEY = columnAt('key');
 
 function checkControl(type: EventType, fields: LeafRow): Checked {
   try {
     const event = JSON.parse(fields[AT.body] as string) as Record<string, unknown>;
     event['type'] = type;
-    if (fields[ACCOUNT] != null) event['account'] = fields[ACCOUNT];
-    if (fields[KEY] != null) event['key'] = fields[KEY];
+    if (fields[AT.account] !== null) event['account'] = fields[AT.account];
+    if (fields[AT.key] !== null) event['key'] = fields[AT.key];
     const control = parseEvent(event);
     if (!('actor' in control) || streamOf(control) !== fields[AT.stream]) return { problem: 'is in a stream that is not its own' };
     return { problem: null, control };

@@ -29,20 +29,20 @@ export async function* piecesOf(file: string, onBytes?: (bytes: Buffer) => void)
   try {
     for await (const lines of linesOf(text)) {
       const piece: Omit<Piece, 'header'> = { rows: [], batches: [], leavesAfter: [] };
-      for (const line of lines) {
-        if (header === undefined) {
-          header = Header.parse(JSON.parse(line));
-          next = header.first_position;
-          continue;
+      let failure: unknown = null;
+      try {
+        for (const line of lines) {
+          if (header === undefined) {
+            header = Header.parse(JSON.parse(line));
+            next = header.first_position;
+          } else next += takeLine(piece, line, header.shard);
         }
-        const parsed = parseLine(line, header.shard);
-        if ('event' in parsed) {
-          piece.rows.push(rowOfFields(parsed.event));
-          next++;
-        } else if ('batch' in parsed) piece.batches.push(parsed.batch);
-        else piece.leavesAfter.push(...parsed.leavesAfter);
+      } catch (error) {
+        failure = error ?? new Error('unreadable');
       }
+      // What was good before it is given out all the same.
       if (header !== undefined) yield { header, ...piece };
+      if (failure !== null) throw failure as Error;
     }
     if (header === undefined) throw new Error('empty');
   } catch (error) {
@@ -52,4 +52,13 @@ export async function* piecesOf(file: string, onBytes?: (bytes: Buffer) => void)
   } finally {
     stored.destroy();
   }
+}
+
+/** @returns how many events it was. */
+function takeLine(piece: Omit<Piece, 'header'>, line: string, shard: number): number {
+  const parsed = parseLine(line, shard);
+  if ('event' in parsed) return piece.rows.push(rowOfFields(parsed.event)) && 1;
+  if ('batch' in parsed) piece.batches.push(parsed.batch);
+  else piece.leavesAfter.push(...parsed.leavesAfter);
+  return 0;
 }

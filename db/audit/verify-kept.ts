@@ -1,12 +1,11 @@
 import { createHash, hash } from 'node:crypto';
 import type { ClientBase } from 'pg';
-import { leafText, rowOfText, AT } from '#db/audit/lines.ts';
-import { checkEvent } from '#db/audit/verify-event.ts';
+import { fieldsOf, leafText, rowOfFields } from '#db/audit/lines.ts';
+import { AT, checkEvent } from '#db/audit/verify-event.ts';
 import { READ_KEPT_TEXTS } from '#db/audit/verify-pages.ts';
 import type { Session } from '#db/audit/verify-session.ts';
 import type { PartitionRow } from '#db/audit/verify-tables.ts';
 import { Manifest } from '#db/archive/manifest.ts';
-import type { ControlEvent } from '#db/events.ts';
 import { SHARD } from '#db/log/append.ts';
 
 const PAGE_ROWS = 5_000;
@@ -24,17 +23,18 @@ export async function checkKeptAlone(client: ClientBase, partitions: readonly Pa
     for (let after = first - 1; ; ) {
       const { rows } = await client.query<[string, string | null]>({ text: READ_KEPT_TEXTS, values: [SHARD, after, last, PAGE_ROWS], rowMode: 'array' });
       for (const [text, format] of rows) {
-        const row = rowOfText(text);
+        const fields = fieldsOf(text);
+        const row = rowOfFields(fields, text);
         const leaf = hash('sha256', `\0${leafText(row, format ?? '') ?? ''}`, 'buffer');
         digest.update(leaf);
         count++;
         after = row.position;
-        const checked = checkEvent(row.fields);
+        const checked = checkEvent(fields);
         if (checked.problem !== null) find(after, checked.problem);
         else if (await session.isUnlikePublished(after, leaf)) find(after, 'is not what was published at this position');
-        const stream = row.fields[AT.stream];
-        const event = checked.problem === null ? (checked.control as ControlEvent | null) : null;
-        if (stream != null) session.takeControl({ position: after, text, stream, version: Number(row.fields[AT.version]), event }, 'log_kept');
+        const stream = fields[AT.stream];
+        const event = checked.problem === null ? checked.control : null;
+        if (stream != null) session.takeControl({ position: after, text, stream, version: Number(fields[AT.version]), event }, 'log_kept');
       }
       if (rows.length < PAGE_ROWS) break;
     }

@@ -14,7 +14,9 @@ export class NodeCheck {
   readonly #built: number;
   readonly #upper: Node[] = [];
   readonly #firsts: ReadonlyMap<number, number>;
+  readonly #wrong: Wrong[] = [];
   #next: number;
+  #asked: Promise<void> = Promise.resolve();
 
   /** @param built the size up to which the table must have the tree. */
   constructor(client: ClientBase, first: number, built: number) {
@@ -26,21 +28,27 @@ export class NodeCheck {
     this.#firsts = new Map(UPPER_LEVELS.map((level) => [level, firstOf(level)]));
   }
 
-  /** The nodes that were completed since the last call. @returns those that the table has otherwise. */
-  async take(tree: AuditTree | null): Promise<Wrong[]> {
-    const completed = (tree?.completed.splice(0) ?? []).filter(({ level, number }) => level === 1 ? number >= this.#next : number >= (this.#firsts.get(level) ?? 0));
+  /** Asks for the nodes that were completed since the last call, and waits for what was asked for then: the database has the next page to make. */
+  async take(tree: AuditTree | null): Promise<void> {
+    const completed = (tree?.completed.splice(0) ?? []).filter(({ level, number }) => (level === 1 ? number >= this.#next : number >= (this.#firsts.get(level) ?? 0)));
     this.#upper.push(...completed.filter(({ level }) => level > 1));
     const nodes = completed.filter(({ level }) => level === 1);
     const last = nodes.at(-1);
-    if (last === undefined) return [];
-    const from = this.#next;
-    this.#next = last.number + 1;
-    return compareNodes(this.#client, 1, from, this.#next, nodes, this.#built);
+    const before = this.#asked;
+    if (last !== undefined) this.#asked = this.#compare(this.#next, (this.#next = last.number + 1), nodes);
+    this.#asked.catch(() => undefined);
+    await before;
   }
 
-  /** What is left: upper levels, and rows for which there are no events. @param tree null where it broke off on the way. */
+  async #compare(from: number, to: number, nodes: readonly Node[]): Promise<void> {
+    this.#wrong.push(...(await compareNodes(this.#client, 1, from, to, nodes, this.#built)));
+  }
+
+  /** All that the table has otherwise, upper levels and rows for which there are no events included. @param tree null where it broke off on the way. */
   async finish(tree: AuditTree | null, head: number): Promise<Wrong[]> {
-    const wrong = await this.take(tree);
+    await this.take(tree);
+    await this.#asked;
+    const wrong = this.#wrong;
     const surplusFrom = (level: number): number => Math.floor(head / NODE_CHILDREN ** level);
     wrong.push(...(await compareNodes(this.#client, 1, tree === null ? surplusFrom(1) : this.#next, Number.MAX_SAFE_INTEGER, [], this.#built)));
     for (const [level, first] of this.#firsts) {

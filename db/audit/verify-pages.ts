@@ -1,6 +1,7 @@
 import { type ClientBase, DatabaseError } from 'pg';
-import { type EventRow, rowOfText } from '#db/audit/lines.ts';
+import { type EventRow, rowOfText, timedRows } from '#db/audit/lines.ts';
 import { type BatchRow, LEAF_COLUMNS } from '#db/chain.ts';
+import type { CheckpointRow } from '#db/audit/verify-claims.ts';
 import { SHARD } from '#db/log/append.ts';
 
 /** Rows of one answer: about a megabyte of text. */
@@ -8,13 +9,16 @@ export const PAGE_POSITIONS = 5_000;
 /** There is no event at position 0, and a place for one in the table. */
 const BEFORE_ALL = -1;
 
-/** A piece of a log in order: all events above one position up to another, and the batches that end there. */
-export type Page = { after: number; upTo: number; rows: EventRow[]; batches: BatchRow[]; unreadable: { position: number; problem: string }[] };
+/** A piece of a log in order: all events above one position up to another, and the batches and checkpoints that end there. */
+export type Page = { after: number; upTo: number; rows: EventRow[]; batches: BatchRow[]; checkpoints: CheckpointRow[]; unreadable: { position: number; problem: string }[] };
 
+const AT_US = '(extract(epoch from at) * 1000000)::bigint';
 // A time that is no number must not fail the whole page.
-const TEXT = `row(${LEAF_COLUMNS.replace(/\(extract\(epoch from at\) \* 1000000\)::bigint/, `case when isfinite(at) then $& end`)})::text`;
-const rowsFrom = (table: string): string => `select ${TEXT} as text from ${table} where shard = $1 and position > $2 and position <= $3 order by position`;
-const READ_TEXTS = (table: string): string => `select count(*)::integer, string_agg(text, e'\\n') from (${rowsFrom(table)}) rows`;
+const TEXT = `row(${LEAF_COLUMNS.replace(AT_US, `case when isfinite(at) then ${AT_US} end`)})::text`;
+// Reckoning the microseconds of each row would take Postgres a fifth of the time, and all rows of a batch have the same.
+const TEXT_TIMED = `row(${LEAF_COLUMNS.replace(AT_US, 'at')})::text`;
+const rowsFrom = (table: string, text: string): string => `select ${text} as text from ${table} where shard = $1 and position > $2 and position <= $3 order by position`;
+const READ_TEXTS = (table: string): string => `select count(*)::integer, string_agg(text, e'\\n') from (${rowsFrom(table, TEXT_TIMED)}) rows`;
 
 const READ_BATCHES = `select coalesce(shard::text, ''), coalesce(last_position::text, ''), coalesce(event_count::text, ''), coalesce(instance::text, ''),
     coalesce(batch_no::text, ''), coalesce(case when isfinite(at) then (extract(epoch from at) * 1000000)::bigint::text end, ''), coalesce(format::text, ''),
@@ -29,13 +33,13 @@ export const READ_KEPT_TEXTS = `select ${TEXT}, (select b.format::text from dayb
 /** Rows of the log, or of a table of its shape, as text. */
 export async function readRowTexts(client: ClientBase, table: string, after: number, upTo: number): Promise<EventRow[]> {
   const values = [SHARD, after, upTo];
-  const { rows } = await client.query<[number, string | null]>({ name: `verify_${table}`, text: READ_TEXTS(table), values, rowMode: 'array' });
-  const [count, joined] = rows[0] as [number, string | null];
+  const answer = await client.query<[number, string | null]>({ name: `verify_${table}`, text: READ_TEXTS(table), values, rowMode: 'array' });
+  const [count, joined] = answer.rows[0] as [number, string | null];
   if (joined === null) return [];
-  const texts = joined.split('\n');
-  if (texts.length === count) return texts.map(rowOfText);
-  // A value with a line break, which none of ours has.
-  const single = await client.query<[string]>({ text: rowsFrom(table), values, rowMode: 'array' });
+  const rows = timedRows(joined, count);
+  if (rows !== null) return rows;
+  // A value with a line break, which none of ours has, or a time that is none.
+  const single = await client.query<[string]>({ text: rowsFrom(table, TEXT), values, rowMode: 'array' });
   return single.rows.map(([text]) => rowOfText(text));
 }
 
@@ -47,6 +51,16 @@ export async function readBatches(client: ClientBase, after: number, upTo: numbe
     rowMode: 'array',
   });
   return rows.map(([shard, lastPosition, eventCount, instance, batchNo, at, format, chain]) => ({ shard, lastPosition, eventCount, instance, batchNo, at, format, chain }));
+}
+
+/** A row of `daybook.checkpoint` as SQL. */
+export const CHECKPOINT_JSON = `json_build_object('epoch', epoch, 'size', size, 'note', note, 'published_at', published_at)`;
+const READ_CHECKPOINTS = `select ${CHECKPOINT_JSON} as row from daybook.checkpoint where shard = $1 and size > $2 and size <= $3 order by size, epoch`;
+
+/** The checkpoints in the table of more than one size up to another. */
+export async function readCheckpointRows(client: ClientBase, after: number, upTo: number): Promise<CheckpointRow[]> {
+  const { rows } = await client.query<{ row: CheckpointRow }>({ name: 'verify_checkpoints', text: READ_CHECKPOINTS, values: [SHARD, after, upTo] });
+  return rows.map(({ row }) => row);
 }
 
 /** Corrupted pages of a table, and values that no type allows. */
@@ -69,9 +83,9 @@ async function readAround(client: ClientBase, after: number, upTo: number, page:
 }
 
 async function readPage(client: ClientBase, after: number, upTo: number): Promise<Page> {
-  const page: Page = { after, upTo, rows: [], batches: [], unreadable: [] };
-  const [, batches] = await Promise.all([readAround(client, after, upTo, page), readBatches(client, after, upTo)]);
-  return { ...page, batches };
+  const page: Page = { after, upTo, rows: [], batches: [], checkpoints: [], unreadable: [] };
+  const [, batches, checkpoints] = await Promise.all([readAround(client, after, upTo, page), readBatches(client, after, upTo), readCheckpointRows(client, after, upTo)]);
+  return { ...page, batches, checkpoints };
 }
 
 /** The events and batches above one position up to another, page by page; Postgres makes the next page while one is looked at. */

@@ -80,7 +80,7 @@ export class Session {
   /** Whether the leaf of an event that is read apart is another than the published one. */
   async isUnlikePublished(position: number, leaf: Buffer): Promise<boolean> {
     await this.#of.tiles.load(position, position);
-    return this.#of.tiles.isSame(position, leaf) === false;
+    return this.#of.tiles.compare(position, leaf).different.length > 0;
   }
 
   /** Compares the checkpoints that the tree has reached. */

@@ -1,5 +1,5 @@
 import type { ClientBase } from 'pg';
-import { readRowTexts } from '#db/audit/verify-pages.ts';
+import { CHECKPOINT_JSON, readRowTexts } from '#db/audit/verify-pages.ts';
 import type { CheckpointRow } from '#db/audit/verify-claims.ts';
 import type { PartFacts } from '#db/audit/verify-parts.ts';
 import type { Finding } from '#db/audit/verify-report.ts';
@@ -29,7 +29,6 @@ export type Snapshot = {
   beyond: readonly CheckpointRow[];
 };
 
-const CHECKPOINT_JSON = `json_build_object('epoch', epoch, 'size', size, 'note', note, 'published_at', published_at)`;
 const READ_SNAPSHOT = `with head as (
     select greatest(0, (select max(position) from daybook.log where shard = $1), (select max(last_position) from daybook.log_batch where shard = $1)) as head)
   select (select log_id::text from daybook.install limit 1) as log_id, head, daybook.first_position() as first,
@@ -57,16 +56,6 @@ export async function readSnapshot(client: ClientBase): Promise<Snapshot> {
     built: Number(row.built),
     beyond: row.beyond ?? [],
   };
-}
-
-/** The checkpoints in the table of more than one size up to another. */
-export async function readCheckpointRows(client: ClientBase, after: number, upTo: number): Promise<CheckpointRow[]> {
-  const { rows } = await client.query<{ row: CheckpointRow }>({
-    name: 'verify_checkpoints',
-    text: `select ${CHECKPOINT_JSON} as row from daybook.checkpoint where shard = $1 and size > $2 and size <= $3 order by size, epoch`,
-    values: [SHARD, after, upTo],
-  });
-  return rows.map(({ row }) => row);
 }
 
 /** Rows that are in no shard that there is: the first of each table. */

@@ -12,7 +12,7 @@ import type { Finding, Report } from '#db/audit/verify-report.ts';
 import { Session } from '#db/audit/verify-session.ts';
 import { identify, readStart } from '#db/audit/verify-start.ts';
 import { Streams } from '#db/audit/verify-streams.ts';
-import { checkPartitions, compareKept, compareManifest, readCheckpointRows, readSnapshot, readStrays, type Snapshot } from '#db/audit/verify-tables.ts';
+import { checkPartitions, compareKept, compareManifest, readSnapshot, readStrays, type Snapshot } from '#db/audit/verify-tables.ts';
 import { StoreError } from '#db/connect.ts';
 import { firstPosition } from '#db/log/read.ts';
 
@@ -51,11 +51,11 @@ export async function verifyDatabase(connection: ClientBase, evidence: Evidence 
   const keptTo = Math.max(0, ...snapshot.partitions.filter(({ isArchived }) => isArchived).map(({ last }) => last));
   let lookedTo = start.first - 1;
   for await (const page of pagesFrom(client, start.first, snapshot, evidence.archive, session.beside)) {
-    session.tell((await readCheckpointRows(client, lookedTo, page.upTo)).map((row) => tellRow(claims, row)));
+    session.tell(page.checkpoints.map((row) => tellRow(claims, row)));
     const controls = await session.take(page);
     if (lookedTo < keptTo) session.beside.push(...(await compareKept(client, controls, lookedTo, Math.min(page.upTo, keptTo))));
     lookedTo = page.upTo;
-    session.nodes.push(...(await nodes.take(session.verifier.tree)));
+    await nodes.take(session.verifier.tree);
     options.onProgress?.(session.verifier.events, snapshot.head - start.first + 1);
     if (session.isFull) break;
   }
