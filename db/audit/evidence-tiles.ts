@@ -19,10 +19,14 @@ export class LeafTiles implements PublishedLeaves {
     this.#directory = directory;
   }
 
-  /** Has the leaves from one position to another at hand. Those that are asked for come in order. */
-  async load(from: number, to: number): Promise<void> {
+  /** Has the leaves of these positions at hand. Those that are asked for come in order. */
+  async load(positions: Iterable<number>): Promise<void> {
     if (this.#directory === null) return;
-    for (let number = tileOf(from); number <= tileOf(to); number++) {
+    let last = -1;
+    for (const position of positions) {
+      const number = tileOf(position);
+      if (number === last || !Number.isSafeInteger(number)) continue;
+      last = number;
       if (!this.#tiles.has(number)) this.#tiles.set(number, await readLeafTile(this.#directory, number));
     }
     for (const number of this.#tiles.keys()) {
@@ -41,7 +45,7 @@ export class LeafTiles implements PublishedLeaves {
       const tile = this.#tiles.get(tileOf(position));
       const known = Math.max(0, Math.min((tile?.length ?? 0) - inTile, end - at));
       isWhole &&= known === end - at;
-      if (tile != null && tile.compare(leaves, at, at + known, inTile, inTile + known) !== 0) {
+      if (tile != null && known > 0 && tile.compare(leaves, at, at + known, inTile, inTile + known) !== 0) {
         for (let each = 0; each < known; each += HASH_BYTES) {
           if (tile.compare(leaves, at + each, at + each + HASH_BYTES, inTile + each, inTile + each + HASH_BYTES) !== 0) different.push(position + each / HASH_BYTES);
         }

@@ -31,6 +31,9 @@ export type Report = {
   findings: Finding[];
 };
 
+/** What is said of a row that its own batch contradicts. */
+export const OF_ANOTHER_BATCH = 'has another time or instance than its batch';
+
 /** Behind a first one others follow from it; nobody reads more. */
 export const FINDINGS_MAX = 100;
 

@@ -41,7 +41,8 @@ export class Session {
   /** @returns the control events of the page. */
   async take({ rows, batches, unreadable, upTo }: Pick<Page, 'rows' | 'batches' | 'unreadable' | 'upTo'>, leavesAfter: readonly Buffer[] = []): Promise<ControlRow[]> {
     const { verifier } = this;
-    await this.#of.tiles.load(verifier.taken + 1, upTo);
+    // Of each event that comes, not of the stretch: a position that was changed may be far away.
+    await this.#of.tiles.load([...rows.map(({ position }) => position), ...leavesAfter.map((_, index) => upTo + 1 + index)]);
     let at = 0;
     const rowsTo = (last: number): void => {
       for (let row = rows[at]; row !== undefined && !(row.position > last); row = rows[++at]) {
@@ -79,7 +80,7 @@ export class Session {
 
   /** Whether the leaf of an event that is read apart is another than the published one. */
   async isUnlikePublished(position: number, leaf: Buffer): Promise<boolean> {
-    await this.#of.tiles.load(position, position);
+    await this.#of.tiles.load([position]);
     return this.#of.tiles.compare(position, leaf).different.length > 0;
   }
 
