@@ -1,8 +1,9 @@
-import { type EventRow, hasSurplus, leafText } from '#db/audit/lines.ts';
+import { type EventRow, hasSurplus } from '#db/audit/lines.ts';
 import { AT, checkEvent } from '#db/audit/verify-event.ts';
+import { FORMATS, leavesOf, type Pending } from '#db/audit/verify-leaves.ts';
 import type { PartCounter } from '#db/audit/verify-parts.ts';
-import { type Finding, spanOf } from '#db/audit/verify-report.ts';
-import { type AuditTree, type HashText, hashText } from '#db/audit/verify-tree.ts';
+import { type Finding, OF_ANOTHER_BATCH, spanOf } from '#db/audit/verify-report.ts';
+import type { AuditTree, HashText } from '#db/audit/verify-tree.ts';
 import { type BatchRow, linkBatch } from '#db/chain.ts';
 import type { ControlEvent } from '#db/events.ts';
 import { HASH_BYTES } from '#db/tlog/merkle.ts';
@@ -41,8 +42,7 @@ export type Broken = {
 /** A control event where it stands; `leaf` is there once its batch was taken. */
 export type ControlRow = { position: number; text: string; stream: string; version: number; event: ControlEvent | null };
 
-/** A row, a leaf hash where the row is not at hand, or null where neither is. */
-type Pending = EventRow | Buffer | null;
+type Link = { reckoned: readonly Buffer[]; at: number; fits: boolean };
 
 /**
  * Goes through a log in order, row by row and batch by batch, and puts down everything that does not
@@ -163,8 +163,10 @@ export class Verifier {
 
   /** Nothing comes any more. @param end what there should be to the end. */
   finish(end: number): void {
-    if (this.next <= end) this.#skipTo(end + 1);
-    this.#endPending('belong to no batch');
+    // What is missing at the end has taken the row of its batch with it.
+    const isCut = this.next <= end;
+    if (isCut) this.#skipTo(end + 1);
+    this.#endPending(isCut ? null : 'belong to no batch');
   }
 
   #checkBatch(batch: BatchRow, from: number): void {
@@ -172,45 +174,47 @@ export class Verifier {
     if (batch.shard !== '0') problem(`is of shard ${batch.shard}`);
     if (batch.at === '') problem('has no time');
     else if (this.#before && Number(batch.at) < Number(this.#before.at)) problem('is earlier than the one before it');
-    if (batch.format !== '1' && batch.format !== '2') problem(`is of the format ${batch.format}, which is not known`);
-    else this.#format = batch.format;
+    // One that nobody knows is told by what its chain value is of.
+    if (FORMATS.includes(batch.format)) this.#format = batch.format;
   }
 
-  #prove(batch: BatchRow, own: readonly Pending[], from: number, isWhole: boolean): void {
-    const leaves = Buffer.allocUnsafe(own.length * HASH_BYTES);
+  #prove(stated: BatchRow, own: readonly Pending[], from: number, isWhole: boolean): void {
+    let batch = stated;
+    let leaves = leavesOf(own, this.#format);
+    let link = isWhole && leaves.isKnown ? this.#linkOf(batch, leaves.bytes) : null;
+    if (link !== null && !link.fits) {
+      // Whoever changes the format of a batch has changed none of its rows.
+      const other = FORMATS.find((format) => format !== stated.format && this.#linkOf({ ...stated, format }, leavesOf(own, format).bytes).fits);
+      if (other !== undefined) {
+        this.#find(from, 'log_batch', `the batch that ends at position ${stated.lastPosition} says it is of format ${stated.format}, and is of format ${other}`);
+        batch = { ...stated, format: other };
+        leaves = leavesOf(own, other);
+        link = this.#linkOf(batch, leaves.bytes);
+      }
+    }
     const controls = new Set<number>();
-    let first = own.length;
-    let isKnown = true;
     const unlike: number[] = [];
     for (let index = 0; index < own.length; index++) {
       const row = own[index] as Pending;
-      const position = from + index;
-      if (Buffer.isBuffer(row)) {
-        row.copy(leaves, index * HASH_BYTES);
-        continue;
-      }
-      const leaf = row && this.#leafOf(row, position);
-      if (row === null || leaf === null) {
-        isKnown = false;
-        continue;
-      }
-      first = Math.min(first, index);
-      leaves.write(leaf, index * HASH_BYTES, 'latin1');
-      if (row.fields !== null && row.fields[AT.stream] != null) controls.add(position);
-      if (row.at !== batch.at || row.instance !== batch.instance) unlike.push(position);
-      this.#grow(leaf);
+      if (row === null || Buffer.isBuffer(row)) continue;
+      if (row.fields !== null && row.fields[AT.stream] != null) controls.add(row.position);
+      if (row.at !== batch.at || row.instance !== batch.instance) unlike.push(row.position);
+      if (batch.format === '1' && hasSurplus(row, batch.format)) this.#find(row.position, 'log', 'has more than the format of its batch covers');
+      const leaf = leaves.texts[index];
+      if (leaf != null) this.#grow(leaf);
     }
-    const leavesAre = isKnown ? this.#compare(from + first, leaves.subarray(first * HASH_BYTES)) : 'unknown';
     // Where some rows are unlike their batch it is they that were changed, and where all are the batch.
-    if (unlike.length > 0 && unlike.length < own.length) for (const position of unlike) this.#find(position, 'log', 'has another time or instance than its batch');
-    if (unlike.length > 0 && unlike.length === own.length) this.#find(from, 'log_batch', `the batch that ends at position ${batch.lastPosition} has another time or instance than its rows`);
-    if (isWhole && isKnown) this.#link(batch, leaves, { from, to: from + own.length - 1, leaves: leavesAre, isValueAlone: false });
+    if (isWhole && unlike.length < own.length) for (const position of unlike) this.#find(position, 'log', OF_ANOTHER_BATCH);
+    if (isWhole && unlike.length > 0 && unlike.length === own.length) this.#find(from, 'log_batch', `the batch that ends at position ${batch.lastPosition} has another time or instance than its rows`);
+    const first = own.findIndex((row) => !Buffer.isBuffer(row));
+    const leavesAre = leaves.isKnown ? this.#compare(from + Math.max(0, first), leaves.bytes.subarray(Math.max(0, first) * HASH_BYTES)) : 'unknown';
+    if (link !== null) this.#follow(batch, link, { from, to: from + own.length - 1, leaves: leavesAre, isValueAlone: false });
     else {
       // Nobody can tell what came before; the next one is taken to continue this one's own word.
       this.#links = [batch.chain];
       this.#suspect = null;
     }
-    if (isKnown) this.#parts.take(from, leaves, controls, batch.format, { position: Number(batch.lastPosition), chain: batch.chain.toString('hex') });
+    if (leaves.isKnown) this.#parts.take(from, leaves.bytes, controls, batch.format, { position: Number(batch.lastPosition), chain: batch.chain.toString('hex') });
   }
 
   #compare(from: number, leaves: Buffer): Broken['leaves'] {
@@ -220,32 +224,20 @@ export class Verifier {
     return isWhole ? 'same' : 'unknown';
   }
 
-  #link(batch: BatchRow, leaves: Buffer, broken: Broken): void {
-    const suspect = this.#suspect;
-    this.#suspect = null;
-    if (this.#links.length === 0) {
-      this.#links = [batch.chain];
-      return;
-    }
+  /** What a batch's chain value has to be, after each value that it may continue, and which of these it is. */
+  #linkOf(batch: BatchRow, leaves: Buffer): Link {
     // All leaves at once are to the chain what they are one by one.
     const reckoned = this.#links.map((before) => linkBatch(before, [leaves], batch));
-    const fits = reckoned.findIndex((value) => value.equals(batch.chain));
-    // The second of two is what the batch before came to: then it was its stored value that was wrong.
-    if (fits === 1 && suspect) suspect.isValueAlone = true;
-    if (fits >= 0) {
-      this.#links = [batch.chain];
-      return;
-    }
-    this.broken.push(broken);
-    this.#suspect = broken;
-    this.#links = [batch.chain, reckoned[0] as Buffer];
+    const at = reckoned.findIndex((value) => value.equals(batch.chain));
+    return { reckoned, at, fits: at >= 0 || reckoned.length === 0 };
   }
 
-  #leafOf(row: EventRow, position: number): HashText | null {
-    const text = leafText(row, this.#format);
-    if (text === null) return null;
-    if (this.#format === '1' && hasSurplus(row, this.#format)) this.#find(position, 'log', 'has more than the format of its batch covers');
-    return hashText(`\0${text}`);
+  #follow(batch: BatchRow, { reckoned, at, fits }: Link, broken: Broken): void {
+    // The second of two is what the batch before came to: then it was its stored value that was wrong.
+    if (at === 1 && this.#suspect) this.#suspect.isValueAlone = true;
+    this.#suspect = fits ? null : broken;
+    this.#links = fits ? [batch.chain] : [batch.chain, reckoned[0] as Buffer];
+    if (!fits) this.broken.push(broken);
   }
 
   #grow(leaf: HashText): void {
@@ -278,17 +270,16 @@ export class Verifier {
     this.skip(to);
   }
 
-  #endPending(problem: string): void {
+  #endPending(problem: string | null): void {
     const own = this.#pending.filter((row): row is EventRow => row !== null && !Buffer.isBuffer(row));
     const from = own[0]?.position;
-    if (from !== undefined) {
-      this.findings.push({ position: from, to: this.#lastPosition + this.#pending.length, table: 'log_batch', problem: `${spanOf(from, this.#lastPosition + this.#pending.length)} ${problem}` });
-      for (const row of own) {
-        const leaf = this.#leafOf(row, row.position);
-        if (leaf === null) continue;
-        this.#compare(row.position, Buffer.from(leaf, 'latin1'));
-        this.#grow(leaf);
-      }
+    const to = this.#lastPosition + this.#pending.length;
+    if (from !== undefined && problem !== null) this.findings.push({ position: from, to, table: 'log_batch', problem: `${spanOf(from, to)} ${problem}` });
+    for (const row of own) {
+      const [leaf] = leavesOf([row], this.#format).texts;
+      if (leaf == null) continue;
+      this.#compare(row.position, Buffer.from(leaf, 'latin1'));
+      this.#grow(leaf);
     }
     this.#lastPosition += this.#pending.length;
     this.#pending = [];

@@ -100,8 +100,8 @@ async function readHeader(file: string): Promise<Header> {
 
 async function takeFile(session: Session, { file, header, manifest }: Named, isLast: boolean, onEvents: (count: number) => void): Promise<Finding[]> {
   const digest = createHash('sha256');
+  const table = path.basename(file);
   const found: Finding[] = [];
-  const find = (position: number, problem: string): void => void found.push({ position, table: path.basename(file), problem });
   try {
     for await (const piece of piecesOf(file, (bytes) => digest.update(bytes))) {
       await takePiece(session, piece, isLast);
@@ -109,10 +109,11 @@ async function takeFile(session: Session, { file, header, manifest }: Named, isL
     }
   } catch (error) {
     if (!(error instanceof ArchiveDamageError)) throw error;
-    find(session.verifier.next, 'it can be read to here and no further');
+    found.push({ position: session.verifier.next, table, problem: 'it can be read to here and no further' });
   }
-  if (manifest === null) find(header.first_position, 'it has no manifest beside it');
-  else if (found.length === 0 && manifest.sha256 !== digest.digest('hex')) find(header.first_position, 'it is not the file that its manifest tells of');
+  const position = header.first_position;
+  if (manifest === null) session.beside.push({ position, table, problem: 'it has no manifest beside it' });
+  else if (found.length === 0 && manifest.sha256 !== digest.digest('hex')) session.beside.push({ position, table, problem: 'it is not the file that its manifest tells of' });
   return found;
 }
 

@@ -38,7 +38,7 @@ export class Session {
     this.verifier.wanted = [...new Set(this.#told.map(({ checkpoint }) => checkpoint.size))];
   }
 
-  /** @returns the control events of the page. */
+  /** @param leavesAfter those that the last batch goes on with. @returns the control events of the page. */
   async take({ rows, batches, unreadable, upTo }: Pick<Page, 'rows' | 'batches' | 'unreadable' | 'upTo'>, leavesAfter: readonly Buffer[] = []): Promise<ControlRow[]> {
     const { verifier } = this;
     // Of each event that comes, not of the stretch: a position that was changed may be far away.
@@ -50,10 +50,10 @@ export class Session {
         verifier.takeRow(row);
       }
     };
-    for (const batch of batches) {
+    for (const [index, batch] of batches.entries()) {
       rowsTo(Number(batch.lastPosition));
       this.#skipUnreadable(unreadable, Number(batch.lastPosition) + 1);
-      if (leavesAfter.length > 0) verifier.takeLeaves(leavesAfter);
+      if (index === batches.length - 1 && leavesAfter.length > 0) verifier.takeLeaves(leavesAfter);
       verifier.takeBatch(batch);
     }
     rowsTo(Number.POSITIVE_INFINITY);
