@@ -80,7 +80,7 @@ export function timedRows(joined: string, count: number): EventRow[] | null {
   if (texts.length !== count) return null;
   const rows: EventRow[] = [];
   let time = '';
-  let microseconds: string | null = null;
+  let microseconds: string | null = '';
   for (const text of texts) {
     const from = text.indexOf(',', text.indexOf(',') + 1) + 1;
     const to = text.indexOf(',', from);

@@ -1,0 +1,172 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { fieldsOf, rowOfFields, rowOfText, timedRows } from '#db/audit/lines.ts';
+import { AT, checkEvent, NAMES } from '#db/audit/verify-event.ts';
+import { judge } from '#db/audit/verify-judge.ts';
+import { PartCounter } from '#db/audit/verify-parts.ts';
+import { AuditTree } from '#db/audit/verify-tree.ts';
+import { type PublishedLeaves, Verifier } from '#db/audit/verifier.ts';
+import { type BatchRow, compositeText, genesis, leafOf, type LeafRow, linkBatch } from '#db/chain.ts';
+import { GrowingTree } from '#db/tlog/merkle.ts';
+
+const LOG = '0199aaaa-0000-7000-8000-000000000000';
+type Fields = Record<string, string>;
+
+/** A row of these columns at a position. */
+function rowOf(position: number, at: string, instance: string, fields: Fields): (string | null)[] {
+  const common: Fields = { shard: '0', position: String(position), at, instance, ...fields };
+  return NAMES.map((name) => common[name] ?? null);
+}
+
+const request = (position: number): Fields => ({ request: `0190000${position % 10}-0000-7000-8000-00000000000${position % 7}`, account: 'Account1', key: 'Key00001' });
+/** What the events of a made log are, one after the other. */
+const EVENTS: readonly ((position: number) => Fields)[] = [
+  (position) => ({ ...request(position), type: '100', model: 'a "b", \\c', sse: 't', body_bytes: '40', hold_tokens: '500', terms_position: '1' }),
+  (position) => ({
+    ...request(position), type: '101', model: 'm', upstream: 'one', status: '200', end_reason: '1', usage_source: '1', input_tokens: '10', cached_tokens: '0',
+    output_tokens: '20', reasoning_tokens: '0', attempts: '1', duration_ms: '50', cost_microusd: '9',
+  }),
+  (position) => ({ ...request(position), type: '102', model: 'm', end_reason: '9', usage_source: '3', hold_tokens: '500' }),
+  (position) => ({ ...request(position), type: '104', refusal: 'rate_limit_exceeded', status: '429', refused_count: '3' }),
+  (position) => ({ type: '1', account: `Acct${String(position).padStart(4, '0')}`, stream: `account/Acct${String(position).padStart(4, '0')}`, version: '1', body: '{"name":"n","actor":"command-line"}' }),
+];
+
+type Made = { rows: LeafRow[]; batches: BatchRow[]; leaves: Buffer[] };
+
+function makeLog(sizes: readonly number[]): Made {
+  const made: Made = { rows: [], batches: [], leaves: [] };
+  let chain = genesis(LOG);
+  for (const [index, size] of sizes.entries()) {
+    const at = String(1_790_000_000_000_000 + index);
+    const own = Array.from({ length: size }, (_, each) => {
+      const position = made.rows.length + each + 1;
+      return rowOf(position, at, String(1 + (index % 3)), (EVENTS[position % EVENTS.length] as (typeof EVENTS)[number])(position));
+    });
+    const batch = { shard: '0', lastPosition: String(made.rows.length + size), eventCount: String(size), instance: String(1 + (index % 3)), batchNo: String(index), at, format: '2', chain };
+    chain = linkBatch(chain, own, batch);
+    made.rows.push(...own);
+    made.batches.push({ ...batch, chain });
+    made.leaves.push(...own.map((row) => leafOf(row, '2')));
+  }
+  return made;
+}
+
+/** What is found in rows and batches, where these leaves were published. */
+function verify({ rows, batches }: Made, published: readonly Buffer[] | null) {
+  const compare: PublishedLeaves['compare'] = (from, leaves) => ({
+    different: published === null ? [] : Array.from({ length: leaves.length / 32 }, (_, at) => from + at).filter((position, at) => published[position - 1]?.equals(leaves.subarray(at * 32, at * 32 + 32)) === false),
+    isWhole: published !== null,
+  });
+  const verifier = new Verifier({ first: 1, chain: genesis(LOG), leavesBefore: [], tree: new AuditTree() }, { compare }, new PartCounter([], { position: 0, chain: '' }));
+  let at = 0;
+  for (const batch of batches) {
+    for (; at < rows.length && !(Number(rows[at]?.[AT.position]) > Number(batch.lastPosition)); at++) verifier.takeRow(rowOfText(compositeText(rows[at] as LeafRow)));
+    verifier.takeBatch(batch);
+  }
+  for (; at < rows.length; at++) verifier.takeRow(rowOfText(compositeText(rows[at] as LeafRow)));
+  verifier.finish(Math.max(rows.length, Number(batches.at(-1)?.lastPosition ?? 0)));
+  const findings = judge({ direct: verifier.findings, different: verifier.different, broken: verifier.broken, contradiction: null, nodes: [], covered: 0, beside: [] });
+  return { findings, tree: verifier.tree };
+}
+
+const sizes = fc.array(fc.integer({ min: 1, max: 6 }), { minLength: 2, maxLength: 8 });
+
+describe('a made log', () => {
+  test('is found good, with the root that RFC 6962 gives it, whatever its batches are', () => {
+    fc.assert(
+      fc.property(sizes, (each) => {
+        const made = makeLog(each);
+        const { findings, tree } = verify(made, made.leaves);
+        const whole = new GrowingTree();
+        for (const leaf of made.leaves) whole.append(leaf);
+        expect(findings).toEqual([]);
+        expect(tree?.root()).toEqual(whole.root());
+        expect(verify(made, null).findings).toEqual([]);
+      }),
+      { numRuns: 30 },
+    );
+  });
+
+  test('with one changed field of any row is found at that row, and without published leaves in its batch', () => {
+    fc.assert(
+      fc.property(sizes, fc.nat(), fc.nat(NAMES.length - 1), fc.constantFrom<string | null>('7', 'x', '', null), (each, which, column, value) => {
+        const made = makeLog(each);
+        const at = which % made.rows.length;
+        const row = made.rows[at] as LeafRow;
+        fc.pre(column !== AT.position && row[column] !== value);
+        const rows = made.rows.with(at, row.with(column, value));
+        expect(verify({ ...made, rows }, made.leaves).findings[0]).toMatchObject({ position: at + 1, table: 'log' });
+        const [found] = verify({ ...made, rows }, null).findings;
+        const batch = made.batches.find(({ lastPosition }) => Number(lastPosition) > at) as BatchRow;
+        expect(found?.position).toBeLessThanOrEqual(at + 1);
+        expect(found?.position).toBeGreaterThan(Number(batch.lastPosition) - Number(batch.eventCount));
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  test('with a row that is gone, doubled or swapped is found at the first that is not what it was', () => {
+    fc.assert(
+      fc.property(sizes, fc.nat(), fc.constantFrom('gone', 'twice', 'swapped'), (each, which, how) => {
+        const made = makeLog(each);
+        const at = which % (made.rows.length - 1);
+        const [row, next] = [made.rows[at] as LeafRow, made.rows[at + 1] as LeafRow];
+        const rows =
+          how === 'gone' ? made.rows.toSpliced(at, 1)
+          : how === 'twice' ? made.rows.toSpliced(at, 0, row)
+          : made.rows.with(at, next.with(AT.position, String(at + 1))).with(at + 1, row.with(AT.position, String(at + 2)));
+        expect(verify({ ...made, rows }, made.leaves).findings[0]).toMatchObject({ position: at + 1, table: 'log' });
+      }),
+      { numRuns: 100 },
+    );
+  });
+
+  test('with one changed field of a batch is found there, and no event is blamed', () => {
+    const fields = ['lastPosition', 'eventCount', 'instance', 'batchNo', 'at', 'format', 'shard', 'chain'] as const;
+    fc.assert(
+      fc.property(sizes, fc.nat(), fc.constantFrom(...fields), fc.integer({ min: 1, max: 3 }), (each, which, field, more) => {
+        const made = makeLog(each);
+        const at = which % made.batches.length;
+        const batch = made.batches[at] as BatchRow;
+        const changed = { ...batch, [field]: field === 'chain' ? Buffer.alloc(32, more) : String(Number(batch[field]) + more) };
+        const { findings } = verify({ ...made, batches: made.batches.with(at, changed) }, made.leaves);
+        expect(findings[0]?.position).toBe(Number(batch.lastPosition) - Number(batch.eventCount) + 1);
+        if (field !== 'lastPosition') expect(findings[0]?.table).toBe('log_batch');
+      }),
+      { numRuns: 200 },
+    );
+  });
+});
+
+describe('the text of a row', () => {
+  const text = fc.oneof(fc.string({ unit: fc.constantFrom(...'ab "\\(),\n1'.split('')), maxLength: 6 }), fc.constant(null));
+
+  test('comes apart into the columns that it was made of', () => {
+    fc.assert(fc.property(fc.array(text, { minLength: 2, maxLength: 34 }), (fields) => {
+      expect(fieldsOf(compositeText(fields))).toEqual(fields);
+    }));
+  });
+
+  test('is taken for a good request only where its columns are one', () => {
+    fc.assert(
+      fc.property(fc.nat(200), fc.nat(NAMES.length - 1), fc.oneof(text, fc.constantFrom('1', '13', '77', 't', '-1')), (position, column, value) => {
+        const good = rowOf(position + 1, '5', '1', (EVENTS[position % 4] as (typeof EVENTS)[number])(position));
+        expect(rowOfText(compositeText(good))).toMatchObject({ position: position + 1, fields: null });
+        const row = rowOfText(compositeText(good.with(column, value)));
+        if (row.fields !== null) return;
+        expect(checkEvent(good.with(column, value))).toEqual({ problem: null, control: null });
+        expect(row).toMatchObject({ position: rowOfFields(good.with(column, value)).position });
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  test('has the microseconds of any time that Postgres writes', () => {
+    for (const [time, microseconds] of [['2026-11-22 06:58:13.805368+00', '1795330693805368'], ['2026-11-22 07:58:13.8+01', '1795330693800000'], ['2026-11-22 12:28:13+05:30', '1795330693000000']]) {
+      expect(timedRows(`(0,1,"${time}",77,1)`, 1)?.[0]?.at).toBe(microseconds);
+    }
+    expect(timedRows('(0,1,infinity,77,1)', 1)).toBeNull();
+    expect(timedRows('(0,1,,77,1)', 1)?.[0]?.at).toBeNull();
+    expect(timedRows('(0,1,,77,1)\n(0,2,,77,1)', 1)).toBeNull();
+  });
+});
