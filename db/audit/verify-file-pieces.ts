@@ -4,6 +4,7 @@ import { createZstdDecompress } from 'node:zlib';
 import { linesOf } from '#db/archive/lines-of.ts';
 import { Header, parseLine } from '#db/archive/line.ts';
 import { ArchiveDamageError } from '#db/archive/verify.ts';
+import { rowOfLine } from '#db/audit/json-rows.ts';
 import { type EventRow, rowOfFields } from '#db/audit/lines.ts';
 import type { BatchRow } from '#db/chain.ts';
 import { StoreError } from '#db/connect.ts';
@@ -56,6 +57,8 @@ export async function* piecesOf(file: string, onBytes?: (bytes: Buffer) => void)
 
 /** @returns how many events it was. */
 function takeLine(piece: Omit<Piece, 'header'>, line: string, shard: number): number {
+  const row = shard === 0 ? rowOfLine(line) : null;
+  if (row !== null) return piece.rows.push(row) && 1;
   const parsed = parseLine(line, shard);
   if ('event' in parsed) return piece.rows.push(rowOfFields(parsed.event)) && 1;
   if ('batch' in parsed) piece.batches.push(parsed.batch);

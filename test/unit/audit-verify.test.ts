@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { rowOfLine } from '#db/audit/json-rows.ts';
 import { fieldsOf, rowOfFields, rowOfText, timedRows } from '#db/audit/lines.ts';
 import { AT, checkEvent, NAMES } from '#db/audit/verify-event.ts';
 import { judge } from '#db/audit/verify-judge.ts';
@@ -159,6 +160,26 @@ describe('the text of a row', () => {
       }),
       { numRuns: 500 },
     );
+  });
+
+  test('comes from a line of a file as from its columns', () => {
+    fc.assert(
+      fc.property(fc.nat(200), fc.nat(NAMES.length - 2), fc.oneof(text, fc.constantFrom('1', '13', '77', 't', '-1')), (position, column, value) => {
+        const fields = rowOf(position + 1, '5', '1', (EVENTS[position % EVENTS.length] as (typeof EVENTS)[number])(position)).with(column + 1, value);
+        const quoted = new Set(['request', 'account', 'key', 'model', 'upstream', 'stream', 'body', 'refusal']);
+        const parts = NAMES.flatMap((name, at) => {
+          const field = fields[at];
+          if (at === 0 || field == null) return [];
+          return `"${name === 'at' ? 'at_us' : name}":${quoted.has(name) ? JSON.stringify(field) : field === 't' ? 'true' : field}`;
+        });
+        const row = rowOfLine(`{${parts.join(',')}}`);
+        if (row !== null) expect({ ...row, fields }).toEqual(rowOfFields(fields));
+        if (row !== null) expect(checkEvent(fields)).toEqual({ problem: null, control: null });
+      }),
+      { numRuns: 500 },
+    );
+    const plain = rowOfLine('{"position":7,"at_us":5,"type":104,"instance":1,"request":"01900000-0000-7000-8000-000000000000","account":"A","key":"K","status":429,"refused_count":3,"refusal":"shed"}');
+    expect(plain).toMatchObject({ position: 7, text: `(0,7,5,104,1,01900000-0000-7000-8000-000000000000,A,K${','.repeat(7)}429${','.repeat(18)},3,shed)`.replace(/429,+3/, `429${','.repeat(NAMES.indexOf('refused_count') - NAMES.indexOf('status'))}3`) });
   });
 
   test('has the microseconds of any time that Postgres writes', () => {
