@@ -97,6 +97,11 @@ export class TrustedKeys {
     else this.#told.push({ verifier, position });
   }
 
+  /** Those that are believed and those that the log names beside them. */
+  get known(): Verifier[] {
+    return [...this.verifiers, ...this.#told.map(({ verifier }) => verifier)];
+  }
+
   /** A checkpoint of this size agrees with the log, signed by one who is believed. */
   confirm(size: number): void {
     for (const { verifier } of this.#told.filter(({ position }) => position <= size)) this.verifiers.push(verifier);

@@ -3,11 +3,11 @@ import type { ClientBase } from 'pg';
 import { requireFile } from '#db/archive/archive.ts';
 import { Manifest } from '#db/archive/manifest.ts';
 import { ArchiveDamageError } from '#db/archive/verify.ts';
+import type { EventRow } from '#db/audit/lines.ts';
 import { piecesOf } from '#db/audit/verify-file-pieces.ts';
-import { type Page, readBatches, readCheckpointRows } from '#db/audit/verify-pages.ts';
+import { type Page, pagesOf, readBatches, readCheckpointRows } from '#db/audit/verify-pages.ts';
 import type { Finding } from '#db/audit/verify-report.ts';
 import type { Snapshot } from '#db/audit/verify-tables.ts';
-import { StoreError } from '#db/connect.ts';
 
 /**
  * The part of a log that has left its database: events from the files of its archive, batches from the
@@ -16,10 +16,17 @@ import { StoreError } from '#db/connect.ts';
  * @throws {StoreError} when there is no such file.
  */
 export async function* archivedPages(client: ClientBase, directory: string, { partitions, first }: Snapshot, beside: Finding[]): AsyncGenerator<Page> {
+  // Rows of the table of partitions may be wrong themselves: what they leave out is looked for in the database.
+  let after = 0;
+  const between = async (rows: EventRow[], upTo: number): Promise<Page> => ({
+    after, upTo, rows, batches: await readBatches(client, after, upTo), checkpoints: await readCheckpointRows(client, after, upTo), unreadable: [],
+  });
   for (const partition of partitions) {
-    if (partition.last >= first) break;
+    const last = Math.min(partition.last, first - 1);
     const manifest = Manifest.safeParse(partition.manifest);
-    if (!manifest.success) throw new StoreError(`the manifest of partition ${partition.number} in the database is none, so its file can't be told`);
+    if (last <= after || !manifest.success) continue;
+    if (partition.first > after + 1) yield* pagesOf(client, after, partition.first - 1);
+    after = Math.max(after, partition.first - 1);
     const file = path.join(directory, manifest.data.file);
     try {
       await requireFile(directory, manifest.data);
@@ -27,18 +34,20 @@ export async function* archivedPages(client: ClientBase, directory: string, { pa
       if (!(error instanceof ArchiveDamageError)) throw error;
       beside.push({ position: partition.first, table: manifest.data.file, problem: 'it is not the file that was recorded' });
     }
-    let after = partition.first - 1;
     try {
       for await (const { rows } of piecesOf(file)) {
-        const upTo = Math.max(after, ...rows.slice(-1).map(({ position }) => position));
-        yield { after, upTo, rows, batches: await readBatches(client, after, upTo), checkpoints: await readCheckpointRows(client, after, upTo), unreadable: [] };
+        const own = rows.filter(({ position }) => position > after && position <= last);
+        const upTo = own.at(-1)?.position;
+        if (upTo === undefined) continue;
+        yield await between(own, upTo);
         after = upTo;
       }
     } catch (error) {
       if (!(error instanceof ArchiveDamageError)) throw error;
       beside.push({ position: after + 1, table: manifest.data.file, problem: 'it can be read to here and no further' });
     }
-    const { last } = partition;
-    if (after < last) yield { after, upTo: last, rows: [], batches: await readBatches(client, after, last), checkpoints: await readCheckpointRows(client, after, last), unreadable: [] };
+    if (after < last) yield await between([], last);
+    after = last;
   }
+  if (after < first - 1) yield* pagesOf(client, after, first - 1);
 }

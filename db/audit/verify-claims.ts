@@ -3,7 +3,7 @@ import type { Finding } from '#db/audit/verify-report.ts';
 import { originOf } from '#db/fold/signing.ts';
 import { type Checkpoint, openCheckpoint, parseCheckpoint } from '#db/tlog/checkpoint.ts';
 import type { Head } from '#db/tlog/merkle.ts';
-import { NoteError, parseNote } from '#db/tlog/note.ts';
+import { NoteError, parseNote, verifyNote } from '#db/tlog/note.ts';
 
 /** A row of `daybook.checkpoint`. `published_at` is null where nobody says. */
 export type CheckpointRow = { epoch: number; size: number; note: string; published_at: string | null };
@@ -56,7 +56,9 @@ export class ClaimCheck {
       return false;
     }
     try {
-      openCheckpoint(told.note, this.#keys.verifiers);
+      const { note } = openCheckpoint(told.note, this.#keys.verifiers);
+      // What the log itself keeps was signed by its keys alone, one or two of them, and by nobody else.
+      if (row !== null && verifyNote(note, this.#keys.known).length < note.signatures.length) throw new NoteError('it has a signature that no key of the log has made');
       return true;
     } catch (error) {
       if (!(error instanceof NoteError)) throw error;
