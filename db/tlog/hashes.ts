@@ -22,14 +22,18 @@ export class MissingHashesError extends StoreError {
 const columns = LEAF_COLUMNS.split(',');
 const rowText = (count: number): string => `row(${columns.slice(0, count).join(',')})::text`;
 
-/** How many columns each format's leaves have; see `db/chain.ts`, which has them for those who trust no database. */
-const READ_LEAVES = `select string_agg(leaf, ''::bytea order by position) as leaves from (
-  select l.position, sha256('\\x00'::bytea || convert_to(case b.format when 1 then l.text_1 else l.text_2 end, 'UTF8')) as leaf
-  from (select last_position - event_count as before, last_position, format from daybook.log_batch
-      where shard = $1 and last_position > $2 and last_position <= coalesce(
-        (select last_position from daybook.log_batch where shard = $1 and last_position >= $3 order by last_position limit 1), $3)) b
-  join lateral (select position, case when b.format = 1 then ${rowText(27)} end as text_1, case when b.format = 2 then ${rowText(34)} end as text_2
-      from daybook.log where shard = $1 and position > greatest(b.before, $2) and position <= least(b.last_position, $3)) l on true) leaves`;
+/**
+ * How many columns each format's leaves have; see `db/chain.ts`, which has them for those who trust no
+ * database. Nearly always one format is that of all batches there; else each event's batch is looked up.
+ */
+const READ_LEAVES = `with format as materialized (
+    select min(format) as low, max(format) as high from daybook.log_batch
+    where shard = $1 and last_position > $2 and last_position <= coalesce(
+      (select last_position from daybook.log_batch where shard = $1 and last_position >= $3 order by last_position limit 1), $3))
+  select string_agg(sha256('\\x00'::bytea || convert_to(case
+      when low = 1 and (high = 1 or (select b.format from daybook.log_batch b where b.shard = $1 and b.last_position >= l.position order by b.last_position limit 1) = 1)
+      then ${rowText(27)} else ${rowText(34)} end, 'UTF8')), ''::bytea order by position) as leaves
+  from daybook.log l, format where shard = $1 and position > $2 and position <= $3`;
 
 /**
  * Leaf hashes of the events above one position up to another, which is at most the head.

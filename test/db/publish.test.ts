@@ -87,6 +87,19 @@ describe('a published checkpoint', () => {
     expect(rows).toEqual([{ level: 1, count: 257 }, { level: 2, count: 1 }]);
     expect(await readRoot(client, 66_001)).toEqual(checkpoint?.root);
     await client.end();
+    // The next one reads what is new, and a few hashes, and not the log once more.
+    const superuser = await database.superuser();
+    const read = async (): Promise<number> => {
+      const { rows: blocks } = await superuser.query<{ count: number }>(`select sum(heap_blks_read + heap_blks_hit)::integer as count from pg_statio_user_tables where relname like 'log\\_0%'`);
+      return blocks[0]?.count ?? 0;
+    };
+    const before = await read();
+    await fill(database, 10);
+    await publishOnce(database);
+    const blocks = (await read()) - before;
+    await superuser.end();
+    expect(blocks).toBeGreaterThan(0);
+    expect(blocks).toBeLessThan(200);
   });
 
   test('is signed by the old and the new key while one takes the place of the other, and the log tells of both', async () => {
