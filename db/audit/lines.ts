@@ -52,6 +52,7 @@ const REQUESTS = new Map(
     return [String(EVENT_CODES[type as EventType]), new RegExp(`${fields.join(',')}\\)$`, 'y')];
   }),
 );
+const SHARD_0 = '(0,';
 const BEGINNING = /^\(0,(\d+),(\d+),(\d+),(\d+),/;
 
 /** The row of a composite value. */
@@ -82,16 +83,29 @@ export function timedRows(joined: string, count: number): EventRow[] | null {
   let time = '';
   let microseconds: string | null = '';
   for (const text of texts) {
-    const from = text.indexOf(',', text.indexOf(',') + 1) + 1;
-    const to = text.indexOf(',', from);
-    if (to - from !== time.length || !text.startsWith(time, from)) {
-      time = text.slice(from, to);
+    const beforeTime = text.indexOf(',', text.indexOf(',') + 1) + 1;
+    const behindTime = text.indexOf(',', beforeTime);
+    if (behindTime - beforeTime !== time.length || !text.startsWith(time, beforeTime)) {
+      time = text.slice(beforeTime, behindTime);
       microseconds = time === '' ? '' : microsecondsOf(time);
     }
     if (microseconds === null) return null;
-    rows.push(rowOfText(text.slice(0, from) + microseconds + text.slice(to)));
+    const whole = text.slice(0, beforeTime) + microseconds + text.slice(behindTime);
+    rows.push(requestOf(text, beforeTime, behindTime, microseconds, whole) ?? rowOfText(whole));
   }
   return rows;
+}
+
+/** What {@link rowOfText} would find of a request, from the text as it came: the whole has to be put together only where it is hashed. */
+function requestOf(text: string, beforeTime: number, behindTime: number, at: string, whole: string): EventRow | null {
+  const behindType = text.indexOf(',', behindTime + 1);
+  const behindInstance = text.indexOf(',', behindType + 1);
+  const request = REQUESTS.get(text.slice(behindTime + 1, behindType));
+  if (request === undefined || at === '' || !text.startsWith(SHARD_0)) return null;
+  request.lastIndex = behindInstance + 1;
+  const position = Number(text.slice(SHARD_0.length, beforeTime - 1));
+  const instance = text.slice(behindType + 1, behindInstance);
+  return position > 0 && instance !== '' && request.test(text) ? { position, at, instance, text: whole, fields: null } : null;
 }
 
 /** The row of columns. */

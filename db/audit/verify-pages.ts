@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import { type ClientBase, DatabaseError } from 'pg';
 import { type EventRow, rowOfText, timedRows } from '#db/audit/lines.ts';
 import { type BatchRow, LEAF_COLUMNS } from '#db/chain.ts';
@@ -98,6 +99,8 @@ export async function* pagesOf(client: ClientBase, after: number, upTo: number):
     if (page.rows.length === 0 && page.batches.length === 0 && page.unreadable.length === 0) at = (await nextPosition(client, at, upTo)) - 1;
     next = at < upTo ? readPage(client, at, Math.min(at + PAGE_POSITIONS, upTo)) : null;
     next?.catch(() => undefined);
+    // pg sends a question when the event loop turns, which it does not while a page is hashed.
+    await setImmediate();
     yield page;
   }
 }

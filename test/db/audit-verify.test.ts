@@ -81,7 +81,7 @@ describe('a row of the log', () => {
     const { superuser, older, olderSize } = log;
     await superuser.query('begin; set local session_replication_role = replica');
     try {
-      await superuser.query("update daybook.log set model = 'another' where position = 60");
+      await superuser.query("update daybook.log set account = 'Another1' where position = 60");
       await rechain(superuser, 60);
       const { findings } = await verifyDatabase(superuser, log.evidence);
       expect(findings[0]).toMatchObject({ position: 60, table: 'log', problem: 'is not what was published at this position' });

@@ -59,10 +59,10 @@ export async function createAudited(): Promise<Audited> {
   let older: Evidence = {};
   let olderSize = 0;
   for (const count of [7, 200, 90, 1, 300]) {
-    await one.append(fc.sample(anyRequestEvent, count));
+    await one.append(fc.sample(anyRequestEvent, { numRuns: count, seed: count }));
     const event = registered();
     await other.control([{ event, version: 1, claim: `account-name/${event.name}` }, { event: suspended(event.account), version: 2 }]);
-    await other.append(fc.sample(anyRequestEvent, 5));
+    await other.append(fc.sample(anyRequestEvent, { numRuns: 5, seed: count }));
     await publish();
     if (count !== 90) continue;
     const { claim, keys } = await readPublishedClaim(published);

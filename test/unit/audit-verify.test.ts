@@ -186,6 +186,8 @@ describe('the text of a row', () => {
     for (const [time, microseconds] of [['2026-11-22 06:58:13.805368+00', '1795330693805368'], ['2026-11-22 07:58:13.8+01', '1795330693800000'], ['2026-11-22 12:28:13+05:30', '1795330693000000']]) {
       expect(timedRows(`(0,1,"${time}",77,1)`, 1)?.[0]?.at).toBe(microseconds);
     }
+    const good = compositeText(rowOf(7, '1795330693805368', '3', (EVENTS[0] as (typeof EVENTS)[number])(7)));
+    expect(timedRows(good.replace('1795330693805368', '"2026-11-22 06:58:13.805368+00"'), 1)).toEqual([rowOfText(good)]);
     expect(timedRows('(0,1,infinity,77,1)', 1)).toBeNull();
     expect(timedRows('(0,1,,77,1)', 1)?.[0]?.at).toBeNull();
     expect(timedRows('(0,1,,77,1)\n(0,2,,77,1)', 1)).toBeNull();
