@@ -13,7 +13,16 @@ import { NODE_CHILDREN } from '#db/tlog/hashes.ts';
 /** Reads the tables beside the log, and compares them with what the log itself comes to. */
 
 /** A row of `daybook.log_partition`; positions of events, not of the borders between them. */
-export type PartitionRow = { number: number; first: number; last: number; isArchived: boolean; manifest: unknown; openLeaves: Buffer | null };
+export type PartitionRow = {
+  number: number;
+  first: number;
+  last: number;
+  /** Whether Postgres, which holds the table to its bounds, says the same of them. */
+  isBound: boolean;
+  isArchived: boolean;
+  manifest: unknown;
+  openLeaves: Buffer | null;
+};
 
 /** The log as it stands at one moment. */
 export type Snapshot = {
@@ -29,12 +38,14 @@ export type Snapshot = {
   beyond: readonly CheckpointRow[];
 };
 
+const IS_BOUND = `coalesce((select pg_get_expr(relpartbound, oid) = format('FOR VALUES FROM (%L) TO (%L)', first_position, end_position)
+    from pg_class where oid = to_regclass('daybook.' || quote_ident(name)) and relispartition), true)`;
 const READ_SNAPSHOT = `with head as (
     select greatest(0, (select max(position) from daybook.log where shard = $1), (select max(last_position) from daybook.log_batch where shard = $1)) as head)
   select (select log_id::text from daybook.install limit 1) as log_id, head, daybook.first_position() as first,
     (select json_agg(json_build_array(stream, version)) from daybook.stream_head) as streams,
     (select json_agg(json_build_object('number', number, 'first', greatest(1, first_position), 'last', end_position - 1,
-        'isArchived', archived_at is not null, 'manifest', manifest, 'openLeaves', encode(open_leaves, 'hex')) order by first_position, number) from daybook.log_partition) as partitions,
+        'isBound', ${IS_BOUND}, 'isArchived', archived_at is not null, 'manifest', manifest, 'openLeaves', encode(open_leaves, 'hex')) order by first_position, number) from daybook.log_partition) as partitions,
     (select coalesce(max(size), 0) from daybook.checkpoint where shard = $1 and size <= head) as built,
     (select json_agg(${CHECKPOINT_JSON} order by size, epoch) from daybook.checkpoint where shard = $1 and size > head) as beyond
   from head`;
@@ -113,6 +124,7 @@ export function checkPartitions(partitions: readonly PartitionRow[]): Finding[] 
     const find = (problem: string): void => void found.push({ position: each.first, table: 'log_partition', problem: `the row of partition ${each.number} ${problem}` });
     if (each.number !== index) find(`is the ${index + 1}. in order`);
     if (each.first !== end + 1) find(`begins at position ${each.first}, and the one before ends at ${end}`);
+    if (!each.isBound) find('has other bounds than its table');
     if (each.isArchived && !isArchived) find('is archived, and one before it is not');
     if (each.isArchived !== (each.manifest !== null) || each.isArchived !== (each.openLeaves !== null)) find('is archived in part');
     end = each.last;

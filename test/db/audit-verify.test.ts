@@ -136,6 +136,7 @@ describe('a row beside the log', () => {
     ['checkpoint', ['update daybook.checkpoint set epoch = 2 where size = (select min(size) from daybook.checkpoint)'], 'checkpoint'],
     ['log_kept', ['insert into daybook.log_kept select * from daybook.log where position = 4'], 'log_kept'],
     ['log_partition', ['update daybook.log_partition set end_position = end_position + 1 where number = 0'], 'log_partition'],
+    ['log_partition', ['update daybook.log_partition set end_position = end_position + 1 where number = (select max(number) from daybook.log_partition)'], 'log_partition'],
     ['install', ['update daybook.install set log_id = gen_random_uuid()'], 'install'],
   ])('of %s is the one that is named', async (_table, changes, table) => {
     const { findings } = await log.after(changes);
