@@ -38,7 +38,9 @@ describe.each(CODES)('the refusal %s', (code) => {
   test('says when to try again exactly where that may help', () => {
     // Neither the relay's own credential nor a spent quota is mended by waiting for seconds.
     const isLasting = code === 'upstream_unauthorized' || code === 'insufficient_quota';
-    const mayHelp = (refusal.status === 429 || refusal.status >= 500) && !isLasting;
+    // What the next checkpoint brings is only a matter of seconds.
+    const isComing = code === 'receipt_not_ready' || code === 'no_checkpoint';
+    const mayHelp = isComing || ((refusal.status === 429 || refusal.status >= 500) && !isLasting);
     const { 'retry-after': retryAfter } = headersOf(refusal);
     expect(retryAfter !== undefined).toBe(mayHelp);
     // Longer waits put clients to sleep in silence.
