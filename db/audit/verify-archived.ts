@@ -5,7 +5,7 @@ import { Manifest } from '#db/archive/manifest.ts';
 import { ArchiveDamageError } from '#db/archive/verify.ts';
 import type { EventRow } from '#db/audit/lines.ts';
 import { piecesOf } from '#db/audit/verify-file-pieces.ts';
-import { type Page, pagesOf, readBatches, readCheckpointRows } from '#db/audit/verify-pages.ts';
+import { LEAST, type Page, pagesOf, readBatches, readCheckpointRows } from '#db/audit/verify-pages.ts';
 import type { Finding } from '#db/audit/verify-report.ts';
 import type { Snapshot } from '#db/audit/verify-tables.ts';
 
@@ -19,7 +19,7 @@ export async function* archivedPages(client: ClientBase, directory: string, { pa
   // Rows of the table of partitions may be wrong themselves: what they leave out is looked for in the database.
   let after = 0;
   const between = async (rows: EventRow[], upTo: number): Promise<Page> => ({
-    after, upTo, rows, batches: await readBatches(client, after, upTo), checkpoints: await readCheckpointRows(client, after, upTo), unreadable: [],
+    after, upTo, rows, batches: await readBatches(client, after || LEAST, upTo), checkpoints: await readCheckpointRows(client, after || LEAST, upTo), unreadable: [],
   });
   for (const partition of partitions) {
     const last = Math.min(partition.last, first - 1);

@@ -9,6 +9,8 @@ import { SHARD } from '#db/log/append.ts';
 export const PAGE_POSITIONS = 5_000;
 /** There is no event at position 0, and a place for one in the table. */
 const BEFORE_ALL = -1;
+/** Below every number that a column of positions can hold; only partitions refuse what is below zero. */
+export const LEAST = '-9223372036854775808';
 
 /** A piece of a log in order: all events above one position up to another, and the batches and checkpoints that end there. */
 export type Page = { after: number; upTo: number; rows: EventRow[]; batches: BatchRow[]; checkpoints: CheckpointRow[]; unreadable: { position: number; problem: string }[] };
@@ -44,7 +46,7 @@ export async function readRowTexts(client: ClientBase, table: string, after: num
   return single.rows.map(([text]) => rowOfText(text));
 }
 
-export async function readBatches(client: ClientBase, after: number, upTo: number): Promise<BatchRow[]> {
+export async function readBatches(client: ClientBase, after: number | string, upTo: number): Promise<BatchRow[]> {
   const { rows } = await client.query<[string, string, string, string, string, string, string, Buffer]>({
     name: 'verify_batches',
     text: READ_BATCHES,
@@ -59,7 +61,7 @@ export const CHECKPOINT_JSON = `json_build_object('epoch', epoch, 'size', size, 
 const READ_CHECKPOINTS = `select ${CHECKPOINT_JSON} as row from daybook.checkpoint where shard = $1 and size > $2 and size <= $3 order by size, epoch`;
 
 /** The checkpoints in the table of more than one size up to another. */
-export async function readCheckpointRows(client: ClientBase, after: number, upTo: number): Promise<CheckpointRow[]> {
+export async function readCheckpointRows(client: ClientBase, after: number | string, upTo: number): Promise<CheckpointRow[]> {
   const { rows } = await client.query<{ row: CheckpointRow }>({ name: 'verify_checkpoints', text: READ_CHECKPOINTS, values: [SHARD, after, upTo] });
   return rows.map(({ row }) => row);
 }
@@ -85,7 +87,7 @@ async function readAround(client: ClientBase, after: number, upTo: number, page:
 
 async function readPage(client: ClientBase, after: number, upTo: number): Promise<Page> {
   const page: Page = { after, upTo, rows: [], batches: [], checkpoints: [], unreadable: [] };
-  const [, batches, checkpoints] = await Promise.all([readAround(client, after, upTo, page), readBatches(client, after, upTo), readCheckpointRows(client, after, upTo)]);
+  const [, batches, checkpoints] = await Promise.all([readAround(client, after, upTo, page), readBatches(client, after === BEFORE_ALL ? LEAST : after, upTo), readCheckpointRows(client, after === BEFORE_ALL ? LEAST : after, upTo)]);
   return { ...page, batches, checkpoints };
 }
 

@@ -144,6 +144,11 @@ describe('a row beside the log', () => {
     expect(findings.map((each) => each.table).filter((each) => each === 'log')).toEqual([]);
   });
 
+  test('of a batch that ends before all events is named, and where it is missing', async () => {
+    const { findings } = await log.after([batch('last_position', '-last_position')]);
+    expect(findings).toMatchObject([{ position: 1, table: 'log_batch' }, { position: 28, table: 'log_batch' }]);
+  });
+
   test('of a batch is named with the first position of its batch, also where only older checkpoints are at hand', async () => {
     const { rows } = await log.superuser.query<{ from: string }>('select last_position - event_count + 1 as from from daybook.log_batch where last_position >= 60 order by last_position limit 1');
     for (const by of [log.evidence, log.older]) expect((await log.after([batch('chain', "sha256('x')")], by)).findings).toMatchObject([{ position: Number(rows[0]?.from), table: 'log_batch' }]);
