@@ -50,7 +50,9 @@ export async function readPublished(directory: string): Promise<Checkpoint | nul
 export async function requireStanding(client: ClientBase, directory: string, standing: Standing): Promise<Checkpoint | null> {
   const published = await readPublished(directory);
   if (published === null) return null;
-  const { logId, signing, origin, head } = standing;
+  const { logId, signing, origin } = standing;
+  // The log goes on, and what was published a moment ago may be more than was there before that.
+  const head = published.size > standing.head ? await readHead(client) : standing.head;
   if (published.origin !== origin) {
     const isGivenUp = signing.lost.some(({ epoch }) => published.origin === originOf(logId, epoch));
     if (isGivenUp) return null;
