@@ -1,5 +1,5 @@
 import { generateKeyPairSync, randomBytes } from 'node:crypto';
-import { chmodSync, readdirSync } from 'node:fs';
+import { chmodSync, existsSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import type { Client } from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -120,7 +120,8 @@ test('each ends in good order when it is told to', async () => {
   expect(await checkHealth(stage, 'worker')).toMatchObject({ code: 1 });
 });
 
-test('none of them met an error or told a password, and nothing was written beside the database', () => {
+test('none of them met an error or told a password, and nothing was written beside the database but what is published', async () => {
+  await until(() => existsSync(path.join(directory, 'published', 'checkpoint')), (is) => is, 'the first checkpoint');
   for (const each of [...servers, ...workers]) {
     expect(each.output()).not.toContain(CANARY);
     expect(each.output()).not.toMatch(/"level":"(error|fatal)"/);
