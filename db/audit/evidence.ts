@@ -26,25 +26,6 @@ export async function readCheckpoints(files: readonly string[]): Promise<Claim[]
   return claims;
 }
 
-/**
- * Keys on the command line, each as its line or as a file with such lines.
- * @throws {StoreError} when one is neither.
- */
-export async function readTrustedKeys(given: readonly string[]): Promise<Verifier[]> {
-  const verifiers: Verifier[] = [];
-  for (const each of given) {
-    const lines = /\+[0-9a-f]{8}\+/.test(each) ? [each] : (await readText(each)).split('\n').filter((line) => line.trim() !== '');
-    for (const line of lines) {
-      try {
-        verifiers.push(parseVerifierKey(line.trim()));
-      } catch (error) {
-        throw new StoreError(`--key: ${(error as Error).message}`, { cause: error });
-      }
-    }
-  }
-  return verifiers;
-}
-
 async function readText(file: string): Promise<string> {
   return readFile(file, 'utf8').catch((error: Error) => {
     throw new StoreError(`${file} can't be read`, { cause: error });

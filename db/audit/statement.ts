@@ -1,4 +1,4 @@
-import { compareTexts, costOf, type Ending } from '#db/audit/figures.ts';
+import { compareTexts, costOf, type Ending, type Figures } from '#db/audit/figures.ts';
 import type { EventOf, Placed } from '#db/events.ts';
 
 /**
@@ -8,19 +8,7 @@ import type { EventOf, Placed } from '#db/events.ts';
  */
 
 /** Calls of one key and model. Tokens are those that were settled; of abandoned calls, their holds. */
-export type Line = {
-  kind: 'priced' | 'unpriced' | 'abandoned';
-  key: string;
-  model: string;
-  requests: number;
-  input_tokens: number;
-  cached_tokens: number;
-  output_tokens: number;
-  reasoning_tokens: number;
-  /** Holds that stay charged although nobody knows what was used of them. */
-  abandoned_tokens: number;
-  cost_microusd: number;
-};
+export type Line = { kind: 'priced' | 'unpriced' | 'abandoned'; key: string; model: string } & Omit<Figures, 'refused' | 'unpriced' | 'abandoned'>;
 
 /** The kinds of lines, in the order of a statement. */
 export const KINDS: readonly Line['kind'][] = ['priced', 'abandoned', 'unpriced'];

@@ -1,7 +1,8 @@
 import { existsSync } from 'node:fs';
 import { Option } from 'commander';
 import { asAuditor } from '#db/audit/database.ts';
-import { type Evidence, readCheckpoints, readTrustedKeys } from '#db/audit/evidence.ts';
+import { type Evidence, readCheckpoints } from '#db/audit/evidence.ts';
+import { readKeys } from '#db/audit/given-keys.ts';
 import { Progress } from '#db/audit/progress.ts';
 import { recordReading } from '#db/audit/reading.ts';
 import { verifyDatabase } from '#db/audit/verify.ts';
@@ -42,7 +43,7 @@ async function readEvidence({ surroundings: { env } }: Command, options: Options
   return {
     published,
     checkpoints: await readCheckpoints(options.checkpoint),
-    ...(keys.length > 0 ? { keys: await readTrustedKeys(keys) } : {}),
+    ...(keys.length > 0 ? { keys: readKeys(keys, 'ed25519') } : {}),
     archive: options.archiveDir,
   };
 }

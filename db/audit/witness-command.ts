@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { CommanderError } from 'commander';
-import { readKeys } from '#db/audit/receipt.ts';
+import { readKeys } from '#db/audit/given-keys.ts';
 import { cosign } from '#db/audit/witness.ts';
 import { LogAwayError, WitnessedLog } from '#db/audit/witness-log.ts';
 import { look, type Looked, rolledBack, type Witness } from '#db/audit/witness-look.ts';

@@ -4,9 +4,9 @@ import type { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Evidence } from '#db/audit/evidence.ts';
 import { readPublishedClaim } from '#db/audit/evidence.ts';
-import { verifyDatabase } from '#db/audit/verify.ts';
 import { verifyFiles } from '#db/audit/verify-files.ts';
 import { publishCheckpoint } from '#db/tlog/publish.ts';
+import { verifyChanged } from '../support/audited.ts';
 import { connectAs, openWriter } from '../support/log-writer.ts';
 import { createPartitioned, type Partitioned } from '../support/partitioned.ts';
 
@@ -46,15 +46,7 @@ afterAll(async () => {
   await log?.[Symbol.asyncDispose]();
 });
 
-async function after(by: Evidence, ...statements: string[]) {
-  await superuser.query('begin; set local session_replication_role = replica');
-  try {
-    for (const statement of statements) await superuser.query(statement);
-    return await verifyDatabase(superuser, by);
-  } finally {
-    await superuser.query('rollback');
-  }
-}
+const after = (by: Evidence, ...statements: string[]) => verifyChanged(superuser, statements, by);
 const whole = (): Evidence => ({ ...evidence, archive: log.directory });
 
 describe('a log that is archived in part', () => {

@@ -75,14 +75,8 @@ export async function createAudited(): Promise<Audited> {
   return {
     database, superuser, directory, evidence, older, olderSize, publish,
     head: Number(rows[0]?.head),
-    async after(statements, by = evidence) {
-      await superuser.query('begin; set local session_replication_role = replica');
-      try {
-        for (const statement of statements) await superuser.query(statement);
-        return await verifyDatabase(superuser, by);
-      } finally {
-        await superuser.query('rollback');
-      }
+    after(statements, by = evidence) {
+      return verifyChanged(superuser, statements, by);
     },
     async [Symbol.asyncDispose]() {
       await superuser.end();
@@ -103,5 +97,16 @@ export async function rechain(client: ClientBase, from: number): Promise<void> {
     const own = rows.filter((row) => Number(row[1]) > last - Number(batch.eventCount) && Number(row[1]) <= last);
     chain = linkBatch(chain, own, batch);
     await client.query('update daybook.log_batch set chain = $1 where last_position = $2', [chain, last]);
+  }
+}
+
+/** What verification finds after these statements of a superuser, which are taken back. */
+export async function verifyChanged(superuser: Client, statements: readonly string[], by: Evidence): Promise<Report> {
+  await superuser.query('begin; set local session_replication_role = replica');
+  try {
+    for (const statement of statements) await superuser.query(statement);
+    return await verifyDatabase(superuser, by);
+  } finally {
+    await superuser.query('rollback');
   }
 }
