@@ -10,7 +10,7 @@ import { parseVerifierKey } from '#db/tlog/note.ts';
 import { publishCheckpoint } from '#db/tlog/publish.ts';
 import { readCheckpointFile, readLeafTile, readVerifierKeys } from '#db/tlog/published.ts';
 import { addSigningKey, dropOldKey } from '#db/tlog/signing-key.ts';
-import { readRoot, StaleLogError } from '#db/tlog/standing.ts';
+import { readRoot, readStanding, requireStanding, StaleLogError } from '#db/tlog/standing.ts';
 import { readBatches, readRows } from '../support/audit.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { anyRequestEvent } from '../support/event-made.ts';
@@ -141,6 +141,19 @@ describe('a published checkpoint', () => {
 });
 
 describe('a log that is not what was published of it', () => {
+  test('is not one that went on and was published between two looks', async () => {
+    await using database = await createDatabase();
+    await fill(database, 10);
+    const client = await connectAs(database, 'relay');
+    const before = await readStanding(client);
+    await fill(database, 10);
+    const checkpoint = await publishOnce(database);
+    // Its origin and keys are those of today, its head is that of a moment ago.
+    const standing = { ...(await readStanding(client)), head: before.head };
+    expect(await requireStanding(client, published(), standing)).toEqual(checkpoint);
+    await client.end();
+  });
+
   test.each([
     ['cut at its end', 'delete from daybook.log where position > 900; delete from daybook.log_batch where last_position > 900'],
     // Deeper in the log only those see it who read all of it: auditors.
