@@ -5,6 +5,7 @@ import { LimitsShape, Networks, PermissionsShape } from '#db/limits.ts';
 import * as log from '#db/log-events.ts';
 import * as member from '#db/member-events.ts';
 import { PRICE_MAX } from '#db/money.ts';
+import * as upstream from '#db/upstream-events.ts';
 
 /**
  * The vocabulary of the log: one schema per event type, named `subject.verb` in the past tense.
@@ -176,6 +177,8 @@ const RequestSettled = z.object({
   /** The version of the `model.priced` event that the cost was reckoned with, and its stream's model. */
   price_version: Count.optional(),
   attempts: Count,
+  /** Each of them, where there was more than one. The usage and the cost are the last one's: it is charged once. */
+  tries: z.array(upstream.Try).max(upstream.TRIES_MAX).optional(),
   first_byte_ms: Count.optional(),
   duration_ms: Count,
 });
@@ -199,38 +202,17 @@ const RequestRefused = z.object({
 });
 
 export const Event = z.discriminatedUnion('type', [
-  AccountRegistered,
-  AccountSuspended,
-  AccountReinstated,
-  AccountPlanChanged,
-  AccountTermsOverridden,
-  KeyCreated,
-  KeyRotated,
-  KeyRevoked,
-  KeyRestricted,
-  KeyExpired,
-  KeyRenamed,
-  PlanDefined,
-  PlanChanged,
-  PlanRetired,
-  ModelPriced,
-  member.MemberAdded,
-  member.MemberRoleChanged,
-  member.MemberRemoved,
-  member.MemberPasswordChanged,
-  member.MemberTotpChanged,
-  member.MemberResetLinkMade,
-  member.InvitationCreated,
-  member.InvitationWithdrawn,
-  member.SessionOpened,
-  member.SessionClosed,
+  AccountRegistered, AccountSuspended, AccountReinstated, AccountPlanChanged, AccountTermsOverridden,
+  KeyCreated, KeyRotated, KeyRevoked, KeyRestricted, KeyExpired, KeyRenamed,
+  PlanDefined, PlanChanged, PlanRetired,
+  ModelPriced, upstream.ModelDefined, upstream.ModelRetired,
+  upstream.UpstreamAdded, upstream.UpstreamChanged, upstream.UpstreamRemoved,
+  upstream.UpstreamCredentialAdded, upstream.UpstreamCredentialRemoved,
+  member.MemberAdded, member.MemberRoleChanged, member.MemberRemoved, member.MemberPasswordChanged, member.MemberTotpChanged,
+  member.MemberResetLinkMade, member.InvitationCreated, member.InvitationWithdrawn, member.SessionOpened, member.SessionClosed,
   member.RegistrationChanged,
   log.LogSignerChanged, log.LogEpochStarted, log.LogRead,
-  RequestAccepted,
-  RequestExtended,
-  RequestSettled,
-  RequestAbandoned,
-  RequestRefused,
+  RequestAccepted, RequestExtended, RequestSettled, RequestAbandoned, RequestRefused,
 ]);
 export type Event = z.infer<typeof Event>;
 export type EventType = Event['type'];
@@ -256,6 +238,8 @@ export const EVENT_CODES = {
   'plan.changed': 21,
   'plan.retired': 22,
   'model.priced': 30,
+  'model.defined': 31,
+  'model.retired': 32,
   'member.added': 40,
   'member.role_changed': 41,
   'member.removed': 42,
@@ -270,6 +254,11 @@ export const EVENT_CODES = {
   'log.signer_changed': 80,
   'log.epoch_started': 81,
   'log.read': 82,
+  'upstream.added': 90,
+  'upstream.changed': 91,
+  'upstream.removed': 92,
+  'upstream.credential_added': 93,
+  'upstream.credential_removed': 94,
   'request.accepted': 100,
   'request.settled': 101,
   'request.abandoned': 102,

@@ -18,10 +18,12 @@ export const WINDOW_KIND_OF = namesByCode(WINDOW_KINDS);
 /** `soft_landing`: an admitted reply is never cut, and may overdraw. `exact`: never a unit above the limit. */
 export type Enforcement = 'soft_landing' | 'exact';
 
-/** The route whose calls are relayed. */
 export const CHAT_COMPLETIONS = '/v1/chat/completions';
+/** The routes whose calls are relayed: the convention, and what else clients of the same providers speak. */
+export const RELAYED_ROUTES = [CHAT_COMPLETIONS, '/v1/completions', '/v1/embeddings', '/v1/responses', '/v1/messages'] as const;
+export type RelayedRoute = (typeof RELAYED_ROUTES)[number];
 /** The routes of the API, as permissions. */
-export const ROUTES = [CHAT_COMPLETIONS, '/v1/models', '/v1/usage', '/v1/requests', '/v1/live'] as const;
+export const ROUTES = [...RELAYED_ROUTES, '/v1/models', '/v1/usage', '/v1/requests', '/v1/live'] as const;
 export type Route = (typeof ROUTES)[number];
 
 /** Stands in a list of origins for calls without an Origin header: programs that are no web page. */

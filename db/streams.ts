@@ -3,7 +3,10 @@ import type { ControlEvent } from '#db/events.ts';
 /** The stream of what concerns the log as a whole, but for who has read it, which has one of its own. */
 export const LOG_STREAM = 'log';
 
-/** The stream that a control event belongs to: one per account, key, plan, priced model, member, invitation and session. */
+/**
+ * The stream that a control event belongs to: one per account, key, plan, priced model, dispatched model,
+ * upstream, member, invitation and session.
+ */
 export function streamOf(event: ControlEvent): string {
   switch (event.type) {
     case 'account.registered':
@@ -25,6 +28,16 @@ export function streamOf(event: ControlEvent): string {
       return `plan/${event.plan}`;
     case 'model.priced':
       return `model/${event.model}`;
+    // Not that of its price, whose versions are told by what was charged.
+    case 'model.defined':
+    case 'model.retired':
+      return `dispatch/${event.model}`;
+    case 'upstream.added':
+    case 'upstream.changed':
+    case 'upstream.removed':
+    case 'upstream.credential_added':
+    case 'upstream.credential_removed':
+      return `upstream/${event.upstream}`;
     case 'member.added':
     case 'member.role_changed':
     case 'member.removed':

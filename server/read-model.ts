@@ -11,6 +11,7 @@ import { READ_MODEL_STALE_MS } from '#server/bounds.ts';
 import { PriceTable } from '#server/prices.ts';
 import { HEARD_WAIT_MS } from '#server/sign-in/bounds.ts';
 import { Waiters } from '#server/sign-in/waiters.ts';
+import { UpstreamDirectory } from '#server/upstreams/directory.ts';
 
 /** Told once for each page of the log, with the accounts whose calls it may concern. */
 export type ChangeListener = (accounts: ReadonlySet<string>) => void;
@@ -21,12 +22,12 @@ const UNLIMITED: readonly SubjectLimits[] = [];
 export type SessionListener = (event: MemberEvent | EventOf<'session.closed'>) => void;
 
 /**
- * Accounts, keys, plans and prices in memory, folded from the log by following it. The hot path
- * reads only this; it never asks the database. It is only as good as it is current:
- * {@link ReadModel.isCurrent}.
+ * Accounts, keys, plans, prices and upstreams in memory, folded from the log by following it. The hot path
+ * reads only this; it never asks the database. It is only as good as it is {@link ReadModel.isCurrent current}.
  */
 export class ReadModel {
   readonly prices = new PriceTable();
+  readonly directory = new UpstreamDirectory();
   readonly #accounts = new Map<string, Account>();
   readonly #keys = new Map<string, Key>();
   /** The ids of each account's keys, the oldest first. */
@@ -102,7 +103,8 @@ export class ReadModel {
       case 'registration.changed':
         this.#registration = evolveRegistration(this.#registration, event);
         return;
-      default: // The others concern no call.
+      default: // The others concern no call, or where it goes.
+        this.directory.apply(event, at, position);
     }
   }
 

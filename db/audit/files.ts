@@ -5,7 +5,8 @@ import { type Header, Header as HeaderShape } from '#db/archive/line.ts';
 import { ArchiveDamageError, type Before, beginning, breach, type Contents, verifyFile } from '#db/archive/verify.ts';
 import type { Part, Source } from '#db/audit/source.ts';
 import { StoreError } from '#db/connect.ts';
-import { COLUMNS, placeRows, type Read, type Row } from '#db/log/read.ts';
+import { COLUMNS, type Row } from '#db/log/decode.ts';
+import { placeRows, type Read } from '#db/log/read.ts';
 
 /** A header names a few hundred leaf hashes at most; what is longer is no file of ours. */
 const HEADER_BYTES_MAX = 128 * 1024 * 1024;

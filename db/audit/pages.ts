@@ -1,7 +1,8 @@
 import type { Client } from 'pg';
 import { EVENT_CODES, type EventType } from '#db/events.ts';
 import { SHARD } from '#db/log/append.ts';
-import { COLUMNS, decode, placeRows, type Read, type Row, UnreadableEventError } from '#db/log/read.ts';
+import { COLUMNS, decode, type Row } from '#db/log/decode.ts';
+import { placeRows, type Read, UnreadableEventError } from '#db/log/read.ts';
 
 /**
  * A page of the log as one text, for those who read all of it: row by row, with a message and thirty

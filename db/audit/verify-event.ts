@@ -1,6 +1,7 @@
 import { LEAF_COLUMNS, type LeafRow } from '#db/chain.ts';
 import { namesByCode } from '#db/codes.ts';
 import { type ControlEvent, END_REASON_OF, EVENT_CODES, type EventType, parseEvent, type RequestEvent, USAGE_SOURCE_OF } from '#db/events.ts';
+import { triesOf } from '#db/log/decode.ts';
 import { streamOf } from '#db/streams.ts';
 
 /**
@@ -29,7 +30,7 @@ export const SHAPES: Readonly<Record<RequestEvent['type'], Shape>> = {
   'request.extended': { needed: [...CALL, 'hold_tokens'], allowed: [...ADMISSION, 'hold_cost_microusd'] },
   'request.settled': {
     needed: [...CALL, 'end_reason', 'usage_source', 'status', 'input_tokens', 'cached_tokens', 'output_tokens', 'reasoning_tokens', 'attempts', 'duration_ms'],
-    allowed: [...ADMISSION, 'upstream', 'cost_microusd', 'price_version', 'first_byte_ms'],
+    allowed: [...ADMISSION, 'upstream', 'cost_microusd', 'price_version', 'first_byte_ms', 'body'],
   },
   'request.abandoned': { needed: [...CALL, 'end_reason', 'usage_source', 'hold_tokens'], allowed: [...ADMISSION, 'hold_cost_microusd'] },
   'request.refused': { needed: ['request', 'account', 'key', 'refusal', 'status', 'refused_count'], allowed: [] },
@@ -51,7 +52,16 @@ export function checkEvent(fields: LeafRow): Checked {
   if (type === undefined) return { problem: `has the type ${fields[AT.type] ?? 'null'}, which is not known` };
   const misplaced = misplacedIn(fields, shape ?? CONTROL);
   if (misplaced !== null) return { problem: misplaced };
-  return shape === undefined ? checkControl(type, fields) : { problem: null, control: null };
+  if (shape === undefined) return checkControl(type, fields);
+  return fields[AT.body] === null || hasTries(fields[AT.body] as string) ? { problem: null, control: null } : { problem: `is no event of the type ${type}` };
+}
+
+function hasTries(body: string): boolean {
+  try {
+    return triesOf(body).length > 0;
+  } catch {
+    return false;
+  }
 }
 
 function misplacedIn(fields: LeafRow, { needed, allowed }: Shape): string | null {

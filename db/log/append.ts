@@ -59,6 +59,7 @@ const newRequestColumns = () => ({
   duration_ms: new ArrayColumn('int4'),
   refusal: new ArrayColumn('text'),
   refused_count: new ArrayColumn('int4'),
+  body: new ArrayColumn('text'),
 });
 
 const newControlColumns = () => ({
@@ -203,6 +204,7 @@ function fill(columns: ReturnType<typeof newRequestColumns>, events: readonly Re
       if (event.cost_microusd !== undefined) columns.cost_microusd.addInt8(event.cost_microusd, row);
       if (event.price_version !== undefined) columns.price_version.addInt4(event.price_version, row);
       columns.attempts.addInt2(event.attempts, row);
+      if (event.tries !== undefined) columns.body.addText(JSON.stringify({ tries: event.tries }), row);
       if (event.first_byte_ms !== undefined) columns.first_byte_ms.addInt4(event.first_byte_ms, row);
       columns.duration_ms.addInt4(event.duration_ms, row);
     }

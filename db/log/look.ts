@@ -1,7 +1,8 @@
 import type pg from 'pg';
 import { EVENT_CODES, type EventType } from '#db/events.ts';
 import { SHARD } from '#db/log/append.ts';
-import { COLUMNS, placeRows, type Read, type Row } from '#db/log/read.ts';
+import { COLUMNS, type Row } from '#db/log/decode.ts';
+import { placeRows, type Read } from '#db/log/read.ts';
 
 /**
  * Looking through parts of the log for events that fit a filter. Only the log's positions and its

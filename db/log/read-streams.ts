@@ -1,7 +1,8 @@
 import type pg from 'pg';
 import type { ControlEvent, Placed } from '#db/events.ts';
 import { SHARD } from '#db/log/append.ts';
-import { allReadable, COLUMNS, placeRows, type Row } from '#db/log/read.ts';
+import { COLUMNS, type Row } from '#db/log/decode.ts';
+import { allReadable, placeRows } from '#db/log/read.ts';
 
 const READ_STREAMS = `
   select ${COLUMNS} from daybook.log_kept where shard = $1 and stream = any($2) and stream is not null

@@ -4,7 +4,7 @@ import { BYTES_PER_TOKEN, COMPLETION_MINIMUM_TOKENS, TOKENS_MAX } from '#server/
 import type { CallNeed } from '#server/limits/desk.ts';
 import { promptBound, promptEstimate } from '#server/limits/estimate.ts';
 import type { Amounts, Hold } from '#server/limits/hold.ts';
-import type { Chat } from '#server/relay/parse.ts';
+import type { Asked } from '#server/relay/parse.ts';
 
 /**
  * What a call has to reserve before it may leave. Pure.
@@ -37,12 +37,12 @@ export type Reckoning = {
  */
 export function reckon(
   body: Buffer,
-  chat: Chat,
+  asked: Asked,
   subjects: readonly SubjectLimits[],
   prices: Prices | null,
   completionEstimate: number,
 ): Reckoning {
-  const { choices, completionLimit: ownLimit } = chat;
+  const { choices, completionLimit: ownLimit } = asked;
   const isExact = subjects.some(isExactly);
   // Without a limit nobody is refused by it, and a rough count will do for the log.
   const promptLikely = Math.min(TOKENS_MAX, subjects.length === 0 ? Math.ceil(body.length / BYTES_PER_TOKEN) : promptEstimate(body));

@@ -3,8 +3,9 @@ import type { Socket } from 'node:net';
 import { subscribe } from 'node:diagnostics_channel';
 import { SLAB_BYTES, SLAB_FROM_BYTES, SLABS_KEPT_MAX, TOKENS_MAX } from '#server/bounds.ts';
 import { Refusal } from '#server/errors.ts';
+import type { TokenLimitMember } from '#db/upstream-events.ts';
 import { valueOf } from '#server/relay/json.ts';
-import type { Chat } from '#server/relay/parse.ts';
+import type { Asked } from '#server/relay/parse.ts';
 
 /**
  * A request's body, received whole. Large ones land in recycled slabs: a fresh buffer for each
@@ -115,19 +116,18 @@ export type Changes = {
   /** The member that the upstream reads such a limit from where the client sent none. */
   tokenLimitMember: TokenLimitMember;
 };
-export type TokenLimitMember = 'max_tokens' | 'max_completion_tokens';
 
 /**
  * The body for the upstream: as it came, and with what only the relay asks for: the usage of a
  * streamed reply, and a limit where an exact quota sets one. The bytes are spliced, never
  * re-serialised, so that everything else stays as the client wrote it.
  */
-export function bodyForUpstream(body: Body, chat: Chat, { tokenLimit, tokenLimitMember }: Changes): Buffer {
+export function bodyForUpstream(body: Body, asked: Asked, { tokenLimit, tokenLimitMember }: Changes): Buffer {
   const { bytes } = body;
-  const { members, close, empty } = chat.scanned;
+  const { members, close, empty } = asked.scanned;
   const additions: string[] = [];
   const splices: { start: number; end: number; text: string }[] = [];
-  if (chat.sse && !chat.asksUsage) {
+  if (asked.sse && !asked.asksUsage) {
     const options = members.get('stream_options');
     if (!options) additions.push(ASK_USAGE);
     // The client's other stream options stay; `null` is the same as none.

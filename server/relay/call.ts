@@ -11,7 +11,7 @@ import { type Body, bodyForUpstream, releaseBody } from '#server/relay/body.ts';
 import { Budget } from '#server/relay/budget.ts';
 import type { Caller } from '#server/relay/caller.ts';
 import { Delivery } from '#server/relay/deliver.ts';
-import type { Chat } from '#server/relay/parse.ts';
+import type { Asked } from '#server/relay/parse.ts';
 import type { Relay, Running, Seat } from '#server/relay/relay.ts';
 import type { Reply } from '#server/relay/reply.ts';
 import { atMost, settledEvent, shedEnding } from '#server/relay/settle.ts';
@@ -22,7 +22,7 @@ import type { Upstream } from '#server/relay/upstream.ts';
 export type Admitted = {
   key: Key;
   caller: Caller;
-  chat: Chat;
+  asked: Asked;
   body: Body;
   upstream: Upstream;
   subjects: readonly SubjectLimits[];
@@ -55,7 +55,7 @@ export class Call implements Running {
   #calledOff: { code: Code; reason: EndReason } | null = null;
 
   constructor(relay: Relay, admitted: Admitted) {
-    const { key, chat, body, hold, subjects, termsPosition, reckoning, reply, retryCount } = admitted;
+    const { key, asked, body, hold, subjects, termsPosition, reckoning, reply, retryCount } = admitted;
     this.#relay = relay;
     this.#admitted = admitted;
     this.#accepted = {
@@ -63,8 +63,8 @@ export class Call implements Running {
       request: reply.requestId,
       account: key.account,
       key: key.id,
-      model: chat.model,
-      sse: chat.sse,
+      model: asked.model,
+      sse: asked.sse,
       body_bytes: body.bytes.length,
       hold_tokens: hold.tokens,
       hold_cost_microusd: hold.cost,
@@ -72,7 +72,7 @@ export class Call implements Running {
       terms_position: termsPosition,
     };
     if (retryCount !== undefined) this.#accepted.retry_count = retryCount;
-    this.#budget = chat.sse ? new Budget({ reckoning, hold, subjects, call: this }) : null;
+    this.#budget = asked.sse ? new Budget({ reckoning, hold, subjects, call: this }) : null;
   }
 
   /**
@@ -119,7 +119,7 @@ export class Call implements Running {
   }
 
   get model(): string {
-    return this.#admitted.chat.model;
+    return this.#admitted.asked.model;
   }
 
   get relayedTokens(): number {
@@ -138,14 +138,14 @@ export class Call implements Running {
   }
 
   #begin(gateOpen: boolean): Delivery {
-    const { body, chat, upstream, reckoning, hold, response, reply } = this.#admitted;
+    const { body, asked, upstream, reckoning, hold, response, reply } = this.#admitted;
     const tokenLimit = tokenLimitOf(reckoning, hold);
     const delivery = new Delivery({
       response,
       requestId: reply.requestId,
       extraHeaders: reply.extraHeaders,
       life: this.#relay.life,
-      stripUsage: chat.sse && !chat.asksUsage,
+      stripUsage: asked.sse && !asked.asksUsage,
       promptEstimate: reckoning.promptLikely,
       upstreamHost: upstream.host,
       timeouts: this.#relay.timeouts,
@@ -156,7 +156,7 @@ export class Call implements Running {
     });
     this.#delivery = delivery;
     response.on('close', () => delivery.clientGone());
-    upstream.send(bodyForUpstream(body, chat, { tokenLimit, tokenLimitMember: upstream.tokenLimitMember }), chat.sse, delivery);
+    upstream.send(bodyForUpstream(body, asked, { tokenLimit, tokenLimitMember: upstream.tokenLimitMember }), asked.sse, delivery);
     return delivery;
   }
 
@@ -186,11 +186,11 @@ export class Call implements Running {
 
   #settle(told: Ending): void {
     this.#budget?.end();
-    const { key, chat, body, hold, reckoning, upstream, price, seat, startedMs } = this.#admitted;
+    const { key, asked, body, hold, reckoning, upstream, price, seat, startedMs } = this.#admitted;
     const ending = reckoning.isExact ? atMost(told, hold.tokens - reckoning.promptTokens) : told;
     const event = settledEvent(this.#accepted, ending, upstream.name, performance.now() - startedMs, price);
     const spent = { tokens: event.input_tokens + event.output_tokens, cost: event.cost_microusd ?? 0 };
-    if (ending.reason === 'completed') this.#relay.estimates.learn(key.id, chat.model, event.output_tokens);
+    if (ending.reason === 'completed') this.#relay.estimates.learn(key.id, asked.model, event.output_tokens);
     seat.appender.settle(event, () => seat.limits.settle(hold, spent));
     releaseBody(body);
   }

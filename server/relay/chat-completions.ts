@@ -58,23 +58,23 @@ export async function chatCompletions(
   if (received === null) return;
   if (received instanceof Refusal) return refused(received);
   body = received;
-  const chat = parseChat(body.bytes);
-  if (chat instanceof Refusal) return refused(chat);
-  const forbiddenModel = authorizeModel(key, chat.model, readModel);
+  const asked = parseChat(body.bytes);
+  if (asked instanceof Refusal) return refused(asked);
+  const forbiddenModel = authorizeModel(key, asked.model, readModel);
   if (forbiddenModel) return refused(forbiddenModel);
-  const upstream = relay.models.find(chat.model);
+  const upstream = relay.models.find(asked.model);
   if (!upstream) return refused(new Refusal('model_not_found', { param: 'model' }));
   const subjects = readModel.limitsOf(key);
   const termsPosition = readModel.termsPosition(key);
-  const price = readModel.prices.find(chat.model);
+  const price = readModel.prices.find(asked.model);
   if (!price && subjects.some(countsCost)) return refused(new Refusal('model_not_priced', { param: 'model' }));
   // Nobody waits for it any more, so nothing is begun.
   if (response.destroyed) return releaseBody(body);
 
-  const estimate = relay.estimates.estimate(key.id, chat.model);
-  const reckoning = reckon(body.bytes, chat, subjects, price?.prices ?? null, estimate);
-  const asked = seat.limits.admit(subjects, reckoning.need);
-  const hold = asked instanceof Promise ? await asked : asked;
+  const estimate = relay.estimates.estimate(key.id, asked.model);
+  const reckoning = reckon(body.bytes, asked, subjects, price?.prices ?? null, estimate);
+  const decision = seat.limits.admit(subjects, reckoning.need);
+  const hold = decision instanceof Promise ? await decision : decision;
   if (!(hold instanceof Hold)) return refused(refusalOf(hold, readModel.nowMs()));
   if (response.destroyed) {
     seat.limits.release(hold);
@@ -84,7 +84,7 @@ export async function chatCompletions(
 
   const retryCount = clientRetryCount(request.headers);
   const call = new Call(relay, {
-    key, caller, chat, body, upstream, subjects, termsPosition, price, reckoning, hold, seat, response, reply, retryCount, startedMs,
+    key, caller, asked, body, upstream, subjects, termsPosition, price, reckoning, hold, seat, response, reply, retryCount, startedMs,
   });
   const refusal = await call.run();
   if (refusal) refuse(request, response, reply, refusal);

@@ -4,7 +4,7 @@ import { Refusal } from '#server/errors.ts';
 import { JsonError, scanObject, type ScannedObject, valueOf } from '#server/relay/json.ts';
 
 /** What the relay needs to know of a chat-completion request; all else passes untouched. */
-export type Chat = {
+export type Asked = {
   model: string;
   sse: boolean;
   /** Whether the client itself asked for usage in a streamed reply. */
@@ -19,7 +19,7 @@ export type Chat = {
 const MEMBERS = ['model', 'messages', 'stream', 'stream_options', 'max_tokens', 'max_completion_tokens', 'n'];
 
 /** Reads a request body. Only what the relay uses is checked; the upstream judges the rest. */
-export function parseChat(body: Buffer): Chat | Refusal {
+export function parseChat(body: Buffer): Asked | Refusal {
   let scanned: ScannedObject;
   try {
     scanned = scanObject(body, MEMBERS);

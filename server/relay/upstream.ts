@@ -1,7 +1,7 @@
 import { type Dispatcher, errors, Pool } from 'undici';
 import type { UpstreamConfig } from '#server/config.ts';
 import { UPSTREAM_HEADER_BYTES_MAX, UPSTREAM_KEEP_ALIVE_MS } from '#server/bounds.ts';
-import type { TokenLimitMember } from '#server/relay/body.ts';
+import type { TokenLimitMember } from '#db/upstream-events.ts';
 
 /**
  * A configured endpoint with its credential, and the connections to it. One pool per credential:

@@ -4,7 +4,6 @@ import {
   type ControlEvent,
   END_REASONS,
   type Event,
-  type EventOf,
   type KeyTerms,
   type PlanTerms,
   Reads,
@@ -14,6 +13,7 @@ import {
 import { ROUTES } from '#db/limits.ts';
 import { LOG_READINGS } from '#db/log-events.ts';
 import { PRICE_MAX } from '#db/money.ts';
+import { anyTries, type Made, madeOfUpstreams } from './upstream-made.ts';
 
 /**
  * Events of every type with every kind of value that the vocabulary allows: names with quotes,
@@ -113,9 +113,7 @@ const counts = {
   duration_ms: int4,
 };
 
-/** One for each type, so that none can be forgotten. */
-type Made<E extends Event> = { [T in E['type']]: fc.Arbitrary<EventOf<T>> };
-
+const UPSTREAM = madeOfUpstreams({ actor, id, slug, modelName });
 const CONTROL: Made<ControlEvent> = {
   'account.registered': fc.record({ type: one('account.registered' as const), account: id, name, actor }),
   'account.suspended': fc.record({ type: one('account.suspended' as const), account: id, actor }),
@@ -177,6 +175,7 @@ const CONTROL: Made<ControlEvent> = {
     source: fc.constantFrom('manual', 'genai-prices 0.1.8'),
     actor,
   }),
+  ...UPSTREAM,
 };
 
 const REQUEST: Made<RequestEvent> = {
@@ -189,7 +188,7 @@ const REQUEST: Made<RequestEvent> = {
     { requiredKeys: [...CALL, 'hold_tokens'] },
   ),
   'request.settled': fc.record(
-    { type: one('request.settled' as const), ...ending, upstream: slug, ...counts, cost_microusd: int8, price_version: int4, first_byte_ms: int4 },
+    { type: one('request.settled' as const), ...ending, upstream: slug, ...counts, cost_microusd: int8, price_version: int4, first_byte_ms: int4, tries: anyTries(slug, id) },
     { requiredKeys: [...CALL, 'end_reason', 'usage_source', ...(Object.keys(counts) as (keyof typeof counts)[])] },
   ),
   'request.abandoned': fc.record(

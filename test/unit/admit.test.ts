@@ -6,7 +6,7 @@ import { COMPLETION_MINIMUM_TOKENS, TOKENS_MAX } from '#server/bounds.ts';
 import { promptBound, promptEstimate } from '#server/limits/estimate.ts';
 import { Hold } from '#server/limits/hold.ts';
 import { reckon, tokenLimitOf } from '#server/relay/admit.ts';
-import { type Chat, parseChat } from '#server/relay/parse.ts';
+import { type Asked, parseChat } from '#server/relay/parse.ts';
 
 const limit = (meter: Limit['meter'], enforcement: Limit['enforcement'] = 'soft_landing'): Limit => ({ meter, window: 'day', cap: 1_000, enforcement, reset: 0 });
 const subject = (limits: Limit[], replyTokensMax: number | null = null): SubjectLimits => ({ subject: 'account/abcdefgh', limits, position: 7, replyTokensMax });
@@ -14,7 +14,7 @@ const EXACT = [subject([limit('tokens', 'exact')])];
 const SOFT = [subject([limit('tokens')])];
 const PRICES: Prices = { input: 2_500_000, cached_input: 1_250_000, output: 10_000_000, reasoning: 12_000_000 };
 
-function chatOf(more: object): { body: Buffer; chat: Chat } {
+function chatOf(more: object): { body: Buffer; chat: Asked } {
   const body = Buffer.from(JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'Hello' }], ...more }));
   const chat = parseChat(body);
   if (!('scanned' in chat)) throw new Error(chat.message);

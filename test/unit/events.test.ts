@@ -1,5 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { isModelEvent } from '#db/event-subjects.ts';
 import { END_REASONS, EVENT_CODES, type Event, parseEvent, USAGE_SOURCES } from '#db/events.ts';
 import { streamOf } from '#db/streams.ts';
 import { anyControlEvent, anyEvent } from '../support/event-made.ts';
@@ -15,13 +16,14 @@ test('every event of the vocabulary is read as what it is', () => {
 
 test('an event without one of its required fields, or with a wrong one, is refused', () => {
   const OPTIONAL =
-    /^(expires_at|joins|overlap_ends_at|retry_count|upstream|first_byte_ms|admitted_minute|terms_position|hold_cost_microusd|cost_microusd|price_version)$/;
+    /^(expires_at|joins|overlap_ends_at|retry_count|first_byte_ms|tries|admitted_minute|terms_position|hold_cost_microusd|cost_microusd|price_version)$/;
+  const isOptional = ({ type }: Event, field: string): boolean => (type === 'member.added' && field === 'invitation') || (type === 'request.settled' && field === 'upstream');
   /** Fields for which a wrong value happens to be right: any text will do, or terms that limit nothing. */
   const isRight = (field: string, wrong: unknown): boolean =>
-    (wrong === 'not that' && /^(name|model|last4|source)$/.test(field)) || (typeof wrong === 'object' && field === 'terms');
+    (wrong === 'not that' && /^(name|model|last4|source|label)$/.test(field)) || (typeof wrong === 'object' && field === 'terms');
   fc.assert(
     fc.property(anyEvent, fc.nat(), fc.constantFrom(undefined, -1, {}, 'not that'), (event, choice, wrong) => {
-      const fields = Object.keys(event).filter((field) => !OPTIONAL.test(field) && !(event.type === 'member.added' && field === 'invitation') && !isRight(field, wrong));
+      const fields = Object.keys(event).filter((field) => !OPTIONAL.test(field) && !isOptional(event, field) && !isRight(field, wrong));
       const field = fields[choice % fields.length] as string;
       expect(() => parseEvent({ ...event, [field]: wrong })).toThrow();
     }),
@@ -53,9 +55,11 @@ test('control events belong to the stream of their subject', () => {
     fc.property(anyControlEvent, (event) => {
       const subject = event.type.split('.')[0] as string;
       const id = (event as unknown as Record<string, string>)[subject];
+      // Where a model's calls go is another stream than what they cost.
+      const stream = isModelEvent(event) ? 'dispatch' : subject;
       // There is one registration and one log, and one stream of each; who has read the log is a stream of its own.
       const only = event.type === 'log.read' ? 'log/readings' : subject;
-      expect(streamOf(event)).toBe(id === undefined ? only : `${subject}/${id}`);
+      expect(streamOf(event)).toBe(id === undefined ? only : `${stream}/${id}`);
       expect(id === undefined).toBe(subject === 'registration' || subject === 'log');
     }),
   );
@@ -79,6 +83,8 @@ describe('the numbers that the log stores', () => {
       'plan.changed': 21,
       'plan.retired': 22,
       'model.priced': 30,
+      'model.defined': 31,
+      'model.retired': 32,
       'key.renamed': 15,
       'member.added': 40,
       'member.role_changed': 41,
@@ -94,6 +100,11 @@ describe('the numbers that the log stores', () => {
       'log.signer_changed': 80,
       'log.epoch_started': 81,
       'log.read': 82,
+      'upstream.added': 90,
+      'upstream.changed': 91,
+      'upstream.removed': 92,
+      'upstream.credential_added': 93,
+      'upstream.credential_removed': 94,
       'request.accepted': 100,
       'request.settled': 101,
       'request.abandoned': 102,

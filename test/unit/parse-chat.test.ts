@@ -2,15 +2,15 @@ import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { JSON_DEPTH_MAX } from '#server/bounds.ts';
 import { type Code, Refusal } from '#server/errors.ts';
-import { type Chat, parseChat } from '#server/relay/parse.ts';
+import { type Asked, parseChat } from '#server/relay/parse.ts';
 
 const MESSAGES = [{ role: 'user', content: 'hello' }];
 
-function parse(body: unknown): Chat | Refusal {
+function parse(body: unknown): Asked | Refusal {
   return parseChat(Buffer.from(typeof body === 'string' ? body : JSON.stringify(body)));
 }
 
-function accepted(body: unknown): Chat {
+function accepted(body: unknown): Asked {
   const chat = parse(body);
   if (chat instanceof Refusal) throw new Error(`refused: ${chat.message}`);
   return chat;

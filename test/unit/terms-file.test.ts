@@ -55,7 +55,7 @@ describe('a file of terms', () => {
     ['an unknown field', { request_per_minute: 3 }, 'request_per_minute is no known field.'],
     ['an unknown field within', { quotas: [{ ...quota, per: 'user' }] }, 'quotas[0].per is no known field.'],
     ['a field of keys alone', { networks: ['10.0.0.0/8'] }, 'networks is no known field.'],
-    ['a route that is none', { routes: ['/v1/embeddings'] }, 'routes[0] must be one of /v1/chat/completions, /v1/models, /v1/usage, /v1/requests, /v1/live.'],
+    ['a route that is none', { routes: ['/v1/images'] }, 'routes[0] must be one of /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/responses, /v1/messages, /v1/models, /v1/usage, /v1/requests, /v1/live.'],
     ['an origin without its scheme', { origins: ['none', 'app.example.com'] }, `origins[1] ${origin}.`],
     ['an origin with a path', { origins: ['https://app.example.com/'] }, `origins[0] ${origin}.`],
     ['a wildcard for a part of a name', { origins: ['https://app*.example.com'] }, `origins[0] ${origin}.`],

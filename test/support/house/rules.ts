@@ -8,7 +8,7 @@ export const ROOMS: Record<string, readonly string[]> = {
   db: ['db/'],
   server: ['db/', 'server/'],
   worker: ['db/', 'worker/'],
-  web: ['db/alerts.ts', 'db/event-parts.ts', 'db/events.ts', 'db/fold/', 'db/limits.ts', 'db/money.ts', 'db/projections/buckets.ts', 'db/windows.ts', 'server/dashboard/contract', 'server/dashboard/filter.ts', 'server/dashboard/frames.ts', 'server/dashboard/live-protocol.ts', 'web/'],
+  web: ['db/alerts.ts', 'db/event-parts.ts', 'db/events.ts', 'db/fold/', 'db/limits.ts', 'db/money.ts', 'db/projections/buckets.ts', 'db/upstream-events.ts', 'db/windows.ts', 'server/dashboard/contract', 'server/dashboard/filter.ts', 'server/dashboard/frames.ts', 'server/dashboard/live-protocol.ts', 'web/'],
   bench: [''],
   test: [''],
 };
@@ -26,7 +26,7 @@ const STRANGERS: Record<string, string | null> = {
 };
 
 /** What an auditor reads, and decisions: they take everything as data and import nothing that acts. */
-const PURE = ['db/codes.ts', 'db/event-parts.ts', 'db/event-subjects.ts', 'db/events.ts', 'db/fold/', 'db/limits.ts', 'db/log-events.ts', 'db/member-events.ts', 'db/money.ts', 'db/projections/buckets.ts', 'db/projections/outcomes.ts', 'db/streams.ts', 'db/windows.ts', 'server/decide/'];
+const PURE = ['db/codes.ts', 'db/event-parts.ts', 'db/event-subjects.ts', 'db/events.ts', 'db/fold/', 'db/limits.ts', 'db/log-events.ts', 'db/member-events.ts', 'db/money.ts', 'db/projections/buckets.ts', 'db/projections/outcomes.ts', 'db/streams.ts', 'db/upstream-events.ts', 'db/windows.ts', 'server/decide/'];
 const PURE_PACKAGES = ['zod'];
 
 const CATCH_ALLS = new Set(['utils', 'util', 'types', 'lib', 'helpers', 'helper', 'common', 'misc']);

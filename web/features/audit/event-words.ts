@@ -1,4 +1,5 @@
 import type { Event, EventType, KeyTerms } from '#db/events.ts';
+import type { Target, UpstreamTerms } from '#db/upstream-events.ts';
 import type { EventRow } from '#server/dashboard/contract-service.ts';
 import type { Zone } from '../../lib/show.ts';
 import { showCost, showCount, showCounted, showDuration, showTime } from '../../lib/show.ts';
@@ -14,14 +15,15 @@ const TYPES: Record<EventType, true> = {
   'session.opened': true, 'session.closed': true,
   'invitation.created': true, 'invitation.withdrawn': true,
   'plan.defined': true, 'plan.changed': true, 'plan.retired': true,
-  'model.priced': true,
+  'model.priced': true, 'model.defined': true, 'model.retired': true,
+  'upstream.added': true, 'upstream.changed': true, 'upstream.removed': true, 'upstream.credential_added': true, 'upstream.credential_removed': true,
   'registration.changed': true,
   'log.signer_changed': true, 'log.epoch_started': true, 'log.read': true,
 };
 
 type Group = EventType extends `${infer Subject}.${string}` ? Subject : never;
 const GROUP_NAMES: Record<Group, string> = {
-  request: 'Requests', key: 'Keys', account: 'Accounts', member: 'Members', session: 'Sessions', invitation: 'Invitations', plan: 'Plans', model: 'Prices', registration: 'Registration', log: 'The log itself',
+  request: 'Requests', key: 'Keys', account: 'Accounts', member: 'Members', session: 'Sessions', invitation: 'Invitations', plan: 'Plans', model: 'Models and prices', upstream: 'Upstreams', registration: 'Registration', log: 'The log itself',
 };
 
 /** Every type, by what it is about. */
@@ -33,6 +35,8 @@ export type Names = { key: (id: string) => string; account: (id: string) => stri
 const quoted = (name: string): string => `“${name}”`;
 const inWords = (name: string): string => name.replaceAll('_', ' ');
 const listed = (terms: KeyTerms): string => glanceAtTerms(terms).join(', ') || 'nothing is limited';
+const targets = (list: readonly Target[]): string => list.map(({ upstream, model }) => (model === undefined ? upstream : `${upstream} (${model})`)).join(', ');
+const place = ({ provider, package: name, base_url, paused }: UpstreamTerms): string => `${provider} at ${base_url ?? name ?? 'its own address'}${paused ? ', paused' : ''}`;
 const windows = (choice: 'keep' | 'reset'): string => (choice === 'reset' ? ' Running windows began anew.' : '');
 
 /** What an event says; its type, for one that this page does not know yet. */
@@ -71,6 +75,20 @@ export function tellEvent({ type, actor, fields }: EventRow, names: Names): stri
       return `Plan ${quoted(event.plan)} retired.`;
     case 'model.priced':
       return `Model ${quoted(event.model)} priced at ${showCost(event.prices.input)} in and ${showCost(event.prices.output)} out for a million tokens.`;
+    case 'model.defined':
+      return `Model ${quoted(event.model)} ${'alias_of' in event.terms ? `made another name of ${quoted(event.terms.alias_of)}` : `sent to ${targets(event.terms.targets)}`}.`;
+    case 'model.retired':
+      return `Model ${quoted(event.model)} retired.`;
+    case 'upstream.added':
+      return `Upstream ${quoted(event.upstream)} added: ${place(event.terms)}.`;
+    case 'upstream.changed':
+      return `Upstream ${quoted(event.upstream)} changed: ${place(event.terms)}.`;
+    case 'upstream.removed':
+      return `Upstream ${quoted(event.upstream)} removed with its credentials.`;
+    case 'upstream.credential_added':
+      return `Credential ${quoted(event.label)} given to upstream ${quoted(event.upstream)}.`;
+    case 'upstream.credential_removed':
+      return `Credential ${event.credential} taken from upstream ${quoted(event.upstream)}.`;
     case 'member.added':
       return `${names.member(event.member)} joined account ${quoted(names.account(event.account))} as ${event.role}.`;
     case 'member.role_changed':

@@ -11,6 +11,10 @@ export type TermsKind = 'plan' | 'key' | 'override';
 /** What the routes of the API are for. */
 export const ROUTE_NAMES = {
   '/v1/chat/completions': 'Chat completions',
+  '/v1/completions': 'Text completions',
+  '/v1/embeddings': 'Embeddings',
+  '/v1/responses': 'Responses',
+  '/v1/messages': 'Messages',
   '/v1/models': 'List of models',
   '/v1/usage': 'Usage and limits',
   '/v1/requests': 'Requests',

@@ -1,0 +1,90 @@
+import type { RelayedRoute } from '#db/limits.ts';
+import type { Usage } from '#db/money.ts';
+import type { TokenLimitMember } from '#db/upstream-events.ts';
+import type { Refusal } from '#server/errors.ts';
+import type { Body } from '#server/relay/body.ts';
+import type { Asked } from '#server/relay/parse.ts';
+
+/**
+ * The port of the providers: how the protocol of an upstream is spoken. Translation only; sockets,
+ * deadlines and the client are the relay's. Whatever a client asked for in the convention goes out as
+ * the provider wants it, and what comes back is read on its way, and translated where it has to be.
+ */
+export type Provider = {
+  /**
+   * What is sent for a call.
+   * @returns a refusal where the call can't be said in this protocol; it names the field at fault.
+   */
+  request(call: ProviderCall): ProviderRequest | Refusal;
+  /** A reader for one streamed reply. */
+  sse(call: ProviderCall): SseReader;
+  /** A complete reply that is not streamed. @returns null when it is none that a client could read. */
+  json(bytes: Buffer, call: ProviderCall): JsonReply | null;
+  /** What a reply says whose status is no success; null where it says nothing that can be read. */
+  fault(body: Buffer): ProviderFault | null;
+};
+
+/** A call as an upstream is asked to carry it out. */
+export type ProviderCall = {
+  route: RelayedRoute;
+  /** The client's body: a JSON object, bounded in size and depth. */
+  body: Body;
+  asked: Asked;
+  /** What this upstream calls the model. */
+  model: string;
+  /** The limit on each choice, in tokens, that is set in place of the client's; null leaves it. */
+  tokenLimit: number | null;
+  /** The member that such a limit is set in where the client sent none. */
+  tokenLimitMember: TokenLimitMember;
+};
+
+export type ProviderRequest = {
+  /** Behind the upstream's base address. */
+  path: string;
+  body: Buffer;
+  /** More headers than those of the upstream itself, in pairs. */
+  headers: readonly string[];
+  /** Members of the client's request that this protocol has no place for, by their names. */
+  dropped: readonly string[];
+};
+
+/**
+ * A streamed reply on its way through. Bytes go in as they come and whole events come out, so that an
+ * error can be added after a cut without gluing it to half an event.
+ */
+export type SseReader = {
+  /** Takes the next bytes; returns those that go on to the client now, which may be none. */
+  push(chunk: Buffer): Buffer | null;
+  /** The rest, when the upstream has ended by itself. */
+  flush(): Buffer | null;
+  /** What the provider reported of the whole call; null when it has not (yet). */
+  readonly usage: Usage | null;
+  /** What it reported of the prompt alone, where it does so before the reply ends; null otherwise. */
+  readonly promptUsage: PromptUsage | null;
+  /** Tokens of the reply that went through, counted. */
+  readonly countedTokens: number;
+  /** How many events with data have come: progress, as comments are not. */
+  readonly dataEvents: number;
+  /** Whether the reply is complete by its own words. */
+  readonly complete: boolean;
+  /** Whether it told of an error in its stream, which the client has been told too. */
+  readonly failed: boolean;
+  /** Whether the client has been sent a part of an event whose end has not come. */
+  readonly insideEvent: boolean;
+};
+
+/** In tokens; `cached` is a part of `input`. */
+export type PromptUsage = Pick<Usage, 'input' | 'cached'>;
+
+export type JsonReply = {
+  /** What the client gets: the provider's own bytes, or their translation. */
+  bytes: Buffer;
+  usage: Usage | null;
+  /** The size of what the model has written, for a reply without usage. */
+  outputBytes: number;
+  /** An error object under a status that says success, as some providers send. */
+  failed: boolean;
+};
+
+/** An error in the provider's words, not yet fit for a client: those may tell of credentials and places. */
+export type ProviderFault = { message: string; param: string | null };
