@@ -54,8 +54,11 @@ export function compositeText(fields: LeafRow): string {
   return `${text})`;
 }
 
+/** What Postgres quotes a value for. Of white space that is what ASCII has: JavaScript's `\s` has more. */
+const QUOTED_FOR = /[ \t\n\v\f\r"\\(),]/;
+
 function compositeField(field: string): string {
-  if (field !== '' && !/[\s"\\(),]/.test(field)) return field;
+  if (field !== '' && !QUOTED_FOR.test(field)) return field;
   return `"${field.replace(/["\\]/g, '$&$&')}"`;
 }
 

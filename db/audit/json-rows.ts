@@ -1,6 +1,5 @@
 import type { EventRow } from '#db/audit/lines.ts';
-import { CODES, COMMON, NAMES, SHAPES } from '#db/audit/verify-event.ts';
-import { EVENT_CODES, type EventType } from '#db/events.ts';
+import { CODES, COMMON, NAMES, PLAIN_SHAPES } from '#db/audit/verify-event.ts';
 
 /**
  * Lines of exported files as rows. Nearly all are requests that have just what their type has, and no
@@ -20,7 +19,7 @@ function patternOf(name: string): string {
 type Reader = { pattern: RegExp; parts: readonly number[] };
 
 const READERS: ReadonlyMap<string, Reader> = new Map(
-  Object.entries(SHAPES).map(([type, { needed, allowed }]) => {
+  PLAIN_SHAPES.map(([code, { needed, allowed }]) => {
     let used = 0;
     let pattern = '';
     const parts = NAMES.slice(COMMON).map((name) => {
@@ -28,7 +27,7 @@ const READERS: ReadonlyMap<string, Reader> = new Map(
       pattern += needed.includes(name) ? patternOf(name) : `(?:${patternOf(name)})?`;
       return ++used;
     });
-    return [String(EVENT_CODES[type as EventType]), { pattern: new RegExp(`${pattern}\\}$`, 'y'), parts }];
+    return [String(code), { pattern: new RegExp(`${pattern}\\}$`, 'y'), parts }];
   }),
 );
 const BEGINNING = /^\{"position":(\d+),"at_us":(\d+),"type":(\d+),"instance":(\d+)/;

@@ -1,6 +1,5 @@
-import { AT, CODES, COMMON, NAMES, SHAPES } from '#db/audit/verify-event.ts';
+import { AT, CODES, COMMON, NAMES, PLAIN_SHAPES } from '#db/audit/verify-event.ts';
 import { compositeText, type LeafRow } from '#db/chain.ts';
-import { EVENT_CODES, type EventType } from '#db/events.ts';
 
 /**
  * Rows of the log as Postgres writes a composite value, which is the very text that a leaf hash
@@ -12,7 +11,8 @@ export type EventRow = {
   position: number;
   at: string | null;
   instance: string | null;
-  text: string;
+  /** As bytes it has a zero before it, and is all that its leaf of the newest format is the hash of; those are of ASCII alone. */
+  text: string | Uint8Array;
   /** All columns; null for a request of shard 0 that was found to be of the vocabulary by its text alone. */
   fields: LeafRow | null;
 };
@@ -47,12 +47,11 @@ const patternOf = (name: string): string => {
 
 /** What is behind the common columns of a request, as one pattern: taking the row apart would cost as much as all the rest. */
 const REQUESTS = new Map(
-  Object.entries(SHAPES).map(([type, { needed, allowed }]) => {
+  PLAIN_SHAPES.map(([code, { needed, allowed }]) => {
     const fields = NAMES.slice(COMMON).map((name) => (needed.includes(name) ? patternOf(name) : allowed.includes(name) ? `(?:${patternOf(name)})?` : ''));
-    return [String(EVENT_CODES[type as EventType]), new RegExp(`${fields.join(',')}\\)$`, 'y')];
+    return [String(code), new RegExp(`${fields.join(',')}\\)$`, 'y')];
   }),
 );
-const SHARD_0 = '(0,';
 const BEGINNING = /^\(0,(\d+),(\d+),(\d+),(\d+),/;
 
 /** The row of a composite value. */
@@ -66,46 +65,13 @@ export function rowOfText(text: string): EventRow {
   return rowOfFields(fieldsOf(text), text);
 }
 
-const TIME = /^"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?([+-]\d\d)(:\d\d)?"$/;
+const TIME = /^(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?([+-]\d\d)(:\d\d)?$/;
 
 /** Microseconds since 1970 of a time as Postgres writes it; null where it is not written so. */
-function microsecondsOf(time: string): string | null {
+export function microsecondsOf(time: string): string | null {
   const [, date, clock, fraction = '', hours, minutes = ':00'] = TIME.exec(time) ?? [];
   const seconds = date === undefined ? Number.NaN : Date.parse(`${date}T${clock}${hours}${minutes}`) / 1000;
   return Number.isNaN(seconds) ? null : String(BigInt(seconds) * 1_000_000n + BigInt(fraction.padEnd(6, '0')));
-}
-
-/** Rows of a text with one on each line, whose times are as Postgres writes them; null where they are not that, or not so many. */
-export function timedRows(joined: string, count: number): EventRow[] | null {
-  const texts = joined.split('\n');
-  if (texts.length !== count) return null;
-  const rows: EventRow[] = [];
-  let time = '';
-  let microseconds: string | null = '';
-  for (const text of texts) {
-    const beforeTime = text.indexOf(',', text.indexOf(',') + 1) + 1;
-    const behindTime = text.indexOf(',', beforeTime);
-    if (behindTime - beforeTime !== time.length || !text.startsWith(time, beforeTime)) {
-      time = text.slice(beforeTime, behindTime);
-      microseconds = time === '' ? '' : microsecondsOf(time);
-    }
-    if (microseconds === null) return null;
-    const whole = text.slice(0, beforeTime) + microseconds + text.slice(behindTime);
-    rows.push(requestOf(text, beforeTime, behindTime, microseconds, whole) ?? rowOfText(whole));
-  }
-  return rows;
-}
-
-/** What {@link rowOfText} would find of a request, from the text as it came: the whole has to be put together only where it is hashed. */
-function requestOf(text: string, beforeTime: number, behindTime: number, at: string, whole: string): EventRow | null {
-  const behindType = text.indexOf(',', behindTime + 1);
-  const behindInstance = text.indexOf(',', behindType + 1);
-  const request = REQUESTS.get(text.slice(behindTime + 1, behindType));
-  if (request === undefined || at === '' || !text.startsWith(SHARD_0)) return null;
-  request.lastIndex = behindInstance + 1;
-  const position = Number(text.slice(SHARD_0.length, beforeTime - 1));
-  const instance = text.slice(behindType + 1, behindInstance);
-  return position > 0 && instance !== '' && request.test(text) ? { position, at, instance, text: whole, fields: null } : null;
 }
 
 /** The row of columns. */
@@ -117,17 +83,21 @@ export function rowOfFields(fields: LeafRow, text: string = compositeText(fields
 const COVERED: Readonly<Record<string, number>> = { 1: 27, 2: 34 };
 const NOTHING_BEHIND_FORMAT_1 = `${','.repeat(34 - 27)})`;
 
-/** The text that a leaf of this format covers; null for a format that is not known. */
-export function leafText({ text, fields }: EventRow, format: string): string | null {
+/** The text of all columns. */
+export const textOf = ({ text }: EventRow): string => (typeof text === 'string' ? text : Buffer.from(text.buffer, text.byteOffset, text.length).toString('latin1', 1));
+
+/** What a leaf of this format is the hash of; null for a format that is not known. */
+export function leafContent(row: EventRow, format: string): string | Uint8Array | null {
   const covered = COVERED[format];
   if (covered === undefined) return null;
-  if (covered === NAMES.length) return text;
-  if (text.endsWith(NOTHING_BEHIND_FORMAT_1)) return `${text.slice(0, -NOTHING_BEHIND_FORMAT_1.length)})`;
-  return compositeText((fields ?? fieldsOf(text)).slice(0, covered));
+  if (covered === NAMES.length) return typeof row.text === 'string' ? `\0${row.text}` : row.text;
+  const text = textOf(row);
+  if (text.endsWith(NOTHING_BEHIND_FORMAT_1)) return `\0${text.slice(0, -NOTHING_BEHIND_FORMAT_1.length)})`;
+  return `\0${compositeText((row.fields ?? fieldsOf(text)).slice(0, covered))}`;
 }
 
 /** Whether a row has a value in a column that its format does not cover. */
-export function hasSurplus({ text, fields }: EventRow, format: string): boolean {
+export function hasSurplus(row: EventRow, format: string): boolean {
   const covered = COVERED[format] ?? NAMES.length;
-  return covered < NAMES.length && (fields ?? fieldsOf(text)).slice(covered).some((field) => field !== null);
+  return covered < NAMES.length && (row.fields ?? fieldsOf(textOf(row))).slice(covered).some((field) => field !== null);
 }

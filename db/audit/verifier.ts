@@ -1,4 +1,4 @@
-import { type EventRow, hasSurplus } from '#db/audit/lines.ts';
+import { type EventRow, hasSurplus, textOf } from '#db/audit/lines.ts';
 import { AT, checkEvent } from '#db/audit/verify-event.ts';
 import { FORMATS, leavesOf, type Pending } from '#db/audit/verify-leaves.ts';
 import type { PartCounter } from '#db/audit/verify-parts.ts';
@@ -121,7 +121,7 @@ export class Verifier {
     const stream = fields[AT.stream];
     if (stream == null) return;
     const event = checked.problem === null ? checked.control : null;
-    this.#controls.push({ position, text: row.text, stream, version: Number(fields[AT.version]), event });
+    this.#controls.push({ position, text: textOf(row), stream, version: Number(fields[AT.version]), event });
   }
 
   /** Leaf hashes of rows that are not at hand, behind the last one: those that the last batch goes on with. */

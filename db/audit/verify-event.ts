@@ -35,6 +35,8 @@ export const SHAPES: Readonly<Record<RequestEvent['type'], Shape>> = {
   'request.abandoned': { needed: [...CALL, 'end_reason', 'usage_source', 'hold_tokens'], allowed: [...ADMISSION, 'hold_cost_microusd'] },
   'request.refused': { needed: ['request', 'account', 'key', 'refusal', 'status', 'refused_count'], allowed: [] },
 };
+/** The same without what has to be parsed to be told for good: whoever goes by patterns leaves such a row to {@link checkEvent}. */
+export const PLAIN_SHAPES: readonly [number, Shape][] = Object.entries(SHAPES).map(([type, { needed, allowed }]) => [EVENT_CODES[type as EventType], { needed, allowed: allowed.filter((name) => name !== 'body') }]);
 const CONTROL: Shape = { needed: ['stream', 'version', 'body'], allowed: ['account', 'key', 'model'] };
 const SHAPE_OF: ReadonlyMap<number, Shape> = new Map(Object.entries(SHAPES).map(([type, shape]) => [EVENT_CODES[type as EventType], shape]));
 

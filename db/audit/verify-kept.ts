@@ -1,6 +1,6 @@
 import { createHash, hash } from 'node:crypto';
 import type { ClientBase } from 'pg';
-import { fieldsOf, leafText, rowOfFields } from '#db/audit/lines.ts';
+import { fieldsOf, leafContent, rowOfFields } from '#db/audit/lines.ts';
 import { AT, checkEvent } from '#db/audit/verify-event.ts';
 import { READ_KEPT_TEXTS } from '#db/audit/verify-pages.ts';
 import type { Session } from '#db/audit/verify-session.ts';
@@ -25,7 +25,7 @@ export async function checkKeptAlone(client: ClientBase, partitions: readonly Pa
       for (const [text, format] of rows) {
         const fields = fieldsOf(text);
         const row = rowOfFields(fields, text);
-        const leaf = hash('sha256', `\0${leafText(row, format ?? '') ?? ''}`, 'buffer');
+        const leaf = hash('sha256', leafContent(row, format ?? '') ?? '\0', 'buffer');
         digest.update(leaf);
         count++;
         after = row.position;

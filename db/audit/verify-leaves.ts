@@ -1,8 +1,8 @@
-import { type EventRow, leafText } from '#db/audit/lines.ts';
+import { type EventRow, leafContent } from '#db/audit/lines.ts';
 import { type HashText, hashText } from '#db/audit/verify-tree.ts';
 import { HASH_BYTES } from '#db/tlog/merkle.ts';
 
-/** The leaf hashes of rows, made from their text. Pure. */
+/** The leaf hashes of rows, made from what they cover. Pure. */
 
 /** A row, a leaf hash where the row is not at hand, or null where neither is. */
 export type Pending = EventRow | Buffer | null;
@@ -17,8 +17,8 @@ export function leavesOf(rows: readonly Pending[], format: string): { bytes: Buf
   let isKnown = true;
   for (let index = 0; index < rows.length; index++) {
     const row = rows[index] as Pending;
-    const covered = row === null || Buffer.isBuffer(row) ? null : leafText(row, format);
-    const leaf = covered === null ? null : hashText(`\0${covered}`);
+    const content = row === null || Buffer.isBuffer(row) ? null : leafContent(row, format);
+    const leaf = content === null ? null : hashText(content);
     texts.push(leaf);
     if (leaf !== null) bytes.write(leaf, index * HASH_BYTES, 'latin1');
     else if (Buffer.isBuffer(row)) row.copy(bytes, index * HASH_BYTES);

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import type { TrustedKeys } from '#db/audit/evidence.ts';
 import { isProvedTile, type LeafTiles, tileOf } from '#db/audit/evidence-tiles.ts';
 import type { ClaimCheck, Told } from '#db/audit/verify-claims.ts';
@@ -9,6 +10,9 @@ import type { Streams } from '#db/audit/verify-streams.ts';
 import { type ControlRow, type Start, Verifier } from '#db/audit/verifier.ts';
 import type { Head } from '#db/tlog/merkle.ts';
 import { NODE_CHILDREN } from '#db/tlog/hashes.ts';
+
+/** Events that are gone through at once: a moment, after which what has come from the database is taken from the wire. */
+const EVENTS_AT_ONCE = 500;
 
 /** What a verification is made of, wherever the events come from. */
 export type Parts = { logId: string; start: Start; tiles: LeafTiles; published: string | undefined; keys: TrustedKeys; claims: ClaimCheck; streams: Streams; parts: PartCounter };
@@ -50,8 +54,13 @@ export class Session {
         verifier.takeRow(row);
       }
     };
+    let rested = 0;
     for (const [index, batch] of batches.entries()) {
       rowsTo(Number(batch.lastPosition));
+      if (at - rested >= EVENTS_AT_ONCE) {
+        await setImmediate();
+        rested = at;
+      }
       this.#skipUnreadable(unreadable, Number(batch.lastPosition) + 1);
       if (index === batches.length - 1 && leavesAfter.length > 0) verifier.takeLeaves(leavesAfter);
       verifier.takeBatch(batch);

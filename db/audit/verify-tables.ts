@@ -1,4 +1,5 @@
 import type { ClientBase } from 'pg';
+import { textOf } from '#db/audit/lines.ts';
 import { CHECKPOINT_JSON, readRowTexts } from '#db/audit/verify-pages.ts';
 import type { CheckpointRow } from '#db/audit/verify-claims.ts';
 import type { PartFacts } from '#db/audit/verify-parts.ts';
@@ -103,7 +104,7 @@ export async function compareNodes(client: ClientBase, level: number, from: numb
 
 /** Compares control events that were kept with those of the log itself, as far as both are at hand. */
 export async function compareKept(client: ClientBase, controls: readonly ControlRow[], after: number, upTo: number): Promise<Finding[]> {
-  const kept = new Map((await readRowTexts(client, 'daybook.log_kept', after, upTo)).map(({ position, text }) => [position, text]));
+  const kept = new Map((await readRowTexts(client, 'daybook.log_kept', after, upTo)).map((row) => [row.position, textOf(row)]));
   const found: Finding[] = [];
   for (const { position, text } of controls) {
     if (position <= after || position > upTo) continue;

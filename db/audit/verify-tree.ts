@@ -14,7 +14,7 @@ const PAIR = Buffer.alloc(1 + 2 * HASH_BYTES, 1);
  * buffer takes, and millions of them leave nothing behind but small strings.
  */
 export type HashText = string;
-export const hashText = (data: string | Buffer): HashText => hash('sha256', data, 'latin1');
+export const hashText = (data: string | Uint8Array): HashText => hash('sha256', data, 'latin1');
 export const textOf = (hashed: Buffer): HashText => hashed.toString('latin1');
 const bufferOf = (hashed: HashText): Buffer => Buffer.from(hashed, 'latin1');
 

@@ -56,6 +56,8 @@ describe('a row of the log', () => {
     ['with a column that its format does not cover', 'update daybook.log set cost_microusd = 1 where position = 2', 2],
     ['with a time without end', "update daybook.log set at = 'infinity' where position = 60", 60],
     ['with a line break in a text', "update daybook.log set model = e'a\\nb' where position = 60", 60],
+    ['with an empty text where there was none', "update daybook.log set refusal = '' where position = 60", 60],
+    ['with a space where there was none that other languages know', "update daybook.log set model = model || e'\\u00a0' where position = 60", 60],
     ['that was taken out', 'delete from daybook.log where position = 60', 60],
     ['that was moved away', 'update daybook.log set position = position + 10000 where position = 60', 60],
     ['that was put in before all', copyOf(60, `'position', 0`), 0],

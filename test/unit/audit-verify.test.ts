@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { rowOfLine } from '#db/audit/json-rows.ts';
-import { fieldsOf, rowOfFields, rowOfText, timedRows } from '#db/audit/lines.ts';
+import { copiedFields, CopiedRows } from '#db/audit/copied-rows.ts';
+import { type EventRow, fieldsOf, microsecondsOf, rowOfFields, rowOfText, textOf } from '#db/audit/lines.ts';
 import { AT, checkEvent, NAMES } from '#db/audit/verify-event.ts';
 import { judge } from '#db/audit/verify-judge.ts';
 import { PartCounter } from '#db/audit/verify-parts.ts';
@@ -182,14 +183,57 @@ describe('the text of a row', () => {
     expect(plain).toMatchObject({ position: 7, text: `(0,7,5,104,1,01900000-0000-7000-8000-000000000000,A,K${','.repeat(7)}429${','.repeat(18)},3,shed)`.replace(/429,+3/, `429${','.repeat(NAMES.indexOf('refused_count') - NAMES.indexOf('status'))}3`) });
   });
 
+  const TIME = '2026-11-22 06:58:13.805368+00';
+  const MICROSECONDS = '1795330693805368';
+  /** A line as COPY writes it, which says behind all else whether there is an empty text. */
+  const copied = (fields: LeafRow): string => {
+    const written = fields.map((field, column) => (column === AT.at && field === MICROSECONDS ? TIME : (field ?? '').replace(/[\\,]/g, '\\$&').replaceAll('\n', '\\n')));
+    return [...written, fields.includes('') ? 't' : ''].join(',');
+  };
+  const take = (lines: readonly string[]): CopiedRows => {
+    const taken = new CopiedRows();
+    // One behind the other in one piece, as they come.
+    const piece = Buffer.from(lines.map((line) => `${line}\n`).join(''));
+    let start = 0;
+    for (const line of lines) taken.take(piece, start, (start += Buffer.byteLength(line) + 1));
+    return taken;
+  };
+
+  test('comes from a line of COPY as from its columns, and is a good request only where they are one', () => {
+    const value = fc.oneof(text, fc.constantFrom('1', '13', '77', 't', 'x', '-1', '0', 'é', '\u00a0', '101', 'gpt-4o', '01900000-0000-7000-8000-000000000000'));
+    fc.assert(
+      fc.property(fc.nat(200), fc.array(fc.tuple(fc.nat(NAMES.length - 1), value), { maxLength: 2 }), (position, changes) => {
+        const good = rowOf(position + 1, MICROSECONDS, '1', (EVENTS[position % EVENTS.length] as (typeof EVENTS)[number])(position));
+        const fields = changes.reduce<LeafRow>((before, [column, changed]) => before.with(column, column === AT.at ? null : changed), good);
+        const { rows, isAmbiguous } = take([copied(good), copied(fields), copied(good)]);
+        expect(isAmbiguous).toBe(fields.includes(''));
+        expect(rows[0]).toMatchObject({ position: position + 1, at: MICROSECONDS, instance: '1' });
+        expect(rows.map(textOf)).toEqual([good, ...(isAmbiguous ? [] : [fields]), good].map((each) => compositeText(each)));
+        const row = rows[1] as EventRow;
+        if (isAmbiguous) return;
+        expect({ ...row, text: textOf(row), fields }).toEqual(rowOfFields(fields));
+        if (row.fields === null) expect(checkEvent(fields)).toEqual({ problem: null, control: null });
+      }),
+      { numRuns: 1_000 },
+    );
+    const call = rowOf(7, MICROSECONDS, '3', (EVENTS[1] as (typeof EVENTS)[number])(7));
+    expect(take([copied(call)]).rows).toMatchObject([{ position: 7, fields: null }]);
+  });
+
+  test('comes from a line of COPY in the values that it has there', () => {
+    const any = fc.option(fc.string({ unit: fc.constantFrom(...'a,\\"\n\t\r\v\f\bn é'.split('')), minLength: 1, maxLength: 6 }));
+    const escape = (field: string): string => field.replace(/[\\,\b\f\n\r\t\v]/g, (character) => `\\${{ '\b': 'b', '\f': 'f', '\n': 'n', '\r': 'r', '\t': 't', '\v': 'v' }[character] ?? character}`);
+    fc.assert(fc.property(fc.array(any, { minLength: 1, maxLength: 9 }), (fields) => {
+      expect(copiedFields(fields.map((field) => escape(field ?? '')).join(','))).toEqual(fields);
+    }));
+  });
+
   test('has the microseconds of any time that Postgres writes', () => {
     for (const [time, microseconds] of [['2026-11-22 06:58:13.805368+00', '1795330693805368'], ['2026-11-22 07:58:13.8+01', '1795330693800000'], ['2026-11-22 12:28:13+05:30', '1795330693000000']]) {
-      expect(timedRows(`(0,1,"${time}",77,1)`, 1)?.[0]?.at).toBe(microseconds);
+      expect(microsecondsOf(time as string)).toBe(microseconds);
     }
-    const good = compositeText(rowOf(7, '1795330693805368', '3', (EVENTS[0] as (typeof EVENTS)[number])(7)));
-    expect(timedRows(good.replace('1795330693805368', '"2026-11-22 06:58:13.805368+00"'), 1)).toEqual([rowOfText(good)]);
-    expect(timedRows('(0,1,infinity,77,1)', 1)).toBeNull();
-    expect(timedRows('(0,1,,77,1)', 1)?.[0]?.at).toBeNull();
-    expect(timedRows('(0,1,,77,1)\n(0,2,,77,1)', 1)).toBeNull();
+    const call = rowOf(7, MICROSECONDS, '3', (EVENTS[0] as (typeof EVENTS)[number])(7));
+    expect(take([copied(call.with(AT.at, 'infinity'))])).toMatchObject({ rows: [], isAmbiguous: true });
+    expect(take([copied(call.with(AT.at, null))])).toMatchObject({ rows: [{ at: null }], isAmbiguous: false });
   });
 });

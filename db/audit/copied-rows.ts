@@ -1,0 +1,166 @@
+import { type EventRow, microsecondsOf, rowOfFields } from '#db/audit/lines.ts';
+import { AT, CODES, COMMON, NAMES, PLAIN_SHAPES } from '#db/audit/verify-event.ts';
+
+/**
+ * Rows of the log as COPY writes them, with commas between and nothing for null. Of a request that is
+ * already the text that its leaf covers, but for the time, and it is told for one byte by byte: no
+ * text is made of it that would have to be thrown away again. Pure.
+ */
+
+const [COMMA, LINE_BREAK, OPEN, CLOSE, ZERO, TRUE, FALSE] = [0x2c, 0x0a, 0x28, 0x29, 0x30, 0x74, 0x66];
+
+/** Of what bytes a value may consist; all others have another path. */
+const DIGIT = 1;
+const PLAIN = 2;
+const UUID = 4;
+const KIND_OF_BYTE = Uint8Array.from({ length: 256 }, (_, byte) => {
+  const character = String.fromCharCode(byte);
+  // Plain is what neither COPY nor a composite value would have to quote.
+  return (/\d/.test(character) ? DIGIT : 0) | (/[\x21-\x7e]/.test(character) && !/["\\(),]/.test(character) ? PLAIN : 0) | (/[0-9a-f-]/.test(character) ? UUID : 0);
+});
+const isOf = (byte: number | undefined, kinds: number): boolean => ((KIND_OF_BYTE[byte ?? 0] ?? 0) & kinds) !== 0;
+const UUID_BYTES = 36;
+
+const numberOf = (digits: Buffer, from: number, to: number): number => {
+  let number = 0;
+  for (let at = from; at < to; at++) number = number * 10 + (digits[at] as number) - ZERO;
+  return number;
+};
+
+/** What a column of a request has to be. */
+type Column = { bytes: number; isNeeded: boolean; length: number; isBoolean: boolean; codes: ReadonlyMap<number, string> | null };
+const BYTES: Readonly<Record<string, number>> = { request: UUID, account: PLAIN, key: PLAIN, model: PLAIN, upstream: PLAIN, refusal: PLAIN, sse: PLAIN };
+
+const REQUESTS: readonly (readonly Column[])[] = PLAIN_SHAPES.reduce<Column[][]>((found, [code, { needed, allowed }]) => {
+  found[code] = NAMES.slice(COMMON).map((name) => ({
+    bytes: needed.includes(name) || allowed.includes(name) ? (BYTES[name] ?? DIGIT) : 0,
+    isNeeded: needed.includes(name),
+    length: name === 'request' ? UUID_BYTES : name === 'sse' ? 1 : 0,
+    isBoolean: name === 'sse',
+    codes: CODES.get(name) ?? null,
+  }));
+  return found;
+}, []);
+
+/** Reads rows one after the other. */
+export class CopiedRows {
+  readonly rows: EventRow[] = [];
+  /** Whether there was a row that can't be told from another one by what COPY wrote: an empty text beside null, or a time that is none. */
+  isAmbiguous = false;
+  /** The time of the row before, as it was written and in microseconds: all rows of a batch have the same. */
+  #time = Buffer.alloc(0);
+  #microseconds = '';
+  #microsecondBytes = Buffer.alloc(0);
+  #instance = 0;
+  #instanceText = '0';
+
+  /**
+   * Takes a row that is there for good, and writes into it what its leaf covers.
+   * @param bytes where it stands, from `start` up to, but without, `end`, which is behind its line break.
+   */
+  take(bytes: Buffer, start: number, end: number): void {
+    const row = this.#request(bytes, start, end) ?? this.#row(bytes.toString('utf8', start, end - 1));
+    if (row === null) this.isAmbiguous = true;
+    else this.rows.push(row);
+  }
+
+  #request(bytes: Buffer, start: number, end: number): EventRow | null {
+    if (bytes[start] !== ZERO || bytes[start + 1] !== COMMA) return null;
+    let at = start + 2;
+    let position = 0;
+    for (let byte = bytes[at]; byte !== COMMA; byte = bytes[++at]) {
+      if (byte === undefined || !isOf(byte, DIGIT)) return null;
+      position = position * 10 + byte - ZERO;
+    }
+    const behindPosition = at++;
+    const time = this.#time;
+    let same = 0;
+    while (same < time.length && bytes[at + same] === time[same]) same++;
+    if (same < time.length || same === 0 || bytes[at + same] !== COMMA) {
+      if (!this.#takeTime(bytes, at)) return null;
+      same = this.#time.length;
+    }
+    const behindTime = (at += same);
+    let type = 0;
+    for (let byte = bytes[++at]; byte !== COMMA; byte = bytes[++at]) {
+      if (byte === undefined || !isOf(byte, DIGIT)) return null;
+      type = type * 10 + byte - ZERO;
+    }
+    const columns = REQUESTS[type];
+    if (columns === undefined) return null;
+    const beforeInstance = at;
+    let instance = 0;
+    for (let byte = bytes[++at]; byte !== COMMA; byte = bytes[++at]) {
+      if (byte === undefined || !isOf(byte, DIGIT)) return null;
+      instance = instance * 10 + byte - ZERO;
+    }
+    if (position === 0 || at === beforeInstance + 1) return null;
+    for (let index = 0; index < columns.length; index++) {
+      const { bytes: kinds, isNeeded, length, isBoolean, codes } = columns[index] as Column;
+      const from = ++at;
+      while (isOf(bytes[at], kinds)) at++;
+      // Behind the last column there is one more, which is empty for all that is not ambiguous.
+      if (bytes[at] !== COMMA) return null;
+      if (at === from) {
+        if (isNeeded) return null;
+      } else if (length > 0) {
+        if (at - from !== length || (isBoolean && bytes[from] !== TRUE && bytes[from] !== FALSE)) return null;
+      } else if (codes !== null && !codes.has(numberOf(bytes, from, at))) return null;
+    }
+    if (bytes[at + 1] !== LINE_BREAK || at + 2 !== end) return null;
+    bytes[at] = CLOSE;
+    if (instance !== this.#instance) {
+      this.#instance = instance;
+      this.#instanceText = String(instance);
+    }
+    return { position, at: this.#microseconds, instance: this.#instanceText, text: bytes.subarray(this.#beginLeaf(bytes, start, behindPosition, behindTime), at + 1), fields: null };
+  }
+
+  /** Writes what is before the type as a leaf has it, up to the comma behind the time. @returns where that begins: microseconds are shorter than what they stand for. */
+  #beginLeaf(bytes: Buffer, start: number, behindPosition: number, behindTime: number): number {
+    const microseconds = this.#microsecondBytes;
+    let to = behindTime - microseconds.length;
+    for (let index = 0; index < microseconds.length; index++) bytes[to + index] = microseconds[index] as number;
+    for (let from = behindPosition; from >= start; from--) bytes[--to] = bytes[from] as number;
+    bytes[--to] = OPEN;
+    bytes[--to] = 0;
+    return to;
+  }
+
+  /** @returns whether a time stands there that can be written over. */
+  #takeTime(bytes: Buffer, from: number): boolean {
+    const to = bytes.indexOf(COMMA, from);
+    const microseconds = microsecondsOf(bytes.toString('latin1', from, to));
+    if (microseconds === null || to - from < microseconds.length + 2) return false;
+    this.#time = Buffer.from(bytes.subarray(from, to));
+    this.#microseconds = microseconds;
+    this.#microsecondBytes = Buffer.from(microseconds, 'latin1');
+    return true;
+  }
+
+  /** A row that is no request, or none of the plain ones; null where it is ambiguous. */
+  #row(line: string): EventRow | null {
+    const fields = copiedFields(line);
+    if (fields.length !== NAMES.length + 1 || fields.pop() !== null) return null;
+    const time = fields[AT.at];
+    if (time == null) return rowOfFields(fields);
+    const microseconds = microsecondsOf(time);
+    return microseconds === null ? null : rowOfFields(fields.with(AT.at, microseconds));
+  }
+}
+
+const ESCAPED: Readonly<Record<string, string>> = { b: '\b', f: '\f', n: '\n', r: '\r', t: '\t', v: '\v' };
+
+/** One value with what ends it. */
+const VALUE = /((?:[^\\,]|\\.)*)(,|$)/gsy;
+
+/** The values of a line, null for nothing. */
+export function copiedFields(line: string): (string | null)[] {
+  if (!line.includes('\\')) return line.split(',').map((field) => (field === '' ? null : field));
+  const fields: (string | null)[] = [];
+  for (const [, written = '', ending] of line.matchAll(VALUE)) {
+    fields.push(written === '' ? null : written.replace(/\\(.)/gs, (_, escaped: string) => ESCAPED[escaped] ?? escaped));
+    if (ending === '') break;
+  }
+  return fields;
+}
