@@ -17,4 +17,6 @@ export const LOCKS = {
   setup: '26, 0',
   /** Who signs the head of the log. */
   checkpoint: '27, 0',
+  /** Who seals a credential under the master key, or makes another one. */
+  masterKey: '28, 0',
 } as const;

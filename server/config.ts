@@ -69,6 +69,8 @@ const Environment = z.object({
   DATABASE_URL: z.string().regex(/^postgres(ql)?:\/\//, 'must start with postgres://').optional(),
   /** The secret that key digests are made with; several hosts on one DATABASE_URL share it. */
   DAYBOOK_PEPPER_FILE: z.string().optional(),
+  /** The key that what upstreams ask for is sealed under; several hosts on one DATABASE_URL share it. */
+  DAYBOOK_MASTER_KEY_FILE: z.string().optional(),
   /** The key that signs checkpoints, for the worker beside the server and for commands. */
   DAYBOOK_SIGNING_KEY_FILE: z.string().optional(),
   /** Where checkpoints are published: a server starts on no log that contradicts them. */

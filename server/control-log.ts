@@ -2,8 +2,10 @@ import type { Client } from 'pg';
 import type { ControlEvent, Placed } from '#db/events.ts';
 import type { Account } from '#db/fold/account.ts';
 import type { Key } from '#db/fold/key.ts';
+import type { Model } from '#db/fold/model.ts';
 import type { Plan } from '#db/fold/plan.ts';
 import type { Price } from '#db/fold/price.ts';
+import type { Upstream } from '#db/fold/upstream.ts';
 import { appendControl, ConflictError, type ControlAppend, isClaimed } from '#db/log/append.ts';
 import { readStreams } from '#db/log/read-streams.ts';
 import { PAGE_ROWS, readPage, readStream } from '#db/log/read.ts';
@@ -75,6 +77,16 @@ export class ControlLog {
 
   async loadPlan(name: string): Promise<Plan | undefined> {
     return (await this.#fold(`plan/${name}`)).plan(name);
+  }
+
+  /** @returns also one that was removed. */
+  async loadUpstream(name: string): Promise<Upstream | undefined> {
+    return (await this.#fold(`upstream/${name}`)).directory.upstream(name);
+  }
+
+  /** Where a model's calls go. @returns also one that was retired. */
+  async loadModel(name: string): Promise<Model | undefined> {
+    return (await this.#fold(`dispatch/${name}`)).directory.model(name);
   }
 
   async loadPrice(pattern: string): Promise<Price | undefined> {

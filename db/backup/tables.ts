@@ -28,6 +28,7 @@ export const KEPT: readonly string[] = [
   'daybook.alert_look',
   'daybook.member',
   'daybook.secret_use',
+  'daybook.credential',
 ];
 
 /**
