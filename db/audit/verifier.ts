@@ -107,7 +107,7 @@ export class Verifier {
       return;
     }
     this.#skipTo(position);
-    if (this.#pending.length >= BATCH_EVENTS_MAX) this.#endPending('belong to no batch');
+    if (this.#pending.length >= BATCH_EVENTS_MAX) this.#endPending(true);
     this.#pending.push(row);
     this.next++;
     this.events++;
@@ -166,7 +166,7 @@ export class Verifier {
     // What is missing at the end has taken the row of its batch with it.
     const isCut = this.next <= end;
     if (isCut) this.#skipTo(end + 1);
-    this.#endPending(isCut ? null : 'belong to no batch');
+    this.#endPending(!isCut);
   }
 
   #checkBatch(batch: BatchRow, from: number): void {
@@ -270,11 +270,12 @@ export class Verifier {
     this.skip(to);
   }
 
-  #endPending(problem: string | null): void {
+  /** @param isToTell whether anybody has to be told that they belong to no batch. */
+  #endPending(isToTell: boolean): void {
     const own = this.#pending.filter((row): row is EventRow => row !== null && !Buffer.isBuffer(row));
     const from = own[0]?.position;
     const to = this.#lastPosition + this.#pending.length;
-    if (from !== undefined && problem !== null) this.findings.push({ position: from, to, table: 'log_batch', problem: `${spanOf(from, to)} ${problem}` });
+    if (from !== undefined && isToTell) this.findings.push({ position: from, to, table: 'log_batch', problem: `${spanOf(from, to)} belong${from === to ? 's' : ''} to no batch` });
     for (const row of own) {
       const [leaf] = leavesOf([row], this.#format).texts;
       if (leaf == null) continue;

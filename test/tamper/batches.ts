@@ -52,8 +52,8 @@ export async function makeFit(world: World, from: number): Promise<void> {
   await makeHeadsFit(superuser);
 }
 
-async function makeTreeFit({ superuser, directory }: World, from: number, leaves: ReadonlyMap<number, Buffer>): Promise<void> {
-  const head = Math.max(...leaves.keys());
+async function makeTreeFit({ superuser, directory, first }: World, from: number, leaves: ReadonlyMap<number, Buffer>): Promise<void> {
+  const head = Math.max(first - 1, ...leaves.keys());
   for (let number = Math.floor((from - 1) / NODE); (number + 1) * NODE <= head; number++) {
     // What left the database is as it was published.
     const tile = await readLeafTile(directory, number);

@@ -16,7 +16,8 @@ export async function cutTail(world: World, random: Random): Promise<Attack> {
   if (isFitted) {
     if (isWithin) await superuser.query('update daybook.log_batch set last_position = $1, event_count = $2 where last_position = $3', [last, last - batch.from + 1, batch.to]);
     await superuser.query('delete from daybook.checkpoint where size > $1', [last]);
-    await makeFit(world, isWithin ? batch.from : last);
+    // Of what is left only a batch that was cut itself has to be made anew.
+    await makeFit(world, isWithin ? batch.from : last + 1);
   }
   return {
     kind: 'cut tail',
@@ -33,6 +34,6 @@ export async function cutWithinWindow(world: World, random: Random): Promise<Att
   const { from } = oneOf(random, batches);
   await world.superuser.query('delete from daybook.log where position >= $1', [from]);
   await world.superuser.query('delete from daybook.log_batch where last_position >= $1', [from]);
-  await makeFit(world, from - 1);
+  await makeFit(world, from);
   return { kind: 'cut of what no checkpoint covers', what: `all from ${from} on`, expected: null, table: 'log' };
 }
