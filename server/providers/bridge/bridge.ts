@@ -1,0 +1,148 @@
+import { randomUUID } from 'node:crypto';
+import type { Dispatcher } from 'undici';
+import { CHAT_COMPLETIONS } from '#db/limits.ts';
+import type { UpstreamTerms } from '#db/upstream-events.ts';
+import { type Asking, callOptionsOf } from '#server/providers/bridge/call-options.ts';
+import { Chunks } from '#server/providers/bridge/chunks.ts';
+import { completionOf } from '#server/providers/bridge/completion.ts';
+import { droppedBy, type ReplyName } from '#server/providers/bridge/convention.ts';
+import { Exchange } from '#server/providers/bridge/exchange.ts';
+import { errorInBand, faultOf } from '#server/providers/bridge/fault.ts';
+import type { LanguageModel, Warning } from '#server/providers/bridge/language-model.ts';
+import { loadModels, type Models, secretTexts } from '#server/providers/bridge/package.ts';
+import { Unsaid } from '#server/providers/bridge/said.ts';
+import { checkAddresses } from '#server/providers/bridge/supported.ts';
+import { boundedFetch, overWire, Wire } from '#server/providers/bridge/wire.ts';
+import type { ProviderCall } from '#server/providers/provider.ts';
+
+/** An upstream that is reached through an AI SDK package. */
+export type Bridge = {
+  /** Carries a call out. Everything that happens then is told to the handler as an upstream of the convention would do it. */
+  send(call: ProviderCall, handler: Dispatcher.DispatchHandler): void;
+  /** Whether the package can be used: null, or one line for the operator that says what to do. */
+  check(): Promise<string | null>;
+};
+
+export type BridgeOptions = {
+  terms: Pick<UpstreamTerms, 'package' | 'base_url' | 'options'>;
+  secret: string;
+  /** Goes to no address that the operator has not allowed. */
+  fetch: typeof globalThis.fetch;
+};
+
+/** The names that one header tells; more are left out. */
+const DROPPED_MAX = 32;
+
+/** Opens the way to a provider. Its package is loaded with the first call, and again as long as that fails. */
+export function openBridge({ terms, secret, fetch }: BridgeOptions): Bridge {
+  const secrets = secretTexts(secret);
+  let loading: Promise<Models> | null = null;
+  const models = (): Promise<Models> =>
+    (loading ??= loadModels(terms, secret, boundedFetch(fetch)).catch((error: unknown) => {
+      loading = null;
+      throw error;
+    }));
+
+  async function carryOut(call: ProviderCall, request: Record<string, unknown>, exchange: Exchange): Promise<void> {
+    const model = (await models())(call.model);
+    const asking = callOptionsOf(request, call.tokenLimit ?? call.asked.completionLimit, model.specificationVersion);
+    await checkAddresses(asking.options.prompt, model);
+    if (exchange.over) return;
+    const name = { id: `chatcmpl-${randomUUID()}`, model: call.model, createdS: Math.floor(Date.now() / 1_000) };
+    const wire = new Wire(call.asked.sse, exchange.signal, () => exchange.lives());
+    try {
+      await overWire(wire, () => (call.asked.sse ? streamed : complete)({ model, asking, name, exchange, wire, secrets }));
+    } catch (error) {
+      // A whole reply that came and could not be read has cost something, and is told as one that was cut.
+      if (wire.answered && !call.asked.sse && faultOf(error, secrets).kind === 'broken') exchange.head(200, headOf(false, asking, []));
+      throw error;
+    }
+  }
+
+  return {
+    send(call, handler) {
+      const exchange = new Exchange(handler);
+      if (exchange.over) return;
+      // Read before this returns: the memory of the body is used again when the relay is done with it.
+      const request = JSON.parse(call.body.bytes.toString()) as Record<string, unknown>;
+      const carried = call.route === CHAT_COMPLETIONS ? carryOut(call, request, exchange) : Promise.reject(new Unsaid('model', `This model does not know ${call.route}.`));
+      // Whatever a package does, the process goes on.
+      carried.catch((error: unknown) => tellFault(error, exchange, secrets)).catch(() => {});
+    },
+    async check() {
+      try {
+        await models();
+        return null;
+      } catch (error) {
+        return error instanceof Error ? error.message : 'The package can\'t be loaded.';
+      }
+    },
+  };
+}
+
+type Carrying = { model: LanguageModel; asking: Asking; name: ReplyName; exchange: Exchange; wire: Wire; secrets: readonly string[] };
+
+async function complete({ model, asking, name, exchange }: Carrying): Promise<void> {
+  const generated = await model.doGenerate({ ...asking.options, abortSignal: exchange.signal });
+  await exchange.whileTaken();
+  const { id, modelId, timestamp } = generated.response ?? {};
+  const own = { id: id || name.id, model: modelId || name.model, createdS: timestamp ? Math.floor(timestamp.getTime() / 1_000) : name.createdS };
+  const completion = completionOf(generated, own);
+  if (!completion) return refuse(exchange, 502, null, errorInBand(null, []));
+  exchange.head(200, headOf(false, asking, generated.warnings));
+  exchange.data(JSON.stringify(completion));
+  exchange.end();
+}
+
+/** One part at a time, and none while the handler takes nothing: the provider is made to wait, too. */
+async function streamed({ model, asking, name, exchange, wire, secrets }: Carrying): Promise<void> {
+  const { stream } = await model.doStream({ ...asking.options, abortSignal: exchange.signal });
+  const reader = stream.getReader();
+  const chunks = new Chunks(name);
+  let warnings: Warning[] = [];
+  try {
+    for (;;) {
+      const { done, value: part } = await reader.read();
+      await exchange.whileTaken();
+      if (exchange.over) return;
+      if (done) break;
+      wire.understood();
+      if (part.type === 'stream-start') warnings = part.warnings;
+      if (part.type === 'error') {
+        // Before the first event the whole call has failed, and may be tried elsewhere.
+        if (!exchange.begun) throw part.error;
+        exchange.data(`data: ${JSON.stringify({ error: errorInBand(part.error, secrets) })}\n\n`);
+        return exchange.end();
+      }
+      const events = chunks.take(part);
+      if (events !== '' && !exchange.begun) exchange.head(200, headOf(true, asking, warnings));
+      if (events !== '') exchange.data(events);
+      if (chunks.failed) break;
+    }
+  } finally {
+    reader.cancel().catch(() => {});
+  }
+  if (!exchange.begun) return chunks.failed ? refuse(exchange, 502, null, errorInBand(null, [])) : exchange.fail(new Error('the provider ended its reply before it began'));
+  if (chunks.failed) exchange.data(`data: ${JSON.stringify({ error: errorInBand(null, []) })}\n\n`);
+  exchange.end();
+}
+
+function headOf(sse: boolean, { dropped }: Asking, warnings: readonly Warning[]): Record<string, string> {
+  const names = [...new Set([...dropped, ...droppedBy(warnings)])].filter((name) => /^[\w.-]{1,64}$/.test(name)).slice(0, DROPPED_MAX);
+  return {
+    'content-type': sse ? 'text/event-stream' : 'application/json',
+    ...(names.length > 0 ? { 'x-daybook-dropped': names.join(', ') } : {}),
+  };
+}
+
+function tellFault(error: unknown, exchange: Exchange, secrets: readonly string[]): void {
+  const fault = faultOf(error, secrets);
+  if (fault.kind === 'broken' || exchange.begun) return exchange.fail(fault.kind === 'broken' ? fault.error : new Error(fault.error.message));
+  refuse(exchange, fault.status, fault.retryAfter, fault.error);
+}
+
+function refuse(exchange: Exchange, status: number, retryAfter: string | null, error: object): void {
+  exchange.head(status, { 'content-type': 'application/json', ...(retryAfter === null ? {} : { 'retry-after': retryAfter }) });
+  exchange.data(JSON.stringify({ error }));
+  exchange.end();
+}

@@ -1,0 +1,111 @@
+import type { Dispatcher } from 'undici';
+
+/** No data for this long while the provider sends something: the reader is told that it lives. */
+const SIGN_OF_LIFE_MS = 5_000;
+const COMMENT = Buffer.from(': working\n\n');
+
+/**
+ * One call as its handler sees it: told in order, no more after an end, and nothing while it is
+ * paused. What `undici` is to the handler of an upstream over HTTP.
+ */
+export class Exchange implements Dispatcher.DispatchController {
+  readonly #handler: Dispatcher.DispatchHandler;
+  readonly #abort = new AbortController();
+  #over = false;
+  #begun = false;
+  #paused: PromiseWithResolvers<void> | null = null;
+  #reason: Error | null = null;
+  #toldMs = Date.now();
+
+  constructor(handler: Dispatcher.DispatchHandler) {
+    this.#handler = handler;
+    handler.onRequestStart?.(this, {});
+  }
+
+  get aborted(): boolean {
+    return this.#reason !== null;
+  }
+
+  get reason(): Error | null {
+    return this.#reason;
+  }
+
+  get paused(): boolean {
+    return this.#paused !== null;
+  }
+
+  /** Aborted when nobody wants the rest. */
+  get signal(): AbortSignal {
+    return this.#abort.signal;
+  }
+
+  /** Whether it has ended, one way or another. */
+  get over(): boolean {
+    return this.#over;
+  }
+
+  /** Whether a head was told. */
+  get begun(): boolean {
+    return this.#begun;
+  }
+
+  abort(reason: Error): void {
+    if (this.#over) return;
+    this.#reason = reason;
+    this.#end();
+    // Not within the handler's own call, which has not come back yet.
+    queueMicrotask(() => this.#handler.onResponseError?.(this, reason));
+  }
+
+  pause(): void {
+    if (!this.#over) this.#paused ??= Promise.withResolvers();
+  }
+
+  resume(): void {
+    this.#paused?.resolve();
+    this.#paused = null;
+  }
+
+  /** Waits while the handler takes nothing. */
+  async whileTaken(): Promise<void> {
+    while (this.#paused) await this.#paused.promise;
+  }
+
+  head(status: number, headers: Record<string, string>): void {
+    if (this.#over) return;
+    this.#begun = true;
+    this.#handler.onResponseStart?.(this, status, headers, status === 200 ? 'OK' : '');
+  }
+
+  data(text: string): void {
+    if (this.#over) return;
+    this.#toldMs = Date.now();
+    this.#handler.onResponseData?.(this, Buffer.from(text));
+  }
+
+  /** The provider sends something that makes no data: comments of its own, or what a chat has no place for. */
+  lives(): void {
+    if (this.#over || !this.#begun || this.#paused || Date.now() - this.#toldMs < SIGN_OF_LIFE_MS) return;
+    this.#toldMs = Date.now();
+    this.#handler.onResponseData?.(this, COMMENT);
+  }
+
+  end(): void {
+    if (this.#over) return;
+    this.#end();
+    this.#handler.onResponseEnd?.(this, {});
+  }
+
+  fail(error: Error): void {
+    if (this.#over) return;
+    this.#end();
+    this.#handler.onResponseError?.(this, error);
+  }
+
+  #end(): void {
+    this.#over = true;
+    this.resume();
+    // Whatever the package still has open is closed with it.
+    this.#abort.abort(this.#reason ?? undefined);
+  }
+}

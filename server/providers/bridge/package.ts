@@ -1,0 +1,138 @@
+import { readFile } from 'node:fs/promises';
+import { findPackageJSON } from 'node:module';
+import type { UpstreamTerms } from '#db/upstream-events.ts';
+import type { LanguageModel } from '#server/providers/bridge/language-model.ts';
+
+/** A package that can't be used. The message is one line for the operator: what happened, and what to do. */
+export class PackageFault extends Error {
+  override name = 'PackageFault';
+  readonly code: 'provider_package_missing' | 'provider_package_unfit' | 'provider_package_failed';
+  constructor(code: PackageFault['code'], message: string) {
+    super(message);
+    this.code = code;
+  }
+}
+
+/** Gives the models of a provider by their names. @throws {PackageFault} for one that can't be spoken to. */
+export type Models = (name: string) => LanguageModel;
+
+type Terms = Pick<UpstreamTerms, 'package' | 'base_url' | 'options'>;
+
+/** An AI SDK package says of itself that it is made for one of these. */
+const KIN = ['@ai-sdk/provider', '@ai-sdk/provider-utils', 'ai'];
+
+/**
+ * Loads the package of an upstream and makes its provider.
+ *
+ * Only a package that is made for the AI SDK is run: whoever may set up an upstream names a package,
+ * and must not make this process run any other that happens to be installed.
+ * @param secret the credential; one that is a JSON object holds several values, as clouds need them.
+ * @throws {PackageFault}
+ */
+export async function loadModels(terms: Terms, secret: string, fetch: typeof globalThis.fetch): Promise<Models> {
+  const name = terms.package ?? '';
+  await checkKin(name);
+  const exported = await importPackage(name);
+  const settings = {
+    ...(terms.base_url === undefined ? {} : { baseURL: terms.base_url }),
+    // Without it one package does not ask for usage; the others don't know it.
+    includeUsage: true,
+    ...terms.options,
+    ...credentials(secret),
+    fetch,
+  };
+  const provider = makeProvider(name, exported, settings);
+  return (model) => {
+    const found = modelOf(provider, model);
+    const { specificationVersion } = found;
+    if (specificationVersion === 'v3' || specificationVersion === 'v4') return found;
+    throw new PackageFault('provider_package_unfit', `The package ${name} speaks version ${String(specificationVersion)} of the AI SDK's specification, and Daybook v3 and v4. Install a newer one: npm install ${name}@latest`);
+  };
+}
+
+async function checkKin(name: string): Promise<void> {
+  const place = manifestPath(name);
+  if (place === undefined) {
+    throw new PackageFault('provider_package_missing', `The package ${name} is not installed. In Daybook's directory run: npm install ${name}`);
+  }
+  const { dependencies, peerDependencies } = JSON.parse(await readFile(place, 'utf8')) as Record<string, Record<string, string> | undefined>;
+  if (!KIN.some((each) => each in { ...dependencies, ...peerDependencies })) {
+    throw new PackageFault('provider_package_unfit', `The package ${name} is not a provider of the AI SDK: it depends on none of ${KIN.join(', ')}.`);
+  }
+}
+
+function manifestPath(name: string): string | undefined {
+  try {
+    return findPackageJSON(name, import.meta.url);
+  } catch {
+    return undefined;
+  }
+}
+
+async function importPackage(name: string): Promise<Record<string, unknown>> {
+  try {
+    return (await import(name)) as Record<string, unknown>;
+  } catch (error) {
+    throw new PackageFault('provider_package_failed', `The package ${name} can't be loaded (${codeOf(error)}). In Daybook's directory run: npm install ${name}`);
+  }
+}
+
+/** The kind of an error, whose words may hold anything. */
+function codeOf(error: unknown): string {
+  if (!(error instanceof Error)) return 'unknown';
+  const { code } = error as NodeJS.ErrnoException;
+  return (code ?? error.name).slice(0, 60);
+}
+
+/** What a credential gives to a package: its key, or the several values of a JSON object. */
+function credentials(secret: string): object {
+  if (secret === '') return {};
+  if (!secret.startsWith('{')) return { apiKey: secret };
+  try {
+    return JSON.parse(secret) as object;
+  } catch {
+    return { apiKey: secret };
+  }
+}
+
+/** A shorter text than this is no secret, and taking it out of messages would spoil them. */
+const SECRET_CHARACTERS_MIN = 6;
+
+/** The texts of a credential, which nobody may be told. */
+export function secretTexts(secret: string): string[] {
+  const texts: string[] = [secret];
+  const gather = (value: unknown): void => {
+    if (typeof value === 'string') texts.push(value);
+    else if (typeof value === 'object' && value !== null) Object.values(value).forEach(gather);
+  };
+  gather(credentials(secret));
+  return [...new Set(texts)].filter((text) => text.length >= SECRET_CHARACTERS_MIN);
+}
+
+type GiveModel = (model: string) => LanguageModel;
+/** Some are functions themselves. */
+type ProviderMade = { languageModel: GiveModel } | GiveModel;
+
+/** By the function that begins with `create` and makes one. Some have it under two names. */
+function makeProvider(name: string, exported: Record<string, unknown>, settings: object): ProviderMade {
+  const factories = new Set(Object.keys(exported).filter((each) => each.startsWith('create') && typeof exported[each] === 'function').map((each) => exported[each] as (settings: object) => unknown));
+  let problem = 'it has no function for that';
+  for (const factory of factories) {
+    try {
+      const made = factory(settings);
+      if (isProvider(made)) return made;
+    } catch (error) {
+      problem = codeOf(error);
+    }
+  }
+  throw new PackageFault('provider_package_unfit', `The package ${name} makes no provider from the upstream's options (${problem}). See its documentation for the options that it needs.`);
+}
+
+function isProvider(made: unknown): made is ProviderMade {
+  if (typeof made === 'function') return 'languageModel' in made || 'specificationVersion' in made || 'chat' in made;
+  return typeof made === 'object' && made !== null && 'languageModel' in made && typeof made.languageModel === 'function';
+}
+
+function modelOf(provider: ProviderMade, model: string): LanguageModel {
+  return 'languageModel' in provider ? provider.languageModel(model) : provider(model);
+}
