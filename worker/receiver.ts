@@ -1,7 +1,8 @@
 import { lookup } from 'node:dns';
 import { request as httpRequest } from 'node:http';
 import { request as httpsRequest } from 'node:https';
-import { BlockList, isIP, type LookupFunction } from 'node:net';
+import type { LookupFunction } from 'node:net';
+import { type Reach, reachOf, reachOfHost } from '#db/addresses.ts';
 
 /**
  * Sending to an address that somebody has configured, from within the operator's network. Where the
@@ -9,35 +10,9 @@ import { BlockList, isIP, type LookupFunction } from 'node:net';
  * connected to, so that a name that changes its mind gains nothing.
  */
 
-/** Never: metadata services of clouds, what is on the same wire, and what is no single machine. */
-const NEVER = addresses([
-  '0.0.0.0/8', '169.254.0.0/16', '224.0.0.0/4', '240.0.0.0/4',
-  '100.100.100.200/32', '168.63.129.16/32', '192.0.0.192/32',
-  '::/128', 'fe80::/10', 'ff00::/8', 'fd00:ec2::254/128', 'fd20:ce::254/128',
-  // The first of them again as other networks spell it: NAT64 and 6to4.
-  '64:ff9b::a9fe:0/112', '2002:a9fe::/32',
-]);
-/** This machine, private networks, and what may lead into them. */
-const PRIVATE = addresses([
-  '127.0.0.0/8', '10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '100.64.0.0/10', '198.18.0.0/15', '192.0.0.0/24',
-  '::1/128', 'fc00::/7', '64:ff9b::/96', '64:ff9b:1::/48', '2002::/16', '2001::/32',
-]);
-
-function addresses(networks: readonly string[]): BlockList {
-  const list = new BlockList();
-  for (const network of networks) {
-    const [address = '', prefix] = network.split('/');
-    list.addSubnet(address, Number(prefix), isIP(address) === 6 ? 'ipv6' : 'ipv4');
-  }
-  return list;
-}
-
-/** Whether a receiver may be at this address. IPv4 addresses written as IPv6 ones are judged as what they are. */
-export function mayReceive(address: string, allowPrivate: boolean): boolean {
-  const version = isIP(address);
-  if (version === 0) return false;
-  const family = version === 6 ? 'ipv6' : 'ipv4';
-  return !NEVER.check(address, family) && (allowPrivate || !PRIVATE.check(address, family));
+/** Whether a receiver may be where an address leads. */
+function mayReceive(reach: Reach, allowPrivate: boolean): boolean {
+  return reach === 'public' || (reach === 'private' && allowPrivate);
 }
 
 class RefusedAddressError extends Error {
@@ -49,7 +24,7 @@ function guardedLookup(allowPrivate: boolean): LookupFunction {
     lookup(hostname, { ...options, all: true }, (error, found) => {
       if (error) return callback(error, '', 0);
       const [first] = found;
-      if (!first || !found.every(({ address }) => mayReceive(address, allowPrivate))) {
+      if (!first || !found.every(({ address }) => mayReceive(reachOf(address), allowPrivate))) {
         return callback(new RefusedAddressError(), '', 0);
       }
       return options.all === true ? callback(null, found) : callback(null, first.address, first.family);
@@ -77,9 +52,9 @@ export type Message = {
  */
 export async function post({ url, headers, body, allowPrivate, timeoutMs, signal }: Message): Promise<Reply> {
   const target = new URL(url);
-  const host = target.hostname.replace(/^\[|\]$/g, '');
   // An address needs no look-up, so it would not be judged there.
-  if (isIP(host) !== 0 && !mayReceive(host, allowPrivate)) return { fault: 'address_refused' };
+  const reach = reachOfHost(target.hostname);
+  if (reach !== null && !mayReceive(reach, allowPrivate)) return { fault: 'address_refused' };
   return new Promise((resolve, reject) => {
     const send = target.protocol === 'https:' ? httpsRequest : httpRequest;
     const sent = send(target, {
