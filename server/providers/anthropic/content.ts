@@ -1,0 +1,103 @@
+import { objectOf } from '#server/providers/anthropic/raw.ts';
+import { Unsayable } from '#server/providers/anthropic/unsayable.ts';
+
+/** The parts of a message's content as Anthropic's blocks, each as JSON. Nothing is ever fetched. Pure. */
+
+/** What a data URL begins with; one that is not base64 is none that is taken. */
+const DATA_URL = /^data:([\w.+-]+\/[\w.+-]+)(?:;[\w.+=-]+)*;base64,/i;
+/** Longer than any beginning of one: what follows is megabytes, and not looked at. */
+const DATA_URL_HEAD_CHARACTERS = 300;
+const WEB_URL = /^https?:\/\//i;
+
+/** Members that have no place in a block, by their names in the convention. */
+export type Note = (member: string) => void;
+
+type Part = Record<string, unknown>;
+
+/**
+ * @param content a string, an array of parts, or nothing.
+ * @param at the field it stands in, for a refusal.
+ * @throws {Unsayable} where a part is none that Anthropic knows.
+ */
+export function blocksOf(content: unknown, at: string, note: Note): string[] {
+  if (content === undefined || content === null) return [];
+  if (typeof content === 'string') return textBlock(content, null);
+  if (!Array.isArray(content)) throw new Unsayable(at, 'must be a string or an array of parts');
+  return content.flatMap((part: unknown, index) => {
+    const place = `${at}[${index}]`;
+    if (typeof part === 'string') return textBlock(part, null);
+    if (!isRecord(part)) throw new Unsayable(place, 'must be an object');
+    return blockOf(part, place, note);
+  });
+}
+
+/** A block of text; none where there is nothing but blanks, which Anthropic refuses. */
+export function textBlock(text: string, cacheControl: string | null): string[] {
+  if (text.trim() === '') return [];
+  return [objectOf({ type: '"text"', text: JSON.stringify(text), cache_control: cacheControl })];
+}
+
+/** Where a client asks for a cache: Anthropic's own member, which clients set in the convention too. */
+export function cacheControlOf(part: Part): string | null {
+  return isRecord(part['cache_control']) ? JSON.stringify(part['cache_control']) : null;
+}
+
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function blockOf(part: Part, at: string, note: Note): string[] {
+  switch (part['type']) {
+    case 'text':
+      return textBlock(stringAt(part, 'text', at), cacheControlOf(part));
+    case 'refusal':
+      return textBlock(stringAt(part, 'refusal', at), cacheControlOf(part));
+    case 'image_url':
+      return [imageBlock(part, at, note)];
+    case 'file':
+      return [documentBlock(part, at)];
+    case 'input_audio':
+      throw new Unsayable(`${at}.input_audio`, 'holds a recording, and this model\'s provider takes none');
+    default:
+      throw new Unsayable(`${at}.type`, 'is none that this model\'s provider takes; it takes text, image_url and file');
+  }
+}
+
+function imageBlock(part: Part, at: string, note: Note): string {
+  // Some clients write the address itself where the convention has an object.
+  const image = typeof part['image_url'] === 'string' ? { url: part['image_url'] } : part['image_url'];
+  if (!isRecord(image)) throw new Unsayable(`${at}.image_url`, 'must be an object');
+  if (image['detail'] !== undefined && image['detail'] !== 'auto') note('messages.content.image_url.detail');
+  const source = sourceOf(stringAt(image, 'url', `${at}.image_url`), `${at}.image_url.url`);
+  return objectOf({ type: '"image"', source, cache_control: cacheControlOf(part) });
+}
+
+function documentBlock(part: Part, at: string): string {
+  const file = part['file'];
+  if (!isRecord(file)) throw new Unsayable(`${at}.file`, 'must be an object');
+  if (file['file_data'] === undefined) {
+    throw new Unsayable(`${at}.file.${file['file_id'] === undefined ? 'file_data' : 'file_id'}`, 'can\'t be used with this model\'s provider; put the file itself into "file_data"');
+  }
+  const source = sourceOf(stringAt(file, 'file_data', `${at}.file`), `${at}.file.file_data`);
+  const title = typeof file['filename'] === 'string' ? JSON.stringify(file['filename']) : null;
+  return objectOf({ type: '"document"', source, title, cache_control: cacheControlOf(part) });
+}
+
+/** An address stays one, for the provider to fetch; a data URL becomes what it holds. */
+function sourceOf(url: string, at: string): string {
+  if (WEB_URL.test(url)) return objectOf({ type: '"url"', url: JSON.stringify(url) });
+  const match = DATA_URL.exec(url.slice(0, DATA_URL_HEAD_CHARACTERS));
+  if (!match) throw new Unsayable(at, 'must be an https address or a data URL in base64');
+  const data = url.slice(match[0].length);
+  const type = (match[1] as string).toLowerCase();
+  if (type === 'text/plain') {
+    return objectOf({ type: '"text"', media_type: '"text/plain"', data: JSON.stringify(Buffer.from(data, 'base64').toString()) });
+  }
+  return objectOf({ type: '"base64"', media_type: JSON.stringify(type === 'image/jpg' ? 'image/jpeg' : type), data: JSON.stringify(data) });
+}
+
+function stringAt(record: Part, name: string, at: string): string {
+  const value = record[name];
+  if (typeof value !== 'string') throw new Unsayable(`${at}.${name}`, 'must be a string');
+  return value;
+}

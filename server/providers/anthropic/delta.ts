@@ -1,0 +1,77 @@
+import { insideQuotes, membersOf, stringEnd } from '#server/providers/anthropic/raw.ts';
+
+/**
+ * What the model writes, a few characters at a time. Nearly all of a reply is events of one of three
+ * kinds in one spelling, so these are cut out of the text as they stand, without parsing; any other
+ * spelling is read the long way. Both cut the same literal out of the same event. Pure.
+ */
+export type Delta = {
+  kind: 'text' | 'thinking' | 'arguments';
+  /** The block that it belongs to. */
+  index: number;
+  /** What stands between the quotes, escapes and all, as latin-1 of UTF-8. */
+  inside: string;
+};
+
+const HEAD = 'event: content_block_delta\ndata: {"type":"content_block_delta","index":';
+const INDEX_DIGITS_MAX = 4;
+const KINDS = [
+  { kind: 'text', head: ',"delta":{"type":"text_delta","text":"' },
+  { kind: 'arguments', head: ',"delta":{"type":"input_json_delta","partial_json":"' },
+  { kind: 'thinking', head: ',"delta":{"type":"thinking_delta","thinking":"' },
+] as const;
+/** Anthropic pads its events with blanks, so that their length does not tell what is in them. */
+const TAIL = / *\} *\}\s*$/y;
+/** What a string of JSON may not hold as it stands, and the one sign that what follows has a meaning. */
+// oxlint-disable-next-line no-control-regex
+const NOT_PLAIN = /[\u0000-\u001f\\]/;
+const ESCAPES = /^(?:[^\\]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*$/;
+/** Longer ones are rare, and a pattern's own memory grows with what it matches. */
+const ESCAPED_CHARACTERS_MAX = 1_000;
+
+/** Reads a delta in the usual spelling; null says that it has to be read the long way. */
+export function quickDelta(event: string): Delta | null {
+  if (!event.startsWith(HEAD)) return null;
+  const comma = event.indexOf(',', HEAD.length);
+  if (comma < 0 || comma - HEAD.length > INDEX_DIGITS_MAX) return null;
+  for (const { kind, head } of KINDS) {
+    if (!event.startsWith(head, comma)) continue;
+    const start = comma + head.length;
+    const end = stringEnd(event, start);
+    TAIL.lastIndex = end + 1;
+    if (!TAIL.test(event)) return null;
+    const inside = event.slice(start, end);
+    if (NOT_PLAIN.test(inside) && !isEscaped(inside)) return null;
+    const digits = event.slice(HEAD.length, comma);
+    return /^(?:0|[1-9]\d*)$/.test(digits) ? { kind, index: Number(digits), inside } : null;
+  }
+  return null;
+}
+
+/**
+ * Reads a delta in any spelling. @param members the event's own, as JSON.
+ * @returns null where it is of a kind that has no place in the convention, such as a citation.
+ */
+export function anyDelta(members: ReadonlyMap<string, string>): Delta | null {
+  const delta = membersOf(members.get('delta') ?? '');
+  const index = Number(members.get('index'));
+  const of = (kind: Delta['kind'], name: string): Delta | null => {
+    const inside = insideQuotes(delta.get(name));
+    return inside === null ? null : { kind, index, inside };
+  };
+  switch (delta.get('type')) {
+    case '"text_delta"':
+      return of('text', 'text');
+    case '"input_json_delta"':
+      return of('arguments', 'partial_json');
+    case '"thinking_delta"':
+      return of('thinking', 'thinking');
+    default:
+      return null;
+  }
+}
+
+function isEscaped(inside: string): boolean {
+  // oxlint-disable-next-line no-control-regex
+  return inside.length <= ESCAPED_CHARACTERS_MAX && !/[\u0000-\u001f]/.test(inside) && ESCAPES.test(inside);
+}

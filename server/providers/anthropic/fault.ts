@@ -1,0 +1,50 @@
+import { Refusal } from '#server/errors.ts';
+import { isRecord } from '#server/providers/anthropic/content.ts';
+import { insideQuotes, membersOf, objectOf } from '#server/providers/anthropic/raw.ts';
+import type { ProviderFault } from '#server/providers/provider.ts';
+
+/** Errors in Anthropic's words: `{"type":"error","error":{"type":…,"message":…}}`. Pure. */
+
+/** What is told of an upstream that has too much to do. */
+const BUSY = new Set(['overloaded_error', 'rate_limit_error']);
+
+/** What a reply says whose status is no success. The position that it may name is one in our translation, so no field is named. */
+export function readFault(body: Buffer): ProviderFault | null {
+  try {
+    const fault = JSON.parse(body.toString()) as unknown;
+    const error = isRecord(fault) && isRecord(fault['error']) ? fault['error'] : null;
+    const message = error?.['message'];
+    return typeof message === 'string' && message !== '' ? { message, param: null } : null;
+  } catch {
+    return null;
+  }
+}
+
+/**
+ * An error in the middle of a reply, or under a status that says success, in the relay's own words: the
+ * provider's may tell of credentials and places, and its kind is all that a client can act on.
+ * @param error the error object, as JSON. @returns an error object in the convention's shape, as JSON.
+ */
+export function relayedError(error: string | undefined): string {
+  const type = insideQuotes(membersOf(error ?? '').get('type'));
+  if (type === 'timeout_error') return new Refusal('upstream_timeout').errorJson();
+  return new Refusal(type !== null && BUSY.has(type) ? 'upstream_busy' : 'upstream_error').errorJson();
+}
+
+/** Anthropic's types of errors, by status; its SDKs and agents tell people what to do by them. */
+const TYPES: Record<number, string> = {
+  400: 'invalid_request_error', 401: 'authentication_error', 403: 'permission_error', 404: 'not_found_error', 413: 'request_too_large',
+  429: 'rate_limit_error', 503: 'overloaded_error', 504: 'timeout_error',
+};
+
+/** A refusal as a client of Anthropic's Messages reads it: a reply's body, or the data of an event. */
+export function messagesErrorBody(refusal: Refusal, requestId: string): string {
+  const type = TYPES[refusal.status] ?? (refusal.status < 500 ? 'invalid_request_error' : 'api_error');
+  const error = objectOf({ type: JSON.stringify(type), message: JSON.stringify(refusal.message), code: JSON.stringify(refusal.code), param: refusal.param === null ? null : JSON.stringify(refusal.param) });
+  return objectOf({ type: '"error"', error, request_id: JSON.stringify(requestId) });
+}
+
+/** The same in the middle of a streamed reply. */
+export function messagesErrorEvent(refusal: Refusal, requestId: string): string {
+  return `event: error\ndata: ${messagesErrorBody(refusal, requestId)}\n\n`;
+}

@@ -1,0 +1,39 @@
+import { readFault } from '#server/providers/anthropic/fault.ts';
+import { NativeSse } from '#server/providers/anthropic/native.ts';
+import { membersOf } from '#server/providers/anthropic/raw.ts';
+import { MESSAGES_PATH, VERSION_HEADER } from '#server/providers/anthropic/request.ts';
+import { readTold, usageOf } from '#server/providers/anthropic/usage.ts';
+import type { JsonReply, Provider, ProviderCall, ProviderRequest } from '#server/providers/provider.ts';
+import { scanObject } from '#server/relay/json.ts';
+import { spliceMembers } from '#server/relay/splice.ts';
+
+/**
+ * Anthropic's Messages for clients that speak them themselves, at any upstream that does: the bytes of
+ * requests and replies pass as they are. Pure.
+ */
+export const messages: Provider = {
+  request: nativeRequest,
+  sse: () => new NativeSse(),
+  json: nativeReply,
+  fault: readFault,
+};
+
+function nativeRequest({ body, asked, model, tokenLimit, protocolHeaders = [] }: ProviderCall): ProviderRequest {
+  const changes = new Map<string, string>();
+  if (model !== asked.model) changes.set('model', JSON.stringify(model));
+  if (tokenLimit !== null) changes.set('max_tokens', String(tokenLimit));
+  const headers = protocolHeaders.includes('anthropic-version') ? protocolHeaders : [...VERSION_HEADER, ...protocolHeaders];
+  return { path: MESSAGES_PATH, body: spliceMembers(body.bytes, asked.scanned, changes), headers, dropped: [] };
+}
+
+function nativeReply(bytes: Buffer): JsonReply | null {
+  try {
+    scanObject(bytes, []);
+  } catch {
+    return null;
+  }
+  const message = membersOf(bytes.toString('latin1'));
+  const told = readTold(message.get('usage'));
+  const content = message.get('content');
+  return { bytes, usage: told && usageOf(told), outputBytes: content?.length ?? 0, failed: content === undefined && message.get('error')?.[0] === '{' };
+}

@@ -1,0 +1,91 @@
+/**
+ * JSON as text: parts of a valid document, cut out as they stand. What goes on unchanged is never
+ * parsed and written anew, so integers beyond 2^53, the order of keys and escapes stay as they were.
+ * The text may be latin-1 of UTF-8 bytes just as well; nothing in here looks beyond ASCII. Pure.
+ */
+
+const BLANK = /[ \t\r\n]*/y;
+const WORD_END = /[^,\]} \t\r\n]*/y;
+/** A step to whatever matters for the depth of a container. */
+const BRACKET_OR_QUOTE = /["[\]{}]/g;
+
+/** Where the string whose text begins at `from` ends: at its closing quote, or with the text. */
+export function stringEnd(text: string, from: number): number {
+  for (let at = text.indexOf('"', from); at >= 0; at = text.indexOf('"', at + 1)) {
+    let backslashes = 0;
+    while (at - 1 - backslashes >= from && text.charCodeAt(at - 1 - backslashes) === 0x5c) backslashes++;
+    if (backslashes % 2 === 0) return at;
+  }
+  return text.length;
+}
+
+/**
+ * The members of an object, each as the text of its value.
+ * @param text valid JSON; anything but an object has no members. Of a name that occurs twice the last counts.
+ */
+export function membersOf(text: string): Map<string, string> {
+  const members = new Map<string, string>();
+  let at = skip(BLANK, text, 0);
+  if (text[at] !== '{') return members;
+  at = skip(BLANK, text, at + 1);
+  while (text[at] === '"') {
+    const nameEnd = stringEnd(text, at + 1);
+    const name = text.slice(at + 1, nameEnd);
+    const start = skip(BLANK, text, skip(BLANK, text, nameEnd + 1) + 1);
+    const end = valueEnd(text, start);
+    members.set(name.includes('\\') ? (JSON.parse(`"${name}"`) as string) : name, text.slice(start, end));
+    at = skip(BLANK, text, end);
+    if (text[at] !== ',') break;
+    at = skip(BLANK, text, at + 1);
+  }
+  return members;
+}
+
+/** The elements of an array, each as its text. @param text valid JSON; anything but an array has none. */
+export function elementsOf(text: string): string[] {
+  const elements: string[] = [];
+  let at = skip(BLANK, text, 0);
+  if (text[at] !== '[') return elements;
+  at = skip(BLANK, text, at + 1);
+  while (at < text.length && text[at] !== ']') {
+    const end = valueEnd(text, at);
+    elements.push(text.slice(at, end));
+    at = skip(BLANK, text, end);
+    if (text[at] === ',') at = skip(BLANK, text, at + 1);
+  }
+  return elements;
+}
+
+/** What stands between the quotes of a JSON string, escapes and all; null where the text is no string. */
+export function insideQuotes(text: string | undefined): string | null {
+  return text !== undefined && text.length >= 2 && text[0] === '"' ? text.slice(1, -1) : null;
+}
+
+/** An object of these members, each already JSON; one that is null is left out. */
+export function objectOf(members: Record<string, string | null>): string {
+  const parts: string[] = [];
+  for (const [name, value] of Object.entries(members)) if (value !== null) parts.push(`"${name}":${value}`);
+  return `{${parts.join(',')}}`;
+}
+
+/** Where a value that begins at `at` ends. */
+function valueEnd(text: string, at: number): number {
+  const first = text[at];
+  if (first === '"') return stringEnd(text, at + 1) + 1;
+  if (first !== '{' && first !== '[') return skip(WORD_END, text, at);
+  let depth = 0;
+  BRACKET_OR_QUOTE.lastIndex = at;
+  for (let match = BRACKET_OR_QUOTE.exec(text); match; match = BRACKET_OR_QUOTE.exec(text)) {
+    const [sign] = match;
+    if (sign === '"') BRACKET_OR_QUOTE.lastIndex = stringEnd(text, match.index + 1) + 1;
+    else if (sign === '{' || sign === '[') depth++;
+    else if (--depth === 0) return match.index + 1;
+  }
+  return text.length;
+}
+
+function skip(pattern: RegExp, text: string, at: number): number {
+  pattern.lastIndex = at;
+  pattern.test(text);
+  return pattern.lastIndex;
+}

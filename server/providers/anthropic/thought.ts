@@ -1,0 +1,57 @@
+import { isRecord } from '#server/providers/anthropic/content.ts';
+import { objectOf } from '#server/providers/anthropic/raw.ts';
+
+/**
+ * What the model thought, on its way to a client and back. The text is for people and goes out as
+ * `reasoning_content`. Anthropic wants its blocks back as they were, signature and all, when the
+ * results of tools follow them; so they go out a second time as `reasoning_details`, in the shape that
+ * OpenRouter made common, whole in a JSON reply and in fragments of the same index in a streamed one.
+ * A client that sends back what it got, joined or not, has the model remember. Pure.
+ */
+
+/** Tells whose signatures these are. */
+const THOUGHT_FORMAT = '"anthropic-claude-v1"';
+
+/** A detail that tells of a block of thought, or of a fragment of it; every part is JSON. */
+export function thoughtDetail(index: number, text: string | undefined, signature: string | undefined): string {
+  const parts = (text === undefined ? '' : `"text":${text},`) + (signature === undefined ? '' : `"signature":${signature},`);
+  return `{"type":"reasoning.text",${parts}"format":${THOUGHT_FORMAT},"index":${index}}`;
+}
+
+/** A thought that the provider has locked away, even from its reader. */
+export function lockedDetail(index: number, data: string): string {
+  return `{"type":"reasoning.encrypted","data":${data},"format":${THOUGHT_FORMAT},"index":${index}}`;
+}
+
+/**
+ * The blocks of thought that a client sends back in a message of the assistant. What has no
+ * signature is left out: it came from another provider, and Anthropic would refuse it.
+ */
+export function thoughtBlocks(message: Record<string, unknown>): string[] {
+  const details = message['reasoning_details'];
+  if (!Array.isArray(details)) return [];
+  const blocks: string[] = [];
+  let open: { index: unknown; text: string; signature: string } | null = null;
+  const close = (): void => {
+    if (open && open.signature !== '') {
+      blocks.push(objectOf({ type: '"thinking"', thinking: JSON.stringify(open.text), signature: JSON.stringify(open.signature) }));
+    }
+    open = null;
+  };
+  for (const detail of details as unknown[]) {
+    if (!isRecord(detail)) continue;
+    const { type, text, signature, data, index } = detail;
+    if (type === 'reasoning.encrypted' && typeof data === 'string') {
+      close();
+      blocks.push(objectOf({ type: '"redacted_thinking"', data: JSON.stringify(data) }));
+    }
+    if (type !== 'reasoning.text') continue;
+    // Fragments of one block bear its index; two whole blocks without any are told apart by the first one's signature.
+    if (open && (open.index !== index || open.signature !== '')) close();
+    open ??= { index, text: '', signature: '' };
+    if (typeof text === 'string') open.text += text;
+    if (typeof signature === 'string') open.signature = signature;
+  }
+  close();
+  return blocks;
+}

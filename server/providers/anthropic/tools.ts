@@ -1,0 +1,69 @@
+import { elementsOf, membersOf, objectOf } from '#server/providers/anthropic/raw.ts';
+import { Unsayable } from '#server/providers/anthropic/unsayable.ts';
+
+/** The tools of a request, and which of them are to be used. Schemas stay the text that the client wrote. Pure. */
+
+const NO_PARAMETERS = '{"type":"object","properties":{}}';
+const CHOICES: Record<string, string> = { '"auto"': 'auto', '"none"': 'none', '"required"': 'any' };
+
+export type Tools = {
+  /** As JSON; null where there are none. */
+  tools: string | null;
+  choice: string | null;
+  /** Whether the model has to call a tool. */
+  forced: boolean;
+};
+
+/**
+ * @param members the client's request, each member as JSON.
+ * @throws {Unsayable} where a tool is no function, or the choice is none that Anthropic knows.
+ */
+export function toolsOf(members: ReadonlyMap<string, string>): Tools {
+  const tools = elementsOf(members.get('tools') ?? '[]').map((tool, index) => toolOf(tool, `tools[${index}]`));
+  // Without tools there is nothing to choose from; the convention has it the same way.
+  if (tools.length === 0) return { tools: null, choice: null, forced: false };
+  const choice = choiceOf(members.get('tool_choice') ?? 'null');
+  const oneByOne = members.get('parallel_tool_calls') === 'false' && choice?.type !== 'none';
+  const told = oneByOne ? (choice ?? { type: 'auto', name: null }) : choice;
+  return {
+    tools: `[${tools.join(',')}]`,
+    choice: told && objectOf({ type: `"${told.type}"`, name: told.name, disable_parallel_tool_use: oneByOne ? 'true' : null }),
+    forced: told?.type === 'any' || told?.type === 'tool',
+  };
+}
+
+function toolOf(text: string, at: string): string {
+  const tool = membersOf(text);
+  if (tool.get('type') !== '"function"') throw new Unsayable(`${at}.type`, 'must be "function"; this model\'s provider takes no other tools');
+  const called = membersOf(tool.get('function') ?? '{}');
+  const name = called.get('name');
+  if (name?.[0] !== '"') throw new Unsayable(`${at}.function.name`, 'must be a string');
+  const description = called.get('description');
+  return objectOf({
+    name,
+    description: description?.[0] === '"' ? description : null,
+    input_schema: schemaOf(called.get('parameters')),
+    strict: called.get('strict') === 'true' ? 'true' : null,
+    cache_control: [tool.get('cache_control'), called.get('cache_control')].find((mark) => mark?.[0] === '{') ?? null,
+  });
+}
+
+/** Anthropic wants to be told that a tool's input is an object, which the convention leaves open. */
+function schemaOf(parameters: string | undefined): string {
+  if (parameters?.[0] !== '{') return NO_PARAMETERS;
+  const members = membersOf(parameters);
+  if (members.size === 0) return NO_PARAMETERS;
+  return members.has('type') ? parameters : `{"type":"object",${parameters.slice(1)}`;
+}
+
+function choiceOf(text: string): { type: string; name: string | null } | null {
+  if (text === 'null') return null;
+  const plain = CHOICES[text];
+  if (plain !== undefined) return { type: plain, name: null };
+  const choice = membersOf(text);
+  const name = membersOf(choice.get('function') ?? '{}').get('name');
+  if (choice.get('type') !== '"function"' || name?.[0] !== '"') {
+    throw new Unsayable('tool_choice', 'must be "auto", "none", "required" or a function by its name');
+  }
+  return { type: 'tool', name };
+}

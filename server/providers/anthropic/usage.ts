@@ -1,0 +1,56 @@
+import type { Usage } from '#db/money.ts';
+import { TOKENS_MAX } from '#server/bounds.ts';
+import { membersOf, objectOf } from '#server/providers/anthropic/raw.ts';
+
+/**
+ * What Anthropic tells of a reply's cost, in tokens. It counts what was read from a cache and what was
+ * written to one beside the rest of the prompt, where the convention has them within it. Pure.
+ */
+export type Told = { fresh: number; read: number; written: number; output: number; thinking: number };
+
+const NAMES = { fresh: 'input_tokens', read: 'cache_read_input_tokens', written: 'cache_creation_input_tokens', output: 'output_tokens' } as const;
+
+/** @param text a usage object, as JSON. @returns null where it is none, or its totals are no counts. */
+export function readTold(text: string | undefined): Told | null {
+  const members = membersOf(text ?? '');
+  if (!members.has(NAMES.fresh) && !members.has(NAMES.output)) return null;
+  if ([NAMES.fresh, NAMES.output].some((name) => isAbsurd(members.get(name)))) return null;
+  const count = (name: string): number => countOf(members.get(name));
+  const thinking = countOf(membersOf(members.get('output_tokens_details') ?? '').get('thinking_tokens'));
+  const output = count(NAMES.output);
+  return { fresh: count(NAMES.fresh), read: count(NAMES.read), written: count(NAMES.written), output, thinking: Math.min(thinking, output) };
+}
+
+/** Counts only grow while a reply goes on, and each report may leave out what another has told. */
+export function laterOf(before: Told | null, now: Told | null): Told | null {
+  if (!before || !now) return now ?? before;
+  const most = (name: keyof Told): number => Math.max(before[name], now[name]);
+  return { fresh: most('fresh'), read: most('read'), written: most('written'), output: most('output'), thinking: most('thinking') };
+}
+
+export function usageOf(told: Told): Usage {
+  const input = Math.min(told.fresh + told.read + told.written, TOKENS_MAX);
+  return { input, cached: Math.min(told.read, input), output: told.output, reasoning: told.thinking };
+}
+
+/** The same in the convention's words, as JSON. */
+export function usageJson(told: Told): string {
+  const { input, cached, output, reasoning } = usageOf(told);
+  const written = told.written > 0 ? String(told.written) : null;
+  return objectOf({
+    prompt_tokens: String(input),
+    completion_tokens: String(output),
+    total_tokens: String(input + output),
+    prompt_tokens_details: objectOf({ cached_tokens: String(cached), cache_write_tokens: written }),
+    completion_tokens_details: reasoning > 0 ? objectOf({ reasoning_tokens: String(reasoning) }) : null,
+  });
+}
+
+function isAbsurd(text: string | undefined): boolean {
+  return text !== undefined && text !== 'null' && !/^\d/.test(text);
+}
+
+function countOf(text: string | undefined): number {
+  const value = text !== undefined && /^\d/.test(text) ? Number(text) : 0;
+  return value > 0 ? Math.min(Math.floor(value), TOKENS_MAX) : 0;
+}
