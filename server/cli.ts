@@ -7,4 +7,5 @@ process.exitCode = await runProgram(process.argv.slice(2), {
   env: process.env,
   out: (text) => process.stdout.write(text),
   err: (text) => process.stderr.write(text),
+  input: () => process.stdin,
 });

@@ -5,7 +5,10 @@ export type Surroundings = {
   env: NodeJS.ProcessEnv;
   out: (text: string) => void;
   err: (text: string) => void;
+  /** What is typed or piped in, opened by who reads it; absent where nobody is there. */
+  input?: () => Input;
 };
+export type Input = NodeJS.ReadableStream & { isTTY?: boolean };
 
 /** A command that knows its surroundings, which those below it share. */
 export class Command extends Parser {

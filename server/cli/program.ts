@@ -6,19 +6,25 @@ import { codeOfStore, runCommands } from '#db/command-line/run.ts';
 import { accountCommands } from '#server/cli/account.ts';
 import { archiveCommands } from '#server/cli/archive.ts';
 import { auditorLoginCommands } from '#server/cli/auditor-login.ts';
+import { credentialCommands } from '#server/cli/credential.ts';
 import { doctorCommand } from '#server/cli/doctor.ts';
 import { keyCommands } from '#server/cli/key.ts';
 import { logCommands } from '#server/cli/log.ts';
 import { memberCommands } from '#server/cli/member.ts';
+import { modelCommands } from '#server/cli/model.ts';
 import { planCommands } from '#server/cli/plan.ts';
 import { priceCommands } from '#server/cli/price.ts';
 import { projectionCommands } from '#server/cli/projections.ts';
+import { upstreamCommands } from '#server/cli/upstream.ts';
 import { webhookCommands } from '#server/cli/webhook.ts';
 import { ConfigError } from '#server/config.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 
 /** What there is, in the order in which the help lists it. */
 const GROUPS = [
+  upstreamCommands,
+  credentialCommands,
+  modelCommands,
   accountCommands,
   planCommands,
   keyCommands,
@@ -36,7 +42,7 @@ const GROUPS = [
 ];
 
 /**
- * `npm run -s daybook -- …`: accounts, plans, keys, prices and a look at the log, beside a running server.
+ * `npm run -s daybook -- …`: upstreams, models, accounts, plans, keys, prices and a look at the log, beside a running server.
  * @param args what stands after the program's name.
  * @returns the exit code.
  */
@@ -44,7 +50,7 @@ export const runProgram = (args: readonly string[], surroundings: Surroundings):
   runCommands(
     {
       name: 'daybook',
-      description: 'Accounts, plans, keys, prices and the log of a Daybook relay. Configured by the same environment as the server.',
+      description: 'Upstreams, models, accounts, plans, keys, prices and the log of a Daybook relay. Configured by the same environment as the server.',
       groups: GROUPS,
       codeOf,
     },

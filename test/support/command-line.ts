@@ -1,4 +1,5 @@
 import { expect } from 'vitest';
+import type { Input } from '#db/command-line/command.ts';
 import { runProgram } from '#server/cli/program.ts';
 
 /** What a command left: its exit code, and what it wrote. */
@@ -13,14 +14,18 @@ export type CommandLine = {
   text(...args: string[]): Promise<string>;
 };
 
-/** @param env all that the commands see of an environment, asked for each of them. */
-export function commandLine(env: () => Record<string, string>): CommandLine {
+/**
+ * @param env all that the commands see of an environment, asked for each of them.
+ * @param input what is typed or piped in; absent: nobody is there.
+ */
+export function commandLine(env: () => Record<string, string>, input?: () => Input): CommandLine {
   async function daybook(...args: string[]): Promise<Ran> {
     const ran = { code: 0, stdout: '', stderr: '' };
     ran.code = await runProgram(args, {
       env: env(),
       out: (piece) => (ran.stdout += piece),
       err: (piece) => (ran.stderr += piece),
+      ...(input ? { input } : {}),
     });
     return ran;
   }
