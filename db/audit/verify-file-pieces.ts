@@ -1,6 +1,7 @@
 import { createReadStream } from 'node:fs';
 import { basename } from 'node:path';
-import { createZstdDecompress } from 'node:zlib';
+import type { TransformOptions } from 'node:stream';
+import { createZstdDecompress, type ZstdOptions } from 'node:zlib';
 import { linesOf } from '#db/archive/lines-of.ts';
 import { Header, parseLine } from '#db/archive/line.ts';
 import { ArchiveDamageError } from '#db/archive/verify.ts';
@@ -11,6 +12,9 @@ import { StoreError } from '#db/connect.ts';
 
 /** Compressed bytes that are read at once. */
 const READ_BYTES = 64 * 1024;
+/** Text that is made of them at once, and how much of it waits: the next is made on another core while one is looked at. */
+const TEXT_BYTES = 64 * 1024;
+const WAITING_BYTES_MAX = 4 * TEXT_BYTES;
 
 /** What some lines of a file say, in order: batches stand behind their last events. Nothing of it is checked. */
 export type Piece = { header: Header; rows: EventRow[]; batches: BatchRow[]; leavesAfter: Buffer[] };
@@ -23,7 +27,7 @@ export type Piece = { header: Header; rows: EventRow[]; batches: BatchRow[]; lea
 export async function* piecesOf(file: string, onBytes?: (bytes: Buffer) => void): AsyncGenerator<Piece> {
   const stored = createReadStream(file, { highWaterMark: READ_BYTES });
   if (onBytes) stored.on('data', (chunk) => onBytes(chunk as Buffer));
-  const text = stored.pipe(createZstdDecompress());
+  const text = stored.pipe(createZstdDecompress({ chunkSize: TEXT_BYTES, readableHighWaterMark: WAITING_BYTES_MAX } as ZstdOptions & TransformOptions));
   stored.on('error', (error) => text.destroy(error));
   let header: Header | undefined;
   let next = 0;
