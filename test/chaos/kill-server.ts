@@ -5,11 +5,13 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { connectEmbedded, startEmbedded } from '#db/embedded.ts';
 import type { Placed } from '#db/events.ts';
 import { chat } from '../support/client.ts';
-import { type ClientRow, checkIdentity, type Violation } from '../support/identity.ts';
+import { type ClientRow, checkIdentity } from '../support/identity.ts';
 import { openLog, until, upstreamsVariable } from '../support/relay.ts';
 import { type ServerProcess, spawnServer } from '../support/server-process.ts';
 import { startUpstream } from '../support/upstream.ts';
+import { checkDiff } from './audit-diff.ts';
 import { randomFrom } from './random.ts';
+import type { Finding } from './verdict.ts';
 
 /** What the run found; `violations` is empty when the promises held. */
 export type KillVerdict = {
@@ -17,7 +19,9 @@ export type KillVerdict = {
   calls: number;
   cutCalls: number;
   abandoned: number;
-  violations: Violation[];
+  /** Between the tables and a replay of the log, as `daybook audit diff` counts them. */
+  differences: number;
+  violations: Finding[];
   /** From the start of the process to its first ready answer, after each kill. */
   readyMs: { p50: number; max: number };
 };
@@ -35,7 +39,8 @@ const RECOVERED_WITHIN_MS = 60_000;
 
 /**
  * Kills the server with SIGKILL at random moments under `streams` concurrent calls, starts it
- * again on the same data each time, and at the end compares upstream, log and clients: P1, P2, P3.
+ * again on the same data each time, and at the end compares upstream, log and clients, and the tables
+ * with the log: P1, P2, P3, P5.
  */
 export async function killServer({ kills, streams, seed }: { kills: number; streams: number; seed: number }): Promise<KillVerdict> {
   const random = randomFrom(seed);
@@ -79,6 +84,7 @@ export async function killServer({ kills, streams, seed }: { kills: number; stre
   const log = openLog(store);
   const events = await until(log.read, allEnded, 'the last request left open', RECOVERED_WITHIN_MS);
   await log.close();
+  const diff = await checkDiff(store, dataDir);
   await server.stop();
   await removeStore(dataDir);
 
@@ -89,7 +95,8 @@ export async function killServer({ kills, streams, seed }: { kills: number; stre
     calls,
     cutCalls: clients.filter(({ status, finished }) => status === 200 && !finished).length,
     abandoned: events.filter(({ event }) => event.type === 'request.abandoned').length,
-    violations,
+    differences: diff.differences,
+    violations: [...violations, ...diff.violations],
     readyMs: { p50: Math.round(sorted[Math.floor(sorted.length / 2)] ?? 0), max: Math.round(sorted.at(-1) ?? 0) },
   };
 }
