@@ -13,7 +13,7 @@ import { placeRows, type Read, UnreadableEventError } from '#db/log/read.ts';
 /** No name of the vocabulary has one: they are of printable characters. */
 const FIELD_END = '\t';
 const ZERO = 0x30;
-/** Stands for whatever is no request's: it is read by itself. */
+/** Stands for whatever has no columns of its own for all that it says: it is read by itself. */
 const OTHER = '-';
 
 const HAS_CALL = ['request', 'account', 'key', 'model'];
@@ -46,7 +46,9 @@ const CASES = Object.entries(FIELDS).map(([type, fields]) => {
   const names = fields.map((field) => field.replace('?', ''));
   PLACES.set(String(code), names.map((name) => ({ at: ROW.indexOf(name), kind: name === 'sse' ? 'truth' : TEXTS.has(name) ? 'text' : 'number' })));
   const columns = fields.map((field) => (field.endsWith('?') ? `coalesce(${field.slice(0, -1)}::text, '')` : field));
-  return `when ${code} then concat_ws('${FIELD_END}', type, date_part('epoch', at), instance, ${columns.join(', ')})`;
+  const text = `concat_ws('${FIELD_END}', type, date_part('epoch', at), instance, ${columns.join(', ')})`;
+  // A settlement may say more in its body, and then it is read by itself.
+  return `when ${code} then ${type === 'request.settled' ? `case when body is null then ${text} else '${OTHER}' end` : text}`;
 });
 
 const READ = `select string_agg(case type ${CASES.join(' ')} else '${OTHER}' end, '${FIELD_END}' order by position)
