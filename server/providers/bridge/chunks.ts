@@ -80,7 +80,11 @@ export class Chunks {
     const call = this.#calls.get(id);
     if (!call || text === '') return '';
     call.written = true;
-    return this.#delta(`{"tool_calls":[{"index":${call.index},"function":{"arguments":${JSON.stringify(text)}}}]}`);
+    return this.#argumentsOf(call, text);
+  }
+
+  #argumentsOf({ index }: { index: number }, text: string): string {
+    return this.#delta(`{"tool_calls":[{"index":${index},"function":{"arguments":${JSON.stringify(text)}}}]}`);
   }
 
   /** The whole call, whose input may or may not have come in deltas before. */
@@ -88,8 +92,10 @@ export class Chunks {
     const { toolCallId: id, toolName, input, providerExecuted } = part;
     const start = this.#calls.has(id) ? '' : this.#startCall(id, toolName, providerExecuted === true);
     const call = this.#calls.get(id);
+    // Some providers use an id again, or have none.
+    this.#calls.delete(id);
     if (!call) return start;
-    const written = call.written ? '' : this.#writeCall(id, input || '{}');
+    const written = call.written ? '' : this.#argumentsOf(call, input || '{}');
     const extra = extraOf(part);
     return start + written + ('extra_content' in extra ? this.#delta(JSON.stringify({ tool_calls: [{ index: call.index, ...extra }] })) : '');
   }

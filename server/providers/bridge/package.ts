@@ -113,19 +113,33 @@ type GiveModel = (model: string) => LanguageModel;
 /** Some are functions themselves. */
 type ProviderMade = { languageModel: GiveModel } | GiveModel;
 
-/** By the function that begins with `create` and makes one. Some have it under two names. */
+/** By the one function that begins with `create` and makes a provider. */
 function makeProvider(name: string, exported: Record<string, unknown>, settings: object): ProviderMade {
-  const factories = new Set(Object.keys(exported).filter((each) => each.startsWith('create') && typeof exported[each] === 'function').map((each) => exported[each] as (settings: object) => unknown));
-  let problem = 'it has no function for that';
-  for (const factory of factories) {
+  const factory = factoryOf(exported);
+  let problem = 'it is not known which of its functions does it';
+  if (factory) {
     try {
       const made = factory(settings);
       if (isProvider(made)) return made;
+      problem = 'its function gives none';
+      if (made instanceof Promise) made.catch(() => {});
     } catch (error) {
       problem = codeOf(error);
     }
   }
   throw new PackageFault('provider_package_unfit', `The package ${name} makes no provider from the upstream's options (${problem}). See its documentation for the options that it needs.`);
+}
+
+/**
+ * Some packages have it under two names, and some have functions for other things, too. Then it is the
+ * one that has a provider ready-made beside it: `createGoogle` and `google`. None is called to find out.
+ */
+function factoryOf(exported: Record<string, unknown>): ((settings: object) => unknown) | null {
+  const names = Object.keys(exported).filter((each) => /^create[A-Z]/.test(each) && typeof exported[each] === 'function');
+  const known = new Set(Object.keys(exported).map((each) => each.toLowerCase()));
+  const paired = names.filter((each) => known.has(each.slice('create'.length).toLowerCase()));
+  const factories = new Set((paired.length > 0 ? paired : names).map((each) => exported[each]));
+  return factories.size === 1 ? ([...factories][0] as (settings: object) => unknown) : null;
 }
 
 function isProvider(made: unknown): made is ProviderMade {
