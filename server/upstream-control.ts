@@ -11,10 +11,12 @@ import type { Config } from '#server/config.ts';
 import { type Decided, UNCHANGED } from '#server/control-log.ts';
 import type { Control } from '#server/control.ts';
 import type { Change } from '#server/dashboard/contract-keys.ts';
+import { DecisionError } from '#server/decide/decision.ts';
 import { defineModel, type Reachable, requireModel, retireModel } from '#server/decide/model.ts';
 import { addCredential, addUpstream, changeUpstream, removeCredential, removeUpstream, requireUpstream } from '#server/decide/upstream.ts';
 import { keysToSeal } from '#server/master-key.ts';
 import { inTransaction } from '#server/sign-in/transaction.ts';
+import { checkBaseUrl } from '#server/upstreams/addresses.ts';
 import type { UpstreamDirectory } from '#server/upstreams/directory.ts';
 
 /** What the control of upstreams needs to know of the configuration. */
@@ -49,6 +51,7 @@ export class UpstreamControl {
   /** Adds an upstream. It has no credentials yet. */
   addUpstream(name: string, terms: UpstreamTerms): Promise<Change> {
     const configured = new Set(this.#config.upstreams.map((each) => each.name));
+    checkAddress(terms);
     return this.#control.decide(async () => {
       const upstream = await this.#control.loadUpstream(name);
       return decided([addUpstream(upstream, { name, terms, actor: this.#control.actor }, configured)], upstream);
@@ -62,7 +65,10 @@ export class UpstreamControl {
   changeUpstream(name: string, change: (terms: UpstreamTerms) => UpstreamTerms): Promise<Change> {
     return this.#control.decide(async () => {
       const upstream = requireUpstream(await this.#control.loadUpstream(name), name);
-      return decided([changeUpstream(upstream, change(upstream.terms), this.#control.actor)], upstream);
+      const terms = change(upstream.terms);
+      // One that is only paused need not be what would be added today.
+      if (terms.base_url !== upstream.terms.base_url || terms.network !== upstream.terms.network) checkAddress(terms);
+      return decided([changeUpstream(upstream, terms, this.#control.actor)], upstream);
     });
   }
 
@@ -163,6 +169,12 @@ export function reachable({ upstreams, models }: Pick<UpstreamDirectory, 'upstre
   const active = [...upstreams].filter(({ state }) => state === 'active');
   const listed = new NamePatterns([...active.flatMap(({ terms }) => terms.models), ...configured.flatMap((each) => each.models)]);
   return { upstreams: new Set([...active, ...configured].map(({ name }) => name)), models, isListed: (name) => listed.has(name) };
+}
+
+/** @throws {DecisionError} where nothing may be sent to. */
+function checkAddress({ base_url, network }: UpstreamTerms): void {
+  const fault = base_url === undefined ? null : checkBaseUrl(base_url, network);
+  if (fault !== null) throw new DecisionError('invalid', fault);
 }
 
 function decided(events: readonly (ControlEvent | null)[], before: { version: number } | undefined): Decided {

@@ -4,6 +4,7 @@ import { backupCommands } from '#db/backup/commands.ts';
 import type { Surroundings } from '#db/command-line/command.ts';
 import { codeOfStore, runCommands } from '#db/command-line/run.ts';
 import { accountCommands } from '#server/cli/account.ts';
+import { applyCommand } from '#server/cli/apply.ts';
 import { archiveCommands } from '#server/cli/archive.ts';
 import { auditorLoginCommands } from '#server/cli/auditor-login.ts';
 import { credentialCommands } from '#server/cli/credential.ts';
@@ -25,6 +26,7 @@ const GROUPS = [
   upstreamCommands,
   credentialCommands,
   modelCommands,
+  applyCommand,
   accountCommands,
   planCommands,
   keyCommands,

@@ -47,7 +47,7 @@ export function checkTerms<T extends z.ZodType>(schema: T, value: unknown, sourc
 const NAMES: Record<string, string> = { int: 'a whole number', number: 'a whole number', string: 'a text', array: 'a list', object: 'an object' };
 
 /** A finding of zod in plain words, with its place written as in JavaScript: `quotas[0].limit must be …`. */
-function describeIssue(issue: z.core.$ZodIssue): string {
+export function describeIssue(issue: z.core.$ZodIssue): string {
   const place = issue.path.map((part, index) => (typeof part === 'number' ? `[${part}]` : `${index > 0 ? '.' : ''}${String(part)}`)).join('');
   const field = place === '' ? 'it' : place;
   switch (issue.code) {

@@ -1,0 +1,230 @@
+import type { ControlEvent, PlanTerms } from '#db/events.ts';
+import { evolveModel, type Model } from '#db/fold/model.ts';
+import type { Plan } from '#db/fold/plan.ts';
+import type { Price } from '#db/fold/price.ts';
+import { evolveUpstream, type Upstream } from '#db/fold/upstream.ts';
+import type { Prices } from '#db/money.ts';
+import type { ModelTerms, UpstreamTerms } from '#db/upstream-events.ts';
+import { DecisionError } from '#server/decide/decision.ts';
+import { defineModel, type Reachable, retireModel } from '#server/decide/model.ts';
+import { checkPlanName, definePlan } from '#server/decide/plan.ts';
+import { MANUAL, setPrice } from '#server/decide/price.ts';
+import { addCredential, addUpstream, changeUpstream, removeCredential, removeUpstream } from '#server/decide/upstream.ts';
+
+/** What a file declares. A section that is absent says nothing. */
+export type Wanted = {
+  upstreams?: ReadonlyMap<string, WantedUpstream>;
+  models?: ReadonlyMap<string, ModelTerms>;
+  plans?: ReadonlyMap<string, PlanTerms>;
+  prices?: ReadonlyMap<string, Prices>;
+};
+export type WantedUpstream = {
+  terms: UpstreamTerms;
+  /** Whether the file says so itself; else one that was paused by hand stays paused. */
+  saysPaused: boolean;
+  /** By their labels; null where the file says nothing of them. */
+  credentials: ReadonlyMap<string, { secret: string }> | null;
+};
+export type Section = keyof Wanted;
+
+/** What is there before. */
+export type Ground = {
+  upstreams: Iterable<Upstream>;
+  models: Iterable<Model>;
+  plan: (name: string) => Plan | undefined;
+  price: (pattern: string) => Price | undefined;
+  /** The names of the environment's upstreams. */
+  configured: ReadonlySet<string>;
+  /** Whether one of these upstreams, or of the environment's, lists a model of this name. */
+  isListed: (model: string, upstreams: readonly Upstream[]) => boolean;
+  /** Whether a credential's secret is this one; null where that can't be told. */
+  isSecret: (credential: string, secret: string) => boolean | null;
+  newId: () => string;
+};
+
+/** A value before and after; absent: there was or is none. */
+export type FieldChange = { field: string; before?: unknown; after?: unknown };
+export type Difference = { section: Section; name: string; change: 'added' | 'changed' | 'removed'; fields: FieldChange[] };
+
+export type ApplyPlan = {
+  differences: Difference[];
+  appends: { event: ControlEvent; version: number }[];
+  seal: { id: string; upstream: string; secret: string }[];
+  remove: string[];
+};
+
+/**
+ * Plans what makes the ground as a file declares it, in an order in which each step can be decided on
+ * what those before it leave. Nothing is to do where it is so already.
+ * @param command.prune whether what the sections of the file don't name goes: upstreams, models, and
+ * credentials of upstreams that name some. Plans end for good and prices can't be taken away, so they stay.
+ * @param command.placeOf where the file speaks of something, to stand before a message.
+ * @throws {DecisionError} where a step can't be carried out.
+ */
+export function planApply(ground: Ground, wanted: Wanted, command: { prune: boolean; actor: string; placeOf: (section: Section, name: string) => string }): ApplyPlan {
+  return new Planner(ground, wanted, command).plan();
+}
+
+class Planner {
+  readonly #ground: Ground;
+  readonly #wanted: Wanted;
+  readonly #command: Parameters<typeof planApply>[2];
+  /** As they will be, step by step. */
+  readonly #upstreams: Map<string, Upstream>;
+  readonly #models: Map<string, Model>;
+  readonly #plan: ApplyPlan = { differences: [], appends: [], seal: [], remove: [] };
+
+  constructor(ground: Ground, wanted: Wanted, command: Parameters<typeof planApply>[2]) {
+    this.#ground = ground;
+    this.#wanted = wanted;
+    this.#command = command;
+    this.#upstreams = new Map([...ground.upstreams].map((each) => [each.name, each]));
+    this.#models = new Map([...ground.models].map((each) => [each.name, each]));
+  }
+
+  plan(): ApplyPlan {
+    const { upstreams = new Map<never, never>(), models = new Map<never, never>(), plans = new Map<never, never>(), prices = new Map<never, never>() } = this.#wanted;
+    for (const [name, wanted] of upstreams) this.#at('upstreams', name, () => this.#upstream(name, wanted));
+    const isAlias = ({ terms }: { terms: ModelTerms }): boolean => 'alias_of' in terms;
+    const unnamed = this.#command.prune && this.#wanted.models ? [...this.#models.values()].filter(({ name, state }) => state === 'active' && !models.has(name)) : [];
+    // What stands for others comes after them, and goes before them.
+    for (const { name } of unnamed.filter(isAlias)) this.#at('models', name, () => this.#retire(name));
+    const inOrder = [...models].toSorted(([, one], [, other]) => Number(isAlias({ terms: one })) - Number(isAlias({ terms: other })));
+    for (const [name, terms] of inOrder) this.#at('models', name, () => this.#model(name, terms));
+    for (const { name } of unnamed.filter((model) => !isAlias(model))) this.#at('models', name, () => this.#retire(name));
+    if (this.#command.prune && this.#wanted.upstreams) {
+      for (const upstream of this.#upstreams.values()) {
+        if (upstream.state === 'active' && !upstreams.has(upstream.name)) this.#at('upstreams', upstream.name, () => this.#remove(upstream));
+      }
+    }
+    for (const [name, terms] of plans) this.#at('plans', name, () => this.#definePlan(name, terms));
+    for (const [pattern, price] of prices) this.#at('prices', pattern, () => this.#setPrice(pattern, price));
+    return this.#plan;
+  }
+
+  #upstream(name: string, { terms: said, saysPaused, credentials }: WantedUpstream): void {
+    const { actor } = this.#command;
+    const before = this.#upstreams.get(name);
+    const isThere = before?.state === 'active';
+    const terms = isThere && !saysPaused ? { ...said, paused: before.terms.paused } : said;
+    const event = isThere ? changeUpstream(before, terms, actor) : addUpstream(before, { name, terms, actor }, this.#ground.configured);
+    const fields = event ? changesOf(isThere ? before.terms : {}, terms) : [];
+    if (event) this.#appendUpstream(event, name);
+    if (credentials) fields.push(...this.#credentials(name, credentials));
+    if (event || fields.length > 0) this.#plan.differences.push({ section: 'upstreams', name, change: isThere ? 'changed' : 'added', fields });
+  }
+
+  /** Those that are new come before those that go, so that at no moment there is none. */
+  #credentials(upstream: string, wanted: ReadonlyMap<string, { secret: string }>): FieldChange[] {
+    const changes: FieldChange[] = [];
+    const there = this.#current(upstream).credentials;
+    const gone: string[] = [];
+    for (const [label, { secret }] of wanted) {
+      const same = there.filter((each) => each.label === label);
+      if (same.some(({ id }) => this.#ground.isSecret(id, secret) === true)) continue;
+      const [before] = same;
+      const id = this.#ground.newId();
+      const event = addCredential(this.#current(upstream), { id, label, secret, actor: this.#command.actor, ...(before ? { replaces: before.id } : {}) });
+      this.#appendUpstream(event, upstream);
+      this.#plan.seal.push({ id, upstream, secret });
+      gone.push(...same.map((each) => each.id));
+      changes.push({ field: `credential "${label}"`, ...(before ? { before: ending(before.last4) } : {}), after: ending(event.last4) });
+    }
+    for (const { id, label, last4 } of this.#command.prune ? there : []) {
+      if (wanted.has(label)) continue;
+      gone.push(id);
+      changes.push({ field: `credential "${label}"`, before: ending(last4) });
+    }
+    for (const id of gone) {
+      this.#appendUpstream(removeCredential(this.#current(upstream), id, this.#command.actor), upstream);
+      this.#plan.remove.push(id);
+    }
+    return changes;
+  }
+
+  #remove(upstream: Upstream): void {
+    this.#appendUpstream(removeUpstream(upstream, this.#models.values(), this.#command.actor), upstream.name);
+    this.#plan.remove.push(...upstream.credentials.map(({ id }) => id));
+    this.#plan.differences.push({ section: 'upstreams', name: upstream.name, change: 'removed', fields: [] });
+  }
+
+  #model(name: string, terms: ModelTerms): void {
+    const before = this.#models.get(name);
+    const event = defineModel(before, { name, terms, actor: this.#command.actor }, this.#reachable);
+    if (!event) return;
+    this.#appendModel(event, name);
+    const isThere = before?.state === 'active';
+    this.#plan.differences.push({ section: 'models', name, change: isThere ? 'changed' : 'added', fields: changesOf(isThere ? before.terms : {}, terms) });
+  }
+
+  #retire(name: string): void {
+    const event = retireModel(this.#models.get(name) as Model, this.#reachable, this.#command.actor);
+    if (!event) return;
+    this.#appendModel(event, name);
+    this.#plan.differences.push({ section: 'models', name, change: 'removed', fields: [] });
+  }
+
+  #definePlan(name: string, terms: PlanTerms): void {
+    const before = this.#ground.plan(name);
+    const event = definePlan(before, { name: checkPlanName(name), terms, windows: 'keep', actor: this.#command.actor });
+    if (!event) return;
+    this.#plan.appends.push({ event, version: (before?.version ?? 0) + 1 });
+    this.#plan.differences.push({ section: 'plans', name, change: before ? 'changed' : 'added', fields: changesOf(before?.terms ?? {}, terms) });
+  }
+
+  #setPrice(pattern: string, prices: Prices): void {
+    const before = this.#ground.price(pattern);
+    const fields = changesOf(before?.prices ?? {}, prices);
+    // What costs the same is left alone, whatever list it is from.
+    if (fields.length === 0) return;
+    const event = setPrice(before, { pattern, prices, source: MANUAL, actor: this.#command.actor });
+    if (!event) return;
+    this.#plan.appends.push({ event, version: (before?.version ?? 0) + 1 });
+    this.#plan.differences.push({ section: 'prices', name: pattern, change: before ? 'changed' : 'added', fields });
+  }
+
+  get #reachable(): Reachable {
+    const active = [...this.#upstreams.values()].filter(({ state }) => state === 'active');
+    return {
+      upstreams: new Set([...active.map(({ name }) => name), ...this.#ground.configured]),
+      models: this.#models.values(),
+      isListed: (model) => this.#ground.isListed(model, active),
+    };
+  }
+
+  #current(name: string): Upstream {
+    return this.#upstreams.get(name) as Upstream;
+  }
+
+  #appendUpstream(event: ControlEvent, name: string): void {
+    const before = this.#upstreams.get(name);
+    this.#plan.appends.push({ event, version: (before?.version ?? 0) + 1 });
+    this.#upstreams.set(name, evolveUpstream(before, event, new Date(0), 0) as Upstream);
+  }
+
+  #appendModel(event: ControlEvent, name: string): void {
+    const before = this.#models.get(name);
+    this.#plan.appends.push({ event, version: (before?.version ?? 0) + 1 });
+    this.#models.set(name, evolveModel(before, event, 0) as Model);
+  }
+
+  /** Has an error say where the file speaks of it. */
+  #at(section: Section, name: string, work: () => void): void {
+    try {
+      work();
+    } catch (error) {
+      if (error instanceof DecisionError) throw new DecisionError(error.code, `${this.#command.placeOf(section, name)}${error.message}`);
+      throw error;
+    }
+  }
+}
+
+const ending = (last4: string): string => (last4 === '' ? '(set)' : `…${last4}`);
+
+/** Fields whose values differ; those that are added to an empty one are told as such. */
+function changesOf(before: object, after: object): FieldChange[] {
+  const [old, now] = [before as Record<string, unknown>, after as Record<string, unknown>];
+  return [...new Set([...Object.keys(old), ...Object.keys(now)])]
+    .filter((field) => JSON.stringify(old[field]) !== JSON.stringify(now[field]))
+    .map((field) => ({ field, ...(field in old ? { before: old[field] } : {}), ...(field in now ? { after: now[field] } : {}) }));
+}
