@@ -10,8 +10,8 @@ import { StoreError } from '#db/connect.ts';
 import type { LOG_READINGS } from '#db/log-events.ts';
 import type { Read } from '#db/log/read.ts';
 
-/** Who read, as far as a database can tell of a command. */
-const ACTOR = 'command-line';
+/** Who read, as far as a database can tell of a command: the login. A name that no actor can have is not put down. */
+const ACTOR = `case when session_user::text collate "C" ~ '^[A-Za-z0-9._-]{1,63}$' then 'login/' || session_user else 'command-line' end`;
 /** A replica takes nothing down. */
 const READ_ONLY = '25006';
 
@@ -35,7 +35,7 @@ export async function onSource(command: Command, { files, archiveDir }: Places, 
 export async function recordReading({ surroundings }: Command, client: Client | null, what: (typeof LOG_READINGS)[number], { after, upTo }: Part): Promise<void> {
   if (client === null) return;
   try {
-    await client.query('select daybook.record_reading($1, $2, $3, $4)', [ACTOR, what, after + 1, upTo]);
+    await client.query(`select daybook.record_reading(${ACTOR}, $1, $2, $3)`, [what, after + 1, upTo]);
   } catch (error) {
     if (!(error instanceof DatabaseError) || error.code !== READ_ONLY) throw error;
     surroundings.err('daybook: this is a replica, so that the log was read is not put down in it\n');

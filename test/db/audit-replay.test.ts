@@ -92,7 +92,7 @@ describe('on a log of real calls', () => {
     expect(shown.windows.toSorted((one, other) => (one.meter < other.meter ? -1 : 1))).toMatchObject(windows);
     expect(shown.accounts.map(({ name, plan }) => [name, plan])).toContainEqual(['Audited, Inc', 'audited']);
     const log = await relay.readLog();
-    expect(log.at(-1)?.event).toMatchObject({ type: 'log.read', what: 'replay', from_position: 1, to_position: shown.position });
+    expect(log.at(-1)?.event).toMatchObject({ type: 'log.read', actor: expect.stringMatching(/^login\/reader_/) as string, what: 'replay', from_position: 1, to_position: shown.position });
   });
 
   test('a replay up to a position, or a moment, is the state then', async () => {
