@@ -13,13 +13,10 @@ export type Delta = {
   inside: string;
 };
 
-const HEAD = 'event: content_block_delta\ndata: {"type":"content_block_delta","index":';
-const INDEX_DIGITS_MAX = 4;
-const KINDS = [
-  { kind: 'text', head: ',"delta":{"type":"text_delta","text":"' },
-  { kind: 'arguments', head: ',"delta":{"type":"input_json_delta","partial_json":"' },
-  { kind: 'thinking', head: ',"delta":{"type":"thinking_delta","thinking":"' },
-] as const;
+/** Up to the text itself, with blanks where some servers write them. */
+const HEAD =
+  /(?:event: ?content_block_delta\n)?data: ?\{"type": ?"content_block_delta", ?"index": ?(0|[1-9]\d{0,3}), ?"delta": ?\{"type": ?"(text|input_json|thinking)_delta", ?"(text|partial_json|thinking)": ?"/y;
+const KINDS: Record<string, Delta['kind']> = { 'text text': 'text', 'input_json partial_json': 'arguments', 'thinking thinking': 'thinking' };
 /** Anthropic pads its events with blanks, so that their length does not tell what is in them. */
 const TAIL = / *\} *\}\s*$/y;
 /** What a string of JSON may not hold as it stands, and the one sign that what follows has a meaning. */
@@ -31,21 +28,17 @@ const ESCAPED_CHARACTERS_MAX = 1_000;
 
 /** Reads a delta in the usual spelling; null says that it has to be read the long way. */
 export function quickDelta(event: string): Delta | null {
-  if (!event.startsWith(HEAD)) return null;
-  const comma = event.indexOf(',', HEAD.length);
-  if (comma < 0 || comma - HEAD.length > INDEX_DIGITS_MAX) return null;
-  for (const { kind, head } of KINDS) {
-    if (!event.startsWith(head, comma)) continue;
-    const start = comma + head.length;
-    const end = stringEnd(event, start);
-    TAIL.lastIndex = end + 1;
-    if (!TAIL.test(event)) return null;
-    const inside = event.slice(start, end);
-    if (NOT_PLAIN.test(inside) && !isEscaped(inside)) return null;
-    const digits = event.slice(HEAD.length, comma);
-    return /^(?:0|[1-9]\d*)$/.test(digits) ? { kind, index: Number(digits), inside } : null;
-  }
-  return null;
+  HEAD.lastIndex = 0;
+  const head = HEAD.exec(event);
+  const kind = head && KINDS[`${head[2]} ${head[3]}`];
+  if (!kind) return null;
+  const start = head[0].length;
+  const end = stringEnd(event, start);
+  TAIL.lastIndex = end + 1;
+  if (!TAIL.test(event)) return null;
+  const inside = event.slice(start, end);
+  if (NOT_PLAIN.test(inside) && !isEscaped(inside)) return null;
+  return { kind, index: Number(head[1]), inside };
 }
 
 /**
