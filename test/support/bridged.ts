@@ -42,7 +42,7 @@ export function callOf(request: object, tokenLimit: number | null = null): Provi
 export type Within = { head?: (controller: Dispatcher.DispatchController) => void; data?: (controller: Dispatcher.DispatchController) => void };
 
 /** Sends a call over a bridge, and gathers what its handler is told. */
-export function startCall(bridge: Bridge, request: object, tokenLimit: number | null = null, within: Within = {}): Calling {
+export function startCall(bridge: Pick<Bridge, 'send'>, request: object, tokenLimit: number | null = null, within: Within = {}): Calling {
   const chunks: Buffer[] = [];
   const endings: string[] = [];
   const { promise, resolve } = Promise.withResolvers<Told>();
@@ -90,7 +90,7 @@ export function startCall(bridge: Bridge, request: object, tokenLimit: number | 
   };
 }
 
-export function bridged(bridge: Bridge, request: object, tokenLimit: number | null = null): Promise<Told> {
+export function bridged(bridge: Pick<Bridge, 'send'>, request: object, tokenLimit: number | null = null): Promise<Told> {
   return startCall(bridge, request, tokenLimit).told;
 }
 

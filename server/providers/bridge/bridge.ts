@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Dispatcher } from 'undici';
 import { CHAT_COMPLETIONS } from '#db/limits.ts';
 import type { UpstreamTerms } from '#db/upstream-events.ts';
-import { type Asking, callOptionsOf } from '#server/providers/bridge/call-options.ts';
+import { type Asking, callOptionsOf, type Request, requestOf } from '#server/providers/bridge/call-options.ts';
 import { Chunks } from '#server/providers/bridge/chunks.ts';
 import { completionOf } from '#server/providers/bridge/completion.ts';
 import { droppedBy, type ReplyName } from '#server/providers/bridge/convention.ts';
@@ -21,6 +21,10 @@ export type Bridge = {
   send(call: ProviderCall, handler: Dispatcher.DispatchHandler): void;
   /** Whether the package can be used: null, or one line for the operator that says what to do. */
   check(): Promise<string | null>;
+  /** Resolves when the running calls have ended. */
+  close(): Promise<void>;
+  /** Ends them. */
+  destroy(): Promise<void>;
 };
 
 export type BridgeOptions = {
@@ -36,6 +40,7 @@ const DROPPED_MAX = 32;
 /** Opens the way to a provider. Its package is loaded with the first call, and again as long as that fails. */
 export function openBridge({ terms, secret, fetch }: BridgeOptions): Bridge {
   const secrets = secretTexts(secret);
+  const running = new Set<Exchange>();
   let loading: Promise<Models> | null = null;
   const models = (): Promise<Models> =>
     (loading ??= loadModels(terms, secret, boundedFetch(fetch)).catch((error: unknown) => {
@@ -43,7 +48,7 @@ export function openBridge({ terms, secret, fetch }: BridgeOptions): Bridge {
       throw error;
     }));
 
-  async function carryOut(call: ProviderCall, request: Record<string, unknown>, exchange: Exchange): Promise<void> {
+  async function carryOut(call: ProviderCall, request: Request, exchange: Exchange): Promise<void> {
     const model = (await models())(call.model);
     const asking = callOptionsOf(request, call.tokenLimit ?? call.asked.completionLimit, model.specificationVersion);
     await checkAddresses(asking.options.prompt, model);
@@ -56,18 +61,24 @@ export function openBridge({ terms, secret, fetch }: BridgeOptions): Bridge {
       // A whole reply that came and could not be read has cost something, and is told as one that was cut.
       if (wire.answered && !call.asked.sse && faultOf(error, secrets).kind === 'broken') exchange.head(200, headOf(false, asking, []));
       throw error;
+    } finally {
+      wire.close();
     }
   }
+
+  const allEnded = async (): Promise<void> => void (await Promise.all([...running].map(({ ended }) => ended)));
 
   return {
     send(call, handler) {
       const exchange = new Exchange(handler);
       if (exchange.over) return;
       // Read before this returns: the memory of the body is used again when the relay is done with it.
-      const request = JSON.parse(call.body.bytes.toString()) as Record<string, unknown>;
+      const request = requestOf(call);
       const carried = call.route === CHAT_COMPLETIONS ? carryOut(call, request, exchange) : Promise.reject(new Unsaid('model', `This model does not know ${call.route}.`));
       // Whatever a package does, the process goes on.
-      carried.catch((error: unknown) => tellFault(error, exchange, secrets)).catch(() => {});
+      carried.catch((error: unknown) => tellFault(error, exchange, secrets)).catch((error: unknown) => exchange.abort(error instanceof Error ? error : new Error('the bridge failed')));
+      running.add(exchange);
+      void exchange.ended.then(() => running.delete(exchange));
     },
     async check() {
       try {
@@ -76,6 +87,11 @@ export function openBridge({ terms, secret, fetch }: BridgeOptions): Bridge {
       } catch (error) {
         return error instanceof Error ? error.message : 'The package can\'t be loaded.';
       }
+    },
+    close: allEnded,
+    async destroy() {
+      for (const exchange of running) exchange.abort(new Error('the upstream is closed'));
+      await allEnded();
     },
   };
 }

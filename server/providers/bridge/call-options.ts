@@ -1,11 +1,13 @@
+import { Refusal } from '#server/errors.ts';
 import { type CallOptions, type Effort, EFFORTS, type FunctionTool, type Specification } from '#server/providers/bridge/language-model.ts';
 import { promptOf } from '#server/providers/bridge/prompt.ts';
 import { listAt, numberAt, objectAt, textAt, Unsaid } from '#server/providers/bridge/said.ts';
+import type { ProviderCall, ProviderRequest } from '#server/providers/provider.ts';
 
 /** What a model is asked, and the members of the request that it can't be asked, by their names. */
 export type Asking = { options: CallOptions; dropped: string[] };
 
-type Request = Record<string, unknown>;
+export type Request = Record<string, unknown>;
 
 /** Members that are said to a model, or are the relay's own. */
 const SAID = new Set([
@@ -49,6 +51,27 @@ export function callOptionsOf(request: Request, tokenLimit: number | null, speci
     reasoning: specification === 'v4' ? effort : undefined,
   });
   return { options, dropped };
+}
+
+/** The client's request. The memory of the body may be used again when the caller is done with it. */
+export function requestOf({ body }: ProviderCall): Request {
+  return JSON.parse(body.bytes.toString()) as Request;
+}
+
+const NO_BYTES = Buffer.alloc(0);
+
+/**
+ * The `request` of the port. The package itself makes what is sent, so that there is nothing here but
+ * what is dropped, and the refusal of a call that another upstream may be able to carry out.
+ */
+export function bridgeRequest(call: ProviderCall): ProviderRequest | Refusal {
+  try {
+    const { dropped } = callOptionsOf(requestOf(call), null, 'v4');
+    return { path: '', body: NO_BYTES, headers: [], dropped };
+  } catch (error) {
+    if (error instanceof Unsaid) return new Refusal('invalid_value', { message: error.message, param: error.param });
+    throw error;
+  }
 }
 
 function isSaid(value: unknown): boolean {

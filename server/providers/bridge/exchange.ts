@@ -16,6 +16,7 @@ export class Exchange implements Dispatcher.DispatchController {
   #paused: PromiseWithResolvers<void> | null = null;
   #reason: Error | null = null;
   #toldMs = Date.now();
+  readonly #ended = Promise.withResolvers<void>();
 
   constructor(handler: Dispatcher.DispatchHandler) {
     this.#handler = handler;
@@ -42,6 +43,11 @@ export class Exchange implements Dispatcher.DispatchController {
   /** Whether it has ended, one way or another. */
   get over(): boolean {
     return this.#over;
+  }
+
+  /** Resolves when it has. */
+  get ended(): Promise<void> {
+    return this.#ended.promise;
   }
 
   /** Whether a head was told. */
@@ -104,6 +110,7 @@ export class Exchange implements Dispatcher.DispatchController {
 
   #end(): void {
     this.#over = true;
+    this.#ended.resolve();
     this.resume();
     // Whatever the package still has open is closed with it.
     this.#abort.abort(this.#reason ?? undefined);

@@ -7,7 +7,7 @@ export class Wire {
   answered = false;
   readonly signal: AbortSignal;
   readonly #streams: boolean;
-  readonly #bytesCame: () => void;
+  #bytesCame: () => void;
   #bytes = 0;
 
   /** @param bytesCame called for whatever the provider sends, comments included. */
@@ -20,6 +20,11 @@ export class Wire {
   /** The package has made something of what it was given. */
   understood(): void {
     if (this.#streams) this.#bytes = 0;
+  }
+
+  /** The call is over. An idle connection remembers the call that it was made for, which must not keep the rest of it alive. */
+  close(): void {
+    this.#bytesCame = () => {};
   }
 
   /** @throws {Error} where it is too much for one event, or for a reply that comes at once. */
