@@ -6,8 +6,8 @@ import { completed, HASH_BYTES, type Head, type Subtree } from '#db/tlog/merkle.
 import { inclusionSpans, type ReadHashes, readSpans, rootByInclusion } from '#db/tlog/proof.ts';
 import { readLeafTile, TILE_BYTES, tilePath } from '#db/tlog/published.ts';
 
-/** Tiles that are held at once: many times what a page of events spans. */
-const TILES_HELD_MAX = 16_384;
+/** Tiles that are held at once, of 8 KB each: those of a batch that is as long as may be, and of the pages about it. */
+const TILES_HELD_MAX = 4_096;
 
 /** Leaf hashes as they were published, tile by tile, while a log is read. */
 export class LeafTiles implements PublishedLeaves {
