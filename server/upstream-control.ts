@@ -92,6 +92,8 @@ export class UpstreamControl {
     const id = publicId();
     let last4 = '';
     const change = await this.#together(async () => {
+      // First of all, so that of those who add at once each decides on what the one before has left.
+      await holdMasterKey(this.#client);
       const upstream = requireUpstream(await this.#control.loadUpstream(name), name);
       const event = addCredential(upstream, { id, ...command, actor: this.#control.actor });
       ({ last4 } = event);

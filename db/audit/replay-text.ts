@@ -2,6 +2,7 @@ import type { Progress } from '#db/audit/progress.ts';
 import type { Snapshot } from '#db/audit/snapshot.ts';
 import { showTable } from '#db/command-line/table.ts';
 import { formatDollars } from '#db/money.ts';
+import type { ModelTerms } from '#db/upstream-events.ts';
 
 /** A state for people. Pure. */
 
@@ -12,7 +13,7 @@ const ROWS_SHOWN_MAX = 40;
 
 /** A state in tables, each as far as people read on. */
 export function showSnapshot(shown: Shown): string {
-  const { accounts, keys, plans, usage, open_requests, windows, faults, read, total } = shown;
+  const { accounts, keys, plans, upstreams, models, usage, open_requests, windows, faults, read, total } = shown;
   const names = new Map(accounts.map(({ id, name }) => [id, name]));
   const touched = windows.filter(({ settled, held }) => settled > 0 || held > 0);
   return [
@@ -25,6 +26,11 @@ export function showSnapshot(shown: Shown): string {
       each.id, each.state, each.last4, each.expires_at ?? '-', names.get(each.account) ?? each.account, each.name,
     ]),
     section('Plans', plans.length, ['NAME', 'STATE', 'ACCOUNTS', 'TERMS'], plans, (each) => [each.name, each.state, each.accounts, Object.keys(each.terms).join(', ') || '-']),
+    section('Upstreams', upstreams.length, ['NAME', 'STATE', 'PROVIDER', 'ADDRESS', 'MODELS', 'CREDENTIALS'], upstreams, ({ name, state, terms, credentials }) => [
+      name, state === 'active' && terms.paused ? 'paused' : state, terms.package ?? terms.dialect ?? terms.provider, terms.base_url ?? '-',
+      terms.models.join(', ') || '-', credentials.map(({ id, label, last4 }) => `${label} (${id}${last4 === '' ? '' : `, …${last4}`})`).join(', ') || '-',
+    ]),
+    section('Models', models.length, ['NAME', 'STATE', 'GOES TO'], models, (each) => [each.name, each.state, showTargets(each.terms)]),
     section('Usage', usage.length, ['ACCOUNT', 'KEY', 'MODEL', 'REQUESTS', 'REFUSED', 'INPUT', 'CACHED', 'OUTPUT', 'REASONING', 'ABANDONED', 'UNPRICED', 'DOLLARS'], usage, (each) => [
       names.get(each.account) ?? each.account, each.key, each.model === '' ? '-' : each.model, each.requests, each.refused, each.input_tokens,
       each.cached_tokens, each.output_tokens, each.reasoning_tokens, each.abandoned_tokens, each.unpriced, formatDollars(each.cost_microusd),
@@ -44,6 +50,11 @@ export function showSnapshot(shown: Shown): string {
     ...faults.map(({ position, problem }) => `  position ${position}: ${problem}`),
     `Read ${read.events} events from position ${read.first_position} in ${(read.elapsed_ms / 1000).toFixed(1)} s, ${read.events_per_s} events/s.`,
   ].join('\n');
+}
+
+function showTargets(terms: ModelTerms): string {
+  if ('alias_of' in terms) return `where ${terms.alias_of} goes`;
+  return terms.targets.map(({ upstream, model, weight, order }) => `${upstream}${model === undefined ? '' : `:${model}`} (order ${order}, weight ${weight})`).join(', ');
 }
 
 function showFaults({ fault_count, faults }: Shown): string {

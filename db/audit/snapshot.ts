@@ -5,6 +5,8 @@ import { StoreError } from '#db/connect.ts';
 import type { PlanTerms } from '#db/events.ts';
 import type { Account } from '#db/fold/account.ts';
 import { type Key, keyState } from '#db/fold/key.ts';
+import type { Upstream } from '#db/fold/upstream.ts';
+import type { ModelTerms, UpstreamTerms } from '#db/upstream-events.ts';
 import { minuteOf } from '#db/windows.ts';
 
 /** A state as people and programs are shown it, at one moment. Pure. */
@@ -18,6 +20,9 @@ export type Snapshot = {
   keys: { id: string; account: string; name: string; state: string; last4: string; expires_at: string | null }[];
   plans: { name: string; state: string; accounts: number; terms: PlanTerms }[];
   prices: number;
+  /** With what everybody may know of their credentials. */
+  upstreams: { name: string; state: string; terms: UpstreamTerms; credentials: { id: string; label: string; last4: string; added_at: string }[] }[];
+  models: { name: string; state: string; terms: ModelTerms }[];
   registration: { policy: string; plan: string | null };
   members: { id: string; account: string; role: string; state: string }[];
   usage: UsageRow[];
@@ -47,7 +52,7 @@ export type ShownWindow = Pick<QuotaWindow, 'subject' | 'meter' | 'window' | 'en
  * @param only an account's id: nobody else's is shown.
  */
 export function snapshotOf(state: AuditState, moment: Date, only?: string): Snapshot {
-  const { accounts, keys, plans, prices, members, registration } = state.subjects;
+  const { accounts, keys, plans, prices, upstreams, models, members, registration } = state.subjects;
   const isMeant = (account: string): boolean => only === undefined || account === only;
   const meant = [...accounts.values()].filter(({ id }) => isMeant(id)).toSorted((one, other) => compareTexts(one.name, other.name));
   const usage = state.usage.rows(only);
@@ -75,6 +80,8 @@ export function snapshotOf(state: AuditState, moment: Date, only?: string): Snap
       .filter(({ name }) => only === undefined || meant.some(({ plan }) => plan === name))
       .map(({ name, state: own, terms }) => ({ name, state: own, accounts: onPlan.get(name)?.length ?? 0, terms })),
     prices: prices.size,
+    upstreams: [...upstreams.values()].map(shownUpstream),
+    models: [...models.values()].map(({ name, state: own, terms }) => ({ name, state: own, terms })),
     registration: { policy: registration.policy, plan: registration.plan },
     members: ownMembers.map(({ id, account, role, state: own }) => ({ id, account, role, state: own })),
     usage,
@@ -87,6 +94,10 @@ export function snapshotOf(state: AuditState, moment: Date, only?: string): Snap
     fault_count: state.faultCount,
     faults: state.faults,
   };
+}
+
+function shownUpstream({ name, state, terms, credentials }: Upstream): Snapshot['upstreams'][number] {
+  return { name, state, terms, credentials: credentials.map(({ id, label, last4, addedAt }) => ({ id, label, last4, added_at: addedAt.toISOString() })) };
 }
 
 function shownKey(key: Key, moment: Date): Snapshot['keys'][number] {

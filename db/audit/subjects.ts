@@ -1,17 +1,19 @@
 import type { QuotaWindows } from '#db/audit/quota-windows.ts';
-import { isAccountEvent, isKeyEvent, isPlanEvent } from '#db/event-subjects.ts';
+import { isAccountEvent, isKeyEvent, isModelEvent, isPlanEvent, isUpstreamEvent } from '#db/event-subjects.ts';
 import type { ControlEvent, Placed } from '#db/events.ts';
 import { type Account, accountTerms, evolveAccount } from '#db/fold/account.ts';
 import { evolveKey, type Key } from '#db/fold/key.ts';
 import { evolveMember, type Member } from '#db/fold/member.ts';
+import { evolveModel, type Model } from '#db/fold/model.ts';
 import { evolvePlan, type Plan } from '#db/fold/plan.ts';
 import { evolvePrice, type Price } from '#db/fold/price.ts';
 import { evolveRegistration, REGISTRATION_FIRST } from '#db/fold/registration.ts';
+import { evolveUpstream, type Upstream } from '#db/fold/upstream.ts';
 import { limitsOf } from '#db/limits.ts';
 import { minuteOf } from '#db/windows.ts';
 
 /**
- * Accounts, keys, plans, prices and members by the folds that enforcement uses, and the quotas that
+ * Accounts, keys, plans, prices, upstreams, models and members by the folds that enforcement uses, and the quotas that
  * follow from them. Pure.
  */
 export class Subjects {
@@ -19,6 +21,8 @@ export class Subjects {
   readonly keys = new Map<string, Key>();
   readonly plans = new Map<string, Plan>();
   readonly prices = new Map<string, Price>();
+  readonly upstreams = new Map<string, Upstream>();
+  readonly models = new Map<string, Model>();
   readonly members = new Map<string, Member>();
   registration = REGISTRATION_FIRST;
   /** Who is on each plan, so that a change of it concerns them alone. */
@@ -59,6 +63,12 @@ export class Subjects {
       }
     } else if (event.type === 'model.priced') {
       this.prices.set(event.model, evolvePrice(this.prices.get(event.model), event));
+    } else if (isUpstreamEvent(event)) {
+      const upstream = evolveUpstream(this.upstreams.get(event.upstream), event, at, position);
+      if (upstream) this.upstreams.set(upstream.name, upstream);
+    } else if (isModelEvent(event)) {
+      const model = evolveModel(this.models.get(event.model), event, position);
+      if (model) this.models.set(model.name, model);
     } else if (event.type === 'registration.changed') {
       this.registration = evolveRegistration(this.registration, event);
     } else if (event.type.startsWith('member.') && 'member' in event) {

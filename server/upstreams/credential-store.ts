@@ -2,6 +2,7 @@ import type { ClientBase } from 'pg';
 import { closeClient, type Store } from '#db/connect.ts';
 import { readCredentials } from '#db/credentials.ts';
 import { type MasterKeys, openSecret, UnknownMasterKeyError } from '#db/envelope.ts';
+import type { Upstream } from '#db/fold/upstream.ts';
 import { connectRelay } from '#db/store.ts';
 import { ConfigError } from '#server/config.ts';
 import { readKeys } from '#server/master-key.ts';
@@ -66,6 +67,14 @@ export class CredentialStore {
   /** A credential's secret; undefined where it does not open, or not yet. */
   secret(id: string): string | undefined {
     return this.#secrets.get(id);
+  }
+
+  /** Those of an upstream's credentials that are open. None although it has some: nothing may be sent there without. */
+  openOf({ credentials }: Pick<Upstream, 'credentials'>): { id: string; secret: string }[] {
+    return credentials.flatMap(({ id }) => {
+      const secret = this.#secrets.get(id);
+      return secret === undefined ? [] : [{ id, secret }];
+    });
   }
 
   /** Has `listener` told when secrets have come or gone. */
