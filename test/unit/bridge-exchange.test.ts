@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type Bridge, openBridge } from '#server/providers/bridge/bridge.ts';
+import { modelsOf } from '#server/providers/bridge/package.ts';
 import { bridged, fixtureText, startCall } from '../support/bridged.ts';
 import { type ScriptedProvider, startProvider } from '../support/scripted-provider.ts';
 
@@ -177,6 +178,25 @@ describe('a package that can\'t be used', () => {
     const { status, chat, endings } = await bridged(unfit, { stream: true });
     expect({ status, endings, json: chat.json }).toEqual({ status: 502, endings: ['end'], json: { error: { message: expect.stringContaining(line) as string, type: 'server_error', param: null, code } } });
     expect(await unfit.check()).toContain(line);
+  });
+});
+
+describe('the provider of a package', () => {
+  const gives = (specificationVersion: string) => () => ({ languageModel: (modelId: string) => ({ specificationVersion, modelId }) });
+
+  test('is made by the function that has one ready-made beside it, under whichever of its names', () => {
+    const create = gives('v3');
+    expect(modelsOf('p', { createMyCloud: create, createCloud: create, myCloud: {}, createStore: () => 'none' }, {})('m')).toMatchObject({ modelId: 'm' });
+    expect(modelsOf('p', { createCloud: () => Object.assign((modelId: string) => ({ specificationVersion: 'v4', modelId }), { chat: null }) }, {})('m')).toMatchObject({ modelId: 'm' });
+  });
+
+  test.each([
+    ['of a specification that is too old', { createCloud: gives('v2') }, 'The package p speaks version v2 of the AI SDK\'s specification, and Daybook v3 and v4. Install a newer one: npm install p@latest'],
+    ['of no function', { cloud: {} }, 'it is not known which of its functions does it'],
+    ['that fails for want of an option', { createCloud: () => { throw Object.assign(new Error('secret words'), { name: 'AI_LoadSettingError' }); } }, '(AI_LoadSettingError)'],
+    ['that comes later', { createCloud: () => Promise.reject(new Error('late')) }, 'its function gives none'],
+  ])('%s is refused in one line for the operator', (_what, exported, line) => {
+    expect(() => modelsOf('p', exported, {})('m')).toThrow(line);
   });
 });
 

@@ -9,7 +9,7 @@ import { droppedBy, type ReplyName } from '#server/providers/bridge/convention.t
 import { Exchange } from '#server/providers/bridge/exchange.ts';
 import { errorInBand, faultOf } from '#server/providers/bridge/fault.ts';
 import type { LanguageModel, Warning } from '#server/providers/bridge/language-model.ts';
-import { loadModels, type Models, secretTexts } from '#server/providers/bridge/package.ts';
+import { loadModels, type Models, PackageFault, secretTexts } from '#server/providers/bridge/package.ts';
 import { Unsaid } from '#server/providers/bridge/said.ts';
 import { checkAddresses } from '#server/providers/bridge/supported.ts';
 import { boundedFetch, overWire, Wire } from '#server/providers/bridge/wire.ts';
@@ -82,10 +82,11 @@ export function openBridge({ terms, secret, fetch }: BridgeOptions): Bridge {
     },
     async check() {
       try {
-        await models();
+        // Whatever its name: what a package speaks shows on any model.
+        (await models())('model');
         return null;
       } catch (error) {
-        return error instanceof Error ? error.message : 'The package can\'t be loaded.';
+        return error instanceof PackageFault ? error.message : null;
       }
     },
     close: allEnded,

@@ -41,9 +41,14 @@ export async function loadModels(terms: Terms, secret: string, fetch: typeof glo
     ...credentials(secret),
     fetch,
   };
+  return modelsOf(name, exported, settings);
+}
+
+/** The models that a package gives, from what it exports. Pure but for what the package does. @throws {PackageFault} */
+export function modelsOf(name: string, exported: Record<string, unknown>, settings: object): Models {
   const provider = makeProvider(name, exported, settings);
   return (model) => {
-    const found = modelOf(provider, model);
+    const found = 'languageModel' in provider ? provider.languageModel(model) : provider(model);
     const { specificationVersion } = found;
     if (specificationVersion === 'v3' || specificationVersion === 'v4') return found;
     throw new PackageFault('provider_package_unfit', `The package ${name} speaks version ${String(specificationVersion)} of the AI SDK's specification, and Daybook v3 and v4. Install a newer one: npm install ${name}@latest`);
@@ -145,8 +150,4 @@ function factoryOf(exported: Record<string, unknown>): ((settings: object) => un
 function isProvider(made: unknown): made is ProviderMade {
   if (typeof made === 'function') return 'languageModel' in made || 'specificationVersion' in made || 'chat' in made;
   return typeof made === 'object' && made !== null && 'languageModel' in made && typeof made.languageModel === 'function';
-}
-
-function modelOf(provider: ProviderMade, model: string): LanguageModel {
-  return 'languageModel' in provider ? provider.languageModel(model) : provider(model);
 }
