@@ -8,7 +8,7 @@ import { describeWorkerConfig, readWorkerConfig } from '../worker/config.ts';
 import { ROOT } from './support/house/source.ts';
 
 const readText = (name: string): string => readFileSync(path.join(ROOT, name), 'utf8');
-const PAGES = ['README.md', 'docs/limits.md', 'docs/api.md', 'docs/dashboard.md', 'docs/operation.md', 'docs/audit.md', 'docs/witness.md', 'docs/backup.md', 'deploy/README.md', 'bench/README.md'];
+const PAGES = ['README.md', 'docs/upstreams.md', 'docs/limits.md', 'docs/api.md', 'docs/dashboard.md', 'docs/operation.md', 'docs/audit.md', 'docs/witness.md', 'docs/backup.md', 'deploy/README.md', 'bench/README.md'];
 const readme = readText('README.md');
 const { scripts } = JSON.parse(readText('package.json')) as { scripts: Record<string, string> };
 

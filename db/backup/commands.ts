@@ -9,7 +9,9 @@ import type { Damage } from '#db/chain.ts';
 import { type Command, FoundFault } from '#db/command-line/command.ts';
 import { print, withJson } from '#db/command-line/print.ts';
 import { closeClient, connectAs, patient, type Store, StoreError } from '#db/connect.ts';
+import { masterKeysInUse } from '#db/credentials.ts';
 import { readEnvironment } from '#db/environment.ts';
+import { masterKeyFile, readMasterKeys } from '#db/master-key.ts';
 import { pepperCheck, pepperFile, readPepper } from '#db/pepper.ts';
 import { isEqual } from '#db/projections/compare.ts';
 import { borrowStore } from '#db/store.ts';
@@ -21,6 +23,7 @@ const Environment = z.object({
   DAYBOOK_DATA: z.string().default('./data'),
   DATABASE_URL: z.string().regex(/^postgres(ql)?:\/\//, 'must start with postgres://').optional(),
   DAYBOOK_PEPPER_FILE: z.string().optional(),
+  DAYBOOK_MASTER_KEY_FILE: z.string().optional(),
   DAYBOOK_SIGNING_KEY_FILE: z.string().optional(),
   PUBLISH_DIR: z.string().optional(),
 });
@@ -71,6 +74,7 @@ type Result = Omit<Restored, 'manifest'> & {
   differing: string[];
   loss: Loss | null;
   pepper: PepperState;
+  master_key: MasterKeyState;
 };
 
 async function restore(store: Store, config: Config, options: { from: string; evenDamaged?: boolean; check: boolean }): Promise<Result> {
@@ -88,6 +92,7 @@ async function restore(store: Store, config: Config, options: { from: string; ev
     differing: compared.filter((each) => !isEqual(each)).map(({ projection }) => projection),
     loss: await readLoss(store, publishDirectory(config), manifest),
     pepper: await readPepperState(store, config),
+    master_key: await readMasterKeyState(store, config),
   };
 }
 
@@ -129,6 +134,25 @@ async function readPepperState(store: Store, config: Config): Promise<PepperStat
   }
 }
 
+/** Whether the credentials in the database will open with the master keys that are here. */
+type MasterKeyState = 'fits' | 'missing' | 'another' | 'unreadable' | 'none needed';
+
+async function readMasterKeyState(store: Store, config: Config): Promise<MasterKeyState> {
+  const client = await connectAs(patient(store), 'owner');
+  try {
+    const inUse = await masterKeysInUse(client);
+    if (inUse.size === 0) return 'none needed';
+    const keys = readMasterKeys(masterKeyFile(config), (line) => new StoreError(line));
+    if (keys === null) return 'missing';
+    return [...inUse].every((id) => keys.all.has(id)) ? 'fits' : 'another';
+  } catch (error) {
+    if (error instanceof StoreError) return 'unreadable';
+    throw error;
+  } finally {
+    await closeClient(client);
+  }
+}
+
 function showManifest({ head, taken_at, files, finished_at }: Manifest, damage: Damage | null): string {
   const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
   const rows = files.reduce((sum, file) => sum + file.rows, 0);
@@ -140,11 +164,11 @@ function showManifest({ head, taken_at, files, finished_at }: Manifest, damage: 
 }
 
 function showSecrets(config: Config): string {
-  return `Not in it, to be kept apart from it: ${pepperFile(config)} (without it no key works), ${signingKeyFile(config)} (signs checkpoints), and the settings with the keys of your providers.`;
+  return `Not in it, to be kept apart from it: ${pepperFile(config)} (without it no key works), ${masterKeyFile(config)} (without it no credential of an upstream opens), ${signingKeyFile(config)} (signs checkpoints), and your settings.`;
 }
 
 function showRestored(result: Result, config: Config): string {
-  const { head, taken_at, abandoned, undelivered, figures, parked, differing, loss, pepper } = result;
+  const { head, taken_at, abandoned, undelivered, figures, parked, differing, loss, pepper, master_key } = result;
   const end = head === null ? 'an empty log' : `the log up to position ${head.position}, of ${head.at}`;
   return [
     `Restored: ${end}, as of ${taken_at}.`,
@@ -153,6 +177,7 @@ function showRestored(result: Result, config: Config): string {
     ...differing.map((name) => `DIFFERING: ${name} is not as the log says; see daybook projections check ${name}`),
     'Nobody is signed in, and links that were sent are void. What happened after the backup is forgotten: a key that was revoked since is good again.',
     ...showPepper(pepper, pepperFile(config)),
+    ...showMasterKey(master_key, masterKeyFile(config)),
     ...showLoss(loss),
   ].join('\n');
 }
@@ -161,6 +186,13 @@ function showPepper(state: PepperState, file: string): string[] {
   if (state === 'missing') return [`The pepper is missing: copy it to ${file} from where you keep it, or no key works.`];
   if (state === 'unreadable') return [`The pepper in ${file} can't be used: see daybook doctor.`];
   if (state === 'another') return [`The pepper in ${file} is ANOTHER than the one that the keys were made with: put that one there, or no key works.`];
+  return [];
+}
+
+function showMasterKey(state: MasterKeyState, file: string): string[] {
+  if (state === 'missing') return [`The master key is missing: copy it to ${file} from where you keep it, or no credential of an upstream opens.`];
+  if (state === 'unreadable') return [`The master key in ${file} can't be used: see daybook doctor.`];
+  if (state === 'another') return [`${file} lacks a master key that credentials are sealed under: add it as one more line, or these don't open.`];
   return [];
 }
 

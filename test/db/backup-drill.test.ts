@@ -1,10 +1,13 @@
-import { copyFile, mkdir } from 'node:fs/promises';
+import { copyFile, mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Manifest } from '#db/backup/manifest.ts';
+import { closeClient, connectAs } from '#db/connect.ts';
 import { readConfig } from '#server/config.ts';
+import { readKeys } from '#server/master-key.ts';
 import { type RunningServer, startServer } from '#server/server.ts';
 import { createLogger } from '#server/telemetry.ts';
+import { openCredentials } from '#server/upstreams/credential-store.ts';
 import { chat, type ChatReply } from '../support/client.ts';
 import { commandLine } from '../support/command-line.ts';
 import { createEmptyDatabase, type TestDatabase } from '../support/database.ts';
@@ -17,6 +20,7 @@ import { type ScriptedUpstream, startUpstream } from '../support/upstream.ts';
 /** The drill: a system with calls is backed up while it runs, and another one is made of the backup. */
 
 const QUOTA = 10;
+const SECRET = 'sk-canary-credential-7f3a9c51be02';
 const HELLO = [{ role: 'user', content: 'Hello' }];
 
 let upstream: ScriptedUpstream;
@@ -37,9 +41,10 @@ afterAll(async () => {
 });
 
 test('of a backup taken while calls run comes a system in which keys work, revoked ones do not, limits are exact and the figures right', async () => {
-  const here = commandLine(() => ({ DAYBOOK_DATA: relay.dataDir, DATABASE_URL: (relay.store as TestDatabase).url }));
+  const masterKey = path.join(directory, 'master-key');
+  const here = commandLine(() => ({ DAYBOOK_DATA: relay.dataDir, DATABASE_URL: (relay.store as TestDatabase).url, DAYBOOK_MASTER_KEY_FILE: masterKey }));
   const dataDir = path.join(directory, 'data');
-  const there = commandLine(() => ({ DAYBOOK_DATA: dataDir, DATABASE_URL: elsewhere.url }));
+  const there = commandLine(() => ({ DAYBOOK_DATA: dataDir, DATABASE_URL: elsewhere.url, DAYBOOK_MASTER_KEY_FILE: path.join(directory, 'master-key-there') }));
   const backup = path.join(directory, 'backup');
 
   await relay.control(async (control) => {
@@ -54,6 +59,9 @@ test('of a backup taken while calls run comes a system in which keys work, revok
   const left = chat({ port: relay.port, key: relay.key, body: { model: 's:tokens=3,end=hang@2', messages: HELLO, stream: true }, signal: running.signal });
   await relay.waitFor((events) => events.filter(({ event }) => event.type === 'request.accepted').length === 5 && events.filter(({ event }) => event.type === 'request.settled').length === 4);
 
+  await writeFile(path.join(directory, 'secret'), SECRET);
+  await here.json('upstream', 'add', 'second', '--base-url', 'https://api.example.com/v1');
+  const credential = await here.json<{ id: string }>('credential', 'add', 'second', '--label', 'main', '--file', path.join(directory, 'secret'));
   const taken = await here.json<Manifest>('backup', '--to', backup);
   expect(taken).toMatchObject({ damage: null });
   expect(await here.text('backup', 'verify', backup)).toContain('Sound');
@@ -61,8 +69,12 @@ test('of a backup taken while calls run comes a system in which keys work, revok
   await left;
 
   expect(await there.json('restore', '--from', backup)).toMatchObject({
-    head: taken.head, abandoned: 1, undelivered: 0, figures: 'made anew', parked: 0, differing: [], loss: null, pepper: 'missing',
+    head: taken.head, abandoned: 1, undelivered: 0, figures: 'made anew', parked: 0, differing: [], loss: null, pepper: 'missing', master_key: 'missing',
   });
+  const restored = await connectAs(elsewhere, 'relay');
+  expect(await openCredentials(restored, readKeys(masterKey))).toEqual({ secrets: new Map([[credential.id, SECRET]]), unopened: [] });
+  expect((await openCredentials(restored, null)).unopened).toMatchObject([{ id: credential.id, upstream: 'second' }]);
+  await closeClient(restored);
   expect((await readInstances(elsewhere)).every(({ isDead, isClosed }) => isDead && isClosed)).toBe(true);
   await there.text('projections', 'check');
   await mkdir(dataDir);

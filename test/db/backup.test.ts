@@ -61,6 +61,7 @@ const EVERYWHERE = `
   insert into daybook.webhook_attempt (delivery, status, duration_ms) select id, 200, 5 from daybook.webhook_delivery;
   insert into daybook.alert_look values ('quota', 7);
   insert into daybook.secret_use values ('Key00001', 'abcd', now());
+  insert into daybook.credential (id, upstream, sealed_secret, wrapped_key, master_key, fingerprint) values ('Cred0001', 'one', '\\x005c0a', '\\xff', '0123456789abcdef', sha256('f'));
   insert into daybook.checkpoint (epoch, size, note) values (1, 0, 'none');
   insert into daybook.cosignature (epoch, size, witness, line) values (1, 0, 'w', E'— w x\\n');
   insert into daybook.allowance (cap, ceiling, terms_position, reset_position, window_start, meter, window_kind, subject) values (5, 5, 0, 0, 0, 1, 1, 'account/a');

@@ -1,9 +1,10 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readApplyFile } from '#server/cli/apply-file.ts';
 import { DecisionError } from '#server/decide/decision.ts';
+import { ROOT } from '../support/house/source.ts';
 
 const SECRET = 'sk-canary-credential-7f3a9c51be02';
 const UPSTREAM = ['upstreams:', '  openai:', '    provider: openai', '    base_url: https://api.example.com/v1/', '    models: [gpt-*]'];
@@ -37,6 +38,12 @@ describe('a file that declares a relay', () => {
     });
     expect(wanted.prices?.get('gpt-4o*')).toEqual({ input: 2_500_000, cached_input: 2_500_000, output: 10_000_000, reasoning: 1 });
     expect('models' in wanted).toBe(false);
+  });
+
+  test('is as the page about it shows one', () => {
+    const [, example] = /```yaml\n([^]*?)```/.exec(readFileSync(path.join(ROOT, 'docs/upstreams.md'), 'utf8')) ?? [];
+    const { wanted } = read(...(example ?? '').replace('/run/secrets/openai-second', path.join(directory, 'secret')).split('\n'));
+    expect([...(wanted.upstreams?.keys() ?? []), ...(wanted.models?.keys() ?? []), ...(wanted.plans?.keys() ?? []), ...(wanted.prices?.keys() ?? [])]).toEqual(['openai', 'ollama', 'fast', 'quick', 'free', 'fast']);
   });
 
   test('may be empty, or JSON, and says nothing of what it leaves out', () => {
