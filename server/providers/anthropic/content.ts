@@ -88,12 +88,14 @@ function sourceOf(url: string, at: string): string {
   if (WEB_URL.test(url)) return objectOf({ type: '"url"', url: JSON.stringify(url) });
   const match = DATA_URL.exec(url.slice(0, DATA_URL_HEAD_CHARACTERS));
   if (!match) throw new Unsayable(at, 'must be an https address or a data URL in base64');
-  const data = url.slice(match[0].length);
-  const type = (match[1] as string).toLowerCase();
-  if (type === 'text/plain') {
-    return objectOf({ type: '"text"', media_type: '"text/plain"', data: JSON.stringify(Buffer.from(data, 'base64').toString()) });
+  const [head, type] = match as unknown as [string, string];
+  if (type.toLowerCase() === 'text/plain') {
+    const text = Buffer.from(url.slice(head.length), 'base64').toString();
+    return objectOf({ type: '"text"', media_type: '"text/plain"', data: JSON.stringify(text) });
   }
-  return objectOf({ type: '"base64"', media_type: JSON.stringify(type === 'image/jpg' ? 'image/jpeg' : type), data: JSON.stringify(data) });
+  const mediaType = /^image\/jpg$/i.test(type) ? 'image/jpeg' : type.toLowerCase();
+  // The whole address is made JSON and then cut: its beginning has nothing to escape, and to make a slice of megabytes JSON takes twice as long.
+  return objectOf({ type: '"base64"', media_type: JSON.stringify(mediaType), data: `"${JSON.stringify(url).slice(1 + head.length)}` });
 }
 
 function stringAt(record: Part, name: string, at: string): string {

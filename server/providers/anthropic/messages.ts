@@ -1,5 +1,5 @@
 import { blocksOf, cacheControlOf, isRecord, type Note, textBlock } from '#server/providers/anthropic/content.ts';
-import { elementsOf, objectOf } from '#server/providers/anthropic/raw.ts';
+import { arrayOf, elementsOf, objectOf } from '#server/providers/anthropic/raw.ts';
 import { thoughtBlocks } from '#server/providers/anthropic/thought.ts';
 import { toolId, toolUseBlocks } from '#server/providers/anthropic/tool-calls.ts';
 import { Unsayable } from '#server/providers/anthropic/unsayable.ts';
@@ -71,7 +71,7 @@ export function conversationOf(text: string, note: Note): Conversation {
 }
 
 function messageOf({ role, results, blocks }: Turn): string {
-  return objectOf({ role: `"${role}"`, content: `[${[...results, ...blocks].join(',')}]` });
+  return objectOf({ role: `"${role}"`, content: arrayOf([...results, ...blocks]) });
 }
 
 /** The content's blocks; a mark for the cache on the message itself is one on its last block. */
@@ -96,7 +96,7 @@ function resultBlock(message: Record<string, unknown>, at: string, note: Note): 
   return objectOf({
     type: '"tool_result"',
     tool_use_id: toolId(id),
-    content: blocks.length === 0 ? null : `[${blocks.join(',')}]`,
+    content: blocks.length === 0 ? null : arrayOf(blocks),
     cache_control: cacheControlOf(message),
   });
 }

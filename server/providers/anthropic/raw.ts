@@ -6,8 +6,11 @@
 
 const BLANK = /[ \t\r\n]*/y;
 const WORD_END = /[^,\]} \t\r\n]*/y;
-/** A step to whatever matters for the depth of a container. */
-const BRACKET_OR_QUOTE = /["[\]{}]/g;
+const QUOTE = 0x22;
+/** Brackets and braces differ in no more than this bit. */
+const BRACE_BIT = 0x20;
+const OPEN = 0x5b;
+const CLOSE = 0x5d;
 
 /** Where the string whose text begins at `from` ends: at its closing quote, or with the text. */
 export function stringEnd(text: string, from: number): number {
@@ -61,11 +64,18 @@ export function insideQuotes(text: string | undefined): string | null {
   return text !== undefined && text.length >= 2 && text[0] === '"' ? text.slice(1, -1) : null;
 }
 
-/** An object of these members, each already JSON; one that is null is left out. */
+/** An object of these members, each already JSON; one that is null is left out. Nothing is copied: parts may be megabytes. */
 export function objectOf(members: Record<string, string | null>): string {
-  const parts: string[] = [];
-  for (const [name, value] of Object.entries(members)) if (value !== null) parts.push(`"${name}":${value}`);
-  return `{${parts.join(',')}}`;
+  let text = '';
+  for (const [name, value] of Object.entries(members)) if (value !== null) text += `${text === '' ? '{' : ','}"${name}":${value}`;
+  return text === '' ? '{}' : `${text}}`;
+}
+
+/** An array of these elements, each already JSON. */
+export function arrayOf(elements: readonly string[]): string {
+  let text = '';
+  for (const element of elements) text += `${text === '' ? '[' : ','}${element}`;
+  return text === '' ? '[]' : `${text}]`;
 }
 
 /** Where a value that begins at `at` ends. */
@@ -74,12 +84,11 @@ function valueEnd(text: string, at: number): number {
   if (first === '"') return stringEnd(text, at + 1) + 1;
   if (first !== '{' && first !== '[') return skip(WORD_END, text, at);
   let depth = 0;
-  BRACKET_OR_QUOTE.lastIndex = at;
-  for (let match = BRACKET_OR_QUOTE.exec(text); match; match = BRACKET_OR_QUOTE.exec(text)) {
-    const [sign] = match;
-    if (sign === '"') BRACKET_OR_QUOTE.lastIndex = stringEnd(text, match.index + 1) + 1;
-    else if (sign === '{' || sign === '[') depth++;
-    else if (--depth === 0) return match.index + 1;
+  for (let next = at; next < text.length; next++) {
+    const code = text.charCodeAt(next);
+    if (code === QUOTE) next = stringEnd(text, next + 1);
+    else if ((code & ~BRACE_BIT) === OPEN) depth++;
+    else if ((code & ~BRACE_BIT) === CLOSE && --depth === 0) return next + 1;
   }
   return text.length;
 }

@@ -1,5 +1,5 @@
 import { relayedError } from '#server/providers/anthropic/fault.ts';
-import { elementsOf, insideQuotes, membersOf, objectOf } from '#server/providers/anthropic/raw.ts';
+import { arrayOf, elementsOf, insideQuotes, membersOf, objectOf } from '#server/providers/anthropic/raw.ts';
 import { finishReason } from '#server/providers/anthropic/stop-reason.ts';
 import { lockedDetail, thoughtDetail } from '#server/providers/anthropic/thought.ts';
 import { readTold, usageJson, usageOf } from '#server/providers/anthropic/usage.ts';
@@ -79,8 +79,8 @@ function messageOf({ texts, thoughts, details, toolCalls }: Parts, explanation: 
     content: texts.length === 0 && toolCalls.length > 0 ? 'null' : `"${texts.join('')}"`,
     refusal: stringOr(explanation, 'null'),
     reasoning_content: thoughts.some((each) => each !== '') ? `"${thoughts.join('')}"` : null,
-    reasoning_details: details.length > 0 ? `[${details.join(',')}]` : null,
-    tool_calls: toolCalls.length > 0 ? `[${toolCalls.join(',')}]` : null,
+    reasoning_details: details.length > 0 ? arrayOf(details) : null,
+    tool_calls: toolCalls.length > 0 ? arrayOf(toolCalls) : null,
   });
 }
 

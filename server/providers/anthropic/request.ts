@@ -1,5 +1,5 @@
 import { conversationOf } from '#server/providers/anthropic/messages.ts';
-import { elementsOf, membersOf, objectOf } from '#server/providers/anthropic/raw.ts';
+import { arrayOf, elementsOf, membersOf, objectOf } from '#server/providers/anthropic/raw.ts';
 import { thinkingOf, takesSampling } from '#server/providers/anthropic/thinking.ts';
 import { toolsOf } from '#server/providers/anthropic/tools.ts';
 import { Unsayable } from '#server/providers/anthropic/unsayable.ts';
@@ -76,8 +76,8 @@ function translate({ body, asked, model, tokenLimit }: ProviderCall): ProviderRe
     // What comes before changes from call to call, what follows grows: a prompt's cache begins with the tools.
     tools,
     cache_control: objectAmong(members.get('cache_control')),
-    system: system.length === 0 ? null : `[${system.join(',')}]`,
-    messages: `[${messages.join(',')}]`,
+    system: system.length === 0 ? null : arrayOf(system),
+    messages: arrayOf(messages),
   });
   return { path: MESSAGES_PATH, body: Buffer.from(text), headers: VERSION_HEADER, dropped: [...dropped] };
 }
@@ -110,7 +110,7 @@ function stopOf(stop: string | undefined, dropped: Set<string>): string | null {
   const given = stop[0] === '"' ? [stop] : elementsOf(stop);
   const sequences = given.filter((each) => each[0] !== '"' || (JSON.parse(each) as string).trim() !== '');
   if (sequences.length < given.length) dropped.add('stop');
-  return sequences.length === 0 ? null : `[${sequences.join(',')}]`;
+  return sequences.length === 0 ? null : arrayOf(sequences);
 }
 
 function metadataOf(members: ReadonlyMap<string, string>, dropped: Set<string>): string | null {

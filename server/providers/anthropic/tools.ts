@@ -1,4 +1,4 @@
-import { elementsOf, membersOf, objectOf } from '#server/providers/anthropic/raw.ts';
+import { arrayOf, elementsOf, membersOf, objectOf } from '#server/providers/anthropic/raw.ts';
 import { Unsayable } from '#server/providers/anthropic/unsayable.ts';
 
 /** The tools of a request, and which of them are to be used. Schemas stay the text that the client wrote. Pure. */
@@ -26,7 +26,7 @@ export function toolsOf(members: ReadonlyMap<string, string>): Tools {
   const oneByOne = members.get('parallel_tool_calls') === 'false' && choice?.type !== 'none';
   const told = oneByOne ? (choice ?? { type: 'auto', name: null }) : choice;
   return {
-    tools: `[${tools.join(',')}]`,
+    tools: arrayOf(tools),
     choice: told && objectOf({ type: `"${told.type}"`, name: told.name, disable_parallel_tool_use: oneByOne ? 'true' : null }),
     forced: told?.type === 'any' || told?.type === 'tool',
   };
