@@ -1,6 +1,6 @@
 import type { Usage } from '#db/money.ts';
 import { BYTES_PER_TOKEN, SSE_EVENT_BYTES_MAX } from '#server/bounds.ts';
-import { readUsage } from '#server/providers/openai.ts';
+import { readUsage } from '#server/providers/openai/usage.ts';
 
 /**
  * A streamed reply on its way through. Bytes go in as they arrive and come out as they were, but
@@ -78,13 +78,16 @@ export class SseTap {
     return this.#usage;
   }
 
+  /** The convention tells of the prompt only with the rest. */
+  readonly promptUsage = null;
+
   /** Tokens of the reply that went through here, counted. */
   get countedTokens(): number {
     const chunky = this.#textBytes > this.#deltas * ONE_TOKEN_BYTES_MAX;
     return chunky ? Math.max(this.#deltas, Math.ceil(this.#textBytes / BYTES_PER_TOKEN)) : this.#deltas;
   }
 
-  /** Whether the reply is complete by its own words: a finish reason, or `[DONE]`. */
+  /** Whether the reply is complete by its own words: a finish reason that is no error, or `[DONE]` without one. */
   get complete(): boolean {
     return this.#finished || this.#done;
   }
@@ -133,27 +136,30 @@ export class SseTap {
     if (!event.startsWith('data') && !event.includes('\ndata') && !event.includes('\rdata')) return false;
     this.#dataEvents++;
     this.#countText(event);
-    if (!this.#finished) this.#finished = memberBegins(event, '"finish_reason"', '"');
-    // `[DONE]` must be the data itself: inside a string of a reply it means nothing.
-    if (event.length < 64 && DONE.test(event)) this.#done = true;
-    const hasUsage = memberBegins(event, '"usage"', '{');
+    if (!this.#finished) this.#finished = tellsFinish(event);
+    // `[DONE]` must be the data itself: inside a string of a reply it means nothing. Some send it behind an error, too.
+    if (event.length < 64 && !this.#failed && DONE.test(event)) this.#done = true;
+    const hasUsage = tellsUsage(event);
     if (!hasUsage && !event.includes('"error"')) return false;
     const data = parseData(bytes.toString('utf8', start, start + event.length));
     if (!data) return false;
-    if (typeof data['error'] === 'object' && data['error'] !== null) this.#failed = true;
-    this.#usage = readUsage(data['usage']) ?? this.#usage;
+    const groq = asRecord(data['x_groq']);
+    if (isTold(data['error']) || isTold(groq?.['error']) || data['object'] === 'error' || endsInError(data['choices'])) this.#failed = true;
+    this.#usage = readUsage(data['usage']) ?? readUsage(groq?.['usage']) ?? this.#usage;
     return hasUsage && this.#stripUsage && Array.isArray(data['choices']) && data['choices'].length === 0;
   }
 
   #countText(event: string): void {
     for (const member of TEXT_MEMBERS) {
-      const at = event.indexOf(member);
-      if (at < 0) continue;
-      const quote = valueAt(event, at + member.length);
-      if (event[quote] !== '"' || event[quote + 1] === '"') continue;
-      this.#deltas++;
-      this.#textBytes += stringEnd(event, quote + 1) - quote - 1;
-      return;
+      for (let at = event.indexOf(member); at >= 0; at = event.indexOf(member, at + member.length)) {
+        const quote = valueAt(event, at + member.length);
+        // As a value, such as the type of a part, it stands before what is looked for.
+        if (event[quote] !== '"') continue;
+        if (event[quote + 1] === '"') break;
+        this.#deltas++;
+        this.#textBytes += stringEnd(event, quote + 1) - quote - 1;
+        return;
+      }
     }
   }
 }
@@ -176,10 +182,33 @@ function valueAt(text: string, at: number): number {
   return BLANKS_AND_COLON.lastIndex;
 }
 
-/** Whether a member of this name is there with a value that begins so. */
-function memberBegins(event: string, name: string, first: string): boolean {
-  const at = event.indexOf(name);
-  return at >= 0 && event[valueAt(event, at + name.length)] === first;
+/** Whether it gives a reason why the reply has ended, and not that it broke off. */
+function tellsFinish(event: string): boolean {
+  const at = event.indexOf('"finish_reason"');
+  if (at < 0) return false;
+  const value = valueAt(event, at + '"finish_reason"'.length);
+  return event[value] === '"' && !event.startsWith('"error"', value);
+}
+
+/** Whether it holds a usage object, at any depth: it may be null in its usual place and told in another. */
+function tellsUsage(event: string): boolean {
+  for (let at = event.indexOf('"usage"'); at >= 0; at = event.indexOf('"usage"', at + 1)) {
+    if (event[valueAt(event, at + '"usage"'.length)] === '{') return true;
+  }
+  return false;
+}
+
+/** An error as an object, or by its text alone. */
+function isTold(error: unknown): boolean {
+  return typeof error === 'string' ? error !== '' : typeof error === 'object' && error !== null;
+}
+
+function endsInError(choices: unknown): boolean {
+  return Array.isArray(choices) && choices.some((choice) => asRecord(choice)?.['finish_reason'] === 'error');
+}
+
+function asRecord(value: unknown): Record<string, unknown> | null {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : null;
 }
 
 /** Where the string that begins at `from` ends, at its closing quote or with the text. */
@@ -200,8 +229,7 @@ function parseData(event: string): Record<string, unknown> | null {
     .map((line) => line.slice(line[5] === ' ' ? 6 : 5))
     .join('\n');
   try {
-    const value = JSON.parse(data) as unknown;
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : null;
+    return asRecord(JSON.parse(data));
   } catch {
     return null;
   }

@@ -104,6 +104,12 @@ const done = fc
 
 export const anyEvent: fc.Arbitrary<Event> = fc.oneof({ weight: 6, arbitrary: dataEvent }, otherEvent, done);
 
+/** Whether a reply of these events is complete by its own words: `[DONE]` says nothing behind an error. */
+export function isComplete(events: readonly Event[]): boolean {
+  const firstError = events.findIndex(({ isError }) => isError);
+  return events.some(({ isFinish, lines }, index) => isFinish && !(lines[0]?.includes('[DONE]') && lines[0].length < 20 && firstError >= 0 && firstError < index));
+}
+
 /** Cuts bytes into pieces of these sizes, over and over. */
 export function chunksOf(bytes: Buffer, sizes: readonly number[]): Buffer[] {
   const chunks: Buffer[] = [];

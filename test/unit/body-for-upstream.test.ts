@@ -1,8 +1,9 @@
+import { channel } from 'node:diagnostics_channel';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { SLAB_BYTES, SLAB_FROM_BYTES, TOKENS_MAX } from '#server/bounds.ts';
-import { type Body, bodyForUpstream, type Changes } from '#server/relay/body.ts';
-import { parseChat } from '#server/relay/parse.ts';
+import { type Body, bodyForUpstream, type Changes, releaseBody, restoreBody } from '#server/relay/body.ts';
+import { type Asked, parseChat } from '#server/relay/parse.ts';
 import { blanks, valueText } from '../support/json-text.ts';
 
 /** A body as the relay holds it: in a slab that still has the bytes of others in it, or by itself. */
@@ -16,11 +17,15 @@ function held(text: string, inSlab: boolean): Body {
 
 const UNLIMITED = { tokenLimit: null, tokenLimitMember: 'max_tokens' } as const;
 
+function parsed({ bytes }: Body): Asked {
+  const chat = parseChat(bytes);
+  if (!('scanned' in chat)) throw new Error(chat.message);
+  return chat;
+}
+
 function asked(text: string, inSlab = false, changes: Changes = UNLIMITED): string {
   const body = held(text, inSlab);
-  const chat = parseChat(body.bytes);
-  if (!('scanned' in chat)) throw new Error(chat.message);
-  return bodyForUpstream(body, chat, changes).toString();
+  return bodyForUpstream(body, parsed(body), changes).toString();
 }
 
 const without = (value: object): object => Object.fromEntries(Object.entries(value).filter(([name]) => name !== 'stream_options'));
@@ -144,5 +149,107 @@ describe('a limit on the reply', () => {
     const head = '{"model":"m","stream":true,"messages":["';
     const text = `${head}${'x'.repeat(SLAB_BYTES - 150 - head.length)}"]}`;
     expect(JSON.parse(limited(text, TOKENS_MAX, true, 'max_completion_tokens'))).toMatchObject({ max_completion_tokens: TOKENS_MAX });
+  });
+});
+
+describe('the name of the model', () => {
+  const named = (text: string, model: string, inSlab = false): string => asked(text, inSlab, { ...UNLIMITED, model });
+
+  test.each([false, true])('is the one that the upstream knows, and all else stays as it was; in a slab: %s', (inSlab) => {
+    fc.assert(
+      fc.property(anyRequest, fc.string({ minLength: 1 }), ({ text }, model) => {
+        const { stream_options: _options, ...after } = JSON.parse(named(text, model, inSlab)) as Record<string, unknown>;
+        const { stream_options: _own, ...before } = JSON.parse(text) as Record<string, unknown>;
+        expect(after).toStrictEqual({ ...before, model });
+      }),
+      { numRuns: inSlab ? 50 : 500 },
+    );
+  });
+
+  test('is as the client wrote it where the upstream knows the same', () => {
+    expect(named('{"model":"\\u006d","messages":[]}', 'm')).toBe('{"model":"\\u006d","messages":[]}');
+  });
+
+  test('changes within recycled memory, not in memory of its own', () => {
+    const body = held(`{"model":"m","messages":["${'x'.repeat(SLAB_FROM_BYTES)}"]}`, true);
+    const sent = bodyForUpstream(body, parsed(body), { ...UNLIMITED, model: 'another' });
+    expect(sent.buffer).toBe(body.copy?.buffer);
+    expect(sent.buffer).not.toBe(body.bytes.buffer);
+    expect(bodyForUpstream(body, parsed(body), { ...UNLIMITED, model: 'a-third' }).buffer).toBe(sent.buffer);
+  });
+
+  test('may make a body outgrow its slab', () => {
+    const body = held(`{"model":"m","messages":["${'x'.repeat(SLAB_BYTES - 200)}"]}`, true);
+    const sent = bodyForUpstream(body, parsed(body), { ...UNLIMITED, model: 'y'.repeat(256) });
+    expect(JSON.parse(sent.toString())).toMatchObject({ model: 'y'.repeat(256) });
+  });
+});
+
+describe('an upstream that takes no stream options', () => {
+  const refusing = (text: string): string => asked(text, false, { ...UNLIMITED, streamOptions: 'refused' });
+
+  test('is not asked for usage, and the client\'s own options are set to nothing', () => {
+    expect(refusing('{"model":"m","messages":[],"stream":true}')).toBe('{"model":"m","messages":[],"stream":true}');
+    expect(refusing('{"model":"m","stream_options":{"include_usage":true},"messages":[],"stream":true}')).toBe('{"model":"m","stream_options":null,"messages":[],"stream":true}');
+  });
+});
+
+describe('a body that goes to one upstream after another', () => {
+  const changes = fc.record({
+    model: fc.constantFrom('m', 'another', 'a-third-one'),
+    streamOptions: fc.constantFrom('taken' as const, 'refused' as const),
+    tokenLimit: fc.constantFrom(null, 7, TOKENS_MAX),
+    tokenLimitMember: fc.constantFrom('max_tokens' as const, 'max_completion_tokens' as const),
+  });
+
+  test.each([false, true])('is for each as if it were the first; in a slab: %s', (inSlab) => {
+    fc.assert(
+      fc.property(anyRequest, fc.array(changes, { minLength: 2, maxLength: 4 }), ({ text }, tries) => {
+        const body = held(text, inSlab);
+        const chat = parsed(body);
+        for (const each of tries) expect(bodyForUpstream(body, chat, each).toString()).toBe(asked(text, inSlab, each));
+        restoreBody(body);
+        expect(body.bytes.toString()).toBe(text);
+      }),
+      { numRuns: inSlab ? 60 : 500 },
+    );
+  });
+});
+
+describe('the memory of a body', () => {
+  const sendHeaders = channel('undici:client:sendHeaders');
+  /** What Node tells of a connection, as far as it matters here. */
+  const connection = (writableLength: number, destroyed = false): object => ({ writableLength, destroyed });
+  /** Sends a body over these connections, one after another, and tells whether its memory is used again. */
+  const isUsedAgain = (...sockets: object[]): boolean => {
+    const body = held('{"model":"m","messages":[]}', true);
+    const { slab } = body;
+    for (const socket of sockets) sendHeaders.publish({ request: { body: body.bytes }, socket });
+    releaseBody(body);
+    const next = held('{"model":"m","messages":[]}', true);
+    bodyForUpstream(next, parsed(next), { ...UNLIMITED, model: 'n' });
+    return next.copy === slab;
+  };
+
+  test('is used again when every connection that it went to has taken it, those of earlier tries too', () => {
+    expect(isUsedAgain()).toBe(true);
+    expect(isUsedAgain(connection(0))).toBe(true);
+    expect(isUsedAgain(connection(0), connection(0))).toBe(true);
+    expect(isUsedAgain(connection(9), connection(0))).toBe(false);
+    expect(isUsedAgain(connection(0), connection(9))).toBe(false);
+    expect(isUsedAgain(connection(0, true), connection(0))).toBe(false);
+  });
+
+  test('goes back but once', () => {
+    const body = held('{"model":"m","messages":[]}', true);
+    bodyForUpstream(body, parsed(body), { ...UNLIMITED, model: 'n' });
+    releaseBody(body);
+    releaseBody(body);
+    const taken = Array.from({ length: 3 }, () => {
+      const next = held('{"model":"m","messages":[]}', true);
+      bodyForUpstream(next, parsed(next), { ...UNLIMITED, model: 'n' });
+      return next.copy;
+    });
+    expect(new Set(taken).size).toBe(3);
   });
 });

@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Usage } from '#db/money.ts';
 import { TOKENS_MAX } from '#server/bounds.ts';
-import { readUsage } from '#server/providers/openai.ts';
+import { readUsage } from '#server/providers/openai/usage.ts';
 
 const oddNumber = fc.oneof(fc.double(), fc.maxSafeInteger(), fc.constantFrom(-1, 0.5, 2 ** 31, 2 ** 53, 1e308, Infinity, NaN));
 const oddValue = fc.oneof(oddNumber, fc.string(), fc.constantFrom(null, undefined, true, [], {}, '7'));

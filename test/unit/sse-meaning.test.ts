@@ -3,7 +3,7 @@ import path from 'node:path';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { SseTap } from '#server/relay/sse.ts';
-import { anyEvent, chunksOf, eventOf, run } from '../support/sse-events-made.ts';
+import { anyEvent, chunksOf, eventOf, isComplete, run } from '../support/sse-events-made.ts';
 
 const FIXTURES = path.join(import.meta.dirname, '../fixtures/openai');
 
@@ -29,7 +29,7 @@ test('what is found in a reply is what its events hold, however they are cut, sp
       expect({ ...view(tap), usage: tap.usage && { input: tap.usage.input, output: tap.usage.output } }).toEqual({
         dataEvents: events.filter(({ hasData }) => hasData).length,
         countedTokens: events.filter(({ isDelta }) => isDelta).length,
-        complete: events.some(({ isFinish }) => isFinish),
+        complete: isComplete(events),
         failed: events.some(({ isError }) => isError),
         usage: events.findLast(({ usage }) => usage !== null)?.usage ?? null,
       });
@@ -50,6 +50,11 @@ describe('tokens', () => {
 
   test('of a tool call count, though its content is null', () => {
     expect(seen('{"choices":[{"delta":{"content":null,"tool_calls":[{"function":{"arguments":"{\\"a"}}]}}]}').countedTokens).toBe(1);
+  });
+
+  test('in the parts of a content that is a list count', () => {
+    expect(seen('{"choices":[{"delta":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"a"}]}]}}]}').countedTokens).toBe(1);
+    expect(seen('{"choices":[{"delta":{"content":[{"type":"text","text":""}]}}]}').countedTokens).toBe(0);
   });
 
   test('are not the words that a reply quotes', () => {
@@ -73,10 +78,16 @@ describe('the end of a reply', () => {
     ['[DONE] in the text', delta('[DONE]'), false],
     ['a line "data: [DONE]" in the text', delta('\n\ndata: [DONE]\n\n'), false],
     ['a finish reason in the text', delta('"finish_reason":"stop"'), false],
+    ['a finish reason that is an error', delta('', ',"finish_reason": "error"'), false],
     ['usage', '{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}', false],
     ['an error', '{"error":{"message":"no"}}', false],
-  ])('told by %s: %s is %s', (_, data, isComplete) => {
-    expect(seen(data).complete).toBe(isComplete);
+  ])('told by %s: %s is %s', (_, data, complete) => {
+    expect(seen(data).complete).toBe(complete);
+  });
+
+  test('is not a [DONE] behind an error, as servers send that send it behind everything', () => {
+    expect(seen(delta('a'), '{"error":{"message":"no"}}', '[DONE]').complete).toBe(false);
+    expect(seen(delta('a', ',"finish_reason":"stop"'), '{"error":{"message":"no"}}', '[DONE]').complete).toBe(true);
   });
 
   test('is not a comment that says so', () => {
@@ -110,6 +121,13 @@ describe('usage', () => {
     expect(seen(usage(5, 1), usage(5, 2), usage(5, 3)).usage).toMatchObject({ input: 5, output: 3 });
   });
 
+  test('that only Groq\'s own member tells is taken', () => {
+    const groq = '"x_groq":{"id":"r","usage":{"prompt_tokens":5,"completion_tokens":2,"queue_time":0.1}}';
+    expect(seen(`{"choices":[{"finish_reason":"stop"}],${groq}}`).usage).toMatchObject({ input: 5, output: 2 });
+    expect(seen(`{"choices":[],"usage":null,${groq}}`).usage).toMatchObject({ input: 5, output: 2 });
+    expect(seen(`{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":3},${groq}}`).usage).toMatchObject({ input: 9, output: 3 });
+  });
+
   test('that is null, quoted or garbage takes nothing away from what was reported', () => {
     const tap = seen(usage(5, 2), '{"choices":[],"usage":null}', delta('"usage":{"prompt_tokens":9}'), usage('many', -1));
     expect(tap.usage).toMatchObject({ input: 5, output: 2 });
@@ -121,6 +139,12 @@ describe('an error', () => {
   test.each([
     ['as an object', '{"error":{"message":"overloaded"}}', true],
     ['beside choices', '{"choices":[],"error":{"code":"x"}}', true],
+    ['as a text', '{"error":"out of memory"}', true],
+    ['as an empty text', '{"choices":[],"error":""}', false],
+    ['as the object itself', '{"object":"error","message":"no","code":500}', true],
+    ['as a finish reason', delta('', ',"finish_reason":"error"'), true],
+    ['in what Groq adds', '{"choices":[],"x_groq":{"id":"r","error":"over capacity"}}', true],
+    ['as a word', delta('error'), false],
     ['as null', '{"choices":[],"error":null}', false],
     ['in the text', delta('{"error":{"message":"no"}}'), false],
   ])('%s is told from none', (_, data, isFailure) => {

@@ -1,0 +1,48 @@
+import type { Dialect } from '#db/upstream-events.ts';
+import { Refusal } from '#server/errors.ts';
+import { DIALECT_TRAITS } from '#server/providers/openai/dialects.ts';
+import { readFault } from '#server/providers/openai/fault.ts';
+import type { Provider, ProviderCall, ProviderRequest } from '#server/providers/provider.ts';
+import { bodyForUpstream, type Changes } from '#server/relay/body.ts';
+import { readJsonReply } from '#server/relay/json-reply.ts';
+import { SseTap } from '#server/relay/sse.ts';
+
+/**
+ * The convention itself, in anybody's dialect: bytes pass as they are, both ways. Of a request the
+ * model's name may change, and what only the relay asks for is put in; of a streamed reply the usage is
+ * left out that only the relay asked for. Pure.
+ */
+export function openai(dialect: Dialect): Provider {
+  const { takesStreamOptions } = DIALECT_TRAITS[dialect];
+  return {
+    request: (call) => requestOf(call, takesStreamOptions ? 'taken' : 'refused'),
+    sse: ({ asked }) => new SseTap(asked.sse && !asked.asksUsage),
+    json: readJsonReply,
+    fault: readFault,
+  };
+}
+
+function requestOf(call: ProviderCall, streamOptions: NonNullable<Changes['streamOptions']>): ProviderRequest | Refusal {
+  const { route, body, asked, model } = call;
+  const limit = limitOf(call);
+  if (limit === null) return new Refusal('route_not_found');
+  const dropped = streamOptions === 'refused' && asked.scanned.members.has('stream_options') ? ['stream_options'] : [];
+  return { path: route.slice('/v1'.length), body: bodyForUpstream(body, asked, { model, streamOptions, ...limit }), headers: [], dropped };
+}
+
+/** How a reply is limited on this route; null where the route is not spoken here. */
+function limitOf({ route, tokenLimit, tokenLimitMember }: ProviderCall): Pick<Changes, 'tokenLimit' | 'tokenLimitMember'> | null {
+  switch (route) {
+    case '/v1/chat/completions':
+      return { tokenLimit, tokenLimitMember };
+    case '/v1/completions':
+      // Older than the other name.
+      return { tokenLimit, tokenLimitMember: 'max_tokens' };
+    case '/v1/embeddings':
+      // Nothing is written.
+      return { tokenLimit: null, tokenLimitMember };
+    case '/v1/responses':
+    case '/v1/messages':
+      return null;
+  }
+}
