@@ -5,6 +5,7 @@ import { closeClient } from '#db/connect.ts';
 import { readProjectionStatus } from '#db/projections/state.ts';
 import { borrowStore, connectRelay } from '#db/store.ts';
 import { checkCheckpoints } from '#server/cli/doctor-checkpoints.ts';
+import { checkCredentials } from '#server/cli/doctor-credentials.ts';
 import { type Config, describeConfig, readConfig } from '#server/config.ts';
 
 type Finding = { check: string; ok: boolean; detail: string };
@@ -27,7 +28,7 @@ async function checkStore(config: Config): Promise<Finding[]> {
     const { store, close } = await borrowStore(config, () => {});
     try {
       const client = await connectRelay(store);
-      const findings = [{ check, ok: true, detail: await describeLog(client) }, await checkProjections(client), await checkCheckpoints(client, config)];
+      const findings = [{ check, ok: true, detail: await describeLog(client) }, await checkProjections(client), await checkCheckpoints(client, config), await checkCredentials(client, config)];
       await closeClient(client);
       return findings;
     } finally {

@@ -82,9 +82,7 @@ type Listed = {
 
 async function listUpstreams({ config, control }: Session): Promise<Listed[]> {
   const { directory } = await control.load();
-  const configured = config.upstreams.map(({ name, base_url, api_key, models, token_limit }): Listed => ({
-    name, state: 'in use', source: 'environment', credentials: api_key === '' ? 0 : 1, terms: { provider: 'openai', base_url, models, token_limit },
-  }));
+  const configured = config.upstreams.map(({ name, api_key, ...terms }): Listed => ({ name, state: 'in use', source: 'environment', credentials: api_key === '' ? 0 : 1, terms }));
   return [...[...directory.upstreams].filter(({ state }) => state === 'active').map(describe), ...configured].toSorted((one, other) => (one.name < other.name ? -1 : 1));
 }
 

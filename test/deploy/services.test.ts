@@ -42,6 +42,7 @@ beforeAll(async () => {
     owner_url: `postgres://daybook:${ownerPassword}@127.0.0.1:${postgres.port}/daybook`,
     service_url: `postgres://daybook_service:${servicePassword}@127.0.0.1:${postgres.port}/daybook`,
     pepper: randomBytes(32).toString('hex'),
+    master_key: randomBytes(32).toString('hex'),
     signing_key: generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }),
     upstreams: '[]',
   });
@@ -133,7 +134,7 @@ test('none of them met an error or told a password, and nothing was written besi
   expect(files(stage.app)).toEqual(['.npmrc', 'db', 'node_modules', 'package-lock.json', 'package.json', 'server', 'worker']);
   expect(files(directory)).toEqual(['app', 'postgres', 'published', 'secrets']);
   expect(files(path.join(directory, 'published'))).toEqual(['checkpoint', 'keys', 'tile']);
-  expect(files(path.join(directory, 'secrets'))).toEqual(['owner_url', 'pepper', 'postgres_password', 'service_url', 'signing_key', 'upstreams']);
+  expect(files(path.join(directory, 'secrets'))).toEqual(['master_key', 'owner_url', 'pepper', 'postgres_password', 'service_url', 'signing_key', 'upstreams']);
 });
 
 /** The keys that a server showed as the first one. */

@@ -166,6 +166,16 @@ describe('the command line', () => {
     expect([[...secrets.values()], unopened]).toEqual([[SECRET, SECRET], []]);
   });
 
+  test('tells by doctor whether all credentials open', async () => {
+    const finding = async (more: Record<string, string> = {}): Promise<object | undefined> => {
+      const { stdout } = await commandLine(() => ({ ...env(), ...more })).daybook('doctor', '--json');
+      expect(stdout).not.toContain(SECRET);
+      return (JSON.parse(stdout) as { findings: { check: string }[] }).findings.find(({ check }) => check === 'credentials of upstreams');
+    };
+    expect(await finding()).toMatchObject({ ok: true, detail: 'all 2 open' });
+    expect(await finding({ DAYBOOK_MASTER_KEY_FILE: path.join(directory, 'none') })).toMatchObject({ ok: false, detail: expect.stringContaining('2 of 2 do not open') as string });
+  });
+
   test('and in all that there is no secret is to be seen', async () => {
     const owner = new Client(database.config('owner'));
     await owner.connect();
