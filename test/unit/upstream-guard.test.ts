@@ -145,6 +145,16 @@ describe('a name that changes its mind', () => {
   });
 });
 
+test('a redirect to what nobody may reach is an answer like any other, and not followed', async () => {
+  const lure = createServer((_request, response) => response.writeHead(302, { location: `http://127.0.0.1:${port}/` }).end());
+  lure.listen(0, '127.0.0.1');
+  await once(lure, 'listening');
+  const before = reached;
+  expect(await visit(`http://127.0.0.1:${(lure.address() as AddressInfo).port}`, 'private')).toBe(302);
+  expect(reached - before).toBe(0);
+  lure.close();
+});
+
 test('a refusal names no address, and says whether leave would help', async () => {
   const error = await visit(`http://rebind.example:${port}`, 'public', byName);
   expect(error).toMatchObject({ code: 'address_refused', reach: 'private' });
