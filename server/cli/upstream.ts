@@ -77,7 +77,7 @@ type Listed = {
   /** Whether it was added to the log, or is set by an environment variable and can be changed there alone. */
   source: 'log' | 'environment';
   credentials: number;
-  terms: Pick<UpstreamTerms, 'models'> & Partial<UpstreamTerms>;
+  terms: Pick<UpstreamTerms, 'models'> & { [field in keyof UpstreamTerms]?: UpstreamTerms[field] | undefined };
 };
 
 async function listUpstreams({ config, control }: Session): Promise<Listed[]> {
