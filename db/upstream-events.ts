@@ -42,33 +42,33 @@ export const ModelPattern = z.string().regex(/^[\x20-\x7e]{1,256}$/, 'must be a 
 export const TokenLimitMember = z.enum(['max_tokens', 'max_completion_tokens']);
 export type TokenLimitMember = z.infer<typeof TokenLimitMember>;
 
-/** What an upstream is and how it is used. */
-export const UpstreamTerms = z
-  .strictObject({
-    provider: z.enum(PROVIDERS),
-    /** Of the provider `openai` alone; absent: `other`. */
-    dialect: z.enum(DIALECTS).optional(),
-    /** Absent only with `bridge`, whose package knows where its provider is. */
-    base_url: BaseUrl.optional(),
-    /** The npm package that `bridge` loads. */
-    package: z.string().regex(/^(@[a-z0-9][a-z0-9._-]*\/)?[a-z0-9][a-z0-9._-]*$/, 'must be the name of an npm package').max(100).optional(),
-    /** What is given to that package beside the credential, such as a region. Never a secret. */
-    options: z.record(z.string().regex(/^[A-Za-z]\w{0,63}$/), z.union([z.string().max(500), z.number(), z.boolean()]))
-      .refine((options) => Object.keys(options).length <= OPTIONS_MAX, `has more than ${OPTIONS_MAX} members`).optional(),
-    /** What it serves under the very names that clients ask for; models may be directed to it besides. */
-    models: z.array(ModelPattern).max(PATTERNS_MAX).default([]),
-    /** Which routes it speaks; absent: those of its dialect. */
-    routes: z.array(z.enum(RELAYED_ROUTES)).max(RELAYED_ROUTES.length).optional(),
-    token_limit: TokenLimitMember.optional(),
-    /** `private`: its address may lie in a private network or on this machine. Metadata services never may. */
-    network: z.enum(['public', 'private']).default('public'),
-    /** What happens to its call when the client leaves: it is cancelled, or read to its end to know what it cost. */
-    client_gone: z.enum(['cancel', 'drain']).default('cancel'),
-    /** How often a call is tried again here before its first byte; the clients' SDKs try again by themselves. */
-    retries: z.int().min(0).max(RETRIES_MAX).default(0),
-    /** Nothing is sent to it. */
-    paused: z.boolean().default(false),
-  })
+/** What an upstream is and how it is used, before its parts are compared with one another. */
+export const UPSTREAM_TERMS = z.strictObject({
+  provider: z.enum(PROVIDERS),
+  /** Of the provider `openai` alone; absent: `other`. */
+  dialect: z.enum(DIALECTS).optional(),
+  /** Absent only with `bridge`, whose package knows where its provider is. */
+  base_url: BaseUrl.optional(),
+  /** The npm package that `bridge` loads. */
+  package: z.string().regex(/^(@[a-z0-9][a-z0-9._-]*\/)?[a-z0-9][a-z0-9._-]*$/, 'must be the name of an npm package').max(100).optional(),
+  /** What is given to that package beside the credential, such as a region. Never a secret. */
+  options: z.record(z.string().regex(/^[A-Za-z]\w{0,63}$/), z.union([z.string().max(500), z.number(), z.boolean()]))
+    .refine((options) => Object.keys(options).length <= OPTIONS_MAX, `has more than ${OPTIONS_MAX} members`).optional(),
+  /** What it serves under the very names that clients ask for; models may be directed to it besides. */
+  models: z.array(ModelPattern).max(PATTERNS_MAX).default([]),
+  /** Which routes it speaks; absent: those of its dialect. */
+  routes: z.array(z.enum(RELAYED_ROUTES)).max(RELAYED_ROUTES.length).optional(),
+  token_limit: TokenLimitMember.optional(),
+  /** `private`: its address may lie in a private network or on this machine. Metadata services never may. */
+  network: z.enum(['public', 'private']).default('public'),
+  /** What happens to its call when the client leaves: it is cancelled, or read to its end to know what it cost. */
+  client_gone: z.enum(['cancel', 'drain']).default('cancel'),
+  /** How often a call is tried again here before its first byte; the clients' SDKs try again by themselves. */
+  retries: z.int().min(0).max(RETRIES_MAX).default(0),
+  /** Nothing is sent to it. */
+  paused: z.boolean().default(false),
+});
+export const UpstreamTerms = UPSTREAM_TERMS
   .refine(({ provider, base_url }) => provider === 'bridge' || base_url !== undefined, { path: ['base_url'], message: 'is missing' })
   .refine(({ provider, dialect }) => provider === 'openai' || dialect === undefined, { path: ['dialect'], message: 'is for the provider openai' })
   .refine((terms) => (terms.provider === 'bridge') === (terms.package !== undefined), { path: ['package'], message: 'is for the provider bridge, which needs it' });

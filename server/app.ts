@@ -24,8 +24,9 @@ import { Refusal } from '#server/errors.ts';
 import type { LogProofs } from '#server/log-proofs.ts';
 import { logRoutes } from '#server/log-routes.ts';
 import { authorizeModel } from '#server/relay/authorize.ts';
-import { chatCompletions } from '#server/relay/chat-completions.ts';
+import { handleCall } from '#server/relay/handle.ts';
 import type { Relay } from '#server/relay/relay.ts';
+import { RELAYED } from '#server/relay/routes.ts';
 import type { ModelList } from '#server/relay/model-list.ts';
 import { identify } from '#server/relay/identify.ts';
 import { answerPreflight, bareRefusal, corsHeaders, refuse, type Reply } from '#server/relay/reply.ts';
@@ -58,8 +59,9 @@ export function createServer(app: App): Server {
       refuse(request, response, reply, new Refusal('bad_request', { message: 'A request in HTTP/1.1 needs a Host header.' }));
       return;
     }
-    if (request.method === 'POST' && normalPath(request.url ?? '/') === CHAT_COMPLETIONS) {
-      chatCompletions(app.relay, request, response, reply).catch((error: unknown) => {
+    const spec = request.method === 'POST' ? RELAYED.get(normalPath(request.url ?? '/')) : undefined;
+    if (spec) {
+      handleCall(app.relay, spec, request, response, reply).catch((error: unknown) => {
         app.log.error({ request: reply.requestId, ...errorFields(error) }, 'a relayed request failed in the relay');
         if (response.headersSent) response.destroy();
         else refuse(request, response, reply, new Refusal('internal_error'));
@@ -149,7 +151,7 @@ function otherRoutes({ relay, modelList, reads, proofs, dashboard, log }: App): 
   // As a WebSocket it never comes here.
   routes.get([LIVE, LIVE_SIGNED_IN], (request, response) => refuseWith(request, response, new Refusal('upgrade_required', { headers: ['upgrade', 'websocket'] })));
 
-  for (const [path, allow] of [[CHAT_COMPLETIONS, 'POST, OPTIONS'], [MODELS, 'GET, HEAD, OPTIONS'], ...READ_ROUTES.map((route) => [route, 'GET, HEAD, OPTIONS']), [LIVE, 'GET'], [LIVE_SIGNED_IN, 'GET'], ['/healthz', 'GET, HEAD'], ['/readyz', 'GET, HEAD']]) {
+  for (const [path, allow] of [...[...RELAYED.keys()].map((relayed) => [relayed, 'POST, OPTIONS']), [MODELS, 'GET, HEAD, OPTIONS'], ...READ_ROUTES.map((route) => [route, 'GET, HEAD, OPTIONS']), [LIVE, 'GET'], [LIVE_SIGNED_IN, 'GET'], ['/healthz', 'GET, HEAD'], ['/readyz', 'GET, HEAD']]) {
     routes.all(path as string, (request, response) => {
       response.setHeader('allow', allow as string);
       refuseWith(request, response, new Refusal('method_not_allowed', { message: `This route takes ${allow}.` }));

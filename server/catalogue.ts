@@ -164,6 +164,12 @@ export const API_REFUSALS = {
     message: 'The model provider is over its own limit. Try again later.',
     retryAfterS: 5,
   },
+  model_paused: {
+    status: 503,
+    type: 'server_error',
+    message: 'The upstreams of this model are paused or lack a credential. Ask the administrator of this relay.',
+    retryAfterS: 30,
+  },
   store_unavailable: {
     status: 503,
     type: 'server_error',

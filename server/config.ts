@@ -4,6 +4,7 @@ import { readEnvironment } from '#db/environment.ts';
 import { UpstreamName } from '#db/event-parts.ts';
 import { Networks } from '#db/limits.ts';
 import { parseVerifierKey } from '#db/tlog/note.ts';
+import { BaseUrl, ModelPattern, UPSTREAM_TERMS } from '#db/upstream-events.ts';
 import { INSTANCES_MAX } from '#server/bounds.ts';
 import { Email, Password } from '#server/dashboard/contract-session.ts';
 import { type AddressSet, networksOf } from '#server/networks.ts';
@@ -23,14 +24,18 @@ const HttpUrl = z.url({ protocol: /^https?$/ }).refine((text) => {
 }, 'must have no user, query or fragment');
 
 /** One configured endpoint of a provider. `*` in a model pattern matches any run of characters. */
-export const UpstreamConfig = z.strictObject({
-  name: UpstreamName,
-  base_url: HttpUrl.transform((text) => text.replace(/\/+$/, '')).refine((text) => text.endsWith('/v1'), 'must end in /v1'),
-  api_key: z.string().regex(/^[\x21-\x7e]*$/, 'must be printable ASCII without blanks').default(''),
-  models: z.array(z.string().regex(/^[\x20-\x7e]{1,256}$/)).min(1),
-  /** What an exact quota limits a reply by where the client sent no limit; OpenAI itself wants the newer name. */
-  token_limit: z.enum(['max_tokens', 'max_completion_tokens']).default('max_tokens'),
-});
+export const UpstreamConfig = UPSTREAM_TERMS.omit({ base_url: true, package: true, options: true, models: true, paused: true, network: true })
+  .extend({
+    name: UpstreamName,
+    provider: z.enum(['openai', 'anthropic']).default('openai'),
+    base_url: BaseUrl,
+    api_key: z.string().regex(/^[\x21-\x7e]*$/, 'must be printable ASCII without blanks').default(''),
+    models: z.array(ModelPattern).min(1),
+    /** Absent: private where the address that is written out is. */
+    network: z.enum(['public', 'private']).optional(),
+  })
+  // A base address that ends otherwise is almost always a mistake, unless it is known whose it is.
+  .refine(({ provider, dialect, base_url }) => provider !== 'openai' || dialect !== undefined || base_url.endsWith('/v1'), { path: ['base_url'], message: 'must end in /v1' });
 export type UpstreamConfig = z.infer<typeof UpstreamConfig>;
 
 const Upstreams = z
@@ -83,7 +88,7 @@ const Environment = z.object({
   DAYBOOK_WORKER: z.enum(['on', 'off']).default('on'),
   DAYBOOK_UPSTREAMS: Upstreams.optional(),
   OPENAI_API_KEY: z.string().regex(/^[\x21-\x7e]+$/, 'must be printable ASCII without blanks').optional(),
-  OPENAI_BASE_URL: UpstreamConfig.shape.base_url.optional(),
+  OPENAI_BASE_URL: BaseUrl.refine((text) => text.endsWith('/v1'), 'must end in /v1').optional(),
   UPSTREAM_CONNECT_TIMEOUT_MS: Milliseconds.default(5_000),
   UPSTREAM_FIRST_BYTE_TIMEOUT_MS: Milliseconds.default(120_000),
   UPSTREAM_IDLE_TIMEOUT_MS: Milliseconds.default(60_000),
@@ -154,7 +159,10 @@ export function readConfig(environment: Record<string, string | undefined>): Con
       base_url: config.OPENAI_BASE_URL ?? 'https://api.openai.com/v1',
       api_key: config.OPENAI_API_KEY ?? '',
       models: ['*'],
-      token_limit: 'max_completion_tokens',
+      provider: 'openai',
+      dialect: 'openai',
+      client_gone: 'cancel',
+      retries: 0,
     });
   }
   const trustedProxies = config.TRUSTED_PROXIES === undefined ? null : networksOf(config.TRUSTED_PROXIES);

@@ -5,6 +5,7 @@ import { publicId } from '#db/ids.ts';
 import { type Follower, follow } from '#db/log/follow.ts';
 import { keepPartitions, PARTITIONS_CHECK_MS, PARTITIONS_TIMEOUT_MS } from '#db/log/partitions.ts';
 import { connectRelay, openStore } from '#db/store.ts';
+import { masterKeyFile } from '#db/master-key.ts';
 import { parseVerifierKey } from '#db/tlog/note.ts';
 import { createServer } from '#server/app.ts';
 import { DRAIN_MS, LISTEN_BACKLOG } from '#server/bounds.ts';
@@ -25,17 +26,20 @@ import { type FirstKey, prepareStore } from '#server/prepare.ts';
 import { ReadModel } from '#server/read-model.ts';
 import { RefusalLog } from '#server/refusal-log.ts';
 import { Deadlines } from '#server/relay/deadlines.ts';
-import { ModelTable } from '#server/relay/dispatch.ts';
 import { ModelList } from '#server/relay/model-list.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import { SecretUse } from '#server/relay/secret-use.ts';
-import { openUpstream } from '#server/relay/upstream.ts';
 import { endWithdrawn } from '#server/relay/withdraw.ts';
 import { SeatKeeper } from '#server/seat.ts';
 import { reportSecretUse } from '#server/secret-report.ts';
 import { openSignInDesk } from '#server/sign-in/desk.ts';
 import { ownOrigin } from '#server/sign-in/origin.ts';
 import { offerSetup } from '#server/sign-in/setup.ts';
+import { guardedConnector } from '#server/upstreams/connect.ts';
+import { CredentialStore } from '#server/upstreams/credential-store.ts';
+import { definitionsOf } from '#server/upstreams/definitions.ts';
+import { definitionOf } from '#server/upstreams/environment.ts';
+import { Upstreams } from '#server/upstreams/upstreams.ts';
 import { errorFields, type Logger } from '#server/telemetry.ts';
 
 /** A server that takes calls. */
@@ -87,9 +91,15 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
   const follower = await followControl(store, readModel, watch, log);
 
   const demo = await startDemoUpstream();
-  const configs = [...config.upstreams, demo.config];
-  const upstreams = configs.map((each) => openUpstream(each, config.UPSTREAM_CONNECT_TIMEOUT_MS));
-  const models = new ModelTable(upstreams);
+  const { directory } = readModel;
+  const upstreams = new Upstreams(directory, ({ network }) => guardedConnector({ network, timeoutMs: config.UPSTREAM_CONNECT_TIMEOUT_MS }));
+  const credentials = new CredentialStore({ store, directory, file: masterKeyFile(config), log });
+  const configured = [...config.upstreams, demo.config].map(definitionOf);
+  const openUpstreams = (): void => upstreams.set(definitionsOf(directory.upstreams, credentials, configured));
+  await credentials.start();
+  credentials.onChange(openUpstreams);
+  directory.onChange(openUpstreams);
+  openUpstreams();
 
   const keeper = new SeatKeeper(store, readModel, log);
   const relay: Relay = {
@@ -100,7 +110,7 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
     secretUse: new SecretUse(),
     refusals: new RefusalLog((event) => relay.seat.appender.note(event)),
     estimates: new CompletionEstimates(),
-    models,
+    upstreams,
     deadlines: new Deadlines(),
     timeouts: {
       firstByteMs: config.UPSTREAM_FIRST_BYTE_TIMEOUT_MS,
@@ -125,7 +135,7 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
   const reads = new ReadStore(store.config('relay'));
   const proofs = new LogProofs(reads, config.WITNESSES.map(parseVerifierKey), (of, signatures) => keepCosignatures(store, of, signatures));
   const feed = new Feed(store, relay, watch, log);
-  const modelList = new ModelList(models, upstreams);
+  const modelList = new ModelList(upstreams);
   const control = new ControlSeat(store, log);
   const audit = new AuditDesk(store);
   const checks = new AuditChecks(audit, log);
@@ -143,7 +153,7 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
   );
   return {
     baseUrl: `${origin()}/v1`,
-    models: configs.map((each) => `${each.name} (${each.models.join(', ')})`),
+    models: upstreams.all.map(({ name, terms }) => `${name} (${terms.models.join(', ')})`),
     kill() {},
     async stop() {
       relay.draining = true;
@@ -161,7 +171,8 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
       relay.refusals.flush();
       await keeper.leave();
       await follower.close();
-      await Promise.all(upstreams.map((upstream) => upstream.close()));
+      await credentials.close();
+      await upstreams.close();
       await demo.close();
     },
   };

@@ -3,15 +3,17 @@ import { isIP } from 'node:net';
 import type { Command } from '#db/command-line/command.ts';
 import { withJson } from '#db/command-line/print.ts';
 import { showTable } from '#db/command-line/table.ts';
-import { CHAT_COMPLETIONS, type Route, ROUTES } from '#db/limits.ts';
+import { RELAYED_ROUTES, type Route, ROUTES } from '#db/limits.ts';
 import { NamePatterns } from '#db/permissions.ts';
 import { run, type Session } from '#server/cli/session.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { DEMO_MODELS } from '#server/demo-upstream.ts';
+import { Refusal } from '#server/errors.ts';
 import { type Figures, figuresOf } from '#server/limits/figures.ts';
 import { readCounters } from '#server/limits/standing.ts';
 import { countsCost } from '#server/relay/admit.ts';
 import { judge, judgeLimits } from '#server/relay/judge.ts';
+import type { UpstreamDirectory } from '#server/upstreams/directory.ts';
 
 type Options = { model?: string; route: Route; origin?: string; address?: string };
 
@@ -38,12 +40,12 @@ export function checkCommand(key: Command): void {
 async function check({ config, control, client }: Session, id: string, { model, route, origin, address }: Options): Promise<Checked> {
   if (address !== undefined && isIP(address) === 0) throw new DecisionError('invalid', `--address: "${address}" is not an IP address.`);
   const { model: loaded, key } = await control.loadKey(id);
-  // Prices matter only to a quota in money; they are many.
-  const state = loaded.limitsOf(key).some(countsCost) ? await control.load() : loaded;
-  const served = new NamePatterns([...config.upstreams.flatMap(({ models }) => models), ...DEMO_MODELS]);
+  // Prices matter only to a quota in money, and upstreams to a model; they are many.
+  const state = model !== undefined || loaded.limitsOf(key).some(countsCost) ? await control.load() : loaded;
+  const served = new NamePatterns([...config.upstreams.flatMap(({ models }) => models), ...DEMO_MODELS, ...namesOf(state.directory)]);
   const trial = { route, origin: origin ?? null, address: address ?? null, model: model ?? null };
-  const counters = route === CHAT_COMPLETIONS ? await readCounters(client, state.limitsOf(key), state.nowMs()) : [];
-  const refusal = judge(key, trial, state, (name) => served.has(name)) ?? judgeLimits(counters, state.nowMs());
+  const counters = RELAYED_ROUTES.some((each) => each === route) ? await readCounters(client, state.limitsOf(key), state.nowMs()) : [];
+  const refusal = judge(key, trial, state, (name) => (served.has(name) ? null : new Refusal('model_not_found', { param: 'model' }))) ?? judgeLimits(counters, state.nowMs());
   const account = state.account(key.account);
   const access = [account ? state.accountAccess(account) : null, state.keyAccess(key)];
   return {
@@ -56,6 +58,12 @@ async function check({ config, control, client }: Session, id: string, { model, 
     limits: counters.map(figuresOf),
   };
 }
+
+/** What the log's own upstreams and models are called. */
+const namesOf = ({ upstreams, models }: UpstreamDirectory): string[] => [
+  ...[...upstreams].filter(({ state, terms }) => state === 'active' && !terms.paused).flatMap(({ terms }) => terms.models),
+  ...[...models].filter(({ state }) => state === 'active').map(({ name }) => name),
+];
 
 function show({ refusal, not_checked, limits }: Checked): string {
   const open = not_checked.map((each) => `--${each}`).join(' and ');

@@ -1,8 +1,9 @@
 import type { Key } from '#db/fold/key.ts';
-import { CHAT_COMPLETIONS } from '#db/limits.ts';
+import { RELAYED_ROUTES } from '#db/limits.ts';
 import type { CheckKey, CheckStep, KeyChecked } from '#server/dashboard/contract-keys.ts';
 import { LIMITS_UNTOLD } from '#server/dashboard/untold.ts';
 import { type Code, Refusal } from '#server/errors.ts';
+import { findTargets } from '#server/relay/find-targets.ts';
 import { judge, judgeLimits } from '#server/relay/judge.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import type { z } from 'zod';
@@ -23,19 +24,22 @@ const STEP_OF: Partial<Record<Code, CheckStep>> = {
   network_not_allowed: 'network',
   model_not_permitted: 'model',
   model_not_found: 'upstream',
+  model_paused: 'upstream',
   model_not_priced: 'price',
 };
 
 /** Whether a call with this key would pass now, asked by what asks the calls themselves. Nothing is held or recorded. */
-export async function checkKey({ readModel, models, seat }: Relay, key: Key, asked: z.output<typeof CheckKey>): Promise<KeyChecked | Refusal> {
-  const isRelayed = asked.route === CHAT_COMPLETIONS;
+export async function checkKey({ readModel, upstreams, seat }: Relay, key: Key, asked: z.output<typeof CheckKey>): Promise<KeyChecked | Refusal> {
+  const models = upstreams.table;
+  const relayed = RELAYED_ROUTES.find((route) => route === asked.route);
+  const isRelayed = relayed !== undefined;
   const trial = {
     route: asked.route,
     origin: asked.origin === undefined || asked.origin === 'none' ? null : asked.origin,
     address: asked.address ?? null,
-    model: isRelayed ? asked.model : null,
+    model: isRelayed ? models.resolve(asked.model) : null,
   };
-  let refusal = judge(key, trial, readModel, (name) => models.find(name) !== undefined);
+  let refusal = judge(key, trial, readModel, (model) => (isRelayed ? asRefusal(findTargets(models, model, relayed)) : null));
   if (refusal === null && isRelayed) {
     const counters = await seat.limits.figures(readModel.limitsOf(key));
     if (counters === null) return LIMITS_UNTOLD;
@@ -44,6 +48,8 @@ export async function checkKey({ readModel, models, seat }: Relay, key: Key, ask
   const steps = STEPS.filter((step) => (step !== 'network' || trial.address !== null) && (isRelayed || !OF_MODELS.has(step)));
   return { object: 'key_check', would_pass: refusal === null, checks: listChecks(steps, refusal) };
 }
+
+const asRefusal = (found: readonly unknown[] | Refusal): Refusal | null => (found instanceof Refusal ? found : null);
 
 /** The steps up to the one that refuses. */
 function listChecks(steps: readonly CheckStep[], refusal: Refusal | null): KeyChecked['checks'] {

@@ -5,8 +5,9 @@ import { type ApiRoute, CALLERS, route, type SignedIn } from '#server/dashboard/
 import { Refusal } from '#server/errors.ts';
 import type { SessionListener } from '#server/read-model.ts';
 import { judgeKey } from '#server/relay/authenticate.ts';
-import { chatCompletions } from '#server/relay/chat-completions.ts';
+import { handleCall } from '#server/relay/handle.ts';
 import type { Relay } from '#server/relay/relay.ts';
+import { CHAT } from '#server/relay/routes.ts';
 
 /** What a call in the playground says in place of a secret: the id of a key of the caller's own account. */
 const KEY_HEADER = 'x-daybook-key';
@@ -38,7 +39,7 @@ export function playgroundRoutes({ relay }: { relay: Relay }): ApiRoute[] {
       underWay.add(call);
       response.once('close', () => underWay.delete(call));
       try {
-        await chatCompletions(relay, request, response, reply, () => judgeKey(key, relay.readModel.nowMs()) ?? key);
+        await handleCall(relay, CHAT, request, response, reply, () => judgeKey(key, relay.readModel.nowMs()) ?? key);
       } catch (error) {
         if (!response.headersSent) throw error;
         response.destroy();

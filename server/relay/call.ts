@@ -2,21 +2,28 @@ import type { ServerResponse } from 'node:http';
 import type { EndReason, EventOf } from '#db/events.ts';
 import type { Key } from '#db/fold/key.ts';
 import type { Price } from '#db/fold/price.ts';
-import type { SubjectLimits } from '#db/limits.ts';
+import type { RelayedRoute, SubjectLimits } from '#db/limits.ts';
 import { StoreUnavailable } from '#server/appender.ts';
 import { type Code, Refusal } from '#server/errors.ts';
 import type { Amounts, Hold } from '#server/limits/hold.ts';
 import { type Reckoning, tokenLimitOf } from '#server/relay/admit.ts';
-import { type Body, bodyForUpstream, releaseBody } from '#server/relay/body.ts';
+import { type Body, releaseBody, restoreBody } from '#server/relay/body.ts';
 import { Budget } from '#server/relay/budget.ts';
 import type { Caller } from '#server/relay/caller.ts';
+import type { ProviderCall } from '#server/providers/provider.ts';
 import { Delivery } from '#server/relay/deliver.ts';
+import { Outgoing } from '#server/relay/outgoing.ts';
 import type { Asked } from '#server/relay/parse.ts';
 import type { Relay, Running, Seat } from '#server/relay/relay.ts';
 import type { Reply } from '#server/relay/reply.ts';
 import { atMost, settledEvent, shedEnding } from '#server/relay/settle.ts';
 import { type Ending, spentNothing } from '#server/relay/spent.ts';
-import type { Upstream } from '#server/relay/upstream.ts';
+import type { Failure } from '#server/relay/failure.ts';
+import { Tries } from '#server/relay/tries.ts';
+import type { Choice } from '#server/upstreams/choose.ts';
+import type { Target } from '#server/upstreams/target.ts';
+
+const NO_SOURCE = { pause() {}, resume() {} };
 
 /** All that is known of a call when it has been admitted. */
 export type Admitted = {
@@ -24,7 +31,11 @@ export type Admitted = {
   caller: Caller;
   asked: Asked;
   body: Body;
-  upstream: Upstream;
+  route: RelayedRoute;
+  /** The model that the name in the request stands for. */
+  model: string;
+  /** Where it may go: at least one. */
+  targets: readonly Target[];
   subjects: readonly SubjectLimits[];
   termsPosition: number;
   price: Price | undefined;
@@ -47,7 +58,12 @@ export class Call implements Running {
   readonly #accepted: EventOf<'request.accepted'>;
   /** Of a streamed reply; any other is there at once. */
   readonly #budget: Budget | null;
+  readonly #tries: Tries;
+  /** The present try; null: it was not sent yet, or waits for its next one. */
   #delivery: Delivery | null = null;
+  #pause: NodeJS.Timeout | undefined;
+  /** What the client is to be told once the call is recorded, with overlapped accounting. */
+  #early: Refusal | null = null;
   /** An ending must not be written before its beginning: until then it waits here. */
   #isDurable = false;
   #ending: Ending | null = null;
@@ -55,15 +71,16 @@ export class Call implements Running {
   #calledOff: { code: Code; reason: EndReason } | null = null;
 
   constructor(relay: Relay, admitted: Admitted) {
-    const { key, asked, body, hold, subjects, termsPosition, reckoning, reply, retryCount } = admitted;
+    const { key, asked, model, body, hold, subjects, termsPosition, reckoning, reply, retryCount } = admitted;
     this.#relay = relay;
     this.#admitted = admitted;
+    this.#tries = new Tries(admitted.targets);
     this.#accepted = {
       type: 'request.accepted',
       request: reply.requestId,
       account: key.account,
       key: key.id,
-      model: asked.model,
+      model,
       sse: asked.sse,
       body_bytes: body.bytes.length,
       hold_tokens: hold.tokens,
@@ -83,12 +100,13 @@ export class Call implements Running {
     const { seat, response } = this.#admitted;
     this.#relay.running.add(this);
     const durable = seat.appender.accept(this.#accepted);
-    const early = this.#relay.overlapped && seat.appender.mode === 'up' ? this.#begin(false) : null;
+    const isEarly = this.#relay.overlapped && seat.appender.mode === 'up';
+    if (isEarly) this.#begin();
     try {
       await durable;
     } catch (error) {
       this.#relay.running.delete(this);
-      early?.discard();
+      this.#stop();
       const refusal = new Refusal('store_unavailable');
       // The lost answer may have been a commit: then this is its ending.
       if (error instanceof StoreUnavailable && error.pending) this.#settle(this.#ending ?? shedEnding(refusal.status));
@@ -96,13 +114,16 @@ export class Call implements Running {
       return refusal;
     }
     this.#isDurable = true;
-    if (this.#ending) this.#settle(this.#ending);
-    else if (early) early.openGate();
+    if (this.#ending) {
+      this.#settle(this.#ending);
+      return this.#early;
+    }
+    if (isEarly) this.#delivery?.openGate();
     else if (response.destroyed) this.#ended({ ...spentNothing(), reason: 'client_gone', firstByteMs: null });
     else if (this.#relay.draining) return this.#notSent('shutting_down', 'shed');
     else if (!this.#relay.life.isGood(performance.now())) return this.#notSent('store_unavailable', 'shed');
     else if (this.#calledOff) return this.#notSent(this.#calledOff.code, this.#calledOff.reason);
-    else this.#begin(true);
+    else this.#begin();
     return null;
   }
 
@@ -119,7 +140,7 @@ export class Call implements Running {
   }
 
   get model(): string {
-    return this.#admitted.asked.model;
+    return this.#accepted.model;
   }
 
   get relayedTokens(): number {
@@ -128,6 +149,7 @@ export class Call implements Running {
 
   fail(code: Code, reason: EndReason): void {
     if (this.#delivery) this.#delivery.fail(code, reason);
+    else if (this.#pause) this.#giveUp(new Refusal(code), reason);
     else this.#calledOff ??= { code, reason };
   }
 
@@ -137,27 +159,94 @@ export class Call implements Running {
     return refusal;
   }
 
-  #begin(gateOpen: boolean): Delivery {
-    const { body, asked, upstream, reckoning, hold, response, reply } = this.#admitted;
-    const tokenLimit = tokenLimitOf(reckoning, hold);
+  #begin(): void {
+    this.#admitted.response.on('close', () => this.#clientGone());
+    this.#try(this.#tries.first(performance.now()));
+  }
+
+  #try(choice: Choice): void {
+    const { body, asked, route, reckoning, hold, response, reply } = this.#admitted;
+    const { upstream, model } = choice.target;
+    const call: ProviderCall = {
+      route,
+      body,
+      asked,
+      model: model ?? this.#accepted.model,
+      tokenLimit: tokenLimitOf(reckoning, hold),
+      tokenLimitMember: upstream.tokenLimitMember,
+    };
+    this.#tries.began(choice);
+    // The try before may have changed it in place.
+    restoreBody(body);
+    const { provider } = upstream;
+    const request = provider.request(call);
+    if (request instanceof Refusal) {
+      const failure: Failure = { refusal: request, reason: 'upstream_refused', problem: 'not_said', retryAfterMs: null };
+      const begin = this.#again(failure);
+      return begin === null ? this.#giveUp(request, 'upstream_refused') : begin();
+    }
     const delivery = new Delivery({
       response,
       requestId: reply.requestId,
       extraHeaders: reply.extraHeaders,
       life: this.#relay.life,
-      stripUsage: asked.sse && !asked.asksUsage,
+      protocol: { sse: () => provider.sse(call), json: (bytes) => provider.json(bytes, call), fault: (bytes) => provider.fault(bytes) },
+      dropped: request.dropped,
       promptEstimate: reckoning.promptLikely,
       upstreamHost: upstream.host,
-      timeouts: this.#relay.timeouts,
+      timeouts: { ...this.#relay.timeouts, totalMs: this.#relay.timeouts.totalMs - this.#tries.beforeMs },
       deadlines: this.#relay.deadlines,
       budget: this.#budget,
-      gateOpen,
+      gateOpen: this.#isDurable,
+      onAnswer: (afterMs) => this.#tries.answered(afterMs),
+      hasMore: () => this.#tries.hasMore,
+      again: (failure) => this.#again(failure),
       onEnd: (ending) => this.#ended(ending),
     });
     this.#delivery = delivery;
-    response.on('close', () => delivery.clientGone());
-    upstream.send(bodyForUpstream(body, asked, { tokenLimit, tokenLimitMember: upstream.tokenLimitMember }), asked.sse, delivery);
-    return delivery;
+    choice.line.send(call, request, delivery);
+  }
+
+  /** The present try has failed, and the client knows of nothing. @returns what begins the next; null: there is none. */
+  #again(failure: Failure): (() => void) | null {
+    const next = this.#tries.failed(failure, performance.now());
+    if (next === null) return null;
+    return () => {
+      this.#delivery = null;
+      if (next.waitMs === 0) return this.#try(next);
+      this.#pause = setTimeout(() => {
+        this.#pause = undefined;
+        this.#try(next);
+      }, next.waitMs);
+    };
+  }
+
+  /** Nothing of it is under way any more, and the client, if it is there, is told so. */
+  #giveUp(refusal: Refusal, reason: EndReason): void {
+    clearTimeout(this.#pause);
+    this.#pause = undefined;
+    const { response, reply } = this.#admitted;
+    if (!this.#isDurable) this.#early = refusal;
+    else new Outgoing({ response, requestId: reply.requestId, extraHeaders: reply.extraHeaders, life: this.#relay.life }, NO_SOURCE).refuse(refusal);
+    this.#ended({ ...spentNothing(), status: refusal.status, reason, firstByteMs: null });
+  }
+
+  #clientGone(): void {
+    if (this.#pause) {
+      clearTimeout(this.#pause);
+      this.#pause = undefined;
+      return this.#ended({ ...spentNothing(), reason: 'client_gone', firstByteMs: null });
+    }
+    const drains = this.#tries.isDrained;
+    if (drains) this.#delivery?.clientLeft();
+    else this.#delivery?.clientGone();
+  }
+
+  /** Ends what is under way without a word. */
+  #stop(): void {
+    clearTimeout(this.#pause);
+    this.#pause = undefined;
+    this.#delivery?.discard();
   }
 
   grow(more: Amounts, grown: () => void): void {
@@ -178,19 +267,22 @@ export class Call implements Running {
     });
   }
 
-  #ended(ending: Ending): void {
+  #ended(told: Ending): void {
     this.#relay.running.delete(this);
+    this.#tries.ended(told.reason, performance.now());
+    const ending = told.firstByteMs === null ? told : { ...told, firstByteMs: told.firstByteMs + this.#tries.beforeMs };
     if (this.#isDurable) this.#settle(ending);
     else this.#ending = ending;
   }
 
   #settle(told: Ending): void {
+    this.#tries.ended(told.reason, performance.now());
     this.#budget?.end();
-    const { key, asked, body, hold, reckoning, upstream, price, seat, startedMs } = this.#admitted;
+    const { key, model, body, hold, reckoning, price, seat, startedMs } = this.#admitted;
     const ending = reckoning.isExact ? atMost(told, hold.tokens - reckoning.promptTokens) : told;
-    const event = settledEvent(this.#accepted, ending, upstream.name, performance.now() - startedMs, price);
+    const event = settledEvent(this.#accepted, ending, this.#tries, performance.now() - startedMs, price);
     const spent = { tokens: event.input_tokens + event.output_tokens, cost: event.cost_microusd ?? 0 };
-    if (ending.reason === 'completed') this.#relay.estimates.learn(key.id, asked.model, event.output_tokens);
+    if (ending.reason === 'completed') this.#relay.estimates.learn(key.id, model, event.output_tokens);
     seat.appender.settle(event, () => seat.limits.settle(hold, spent));
     releaseBody(body);
   }

@@ -22,19 +22,19 @@ export type TrialCall = {
 /**
  * The dry run: the refusal that a call with this key would get now, or null when it would pass. It
  * asks what a real call is asked, in the same order, and changes nothing.
- * @param isServed whether some upstream serves a model.
+ * @param serve the refusal of a model that goes to no upstream, or null.
  */
 export function judge(
   key: Key,
   { route, origin, address, model }: TrialCall,
   readModel: ReadModel,
-  isServed: (model: string) => boolean,
+  serve: (model: string) => Refusal | null,
 ): Refusal | null {
   return (
     judgeKey(key, readModel.nowMs()) ??
     (address === null ? authorizeAnywhere(key, { route, origin }, readModel) : authorize(key, { route, origin, address }, readModel)) ??
     (model === null ? null : authorizeModel(key, model, readModel)) ??
-    (model === null || isServed(model) ? null : new Refusal('model_not_found', { param: 'model' })) ??
+    (model === null ? null : serve(model)) ??
     (model === null || readModel.prices.find(model) || !readModel.limitsOf(key).some(countsCost)
       ? null
       : new Refusal('model_not_priced', { param: 'model' }))

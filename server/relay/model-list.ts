@@ -1,9 +1,7 @@
 import { MODEL_LIST_MAX, MODEL_LIST_MS, MODEL_LIST_TIMEOUT_MS } from '#server/bounds.ts';
-import { ModelName } from '#db/event-parts.ts';
-import type { ModelTable } from '#server/relay/dispatch.ts';
-import type { Upstream } from '#server/relay/upstream.ts';
-
-const LIST_BYTES_MAX = 4 * 1024 * 1024;
+import { listedModels } from '#server/upstreams/listed.ts';
+import type { Upstream } from '#server/upstreams/upstream.ts';
+import type { Upstreams } from '#server/upstreams/upstreams.ts';
 
 /**
  * The models a caller can name: those configured by name, and, for patterns, what the upstreams
@@ -11,18 +9,16 @@ const LIST_BYTES_MAX = 4 * 1024 * 1024;
  * leaves the last one in place.
  */
 export class ModelList {
-  readonly #table: ModelTable;
-  readonly #upstreams: readonly Upstream[];
-  readonly #listed = new Map<Upstream, string[]>();
+  readonly #upstreams: Upstreams;
+  #listed = new Map<Upstream, readonly string[]>();
   #askedAtMs = Number.NEGATIVE_INFINITY;
   #asking: Promise<void> | null = null;
 
-  constructor(table: ModelTable, upstreams: readonly Upstream[]) {
-    this.#table = table;
-    this.#upstreams = upstreams.filter(({ models }) => models.some((model) => model.includes('*')));
+  constructor(upstreams: Upstreams) {
+    this.#upstreams = upstreams;
   }
 
-  /** The names with the upstream that serves each, sorted by name. */
+  /** The names with the upstream that serves each first, sorted by name. */
   async read(): Promise<{ model: string; upstream: string }[]> {
     if (performance.now() - this.#askedAtMs > MODEL_LIST_MS) {
       this.#asking ??= this.#ask().finally(() => {
@@ -30,29 +26,20 @@ export class ModelList {
       });
       await this.#asking;
     }
-    const names = new Set([...this.#table.names, ...[...this.#listed.values()].flat()]);
-    return [...names]
-      .map((model) => ({ model, upstream: this.#table.find(model)?.name ?? '' }))
+    const { table } = this.#upstreams;
+    // What another upstream serves under the same name is that one's to list.
+    const listed = [...this.#listed].flatMap(([upstream, names]) => names.filter((name) => table.servedBy(name) === upstream).slice(0, MODEL_LIST_MAX));
+    return [...new Set([...table.names, ...listed])]
+      .map((model) => ({ model, upstream: table.servedBy(model)?.name ?? '' }))
       .filter(({ upstream }) => upstream !== '')
       .toSorted((left, right) => (left.model < right.model ? -1 : 1));
   }
 
   async #ask(): Promise<void> {
-    await Promise.all(
-      this.#upstreams.map(async (upstream) => {
-        try {
-          const reply = (await upstream.getJson('/models', MODEL_LIST_TIMEOUT_MS, LIST_BYTES_MAX)) as { data?: unknown };
-          if (!Array.isArray(reply.data)) return;
-          const names = reply.data
-            .map((entry: unknown) => (entry as { id?: unknown } | null)?.id)
-            .filter((id): id is string => ModelName.safeParse(id).success);
-          // What another upstream serves under the same name is that one's to list.
-          this.#listed.set(upstream, names.filter((name) => this.#table.find(name) === upstream).slice(0, MODEL_LIST_MAX));
-        } catch {
-          // An upstream without a list, or out of reach: what is known stays.
-        }
-      }),
-    );
+    const before = this.#listed;
+    const asked = this.#upstreams.all.filter(({ terms }) => !terms.paused && terms.models.some((model) => model.includes('*')));
+    const lists = await Promise.all(asked.map(async (upstream) => (await listedModels(upstream, MODEL_LIST_TIMEOUT_MS).catch(() => before.get(upstream))) ?? []));
+    this.#listed = new Map(asked.map((upstream, index) => [upstream, lists[index] as readonly string[]]));
     this.#askedAtMs = performance.now();
   }
 }

@@ -39,6 +39,7 @@ export class Outgoing {
   #isTorn = false;
   /** The reply's end or its error was given here, though it may be held. */
   #isEnded = false;
+  #isLeft = false;
 
   constructor(options: OutgoingOptions, source: Source) {
     this.#options = options;
@@ -57,6 +58,7 @@ export class Outgoing {
   }
 
   writeHead(status: number, contentType: string, more: readonly string[] = []): void {
+    if (this.#isLeft) return;
     if (this.#mayNot(performance.now())) return this.#hold(() => this.writeHead(status, contentType, more));
     // Silence that a comment could fill begins with the head.
     this.#lastWriteMs = performance.now();
@@ -66,12 +68,13 @@ export class Outgoing {
 
   /** Sends the head by itself, unless the first bytes have taken it along. */
   flushHead(): void {
-    if (this.#hasBody || this.#isTorn) return;
+    if (this.#hasBody || this.#isTorn || this.#isLeft) return;
     if (this.#mayNot(performance.now())) return this.#hold(() => this.flushHead());
     this.#options.response.flushHeaders();
   }
 
   write(bytes: Buffer | string): void {
+    if (this.#isLeft) return;
     const nowMs = performance.now();
     if (this.#mayNot(nowMs)) return this.#hold(() => this.write(bytes));
     this.#hasBody = true;
@@ -86,6 +89,7 @@ export class Outgoing {
   }
 
   end(bytes?: Buffer): void {
+    if (this.#isLeft) return;
     this.#isEnded = true;
     if (this.#mayNot(performance.now())) return this.#hold(() => this.end(bytes));
     this.#options.response.end(bytes);
@@ -93,6 +97,7 @@ export class Outgoing {
 
   /** The whole answer is this refusal. */
   refuse(refusal: Refusal): void {
+    if (this.#isLeft) return;
     this.#isEnded = true;
     if (this.#isDoubtful()) return this.#hold(() => this.refuse(refusal));
     const { response, requestId, extraHeaders } = this.#options;
@@ -104,6 +109,7 @@ export class Outgoing {
 
   /** Ends a streamed reply with an error in its own terms: an event, and never a `[DONE]`. */
   endWithError(refusal: Refusal, insideEvent: boolean): void {
+    if (this.#isLeft) return;
     this.#isEnded = true;
     if (this.#isDoubtful()) return this.#hold(() => this.endWithError(refusal, insideEvent));
     const { response, requestId } = this.#options;
@@ -111,6 +117,14 @@ export class Outgoing {
     if (!response.headersSent) return this.refuse(refusal);
     const separator = insideEvent || this.#isTorn ? '\n\n' : '';
     response.end(`${separator}data: ${refusal.body(requestId)}\n\n`);
+  }
+
+  /** The client has gone: nothing is written any more, and nothing waits for it. */
+  leave(): void {
+    this.#isLeft = true;
+    this.#held = null;
+    this.#fullSinceMs = null;
+    this.#source.resume();
   }
 
   /** Breaks the connection of a client that takes nothing any more. */

@@ -10,9 +10,9 @@ import type { ReadModel } from '#server/read-model.ts';
 import type { RefusalLog } from '#server/refusal-log.ts';
 import type { Caller } from '#server/relay/caller.ts';
 import type { Deadlines } from '#server/relay/deadlines.ts';
-import type { DeliveryOptions } from '#server/relay/deliver.ts';
-import type { ModelTable } from '#server/relay/dispatch.ts';
+import type { DeliveryOptions } from '#server/relay/delivery-options.ts';
 import type { SecretUse } from '#server/relay/secret-use.ts';
+import type { Upstreams } from '#server/upstreams/upstreams.ts';
 
 /** This process's place among the instances: it may append, and spend what it has leased. */
 export type Seat = { appender: Appender; limits: Limits };
@@ -39,7 +39,7 @@ export type Relay = {
   /** By which secret keys that are being rotated were used. */
   secretUse: SecretUse;
   estimates: CompletionEstimates;
-  models: ModelTable;
+  upstreams: Upstreams;
   deadlines: Deadlines;
   timeouts: DeliveryOptions['timeouts'];
   trustedProxies: AddressSet | null;

@@ -18,6 +18,11 @@ export class ReplyClock {
     return this.#headAfterMs;
   }
 
+  /** How long the head has been there. */
+  headAgeMs(nowMs: number): number {
+    return this.#headAfterMs === null ? 0 : nowMs - this.startedMs - this.#headAfterMs;
+  }
+
   headCame(): void {
     this.#lastByteMs = this.#progressMs = performance.now();
     this.#headAfterMs = this.#lastByteMs - this.startedMs;

@@ -3,16 +3,24 @@ export type ReplyHead = {
   status: number;
   contentType: string;
   retryAfter: string | undefined;
+  /** What of the request a provider's package has dropped, by the names of the members. */
+  dropped: string | undefined;
   /** `refusal`: not a success; `unreadable`: a success in a form that no client of ours expects. */
   form: 'sse' | 'json' | 'refusal' | 'unreadable';
 };
+
+/** Names members of a request that its provider had no place for. */
+export const DROPPED = 'x-daybook-dropped';
+const NAMES = /^[\w.[\]-]{1,100}(?:, ?[\w.[\]-]{1,100}){0,63}$/;
+
+const namesOf = (text: string | undefined): string | undefined => (text !== undefined && NAMES.test(text) ? text : undefined);
 
 type Headers = Record<string, string | string[] | undefined>;
 
 export function readReplyHead(status: number, headers: Headers): ReplyHead {
   const contentType = one(headers['content-type']) ?? '';
   const encoding = one(headers['content-encoding']) ?? 'identity';
-  return { status, contentType, retryAfter: one(headers['retry-after']), form: formOf(status, contentType, encoding) };
+  return { status, contentType, retryAfter: one(headers['retry-after']), dropped: namesOf(one(headers[DROPPED])), form: formOf(status, contentType, encoding) };
 }
 
 function formOf(status: number, contentType: string, encoding: string): ReplyHead['form'] {
@@ -25,4 +33,10 @@ function formOf(status: number, contentType: string, encoding: string): ReplyHea
 
 function one(value: string | string[] | undefined): string | undefined {
   return Array.isArray(value) ? value[0] : value;
+}
+
+/** The header that tells the client what was dropped, as a pair; a package knows better than what was made for it. */
+export function droppedHeader({ dropped }: ReplyHead, names: readonly string[]): string[] {
+  const told = dropped ?? names.join(', ');
+  return told === '' ? [] : [DROPPED, told];
 }

@@ -14,7 +14,7 @@ const NO_HEADERS: readonly string[] = [];
 const CORS_HEADERS: readonly string[] = [
   'access-control-allow-origin', '*',
   'access-control-expose-headers',
-  'x-request-id, retry-after, retry-after-ms, x-should-retry, x-quota-reset, x-ratelimit-limit-requests, ' +
+  'x-request-id, retry-after, retry-after-ms, x-should-retry, x-daybook-dropped, x-quota-reset, x-ratelimit-limit-requests, ' +
     'x-ratelimit-remaining-requests, x-ratelimit-reset-requests, x-ratelimit-limit-tokens, ' +
     'x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens',
 ];

@@ -1,15 +1,25 @@
 import type { EventOf } from '#db/events.ts';
 import type { Price } from '#db/fold/price.ts';
 import { costOf } from '#db/money.ts';
+import type { Try } from '#db/upstream-events.ts';
 import { type Ending, spentNothing } from '#server/relay/spent.ts';
 
 type Accepted = EventOf<'request.accepted'>;
+
+/** What became of a call's tries. */
+export type Tried = {
+  /** The upstream of the last one; null: there was none. */
+  upstream: string | null;
+  count: number;
+  /** Each of them, where there was more than one. */
+  told: Try[] | undefined;
+};
 
 /** The one ending of an accepted request, whatever it was, at the price that was in force when it began. Pure. */
 export function settledEvent(
   accepted: Accepted,
   ending: Ending,
-  upstream: string,
+  tried: Tried,
   durationMs: number,
   price: Price | undefined,
 ): EventOf<'request.settled'> {
@@ -22,7 +32,6 @@ export function settledEvent(
     account,
     key,
     model,
-    upstream,
     status: ending.status,
     end_reason: ending.reason,
     usage_source: ending.source,
@@ -30,9 +39,11 @@ export function settledEvent(
     cached_tokens: usage.cached,
     output_tokens: usage.output,
     reasoning_tokens: usage.reasoning,
-    attempts: 1,
+    attempts: tried.count,
     duration_ms: Math.round(durationMs),
   };
+  if (tried.upstream !== null) event.upstream = tried.upstream;
+  if (tried.told !== undefined) event.tries = tried.told;
   if (admitted_minute !== undefined) event.admitted_minute = admitted_minute;
   if (terms_position !== undefined) event.terms_position = terms_position;
   if (firstByteMs !== null) event.first_byte_ms = Math.round(firstByteMs);

@@ -1,6 +1,8 @@
 import type { EndReason, UsageSource } from '#db/events.ts';
 import type { Usage } from '#db/money.ts';
 import { BYTES_PER_TOKEN } from '#server/bounds.ts';
+import type { SseReader } from '#server/providers/provider.ts';
+import type { ReplyHead } from '#server/relay/reply-head.ts';
 
 /** What a call has used, as far as is known, and how it is known. Pure. */
 export type Spent = {
@@ -21,27 +23,28 @@ export function spentNothing(): Spent {
 }
 
 /** The upstream had the request and nothing of its reply was given: it may well charge for the prompt. */
-export function spentUnseen(promptEstimate: number): Spent {
+function spentUnseen(promptEstimate: number): Spent {
   return { status: CLIENT_CLOSED_STATUS, usage: { ...NOTHING, input: promptEstimate }, source: 'estimated' };
 }
 
-/** A streamed reply that went through, whole or not: what the provider reported, else what was counted. */
-export function spentOnReply(
-  status: number,
-  promptEstimate: number,
-  reply: { usage: Usage | null; countedTokens: number },
-): Spent {
-  if (reply.usage) return spentAsTold(status, reply.usage);
-  return { status, usage: { ...NOTHING, input: promptEstimate, output: reply.countedTokens }, source: 'counted' };
+/** Of a call that the client is refused: an upstream that had begun a good reply has worked, and nobody knows how much. */
+export function spentUntold(form: ReplyHead['form'] | undefined, promptEstimate: number): Spent {
+  return form === 'json' || form === 'sse' ? spentUnseen(promptEstimate) : spentNothing();
 }
 
-/** A JSON reply: what the provider reported. */
-export function spentAsTold(status: number, usage: Usage): Spent {
-  return { status, usage, source: 'provider' };
+/**
+ * A streamed reply that went through, whole or not: what the provider reported, else what was counted.
+ * @param reply null: nothing of one was read.
+ */
+export function spentOnReply(status: number | undefined, promptEstimate: number, reply: Pick<SseReader, 'usage' | 'promptUsage' | 'countedTokens'> | null): Spent {
+  if (reply === null || status === undefined) return spentUnseen(promptEstimate);
+  if (reply.usage) return { status, usage: reply.usage, source: 'provider' };
+  return { status, usage: { ...NOTHING, input: promptEstimate, ...reply.promptUsage, output: reply.countedTokens }, source: 'counted' };
 }
 
-/** A JSON reply whose provider said nothing: by its size. */
-export function spentBySize(status: number, promptEstimate: number, bytes: number): Spent {
-  const output = Math.ceil(bytes / BYTES_PER_TOKEN);
+/** A JSON reply: what the provider reported, else by the size of what was written. */
+export function spentOnJson(status: number, usage: Usage | null, promptEstimate: number, outputBytes: number): Spent {
+  if (usage) return { status, usage, source: 'provider' };
+  const output = Math.ceil(outputBytes / BYTES_PER_TOKEN);
   return { status, usage: { ...NOTHING, input: promptEstimate, output }, source: 'estimated' };
 }

@@ -40,7 +40,7 @@ export function openBridgeLine({ terms, secret, credential, connect }: BridgeLin
     credential,
     health: new Health(),
     send: (call, _request, handler) => bridge.send(call, handler),
-    getJson: () => Promise.reject(new Error('a package has no list of its models')),
+    getModels: () => Promise.reject(new Error('a package has no list of its models')),
     check: () => bridge.check(),
     async close() {
       await bridge.close();

@@ -148,7 +148,7 @@ describe('the commands work beside the running server', () => {
 
   test('doctor finds all well, and masks every secret', async () => {
     const report = await json<{ findings: { check: string; ok: boolean }[] }>('doctor');
-    const checks = ['embedded PostgreSQL', 'worker and projections', 'checkpoints', 'upstream upstream-1'];
+    const checks = ['embedded PostgreSQL', 'worker and projections', 'checkpoints', 'credentials of upstreams', 'upstream upstream-1'];
     expect(report.findings).toMatchObject(checks.map((check) => ({ check, ok: true })));
     const { stdout } = await daybook('doctor');
     for (const text of [JSON.stringify(report), stdout]) {

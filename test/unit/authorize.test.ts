@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, test } from 'vitest';
 import type { ControlEvent, KeyTerms, Placed, PlanTerms } from '#db/events.ts';
 import type { Key } from '#db/fold/key.ts';
 import { ROUTES } from '#db/limits.ts';
-import type { Refusal } from '#server/errors.ts';
+import { Refusal } from '#server/errors.ts';
 import { ReadModel } from '#server/read-model.ts';
 import { authorize, authorizeModel } from '#server/relay/authorize.ts';
 import type { Caller } from '#server/relay/caller.ts';
@@ -187,14 +187,14 @@ describe('a key', () => {
         happened({ type: 'account.terms_overridden', account: 'Account1', terms: ofAccount, windows: 'keep', actor });
         restricted(ofKey);
         const real = ask(who) ?? askModel(what);
-        expect(judge(key(), { ...who, model: what }, model, () => true)?.code).toBe(real?.code);
+        expect(judge(key(), { ...who, model: what }, model, () => null)?.code).toBe(real?.code);
       }),
     );
   });
 
   test('is judged in a dry run by its own state first, and by whether anybody serves the model last', () => {
     const trial = { ...chat, model: 'a' };
-    const code = (serves = true): string | undefined => judge(key(), trial, model, () => serves)?.code;
+    const code = (serves = true): string | undefined => judge(key(), trial, model, () => (serves ? null : new Refusal('model_not_found')))?.code;
     expect([code(), code(false)]).toEqual([undefined, 'model_not_found']);
     restricted({ models: ['b'] });
     expect(code(false)).toBe('model_not_permitted');
@@ -206,11 +206,11 @@ describe('a key', () => {
 
   test('is judged in a dry run by the price of the model where a quota is in money', () => {
     restricted({ quotas: [{ meter: 'cost_microusd', window: 'day', limit: 5, enforcement: 'exact' }] });
-    expect(judge(key(), { ...chat, address: null, model: 'a' }, model, () => true)?.code).toBe('model_not_priced');
+    expect(judge(key(), { ...chat, address: null, model: 'a' }, model, () => null)?.code).toBe('model_not_priced');
   });
 
   test('is judged in a dry run without what the command did not name', () => {
     restricted({ networks: ['10.0.0.0/8'], models: ['b'] });
-    expect(judge(key(), { ...chat, address: null, model: null }, model, () => false)).toBeNull();
+    expect(judge(key(), { ...chat, address: null, model: null }, model, () => new Refusal('model_not_found'))).toBeNull();
   });
 });

@@ -107,12 +107,9 @@ describe('the configuration', () => {
   });
 
   test('adds OpenAI, or whoever speaks like it, from its own variables', () => {
-    expect(readConfig({ OPENAI_API_KEY: CANARY }).upstreams).toEqual([
-      { name: 'openai', base_url: 'https://api.openai.com/v1', api_key: CANARY, models: ['*'], token_limit: 'max_completion_tokens' },
-    ]);
-    expect(readConfig({ OPENAI_BASE_URL: 'http://127.0.0.1:11434/v1/' }).upstreams).toEqual([
-      { name: 'openai', base_url: 'http://127.0.0.1:11434/v1', api_key: '', models: ['*'], token_limit: 'max_completion_tokens' },
-    ]);
+    const used = { provider: 'openai', dialect: 'openai', client_gone: 'cancel', retries: 0 };
+    expect(readConfig({ OPENAI_API_KEY: CANARY }).upstreams).toEqual([{ name: 'openai', base_url: 'https://api.openai.com/v1', api_key: CANARY, models: ['*'], ...used }]);
+    expect(readConfig({ OPENAI_BASE_URL: 'http://127.0.0.1:11434/v1/' }).upstreams).toEqual([{ name: 'openai', base_url: 'http://127.0.0.1:11434/v1', api_key: '', models: ['*'], ...used }]);
     const both = readConfig({ ...upstream({}), OPENAI_API_KEY: CANARY });
     expect(both.upstreams.map(({ name }) => name)).toEqual(['one', 'openai']);
   });

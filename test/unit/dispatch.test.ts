@@ -1,18 +1,15 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { matches } from '#db/permissions.ts';
-import { ModelTable } from '#server/relay/dispatch.ts';
-import type { Upstream } from '#server/relay/upstream.ts';
+import { ModelTable } from '#server/upstreams/model-table.ts';
+import { openUpstream, type Upstream } from '#server/upstreams/upstream.ts';
 
-const upstream = (name: string, ...models: string[]): Upstream => ({
-  name,
-  host: `${name}.example`,
-  models,
-  tokenLimitMember: 'max_tokens',
-  send: () => undefined,
-  getJson: () => Promise.resolve(null),
-  close: () => Promise.resolve(),
-});
+/** None of them is connected to, so that nothing has to be closed. */
+const upstream = (name: string, ...models: string[]): Upstream =>
+  openUpstream(
+    { name, terms: { provider: 'openai', base_url: `https://${name}.example/v1`, models, network: 'public', client_gone: 'cancel', retries: 0, paused: false }, credentials: [] },
+    () => ({}),
+  );
 
 const matchesPattern = (pattern: string, name: string): boolean => matches(pattern.split('*'), name);
 
@@ -66,12 +63,12 @@ describe('a pattern', () => {
 });
 
 describe('the upstream of a model', () => {
-  const table = new ModelTable([
+  const table = new ModelTable([], [
     upstream('first', 'gpt-*', 'exact'),
     upstream('second', 'gpt-4o', 'exact', 'llama'),
     upstream('third', '*-mini', '*'),
   ]);
-  const nameOf = (model: string): string | undefined => table.find(model)?.name;
+  const nameOf = (model: string): string | undefined => table.servedBy(model)?.name;
 
   test('is one that names it exactly, before any whose pattern fits', () => {
     expect(nameOf('gpt-4o')).toBe('second');
@@ -84,8 +81,8 @@ describe('the upstream of a model', () => {
   });
 
   test('is none when nothing fits, however the name tries', () => {
-    const strict = new ModelTable([upstream('only', 'llama')]);
-    for (const name of ['Llama', 'llama ', '', '*', '__proto__', 'constructor']) expect(strict.find(name)).toBeUndefined();
+    const strict = new ModelTable([], [upstream('only', 'llama')]);
+    for (const name of ['Llama', 'llama ', '', '*', '__proto__', 'constructor']) expect(strict.find(name, '/v1/chat/completions')).toBe('unknown');
   });
 
   test('is listed where it is configured by name', () => {

@@ -1,6 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Key } from '#db/fold/key.ts';
-import { CHAT_COMPLETIONS } from '#db/limits.ts';
 import { RUNNING_MAX } from '#server/bounds.ts';
 import { Refusal } from '#server/errors.ts';
 import { rateHeaders } from '#server/limits/figures.ts';
@@ -12,8 +11,9 @@ import { authorize, authorizeModel } from '#server/relay/authorize.ts';
 import { type Body, ClientGone, readBody, releaseBody } from '#server/relay/body.ts';
 import { Call } from '#server/relay/call.ts';
 import { callerOf } from '#server/relay/caller.ts';
-import { parseChat } from '#server/relay/parse.ts';
+import { findTargets } from '#server/relay/find-targets.ts';
 import type { Relay } from '#server/relay/relay.ts';
+import type { RelayedSpec } from '#server/relay/routes.ts';
 import { checkMedia, clientRetryCount, type Reply, refuse } from '#server/relay/reply.ts';
 
 /** Whose call a request is. */
@@ -22,12 +22,13 @@ type Identify = (relay: Relay, request: IncomingMessage) => Key | Refusal;
 const bySecret: Identify = ({ readModel, pepper, secretUse }, { rawHeaders }) => authenticate(rawHeaders, readModel, pepper, secretUse);
 
 /**
- * POST /v1/chat/completions, from the first look at its headers to its admission. Each stage
- * either goes on or refuses; from there on it is a {@link Call}, which is recorded before it leaves.
+ * A call of a relayed route, from the first look at its headers to its admission. Each stage either
+ * goes on or refuses; from there on it is a {@link Call}, which is recorded before it leaves.
  * @param identify finds the key where it does not come by its secret.
  */
-export async function chatCompletions(
+export async function handleCall(
   relay: Relay,
+  { route, parse }: RelayedSpec,
   request: IncomingMessage,
   response: ServerResponse,
   reply: Reply,
@@ -51,27 +52,29 @@ export async function chatCompletions(
     refuse(request, response, reply, refusal);
   };
 
-  const caller = callerOf(request, CHAT_COMPLETIONS, relay.trustedProxies);
+  const caller = callerOf(request, route, relay.trustedProxies);
   const forbidden = authorize(key, caller, readModel) ?? checkMedia(request.headers);
   if (forbidden) return refused(forbidden);
   const received = await receive(request, response, relay.maxBodyBytes);
   if (received === null) return;
   if (received instanceof Refusal) return refused(received);
   body = received;
-  const asked = parseChat(body.bytes);
+  const asked = parse(body.bytes);
   if (asked instanceof Refusal) return refused(asked);
-  const forbiddenModel = authorizeModel(key, asked.model, readModel);
+  const models = relay.upstreams.table;
+  const model = models.resolve(asked.model);
+  const forbiddenModel = authorizeModel(key, model, readModel);
   if (forbiddenModel) return refused(forbiddenModel);
-  const upstream = relay.models.find(asked.model);
-  if (!upstream) return refused(new Refusal('model_not_found', { param: 'model' }));
+  const targets = findTargets(models, model, route);
+  if (targets instanceof Refusal) return refused(targets);
   const subjects = readModel.limitsOf(key);
   const termsPosition = readModel.termsPosition(key);
-  const price = readModel.prices.find(asked.model);
+  const price = readModel.prices.find(model);
   if (!price && subjects.some(countsCost)) return refused(new Refusal('model_not_priced', { param: 'model' }));
   // Nobody waits for it any more, so nothing is begun.
   if (response.destroyed) return releaseBody(body);
 
-  const estimate = relay.estimates.estimate(key.id, asked.model);
+  const estimate = relay.estimates.estimate(key.id, model);
   const reckoning = reckon(body.bytes, asked, subjects, price?.prices ?? null, estimate);
   const decision = seat.limits.admit(subjects, reckoning.need);
   const hold = decision instanceof Promise ? await decision : decision;
@@ -84,7 +87,7 @@ export async function chatCompletions(
 
   const retryCount = clientRetryCount(request.headers);
   const call = new Call(relay, {
-    key, caller, asked, body, upstream, subjects, termsPosition, price, reckoning, hold, seat, response, reply, retryCount, startedMs,
+    key, caller, route, asked, model, targets, body, subjects, termsPosition, price, reckoning, hold, seat, response, reply, retryCount, startedMs,
   });
   const refusal = await call.run();
   if (refusal) refuse(request, response, reply, refusal);

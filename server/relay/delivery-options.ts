@@ -1,0 +1,30 @@
+import type { JsonReply, ProviderFault, SseReader } from '#server/providers/provider.ts';
+import type { Deadlines } from '#server/relay/deadlines.ts';
+import type { Failure } from '#server/relay/failure.ts';
+import type { OutgoingOptions } from '#server/relay/outgoing.ts';
+import type { ReplyTimeouts } from '#server/relay/reply-clock.ts';
+import type { Ending } from '#server/relay/spent.ts';
+
+/** What a try of a call needs to know of it, and whom it tells what becomes of it. */
+export type DeliveryOptions = OutgoingOptions & {
+  /** How the upstream's replies are read, and made what the client can read. */
+  protocol: { sse(): SseReader; json(bytes: Buffer): JsonReply | null; fault(body: Buffer): ProviderFault | null };
+  /** Members of the request that the provider has no place for. */
+  dropped: readonly string[];
+  /** The prompt's tokens by our estimate, for a reply whose provider never says. */
+  promptEstimate: number;
+  /** Where the upstream lives, which no client may be told. */
+  upstreamHost: string;
+  timeouts: ReplyTimeouts;
+  deadlines: Deadlines;
+  gateOpen: boolean;
+  /** What a streamed reply may still spend; null: whatever it likes. */
+  budget: { nextAt: number; reached(counted: number): boolean } | null;
+  /** The head of a good reply has come, so many milliseconds after the request went out. */
+  onAnswer: (afterMs: number) => void;
+  /** Whether another upstream could take over, should this one fail. */
+  hasMore: () => boolean;
+  /** Has another upstream take over: what begins that, once this try has ended without a word; null: nobody does. */
+  again: (failure: Failure) => (() => void) | null;
+  onEnd: (ending: Ending) => void;
+};

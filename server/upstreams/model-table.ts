@@ -1,0 +1,77 @@
+import type { Model } from '#db/fold/model.ts';
+import type { RelayedRoute } from '#db/limits.ts';
+import { matches } from '#db/permissions.ts';
+import { Target } from '#server/upstreams/target.ts';
+import type { Upstream } from '#server/upstreams/upstream.ts';
+
+/** Where a model's calls may go, or why they may go nowhere: nobody serves it, none by that route, or all who do are paused or lack their credential. */
+export type Found = readonly Target[] | 'unknown' | 'route' | 'paused';
+
+/**
+ * Which upstreams serve which model. A model that is defined goes where its definition says; any other
+ * name to the upstream that lists it: an exact name before any pattern, then order decides. Made anew
+ * when anything of it changes.
+ */
+export class ModelTable {
+  readonly #aliases = new Map<string, string>();
+  readonly #defined = new Map<string, readonly Target[]>();
+  readonly #exact = new Map<string, readonly Target[]>();
+  readonly #patterns: { parts: string[]; targets: readonly Target[] }[] = [];
+
+  /** @param upstreams in their order. */
+  constructor(models: Iterable<Model>, upstreams: readonly Upstream[]) {
+    const byName = new Map(upstreams.map((upstream) => [upstream.name, upstream]));
+    for (const { name, terms, state } of models) {
+      if (state === 'retired') continue;
+      if ('alias_of' in terms) this.#aliases.set(name, terms.alias_of);
+      else {
+        // What is directed to an upstream that is gone has no such target.
+        const known = terms.targets.flatMap(({ upstream, ...target }) => {
+          const open = byName.get(upstream);
+          return open ? [new Target(open, target.model ?? name, target.weight, target.order)] : [];
+        });
+        this.#defined.set(name, known);
+      }
+    }
+    for (const upstream of upstreams) {
+      const targets = [new Target(upstream, null)];
+      for (const model of upstream.terms.models) {
+        if (model.includes('*')) this.#patterns.push({ parts: model.split('*'), targets });
+        else if (!this.#exact.has(model)) this.#exact.set(model, targets);
+      }
+    }
+  }
+
+  /** The model that a name stands for: itself, unless it is another's alias. */
+  resolve(name: string): string {
+    return this.#aliases.get(name) ?? name;
+  }
+
+  /** Where calls of a model may go by a route. It is to be resolved before. */
+  find(model: string, route: RelayedRoute): Found {
+    const targets = this.#targetsOf(model);
+    if (!targets || targets.length === 0) return 'unknown';
+    // Most models have one target, and every call asks.
+    if (targets.every(({ upstream }) => isRunning(upstream) && upstream.routes.has(route))) return targets;
+    const speaking = targets.filter(({ upstream }) => upstream.routes.has(route));
+    if (speaking.length === 0) return 'route';
+    const running = speaking.filter(({ upstream }) => isRunning(upstream));
+    return running.length === 0 ? 'paused' : running;
+  }
+
+  /** The upstream that a model's calls go to first, by whatever route. */
+  servedBy(model: string): Upstream | undefined {
+    return this.#targetsOf(this.resolve(model))?.[0]?.upstream;
+  }
+
+  /** The models that are configured by name, and their aliases. */
+  get names(): string[] {
+    return [...new Set([...this.#aliases.keys(), ...this.#defined.keys(), ...this.#exact.keys()])];
+  }
+
+  #targetsOf(model: string): readonly Target[] | undefined {
+    return this.#defined.get(model) ?? this.#exact.get(model) ?? this.#patterns.find(({ parts }) => matches(parts, model))?.targets;
+  }
+}
+
+const isRunning = ({ terms, lines }: Upstream): boolean => !terms.paused && lines.length > 0;

@@ -1,0 +1,54 @@
+import type { RelayedRoute } from '#db/limits.ts';
+import type { TokenLimitMember, UpstreamTerms } from '#db/upstream-events.ts';
+import type { Provider } from '#server/providers/provider.ts';
+import { openBridgeLine } from '#server/upstreams/bridge-line.ts';
+import { Health } from '#server/upstreams/health.ts';
+import { type Line, type LineOptions, openLine } from '#server/upstreams/line.ts';
+import { speak } from '#server/upstreams/speak.ts';
+
+/** A configured endpoint, as calls use it. */
+export type Upstream = {
+  readonly name: string;
+  readonly terms: UpstreamTerms;
+  readonly provider: Provider;
+  /** Its host and port, which no message may tell a client. */
+  readonly host: string;
+  readonly routes: ReadonlySet<RelayedRoute>;
+  readonly tokenLimitMember: TokenLimitMember;
+  /** One for each credential. */
+  readonly lines: readonly Line[];
+  /** Of the endpoint as such, whatever the credential. */
+  readonly health: Health;
+};
+
+/** How connections are made to an upstream of these terms: it judges where they lead. */
+export type ConnectTo = (terms: UpstreamTerms) => LineOptions['connect'];
+
+/** What an upstream is opened with. The secrets are here and in its lines, nowhere else. */
+export type UpstreamDefinition = {
+  name: string;
+  terms: UpstreamTerms;
+  /** One without a secret sends none. */
+  credentials: readonly Credential[];
+};
+type Credential = { id: string | null; secret: string };
+
+/** A package may know by itself where its provider is. */
+const NOWHERE = 'https://unknown.invalid';
+
+export function openUpstream({ name, terms, credentials }: UpstreamDefinition, connect: ConnectTo): Upstream {
+  const base = new URL(terms.base_url ?? NOWHERE);
+  const { provider, headersOf, models, routes, tokenLimitMember } = speak(terms);
+  const openOne = (credential: Credential): Line =>
+    terms.provider === 'bridge' ? openBridgeLine({ terms, secret: credential.secret, credential: credential.id, connect: connect(terms) }) : openLine({ base, credential: credential.id, headers: headersOf(credential.secret), models, connect: connect(terms) });
+  return {
+    name,
+    terms,
+    provider,
+    host: base.host,
+    routes: new Set(terms.routes ?? routes),
+    tokenLimitMember: terms.token_limit ?? tokenLimitMember,
+    lines: credentials.map(openOne),
+    health: new Health(),
+  };
+}
