@@ -42,6 +42,7 @@ export function applyCommand(program: Command): void {
       const declared = readApplyFile(file, command.surroundings.env);
       const actor = actorOf();
       let wouldChange = false;
+      const isAsked = options.yes !== true;
       await run(
         command,
         async (session) => {
@@ -49,7 +50,8 @@ export function applyCommand(program: Command): void {
           wouldChange = applied.outcome === 'would change';
           return applied;
         },
-        show,
+        // Whoever was asked has seen what differs.
+        (applied) => show(applied, isAsked),
         actor,
       );
       if (wouldChange) throw new WouldChange();
@@ -112,11 +114,12 @@ async function makePlan({ control, client, config }: Session, { wanted, placeOf 
   return planApply(ground, wanted, { prune, actor: control.actor, placeOf });
 }
 
-function show({ outcome, differences, position }: Applied): string {
+function show({ outcome, differences, position }: Applied, isSeen: boolean): string {
   if (outcome === 'nothing to do') return 'Nothing to do: all is as the file declares it.';
   if (outcome === 'left') return 'Nothing was changed.';
   const told = showDifferences(differences);
-  return outcome === 'applied' ? `${told}\nApplied, up to position ${position} of the log.` : told;
+  const done = `Applied, up to position ${position} of the log.`;
+  return outcome === 'would change' ? told : isSeen ? done : `${told}\n${done}`;
 }
 
 const SUBJECTS = { upstreams: 'upstream', models: 'model', plans: 'plan', prices: 'price' };

@@ -80,9 +80,9 @@ function showCredentials(credentials: Listed[]): string {
 
 function showRekeyed({ master_key, rewrapped, damaged, dropped, kept, file }: Rekeyed & { file: string }): string {
   return [
-    `The master key is ${master_key} now, in ${file}. ${rewrapped} ${rewrapped === 1 ? 'credential was' : 'credentials were'} sealed under another, and ${rewrapped === 1 ? 'is' : 'are'} under it.`,
+    `The master key is ${master_key} now, in ${file}. Credentials sealed under it anew: ${rewrapped}.`,
     ...(damaged.length > 0 ? [`These don't open and stay as they are; remove them, and add them again: ${damaged.join(', ')}.`] : []),
-    ...(dropped.length > 0 ? [`Gone from the file, since nothing here needs them: ${dropped.join(', ')}. Backups of before do: keep your copy as long as you keep those.`] : []),
+    ...(dropped.length > 0 ? [`Gone from the file, since nothing here needs them: ${dropped.join(', ')}. Backups from before still do: keep your copy as long as you keep those.`] : []),
     ...(kept.length > 0 ? [`Still in the file: ${kept.join(', ')}.`] : []),
     'Copy the file to your other hosts, and to where you keep it.',
   ].join('\n');

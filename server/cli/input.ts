@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { createInterface } from 'node:readline/promises';
+import { createInterface, type ReadLineOptions } from 'node:readline/promises';
 import { Writable } from 'node:stream';
 import type { Command } from '#db/command-line/command.ts';
 import { SECRET_CHARACTERS_MAX } from '#server/decide/upstream.ts';
@@ -38,9 +38,7 @@ async function fromInput({ surroundings }: Command): Promise<string> {
   if (input.isTTY === true) {
     surroundings.err('The secret, which is not shown: ');
     const silent = new Writable({ write: (_piece, _encoding, done) => done() });
-    const lines = createInterface({ input, output: silent, terminal: true });
-    const line = await lines.question('');
-    lines.close();
+    const line = await readLine({ input, output: silent, terminal: true });
     surroundings.err('\n');
     return line;
   }
@@ -59,8 +57,17 @@ export async function askYes({ surroundings }: Command, question: string): Promi
   const input = surroundings.input?.();
   if (input?.isTTY !== true) throw new DecisionError('invalid', 'Nobody is there to be asked: add --yes to go ahead, or --dry-run to look only.');
   surroundings.err(`${question} [y/N] `);
-  const lines = createInterface({ input });
-  const answer = await lines.question('');
-  lines.close();
-  return /^y(es)?$/i.test(answer.trim());
+  return /^y(es)?$/i.test((await readLine({ input })).trim());
+}
+
+/** @throws {DecisionError} when whoever is asked ends the input, or breaks off. */
+async function readLine(options: ReadLineOptions): Promise<string> {
+  const lines = createInterface(options);
+  const ended = Promise.withResolvers<never>();
+  lines.once('close', () => ended.reject(new DecisionError('invalid', 'There was no answer, so nothing was done.')));
+  try {
+    return await Promise.race([lines.question(''), ended.promise]);
+  } finally {
+    lines.close();
+  }
 }

@@ -98,13 +98,15 @@ describe('a file that declares a relay', () => {
     const { code, stdout, stderr } = await commandLine(env, () => terminal('n')).daybook('apply', name);
     expect([code, stdout]).toEqual([0, 'Nothing was changed.\n']);
     expect(stderr).toMatch(/^\+ upstream "openai"[^]*Make these changes\? \[y\/N\] $/);
+    const silent: Input = Object.assign(new PassThrough().end(), { isTTY: true });
+    expect(await commandLine(env, () => silent).daybook('apply', name)).toMatchObject({ code: 1, stdout: '', stderr: expect.stringMatching(/There was no answer, so nothing was done\.\n$/) as string });
     expect(await events()).toEqual([]);
   });
 
   test('is applied when the answer is yes, by who applied it, and a second time there is nothing to do', async () => {
     const name = await file(...WHOLE);
     const { code, stdout } = await commandLine(env, () => terminal('y')).daybook('apply', name);
-    expect([code, stdout.trimEnd().split('\n').at(-1)]).toEqual([0, 'Applied, up to position 6 of the log.']);
+    expect([code, stdout]).toEqual([0, 'Applied, up to position 6 of the log.\n']);
     const actor = `apply/${userInfo().username.replaceAll(/[^\w.-]/g, '-')}`;
     expect(await events()).toMatchObject([
       { type: 'upstream.added', actor },

@@ -154,7 +154,7 @@ describe('the command line', () => {
     const file = path.join(directory, 'data.master-key');
     const before = (await readFile(file, 'utf8')).trim();
     const { stdout } = await daybook('rekey');
-    expect(stdout).toMatch(/^The master key is [0-9a-f]{16} now, in .*data\.master-key\. 1 credential was/);
+    expect(stdout).toMatch(/^The master key is [0-9a-f]{16} now, in .*data\.master-key\. Credentials sealed under it anew: 1\.\n/);
     const after = (await readFile(file, 'utf8')).trim();
     expect(after).toMatch(/^[0-9a-f]{64}$/);
     expect(after).not.toBe(before);
