@@ -206,7 +206,7 @@ test('the store says and keeps what its specification says and keeps, whatever i
         await both.close();
       }
     }),
-    { numRuns: 40 },
+    { numRuns: 25 },
   );
 }, 120_000);
 

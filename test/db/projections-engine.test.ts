@@ -158,7 +158,7 @@ test('exactly the events that can not be taken are put aside, wherever they are'
       expect(parked).toEqual(wrong.map((position) => ({ position, reason: 'RangeError' })));
       expect(rows.map(({ position }) => Number(position))).toEqual(Array.from({ length: upTo }, (_, index) => index + 1).filter((position) => !wrong.includes(position)));
     }),
-    { numRuns: 40 },
+    { numRuns: 25 },
   );
 });
 

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { simulate } from '../sim/world.ts';
 
 /** The short form of `npm run sim`, which takes 100,000. */
-const SCHEDULES = 4_000;
+const SCHEDULES = 2_500;
 
 test('whatever instances, clocks and the ways between them do, limits hold to the unit and nobody is refused what is free', () => {
   const counts = { admitted: 0, atOnce: 0, short: 0, undecided: 0, abandoned: 0 };
