@@ -28,7 +28,7 @@ export function withTerms(command: Command): Command {
   return command
     .addOption(new Option('--provider <name>', 'the protocol that it speaks: openai for all that speak the convention of OpenAI').choices(PROVIDERS))
     .addOption(new Option('--dialect <name>', 'who speaks the convention, with --provider openai').choices(DIALECTS))
-    .option('--base-url <url>', 'its address, such as https://api.openai.com/v1')
+    .option('--base-url <url>', 'its address, such as https://llm.example.com/v1; when one is added with a --dialect of a provider with one address, that one')
     .option('--models <list>', 'what it serves by these names and patterns, separated by commas: gpt-*,o1')
     .addOption(new Option('--network <which>', 'private: its address may be on this machine or in a private network').choices(UpstreamTermsChoices.network))
     .option('--package <name>', 'the npm package to load, with --provider bridge')

@@ -2,10 +2,11 @@ import type { Command } from '#db/command-line/command.ts';
 import { withJson } from '#db/command-line/print.ts';
 import { showTable } from '#db/command-line/table.ts';
 import type { Upstream } from '#db/fold/upstream.ts';
-import type { UpstreamTerms } from '#db/upstream-events.ts';
+import { DIALECTS, type UpstreamTerms } from '#db/upstream-events.ts';
 import { run, type Session } from '#server/cli/session.ts';
 import { readUpstreamTerms, type TermsOptions, withTerms } from '#server/cli/upstream-options.ts';
 import { isChange } from '#server/control-log.ts';
+import { DIALECT_TRAITS } from '#server/providers/openai/dialects.ts';
 import { UpstreamControl } from '#server/upstream-control.ts';
 
 /** `daybook upstream …` */
@@ -18,7 +19,7 @@ export function upstreamCommands(program: Command): void {
       run(
         command,
         async (session) => {
-          const terms = readUpstreamTerms({ provider: 'openai', ...options });
+          const terms = readUpstreamTerms(withAddress({ provider: 'openai', ...options }));
           await controlOf(session).addUpstream(name, terms);
           return { name, terms };
         },
@@ -67,6 +68,13 @@ export function upstreamCommands(program: Command): void {
   withJson(upstream.command('list'))
     .description('all of them, those of the environment too')
     .action((_options: unknown, command: Command) => run(command, listUpstreams, showUpstreams));
+}
+
+/** Where providers are that say so themselves. */
+function withAddress(options: TermsOptions): TermsOptions {
+  const dialect = DIALECTS.find((each) => each === options.dialect);
+  const known = dialect === undefined ? null : DIALECT_TRAITS[dialect].baseUrl;
+  return options.baseUrl === undefined && known !== null ? { ...options, baseUrl: known } : options;
 }
 
 const controlOf = ({ control, client, config }: Session): UpstreamControl => new UpstreamControl(control, client, config);

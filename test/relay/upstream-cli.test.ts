@@ -79,6 +79,12 @@ describe('the command line', () => {
     expect(await events()).toEqual(before);
   });
 
+  test('knows where a provider is that has one address', async () => {
+    expect(await json('upstream', 'add', 'groq', '--dialect', 'groq')).toMatchObject({ terms: { base_url: 'https://api.groq.com/openai/v1' } });
+    await json('upstream', 'remove', 'groq');
+    expect((await daybook('upstream', 'add', 'local', '--dialect', 'vllm')).stderr).toContain('base_url is missing');
+  });
+
   test('pauses and resumes', async () => {
     expect(await json('upstream', 'pause', 'openai')).toEqual({ name: 'openai', paused: true, changed: true });
     expect(await text('upstream', 'pause', 'openai')).toContain('already');
