@@ -26,7 +26,7 @@ import { logRoutes } from '#server/log-routes.ts';
 import { authorizeModel } from '#server/relay/authorize.ts';
 import { handleCall } from '#server/relay/handle.ts';
 import type { Relay } from '#server/relay/relay.ts';
-import { RELAYED } from '#server/relay/routes.ts';
+import { MESSAGES, RELAYED, speechOf } from '#server/relay/routes.ts';
 import type { ModelList } from '#server/relay/model-list.ts';
 import { identify } from '#server/relay/identify.ts';
 import { answerPreflight, bareRefusal, corsHeaders, refuse, type Reply } from '#server/relay/reply.ts';
@@ -54,12 +54,13 @@ const MODELS = '/v1/models';
 export function createServer(app: App): Server {
   const routes = otherRoutes(app);
   const handle = (request: IncomingMessage, response: ServerResponse): void => {
-    const reply: Reply = { requestId: uuidv7(), extraHeaders: corsHeaders(request.headers) };
+    const path = normalPath(request.url ?? '/');
+    const reply = replyTo(request, path);
     if (request.headers.host === undefined && request.httpVersion === '1.1') {
       refuse(request, response, reply, new Refusal('bad_request', { message: 'A request in HTTP/1.1 needs a Host header.' }));
       return;
     }
-    const spec = request.method === 'POST' ? RELAYED.get(normalPath(request.url ?? '/')) : undefined;
+    const spec = request.method === 'POST' ? RELAYED.get(path) : undefined;
     if (spec) {
       handleCall(app.relay, spec, request, response, reply).catch((error: unknown) => {
         app.log.error({ request: reply.requestId, ...errorFields(error) }, 'a relayed request failed in the relay');
@@ -68,7 +69,7 @@ export function createServer(app: App): Server {
       });
       return;
     }
-    request.url = normalPath(request.url ?? '/') + queryOf(request.url ?? '');
+    request.url = path + queryOf(request.url ?? '');
     // What goes with a cookie is for the dashboard's own page alone: no page on another origin may read a reply.
     if (request.url.startsWith('/api/')) reply.extraHeaders = [];
     (response as WithReply).reply = reply;
@@ -90,11 +91,19 @@ export function createServer(app: App): Server {
   // The body is asked for only when the head has been found good.
   server.on('checkContinue', handle);
   server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
-    refuse(request, response, { requestId: uuidv7(), extraHeaders: corsHeaders(request.headers) }, new Refusal('expectation_failed'));
+    refuse(request, response, replyTo(request, normalPath(request.url ?? '/')), new Refusal('expectation_failed'));
   });
   server.on('upgrade', (request, socket, head) => app.live.upgrade(request, socket, head, normalPath(request.url ?? '/')));
   server.on('clientError', answerParserError);
   return server;
+}
+
+/** What every reply to a request carries, in the way of the clients that ask at its path. */
+function replyTo({ headers }: IncomingMessage, path: string): Reply {
+  const requestId = uuidv7();
+  const { shape, requestIdHeader } = speechOf(path);
+  const cors = corsHeaders(headers);
+  return { requestId, extraHeaders: requestIdHeader === undefined ? cors : [...cors, requestIdHeader, requestId], shape };
 }
 
 /** The path without query, doubled or trailing slashes: what clients make of a base address with a slash. */
@@ -116,6 +125,13 @@ function otherRoutes({ relay, modelList, reads, proofs, dashboard, log }: App): 
   routes.disable('x-powered-by');
   routes.disable('etag');
   routes.set('case sensitive routing', true);
+
+  // Agents look whether anybody is there before they make their first call.
+  routes.head('/', (request, response, next) => {
+    if (/\btext\/html\b/i.test(request.headers.accept ?? '')) return next();
+    response.writeHead(200, ['x-request-id', replyOf(response).requestId, ...replyOf(response).extraHeaders]);
+    response.end();
+  });
 
   routes.options(/^\/v1(\/|$)/, (request, response) => answerPreflight(request, response, replyOf(response)));
 
@@ -174,6 +190,7 @@ const WITHOUT_V1 = /^\/(chat|models|usage|requests|live|completions|responses|me
 
 function notFound(path: string): Refusal {
   if (WITHOUT_V1.test(path)) return new Refusal('route_not_found', { message: 'There is no such route here. The base URL of the API ends in /v1.' });
+  if (path === `${MESSAGES.route}/count_tokens`) return new Refusal('route_not_found', { message: 'Tokens are not counted in advance here: a call is counted when it is made. Clients estimate them where there is no such route.' });
   if (path === '/') return new Refusal('route_not_found', { message: 'The API is under /v1. The dashboard is at this address for browsers.' });
   return new Refusal('route_not_found');
 }
@@ -212,7 +229,7 @@ const PARSER_ERROR_DRAIN_MS = 1_000;
 function parserProblem(error: ParserError): Refusal {
   if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') return new Refusal('request_timeout');
   const line = offendingLine(error);
-  if (line !== null && /^authorization[ \t]*:/i.test(line)) return new Refusal('invalid_api_key');
+  if (line !== null && /^(authorization|x-api-key)[ \t]*:/i.test(line)) return new Refusal('invalid_api_key');
   if (error.code !== 'HPE_HEADER_OVERFLOW') return new Refusal('bad_request');
   // A line that began in an earlier packet has no name here: it may be the key's, and none was read.
   if (line !== null && !/^[\w-]+[ \t]*:|^[A-Z]+ /.test(line)) {

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { CHAT_COMPLETIONS } from '#db/limits.ts';
 import type { UpstreamConfig } from '#server/config.ts';
 
 /**
@@ -25,7 +26,7 @@ export async function startDemoUpstream(): Promise<DemoUpstream> {
   await new Promise<void>((resolve) => server.listen({ port: 0, host: '127.0.0.1', exclusive: true }, resolve));
   const { port } = server.address() as AddressInfo;
   return {
-    config: { name: 'demo', base_url: `http://127.0.0.1:${port}/v1`, api_key: credential, models: DEMO_MODELS, provider: 'openai', token_limit: 'max_tokens', network: 'private', client_gone: 'cancel', retries: 0 },
+    config: { name: 'demo', base_url: `http://127.0.0.1:${port}/v1`, api_key: credential, models: DEMO_MODELS, provider: 'openai', routes: [CHAT_COMPLETIONS], token_limit: 'max_tokens', network: 'private', client_gone: 'cancel', retries: 0 },
     async close() {
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));

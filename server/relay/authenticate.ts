@@ -13,19 +13,23 @@ const INVALID = new Refusal('invalid_api_key');
 const EXPIRED = new Refusal('expired_api_key');
 const REVOKED = new Refusal('revoked_api_key');
 
+/** The same by itself, as `x-api-key` holds it. */
+const BARE = /^[\x21-\x7e]+$/;
+
 /**
- * Who is calling: exactly one Authorization header with a key that is good now. Runs before the
- * body is read. All that is wrong with the header or unknown is the same `invalid_api_key`; that a
+ * Who is calling: exactly one key was sent, and it is good now. Runs before the body is read. All that is wrong with the header or unknown is the same `invalid_api_key`; that a
  * key has expired or was revoked is only told to somebody who holds its secret.
  * @param uses notes by which secret a key that is being rotated was used.
+ * @param read finds what was sent as a secret.
  */
 export function authenticate(
   rawHeaders: readonly string[],
   readModel: ReadModel,
   pepper: Buffer,
   uses?: SecretUse,
+  read: typeof sentSecret = sentSecret,
 ): Key | Refusal {
-  const secret = sentSecret(rawHeaders);
+  const secret = read(rawHeaders);
   if (secret === undefined) return MISSING;
   const keyId = secret === null ? null : keyIdOf(secret);
   if (secret === null || keyId === null) return INVALID;
@@ -43,8 +47,17 @@ export function authenticate(
 
 /** What was sent as a secret; undefined when nothing was, null when it is none by its form. */
 export function sentSecret(rawHeaders: readonly string[]): string | null | undefined {
-  const header = soleAuthorization(rawHeaders);
+  const header = soleHeader(rawHeaders, 'authorization');
   return header == null ? header : (BEARER.exec(header)?.[1] ?? null);
+}
+
+/** The same where it may come as `x-api-key` just as well. Two that differ are none: it is not certain who calls. */
+export function sentInEither(rawHeaders: readonly string[]): string | null | undefined {
+  const bearer = sentSecret(rawHeaders);
+  const header = soleHeader(rawHeaders, 'x-api-key');
+  if (header === undefined) return bearer;
+  const bare = header === null ? null : (BARE.exec(header)?.[0] ?? null);
+  return bearer === undefined || bearer === bare ? bare : null;
 }
 
 /** Whether the secret with this digest opens a key at this moment; null when it does. */
@@ -63,12 +76,12 @@ export function judgeKey(key: Key, nowMs: number): Refusal | null {
   return key.expiresAt && key.expiresAt.getTime() <= nowMs ? EXPIRED : null;
 }
 
-/** The one Authorization header; undefined when there is none, null when there are several. */
-function soleAuthorization(rawHeaders: readonly string[]): string | null | undefined {
+/** The one header of a name; undefined when there is none, null when there are several. */
+function soleHeader(rawHeaders: readonly string[], wanted: string): string | null | undefined {
   let found: string | undefined;
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const name = rawHeaders[index] as string;
-    if (name.length !== 13 || name.toLowerCase() !== 'authorization') continue;
+    if (name.length !== wanted.length || name.toLowerCase() !== wanted) continue;
     if (found !== undefined) return null;
     found = rawHeaders[index + 1] as string;
   }

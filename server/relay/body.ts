@@ -27,7 +27,8 @@ export type Body = {
 };
 
 const ASK_USAGE = '"stream_options":{"include_usage":true}';
-const LIMIT_MEMBERS = ['max_tokens', 'max_completion_tokens'] as const;
+/** Where a request's own limit may stand. Of these only those of its route were looked for in it. */
+const LIMIT_MEMBERS = ['max_tokens', 'max_completion_tokens', 'max_output_tokens'] as const;
 /** Room behind a body in its slab, so that {@link bodyForUpstream} can write there without a copy. */
 const SLACK_BYTES = ASK_USAGE.length + '"max_completion_tokens":'.length + String(TOKENS_MAX).length + 8;
 
@@ -141,7 +142,7 @@ export type Changes = {
   /** The limit on each choice, in tokens, that is set in place of the client's; null leaves it. */
   tokenLimit: number | null;
   /** The member that the upstream reads such a limit from where the client sent none. */
-  tokenLimitMember: TokenLimitMember;
+  tokenLimitMember: TokenLimitMember | 'max_output_tokens';
 };
 
 /**

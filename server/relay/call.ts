@@ -45,6 +45,8 @@ export type Admitted = {
   response: ServerResponse;
   reply: Reply;
   retryCount: number | undefined;
+  /** Headers of the client's own that belong to the protocol it speaks, in pairs. */
+  protocolHeaders: readonly string[];
   startedMs: number;
 };
 
@@ -165,7 +167,7 @@ export class Call implements Running {
   }
 
   #try(choice: Choice): void {
-    const { body, asked, route, reckoning, hold, response, reply } = this.#admitted;
+    const { body, asked, route, reckoning, hold, response, reply, protocolHeaders } = this.#admitted;
     const { upstream, model } = choice.target;
     const call: ProviderCall = {
       route,
@@ -174,6 +176,7 @@ export class Call implements Running {
       model: model ?? this.#accepted.model,
       tokenLimit: tokenLimitOf(reckoning, hold),
       tokenLimitMember: upstream.tokenLimitMember,
+      protocolHeaders,
     };
     this.#tries.began(choice);
     // The try before may have changed it in place.
@@ -189,6 +192,7 @@ export class Call implements Running {
       response,
       requestId: reply.requestId,
       extraHeaders: reply.extraHeaders,
+      shape: reply.shape,
       life: this.#relay.life,
       protocol: { sse: () => provider.sse(call), json: (bytes) => provider.json(bytes, call), fault: (bytes) => provider.fault(bytes) },
       dropped: request.dropped,
@@ -227,7 +231,7 @@ export class Call implements Running {
     this.#pause = undefined;
     const { response, reply } = this.#admitted;
     if (!this.#isDurable) this.#early = refusal;
-    else new Outgoing({ response, requestId: reply.requestId, extraHeaders: reply.extraHeaders, life: this.#relay.life }, NO_SOURCE).refuse(refusal);
+    else new Outgoing({ response, requestId: reply.requestId, extraHeaders: reply.extraHeaders, shape: reply.shape, life: this.#relay.life }, NO_SOURCE).refuse(refusal);
     this.#ended({ ...spentNothing(), status: refusal.status, reason, firstByteMs: null });
   }
 

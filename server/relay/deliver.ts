@@ -288,7 +288,7 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
     // A reply that is complete by its own words stays complete when its connection breaks after it.
     const complete = tap.complete && reason !== 'shed';
     if (complete) this.#out.end();
-    else this.#out.endWithError(new Refusal(code), tap.insideEvent);
+    else this.#out.endWithError(new Refusal(code), tap.insideEvent, tap.dataEvents);
     this.#end(complete ? 'completed' : reason);
   }
 

@@ -6,7 +6,7 @@ import { rateHeaders } from '#server/limits/figures.ts';
 import { Hold } from '#server/limits/hold.ts';
 import { refusalOf } from '#server/limits/refusal.ts';
 import { countsCost, reckon } from '#server/relay/admit.ts';
-import { authenticate } from '#server/relay/authenticate.ts';
+import { authenticate, sentInEither } from '#server/relay/authenticate.ts';
 import { authorize, authorizeModel } from '#server/relay/authorize.ts';
 import { type Body, ClientGone, readBody, releaseBody } from '#server/relay/body.ts';
 import { Call } from '#server/relay/call.ts';
@@ -20,6 +20,7 @@ import { checkMedia, clientRetryCount, type Reply, refuse } from '#server/relay/
 type Identify = (relay: Relay, request: IncomingMessage) => Key | Refusal;
 
 const bySecret: Identify = ({ readModel, pepper, secretUse }, { rawHeaders }) => authenticate(rawHeaders, readModel, pepper, secretUse);
+const byEitherHeader: Identify = ({ readModel, pepper, secretUse }, { rawHeaders }) => authenticate(rawHeaders, readModel, pepper, secretUse, sentInEither);
 
 /**
  * A call of a relayed route, from the first look at its headers to its admission. Each stage either
@@ -28,11 +29,11 @@ const bySecret: Identify = ({ readModel, pepper, secretUse }, { rawHeaders }) =>
  */
 export async function handleCall(
   relay: Relay,
-  { route, parse }: RelayedSpec,
+  { route, parse, takesApiKey, protocolHeaders }: RelayedSpec,
   request: IncomingMessage,
   response: ServerResponse,
   reply: Reply,
-  identify: Identify = bySecret,
+  identify: Identify = takesApiKey ? byEitherHeader : bySecret,
 ): Promise<void> {
   const startedMs = performance.now();
   const { readModel, seat } = relay;
@@ -76,6 +77,8 @@ export async function handleCall(
 
   const estimate = relay.estimates.estimate(key.id, model);
   const reckoning = reckon(body.bytes, asked, subjects, price?.prices ?? null, estimate);
+  // What such a call would use can't be bounded by its bytes.
+  if (reckoning.isExact && asked.elsewhere !== undefined) return refused(promptElsewhere(asked.elsewhere));
   const decision = seat.limits.admit(subjects, reckoning.need);
   const hold = decision instanceof Promise ? await decision : decision;
   if (!(hold instanceof Hold)) return refused(refusalOf(hold, readModel.nowMs()));
@@ -88,9 +91,26 @@ export async function handleCall(
   const retryCount = clientRetryCount(request.headers);
   const call = new Call(relay, {
     key, caller, route, asked, model, targets, body, subjects, termsPosition, price, reckoning, hold, seat, response, reply, retryCount, startedMs,
+    protocolHeaders: protocolHeaders ? sentHeaders(request, protocolHeaders) : NO_HEADERS,
   });
   const refusal = await call.run();
   if (refusal) refuse(request, response, reply, refusal);
+}
+
+const NO_HEADERS: readonly string[] = [];
+const HEADER_CHARACTERS_MAX = 2_000;
+
+/** Those of these headers that came, in pairs, as far as they are what such headers are. */
+function sentHeaders({ headers }: IncomingMessage, names: readonly string[]): readonly string[] {
+  return names.flatMap((name) => {
+    const value = headers[name];
+    return typeof value === 'string' && value.length <= HEADER_CHARACTERS_MAX && /^[\x20-\x7e]+$/.test(value) ? [name, value] : [];
+  });
+}
+
+function promptElsewhere(param: string): Refusal {
+  const message = `The field "${param}" refers to what is not in the request, and this account has an exact quota, under which all that a call may use must be known before it leaves. Send the whole conversation instead.`;
+  return new Refusal('invalid_value', { message, param });
 }
 
 async function receive(

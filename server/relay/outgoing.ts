@@ -2,6 +2,7 @@ import type { ServerResponse } from 'node:http';
 import { KEEP_ALIVE_COMMENT_MS, SLOW_READER_MS } from '#server/bounds.ts';
 import { Refusal } from '#server/errors.ts';
 import type { Life } from '#server/life.ts';
+import { CONVENTION, type ErrorShape } from '#server/relay/error-shape.ts';
 
 /** What the bytes come from, which waits while the client takes nothing. */
 export type Source = { pause(): void; resume(): void };
@@ -11,6 +12,8 @@ export type OutgoingOptions = {
   requestId: string;
   /** More headers for whatever is sent, in pairs; CORS. */
   extraHeaders: readonly string[];
+  /** How errors are told; absent: as the convention does. */
+  shape?: ErrorShape | undefined;
   /** Whether this process may still deliver for its instance. */
   life: Life;
 };
@@ -100,23 +103,26 @@ export class Outgoing {
     if (this.#isLeft) return;
     this.#isEnded = true;
     if (this.#isDoubtful()) return this.#hold(() => this.refuse(refusal));
-    const { response, requestId, extraHeaders } = this.#options;
+    const { response, requestId, extraHeaders, shape = CONVENTION } = this.#options;
     if (response.destroyed) return;
-    const body = refusal.body(requestId);
+    const body = shape.body(refusal, requestId);
     response.writeHead(refusal.status, [...refusal.headers(requestId, Buffer.byteLength(body)), ...extraHeaders]);
     response.end(body);
   }
 
-  /** Ends a streamed reply with an error in its own terms: an event, and never a `[DONE]`. */
-  endWithError(refusal: Refusal, insideEvent: boolean): void {
+  /**
+   * Ends a streamed reply with an error in its own terms: an event, and never a `[DONE]`.
+   * @param eventsBefore how many events have gone before it, where that is known.
+   */
+  endWithError(refusal: Refusal, insideEvent: boolean, eventsBefore = 0): void {
     if (this.#isLeft) return;
     this.#isEnded = true;
-    if (this.#isDoubtful()) return this.#hold(() => this.endWithError(refusal, insideEvent));
-    const { response, requestId } = this.#options;
+    if (this.#isDoubtful()) return this.#hold(() => this.endWithError(refusal, insideEvent, eventsBefore));
+    const { response, requestId, shape = CONVENTION } = this.#options;
     // The head was never sent, so that a proper refusal still can be.
     if (!response.headersSent) return this.refuse(refusal);
     const separator = insideEvent || this.#isTorn ? '\n\n' : '';
-    response.end(`${separator}data: ${refusal.body(requestId)}\n\n`);
+    response.end(separator + shape.event(refusal, requestId, eventsBefore));
   }
 
   /** The client has gone: nothing is written any more, and nothing waits for it. */

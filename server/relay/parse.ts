@@ -3,26 +3,52 @@ import { CHOICES_MAX } from '#server/bounds.ts';
 import { Refusal } from '#server/errors.ts';
 import { JsonError, scanObject, type ScannedObject, valueOf } from '#server/relay/json.ts';
 
-/** What the relay needs to know of a chat-completion request; all else passes untouched. */
+/** What the relay needs to know of a request; all else passes untouched. */
 export type Asked = {
   model: string;
   sse: boolean;
-  /** Whether the client itself asked for usage in a streamed reply. */
+  /** Whether a streamed reply tells its usage to the client: it was asked to, or its protocol always does. */
   asksUsage: boolean;
   /** The client's own limit on the reply, in tokens; null when it set none. */
   completionLimit: number | null;
   /** How many choices it asks for; each may be as long as the limit. */
   choices: number;
+  /** The member by which it takes something for its prompt that is not in the request; absent: all is. */
+  elsewhere?: string;
   scanned: ScannedObject;
 };
 
-const MEMBERS = ['model', 'messages', 'stream', 'stream_options', 'max_tokens', 'max_completion_tokens', 'n'];
+/** What is looked at in the requests of a route. */
+export type Reading = {
+  /** The member that holds the prompt, and how it may be written. */
+  prompt: { name: string; forms: readonly ('array' | 'string')[]; isOptional?: true };
+  /** `always`: the protocol has no stream options, and tells usage unasked. `never`: no reply is streamed. */
+  usage: 'asked' | 'always' | 'never';
+  /** Where the client's own limit on the reply may stand; the first that does counts. None: nothing is written. */
+  limits: readonly string[];
+  /** Members that ask for several choices; the most of them counts. */
+  choices: readonly string[];
+  /** Members that refer to a part of the prompt elsewhere. */
+  elsewhere?: readonly string[];
+  /** Members that the route looks at by itself. */
+  besides?: readonly string[];
+};
+
+const CHAT: Reading = {
+  prompt: { name: 'messages', forms: ['array'] },
+  usage: 'asked',
+  limits: ['max_completion_tokens', 'max_tokens'],
+  choices: ['n'],
+};
+
+export const parseChat = (body: Buffer): Asked | Refusal => parse(body, CHAT);
 
 /** Reads a request body. Only what the relay uses is checked; the upstream judges the rest. */
-export function parseChat(body: Buffer): Asked | Refusal {
+export function parse(body: Buffer, { prompt, usage, limits, choices, elsewhere = [], besides = [] }: Reading): Asked | Refusal {
+  const options = usage === 'asked' ? ['stream_options'] : [];
   let scanned: ScannedObject;
   try {
-    scanned = scanObject(body, MEMBERS);
+    scanned = scanObject(body, ['model', prompt.name, 'stream', ...options, ...limits, ...choices, ...elsewhere, ...besides]);
   } catch (error) {
     if (error instanceof JsonError) return refusalOf(error);
     throw error;
@@ -33,35 +59,51 @@ export function parseChat(body: Buffer): Asked | Refusal {
   };
 
   const model = member('model');
-  if (model === undefined) return new Refusal('missing_field', { message: 'The field "model" is missing.', param: 'model' });
+  if (model === undefined) return missing('model');
   if (typeof model !== 'string' || model === '') return wrongType('model', 'a string that is not empty');
-  const messages = scanned.members.get('messages');
-  if (!messages) return new Refusal('missing_field', { message: 'The field "messages" is missing.', param: 'messages' });
-  if (body[messages.start] !== 0x5b) return wrongType('messages', 'an array');
+  const given = scanned.members.get(prompt.name);
+  if (!given && !prompt.isOptional) return missing(prompt.name);
+  if (given && !prompt.forms.some((form) => body[given.start] === FORM_BEGINNINGS[form])) {
+    return wrongType(prompt.name, prompt.forms.map((form) => FORM_WORDS[form]).join(' or '));
+  }
   const stream = member('stream') ?? null;
   if (stream !== null && typeof stream !== 'boolean') return wrongType('stream', 'true or false');
-  const options = member('stream_options') ?? null;
-  if (typeof options !== 'object' || Array.isArray(options)) return wrongType('stream_options', 'an object');
-  const includeUsage = (options && 'include_usage' in options ? options.include_usage : null) ?? null;
-  if (includeUsage !== null && typeof includeUsage !== 'boolean') {
-    return wrongType('stream_options.include_usage', 'true or false');
-  }
-  let completionLimit: number | null = null;
-  for (const name of ['max_completion_tokens', 'max_tokens']) {
+  const asksUsage = usage === 'asked' ? askedUsage(member('stream_options') ?? null) : true;
+  if (asksUsage instanceof Refusal) return asksUsage;
+  let completionLimit: number | null = limits.length === 0 ? 0 : null;
+  for (const name of limits) {
     const limit = member(name) ?? null;
     if (limit === null) continue;
     if (typeof limit !== 'number' || !Number.isSafeInteger(limit) || limit < 0) return wrongType(name, 'a whole number');
     completionLimit ??= limit;
   }
-
-  const choices = member('n') ?? 1;
-  if (typeof choices !== 'number' || !Number.isInteger(choices) || choices < 1 || choices > CHOICES_MAX) {
-    return wrongType('n', `a whole number from 1 to ${CHOICES_MAX}`);
+  let most = 1;
+  for (const name of choices) {
+    const count = member(name) ?? 1;
+    if (typeof count !== 'number' || !Number.isInteger(count) || count < 1 || count > CHOICES_MAX) {
+      return wrongType(name, `a whole number from 1 to ${CHOICES_MAX}`);
+    }
+    most = Math.max(most, count);
   }
 
   // The name goes into the log as it is, so it must be plain; no upstream has one that is not.
   if (!MODEL_NAME.test(model)) return new Refusal('model_not_found', { param: 'model' });
-  return { model, sse: stream === true, asksUsage: includeUsage === true, completionLimit, choices, scanned };
+  const referred = elsewhere.find((name) => (member(name) ?? null) !== null);
+  return { model, sse: stream === true && usage !== 'never', asksUsage, completionLimit, choices: most, ...(referred === undefined ? {} : { elsewhere: referred }), scanned };
+}
+
+const FORM_BEGINNINGS = { array: 0x5b, string: 0x22 };
+const FORM_WORDS = { array: 'an array', string: 'a string' };
+
+function askedUsage(options: unknown): boolean | Refusal {
+  if (typeof options !== 'object' || Array.isArray(options)) return wrongType('stream_options', 'an object');
+  const includeUsage = (options && 'include_usage' in options ? options.include_usage : null) ?? null;
+  if (includeUsage !== null && typeof includeUsage !== 'boolean') return wrongType('stream_options.include_usage', 'true or false');
+  return includeUsage === true;
+}
+
+function missing(param: string): Refusal {
+  return new Refusal('missing_field', { message: `The field "${param}" is missing.`, param });
 }
 
 function wrongType(param: string, expected: string): Refusal {

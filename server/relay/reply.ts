@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { REFUSED_BODY_BYTES_MAX } from '#server/bounds.ts';
 import { Refusal } from '#server/errors.ts';
+import { CONVENTION, type ErrorShape } from '#server/relay/error-shape.ts';
 
 /** What every reply to a request carries. */
 export type Reply = {
@@ -8,13 +9,15 @@ export type Reply = {
   requestId: string;
   /** Headers for every reply to it, in pairs. */
   extraHeaders: readonly string[];
+  /** How errors are told; absent: as the convention does. */
+  shape?: ErrorShape;
 };
 
 const NO_HEADERS: readonly string[] = [];
 const CORS_HEADERS: readonly string[] = [
   'access-control-allow-origin', '*',
   'access-control-expose-headers',
-  'x-request-id, retry-after, retry-after-ms, x-should-retry, x-daybook-dropped, x-quota-reset, x-ratelimit-limit-requests, ' +
+  'x-request-id, request-id, retry-after, retry-after-ms, x-should-retry, x-daybook-dropped, x-quota-reset, x-ratelimit-limit-requests, ' +
     'x-ratelimit-remaining-requests, x-ratelimit-reset-requests, x-ratelimit-limit-tokens, ' +
     'x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens',
 ];
@@ -51,7 +54,7 @@ function safeHeaderList(asked: string | undefined): string | undefined {
  */
 export function refuse(request: IncomingMessage, response: ServerResponse, reply: Reply, refusal: Refusal): void {
   if (response.headersSent || response.destroyed) return;
-  const body = refusal.body(reply.requestId);
+  const body = (reply.shape ?? CONVENTION).body(refusal, reply.requestId);
   response.writeHead(refusal.status, [
     ...refusal.headers(reply.requestId, Buffer.byteLength(body)),
     ...reply.extraHeaders,

@@ -1,6 +1,7 @@
 import type { Usage } from '#db/money.ts';
 import { BYTES_PER_TOKEN, SSE_EVENT_BYTES_MAX } from '#server/bounds.ts';
 import { readUsage } from '#server/providers/openai/usage.ts';
+import { eventEnds } from '#server/relay/sse-events.ts';
 
 /**
  * A streamed reply on its way through. Bytes go in as they arrive and come out as they were, but
@@ -18,13 +19,11 @@ const BLANKS_AND_COLON = /[\s:]*/y;
 /** The members of a delta that carry what the model has written. */
 const TEXT_MEMBERS = ['"content"', '"reasoning_content"', '"reasoning"', '"arguments"', '"refusal"', '"text"'];
 
-/** Two line ends in a row. A CR at the very end says nothing yet: a LF may follow it. */
-const LINE_ENDS_WITH_CR = /(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r(?!\n|$))/g;
-
 const DONE = /(^|[\r\n])data: ?\[DONE\]/;
 
 /** A delta longer than this on average holds several tokens; 4 bytes a token is the usual measure. */
 const ONE_TOKEN_BYTES_MAX = 16;
+
 export class SseTap {
   readonly #stripUsage: boolean;
   #held: Buffer | null = null;
@@ -162,17 +161,6 @@ export class SseTap {
       }
     }
   }
-}
-
-/** Where each complete event ends, blank line included. */
-function eventEnds(text: string): number[] {
-  const ends: number[] = [];
-  if (text.includes('\r')) {
-    for (const match of text.matchAll(LINE_ENDS_WITH_CR)) ends.push(match.index + match[0].length);
-    return ends;
-  }
-  for (let at = text.indexOf('\n\n'); at >= 0; at = text.indexOf('\n\n', at + 2)) ends.push(at + 2);
-  return ends;
 }
 
 /** The offset of a member's value, given the offset just after its name. */

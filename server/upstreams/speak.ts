@@ -1,10 +1,12 @@
 import { CHAT_COMPLETIONS, type RelayedRoute } from '#db/limits.ts';
 import type { TokenLimitMember, UpstreamTerms } from '#db/upstream-events.ts';
+import { Refusal } from '#server/errors.ts';
+import { messages } from '#server/providers/anthropic/messages-route.ts';
 import { anthropic } from '#server/providers/anthropic/provider.ts';
 import { bridgeRequest } from '#server/providers/bridge/call-options.ts';
 import { credentialHeader, DIALECT_TRAITS } from '#server/providers/openai/dialects.ts';
 import { openai } from '#server/providers/openai/openai.ts';
-import type { Provider } from '#server/providers/provider.ts';
+import type { Provider, ProviderCall } from '#server/providers/provider.ts';
 
 /** How an upstream of these terms is spoken to. */
 export type Speech = {
@@ -25,7 +27,7 @@ export function speak({ provider, dialect = 'other' }: UpstreamTerms): Speech {
   switch (provider) {
     case 'openai': {
       const { routes, tokenLimitMember } = DIALECT_TRAITS[dialect];
-      return { provider: openai(dialect), headersOf: (secret) => credentialHeader(dialect, secret), models: MODELS, routes, tokenLimitMember };
+      return { provider: withMessages(openai(dialect)), headersOf: (secret) => credentialHeader(dialect, secret), models: MODELS, routes, tokenLimitMember };
     }
     case 'anthropic':
       return {
@@ -37,6 +39,17 @@ export function speak({ provider, dialect = 'other' }: UpstreamTerms): Speech {
       };
     case 'bridge':
       // Its replies are made to be read as the convention; what is sent its package makes.
-      return { provider: { ...openai('other'), request: bridgeRequest }, headersOf: () => [], models: MODELS, routes: [CHAT_COMPLETIONS], tokenLimitMember: 'max_tokens' };
+      return { provider: { ...openai('other'), request: (call) => (call.route === CHAT_COMPLETIONS ? bridgeRequest(call) : new Refusal('model_not_found', { param: 'model' })) }, headersOf: () => [], models: MODELS, routes: [CHAT_COMPLETIONS], tokenLimitMember: 'max_tokens' };
   }
+}
+
+/** A provider whose upstreams speak Anthropic's Messages besides. Their errors are told as its own are. */
+function withMessages(provider: Provider): Provider {
+  const of = ({ route }: ProviderCall): Provider => (route === '/v1/messages' ? messages : provider);
+  return {
+    request: (call) => of(call).request(call),
+    sse: (call) => of(call).sse(call),
+    json: (bytes, call) => of(call).json(bytes, call),
+    fault: (body) => provider.fault(body),
+  };
 }

@@ -3,7 +3,7 @@ import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { Refusal } from '#server/errors.ts';
 import { anyDelta, quickDelta } from '#server/providers/anthropic/delta.ts';
-import { dataOf } from '#server/providers/anthropic/events.ts';
+import { dataOf } from '#server/relay/sse-events.ts';
 import { elementsOf, membersOf } from '#server/providers/anthropic/raw.ts';
 import { readReply } from '#server/providers/anthropic/reply.ts';
 import { messagesRequest } from '#server/providers/anthropic/request.ts';

@@ -48,7 +48,7 @@ describe.each(CODES)('the refusal %s', (code) => {
   });
 
   test('of a fault of ours never looks like one of the key, the account or a limit', () => {
-    const isOurs = /^(internal|upstream_(?!refused)|store|report|relay|limit_undecided|shutting)/.test(code);
+    const isOurs = /^(internal|upstream_(?!refused)|store|report|relay|model_paused|limit_undecided|shutting)/.test(code);
     expect(refusal.status >= 500).toBe(isOurs);
   });
 });

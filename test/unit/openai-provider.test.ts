@@ -58,8 +58,13 @@ describe('a request', () => {
     expect(limited('/v1/embeddings')).toEqual({ model: 'm' });
   });
 
-  test.each(['/v1/responses', '/v1/messages'] as const)('of %s is another protocol', (route) => {
-    expect(openai('openai').request(callOf(route, { model: 'm' }))).toBeInstanceOf(Refusal);
+  test('of /v1/messages is another protocol', () => {
+    expect(openai('openai').request(callOf('/v1/messages', { model: 'm' }))).toBeInstanceOf(Refusal);
+  });
+
+  test('for a response goes to its own path, and asks for no usage', () => {
+    const { value, path } = sent('openai', callOf('/v1/responses', { model: 'm', stream: true }, { asked: { ...callOf('/v1/responses', { model: 'm' }).asked, sse: true, asksUsage: true }, tokenLimit: 9 }));
+    expect([path, value]).toEqual(['/responses', { model: 'm', stream: true, max_output_tokens: 9 }]);
   });
 });
 

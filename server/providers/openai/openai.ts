@@ -2,6 +2,7 @@ import type { Dialect } from '#db/upstream-events.ts';
 import { Refusal } from '#server/errors.ts';
 import { DIALECT_TRAITS } from '#server/providers/openai/dialects.ts';
 import { readFault } from '#server/providers/openai/fault.ts';
+import { responses } from '#server/providers/openai/responses.ts';
 import type { Provider, ProviderCall, ProviderRequest } from '#server/providers/provider.ts';
 import { bodyForUpstream, type Changes } from '#server/relay/body.ts';
 import { readJsonReply } from '#server/relay/json-reply.ts';
@@ -10,14 +11,15 @@ import { SseTap } from '#server/relay/sse.ts';
 /**
  * The convention itself, in anybody's dialect: bytes pass as they are, both ways. Of a request the
  * model's name may change, and what only the relay asks for is put in; of a streamed reply the usage is
- * left out that only the relay asked for. Pure.
+ * left out that only the relay asked for. Responses are a protocol of their own. Pure.
  */
 export function openai(dialect: Dialect): Provider {
   const { takesStreamOptions } = DIALECT_TRAITS[dialect];
+  const isResponses = ({ route }: ProviderCall): boolean => route === '/v1/responses';
   return {
-    request: (call) => requestOf(call, takesStreamOptions ? 'taken' : 'refused'),
-    sse: ({ asked }) => new SseTap(asked.sse && !asked.asksUsage),
-    json: readJsonReply,
+    request: (call) => (isResponses(call) ? responses.request(call) : requestOf(call, takesStreamOptions ? 'taken' : 'refused')),
+    sse: (call) => (isResponses(call) ? responses.sse(call) : new SseTap(call.asked.sse && !call.asked.asksUsage)),
+    json: (bytes, call) => (isResponses(call) ? responses.json(bytes, call) : readJsonReply(bytes)),
     fault: readFault,
   };
 }

@@ -1,0 +1,73 @@
+import type { Usage } from '#db/money.ts';
+import { readUsage } from '#server/providers/openai/usage.ts';
+import { PassingSse } from '#server/relay/passing-sse.ts';
+import { dataOf } from '#server/relay/sse-events.ts';
+
+/** What the model writes: text, thoughts, refusals, arguments of calls. A literal of JSON can't hold bare quotes, so nothing it writes looks like this. */
+const DELTA = /"type": ?"response\.[a-z_.]+\.delta"/;
+const DELTA_TEXT = /"delta": ?"((?:[^"\\]|\\.)*)"/;
+/** Events that may be the last one, or tell of an error. */
+const TELLING = /"type": ?"(?:response\.(?:completed|incomplete|failed)|error)"|"error": ?[{"]/;
+
+/**
+ * A streamed reply of the Responses API: it says how it ended, and what it cost, in its last event. Pure.
+ */
+export class ResponsesSse extends PassingSse {
+  readonly promptUsage = null;
+  #usage: Usage | null = null;
+  #isEnded = false;
+  #failed = false;
+
+  get usage(): Usage | null {
+    return this.#usage;
+  }
+
+  get complete(): boolean {
+    return this.#isEnded;
+  }
+
+  get failed(): boolean {
+    return this.#failed;
+  }
+
+  protected look(event: string): boolean {
+    if (!event.includes('data:')) return false;
+    if (DELTA.test(event)) this.written.add(DELTA_TEXT.exec(event)?.[1]?.length ?? 0);
+    else if (TELLING.test(event)) this.#lookAt(dataOf(event));
+    return true;
+  }
+
+  #lookAt(data: string | null): void {
+    const told = parsed(data);
+    switch (told?.type) {
+      case 'response.completed':
+      case 'response.incomplete':
+        this.#isEnded = true;
+        this.#usage = readUsage(told.response?.usage) ?? this.#usage;
+        return;
+      case 'response.failed':
+        this.#failed = true;
+        this.#usage = readUsage(told.response?.usage) ?? this.#usage;
+        return;
+      case 'error':
+        this.#failed = true;
+        return;
+      case undefined:
+        // A gateway's own error, in the shape of any route.
+        if (told?.error) this.#failed = true;
+        return;
+      default:
+    }
+  }
+}
+
+type Told = { type?: string; error?: unknown; response?: { usage?: unknown } | null };
+
+function parsed(data: string | null): Told | null {
+  try {
+    const value = JSON.parse(data ?? '') as unknown;
+    return typeof value === 'object' ? value : null;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,41 @@
+import { readFault } from '#server/providers/openai/fault.ts';
+import { ResponsesSse } from '#server/providers/openai/responses-sse.ts';
+import { readUsage } from '#server/providers/openai/usage.ts';
+import type { JsonReply, Provider } from '#server/providers/provider.ts';
+import { bodyForUpstream } from '#server/relay/body.ts';
+import { scanObject, valueOf } from '#server/relay/json.ts';
+
+/**
+ * OpenAI's Responses for clients that speak them, at any upstream that does: the bytes of requests and
+ * replies pass as they are, and a stream tells its usage without being asked. Pure.
+ */
+export const responses: Provider = {
+  request: ({ body, asked, model, tokenLimit }) => ({
+    path: '/responses',
+    body: bodyForUpstream(body, asked, { model, tokenLimit, tokenLimitMember: 'max_output_tokens' }),
+    headers: [],
+    dropped: [],
+  }),
+  sse: () => new ResponsesSse(),
+  json: readResponse,
+  fault: readFault,
+};
+
+const MEMBERS = ['status', 'output', 'usage', 'error'];
+const OPEN_BRACE = 0x7b;
+
+function readResponse(bytes: Buffer): JsonReply | null {
+  try {
+    const { members } = scanObject(bytes, MEMBERS);
+    const [status, output, usage, error] = MEMBERS.map((name) => members.get(name));
+    const isFailed = status !== undefined && valueOf(bytes, status) === 'failed';
+    return {
+      bytes,
+      usage: usage ? readUsage(valueOf(bytes, usage)) : null,
+      outputBytes: output ? output.end - output.start : 0,
+      failed: isFailed || (output === undefined && error !== undefined && bytes[error.start] === OPEN_BRACE),
+    };
+  } catch {
+    return null;
+  }
+}
