@@ -39,6 +39,7 @@ import { guardedConnector } from '#server/upstreams/connect.ts';
 import { CredentialStore } from '#server/upstreams/credential-store.ts';
 import { definitionsOf } from '#server/upstreams/definitions.ts';
 import { definitionOf } from '#server/upstreams/environment.ts';
+import { keepReviving } from '#server/upstreams/revival.ts';
 import { Upstreams } from '#server/upstreams/upstreams.ts';
 import { errorFields, type Logger } from '#server/telemetry.ts';
 
@@ -100,6 +101,7 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
   credentials.onChange(openUpstreams);
   directory.onChange(openUpstreams);
   openUpstreams();
+  const endReviving = keepReviving(upstreams);
 
   const keeper = new SeatKeeper(store, readModel, log);
   const relay: Relay = {
@@ -171,6 +173,7 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
       relay.refusals.flush();
       await keeper.leave();
       await follower.close();
+      endReviving();
       await credentials.close();
       await upstreams.close();
       await demo.close();

@@ -3,6 +3,7 @@ import { alertRoutes } from '#server/dashboard/alert-routes.ts';
 import { arrivalRoutes } from '#server/dashboard/arrival-routes.ts';
 import { auditRoutes } from '#server/dashboard/audit-routes.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
+import { dispatchRoutes } from '#server/dashboard/dispatch-routes.ts';
 import { eventRoutes } from '#server/dashboard/event-routes.ts';
 import type { ApiRoute } from '#server/dashboard/gate.ts';
 import { keyRoutes } from '#server/dashboard/key-routes.ts';
@@ -17,11 +18,12 @@ import { readApiRoutes } from '#server/dashboard/read-api.ts';
 import { receiptRoutes } from '#server/dashboard/receipt-routes.ts';
 import { sessionRoutes } from '#server/dashboard/session-routes.ts';
 import { statusRoutes } from '#server/dashboard/status-routes.ts';
+import { upstreamRoutes } from '#server/dashboard/upstream-routes.ts';
 
 /** All routes of the dashboard's API. */
 export function apiRoutes(dashboard: Dashboard): ApiRoute[] {
   const lists = [
-    sessionRoutes, arrivalRoutes, passwordRoutes, memberRoutes, keyRoutes, accountRoutes, planRoutes, priceRoutes, modelRoutes,
+    sessionRoutes, arrivalRoutes, passwordRoutes, memberRoutes, keyRoutes, accountRoutes, planRoutes, priceRoutes, modelRoutes, upstreamRoutes, dispatchRoutes,
     limitRoutes, statusRoutes, alertRoutes, readApiRoutes, receiptRoutes, eventRoutes, auditRoutes, playgroundRoutes,
   ];
   return lists.flatMap((routes) => routes(dashboard));

@@ -1,3 +1,4 @@
+import type { Client } from 'pg';
 import { Id } from '#db/event-parts.ts';
 import type { Key } from '#db/fold/key.ts';
 import type { Control } from '#server/control.ts';
@@ -15,7 +16,7 @@ const NOT_FOUND = new Refusal('not_found');
 export async function makeChange<T extends Change>(
   { control, relay: { readModel } }: Pick<Dashboard, 'control' | 'relay'>,
   { member }: SignedIn,
-  use: (control: Control) => Promise<T>,
+  use: (control: Control, client: Client) => Promise<T>,
 ): Promise<T | Refusal> {
   const changed = await control.change(`member/${member.id}`, use, member.role === 'administrator' ? 'first' : 'ordinary');
   if (changed instanceof Refusal || changed.event === null) return changed;

@@ -8,7 +8,7 @@ import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { type ApiRoute, OVERSEERS, route } from '#server/dashboard/gate.ts';
 import { holderOf, withPlace } from '#server/dashboard/read-api.ts';
 import type { Source } from '#server/dashboard/read-store.ts';
-import { DEMO_MODELS } from '#server/demo-upstream.ts';
+import { listUpstreams } from '#server/dashboard/upstream-list.ts';
 import { Refusal } from '#server/errors.ts';
 
 const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string };
@@ -30,10 +30,11 @@ export function statusRoutes({ relay, reads, config, viewers }: Dashboard): ApiR
         version,
         ...read.found,
         server: { instance: appender.instance, running: relay.running.size, viewers: viewers(), store: appender.mode },
-        upstreams: [
-          ...config.upstreams.map(({ name, base_url, models }) => ({ name, origin: new URL(base_url).origin, models })),
-          { name: 'demo', origin: 'built in', models: [...DEMO_MODELS] },
-        ],
+        upstreams: listUpstreams(relay, config, performance.now()).map(({ name, source, terms: { base_url, package: pkg, models } }) => ({
+          name,
+          origin: source === 'demo' ? 'built in' : base_url === undefined ? (pkg ?? '') : new URL(base_url).origin,
+          models,
+        })),
       } satisfies Status;
     }),
   ];

@@ -68,6 +68,18 @@ const PERMITTED: Record<string, string> = {
   'put /api/prices': 'administrator',
   'post /api/prices/import': 'administrator',
 
+  'get /api/upstreams': OVERSEERS,
+  'post /api/upstreams': 'administrator',
+  'patch /api/upstreams/:upstream': 'administrator',
+  'delete /api/upstreams/:upstream': 'administrator',
+  'post /api/upstreams/:upstream/credentials': 'administrator',
+  'delete /api/upstreams/:upstream/credentials/:credential': 'administrator',
+  'post /api/upstreams/:upstream/test': 'administrator',
+  'get /api/upstreams/:upstream/models': 'administrator',
+  'get /api/dispatch': OVERSEERS,
+  'put /api/dispatch': 'administrator',
+  'post /api/dispatch/retire': 'administrator',
+
   'get /api/status': OVERSEERS,
   'get /api/alerts': EVERYBODY,
   'get /api/webhooks': OVERSEERS,

@@ -1,0 +1,110 @@
+import { UpstreamName } from '#db/event-parts.ts';
+import { DIALECTS, type UpstreamTerms } from '#db/upstream-events.ts';
+import { ConfigError } from '#server/config.ts';
+import { makeChange } from '#server/dashboard/change.ts';
+import type { Change } from '#server/dashboard/contract-keys.ts';
+import { AddCredential, AddUpstream, ChangeUpstream, type CredentialAdded, type UpstreamList, type UpstreamModels, type UpstreamTested } from '#server/dashboard/contract-upstreams.ts';
+import type { Dashboard } from '#server/dashboard/dashboard.ts';
+import { ADMINISTRATORS, type ApiRoute, OVERSEERS, route, type SignedIn } from '#server/dashboard/gate.ts';
+import { stale } from '#server/dashboard/untold.ts';
+import { listUpstreams } from '#server/dashboard/upstream-list.ts';
+import { DecisionError } from '#server/decide/decision.ts';
+import { Refusal } from '#server/errors.ts';
+import { DIALECT_TRAITS } from '#server/providers/openai/dialects.ts';
+import { UpstreamControl } from '#server/upstream-control.ts';
+import { checkBaseUrl } from '#server/upstreams/addresses.ts';
+import { askModels } from '#server/upstreams/ask-models.ts';
+import { testUpstream } from '#server/upstreams/test-upstream.ts';
+import type { Upstream } from '#server/upstreams/upstream.ts';
+
+const STALE = stale('upstreams');
+const NOT_FOUND = new Refusal('not_found');
+/** Somebody waits for it; what takes longer is of no use to calls either. */
+const TEST_TIMEOUT_MS = 8_000;
+const SUGGESTIONS_TIMEOUT_MS = 3_000;
+const SUGGESTIONS_MAX = 2_000;
+
+const DIALECTS_TOLD = Object.fromEntries(DIALECTS.map((dialect) => [dialect, { base_url: DIALECT_TRAITS[dialect].baseUrl, routes: DIALECT_TRAITS[dialect].routes }])) as UpstreamList['dialects'];
+
+/** Upstreams and their credentials: administrators manage them, auditors look. */
+export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
+  const { config, relay } = dashboard;
+  /** Whoever asks while a test runs is told what comes of that one. */
+  const tests = new Map<Upstream, Promise<UpstreamTested>>();
+
+  const change = <T extends Change>(who: SignedIn, use: (control: UpstreamControl) => Promise<T>): Promise<T | Refusal> =>
+    makeChange(dashboard, who, (control, client) => use(new UpstreamControl(control, client, config)));
+
+  function test(upstream: Upstream): Promise<UpstreamTested> {
+    const running = tests.get(upstream);
+    if (running) return running;
+    const known = relay.readModel.directory.upstream(upstream.name);
+    const begun = testUpstream(upstream, known?.state === 'active' ? known.credentials : [], TEST_TIMEOUT_MS)
+      .then((data): UpstreamTested => ({ object: 'upstream_test', data }))
+      .finally(() => tests.delete(upstream));
+    tests.set(upstream, begun);
+    return begun;
+  }
+
+  return [
+    route('get', '/api/upstreams', OVERSEERS, null, async () =>
+      relay.readModel.isCurrent() ? ({ object: 'list', data: listUpstreams(relay, config, performance.now()), dialects: DIALECTS_TOLD } satisfies UpstreamList) : STALE,
+    ),
+
+    route('post', '/api/upstreams', ADMINISTRATORS, AddUpstream, async ({ body: { name, terms } }, who) => checkPlace(terms) ?? change(who, (control) => control.addUpstream(name, terms))),
+
+    route('patch', '/api/upstreams/:upstream', ADMINISTRATORS, ChangeUpstream, async ({ params, body }, who) => {
+      const name = nameOf(params);
+      if (name instanceof Refusal) return name;
+      if ('paused' in body) return change(who, (control) => control.pauseUpstream(name, body.paused));
+      return checkPlace(body.terms) ?? change(who, (control) => control.changeUpstream(name, ({ paused }) => ({ ...body.terms, paused })));
+    }),
+
+    route('delete', '/api/upstreams/:upstream', ADMINISTRATORS, null, async ({ params }, who) => {
+      const name = nameOf(params);
+      return name instanceof Refusal ? name : change(who, (control) => control.removeUpstream(name));
+    }),
+
+    route('post', '/api/upstreams/:upstream/credentials', ADMINISTRATORS, AddCredential, async ({ params, body }, who) => {
+      const name = nameOf(params);
+      if (name instanceof Refusal) return name;
+      const added = await change(who, (control) => control.addCredential(name, body).catch(tellOfFile));
+      return added instanceof Refusal ? added : ({ ...added, object: 'credential' } satisfies CredentialAdded);
+    }),
+
+    route('delete', '/api/upstreams/:upstream/credentials/:credential', ADMINISTRATORS, null, async ({ params }, who) => {
+      const name = nameOf(params);
+      return name instanceof Refusal ? name : change(who, (control) => control.removeCredential(name, params['credential'] ?? ''));
+    }),
+
+    route('post', '/api/upstreams/:upstream/test', ADMINISTRATORS, null, async ({ params }) => {
+      const upstream = relay.upstreams.get(params['upstream'] ?? '');
+      return upstream ? test(upstream) : NOT_FOUND;
+    }),
+
+    route('get', '/api/upstreams/:upstream/models', ADMINISTRATORS, null, async ({ params }) => {
+      const upstream = relay.upstreams.get(params['upstream'] ?? '');
+      if (!upstream) return NOT_FOUND;
+      const [line] = upstream.lines;
+      const answer = line ? await askModels(upstream, line, SUGGESTIONS_TIMEOUT_MS) : { models: null, problem: null };
+      return { object: 'list', data: answer.models?.slice(0, SUGGESTIONS_MAX) ?? [], problem: answer.problem?.line ?? null } satisfies UpstreamModels;
+    }),
+  ];
+}
+
+/** What can't be a name is as unknown as one that never was. */
+function nameOf(params: Readonly<Record<string, string>>): string | Refusal {
+  const parsed = UpstreamName.safeParse(params['upstream']);
+  return parsed.success ? parsed.data : NOT_FOUND;
+}
+
+/** The same is decided again with the change; here it is told of the field that it is about. */
+function checkPlace({ base_url, network }: UpstreamTerms): Refusal | null {
+  const fault = base_url === undefined ? null : checkBaseUrl(base_url, network);
+  return fault === null ? null : new Refusal('invalid_value', { message: fault, param: 'terms.base_url' });
+}
+
+/** A master key that can't be used is nothing that the program can mend: whoever administrates is told of it. */
+function tellOfFile(error: unknown): never {
+  throw error instanceof ConfigError ? new DecisionError('not_allowed', error.message) : error;
+}

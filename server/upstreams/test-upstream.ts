@@ -1,0 +1,36 @@
+import type { Credential } from '#db/fold/upstream.ts';
+import type { CredentialTested } from '#server/dashboard/contract-upstreams.ts';
+import { askModels } from '#server/upstreams/ask-models.ts';
+import type { Line } from '#server/upstreams/line.ts';
+import type { Upstream } from '#server/upstreams/upstream.ts';
+
+/**
+ * Asks an upstream for its models with each of its credentials, all at once. What gives them is good
+ * again for calls, whatever was seen before: somebody has just mended it. Never throws.
+ * @param credentials those of the log.
+ */
+export async function testUpstream(upstream: Upstream, credentials: readonly Credential[], timeoutMs: number): Promise<CredentialTested[]> {
+  const labels = new Map(credentials.map(({ id, label }) => [id, label]));
+  const closed = credentials.filter(({ id }) => !upstream.lines.some(({ credential }) => credential === id));
+  return [
+    ...(await Promise.all(upstream.lines.map((line) => testLine(upstream, line, labels.get(line.credential ?? '') ?? '', timeoutMs)))),
+    ...closed.map(({ id, label }): CredentialTested => ({ credential: id, label, outcome: 'bad', models: null, took_ms: 0, problem: 'It does not open on this server, whose diagnostics say why.' })),
+  ];
+}
+
+async function testLine(upstream: Upstream, line: Line, label: string, timeoutMs: number): Promise<CredentialTested> {
+  const startedMs = performance.now();
+  const { models, problem } = await askModels(upstream, line, timeoutMs);
+  if (problem === null) {
+    upstream.health.succeeded();
+    line.health.succeeded();
+  }
+  return {
+    credential: line.credential,
+    label,
+    outcome: problem === null ? 'good' : problem.isUnsure ? 'unsure' : 'bad',
+    models: models?.length ?? null,
+    took_ms: Math.round(performance.now() - startedMs),
+    problem: problem?.line ?? null,
+  };
+}
