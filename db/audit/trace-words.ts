@@ -1,4 +1,5 @@
 import type { RequestEvent } from '#db/events.ts';
+import type { Try } from '#db/upstream-events.ts';
 import { formatDollars } from '#db/money.ts';
 
 /** What an event of a request says, in plain words. Pure. */
@@ -7,6 +8,9 @@ const dollars = (microusd: number | undefined): string => (microusd === undefine
 
 const hold = ({ hold_tokens, hold_cost_microusd }: { hold_tokens: number; hold_cost_microusd?: number | undefined }): string =>
   `${hold_tokens} tokens, ${dollars(hold_cost_microusd)}`;
+
+/** Where a call went, what came of it, and how long that took. */
+const toldOf = ({ upstream, credential, outcome, duration_ms }: Try): string => `${upstream}${credential === undefined ? '' : ` with credential ${credential}`} (${outcome}, ${duration_ms} ms)`;
 
 export function wordsOf(event: RequestEvent): string {
   switch (event.type) {
@@ -18,12 +22,12 @@ export function wordsOf(event: RequestEvent): string {
     case 'request.extended':
       return `given more to spend: held ${hold(event)} from here on`;
     case 'request.settled': {
-      const { end_reason, usage_source, status, input_tokens, cached_tokens, output_tokens, reasoning_tokens, cost_microusd, price_version, attempts, upstream, first_byte_ms, duration_ms } = event;
+      const { end_reason, usage_source, status, input_tokens, cached_tokens, output_tokens, reasoning_tokens, cost_microusd, price_version, attempts, tries, upstream, first_byte_ms, duration_ms } = event;
       return [
         `settled: ${end_reason}, status ${status}`,
         `${input_tokens} input tokens (${cached_tokens} cached), ${output_tokens} output tokens (${reasoning_tokens} reasoning), as told by: ${usage_source}`,
         `cost ${dollars(cost_microusd)}${price_version === undefined ? '' : `, by version ${price_version} of the price`}`,
-        `${attempts} ${attempts === 1 ? 'attempt' : 'attempts'}${upstream === undefined ? ', no upstream' : ` at upstream ${upstream}`}`,
+        tries === undefined ? `${attempts} ${attempts === 1 ? 'attempt' : 'attempts'}${upstream === undefined ? ', no upstream' : ` at upstream ${upstream}`}` : `${attempts} attempts: ${tries.map(toldOf).join(', then ')}`,
         `${first_byte_ms === undefined ? 'no first byte' : `first byte after ${first_byte_ms} ms`}, ended after ${duration_ms} ms`,
       ].join('; ');
     }

@@ -18,6 +18,10 @@ const SHARE_MIN = 0.1;
  * @param random from 0 to 1.
  */
 export function choose(targets: readonly Target[], tried: ReadonlySet<Line>, avoided: ReadonlySet<string>, nowMs: number, random: number): Choice | null {
+  const [only] = targets;
+  const [line] = only?.upstream.lines ?? [];
+  // Most models go to one place, whatever its health, and every call asks.
+  if (only && line && targets.length === 1 && only.upstream.lines.length === 1) return tried.has(line) ? null : { target: only, line };
   const left = targets.flatMap((target) =>
     avoided.has(target.upstream.name) ? [] : target.upstream.lines.filter((line) => !tried.has(line)).map((line) => ({ target, line })),
   );
