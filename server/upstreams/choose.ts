@@ -18,16 +18,21 @@ const SHARE_MIN = 0.1;
  * @param random from 0 to 1.
  */
 export function choose(targets: readonly Target[], tried: ReadonlySet<Line>, avoided: ReadonlySet<string>, nowMs: number, random: number): Choice | null {
-  const [only] = targets;
-  const [line] = only?.upstream.lines ?? [];
   // Most models go to one place, whatever its health, and every call asks.
-  if (only && line && targets.length === 1 && only.upstream.lines.length === 1) return tried.has(line) ? null : { target: only, line };
+  const only = theOnlyChoice(targets);
+  if (only) return tried.has(only.line) || avoided.has(only.target.upstream.name) ? null : only;
   const left = targets.flatMap((target) =>
     avoided.has(target.upstream.name) ? [] : target.upstream.lines.filter((line) => !tried.has(line)).map((line) => ({ target, line })),
   );
   const open = left.filter(({ target, line }) => target.upstream.health.isOpen(nowMs) && line.health.isOpen(nowMs));
   if (open.length > 0) return pick(open, random);
   return left.toSorted((one, other) => backAtMs(one) - backAtMs(other))[0] ?? null;
+}
+
+function theOnlyChoice(targets: readonly Target[]): Choice | null {
+  const [target] = targets;
+  const [line] = target?.upstream.lines ?? [];
+  return target && line && targets.length === 1 && target.upstream.lines.length === 1 ? { target, line } : null;
 }
 
 const backAtMs = ({ target, line }: Choice): number => Math.max(target.upstream.health.untilMs, line.health.untilMs);
