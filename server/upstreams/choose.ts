@@ -8,10 +8,11 @@ export type Choice = { target: Target; line: Line };
 /** One that answers more than so many times slower than the fastest of its order loses a part of its share. */
 const SLOWER_MAX = 2;
 const SHARE_MIN = 0.1;
+const DIGITS_APART = 100_003;
 
 /**
  * Chooses among the targets of the lowest order that has one to offer: by weight, less where one has
- * been much slower than the others, and of its credentials the one with the fewest calls. Where all
+ * been much slower than the others, and of its credentials one of those with the fewest calls. Where all
  * left are ejected, the one that comes back first: a refusal of ours would help nobody.
  * @param tried lines that this call has been at, which are not chosen again.
  * @param avoided upstreams that have failed it in a way that another credential won't mend: none of theirs is chosen.
@@ -39,14 +40,18 @@ const backAtMs = ({ target, line }: Choice): number => Math.max(target.upstream.
 
 function pick(choices: readonly Choice[], random: number): Choice {
   const order = Math.min(...choices.map(({ target }) => target.order));
-  const lines = new Map<Target, Line>();
+  const lines = new Map<Target, Line[]>();
   for (const { target, line } of choices) {
     if (target.order !== order) continue;
-    const best = lines.get(target);
-    if (!best || line.health.running < best.health.running) lines.set(target, line);
+    const best = lines.get(target) ?? [];
+    const running = best[0]?.health.running ?? Infinity;
+    if (line.health.running === running) best.push(line);
+    else if (line.health.running < running) lines.set(target, [line]);
   }
   const target = byShare([...lines.keys()], random);
-  return { target, line: lines.get(target) as Line };
+  const idle = lines.get(target) as Line[];
+  // The later digits of the same number, which say nothing of the target that its first ones chose.
+  return { target, line: idle[Math.floor(((random * DIGITS_APART) % 1) * idle.length)] as Line };
 }
 
 function byShare(targets: readonly Target[], random: number): Target {
