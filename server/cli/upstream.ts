@@ -4,6 +4,7 @@ import { showTable } from '#db/command-line/table.ts';
 import type { Upstream } from '#db/fold/upstream.ts';
 import { DIALECTS, type UpstreamTerms } from '#db/upstream-events.ts';
 import { run, type Session } from '#server/cli/session.ts';
+import { testCommand } from '#server/cli/upstream-test.ts';
 import { readUpstreamTerms, type TermsOptions, withTerms } from '#server/cli/upstream-options.ts';
 import { isChange } from '#server/control-log.ts';
 import { DIALECT_TRAITS } from '#server/providers/openai/dialects.ts';
@@ -54,6 +55,8 @@ export function upstreamCommands(program: Command): void {
         ),
       );
   }
+
+  testCommand(upstream);
 
   withJson(upstream.command('remove <name>'))
     .description('remove one, and its credentials for good')

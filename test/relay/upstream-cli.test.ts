@@ -1,4 +1,7 @@
+import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { Readable } from 'node:stream';
 import { Client } from 'pg';
@@ -170,6 +173,36 @@ describe('the command line', () => {
     const { secrets, unopened } = await openCredentials(relay, readKeys(file));
     await relay.end();
     expect([[...secrets.values()], unopened]).toEqual([[SECRET, SECRET], []]);
+  });
+
+  test('asks an upstream for its models with each credential, and says in one line what is wrong', async () => {
+    let reply: [status: number, body: string] = [200, '{"data":[{"id":"a"},{"id":"b"}]}'];
+    const server = createServer(({ headers, url }, response) => {
+      const [status, body] = headers.authorization === `Bearer ${SECRET}` && url === '/v1/models' ? reply : [401, SECRET];
+      response.writeHead(status).end(body);
+    });
+    await once(server.listen(0, '127.0.0.1'), 'listening');
+    const { port } = server.address() as AddressInfo;
+    await json('upstream', 'add', 'probed', '--base-url', `http://127.0.0.1:${port}/v1`, '--network', 'private');
+    piped = SECRET;
+    await json('credential', 'add', 'probed', '--label', 'good');
+    expect(await text('upstream', 'test', 'probed')).toBe('ok   probed, good: It lists 2 models.\n');
+    piped = 'wrong';
+    await json('credential', 'add', 'probed', '--label', 'wrong');
+    expect(await daybook('upstream', 'test', 'probed')).toMatchObject({ code: 1, stdout: expect.stringContaining('FAIL probed, wrong: It refuses the credential (401).\n') as string });
+    reply = [200, '<html>'];
+    expect((await daybook('upstream', 'test', 'probed')).stdout).toContain('probed, good: Its answer is not JSON');
+    reply = [302, ''];
+    expect((await daybook('upstream', 'test', 'probed')).stdout).toContain('probed, good: It sends elsewhere (302)');
+    await json('upstream', 'change', 'probed', '--base-url', `https://127.0.0.1:${port}/v1`);
+    expect((await daybook('upstream', 'test', 'probed')).stdout).toContain('probed, good: It speaks no TLS');
+    server.close();
+    server.closeAllConnections();
+    await once(server, 'close');
+    const { code, stdout } = await daybook('upstream', 'test', 'probed');
+    expect([code, stdout]).toEqual([1, expect.stringContaining('probed, good: Nothing listens at its address.')]);
+    expect(stdout).not.toContain(SECRET);
+    await json('upstream', 'remove', 'probed');
   });
 
   test('tells by doctor whether all credentials open', async () => {

@@ -30,15 +30,19 @@ describe('a call that fails', () => {
   test('goes to the other upstreams at once, in their order, and each is told', () => {
     const upstreams = [unsent('a', { credentials: 2 }), unsent('b'), unsent('c')];
     const tries = new Tries(targetsOf(...upstreams));
-    expect(play(tries, ['cut', 503, 'unreachable'])).toEqual({ at: ['a-0', 'b-0', 'c-0'], waitsMs: [0, 0, 0] });
-    expect(tries.told?.map(({ upstream, credential, outcome }) => [upstream, credential, outcome])).toEqual([['a', 'a-0', 'cut'], ['b', 'b-0', 'status_503'], ['c', 'c-0', 'unreachable']]);
+    const { at, waitsMs } = play(tries, ['cut', 503, 'unreachable']);
+    // Any of a pool's credentials may be the first.
+    expect(['a-0', 'a-1']).toContain(at[0]);
+    expect({ at: at.slice(1), waitsMs }).toEqual({ at: ['b-0', 'c-0'], waitsMs: [0, 0, 0] });
+    expect(tries.told?.map(({ upstream, credential, outcome }) => [upstream, credential, outcome])).toEqual([['a', at[0], 'cut'], ['b', 'b-0', 'status_503'], ['c', 'c-0', 'unreachable']]);
     expect([tries.count, tries.upstream]).toEqual([3, 'c']);
     expect(healths(upstreams).map(({ running }) => running)).toEqual([0, 0, 0, 0, 0, 0, 0]);
   });
 
   test('by its credential goes to the next one of the same upstream first', () => {
     const [a, b] = [unsent('a', { credentials: 2 }), unsent('b')];
-    expect(play(new Tries(targetsOf(a, b)), [401, 429, 500]).at).toEqual(['a-0', 'a-1', 'b-0']);
+    const { at } = play(new Tries(targetsOf(a, b)), [401, 429, 500]);
+    expect([at.slice(0, 2).toSorted(), at[2]]).toEqual([['a-0', 'a-1'], 'b-0']);
     expect([a.health.standing(0).state, ...a.lines.map((line) => line.health.standing(performance.now()).state)]).toEqual(['good', 'ejected', 'ejected']);
   });
 
