@@ -24,6 +24,7 @@ export function attempt(n: number, changes: Partial<Attempt> = {}): Attempt {
     at: n,
     connection: 1,
     id: `chatcmpl-1-${n}`,
+    path: '/v1/chat/completions',
     model: 'm',
     user: `user-${n}`,
     sse: true,

@@ -9,10 +9,11 @@ import { createLedger, type Attempt, type Ledger } from './upstream/ledger.ts';
 import { obeying } from './upstream/obey.ts';
 import { createOutput } from './upstream/output.ts';
 import { playScript } from './upstream/play.ts';
+import { readAsked, shapeAt } from './upstream/shapes.ts';
 import { parsePlan, parseScript, ScriptError, type Script } from './upstream/script.ts';
 
 /**
- * A provider that speaks OpenAI's wire format over real sockets, misbehaves on purpose, and keeps
+ * A provider that speaks OpenAI's wire format, and those of other protocols, over real sockets, misbehaves on purpose, and keeps
  * its own ledger. The model's name chooses what it does: `ok` is a healthy reply, `s:...` carries a
  * script (`upstream/script.ts` has the grammar), and `script()` gives a script to any other name.
  * It writes its HTTP by hand, byte by byte, because an HTTP server can't be made to misbehave.
@@ -46,7 +47,6 @@ export type UpstreamOptions = {
 };
 
 const HOST = '127.0.0.1';
-const CHAT_PATH = '/v1/chat/completions';
 const BYTES_PER_PROMPT_TOKEN = 4;
 const HEALTHY = 'ok';
 
@@ -85,7 +85,7 @@ export async function startUpstream({ port = 0, apiKey }: UpstreamOptions = {}):
   /** Answers one request; false when the connection is to be closed. */
   async function answer(connection: Connection, request: Request): Promise<boolean> {
     const { method, path } = request;
-    if (method === 'POST' && path === CHAT_PATH) return answerChat(connection, request);
+    if (method === 'POST' && shapeAt(path)) return answerCall(connection, request);
     if (method !== 'GET' || path !== '/__ledger') ledger.visits.push({ at: Date.now(), method, path });
     connection.socket.write(plainAnswer(request));
     return true;
@@ -100,8 +100,9 @@ export async function startUpstream({ port = 0, apiKey }: UpstreamOptions = {}):
     return jsonReply(200, { object: 'list', data });
   }
 
-  async function answerChat(connection: Connection, request: Request): Promise<boolean> {
-    const credential = headerOf(request, 'authorization');
+  async function answerCall(connection: Connection, request: Request): Promise<boolean> {
+    const apiKeyHeader = headerOf(request, 'x-api-key') ?? headerOf(request, 'x-goog-api-key');
+    const credential = headerOf(request, 'authorization') ?? (apiKeyHeader === null ? null : `Bearer ${apiKeyHeader}`);
     const attempt = attemptOf(request, ledger.attempts.length + 1, connection.number, isAuthorized(credential));
     ledger.open(attempt, request.body);
     const told = attempt.authorized ? nextScript(attempt) : refusal(401);
@@ -114,6 +115,7 @@ export async function startUpstream({ port = 0, apiKey }: UpstreamOptions = {}):
       askedUsage: attempt.askedUsage,
       promptTokens: Math.ceil(attempt.bodyBytes / BYTES_PER_PROMPT_TOKEN),
       ...asked,
+      asked: () => parseObject(request.body),
     };
     const reusable = await playScript({ script, attempt, out, ledger }, subject, credential);
     if (reusable && script.idle !== null) {
@@ -150,12 +152,13 @@ export async function startUpstream({ port = 0, apiKey }: UpstreamOptions = {}):
   }
 
   function attemptOf(request: Request, number: number, connection: number, authorized: boolean): Attempt {
-    const asked = fieldsOf(request.body);
+    const asked = readAsked(request.path, fieldsOf(request.body));
     return {
       attempt: number,
       at: Date.now(),
       connection,
       id: `chatcmpl-${portOf(server)}-${number}`,
+      path: request.path,
       ...asked,
       authorized,
       headers: request.headers,

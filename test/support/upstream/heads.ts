@@ -80,7 +80,7 @@ export function errorObject(status: number, credential: string | null): object {
 }
 
 /** What an error answer carries besides: its headers, and its body. */
-export function errorReply(script: Script, credential: string | null): { headers: Header[]; body: Buffer } {
+export function errorReply(script: Script, credential: string | null, errorJson: typeof errorObject): { headers: Header[]; body: Buffer } {
   const { status } = script;
   const headers: Header[] = [];
   if (status === 101) headers.push(['connection', 'upgrade'], ['upgrade', 'websocket']);
@@ -95,5 +95,5 @@ export function errorReply(script: Script, credential: string | null): { headers
     return { headers, body: Buffer.from(html) };
   }
   headers.push(['content-type', 'application/json']);
-  return { headers, body: Buffer.from(JSON.stringify(errorObject(status, credential))) };
+  return { headers, body: Buffer.from(JSON.stringify(errorJson(status, credential))) };
 }

@@ -33,6 +33,8 @@ export type Attempt = {
   connection: number;
   /** What the client sees as the reply's `id`. */
   id: string;
+  /** The route that was asked, without query. */
+  path: string;
   model: string | null;
   /** The request's `user` field, by which a test finds its attempts. */
   user: string | null;
@@ -65,7 +67,7 @@ export type Attempt = {
   endedAt: number | null;
 };
 
-/** A request for anything but a chat completion, a followed redirect for example. */
+/** A request for anything but a call of a model, a followed redirect for example. */
 export type Visit = { at: number; method: string; path: string };
 
 /** A ledger that forgets is no oracle: past this the upstream fails loudly instead. */

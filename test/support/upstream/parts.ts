@@ -30,6 +30,8 @@ export type Subject = {
   choices: number;
   /** It stops because it was asked to stop there. */
   isAtLimit: boolean;
+  /** The request's body, read when it is looked at. */
+  asked(): Record<string, unknown>;
 };
 
 const NOTHING = Buffer.alloc(0);
@@ -139,19 +141,20 @@ export function commentText(script: Script, sse: boolean): Buffer {
 }
 
 /** A usage that must not be believed: a count is negative, another is no number. */
-const BROKEN_USAGE = { prompt_tokens: -1, completion_tokens: 'many', total_tokens: null };
+export const BROKEN_USAGE = { prompt_tokens: -1, completion_tokens: 'many', total_tokens: null };
 
 /** One token: its text, the tool call that it belongs to, and whether that begins with it. */
-type Piece = { text: string; call: number | null; opensCall: boolean };
+export type Piece = { text: string; call: number | null; opensCall: boolean };
 
-function* pieces(script: Script): Generator<Piece> {
+export function* pieces(script: Script): Generator<Piece> {
   const calls = script.tools;
   const perCall = calls > 0 ? Math.ceil(script.tokens / calls) : 0;
   const filler = script.pad > 0 ? FILLER_MARK : '';
   for (let n = 0; n < script.tokens; n += 1) {
     const token = `${script.text === 'utf8' ? `t\u00f6k\u20ac\u{1f600}${n}` : `tok${n}`}${filler} `;
     if (calls === 0) {
-      yield { text: token, call: null, opensCall: false };
+      const [opens, closes] = script.text === 'json' ? [n === 0, n + 1 === script.tokens] : [false, false];
+      yield { text: (opens ? '{"text":"' : '') + token + (closes ? '"}' : ''), call: null, opensCall: false };
       continue;
     }
     const call = Math.floor(n / perCall);
@@ -163,7 +166,7 @@ function* pieces(script: Script): Generator<Piece> {
   }
 }
 
-function contentBytes(script: Script, piece: Piece): number {
+export function contentBytes(script: Script, piece: Piece): number {
   return Buffer.byteLength(piece.text.replace(FILLER_MARK, '')) + script.pad;
 }
 
@@ -202,7 +205,7 @@ function usageJson(usage: Usage): object {
   };
 }
 
-function event(script: Script, kind: Part['kind'], data: object, usage: Usage | null): Part {
+export function event(script: Script, kind: Part['kind'], data: object, usage: Usage | null): Part {
   return part(kind, eventText(script, JSON.stringify(data)), usage, script.pad);
 }
 
@@ -210,12 +213,21 @@ function eventText(script: Script, data: string): string {
   return eventLines(script, `data:${script.space === 'yes' ? ' ' : ''}${data}`);
 }
 
+/** An event that says its name besides. */
+export function namedEvent(script: Script, kind: Part['kind'], data: { type: string; [member: string]: unknown }, usage: Usage | null = null): Part {
+  const lines = [`event: ${data.type}`, `data:${script.space === 'yes' ? ' ' : ''}${JSON.stringify(data)}`];
+  return part(kind, eventLines(script, lines.join(script.eol === 'crlf' ? '\r\n' : '\n')), usage, script.pad);
+}
+
 function eventLines(script: Script, line: string): string {
   return script.eol === 'crlf' ? `${line}\r\n\r\n` : `${line}\n\n`;
 }
 
+/** A piece's text as it stands when it is repeated, without what is made only while it is sent. */
+export const plainText = ({ text }: Piece): string => text.replace(FILLER_MARK, '');
+
 /** Cuts the text where the filler goes. The mark stands in a JSON string, where it is escaped. */
-function part(kind: Part['kind'], text: string, usage: Usage | null, fillBytes = 0): Part {
+export function part(kind: Part['kind'], text: string, usage: Usage | null, fillBytes = 0): Part {
   const [head = '', tail = null] = text.split(JSON.stringify(FILLER_MARK).slice(1, -1));
   return {
     kind,

@@ -1,8 +1,9 @@
 import { gzipSync } from 'node:zlib';
 import { errorReply, fillerHeaders, ownHeaders } from './heads.ts';
 import type { Attempt } from './ledger.ts';
-import { errorPart, jsonParts, plainPart, sseParts, type Part, type Subject } from './parts.ts';
+import { plainPart, type Part, type Subject } from './parts.ts';
 import type { Script, Where } from './script.ts';
+import { shapeOf } from './shapes.ts';
 import { seededRandom } from './split.ts';
 
 /** What one script answers: everything but the timing and the way it ends. */
@@ -26,7 +27,7 @@ export function composeReply(script: Script, attempt: Attempt, subject: Subject,
   const source = sourceOf(script, attempt, subject, credential);
   const framing = source.framing ?? framingOf(script, attempt.sse);
   const proper = script.end.how === 'stop' || script.end.how === 'error';
-  const planned = (): Iterable<Write> => joinWrites(script, upTo(source.parts(), script, attempt.sse));
+  const planned = (): Iterable<Write> => joinWrites(script, upTo(source.parts(), script, attempt));
   // Content-Length has to be known before the first byte, so the same parts are made twice. A body
   // that ends properly announces what it sends, one that is torn off what it would have sent.
   const announced = proper ? planned : (): Iterable<Write> => joinWrites(script, source.parts());
@@ -52,7 +53,7 @@ type Source = { headers: [name: string, value: string][]; framing?: 'none' | 'le
 
 function sourceOf(script: Script, attempt: Attempt, subject: Subject, credential: string | null): Source {
   if (script.status < 200 || script.status >= 300) {
-    const { headers, body } = errorReply(script, credential);
+    const { headers, body } = errorReply(script, credential, shapeOf(attempt.path).errorJson);
     const bodiless = script.status < 200 || script.status === 304;
     return { headers, framing: bodiless ? 'none' : 'length', parts: () => [plainPart(body)] };
   }
@@ -60,7 +61,7 @@ function sourceOf(script: Script, attempt: Attempt, subject: Subject, credential
     ? [['content-type', 'text/event-stream; charset=utf-8'], ['cache-control', 'no-cache']]
     : [['content-type', 'application/json']];
   if (script.garbage === 'body') return { headers, parts: () => [plainPart(garbage(script.seed))] };
-  return { headers, parts: () => (attempt.sse ? sseParts(script, subject) : jsonParts(script, subject)) };
+  return { headers, parts: () => (attempt.sse ? shapeOf(attempt.path).sse(script, subject) : shapeOf(attempt.path).json(script, subject)) };
 }
 
 function framingOf(script: Script, sse: boolean): 'chunked' | 'length' | 'close' {
@@ -71,10 +72,10 @@ function framingOf(script: Script, sse: boolean): 'chunked' | 'length' | 'close'
 }
 
 /** The parts before the place where the script ends, and the error if that is how it ends. */
-function* upTo(parts: Iterable<Part>, script: Script, sse: boolean): Generator<Part> {
+function* upTo(parts: Iterable<Part>, script: Script, { path, sse }: Attempt): Generator<Part> {
   const { how, where } = script.end;
   if (how === 'error' && !sse) {
-    yield errorPart(script, sse);
+    yield shapeOf(path).error(script, sse);
     return;
   }
   let tokens = 0;
@@ -83,7 +84,7 @@ function* upTo(parts: Iterable<Part>, script: Script, sse: boolean): Generator<P
     yield part;
     if (part.kind === 'token') tokens += 1;
   }
-  if (how === 'error') yield errorPart(script, sse);
+  if (how === 'error') yield shapeOf(path).error(script, sse);
 }
 
 /** Whether the ending comes before this part, the first `tokens` tokens having gone out. */

@@ -78,8 +78,8 @@ function readFields(given: Given) {
     cached: given.count('cached', 0, TOKENS_MAX),
     /** Hidden reasoning tokens: never sent, but reported, and part of the completion's count. */
     reasoning: given.count('reasoning', 0, TOKENS_MAX),
-    /** `utf8` puts two-, three- and four-byte characters into every token. */
-    text: given.oneOf('text', 'ascii', 'utf8'),
+    /** `utf8` puts two-, three- and four-byte characters into every token; `json` makes the text a JSON object, `{"text":"tok0 tok1 "}`. */
+    text: given.oneOf('text', 'ascii', 'utf8', 'json'),
     /** Filler added to every token, made as it is sent: `tokens=1,pad=1GB` needs no memory. */
     pad: given.size('pad'),
     /** Sends the tokens as arguments of this many parallel tool calls instead of as content. */
