@@ -17,7 +17,7 @@ import type { Asked } from '#server/relay/parse.ts';
 import type { Relay, Running, Seat } from '#server/relay/relay.ts';
 import type { Reply } from '#server/relay/reply.ts';
 import { atMost, settledEvent, shedEnding } from '#server/relay/settle.ts';
-import { type Ending, spentNothing } from '#server/relay/spent.ts';
+import { asSeen, type Ending, spentNothing } from '#server/relay/spent.ts';
 import type { Failure } from '#server/relay/failure.ts';
 import { Tries } from '#server/relay/tries.ts';
 import type { Choice } from '#server/upstreams/choose.ts';
@@ -129,21 +129,10 @@ export class Call implements Running {
     return null;
   }
 
-  get request(): string {
-    return this.#accepted.request;
-  }
-
-  get key(): Key {
-    return this.#admitted.key;
-  }
-
-  get caller(): Caller {
-    return this.#admitted.caller;
-  }
-
-  get model(): string {
-    return this.#accepted.model;
-  }
+  get request(): string { return this.#accepted.request; }
+  get key(): Key { return this.#admitted.key; }
+  get caller(): Caller { return this.#admitted.caller; }
+  get model(): string { return this.#accepted.model; }
 
   get relayedTokens(): number {
     return this.#delivery?.relayedTokens ?? 0;
@@ -251,6 +240,8 @@ export class Call implements Running {
     clearTimeout(this.#pause);
     this.#pause = undefined;
     this.#delivery?.discard();
+    // Else its upstream would count it as running for ever.
+    this.#tries.ended('shed', performance.now());
   }
 
   grow(more: Amounts, grown: () => void): void {
@@ -274,7 +265,7 @@ export class Call implements Running {
   #ended(told: Ending): void {
     this.#relay.running.delete(this);
     this.#tries.ended(told.reason, performance.now());
-    const ending = told.firstByteMs === null ? told : { ...told, firstByteMs: told.firstByteMs + this.#tries.beforeMs };
+    const ending = asSeen(told, this.#admitted.response.headersSent, this.#tries.beforeMs);
     if (this.#isDurable) this.#settle(ending);
     else this.#ending = ending;
   }

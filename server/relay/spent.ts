@@ -48,3 +48,14 @@ export function spentOnJson(status: number, usage: Usage | null, promptEstimate:
   const output = Math.ceil(outputBytes / BYTES_PER_TOKEN);
   return { status, usage: { ...NOTHING, input: promptEstimate, output }, source: 'estimated' };
 }
+
+/**
+ * An ending of the last try, as one of the call.
+ * @param isTold whether the client has had a status: who left before was given none, whatever came after.
+ * @param beforeMs how long the tries before took.
+ */
+export function asSeen(ending: Ending, isTold: boolean, beforeMs: number): Ending {
+  const status = ending.reason === 'client_gone' && !isTold ? CLIENT_CLOSED_STATUS : ending.status;
+  if (status === ending.status && (beforeMs === 0 || ending.firstByteMs === null)) return ending;
+  return { ...ending, status, firstByteMs: ending.firstByteMs === null ? null : ending.firstByteMs + beforeMs };
+}
