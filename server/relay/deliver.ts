@@ -96,9 +96,7 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
   }
 
   /** Tokens of a streamed reply that went through so far, counted. */
-  get relayedTokens(): number {
-    return this.#tap?.countedTokens ?? 0;
-  }
+  get relayedTokens(): number { return this.#tap?.countedTokens ?? 0; }
 
   /** The call is recorded: what has come may go on. */
   openGate(): void {
@@ -261,7 +259,8 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
 
   /** The upstream has failed, at whatever point. */
   #failed(code: Code, reason: EndReason, problem: Problem): void {
-    if (this.#mode === 'ended') return;
+    // A refusal that waits for the record stays what it is: the end of its exchange is nobody's chance.
+    if (this.#mode === 'ended' || (this.#early !== null && this.#early !== 'ended')) return;
     if (this.#isTold) return this.#failInBand(code, reason);
     const isBegun = this.#mode === 'holding' && this.#size > 0;
     this.#giveUp({ refusal: new Refusal(code), reason, problem: isBegun ? 'begun' : problem, retryAfterMs: null });
