@@ -60,7 +60,8 @@ export class Upstreams {
 
   async #leave(upstream: Upstream): Promise<void> {
     this.#leaving.add(upstream);
-    await Promise.all(upstream.lines.map((line) => line.close()));
+    // One that is destroyed meanwhile, as at the process' end, has left as well.
+    await Promise.allSettled(upstream.lines.map((line) => line.close()));
     this.#leaving.delete(upstream);
   }
 }
