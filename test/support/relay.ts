@@ -14,7 +14,7 @@ import { makeTestDirectory, removeTestDirectory } from './directory.ts';
 import type { ScriptedUpstream } from './upstream.ts';
 
 /** An upstream as a test names it; a scripted upstream fits as it is. */
-export type UpstreamEntry = { baseUrl: string; name?: string; apiKey?: string; models?: string[] };
+export type UpstreamEntry = { baseUrl: string; name?: string; apiKey?: string; models?: string[]; provider?: 'openai' | 'anthropic'; routes?: readonly string[] };
 
 export type RelayOptions = {
   /** In their order; without `models` an upstream serves every model. */
@@ -120,11 +120,14 @@ export async function makePlace({ upstreams = [], postgres = 'database' }: Relay
 /** The value of `DAYBOOK_UPSTREAMS` for these upstreams. */
 export function upstreamsVariable(upstreams: readonly UpstreamEntry[]): string {
   return JSON.stringify(
-    upstreams.map(({ baseUrl, name, apiKey, models }, index) => ({
+    upstreams.map(({ baseUrl, name, apiKey, models, provider, routes }, index) => ({
       name: name ?? `upstream-${index + 1}`,
       base_url: baseUrl,
       api_key: apiKey ?? '',
       models: models ?? ['*'],
+      // Absent where nothing is said.
+      provider,
+      routes,
     })),
   );
 }
