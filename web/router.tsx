@@ -71,6 +71,7 @@ const pages = [
   createRoute({ getParentRoute: () => inside, path: '/admin/accounts', validateSearch: readAccountSearch, component: lazyRouteComponent(() => import('./features/accounts/page.tsx'), 'AccountsPage') }),
   createRoute({ getParentRoute: () => inside, path: '/admin/members', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/members/page.tsx'), 'MembersPage') }),
   createRoute({ getParentRoute: () => inside, path: '/admin/plans', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/plans/page.tsx'), 'PlansPage') }),
+  createRoute({ getParentRoute: () => inside, path: '/admin/upstreams', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/upstreams/page.tsx'), 'UpstreamsPage') }),
   createRoute({ getParentRoute: () => inside, path: '/admin/models', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/models/page.tsx'), 'ModelsPage') }),
   createRoute({ getParentRoute: () => inside, path: '/admin/alerts', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/alerts/page.tsx'), 'AlertsPage') }),
   createRoute({ getParentRoute: () => inside, path: '/admin/status', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/status/page.tsx'), 'StatusPage') }),

@@ -26,10 +26,11 @@ export type Due = { upstream: Upstream; line: Line; health: Health };
 export function dueOf(upstreams: readonly Upstream[], nowMs: number): Due[] {
   const waits = (health: Health): boolean => health.standing(nowMs).state === 'on_trial' && health.isOpen(nowMs);
   return upstreams
-    .filter(({ terms, lines }) => !terms.paused && terms.provider !== 'bridge' && lines.length > 0)
+    .filter(({ terms }) => !terms.paused && terms.provider !== 'bridge')
     .flatMap((upstream) => {
       const { lines, health } = upstream;
-      const best = lines.find((line) => line.health.standing(nowMs).state === 'good') ?? (lines[0] as Line);
+      const best = lines.find((line) => line.health.standing(nowMs).state === 'good') ?? lines[0];
+      if (!best) return [];
       return [...(waits(health) ? [{ upstream, line: best, health }] : []), ...lines.filter((line) => waits(line.health)).map((line) => ({ upstream, line, health: line.health }))];
     });
 }

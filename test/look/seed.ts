@@ -4,7 +4,7 @@ import { chat } from '../support/client.ts';
 import { addMember, type SignedInClient } from '../support/dashboard.ts';
 import type { TestDashboard } from '../support/dashboard-browser.ts';
 import { until } from '../support/relay.ts';
-import type { ScriptedUpstream } from '../support/upstream.ts';
+import { refusedPort, type ScriptedUpstream } from '../support/upstream.ts';
 
 /** An installation as a small team has it after some time, so that pages are looked at with something in them. */
 export type Seeded = { member: SignedInClient; auditor: SignedInClient; /** Makes calls until it is aborted. */ traffic(signal: AbortSignal): Promise<void> };
@@ -18,6 +18,8 @@ const SCRIPTS: Record<string, string> = {
 };
 const MODELS = Object.keys(SCRIPTS);
 const CALLS_BEFORE = 21;
+/** At an upstream that is away: so many that it is left out. */
+const FAILING_CALLS = 6;
 const PAUSE_MS = 120;
 
 export async function seed(dashboard: TestDashboard, upstream: ScriptedUpstream): Promise<Seeded> {
@@ -49,6 +51,14 @@ export async function seed(dashboard: TestDashboard, upstream: ScriptedUpstream)
   ];
   const narrow = await key(administrator, 'narrow', { terms: { models: ['llama-*'], requests_per_minute: 5 } });
 
+  await made(administrator.post('/api/upstreams', { name: 'openai', terms: { provider: 'openai', dialect: 'openai', base_url: upstream.baseUrl, models: ['gpt-*', 'o*'], network: 'private' } }));
+  for (const label of ['main', 'second']) await made(administrator.post('/api/upstreams/openai/credentials', { label, secret: `sk-not-a-secret-${label}-0123456789` }));
+  await made(administrator.post('/api/upstreams', { name: 'ollama', terms: { provider: 'openai', dialect: 'ollama', base_url: `http://127.0.0.1:${await refusedPort()}/v1`, models: ['llama3.2', 'qwen3*'], network: 'private' } }));
+  await made(administrator.post('/api/upstreams', { name: 'anthropic', terms: { provider: 'anthropic', base_url: 'https://api.anthropic.com/v1', models: ['claude-opus-*'], paused: true } }));
+  await made(administrator.put('/api/dispatch', { model: 'fast', terms: { targets: [{ upstream: 'openai', model: 'gpt-5.2-mini', weight: 3 }, { upstream: 'upstream-1', model: 'gemini-3-flash' }, { upstream: 'ollama', model: 'llama3.2', order: 1 }] } }));
+  await made(administrator.put('/api/dispatch', { model: 'quick', terms: { alias_of: 'fast' } }));
+  await made(administrator.put('/api/dispatch', { model: 'local-first', terms: { targets: [{ upstream: 'ollama', model: 'llama3.2' }, { upstream: 'openai', model: 'gpt-5.2-mini', order: 1 }] } }));
+
   let count = 0;
   const call = (secret: string, model: string): Promise<unknown> =>
     chat({ port: relay.port, key: secret, body: { model, stream: true, messages: [{ role: 'user', content: `Write a line about number ${count}. `.repeat(1 + (count % 20)) }] } });
@@ -62,6 +72,7 @@ export async function seed(dashboard: TestDashboard, upstream: ScriptedUpstream)
   async function traffic(signal: AbortSignal): Promise<void> {
     for (; !signal.aborted; await wait(PAUSE_MS)) callNext();
   }
+  for (let each = 0; each < FAILING_CALLS; each++) await call(secrets[0] ?? '', each === 0 ? 'local-first' : 'llama3.2');
   while (count < CALLS_BEFORE) {
     callNext();
     await wait(PAUSE_MS / 6);

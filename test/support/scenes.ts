@@ -63,6 +63,18 @@ async function compareOne(page: Page): Promise<void> {
   await page.getByText('differences in').waitFor();
 }
 
+async function showUpstream(page: Page): Promise<void> {
+  await page.getByRole('button', { name: 'Upstream openai' }).click();
+  await page.getByRole('button', { name: 'Test now' }).click();
+  await page.getByText('It answers, and lists').first().waitFor();
+}
+
+async function removeUpstream(page: Page): Promise<void> {
+  await page.getByRole('button', { name: 'Actions for ollama' }).click();
+  await page.getByRole('button', { name: 'Remove…' }).click();
+  await page.getByRole('dialog').waitFor();
+}
+
 const DIALOGS: readonly Scene[] = [
   { name: 'overview-of-a-member', path: '/', who: 'member' },
   { name: 'keys-of-an-auditor', path: '/keys', who: 'auditor' },
@@ -75,6 +87,10 @@ const DIALOGS: readonly Scene[] = [
   { name: 'members-invite', path: '/admin/members', who: 'administrator', act: (page) => page.keyboard.press('n') },
   { name: 'admin-accounts-one', path: '/admin/accounts', who: 'administrator', act: opening('Globex Robotics') },
   { name: 'admin-plans-change', path: '/admin/plans', who: 'administrator', act: opening('Change plan team') },
+  { name: 'admin-upstreams-add', path: '/admin/upstreams', who: 'administrator', act: opening('Add an upstream') },
+  { name: 'admin-upstreams-one', path: '/admin/upstreams', who: 'administrator', act: showUpstream },
+  { name: 'admin-upstreams-define', path: '/admin/upstreams', who: 'administrator', act: opening('Change model fast') },
+  { name: 'admin-upstreams-remove', path: '/admin/upstreams', who: 'administrator', act: removeUpstream },
   { name: 'admin-models-price', path: '/admin/models', who: 'administrator', act: opening('Set a price') },
   { name: 'admin-models-import', path: '/admin/models', who: 'administrator', act: opening('Import prices') },
   { name: 'admin-alerts-webhook', path: '/admin/alerts', who: 'administrator', act: opening('Add a webhook') },

@@ -19,7 +19,7 @@ export function ModelsPage() {
   const isAdministrator = useIsAdministrator();
   const [wanted, setWanted] = useState<PriceWanted | null>(null);
   const [imports, setImports] = useState(false);
-  useNotices(['model.'], [modelsQuery.queryKey, pricesQuery.queryKey]);
+  useNotices(['model.', 'upstream.'], [modelsQuery.queryKey, pricesQuery.queryKey]);
   const set = isAdministrator ? setWanted : null;
   return (
     <>

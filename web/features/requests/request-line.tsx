@@ -109,8 +109,15 @@ function Time({ time, reading: { zone, nowMs } }: { time: string; reading: Readi
 }
 
 /** Of calls that were refused the model is not known, but why. */
-function ModelOf({ row: { model, refusal } }: { row: RequestRow }) {
-  if (model !== null) return <>{model}</>;
+function ModelOf({ row: { model, refusal, attempts } }: { row: RequestRow }) {
+  if (model !== null) {
+    return (
+      <>
+        {model}
+        {attempts !== null && attempts > 1 && <span className="text-xs text-muted"> · {attempts} tries</span>}
+      </>
+    );
+  }
   return refusal === null ? none : <code className="font-mono text-xs text-muted">{refusal}</code>;
 }
 

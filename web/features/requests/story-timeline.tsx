@@ -1,6 +1,8 @@
 import { Link } from '@tanstack/react-router';
+import type { Try } from '#db/upstream-events.ts';
 import type { RequestStory } from '#server/dashboard/contract.ts';
 import { showCount, showDuration } from '../../lib/show.ts';
+import { tryWords } from '../../lib/try-words.ts';
 import { When } from '../../ui/when.tsx';
 import { tellEvent } from './story-words.ts';
 
@@ -39,6 +41,22 @@ export function Spans({ story: { first_byte_ms, duration_ms, sse } }: { story: R
         </div>
       </dl>
     </div>
+  );
+}
+
+/** Where it was sent, one after the other, until one delivered or none was left. */
+export function StoryTries({ tries }: { tries: readonly Try[] }) {
+  return (
+    <ol className="flex flex-col gap-1">
+      {tries.map(({ upstream, outcome, duration_ms: ms }, index) => (
+        <li key={index} className="flex flex-wrap items-baseline gap-x-2">
+          <span className="text-muted">{index === 0 ? 'First' : 'Then'}</span>
+          <span className="font-medium wrap-anywhere">{upstream}</span>
+          <span className={outcome === 'completed' ? '' : 'text-warn'}>{tryWords(outcome)}</span>
+          <span className="ml-auto text-xs text-muted">{showDuration(ms)}</span>
+        </li>
+      ))}
+    </ol>
   );
 }
 

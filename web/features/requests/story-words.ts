@@ -1,5 +1,6 @@
 import type { RequestStory, StoryEvent } from '#server/dashboard/contract.ts';
 import type { EndReason, UsageSource } from '#db/events.ts';
+import type { Try } from '#db/upstream-events.ts';
 import { showCost, showCount } from '../../lib/show.ts';
 
 /** A request's story in words. Pure. */
@@ -49,6 +50,12 @@ export function tellEvent(event: StoryEvent, story: RequestStory): string {
     default:
       return event.type;
   }
+}
+
+/** Its tries at upstreams, where there was more than one. */
+export function triesOf({ events }: Pick<RequestStory, 'events'>): Try[] {
+  const told = events.find(({ type }) => type === 'request.settled')?.['tries'];
+  return Array.isArray(told) ? (told as Try[]) : [];
 }
 
 const numberOf = (value: unknown): number | null => (typeof value === 'number' ? value : null);

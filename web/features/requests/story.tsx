@@ -4,15 +4,15 @@ import type { RequestStory, StoryQuota } from '#server/dashboard/contract.ts';
 import { METER_WORDS, showAmount, WINDOW_WORDS } from '../../lib/limit-words.ts';
 import { useAccountNames, useKeyNames } from '../../lib/names.ts';
 import { adviceOn } from '../../lib/refusals.ts';
-import { showCost, showCount, showCounted, showSeconds } from '../../lib/show.ts';
+import { showCost, showCount, showSeconds } from '../../lib/show.ts';
 import { useNow } from '../../lib/use-now.ts';
 import { Facts } from '../../ui/parts.tsx';
 import { WhatToDo } from '../../ui/what-to-do.tsx';
 import { When } from '../../ui/when.tsx';
 import { OutcomeOf } from './outcome.tsx';
 import { Receipt } from './receipt.tsx';
-import { Spans, StoryEvents } from './story-timeline.tsx';
-import { END_WORDS, SOURCE_WORDS } from './story-words.ts';
+import { Spans, StoryEvents, StoryTries } from './story-timeline.tsx';
+import { END_WORDS, SOURCE_WORDS, triesOf } from './story-words.ts';
 
 const LINK = 'underline hover:text-accent';
 
@@ -21,6 +21,7 @@ export function Story({ story, soFar }: { story: RequestStory; soFar: number | n
   const keyName = useKeyNames();
   const accountName = useAccountNames();
   const isRunning = story.outcome === 'running';
+  const tries = triesOf(story);
   return (
     <div className="flex flex-col gap-6">
       <div className="flex flex-col gap-3">
@@ -38,7 +39,7 @@ export function Story({ story, soFar }: { story: RequestStory; soFar: number | n
             ['Key', <Link key="key" to="/requests" search={{ key: story.key }} className={LINK}>{keyName(story.key)}</Link>],
             ['Account', accountName(story.account)],
             ['Model', story.model],
-            ['Upstream', story.upstream !== null && `${story.upstream}${story.attempts !== null ? `, ${showCounted(story.attempts, 'attempt')}` : ''}`],
+            ['Upstream', story.upstream !== null && `${story.upstream}${story.attempts !== null && story.attempts > 1 ? `, after ${story.attempts} tries` : ''}`],
             ['Delivery', story.sse !== null && (story.sse ? 'Streamed' : 'In one piece')],
             ['Body', story.body_bytes !== null && `${showCount(story.body_bytes)} bytes`],
             ['Retry', story.retry_count !== null && story.retry_count > 0 && `the client’s ${story.retry_count}.`],
@@ -46,6 +47,11 @@ export function Story({ story, soFar }: { story: RequestStory; soFar: number | n
           ]}
         />
       </Part>
+      {tries.length > 1 && (
+        <Part title="Tries">
+          <StoryTries tries={tries} />
+        </Part>
+      )}
       {story.usage_source !== null && (
         <Part title="Tokens and cost">
           <Facts

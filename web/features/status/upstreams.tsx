@@ -1,5 +1,6 @@
+import { Link } from '@tanstack/react-router';
 import type { Status } from '#server/dashboard/contract-service.ts';
-import { Card, Empty } from '../../ui/parts.tsx';
+import { Card } from '../../ui/parts.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 
 const COLUMNS: readonly Column<Status['upstreams'][number]>[] = [
@@ -11,18 +12,16 @@ const COLUMNS: readonly Column<Status['upstreams'][number]>[] = [
 /** Where calls are passed on to, as configured. */
 export function Upstreams({ upstreams }: { upstreams: Status['upstreams'] }) {
   return (
-    <Card title="Upstreams" flush>
-      <Table
-        label="Upstreams"
-        rows={upstreams}
-        keyOf={({ name }) => name}
-        empty={
-          <Empty icon="layers" title="No upstream is configured">
-            Set <code className="font-mono text-xs">DAYBOOK_UPSTREAMS</code> and start the server again; until then only the built-in demo models answer.
-          </Empty>
-        }
-        columns={COLUMNS}
-      />
+    <Card
+      title="Upstreams"
+      flush
+      actions={
+        <Link to="/admin/upstreams" className="text-xs underline hover:text-accent">
+          How each fares
+        </Link>
+      }
+    >
+      <Table label="Upstreams" rows={upstreams} keyOf={({ name }) => name} columns={COLUMNS} />
     </Card>
   );
 }

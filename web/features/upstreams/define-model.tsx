@@ -1,0 +1,117 @@
+import { type FormEvent, useState } from 'react';
+import type { ModelTerms } from '#db/upstream-events.ts';
+import type { Change } from '#server/dashboard/contract-keys.ts';
+import type { DirectedModel, UpstreamRow } from '#server/dashboard/contract-upstreams.ts';
+import { api } from '../../lib/api.ts';
+import { modelsQuery } from '../../lib/models-query.ts';
+import { Button } from '../../ui/button.tsx';
+import { Choices } from '../../ui/choices.tsx';
+import { Dialog, DialogActions } from '../../ui/dialog.tsx';
+import { TextField } from '../../ui/field.tsx';
+import { fieldError, FormProblem } from '../../ui/problem.tsx';
+import { useChange } from '../../ui/use-change.ts';
+import { newTarget, readTarget, TargetRows, type TypedTarget, typedTarget } from './target-rows.tsx';
+import { listedBy, tellTargets } from './target-words.ts';
+import { dispatchQuery } from './upstream-queries.ts';
+
+type DefineModelProps = { /** Null: a new one. */ model: DirectedModel | null; models: readonly DirectedModel[]; upstreams: readonly UpstreamRow[]; onClose: () => void };
+
+/** Says where the calls of a model go, and tells it again in plain English before it is sent. */
+export function DefineModel({ model, models, upstreams, onClose }: DefineModelProps) {
+  const before = model?.terms;
+  const [name, setName] = useState(model?.model ?? '');
+  const [kind, setKind] = useState<'targets' | 'alias'>(before && 'alias_of' in before ? 'alias' : 'targets');
+  const [aliasOf, setAliasOf] = useState(before && 'alias_of' in before ? before.alias_of : '');
+  const [typed, setTyped] = useState<TypedTarget[]>(() => (before && 'targets' in before ? before.targets.map(typedTarget) : [newTarget(upstreams, 0)]));
+  const terms: ModelTerms = kind === 'alias' ? { alias_of: aliasOf.trim() } : { targets: typed.map(readTarget) };
+  const put = useChange(() => api<Change>('PUT', '/api/dispatch', { model: name.trim(), terms }), {
+    done: `Model ${name.trim()} ${model === null ? 'defined' : 'changed'}.`,
+    altered: [dispatchQuery.queryKey, modelsQuery.queryKey],
+    onDone: onClose,
+  });
+  const send = (event: FormEvent): void => {
+    event.preventDefault();
+    put.mutate();
+  };
+  const known = model === null && models.some((each) => each.model === name.trim());
+  const real = [...new Set([...models.filter((each) => 'targets' in each.terms).map((each) => each.model), ...upstreams.flatMap((each) => each.terms.models.filter((listed) => !listed.includes('*')))])].filter((each) => each !== name.trim());
+  return (
+    <Dialog onClose={onClose} shape="side" title={model === null ? 'Define a model' : <>Change model {model.model}</>}>
+      <form onSubmit={send} className="flex flex-col gap-5">
+        {model === null && (
+          <TextField
+            label="Name"
+            required
+            maxLength={256}
+            autoComplete="off"
+            autoCapitalize="none"
+            spellCheck={false}
+            className="font-mono"
+            placeholder="fast"
+            value={name}
+            onChange={({ target }) => setName(target.value)}
+            hint={known ? 'It is defined already: this takes the place of what it was.' : 'What clients ask for. It may be one that an upstream serves by name: then this goes before.'}
+            error={fieldError(put.error, 'model')}
+          />
+        )}
+        <Choices
+          legend="Its calls go"
+          isInline
+          value={kind}
+          onChange={setKind}
+          choices={[
+            { value: 'targets', label: 'to upstreams' },
+            { value: 'alias', label: 'wherever another model goes' },
+          ]}
+        />
+        {kind === 'alias' ? (
+          <div>
+            <TextField label="Another name of" required maxLength={256} list="alias-of" autoComplete="off" spellCheck={false} className="font-mono" value={aliasOf} onChange={({ target }) => setAliasOf(target.value)} hint="A model that is defined, or that an upstream serves by name." error={fieldError(put.error, 'terms')} />
+            <datalist id="alias-of">
+              {real.map((each) => (
+                <option key={each} value={each} />
+              ))}
+            </datalist>
+          </div>
+        ) : (
+          <TargetRows model={name.trim()} targets={typed} upstreams={upstreams} onChange={setTyped} />
+        )}
+        <Preview name={name.trim()} terms={terms} upstreams={upstreams} models={models} />
+        <FormProblem error={put.error} fields={['model', ...(kind === 'alias' ? ['terms'] : [])]} />
+        <DialogActions>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button type="submit" look="primary" busy={put.isPending}>
+            {model === null ? 'Define model' : 'Save changes'}
+          </Button>
+        </DialogActions>
+      </form>
+    </Dialog>
+  );
+}
+
+function Preview({ name, terms, upstreams, models }: { name: string; terms: ModelTerms; upstreams: readonly UpstreamRow[]; models: readonly DirectedModel[] }) {
+  return (
+    <div aria-live="polite" className="rounded-lg bg-sunken px-3 py-2.5">
+      {'targets' in terms ? (
+        <>
+          <ul className="flex flex-col gap-1">
+            {tellTargets(name, terms.targets, new Set(upstreams.flatMap((each) => (each.terms.paused ? [each.name] : [])))).map((line) => (
+              <li key={line}>{line}</li>
+            ))}
+          </ul>
+          <p className="mt-1.5 text-xs text-muted">Another takes over only before the first byte of a reply. One that answers much more slowly than the others of its turn gets less than its share for a while.</p>
+        </>
+      ) : (
+        <p>{tellAlias(terms.alias_of, upstreams, models)}</p>
+      )}
+    </div>
+  );
+}
+
+function tellAlias(of: string, upstreams: readonly UpstreamRow[], models: readonly DirectedModel[]): string {
+  if (of === '') return 'Where its calls go is told here.';
+  const meant = models.find(({ model }) => model === of)?.terms;
+  if (meant && 'targets' in meant) return tellTargets(of, meant.targets).join(' ');
+  const by = listedBy(of, upstreams);
+  return by === null ? `There is no model ${of}.` : `Every call goes to ${by}, as ${of}.`;
+}

@@ -1,0 +1,82 @@
+import { useQuery } from '@tanstack/react-query';
+import { lazy, Suspense, useState } from 'react';
+import type { DirectedModel } from '#server/dashboard/contract-upstreams.ts';
+import { modelsQuery } from '../../lib/models-query.ts';
+import { useIsAdministrator } from '../../lib/session.ts';
+import { useNotices } from '../../lib/use-notices.ts';
+import { useShortcuts } from '../../lib/use-shortcuts.ts';
+import { Button } from '../../ui/button.tsx';
+import { Loaded } from '../../ui/loaded.tsx';
+import { PageHead } from '../../ui/page-head.tsx';
+import { Card } from '../../ui/parts.tsx';
+import { DirectedModels } from './directed-models.tsx';
+import { FirstUpstream } from './first-upstream.tsx';
+import { dispatchQuery, upstreamsQuery } from './upstream-queries.ts';
+import { UpstreamTable } from './upstream-table.tsx';
+
+const EditUpstream = lazy(() => import('./edit-upstream.tsx').then(({ EditUpstream: component }) => ({ default: component })));
+const UpstreamDialog = lazy(() => import('./upstream-dialog.tsx').then(({ UpstreamDialog: component }) => ({ default: component })));
+const RemoveUpstream = lazy(() => import('./remove-upstream.tsx').then(({ RemoveUpstream: component }) => ({ default: component })));
+const DefineModel = lazy(() => import('./define-model.tsx').then(({ DefineModel: component }) => ({ default: component })));
+const RetireModel = lazy(() => import('./retire-model.tsx').then(({ RetireModel: component }) => ({ default: component })));
+
+/** Upstreams by their names: what is known of them is fetched again all the time. */
+type Open =
+  | { what: 'add' }
+  | { what: 'show' | 'test' | 'change' | 'remove'; upstream: string }
+  | { what: 'define'; model: DirectedModel | null }
+  | { what: 'retire'; model: DirectedModel }
+  | null;
+
+export function UpstreamsPage() {
+  const upstreams = useQuery(upstreamsQuery);
+  const dispatch = useQuery(dispatchQuery);
+  const mayChange = useIsAdministrator();
+  const [open, setOpen] = useState<Open>(null);
+  const close = (): void => setOpen(null);
+  const add = (): void => setOpen({ what: 'add' });
+  useNotices(['upstream.', 'model.'], [upstreamsQuery.queryKey, dispatchQuery.queryKey, modelsQuery.queryKey]);
+  useShortcuts(mayChange ? { n: add } : {});
+  const { data: list } = upstreams;
+  const models = dispatch.data ?? [];
+  const row = open !== null && 'upstream' in open ? list?.data.find(({ name }) => name === open.upstream) : undefined;
+  return (
+    <>
+      <PageHead title="Upstreams" about="Where calls are passed on to. Health is as this server sees it, every five seconds while you look.">
+        {mayChange && (
+          <Button look="primary" icon="plus" onClick={add} title="n">
+            Add an upstream
+          </Button>
+        )}
+      </PageHead>
+      <div className="flex flex-col gap-5">
+        <Card flush>
+          <Loaded query={upstreams} title="The upstreams could not be loaded">
+            {({ data }) => (
+              <>
+                <UpstreamTable upstreams={data} mayChange={mayChange} onOpen={(what, upstream) => setOpen({ what, upstream })} />
+                {data.every(({ source }) => source === 'demo') && <FirstUpstream onAdd={mayChange ? add : null} />}
+              </>
+            )}
+          </Loaded>
+        </Card>
+        <DirectedModels
+          models={dispatch}
+          upstreams={list?.data ?? []}
+          onDefine={mayChange ? (model) => setOpen({ what: 'define', model }) : null}
+          onRetire={mayChange ? (model) => setOpen({ what: 'retire', model }) : null}
+        />
+      </div>
+      <Suspense>
+        {open?.what === 'add' && list && <EditUpstream row={null} list={list} onClose={close} onSaved={(upstream) => setOpen({ what: 'show', upstream })} />}
+        {open?.what === 'change' && list && row && <EditUpstream row={row} list={list} onClose={close} onSaved={close} />}
+        {(open?.what === 'show' || open?.what === 'test') && row && (
+          <UpstreamDialog key={row.name} row={row} models={models} mayChange={mayChange} testsAtOnce={open.what === 'test'} onClose={close} onOpen={(what) => setOpen({ what, upstream: row.name })} />
+        )}
+        {open?.what === 'remove' && row && <RemoveUpstream row={row} models={models} onClose={close} />}
+        {open?.what === 'define' && list && <DefineModel model={open.model} models={models} upstreams={list.data} onClose={close} />}
+        {open?.what === 'retire' && list && <RetireModel model={open.model} upstreams={list.data} onClose={close} />}
+      </Suspense>
+    </>
+  );
+}

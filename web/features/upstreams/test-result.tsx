@@ -1,0 +1,32 @@
+import type { CredentialTested, UpstreamTested } from '#server/dashboard/contract-upstreams.ts';
+import { showCounted, showDuration } from '../../lib/show.ts';
+import { Icon, type IconName } from '../../ui/icon.tsx';
+
+const LOOKS: Record<CredentialTested['outcome'], { icon: IconName; look: string }> = {
+  good: { icon: 'check', look: 'border-line text-good' },
+  unsure: { icon: 'warning', look: 'border-warn bg-warn-soft text-warn' },
+  bad: { icon: 'warning', look: 'border-bad bg-bad-soft text-bad' },
+};
+
+/** What came of a test, with each credential. Nothing before there was one. */
+export function TestResult({ isRunning, tested }: { isRunning: boolean; tested: UpstreamTested | null }) {
+  return (
+    <div aria-live="polite" className="flex flex-col gap-2 empty:hidden">
+      {isRunning && <p className="text-muted">It is asked for its models…</p>}
+      {!isRunning && tested?.data.map((each) => <Outcome key={each.credential ?? ''} tested={each} />)}
+    </div>
+  );
+}
+
+function Outcome({ tested: { label, outcome, models, took_ms: tookMs, problem } }: { tested: CredentialTested }) {
+  const { icon, look } = LOOKS[outcome];
+  return (
+    <div className={`flex gap-2.5 rounded-lg border px-3 py-2 ${look}`}>
+      <Icon name={icon} className="mt-0.5" />
+      <p className="min-w-0 break-words">
+        {label !== '' && <strong className="font-semibold">{label}: </strong>}
+        {problem ?? `It answers, and lists ${showCounted(models ?? 0, 'model')}.`} <span className="text-muted">{tookMs > 0 && showDuration(tookMs)}</span>
+      </p>
+    </div>
+  );
+}

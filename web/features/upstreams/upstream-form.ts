@@ -1,0 +1,68 @@
+import type { UpstreamTerms } from '#db/upstream-events.ts';
+import { choiceNamed, choiceOf, looksPrivate } from './provider-choices.ts';
+
+/** The terms of an upstream as they are filled in. Pure. */
+export type UpstreamForm = Pick<UpstreamTerms, 'network' | 'models' | 'client_gone' | 'retries'> & {
+  choice: string;
+  address: string;
+  package: string;
+  /** Each `name=value`. */
+  options: string[];
+  /** Null: those of its dialect. */
+  routes: UpstreamTerms['routes'] | null;
+  token_limit: NonNullable<UpstreamTerms['token_limit']> | '';
+};
+
+export type Addresses = Readonly<Record<string, { base_url: string | null }>>;
+
+/** Where one of these is usually found; empty where everybody has their own. */
+export const usualAddress = (choice: string, known: Addresses): string => choiceNamed(choice).address ?? known[choice]?.base_url ?? '';
+
+export function newForm(choice: string, known: Addresses): UpstreamForm {
+  const address = usualAddress(choice, known);
+  return { choice, address, network: looksPrivate(address) ? 'private' : 'public', models: [], package: '', options: [], routes: null, token_limit: '', client_gone: 'cancel', retries: 0 };
+}
+
+export function formOf(terms: UpstreamTerms): UpstreamForm {
+  const { base_url, package: name, options = {}, routes, token_limit, network, models, client_gone, retries } = terms;
+  return {
+    choice: choiceOf(terms).id,
+    address: base_url ?? '',
+    package: name ?? '',
+    options: Object.entries(options).map(([key, value]) => `${key}=${value}`),
+    routes: routes ?? null,
+    token_limit: token_limit ?? '',
+    network,
+    models,
+    client_gone,
+    retries,
+  };
+}
+
+/** What is sent. @param before the terms that an upstream has, whose dialect may have been left unsaid. */
+export function termsOf(form: UpstreamForm, before: UpstreamTerms | null): UpstreamTerms {
+  const { provider, id } = choiceNamed(form.choice);
+  const isUnsaid = id === 'other' && before !== null && before.dialect === undefined;
+  const address = form.address.trim();
+  return {
+    provider,
+    ...(provider === 'openai' && id !== 'anthropic' && id !== 'bridge' && !isUnsaid ? { dialect: id } : {}),
+    ...(address === '' ? {} : { base_url: address }),
+    ...(provider === 'bridge' ? { package: form.package.trim(), ...(form.options.length === 0 ? {} : { options: Object.fromEntries(form.options.map(readOption)) }) } : {}),
+    models: form.models,
+    ...(form.routes == null ? {} : { routes: form.routes }),
+    ...(form.token_limit === '' ? {} : { token_limit: form.token_limit }),
+    network: form.network,
+    client_gone: form.client_gone,
+    retries: form.retries,
+    paused: before?.paused ?? false,
+  };
+}
+
+/** Numbers and truth values as such, since packages tell them from texts. */
+function readOption(text: string): [string, string | number | boolean] {
+  const at = text.indexOf('=');
+  const [name, value] = at < 0 ? [text, ''] : [text.slice(0, at).trim(), text.slice(at + 1).trim()];
+  if (value === 'true' || value === 'false') return [name, value === 'true'];
+  return [name, /^-?\d{1,15}(\.\d{1,9})?$/.test(value) ? Number(value) : value];
+}

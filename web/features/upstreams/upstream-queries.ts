@@ -1,0 +1,28 @@
+import { queryOptions } from '@tanstack/react-query';
+import type { DirectedModel, UpstreamList, UpstreamModels } from '#server/dashboard/contract-upstreams.ts';
+import { api, type List } from '../../lib/api.ts';
+
+const REFRESH_MS = 5_000;
+
+/** The upstreams. How they fare is in no log, so it is asked for anew while somebody looks. */
+export const upstreamsQuery = queryOptions({
+  queryKey: ['upstreams'],
+  queryFn: ({ signal }) => api<UpstreamList>('GET', '/api/upstreams', undefined, signal),
+  refetchInterval: REFRESH_MS,
+  staleTime: REFRESH_MS,
+});
+
+/** The models that were defined. */
+export const dispatchQuery = queryOptions({
+  queryKey: ['dispatch'],
+  queryFn: async ({ signal }) => (await api<List<DirectedModel>>('GET', '/api/dispatch', undefined, signal)).data,
+});
+
+/** An upstream's own list of its models, to choose from. Where it can't be had there is nothing to choose from. */
+export const ownModelsQuery = (upstream: string) =>
+  queryOptions({
+    queryKey: ['upstream-models', upstream],
+    queryFn: async ({ signal }) => (await api<UpstreamModels>('GET', `/api/upstreams/${encodeURIComponent(upstream)}/models`, undefined, signal)).data,
+    staleTime: 60_000,
+    retry: false,
+  });

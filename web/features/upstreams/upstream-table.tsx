@@ -1,0 +1,99 @@
+import type { UpstreamRow } from '#server/dashboard/contract-upstreams.ts';
+import { showCount } from '../../lib/show.ts';
+import { Menu, type MenuItem } from '../../ui/menu.tsx';
+import { Badge } from '../../ui/parts.tsx';
+import { actionsColumn, type Column, Table } from '../../ui/table.tsx';
+import { HealthMark } from './health-mark.tsx';
+import { upstreamStanding } from './health-words.ts';
+import { choiceOf } from './provider-choices.ts';
+
+export type UpstreamAction = 'show' | 'test' | 'change' | 'remove';
+type UpstreamTableProps = { upstreams: readonly UpstreamRow[]; /** Auditors only look. */ mayChange: boolean; onOpen: (what: UpstreamAction, upstream: string) => void };
+
+/** Upstreams in their order, with how they fare. */
+export function UpstreamTable({ upstreams, mayChange, onOpen }: UpstreamTableProps) {
+  return <Table label="Upstreams" rows={upstreams} keyOf={({ name }) => name} columns={columns(mayChange, onOpen)} />;
+}
+
+const NAME_LOOK = 'text-left font-medium underline decoration-line-strong underline-offset-2 wrap-anywhere hover:decoration-current';
+const MODELS_SHOWN_MAX = 4;
+
+const columns = (mayChange: boolean, onOpen: UpstreamTableProps['onOpen']): Column<UpstreamRow>[] => [
+  {
+    head: 'Upstream',
+    cell: (row) => (
+      <>
+        <p className="flex flex-wrap items-center gap-x-2">
+          <button type="button" onClick={() => onOpen('show', row.name)} aria-label={`Upstream ${row.name}`} className={NAME_LOOK}>
+            {row.name}
+          </button>
+          <SourceMark source={row.source} />
+        </p>
+        <p className="text-xs text-muted">{row.source === 'demo' ? 'Repeats what it is told' : row.terms.provider === 'bridge' ? row.terms.package : choiceOf(row.terms).name}</p>
+        {row.source !== 'demo' && row.terms.base_url !== undefined && (
+          <p className="text-xs wrap-anywhere text-muted max-md:hidden">
+            <code className="font-mono">{row.terms.base_url}</code>
+            {row.terms.network === 'private' && ' · private network'}
+          </p>
+        )}
+      </>
+    ),
+  },
+  { head: 'Health', cell: (row) => <HealthMark standing={upstreamStanding(row)} /> },
+  { head: 'Serves by name', cell: ({ terms: { models } }) => <Names names={models} />, isExtra: true },
+  { head: 'Credentials', cell: ({ credentials }) => <Labels credentials={credentials} />, isExtra: true },
+  { head: 'Running', align: 'right', cell: ({ health: { running } }) => showCount(running) },
+  actionsColumn((row) => (
+    <span className="-my-1.5 inline-flex">
+      <Menu label={`Actions for ${row.name}`} items={actionsOf(row, mayChange, (what) => onOpen(what, row.name))} />
+    </span>
+  )),
+];
+
+function actionsOf({ source }: UpstreamRow, mayChange: boolean, open: (what: UpstreamAction) => void): MenuItem[] {
+  const own: MenuItem[] = [
+    { label: 'Change…', icon: 'cog', onChoose: () => open('change') },
+    { label: 'Remove…', icon: 'close', onChoose: () => open('remove'), isDanger: true },
+  ];
+  return [
+    { label: 'Details', icon: 'list', onChoose: () => open('show') },
+    ...(mayChange ? [{ label: 'Test now', icon: 'rocket' as const, onChoose: () => open('test') }] : []),
+    ...(mayChange && source === 'log' ? own : []),
+  ];
+}
+
+/** Where it is from, where it can't be changed here. */
+export function SourceMark({ source }: Pick<UpstreamRow, 'source'>) {
+  return source === 'log' ? null : <Badge>{source === 'demo' ? 'built in' : 'environment'}</Badge>;
+}
+
+/** Names and patterns, the first few of them. */
+function Names({ names }: { names: readonly string[] }) {
+  if (names.length === 0) return <span className="text-muted">only what is defined below</span>;
+  const rest = names.length - MODELS_SHOWN_MAX;
+  return (
+    <ul className="flex max-w-72 flex-wrap gap-1">
+      {names.slice(0, MODELS_SHOWN_MAX).map((name) => (
+        <li key={name} className="rounded-sm bg-sunken px-1.5">
+          <code className="font-mono text-xs wrap-anywhere">{name}</code>
+        </li>
+      ))}
+      {rest > 0 && <li className="text-muted">and {showCount(rest)} more</li>}
+    </ul>
+  );
+}
+
+function Labels({ credentials }: Pick<UpstreamRow, 'credentials'>) {
+  const [first] = credentials;
+  if (first === undefined || first.source === 'none') return <span className="text-muted">none sent</span>;
+  if (first.source === 'environment') return <span className="text-muted">from the environment</span>;
+  return (
+    <ul>
+      {credentials.map(({ id, label, last4 }) => (
+        <li key={id} className="wrap-anywhere">
+          {label} {last4 !== '' && <code className="font-mono text-xs text-muted">…{last4}</code>}
+        </li>
+      ))}
+    </ul>
+  );
+}
