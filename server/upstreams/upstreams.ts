@@ -1,4 +1,5 @@
 import type { UpstreamDirectory } from '#server/upstreams/directory.ts';
+import { LEFT_AFTER_MS } from '#server/upstreams/bounds.ts';
 import { ModelTable } from '#server/upstreams/model-table.ts';
 import { type ConnectTo, openUpstream, type Upstream, type UpstreamDefinition } from '#server/upstreams/upstream.ts';
 
@@ -13,7 +14,8 @@ export class Upstreams {
   readonly #directory: Pick<UpstreamDirectory, 'models'>;
   readonly #connect: ConnectTo;
   #open = new Map<string, Open>();
-  readonly #leaving = new Set<Upstream>();
+  /** Those that calls may still go to which were admitted before, with what ends that. */
+  readonly #leaving = new Map<Upstream, NodeJS.Timeout>();
   #table: ModelTable;
 
   constructor(directory: Pick<UpstreamDirectory, 'models'>, connect: ConnectTo) {
@@ -32,7 +34,7 @@ export class Upstreams {
       if (open?.signature === signature) before.delete(definition.name);
       this.#open.set(definition.name, open?.signature === signature ? open : { upstream: openUpstream(definition, this.#connect), signature });
     }
-    for (const { upstream } of before.values()) void this.#leave(upstream);
+    for (const { upstream } of before.values()) this.#leave(upstream);
     this.refresh();
   }
 
@@ -55,11 +57,17 @@ export class Upstreams {
 
   /** Ends all connections. */
   async close(): Promise<void> {
-    await Promise.all([...this.all, ...this.#leaving].flatMap(({ lines }) => lines.map((line) => line.destroy())));
+    const all = [...this.all, ...this.#leaving.keys()];
+    for (const timer of this.#leaving.values()) clearTimeout(timer);
+    await Promise.all(all.flatMap(({ lines }) => lines.map((line) => line.destroy())));
   }
 
-  async #leave(upstream: Upstream): Promise<void> {
-    this.#leaving.add(upstream);
+  #leave(upstream: Upstream): void {
+    const timer = setTimeout(() => void this.#left(upstream), LEFT_AFTER_MS);
+    this.#leaving.set(upstream, timer.unref());
+  }
+
+  async #left(upstream: Upstream): Promise<void> {
     // One that is destroyed meanwhile, as at the process' end, has left as well.
     await Promise.allSettled(upstream.lines.map((line) => line.close()));
     this.#leaving.delete(upstream);
