@@ -60,7 +60,7 @@ describe('a path that is no route is a 404', () => {
   test.each([
     '/', '/v1', '/v1/', '/v1/chat', '/v1/chat/completionsx', '/v1/chat/completions/x', '/V1/chat/completions', '/v1/Chat/completions',
     '/v1/chat/completions.json', '/v1/chat%2Fcompletions', '/v1/chat/./completions', '/v1/models/../chat/completions', '/chat/completions',
-    '/v1/responses', '/v1/messages', '/v1/completions', '/v2/chat/completions', '/v1/chat/completions;x=1', '/healthz/x',
+    '/v1/responsesx', '/v1/responses/resp_1', '/v1/completion', '/v2/chat/completions', '/v1/chat/completions;x=1', '/healthz/x',
     '/v1/chat/completions%00', '*', 'http://127.0.0.1', 'http://127.0.0.1?x',
   ])('%s', async (target) => {
     expectRefusal(await untraced(rawRequest([key], { ...start('POST', target), body: HELLO })), 404, 'route_not_found');
