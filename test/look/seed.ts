@@ -32,7 +32,7 @@ export async function seed(dashboard: TestDashboard, upstream: ScriptedUpstream)
   };
   await made(administrator.put('/api/plans/team', { terms: { requests_per_minute: 600, tokens_per_minute: 200_000, concurrent_requests: 40, quotas: [{ meter: 'tokens', window: 'day', limit: 120_000 }, { meter: 'cost_microusd', window: 'month', limit: 5_000_000 }] } }));
   await made(administrator.put('/api/plans/trial', { terms: { models: ['daybook-demo*'], requests_per_minute: 20, quotas: [{ meter: 'requests', window: 'day', limit: 200, enforcement: 'exact' }] } }));
-  for (const [index, model] of [...MODELS, 'daybook-demo*'].entries()) {
+  for (const [index, model] of [...MODELS, 'daybook-demo*', 'llama3.2', 'local-first'].entries()) {
     await made(administrator.put('/api/prices', { model, prices: { input: 250_000 * (index + 1), cached_input: 25_000 * (index + 1), output: 2_000_000 * (index + 1), reasoning: 2_000_000 * (index + 1) } }));
   }
   const globex = await made(administrator.post<{ id: string }>('/api/accounts', { name: 'Globex Robotics', plan: 'team' }));

@@ -47,7 +47,7 @@ export function Spans({ story: { first_byte_ms, duration_ms, sse } }: { story: R
 /** Where it was sent, one after the other, until one delivered or none was left. */
 export function StoryTries({ tries }: { tries: readonly Try[] }) {
   return (
-    <ol className="flex flex-col gap-1">
+    <ol aria-label="Tries" className="flex flex-col gap-1">
       {tries.map(({ upstream, outcome, duration_ms: ms }, index) => (
         <li key={index} className="flex flex-wrap items-baseline gap-x-2">
           <span className="text-muted">{index === 0 ? 'First' : 'Then'}</span>

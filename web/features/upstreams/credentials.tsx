@@ -76,7 +76,7 @@ function Credential({ upstream, credential, mayRemove, isLast, onTold }: Credent
           {health !== null && health.running > 0 && ` · ${health.running} running`}
         </p>
       </div>
-      <div className="flex items-start gap-3">
+      <div className="flex items-start gap-3 max-sm:w-full max-sm:justify-between">
         <div>
           <HealthMark standing={credentialStanding(credential)} />
         </div>

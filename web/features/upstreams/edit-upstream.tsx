@@ -12,7 +12,7 @@ import { fieldError, FormProblem } from '../../ui/problem.tsx';
 import { ListField } from '../../ui/terms/list-field.tsx';
 import { useChange } from '../../ui/use-change.ts';
 import { MoreTerms } from './more-terms.tsx';
-import { choiceNamed, CHOICES, GROUPS, looksPrivate } from './provider-choices.ts';
+import { choiceNamed, CHOICES, GROUPS, looksPrivate, usualModels } from './provider-choices.ts';
 import { formOf, newForm, termsOf, type UpstreamForm, usualAddress } from './upstream-form.ts';
 import { ownModelsQuery, upstreamsQuery } from './upstream-queries.ts';
 
@@ -33,8 +33,9 @@ export function EditUpstream({ row, list: { data, dialects }, onClose, onSaved }
   const choose = (next: string): void => {
     const isUsual = form.address === usualAddress(form.choice, dialects);
     const address = isUsual ? usualAddress(next, dialects) : form.address;
+    const hasUsual = row === null && form.models.join(' ') === usualModels(choice).join(' ');
     // Routes are those of a dialect: another one speaks others.
-    set({ choice: next, address, routes: null, ...(isUsual ? { network: looksPrivate(address) ? 'private' : 'public' } : {}) });
+    set({ choice: next, address, routes: null, ...(hasUsual ? { models: usualModels(choiceNamed(next)) } : {}), ...(isUsual ? { network: looksPrivate(address) ? 'private' : 'public' } : {}) });
     if (!isNamed) setName(freeName(next === 'other' ? 'models' : next, data));
   };
   const terms = termsOf(form, row?.terms ?? null);
@@ -118,16 +119,19 @@ export function EditUpstream({ row, list: { data, dialects }, onClose, onSaved }
         <div className="flex flex-col gap-1">
           <p className="font-medium">Serves by name</p>
           <ListField
+            // It keeps what is typed to itself, so that another choice takes another one.
+            key={form.choice}
             label="Names and patterns of models"
             value={form.models}
             onChange={(models) => set({ models })}
-            placeholder={choice.models}
-            suggestions={[...new Set([choice.models, ...own])]}
+            placeholder={choice.models[0] ?? ''}
+            suggestions={[...new Set([...choice.models, ...own])]}
             hint="Models that clients may ask for by these very names; * stands for anything. Without any, only models that are defined to go there do."
             error={fieldError(save.error, 'terms.models')}
           />
         </div>
         <MoreTerms form={form} usual={choice.id in dialects ? dialects[choice.id as keyof typeof dialects].routes : null} onChange={set} error={save.error} />
+        <p className="text-xs text-muted">{row ? 'It holds for calls that begin from now on, on every server. Running calls end as they would.' : 'Its credential comes next: it has a place of its own, and is never shown again.'}</p>
         <FormProblem error={nameError === null ? save.error : null} fields={FIELDS} />
         <DialogActions>
           <Button onClick={onClose}>Cancel</Button>
@@ -135,7 +139,6 @@ export function EditUpstream({ row, list: { data, dialects }, onClose, onSaved }
             {row ? 'Save changes' : 'Add upstream'}
           </Button>
         </DialogActions>
-        <p className="text-xs text-muted">{row ? 'It holds for calls that begin from now on, on every server. Running calls end as they would.' : 'Its credential comes next: it has a place of its own, and is never shown again.'}</p>
       </form>
     </Dialog>
   );

@@ -21,7 +21,7 @@ export function healthStanding({ state, problem, failures, ejected_ms: outMs }: 
     case 'good':
       return GOOD;
     case 'failing':
-      return { tone: 'warn', icon: 'warning', word: 'Failing', detail: `${showCounted(failures, 'call')} in a row failed${why}.` };
+      return { tone: 'warn', icon: 'warning', word: 'Failing', detail: failures === 1 ? `The last call failed${why}.` : `${showCounted(failures, 'call')} in a row failed${why}.` };
     case 'ejected':
       return { tone: 'bad', icon: 'warning', word: 'Left out', detail: `Calls go elsewhere${why}; it is tried again in ${seconds(outMs)}.` };
     case 'on_trial':

@@ -10,29 +10,34 @@ export type ProviderChoice = {
   address?: string;
   /** What an address of it looks like, where it has none of its own. */
   example?: string;
-  /** A pattern of its models' names. */
-  models: string;
+  /** Names and patterns of its models, where nobody else has such; else an example of them. */
+  models: readonly string[];
+  /** In a list, where there is no room for the whole name. */
+  short?: string;
 };
 
 export const GROUPS = ['Providers', 'On your own machines', 'Everything else'] as const;
 
-const openai = (id: Dialect, name: string, group: ProviderChoice['group'], models: string, more: Pick<ProviderChoice, 'address' | 'example'> = {}): ProviderChoice => ({ id, name, group, provider: 'openai', models, ...more });
+const openai = (id: Dialect, name: string, group: ProviderChoice['group'], models: readonly string[], more: Pick<ProviderChoice, 'address' | 'example' | 'short'> = {}): ProviderChoice => ({ id, name, group, provider: 'openai', models, ...more });
 
 export const CHOICES: readonly ProviderChoice[] = [
-  openai('openai', 'OpenAI', 'Providers', 'gpt-*'),
-  { id: 'anthropic', name: 'Anthropic', group: 'Providers', provider: 'anthropic', models: 'claude-*', address: 'https://api.anthropic.com/v1' },
-  openai('gemini', 'Google Gemini', 'Providers', 'gemini-*'),
-  openai('azure', 'Azure OpenAI', 'Providers', 'gpt-*', { example: 'https://RESOURCE.openai.azure.com/openai/v1' }),
-  openai('mistral', 'Mistral', 'Providers', 'mistral-*'),
-  openai('groq', 'Groq', 'Providers', 'llama-*'),
-  openai('deepseek', 'DeepSeek', 'Providers', 'deepseek-*'),
-  openai('openrouter', 'OpenRouter', 'Providers', '*/*'),
-  openai('ollama', 'Ollama', 'On your own machines', 'llama*', { address: 'http://127.0.0.1:11434/v1' }),
-  openai('vllm', 'vLLM', 'On your own machines', '*', { address: 'http://127.0.0.1:8000/v1' }),
-  openai('lmstudio', 'LM Studio', 'On your own machines', '*', { address: 'http://127.0.0.1:1234/v1' }),
-  openai('other', 'Another that speaks OpenAI’s convention', 'Everything else', '*', { example: 'https://models.example.com/v1' }),
-  { id: 'bridge', name: 'A package of the AI SDK (Bedrock, Cohere…)', group: 'Everything else', provider: 'bridge', models: '*', example: 'https://models.example.com' },
+  openai('openai', 'OpenAI', 'Providers', ['gpt-*', 'o*', 'text-embedding-*']),
+  { id: 'anthropic', name: 'Anthropic', group: 'Providers', provider: 'anthropic', models: ['claude-*'], address: 'https://api.anthropic.com/v1' },
+  openai('gemini', 'Google Gemini', 'Providers', ['gemini-*']),
+  openai('azure', 'Azure OpenAI', 'Providers', ['gpt-*', 'o*'], { example: 'https://RESOURCE.openai.azure.com/openai/v1' }),
+  openai('mistral', 'Mistral', 'Providers', ['mistral-*', 'codestral-*']),
+  openai('groq', 'Groq', 'Providers', ['llama-*', 'openai/gpt-oss-*']),
+  openai('deepseek', 'DeepSeek', 'Providers', ['deepseek-*']),
+  openai('openrouter', 'OpenRouter', 'Providers', ['*/*']),
+  openai('ollama', 'Ollama', 'On your own machines', ['llama3.2'], { address: 'http://127.0.0.1:11434/v1' }),
+  openai('vllm', 'vLLM', 'On your own machines', ['qwen3*'], { address: 'http://127.0.0.1:8000/v1' }),
+  openai('lmstudio', 'LM Studio', 'On your own machines', ['qwen3*'], { address: 'http://127.0.0.1:1234/v1' }),
+  openai('other', 'Another that speaks OpenAI’s convention', 'Everything else', ['some-model'], { example: 'https://models.example.com/v1', short: 'OpenAI’s convention' }),
+  { id: 'bridge', name: 'A package of the AI SDK (Bedrock, Cohere…)', group: 'Everything else', provider: 'bridge', models: ['anthropic.claude-*'], example: 'https://models.example.com' },
 ];
+
+/** What a new one serves by name, unless people say otherwise. */
+export const usualModels = ({ group, models }: ProviderChoice): string[] => (group === 'Providers' ? [...models] : []);
 
 export const choiceOf = ({ provider, dialect }: Pick<UpstreamTerms, 'provider' | 'dialect'>): ProviderChoice => choiceNamed(provider === 'openai' ? (dialect ?? 'other') : provider);
 

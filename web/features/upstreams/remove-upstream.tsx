@@ -12,8 +12,8 @@ import { dispatchQuery, upstreamsQuery } from './upstream-queries.ts';
 /** Removes an upstream for good, after it was said what that takes away. */
 export function RemoveUpstream({ row: { name, terms, credentials }, models, onClose }: { row: UpstreamRow; models: readonly DirectedModel[]; onClose: () => void }) {
   const going = models.flatMap(({ model, terms: each }) => ('targets' in each && each.targets.some(({ upstream }) => upstream === name) ? [{ model, isAll: each.targets.every(({ upstream }) => upstream === name) }] : []));
-  const stranded = going.filter(({ isAll }) => isAll).map(({ model }) => model);
-  const others = going.filter(({ isAll }) => !isAll).map(({ model }) => model);
+  const stranded = going.filter(({ isAll }) => isAll).map(({ model }) => `“${model}”`);
+  const others = going.filter(({ isAll }) => !isAll).map(({ model }) => `“${model}”`);
   const sealed = credentials.filter(({ source }) => source === 'log').length;
   const remove = useChange(() => api<Change>('DELETE', `/api/upstreams/${name}`), { done: `Upstream ${name} removed.`, altered: [upstreamsQuery.queryKey, dispatchQuery.queryKey, modelsQuery.queryKey], onDone: onClose });
   return (
@@ -35,7 +35,7 @@ export function RemoveUpstream({ row: { name, terms, credentials }, models, onCl
         )}
         {terms.models.length > 0 && (
           <p>
-            <code className="font-mono text-xs">{terms.models.join(', ')}</code> is served by another upstream that lists it, or else refused with 404 <code className="font-mono text-xs">model_not_found</code>.
+            What it serves by name (<code className="font-mono text-xs">{terms.models.join(', ')}</code>) goes to another upstream that lists it, or else is refused with 404 <code className="font-mono text-xs">model_not_found</code>.
           </p>
         )}
         <FormProblem error={remove.error} />

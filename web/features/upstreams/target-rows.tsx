@@ -63,6 +63,7 @@ function TargetRow({ model, target: { upstream, model: own, weight, order }, num
   const isKnown = upstreams.some(({ name }) => name === upstream);
   return (
     <li aria-label={`Target ${number}`} className="grid grid-cols-2 items-start gap-3 rounded-lg border border-line p-3 sm:grid-cols-[1fr_1.2fr_6rem_4.5rem_auto]">
+      <p className={`order-first self-center font-medium sm:hidden ${onRemove ? '' : 'col-span-2'}`}>Target {number}</p>
       <SelectField label="Upstream" value={upstream} onChange={({ target }) => onChange({ upstream: target.value })} className="w-full">
         {!isKnown && <option value={upstream}>{upstream} (not there)</option>}
         {upstreams.map(({ name, terms }) => (
@@ -89,7 +90,7 @@ function TargetRow({ model, target: { upstream, model: own, weight, order }, num
         {order >= TURNS.length && <option value={order}>{order + 1}.</option>}
       </SelectField>
       <TextField label="Weight" type="number" required min={0} max={1_000} step={1} inputMode="numeric" value={weight} onChange={({ target }) => onChange({ weight: target.value })} />
-      {onRemove && <IconButton icon="close" label={`Remove target ${number}`} onClick={onRemove} className="max-sm:col-span-2 max-sm:justify-self-end sm:mt-6" />}
+      {onRemove && <IconButton icon="close" label={`Remove target ${number}`} onClick={onRemove} className="max-sm:order-first max-sm:justify-self-end sm:mt-6" />}
     </li>
   );
 }

@@ -25,7 +25,7 @@ function Outcome({ tested: { label, outcome, models, took_ms: tookMs, problem } 
       <Icon name={icon} className="mt-0.5" />
       <p className="min-w-0 break-words">
         {label !== '' && <strong className="font-semibold">{label}: </strong>}
-        {problem ?? `It answers, and lists ${showCounted(models ?? 0, 'model')}.`} <span className="text-muted">{tookMs > 0 && showDuration(tookMs)}</span>
+        {problem ?? `It answers, and lists ${showCounted(models ?? 0, 'model')}.`} <span className="whitespace-nowrap text-muted">{tookMs > 0 && showDuration(tookMs)}</span>
       </p>
     </div>
   );

@@ -47,7 +47,7 @@ export function UpstreamDialog({ row, models, mayChange, testsAtOnce, onClose, o
   return (
     <Dialog onClose={onClose} shape="side" title={<>Upstream {name}</>}>
       <div className="flex flex-col gap-6">
-        <div className="flex flex-wrap items-start justify-between gap-3">
+        <div className="flex flex-wrap items-center justify-between gap-3">
           <div>
             <HealthMark standing={upstreamStanding(row)} />
           </div>
@@ -86,7 +86,7 @@ export function UpstreamDialog({ row, models, mayChange, testsAtOnce, onClose, o
           <h3 className="mb-2 font-semibold">What it is</h3>
           <Facts
             facts={[
-              ['Speaks', terms.provider === 'bridge' ? `what the package ${terms.package ?? ''} speaks` : terms.provider === 'anthropic' ? 'Anthropic’s messages' : `the convention of OpenAI, as ${choiceOf(terms).id} does`],
+              ['Speaks', speechOf(row)],
               ['Address', source !== 'demo' && terms.base_url !== undefined && <code key="address" className="font-mono text-xs break-all">{terms.base_url}</code>],
               ['Network', source === 'demo' ? 'Within this server' : terms.network === 'private' ? 'May be on this machine or in a private network' : 'The internet alone'],
               ['Options', terms.options !== undefined && Object.entries(terms.options).map(([key, value]) => `${key}=${value}`).join(', ')],
@@ -103,4 +103,11 @@ export function UpstreamDialog({ row, models, mayChange, testsAtOnce, onClose, o
       </div>
     </Dialog>
   );
+}
+
+function speechOf({ terms }: UpstreamRow): string {
+  if (terms.provider === 'bridge') return `What the package ${terms.package ?? ''} speaks`;
+  if (terms.provider === 'anthropic') return 'Anthropic’s messages';
+  const { id, name } = choiceOf(terms);
+  return id === 'openai' || id === 'other' ? 'OpenAI’s convention' : `OpenAI’s convention, as ${name} does`;
 }

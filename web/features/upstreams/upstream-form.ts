@@ -1,5 +1,5 @@
 import type { UpstreamTerms } from '#db/upstream-events.ts';
-import { choiceNamed, choiceOf, looksPrivate } from './provider-choices.ts';
+import { choiceNamed, choiceOf, looksPrivate, usualModels } from './provider-choices.ts';
 
 /** The terms of an upstream as they are filled in. Pure. */
 export type UpstreamForm = Pick<UpstreamTerms, 'network' | 'models' | 'client_gone' | 'retries'> & {
@@ -20,7 +20,7 @@ export const usualAddress = (choice: string, known: Addresses): string => choice
 
 export function newForm(choice: string, known: Addresses): UpstreamForm {
   const address = usualAddress(choice, known);
-  return { choice, address, network: looksPrivate(address) ? 'private' : 'public', models: [], package: '', options: [], routes: null, token_limit: '', client_gone: 'cancel', retries: 0 };
+  return { choice, address, network: looksPrivate(address) ? 'private' : 'public', models: usualModels(choiceNamed(choice)), package: '', options: [], routes: null, token_limit: '', client_gone: 'cancel', retries: 0 };
 }
 
 export function formOf(terms: UpstreamTerms): UpstreamForm {

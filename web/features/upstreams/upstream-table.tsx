@@ -29,11 +29,13 @@ const columns = (mayChange: boolean, onOpen: UpstreamTableProps['onOpen']): Colu
           </button>
           <SourceMark source={row.source} />
         </p>
-        <p className="text-xs text-muted">{row.source === 'demo' ? 'Repeats what it is told' : row.terms.provider === 'bridge' ? row.terms.package : choiceOf(row.terms).name}</p>
+        <p className="text-xs text-muted">
+          {kindOf(row)}
+          {row.source !== 'demo' && row.terms.network === 'private' && <span className="max-md:hidden"> · private network</span>}
+        </p>
         {row.source !== 'demo' && row.terms.base_url !== undefined && (
           <p className="text-xs wrap-anywhere text-muted max-md:hidden">
             <code className="font-mono">{row.terms.base_url}</code>
-            {row.terms.network === 'private' && ' · private network'}
           </p>
         )}
       </>
@@ -41,8 +43,8 @@ const columns = (mayChange: boolean, onOpen: UpstreamTableProps['onOpen']): Colu
   },
   { head: 'Health', cell: (row) => <HealthMark standing={upstreamStanding(row)} /> },
   { head: 'Serves by name', cell: ({ terms: { models } }) => <Names names={models} />, isExtra: true },
-  { head: 'Credentials', cell: ({ credentials }) => <Labels credentials={credentials} />, isExtra: true },
-  { head: 'Running', align: 'right', cell: ({ health: { running } }) => showCount(running) },
+  { head: 'Credentials', cell: ({ source, credentials }) => (source === 'demo' ? <span className="text-muted">its own</span> : <Labels credentials={credentials} />), isExtra: true },
+  { head: 'Running', align: 'right', cell: ({ health: { running } }) => showCount(running), isExtra: true },
   actionsColumn((row) => (
     <span className="-my-1.5 inline-flex">
       <Menu label={`Actions for ${row.name}`} items={actionsOf(row, mayChange, (what) => onOpen(what, row.name))} />
@@ -60,6 +62,13 @@ function actionsOf({ source }: UpstreamRow, mayChange: boolean, open: (what: Ups
     ...(mayChange ? [{ label: 'Test now', icon: 'rocket' as const, onChoose: () => open('test') }] : []),
     ...(mayChange && source === 'log' ? own : []),
   ];
+}
+
+/** What it speaks, as people call that. */
+function kindOf({ source, terms }: UpstreamRow): string {
+  if (source === 'demo') return 'Repeats what it is told';
+  const { name, short = name } = choiceOf(terms);
+  return terms.provider === 'bridge' ? (terms.package ?? name) : short;
 }
 
 /** Where it is from, where it can't be changed here. */

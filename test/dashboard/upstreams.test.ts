@@ -1,0 +1,202 @@
+import type { Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { UpstreamList } from '#server/dashboard/contract-upstreams.ts';
+import { violations } from '../support/axe.ts';
+import { HAS_BROWSER, settled, type Visitor } from '../support/browser.ts';
+import { chat, type ChatReply } from '../support/client.ts';
+import { addMember } from '../support/dashboard.ts';
+import { startDashboard, type TestDashboard } from '../support/dashboard-browser.ts';
+import { ask } from '../support/database.ts';
+import { until } from '../support/relay.ts';
+import { type ScriptedUpstream, startUpstream } from '../support/upstream.ts';
+
+/** What administrators do with upstreams, credentials and models by the page for them. In this order: each test begins where the one before has left. */
+describe.skipIf(!HAS_BROWSER)('the page of upstreams', () => {
+  const SECRET = 'sk-first-5f1c7d9e2b8a4036';
+  const WRONG = 'sk-wrong-0a1b2c3d4e5f6789';
+  let first: ScriptedUpstream;
+  let second: ScriptedUpstream;
+  let dashboard: TestDashboard;
+  let visitor: Visitor;
+  let page: Page;
+  /** All that the server has told the browser, by replies and by the feed. */
+  const told: string[] = [];
+
+  beforeAll(async () => {
+    [first, second] = await Promise.all([startUpstream({ apiKey: SECRET }), startUpstream()]);
+    first.script('a', 'tokens=2');
+    second.script('b', 'tokens=2');
+    dashboard = await startDashboard();
+    visitor = await dashboard.visit(dashboard.administrator);
+    page = await visitor.context.newPage();
+    page.on('response', (response) => {
+      if (new URL(response.url()).pathname.startsWith('/api/')) response.text().then((text) => told.push(text), () => {});
+    });
+    page.on('websocket', (socket) => socket.on('framereceived', ({ payload }) => told.push(payload.toString())));
+    await page.goto('/admin/upstreams');
+    await settled(page);
+  });
+  afterAll(async () => {
+    await dashboard?.[Symbol.asyncDispose]();
+    await Promise.all([first?.close(), second?.close()]);
+  });
+
+  const dialog = () => page.getByRole('dialog');
+  const press = (name: string) => page.getByRole('button', { name, exact: true }).click();
+  const rowOf = (name: string) => page.getByRole('row').filter({ has: page.getByRole('button', { name: `Upstream ${name}`, exact: true }) });
+  const call = (): Promise<ChatReply> => chat({ port: dashboard.relay.port, key: dashboard.relay.key, body: { model: 'fast', messages: [{ role: 'user', content: 'x' }] } });
+  const listed = async (): Promise<UpstreamList['data']> => (await dashboard.administrator.get<UpstreamList>('/api/upstreams')).body.data;
+
+  /** All that the page keeps: its document, what stands in its fields, its address, and the browser's stores. */
+  const kept = (): Promise<string> =>
+    page.evaluate<string>(`[document.documentElement.outerHTML, ...[...document.querySelectorAll('input, textarea')].map((field) => field.value),
+      location.href, JSON.stringify(history.state), JSON.stringify(localStorage), JSON.stringify(sessionStorage)].join('\\n')`);
+
+  async function choose(name: string, action: string): Promise<void> {
+    await press(`Actions for ${name}`);
+    await press(action);
+  }
+
+  async function addCredential(label: string, secret: string): Promise<void> {
+    await page.getByLabel('Label').fill(label);
+    await page.getByLabel('Secret').fill(secret);
+    await press('Add credential');
+    await dialog().getByText('upstream.credential_added').waitFor();
+  }
+
+  test('adds one by keyboard and says at its address why a private one is refused', async () => {
+    await page.getByText('Only the built-in demo answers so far').waitFor();
+    await page.keyboard.press('n');
+    await page.getByLabel('Who is it?').selectOption('ollama');
+    expect(await page.getByLabel('Name', { exact: true }).inputValue()).toBe('ollama');
+    expect(await page.getByLabel('Also to this machine').isChecked()).toBe(true);
+    await page.getByLabel('Who is it?').selectOption('openai');
+    expect(await page.getByLabel('Address').inputValue()).toBe('https://api.openai.com/v1');
+    expect(await page.getByLabel('To the internet alone').isChecked()).toBe(true);
+    await page.getByLabel('Name', { exact: true }).fill('first');
+    await page.getByLabel('Address').fill(first.baseUrl);
+    await press('Add upstream');
+    await page.getByRole('alert').getByText('is on this machine or in a private network').waitFor();
+    expect(await page.getByLabel('Address').getAttribute('aria-invalid')).toBe('true');
+    expect(await listed()).toHaveLength(1);
+    await page.getByLabel('Also to this machine').check();
+    await press('Add upstream');
+    await dialog().getByRole('heading', { name: 'Upstream first' }).waitFor();
+    expect(await listed()).toMatchObject([{ name: 'first', source: 'log', terms: { dialect: 'openai', network: 'private', models: ['gpt-*', 'o*', 'text-embedding-*'] } }, { name: 'demo', source: 'demo' }]);
+  });
+
+  test('takes a credential, never shows it again, and tells by a test whether it is the right one', async () => {
+    await addCredential('typed wrong', WRONG);
+    await press('Test now');
+    await dialog().getByText('It refuses the credential (401).').waitFor();
+    expect(await violations(page)).toEqual([]);
+    await press('Remove credential typed wrong');
+    await press('Remove it');
+    await dialog().getByText('upstream.credential_removed').waitFor();
+    await press('Add a credential');
+    await addCredential('main', SECRET);
+    await press('Test now');
+    await dialog().getByText('It answers, and lists 2 models.').waitFor();
+    expect(await dialog().innerText()).toContain(`…${SECRET.slice(-4)}`);
+    await page.keyboard.press('Escape');
+    await rowOf('first').getByText('Good').waitFor();
+  });
+
+  test('defines a model and says in plain English where its calls will go', async () => {
+    const terms = { provider: 'openai', base_url: second.baseUrl, network: 'private' };
+    expect((await dashboard.administrator.post('/api/upstreams', { name: 'second', terms })).status).toBe(200);
+    // What somebody does elsewhere comes by the feed.
+    await rowOf('second').waitFor();
+    await press('Define a model');
+    await page.getByLabel('Name', { exact: true }).fill('fast');
+    const target = (number: number) => page.getByRole('listitem', { name: `Target ${number}` });
+    await target(1).getByLabel('Its name there').fill('a');
+    await press('Add a fallback');
+    await target(2).getByLabel('Upstream').selectOption('second');
+    await target(2).getByLabel('Its name there').fill('b');
+    await dialog().getByText('Every call goes to first (as a).').waitFor();
+    await dialog().getByText('When it has failed, second (as b) takes over.').waitFor();
+    expect(await violations(page)).toEqual([]);
+    await press('Define model');
+    await page.getByText('model.defined').waitFor();
+    expect((await call()).status).toBe(200);
+    expect([first, second].map(({ ledger }) => ledger.attempts.filter(({ authorized }) => authorized).length)).toEqual([1, 0]);
+  });
+
+  test('shows how one fares: left out once it fails, with the other taking over, and good again by a test', async () => {
+    first.script('a', 'status=500');
+    const replies = [];
+    for (let count = 0; count < 6; count++) replies.push(await call());
+    expect(replies.map(({ status }) => status)).toEqual(Array<number>(6).fill(200));
+    // Five are told of by failing there, the sixth goes past it.
+    expect(second.ledger.attempts).toHaveLength(6);
+    expect(first.ledger.attempts.filter(({ authorized }) => authorized)).toHaveLength(6);
+    // It would be there within five seconds by itself.
+    await page.reload();
+    await rowOf('first').getByText('Left out').waitFor();
+    await rowOf('first').getByText('it answered 500').waitFor();
+
+    const stories = await visitor.context.newPage();
+    await stories.goto(`/requests?request=${replies[0]?.requestId}`);
+    const tries = stories.getByRole('heading', { name: 'Tries' });
+    await until(async () => (await tries.isVisible()) || (await stories.reload(), await settled(stories), false), Boolean, 'the story of a call with two tries');
+    expect((await stories.getByRole('list', { name: 'Tries' }).getByRole('listitem').allInnerTexts()).map((text) => text.split('\n').slice(0, 3))).toEqual([['First', 'first', 'it answered 500'], ['Then', 'second', 'delivered']]);
+    await stories.close();
+
+    first.script('a', 'tokens=2');
+    await choose('first', 'Test now');
+    await dialog().getByText('It answers, and lists').waitFor();
+    await dialog().getByText('Good').first().waitFor();
+    await page.keyboard.press('Escape');
+    await rowOf('first').getByText('Good').waitFor();
+  });
+
+  test('pauses one, whose calls go elsewhere, and lets nobody else do so', async () => {
+    await page.getByRole('button', { name: 'Upstream first', exact: true }).click();
+    await press('Pause');
+    await dialog().getByText('first is paused').waitFor();
+    const before = first.ledger.attempts.length;
+    expect((await call()).status).toBe(200);
+    expect(first.ledger.attempts).toHaveLength(before);
+    await press('Resume');
+    await dialog().getByText('first is in use again').waitFor();
+    await page.keyboard.press('Escape');
+
+    const auditor = await dashboard.visit(await addMember(dashboard.relay, { role: 'auditor' }));
+    await auditor.page.goto('/admin/upstreams');
+    await settled(auditor.page);
+    await auditor.page.getByRole('button', { name: 'Upstream first', exact: true }).click();
+    await auditor.page.getByRole('dialog').getByText('What it is').waitFor();
+    expect(await auditor.page.getByRole('button', { name: /Add|Define|Change|Test|Pause|Remove|Retire/ }).count()).toBe(0);
+    await auditor.context.close();
+  });
+
+  test('removes one, after it was said which model could go nowhere else', async () => {
+    expect((await dashboard.administrator.put('/api/dispatch', { model: 'single', terms: { targets: [{ upstream: 'first', model: 'a' }] } })).status).toBe(200);
+    await page.getByRole('button', { name: 'Retire model single' }).waitFor();
+    await choose('first', 'Remove…');
+    await dialog().getByText('It is all that “single” can go to.').waitFor();
+    await dialog().getByText('“fast” loses a target').waitFor();
+    expect(await page.getByRole('button', { name: 'Remove upstream' }).isDisabled()).toBe(true);
+    expect((await dashboard.administrator.delete('/api/upstreams/first')).code).toBe('not_allowed');
+    await press('Cancel');
+    await press('Retire model single');
+    await dialog().getByText('model_not_found').waitFor();
+    await press('Retire model');
+    await choose('first', 'Remove…');
+    await press('Remove upstream');
+    await page.getByText('upstream.removed').waitFor();
+    await rowOf('first').waitFor({ state: 'detached' });
+    expect((await listed()).map(({ name }) => name)).toEqual(['second', 'demo']);
+    expect(Number(await ask(dashboard.relay.store.config('owner'), 'select count(*) from daybook.credential'))).toBe(0);
+    expect((await call()).status).toBe(200);
+  });
+
+  test('has kept no secret: not in the page, not in what it was told, not in the log', async () => {
+    const everything = [await kept(), ...told, JSON.stringify(await dashboard.relay.readLog())].join('\n');
+    expect(everything).toContain(SECRET.slice(-4));
+    expect(everything).toContain('credential_added');
+    for (const secret of [SECRET, WRONG]) expect(everything).not.toContain(secret);
+    expect(visitor.problems).toEqual([]);
+  });
+});
