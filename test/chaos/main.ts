@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util';
+import { fallback } from './fallback.ts';
 import { freezeInstance } from './freeze-instance.ts';
 import { killInstance } from './kill-instance.ts';
 import { killProjector } from './kill-projector.ts';
@@ -14,6 +15,7 @@ const CASES: Record<string, { n: number; run: (options: Options) => Promise<{ vi
   'kill-server': { n: 100, run: ({ n, ...more }) => killServer({ kills: n, ...more }) },
   'kill-instance': { n: 50, run: killInstance },
   'kill-projector': { n: 100, run: killProjector },
+  'fallback': { n: 20, run: fallback },
   'freeze-instance': { n: 3, run: (options) => freezeInstance({ ...options, frozenMs: 20_000 }) },
 };
 const SHOWN_VIOLATIONS = 20;

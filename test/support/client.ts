@@ -18,6 +18,8 @@ export type ChatOptions = {
   abortBy?: 'close' | 'reset';
   /** Leaves when this is aborted. */
   signal?: AbortSignal;
+  /** Told when the reply's head is there. */
+  onHead?: () => void;
   timeoutMs?: number;
 };
 
@@ -66,6 +68,7 @@ export function chat(options: ChatOptions): Promise<ChatReply> {
       head(head) {
         ({ headers } = head);
         status = statusOf(head);
+        options.onHead?.();
         body.begin(headerOf(head, 'content-type'));
         if (options.abortAt === 'head') leave();
       },
