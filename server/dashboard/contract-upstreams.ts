@@ -46,11 +46,13 @@ export type CredentialRow = {
   health: HealthStanding | null;
 };
 
-const Name = UpstreamName.regex(/./, 'must have 1 to 64 of a-z, 0-9, ".", "_" and "-", and begin with a letter or a digit');
+const Name = z.string().refine((name) => UpstreamName.safeParse(name).success, 'must have 1 to 64 of a-z, 0-9, ".", "_" and "-", and begin with a letter or a digit');
 /** `POST /api/upstreams`. It has no credentials yet. */
 export const AddUpstream = z.strictObject({ name: Name, terms: UpstreamTerms });
 /** `PATCH /api/upstreams/:upstream`: other terms in place of all that it had, paused or not as it was; or paused or not alone. */
-export const ChangeUpstream = z.union([z.strictObject({ terms: UpstreamTerms }), z.strictObject({ paused: z.boolean() })]);
+export const ChangeUpstream = z
+  .strictObject({ terms: UpstreamTerms.optional(), paused: z.boolean().optional() })
+  .refine(({ terms, paused }) => (terms === undefined) !== (paused === undefined), { path: ['terms'], message: 'or "paused" says what changes: one of them' });
 /** `DELETE /api/upstreams/:upstream`: with its credentials, for good. 409 `not_allowed` where a model could go nowhere else. */
 
 /** `POST /api/upstreams/:upstream/credentials` → `Change & {object: 'credential', id, last4}`. The secret goes in and never comes out. */

@@ -32,8 +32,16 @@ export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
   /** Whoever asks while a test runs is told what comes of that one. */
   const tests = new Map<Upstream, Promise<UpstreamTested>>();
 
-  const change = <T extends Change>(who: SignedIn, use: (control: UpstreamControl) => Promise<T>): Promise<T | Refusal> =>
-    makeChange(dashboard, who, (control, client) => use(new UpstreamControl(control, client, config)));
+  /** @param terms those that it would have: what is wrong with their address is told at its field. */
+  async function change<T extends Change>(who: SignedIn, use: (control: UpstreamControl) => Promise<T>, terms?: UpstreamTerms): Promise<T | Refusal> {
+    try {
+      return await makeChange(dashboard, who, (control, client) => use(new UpstreamControl(control, client, config)).catch(tellOfFile));
+    } catch (error) {
+      const isOfAddress = error instanceof DecisionError && terms?.base_url !== undefined && error.message === checkBaseUrl(terms.base_url, terms.network);
+      if (!isOfAddress) throw error;
+      return new Refusal('invalid_value', { message: error.message, param: 'terms.base_url' });
+    }
+  }
 
   function test(upstream: Upstream): Promise<UpstreamTested> {
     const running = tests.get(upstream);
@@ -51,13 +59,13 @@ export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
       relay.readModel.isCurrent() ? ({ object: 'list', data: listUpstreams(relay, config, performance.now()), dialects: DIALECTS_TOLD } satisfies UpstreamList) : STALE,
     ),
 
-    route('post', '/api/upstreams', ADMINISTRATORS, AddUpstream, async ({ body: { name, terms } }, who) => checkPlace(terms) ?? change(who, (control) => control.addUpstream(name, terms))),
+    route('post', '/api/upstreams', ADMINISTRATORS, AddUpstream, ({ body: { name, terms } }, who) => change(who, (control) => control.addUpstream(name, terms), terms)),
 
-    route('patch', '/api/upstreams/:upstream', ADMINISTRATORS, ChangeUpstream, async ({ params, body }, who) => {
+    route('patch', '/api/upstreams/:upstream', ADMINISTRATORS, ChangeUpstream, async ({ params, body: { terms, paused } }, who) => {
       const name = nameOf(params);
       if (name instanceof Refusal) return name;
-      if ('paused' in body) return change(who, (control) => control.pauseUpstream(name, body.paused));
-      return checkPlace(body.terms) ?? change(who, (control) => control.changeUpstream(name, ({ paused }) => ({ ...body.terms, paused })));
+      if (terms === undefined) return change(who, (control) => control.pauseUpstream(name, paused === true));
+      return change(who, (control) => control.changeUpstream(name, (before) => ({ ...terms, paused: before.paused })), terms);
     }),
 
     route('delete', '/api/upstreams/:upstream', ADMINISTRATORS, null, async ({ params }, who) => {
@@ -68,7 +76,7 @@ export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
     route('post', '/api/upstreams/:upstream/credentials', ADMINISTRATORS, AddCredential, async ({ params, body }, who) => {
       const name = nameOf(params);
       if (name instanceof Refusal) return name;
-      const added = await change(who, (control) => control.addCredential(name, body).catch(tellOfFile));
+      const added = await change(who, (control) => control.addCredential(name, body));
       return added instanceof Refusal ? added : ({ ...added, object: 'credential' } satisfies CredentialAdded);
     }),
 
@@ -96,12 +104,6 @@ export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
 function nameOf(params: Readonly<Record<string, string>>): string | Refusal {
   const parsed = UpstreamName.safeParse(params['upstream']);
   return parsed.success ? parsed.data : NOT_FOUND;
-}
-
-/** The same is decided again with the change; here it is told of the field that it is about. */
-function checkPlace({ base_url, network }: UpstreamTerms): Refusal | null {
-  const fault = base_url === undefined ? null : checkBaseUrl(base_url, network);
-  return fault === null ? null : new Refusal('invalid_value', { message: fault, param: 'terms.base_url' });
 }
 
 /** A master key that can't be used is nothing that the program can mend: whoever administrates is told of it. */

@@ -79,6 +79,7 @@ const DIALOGS: readonly Scene[] = [
   { name: 'overview-of-a-member', path: '/', who: 'member' },
   { name: 'keys-of-an-auditor', path: '/keys', who: 'auditor' },
   { name: 'requests-receipt', path: '/requests?outcome=completed', who: 'member', act: storyEnd },
+  { name: 'requests-tries', path: '/requests?model=local-first', who: 'administrator', act: storyEnd },
   { name: 'audit-proof-verified', path: '/audit/proof', who: 'administrator', act: verify },
   { name: 'audit-state-of-a-plan', path: '/audit/state?plan=team', who: 'auditor' },
   { name: 'audit-comparison-done', path: '/audit/comparison', who: 'auditor', act: compareOne },

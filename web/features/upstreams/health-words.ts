@@ -1,5 +1,5 @@
 import type { CredentialRow, UpstreamRow } from '#server/dashboard/contract-upstreams.ts';
-import { showCounted, showDuration } from '../../lib/show.ts';
+import { showCounted, showSeconds } from '../../lib/show.ts';
 import { tryWords } from '../../lib/try-words.ts';
 import type { IconName } from '../../ui/icon.tsx';
 import type { Tone } from '../../ui/parts.tsx';
@@ -13,7 +13,7 @@ type Health = UpstreamRow['health'];
 const GOOD: Standing = { tone: 'good', icon: 'check', word: 'Good', detail: null };
 
 /** To the second: it is told anew every few of them. */
-const seconds = (ms: number): string => showDuration(Math.max(1, Math.ceil(ms / 1_000)) * 1_000);
+const seconds = (ms: number): string => showSeconds(Math.max(1, Math.ceil(ms / 1_000)) * 1_000);
 
 export function healthStanding({ state, problem, failures, ejected_ms: outMs }: Health): Standing {
   const why = problem === null ? '' : ` (${tryWords(problem)})`;
@@ -23,7 +23,7 @@ export function healthStanding({ state, problem, failures, ejected_ms: outMs }: 
     case 'failing':
       return { tone: 'warn', icon: 'warning', word: 'Failing', detail: failures === 1 ? `The last call failed${why}.` : `${showCounted(failures, 'call')} in a row failed${why}.` };
     case 'ejected':
-      return { tone: 'bad', icon: 'warning', word: 'Left out', detail: `Calls go elsewhere${why}; it is tried again in ${seconds(outMs)}.` };
+      return { tone: 'bad', icon: 'warning', word: 'Left out', detail: `Calls go elsewhere where they can${why}. It is tried again in ${seconds(outMs)}.` };
     case 'on_trial':
       return { tone: 'warn', icon: 'clock', word: 'On trial', detail: `One call at a time tries it again${why}.` };
   }

@@ -15,7 +15,8 @@ export function shareOf(target: Target, turn: readonly Target[]): string | null 
   if (turn.length === 1 || (sum === 0 && target === turn.at(-1))) return '100 %';
   if (target.weight === 0) return null;
   const percent = (100 * target.weight) / sum;
-  return percent < 1 ? 'under 1 %' : `${Math.round(percent)} %`;
+  if (percent < 1) return 'under 1 %';
+  return percent > 99 && percent < 100 ? 'over 99 %' : `${Math.round(percent)} %`;
 }
 
 /** Sentences that say which upstream a call goes to first, and which take over. */
