@@ -185,6 +185,11 @@ const PARTS: Readonly<Record<string, number>> = {
   file_data: CONTEXT_TOKENS_MAX,
   input_file: CONTEXT_TOKENS_MAX,
 };
+/** The same in Anthropic's Messages, by the type that each part says. */
+const TYPES: readonly (readonly [string, number])[] = [['"image"', IMAGE_TOKENS_MAX], ['"document"', CONTEXT_TOKENS_MAX]];
+/** What stands in the last bytes before a type. Nobody writes so many blanks; who does is held to more. */
+const TYPE_BEFORE = /^\s*$|"type"\s*:\s*$/;
+const TYPE_BEFORE_BYTES = 64;
 /** What makes a provider put in its instructions for tools. */
 const TOOLS = ['"tools"', '"functions"', '"response_format"'];
 const PART_BEGINNINGS = ['"image_', '"input_', '"audio_', '"video_', '"file_'];
@@ -197,18 +202,21 @@ const PART_BYTES_MAX = Math.max(...Object.keys(PARTS).map((name) => name.length)
  */
 export function promptBound(body: Buffer): number {
   let parts = 0;
-  for (const beginning of PART_BEGINNINGS) {
-    for (let at = body.indexOf(beginning, 0, 'latin1'); at >= 0; at = body.indexOf(beginning, at + 1, 'latin1')) {
-      parts += partAt(body, at);
-    }
+  for (const beginning of PART_BEGINNINGS) for (const at of places(body, beginning)) parts += partAt(body, at);
+  for (const [type, tokens] of TYPES) {
+    for (const at of places(body, type)) if (TYPE_BEFORE.test(body.toString('latin1', Math.max(0, at - TYPE_BEFORE_BYTES), at))) parts += tokens;
   }
   // A name may be spelt with escapes. No client does that to letters, so each may stand for any part.
-  for (let at = body.indexOf('\\u00', 0, 'latin1'); at >= 0; at = body.indexOf('\\u00', at + 1, 'latin1')) {
+  for (const at of places(body, '\\u00')) {
     const digit = body[at + 4] as number;
     if (digit >= 0x34 && digit <= 0x37) parts += CONTEXT_TOKENS_MAX;
   }
   const template = TOOLS.some((name) => body.includes(name, 0, 'latin1')) ? TOOLS_TEMPLATE_TOKENS_MAX : TEMPLATE_TOKENS_MAX;
   return body.length + template + Math.min(parts, CONTEXT_TOKENS_MAX);
+}
+
+function* places(body: Buffer, text: string): Generator<number> {
+  for (let at = body.indexOf(text, 0, 'latin1'); at >= 0; at = body.indexOf(text, at + 1, 'latin1')) yield at;
 }
 
 /** What the member that begins at a quote may add; 0 when it is none of a part. */

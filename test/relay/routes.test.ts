@@ -228,6 +228,8 @@ describe('under an exact quota', () => {
     expect(await limitOf('/v1/completions')).toEqual({ max_tokens: expect.any(Number) as number });
     expect(await limitOf('/v1/responses')).toEqual({ max_output_tokens: expect.any(Number) as number });
     expect(await limitOf('/v1/responses', { max_output_tokens: 50 })).toEqual({ max_output_tokens: 50 });
+    expect(await limitOf('/v1/responses', { max_output_tokens: 900_000_000 })).toEqual({ max_output_tokens: expect.any(Number) as number });
+    expect(upstream.ledger.requestBody(upstream.ledger.attempts.length).toString().match(/max_output_tokens/g)).toHaveLength(1);
     expect(await limitOf('/v1/messages')).toEqual({ max_tokens: 100 });
     expect(await limitOf('/v1/messages', { max_tokens: 900_000_000 })).toEqual({ max_tokens: expect.any(Number) as number });
     expect(sentBody()['max_tokens']).toBeLessThan(1_000_000);

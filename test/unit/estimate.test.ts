@@ -164,6 +164,8 @@ describe('the bound of a prompt', () => {
     ['an image within', { type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } }, IMAGE_TOKENS_MAX],
     ['an image without a type', { image_url: 'https://example.com/a.png' }, IMAGE_TOKENS_MAX],
     ['a file by its id', { type: 'file', file: { file_id: 'file-1' } }, CONTEXT_TOKENS_MAX],
+    ['a picture in a message of Anthropic\'s', { type: 'image', source: { type: 'url', url: 'https://example.com/a.png' } }, IMAGE_TOKENS_MAX],
+    ['a document in one', { type: 'document', source: { type: 'base64', media_type: 'application/pdf', data: 'AAAA' } }, CONTEXT_TOKENS_MAX],
     ['a video', { type: 'video_url', video_url: { url: 'https://example.com/a.mp4' } }, CONTEXT_TOKENS_MAX],
   ])('makes room for %s', (_, part, tokens) => expect(added([part])).toBe(tokens));
 
@@ -177,11 +179,14 @@ describe('the bound of a prompt', () => {
     const none = spelt('');
     expect(spelt('"image_url" :\n {}')).toBe(none + IMAGE_TOKENS_MAX);
     expect(spelt('"image\\u005furl":{}')).toBeGreaterThanOrEqual(none + IMAGE_TOKENS_MAX);
+    expect(spelt(`"type"${' '.repeat(9)}:\n "image"`)).toBe(none + IMAGE_TOKENS_MAX);
+    expect(spelt(`"type":${' '.repeat(999)}"image"`)).toBe(none + IMAGE_TOKENS_MAX);
     expect(spelt('"\\u0069mage_url":{}')).toBeGreaterThanOrEqual(none + IMAGE_TOKENS_MAX);
   });
 
   test('is not raised by text that speaks of parts, nor by the escapes that clients write', () => {
-    expect(added('{"image_url": "x", "file_id": 1} and "input_audio":')).toBe(0);
+    expect(added('{"image_url": "x", "file_id": 1} and "input_audio":, "type":"document"')).toBe(0);
+    expect(promptBound(Buffer.from('{"required":["document"],"enum":["image"],"image":1}'))).toBe(promptBound(Buffer.from('{}')) + 50);
     expect(promptBound(Buffer.from('"\\u003c\\u0026\\u4f60\\u00e9"'))).toBe(plain + 26);
   });
 });
