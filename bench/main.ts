@@ -9,11 +9,12 @@ import { benchProjector, renderProjector } from './projector.ts';
 import { benchRelay, type Stage } from './relay.ts';
 import { readSettings, type Settings, USAGE, UsageError } from './settings.ts';
 import { benchTables, renderTables } from './tables.ts';
+import { benchTranslation, renderTranslation } from './translation.ts';
 
 /** The file system that Linux keeps in memory. */
 const TMPFS = 0x01021994;
 
-const BENCHES = { relay: benchRelay, log: benchLog, projector: benchProjector, tables: benchTables, feed: benchFeed, page: benchPage };
+const BENCHES = { relay: benchRelay, log: benchLog, projector: benchProjector, tables: benchTables, feed: benchFeed, page: benchPage, translation: benchTranslation };
 
 /** Runs the bench that was asked for. @returns the exit code: 1 when a reply was wrong. */
 async function main(args: string[]): Promise<number> {
@@ -37,6 +38,7 @@ async function bench(settings: Settings, stage: Stage): Promise<number> {
   if ('catchUp' in report) console.log(renderProjector(report));
   if ('feedRounds' in report) console.log(renderFeed(report.feedRounds));
   if ('shown' in report) console.log(renderPage(report));
+  if ('chunkCosts' in report) console.log(renderTranslation(report));
   if ('asked' in report) console.log(renderTables(report));
   console.log(renderGoals(report.goals));
   if (settings.out !== null) {

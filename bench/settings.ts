@@ -2,7 +2,7 @@ import { parseArgs } from 'node:util';
 import { type WorkloadName, WORKLOADS } from './workloads.ts';
 
 export type Settings = {
-  bench: 'relay' | 'log' | 'projector' | 'tables' | 'feed' | 'page';
+  bench: 'relay' | 'log' | 'projector' | 'tables' | 'feed' | 'page' | 'translation';
   targets: string[];
   work: WorkloadName[];
   rounds: number;
@@ -23,10 +23,10 @@ export class UsageError extends Error {
   override name = 'UsageError';
 }
 
-const BENCHES = ['relay', 'log', 'projector', 'tables', 'feed', 'page'] as const;
+const BENCHES = ['relay', 'log', 'projector', 'tables', 'feed', 'page', 'translation'] as const;
 const TARGETS = ['direct', 'bare', 'nginx', 'daybook', 'daybook-overlapped', 'bare-reply'];
 
-export const USAGE = `npm run bench -- [log | projector | tables | feed | page] [options]
+export const USAGE = `npm run bench -- [log | projector | tables | feed | page | translation] [options]
 
 Measures Daybook beside a bare Node proxy and nginx, in one run, and compares it with its goals.
 With "log": how fast the event log takes events, and how fast a follower reads them.
@@ -34,6 +34,7 @@ With "projector": how fast a backlog is projected, whether rightly, and what tha
 With "tables": how long the dashboard's questions take, by how much is in the projections' tables.
 With "feed": how long an event takes to a viewer of the live feed, and what a thousand viewers cost.
 With "page": how soon the dashboard shows its figures, and how smooth it is while calls come, in a real browser.
+With "translation": what the readers of streamed replies cost for each chunk, beside the one that lets it pass.
 
   --only a,b    targets: ${TARGETS.join(', ')} (all)
   --work x,y    workloads: ${Object.keys(WORKLOADS).join(', ')} (all)

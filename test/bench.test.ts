@@ -16,7 +16,7 @@ const BENCH = join(import.meta.dirname, '../bench/main.ts');
 const TINY = ['--rounds', '1', '--secs', '0.3', '--warmup', '0.2', '--keys', '200'];
 
 /** Runs the bench as a person does, and reads the figures it leaves. */
-async function runBench(...args: string[]): Promise<{ summaries: Summary[]; rounds: Record<string, number>[] }> {
+async function runBench(...args: string[]): Promise<{ summaries: Summary[]; rounds: Record<string, number>[]; chunkCosts: { reader: string; cpuUs: number; timesPassthrough: number }[]; goals: object[] }> {
   const directory = await mkdtemp(join(tmpdir(), 'daybook-bench-test-'));
   try {
     const out = join(directory, 'figures.json');
@@ -28,6 +28,13 @@ async function runBench(...args: string[]): Promise<{ summaries: Summary[]; roun
 }
 
 describe.skipIf(process.platform !== 'linux')('the bench', { timeout: 240_000 }, () => {
+  test('compares every reader of streams with the one that lets them pass', async () => {
+    const { chunkCosts, goals } = await runBench('translation');
+    expect(chunkCosts.filter(({ reader }) => reader === 'passthrough').map(({ timesPassthrough }) => timesPassthrough)).toEqual([1, 1, 1, 1]);
+    expect(chunkCosts.every(({ cpuUs }) => cpuUs > 0)).toBe(true);
+    expect(goals).toHaveLength(3);
+  });
+
   test('measures every target without one wrong reply', async () => {
     const { summaries } = await runBench('--only', 'direct,bare,daybook', '--work', 'near,chat-40');
     expect(summaries.map(({ workload, target }) => `${workload} ${target}`)).toEqual(

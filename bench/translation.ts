@@ -1,0 +1,170 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { CHAT_COMPLETIONS, type RelayedRoute } from '#db/limits.ts';
+import { Refusal } from '#server/errors.ts';
+import { anthropic } from '#server/providers/anthropic/provider.ts';
+import { Chunks } from '#server/providers/bridge/chunks.ts';
+import type { StreamPart } from '#server/providers/bridge/language-model.ts';
+import { openai } from '#server/providers/openai/openai.ts';
+import type { ProviderCall, SseReader } from '#server/providers/provider.ts';
+import { parseChat } from '#server/relay/parse.ts';
+import type { Goal } from './goals.ts';
+import type { Stage } from './relay.ts';
+import type { Settings } from './settings.ts';
+import { median } from './summary.ts';
+import { figure, table } from './table.ts';
+
+/** What reading a streamed reply costs for each of its chunks, by who reads it. */
+export type ChunkCost = { stream: string; reader: string; cpuUs: number | null; timesPassthrough: number | null };
+export type TranslationReport = { chunkCosts: ChunkCost[]; goals: Goal[] };
+
+const FIXTURES = join(import.meta.dirname, '../test/fixtures/anthropic');
+/** Streams as they were recorded. */
+const STREAMS = ['text', 'thinking', 'tool-call', 'utf8'];
+/** A recorded stream has a handful of deltas, and a real one some hundreds. */
+const DELTAS_TIMES = 60;
+const TIMES_PASSTHROUGH_MAX = 3;
+/** Of the measured seconds of a round, for each reader of each stream. */
+const SHARE = 0.1;
+const WARMUP_PASSES = 50;
+const PASSES_AT_ONCE = 20;
+
+type Reading = { stream: string; reader: string; chunks: number; pass: () => SseReader };
+
+/**
+ * Measures the readers of streamed replies alone: that of the convention itself, through which bytes
+ * pass, and those that translate. The same reply is read by all of them, an event at a time, as it comes
+ * from a model that writes; what passes is what the translation of the recorded one gave.
+ */
+export async function benchTranslation(settings: Settings, { signal }: Stage): Promise<TranslationReport> {
+  const readings = STREAMS.flatMap(readingsOf);
+  for (const reading of readings) checkWhole(reading);
+  const found = new Map(readings.map((reading) => [reading, [] as number[]]));
+  for (let round = 0; round < settings.rounds; round++) {
+    for (const reading of round % 2 === 0 ? readings : readings.toReversed()) {
+      signal.throwIfAborted();
+      found.get(reading)?.push(cpuUsPerChunk(reading, settings.secs * SHARE));
+      // A signal is taken between two of them.
+      await new Promise(setImmediate);
+    }
+  }
+  const chunkCosts = readings.map((reading): ChunkCost => {
+    const passing = readings.find(({ stream, reader }) => stream === reading.stream && reader === PASSTHROUGH) as Reading;
+    const [own, theirs] = [found.get(reading) ?? [], found.get(passing) ?? []];
+    return { stream: reading.stream, reader: reading.reader, cpuUs: median(own), timesPassthrough: median(own.map((us, round) => us / (theirs[round] ?? NaN))) };
+  });
+  const goals = TRANSLATING.map((name): Goal => ({
+    name: `${name}: CPU for each chunk of the worst stream`,
+    measured: Math.max(...chunkCosts.filter(({ reader }) => reader === name).map(({ timesPassthrough }) => timesPassthrough ?? Infinity)),
+    bound: 'at most',
+    limit: TIMES_PASSTHROUGH_MAX,
+    unit: '× passthrough',
+  }));
+  return { chunkCosts, goals };
+}
+
+export function renderTranslation({ chunkCosts }: TranslationReport): string {
+  const rows = chunkCosts.map(({ stream, reader, cpuUs, timesPassthrough }) => [`${stream}, ${reader}`, figure(cpuUs), figure(timesPassthrough)]);
+  return `\nreaders of streamed replies\n${table(['', 'CPU µs/chunk', '× passthrough'], rows)}`;
+}
+
+const PASSTHROUGH = 'passthrough';
+const TRANSLATING = ['anthropic', 'anthropic native', 'bridge'];
+
+function readingsOf(stream: string): Reading[] {
+  const recorded = lengthened(readFileSync(join(FIXTURES, `${stream}.sse`), 'utf8'));
+  const call = callOf(CHAT_COMPLETIONS);
+  const passed = eventsOf(through(anthropic.sse(call), recorded).toString());
+  const parts = passed.flatMap(partsOf);
+  const byBytes = (reader: string, events: readonly Buffer[], open: () => SseReader): Reading => ({
+    stream,
+    reader,
+    chunks: events.length,
+    pass() {
+      const sse = open();
+      through(sse, events);
+      return sse;
+    },
+  });
+  return [
+    byBytes(PASSTHROUGH, passed, () => openai('other').sse(call)),
+    byBytes('anthropic', recorded, () => anthropic.sse(call)),
+    byBytes('anthropic native', recorded, () => anthropic.sse(callOf('/v1/messages'))),
+    {
+      stream,
+      reader: 'bridge',
+      chunks: parts.length,
+      pass() {
+        const [made, sse] = [new Chunks({ id: 'chatcmpl-bench', createdS: 0, model: 'bench' }), openai('other').sse(call)];
+        for (const part of parts) {
+          const text = made.take(part);
+          if (text !== '') sse.push(Buffer.from(text));
+        }
+        return sse;
+      },
+    },
+  ];
+}
+
+function through(sse: SseReader, events: readonly Buffer[]): Buffer {
+  const out: Buffer[] = [];
+  for (const event of events) {
+    const bytes = sse.push(event);
+    if (bytes) out.push(bytes);
+  }
+  return Buffer.concat(out);
+}
+
+const eventsOf = (text: string): Buffer[] => text.split(/(?<=\n\n)/).map((event) => Buffer.from(event));
+
+/** The same stream with each of its deltas many times. */
+function lengthened(text: string): Buffer[] {
+  return text.split(/(?<=\n\n)/).flatMap((event) => {
+    const isDelta = /"(?:text|thinking|input_json)_delta"/.test(event);
+    return Array.from({ length: isDelta ? DELTAS_TIMES : 1 }, () => Buffer.from(event));
+  });
+}
+
+type Delta = { content?: string; reasoning_content?: string; tool_calls?: { id?: string; function: { name?: string; arguments: string } }[] };
+
+/** The parts that a package would have given for an event of the convention. */
+function partsOf(event: Buffer): StreamPart[] {
+  const data = event.toString().slice('data: '.length).trim();
+  if (data === '[DONE]') return [];
+  const { choices = [] } = JSON.parse(data) as { choices?: { delta: Delta; finish_reason: string | null }[] };
+  return choices.flatMap(({ delta, finish_reason: reason }): StreamPart[] => {
+    const call = delta.tool_calls?.[0];
+    const usage = { inputTokens: { total: 10 }, outputTokens: { total: 10 } };
+    if (reason !== null) return [{ type: 'finish', finishReason: { unified: 'stop', raw: reason }, usage }];
+    if (call?.id !== undefined) return [{ type: 'tool-input-start', id: 'call', toolName: call.function.name ?? '' }];
+    if (call) return [{ type: 'tool-input-delta', id: 'call', delta: call.function.arguments }];
+    if (delta.reasoning_content !== undefined) return [{ type: 'reasoning-delta', id: '0', delta: delta.reasoning_content }];
+    return delta.content !== undefined ? [{ type: 'text-delta', id: '0', delta: delta.content }] : [];
+  });
+}
+
+function callOf(route: RelayedRoute): ProviderCall {
+  const bytes = Buffer.from('{"model":"bench","stream":true,"messages":[{"role":"user","content":"Hi"}]}');
+  const asked = parseChat(bytes);
+  if (asked instanceof Refusal) throw asked;
+  return { route, body: { bytes, slab: null }, asked, model: 'bench', tokenLimit: null, tokenLimitMember: 'max_tokens' };
+}
+
+/** A reader that gave up would be a fast one. */
+function checkWhole({ stream, reader, pass }: Reading): void {
+  const { complete, failed } = pass();
+  if (!complete || failed) throw new Error(`${reader} does not read ${stream} to its end`);
+}
+
+function cpuUsPerChunk({ chunks, pass }: Reading, secs: number): number {
+  for (let count = 0; count < WARMUP_PASSES; count++) pass();
+  const began = process.cpuUsage();
+  let [passes, us] = [0, 0];
+  while (us < secs * 1e6) {
+    for (let count = 0; count < PASSES_AT_ONCE; count++) pass();
+    passes += PASSES_AT_ONCE;
+    const { user, system } = process.cpuUsage(began);
+    us = user + system;
+  }
+  return us / (passes * chunks);
+}
