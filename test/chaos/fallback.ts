@@ -44,8 +44,8 @@ const MODELS = { prompt: 's:tokens=30,head=30ms,every=40ms', slow: 's:tokens=30,
 const UPSTREAM = path.join(import.meta.dirname, '../support/upstream.ts');
 const CALL_TIMEOUT_MS = 30_000;
 const READY_WITHIN_MS = 20_000;
-/** So many calls of each stream tell how it is without kills, the first of them being the warm-up. */
-const CALM_CALLS = 3;
+/** So many calls of each stream tell how it is without kills, the first of them being the warm-up; fewer before few kills. */
+const CALM_CALLS = 4;
 const AWAY_MS = { least: 100, more: 900 };
 /** It is killed when this share of the streams is at it again, and a moment after: its ejection takes ten seconds. */
 const BACK_SHARE = 0.5;
@@ -119,7 +119,7 @@ export async function fallback({ n, streams, seed }: Options): Promise<FallbackV
     }
   }
   const callers = Array.from({ length: streams }, caller);
-  await until(() => done.length, (count) => count >= streams * CALM_CALLS, 'the calls before the first kill', CALL_TIMEOUT_MS);
+  await until(() => done.length, (count) => count >= streams * Math.min(n, CALM_CALLS), 'the calls before the first kill', CALL_TIMEOUT_MS);
   isCalm = false;
   for (let kills = 0; kills < n; kills++) {
     await until(() => openAt(port), (open) => open >= streams * BACK_SHARE, 'the streams at the upstream', BACK_WITHIN_MS);
