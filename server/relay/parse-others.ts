@@ -1,12 +1,11 @@
 import { Refusal } from '#server/errors.ts';
 import { valueOf } from '#server/relay/json.ts';
-import { type Asked, parse, type Reading } from '#server/relay/parse.ts';
+import { type Asked, type Parse, parserOf } from '#server/relay/parse.ts';
 
 /** How requests of the routes beside chat completions are read. Pure. */
 
-const COMPLETION: Reading = { prompt: { name: 'prompt', forms: ['string', 'array'] }, usage: 'asked', limits: ['max_tokens'], choices: ['n', 'best_of'] };
-const EMBEDDINGS: Reading = { prompt: { name: 'input', forms: ['string', 'array'] }, usage: 'never', limits: [], choices: [] };
-const RESPONSE: Reading = {
+const readCompletion = parserOf({ prompt: { name: 'prompt', forms: ['string', 'array'] }, usage: 'asked', limits: ['max_tokens'], choices: ['n', 'best_of'] });
+const readResponse = parserOf({
   // What is asked may stand in a template, or be what was said before.
   prompt: { name: 'input', forms: ['string', 'array'], isOptional: true },
   usage: 'always',
@@ -14,20 +13,19 @@ const RESPONSE: Reading = {
   choices: [],
   elsewhere: ['previous_response_id', 'conversation', 'prompt'],
   besides: ['background'],
-};
-const MESSAGE: Reading = { prompt: { name: 'messages', forms: ['array'] }, usage: 'always', limits: ['max_tokens'], choices: [] };
+});
 
 /** Each of several prompts gets as many choices as are asked for. */
 export function parseCompletion(body: Buffer): Asked | Refusal {
-  const asked = parse(body, COMPLETION);
+  const asked = readCompletion(body);
   return asked instanceof Refusal ? asked : { ...asked, choices: asked.choices * promptCount(body, asked) };
 }
 
-export const parseEmbeddings = (body: Buffer): Asked | Refusal => parse(body, EMBEDDINGS);
+export const parseEmbeddings: Parse = parserOf({ prompt: { name: 'input', forms: ['string', 'array'] }, usage: 'never', limits: [], choices: [] });
 
 /** One that runs in the background ends when nobody listens, so that nobody would know what it used. */
 export function parseResponse(body: Buffer): Asked | Refusal {
-  const asked = parse(body, RESPONSE);
+  const asked = readResponse(body);
   if (asked instanceof Refusal) return asked;
   const background = asked.scanned.members.get('background');
   if (background && valueOf(body, background) !== false && valueOf(body, background) !== null) {
@@ -36,7 +34,7 @@ export function parseResponse(body: Buffer): Asked | Refusal {
   return asked;
 }
 
-export const parseMessage = (body: Buffer): Asked | Refusal => parse(body, MESSAGE);
+export const parseMessage: Parse = parserOf({ prompt: { name: 'messages', forms: ['array'] }, usage: 'always', limits: ['max_tokens'], choices: [] });
 
 /** A list of texts, or of lists of tokens, is as many prompts; a list of tokens is one. */
 function promptCount(body: Buffer, { scanned }: Asked): number {

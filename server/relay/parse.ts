@@ -41,14 +41,23 @@ const CHAT: Reading = {
   choices: ['n'],
 };
 
-export const parseChat = (body: Buffer): Asked | Refusal => parse(body, CHAT);
 
-/** Reads a request body. Only what the relay uses is checked; the upstream judges the rest. */
-export function parse(body: Buffer, { prompt, usage, limits, choices, elsewhere = [], besides = [] }: Reading): Asked | Refusal {
-  const options = usage === 'asked' ? ['stream_options'] : [];
+/** Reads a request's body. Only what the relay uses is checked; the upstream judges the rest. */
+export type Parse = (body: Buffer) => Asked | Refusal;
+
+/** Makes what reads the requests of a route. */
+export function parserOf(reading: Reading): Parse {
+  const { prompt, usage, limits, choices, elsewhere = [], besides = [] } = reading;
+  const names = ['model', prompt.name, 'stream', ...(usage === 'asked' ? ['stream_options'] : []), ...limits, ...choices, ...elsewhere, ...besides];
+  return (body) => parse(body, reading, names);
+}
+
+export const parseChat = parserOf(CHAT);
+
+function parse(body: Buffer, { prompt, usage, limits, choices, elsewhere }: Reading, names: readonly string[]): Asked | Refusal {
   let scanned: ScannedObject;
   try {
-    scanned = scanObject(body, ['model', prompt.name, 'stream', ...options, ...limits, ...choices, ...elsewhere, ...besides]);
+    scanned = scanObject(body, names);
   } catch (error) {
     if (error instanceof JsonError) return refusalOf(error);
     throw error;
@@ -88,8 +97,10 @@ export function parse(body: Buffer, { prompt, usage, limits, choices, elsewhere 
 
   // The name goes into the log as it is, so it must be plain; no upstream has one that is not.
   if (!MODEL_NAME.test(model)) return new Refusal('model_not_found', { param: 'model' });
-  const referred = elsewhere.find((name) => (member(name) ?? null) !== null);
-  return { model, sse: stream === true && usage !== 'never', asksUsage, completionLimit, choices: most, ...(referred === undefined ? {} : { elsewhere: referred }), scanned };
+  const asked: Asked = { model, sse: stream === true && usage !== 'never', asksUsage, completionLimit, choices: most, scanned };
+  const referred = elsewhere?.find((name) => (member(name) ?? null) !== null);
+  if (referred !== undefined) asked.elsewhere = referred;
+  return asked;
 }
 
 const FORM_BEGINNINGS = { array: 0x5b, string: 0x22 };

@@ -1,15 +1,13 @@
 import { CHAT_COMPLETIONS, type RelayedRoute } from '#db/limits.ts';
-import type { Refusal } from '#server/errors.ts';
 import { messagesErrorBody, messagesErrorEvent } from '#server/providers/anthropic/fault.ts';
 import { CONVENTION, type ErrorShape, RESPONSES } from '#server/relay/error-shape.ts';
-import { type Asked, parseChat } from '#server/relay/parse.ts';
+import { type Parse, parseChat } from '#server/relay/parse.ts';
 import { parseCompletion, parseEmbeddings, parseMessage, parseResponse } from '#server/relay/parse-others.ts';
 
 /** A relayed route, as far as it differs from the others. */
 export type RelayedSpec = {
   route: RelayedRoute;
-  /** Reads a request's body. Only what the relay uses is checked; the upstream judges the rest. */
-  parse(body: Buffer): Asked | Refusal;
+  parse: Parse;
   /** How its clients are told of errors, those of every stage. */
   shape: ErrorShape;
   /** Where its clients look for the id of their request, beside `x-request-id`. */

