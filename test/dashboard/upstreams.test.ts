@@ -1,3 +1,4 @@
+import { rename } from 'node:fs/promises';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { UpstreamList } from '#server/dashboard/contract-upstreams.ts';
@@ -99,7 +100,21 @@ describe.skipIf(!HAS_BROWSER)('the page of upstreams', () => {
     await dialog().getByText('It answers, and lists 2 models.').waitFor();
     expect(await dialog().innerText()).toContain(`…${SECRET.slice(-4)}`);
     await page.keyboard.press('Escape');
-    await rowOf('first').getByText('Good').waitFor();
+    await rowOf('first').getByText('No trouble').waitFor();
+  });
+
+  test('refuses a secret that can\'t be kept, without a word of it, and says what to do where the master key is away', async () => {
+    const add = (secret: string) => dashboard.administrator.post<{ error: { message: string; param: string | null } }>('/api/upstreams/first/credentials', { label: 'other', secret });
+    const [blank, long, huge] = [await add(`${WRONG} ${WRONG}`), await add(WRONG.repeat(1_000)), await add(WRONG.repeat(4_000))];
+    expect([blank, long, huge].map(({ status, code }) => `${status} ${code}`)).toEqual(['400 invalid_value', '400 invalid_value', '413 request_too_large']);
+    expect(long.body.error.param).toBe('secret');
+    expect(JSON.stringify([blank, long, huge].map(({ body }) => body))).not.toContain(WRONG);
+    const file = `${dashboard.relay.dataDir}.master-key`;
+    await rename(file, `${file}.away`);
+    const away = await add(WRONG);
+    await rename(`${file}.away`, file);
+    expect(away).toMatchObject({ status: 409, code: 'not_allowed' });
+    expect(away.body.error.message).toMatch(/^DAYBOOK_MASTER_KEY_FILE is needed/);
   });
 
   test('defines a model and says in plain English where its calls will go', async () => {
@@ -146,9 +161,9 @@ describe.skipIf(!HAS_BROWSER)('the page of upstreams', () => {
     first.script('a', 'tokens=2');
     await choose('first', 'Test now');
     await dialog().getByText('It answers, and lists').waitFor();
-    await dialog().getByText('Good').first().waitFor();
+    await dialog().getByText('No trouble').first().waitFor();
     await page.keyboard.press('Escape');
-    await rowOf('first').getByText('Good').waitFor();
+    await rowOf('first').getByText('No trouble').waitFor();
   });
 
   test('pauses one, whose calls go elsewhere, and lets nobody else do so', async () => {

@@ -67,7 +67,7 @@ describe('how an upstream fares', () => {
   const words = (row: Partial<Pick<UpstreamRow, 'state' | 'health'>>, ...healths: CredentialRow['health'][]): string => upstreamStanding({ state: 'in_use', health: good, ...row, credentials: healths.map(credential) }).word;
 
   test('is the worst that a call would meet', () => {
-    expect(words({}, good, good)).toBe('Good');
+    expect(words({}, good, good)).toBe('No trouble');
     expect(words({}, good, out)).toBe('In part');
     expect(words({}, good, null)).toBe('In part');
     expect(words({}, out, out)).toBe('Left out');

@@ -99,7 +99,7 @@ function Preview({ name, terms, upstreams, models }: { name: string; terms: Mode
               <li key={line}>{line}</li>
             ))}
           </ul>
-          <p className="mt-1.5 text-xs text-muted">Another takes over only before the first byte of a reply. One that answers much more slowly than the others of its turn gets less than its share for a while.</p>
+          {terms.targets.length > 1 && <p className="mt-1.5 text-xs text-muted">Another takes over only before the first byte of a reply. One that answers much more slowly than the others of its turn gets less than its share for a while.</p>}
         </>
       ) : (
         <p>{tellAlias(terms.alias_of, upstreams, models)}</p>

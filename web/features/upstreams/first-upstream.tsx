@@ -19,7 +19,7 @@ export function FirstUpstream({ onAdd }: { /** Null: whoever looks may not. */ o
           Add the first upstream
         </Button>
       </p>
-      <p className="mb-1.5">Or declare all of them in a file, which is shown as a list of changes first:</p>
+      <p className="mb-1.5">Or declare all of it in a file. What would change is shown first:</p>
       <CommandLine command="npm run -s daybook -- apply relay.yaml" />
     </Empty>
   );

@@ -10,7 +10,8 @@ export type Standing = { tone: Tone; icon: IconName; word: string; /** What it m
 
 type Health = UpstreamRow['health'];
 
-const GOOD: Standing = { tone: 'good', icon: 'check', word: 'Good', detail: null };
+/** Of one that nobody has called yet nothing better is known. */
+const GOOD: Standing = { tone: 'good', icon: 'check', word: 'No trouble', detail: null };
 
 /** To the second: it is told anew every few of them. */
 const seconds = (ms: number): string => showSeconds(Math.max(1, Math.ceil(ms / 1_000)) * 1_000);

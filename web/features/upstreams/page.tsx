@@ -55,7 +55,11 @@ export function UpstreamsPage() {
             {({ data }) => (
               <>
                 <UpstreamTable upstreams={data} mayChange={mayChange} onOpen={(what, upstream) => setOpen({ what, upstream })} />
-                {data.every(({ source }) => source === 'demo') && <FirstUpstream onAdd={mayChange ? add : null} />}
+                {data.every(({ source }) => source === 'demo') && (
+                  <div className="border-t border-line">
+                    <FirstUpstream onAdd={mayChange ? add : null} />
+                  </div>
+                )}
               </>
             )}
           </Loaded>

@@ -53,7 +53,7 @@ export function UpstreamDialog({ row, models, mayChange, testsAtOnce, onClose, o
           </div>
           {mayChange && (
             <div className="flex flex-wrap gap-2">
-              <Button look="primary" icon="rocket" busy={test.isPending} onClick={() => test.mutate()}>
+              <Button icon="rocket" busy={test.isPending} onClick={() => test.mutate()}>
                 Test now
               </Button>
               {isOwn && (
@@ -79,6 +79,7 @@ export function UpstreamDialog({ row, models, mayChange, testsAtOnce, onClose, o
             </p>
           )}
         </div>
+        {isOwn && terms.models.length === 0 && directed.length === 0 && <p className="rounded-lg bg-warn-soft px-3 py-2 text-warn">No call goes there yet: let it serve models by name, with “Change”, or define a model that goes there.</p>}
         <FormProblem error={pause.error ?? test.error} />
         <TestResult isRunning={test.isPending} tested={test.data ?? null} />
         <Credentials row={row} mayChange={isOwn} onTold={setTold} />
