@@ -34,7 +34,7 @@ export function DirectedModels({ models, upstreams, onDefine, onRetire }: Direct
       <Loaded query={models} title="The models could not be loaded" height="h-32">
         {(rows) => <Table label="Defined models" rows={rows} keyOf={({ model }) => model} columns={columns(upstreams, onDefine, onRetire)} empty={<NoModels mayDefine={onDefine !== null} />} />}
       </Loaded>
-      <p className="border-t border-line px-4 py-2.5 text-xs text-muted">Any other name goes to the upstream that serves it by name: an exact one before any pattern, then the first of them in the list. What a call costs goes by the name that it asked for.</p>
+      <p className="border-t border-line px-4 py-2.5 text-xs text-muted">Any other name goes to the upstream that serves it by name: an exact one before any pattern, then the first of them in the list. Another name of a model is that model in prices, permissions and the log, too.</p>
     </Card>
   );
 }
