@@ -9,7 +9,7 @@ import type { Target } from '#server/upstreams/target.ts';
 /** Where a call goes next, and how long it waits before. */
 export type NextTry = Choice & { waitMs: number };
 
-type Running = Choice & { startedMs: number };
+type Running = Choice & { startedMs: number; hasAnswered: boolean };
 
 /**
  * The tries of one call, within one budget of time and number for all of them. Another upstream or
@@ -71,7 +71,7 @@ export class Tries {
   began(choice: Choice): void {
     this.#last = choice;
     this.#lastMs = performance.now();
-    this.#running = { ...choice, startedMs: this.#lastMs };
+    this.#running = { ...choice, startedMs: this.#lastMs, hasAnswered: false };
     this.#lines.add(choice.line);
     choice.target.upstream.health.began(this.#lastMs);
     choice.line.health.began(this.#lastMs);
@@ -81,9 +81,10 @@ export class Tries {
   answered(afterMs: number): void {
     if (!this.#running) return;
     const { target, line } = this.#running;
+    this.#running.hasAnswered = true;
     target.answered(afterMs);
-    target.upstream.health.succeeded();
-    line.health.succeeded();
+    target.upstream.health.answered();
+    line.health.answered();
   }
 
   /**
@@ -97,7 +98,8 @@ export class Tries {
     const running = this.#end(problemName(failure.problem), nowMs);
     if (running && blames !== 'nobody') {
       const { health } = blames === 'upstream' ? running.target.upstream : running.line;
-      health.failed(running.startedMs, nowMs, problemName(failure.problem), outForMs);
+      if (running.hasAnswered) health.broke(running.startedMs, nowMs, problemName(failure.problem));
+      else health.failed(running.startedMs, nowMs, problemName(failure.problem), outForMs);
     }
     return this.#isOver(nowMs) ? null : this.#next(verdict, failure.retryAfterMs, nowMs);
   }
@@ -123,7 +125,11 @@ export class Tries {
   /** Puts the present try down as the one that the call ended with. */
   ended(reason: EndReason, nowMs: number): void {
     const running = this.#end(reason, nowMs);
-    if (running && (reason === 'upstream_cut' || reason === 'timed_out')) running.target.upstream.health.failed(running.startedMs, nowMs, reason, null);
+    if (!running) return;
+    const { target, line, startedMs } = running;
+    if (reason === 'completed') for (const { health } of [target.upstream, line]) health.succeeded();
+    // Of a reply that the client has had a part of; what failed before was counted then.
+    else if (reason === 'upstream_cut' || reason === 'timed_out') target.upstream.health.broke(startedMs, nowMs, reason);
   }
 
   #end(outcome: string, nowMs: number): Running | null {

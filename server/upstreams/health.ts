@@ -6,7 +6,10 @@ import { EJECT_AFTER_FAILURES, EJECTION_MAX_MS, EJECTION_MS } from '#server/upst
  * good answer to that brings it back. By the monotonic clock. Pure but for what it remembers.
  */
 export class Health {
+  /** In a row, without a reply that began well. */
   #failures = 0;
+  /** Replies in a row that began well and broke off. */
+  #broken = 0;
   #ejections = 0;
   #untilMs = Number.NEGATIVE_INFINITY;
   #ejectedMs = Number.NEGATIVE_INFINITY;
@@ -41,11 +44,18 @@ export class Health {
     if (this.#trialMs === beganMs) this.#trialMs = null;
   }
 
-  succeeded(): void {
+  /** A good reply has begun: it is there. That its replies break off, time and again, is not forgotten by that. */
+  answered(): void {
     this.#failures = this.#ejections = 0;
     this.#untilMs = Number.NEGATIVE_INFINITY;
     this.#trialMs = null;
-    this.#problem = null;
+    if (this.#broken === 0) this.#problem = null;
+  }
+
+  /** A reply was good to its end. */
+  succeeded(): void {
+    this.#broken = 0;
+    this.answered();
   }
 
   /**
@@ -54,6 +64,16 @@ export class Health {
    */
   failed(beganMs: number, nowMs: number, problem: string, outForMs: number | null): void {
     this.#failures++;
+    this.#count(beganMs, nowMs, problem, outForMs);
+  }
+
+  /** A reply that had begun well broke off. */
+  broke(beganMs: number, nowMs: number, problem: string): void {
+    this.#broken++;
+    this.#count(beganMs, nowMs, problem, null);
+  }
+
+  #count(beganMs: number, nowMs: number, problem: string, outForMs: number | null): void {
     this.#problem = problem;
     // A hundred calls that one outage ends are one reason to eject it: those that began before tell nothing new.
     if (nowMs < this.#untilMs || beganMs < this.#ejectedMs) {
@@ -61,14 +81,15 @@ export class Health {
       return;
     }
     if (outForMs !== null) return this.#eject(nowMs, outForMs);
-    if (this.#failures < EJECT_AFTER_FAILURES && this.#ejections === 0) return;
+    if (Math.max(this.#failures, this.#broken) < EJECT_AFTER_FAILURES && this.#ejections === 0) return;
     this.#eject(nowMs, Math.min(EJECTION_MS * 2 ** this.#ejections, EJECTION_MAX_MS));
   }
 
   /** For people: `ejected` until it may be tried again, `on_trial` from then until somebody has. */
   standing(nowMs: number): HealthStanding {
-    const state = nowMs < this.#untilMs ? 'ejected' : this.#ejections > 0 ? 'on_trial' : this.#failures > 0 ? 'failing' : 'good';
-    return { state, problem: this.#problem, failures: this.#failures, ejected_ms: state === 'ejected' ? Math.ceil(this.#untilMs - nowMs) : 0, running: this.#running };
+    const failures = this.#failures + this.#broken;
+    const state = nowMs < this.#untilMs ? 'ejected' : this.#ejections > 0 ? 'on_trial' : failures > 0 ? 'failing' : 'good';
+    return { state, problem: this.#problem, failures, ejected_ms: state === 'ejected' ? Math.ceil(this.#untilMs - nowMs) : 0, running: this.#running };
   }
 
   #eject(nowMs: number, forMs: number): void {

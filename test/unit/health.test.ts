@@ -85,6 +85,25 @@ describe('an upstream', () => {
     expect(health.untilMs).toBe(EJECTION_MS);
   });
 
+  test('whose replies begin well and break off is ejected after as many, and soon again, until one comes whole', () => {
+    const health = new Health();
+    const breakOff = (nowMs: number): void => {
+      health.began(nowMs);
+      health.answered();
+      health.ended(nowMs);
+      health.broke(nowMs, nowMs, 'upstream_cut');
+    };
+    for (let count = 1; count < EJECT_AFTER_FAILURES; count++) breakOff(count);
+    expect(health.standing(10)).toMatchObject({ state: 'failing', problem: 'upstream_cut', failures: EJECT_AFTER_FAILURES - 1 });
+    breakOff(10);
+    expect([health.isOpen(11), health.untilMs]).toEqual([false, 10 + EJECTION_MS]);
+    breakOff(health.untilMs);
+    expect(health.untilMs).toBe(10 + 2 * EJECTION_MS);
+    health.succeeded();
+    breakOff(0);
+    expect([health.isOpen(0), health.standing(0).failures]).toEqual([true, 1]);
+  });
+
   test('that says for how long it is of no use is taken at its word, at the first time and at the longest', () => {
     const health = new Health();
     fail(health, 0, 1_000);
