@@ -153,13 +153,15 @@ async function timed(port: number, key: string, body: object): Promise<{ reply: 
 function judge(done: readonly { reply: ChatReply; headMs: number | null; isCalm: boolean }[], events: readonly Placed[], ledger: readonly Attempt[], kills: number): FallbackVerdict {
   const settlements = new Map(events.flatMap(({ event }) => (event.type === 'request.settled' ? [[event.request, event] as const] : [])));
   const settledOf = ({ requestId }: ChatReply): Settled | undefined => settlements.get(requestId ?? '');
-  const isWhole = (reply: ChatReply): boolean => reply.status === 200 && reply.sawDone && !reply.sawError && reply.tokens === 30;
+  // A kill may come between the reply's last word and its [DONE], which is never invented: all of it has come.
+  const isWhole = (reply: ChatReply): boolean => reply.status === 200 && reply.finished && reply.finishReason === 'stop' && !reply.sawError && reply.tokens === 30;
+  const isWellSettled = ({ end_reason: reason, output_tokens: output, usage_source: source }: Settled, isToItsEnd: boolean): boolean => reason === 'completed' && output === 30 && (source === 'provider' || (source === 'counted' && !isToItsEnd));
   const isCut = (reply: ChatReply): boolean => reply.status === 200 && reply.finished && !reply.sawDone && errorCodeOf(reply) === 'upstream_cut' && reply.events.length > 1;
   const findings = done.flatMap(({ reply }): Finding[] => {
     const settled = settledOf(reply);
     const fail = (message: string): Finding[] => [{ rule: 'fallback', request: reply.requestId ?? reply.user ?? '', message: `${message}: ${JSON.stringify(settled)} ${reply.problem ?? ''} ${reply.body.toString().slice(-200)}` }];
     if (!settled) return fail('has no ending');
-    if (isWhole(reply)) return settled.end_reason === 'completed' && settled.output_tokens === 30 && settled.usage_source === 'provider' ? [] : fail('came whole, and is settled as something else');
+    if (isWhole(reply)) return isWellSettled(settled, reply.sawDone) ? [] : fail('came whole, and is settled as something else');
     if (!isCut(reply)) return fail(`failed with ${reply.status} ${errorCodeOf(reply)} although nothing of it had come`);
     return settled.end_reason === 'upstream_cut' && settled.output_tokens === reply.tokens ? [] : fail(`was cut after ${reply.tokens} tokens, and is settled as something else`);
   });
