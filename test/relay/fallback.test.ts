@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Placed } from '#db/events.ts';
 import type { Usage } from '#server/relay/usage.ts';
-import { BREAKAGES, type Fault, type Outcome, outcomeOf, type Played, settledOf, STATUSES, openRequests } from '../support/faults.ts';
+import { EJECT_AFTER_FAILURES } from '#server/upstreams/bounds.ts';
+import { BREAKAGES, errorCodeOf, type Fault, type Outcome, outcomeOf, type Played, settledOf, STATUSES, openRequests } from '../support/faults.ts';
 import { checkIdentity } from '../support/identity.ts';
 import { chat } from '../support/client.ts';
 import { startRelay, type TestRelay } from '../support/relay.ts';
@@ -67,6 +68,8 @@ beforeAll(async () => {
     declared.models[name] = { targets: [{ upstream: name, model: `s:${fault.script}` }, { upstream: 'second', model: SECOND, order: 1 }] };
   }
   declared.models['refused'] = { targets: [{ upstream: 'refused' }, { upstream: 'second', model: SECOND, order: 1 }] };
+  declared.upstreams['breaking'] = { base_url: first.baseUrl };
+  declared.models['breaking'] = { targets: [{ upstream: 'breaking', model: 's:end=cut@3' }, { upstream: 'second', model: SECOND, order: 1 }] };
   declared.models['huge'] = { targets: [{ upstream: 'json-0', model: `s:${HUGE.script}` }, { upstream: 'second', model: SECOND, order: 1 }] };
   await declare(relay, declared);
 
@@ -132,6 +135,15 @@ test('an upstream that can not be reached is one more', async () => {
     const log = await relay.waitFor((all) => openRequests(all).length === 0);
     expect([reply.status, reply.tokens, settledOf(log, reply.requestId)?.tries?.map(({ outcome }) => outcome)]).toEqual([200, 9, ['unreachable', 'completed']]);
   }
+});
+
+test('an upstream whose replies all break off after they have begun is left to itself for a while', async () => {
+  const answers: [number, string | null][] = [];
+  for (let count = 0; count < EJECT_AFTER_FAILURES + 2; count++) {
+    const reply = await chat({ port: relay.port, key: relay.key, body: { model: 'breaking', messages: [], stream: true } });
+    answers.push([reply.tokens, errorCodeOf(reply)]);
+  }
+  expect(answers).toEqual([...Array.from({ length: EJECT_AFTER_FAILURES }, () => [3, 'upstream_cut']), [9, null], [9, null]]);
 });
 
 test('a JSON reply that does not end is refused, not tried elsewhere, and not kept', async () => {
