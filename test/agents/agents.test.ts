@@ -10,6 +10,8 @@ import { runAgent } from './run.ts';
 
 let relay: TestRelay;
 const models: AgentModel[] = [];
+/** More than an agent gets before it is ended. */
+const TEST_MS_MAX = 110_000;
 const AGENT_NAMES = ['qwen', 'qwen-messages', 'qwen-responses'] as const;
 
 beforeAll(async () => {
@@ -31,5 +33,5 @@ describe('a coding agent calls its tool and is answered', () => {
     const log = await relay.waitFor((events) => settledBy(id, events).length >= model.asked.length);
     expect(faultsOf(agent, ran, model.asked, settledBy(id, log))).toEqual([]);
     expect(ran.strayed).toEqual([]);
-  });
+  }, TEST_MS_MAX);
 });

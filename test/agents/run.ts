@@ -19,7 +19,8 @@ export type Ran = {
 };
 
 const PROMPT = 'When does the tide turn? Write the answer to tide.txt and tell it to me.';
-const RUN_MS_MAX = 50_000;
+/** An agent takes seconds to start, and several times that on a machine that has other things to do. */
+const RUN_MS_MAX = 90_000;
 
 /**
  * Lets an agent do one thing, in directories of its own. Whatever it wants of the internet goes to a

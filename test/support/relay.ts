@@ -141,16 +141,24 @@ export function changeControl<T>(store: Store, dataDir: string, use: (control: C
 
 /** A reader of the log over a connection of its own, which is made at the first use and after each failure. */
 export function openLog(store: Store): { read(): Promise<Placed[]>; close(): Promise<void> } {
-  let client: Client | null = null;
-  async function connected(): Promise<Client> {
-    if (client) return client;
+  // One for all who read at the same time, so that none is left open.
+  let client: Promise<Client> | null = null;
+  async function connect(): Promise<Client> {
     const fresh = new Client(store.config('auditor'));
     fresh.on('error', () => {
       client = null;
     });
     await fresh.connect();
-    client = fresh;
     return fresh;
+  }
+  function connected(): Promise<Client> {
+    if (client) return client;
+    const made = connect();
+    client = made;
+    made.catch(() => {
+      if (client === made) client = null;
+    });
+    return made;
   }
   return {
     async read() {
@@ -163,8 +171,9 @@ export function openLog(store: Store): { read(): Promise<Placed[]>; close(): Pro
       }
     },
     async close() {
-      await client?.end().catch(() => undefined);
+      const last = client;
       client = null;
+      await last?.then((each) => each.end()).catch(() => undefined);
     },
   };
 }
