@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { namesByCode } from '#db/codes.ts';
 import { AccountName, Control, Count, Digest, Id, KeyName, ModelName, PlanName, RequestId, Time, UpstreamName } from '#db/event-parts.ts';
-import { LimitsShape, Networks, PermissionsShape } from '#db/limits.ts';
+import { LimitsShape, Networks, PermissionsShape, RELAYED_ROUTES } from '#db/limits.ts';
 import * as log from '#db/log-events.ts';
 import * as member from '#db/member-events.ts';
 import { PRICE_MAX } from '#db/money.ts';
@@ -146,6 +146,8 @@ const RequestAccepted = z.object({
   ...admission,
   /** The client's own count of retries (`x-stainless-retry-count`), when it told one. */
   retry_count: Count.optional(),
+  /** By which route it came; absent: chat completions, as all did once. */
+  route: z.enum(RELAYED_ROUTES).optional(),
 });
 
 /** A running reply was given more to spend; the hold is the whole of it from here on. */

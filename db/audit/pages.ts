@@ -47,8 +47,8 @@ const CASES = Object.entries(FIELDS).map(([type, fields]) => {
   PLACES.set(String(code), names.map((name) => ({ at: ROW.indexOf(name), kind: name === 'sse' ? 'truth' : TEXTS.has(name) ? 'text' : 'number' })));
   const columns = fields.map((field) => (field.endsWith('?') ? `coalesce(${field.slice(0, -1)}::text, '')` : field));
   const text = `concat_ws('${FIELD_END}', type, date_part('epoch', at), instance, ${columns.join(', ')})`;
-  // A settlement may say more in its body, and then it is read by itself.
-  return `when ${code} then ${type === 'request.settled' ? `case when body is null then ${text} else '${OTHER}' end` : text}`;
+  // An acceptance or a settlement may say more in its body, and then it is read by itself.
+  return `when ${code} then ${type === 'request.settled' || type === 'request.accepted' ? `case when body is null then ${text} else '${OTHER}' end` : text}`;
 });
 
 const READ = `select string_agg(case type ${CASES.join(' ')} else '${OTHER}' end, '${FIELD_END}' order by position)

@@ -15,9 +15,9 @@ const toldOf = ({ upstream, credential, outcome, duration_ms }: Try): string => 
 export function wordsOf(event: RequestEvent): string {
   switch (event.type) {
     case 'request.accepted': {
-      const { model, sse, body_bytes, admitted_minute, terms_position, retry_count, account, key } = event;
+      const { model, sse, body_bytes, admitted_minute, terms_position, retry_count, route, account, key } = event;
       const admission = admitted_minute === undefined ? 'before there were limits' : `in the minute ${new Date(admitted_minute * 60_000).toISOString().slice(0, 16)}Z under the terms of position ${terms_position ?? 0}`;
-      return `accepted for ${model}, account ${account}, key ${key}: ${sse ? 'a streamed' : 'a whole'} reply to ${body_bytes} bytes${retry_count === undefined ? '' : `, retry ${retry_count}`}; admitted ${admission}; held ${hold(event)}`;
+      return `accepted for ${model}${route === undefined ? '' : ` by ${route}`}, account ${account}, key ${key}: ${sse ? 'a streamed' : 'a whole'} reply to ${body_bytes} bytes${retry_count === undefined ? '' : `, retry ${retry_count}`}; admitted ${admission}; held ${hold(event)}`;
     }
     case 'request.extended':
       return `given more to spend: held ${hold(event)} from here on`;

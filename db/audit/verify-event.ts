@@ -1,7 +1,7 @@
 import { LEAF_COLUMNS, type LeafRow } from '#db/chain.ts';
 import { namesByCode } from '#db/codes.ts';
 import { type ControlEvent, END_REASON_OF, EVENT_CODES, type EventType, parseEvent, type RequestEvent, USAGE_SOURCE_OF } from '#db/events.ts';
-import { triesOf } from '#db/log/decode.ts';
+import { routeOf, triesOf } from '#db/log/decode.ts';
 import { streamOf } from '#db/streams.ts';
 
 /**
@@ -26,7 +26,7 @@ export type Shape = { needed: readonly string[]; allowed: readonly string[] };
 const CALL = ['request', 'account', 'key', 'model'];
 const ADMISSION = ['terms_position', 'admitted_minute'];
 export const SHAPES: Readonly<Record<RequestEvent['type'], Shape>> = {
-  'request.accepted': { needed: [...CALL, 'sse', 'body_bytes', 'hold_tokens'], allowed: [...ADMISSION, 'hold_cost_microusd', 'retry_count'] },
+  'request.accepted': { needed: [...CALL, 'sse', 'body_bytes', 'hold_tokens'], allowed: [...ADMISSION, 'hold_cost_microusd', 'retry_count', 'body'] },
   'request.extended': { needed: [...CALL, 'hold_tokens'], allowed: [...ADMISSION, 'hold_cost_microusd'] },
   'request.settled': {
     needed: [...CALL, 'end_reason', 'usage_source', 'status', 'input_tokens', 'cached_tokens', 'output_tokens', 'reasoning_tokens', 'attempts', 'duration_ms'],
@@ -55,12 +55,12 @@ export function checkEvent(fields: LeafRow): Checked {
   const misplaced = misplacedIn(fields, shape ?? CONTROL);
   if (misplaced !== null) return { problem: misplaced };
   if (shape === undefined) return checkControl(type, fields);
-  return fields[AT.body] === null || hasTries(fields[AT.body] as string) ? { problem: null, control: null } : { problem: `is no event of the type ${type}` };
+  return fields[AT.body] === null || isBodyOf(type, fields[AT.body] as string) ? { problem: null, control: null } : { problem: `is no event of the type ${type}` };
 }
 
-function hasTries(body: string): boolean {
+function isBodyOf(type: EventType, body: string): boolean {
   try {
-    return triesOf(body).length > 0;
+    return type === 'request.accepted' ? routeOf(body) !== null : triesOf(body).length > 0;
   } catch {
     return false;
   }

@@ -190,6 +190,7 @@ function fill(columns: ReturnType<typeof newRequestColumns>, events: readonly Re
       columns.sse.addBool(event.sse, row);
       columns.body_bytes.addInt4(event.body_bytes, row);
       if (event.retry_count !== undefined) columns.retry_count.addInt2(event.retry_count, row);
+      if (event.route !== undefined) columns.body.addText(JSON.stringify({ route: event.route }), row);
     } else if (event.type !== 'request.extended') {
       columns.end_reason.addInt2(END_REASONS[event.end_reason], row);
       columns.usage_source.addInt2(USAGE_SOURCES[event.usage_source], row);

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { namesByCode } from '#db/codes.ts';
 import { END_REASON_OF, EVENT_CODES, type Event, type EventOf, type EventType, parseEvent, USAGE_SOURCE_OF } from '#db/events.ts';
+import { RELAYED_ROUTES, type RelayedRoute } from '#db/limits.ts';
 import { Try, TRIES_MAX } from '#db/upstream-events.ts';
 
 /** From a row of the log to its event. Pure. */
@@ -41,6 +42,7 @@ export function decode(row: Row): Event {
         hold_tokens: Number(row[11]),
       });
       if (row[12] !== null) event.retry_count = row[12];
+      if (row[25] !== null) event.route = routeOf(row[25]);
       return event;
     }
     case 'request.extended':
@@ -80,11 +82,17 @@ export function decode(row: Row): Event {
   }
 }
 
-const Body = z.strictObject({ tries: z.array(Try).max(TRIES_MAX) });
+const Accepted = z.strictObject({ route: z.enum(RELAYED_ROUTES) });
+const Settled = z.strictObject({ tries: z.array(Try).max(TRIES_MAX) });
 
-/** What a settled request has no columns for, from its body. @throws {Error} where it is not of the vocabulary. */
+/** What an accepted request has no column for, from its body. @throws {Error} where it is not of the vocabulary. */
+export function routeOf(body: string): RelayedRoute {
+  return Accepted.parse(JSON.parse(body)).route;
+}
+
+/** The same of a settled one. */
 export function triesOf(body: string): Try[] {
-  return Body.parse(JSON.parse(body)).tries;
+  return Settled.parse(JSON.parse(body)).tries;
 }
 
 type Admitted = EventOf<'request.accepted' | 'request.extended' | 'request.settled' | 'request.abandoned'>;

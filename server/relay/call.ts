@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import type { EndReason, EventOf } from '#db/events.ts';
 import type { Key } from '#db/fold/key.ts';
 import type { Price } from '#db/fold/price.ts';
-import type { RelayedRoute, SubjectLimits } from '#db/limits.ts';
+import { CHAT_COMPLETIONS, type RelayedRoute, type SubjectLimits } from '#db/limits.ts';
 import { StoreUnavailable } from '#server/appender.ts';
 import { type Code, Refusal } from '#server/errors.ts';
 import type { Amounts, Hold } from '#server/limits/hold.ts';
@@ -73,7 +73,7 @@ export class Call implements Running {
   #calledOff: { code: Code; reason: EndReason } | null = null;
 
   constructor(relay: Relay, admitted: Admitted) {
-    const { key, asked, model, body, hold, subjects, termsPosition, reckoning, reply, retryCount } = admitted;
+    const { key, asked, model, route, body, hold, subjects, termsPosition, reckoning, reply, retryCount } = admitted;
     this.#relay = relay;
     this.#admitted = admitted;
     this.#tries = new Tries(admitted.targets);
@@ -91,6 +91,7 @@ export class Call implements Running {
       terms_position: termsPosition,
     };
     if (retryCount !== undefined) this.#accepted.retry_count = retryCount;
+    if (route !== CHAT_COMPLETIONS) this.#accepted.route = route;
     this.#budget = asked.sse ? new Budget({ reckoning, hold, subjects, call: this }) : null;
   }
 

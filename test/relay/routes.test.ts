@@ -64,7 +64,7 @@ function errorOf(route: string, { headers, text }: Sent): { code: string; messag
 }
 
 describe.each(OTHERS)('%s', (route) => {
-  test('passes the upstream\'s bytes, and is settled as it told', async () => {
+  test('passes the upstream\'s bytes, and is recorded as what it is and settled as it told', async () => {
     const reply = await call(route, 's:tokens=6,cached=1');
     const attempt = upstream.ledger.attempts.at(-1);
     expect(reply.status).toBe(200);
@@ -73,6 +73,8 @@ describe.each(OTHERS)('%s', (route) => {
     expect(upstream.ledger.requestBody(attempt?.attempt ?? 0).toString()).toBe(JSON.stringify({ model: 's:tokens=6,cached=1', ...BODIES[route] }));
     const output = route === '/v1/embeddings' ? 0 : 6;
     expect(await lastSettled()).toMatchObject({ end_reason: 'completed', usage_source: 'provider', input_tokens: attempt?.usageReported?.prompt, cached_tokens: 1, output_tokens: output });
+    const accepted = (await relay.readLog()).findLast(({ event }) => event.type === 'request.accepted');
+    expect(accepted?.event).toMatchObject({ route });
   });
 
   test('tells every stage\'s refusal in the words of its clients', async () => {

@@ -10,7 +10,7 @@ import {
   type RequestEvent,
   USAGE_SOURCES,
 } from '#db/events.ts';
-import { ROUTES } from '#db/limits.ts';
+import { RELAYED_ROUTES, ROUTES } from '#db/limits.ts';
 import { LOG_READINGS } from '#db/log-events.ts';
 import { PRICE_MAX } from '#db/money.ts';
 import { anyTries, type Made, madeOfUpstreams } from './upstream-made.ts';
@@ -180,7 +180,7 @@ const CONTROL: Made<ControlEvent> = {
 
 const REQUEST: Made<RequestEvent> = {
   'request.accepted': fc.record(
-    { type: one('request.accepted' as const), ...call, sse: fc.boolean(), body_bytes: int4, ...hold, ...admission, retry_count: int2 },
+    { type: one('request.accepted' as const), ...call, sse: fc.boolean(), body_bytes: int4, ...hold, ...admission, retry_count: int2, route: fc.constantFrom(...RELAYED_ROUTES) },
     { requiredKeys: [...CALL, 'sse', 'body_bytes', 'hold_tokens'] },
   ),
   'request.extended': fc.record(

@@ -16,7 +16,7 @@ test('every event of the vocabulary is read as what it is', () => {
 
 test('an event without one of its required fields, or with a wrong one, is refused', () => {
   const OPTIONAL =
-    /^(expires_at|joins|overlap_ends_at|retry_count|first_byte_ms|tries|admitted_minute|terms_position|hold_cost_microusd|cost_microusd|price_version)$/;
+    /^(expires_at|joins|overlap_ends_at|retry_count|route|first_byte_ms|tries|admitted_minute|terms_position|hold_cost_microusd|cost_microusd|price_version)$/;
   const isOptional = ({ type }: Event, field: string): boolean => (type === 'member.added' && field === 'invitation') || (type === 'request.settled' && field === 'upstream');
   /** Fields for which a wrong value happens to be right: any text will do, or terms that limit nothing. */
   const isRight = (field: string, wrong: unknown): boolean =>
