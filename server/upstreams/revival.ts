@@ -42,7 +42,7 @@ export function dueOf(upstreams: readonly Upstream[], nowMs: number): Due[] {
 export function takeAnswer(health: Health, { problem }: Answer, beganMs: number, nowMs: number): void {
   const seen = health.standing(nowMs).problem ?? '';
   const answers = problem === null || /^status_[34]/.test(problem.word);
-  if (problem === null ? DISPROVED.has(seen) : answers && seen === 'unreachable') health.succeeded();
+  if (problem === null ? DISPROVED.has(seen) : answers && seen === 'unreachable') health.answered();
   else if (problem?.word === 'unreachable' || problem?.word === 'address_refused') health.failed(beganMs, nowMs, problem.word, ASK_EVERY_MS);
   else if (problem?.word === 'status_401' && seen === 'status_401') health.failed(beganMs, nowMs, seen, WRONG_CREDENTIAL_MS);
 }
