@@ -36,12 +36,6 @@ export const NEEDED_OTHERWISE: Record<string, string> = {
   '@qwen-code/qwen-code': 'test/agents runs it, as a program',
 };
 
-/** Packages that may miss a platform's binary: what is optional in a program that only tests run, and where. */
-const MAY_LACK: ReadonlyMap<string, string> = new Map([
-  ['@qwen-code/qwen-code', 'pasting pictures from a clipboard, which no test does; the registries that were asked do not all have it'],
-  ['@teddyzhu/clipboard', 'the same'],
-]);
-
 /** Versions are exact: the same commit installs the same code next year. */
 export function inexactVersions({ dependencies, devDependencies }: Manifest): Breach[] {
   return Object.entries({ ...dependencies, ...devDependencies })
@@ -81,8 +75,7 @@ export function unusedDependencies(files: readonly File[], manifest: Manifest, l
 export function lockGaps({ packages }: Lock): string[] {
   return Object.entries(packages).flatMap(([place, entry]) => {
     const required = Object.keys(entry.peerDependencies ?? {}).filter((name) => entry.peerDependenciesMeta?.[name]?.optional !== true);
-    const optional = MAY_LACK.has(place.slice('node_modules/'.length)) ? [] : Object.keys(entry.optionalDependencies ?? {});
-    const wanted = [...Object.keys(entry.dependencies ?? {}), ...optional, ...required];
+    const wanted = [...Object.keys(entry.dependencies ?? {}), ...Object.keys(entry.optionalDependencies ?? {}), ...required];
     return wanted.filter((name) => !isInstalled(packages, place, name));
   });
 }
