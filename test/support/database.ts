@@ -1,6 +1,6 @@
 import { Client, type ClientConfig } from 'pg';
 import { inject } from 'vitest';
-import { sessionConfig, type Store } from '#db/connect.ts';
+import { patient, sessionConfig, type Store } from '#db/connect.ts';
 import { publicId } from '#db/ids.ts';
 
 /** A database of a test's own, with the schema of today and no data. */
@@ -49,14 +49,17 @@ async function createFrom(template: string): Promise<TestDatabase> {
   return {
     name,
     url: `postgres://daybook_owner:${passwords.owner}@localhost/${name}?host=${encodeURIComponent(host)}&port=${port}`,
-    config: (role) =>
-      sessionConfig(role, {
-        host,
-        port,
-        user: `daybook_${role}`,
-        database: name,
-        password: () => passwords[role],
-      }),
+    // Patient: a machine that does two things at once keeps a test waiting, and that is no finding.
+    ...patient({
+      config: (role) =>
+        sessionConfig(role, {
+          host,
+          port,
+          user: `daybook_${role}`,
+          database: name,
+          password: () => passwords[role],
+        }),
+    }),
     superuser: () => connect(name),
     async [Symbol.asyncDispose]() {
       const client = await connect('postgres');
