@@ -93,10 +93,10 @@ test('each of these calls was settled once, as its upstream told it, or as count
   for (const letter of Object.keys(ADAPTERS) as Letter[]) {
     const own = settled.filter(({ upstream: name }) => name === letter);
     const rows = upstream.ledger.attempts.filter(({ model }) => model?.startsWith(`${letter}-`));
-    expect(own.length).toBe(rows.length);
     const left = rows.filter(({ ended }) => ended === 'client_closed').length;
     expect(left).toBe(Object.keys(CLIENTS[letter]).length);
     expect(own.map(({ end_reason: reason, usage_source: source }) => `${reason} ${source}`).filter((each) => each !== 'completed provider')).toEqual(Array(left).fill('client_gone counted'));
+    expect(own.length).toBe(rows.length);
     const told = (of: readonly Attempt[]): number => of.reduce((sum, { usageReported: usage, ended }) => sum + (ended === 'complete' && usage ? usage.prompt + usage.completion : 0), 0);
     expect(own.reduce((sum, { end_reason: reason, input_tokens: input, output_tokens: output }) => sum + (reason === 'completed' ? input + output : 0), 0)).toBe(told(rows));
   }
