@@ -185,6 +185,26 @@ describe('a webhook', () => {
     expect(receiver.received).toHaveLength(1);
   });
 
+  test('can be removed just as the end of an attempt is put down: neither waits for the other for ever', async () => {
+    const { id } = await add();
+    await client.query('begin');
+    try {
+      // The row that a removal takes first, long enough for the worker to come to it.
+      await client.query(`select from daybook.webhook where id = '${id}' for no key update`);
+      await ask(database.config('owner'), `select daybook.raise_alert('test/removed', 1, 'quota', 'raised', 'Account1', '{}')`);
+      const waiting = "select count(*)::int from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
+      await until(() => ask(database.config('owner'), waiting), (count) => count === 1, 'the worker at the webhook', WITHIN_MS);
+      // What the removal takes next is not in the hands of who waits for it.
+      await client.query('select from daybook.webhook_delivery for update nowait');
+      await client.query(`delete from daybook.webhook where id = '${id}'`);
+    } finally {
+      await client.query('commit');
+    }
+    await until(queued, (count) => count === 0, 'the queue', WITHIN_MS);
+    expect(receiver.received).toHaveLength(1);
+    expect(await states()).toEqual([]);
+  });
+
   test('shows neither its address nor its secret in the database, the log, the lists or to a server', async () => {
     const { secret } = await add();
     receiver.reply = { status: 500 };

@@ -29,18 +29,21 @@ const READ = `select d.webhook, w.sealed_target, w.allow_private, w.switched_off
   from daybook.webhook_delivery d join daybook.webhook w on w.id = d.webhook join daybook.alert a on a.id = d.alert
   where d.id = $1 and d.state = 'waiting'`;
 const GIVE_UP = `update daybook.webhook_delivery set state = 'failed', ended_at = clock_timestamp() where id = $1`;
-const DELIVERED = `with attempt as (
-    insert into daybook.webhook_attempt (delivery, status, duration_ms) values ($1, $2, $3)),
-  webhook as (
-    update daybook.webhook set failures = 0, failing_since = null, switched_off_at = null where id = $4)
-  update daybook.webhook_delivery set state = 'delivered', ended_at = clock_timestamp() where id = $1`;
-const FAILED = `with attempt as (
-    insert into daybook.webhook_attempt (delivery, status, fault, duration_ms) values ($1, $2, $3, $4))
-  update daybook.webhook set failures = failures + 1, failing_since = coalesce(failing_since, clock_timestamp()),
-      switched_off_at = coalesce(switched_off_at, case when $6
-        or (failures + 1 >= ${FAILURES_MAX} and failing_since < clock_timestamp() - interval '${FAILING_HOURS_MAX} hours')
-        then clock_timestamp() end)
-    where id = $5 returning switched_off_at is not null as is_off`;
+// Both take the webhook's row first, as its removal does: neither waits for the other for ever.
+const DELIVERED = `with webhook as (
+    update daybook.webhook set failures = 0, failing_since = null, switched_off_at = null where id = $4 returning id),
+  attempt as (
+    insert into daybook.webhook_attempt (delivery, status, duration_ms) select $1, $2, $3 from webhook)
+  update daybook.webhook_delivery d set state = 'delivered', ended_at = clock_timestamp() from webhook where d.id = $1`;
+const FAILED = `with webhook as (
+    update daybook.webhook set failures = failures + 1, failing_since = coalesce(failing_since, clock_timestamp()),
+        switched_off_at = coalesce(switched_off_at, case when $6
+          or (failures + 1 >= ${FAILURES_MAX} and failing_since < clock_timestamp() - interval '${FAILING_HOURS_MAX} hours')
+          then clock_timestamp() end)
+      where id = $5 returning switched_off_at is not null as is_off),
+  attempt as (
+    insert into daybook.webhook_attempt (delivery, status, fault, duration_ms) select $1, $2, $3, $4 from webhook)
+  select is_off from webhook`;
 const AGAIN = `select daybook.queue_attempt($1, $2, $3 * interval '1 second')`;
 
 type Waiting = {
