@@ -15,6 +15,9 @@ export const DEMO_MODELS = ['daybook-demo', 'daybook-demo-fail', 'daybook-demo-c
 const WORD_PAUSE_MS = 40;
 const ECHO_CHARACTERS_MAX = 2_000;
 
+/** How it is reached, as an upstream of the environment. */
+export const demoConfig = (baseUrl: string, credential: string): UpstreamConfig => ({ name: 'demo', base_url: baseUrl, api_key: credential, models: DEMO_MODELS, provider: 'openai', routes: [CHAT_COMPLETIONS], token_limit: 'max_tokens', network: 'private', client_gone: 'cancel', retries: 0 });
+
 export type DemoUpstream = { config: UpstreamConfig; close(): Promise<void> };
 
 export async function startDemoUpstream(): Promise<DemoUpstream> {
@@ -26,7 +29,7 @@ export async function startDemoUpstream(): Promise<DemoUpstream> {
   await new Promise<void>((resolve) => server.listen({ port: 0, host: '127.0.0.1', exclusive: true }, resolve));
   const { port } = server.address() as AddressInfo;
   return {
-    config: { name: 'demo', base_url: `http://127.0.0.1:${port}/v1`, api_key: credential, models: DEMO_MODELS, provider: 'openai', routes: [CHAT_COMPLETIONS], token_limit: 'max_tokens', network: 'private', client_gone: 'cancel', retries: 0 },
+    config: demoConfig(`http://127.0.0.1:${port}/v1`, credential),
     async close() {
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));

@@ -3,17 +3,20 @@ import { isIP } from 'node:net';
 import type { Command } from '#db/command-line/command.ts';
 import { withJson } from '#db/command-line/print.ts';
 import { showTable } from '#db/command-line/table.ts';
-import { RELAYED_ROUTES, type Route, ROUTES } from '#db/limits.ts';
-import { NamePatterns } from '#db/permissions.ts';
+import { CHAT_COMPLETIONS, RELAYED_ROUTES, type Route, ROUTES } from '#db/limits.ts';
 import { run, type Session } from '#server/cli/session.ts';
 import { DecisionError } from '#server/decide/decision.ts';
-import { DEMO_MODELS } from '#server/demo-upstream.ts';
-import { Refusal } from '#server/errors.ts';
+import { demoConfig } from '#server/demo-upstream.ts';
 import { type Figures, figuresOf } from '#server/limits/figures.ts';
 import { readCounters } from '#server/limits/standing.ts';
 import { countsCost } from '#server/relay/admit.ts';
+import { refusalOfModel } from '#server/relay/find-targets.ts';
 import { judge, judgeLimits } from '#server/relay/judge.ts';
+import { definitionsOf } from '#server/upstreams/definitions.ts';
 import type { UpstreamDirectory } from '#server/upstreams/directory.ts';
+import { definitionOf } from '#server/upstreams/environment.ts';
+import { ModelTable } from '#server/upstreams/model-table.ts';
+import { openUpstream } from '#server/upstreams/upstream.ts';
 
 type Options = { model?: string; route: Route; origin?: string; address?: string };
 
@@ -42,10 +45,11 @@ async function check({ config, control, client }: Session, id: string, { model, 
   const { model: loaded, key } = await control.loadKey(id);
   // Prices matter only to a quota in money, and upstreams to a model; they are many.
   const state = model !== undefined || loaded.limitsOf(key).some(countsCost) ? await control.load() : loaded;
-  const served = new NamePatterns([...config.upstreams.flatMap(({ models }) => models), ...DEMO_MODELS, ...namesOf(state.directory)]);
-  const trial = { route, origin: origin ?? null, address: address ?? null, model: model ?? null };
-  const counters = RELAYED_ROUTES.some((each) => each === route) ? await readCounters(client, state.limitsOf(key), state.nowMs()) : [];
-  const refusal = judge(key, trial, state, (name) => (served.has(name) ? null : new Refusal('model_not_found', { param: 'model' }))) ?? judgeLimits(counters, state.nowMs());
+  const models = modelsAt(state.directory, config);
+  const relayed = RELAYED_ROUTES.find((each) => each === route);
+  const trial = { route, origin: origin ?? null, address: address ?? null, model: model === undefined ? null : models.resolve(model) };
+  const counters = relayed !== undefined ? await readCounters(client, state.limitsOf(key), state.nowMs()) : [];
+  const refusal = judge(key, trial, state, (name) => refusalOfModel(models, name, relayed ?? CHAT_COMPLETIONS)) ?? judgeLimits(counters, state.nowMs());
   const account = state.account(key.account);
   const access = [account ? state.accountAccess(account) : null, state.keyAccess(key)];
   return {
@@ -59,11 +63,12 @@ async function check({ config, control, client }: Session, id: string, { model, 
   };
 }
 
-/** What the log's own upstreams and models are called. */
-const namesOf = ({ upstreams, models }: UpstreamDirectory): string[] => [
-  ...[...upstreams].filter(({ state, terms }) => state === 'active' && !terms.paused).flatMap(({ terms }) => terms.models),
-  ...[...models].filter(({ state }) => state === 'active').map(({ name }) => name),
-];
+/** Where a server with this configuration would send the calls of each model. Nothing is connected to, and so no secret is needed. */
+function modelsAt({ upstreams, models }: UpstreamDirectory, config: Session['config']): ModelTable {
+  const configured = [...config.upstreams, demoConfig('http://127.0.0.1/v1', '')].map(definitionOf);
+  const definitions = definitionsOf(upstreams, { openOf: ({ credentials }) => credentials.map(({ id }) => ({ id, secret: '' })) }, configured);
+  return new ModelTable(models, definitions.map((each) => openUpstream(each, () => ({}))));
+}
 
 function show({ refusal, not_checked, limits }: Checked): string {
   const open = not_checked.map((each) => `--${each}`).join(' and ');

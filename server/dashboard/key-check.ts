@@ -3,7 +3,7 @@ import { RELAYED_ROUTES } from '#db/limits.ts';
 import type { CheckKey, CheckStep, KeyChecked } from '#server/dashboard/contract-keys.ts';
 import { LIMITS_UNTOLD } from '#server/dashboard/untold.ts';
 import { type Code, Refusal } from '#server/errors.ts';
-import { findTargets } from '#server/relay/find-targets.ts';
+import { refusalOfModel } from '#server/relay/find-targets.ts';
 import { judge, judgeLimits } from '#server/relay/judge.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import type { z } from 'zod';
@@ -39,7 +39,7 @@ export async function checkKey({ readModel, upstreams, seat }: Relay, key: Key, 
     address: asked.address ?? null,
     model: isRelayed ? models.resolve(asked.model) : null,
   };
-  let refusal = judge(key, trial, readModel, (model) => (isRelayed ? asRefusal(findTargets(models, model, relayed)) : null));
+  let refusal = judge(key, trial, readModel, (model) => (isRelayed ? refusalOfModel(models, model, relayed) : null));
   if (refusal === null && isRelayed) {
     const counters = await seat.limits.figures(readModel.limitsOf(key));
     if (counters === null) return LIMITS_UNTOLD;
@@ -48,8 +48,6 @@ export async function checkKey({ readModel, upstreams, seat }: Relay, key: Key, 
   const steps = STEPS.filter((step) => (step !== 'network' || trial.address !== null) && (isRelayed || !OF_MODELS.has(step)));
   return { object: 'key_check', would_pass: refusal === null, checks: listChecks(steps, refusal) };
 }
-
-const asRefusal = (found: readonly unknown[] | Refusal): Refusal | null => (found instanceof Refusal ? found : null);
 
 /** The steps up to the one that refuses. */
 function listChecks(steps: readonly CheckStep[], refusal: Refusal | null): KeyChecked['checks'] {

@@ -17,3 +17,9 @@ export function findTargets(models: ModelTable, model: string, route: RelayedRou
       return found;
   }
 }
+
+/** Why calls of a model may go nowhere by a route; null where they may. */
+export function refusalOfModel(models: ModelTable, model: string, route: RelayedRoute): Refusal | null {
+  const found = findTargets(models, model, route);
+  return found instanceof Refusal ? found : null;
+}

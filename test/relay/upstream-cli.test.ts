@@ -114,6 +114,22 @@ describe('the command line', () => {
     expect(await text('model', 'list')).toMatch(/\nfast +3\*openai.*\nquick +where "fast" goes\n$/);
   });
 
+  test('tries a call as a server would direct it: by its alias, its route, and what is paused', async () => {
+    await json('account', 'create', 'first');
+    const { id: key } = await json<{ id: string }>('key', 'create', '--account', 'first');
+    await json('key', 'restrict', key, '--models', 'fast');
+    const check = async (...args: string[]) => (await json<{ refusal: { code: string } | null }>('key', 'check', key, ...args)).refusal?.code ?? 'passes';
+    expect(await check('--model', 'quick')).toBe('passes');
+    expect(await check('--model', 'gpt-4o')).toBe('model_not_permitted');
+    expect(await check('--model', 'quick', '--route', '/v1/messages')).toBe('model_not_found');
+    await json('model', 'define', 'alone', '--target', 'openai');
+    await json('upstream', 'pause', 'openai');
+    await json('key', 'restrict', key, '--models', 'alone');
+    expect(await check('--model', 'alone')).toBe('model_paused');
+    await json('upstream', 'resume', 'openai');
+    await json('model', 'retire', 'alone');
+  });
+
   test.each([
     ['already', ADD],
     ['base_url is missing', ['upstream', 'add', 'two', '--models', '*']],
