@@ -60,7 +60,7 @@ export function checkEvent(fields: LeafRow): Checked {
 
 function isBodyOf(type: EventType, body: string): boolean {
   try {
-    return type === 'request.accepted' ? routeOf(body) !== null : triesOf(body).length > 0;
+    return (type === 'request.accepted' ? routeOf(body) : triesOf(body)).length > 0;
   } catch {
     return false;
   }

@@ -90,7 +90,8 @@ async function readAround(client: ClientBase, after: number, upTo: number, page:
 
 async function readPage(client: ClientBase, after: number, upTo: number): Promise<Page> {
   const page: Page = { after, upTo, rows: [], batches: [], checkpoints: [], unreadable: [] };
-  const [, batches, checkpoints] = await Promise.all([readAround(client, after, upTo, page), readBatches(client, after === BEFORE_ALL ? LEAST : after, upTo), readCheckpointRows(client, after === BEFORE_ALL ? LEAST : after, upTo)]);
+  const above = after === BEFORE_ALL ? LEAST : after;
+  const [, batches, checkpoints] = await Promise.all([readAround(client, after, upTo, page), readBatches(client, above, upTo), readCheckpointRows(client, above, upTo)]);
   return { ...page, batches, checkpoints };
 }
 

@@ -94,7 +94,7 @@ export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
       const upstream = relay.upstreams.get(params['upstream'] ?? '');
       if (!upstream) return NOT_FOUND;
       const [line] = upstream.lines;
-      const answer = line ? await askModels(upstream, line, SUGGESTIONS_TIMEOUT_MS) : { models: null, problem: null };
+      const answer = line ? await askModels(line, SUGGESTIONS_TIMEOUT_MS) : { models: null, problem: null };
       return { object: 'list', data: answer.models?.slice(0, SUGGESTIONS_MAX) ?? [], problem: answer.problem?.line ?? null } satisfies UpstreamModels;
     }),
   ];

@@ -17,8 +17,9 @@ const REVOKED = new Refusal('revoked_api_key');
 const BARE = /^[\x21-\x7e]+$/;
 
 /**
- * Who is calling: exactly one key was sent, and it is good now. Runs before the body is read. All that is wrong with the header or unknown is the same `invalid_api_key`; that a
- * key has expired or was revoked is only told to somebody who holds its secret.
+ * Who is calling: exactly one key was sent, and it is good now. Runs before the body is read. All that
+ * is wrong with the header or unknown is the same `invalid_api_key`; that a key has expired or was
+ * revoked is only told to somebody who holds its secret.
  * @param uses notes by which secret a key that is being rotated was used.
  * @param read finds what was sent as a secret.
  */

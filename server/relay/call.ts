@@ -272,7 +272,6 @@ export class Call implements Running {
   }
 
   #settle(told: Ending): void {
-    this.#tries.ended(told.reason, performance.now());
     this.#budget?.end();
     const { key, model, body, hold, reckoning, price, seat, startedMs } = this.#admitted;
     const ending = reckoning.isExact ? atMost(told, hold.tokens - reckoning.promptTokens) : told;

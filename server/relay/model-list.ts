@@ -38,7 +38,13 @@ export class ModelList {
   async #ask(): Promise<void> {
     const before = this.#listed;
     const asked = this.#upstreams.all.filter(({ terms }) => !terms.paused && terms.models.some((model) => model.includes('*')));
-    const lists = await Promise.all(asked.map(async (upstream) => (await listedModels(upstream, MODEL_LIST_TIMEOUT_MS).catch(() => before.get(upstream))) ?? []));
+    const lists = await Promise.all(
+      asked.map(async (upstream) => {
+        const [line] = upstream.lines;
+        const list = line && (await listedModels(line, MODEL_LIST_TIMEOUT_MS).catch(() => undefined));
+        return list ?? before.get(upstream) ?? [];
+      }),
+    );
     this.#listed = new Map(asked.map((upstream, index) => [upstream, lists[index] as readonly string[]]));
     this.#askedAtMs = performance.now();
   }

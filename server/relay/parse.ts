@@ -41,7 +41,6 @@ const CHAT: Reading = {
   choices: ['n'],
 };
 
-
 /** Reads a request's body. Only what the relay uses is checked; the upstream judges the rest. */
 export type Parse = (body: Buffer) => Asked | Refusal;
 

@@ -1,7 +1,7 @@
 import type { Usage } from '#db/money.ts';
 import { BYTES_PER_TOKEN, SSE_EVENT_BYTES_MAX } from '#server/bounds.ts';
 import { readUsage } from '#server/providers/openai/usage.ts';
-import { eventEnds } from '#server/relay/sse-events.ts';
+import { dataOf, eventEnds } from '#server/relay/sse-events.ts';
 
 /**
  * A streamed reply on its way through. Bytes go in as they arrive and come out as they were, but
@@ -211,13 +211,8 @@ function stringEnd(text: string, from: number): number {
 
 /** The JSON object that an event's data lines hold, if they do. */
 function parseData(event: string): Record<string, unknown> | null {
-  const data = event
-    .split(/\r\n|\n|\r/)
-    .filter((line) => line.startsWith('data:'))
-    .map((line) => line.slice(line[5] === ' ' ? 6 : 5))
-    .join('\n');
   try {
-    return asRecord(JSON.parse(data));
+    return asRecord(JSON.parse(dataOf(event) ?? ''));
   } catch {
     return null;
   }

@@ -2,7 +2,6 @@ import { ForbiddenAddress } from '#server/upstreams/connect.ts';
 import type { BridgeLine } from '#server/upstreams/bridge-line.ts';
 import type { Line } from '#server/upstreams/line.ts';
 import { listedModels } from '#server/upstreams/listed.ts';
-import type { Upstream } from '#server/upstreams/upstream.ts';
 
 /** Why an upstream's models could not be had: `word` as the health of upstreams has it, `line` for people. No address is in it. */
 export type Problem = { word: string; line: string; /** It answers all the same, and whether calls pass is only seen by calling. */ isUnsure: boolean };
@@ -11,10 +10,10 @@ export type Problem = { word: string; line: string; /** It answers all the same,
 export type Answer = { models: string[]; problem: null } | { models: null; problem: Problem };
 
 /** Asks an upstream for its models with one credential. Of a package only whether it can be used. Never throws. */
-export async function askModels(upstream: Upstream, line: Line, timeoutMs: number): Promise<Answer> {
+export async function askModels(line: Line, timeoutMs: number): Promise<Answer> {
   try {
     if ('check' in line) return { models: null, problem: await checkPackage(line as BridgeLine, timeoutMs) };
-    return { models: await listedModels({ ...upstream, lines: [line] }, timeoutMs), problem: null };
+    return { models: await listedModels(line, timeoutMs), problem: null };
   } catch (error) {
     return { models: null, problem: explain(error, timeoutMs) };
   }

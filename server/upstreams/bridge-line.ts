@@ -1,9 +1,8 @@
 import { Agent, fetch } from 'undici';
 import type { UpstreamTerms } from '#db/upstream-events.ts';
-import { UPSTREAM_HEADER_BYTES_MAX, UPSTREAM_KEEP_ALIVE_MS } from '#server/bounds.ts';
 import { openBridge } from '#server/providers/bridge/bridge.ts';
 import { Health } from '#server/upstreams/health.ts';
-import type { Line, LineOptions } from '#server/upstreams/line.ts';
+import { CONNECTIONS, type Line, type LineOptions } from '#server/upstreams/line.ts';
 
 export type BridgeLineOptions = Pick<LineOptions, 'credential' | 'connect'> & {
   terms: Pick<UpstreamTerms, 'package' | 'base_url' | 'options'>;
@@ -22,17 +21,7 @@ export type BridgeLine = Line & {
  * token for a cloud, goes its own way.
  */
 export function openBridgeLine({ terms, secret, credential, connect }: BridgeLineOptions): BridgeLine {
-  const agent = new Agent({
-    connections: null,
-    pipelining: 1,
-    connect,
-    keepAliveTimeout: UPSTREAM_KEEP_ALIVE_MS,
-    keepAliveMaxTimeout: UPSTREAM_KEEP_ALIVE_MS,
-    maxHeaderSize: UPSTREAM_HEADER_BYTES_MAX,
-    // Deadlines are the request's own.
-    headersTimeout: 0,
-    bodyTimeout: 0,
-  });
+  const agent = new Agent({ ...CONNECTIONS, connect });
   // The same function as Node's own, whose types are of another version.
   const given = (input: unknown, init: unknown): unknown => fetch(input as string, { ...(init as object), dispatcher: agent });
   const bridge = openBridge({ terms, secret, fetch: given as typeof globalThis.fetch });

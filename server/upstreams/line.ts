@@ -34,20 +34,22 @@ export type LineOptions = {
   connect: NonNullable<Pool.Options['connect']>;
 };
 
+/** How connections to upstreams are kept, whoever asks for them. */
+export const CONNECTIONS = {
+  connections: null,
+  pipelining: 1,
+  // Each call has a connection to itself: a cut ends no other one.
+  allowH2: false,
+  keepAliveTimeout: UPSTREAM_KEEP_ALIVE_MS,
+  keepAliveMaxTimeout: UPSTREAM_KEEP_ALIVE_MS,
+  maxHeaderSize: UPSTREAM_HEADER_BYTES_MAX,
+  // Deadlines are the request's own: undici's end a stream that is merely slow after 300 s.
+  headersTimeout: 0,
+  bodyTimeout: 0,
+} as const satisfies Pool.Options;
+
 export function openLine({ base, credential, headers, models, connect }: LineOptions): Line {
-  const pool = new Pool(base.origin, {
-    connections: null,
-    pipelining: 1,
-    // Each call has a connection to itself: a cut ends no other one.
-    allowH2: false,
-    connect,
-    keepAliveTimeout: UPSTREAM_KEEP_ALIVE_MS,
-    keepAliveMaxTimeout: UPSTREAM_KEEP_ALIVE_MS,
-    maxHeaderSize: UPSTREAM_HEADER_BYTES_MAX,
-    // Deadlines are the request's own: undici's end a stream that is merely slow after 300 s.
-    headersTimeout: 0,
-    bodyTimeout: 0,
-  });
+  const pool = new Pool(base.origin, { ...CONNECTIONS, connect });
   // An own Accept-Encoding, since the client's would let the upstream compress what we must read.
   const common = ['accept-encoding', 'identity', 'user-agent', 'daybook', ...headers];
   const jsonHeaders = ['content-type', 'application/json', 'accept', 'application/json', ...common];

@@ -1,14 +1,14 @@
 import { ModelName } from '#db/event-parts.ts';
-import type { Upstream } from '#server/upstreams/upstream.ts';
+import type { Line } from '#server/upstreams/line.ts';
 
 const LIST_BYTES_MAX = 4 * 1024 * 1024;
 
 /**
- * The models that an upstream says it has.
+ * The models that an upstream says it has, asked by one of its lines.
  * @throws {Error} in a few words, when it can't be reached or has no such list.
  */
-export async function listedModels({ lines }: Upstream, timeoutMs: number): Promise<string[]> {
-  const reply = (await lines[0]?.getModels(timeoutMs, LIST_BYTES_MAX)) as { data?: unknown } | null | undefined;
+export async function listedModels(line: Line, timeoutMs: number): Promise<string[]> {
+  const reply = (await line.getModels(timeoutMs, LIST_BYTES_MAX)) as { data?: unknown } | null;
   if (!Array.isArray(reply?.data)) throw new Error('its list of models is none');
   return reply.data.map((entry: unknown) => (entry as { id?: unknown } | null)?.id).filter((id): id is string => ModelName.safeParse(id).success);
 }

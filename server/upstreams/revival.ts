@@ -19,19 +19,18 @@ const ASKED_AT_ONCE_MAX = 8;
  */
 const DISPROVED = new Set(['unreachable', 'status_401', 'status_502', 'status_503', 'status_504']);
 
-/** An upstream or a credential of it whose time out is over, and the connections that it is asked by. */
-export type Due = { upstream: Upstream; line: Line; health: Health };
+/** An upstream or a credential of it whose time out is over, by its health, and the line that it is asked by. */
+export type Due = { line: Line; health: Health };
 
 /** Those that wait for somebody to try them, and that nobody tries at the moment. */
 export function dueOf(upstreams: readonly Upstream[], nowMs: number): Due[] {
   const waits = (health: Health): boolean => health.standing(nowMs).state === 'on_trial' && health.isOpen(nowMs);
   return upstreams
     .filter(({ terms }) => !terms.paused && terms.provider !== 'bridge')
-    .flatMap((upstream) => {
-      const { lines, health } = upstream;
+    .flatMap(({ lines, health }) => {
       const best = lines.find((line) => line.health.standing(nowMs).state === 'good') ?? lines[0];
       if (!best) return [];
-      return [...(waits(health) ? [{ upstream, line: best, health }] : []), ...lines.filter((line) => waits(line.health)).map((line) => ({ upstream, line, health: line.health }))];
+      return [...(waits(health) ? [{ line: best, health }] : []), ...lines.filter((line) => waits(line.health)).map((line) => ({ line, health: line.health }))];
     });
 }
 
@@ -56,11 +55,11 @@ export function keepReviving(upstreams: Pick<Upstreams, 'all'>): () => void {
   const askedMs = new WeakMap<Health, number>();
   let running = 0;
 
-  async function ask({ upstream, line, health }: Due): Promise<void> {
+  async function ask({ line, health }: Due): Promise<void> {
     running++;
     const beganMs = performance.now();
     askedMs.set(health, beganMs);
-    const answer = await askModels(upstream, line, ASK_TIMEOUT_MS);
+    const answer = await askModels(line, ASK_TIMEOUT_MS);
     running--;
     // A call may have come to an end meanwhile, and knows better.
     const nowMs = performance.now();

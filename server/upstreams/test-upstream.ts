@@ -20,7 +20,7 @@ export async function testUpstream(upstream: Upstream, credentials: readonly Cre
 
 async function testLine(upstream: Upstream, line: Line, label: string, timeoutMs: number): Promise<CredentialTested> {
   const startedMs = performance.now();
-  const { models, problem } = await askModels(upstream, line, timeoutMs);
+  const { models, problem } = await askModels(line, timeoutMs);
   if (problem === null) {
     upstream.health.succeeded();
     line.health.succeeded();

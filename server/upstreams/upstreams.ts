@@ -24,7 +24,7 @@ export class Upstreams {
     this.#table = new ModelTable([], []);
   }
 
-  /** Has just these from here on, in this order. Their names differ. */
+  /** Has just these from here on, in this order, and the models as they are directed now. The names differ. */
   set(definitions: readonly UpstreamDefinition[]): void {
     const before = this.#open;
     this.#open = new Map();
@@ -35,11 +35,6 @@ export class Upstreams {
       this.#open.set(definition.name, open?.signature === signature ? open : { upstream: openUpstream(definition, this.#connect), signature });
     }
     for (const { upstream } of before.values()) this.#leave(upstream);
-    this.refresh();
-  }
-
-  /** Takes in how the models are directed now. */
-  refresh(): void {
     this.#table = new ModelTable(this.#directory.models, this.all);
   }
 

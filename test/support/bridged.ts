@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Dispatcher } from 'undici';
 import { CHAT_COMPLETIONS } from '#db/limits.ts';
-import type { Bridge } from '#server/providers/bridge/bridge.ts';
+import { type Bridge, openBridge } from '#server/providers/bridge/bridge.ts';
 import { Refusal } from '#server/errors.ts';
 import type { ProviderCall } from '#server/providers/provider.ts';
 import { parseChat } from '#server/relay/parse.ts';
@@ -114,4 +114,10 @@ export function toolCallsOf({ events, json }: ChatBody): unknown[] {
 
 export function fixtureText(name: string): string {
   return readFileSync(path.join(import.meta.dirname, '../fixtures/bridge', name), 'utf8');
+}
+
+/** A bridge by each of the packages to one scripted provider. */
+export function bridgesTo({ url }: { url: string }, secret: string): Record<string, Bridge> {
+  const names = ['google', 'cohere', 'anthropic'];
+  return Object.fromEntries(names.map((name) => [name, openBridge({ terms: { package: `@ai-sdk/${name}`, base_url: url }, secret, fetch })]));
 }

@@ -6,8 +6,6 @@ import { Refusal } from '#server/errors.ts';
 import { NativeSse } from '#server/providers/anthropic/native.ts';
 import { anthropic } from '#server/providers/anthropic/provider.ts';
 import type { ProviderCall } from '#server/providers/provider.ts';
-import { scanObject } from '#server/relay/json.ts';
-import { spliceMembers } from '#server/relay/splice.ts';
 import { callOf, fixture, FOLDER, runThrough } from '../support/anthropic-made.ts';
 import { chunksOf } from '../support/sse-events-made.ts';
 
@@ -44,13 +42,14 @@ describe('a request of the messages', () => {
 });
 
 test('members are set in their places or at the end, and all else stays', () => {
-  const any = fc.dictionary(fc.stringMatching(/^[a-z]{1,3}$/), fc.jsonValue(), { maxKeys: 5 });
-  const changes = fc.dictionary(fc.stringMatching(/^[a-z]{1,2}$/), fc.integer(), { maxKeys: 3 });
+  const any = fc.dictionary(fc.stringMatching(/^x[a-z]{0,2}$/), fc.jsonValue(), { maxKeys: 5 });
+  const model = fc.stringMatching(/^[ -~]{1,9}$/);
+  const own = fc.record({ model, messages: fc.constant([]), max_tokens: fc.nat() }, { requiredKeys: ['model', 'messages'], noNullPrototype: true });
   fc.assert(
-    fc.property(any, changes, fc.constantFrom(undefined, 2), (value, changed, indent) => {
-      const bytes = Buffer.from(JSON.stringify(value, null, indent));
-      const spliced = spliceMembers(bytes, scanObject(bytes, Object.keys(changed)), new Map(Object.entries(changed).map(([name, each]) => [name, String(each)])));
-      expect(JSON.parse(spliced.toString())).toEqual({ ...(JSON.parse(bytes.toString()) as object), ...changed });
+    fc.property(any, own, fc.boolean(), model, fc.option(fc.nat()), fc.constantFrom(undefined, 2), (value, asked, isFirst, there, tokenLimit, indent) => {
+      const text = JSON.stringify(isFirst ? { ...asked, ...value } : { ...value, ...asked }, null, indent);
+      const changed = { model: there, ...(tokenLimit === null ? {} : { max_tokens: tokenLimit }) };
+      expect(JSON.parse(requestOf(text, { model: there, tokenLimit }).body)).toEqual({ ...(JSON.parse(text) as object), ...changed });
     }),
   );
 });

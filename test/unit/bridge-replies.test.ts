@@ -5,19 +5,17 @@ import { VERSION as GOOGLE } from '@ai-sdk/google';
 import { type Bridge, openBridge } from '#server/providers/bridge/bridge.ts';
 import { Chunks } from '#server/providers/bridge/chunks.ts';
 import type { StreamPart } from '#server/providers/bridge/language-model.ts';
-import { bridged, toolCallsOf } from '../support/bridged.ts';
+import { bridged, bridgesTo, toolCallsOf } from '../support/bridged.ts';
 import { readChatBody } from '../support/chat-body.ts';
 import { type ScriptedProvider, startProvider } from '../support/scripted-provider.ts';
 
 const SECRET = 'AIzaSyNotAKeyOfAnybody0123456789';
 let provider: ScriptedProvider;
-const bridges: Record<string, Bridge> = {};
+let bridges: Record<string, Bridge>;
 
 beforeAll(async () => {
   provider = await startProvider();
-  for (const name of ['google', 'cohere', 'anthropic']) {
-    bridges[name] = openBridge({ terms: { package: `@ai-sdk/${name}`, base_url: provider.url }, secret: SECRET, fetch });
-  }
+  bridges = bridgesTo(provider, SECRET);
 });
 afterAll(() => provider[Symbol.asyncDispose]());
 beforeEach(() => {

@@ -1,19 +1,17 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type Bridge, openBridge } from '#server/providers/bridge/bridge.ts';
 import { callOptionsOf } from '#server/providers/bridge/call-options.ts';
-import { bridged } from '../support/bridged.ts';
+import { bridged, bridgesTo } from '../support/bridged.ts';
 import { type ScriptedProvider, startProvider } from '../support/scripted-provider.ts';
 
 const SECRET = 'credential-of-nobody';
 const PIXEL = 'iVBORw0KGgo=';
 let provider: ScriptedProvider;
-const bridges: Record<string, Bridge> = {};
+let bridges: Record<string, Bridge>;
 
 beforeAll(async () => {
   provider = await startProvider();
-  for (const name of ['google', 'cohere', 'anthropic']) {
-    bridges[name] = openBridge({ terms: { package: `@ai-sdk/${name}`, base_url: provider.url }, secret: SECRET, fetch });
-  }
+  bridges = bridgesTo(provider, SECRET);
 });
 afterAll(() => provider[Symbol.asyncDispose]());
 beforeEach(() => {

@@ -4,8 +4,8 @@ import { membersOf } from '#server/providers/anthropic/raw.ts';
 import { MESSAGES_PATH, VERSION_HEADER } from '#server/providers/anthropic/request.ts';
 import { readTold, usageOf } from '#server/providers/anthropic/usage.ts';
 import type { JsonReply, Provider, ProviderCall, ProviderRequest } from '#server/providers/provider.ts';
+import { bodyForUpstream } from '#server/relay/body.ts';
 import { scanObject } from '#server/relay/json.ts';
-import { spliceMembers } from '#server/relay/splice.ts';
 
 /**
  * Anthropic's Messages for clients that speak them themselves, at any upstream that does: the bytes of
@@ -19,11 +19,8 @@ export const messages: Provider = {
 };
 
 function nativeRequest({ body, asked, model, tokenLimit, protocolHeaders = [] }: ProviderCall): ProviderRequest {
-  const changes = new Map<string, string>();
-  if (model !== asked.model) changes.set('model', JSON.stringify(model));
-  if (tokenLimit !== null) changes.set('max_tokens', String(tokenLimit));
   const headers = protocolHeaders.includes('anthropic-version') ? protocolHeaders : [...VERSION_HEADER, ...protocolHeaders];
-  return { path: MESSAGES_PATH, body: spliceMembers(body.bytes, asked.scanned, changes), headers, dropped: [] };
+  return { path: MESSAGES_PATH, body: bodyForUpstream(body, asked, { model, tokenLimit, tokenLimitMember: 'max_tokens' }), headers, dropped: [] };
 }
 
 function nativeReply(bytes: Buffer): JsonReply | null {

@@ -1,7 +1,7 @@
 import type { Usage } from '#db/money.ts';
 import { anyDelta, quickDelta } from '#server/providers/anthropic/delta.ts';
 import { membersOf } from '#server/providers/anthropic/raw.ts';
-import { laterOf, readTold, type Told, usageOf } from '#server/providers/anthropic/usage.ts';
+import { laterOf, promptUsageOf, readTold, type Told, usageOf } from '#server/providers/anthropic/usage.ts';
 import type { PromptUsage } from '#server/providers/provider.ts';
 import { PassingSse } from '#server/relay/passing-sse.ts';
 import { dataOf } from '#server/relay/sse-events.ts';
@@ -18,9 +18,7 @@ export class NativeSse extends PassingSse {
   }
 
   get promptUsage(): PromptUsage | null {
-    if (!this.#prompt) return null;
-    const { input, cached } = usageOf(this.#prompt);
-    return input > 0 ? { input, cached } : null;
+    return promptUsageOf(this.#prompt);
   }
 
   get complete(): boolean {

@@ -6,7 +6,7 @@ import { relayedError } from '#server/providers/anthropic/fault.ts';
 import { insideQuotes, membersOf } from '#server/providers/anthropic/raw.ts';
 import { finishReason } from '#server/providers/anthropic/stop-reason.ts';
 import { lockedDetail, thoughtDetail } from '#server/providers/anthropic/thought.ts';
-import { laterOf, readTold, type Told, usageJson, usageOf } from '#server/providers/anthropic/usage.ts';
+import { laterOf, promptUsageOf, readTold, type Told, usageJson, usageOf } from '#server/providers/anthropic/usage.ts';
 import { Written } from '#server/relay/written.ts';
 import type { PromptUsage, SseReader } from '#server/providers/provider.ts';
 
@@ -82,9 +82,7 @@ export class MessageSse implements SseReader {
   }
 
   get promptUsage(): PromptUsage | null {
-    if (!this.#prompt) return null;
-    const { input, cached } = usageOf(this.#prompt);
-    return input > 0 ? { input, cached } : null;
+    return promptUsageOf(this.#prompt);
   }
 
   get countedTokens(): number {

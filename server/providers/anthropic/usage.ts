@@ -1,6 +1,7 @@
 import type { Usage } from '#db/money.ts';
 import { TOKENS_MAX } from '#server/bounds.ts';
 import { membersOf, objectOf } from '#server/providers/anthropic/raw.ts';
+import type { PromptUsage } from '#server/providers/provider.ts';
 
 /**
  * What Anthropic tells of a reply's cost, in tokens. It counts what was read from a cache and what was
@@ -31,6 +32,13 @@ export function laterOf(before: Told | null, now: Told | null): Told | null {
 export function usageOf(told: Told): Usage {
   const input = Math.min(told.fresh + told.read + told.written, TOKENS_MAX);
   return { input, cached: Math.min(told.read, input), output: told.output, reasoning: told.thinking };
+}
+
+/** Of the prompt alone, where the beginning of a reply tells of one. */
+export function promptUsageOf(told: Told | null): PromptUsage | null {
+  if (!told) return null;
+  const { input, cached } = usageOf(told);
+  return input > 0 ? { input, cached } : null;
 }
 
 /** The same in the convention's words, as JSON. */
