@@ -4,6 +4,7 @@ import { readWorkerConfig } from './config.ts';
 import { keepRunning } from './jobs.ts';
 import { Place } from './place.ts';
 import { prepareQueue } from './queue.ts';
+import { PUBLISH_TIMEOUT_MS, publishLast } from './tasks/publish-checkpoint.ts';
 import { createLogger, errorFields } from './telemetry.ts';
 
 /** Whatever still runs then is left to others. A server that has started its worker waits a second longer. */
@@ -42,6 +43,7 @@ async function main(): Promise<void> {
     setTimeout(() => process.exit(1), STOP_MAX_MS).unref();
     jobs
       .stop()
+      .then(() => publishLast({ config, log, place, connect: () => connect(PUBLISH_TIMEOUT_MS) }))
       .then(() => place.close())
       .then(
         () => process.exit(0),

@@ -6,7 +6,7 @@ import { publishDirectory } from '#db/tlog/published.ts';
 import { signingKeyFile } from '#db/tlog/signing-key.ts';
 import type { WorkerConfig } from '../config.ts';
 import type { Place } from '../place.ts';
-import type { Logger } from '../telemetry.ts';
+import { errorFields, type Logger } from '../telemetry.ts';
 
 /** The first checkpoint of a long log reads all of it, page by page; this is for one page. */
 export const PUBLISH_TIMEOUT_MS = 60_000;
@@ -18,14 +18,17 @@ const EVENTS_MAX = 1_000;
 const LOOK_MS = 1_000;
 /** What an operator has to put right is said this often. */
 const AFTER_FAULT_MS = 10_000;
+/** What a worker that ends may take for its last one; the first checkpoint of a long log is left to the next worker. */
+const LAST_MS_MAX = 3_000;
 
-type PublishTask = {
+type Publisher = {
   config: WorkerConfig;
   log: Logger;
   place: Place;
-  look: <T>(work: (client: ClientBase) => Promise<T>) => Promise<T>;
   connect: () => Promise<Client>;
 };
+
+type PublishTask = Publisher & { look: <T>(work: (client: ClientBase) => Promise<T>) => Promise<T> };
 
 /** How much of the log no checkpoint covers, and for how long the oldest of it has been there. */
 const READ_UNPUBLISHED = `select daybook.head($1)::float8 - p.size as events,
@@ -43,8 +46,7 @@ export async function publishTask({ config, log, place, look, connect }: Publish
   if (events === 0 || (events > 0 && events < EVENTS_MAX && (age_ms ?? 0) < AGE_MAX_MS)) return LOOK_MS;
   const client = await connect();
   try {
-    const writer = { instance: place.instance, nextBatchNo: () => place.nextBatchNo() };
-    await publishCheckpoint(client, { keyFile: signingKeyFile(config), directory: publishDirectory(config), writer });
+    await publish(client, { config, place });
     return LOOK_MS;
   } catch (error) {
     if (!(error instanceof StoreError)) throw error;
@@ -53,4 +55,28 @@ export async function publishTask({ config, log, place, look, connect }: Publish
   } finally {
     await closeClient(client);
   }
+}
+
+/**
+ * Publishes what no checkpoint covers, as a worker ends: where it is the last, nothing can be cut off
+ * afterwards without anybody knowing. What can't be done in time is left.
+ */
+export async function publishLast({ config, log, place, connect }: Publisher): Promise<void> {
+  try {
+    const client = await connect();
+    const tooLong = setTimeout(() => client.connection.stream.destroy(), LAST_MS_MAX);
+    try {
+      await publish(client, { config, place });
+    } finally {
+      clearTimeout(tooLong);
+      await closeClient(client);
+    }
+  } catch (error) {
+    log.warn(errorFields(error), 'the newest events are in no checkpoint; the next worker publishes them');
+  }
+}
+
+function publish(client: Client, { config, place }: Pick<Publisher, 'config' | 'place'>): Promise<unknown> {
+  const writer = { instance: place.instance, nextBatchNo: () => place.nextBatchNo() };
+  return publishCheckpoint(client, { keyFile: signingKeyFile(config), directory: publishDirectory(config), writer });
 }
