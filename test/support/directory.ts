@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { placeIn } from '#db/embedded/cluster.ts';
 import { shutDown } from '#db/embedded/postmaster.ts';
+import { masterKeyFile } from '#db/master-key.ts';
 
 const PREFIX = 'daybook-test-';
 const NAME = /^daybook-test-(\d+)-\w+$/;
@@ -18,10 +19,11 @@ export function publishingWithin(env: Record<string, string>): Record<string, st
   return DAYBOOK_DATA === undefined ? env : { PUBLISH_DIR: path.join(DAYBOOK_DATA, 'published'), ...env };
 }
 
-/** Removes a test's directory, and first stops the Postgres that a failed test may have left in it. */
+/** Removes a test's directory, and the master key that a server put beside it. First stops the Postgres that a failed test may have left in it. */
 export async function removeTestDirectory(directory: string): Promise<void> {
   await shutDown(await placeIn(directory));
   await rm(directory, { recursive: true, force: true });
+  await rm(masterKeyFile({ DAYBOOK_DATA: directory, DAYBOOK_MASTER_KEY_FILE: undefined }), { force: true });
 }
 
 /** Removes what runs that were killed left behind: their Postgres outlived them, as it should. */
