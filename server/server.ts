@@ -147,7 +147,7 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
   const signIn = openSignInDesk(store, config, readModel, pepper, log);
   const find: FindSession = (request, isUse) => signIn.sessions.find(request, isUse);
   const live = new Live(relay, feed, { find, log, publicOrigin: config.PUBLIC_URL });
-  const dashboard = { relay, config, reads, control, audit, checks, modelList, find, signIn, log, origin, viewers: () => feed.viewers };
+  const dashboard = { relay, config, reads, control, audit, checks, credentials, modelList, find, signIn, log, origin, viewers: () => feed.viewers };
   const http = listenable(config, { relay, modelList, reads, proofs, live, dashboard, log, tls: config.tls });
   port = await listen(http, config);
   const partitions = keepPartitions(() => connectRelay(store, PARTITIONS_TIMEOUT_MS), PARTITIONS_CHECK_MS, (error) =>

@@ -8,6 +8,7 @@ import type { ModelList } from '#server/relay/model-list.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import type { SignInDesk } from '#server/sign-in/desk.ts';
 import type { Logger } from '#server/telemetry.ts';
+import type { CredentialStore } from '#server/upstreams/credential-store.ts';
 
 /** What the dashboard's routes work with. */
 export type Dashboard = {
@@ -17,6 +18,7 @@ export type Dashboard = {
   control: ControlSeat;
   audit: AuditDesk;
   checks: AuditChecks;
+  credentials: Pick<CredentialStore, 'refresh'>;
   modelList: ModelList;
   find: FindSession;
   signIn: SignInDesk;

@@ -28,14 +28,17 @@ const DIALECTS_TOLD = Object.fromEntries(DIALECTS.map((dialect) => [dialect, { b
 
 /** Upstreams and their credentials: administrators manage them, auditors look. */
 export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
-  const { config, relay } = dashboard;
+  const { config, credentials, relay } = dashboard;
   /** Whoever asks while a test runs is told what comes of that one. */
   const tests = new Map<Upstream, Promise<UpstreamTested>>();
 
   /** @param terms those that it would have: what is wrong with their address is told at its field. */
   async function change<T extends Change>(who: SignedIn, use: (control: UpstreamControl) => Promise<T>, terms?: UpstreamTerms): Promise<T | Refusal> {
     try {
-      return await makeChange(dashboard, who, (control, client) => use(new UpstreamControl(control, client, config)).catch(tellOfFile));
+      const changed = await makeChange(dashboard, who, (control, client) => use(new UpstreamControl(control, client, config)).catch(tellOfFile));
+      // What this process answers next is with the change, and a credential is one only when it is open.
+      await credentials.refresh();
+      return changed;
     } catch (error) {
       const isOfAddress = error instanceof DecisionError && terms?.base_url !== undefined && error.message === checkBaseUrl(terms.base_url, terms.network);
       if (!isOfAddress) throw error;
@@ -86,6 +89,8 @@ export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
     }),
 
     route('post', '/api/upstreams/:upstream/test', ADMINISTRATORS, null, async ({ params }) => {
+      // Whoever has put a master key in its place tests at once.
+      await credentials.refresh();
       const upstream = relay.upstreams.get(params['upstream'] ?? '');
       return upstream ? test(upstream) : NOT_FOUND;
     }),
