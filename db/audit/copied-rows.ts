@@ -1,5 +1,6 @@
 import { type EventRow, microsecondsOf, rowOfFields } from '#db/audit/lines.ts';
-import { AT, CODES, COMMON, NAMES, PLAIN_SHAPES } from '#db/audit/verify-event.ts';
+import { type Column, endOfDigits, endOfValue, numberOf, REQUESTS } from '#db/audit/plain-columns.ts';
+import { AT, NAMES } from '#db/audit/verify-event.ts';
 
 /**
  * Rows of the log as COPY writes them, with commas between and nothing for null. Of a request that is
@@ -8,39 +9,6 @@ import { AT, CODES, COMMON, NAMES, PLAIN_SHAPES } from '#db/audit/verify-event.t
  */
 
 const [COMMA, LINE_BREAK, OPEN, CLOSE, ZERO, TRUE, FALSE] = [0x2c, 0x0a, 0x28, 0x29, 0x30, 0x74, 0x66];
-
-/** Of what bytes a value may consist; all others have another path. */
-const DIGIT = 1;
-const PLAIN = 2;
-const UUID = 4;
-const KIND_OF_BYTE = Uint8Array.from({ length: 256 }, (_, byte) => {
-  const character = String.fromCharCode(byte);
-  // Plain is what neither COPY nor a composite value would have to quote.
-  return (/\d/.test(character) ? DIGIT : 0) | (/[\x21-\x7e]/.test(character) && !/["\\(),]/.test(character) ? PLAIN : 0) | (/[0-9a-f-]/.test(character) ? UUID : 0);
-});
-const isOf = (byte: number | undefined, kinds: number): boolean => ((KIND_OF_BYTE[byte ?? 0] ?? 0) & kinds) !== 0;
-const UUID_BYTES = 36;
-
-const numberOf = (digits: Buffer, from: number, to: number): number => {
-  let number = 0;
-  for (let at = from; at < to; at++) number = number * 10 + (digits[at] as number) - ZERO;
-  return number;
-};
-
-/** What a column of a request has to be. */
-type Column = { bytes: number; isNeeded: boolean; length: number; isBoolean: boolean; codes: ReadonlyMap<number, string> | null };
-const BYTES: Readonly<Record<string, number>> = { request: UUID, account: PLAIN, key: PLAIN, model: PLAIN, upstream: PLAIN, refusal: PLAIN, sse: PLAIN };
-
-const REQUESTS: readonly (readonly Column[])[] = PLAIN_SHAPES.reduce<Column[][]>((found, [code, { needed, allowed }]) => {
-  found[code] = NAMES.slice(COMMON).map((name) => ({
-    bytes: needed.includes(name) || allowed.includes(name) ? (BYTES[name] ?? DIGIT) : 0,
-    isNeeded: needed.includes(name),
-    length: name === 'request' ? UUID_BYTES : name === 'sse' ? 1 : 0,
-    isBoolean: name === 'sse',
-    codes: CODES.get(name) ?? null,
-  }));
-  return found;
-}, []);
 
 /** Reads rows one after the other. */
 export class CopiedRows {
@@ -66,13 +34,10 @@ export class CopiedRows {
 
   #request(bytes: Buffer, start: number, end: number): EventRow | null {
     if (bytes[start] !== ZERO || bytes[start + 1] !== COMMA) return null;
-    let at = start + 2;
-    let position = 0;
-    for (let byte = bytes[at]; byte !== COMMA; byte = bytes[++at]) {
-      if (byte === undefined || !isOf(byte, DIGIT)) return null;
-      position = position * 10 + byte - ZERO;
-    }
-    const behindPosition = at++;
+    const behindPosition = endOfDigits(bytes, start + 2);
+    const position = numberOf(bytes, start + 2, behindPosition);
+    if (position === 0 || bytes[behindPosition] !== COMMA) return null;
+    let at = behindPosition + 1;
     const time = this.#time;
     let same = 0;
     while (same < time.length && bytes[at + same] === time[same]) same++;
@@ -81,30 +46,25 @@ export class CopiedRows {
       same = this.#time.length;
     }
     const behindTime = (at += same);
-    let type = 0;
-    for (let byte = bytes[++at]; byte !== COMMA; byte = bytes[++at]) {
-      if (byte === undefined || !isOf(byte, DIGIT)) return null;
-      type = type * 10 + byte - ZERO;
-    }
-    const columns = REQUESTS[type];
+    const behindType = endOfDigits(bytes, at + 1);
+    const columns = bytes[behindType] === COMMA ? REQUESTS[numberOf(bytes, at + 1, behindType)] : undefined;
     if (columns === undefined) return null;
-    const beforeInstance = at;
-    let instance = 0;
-    for (let byte = bytes[++at]; byte !== COMMA; byte = bytes[++at]) {
-      if (byte === undefined || !isOf(byte, DIGIT)) return null;
-      instance = instance * 10 + byte - ZERO;
-    }
-    if (position === 0 || at === beforeInstance + 1) return null;
+    at = endOfDigits(bytes, behindType + 1);
+    if (at === behindType + 1 || bytes[at] !== COMMA) return null;
+    const instance = numberOf(bytes, behindType + 1, at);
     for (let index = 0; index < columns.length; index++) {
-      const { bytes: kinds, isNeeded, length, isBoolean, codes } = columns[index] as Column;
+      const column = columns[index] as Column;
+      const { isNeeded, isBoolean, length, codes } = column;
       const from = ++at;
-      while (isOf(bytes[at], kinds)) at++;
+      at = endOfValue(bytes, from, column);
       // Behind the last column there is one more, which is empty for all that is not ambiguous.
       if (bytes[at] !== COMMA) return null;
       if (at === from) {
         if (isNeeded) return null;
+      } else if (isBoolean) {
+        if (at !== from + 1 || (bytes[from] !== TRUE && bytes[from] !== FALSE)) return null;
       } else if (length > 0) {
-        if (at - from !== length || (isBoolean && bytes[from] !== TRUE && bytes[from] !== FALSE)) return null;
+        if (at - from !== length) return null;
       } else if (codes !== null && !codes.has(numberOf(bytes, from, at))) return null;
     }
     if (bytes[at + 1] !== LINE_BREAK || at + 2 !== end) return null;

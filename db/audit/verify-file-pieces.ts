@@ -2,10 +2,10 @@ import { createReadStream } from 'node:fs';
 import { basename } from 'node:path';
 import type { TransformOptions } from 'node:stream';
 import { createZstdDecompress, type ZstdOptions } from 'node:zlib';
-import { linesOf } from '#db/archive/lines-of.ts';
+import { spansOf, wholeLinesOf } from '#db/archive/lines-of.ts';
 import { Header, parseLine } from '#db/archive/line.ts';
 import { ArchiveDamageError } from '#db/archive/verify.ts';
-import { rowOfLine } from '#db/audit/json-rows.ts';
+import { JsonRows } from '#db/audit/json-rows.ts';
 import { type EventRow, rowOfFields } from '#db/audit/lines.ts';
 import type { BatchRow } from '#db/chain.ts';
 import { StoreError } from '#db/connect.ts';
@@ -31,16 +31,20 @@ export async function* piecesOf(file: string, onBytes?: (bytes: Buffer) => void)
   stored.on('error', (error) => text.destroy(error));
   let header: Header | undefined;
   let next = 0;
+  const plainRows = new JsonRows();
   try {
-    for await (const lines of linesOf(text)) {
+    for await (const lines of wholeLinesOf(text)) {
       const piece: Omit<Piece, 'header'> = { rows: [], batches: [], leavesAfter: [] };
       let failure: unknown = null;
       try {
-        for (const line of lines) {
-          if (header === undefined) {
-            header = Header.parse(JSON.parse(line));
+        for (const [start, end] of spansOf(lines)) {
+          const plain = header?.shard === 0 ? plainRows.take(lines, start, end) : null;
+          if (plain !== null) next += piece.rows.push(plain) && 1;
+          else if (header !== undefined) next += takeLine(piece, lines.toString('utf8', start, end), header.shard);
+          else {
+            header = Header.parse(JSON.parse(lines.toString('utf8', start, end)));
             next = header.first_position;
-          } else next += takeLine(piece, line, header.shard);
+          }
         }
       } catch (error) {
         failure = error ?? new Error('unreadable');
@@ -61,8 +65,6 @@ export async function* piecesOf(file: string, onBytes?: (bytes: Buffer) => void)
 
 /** @returns how many events it was. */
 function takeLine(piece: Omit<Piece, 'header'>, line: string, shard: number): number {
-  const row = shard === 0 ? rowOfLine(line) : null;
-  if (row !== null) return piece.rows.push(row) && 1;
   const parsed = parseLine(line, shard);
   if ('event' in parsed) return piece.rows.push(rowOfFields(parsed.event)) && 1;
   if ('batch' in parsed) piece.batches.push(parsed.batch);

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { rowOfLine } from '#db/audit/json-rows.ts';
+import { spansOf } from '#db/archive/lines-of.ts';
+import { JsonRows } from '#db/audit/json-rows.ts';
 import { copiedFields, CopiedRows } from '#db/audit/copied-rows.ts';
 import { type EventRow, fieldsOf, microsecondsOf, rowOfFields, rowOfText, textOf } from '#db/audit/lines.ts';
 import { AT, checkEvent, NAMES } from '#db/audit/verify-event.ts';
@@ -163,24 +164,42 @@ describe('the text of a row', () => {
     );
   });
 
-  test('comes from a line of a file as from its columns', () => {
+  const BOOLEANS: Readonly<Record<string, string>> = { t: 'true', f: 'false' };
+  /** A line as files have it. */
+  const lineOf = (fields: LeafRow): string => {
+    const quoted = new Set(['request', 'account', 'key', 'model', 'upstream', 'stream', 'body', 'refusal']);
+    const parts = NAMES.flatMap((name, at) => {
+      const field = fields[at];
+      if (at === AT.shard || field == null) return [];
+      return `"${name === 'at' ? 'at_us' : name}":${name === 'sse' && BOOLEANS[field] ? BOOLEANS[field] : !quoted.has(name) && /^\d+$/.test(field) ? field : JSON.stringify(field)}`;
+    });
+    return `{${parts.join(',')}}`;
+  };
+  const takeLines = (lines: readonly string[]): (EventRow | null)[] => {
+    const taken = new JsonRows();
+    const bytes = Buffer.from(lines.map((each) => `${each}\n`).join(''));
+    return [...spansOf(bytes)].map(([start, end]) => taken.take(bytes, start, end));
+  };
+
+  test('comes from a line of a file as from its columns, and is a good request only where they are one', () => {
+    const value = fc.oneof(text, fc.constantFrom('1', '13', '77', 't', 'f', 'x', '-1', '0', 'é', '\u00a0', '101', 'gpt-4o', '01900000-0000-7000-8000-000000000000'));
     fc.assert(
-      fc.property(fc.nat(200), fc.nat(NAMES.length - 2), fc.oneof(text, fc.constantFrom('1', '13', '77', 't', '-1')), (position, column, value) => {
-        const fields = rowOf(position + 1, '5', '1', (EVENTS[position % EVENTS.length] as (typeof EVENTS)[number])(position)).with(column + 1, value);
-        const quoted = new Set(['request', 'account', 'key', 'model', 'upstream', 'stream', 'body', 'refusal']);
-        const parts = NAMES.flatMap((name, at) => {
-          const field = fields[at];
-          if (at === 0 || field == null) return [];
-          return `"${name === 'at' ? 'at_us' : name}":${quoted.has(name) ? JSON.stringify(field) : field === 't' ? 'true' : field}`;
-        });
-        const row = rowOfLine(`{${parts.join(',')}}`);
-        if (row !== null) expect({ ...row, fields }).toEqual(rowOfFields(fields));
-        if (row !== null) expect(checkEvent(fields)).toEqual({ problem: null, control: null });
+      fc.property(fc.nat(200), fc.array(fc.tuple(fc.integer({ min: 1, max: NAMES.length - 1 }), value), { maxLength: 2 }), (position, changes) => {
+        const good = rowOf(position + 1, '5', '1', (EVENTS[position % EVENTS.length] as (typeof EVENTS)[number])(position));
+        const fields = changes.reduce<LeafRow>((before, [column, changed]) => before.with(column, changed), good);
+        const [before, row, after] = takeLines([lineOf(good), lineOf(fields), lineOf(good)]);
+        const isPlain = [1, 2, 3].includes(position % EVENTS.length);
+        expect([before, after].map((each) => each && textOf(each))).toEqual(Array(2).fill(isPlain ? compositeText(good) : null));
+        if (row == null) return;
+        expect({ ...row, text: textOf(row), fields }).toEqual(rowOfFields(fields));
+        expect(checkEvent(fields)).toEqual({ problem: null, control: null });
       }),
-      { numRuns: 500 },
+      { numRuns: 1_000 },
     );
-    const plain = rowOfLine('{"position":7,"at_us":5,"type":104,"instance":1,"request":"01900000-0000-7000-8000-000000000000","account":"A","key":"K","status":429,"refused_count":3,"refusal":"shed"}');
-    expect(plain).toMatchObject({ position: 7, text: `(0,7,5,104,1,01900000-0000-7000-8000-000000000000,A,K${','.repeat(7)}429${','.repeat(18)},3,shed)`.replace(/429,+3/, `429${','.repeat(NAMES.indexOf('refused_count') - NAMES.indexOf('status'))}3`) });
+    const plain = '{"position":7,"at_us":5,"type":104,"instance":1,"request":"01900000-0000-7000-8000-000000000000","account":"A","key":"K","status":429,"refused_count":3,"refusal":"shed"}';
+    const [first, cut, more, last] = takeLines([plain, plain.slice(0, -1), `${plain} `, plain]).map((row) => row && textOf(row));
+    const expected = `(0,7,5,104,1,01900000-0000-7000-8000-000000000000,A,K${','.repeat(NAMES.indexOf('status') - AT.key)}429${','.repeat(NAMES.indexOf('refused_count') - NAMES.indexOf('status'))}3,shed)`;
+    expect([first, cut, more, last]).toEqual([expected, null, null, expected]);
   });
 
   const TIME = '2026-11-22 06:58:13.805368+00';
