@@ -17,6 +17,9 @@ const ACCOUNTS = ['Account1', 'Account2'];
 const KEYS = ['Key00001', 'Key00002', 'Key00003'];
 const PLANS = ['free', 'paid'];
 
+/** What a call may cost here: no page sums up to more than a number holds, some nine billion dollars. */
+const COST_MAX = Math.floor(Number.MAX_SAFE_INTEGER / 100);
+
 /** Events of few subjects, so that pages hold several of each. */
 const anyPage: fc.Arbitrary<Placed[]> = fc
   .array(fc.tuple(anyEvent, fc.constantFrom(...ACCOUNTS), fc.constantFrom(...KEYS), fc.constantFrom(...PLANS)), { minLength: 1, maxLength: 40 })
@@ -27,6 +30,7 @@ const anyPage: fc.Arbitrary<Placed[]> = fc
         ...event,
         ...('account' in event ? { account } : {}),
         ...('key' in event ? { key } : {}),
+        ...('cost_microusd' in event && event.cost_microusd !== undefined ? { cost_microusd: event.cost_microusd % COST_MAX } : {}),
         ...('plan' in event && event.plan !== null ? { plan } : {}),
       } as Event,
     })),
