@@ -11,8 +11,11 @@ import { errorFields, type Logger } from '../telemetry.ts';
 /** The first checkpoint of a long log reads all of it, page by page; this is for one page. */
 export const PUBLISH_TIMEOUT_MS = 60_000;
 
-/** What is not published yet can be cut off without anybody knowing: never more than ten seconds of it. */
-const AGE_MAX_MS = 8_000;
+/**
+ * What is not published yet can be cut off without anybody knowing: never more than ten seconds of it.
+ * A look may come two seconds late, since the queue finds what is due later by polling, and signing takes its time.
+ */
+const AGE_MAX_MS = 6_000;
 /** Nor much more than so many events. */
 const EVENTS_MAX = 1_000;
 const LOOK_MS = 1_000;
