@@ -81,6 +81,6 @@ describe('how an upstream fares', () => {
   });
 
   test('says why, and when it is tried again, in whole seconds', () => {
-    expect(upstreamStanding({ state: 'in_use', health: good, credentials: [credential(out)] }).detail).toBe('Calls go elsewhere where they can (it answered 401). It is tried again in 2 s.');
+    expect(upstreamStanding({ state: 'in_use', health: good, credentials: [credential(out)] }).detail).toBe('Calls go elsewhere where they can (it answered 401). It is tried again in 2\u00a0s.');
   });
 });

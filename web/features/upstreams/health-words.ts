@@ -13,8 +13,8 @@ type Health = UpstreamRow['health'];
 /** Of one that nobody has called yet nothing better is known. */
 const GOOD: Standing = { tone: 'good', icon: 'check', word: 'No trouble', detail: null };
 
-/** To the second: it is told anew every few of them. */
-const seconds = (ms: number): string => showSeconds(Math.max(1, Math.ceil(ms / 1_000)) * 1_000);
+/** To the second: it is told anew every few of them. It stays together where the line breaks. */
+const seconds = (ms: number): string => showSeconds(Math.max(1, Math.ceil(ms / 1_000)) * 1_000).replaceAll(' ', '\u00a0');
 
 export function healthStanding({ state, problem, failures, ejected_ms: outMs }: Health): Standing {
   const why = problem === null ? '' : ` (${tryWords(problem)})`;
