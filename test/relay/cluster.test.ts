@@ -141,6 +141,8 @@ test('connections that a killed one had not taken yet are served by others: nobo
 });
 
 test('one that was frozen until others had declared it dead delivers nothing more of a reply when it wakes', async () => {
+  // Those that took the place of others have a number before they take connections.
+  await until(() => whoAnswer(6), (seen) => new Set(seen).size === 3, 'three that answer', RECOVERED_WITHIN_MS);
   const followed = Array.from({ length: 6 }, () => followStream('s:tokens=3000,every=10ms'));
   const whole = Array.from({ length: 6 }, () => call('s:tokens=200,every=10ms', false));
   const runs = await running(12);
