@@ -16,11 +16,12 @@ export function upstreamCommands(program: Command): void {
 
   withJson(withTerms(upstream.command('add <name>')))
     .description('add one; its credential comes next, by credential add')
-    .action((name: string, options: TermsOptions, command: Command) =>
+    .option('--paused', 'send nothing there before upstream resume: time for its credential and a test, where others serve the same names')
+    .action((name: string, { paused = false, ...options }: TermsOptions & { paused?: boolean }, command: Command) =>
       run(
         command,
         async (session) => {
-          const terms = readUpstreamTerms(withAddress({ provider: 'openai', ...options }));
+          const terms = { ...readUpstreamTerms(withAddress({ provider: 'openai', ...options })), paused };
           await controlOf(session).addUpstream(name, terms);
           return { name, terms };
         },

@@ -186,6 +186,22 @@ describe.skipIf(!HAS_BROWSER)('the page of upstreams', () => {
     await auditor.context.close();
   });
 
+  test('adds one that waits until it is resumed, so that its credential can be tested before a call meets it', async () => {
+    await page.keyboard.press('n');
+    await page.getByLabel('Name', { exact: true }).fill('waiting');
+    await page.getByLabel('Address').fill(second.baseUrl);
+    await page.getByLabel('Also to this machine').check();
+    await page.getByLabel('Not before I resume it').check();
+    await press('Add upstream');
+    await dialog().getByRole('heading', { name: 'Upstream waiting' }).waitFor();
+    await press('Test now');
+    await dialog().getByText('It answers, and lists').waitFor();
+    await page.keyboard.press('Escape');
+    await rowOf('waiting').getByText('Paused').waitFor();
+    expect((await dashboard.administrator.delete('/api/upstreams/waiting')).status).toBe(200);
+    await rowOf('waiting').waitFor({ state: 'detached' });
+  });
+
   test('removes one, after it was said which model could go nowhere else', async () => {
     expect((await dashboard.administrator.put('/api/dispatch', { model: 'single', terms: { targets: [{ upstream: 'first', model: 'a' }] } })).status).toBe(200);
     await page.getByRole('button', { name: 'Retire model single' }).waitFor();

@@ -88,6 +88,12 @@ describe('the command line', () => {
     expect((await daybook('upstream', 'add', 'local', '--dialect', 'vllm')).stderr).toContain('base_url is missing');
   });
 
+  test('adds one that nothing is sent to until it has its credential and is resumed', async () => {
+    expect(await json('upstream', 'add', 'groq', '--dialect', 'groq', '--paused')).toMatchObject({ terms: { paused: true } });
+    expect(await text('upstream', 'list')).toMatch(/groq +paused/);
+    await json('upstream', 'remove', 'groq');
+  });
+
   test('pauses and resumes', async () => {
     expect(await json('upstream', 'pause', 'openai')).toEqual({ name: 'openai', paused: true, changed: true });
     expect(await text('upstream', 'pause', 'openai')).toContain('already');

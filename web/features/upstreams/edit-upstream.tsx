@@ -131,6 +131,17 @@ export function EditUpstream({ row, list: { data, dialects }, onClose, onSaved }
           />
         </div>
         <MoreTerms form={form} usual={choice.id in dialects ? dialects[choice.id as keyof typeof dialects].routes : null} onChange={set} error={save.error} />
+        {row === null && (
+          <Choices
+            legend="When do calls go there?"
+            value={form.paused ? 'later' : 'now'}
+            onChange={(when) => set({ paused: when === 'later' })}
+            choices={[
+              { value: 'now', label: 'At once' },
+              { value: 'later', label: 'Not before I resume it', hint: 'Time for its credential and a test, where others serve the same names already.' },
+            ]}
+          />
+        )}
         <p className="text-xs text-muted">{row ? 'It holds for calls that begin from now on, on every server. Running calls end as they would.' : 'Its credential comes next: it has a place of its own, and is never shown again.'}</p>
         <FormProblem error={nameError === null ? save.error : null} fields={FIELDS} />
         <DialogActions>

@@ -2,7 +2,7 @@ import type { UpstreamTerms } from '#db/upstream-events.ts';
 import { choiceNamed, choiceOf, looksPrivate, usualModels } from './provider-choices.ts';
 
 /** The terms of an upstream as they are filled in. Pure. */
-export type UpstreamForm = Pick<UpstreamTerms, 'network' | 'models' | 'client_gone' | 'retries'> & {
+export type UpstreamForm = Pick<UpstreamTerms, 'network' | 'models' | 'client_gone' | 'retries' | 'paused'> & {
   choice: string;
   address: string;
   package: string;
@@ -20,11 +20,11 @@ export const usualAddress = (choice: string, known: Addresses): string => choice
 
 export function newForm(choice: string, known: Addresses): UpstreamForm {
   const address = usualAddress(choice, known);
-  return { choice, address, network: looksPrivate(address) ? 'private' : 'public', models: usualModels(choiceNamed(choice)), package: '', options: [], routes: null, token_limit: '', client_gone: 'cancel', retries: 0 };
+  return { choice, address, network: looksPrivate(address) ? 'private' : 'public', models: usualModels(choiceNamed(choice)), package: '', options: [], routes: null, token_limit: '', client_gone: 'cancel', retries: 0, paused: false };
 }
 
 export function formOf(terms: UpstreamTerms): UpstreamForm {
-  const { base_url, package: name, options = {}, routes, token_limit, network, models, client_gone, retries } = terms;
+  const { base_url, package: name, options = {}, routes, token_limit, network, models, client_gone, retries, paused } = terms;
   return {
     choice: choiceOf(terms).id,
     address: base_url ?? '',
@@ -36,6 +36,7 @@ export function formOf(terms: UpstreamTerms): UpstreamForm {
     models,
     client_gone,
     retries,
+    paused,
   };
 }
 
@@ -55,7 +56,7 @@ export function termsOf(form: UpstreamForm, before: UpstreamTerms | null): Upstr
     network: form.network,
     client_gone: form.client_gone,
     retries: form.retries,
-    paused: before?.paused ?? false,
+    paused: form.paused,
   };
 }
 
