@@ -1,9 +1,7 @@
 import type { ClientBase, Connection, Submittable } from 'pg';
 import { CopiedRows } from '#db/audit/copied-rows.ts';
 import type { EventRow } from '#db/audit/lines.ts';
-
-/** Rows lie in pieces of this size, each of which stays as long as one of its rows does. */
-const PIECE_BYTES = 64 * 1024;
+import { Pieces } from '#db/audit/pieces.ts';
 
 /**
  * A page of rows by COPY, which costs Postgres half of what rows of text do. Each is looked at when it
@@ -15,8 +13,7 @@ export class CopiedPage implements Submittable {
   readonly #sql: string;
   readonly #outcome = Promise.withResolvers<EventRow[] | null>();
   readonly #rows = new CopiedRows();
-  #piece = Buffer.alloc(0);
-  #filled = 0;
+  readonly #pieces = new Pieces();
 
   /** @param sql as {@link CopiedRows} takes it. */
   constructor(sql: string) {
@@ -34,13 +31,11 @@ export class CopiedPage implements Submittable {
 
   /** Called for each row. The bytes are copied, since pg writes over them with what comes next. */
   handleCopyData({ chunk }: { chunk: Buffer }): void {
-    if (this.#filled + chunk.length > this.#piece.length) {
-      this.#piece = Buffer.allocUnsafeSlow(Math.max(PIECE_BYTES, chunk.length));
-      this.#filled = 0;
-    }
-    const start = this.#filled;
-    this.#filled += chunk.copy(this.#piece, start);
-    this.#rows.take(this.#piece, start, this.#filled);
+    const pieces = this.#pieces;
+    pieces.reserve(chunk.length);
+    const start = pieces.filled;
+    pieces.filled += chunk.copy(pieces.bytes, start);
+    this.#rows.take(pieces.bytes, start, pieces.filled);
   }
 
   handleCommandComplete(): void {}

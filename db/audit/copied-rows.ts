@@ -1,5 +1,5 @@
 import { type EventRow, microsecondsOf, rowOfFields } from '#db/audit/lines.ts';
-import { type Column, endOfDigits, endOfValue, numberOf, REQUESTS } from '#db/audit/plain-columns.ts';
+import { type Column, endOfDigits, endOfValue, isValue, numberOf, REQUESTS, stands } from '#db/audit/plain-columns.ts';
 import { AT, NAMES } from '#db/audit/verify-event.ts';
 
 /**
@@ -39,13 +39,8 @@ export class CopiedRows {
     if (position === 0 || bytes[behindPosition] !== COMMA) return null;
     let at = behindPosition + 1;
     const time = this.#time;
-    let same = 0;
-    while (same < time.length && bytes[at + same] === time[same]) same++;
-    if (same < time.length || same === 0 || bytes[at + same] !== COMMA) {
-      if (!this.#takeTime(bytes, at)) return null;
-      same = this.#time.length;
-    }
-    const behindTime = (at += same);
+    if ((time.length === 0 || !stands(bytes, at, time) || bytes[at + time.length] !== COMMA) && !this.#takeTime(bytes, at)) return null;
+    const behindTime = (at += this.#time.length);
     const behindType = endOfDigits(bytes, at + 1);
     const columns = bytes[behindType] === COMMA ? REQUESTS[numberOf(bytes, at + 1, behindType)] : undefined;
     if (columns === undefined) return null;
@@ -54,18 +49,15 @@ export class CopiedRows {
     const instance = numberOf(bytes, behindType + 1, at);
     for (let index = 0; index < columns.length; index++) {
       const column = columns[index] as Column;
-      const { isNeeded, isBoolean, length, codes } = column;
       const from = ++at;
       at = endOfValue(bytes, from, column);
       // Behind the last column there is one more, which is empty for all that is not ambiguous.
       if (bytes[at] !== COMMA) return null;
       if (at === from) {
-        if (isNeeded) return null;
-      } else if (isBoolean) {
+        if (column.isNeeded) return null;
+      } else if (column.isBoolean) {
         if (at !== from + 1 || (bytes[from] !== TRUE && bytes[from] !== FALSE)) return null;
-      } else if (length > 0) {
-        if (at - from !== length) return null;
-      } else if (codes !== null && !codes.has(numberOf(bytes, from, at))) return null;
+      } else if (!isValue(bytes, from, at, column)) return null;
     }
     if (bytes[at + 1] !== LINE_BREAK || at + 2 !== end) return null;
     bytes[at] = CLOSE;

@@ -1,5 +1,6 @@
 import type { EventRow } from '#db/audit/lines.ts';
-import { type Column, endOfDigits, endOfValue, numberOf, REQUESTS } from '#db/audit/plain-columns.ts';
+import { Pieces } from '#db/audit/pieces.ts';
+import { type Column, endOfDigits, endOfValue, isValue, numberOf, REQUESTS, stands } from '#db/audit/plain-columns.ts';
 import { NAMES } from '#db/audit/verify-event.ts';
 
 /**
@@ -9,8 +10,6 @@ import { NAMES } from '#db/audit/verify-event.ts';
  */
 
 const [COMMA, QUOTE, OPEN, CLOSE, ZERO, TRUE, FALSE, END] = [0x2c, 0x22, 0x28, 0x29, 0x30, 0x74, 0x66, 0x7d];
-/** Leaves lie in pieces of this size, each of which stays as long as one of its rows does. */
-const PIECE_BYTES = 64 * 1024;
 
 const [POSITION, TIME, TYPE, INSTANCE] = ['{"position":', ',"at_us":', ',"type":', ',"instance":'].map((label) => Buffer.from(label)) as [Buffer, Buffer, Buffer, Buffer];
 const [TRUE_VALUE, FALSE_VALUE] = [Buffer.from('true'), Buffer.from('false')];
@@ -18,12 +17,6 @@ const [TRUE_VALUE, FALSE_VALUE] = [Buffer.from('true'), Buffer.from('false')];
 /** A column with what stands before its value. */
 type Labelled = { column: Column; label: Buffer };
 const LABELLED: readonly (readonly Labelled[])[] = REQUESTS.map((columns) => columns.map((column) => ({ column, label: Buffer.from(`,"${column.name}":`) })));
-
-/** Whether this stands in a line from here on. */
-function stands(line: Buffer, at: number, text: Buffer): boolean {
-  for (let index = 0; index < text.length; index++) if (line[at + index] !== text[index]) return false;
-  return true;
-}
 
 /** Where digits behind a label that stands here end; 0 where there are none, or another label. */
 function endBehind(line: Buffer, at: number, label: Buffer): number {
@@ -41,8 +34,7 @@ function append(leaf: Buffer, to: number, line: Buffer, from: number, until: num
 
 /** Reads lines one after the other, in shard 0. */
 export class JsonRows {
-  #piece = Buffer.alloc(0);
-  #filled = 0;
+  readonly #pieces = new Pieces();
   /** The time of the row before, as a text and where it stood: all rows of a batch have the same. */
   #time = '';
   #timeBytes = Buffer.alloc(0);
@@ -53,20 +45,15 @@ export class JsonRows {
    * @returns null where it takes more than a look at each byte to tell.
    */
   take(line: Buffer, start: number, end: number): EventRow | null {
-    // What is not in it is at most a comma in the leaf.
-    const room = end - start + NAMES.length;
-    if (this.#filled + room > this.#piece.length) {
-      this.#piece = Buffer.allocUnsafeSlow(Math.max(PIECE_BYTES, room));
-      this.#filled = 0;
-    }
     const behindPosition = endBehind(line, start, POSITION);
     const behindTime = behindPosition && endBehind(line, behindPosition, TIME);
     const behindType = behindTime && endBehind(line, behindTime, TYPE);
     const behindInstance = behindType && endBehind(line, behindType, INSTANCE);
     const columns = behindInstance === 0 ? undefined : LABELLED[numberOf(line, behindTime + TYPE.length, behindType)];
     if (columns === undefined) return null;
-    const leaf = this.#piece;
-    const begun = this.#filled;
+    // What is not in it is at most a comma in the leaf.
+    this.#pieces.reserve(end - start + NAMES.length);
+    const { bytes: leaf, filled: begun } = this.#pieces;
     let to = begun;
     leaf[to++] = 0;
     leaf[to++] = OPEN;
@@ -77,7 +64,7 @@ export class JsonRows {
     to = append(leaf, to, line, behindType + INSTANCE.length, behindInstance);
     to = takeColumns(leaf, to, line, behindInstance, end, columns);
     if (to === 0) return null;
-    this.#filled = to;
+    this.#pieces.filled = to;
     return {
       position: numberOf(line, start + POSITION.length, behindPosition),
       at: this.#timeOf(line, behindPosition + TIME.length, behindTime),
@@ -119,8 +106,7 @@ function takeColumns(leaf: Buffer, begin: number, line: Buffer, begun: number, e
     }
     if (column.isText && line[at++] !== QUOTE) return 0;
     const until = endOfValue(line, at, column);
-    if (until === at || (column.length > 0 && until - at !== column.length)) return 0;
-    if (column.codes !== null && !column.codes.has(numberOf(line, at, until))) return 0;
+    if (until === at || !isValue(line, at, until, column)) return 0;
     to = append(leaf, to, line, at, until);
     at = until;
     if (column.isText && line[at++] !== QUOTE) return 0;

@@ -44,6 +44,17 @@ export function endOfValue(bytes: Buffer, from: number, { bytes: kinds }: Column
   return at;
 }
 
+/** Whether a value of bytes that do is one: as long as it has to be, or a code that is known. */
+export function isValue(bytes: Buffer, from: number, to: number, { length, codes }: Column): boolean {
+  return (length === 0 || to - from === length) && (codes === null || codes.has(numberOf(bytes, from, to)));
+}
+
+/** Whether these very bytes stand here. */
+export function stands(bytes: Buffer, at: number, text: Buffer): boolean {
+  for (let index = 0; index < text.length; index++) if (bytes[at + index] !== text[index]) return false;
+  return true;
+}
+
 /** Where digits that begin here end. */
 export function endOfDigits(bytes: Buffer, from: number): number {
   let at = from;

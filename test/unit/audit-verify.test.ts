@@ -200,6 +200,10 @@ describe('the text of a row', () => {
     const [first, cut, more, last] = takeLines([plain, plain.slice(0, -1), `${plain} `, plain]).map((row) => row && textOf(row));
     const expected = `(0,7,5,104,1,01900000-0000-7000-8000-000000000000,A,K${','.repeat(NAMES.indexOf('status') - AT.key)}429${','.repeat(NAMES.indexOf('refused_count') - NAMES.indexOf('status'))}3,shed)`;
     expect([first, cut, more, last]).toEqual([expected, null, null, expected]);
+    expect(takeLines([plain.replace('01900000-', '0190000-')])).toEqual([null]);
+    // More than lie in one piece of memory.
+    const many = takeLines(Array(2_000).fill(plain)).map((row) => row && textOf(row));
+    expect(new Set(many)).toEqual(new Set([expected]));
   });
 
   const TIME = '2026-11-22 06:58:13.805368+00';
