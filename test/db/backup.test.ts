@@ -4,8 +4,9 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { takeBackup } from '#db/backup/backup.ts';
 import { copyOut } from '#db/backup/copy.ts';
 import { FIGURES, KEPT, LEFT_OUT, SCHEMAS_LEFT_OUT } from '#db/backup/tables.ts';
-import { restoreBackup } from '#db/backup/restore.ts';
+import { BACKUP_STATEMENT_TIMEOUT_MS, restoreBackup } from '#db/backup/restore.ts';
 import { verifyBackup } from '#db/backup/verify.ts';
+import { connectAs as connectFor } from '#db/connect.ts';
 import { makePartitions } from '#db/log/partitions.ts';
 import { migrate, MIGRATIONS_FOLDER } from '#db/migrate.ts';
 import { growNodes } from '#db/tlog/grow.ts';
@@ -168,7 +169,7 @@ test('a backup of an older version is brought up to this one, and a database tha
 
 test('a table of any size takes little memory: Postgres waits for whoever takes its rows', async () => {
   await using database = await createDatabase();
-  const client = await connectAs(database, 'owner');
+  const client = await connectFor(database, 'owner', BACKUP_STATEMENT_TIMEOUT_MS);
   const rows = copyOut(client, "copy (select repeat('x', 1000) from generate_series(1, 20000)) to stdout");
   let bytes = 0;
   let most = 0;
