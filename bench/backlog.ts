@@ -1,9 +1,9 @@
 import type { Client } from 'pg';
-import type { ControlEvent, EventOf, PlanTerms, RequestEvent } from '#db/events.ts';
+import type { ControlEvent, EventOf, PlanTerms, RequestEvent } from '#db/events/events.ts';
 import { publicId, uuidv7 } from '#db/ids.ts';
 import { appendControl, appendRequests, type ControlAppend } from '#db/log/append.ts';
 import { readHead } from '#db/log/read.ts';
-import { minuteOf } from '#db/windows.ts';
+import { minuteOf } from '#db/limits/windows.ts';
 
 /** Who calls, and under which terms. */
 export type Tenants = { keys: { account: string; key: string }[]; termsPosition: number };

@@ -1,13 +1,13 @@
 import { join } from 'node:path';
 import { Client } from 'pg';
-import type { Store } from '#db/connect.ts';
-import { startEmbedded } from '#db/embedded.ts';
-import type { RequestEvent } from '#db/events.ts';
+import type { Store } from '#db/postgres/connect.ts';
+import { startEmbedded } from '#db/postgres/embedded/embedded.ts';
+import type { RequestEvent } from '#db/events/events.ts';
 import { publicId, uuidv7 } from '#db/ids.ts';
-import { heartbeat, registerInstance, retireInstance } from '#db/instance.ts';
+import { heartbeat, registerInstance, retireInstance } from '#db/instances/instance.ts';
 import { appendRequests } from '#db/log/append.ts';
 import { follow } from '#db/log/follow.ts';
-import { migrate } from '#db/migrate.ts';
+import { migrate } from '#db/schema/migrate.ts';
 import type { Goal } from './goals.ts';
 import { monotonicUs } from './machine/clock.ts';
 import { readUsage } from './machine/cpu.ts';

@@ -1,6 +1,6 @@
 import type { Browser } from 'playwright-core';
-import { attachStore } from '#db/attach.ts';
-import { launchBrowser, settled } from '../test/support/browser.ts';
+import { attachStore } from '#db/postgres/attach.ts';
+import { launchBrowser, settled } from '../test/support/browser/browser.ts';
 import { setUp, type SignedInClient } from '../test/support/dashboard.ts';
 import type { Goal } from './goals.ts';
 import { findPinning } from './machine/pinning.ts';

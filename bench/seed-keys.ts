@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { Client } from 'pg';
-import type { Store } from '#db/connect.ts';
+import type { Store } from '#db/postgres/connect.ts';
 import { publicId } from '#db/ids.ts';
-import { heartbeat, registerInstance, retireInstance } from '#db/instance.ts';
+import { heartbeat, registerInstance, retireInstance } from '#db/instances/instance.ts';
 import { appendControl, type ControlAppend } from '#db/log/append.ts';
 
 const BATCH = 1000;

@@ -1,13 +1,13 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { CHAT_COMPLETIONS, type RelayedRoute } from '#db/limits.ts';
-import { Refusal } from '#server/errors.ts';
+import { CHAT_COMPLETIONS, type RelayedRoute } from '#db/limits/limits.ts';
+import { Refusal } from '#server/errors/api-error.ts';
 import { anthropic } from '#server/providers/anthropic/provider.ts';
 import { Chunks } from '#server/providers/bridge/chunks.ts';
 import type { StreamPart } from '#server/providers/bridge/language-model.ts';
 import { openai } from '#server/providers/openai/openai.ts';
 import type { ProviderCall, SseReader } from '#server/providers/provider.ts';
-import { parseChat } from '#server/relay/parse.ts';
+import { parseChat } from '#server/wire/parse.ts';
 import type { Goal } from './goals.ts';
 import type { Stage } from './relay.ts';
 import type { Settings } from './settings.ts';

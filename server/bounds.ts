@@ -97,7 +97,7 @@ export const RECONNECT_MAX_MS = 1_000;
 /** The read model is current when it has looked at the log within this time; keys that were
  * revoked since then could still pass, so beyond it nothing is admitted. */
 export const READ_MODEL_STALE_MS = 5_000;
-/** A process that did not run for longer than this may have been declared dead; see server/life.ts.
+/** A process that did not run for longer than this may have been declared dead; see server/instance/fencing-guard.ts.
  * With the second between heartbeats, and as much again for a slow one, it is below what others wait. */
 export const STALL_MAX_MS = 1_500;
 /** Clocks of machines differ in their rate, and a write takes time after it was allowed. */

@@ -1,6 +1,6 @@
-import '#server/heap.ts';
+import '#server/process/heap.ts';
 import { keepCompiled } from '#db/compile-cache.ts';
 
 /** `npm start`. */
 keepCompiled();
-await import('#server/start.ts');
+await import('#server/process/start.ts');

@@ -1,6 +1,6 @@
 import { defineConfig } from 'vitest/config';
 
-const UNIT = ['test/unit/**/*.test.ts', 'test/house.test.ts', 'test/readme.test.ts'];
+const UNIT = ['test/unit/**/*.test.ts', 'test/layout/layout.test.ts', 'test/layout/docs.test.ts'];
 
 /**
  * Two projects: `unit` needs nothing but the code, `store` gets a real PostgreSQL that is started

@@ -1,4 +1,4 @@
-import type { Role } from '#db/event-parts.ts';
+import type { Role } from '#db/events/parts.ts';
 import type { IconName } from './ui/icon.tsx';
 
 /** The pages that people go to by themselves: the menu, the palette and the shortcuts are made of this list. */

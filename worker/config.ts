@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { StoreError } from '#db/connect.ts';
+import { StoreError } from '#db/postgres/connect.ts';
 import { readEnvironment } from '#db/environment.ts';
 
 /** Above this a number of days is a slip of the hand: a century is "for ever" to anybody. */

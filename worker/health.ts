@@ -1,7 +1,7 @@
 import { hostname } from 'node:os';
 import { DEAD_AFTER_MS } from '#db/bounds.ts';
-import { attachStore } from '#db/attach.ts';
-import { closeClient, connectAs } from '#db/connect.ts';
+import { attachStore } from '#db/postgres/attach.ts';
+import { closeClient, connectAs } from '#db/postgres/connect.ts';
 import { readWorkerConfig } from './config.ts';
 
 /**

@@ -1,11 +1,11 @@
 import { EventEmitter } from 'node:events';
 import { type Runner, run, type WorkerEvents } from 'graphile-worker';
-import { openPool, type Store } from '#db/connect.ts';
+import { openPool, type Store } from '#db/postgres/connect.ts';
 import { CRONTAB } from './crontab.ts';
-import { FREE_EVERY_MS, freeHeldJobs } from './held-jobs.ts';
+import { FREE_EVERY_MS, freeHeldJobs } from './orphaned-jobs.ts';
 import { REPEATED } from './repeat.ts';
 import { PROJECT_JOB, taskList, type Work } from './task-list.ts';
-import { errorFields, queueLogger } from './telemetry.ts';
+import { errorFields, queueLogger } from './logger.ts';
 
 /** Jobs at the same time. They wait for Postgres or for receivers of webhooks far more than they compute. */
 const JOBS_MAX = 8;

@@ -1,10 +1,10 @@
-import { attachStore } from '#db/attach.ts';
-import { StoreError } from '#db/connect.ts';
-import { migrate } from '#db/migrate.ts';
-import { ensureServiceLogin } from '#db/service-login.ts';
+import { attachStore } from '#db/postgres/attach.ts';
+import { StoreError } from '#db/postgres/connect.ts';
+import { migrate } from '#db/schema/migrate.ts';
+import { ensureServiceLogin } from '#db/postgres/service-login.ts';
 import { readWorkerConfig } from './config.ts';
 import { prepareQueue } from './queue.ts';
-import { createLogger, errorFields } from './telemetry.ts';
+import { createLogger, errorFields } from './logger.ts';
 
 /**
  * `npm run migrate`: brings a database up to this version with the owner's DATABASE_URL, the job

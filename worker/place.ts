@@ -1,11 +1,11 @@
 import { hostname } from 'node:os';
 import type { Client } from 'pg';
 import { RECOVERY_TIMEOUT_MS } from '#db/bounds.ts';
-import { closeClient } from '#db/connect.ts';
-import { registerInstance, retireInstance } from '#db/instance.ts';
-import { joinMembership, type Membership } from '#db/membership.ts';
-import { Rescue } from '#db/rescue.ts';
-import { errorFields, type Logger } from './telemetry.ts';
+import { closeClient } from '#db/postgres/connect.ts';
+import { registerInstance, retireInstance } from '#db/instances/instance.ts';
+import { joinMembership, type Membership } from '#db/instances/membership.ts';
+import { Rescue } from '#db/instances/instance-recovery.ts';
+import { errorFields, type Logger } from './logger.ts';
 
 const RETAKE_PAUSE_MS = 1_000;
 

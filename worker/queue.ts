@@ -1,10 +1,10 @@
 import type { DatabaseError } from 'pg';
 import { runMigrations } from 'graphile-worker';
 import { MIGRATION_TIMEOUT_MS } from '#db/bounds.ts';
-import { openPool, type Store, StoreError, withTimeout } from '#db/connect.ts';
-import { awaitMigrationTurn } from '#db/migration-turn.ts';
-import { ownsSchema } from '#db/service-login.ts';
-import { type Logger, queueLogger } from './telemetry.ts';
+import { openPool, type Store, StoreError, withTimeout } from '#db/postgres/connect.ts';
+import { awaitMigrationTurn } from '#db/schema/migration-turn.ts';
+import { ownsSchema } from '#db/postgres/service-login.ts';
+import { type Logger, queueLogger } from './logger.ts';
 
 /**
  * The queue's tables have row security on and no policy, so that only their owner sees anything.

@@ -1,5 +1,5 @@
 import type { JobHelpers } from 'graphile-worker';
-import { errorFields, type Logger } from './telemetry.ts';
+import { errorFields, type Logger } from './logger.ts';
 
 /** The tasks that are run so. */
 export const REPEATED = ['expire_keys', 'watch_quotas', 'publish_checkpoint'] as const;

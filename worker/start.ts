@@ -1,11 +1,11 @@
-import { attachStore } from '#db/attach.ts';
-import { connectAs, StoreError } from '#db/connect.ts';
+import { attachStore } from '#db/postgres/attach.ts';
+import { connectAs, StoreError } from '#db/postgres/connect.ts';
 import { readWorkerConfig } from './config.ts';
 import { keepRunning } from './jobs.ts';
 import { Place } from './place.ts';
 import { prepareQueue } from './queue.ts';
 import { PUBLISH_TIMEOUT_MS, publishLast } from './tasks/publish-checkpoint.ts';
-import { createLogger, errorFields } from './telemetry.ts';
+import { createLogger, errorFields } from './logger.ts';
 
 /** Whatever still runs then is left to others. A server that has started its worker waits a second longer. */
 const STOP_MAX_MS = 9_000;
@@ -26,7 +26,7 @@ async function main(): Promise<void> {
   const store = await attachStore(config);
   if (!isChild) {
     // A server has migrated before it starts its worker, and what that takes is a third of the memory.
-    const { migrate } = await import('#db/migrate.ts');
+    const { migrate } = await import('#db/schema/migrate.ts');
     await migrate(store);
   }
   await prepareQueue(store, log);

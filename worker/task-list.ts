@@ -1,8 +1,8 @@
 import type { TaskList } from 'graphile-worker';
 import type { Client } from 'pg';
 import { ARCHIVE_STATEMENT_TIMEOUT_MS, RECOVERY_TIMEOUT_MS } from '#db/bounds.ts';
-import { closeClient } from '#db/connect.ts';
-import { dropEndedAllowances } from '#db/leases.ts';
+import { closeClient } from '#db/postgres/connect.ts';
+import { dropEndedAllowances } from '#db/limits/leases.ts';
 import { makePartitions, PARTITIONS_TIMEOUT_MS } from '#db/log/partitions.ts';
 import { PROJECTIONS } from '#db/projections/projections.ts';
 import type { WorkerConfig } from './config.ts';
@@ -18,7 +18,7 @@ import { recoverInstanceTask } from './tasks/recover-instance.ts';
 import { forgetful, retain, RETAIN_TIMEOUT_MS } from './tasks/retain.ts';
 import { watchQuotas } from './tasks/watch-quotas.ts';
 import { watchService } from './tasks/watch-service.ts';
-import type { Logger } from './telemetry.ts';
+import type { Logger } from './logger.ts';
 import { readTarget } from './webhook-target.ts';
 
 /** What the tasks of one process have to work with. Each is handed only what it needs of it. */

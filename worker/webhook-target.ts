@@ -1,8 +1,8 @@
-import { StoreError } from '#db/connect.ts';
-import { pepperFile, readPepper } from '#db/pepper.ts';
-import { openTarget, type Target } from '#db/webhooks.ts';
+import { StoreError } from '#db/postgres/connect.ts';
+import { pepperFile, readPepper } from '#db/secrets/pepper.ts';
+import { openTarget, type Target } from '#db/alerts/webhooks.ts';
 import type { WorkerConfig } from './config.ts';
-import type { Logger } from './telemetry.ts';
+import type { Logger } from './logger.ts';
 
 /**
  * Where a webhook's deliveries go. Nothing else here needs the pepper, so a worker without it does all

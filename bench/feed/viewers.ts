@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { WebSocket } from 'ws';
-import type { LiveMessage } from '#server/dashboard/frames.ts';
+import type { LiveMessage } from '#server/contract/frames.ts';
 import { Histogram, type Quantiles } from '../driver/histogram.ts';
 
 /**

@@ -1,5 +1,5 @@
 import lighthouse, { desktopConfig } from 'lighthouse';
-import { launchBrowser } from '../../test/support/browser.ts';
+import { launchBrowser } from '../../test/support/browser/browser.ts';
 import type { SignedInClient } from '../../test/support/dashboard.ts';
 import { freePort } from '../machine/programs.ts';
 

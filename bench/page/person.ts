@@ -1,5 +1,5 @@
 import type { Browser } from 'playwright-core';
-import { openVisitor, type Visitor } from '../../test/support/browser.ts';
+import { openVisitor, type Visitor } from '../../test/support/browser/browser.ts';
 import type { SignedInClient } from '../../test/support/dashboard.ts';
 
 /** What a page has done with its main thread. */

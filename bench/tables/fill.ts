@@ -1,6 +1,6 @@
 import { Client } from 'pg';
-import { withTimeout, type Store } from '#db/connect.ts';
-import { END_REASONS, EVENT_CODES, USAGE_SOURCES } from '#db/events.ts';
+import { withTimeout, type Store } from '#db/postgres/connect.ts';
+import { END_REASONS, EVENT_CODES, USAGE_SOURCES } from '#db/events/events.ts';
 import { SHARD } from '#db/log/append.ts';
 import { BUCKET_BOUNDS_MS, BUCKETS } from '#db/projections/buckets.ts';
 import { ENDED_OUTCOMES, endReasonCodes } from '#db/projections/outcomes.ts';

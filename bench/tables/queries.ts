@@ -1,12 +1,12 @@
-import type { RequestFilter, UsageQuery } from '#server/dashboard/contract.ts';
-import { type Cursor, readCursor } from '#server/dashboard/cursor.ts';
-import type { ReadStore } from '#server/dashboard/read-store.ts';
-import { listRequests, REQUESTS } from '#server/dashboard/request-list.ts';
-import { STORY, tellRequest } from '#server/dashboard/request-story.ts';
-import type { Scope } from '#server/dashboard/scope.ts';
-import { planUsage } from '#server/dashboard/usage-plan.ts';
-import { reportUsage, usageSource } from '#server/dashboard/usage-report.ts';
-import { Refusal } from '#server/errors.ts';
+import type { RequestFilter, UsageQuery } from '#server/contract/requests.ts';
+import { type Cursor, readCursor } from '#server/read/cursor.ts';
+import type { ReadStore } from '#server/read/read-store.ts';
+import { listRequests, REQUESTS } from '#server/read/request-list.ts';
+import { STORY, tellRequest } from '#server/read/request-detail.ts';
+import type { Scope } from '#server/read/scope.ts';
+import { planUsage } from '#server/read/usage-plan.ts';
+import { reportUsage, usageSource } from '#server/read/usage-report.ts';
+import { Refusal } from '#server/errors/api-error.ts';
 import { accountId, keyId } from './fill.ts';
 
 /** One question of the dashboard, asked as its route asks it. */

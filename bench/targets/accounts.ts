@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { createSecret } from '#server/key-secret.ts';
+import { createSecret } from '#server/secrets/key-secret.ts';
 import { plainEnvironment } from '../machine/programs.ts';
 import { NEAR_LIMIT_TOKENS } from './near.ts';
 import type { Running } from './target.ts';

@@ -9,8 +9,8 @@ import { detachPartition, dropPartition, standingOf } from '#db/archive/detach.t
 import { exportPartition, type Partition } from '#db/archive/export.ts';
 import { fileName, type Manifest, manifestName } from '#db/archive/manifest.ts';
 import { ArchiveDamageError, type Before, beginning, breach, type Contents, verifyFile } from '#db/archive/verify.ts';
-import { closeClient, StoreError } from '#db/connect.ts';
-import { LOCKS } from '#db/locks.ts';
+import { closeClient, StoreError } from '#db/postgres/connect.ts';
+import { LOCKS } from '#db/postgres/locks.ts';
 
 /**
  * The archive: full partitions of the log leave the database for files.

@@ -1,6 +1,6 @@
 import type { Client } from 'pg';
 import { DatabaseError } from 'pg';
-import { LOCKS } from '#db/locks.ts';
+import { LOCKS } from '#db/postgres/locks.ts';
 
 /** A detach that meets a lock, or a transaction that has begun before it, is given up and finished by a later run. */
 const DETACH_TIMEOUT_MS = 10_000;

@@ -4,7 +4,7 @@ import { pipeline } from 'node:stream/promises';
 import { constants, createZstdCompress } from 'node:zlib';
 import type { ClientBase } from 'pg';
 import { type Header, interleave, parseLine, READ_BATCH_LINES, READ_NEXT_BATCH, readEventLines } from '#db/archive/line.ts';
-import { genesis, leafOf } from '#db/chain.ts';
+import { genesis, leafOf } from '#db/log/chain.ts';
 import { SHARD } from '#db/log/append.ts';
 import { cut, readLeaves } from '#db/tlog/hashes.ts';
 

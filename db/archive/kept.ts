@@ -3,7 +3,7 @@ import type { ClientBase } from 'pg';
 import { parseLine, READ_KEPT_LINES } from '#db/archive/line.ts';
 import type { Manifest } from '#db/archive/manifest.ts';
 import { ArchiveDamageError } from '#db/archive/verify.ts';
-import { leafOf } from '#db/chain.ts';
+import { leafOf } from '#db/log/chain.ts';
 import { SHARD } from '#db/log/append.ts';
 
 const PAGE_ROWS = 5_000;

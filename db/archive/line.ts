@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { BatchRow, LeafRow } from '#db/chain.ts';
+import type { BatchRow, LeafRow } from '#db/log/chain.ts';
 
 /**
  * The lines of an archive file: a header, then events and batches as JSON objects, in the order of

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { z } from 'zod';
 import { Link } from '#db/archive/line.ts';
-import { StoreError } from '#db/connect.ts';
+import { StoreError } from '#db/postgres/connect.ts';
 
 const Hash = z.string().regex(/^[0-9a-f]{64}$/);
 

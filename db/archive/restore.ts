@@ -4,8 +4,8 @@ import { detachPartition, dropPartition, standingOf } from '#db/archive/detach.t
 import { insertSql, readEventLines } from '#db/archive/line.ts';
 import { type Manifest, readManifest } from '#db/archive/manifest.ts';
 import { ArchiveDamageError, type Contents, disagreement, verifyFile } from '#db/archive/verify.ts';
-import { closeClient, StoreError } from '#db/connect.ts';
-import { LOCKS } from '#db/locks.ts';
+import { closeClient, StoreError } from '#db/postgres/connect.ts';
+import { LOCKS } from '#db/postgres/locks.ts';
 import { SHARD } from '#db/log/append.ts';
 
 /** Events that are loaded by one statement. */

@@ -5,8 +5,8 @@ import { createZstdDecompress } from 'node:zlib';
 import { type Header, Header as HeaderShape, type Line, type Link, parseLine, STREAM_AT } from '#db/archive/line.ts';
 import { linesOf } from '#db/archive/lines-of.ts';
 import { type Manifest, readManifest } from '#db/archive/manifest.ts';
-import { type BatchRow, type Damage, genesis, type Leaf, leafOf, verifyBatches } from '#db/chain.ts';
-import { StoreError } from '#db/connect.ts';
+import { type BatchRow, type Damage, genesis, type Leaf, leafOf, verifyBatches } from '#db/log/chain.ts';
+import { StoreError } from '#db/postgres/connect.ts';
 
 /** Events of a batch that are held until its line comes: many times what is ever appended at once. */
 const BATCH_EVENTS_MAX = 1_000_000;

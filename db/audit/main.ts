@@ -2,8 +2,8 @@ import { keepCompiled } from '#db/compile-cache.ts';
 
 /** `npm run -s audit -- …`: what an auditor needs, and nothing of the server or the worker. */
 keepCompiled();
-const { AUDIT_COMMANDS } = await import('#db/audit/commands.ts');
-const { witnessCommand } = await import('#db/audit/witness-command.ts');
+const { AUDIT_COMMANDS } = await import('#db/audit/commands/commands.ts');
+const { witnessCommand } = await import('#db/audit/commands/witness.ts');
 const { codeOfStore, runCommands } = await import('#db/command-line/run.ts');
 process.exitCode = await runCommands(
   {

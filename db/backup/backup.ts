@@ -6,11 +6,11 @@ import { writeFile } from '#db/backup/file.ts';
 import { type Manifest, MANIFEST_FILE, type TableFile } from '#db/backup/manifest.ts';
 import { copyOutSql, describeTables, FIGURES, KEPT, roleFor, SPELLING, type Table } from '#db/backup/tables.ts';
 import { verifyFiles } from '#db/backup/verify.ts';
-import { closeClient, StoreError } from '#db/connect.ts';
+import { closeClient, StoreError } from '#db/postgres/connect.ts';
 import { SHARD } from '#db/log/append.ts';
 import { firstPosition } from '#db/log/read.ts';
-import { migrationNames } from '#db/migrate.ts';
-import { appliedMigrations } from '#db/migrations-applied.ts';
+import { migrationNames } from '#db/schema/migrate.ts';
+import { appliedMigrations } from '#db/schema/migrations-applied.ts';
 
 /** The first version of the schema that a backup knows how to take. */
 const OLDEST_MIGRATION = '0012_secret_use';

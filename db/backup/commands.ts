@@ -1,20 +1,20 @@
 import { z } from 'zod';
 import { takeBackup } from '#db/backup/backup.ts';
 import { checkFigures, makeFigures } from '#db/backup/figures.ts';
-import { type Loss, readLoss } from '#db/backup/loss.ts';
+import { type Loss, readLoss } from '#db/backup/restore-gap.ts';
 import { fileOf, type Manifest } from '#db/backup/manifest.ts';
 import { BACKUP_STATEMENT_TIMEOUT_MS, restoreBackup, type Restored } from '#db/backup/restore.ts';
 import { verifyBackup } from '#db/backup/verify.ts';
-import type { Damage } from '#db/chain.ts';
+import type { Damage } from '#db/log/chain.ts';
 import { type Command, FoundFault } from '#db/command-line/command.ts';
 import { print, withJson } from '#db/command-line/print.ts';
-import { closeClient, connectAs, patient, type Store, StoreError } from '#db/connect.ts';
-import { masterKeysInUse } from '#db/credentials.ts';
+import { closeClient, connectAs, patient, type Store, StoreError } from '#db/postgres/connect.ts';
+import { masterKeysInUse } from '#db/secrets/credentials.ts';
 import { readEnvironment } from '#db/environment.ts';
-import { masterKeyFile, readMasterKeys } from '#db/master-key.ts';
-import { pepperCheck, pepperFile, readPepper } from '#db/pepper.ts';
+import { masterKeyFile, readMasterKeys } from '#db/secrets/master-key.ts';
+import { pepperCheck, pepperFile, readPepper } from '#db/secrets/pepper.ts';
 import { isEqual } from '#db/projections/compare.ts';
-import { borrowStore } from '#db/store.ts';
+import { borrowStore } from '#db/postgres/store.ts';
 import { publishDirectory } from '#db/tlog/published.ts';
 import { signingKeyFile } from '#db/tlog/signing-key.ts';
 

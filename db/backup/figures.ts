@@ -1,5 +1,5 @@
 import { BACKUP_STATEMENT_TIMEOUT_MS } from '#db/backup/restore.ts';
-import { closeClient, connectAs, patient, type Store } from '#db/connect.ts';
+import { closeClient, connectAs, patient, type Store } from '#db/postgres/connect.ts';
 import { compare, type Comparison } from '#db/projections/compare.ts';
 import { PROJECTIONS } from '#db/projections/projections.ts';
 import { rebuild } from '#db/projections/rebuild.ts';

@@ -6,7 +6,7 @@ import { pipeline } from 'node:stream/promises';
 import { StringDecoder } from 'node:string_decoder';
 import { constants, createZstdCompress, createZstdDecompress } from 'node:zlib';
 import type { TableFile } from '#db/backup/manifest.ts';
-import { StoreError } from '#db/connect.ts';
+import { StoreError } from '#db/postgres/connect.ts';
 
 /** As for the archive: compressing takes half as long as Postgres takes to make the text. */
 const LEVEL = 3;

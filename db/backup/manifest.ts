@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { z } from 'zod';
-import { StoreError } from '#db/connect.ts';
+import { StoreError } from '#db/postgres/connect.ts';
 
 const Hash = z.string().regex(/^[0-9a-f]{64}$/);
 const Count = z.int().nonnegative();

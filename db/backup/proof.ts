@@ -3,7 +3,7 @@ import { Manifest as ArchiveManifest } from '#db/archive/manifest.ts';
 import { BackupDamageError } from '#db/backup/file.ts';
 import { fileOf, type Manifest, type TableFile } from '#db/backup/manifest.ts';
 import { batchesOf, bytesOf, leavesOf, Rows } from '#db/backup/rows.ts';
-import { type Damage, genesis, type Leaf, leafOf, verifyBatches } from '#db/chain.ts';
+import { type Damage, genesis, type Leaf, leafOf, verifyBatches } from '#db/log/chain.ts';
 import { parseCheckpoint } from '#db/tlog/checkpoint.ts';
 import { GrowingTree, HASH_BYTES } from '#db/tlog/merkle.ts';
 import { parseNote } from '#db/tlog/note.ts';

@@ -3,14 +3,14 @@ import { copyIn, digestOf } from '#db/backup/copy.ts';
 import { BackupDamageError, readFile } from '#db/backup/file.ts';
 import { fileOf, type Manifest, readManifest } from '#db/backup/manifest.ts';
 import { copyInSql, copyOutSql, describeTables, FIGURES, KEPT, roleFor, SPELLING } from '#db/backup/tables.ts';
-import { takeUp, type TakenUp } from '#db/backup/take-up.ts';
+import { takeUp, type TakenUp } from '#db/backup/finalize-restore.ts';
 import { verifyFiles } from '#db/backup/verify.ts';
-import { closeClient, connectAs, patient, StoreError, type Store } from '#db/connect.ts';
-import { LOCKS } from '#db/locks.ts';
+import { closeClient, connectAs, patient, StoreError, type Store } from '#db/postgres/connect.ts';
+import { LOCKS } from '#db/postgres/locks.ts';
 import { SHARD } from '#db/log/append.ts';
-import { migrationNames, MIGRATIONS_FOLDER } from '#db/migrate.ts';
-import { awaitMigrationTurn } from '#db/migration-turn.ts';
-import { appliedMigrations } from '#db/migrations-applied.ts';
+import { migrationNames, MIGRATIONS_FOLDER } from '#db/schema/migrate.ts';
+import { awaitMigrationTurn } from '#db/schema/migration-turn.ts';
+import { appliedMigrations } from '#db/schema/migrations-applied.ts';
 
 /** Loading the log is one statement: a day is longer than any disk takes that one would want to restore from. */
 export const BACKUP_STATEMENT_TIMEOUT_MS = 24 * 60 * 60 * 1_000;
@@ -47,7 +47,7 @@ export async function restoreBackup({ store, directory, evenDamaged, signal }: R
     if (damage !== null && !evenDamaged) {
       throw new BackupDamageError(`the log in the backup is damaged at position ${damage.position}: ${damage.problem}. Take another backup, or add --even-damaged`);
     }
-    const { applyMigrations } = await import('#db/migrator.ts');
+    const { applyMigrations } = await import('#db/schema/migrator.ts');
     const names = await migrationNames();
     // The schema of the version that the backup is of: what later ones make of its rows they do afterwards.
     await applyMigrations(client, MIGRATIONS_FOLDER, names.filter((name) => name <= manifest.migration));

@@ -1,6 +1,6 @@
 import { readFile, type Row, rowsIn } from '#db/backup/file.ts';
 import type { TableFile } from '#db/backup/manifest.ts';
-import { type BatchRow, LEAF_COLUMNS, type LeafRow } from '#db/chain.ts';
+import { type BatchRow, LEAF_COLUMNS, type LeafRow } from '#db/log/chain.ts';
 
 /** The rows of a table's file, one after the other. */
 export class Rows {

@@ -2,7 +2,7 @@ import { BackupDamageError } from '#db/backup/file.ts';
 import { type Manifest, readManifest } from '#db/backup/manifest.ts';
 import { finish, proveBackup } from '#db/backup/proof.ts';
 import { Rows } from '#db/backup/rows.ts';
-import type { Damage } from '#db/chain.ts';
+import type { Damage } from '#db/log/chain.ts';
 
 /** Files whose rows are read while the log is proved. */
 const PROVED = new Set(['daybook.log', 'daybook.log_batch', 'daybook.log_kept']);

@@ -1,7 +1,7 @@
 import { CommanderError } from 'commander';
 import { ArchiveDamageError } from '#db/archive/verify.ts';
 import { Command, type Surroundings } from '#db/command-line/command.ts';
-import { StoreError } from '#db/connect.ts';
+import { StoreError } from '#db/postgres/connect.ts';
 
 /** A program: its name, what it is, and what adds its commands to it, in the order in which the help lists them. */
 export type Program = {

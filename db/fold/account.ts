@@ -1,4 +1,4 @@
-import type { ControlEvent, PlanTerms } from '#db/events.ts';
+import type { ControlEvent, PlanTerms } from '#db/events/events.ts';
 import type { Plan } from '#db/fold/plan.ts';
 
 /** Who owns keys and quota. */

@@ -1,4 +1,4 @@
-import type { ControlEvent, KeyTerms } from '#db/events.ts';
+import type { ControlEvent, KeyTerms } from '#db/events/events.ts';
 
 /** An API key's record. Its secrets are known only by their digests. */
 export type Key = {

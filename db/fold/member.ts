@@ -1,5 +1,5 @@
-import type { Role } from '#db/event-parts.ts';
-import type { ControlEvent } from '#db/events.ts';
+import type { Role } from '#db/events/parts.ts';
+import type { ControlEvent } from '#db/events/events.ts';
 
 /** Somebody who signs in to an account. Their address and password are not in the log. */
 export type Member = {

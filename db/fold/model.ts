@@ -1,5 +1,5 @@
-import type { ControlEvent } from '#db/events.ts';
-import type { ModelTerms } from '#db/upstream-events.ts';
+import type { ControlEvent } from '#db/events/events.ts';
+import type { ModelTerms } from '#db/events/upstream-events.ts';
 
 /** A public model name, and where its calls go. */
 export type Model = {

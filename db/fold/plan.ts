@@ -1,4 +1,4 @@
-import type { ControlEvent, PlanTerms } from '#db/events.ts';
+import type { ControlEvent, PlanTerms } from '#db/events/events.ts';
 
 /** What the accounts on it may use. */
 export type Plan = {

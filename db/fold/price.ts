@@ -1,4 +1,4 @@
-import type { EventOf } from '#db/events.ts';
+import type { EventOf } from '#db/events/events.ts';
 import type { Prices } from '#db/money.ts';
 
 /** What calls of a model, or of all models whose names begin alike, cost. */

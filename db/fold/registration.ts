@@ -1,5 +1,5 @@
-import type { RegistrationPolicy } from '#db/event-parts.ts';
-import type { ControlEvent } from '#db/events.ts';
+import type { RegistrationPolicy } from '#db/events/parts.ts';
+import type { ControlEvent } from '#db/events/events.ts';
 
 /** Who may register, and on which plan a new account lands. */
 export type Registration = {

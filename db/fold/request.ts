@@ -1,4 +1,4 @@
-import type { EndReason, EventOf, RequestEvent, UsageSource } from '#db/events.ts';
+import type { EndReason, EventOf, RequestEvent, UsageSource } from '#db/events/events.ts';
 
 /** What happens to a relayed call. One that is refused was none. */
 export type RequestLifeEvent = Exclude<RequestEvent, EventOf<'request.refused'>>;

@@ -1,4 +1,4 @@
-import type { ControlEvent } from '#db/events.ts';
+import type { ControlEvent } from '#db/events/events.ts';
 
 /** Who signs the log's checkpoints, and which of its histories this is. */
 export type Signing = {

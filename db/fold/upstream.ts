@@ -1,5 +1,5 @@
-import type { ControlEvent } from '#db/events.ts';
-import type { UpstreamTerms } from '#db/upstream-events.ts';
+import type { ControlEvent } from '#db/events/events.ts';
+import type { UpstreamTerms } from '#db/events/upstream-events.ts';
 
 /** A credential as everybody may know it. Its secret lies sealed in a table of its own. */
 export type Credential = { id: string; label: string; last4: string; addedAt: Date };

@@ -1,6 +1,6 @@
 import type { ClientBase } from 'pg';
-import { StoreError } from '#db/connect.ts';
-import { registerInstance, retireInstance } from '#db/instance.ts';
+import { StoreError } from '#db/postgres/connect.ts';
+import { registerInstance, retireInstance } from '#db/instances/instance.ts';
 import { appendControl, ConflictError, type ControlAppend } from '#db/log/append.ts';
 
 /**

@@ -7,9 +7,9 @@ import {
   EVENT_CODES,
   type RequestEvent,
   USAGE_SOURCES,
-} from '#db/events.ts';
+} from '#db/events/events.ts';
 import { ArrayColumn } from '#db/log/arrays.ts';
-import { streamOf } from '#db/streams.ts';
+import { streamOf } from '#db/events/streams.ts';
 
 /** The log has one shard today; the number is in every key and call so that more can come. */
 export const SHARD = 0;

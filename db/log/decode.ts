@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import { namesByCode } from '#db/codes.ts';
-import { END_REASON_OF, EVENT_CODES, type Event, type EventOf, type EventType, parseEvent, USAGE_SOURCE_OF } from '#db/events.ts';
-import { RELAYED_ROUTES, type RelayedRoute } from '#db/limits.ts';
-import { Try, TRIES_MAX } from '#db/upstream-events.ts';
+import { namesByCode } from '#db/events/codes.ts';
+import { END_REASON_OF, EVENT_CODES, type Event, type EventOf, type EventType, parseEvent, USAGE_SOURCE_OF } from '#db/events/events.ts';
+import { RELAYED_ROUTES, type RelayedRoute } from '#db/limits/limits.ts';
+import { Try, TRIES_MAX } from '#db/events/upstream-events.ts';
 
 /** From a row of the log to its event. Pure. */
 

@@ -1,6 +1,6 @@
 import { Client, type ClientConfig } from 'pg';
-import { closeClient } from '#db/connect.ts';
-import type { Placed } from '#db/events.ts';
+import { closeClient } from '#db/postgres/connect.ts';
+import type { Placed } from '#db/events/events.ts';
 import { allReadable, PAGE_ROWS, type Read, readHead, readRows, type Scope, UnreadableEventError } from '#db/log/read.ts';
 
 /**

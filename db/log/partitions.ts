@@ -1,5 +1,5 @@
 import type { Client, ClientBase } from 'pg';
-import { closeClient } from '#db/connect.ts';
+import { closeClient } from '#db/postgres/connect.ts';
 import { SHARD } from '#db/log/append.ts';
 
 /** Making one waits for locks that others hold for moments, or for a detach that is under way. */

@@ -1,5 +1,5 @@
 import type pg from 'pg';
-import type { ControlEvent, Placed } from '#db/events.ts';
+import type { ControlEvent, Placed } from '#db/events/events.ts';
 import { SHARD } from '#db/log/append.ts';
 import { COLUMNS, type Row } from '#db/log/decode.ts';
 import { allReadable, placeRows } from '#db/log/read.ts';

@@ -1,6 +1,6 @@
 import type pg from 'pg';
 import { SHARD } from '#db/log/append.ts';
-import type { ControlEvent, Placed } from '#db/events.ts';
+import type { ControlEvent, Placed } from '#db/events/events.ts';
 import { COLUMNS, decode, type Row } from '#db/log/decode.ts';
 
 /** How many rows a page holds: large enough that a round trip is a small part of reading it. */

@@ -197,7 +197,7 @@ begin
         where e.shard = 0 and e.type in (101, 102) and e.request = a.request and e.position > _from);
   if _count > 0 then
     -- A recoverer numbers these batches by the dead instance, below zero, apart from its own. The
-    -- codes are those of db/events.ts: 102 request.abandoned, 9 abandoned, 3 estimated.
+    -- codes are those of db/events/events.ts: 102 request.abandoned, 9 abandoned, 3 estimated.
     perform daybook.append(0::smallint, _by, -_dead,
       array_fill(102::smallint, array[_count]), _request, _account, _key, _model, null,
       null, null, _hold, null, null, array_fill(9::smallint, array[_count]), array_fill(3::smallint, array[_count]),

@@ -6,7 +6,7 @@
 -- and at which cost is in the log, and that alone proves that a limit held.
 
 -- The first minute of the UTC calendar window that a minute (since 1970) lies in. Its twin is
--- windowStart in db/windows.ts; the kinds are those of db/limits.ts.
+-- windowStart in db/limits/windows.ts; the kinds are those of db/limits/limits.ts.
 create function daybook.window_start(_kind smallint, _minute integer) returns integer
 language sql immutable set search_path = pg_catalog, pg_temp
 begin atomic

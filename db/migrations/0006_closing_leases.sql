@@ -113,7 +113,7 @@ begin
   perform daybook.close_leases(_dead, _account, _key, _minute, _terms, _hold, _hold_cost);
   if _count > 0 then
     -- A recoverer numbers these batches by the dead instance, below zero, apart from its own. The
-    -- codes are those of db/events.ts: 102 request.abandoned, 9 abandoned, 3 estimated.
+    -- codes are those of db/events/events.ts: 102 request.abandoned, 9 abandoned, 3 estimated.
     perform daybook.append(_shard => 0::smallint, _instance => _by, _batch_no => -_dead::bigint,
       _type => array_fill(102::smallint, array[_count]), _request => _request, _account => _account, _key => _key,
       _model => _model, _hold_tokens => _hold, _hold_cost_microusd => _hold_cost, _admitted_minute => _minute,

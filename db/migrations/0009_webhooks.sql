@@ -3,7 +3,7 @@
 -- themselves and have to be erasable, so neither they nor their changes are events.
 
 -- Where alerts are sent. The address and the secret that deliveries are signed with are sealed under
--- the pepper (db/webhooks.ts): a backup of the database shows neither.
+-- the pepper (db/alerts/webhooks.ts): a backup of the database shows neither.
 create table daybook.webhook (
   id text collate "C" primary key check (id ~ '^[0-9A-Za-z]{8}$'),
   -- Scheme, host and port of the address; the rest of it stays sealed.

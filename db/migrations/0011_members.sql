@@ -10,7 +10,7 @@ create table daybook.member (
   password_hash text not null,
   -- As the log has it, changed with its event: who is an administrator is counted under the lock of these rows.
   role text collate "C" not null check (role in ('member', 'administrator', 'auditor')),
-  -- The secret of a device, sealed under the pepper (db/seal.ts), and one that is not confirmed yet.
+  -- The secret of a device, sealed under the pepper (db/secrets/seal.ts), and one that is not confirmed yet.
   sealed_totp bytea,
   sealed_totp_begun bytea,
   -- The step of the last code that was taken, so that none is good twice.
@@ -52,7 +52,7 @@ create table daybook.link (
 create index link_member on daybook.link (member) where member is not null;
 create index link_made_by on daybook.link (made_by) where made_by is not null;
 
--- Attempts of late, as rate-limiter-flexible counts them. Its keys are digests (server/sign-in/attempts.ts):
+-- Attempts of late, as rate-limiter-flexible counts them. Its keys are digests (server/sign-in/login-throttle.ts):
 -- neither addresses nor networks can be read here.
 create table daybook.attempt (
   key varchar(255) collate "C" primary key,

@@ -53,7 +53,7 @@ grant delete on daybook.checkpoint to daybook_worker;
 grant insert on daybook.cosignature to daybook_relay;
 
 -- Puts down that somebody has read the log, for a role that may do nothing else to it: who, what and
--- which positions is all that can be said. The codes are those of db/events.ts: 82 log.read.
+-- which positions is all that can be said. The codes are those of db/events/events.ts: 82 log.read.
 create function daybook.record_reading(_actor text, _what text, _from bigint, _to bigint) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare

@@ -1,6 +1,6 @@
 -- Whoever may only read can append this one event, so it has to be one of the vocabulary whatever they
 -- say: an event that can't be read would stop all who follow the log. The kinds of readings are those
--- of db/log-events.ts, and a position is a whole number that JSON's readers hold exactly.
+-- of db/events/log-events.ts, and a position is a whole number that JSON's readers hold exactly.
 create or replace function daybook.record_reading(_actor text, _what text, _from bigint, _to bigint) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare

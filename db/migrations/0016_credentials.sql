@@ -5,7 +5,7 @@ create table daybook.credential (
   id text collate "C" primary key check (id ~ '^[0-9A-Za-z]{8}$'),
   upstream text collate "C" not null check (upstream ~ '^[a-z0-9][a-z0-9._-]{0,63}$'),
   -- Sealed under a data key of its own, and that data key under the master key, which is in a file
-  -- outside the database (db/envelope.ts): a backup of the database shows neither.
+  -- outside the database (db/secrets/envelope.ts): a backup of the database shows neither.
   sealed_secret bytea not null,
   wrapped_key bytea not null,
   -- By which of the master keys: an id that does not tell it.

@@ -2,7 +2,7 @@ import type { ClientBase } from 'pg';
 import { analyzeCopy, type CopyOptions, createCopy, extendCopy, takePage } from '#db/projections/copy.ts';
 import { PROJECTING } from '#db/projections/project.ts';
 import { LIVE_SCHEMA, type Projection } from '#db/projections/projection.ts';
-import type { Parked } from '#db/projections/take-in.ts';
+import type { Parked } from '#db/projections/apply-batch.ts';
 
 /**
  * Comparing a projection with a fresh one, made from the log for the purpose in temporary tables of

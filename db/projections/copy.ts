@@ -2,7 +2,7 @@ import type { ClientBase } from 'pg';
 import { requireWhole } from '#db/log/read.ts';
 import { PROJECTING } from '#db/projections/project.ts';
 import type { Projection, Range } from '#db/projections/projection.ts';
-import { type Parked, survey, takeIn } from '#db/projections/take-in.ts';
+import { type Parked, survey, takeIn } from '#db/projections/apply-batch.ts';
 
 /**
  * A fresh copy of a projection's tables, made from the log alone: to be put in the place of the

@@ -1,5 +1,5 @@
-import { type AccountEvent, isAccountEvent, isKeyEvent, isPlanEvent, type KeyEvent, type PlanEvent } from '#db/event-subjects.ts';
-import type { ControlEvent, EventOf, KeyTerms, Placed, PlanTerms } from '#db/events.ts';
+import { type AccountEvent, isAccountEvent, isKeyEvent, isPlanEvent, type KeyEvent, type PlanEvent } from '#db/events/subjects.ts';
+import type { ControlEvent, EventOf, KeyTerms, Placed, PlanTerms } from '#db/events/events.ts';
 import { evolveAccount } from '#db/fold/account.ts';
 import { evolveKey } from '#db/fold/key.ts';
 import { evolvePlan } from '#db/fold/plan.ts';

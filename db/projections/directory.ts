@@ -1,5 +1,5 @@
 import type { ClientBase } from 'pg';
-import type { ControlEvent, Placed } from '#db/events.ts';
+import type { ControlEvent, Placed } from '#db/events/events.ts';
 import { readControl } from '#db/log/read.ts';
 import { accountAfter, isOf, keyAfter, planAfter, priceAfter } from '#db/projections/directory-rows.ts';
 import type { Projection, Range } from '#db/projections/projection.ts';

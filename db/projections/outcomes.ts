@@ -1,4 +1,4 @@
-import { END_REASONS, type EndReason } from '#db/events.ts';
+import { END_REASONS, type EndReason } from '#db/events/events.ts';
 
 /**
  * How calls end, in a few words that people group by. The one place that says which reason is which:

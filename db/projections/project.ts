@@ -1,9 +1,9 @@
 import type { ClientBase } from 'pg';
-import { LOCKS } from '#db/locks.ts';
+import { LOCKS } from '#db/postgres/locks.ts';
 import { SHARD } from '#db/log/append.ts';
 import { PLANNING } from '#db/projections/page.ts';
 import { LIVE_SCHEMA, type Projection, type ProjectionName, type Range } from '#db/projections/projection.ts';
-import { blame, BrokenProjectionError, isLogFault, type Parked, survey, takeIn } from '#db/projections/take-in.ts';
+import { blame, BrokenProjectionError, isLogFault, type Parked, survey, takeIn } from '#db/projections/apply-batch.ts';
 
 /**
  * Moving the live projections along the log, page by page. A page is one transaction: it takes the

@@ -1,7 +1,7 @@
 import type { ClientBase } from 'pg';
-import { isTermsEvent } from '#db/event-subjects.ts';
-import type { ControlEvent, Placed } from '#db/events.ts';
-import { type Meter, METER_OF, METERS, WINDOW_KIND_OF, WINDOW_KINDS, type WindowKind } from '#db/limits.ts';
+import { isTermsEvent } from '#db/events/subjects.ts';
+import type { ControlEvent, Placed } from '#db/events/events.ts';
+import { type Meter, METER_OF, METERS, WINDOW_KIND_OF, WINDOW_KINDS, type WindowKind } from '#db/limits/limits.ts';
 import { type QuotaSource, QuotaTerms } from '#db/projections/quota-terms.ts';
 
 // Accounts on a plan that changes are concerned by it, too; what plan an account has been put on

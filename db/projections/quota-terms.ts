@@ -1,10 +1,10 @@
-import { isTermsEvent } from '#db/event-subjects.ts';
-import type { ControlEvent, Placed } from '#db/events.ts';
+import { isTermsEvent } from '#db/events/subjects.ts';
+import type { ControlEvent, Placed } from '#db/events/events.ts';
 import { type Account, accountTerms, evolveAccount } from '#db/fold/account.ts';
 import { evolveKey, type Key } from '#db/fold/key.ts';
 import { evolvePlan, type Plan } from '#db/fold/plan.ts';
-import { type Limit, limitsOf, type Quota, type WindowKind } from '#db/limits.ts';
-import { minuteOf } from '#db/windows.ts';
+import { type Limit, limitsOf, type Quota, type WindowKind } from '#db/limits/limits.ts';
+import { minuteOf } from '#db/limits/windows.ts';
 
 /** A quota of a subject, in force for calls whose terms are of `position` or later, but before `until`. */
 export type QuotaInterval = {

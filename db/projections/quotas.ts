@@ -1,6 +1,6 @@
 import type { ClientBase } from 'pg';
-import { EVENT_CODES } from '#db/events.ts';
-import { METERS } from '#db/limits.ts';
+import { EVENT_CODES } from '#db/events/events.ts';
+import { METERS } from '#db/limits/limits.ts';
 import { readControl } from '#db/log/read.ts';
 import { queryRange } from '#db/projections/page.ts';
 import type { Projection, Range } from '#db/projections/projection.ts';

@@ -1,12 +1,12 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { type ClientBase, DatabaseError } from 'pg';
-import { StoreError } from '#db/connect.ts';
-import { LOCKS } from '#db/locks.ts';
+import { StoreError } from '#db/postgres/connect.ts';
+import { LOCKS } from '#db/postgres/locks.ts';
 import { readHead } from '#db/log/read.ts';
 import { analyzeCopy, type CopyOptions, createCopy, extendCopy, retainCopy, takePage } from '#db/projections/copy.ts';
 import { park, PROJECTING } from '#db/projections/project.ts';
 import { BUILD_SCHEMA, LIVE_SCHEMA, type Projection } from '#db/projections/projection.ts';
-import type { Parked } from '#db/projections/take-in.ts';
+import type { Parked } from '#db/projections/apply-batch.ts';
 
 /**
  * Making a projection anew from the log, while the old one is read and moved on. A copy is made

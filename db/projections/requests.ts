@@ -1,5 +1,5 @@
 import type { ClientBase } from 'pg';
-import { EVENT_CODES } from '#db/events.ts';
+import { EVENT_CODES } from '#db/events/events.ts';
 import { SHARD } from '#db/log/append.ts';
 import { RequestOrderError } from '#db/fold/request.ts';
 import { queryRange } from '#db/projections/page.ts';

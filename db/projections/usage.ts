@@ -1,5 +1,5 @@
 import type { ClientBase } from 'pg';
-import { EVENT_CODES } from '#db/events.ts';
+import { EVENT_CODES } from '#db/events/events.ts';
 import { BUCKET_BOUNDS_MS, BUCKETS } from '#db/projections/buckets.ts';
 import { ENDED_OUTCOMES, endReasonCodes, OUTCOMES } from '#db/projections/outcomes.ts';
 import { queryRange } from '#db/projections/page.ts';

@@ -1,13 +1,13 @@
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { Client } from 'pg';
-import { StoreError } from '#db/connect.ts';
+import { StoreError } from '#db/postgres/connect.ts';
 import { originOf } from '#db/fold/signing.ts';
-import { LOCKS } from '#db/locks.ts';
+import { LOCKS } from '#db/postgres/locks.ts';
 import { SHARD } from '#db/log/append.ts';
 import { appendOnce } from '#db/log/append-once.ts';
 import { firstPosition } from '#db/log/read.ts';
-import { LOG_STREAM } from '#db/streams.ts';
+import { LOG_STREAM } from '#db/events/streams.ts';
 import type { Checkpoint } from '#db/tlog/checkpoint.ts';
 import { growNodes } from '#db/tlog/grow.ts';
 import { cut, MissingHashesError, NODE_CHILDREN, readLeaves } from '#db/tlog/hashes.ts';

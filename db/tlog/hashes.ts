@@ -1,6 +1,6 @@
 import type { ClientBase } from 'pg';
-import { LEAF_COLUMNS } from '#db/chain.ts';
-import { StoreError } from '#db/connect.ts';
+import { LEAF_COLUMNS } from '#db/log/chain.ts';
+import { StoreError } from '#db/postgres/connect.ts';
 import { SHARD } from '#db/log/append.ts';
 import { completed, HASH_BYTES, type Subtree } from '#db/tlog/merkle.ts';
 import type { ReadHashes } from '#db/tlog/proof.ts';
@@ -23,7 +23,7 @@ const columns = LEAF_COLUMNS.split(',');
 const rowText = (count: number): string => `row(${columns.slice(0, count).join(',')})::text`;
 
 /**
- * How many columns each format's leaves have; see `db/chain.ts`, which has them for those who trust no
+ * How many columns each format's leaves have; see `db/log/chain.ts`, which has them for those who trust no
  * database. Nearly always one format is that of all batches there; else each event's batch is looked up.
  */
 const READ_LEAVES = `with format as materialized (

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 
 /**
  * The Merkle tree of RFC 6962 over the leaves of the log. The event at position p is leaf p - 1, and
- * leaf hashes are those of `db/chain.ts`. A tree is known by its size and its root. Pure.
+ * leaf hashes are those of `db/log/chain.ts`. A tree is known by its size and its root. Pure.
  */
 
 export const HASH_BYTES = 32;

@@ -1,7 +1,7 @@
 import type { ClientBase } from 'pg';
-import { StoreError } from '#db/connect.ts';
+import { StoreError } from '#db/postgres/connect.ts';
 import { originOf } from '#db/fold/signing.ts';
-import { LOCKS } from '#db/locks.ts';
+import { LOCKS } from '#db/postgres/locks.ts';
 import { appendControl } from '#db/log/append.ts';
 import { readHead } from '#db/log/read.ts';
 import { type Checkpoint, parseCheckpoint, signCheckpoint } from '#db/tlog/checkpoint.ts';

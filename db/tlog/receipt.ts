@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { parseLine } from '#db/archive/line.ts';
-import { compositeText, coveredColumns, type LeafRow, leafOf } from '#db/chain.ts';
-import { EVENT_CODES } from '#db/events.ts';
+import { compositeText, coveredColumns, type LeafRow, leafOf } from '#db/log/chain.ts';
+import { EVENT_CODES } from '#db/events/events.ts';
 import { openCheckpoint, parseCheckpoint, type SignedCheckpoint } from '#db/tlog/checkpoint.ts';
 import { formatVerifierKey, fromBase64, parseNote, parseVerifierKey, type Verified, type Verifier } from '#db/tlog/note.ts';
 import { PROOF_HASHES_MAX, rootByInclusion } from '#db/tlog/proof.ts';

@@ -1,5 +1,5 @@
 import type { ClientBase } from 'pg';
-import { StoreError } from '#db/connect.ts';
+import { StoreError } from '#db/postgres/connect.ts';
 import { appendOnce } from '#db/log/append-once.ts';
 import { formatVerifierKey, type Signer } from '#db/tlog/note.ts';
 import { createSigningKey, readSigners } from '#db/tlog/signing-key.ts';

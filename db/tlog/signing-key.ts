@@ -1,7 +1,7 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { StoreError } from '#db/connect.ts';
+import { StoreError } from '#db/postgres/connect.ts';
 import { NoteError, type Signer, signerOf } from '#db/tlog/note.ts';
 
 /**

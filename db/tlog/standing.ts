@@ -1,8 +1,8 @@
 import type { ClientBase } from 'pg';
-import { StoreError } from '#db/connect.ts';
+import { StoreError } from '#db/postgres/connect.ts';
 import { evolveSigning, originOf, type Signing, SIGNING_FIRST } from '#db/fold/signing.ts';
 import { readHead, readStream } from '#db/log/read.ts';
-import { LOG_STREAM } from '#db/streams.ts';
+import { LOG_STREAM } from '#db/events/streams.ts';
 import { type Checkpoint, parseCheckpoint } from '#db/tlog/checkpoint.ts';
 import { hashesIn } from '#db/tlog/hashes.ts';
 import { parseNote } from '#db/tlog/note.ts';

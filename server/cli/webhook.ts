@@ -1,12 +1,12 @@
-import { ALERT_KINDS, type AlertKind } from '#db/alerts.ts';
+import { ALERT_KINDS, type AlertKind } from '#db/alerts/alerts.ts';
 import type { Command } from '#db/command-line/command.ts';
 import { withJson } from '#db/command-line/print.ts';
 import { showTable } from '#db/command-line/table.ts';
-import { run, type Session } from '#server/cli/session.ts';
+import { run, type Session } from '#server/cli/control-session.ts';
 import { requireAccount } from '#server/decide/account.ts';
 import { DecisionError } from '#server/decide/decision.ts';
-import { loadPepper } from '#server/pepper.ts';
-import { addWebhook, listWebhooks, removeWebhook, testWebhook, type Webhook } from '#server/webhooks.ts';
+import { loadPepper } from '#server/secrets/pepper.ts';
+import { addWebhook, listWebhooks, removeWebhook, testWebhook, type Webhook } from '#server/control/webhooks.ts';
 
 const DELIVERIES_SHOWN = 50;
 /** A little longer than the worker gives a receiver. */

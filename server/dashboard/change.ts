@@ -1,11 +1,11 @@
 import type { Client } from 'pg';
-import { Id } from '#db/event-parts.ts';
+import { Id } from '#db/events/parts.ts';
 import type { Key } from '#db/fold/key.ts';
-import type { Control } from '#server/control.ts';
+import type { Control } from '#server/control/control.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
-import type { Change } from '#server/dashboard/contract-keys.ts';
+import type { Change } from '#server/contract/keys.ts';
 import type { SignedIn } from '#server/dashboard/gate.ts';
-import { Refusal } from '#server/errors.ts';
+import { Refusal } from '#server/errors/api-error.ts';
 
 const NOT_FOUND = new Refusal('not_found');
 

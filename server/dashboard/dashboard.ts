@@ -1,13 +1,13 @@
-import type { Config } from '#server/config.ts';
-import type { ControlSeat } from '#server/control-seat.ts';
-import type { AuditChecks } from '#server/dashboard/audit-checks.ts';
-import type { AuditDesk } from '#server/dashboard/audit-desk.ts';
+import type { Config } from '#server/process/config.ts';
+import type { ControlSeat } from '#server/control/control-writer.ts';
+import type { AuditChecks } from '#server/dashboard/audit/audit-checks.ts';
+import type { AuditDesk } from '#server/dashboard/audit/audit-reader.ts';
 import type { FindSession } from '#server/dashboard/gate.ts';
-import type { ReadStore } from '#server/dashboard/read-store.ts';
+import type { ReadStore } from '#server/read/read-store.ts';
 import type { ModelList } from '#server/relay/model-list.ts';
 import type { Relay } from '#server/relay/relay.ts';
-import type { SignInDesk } from '#server/sign-in/desk.ts';
-import type { Logger } from '#server/telemetry.ts';
+import type { SignInDesk } from '#server/sign-in/sign-in-store.ts';
+import type { Logger } from '#server/process/logger.ts';
 import type { CredentialStore } from '#server/upstreams/credential-store.ts';
 
 /** What the dashboard's routes work with. */

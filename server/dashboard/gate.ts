@@ -1,17 +1,17 @@
 import express, { type Request, type Response, type Router } from 'express';
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { z } from 'zod';
-import type { Role } from '#db/event-parts.ts';
+import type { Role } from '#db/events/parts.ts';
 import type { Account } from '#db/fold/account.ts';
 import type { Member } from '#db/fold/member.ts';
 import { ConflictError } from '#db/log/append.ts';
-import { refuseWith, replyOf, sendJson } from '#server/answer.ts';
+import { refuseWith, replyOf, sendJson } from '#server/http/respond.ts';
 import { DASHBOARD_BODY_BYTES_MAX } from '#server/bounds.ts';
 import { DecisionError } from '#server/decide/decision.ts';
-import { Refusal } from '#server/errors.ts';
-import { isStoreFault } from '#server/store-fault.ts';
-import type { Scope } from '#server/dashboard/scope.ts';
-import { errorFields, type Logger } from '#server/telemetry.ts';
+import { Refusal } from '#server/errors/api-error.ts';
+import { isStoreFault } from '#server/errors/store-fault.ts';
+import type { Scope } from '#server/read/scope.ts';
+import { errorFields, type Logger } from '#server/process/logger.ts';
 
 /**
  * The way into the dashboard's own API: every route says which roles may use it and what its body

@@ -1,10 +1,10 @@
 import type { ServerResponse } from 'node:http';
 import type { Key } from '#db/fold/key.ts';
-import { replyOf } from '#server/answer.ts';
+import { replyOf } from '#server/http/respond.ts';
 import { type ApiRoute, CALLERS, route, type SignedIn } from '#server/dashboard/gate.ts';
-import { Refusal } from '#server/errors.ts';
-import type { SessionListener } from '#server/read-model.ts';
-import { judgeKey } from '#server/relay/authenticate.ts';
+import { Refusal } from '#server/errors/api-error.ts';
+import type { SessionListener } from '#server/read-model/read-model.ts';
+import { judgeKey } from '#server/access/authenticate.ts';
 import { handleCall } from '#server/relay/handle.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import { CHAT } from '#server/relay/routes.ts';

@@ -1,4 +1,4 @@
-import type { EventOf, PlanTerms } from '#db/events.ts';
+import type { EventOf, PlanTerms } from '#db/events/events.ts';
 import type { Account } from '#db/fold/account.ts';
 import type { Plan } from '#db/fold/plan.ts';
 import { DecisionError } from '#server/decide/decision.ts';

@@ -1,10 +1,10 @@
-import type { ControlEvent, PlanTerms } from '#db/events.ts';
+import type { ControlEvent, PlanTerms } from '#db/events/events.ts';
 import { evolveModel, type Model } from '#db/fold/model.ts';
 import type { Plan } from '#db/fold/plan.ts';
 import type { Price } from '#db/fold/price.ts';
 import { evolveUpstream, type Upstream } from '#db/fold/upstream.ts';
 import type { Prices } from '#db/money.ts';
-import type { ModelTerms, UpstreamTerms } from '#db/upstream-events.ts';
+import type { ModelTerms, UpstreamTerms } from '#db/events/upstream-events.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { defineModel, type Reachable, retireModel } from '#server/decide/model.ts';
 import { checkPlanName, definePlan } from '#server/decide/plan.ts';

@@ -1,4 +1,4 @@
-import type { EventOf, KeyTerms } from '#db/events.ts';
+import type { EventOf, KeyTerms } from '#db/events/events.ts';
 import { type Key, keyState, type Secret } from '#db/fold/key.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import type { WindowsChoice } from '#server/decide/plan.ts';

@@ -1,7 +1,7 @@
-import { MODEL_NAME } from '#db/event-parts.ts';
-import type { EventOf } from '#db/events.ts';
+import { MODEL_NAME } from '#db/events/parts.ts';
+import type { EventOf } from '#db/events/events.ts';
 import type { Model } from '#db/fold/model.ts';
-import type { ModelTerms } from '#db/upstream-events.ts';
+import type { ModelTerms } from '#db/events/upstream-events.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { sameTerms } from '#server/decide/terms.ts';
 

@@ -1,5 +1,5 @@
-import { PlanName } from '#db/event-parts.ts';
-import type { EventOf, PlanTerms } from '#db/events.ts';
+import { PlanName } from '#db/events/parts.ts';
+import type { EventOf, PlanTerms } from '#db/events/events.ts';
 import type { Plan } from '#db/fold/plan.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { sameTerms } from '#server/decide/terms.ts';

@@ -1,5 +1,5 @@
-import { MODEL_NAME } from '#db/event-parts.ts';
-import { type EventOf } from '#db/events.ts';
+import { MODEL_NAME } from '#db/events/parts.ts';
+import { type EventOf } from '#db/events/events.ts';
 import type { Price } from '#db/fold/price.ts';
 import type { Prices } from '#db/money.ts';
 import { DecisionError } from '#server/decide/decision.ts';

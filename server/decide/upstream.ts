@@ -1,8 +1,8 @@
-import { UpstreamName } from '#db/event-parts.ts';
-import type { EventOf } from '#db/events.ts';
+import { UpstreamName } from '#db/events/parts.ts';
+import type { EventOf } from '#db/events/events.ts';
 import type { Model } from '#db/fold/model.ts';
 import type { Credential, Upstream } from '#db/fold/upstream.ts';
-import { CredentialLabel, type ProviderName, type UpstreamTerms } from '#db/upstream-events.ts';
+import { CredentialLabel, type ProviderName, type UpstreamTerms } from '#db/events/upstream-events.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { sameTerms } from '#server/decide/terms.ts';
 

@@ -1,6 +1,6 @@
-import type { AllowanceName, LeaseLine, LineAnswer } from '#db/leases.ts';
-import type { Limit, Meter, WindowKind } from '#db/limits.ts';
-import { windowEnd } from '#db/windows.ts';
+import type { AllowanceName, LeaseLine, LineAnswer } from '#db/limits/leases.ts';
+import type { Limit, Meter, WindowKind } from '#db/limits/limits.ts';
+import { windowEnd } from '#db/limits/windows.ts';
 import { STOCK_MS } from '#server/bounds.ts';
 
 /**

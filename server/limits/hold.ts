@@ -1,4 +1,4 @@
-import type { Meter } from '#db/limits.ts';
+import type { Meter } from '#db/limits/limits.ts';
 import type { Counter } from '#server/limits/counter.ts';
 
 /** Units that a call is charged or holds, by what limits can count. Cost in micro-dollars. */

@@ -1,6 +1,6 @@
-import type { LineAnswer } from '#db/leases.ts';
-import type { SubjectLimits } from '#db/limits.ts';
-import { minuteOf, windowStart } from '#db/windows.ts';
+import type { LineAnswer } from '#db/limits/leases.ts';
+import type { SubjectLimits } from '#db/limits/limits.ts';
+import { minuteOf, windowStart } from '#db/limits/windows.ts';
 import { ASK_LINES_MAX, ENDED_KEPT_MINUTES, IDLE_SUBJECT_MS, PREFETCH_MS, REPORT_EVERY_MS } from '#server/bounds.ts';
 import { Counter } from '#server/limits/counter.ts';
 

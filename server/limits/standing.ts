@@ -1,7 +1,7 @@
 import type { Client } from 'pg';
-import { readStandings, type Standing } from '#db/leases.ts';
-import type { SubjectLimits } from '#db/limits.ts';
-import { minuteOf, windowStart } from '#db/windows.ts';
+import { readStandings, type Standing } from '#db/limits/leases.ts';
+import type { SubjectLimits } from '#db/limits/limits.ts';
+import { minuteOf, windowStart } from '#db/limits/windows.ts';
 import { Counter } from '#server/limits/counter.ts';
 
 /**

@@ -1,9 +1,9 @@
-import type { RelayedRoute } from '#db/limits.ts';
+import type { RelayedRoute } from '#db/limits/limits.ts';
 import type { Usage } from '#db/money.ts';
-import type { TokenLimitMember } from '#db/upstream-events.ts';
-import type { Refusal } from '#server/errors.ts';
-import type { Body } from '#server/relay/body.ts';
-import type { Asked } from '#server/relay/parse.ts';
+import type { TokenLimitMember } from '#db/events/upstream-events.ts';
+import type { Refusal } from '#server/errors/api-error.ts';
+import type { Body } from '#server/wire/body.ts';
+import type { Asked } from '#server/wire/parse.ts';
 
 /**
  * The port of the providers: how the protocol of an upstream is spoken. Translation only; sockets,

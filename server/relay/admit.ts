@@ -1,10 +1,10 @@
-import { EXACT_REPLY_TOKENS_DEFAULT, type SubjectLimits } from '#db/limits.ts';
+import { EXACT_REPLY_TOKENS_DEFAULT, type SubjectLimits } from '#db/limits/limits.ts';
 import { costBound, outputTokensFor, type Prices } from '#db/money.ts';
 import { BYTES_PER_TOKEN, COMPLETION_MINIMUM_TOKENS, TOKENS_MAX } from '#server/bounds.ts';
-import type { CallNeed } from '#server/limits/desk.ts';
+import type { CallNeed } from '#server/limits/admission-controller.ts';
 import { promptBound, promptEstimate } from '#server/limits/estimate.ts';
 import type { Amounts, Hold } from '#server/limits/hold.ts';
-import type { Asked } from '#server/relay/parse.ts';
+import type { Asked } from '#server/wire/parse.ts';
 
 /**
  * What a call has to reserve before it may leave. Pure.

@@ -1,4 +1,4 @@
-import { REPLY_TOKENS_MAX_DEFAULT, type SubjectLimits } from '#db/limits.ts';
+import { REPLY_TOKENS_MAX_DEFAULT, type SubjectLimits } from '#db/limits/limits.ts';
 import { costBound } from '#db/money.ts';
 import { GROWTH_TOKENS_MIN } from '#server/bounds.ts';
 import type { Amounts, Hold } from '#server/limits/hold.ts';

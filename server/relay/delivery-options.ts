@@ -1,7 +1,7 @@
 import type { JsonReply, ProviderFault, SseReader } from '#server/providers/provider.ts';
 import type { Deadlines } from '#server/relay/deadlines.ts';
 import type { Failure } from '#server/relay/failure.ts';
-import type { OutgoingOptions } from '#server/relay/outgoing.ts';
+import type { OutgoingOptions } from '#server/relay/client-writer.ts';
 import type { ReplyTimeouts } from '#server/relay/reply-clock.ts';
 import type { Ending } from '#server/relay/spent.ts';
 

@@ -1,5 +1,5 @@
-import type { EndReason } from '#db/events.ts';
-import type { Refusal } from '#server/errors.ts';
+import type { EndReason } from '#db/events/events.ts';
+import type { Refusal } from '#server/errors/api-error.ts';
 import { BUSY_CREDENTIAL_MS, RETRY_AFTER_MAX_MS, WRONG_CREDENTIAL_MS } from '#server/upstreams/bounds.ts';
 
 /** A try that failed before the client was told anything: what may follow from it. Pure. */

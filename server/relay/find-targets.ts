@@ -1,5 +1,5 @@
-import type { RelayedRoute } from '#db/limits.ts';
-import { Refusal } from '#server/errors.ts';
+import type { RelayedRoute } from '#db/limits/limits.ts';
+import { Refusal } from '#server/errors/api-error.ts';
 import type { ModelTable } from '#server/upstreams/model-table.ts';
 import type { Target } from '#server/upstreams/target.ts';
 

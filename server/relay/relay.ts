@@ -1,17 +1,17 @@
-import type { EndReason } from '#db/events.ts';
+import type { EndReason } from '#db/events/events.ts';
 import type { Key } from '#db/fold/key.ts';
-import type { Appender } from '#server/appender.ts';
-import type { Code } from '#server/errors.ts';
-import type { Life } from '#server/life.ts';
+import type { Appender } from '#server/instance/appender.ts';
+import type { Code } from '#server/errors/api-error.ts';
+import type { Life } from '#server/instance/fencing-guard.ts';
 import type { CompletionEstimates } from '#server/limits/estimate.ts';
-import type { Limits } from '#server/limits/limits.ts';
-import type { AddressSet } from '#server/networks.ts';
-import type { ReadModel } from '#server/read-model.ts';
-import type { RefusalLog } from '#server/refusal-log.ts';
-import type { Caller } from '#server/relay/caller.ts';
+import type { Limits } from '#server/limits/lease-client.ts';
+import type { AddressSet } from '#server/access/networks.ts';
+import type { ReadModel } from '#server/read-model/read-model.ts';
+import type { RefusalLog } from '#server/instance/rejection-log.ts';
+import type { Caller } from '#server/access/caller.ts';
 import type { Deadlines } from '#server/relay/deadlines.ts';
 import type { DeliveryOptions } from '#server/relay/delivery-options.ts';
-import type { SecretUse } from '#server/relay/secret-use.ts';
+import type { SecretUse } from '#server/secrets/secret-use.ts';
 import type { Upstreams } from '#server/upstreams/upstreams.ts';
 
 /** This process's place among the instances: it may append, and spend what it has leased. */

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { REFUSED_BODY_BYTES_MAX } from '#server/bounds.ts';
-import { Refusal } from '#server/errors.ts';
-import { CONVENTION, type ErrorShape } from '#server/relay/error-shape.ts';
+import { Refusal } from '#server/errors/api-error.ts';
+import { CONVENTION, type ErrorShape } from '#server/wire/error-shape.ts';
 
 /** What every reply to a request carries. */
 export type Reply = {

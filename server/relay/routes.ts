@@ -1,8 +1,8 @@
-import { CHAT_COMPLETIONS, type RelayedRoute } from '#db/limits.ts';
+import { CHAT_COMPLETIONS, type RelayedRoute } from '#db/limits/limits.ts';
 import { messagesErrorBody, messagesErrorEvent } from '#server/providers/anthropic/fault.ts';
-import { CONVENTION, type ErrorShape, RESPONSES } from '#server/relay/error-shape.ts';
-import { type Parse, parseChat } from '#server/relay/parse.ts';
-import { parseCompletion, parseEmbeddings, parseMessage, parseResponse } from '#server/relay/parse-others.ts';
+import { CONVENTION, type ErrorShape, RESPONSES } from '#server/wire/error-shape.ts';
+import { type Parse, parseChat } from '#server/wire/parse.ts';
+import { parseCompletion, parseEmbeddings, parseMessage, parseResponse } from '#server/wire/parse-others.ts';
 
 /** A relayed route, as far as it differs from the others. */
 export type RelayedSpec = {

@@ -1,4 +1,4 @@
-import type { EndReason, UsageSource } from '#db/events.ts';
+import type { EndReason, UsageSource } from '#db/events/events.ts';
 import type { Usage } from '#db/money.ts';
 import { BYTES_PER_TOKEN } from '#server/bounds.ts';
 import type { SseReader } from '#server/providers/provider.ts';

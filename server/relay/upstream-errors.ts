@@ -1,5 +1,5 @@
-import type { EndReason } from '#db/events.ts';
-import { Refusal } from '#server/errors.ts';
+import type { EndReason } from '#db/events/events.ts';
+import { Refusal } from '#server/errors/api-error.ts';
 import type { ProviderFault } from '#server/providers/provider.ts';
 
 /** An upstream's reply whose status is not a success. */

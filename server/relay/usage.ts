@@ -1,9 +1,9 @@
 import type { Key } from '#db/fold/key.ts';
-import { type Limit, REPLY_TOKENS_MAX_DEFAULT, type SubjectLimits } from '#db/limits.ts';
+import { type Limit, REPLY_TOKENS_MAX_DEFAULT, type SubjectLimits } from '#db/limits/limits.ts';
 import { CONCURRENT_MAX } from '#server/bounds.ts';
 import { type Figures, figuresOf } from '#server/limits/figures.ts';
-import type { Limits } from '#server/limits/limits.ts';
-import type { ReadModel } from '#server/read-model.ts';
+import type { Limits } from '#server/limits/lease-client.ts';
+import type { ReadModel } from '#server/read-model/read-model.ts';
 
 /** What `GET /v1/usage` tells the holder of a key: every limit that its calls are charged to. */
 export type Usage = {

@@ -1,5 +1,5 @@
-import { authorize, authorizeModel } from '#server/relay/authorize.ts';
-import { judgeKey } from '#server/relay/authenticate.ts';
+import { authorize, authorizeModel } from '#server/access/authorize.ts';
+import { judgeKey } from '#server/access/authenticate.ts';
 import type { Relay } from '#server/relay/relay.ts';
 
 /**

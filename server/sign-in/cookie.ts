@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { SESSION_MAX_MS } from '#db/sessions.ts';
+import { SESSION_MAX_MS } from '#db/members/sessions.ts';
 import { isSecure, type Reach } from '#server/sign-in/origin.ts';
 
 /**

@@ -1,6 +1,6 @@
 import type { Client } from 'pg';
 import { publicId, randomBase62 } from '#db/ids.ts';
-import { insertLink, type Purpose } from '#db/links.ts';
+import { insertLink, type Purpose } from '#db/members/links.ts';
 import { digestOf, TOKEN_CHARACTERS } from '#server/sign-in/cookie.ts';
 
 /** Where each kind of link leads. Its secret stands behind the `#`, which browsers send to no server. */

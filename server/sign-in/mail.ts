@@ -1,6 +1,6 @@
-import type { Config } from '#server/config.ts';
+import type { Config } from '#server/process/config.ts';
 import { MAIL_TIMEOUT_MS, MAILS_AT_ONCE_MAX } from '#server/sign-in/bounds.ts';
-import { errorFields, type Logger } from '#server/telemetry.ts';
+import { errorFields, type Logger } from '#server/process/logger.ts';
 
 /**
  * Sends links by the operator's own mail server, where there is one. Nobody waits for it: whether

@@ -1,16 +1,16 @@
 import type { Client } from 'pg';
-import type { Role } from '#db/event-parts.ts';
-import type { ControlEvent } from '#db/events.ts';
+import type { Role } from '#db/events/parts.ts';
+import type { ControlEvent } from '#db/events/events.ts';
 import { evolveMember, type Member } from '#db/fold/member.ts';
-import { deleteLinks, deleteLinksMadeBy } from '#db/links.ts';
+import { deleteLinks, deleteLinksMadeBy } from '#db/members/links.ts';
 import type { ControlAppend } from '#db/log/append.ts';
 import { readStream } from '#db/log/read.ts';
-import { eraseMember, lockAdministrators, setPasswordHash, setRole } from '#db/members.ts';
-import { deleteSessions } from '#db/sessions.ts';
-import type { Control } from '#server/control.ts';
-import type { Change } from '#server/dashboard/contract-keys.ts';
+import { eraseMember, lockAdministrators, setPasswordHash, setRole } from '#db/members/members.ts';
+import { deleteSessions } from '#db/members/sessions.ts';
+import type { Control } from '#server/control/control.ts';
+import type { Change } from '#server/contract/keys.ts';
 import { DecisionError } from '#server/decide/decision.ts';
-import { Refusal } from '#server/errors.ts';
+import { Refusal } from '#server/errors/api-error.ts';
 import { type Link, makeLink } from '#server/sign-in/link-made.ts';
 import { closings } from '#server/sign-in/closings.ts';
 

@@ -1,9 +1,9 @@
 import type { IncomingMessage } from 'node:http';
 import { isIP } from 'node:net';
 import { TLSSocket } from 'node:tls';
-import type { Config } from '#server/config.ts';
-import { type AddressSet, isWithin, plainAddress } from '#server/networks.ts';
-import { clientAddress } from '#server/relay/caller.ts';
+import type { Config } from '#server/process/config.ts';
+import { type AddressSet, isWithin, plainAddress } from '#server/access/networks.ts';
+import { clientAddress } from '#server/access/caller.ts';
 
 /** From where a browser comes, and at which address it finds us. */
 

@@ -1,6 +1,6 @@
 import { argon2, type Argon2Parameters, randomBytes, timingSafeEqual } from 'node:crypto';
 import { PASSWORD_HASHES_AT_ONCE, PASSWORD_HASHES_WAITING_MAX } from '#server/sign-in/bounds.ts';
-import { Refusal } from '#server/errors.ts';
+import { Refusal } from '#server/errors/api-error.ts';
 
 /** What OWASP names as the least for argon2id: some 40 ms and 19 MiB. Stored with each hash, so that it can grow. */
 const COST = { memory: 19_456, passes: 2, parallelism: 1 } as const;

@@ -1,6 +1,6 @@
 import type { RequestHandler } from 'express';
-import { type AddressSet, isWithin, plainAddress } from '#server/networks.ts';
-import type { Logger } from '#server/telemetry.ts';
+import { type AddressSet, isWithin, plainAddress } from '#server/access/networks.ts';
+import type { Logger } from '#server/process/logger.ts';
 
 /**
  * Says once that a proxy speaks for others and is not trusted to: all its people count as one network

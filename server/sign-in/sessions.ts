@@ -1,21 +1,21 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { ClientBase, Pool } from 'pg';
-import type { EventOf } from '#db/events.ts';
+import type { EventOf } from '#db/events/events.ts';
 import type { Account } from '#db/fold/account.ts';
 import type { Member } from '#db/fold/member.ts';
 import { publicId, randomBase62 } from '#db/ids.ts';
 import type { ControlAppend } from '#db/log/append.ts';
-import { deleteSession, findOpen, insertSession, pruneSessions, touch } from '#db/sessions.ts';
+import { deleteSession, findOpen, insertSession, pruneSessions, touch } from '#db/members/sessions.ts';
 import { SIGN_IN_WAITING_MAX } from '#server/sign-in/bounds.ts';
 import type { SignedIn } from '#server/dashboard/gate.ts';
-import { Refusal } from '#server/errors.ts';
-import type { ReadModel } from '#server/read-model.ts';
+import { Refusal } from '#server/errors/api-error.ts';
+import type { ReadModel } from '#server/read-model/read-model.ts';
 import { browserLabel } from '#server/sign-in/browser.ts';
 import { closings } from '#server/sign-in/closings.ts';
 import { digestOf, readCookie, setCookie, TOKEN_CHARACTERS } from '#server/sign-in/cookie.ts';
 import { networkOf, type Reach } from '#server/sign-in/origin.ts';
-import { isStoreFault } from '#server/store-fault.ts';
-import { errorFields, type Logger } from '#server/telemetry.ts';
+import { isStoreFault } from '#server/errors/store-fault.ts';
+import { errorFields, type Logger } from '#server/process/logger.ts';
 
 /** Who is signed in, and how somebody comes to be. */
 export class Sessions {

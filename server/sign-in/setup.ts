@@ -1,19 +1,19 @@
 import { rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Client } from 'pg';
-import { closeClient, patient, type Store } from '#db/connect.ts';
+import { closeClient, patient, type Store } from '#db/postgres/connect.ts';
 import { publicId } from '#db/ids.ts';
-import { lockSetup } from '#db/links.ts';
-import { hasAdministrator, insertMember } from '#db/members.ts';
-import { connectRelay } from '#db/store.ts';
-import { type Config, ConfigError } from '#server/config.ts';
-import { type Control, withControl } from '#server/control.ts';
-import { Refusal } from '#server/errors.ts';
-import { FIRST_ACCOUNT } from '#server/prepare.ts';
+import { lockSetup } from '#db/members/links.ts';
+import { hasAdministrator, insertMember } from '#db/members/members.ts';
+import { connectRelay } from '#db/postgres/store.ts';
+import { type Config, ConfigError } from '#server/process/config.ts';
+import { type Control, withControl } from '#server/control/control.ts';
+import { Refusal } from '#server/errors/api-error.ts';
+import { FIRST_ACCOUNT } from '#server/process/prepare-store.ts';
 import { makeLink } from '#server/sign-in/link-made.ts';
 import { Passwords } from '#server/sign-in/passwords.ts';
 import { inTransaction } from '#server/sign-in/transaction.ts';
-import { errorFields, type Logger } from '#server/telemetry.ts';
+import { errorFields, type Logger } from '#server/process/logger.ts';
 
 /**
  * How the first administrator comes to be: by a link that only who runs the server sees, or as the

@@ -1,9 +1,9 @@
 import type { Client } from 'pg';
 import { TRANSACTION_IDLE_MAX_MS } from '#server/sign-in/bounds.ts';
-import type { Control } from '#server/control.ts';
-import type { ControlSeat } from '#server/control-seat.ts';
-import { Refusal } from '#server/errors.ts';
-import type { ReadModel } from '#server/read-model.ts';
+import type { Control } from '#server/control/control.ts';
+import type { ControlSeat } from '#server/control/control-writer.ts';
+import { Refusal } from '#server/errors/api-error.ts';
+import type { ReadModel } from '#server/read-model/read-model.ts';
 
 /**
  * Rows and the events that tell of them change together, or not at all. What `work` appends it appends

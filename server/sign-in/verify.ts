@@ -1,7 +1,7 @@
-import { memberByEmail, type MemberRow, takeTotpStep } from '#db/members.ts';
-import { unseal } from '#db/seal.ts';
-import { Refusal } from '#server/errors.ts';
-import type { SignInDesk } from '#server/sign-in/desk.ts';
+import { memberByEmail, type MemberRow, takeTotpStep } from '#db/members/members.ts';
+import { unseal } from '#db/secrets/seal.ts';
+import { Refusal } from '#server/errors/api-error.ts';
+import type { SignInDesk } from '#server/sign-in/sign-in-store.ts';
 import { stepOf, TOTP_PURPOSE } from '#server/sign-in/totp.ts';
 
 /** Whether somebody is who they say. Each attempt is counted before it is looked at. */

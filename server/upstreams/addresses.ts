@@ -1,5 +1,5 @@
 import { type Reach, reachOfHost } from '#db/addresses.ts';
-import type { UpstreamTerms } from '#db/upstream-events.ts';
+import type { UpstreamTerms } from '#db/events/upstream-events.ts';
 
 /** Which addresses an upstream may have. Pure: a name is judged by its addresses when it is connected to. */
 

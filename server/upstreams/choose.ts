@@ -1,4 +1,4 @@
-import type { Line } from '#server/upstreams/line.ts';
+import type { Line } from '#server/upstreams/connection-pool.ts';
 import type { Target } from '#server/upstreams/target.ts';
 
 /** Dispatch: where a call goes next. Pure. */

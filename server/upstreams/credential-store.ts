@@ -1,12 +1,12 @@
 import type { ClientBase } from 'pg';
-import { closeClient, type Store } from '#db/connect.ts';
-import { readCredentials } from '#db/credentials.ts';
-import { type MasterKeys, openSecret, UnknownMasterKeyError } from '#db/envelope.ts';
+import { closeClient, type Store } from '#db/postgres/connect.ts';
+import { readCredentials } from '#db/secrets/credentials.ts';
+import { type MasterKeys, openSecret, UnknownMasterKeyError } from '#db/secrets/envelope.ts';
 import type { Upstream } from '#db/fold/upstream.ts';
-import { connectRelay } from '#db/store.ts';
-import { ConfigError } from '#server/config.ts';
-import { readKeys } from '#server/master-key.ts';
-import { errorFields, type Logger } from '#server/telemetry.ts';
+import { connectRelay } from '#db/postgres/store.ts';
+import { ConfigError } from '#server/process/config.ts';
+import { readKeys } from '#server/secrets/master-key.ts';
+import { errorFields, type Logger } from '#server/process/logger.ts';
 import type { UpstreamDirectory } from '#server/upstreams/directory.ts';
 
 /** How long until what did not open is tried again: the operator puts a file in its place, or the database comes back. */

@@ -1,5 +1,5 @@
-import { isModelEvent, isUpstreamEvent } from '#db/event-subjects.ts';
-import type { ControlEvent } from '#db/events.ts';
+import { isModelEvent, isUpstreamEvent } from '#db/events/subjects.ts';
+import type { ControlEvent } from '#db/events/events.ts';
 import { evolveModel, type Model } from '#db/fold/model.ts';
 import { evolveUpstream, type Upstream } from '#db/fold/upstream.ts';
 

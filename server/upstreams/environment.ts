@@ -1,5 +1,5 @@
 import { reachOfHost } from '#db/addresses.ts';
-import type { UpstreamConfig } from '#server/config.ts';
+import type { UpstreamConfig } from '#server/process/config.ts';
 import type { UpstreamDefinition } from '#server/upstreams/upstream.ts';
 
 /** An upstream of the environment, as one that is opened. */

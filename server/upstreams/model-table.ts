@@ -1,6 +1,6 @@
 import type { Model } from '#db/fold/model.ts';
-import type { RelayedRoute } from '#db/limits.ts';
-import { matches } from '#db/permissions.ts';
+import type { RelayedRoute } from '#db/limits/limits.ts';
+import { matches } from '#db/limits/permissions.ts';
 import { Target } from '#server/upstreams/target.ts';
 import type { Upstream } from '#server/upstreams/upstream.ts';
 

@@ -1,7 +1,7 @@
 import type { Credential } from '#db/fold/upstream.ts';
-import type { CredentialTested } from '#server/dashboard/contract-upstreams.ts';
-import { askModels } from '#server/upstreams/ask-models.ts';
-import type { Line } from '#server/upstreams/line.ts';
+import type { CredentialTested } from '#server/contract/upstreams.ts';
+import { askModels } from '#server/upstreams/list-models.ts';
+import type { Line } from '#server/upstreams/connection-pool.ts';
 import type { Upstream } from '#server/upstreams/upstream.ts';
 
 /**

@@ -1,10 +1,10 @@
-import type { RelayedRoute } from '#db/limits.ts';
-import type { TokenLimitMember, UpstreamTerms } from '#db/upstream-events.ts';
+import type { RelayedRoute } from '#db/limits/limits.ts';
+import type { TokenLimitMember, UpstreamTerms } from '#db/events/upstream-events.ts';
 import type { Provider } from '#server/providers/provider.ts';
-import { openBridgeLine } from '#server/upstreams/bridge-line.ts';
-import { Health } from '#server/upstreams/health.ts';
-import { type Line, type LineOptions, openLine } from '#server/upstreams/line.ts';
-import { speak } from '#server/upstreams/speak.ts';
+import { openBridgeLine } from '#server/upstreams/bridge-connection.ts';
+import { Health } from '#server/upstreams/circuit-breaker.ts';
+import { type Line, type LineOptions, openLine } from '#server/upstreams/connection-pool.ts';
+import { speak } from '#server/upstreams/protocol-binding.ts';
 
 /** A configured endpoint, as calls use it. */
 export type Upstream = {

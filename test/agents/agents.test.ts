@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { RELAYED_ROUTES } from '#db/limits.ts';
-import { type AgentModel, startAgentModel } from '../support/agent-model.ts';
+import { RELAYED_ROUTES } from '#db/limits/limits.ts';
+import { type AgentModel, startAgentModel } from '../support/providers/agent-model.ts';
 import { startRelay, type TestRelay } from '../support/relay.ts';
 import { AGENTS } from './agents.ts';
 import { faultsOf, settledBy } from './judge.ts';

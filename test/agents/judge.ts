@@ -1,5 +1,5 @@
-import type { EventOf, Placed } from '#db/events.ts';
-import { ANSWER, type AgentModel } from '../support/agent-model.ts';
+import type { EventOf, Placed } from '#db/events/events.ts';
+import { ANSWER, type AgentModel } from '../support/providers/agent-model.ts';
 import type { Agent } from './agents.ts';
 import type { Ran } from './run.ts';
 

@@ -1,6 +1,6 @@
 import path from 'node:path';
-import { RELAYED_ROUTES } from '#db/limits.ts';
-import { startAgentModel } from '../support/agent-model.ts';
+import { RELAYED_ROUTES } from '#db/limits/limits.ts';
+import { startAgentModel } from '../support/providers/agent-model.ts';
 import { openRequests } from '../support/faults.ts';
 import { startRelay } from '../support/relay.ts';
 import { AGENTS } from './agents.ts';

@@ -1,8 +1,8 @@
 import { execFile } from 'node:child_process';
 import path from 'node:path';
 import { Client } from 'pg';
-import { type Store, withTimeout } from '#db/connect.ts';
-import { placeIn, readPasswords } from '#db/embedded/cluster.ts';
+import { type Store, withTimeout } from '#db/postgres/connect.ts';
+import { placeIn, readPasswords } from '#db/postgres/embedded/cluster.ts';
 import { readProjectionState } from '#db/projections/state.ts';
 import { until } from '../support/relay.ts';
 import type { Finding } from './verdict.ts';

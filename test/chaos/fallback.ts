@@ -2,16 +2,16 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import path from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import { startEmbedded } from '#db/embedded.ts';
-import type { EventOf, Placed } from '#db/events.ts';
+import { startEmbedded } from '#db/postgres/embedded/embedded.ts';
+import type { EventOf, Placed } from '#db/events/events.ts';
 import { runProgram } from '#server/cli/program.ts';
 import { chat, type ChatReply } from '../support/client.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
 import { errorCodeOf, openRequests } from '../support/faults.ts';
-import { checkIdentity } from '../support/identity.ts';
+import { checkIdentity } from '../support/identity/identity.ts';
 import { openLog, readiness, until } from '../support/relay.ts';
-import { spawnServer } from '../support/server-process.ts';
-import { refusedPort, startUpstream } from '../support/upstream.ts';
+import { spawnServer } from '../support/servers/server-process.ts';
+import { refusedPort, startUpstream } from '../support/upstream/upstream.ts';
 import type { Attempt } from '../support/upstream/ledger.ts';
 import { randomFrom } from './random.ts';
 import type { Finding } from './verdict.ts';
@@ -41,7 +41,7 @@ type Settled = EventOf<'request.settled'>;
 
 /** One of them is mostly at its reply when it is hit, the other one mostly before it. */
 const MODELS = { prompt: 's:tokens=30,head=30ms,every=40ms', slow: 's:tokens=30,head=700ms,every=10ms' };
-const UPSTREAM = path.join(import.meta.dirname, '../support/upstream.ts');
+const UPSTREAM = path.join(import.meta.dirname, '../support/upstream/upstream.ts');
 const CALL_TIMEOUT_MS = 30_000;
 const READY_WITHIN_MS = 20_000;
 /** So many calls of each stream tell how it is without kills, the first of them being the warm-up; fewer before few kills. */

@@ -1,15 +1,15 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { startEmbedded } from '#db/embedded.ts';
-import type { PlanTerms, Placed } from '#db/events.ts';
+import { startEmbedded } from '#db/postgres/embedded/embedded.ts';
+import type { PlanTerms, Placed } from '#db/events/events.ts';
 import { chat } from '../support/client.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
 import { openRequests } from '../support/faults.ts';
-import { type ClientRow, checkIdentity } from '../support/identity.ts';
+import { type ClientRow, checkIdentity } from '../support/identity/identity.ts';
 import { isRunning, liveServers } from '../support/instances.ts';
-import { checkLimits } from '../support/limits-identity.ts';
+import { checkLimits } from '../support/identity/limits-identity.ts';
 import { changeControl, openLog, until, upstreamsVariable } from '../support/relay.ts';
-import { spawnServer } from '../support/server-process.ts';
-import { startUpstream } from '../support/upstream.ts';
+import { spawnServer } from '../support/servers/server-process.ts';
+import { startUpstream } from '../support/upstream/upstream.ts';
 import type { Random } from './random.ts';
 import { closedAt, type Finding, unbalanced, type Watched } from './verdict.ts';
 

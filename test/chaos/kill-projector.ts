@@ -1,19 +1,19 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Client } from 'pg';
-import { type Store, withTimeout } from '#db/connect.ts';
-import { startEmbedded } from '#db/embedded.ts';
-import type { EventOf } from '#db/events.ts';
-import { heartbeat, retireInstance } from '#db/instance.ts';
+import { type Store, withTimeout } from '#db/postgres/connect.ts';
+import { startEmbedded } from '#db/postgres/embedded/embedded.ts';
+import type { EventOf } from '#db/events/events.ts';
+import { heartbeat, retireInstance } from '#db/instances/instance.ts';
 import { compare } from '#db/projections/compare.ts';
 import { PROJECTIONS } from '#db/projections/projections.ts';
 import { type ProjectionState, readProjectionState } from '#db/projections/state.ts';
 import { chat } from '../support/client.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
-import { accepted, openWriter, settled } from '../support/log-writer.ts';
+import { accepted, openWriter, settled } from '../support/log/log-writer.ts';
 import { until, upstreamsVariable } from '../support/relay.ts';
-import { spawnServer } from '../support/server-process.ts';
-import { startUpstream } from '../support/upstream.ts';
-import { spawnWorker, type WorkerProcess } from '../support/worker-process.ts';
+import { spawnServer } from '../support/servers/server-process.ts';
+import { startUpstream } from '../support/upstream/upstream.ts';
+import { spawnWorker, type WorkerProcess } from '../support/servers/worker-process.ts';
 import { type Random, randomFrom } from './random.ts';
 import type { Finding } from './verdict.ts';
 

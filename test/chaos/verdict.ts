@@ -1,7 +1,7 @@
-import type { Store } from '#db/connect.ts';
-import type { Placed } from '#db/events.ts';
+import type { Store } from '#db/postgres/connect.ts';
+import type { Placed } from '#db/events/events.ts';
 import { Client } from 'pg';
-import { chargesOf } from '../support/charges.ts';
+import { chargesOf } from '../support/identity/charges.ts';
 
 /** What a chaos run found against a promise; `request` is a request's id, or whose limit it is. */
 export type Finding = { rule: string; request: string; message: string };

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Placed } from '#db/events.ts';
-import type { AccountList, AccountRow, PlanRow, PriceRow, PricesImported } from '#server/dashboard/contract-accounts.ts';
-import type { Change, KeyChecked, ModelRow } from '#server/dashboard/contract-keys.ts';
+import type { Placed } from '#db/events/events.ts';
+import type { AccountList, AccountRow, PlanRow, PriceRow, PricesImported } from '#server/contract/accounts.ts';
+import type { Change, KeyChecked, ModelRow } from '#server/contract/keys.ts';
 import { callDemo, type SignedInClient, startPeopledRelay } from '../support/dashboard.ts';
-import { projectAll } from '../support/projected.ts';
+import { projectAll } from '../support/projections/projected.ts';
 import type { TestRelay } from '../support/relay.ts';
 
 /** Accounts as administrators manage them, their plans, and which models and prices they have by those. */

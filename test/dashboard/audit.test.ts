@@ -2,13 +2,13 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { EventOf, Placed } from '#db/events.ts';
+import type { EventOf, Placed } from '#db/events/events.ts';
 import { uuidv7 } from '#db/ids.ts';
 import { publishCheckpoint } from '#db/tlog/publish.ts';
-import type { CheckDone, CheckLine, CheckpointPage, Checks, Proof, ReceiptChecked, StateThen } from '#server/dashboard/contract-audit.ts';
+import type { CheckDone, CheckLine, CheckpointPage, Checks, Proof, ReceiptChecked, StateThen } from '#server/contract/audit.ts';
 import { callDemo, signIn, type SignedInClient, startPeopledRelay } from '../support/dashboard.ts';
-import { connectAs, openWriter } from '../support/log-writer.ts';
-import { projectAll } from '../support/projected.ts';
+import { connectAs, openWriter } from '../support/log/log-writer.ts';
+import { projectAll } from '../support/projections/projected.ts';
 import type { TestDatabase } from '../support/database.ts';
 import { startRelay, type TestRelay } from '../support/relay.ts';
 

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { CredentialAdded, CredentialTested, UpstreamTested } from '#server/dashboard/contract-upstreams.ts';
+import type { CredentialAdded, CredentialTested, UpstreamTested } from '#server/contract/upstreams.ts';
 import { chat } from '../support/client.ts';
 import { setUp, type SignedInClient } from '../support/dashboard.ts';
 import { startRelay, type TestRelay } from '../support/relay.ts';
-import { type ScriptedUpstream, startUpstream } from '../support/upstream.ts';
+import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
 
 /** Credentials by the dashboard's routes: what is answered is how this server stands then. */
 

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { uuidv7 } from '#db/ids.ts';
-import { type EventPage, type EventRow, EventsQuery } from '#server/dashboard/contract-service.ts';
-import { EVENTS, listEvents } from '#server/dashboard/event-list.ts';
-import { ReadStore } from '#server/dashboard/read-store.ts';
-import { Refusal } from '#server/errors.ts';
+import { type EventPage, type EventRow, EventsQuery } from '#server/contract/service.ts';
+import { EVENTS, listEvents } from '#server/dashboard/audit/event-list.ts';
+import { ReadStore } from '#server/read/read-store.ts';
+import { Refusal } from '#server/errors/api-error.ts';
 import { type SignedInClient, startPeopledRelay } from '../support/dashboard.ts';
-import { accepted, extended, openWriter, settled, type Writer } from '../support/log-writer.ts';
-import { projectAll } from '../support/projected.ts';
+import { accepted, extended, openWriter, settled, type Writer } from '../support/log/log-writer.ts';
+import { projectAll } from '../support/projections/projected.ts';
 import type { TestRelay } from '../support/relay.ts';
 
 /** The log as people see it who are signed in. */

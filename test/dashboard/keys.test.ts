@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Placed } from '#db/events.ts';
+import type { Placed } from '#db/events/events.ts';
 import { publicId } from '#db/ids.ts';
 import { ASK_LINES_MAX, KEYS_GOOD_MAX, KEYS_LISTED_MAX } from '#server/bounds.ts';
-import type { Change, KeyChecked, KeyList, KeyMade, KeyRow, LimitList } from '#server/dashboard/contract-keys.ts';
+import type { Change, KeyChecked, KeyList, KeyMade, KeyRow, LimitList } from '#server/contract/keys.ts';
 import { callDemo, type SignedInClient, startPeopledRelay } from '../support/dashboard.ts';
-import { openWriter } from '../support/log-writer.ts';
-import { projectAll } from '../support/projected.ts';
+import { openWriter } from '../support/log/log-writer.ts';
+import { projectAll } from '../support/projections/projected.ts';
 import { type TestRelay, until } from '../support/relay.ts';
 
 /** Keys as people manage them. */

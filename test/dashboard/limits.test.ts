@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { RequestPage, RequestStory } from '#server/dashboard/contract.ts';
-import type { LimitList, LimitRow } from '#server/dashboard/contract-keys.ts';
+import type { RequestPage, RequestStory } from '#server/contract/requests.ts';
+import type { LimitList, LimitRow } from '#server/contract/keys.ts';
 import { callDemo, type SignedInClient, startPeopledRelay } from '../support/dashboard.ts';
-import { projectAll } from '../support/projected.ts';
+import { projectAll } from '../support/projections/projected.ts';
 import { type TestRelay, until } from '../support/relay.ts';
 
 /** How limits stand, as people are shown them: from what enforces. */

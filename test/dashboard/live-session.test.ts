@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { SESSION_CHECK_MS } from '#server/bounds.ts';
-import { CLOSE_CODES } from '#server/dashboard/live-protocol.ts';
+import { CLOSE_CODES } from '#server/contract/live-protocol.ts';
 import { chat } from '../support/client.ts';
 import { addMember, signIn, type SignedInClient, startPeopledRelay } from '../support/dashboard.ts';
-import { connectAs } from '../support/log-writer.ts';
+import { connectAs } from '../support/log/log-writer.ts';
 import { type LiveViewer, lookOn, refusedLook } from '../support/live.ts';
 import type { TestRelay } from '../support/relay.ts';
-import { type ScriptedUpstream, startUpstream } from '../support/upstream.ts';
+import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
 
 /** The live feed as the dashboard's page has it: by a session, over real sockets. */
 

@@ -7,11 +7,11 @@ import express from 'express';
 import { Client, request as ask } from 'undici';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { uuidv7 } from '#db/ids.ts';
-import { refuseWith, type WithReply } from '#server/answer.ts';
-import { pageHeaders } from '#server/dashboard/page-headers.ts';
-import { pages } from '#server/dashboard/pages.ts';
-import { Refusal } from '#server/errors.ts';
-import { networksOf } from '#server/networks.ts';
+import { refuseWith, type WithReply } from '#server/http/respond.ts';
+import { pageHeaders } from '#server/dashboard/page/page-headers.ts';
+import { pages } from '#server/dashboard/page/pages.ts';
+import { Refusal } from '#server/errors/api-error.ts';
+import { networksOf } from '#server/access/networks.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
 import { startRelay } from '../support/relay.ts';
 

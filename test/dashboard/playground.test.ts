@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { addMember, type SignedInClient, startPeopledRelay } from '../support/dashboard.ts';
 import { type ChatReply, chat } from '../support/client.ts';
 import { footprint, type TestRelay } from '../support/relay.ts';
-import { type ScriptedUpstream, startUpstream } from '../support/upstream.ts';
+import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
 
 /** Calls by people who are signed in, with a key of their account and without its secret. */
 

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { READS_PER_KEY_MAX } from '#server/bounds.ts';
-import type { RequestPage, RequestStory, UsageReport } from '#server/dashboard/contract.ts';
+import type { RequestPage, RequestStory, UsageReport } from '#server/contract/requests.ts';
 import { type SignedInClient, startPeopledRelay, visit } from '../support/dashboard.ts';
-import { accepted, connectAs, openWriter, settled, type Writer } from '../support/log-writer.ts';
-import { projectAll } from '../support/projected.ts';
+import { accepted, connectAs, openWriter, settled, type Writer } from '../support/log/log-writer.ts';
+import { projectAll } from '../support/projections/projected.ts';
 import { readerWith } from '../support/reader.ts';
 import type { TestRelay } from '../support/relay.ts';
 

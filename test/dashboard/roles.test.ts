@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { ROLES, type Role } from '#db/event-parts.ts';
+import { ROLES, type Role } from '#db/events/parts.ts';
 import { uuidv7 } from '#db/ids.ts';
 import { apiRoutes } from '#server/dashboard/api.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';

@@ -12,7 +12,7 @@ import { agentPrompt, agentSnippets, curlSnippet, type Filling, PLACEHOLDER, PRO
 import { sendTestCall } from '../../web/features/first-call/test-call.ts';
 import { ApiError } from '../../web/lib/api.ts';
 import { settledOf } from '../support/faults.ts';
-import { ROOT } from '../support/house/source.ts';
+import { ROOT } from '../layout/source.ts';
 import { startRelay, type TestRelay } from '../support/relay.ts';
 
 /** What the first-call page gives people to paste, made to do what it says against a relay. */

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { AlertRow, DeliveryRow, Status, WebhookMade, WebhookRow } from '#server/dashboard/contract-service.ts';
+import type { AlertRow, DeliveryRow, Status, WebhookMade, WebhookRow } from '#server/contract/service.ts';
 import { type SignedInClient, startPeopledRelay } from '../support/dashboard.ts';
 import { ask, type TestDatabase } from '../support/database.ts';
-import { projectAll } from '../support/projected.ts';
-import { isSigned, startReceiver } from '../support/receiver.ts';
+import { projectAll } from '../support/projections/projected.ts';
+import { isSigned, startReceiver } from '../support/servers/webhook-receiver.ts';
 import { type TestRelay, until } from '../support/relay.ts';
-import { connectAs } from '../support/log-writer.ts';
-import { spawnWorker } from '../support/worker-process.ts';
+import { connectAs } from '../support/log/log-writer.ts';
+import { spawnWorker } from '../support/servers/worker-process.ts';
 
 /** How the service is, and its alerts with where they are sent. */
 

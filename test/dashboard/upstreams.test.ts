@@ -1,15 +1,15 @@
 import { rename } from 'node:fs/promises';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { UpstreamList } from '#server/dashboard/contract-upstreams.ts';
-import { violations } from '../support/axe.ts';
-import { HAS_BROWSER, settled, type Visitor } from '../support/browser.ts';
+import type { UpstreamList } from '#server/contract/upstreams.ts';
+import { violations } from '../support/browser/axe.ts';
+import { HAS_BROWSER, settled, type Visitor } from '../support/browser/browser.ts';
 import { chat, type ChatReply } from '../support/client.ts';
 import { addMember } from '../support/dashboard.ts';
-import { startDashboard, type TestDashboard } from '../support/dashboard-browser.ts';
+import { startDashboard, type TestDashboard } from '../support/browser/dashboard-browser.ts';
 import { ask } from '../support/database.ts';
 import { until } from '../support/relay.ts';
-import { type ScriptedUpstream, startUpstream } from '../support/upstream.ts';
+import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
 
 /** What administrators do with upstreams, credentials and models by the page for them. In this order: each test begins where the one before has left. */
 describe.skipIf(!HAS_BROWSER)('the page of upstreams', () => {

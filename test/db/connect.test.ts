@@ -1,9 +1,9 @@
 import { Client, type ClientConfig } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { checkDurability, closeClient, externalStore, type Store, StoreError } from '#db/connect.ts';
-import { type EmbeddedStore, startEmbedded } from '#db/embedded.ts';
-import { placeIn } from '#db/embedded/cluster.ts';
-import { readPidFile } from '#db/embedded/postmaster.ts';
+import { checkDurability, closeClient, externalStore, type Store, StoreError } from '#db/postgres/connect.ts';
+import { type EmbeddedStore, startEmbedded } from '#db/postgres/embedded/embedded.ts';
+import { placeIn } from '#db/postgres/embedded/cluster.ts';
+import { readPidFile } from '#db/postgres/embedded/postmaster.ts';
 import { ask, createDatabase } from '../support/database.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
 

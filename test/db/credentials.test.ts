@@ -2,11 +2,11 @@ import { randomBytes } from 'node:crypto';
 import { chmod, readFile, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { connectAs } from '#db/connect.ts';
-import { insertCredential, readCredentials, type SealedCredential } from '#db/credentials.ts';
-import { isSecret, masterKeyId, type MasterKeys, openSecret, rewrap, sealSecret, UnknownMasterKeyError } from '#db/envelope.ts';
-import { masterKeyFile } from '#db/master-key.ts';
-import { keysToSeal, readKeys, rekey } from '#server/master-key.ts';
+import { connectAs } from '#db/postgres/connect.ts';
+import { insertCredential, readCredentials, type SealedCredential } from '#db/secrets/credentials.ts';
+import { isSecret, masterKeyId, type MasterKeys, openSecret, rewrap, sealSecret, UnknownMasterKeyError } from '#db/secrets/envelope.ts';
+import { masterKeyFile } from '#db/secrets/master-key.ts';
+import { keysToSeal, readKeys, rekey } from '#server/secrets/master-key.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
 

@@ -3,15 +3,15 @@ import { once } from 'node:events';
 import { access, chmod, chown, mkdir, readFile, stat, unlink } from 'node:fs/promises';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { connectEmbedded, type EmbeddedStore, startEmbedded } from '#db/embedded.ts';
-import { findBinaries } from '#db/embedded/binaries.ts';
-import { placeIn } from '#db/embedded/cluster.ts';
-import { readPidFile } from '#db/embedded/postmaster.ts';
-import { run } from '#db/embedded/run-as.ts';
+import { connectEmbedded, type EmbeddedStore, startEmbedded } from '#db/postgres/embedded/embedded.ts';
+import { findBinaries } from '#db/postgres/embedded/binaries.ts';
+import { placeIn } from '#db/postgres/embedded/cluster.ts';
+import { readPidFile } from '#db/postgres/embedded/postmaster.ts';
+import { run } from '#db/postgres/embedded/run-as.ts';
 import { ask } from '../support/database.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
 
-const CHILD = path.join(import.meta.dirname, '../support/embedded-child.ts');
+const CHILD = path.join(import.meta.dirname, '../support/servers/embedded-child.ts');
 const IS_ROOT = process.getuid?.() === 0;
 /** Some user that is not root; nobody's number on Linux. */
 const ORDINARY = 65_534;

@@ -4,16 +4,16 @@ import { chown, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promis
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { Store } from '#db/connect.ts';
-import { connectEmbedded, type EmbeddedStore, startEmbedded } from '#db/embedded.ts';
-import { findBinaries } from '#db/embedded/binaries.ts';
-import { placeIn } from '#db/embedded/cluster.ts';
-import { readPidFile } from '#db/embedded/postmaster.ts';
-import { chooseRunAs, command, run } from '#db/embedded/run-as.ts';
+import type { Store } from '#db/postgres/connect.ts';
+import { connectEmbedded, type EmbeddedStore, startEmbedded } from '#db/postgres/embedded/embedded.ts';
+import { findBinaries } from '#db/postgres/embedded/binaries.ts';
+import { placeIn } from '#db/postgres/embedded/cluster.ts';
+import { readPidFile } from '#db/postgres/embedded/postmaster.ts';
+import { chooseRunAs, command, run } from '#db/postgres/embedded/run-as.ts';
 import { ask } from '../support/database.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
 
-const CHILD = path.join(import.meta.dirname, '../support/embedded-child.ts');
+const CHILD = path.join(import.meta.dirname, '../support/servers/embedded-child.ts');
 const RECOVERY = { timeout: 15_000 };
 /** How many sessions hold the supervisor's lock. */
 const SUPERVISORS = `select count(*)::int from pg_locks join pg_stat_activity using (pid)

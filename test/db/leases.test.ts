@@ -1,13 +1,13 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { recoverInstance, registerInstance, retireInstance } from '#db/instance.ts';
-import { type Ask, compareNames, exchange, type LeaseLine, type Need } from '#db/leases.ts';
-import { type Meter, METERS, WINDOW_KINDS, type WindowKind } from '#db/limits.ts';
+import { recoverInstance, registerInstance, retireInstance } from '#db/instances/instance.ts';
+import { type Ask, compareNames, exchange, type LeaseLine, type Need } from '#db/limits/leases.ts';
+import { type Meter, METERS, WINDOW_KINDS, type WindowKind } from '#db/limits/limits.ts';
 import { FencedError } from '#db/log/append.ts';
-import { minuteOf, windowStart } from '#db/windows.ts';
+import { minuteOf, windowStart } from '#db/limits/windows.ts';
 import { DeadError, type LogRow, nameOf, SimStore } from '../sim/store.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
-import { accepted, connectAs, openWriter, settled, type Writer } from '../support/log-writer.ts';
+import { accepted, connectAs, openWriter, settled, type Writer } from '../support/log/log-writer.ts';
 
 const WHO = { account: 'Account1', key: 'Key00001', model: 'm' };
 const KINDS = Object.keys(WINDOW_KINDS) as WindowKind[];

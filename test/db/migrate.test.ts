@@ -2,9 +2,9 @@ import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { migrate } from '#db/migrate.ts';
+import { migrate } from '#db/schema/migrate.ts';
 import { ask, createEmptyDatabase } from '../support/database.ts';
-import { createFirstVersion } from '../support/format-one.ts';
+import { createFirstVersion } from '../support/audit/format-one.ts';
 
 const SHIPPED = path.join(import.meta.dirname, '../../db/migrations');
 

@@ -1,16 +1,16 @@
 import { array, assert, asyncProperty, oneof } from 'fast-check';
 import type { Client } from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { ControlEvent } from '#db/events.ts';
+import type { ControlEvent } from '#db/events/events.ts';
 import { type Account, evolveAccount } from '#db/fold/account.ts';
 import { evolveKey, type Key } from '#db/fold/key.ts';
 import { readHead, readPage } from '#db/log/read.ts';
 import { directory } from '#db/projections/directory.ts';
 import { PROJECTING } from '#db/projections/project.ts';
-import { streamOf } from '#db/streams.ts';
+import { streamOf } from '#db/events/streams.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
-import { anyControlEvent } from '../support/event-made.ts';
-import { connectAs, openWriter, type Writer } from '../support/log-writer.ts';
+import { anyControlEvent } from '../support/log/arbitrary-event.ts';
+import { connectAs, openWriter, type Writer } from '../support/log/log-writer.ts';
 
 let database: TestDatabase;
 let writer: Writer;

@@ -3,15 +3,15 @@ import type { Client } from 'pg';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { GapError } from '#db/log/follow.ts';
 import { compare, isEqual } from '#db/projections/compare.ts';
-import { LOCKS } from '#db/locks.ts';
+import { LOCKS } from '#db/postgres/locks.ts';
 import { type Page, projectPage, takeSeat } from '#db/projections/project.ts';
 import type { Projection } from '#db/projections/projection.ts';
 import { PROJECTIONS } from '#db/projections/projections.ts';
 import { rebuild, RebuildBusyError } from '#db/projections/rebuild.ts';
 import { readProjectionState, readProjectionStatus } from '#db/projections/state.ts';
-import { takeIn } from '#db/projections/take-in.ts';
+import { takeIn } from '#db/projections/apply-batch.ts';
 import { ask, createDatabase, type TestDatabase } from '../support/database.ts';
-import { accepted, connectAs, openWriter, readLog, registered, settled, type Writer } from '../support/log-writer.ts';
+import { accepted, connectAs, openWriter, readLog, registered, settled, type Writer } from '../support/log/log-writer.ts';
 import { until } from '../support/relay.ts';
 
 /** What every projection may rely on: taken in once, put aside where unreadable, made anew at any time. */

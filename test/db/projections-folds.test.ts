@@ -9,10 +9,10 @@ import { quotas } from '#db/projections/quotas.ts';
 import { requests } from '#db/projections/requests.ts';
 import { usage } from '#db/projections/usage.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
-import { connectAs, openWriter, type Writer } from '../support/log-writer.ts';
-import { foldRequests, foldUsage, type Row, type Rows } from '../support/projection-fold.ts';
-import { anyHistory, DIGEST, HistoryWriter } from '../support/projection-made.ts';
-import { foldQuotas } from '../support/projection-quotas.ts';
+import { connectAs, openWriter, type Writer } from '../support/log/log-writer.ts';
+import { foldRequests, foldUsage, type Row, type Rows } from '../support/projections/projection-fold.ts';
+import { anyHistory, DIGEST, HistoryWriter } from '../support/projections/arbitrary-history.ts';
+import { foldQuotas } from '../support/projections/projection-quotas.ts';
 
 /** The tables are what the log says, whatever happened and however it was cut into ranges. */
 

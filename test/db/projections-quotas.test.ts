@@ -1,17 +1,17 @@
 import { Client } from 'pg';
 import { expect, test } from 'vitest';
 import { RECOVERY_TIMEOUT_MS } from '#db/bounds.ts';
-import { withTimeout } from '#db/connect.ts';
-import { recoverInstance, registerInstance } from '#db/instance.ts';
-import type { PlanTerms } from '#db/events.ts';
+import { withTimeout } from '#db/postgres/connect.ts';
+import { recoverInstance, registerInstance } from '#db/instances/instance.ts';
+import type { PlanTerms } from '#db/events/events.ts';
 import { projectPage, takeSeat } from '#db/projections/project.ts';
 import { PROJECTIONS } from '#db/projections/projections.ts';
 import { openRequests } from '../support/faults.ts';
 import { startFleet } from '../support/fleet.ts';
-import { connectAs } from '../support/log-writer.ts';
-import { foldQuotas } from '../support/projection-quotas.ts';
+import { connectAs } from '../support/log/log-writer.ts';
+import { foldQuotas } from '../support/projections/projection-quotas.ts';
 import { until } from '../support/relay.ts';
-import { startUpstream } from '../support/upstream.ts';
+import { startUpstream } from '../support/upstream/upstream.ts';
 
 const plan = (tokens: number): PlanTerms => ({
   quotas: [

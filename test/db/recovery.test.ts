@@ -1,11 +1,11 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { EventOf, Placed } from '#db/events.ts';
+import type { EventOf, Placed } from '#db/events/events.ts';
 import { evolveRequest, type Request } from '#db/fold/request.ts';
-import { heartbeat, readPeers, recoverInstance, registerInstance, retireInstance } from '#db/instance.ts';
+import { heartbeat, readPeers, recoverInstance, registerInstance, retireInstance } from '#db/instances/instance.ts';
 import { FencedError } from '#db/log/append.ts';
 import { ask, createDatabase, type TestDatabase } from '../support/database.ts';
-import { accepted, connectAs, extended, openWriter, readLog, settled, type Writer } from '../support/log-writer.ts';
+import { accepted, connectAs, extended, openWriter, readLog, settled, type Writer } from '../support/log/log-writer.ts';
 import { until } from '../support/relay.ts';
 
 /** Every request of the log as its events make it; throws where one has ended twice or not begun. */

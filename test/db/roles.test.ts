@@ -1,9 +1,9 @@
 import { Client } from 'pg';
 import { describe, expect, test } from 'vitest';
-import { externalStore, type Role, type Store } from '#db/connect.ts';
-import { LOG_READINGS } from '#db/log-events.ts';
+import { externalStore, type Role, type Store } from '#db/postgres/connect.ts';
+import { LOG_READINGS } from '#db/events/log-events.ts';
 import { ask, createDatabase, type TestDatabase } from '../support/database.ts';
-import { connectAs, readLog } from '../support/log-writer.ts';
+import { connectAs, readLog } from '../support/log/log-writer.ts';
 
 const ROLES = ['relay', 'worker', 'auditor'] as const;
 

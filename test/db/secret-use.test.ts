@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { readSecretUse, writeSecretUse } from '#db/secret-use.ts';
+import { readSecretUse, writeSecretUse } from '#db/secrets/secret-use.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
-import { connectAs } from '../support/log-writer.ts';
+import { connectAs } from '../support/log/log-writer.ts';
 
 /** Which secrets of keys in rotation are in use, as servers write it down. */
 

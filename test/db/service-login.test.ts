@@ -1,11 +1,11 @@
 import { Client } from 'pg';
 import { inject, expect, test } from 'vitest';
-import { externalStore, type Store } from '#db/connect.ts';
+import { externalStore, type Store } from '#db/postgres/connect.ts';
 import { publicId } from '#db/ids.ts';
-import { migrate } from '#db/migrate.ts';
-import { ensureServiceLogin } from '#db/service-login.ts';
+import { migrate } from '#db/schema/migrate.ts';
+import { ensureServiceLogin } from '#db/postgres/service-login.ts';
 import { prepareQueue } from '../../worker/queue.ts';
-import { createLogger } from '../../worker/telemetry.ts';
+import { createLogger } from '../../worker/logger.ts';
 import { ask, createEmptyDatabase, type TestDatabase } from '../support/database.ts';
 
 /** An empty database with the address of an owner that may make logins, and that of a login still to be made. */

@@ -1,13 +1,13 @@
 import type { IncomingMessage } from 'node:http';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
-import { readConfig } from '#server/config.ts';
-import { type RunningServer, startServer } from '#server/server.ts';
-import { createLogger } from '#server/telemetry.ts';
-import { canRunFront, type Front, startFront, textOf } from '../support/front.ts';
-import { type NameServer, startNameServer } from '../support/name-server.ts';
+import { readConfig } from '#server/process/config.ts';
+import { type RunningServer, startServer } from '#server/process/server.ts';
+import { createLogger } from '#server/process/logger.ts';
+import { canRunFront, type Front, startFront, textOf } from '../support/deploy/front.ts';
+import { type NameServer, startNameServer } from '../support/servers/name-server.ts';
 import { changeControl, makePlace, type Place, openLog, until } from '../support/relay.ts';
-import { refusedPort, type ScriptedUpstream, startUpstream } from '../support/upstream.ts';
+import { refusedPort, type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
 
 /**
  * deploy/haproxy.cfg before two real servers, found by name as in docker-compose.yml. Left out where

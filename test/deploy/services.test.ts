@@ -4,12 +4,12 @@ import path from 'node:path';
 import type { Client } from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { chat } from '../support/client.ts';
-import { type Compose, readCompose, serviceOf } from '../support/compose.ts';
-import { type ComposePostgres, startComposePostgres } from '../support/compose-postgres.ts';
-import { checkHealth, makeApp, type Running, runService, type Stage, startService, writeSecrets } from '../support/containers.ts';
+import { type Compose, readCompose, serviceOf } from '../support/deploy/compose.ts';
+import { type ComposePostgres, startComposePostgres } from '../support/deploy/compose-postgres.ts';
+import { checkHealth, makeApp, type Running, runService, type Stage, startService, writeSecrets } from '../support/deploy/containers.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
 import { until } from '../support/relay.ts';
-import { refusedPort } from '../support/upstream.ts';
+import { refusedPort } from '../support/upstream/upstream.ts';
 
 /**
  * docker-compose.yml's services, each command as it stands there, on a PostgreSQL that was set up

@@ -1,8 +1,8 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { HAS_BROWSER, launchBrowser, type Site, startSite } from '../support/browser.ts';
+import { HAS_BROWSER, launchBrowser, type Site, startSite } from '../support/browser/browser.ts';
 import { type Fleet, startFleet, type Tenant } from '../support/fleet.ts';
-import { type ScriptedUpstream, startUpstream } from '../support/upstream.ts';
+import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
 
 /** What a page can read of a reply. */
 type Read = { status: number; text: string; requestId: string | null; retryAfter: string | null; remaining: string | null };

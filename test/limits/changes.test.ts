@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { chargesOf } from '../support/charges.ts';
+import { chargesOf } from '../support/identity/charges.ts';
 import { errorCodeOf } from '../support/faults.ts';
 import { type Fleet, startFleet } from '../support/fleet.ts';
-import { type ScriptedUpstream, startUpstream } from '../support/upstream.ts';
+import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
 import { limitOf } from './refused.ts';
 
 let upstream: ScriptedUpstream;

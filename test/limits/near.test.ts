@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { randomFrom } from '../chaos/random.ts';
-import { chargesOf, mostCharged, peakOf } from '../support/charges.ts';
+import { chargesOf, mostCharged, peakOf } from '../support/identity/charges.ts';
 import type { ChatReply } from '../support/client.ts';
 import { errorCodeOf } from '../support/faults.ts';
 import { type Fleet, startFleet } from '../support/fleet.ts';
-import { type ScriptedUpstream, startUpstream } from '../support/upstream.ts';
+import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
 import { minuteWith } from './moments.ts';
 import { limitOf, needOf } from './refused.ts';
 import { FEW_SEEDS, IS_LONG } from './seeds.ts';

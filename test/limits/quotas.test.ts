@@ -1,12 +1,12 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { PlanTerms } from '#db/events.ts';
+import type { PlanTerms } from '#db/events/events.ts';
 import { randomFrom } from '../chaos/random.ts';
-import { chargesOf, peakOf } from '../support/charges.ts';
+import { chargesOf, peakOf } from '../support/identity/charges.ts';
 import type { ChatReply } from '../support/client.ts';
 import { errorCodeOf, settledOf } from '../support/faults.ts';
 import { type Fleet, startFleet, type Tenant } from '../support/fleet.ts';
-import { type ScriptedUpstream, startUpstream } from '../support/upstream.ts';
+import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
 import { limitOf, needOf } from './refused.ts';
 import { FEW_SEEDS, IS_LONG } from './seeds.ts';
 

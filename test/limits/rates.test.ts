@@ -1,10 +1,10 @@
 import OpenAI, { RateLimitError } from 'openai';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { chargesOf } from '../support/charges.ts';
+import { chargesOf } from '../support/identity/charges.ts';
 import type { ChatReply } from '../support/client.ts';
 import { errorCodeOf } from '../support/faults.ts';
 import { type Fleet, startFleet } from '../support/fleet.ts';
-import { type ScriptedUpstream, startUpstream } from '../support/upstream.ts';
+import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
 import { minuteAlmostOver, minuteWith } from './moments.ts';
 import { limitOf } from './refused.ts';
 import { IS_LONG } from './seeds.ts';

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { PlanTerms } from '#db/events.ts';
-import { chargesOf, peakOf } from '../support/charges.ts';
+import type { PlanTerms } from '#db/events/events.ts';
+import { chargesOf, peakOf } from '../support/identity/charges.ts';
 import { errorCodeOf } from '../support/faults.ts';
 import { type Fleet, startFleet } from '../support/fleet.ts';
-import { type ScriptedUpstream, startUpstream } from '../support/upstream.ts';
+import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
 import { minuteWith } from './moments.ts';
 import { SEEDS } from './seeds.ts';
 

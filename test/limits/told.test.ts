@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { EventOf, Placed } from '#db/events.ts';
-import { createSecret } from '#server/key-secret.ts';
-import { chargesOf } from '../support/charges.ts';
+import type { EventOf, Placed } from '#db/events/events.ts';
+import { createSecret } from '#server/secrets/key-secret.ts';
+import { chargesOf } from '../support/identity/charges.ts';
 import { errorCodeOf } from '../support/faults.ts';
 import { type Fleet, startFleet } from '../support/fleet.ts';
-import { type ScriptedUpstream, startUpstream } from '../support/upstream.ts';
+import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
 import { limitOf } from './refused.ts';
 import { IS_LONG } from './seeds.ts';
 

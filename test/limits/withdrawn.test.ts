@@ -1,10 +1,10 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Control } from '#server/control.ts';
+import type { Control } from '#server/control/control.ts';
 import type { Restriction } from '#server/decide/key.ts';
 import { errorCodeOf, settledOf } from '../support/faults.ts';
 import { type Fleet, startFleet, type Tenant } from '../support/fleet.ts';
-import { type ScriptedUpstream, startUpstream } from '../support/upstream.ts';
+import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
 import { IS_LONG } from './seeds.ts';
 
 let upstream: ScriptedUpstream;

@@ -1,11 +1,11 @@
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { violations } from '../support/axe.ts';
-import { settled } from '../support/browser.ts';
-import { type TestDashboard, startDashboard } from '../support/dashboard-browser.ts';
-import { type Scene, SCENES } from '../support/scenes.ts';
-import { startUpstream } from '../support/upstream.ts';
+import { violations } from '../support/browser/axe.ts';
+import { settled } from '../support/browser/browser.ts';
+import { type TestDashboard, startDashboard } from '../support/browser/dashboard-browser.ts';
+import { type Scene, SCENES } from '../support/browser/scenes.ts';
+import { startUpstream } from '../support/upstream/upstream.ts';
 import { seed } from './seed.ts';
 
 /**

@@ -1,10 +1,10 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import type { UsageReport } from '#server/dashboard/contract.ts';
+import type { UsageReport } from '#server/contract/requests.ts';
 import { chat } from '../support/client.ts';
 import { addMember, type SignedInClient } from '../support/dashboard.ts';
-import type { TestDashboard } from '../support/dashboard-browser.ts';
+import type { TestDashboard } from '../support/browser/dashboard-browser.ts';
 import { until } from '../support/relay.ts';
-import { refusedPort, type ScriptedUpstream } from '../support/upstream.ts';
+import { refusedPort, type ScriptedUpstream } from '../support/upstream/upstream.ts';
 
 /** An installation as a small team has it after some time, so that pages are looked at with something in them. */
 export type Seeded = { member: SignedInClient; auditor: SignedInClient; /** Makes calls until it is aborted. */ traffic(signal: AbortSignal): Promise<void> };

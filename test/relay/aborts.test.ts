@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { EndReason, UsageSource } from '#db/events.ts';
+import type { EndReason, UsageSource } from '#db/events/events.ts';
 import { chat, type ChatOptions, type ChatReply } from '../support/client.ts';
 import { openRequests, settledOf } from '../support/faults.ts';
-import { checkIdentity } from '../support/identity.ts';
-import { rawRequest } from '../support/raw-http.ts';
+import { checkIdentity } from '../support/identity/identity.ts';
+import { rawRequest } from '../support/wire/raw-http.ts';
 import { footprint, hasHadItsTurn, startRelay, type TestRelay, until } from '../support/relay.ts';
-import { type ScriptedUpstream, startUpstream } from '../support/upstream.ts';
+import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
 import type { Attempt } from '../support/upstream/ledger.ts';
 
 let upstream: ScriptedUpstream;

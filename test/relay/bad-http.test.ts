@@ -1,9 +1,9 @@
 import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { exchange } from '../support/exchange.ts';
-import { CHAT, expectRefusal, HELLO, onlyReply, rawRequest, type RawReply, readReplies, requestIdsOf } from '../support/raw-http.ts';
+import { CHAT, expectRefusal, HELLO, onlyReply, rawRequest, type RawReply, readReplies, requestIdsOf } from '../support/wire/raw-http.ts';
 import { footprint, readiness, startRelay, type TestRelay } from '../support/relay.ts';
-import { type ScriptedUpstream, startUpstream } from '../support/upstream.ts';
+import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
 
 let upstream: ScriptedUpstream;
 let relay: TestRelay;

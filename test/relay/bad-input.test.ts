@@ -1,9 +1,9 @@
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { exchange } from '../support/exchange.ts';
-import { type ErrorObject, expectRefusal, HELLO, onlyReply, rawRequest, requestIdsOf, type RawReply } from '../support/raw-http.ts';
+import { type ErrorObject, expectRefusal, HELLO, onlyReply, rawRequest, requestIdsOf, type RawReply } from '../support/wire/raw-http.ts';
 import { footprint, startRelay, type TestRelay } from '../support/relay.ts';
-import { type ScriptedUpstream, startUpstream } from '../support/upstream.ts';
+import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
 
 let upstream: ScriptedUpstream;
 let relay: TestRelay;

@@ -3,10 +3,10 @@ import { ChatOpenAI } from '@langchain/openai';
 import { APICallError, generateText, jsonSchema, streamText, type ToolSet } from 'ai';
 import OpenAI, { APIConnectionError, APIError, AuthenticationError, BadRequestError, InternalServerError, NotFoundError, PermissionDeniedError } from 'openai';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createSecret } from '#server/key-secret.ts';
+import { createSecret } from '#server/secrets/key-secret.ts';
 import { openRequests, settledOf } from '../support/faults.ts';
 import { startRelay, type TestRelay } from '../support/relay.ts';
-import { type ScriptedUpstream, startUpstream } from '../support/upstream.ts';
+import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
 
 /** What people really use, with nothing changed but the base address and the key. */
 

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { chat, type ChatReply } from '../support/client.ts';
 import { errorCodeOf, openRequests, settledOf } from '../support/faults.ts';
 import { startRelay } from '../support/relay.ts';
-import { type ScriptedUpstream, startUpstream } from '../support/upstream.ts';
+import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
 
 /**
  * Each deadline on its own: the others stay at a minute and more, far beyond the patience of the

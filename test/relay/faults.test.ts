@@ -1,12 +1,12 @@
 import { createServer, type Server } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Placed } from '#db/events.ts';
+import type { Placed } from '#db/events/events.ts';
 import { chat } from '../support/client.ts';
 import { BREAKAGES, HEALTHY, openRequests, outcomeOf, type Played, playFaults, settledOf, STATUSES } from '../support/faults.ts';
-import { checkIdentity } from '../support/identity.ts';
-import { expectRefusal } from '../support/raw-http.ts';
+import { checkIdentity } from '../support/identity/identity.ts';
+import { expectRefusal } from '../support/wire/raw-http.ts';
 import { startRelay, type TestRelay } from '../support/relay.ts';
-import { refusedPort, type ScriptedUpstream, startUpstream } from '../support/upstream.ts';
+import { refusedPort, type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
 import { errorObject, INNER_HOST } from '../support/upstream/heads.ts';
 
 const CREDENTIAL = 'sk-upstream-credential-0123456789';

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { randomBase62 } from '#db/ids.ts';
-import { createSecret } from '#server/key-secret.ts';
+import { createSecret } from '#server/secrets/key-secret.ts';
 import { exchange } from '../support/exchange.ts';
-import { CHAT, expectRefusal, HELLO, onlyReply, rawRequest, requestIdsOf } from '../support/raw-http.ts';
+import { CHAT, expectRefusal, HELLO, onlyReply, rawRequest, requestIdsOf } from '../support/wire/raw-http.ts';
 import { footprint, startRelay, type TestRelay, until } from '../support/relay.ts';
-import { type ScriptedUpstream, startUpstream } from '../support/upstream.ts';
+import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
 
 let upstream: ScriptedUpstream;
 let relay: TestRelay;

@@ -1,9 +1,9 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { expect, test } from 'vitest';
-import { Refusal } from '#server/errors.ts';
-import { Life } from '#server/life.ts';
-import { Outgoing, type Source } from '#server/relay/outgoing.ts';
+import { Refusal } from '#server/errors/api-error.ts';
+import { Life } from '#server/instance/fencing-guard.ts';
+import { Outgoing, type Source } from '#server/relay/client-writer.ts';
 
 /** A reply that a test writes step by step over a real connection, with the life in its own hands. */
 async function withReply(use: (reply: Written) => Promise<void>): Promise<void> {

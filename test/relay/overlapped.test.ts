@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Placed } from '#db/events.ts';
+import type { Placed } from '#db/events/events.ts';
 import { BREAKAGES, HEALTHY, type Outcome, outcomeOf, type Played, playFaults, STATUSES } from '../support/faults.ts';
-import { checkIdentity } from '../support/identity.ts';
+import { checkIdentity } from '../support/identity/identity.ts';
 import { startRelay, type TestRelay } from '../support/relay.ts';
-import { type ScriptedUpstream, startUpstream } from '../support/upstream.ts';
+import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
 
 /** The upstream's call starts while the append is in flight; what the client gets and the log says must not differ. */
 const FAULTS = [...BREAKAGES, ...STATUSES, ...HEALTHY];

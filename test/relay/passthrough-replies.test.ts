@@ -3,10 +3,10 @@ import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { chat, type ChatReply } from '../support/client.ts';
-import { requestIdsOf } from '../support/raw-http.ts';
+import { requestIdsOf } from '../support/wire/raw-http.ts';
 import { startRelay, type TestRelay } from '../support/relay.ts';
-import { type ReplayUpstream, startReplay } from '../support/replay.ts';
-import { type ScriptedUpstream, startUpstream } from '../support/upstream.ts';
+import { type ReplayUpstream, startReplay } from '../support/upstream/replay.ts';
+import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
 import { ownHeaders } from '../support/upstream/heads.ts';
 import { seededRandom, splitBytes } from '../support/upstream/split.ts';
 

@@ -4,12 +4,12 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { chat, type ChatReply } from '../support/client.ts';
 import { openRequests } from '../support/faults.ts';
-import { type HastyUpstream, startHastyUpstream } from '../support/hasty-upstream.ts';
-import { checkIdentity } from '../support/identity.ts';
+import { type HastyUpstream, startHastyUpstream } from '../support/upstream/early-reply-upstream.ts';
+import { checkIdentity } from '../support/identity/identity.ts';
 import { exchange } from '../support/exchange.ts';
-import { onlyReply, rawRequest } from '../support/raw-http.ts';
+import { onlyReply, rawRequest } from '../support/wire/raw-http.ts';
 import { startRelay, type TestRelay } from '../support/relay.ts';
-import { type ScriptedUpstream, startUpstream } from '../support/upstream.ts';
+import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
 import type { Attempt } from '../support/upstream/ledger.ts';
 
 const CREDENTIAL = 'sk-upstream-credential';

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { KeyTerms, PlanTerms } from '#db/events.ts';
+import type { KeyTerms, PlanTerms } from '#db/events/events.ts';
 import { chat, type ChatReply } from '../support/client.ts';
-import { type ErrorObject, expectRefusal } from '../support/raw-http.ts';
+import { type ErrorObject, expectRefusal } from '../support/wire/raw-http.ts';
 import { changeControl, startRelay, type TestRelay, until } from '../support/relay.ts';
-import { type ScriptedUpstream, startUpstream } from '../support/upstream.ts';
+import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
 
 /** What plans and keys permit, over real sockets; the rules themselves are in the unit tests. */
 

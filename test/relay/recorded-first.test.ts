@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { connect, type Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { Placed } from '#db/events.ts';
+import type { Placed } from '#db/events/events.ts';
 import { chat, type ChatReply } from '../support/client.ts';
 import { openRequests, settledOf } from '../support/faults.ts';
-import { checkIdentity } from '../support/identity.ts';
-import { expectRefusal, onlyReply, rawRequest } from '../support/raw-http.ts';
+import { checkIdentity } from '../support/identity/identity.ts';
+import { expectRefusal, onlyReply, rawRequest } from '../support/wire/raw-http.ts';
 import { hasHadItsTurn, type HeldLog, holdLog, startRelay, type TestRelay } from '../support/relay.ts';
-import { refusedPort, type ScriptedUpstream, startUpstream } from '../support/upstream.ts';
+import { refusedPort, type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
 
 /**
  * Promise P1, and what becomes of it when the store doesn't answer. The store is made to wait by

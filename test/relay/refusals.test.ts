@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { connect } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { createSecret } from '#server/key-secret.ts';
+import { createSecret } from '#server/secrets/key-secret.ts';
 import { chat, type ChatReply } from '../support/client.ts';
 import { openRequests } from '../support/faults.ts';
-import { expectRefusal, rawRequest, readReplies } from '../support/raw-http.ts';
+import { expectRefusal, rawRequest, readReplies } from '../support/wire/raw-http.ts';
 import { changeControl, footprint, startRelay, type TestRelay, until } from '../support/relay.ts';
-import { type ScriptedUpstream, startUpstream } from '../support/upstream.ts';
+import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
 
 let upstream: ScriptedUpstream;
 let relay: TestRelay;

@@ -2,11 +2,11 @@ import { request as httpRequest } from 'node:http';
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI, { APIConnectionError, APIError } from 'openai';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { EventOf } from '#db/events.ts';
-import { RELAYED_ROUTES, type RelayedRoute } from '#db/limits.ts';
+import type { EventOf } from '#db/events/events.ts';
+import { RELAYED_ROUTES, type RelayedRoute } from '#db/limits/limits.ts';
 import { openRequests } from '../support/faults.ts';
 import { startRelay, type TestRelay } from '../support/relay.ts';
-import { type ScriptedUpstream, startUpstream } from '../support/upstream.ts';
+import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
 
 /** The relayed routes beside chat completions: the same stages, each in the words of its clients. */
 

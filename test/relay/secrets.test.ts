@@ -5,11 +5,11 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { chat, type ChatReply } from '../support/client.ts';
 import { openRequests } from '../support/faults.ts';
 import { exchange } from '../support/exchange.ts';
-import { CHAT, rawRequest } from '../support/raw-http.ts';
+import { CHAT, rawRequest } from '../support/wire/raw-http.ts';
 import { changeControl, makePlace, openLog, type Place, until } from '../support/relay.ts';
-import { startReplay, type ReplayUpstream } from '../support/replay.ts';
-import { type ServerProcess, spawnServer } from '../support/server-process.ts';
-import { refusedPort, type ScriptedUpstream, startUpstream } from '../support/upstream.ts';
+import { startReplay, type ReplayUpstream } from '../support/upstream/replay.ts';
+import { type ServerProcess, spawnServer } from '../support/servers/server-process.ts';
+import { refusedPort, type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
 import { INNER_HOST } from '../support/upstream/heads.ts';
 
 /** Promise P9: what is secret is looked for in all that the server writes, in every form it could take. */

@@ -2,9 +2,9 @@ import { randomUUID } from 'node:crypto';
 import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { chat, type ChatReply } from '../support/client.ts';
-import { expectRefusal, onlyReply } from '../support/raw-http.ts';
+import { expectRefusal, onlyReply } from '../support/wire/raw-http.ts';
 import { startRelay, type TestRelay } from '../support/relay.ts';
-import { type ScriptedUpstream, startUpstream } from '../support/upstream.ts';
+import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
 
 /** What takes its time by design. All of it waits at the same time. */
 

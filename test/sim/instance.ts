@@ -1,7 +1,7 @@
-import type { AllowanceName, Answer, Ask } from '#db/leases.ts';
+import type { AllowanceName, Answer, Ask } from '#db/limits/leases.ts';
 import { LOOSE_PAUSE_MS, RECONNECT_FIRST_MS, RECONNECT_MAX_MS } from '#server/bounds.ts';
 import type { Counter } from '#server/limits/counter.ts';
-import { Desk, type Outcome } from '#server/limits/desk.ts';
+import { Desk, type Outcome } from '#server/limits/admission-controller.ts';
 import type { Hold } from '#server/limits/hold.ts';
 import type { Clockwork } from './clockwork.ts';
 import { type Call, Plans } from './plans.ts';
@@ -32,7 +32,7 @@ const TURN_MS = 0.05;
 
 /**
  * One instance: a real desk, with the ways to the store and the log simulated. Its errand boy does
- * what server/limits/limits.ts does, its appender what server/appender.ts does. All that happens in
+ * what server/limits/lease-client.ts does, its appender what server/instance/appender.ts does. All that happens in
  * it stops when it crashes, and waits while it is frozen.
  */
 export class Instance {

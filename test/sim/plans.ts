@@ -1,5 +1,5 @@
-import { type Limit, limitsOf, type SubjectLimits } from '#db/limits.ts';
-import type { CallNeed } from '#server/limits/desk.ts';
+import { type Limit, limitsOf, type SubjectLimits } from '#db/limits/limits.ts';
+import type { CallNeed } from '#server/limits/admission-controller.ts';
 import type { Amounts, Hold } from '#server/limits/hold.ts';
 import type { Clockwork } from './clockwork.ts';
 import type { Version } from './truth.ts';

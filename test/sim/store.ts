@@ -1,5 +1,5 @@
-import type { AllowanceName, Answer, Ask, Given, LineAnswer } from '#db/leases.ts';
-import { windowStart } from '#db/windows.ts';
+import type { AllowanceName, Answer, Ask, Given, LineAnswer } from '#db/limits/leases.ts';
+import { windowStart } from '#db/limits/windows.ts';
 
 /**
  * Allowances, leases and the log's requests as the store keeps them: a twin of `daybook.exchange`,

@@ -1,6 +1,6 @@
-import type { AllowanceName } from '#db/leases.ts';
-import type { Limit, SubjectLimits } from '#db/limits.ts';
-import { windowEnd, windowStart } from '#db/windows.ts';
+import type { AllowanceName } from '#db/limits/leases.ts';
+import type { Limit, SubjectLimits } from '#db/limits/limits.ts';
+import { windowEnd, windowStart } from '#db/limits/windows.ts';
 import { type LogRow, nameOf, unitsOf } from './store.ts';
 
 /** The limits from one position of the log on; those of the key hold for calls with that key alone. */

@@ -1,7 +1,7 @@
-import type { AllowanceName, Answer, Ask } from '#db/leases.ts';
-import { windowEnd, windowStart } from '#db/windows.ts';
+import type { AllowanceName, Answer, Ask } from '#db/limits/leases.ts';
+import { windowEnd, windowStart } from '#db/limits/windows.ts';
 import { LOOSE_PAUSE_MS, LOOSE_WAIT_MS, REFUSAL_MEMORY_MS } from '#server/bounds.ts';
-import type { Outcome } from '#server/limits/desk.ts';
+import type { Outcome } from '#server/limits/admission-controller.ts';
 import { Hold } from '#server/limits/hold.ts';
 import { Clockwork } from './clockwork.ts';
 import { FreeUnits } from './free-units.ts';

@@ -1,7 +1,7 @@
 import { connect } from 'node:net';
-import { readChatBody, type ChatBody, type Moment } from './chat-body.ts';
-import { headerOf, MalformedMessage, readReply, statusOf } from './http-message.ts';
-import type { ClientRow } from './identity.ts';
+import { readChatBody, type ChatBody, type Moment } from './wire/chat-body.ts';
+import { headerOf, MalformedMessage, readReply, statusOf } from './wire/http-message.ts';
+import type { ClientRow } from './identity/identity.ts';
 
 export type ChatOptions = {
   port: number;

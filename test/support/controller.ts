@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
-import { streamOf } from '#db/streams.ts';
-import { anyControlEvent } from './event-made.ts';
-import type { Writer } from './log-writer.ts';
+import { streamOf } from '#db/events/streams.ts';
+import { anyControlEvent } from './log/arbitrary-event.ts';
+import type { Writer } from './log/log-writer.ts';
 
 /** Appends so many control events of all kinds, each as the next of its own stream. */
 export function controller(writer: Writer) {

@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
-import type { Role } from '#db/event-parts.ts';
+import type { Role } from '#db/events/parts.ts';
 import { randomBase62 } from '#db/ids.ts';
-import type { LinkMade } from '#server/dashboard/contract-accounts.ts';
-import type { Me } from '#server/dashboard/contract-session.ts';
+import type { LinkMade } from '#server/contract/accounts.ts';
+import type { Me } from '#server/contract/session.ts';
 import { chat } from './client.ts';
 import { type RelayOptions, startRelay, type TestRelay } from './relay.ts';
 

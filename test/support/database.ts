@@ -1,6 +1,6 @@
 import { Client, type ClientConfig } from 'pg';
 import { inject } from 'vitest';
-import { patient, sessionConfig, type Store } from '#db/connect.ts';
+import { patient, sessionConfig, type Store } from '#db/postgres/connect.ts';
 import { publicId } from '#db/ids.ts';
 
 /** A database of a test's own, with the schema of today and no data. */

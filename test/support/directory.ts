@@ -1,9 +1,9 @@
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { placeIn } from '#db/embedded/cluster.ts';
-import { shutDown } from '#db/embedded/postmaster.ts';
-import { masterKeyFile } from '#db/master-key.ts';
+import { placeIn } from '#db/postgres/embedded/cluster.ts';
+import { shutDown } from '#db/postgres/embedded/postmaster.ts';
+import { masterKeyFile } from '#db/secrets/master-key.ts';
 
 const PREFIX = 'daybook-test-';
 const NAME = /^daybook-test-(\d+)-\w+$/;

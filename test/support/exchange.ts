@@ -1,6 +1,6 @@
 import { connect } from 'node:net';
 import { setImmediate as turn } from 'node:timers/promises';
-import { MalformedMessage, readReply } from './http-message.ts';
+import { MalformedMessage, readReply } from './wire/http-message.ts';
 
 const TIMEOUT_MS = 10_000;
 const KEPT_BYTES_MAX = 64 * 1024 ** 2;

@@ -1,8 +1,8 @@
-import type { EndReason, EventOf, Placed, UsageSource } from '#db/events.ts';
+import type { EndReason, EventOf, Placed, UsageSource } from '#db/events/events.ts';
 import type { ChatReply } from './client.ts';
 import type { TestRelay } from './relay.ts';
-import { callScript } from './scripted-call.ts';
-import type { ScriptedUpstream } from './upstream.ts';
+import { callScript } from './upstream/scripted-call.ts';
+import type { ScriptedUpstream } from './upstream/upstream.ts';
 
 /** What a client is to get for a misbehaviour of the upstream, and what the log is to say. */
 export type Outcome = {

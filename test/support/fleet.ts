@@ -1,11 +1,11 @@
 import path from 'node:path';
-import type { PlanTerms, Placed } from '#db/events.ts';
-import type { Store } from '#db/connect.ts';
-import { readConfig } from '#server/config.ts';
-import type { Control } from '#server/control.ts';
+import type { PlanTerms, Placed } from '#db/events/events.ts';
+import type { Store } from '#db/postgres/connect.ts';
+import { readConfig } from '#server/process/config.ts';
+import type { Control } from '#server/control/control.ts';
 import type { Usage } from '#server/relay/usage.ts';
-import { type RunningServer, startServer } from '#server/server.ts';
-import { createLogger } from '#server/telemetry.ts';
+import { type RunningServer, startServer } from '#server/process/server.ts';
+import { createLogger } from '#server/process/logger.ts';
 import { chat, type ChatOptions, type ChatReply } from './client.ts';
 import { makeTestDirectory, removeTestDirectory } from './directory.ts';
 import { openRequests } from './faults.ts';

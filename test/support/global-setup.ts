@@ -1,10 +1,10 @@
 import { chmod } from 'node:fs/promises';
 import { Client } from 'pg';
 import type { TestProject } from 'vitest/node';
-import type { Store } from '#db/connect.ts';
-import { startEmbedded } from '#db/embedded.ts';
-import { placeIn, readPasswords, type Passwords } from '#db/embedded/cluster.ts';
-import { migrate } from '#db/migrate.ts';
+import type { Store } from '#db/postgres/connect.ts';
+import { startEmbedded } from '#db/postgres/embedded/embedded.ts';
+import { placeIn, readPasswords, type Passwords } from '#db/postgres/embedded/cluster.ts';
+import { migrate } from '#db/schema/migrate.ts';
 import { makeTestDirectory, removeLeftoverDirectories, removeTestDirectory } from './directory.ts';
 
 /** The PostgreSQL of this run: what tests need to make databases in it. */

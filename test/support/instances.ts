@@ -1,5 +1,5 @@
 import { Client } from 'pg';
-import type { Store } from '#db/connect.ts';
+import type { Store } from '#db/postgres/connect.ts';
 
 /** An instance as the store knows it. */
 export type Instance = { id: number; kind: string; pid: number; isDead: boolean; isClosed: boolean };

@@ -1,5 +1,5 @@
 import { WebSocket } from 'ws';
-import { type Frame, type FrameOf, LiveMessage } from '#server/dashboard/frames.ts';
+import { type Frame, type FrameOf, LiveMessage } from '#server/contract/frames.ts';
 import { until } from './relay.ts';
 
 export type LiveOptions = {

@@ -1,4 +1,4 @@
-import type { RequestPage, RequestStory, UsageReport } from '#server/dashboard/contract.ts';
+import type { RequestPage, RequestStory, UsageReport } from '#server/contract/requests.ts';
 import type { Usage } from '#server/relay/usage.ts';
 
 export type Answer<T> = { status: number; headers: Headers; text: string; json: T };

@@ -1,17 +1,17 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Client } from 'pg';
-import type { Store } from '#db/connect.ts';
-import { connectEmbedded } from '#db/embedded.ts';
-import type { Placed } from '#db/events.ts';
+import type { Store } from '#db/postgres/connect.ts';
+import { connectEmbedded } from '#db/postgres/embedded/embedded.ts';
+import type { Placed } from '#db/events/events.ts';
 import { PAGE_ROWS, readPage } from '#db/log/read.ts';
-import { readConfig } from '#server/config.ts';
-import { type Control, withControl } from '#server/control.ts';
-import { loadPepper } from '#server/pepper.ts';
-import { startServer } from '#server/server.ts';
-import { createLogger } from '#server/telemetry.ts';
+import { readConfig } from '#server/process/config.ts';
+import { type Control, withControl } from '#server/control/control.ts';
+import { loadPepper } from '#server/secrets/pepper.ts';
+import { startServer } from '#server/process/server.ts';
+import { createLogger } from '#server/process/logger.ts';
 import { createDatabase, type TestDatabase } from './database.ts';
 import { makeTestDirectory, removeTestDirectory } from './directory.ts';
-import type { ScriptedUpstream } from './upstream.ts';
+import type { ScriptedUpstream } from './upstream/upstream.ts';
 
 /** An upstream as a test names it; a scripted upstream fits as it is. */
 export type UpstreamEntry = { baseUrl: string; name?: string; apiKey?: string; models?: string[]; provider?: 'openai' | 'anthropic'; routes?: readonly string[] };

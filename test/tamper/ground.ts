@@ -1,8 +1,8 @@
 import { chmod } from 'node:fs/promises';
 import path from 'node:path';
 import { Client } from 'pg';
-import { startEmbedded } from '#db/embedded.ts';
-import { placeIn, readPasswords } from '#db/embedded/cluster.ts';
+import { startEmbedded } from '#db/postgres/embedded/embedded.ts';
+import { placeIn, readPasswords } from '#db/postgres/embedded/cluster.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
 import type { Ground } from './world.ts';
 

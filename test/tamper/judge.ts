@@ -1,7 +1,7 @@
-import { type Evidence } from '#db/audit/evidence.ts';
-import { verifyDatabase } from '#db/audit/verify.ts';
-import type { Finding } from '#db/audit/verify-report.ts';
-import { StoreError } from '#db/connect.ts';
+import { type Evidence } from '#db/audit/verify/evidence.ts';
+import { verifyDatabase } from '#db/audit/verify/verify.ts';
+import type { Finding } from '#db/audit/verify/report.ts';
+import { StoreError } from '#db/postgres/connect.ts';
 import { type Random } from '../chaos/random.ts';
 import { type Attack, type Attacker, oneOf, within } from './trial.ts';
 import type { World } from './world.ts';

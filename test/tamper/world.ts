@@ -3,19 +3,19 @@ import path from 'node:path';
 import * as fc from 'fast-check';
 import type { Client } from 'pg';
 import { archive } from '#db/archive/archive.ts';
-import type { Store } from '#db/connect.ts';
-import type { ControlEvent } from '#db/events.ts';
-import { registerInstance, retireInstance } from '#db/instance.ts';
-import { migrate } from '#db/migrate.ts';
-import { streamOf } from '#db/streams.ts';
+import type { Store } from '#db/postgres/connect.ts';
+import type { ControlEvent } from '#db/events/events.ts';
+import { registerInstance, retireInstance } from '#db/instances/instance.ts';
+import { migrate } from '#db/schema/migrate.ts';
+import { streamOf } from '#db/events/streams.ts';
 import { parseVerifierKey, type Verifier } from '#db/tlog/note.ts';
 import { readCheckpointFile, readVerifierKeys } from '#db/tlog/published.ts';
 import { addSigningKey } from '#db/tlog/signing-key.ts';
 import type { Random } from '../chaos/random.ts';
-import { anyControlEvent, anyRequestEvent } from '../support/event-made.ts';
-import { appendFirstControls, appendFirstRequests, migrateToFirstVersion } from '../support/format-one.ts';
-import { accepted, connectAs, extended, openWriter, settled, type Writer } from '../support/log-writer.ts';
-import { publishNow } from '../support/publishing.ts';
+import { anyControlEvent, anyRequestEvent } from '../support/log/arbitrary-event.ts';
+import { appendFirstControls, appendFirstRequests, migrateToFirstVersion } from '../support/audit/format-one.ts';
+import { accepted, connectAs, extended, openWriter, settled, type Writer } from '../support/log/log-writer.ts';
+import { publishNow } from '../support/audit/publishing.ts';
 
 /** An empty database, and somebody in it who may do anything. */
 export type Ground = { store: Store; superuser: () => Promise<Client> };

@@ -1,12 +1,12 @@
 import type { Client } from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { closeClient } from '#db/connect.ts';
-import { END_REASONS, type EndReason } from '#db/events.ts';
-import { METERS, WINDOW_KINDS } from '#db/limits.ts';
+import { closeClient } from '#db/postgres/connect.ts';
+import { END_REASONS, type EndReason } from '#db/events/events.ts';
+import { METERS, WINDOW_KINDS } from '#db/limits/limits.ts';
 import { watchQuotas } from '../../worker/tasks/watch-quotas.ts';
 import { watchService } from '../../worker/tasks/watch-service.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
-import { accepted, connectAs, openWriter } from '../support/log-writer.ts';
+import { accepted, connectAs, openWriter } from '../support/log/log-writer.ts';
 
 /** What is looked at for alerts, and that each is raised once, by however many that look. */
 

@@ -6,10 +6,10 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { dropArchived, restorePartition } from '#db/archive/restore.ts';
 import { ask } from '../support/database.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
-import { connectAs } from '../support/log-writer.ts';
-import { createPartitioned, type Partitioned } from '../support/partitioned.ts';
+import { connectAs } from '../support/log/log-writer.ts';
+import { createPartitioned, type Partitioned } from '../support/audit/partitioned-log.ts';
 import { changeControl, until } from '../support/relay.ts';
-import { type ServerProcess, spawnServer } from '../support/server-process.ts';
+import { type ServerProcess, spawnServer } from '../support/servers/server-process.ts';
 
 /** A server with its worker on a log in small partitions, from which the worker archives. */
 

@@ -1,13 +1,13 @@
 import type { Client } from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { closeClient } from '#db/connect.ts';
-import type { EventOf, Placed } from '#db/events.ts';
-import { expireKey, recordExpiry } from '#db/expiry.ts';
+import { closeClient } from '#db/postgres/connect.ts';
+import type { EventOf, Placed } from '#db/events/events.ts';
+import { expireKey, recordExpiry } from '#db/log/expire-key.ts';
 import { keyState } from '#db/fold/key.ts';
-import { ReadModel } from '#server/read-model.ts';
+import { ReadModel } from '#server/read-model/read-model.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
-import { connectAs, openWriter, readLog, type Writer } from '../support/log-writer.ts';
+import { connectAs, openWriter, readLog, type Writer } from '../support/log/log-writer.ts';
 import { changeControl, until } from '../support/relay.ts';
 
 /** The end of a key by its expiry, in the log once, at or after its moment and never for another reason. */

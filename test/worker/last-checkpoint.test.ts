@@ -6,7 +6,7 @@ import { readCheckpointFile } from '#db/tlog/published.ts';
 import { ask, createDatabase } from '../support/database.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
 import { changeControl, until } from '../support/relay.ts';
-import { spawnWorker } from '../support/worker-process.ts';
+import { spawnWorker } from '../support/servers/worker-process.ts';
 
 const WITHIN_MS = 30_000;
 

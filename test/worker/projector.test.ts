@@ -2,14 +2,14 @@ import { execFile } from 'node:child_process';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Client } from 'pg';
-import { heartbeat } from '#db/instance.ts';
+import { heartbeat } from '#db/instances/instance.ts';
 import { PROJECTIONS } from '#db/projections/projections.ts';
 import { type ProjectionStatus, readProjectionState, readProjectionStatus } from '#db/projections/state.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
-import { accepted, connectAs, openWriter, settled, type Writer } from '../support/log-writer.ts';
+import { accepted, connectAs, openWriter, settled, type Writer } from '../support/log/log-writer.ts';
 import { until } from '../support/relay.ts';
-import { spawnWorker, type WorkerProcess } from '../support/worker-process.ts';
+import { spawnWorker, type WorkerProcess } from '../support/servers/worker-process.ts';
 
 /** Workers keep the projections up with the log by themselves, and the command line looks after them. */
 

@@ -1,14 +1,14 @@
 import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { RECOVERY_PATIENCE_MS } from '#db/bounds.ts';
-import { heartbeat, registerInstance, requestRecovery, retireInstance } from '#db/instance.ts';
-import { Rescue } from '#db/rescue.ts';
+import { heartbeat, registerInstance, requestRecovery, retireInstance } from '#db/instances/instance.ts';
+import { Rescue } from '#db/instances/instance-recovery.ts';
 import { ask, createDatabase, type TestDatabase } from '../support/database.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
 import { type Instance, readInstances } from '../support/instances.ts';
-import { accepted, openWriter, readLog } from '../support/log-writer.ts';
+import { accepted, openWriter, readLog } from '../support/log/log-writer.ts';
 import { until } from '../support/relay.ts';
-import { spawnWorker, type WorkerProcess } from '../support/worker-process.ts';
+import { spawnWorker, type WorkerProcess } from '../support/servers/worker-process.ts';
 
 /** What a server that died had left open is ended by a worker, with or without other servers. */
 

@@ -1,21 +1,21 @@
 import type { Client } from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { closeClient } from '#db/connect.ts';
-import { dropEndedAllowances } from '#db/leases.ts';
-import { WINDOW_KINDS, type WindowKind } from '#db/limits.ts';
-import { minuteOf, windowStart } from '#db/windows.ts';
+import { closeClient } from '#db/postgres/connect.ts';
+import { dropEndedAllowances } from '#db/limits/leases.ts';
+import { WINDOW_KINDS, type WindowKind } from '#db/limits/limits.ts';
+import { minuteOf, windowStart } from '#db/limits/windows.ts';
 import { compare } from '#db/projections/compare.ts';
 import { rebuild } from '#db/projections/rebuild.ts';
 import { CRONTAB } from '../../worker/crontab.ts';
 import { prepareQueue } from '../../worker/queue.ts';
-import { createLogger } from '../../worker/telemetry.ts';
+import { createLogger } from '../../worker/logger.ts';
 import { type Forgetful, forgetful, retain } from '../../worker/tasks/retain.ts';
 import { ask, createDatabase, type TestDatabase } from '../support/database.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
-import { accepted, connectAs, openWriter, settled } from '../support/log-writer.ts';
-import { projectAll } from '../support/projected.ts';
+import { accepted, connectAs, openWriter, settled } from '../support/log/log-writer.ts';
+import { projectAll } from '../support/projections/projected.ts';
 import { until } from '../support/relay.ts';
-import { spawnWorker } from '../support/worker-process.ts';
+import { spawnWorker } from '../support/servers/worker-process.ts';
 
 /** Old rows go, and exactly those that `kept_from` says are gone: so a table and its rebuild stay the same. */
 

@@ -1,17 +1,17 @@
 import type { Client } from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { raiseAlerts } from '#db/alert-log.ts';
-import { closeClient } from '#db/connect.ts';
+import { raiseAlerts } from '#db/alerts/alert-log.ts';
+import { closeClient } from '#db/postgres/connect.ts';
 import { publicId } from '#db/ids.ts';
-import { createWebhookSecret, sealTarget } from '#db/webhooks.ts';
-import { minuteOf } from '#db/windows.ts';
+import { createWebhookSecret, sealTarget } from '#db/alerts/webhooks.ts';
+import { minuteOf } from '#db/limits/windows.ts';
 import { randomFrom } from '../chaos/random.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
-import { accepted, connectAs, openWriter, readLog, settled } from '../support/log-writer.ts';
-import { type Receiver, startReceiver } from '../support/receiver.ts';
+import { accepted, connectAs, openWriter, readLog, settled } from '../support/log/log-writer.ts';
+import { type Receiver, startReceiver } from '../support/servers/webhook-receiver.ts';
 import { changeControl, until } from '../support/relay.ts';
-import { spawnWorker, type WorkerProcess } from '../support/worker-process.ts';
+import { spawnWorker, type WorkerProcess } from '../support/servers/worker-process.ts';
 
 /** Three workers on one database, one of which is killed again and again: what is to happen once happens once. */
 

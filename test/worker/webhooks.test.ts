@@ -1,17 +1,17 @@
 import type { Client } from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { raiseAlerts } from '#db/alert-log.ts';
-import { type Alert, ALERT_KINDS, type AlertKind } from '#db/alerts.ts';
-import { closeClient } from '#db/connect.ts';
+import { raiseAlerts } from '#db/alerts/alert-log.ts';
+import { type Alert, ALERT_KINDS, type AlertKind } from '#db/alerts/alerts.ts';
+import { closeClient } from '#db/postgres/connect.ts';
 import { publicId } from '#db/ids.ts';
-import { createWebhookSecret, sealTarget } from '#db/webhooks.ts';
-import { commandLine } from '../support/command-line.ts';
+import { createWebhookSecret, sealTarget } from '#db/alerts/webhooks.ts';
+import { commandLine } from '../support/servers/command-line.ts';
 import { ask, createDatabase, type TestDatabase } from '../support/database.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
-import { connectAs } from '../support/log-writer.ts';
-import { isSigned, type Receiver, startReceiver } from '../support/receiver.ts';
+import { connectAs } from '../support/log/log-writer.ts';
+import { isSigned, type Receiver, startReceiver } from '../support/servers/webhook-receiver.ts';
 import { changeControl, until } from '../support/relay.ts';
-import { spawnWorker, type WorkerProcess } from '../support/worker-process.ts';
+import { spawnWorker, type WorkerProcess } from '../support/servers/worker-process.ts';
 
 /** Webhooks as an operator has them: the command line, a worker, and a receiver on a real socket. */
 

@@ -1,4 +1,4 @@
-import type { RequestFilter } from '#server/dashboard/contract.ts';
+import type { RequestFilter } from '#server/contract/requests.ts';
 import { OUTCOME_WORDS } from './outcome-words.ts';
 import { textsIn } from './search-text.ts';
 

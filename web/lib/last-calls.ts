@@ -1,4 +1,4 @@
-import type { RequestRow } from '#server/dashboard/contract.ts';
+import type { RequestRow } from '#server/contract/requests.ts';
 import type { Ending } from './tally.ts';
 
 /** A call that ended, as short lists show it. */

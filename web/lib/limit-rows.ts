@@ -1,4 +1,4 @@
-import type { LimitRow } from '#server/dashboard/contract-keys.ts';
+import type { LimitRow } from '#server/contract/keys.ts';
 
 /** Limits with their windows, brought on by the clock. Pure. */
 

@@ -1,4 +1,4 @@
-import type { LimitRow } from '#server/dashboard/contract-keys.ts';
+import type { LimitRow } from '#server/contract/keys.ts';
 import { showCost } from './show.ts';
 
 /** What limits count and for how long, in words. Pure. */

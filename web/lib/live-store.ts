@@ -1,6 +1,6 @@
 import { BUCKETS, bucketOf } from '#db/projections/buckets.ts';
-import type { RequestPage, UsageReport } from '#server/dashboard/contract.ts';
-import type { Frame, LiveMessage } from '#server/dashboard/frames.ts';
+import type { RequestPage, UsageReport } from '#server/contract/requests.ts';
+import type { Frame, LiveMessage } from '#server/contract/frames.ts';
 import { type LastCall, lastCallOf, lastCallOfFrame } from './last-calls.ts';
 import { type Known, mixedQuantile } from './quantile-mix.ts';
 import { type RunningCall, RunningCalls } from './running-calls.ts';

@@ -1,6 +1,6 @@
 import { queryOptions, useQuery } from '@tanstack/react-query';
-import type { AccountRow } from '#server/dashboard/contract-accounts.ts';
-import type { KeyRow } from '#server/dashboard/contract-keys.ts';
+import type { AccountRow } from '#server/contract/accounts.ts';
+import type { KeyRow } from '#server/contract/keys.ts';
 import { api, type List } from './api.ts';
 import { useMe } from './session.ts';
 

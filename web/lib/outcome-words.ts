@@ -1,4 +1,4 @@
-import type { Outcome } from '#server/dashboard/contract.ts';
+import type { Outcome } from '#server/contract/requests.ts';
 
 /** What people call how a request stands. Pure. */
 export const OUTCOME_WORDS: Record<Outcome | 'running', string> = {

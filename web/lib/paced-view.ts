@@ -1,4 +1,4 @@
-import type { LiveMessage } from '#server/dashboard/frames.ts';
+import type { LiveMessage } from '#server/contract/frames.ts';
 import type { Base, LiveStore, LiveView } from './live-store.ts';
 
 /** Four paints a second look live, and cost a few hundredths of the page's time, however much comes. */

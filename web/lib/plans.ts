@@ -1,5 +1,5 @@
 import { queryOptions } from '@tanstack/react-query';
-import type { PlanRow } from '#server/dashboard/contract-accounts.ts';
+import type { PlanRow } from '#server/contract/accounts.ts';
 import { api, type List } from './api.ts';
 
 /** All plans, retired ones too; for administrators and auditors. */

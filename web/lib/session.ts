@@ -1,6 +1,6 @@
 import { queryOptions } from '@tanstack/react-query';
 import { createContext, use } from 'react';
-import type { Me, Welcome } from '#server/dashboard/contract-session.ts';
+import type { Me, Welcome } from '#server/contract/session.ts';
 import { api, ApiError } from './api.ts';
 
 /** What decides what somebody sees. */

@@ -1,5 +1,5 @@
-import type { UsageFigures } from '#server/dashboard/contract.ts';
-import type { FrameOf } from '#server/dashboard/frames.ts';
+import type { UsageFigures } from '#server/contract/requests.ts';
+import type { FrameOf } from '#server/contract/frames.ts';
 
 /** Sums over calls, as pages show them: counted from reports and from the live feed alike. Pure. */
 export type Tally = {

@@ -1,5 +1,5 @@
 import { useEffect, useEffectEvent, useSyncExternalStore } from 'react';
-import type { RequestFilter } from '#server/dashboard/contract.ts';
+import type { RequestFilter } from '#server/contract/requests.ts';
 import { feed, type FeedListener, type FeedState, type FeedStatus } from './feed.ts';
 
 /** How the live feed is doing. */

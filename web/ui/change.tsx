@@ -1,5 +1,5 @@
 import { Link } from '@tanstack/react-router';
-import type { Change } from '#server/dashboard/contract-keys.ts';
+import type { Change } from '#server/contract/keys.ts';
 import { announce } from './toast.tsx';
 
 /** A change by the event that it appended, with the way to it in the log. */

@@ -1,5 +1,5 @@
 import { type ComponentProps, useState } from 'react';
-import type { PASSWORD_CHARACTERS_MAX, PASSWORD_CHARACTERS_MIN } from '#server/dashboard/contract-session.ts';
+import type { PASSWORD_CHARACTERS_MAX, PASSWORD_CHARACTERS_MIN } from '#server/contract/session.ts';
 import { TextField } from './field.tsx';
 
 const CHARACTERS_MIN: typeof PASSWORD_CHARACTERS_MIN = 10;

@@ -1,5 +1,5 @@
 import { type QueryKey, useMutation, useQueryClient } from '@tanstack/react-query';
-import type { Change } from '#server/dashboard/contract-keys.ts';
+import type { Change } from '#server/contract/keys.ts';
 import { announceChange } from './change.tsx';
 
 type ChangeOptions<Made> = {

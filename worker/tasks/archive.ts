@@ -1,9 +1,9 @@
 import { type Client, DatabaseError } from 'pg';
 import { archive } from '#db/archive/archive.ts';
 import { ArchiveDamageError } from '#db/archive/verify.ts';
-import { StoreError } from '#db/connect.ts';
+import { StoreError } from '#db/postgres/connect.ts';
 import type { WorkerConfig } from '../config.ts';
-import { errorFields, type Logger } from '../telemetry.ts';
+import { errorFields, type Logger } from '../logger.ts';
 
 export type ArchiveTaskOptions = {
   config: Pick<WorkerConfig, 'ARCHIVE_DIR' | 'ARCHIVE_KEEP_PARTITIONS' | 'ARCHIVE_DROP'>;

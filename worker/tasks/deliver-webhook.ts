@@ -1,6 +1,6 @@
 import type { QueryResult, QueryResultRow } from 'pg';
 import { z } from 'zod';
-import { signedHeaders, type Target } from '#db/webhooks.ts';
+import { signedHeaders, type Target } from '#db/alerts/webhooks.ts';
 import { post, type Reply } from '../receiver.ts';
 
 /** A receiver that needs longer to say that it has something should put it into a queue of its own. */

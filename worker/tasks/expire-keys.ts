@@ -1,5 +1,5 @@
 import type { ClientBase } from 'pg';
-import { recordExpiry } from '#db/expiry.ts';
+import { recordExpiry } from '#db/log/expire-key.ts';
 
 /** A key that was made or given another end meanwhile is found so soon. */
 const LOOK_MS = 5_000;

@@ -1,11 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Client } from 'pg';
-import { closeClient } from '#db/connect.ts';
+import { closeClient } from '#db/postgres/connect.ts';
 import { type Page, projectPage, standAsideWithoutTables, takeSeat } from '#db/projections/project.ts';
 import type { Projection, ProjectionName } from '#db/projections/projection.ts';
-import { isLogFault } from '#db/projections/take-in.ts';
-import { Bell } from '../bell.ts';
-import { errorFields, type Logger } from '../telemetry.ts';
+import { isLogFault } from '#db/projections/apply-batch.ts';
+import { Bell } from '../auto-reset-event.ts';
+import { errorFields, type Logger } from '../logger.ts';
 
 /**
  * The projector: one job that lives as long as its worker does, since a job per batch would cost

@@ -1,12 +1,12 @@
 import type { Client, ClientBase } from 'pg';
-import { closeClient, StoreError } from '#db/connect.ts';
+import { closeClient, StoreError } from '#db/postgres/connect.ts';
 import { SHARD } from '#db/log/append.ts';
 import { publishCheckpoint } from '#db/tlog/publish.ts';
 import { publishDirectory } from '#db/tlog/published.ts';
 import { signingKeyFile } from '#db/tlog/signing-key.ts';
 import type { WorkerConfig } from '../config.ts';
 import type { Place } from '../place.ts';
-import { errorFields, type Logger } from '../telemetry.ts';
+import { errorFields, type Logger } from '../logger.ts';
 
 /** The first checkpoint of a long log reads all of it, page by page; this is for one page. */
 export const PUBLISH_TIMEOUT_MS = 60_000;

@@ -1,10 +1,10 @@
 import type { Client } from 'pg';
 import { z } from 'zod';
-import { closeClient } from '#db/connect.ts';
-import { LOCKS } from '#db/locks.ts';
+import { closeClient } from '#db/postgres/connect.ts';
+import { LOCKS } from '#db/postgres/locks.ts';
 import type { Projection, ProjectionName } from '#db/projections/projection.ts';
 import { rebuild, RebuildBusyError } from '#db/projections/rebuild.ts';
-import type { Logger } from '../telemetry.ts';
+import type { Logger } from '../logger.ts';
 
 export const RebuildProjection = z.object({ projection: z.string() });
 

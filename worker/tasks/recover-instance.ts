@@ -1,7 +1,7 @@
 import type { Client } from 'pg';
 import { z } from 'zod';
-import { closeClient } from '#db/connect.ts';
-import { recoverInstance } from '#db/instance.ts';
+import { closeClient } from '#db/postgres/connect.ts';
+import { recoverInstance } from '#db/instances/instance.ts';
 
 export const RecoverInstance = z.object({ instance: z.int().positive() });
 

@@ -1,6 +1,6 @@
 import type { ClientBase } from 'pg';
-import { raiseAlerts, readRaised } from '#db/alert-log.ts';
-import { quotaAlert, type QuotaFigures, QUOTA_PERCENTS, quotaTopics } from '#db/alerts.ts';
+import { raiseAlerts, readRaised } from '#db/alerts/alert-log.ts';
+import { quotaAlert, type QuotaFigures, QUOTA_PERCENTS, quotaTopics } from '#db/alerts/alerts.ts';
 
 /** Windows in one look, those of longest ago first; the rest is for the next look, at once. One event changes far fewer. */
 const WINDOWS_MAX = 1_000;

@@ -1,5 +1,5 @@
 import type { ClientBase } from 'pg';
-import { raiseAlerts, readRaised } from '#db/alert-log.ts';
+import { raiseAlerts, readRaised } from '#db/alerts/alert-log.ts';
 import {
   type Alert,
   type BehindFigures,
@@ -12,8 +12,8 @@ import {
   upstreamAlert,
   type UpstreamFigures,
   upstreamTopic,
-} from '#db/alerts.ts';
-import { END_REASONS, type EndReason } from '#db/events.ts';
+} from '#db/alerts/alerts.ts';
+import { END_REASONS, type EndReason } from '#db/events/events.ts';
 
 /** Keys in one look; the nearest to their end first, so that nothing is told too late. */
 const KEYS_MAX = 1_000;

@@ -1,4 +1,4 @@
-import { Refusal } from '#server/errors.ts';
+import { Refusal } from '#server/errors/api-error.ts';
 import { isRecord } from '#server/providers/anthropic/content.ts';
 import { insideQuotes, membersOf, objectOf } from '#server/providers/anthropic/raw.ts';
 import type { ProviderFault } from '#server/providers/provider.ts';

@@ -4,8 +4,8 @@ import { membersOf } from '#server/providers/anthropic/raw.ts';
 import { MESSAGES_PATH, VERSION_HEADER } from '#server/providers/anthropic/request.ts';
 import { readTold, usageOf } from '#server/providers/anthropic/usage.ts';
 import type { JsonReply, Provider, ProviderCall, ProviderRequest } from '#server/providers/provider.ts';
-import { bodyForUpstream } from '#server/relay/body.ts';
-import { scanObject } from '#server/relay/json.ts';
+import { bodyForUpstream } from '#server/wire/body.ts';
+import { scanObject } from '#server/wire/json.ts';
 
 /**
  * Anthropic's Messages for clients that speak them themselves, at any upstream that does: the bytes of

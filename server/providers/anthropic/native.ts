@@ -3,8 +3,8 @@ import { anyDelta, quickDelta } from '#server/providers/anthropic/delta.ts';
 import { membersOf } from '#server/providers/anthropic/raw.ts';
 import { laterOf, promptUsageOf, readTold, type Told, usageOf } from '#server/providers/anthropic/usage.ts';
 import type { PromptUsage } from '#server/providers/provider.ts';
-import { PassingSse } from '#server/relay/passing-sse.ts';
-import { dataOf } from '#server/relay/sse-events.ts';
+import { PassingSse } from '#server/wire/passing-sse.ts';
+import { dataOf } from '#server/wire/sse-events.ts';
 
 /** A streamed message on its way to a client that speaks Anthropic's protocol itself. Pure. */
 export class NativeSse extends PassingSse {

@@ -4,8 +4,8 @@ import { readReply } from '#server/providers/anthropic/reply.ts';
 import { messagesRequest } from '#server/providers/anthropic/request.ts';
 import { MessageSse } from '#server/providers/anthropic/sse.ts';
 import type { Provider, ProviderCall } from '#server/providers/provider.ts';
-import { CHAT_COMPLETIONS } from '#db/limits.ts';
-import { Refusal } from '#server/errors.ts';
+import { CHAT_COMPLETIONS } from '#db/limits/limits.ts';
+import { Refusal } from '#server/errors/api-error.ts';
 
 /**
  * Upstreams that speak Anthropic's Messages. Chat completions are translated, there and back; calls of

@@ -4,7 +4,7 @@ import { finishReason } from '#server/providers/anthropic/stop-reason.ts';
 import { lockedDetail, thoughtDetail } from '#server/providers/anthropic/thought.ts';
 import { readTold, usageJson, usageOf } from '#server/providers/anthropic/usage.ts';
 import type { JsonReply } from '#server/providers/provider.ts';
-import { scanObject } from '#server/relay/json.ts';
+import { scanObject } from '#server/wire/json.ts';
 
 /** What the blocks of a message hold, each part as JSON, or what stands between its quotes. */
 type Parts = { texts: string[]; thoughts: string[]; details: string[]; toolCalls: string[] };

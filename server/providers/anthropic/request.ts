@@ -4,7 +4,7 @@ import { thinkingOf, takesSampling } from '#server/providers/anthropic/thinking.
 import { toolsOf } from '#server/providers/anthropic/tools.ts';
 import { Unsayable } from '#server/providers/anthropic/unsayable.ts';
 import type { ProviderCall, ProviderRequest } from '#server/providers/provider.ts';
-import type { Refusal } from '#server/errors.ts';
+import type { Refusal } from '#server/errors/api-error.ts';
 
 /** A chat completion as a request for a message. Pure. */
 

@@ -1,13 +1,13 @@
 import type { Usage } from '#db/money.ts';
 import { SSE_EVENT_BYTES_MAX } from '#server/bounds.ts';
 import { anyDelta, type Delta, quickDelta } from '#server/providers/anthropic/delta.ts';
-import { dataOf, eventEnds } from '#server/relay/sse-events.ts';
+import { dataOf, eventEnds } from '#server/wire/sse-events.ts';
 import { relayedError } from '#server/providers/anthropic/fault.ts';
 import { insideQuotes, membersOf } from '#server/providers/anthropic/raw.ts';
 import { finishReason } from '#server/providers/anthropic/stop-reason.ts';
 import { lockedDetail, thoughtDetail } from '#server/providers/anthropic/thought.ts';
 import { laterOf, promptUsageOf, readTold, type Told, usageJson, usageOf } from '#server/providers/anthropic/usage.ts';
-import { Written } from '#server/relay/written.ts';
+import { Written } from '#server/wire/written.ts';
 import type { PromptUsage, SseReader } from '#server/providers/provider.ts';
 
 /** A tool call that the model is writing. */

@@ -1,7 +1,7 @@
 import { isRecord } from '#server/providers/anthropic/content.ts';
 import { objectOf } from '#server/providers/anthropic/raw.ts';
 import { Unsayable } from '#server/providers/anthropic/unsayable.ts';
-import { scanObject } from '#server/relay/json.ts';
+import { scanObject } from '#server/wire/json.ts';
 
 /** Tool calls of the assistant that a client sends back. Pure. */
 

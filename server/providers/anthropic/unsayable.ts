@@ -1,4 +1,4 @@
-import { Refusal } from '#server/errors.ts';
+import { Refusal } from '#server/errors/api-error.ts';
 
 /** Something in a request that can't be said in Anthropic's Messages; it ends the translation from wherever it is found. */
 export class Unsayable extends Error {

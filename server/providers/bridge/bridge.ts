@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Dispatcher } from 'undici';
-import { CHAT_COMPLETIONS } from '#db/limits.ts';
-import type { UpstreamTerms } from '#db/upstream-events.ts';
+import { CHAT_COMPLETIONS } from '#db/limits/limits.ts';
+import type { UpstreamTerms } from '#db/events/upstream-events.ts';
 import { type Asking, callOptionsOf, type Request, requestOf } from '#server/providers/bridge/call-options.ts';
 import { Chunks } from '#server/providers/bridge/chunks.ts';
 import { completionOf } from '#server/providers/bridge/completion.ts';

@@ -1,4 +1,4 @@
-import { Refusal } from '#server/errors.ts';
+import { Refusal } from '#server/errors/api-error.ts';
 import { type CallOptions, type Effort, EFFORTS, type FunctionTool, type Specification } from '#server/providers/bridge/language-model.ts';
 import { promptOf } from '#server/providers/bridge/prompt.ts';
 import { listAt, numberAt, objectAt, textAt, Unsaid } from '#server/providers/bridge/said.ts';

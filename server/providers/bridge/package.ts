@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { findPackageJSON } from 'node:module';
-import type { UpstreamTerms } from '#db/upstream-events.ts';
+import type { UpstreamTerms } from '#db/events/upstream-events.ts';
 import type { LanguageModel } from '#server/providers/bridge/language-model.ts';
 
 /** A package that can't be used. The message is one line for the operator: what happened, and what to do. */

@@ -1,5 +1,5 @@
-import type { RelayedRoute } from '#db/limits.ts';
-import type { Dialect, TokenLimitMember } from '#db/upstream-events.ts';
+import type { RelayedRoute } from '#db/limits/limits.ts';
+import type { Dialect, TokenLimitMember } from '#db/events/upstream-events.ts';
 
 /** How those who speak the convention differ, as far as a request shows it. What differs in replies is told from the replies. Pure. */
 export type DialectTraits = {

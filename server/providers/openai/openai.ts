@@ -1,12 +1,12 @@
-import type { Dialect } from '#db/upstream-events.ts';
-import { Refusal } from '#server/errors.ts';
+import type { Dialect } from '#db/events/upstream-events.ts';
+import { Refusal } from '#server/errors/api-error.ts';
 import { DIALECT_TRAITS } from '#server/providers/openai/dialects.ts';
 import { readFault } from '#server/providers/openai/fault.ts';
 import { responses } from '#server/providers/openai/responses.ts';
 import type { Provider, ProviderCall, ProviderRequest } from '#server/providers/provider.ts';
-import { bodyForUpstream, type Changes } from '#server/relay/body.ts';
-import { readJsonReply } from '#server/relay/json-reply.ts';
-import { SseTap } from '#server/relay/sse.ts';
+import { bodyForUpstream, type Changes } from '#server/wire/body.ts';
+import { readJsonReply } from '#server/providers/openai/json-reply.ts';
+import { SseTap } from '#server/providers/openai/sse.ts';
 
 /**
  * The convention itself, in anybody's dialect: bytes pass as they are, both ways. Of a request the

@@ -1,7 +1,7 @@
 import type { Usage } from '#db/money.ts';
 import { readUsage } from '#server/providers/openai/usage.ts';
-import { PassingSse } from '#server/relay/passing-sse.ts';
-import { dataOf } from '#server/relay/sse-events.ts';
+import { PassingSse } from '#server/wire/passing-sse.ts';
+import { dataOf } from '#server/wire/sse-events.ts';
 
 /** What the model writes: text, thoughts, refusals, arguments of calls. A literal of JSON can't hold bare quotes, so nothing it writes looks like this. */
 const DELTA = /"type": ?"response\.[a-z_.]+\.delta"/;

@@ -2,8 +2,8 @@ import { readFault } from '#server/providers/openai/fault.ts';
 import { ResponsesSse } from '#server/providers/openai/responses-sse.ts';
 import { readUsage } from '#server/providers/openai/usage.ts';
 import type { JsonReply, Provider } from '#server/providers/provider.ts';
-import { bodyForUpstream } from '#server/relay/body.ts';
-import { scanObject, valueOf } from '#server/relay/json.ts';
+import { bodyForUpstream } from '#server/wire/body.ts';
+import { scanObject, valueOf } from '#server/wire/json.ts';
 
 /**
  * OpenAI's Responses for clients that speak them, at any upstream that does: the bytes of requests and

@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import { headerOf, readMessage, requestFraming, type Head } from '../http-message.ts';
+import { headerOf, readMessage, requestFraming, type Head } from '../wire/http-message.ts';
 
 /** One request as it came over the wire. */
 export type Request = { method: string; path: string; headers: [name: string, value: string][]; body: Buffer };

@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { useState } from 'react';
-import type { AccountRow } from '#server/dashboard/contract-accounts.ts';
+import type { AccountRow } from '#server/contract/accounts.ts';
 import { plansQuery } from '../../lib/plans.ts';
 import { useIsAdministrator } from '../../lib/session.ts';
 import { showCost, showCount } from '../../lib/show.ts';

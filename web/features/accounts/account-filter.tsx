@@ -1,4 +1,4 @@
-import type { AccountRow } from '#server/dashboard/contract-accounts.ts';
+import type { AccountRow } from '#server/contract/accounts.ts';
 import type { AccountSearch } from '../../lib/account-search.ts';
 import { useTyped } from '../../lib/use-typed.ts';
 import { Select } from '../../ui/field.tsx';

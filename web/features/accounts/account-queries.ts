@@ -1,5 +1,5 @@
 import { queryOptions } from '@tanstack/react-query';
-import type { AccountList, AccountRow } from '#server/dashboard/contract-accounts.ts';
+import type { AccountList, AccountRow } from '#server/contract/accounts.ts';
 import { api, queryString } from '../../lib/api.ts';
 import { accountsQuery } from '../../lib/names.ts';
 

@@ -1,4 +1,4 @@
-import type { AccountRow } from '#server/dashboard/contract-accounts.ts';
+import type { AccountRow } from '#server/contract/accounts.ts';
 import type { AccountSearch } from '../../lib/account-search.ts';
 import { showCost, showCount, showCounted, showShort } from '../../lib/show.ts';
 import { Button } from '../../ui/button.tsx';

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import type { Change } from '#server/dashboard/contract-keys.ts';
+import type { Change } from '#server/contract/keys.ts';
 import { api } from '../../lib/api.ts';
 import { plansQuery } from '../../lib/plans.ts';
 import { Button } from '../../ui/button.tsx';

@@ -1,4 +1,4 @@
-import type { PlanRow } from '#server/dashboard/contract-accounts.ts';
+import type { PlanRow } from '#server/contract/accounts.ts';
 import { SelectField } from '../../ui/field.tsx';
 import { describeTerms } from '../../ui/terms/summary.ts';
 

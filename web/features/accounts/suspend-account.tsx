@@ -1,4 +1,4 @@
-import type { Change } from '#server/dashboard/contract-keys.ts';
+import type { Change } from '#server/contract/keys.ts';
 import { api } from '../../lib/api.ts';
 import { showCount } from '../../lib/show.ts';
 import { Button } from '../../ui/button.tsx';

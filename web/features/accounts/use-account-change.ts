@@ -1,6 +1,6 @@
 import { useMutation, type UseMutationResult, useQueryClient } from '@tanstack/react-query';
-import type { AccountRow } from '#server/dashboard/contract-accounts.ts';
-import type { Change } from '#server/dashboard/contract-keys.ts';
+import type { AccountRow } from '#server/contract/accounts.ts';
+import type { Change } from '#server/contract/keys.ts';
 import { accountsQuery } from '../../lib/names.ts';
 import { plansQuery } from '../../lib/plans.ts';
 

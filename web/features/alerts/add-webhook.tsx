@@ -1,7 +1,7 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
-import type { AlertKind } from '#db/alerts.ts';
-import type { WebhookMade } from '#server/dashboard/contract-service.ts';
+import type { AlertKind } from '#db/alerts/alerts.ts';
+import type { WebhookMade } from '#server/contract/service.ts';
 import { api } from '../../lib/api.ts';
 import { accountsQuery } from '../../lib/names.ts';
 import { Button } from '../../ui/button.tsx';

@@ -1,5 +1,5 @@
-import type { AlertKind } from '#db/alerts.ts';
-import type { AlertRow, DeliveryRow } from '#server/dashboard/contract-service.ts';
+import type { AlertKind } from '#db/alerts/alerts.ts';
+import type { AlertRow, DeliveryRow } from '#server/contract/service.ts';
 import { showCost, showCount, showDuration } from '../../lib/show.ts';
 
 /** Alerts and what became of them, in words. Pure. */

@@ -1,5 +1,5 @@
 import { Link } from '@tanstack/react-router';
-import type { CheckDone } from '#server/dashboard/contract-audit.ts';
+import type { CheckDone } from '#server/contract/audit.ts';
 import { showCount, showCounted, showDuration } from '../../lib/show.ts';
 import { useMe } from '../../lib/session.ts';
 import { Button } from '../../ui/button.tsx';

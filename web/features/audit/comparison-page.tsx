@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query';
-import type { Checks } from '#server/dashboard/contract-audit.ts';
+import type { Checks } from '#server/contract/audit.ts';
 import { showShort } from '../../lib/show.ts';
 import { Button } from '../../ui/button.tsx';
 import { CommandLine } from '../../ui/command-line.tsx';

@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import type { Frame } from '#server/dashboard/frames.ts';
+import type { Frame } from '#server/contract/frames.ts';
 import type { EventSearch } from '../../lib/event-search.ts';
 import { showCount } from '../../lib/show.ts';
 import { useFrames } from '../../lib/use-feed.ts';

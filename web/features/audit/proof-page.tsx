@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query';
-import type { Proof } from '#server/dashboard/contract-audit.ts';
+import type { Proof } from '#server/contract/audit.ts';
 import { showCount, showCounted } from '../../lib/show.ts';
 import { useNow } from '../../lib/use-now.ts';
 import { Loaded } from '../../ui/loaded.tsx';

@@ -1,4 +1,4 @@
-import type { CheckpointRow, LogKey, Proof, WitnessRow } from '#server/dashboard/contract-audit.ts';
+import type { CheckpointRow, LogKey, Proof, WitnessRow } from '#server/contract/audit.ts';
 import { Link } from '@tanstack/react-router';
 import { showCount, showCounted } from '../../lib/show.ts';
 import { CopyButton, Copyable } from '../../ui/copy.tsx';

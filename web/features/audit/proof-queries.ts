@@ -1,5 +1,5 @@
 import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
-import type { CheckpointPage, Checks, Proof, StateThen } from '#server/dashboard/contract-audit.ts';
+import type { CheckpointPage, Checks, Proof, StateThen } from '#server/contract/audit.ts';
 import { api, queryString } from '../../lib/api.ts';
 import type { StateSearch } from '../../lib/state-search.ts';
 

@@ -1,6 +1,6 @@
 import { useMutation } from '@tanstack/react-query';
 import { type DragEvent, type FormEvent, useState } from 'react';
-import type { ReceiptChecked } from '#server/dashboard/contract-audit.ts';
+import type { ReceiptChecked } from '#server/contract/audit.ts';
 import { api } from '../../lib/api.ts';
 import { Button } from '../../ui/button.tsx';
 import { CommandLine } from '../../ui/command-line.tsx';

@@ -1,5 +1,5 @@
 import { Link } from '@tanstack/react-router';
-import type { StateThen, SubjectState } from '#server/dashboard/contract-audit.ts';
+import type { StateThen, SubjectState } from '#server/contract/audit.ts';
 import { useAccountNames } from '../../lib/names.ts';
 import { showCount, showCounted } from '../../lib/show.ts';
 import type { StateSearch } from '../../lib/state-search.ts';

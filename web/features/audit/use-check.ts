@@ -1,6 +1,6 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef, useState } from 'react';
-import type { CheckDone, CheckLine } from '#server/dashboard/contract-audit.ts';
+import type { CheckDone, CheckLine } from '#server/contract/audit.ts';
 import { ApiError, noReply } from '../../lib/api.ts';
 import { readObjects } from '../../lib/ndjson.ts';
 import { checksQuery } from './proof-queries.ts';

@@ -1,5 +1,5 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import type { KeyMade } from '#server/dashboard/contract-keys.ts';
+import type { KeyMade } from '#server/contract/keys.ts';
 import { api } from '../../lib/api.ts';
 import { isGood } from '../../lib/good-key.ts';
 import { keysQuery } from '../../lib/names.ts';

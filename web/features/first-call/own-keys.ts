@@ -1,5 +1,5 @@
 import { queryOptions } from '@tanstack/react-query';
-import type { KeyRow } from '#server/dashboard/contract-keys.ts';
+import type { KeyRow } from '#server/contract/keys.ts';
 import { api, type List } from '../../lib/api.ts';
 import { keysQuery } from '../../lib/names.ts';
 

@@ -1,4 +1,4 @@
-import type { Frame, FrameOf } from '#server/dashboard/frames.ts';
+import type { Frame, FrameOf } from '#server/contract/frames.ts';
 
 /** The account's newest calls, as the live feed tells of them. Pure. */
 

@@ -1,5 +1,5 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
-import type { Change, KeyMade } from '#server/dashboard/contract-keys.ts';
+import type { Change, KeyMade } from '#server/contract/keys.ts';
 import { keysQuery } from '../../lib/names.ts';
 import { useChange } from '../../ui/use-change.ts';
 

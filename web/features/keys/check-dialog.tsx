@@ -1,7 +1,7 @@
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import type { Route } from '#db/limits.ts';
-import type { CheckStep, KeyChecked, KeyRow } from '#server/dashboard/contract-keys.ts';
+import type { Route } from '#db/limits/limits.ts';
+import type { CheckStep, KeyChecked, KeyRow } from '#server/contract/keys.ts';
 import { api } from '../../lib/api.ts';
 import { modelsQuery } from '../../lib/models-query.ts';
 import { adviceOn } from '../../lib/refusals.ts';

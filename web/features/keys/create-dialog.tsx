@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import type { KeyTerms } from '#db/events.ts';
-import type { KeyMade } from '#server/dashboard/contract-keys.ts';
+import type { KeyTerms } from '#db/events/events.ts';
+import type { KeyMade } from '#server/contract/keys.ts';
 import { api } from '../../lib/api.ts';
 import { accountsQuery } from '../../lib/names.ts';
 import { useZone } from '../../lib/preferences.ts';

@@ -1,5 +1,5 @@
 import { Link } from '@tanstack/react-router';
-import type { KeyRow } from '#server/dashboard/contract-keys.ts';
+import type { KeyRow } from '#server/contract/keys.ts';
 import { isGood } from '../../lib/good-key.ts';
 import { showCost, showCount } from '../../lib/show.ts';
 import { Button, buttonClass } from '../../ui/button.tsx';

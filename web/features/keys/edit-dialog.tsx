@@ -1,6 +1,6 @@
 import { useState } from 'react';
-import type { KeyTerms } from '#db/events.ts';
-import type { Change, KeyRow } from '#server/dashboard/contract-keys.ts';
+import type { KeyTerms } from '#db/events/events.ts';
+import type { Change, KeyRow } from '#server/contract/keys.ts';
 import { api } from '../../lib/api.ts';
 import { useZone } from '../../lib/preferences.ts';
 import { Button } from '../../ui/button.tsx';

@@ -1,4 +1,4 @@
-import type { Change, KeyMade, KeyRow } from '#server/dashboard/contract-keys.ts';
+import type { Change, KeyMade, KeyRow } from '#server/contract/keys.ts';
 import { api } from '../../lib/api.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog.tsx';

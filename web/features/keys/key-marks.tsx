@@ -1,4 +1,4 @@
-import type { KeyRow } from '#server/dashboard/contract-keys.ts';
+import type { KeyRow } from '#server/contract/keys.ts';
 import { isGood } from '../../lib/good-key.ts';
 import { useNow } from '../../lib/use-now.ts';
 import { Badge, type Tone } from '../../ui/parts.tsx';

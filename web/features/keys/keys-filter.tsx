@@ -1,5 +1,5 @@
 import { useRef } from 'react';
-import type { KeyRow } from '#server/dashboard/contract-keys.ts';
+import type { KeyRow } from '#server/contract/keys.ts';
 import { KEY_STATES, type KeySearch, type KeySearchChange } from '../../lib/key-search.ts';
 import { useShortcuts } from '../../lib/use-shortcuts.ts';
 import { useTyped } from '../../lib/use-typed.ts';

@@ -1,5 +1,5 @@
 import { keepPreviousData, queryOptions, useQuery } from '@tanstack/react-query';
-import type { KeyList } from '#server/dashboard/contract-keys.ts';
+import type { KeyList } from '#server/contract/keys.ts';
 import { api, queryString } from '../../lib/api.ts';
 import type { KeySearch } from '../../lib/key-search.ts';
 import { keysQuery } from '../../lib/names.ts';

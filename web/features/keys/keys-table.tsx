@@ -1,4 +1,4 @@
-import type { KeyRow } from '#server/dashboard/contract-keys.ts';
+import type { KeyRow } from '#server/contract/keys.ts';
 import { isGood } from '../../lib/good-key.ts';
 import { showCost, showShort } from '../../lib/show.ts';
 import { Menu, type MenuItem } from '../../ui/menu.tsx';

@@ -1,6 +1,6 @@
 import { useNavigate, useSearch } from '@tanstack/react-router';
 import { useState } from 'react';
-import type { KeyRow } from '#server/dashboard/contract-keys.ts';
+import type { KeyRow } from '#server/contract/keys.ts';
 import { isGood } from '../../lib/good-key.ts';
 import type { KeySearch, KeySearchChange } from '../../lib/key-search.ts';
 import { keysQuery, useIsOverseer } from '../../lib/names.ts';

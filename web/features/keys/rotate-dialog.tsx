@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import type { KeyMade, KeyRow } from '#server/dashboard/contract-keys.ts';
+import type { KeyMade, KeyRow } from '#server/contract/keys.ts';
 import { api, ApiError } from '../../lib/api.ts';
 import { newUuid } from '../../lib/uuid.ts';
 import { Button } from '../../ui/button.tsx';

@@ -1,6 +1,6 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
-import type { LinkMade } from '#server/dashboard/contract-accounts.ts';
-import type { Change } from '#server/dashboard/contract-keys.ts';
+import type { LinkMade } from '#server/contract/accounts.ts';
+import type { Change } from '#server/contract/keys.ts';
 import { membersQuery } from '../../lib/members-query.ts';
 import { meQuery, welcomeQuery } from '../../lib/session.ts';
 import { useChange } from '../../ui/use-change.ts';

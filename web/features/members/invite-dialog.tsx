@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import type { Role } from '#db/event-parts.ts';
-import type { LinkMade } from '#server/dashboard/contract-accounts.ts';
+import type { Role } from '#db/events/parts.ts';
+import type { LinkMade } from '#server/contract/accounts.ts';
 import { api } from '../../lib/api.ts';
 import { accountsQuery } from '../../lib/names.ts';
 import { welcomeQuery } from '../../lib/session.ts';

@@ -1,6 +1,6 @@
 import { useState } from 'react';
-import type { LinkMade, MemberRow } from '#server/dashboard/contract-accounts.ts';
-import type { Change } from '#server/dashboard/contract-keys.ts';
+import type { LinkMade, MemberRow } from '#server/contract/accounts.ts';
+import type { Change } from '#server/contract/keys.ts';
 import { api } from '../../lib/api.ts';
 import { Button } from '../../ui/button.tsx';
 import { Choices } from '../../ui/choices.tsx';

@@ -1,5 +1,5 @@
 import { queryOptions } from '@tanstack/react-query';
-import type { InvitationRow, RegistrationShown } from '#server/dashboard/contract-accounts.ts';
+import type { InvitationRow, RegistrationShown } from '#server/contract/accounts.ts';
 import { api, type LongList } from '../../lib/api.ts';
 
 /** Those that are open: neither used, withdrawn nor expired. */

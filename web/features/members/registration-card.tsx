@@ -1,9 +1,9 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { useState } from 'react';
-import type { RegistrationPolicy } from '#db/event-parts.ts';
-import type { PlanRow, RegistrationShown } from '#server/dashboard/contract-accounts.ts';
-import type { Change } from '#server/dashboard/contract-keys.ts';
+import type { RegistrationPolicy } from '#db/events/parts.ts';
+import type { PlanRow, RegistrationShown } from '#server/contract/accounts.ts';
+import type { Change } from '#server/contract/keys.ts';
 import { api } from '../../lib/api.ts';
 import { plansQuery } from '../../lib/plans.ts';
 import { Button } from '../../ui/button.tsx';

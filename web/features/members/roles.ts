@@ -1,4 +1,4 @@
-import type { Role } from '#db/event-parts.ts';
+import type { Role } from '#db/events/parts.ts';
 import type { Choice } from '../../ui/choices.tsx';
 
 export const ROLE_NAMES: Record<Role, string> = { member: 'Member', administrator: 'Administrator', auditor: 'Auditor' };

@@ -1,7 +1,7 @@
 import { useMutation } from '@tanstack/react-query';
 import { useEffect, useEffectEvent, useState } from 'react';
 import { formatDollars } from '#db/money.ts';
-import type { PricesImported } from '#server/dashboard/contract-accounts.ts';
+import type { PricesImported } from '#server/contract/accounts.ts';
 import { api, ApiError } from '../../lib/api.ts';
 import { modelsQuery } from '../../lib/models-query.ts';
 import { showCount, showCounted } from '../../lib/show.ts';

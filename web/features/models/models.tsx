@@ -1,8 +1,8 @@
 import type { UseQueryResult } from '@tanstack/react-query';
 import { useState } from 'react';
 import { formatDollars } from '#db/money.ts';
-import type { PriceRow } from '#server/dashboard/contract-accounts.ts';
-import type { ModelRow } from '#server/dashboard/contract-keys.ts';
+import type { PriceRow } from '#server/contract/accounts.ts';
+import type { ModelRow } from '#server/contract/keys.ts';
 import { showCount } from '../../lib/show.ts';
 import { Button } from '../../ui/button.tsx';
 import { Checkbox } from '../../ui/field.tsx';

@@ -1,5 +1,5 @@
 import { Link } from '@tanstack/react-router';
-import type { RequestFilter } from '#server/dashboard/contract.ts';
+import type { RequestFilter } from '#server/contract/requests.ts';
 import type { Range } from '../../lib/filter-search.ts';
 import type { Group, Ranking } from '../../lib/live-store.ts';
 import { type NameOf, useKeyNames } from '../../lib/names.ts';

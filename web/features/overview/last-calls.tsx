@@ -1,6 +1,6 @@
 import { Link } from '@tanstack/react-router';
 import { useState } from 'react';
-import type { RequestFilter } from '#server/dashboard/contract.ts';
+import type { RequestFilter } from '#server/contract/requests.ts';
 import type { LastCall } from '../../lib/last-calls.ts';
 import { type NameOf, useKeyNames } from '../../lib/names.ts';
 import { OUTCOME_WORDS } from '../../lib/outcome-words.ts';

@@ -1,5 +1,5 @@
 import { queryOptions } from '@tanstack/react-query';
-import type { RequestFilter, RequestPage, UsageReport } from '#server/dashboard/contract.ts';
+import type { RequestFilter, RequestPage, UsageReport } from '#server/contract/requests.ts';
 import { api, ApiError, queryString } from '../../lib/api.ts';
 import { type Range, RANGES } from '../../lib/filter-search.ts';
 import type { Base } from '../../lib/live-store.ts';

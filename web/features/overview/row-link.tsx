@@ -1,6 +1,6 @@
 import { Link } from '@tanstack/react-router';
 import { memo } from 'react';
-import type { RequestFilter } from '#server/dashboard/contract.ts';
+import type { RequestFilter } from '#server/contract/requests.ts';
 import type { Range } from '../../lib/filter-search.ts';
 
 /** Links of rows that are drawn four times a second: drawn anew only where they lead somewhere else. */

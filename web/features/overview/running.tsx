@@ -1,5 +1,5 @@
 import { Link } from '@tanstack/react-router';
-import type { RequestFilter } from '#server/dashboard/contract.ts';
+import type { RequestFilter } from '#server/contract/requests.ts';
 import { type NameOf, useKeyNames } from '../../lib/names.ts';
 import type { RunningCall } from '../../lib/running-calls.ts';
 import { showCount, showSeconds } from '../../lib/show.ts';

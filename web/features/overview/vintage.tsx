@@ -1,4 +1,4 @@
-import type { AsOf } from '#server/dashboard/contract.ts';
+import type { AsOf } from '#server/contract/requests.ts';
 import { BEHIND_TOLD_MIN } from '../../lib/behind.ts';
 import { showCounted } from '../../lib/show.ts';
 import { When } from '../../ui/when.tsx';

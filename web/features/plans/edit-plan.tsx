@@ -1,7 +1,7 @@
 import { type FormEvent, useState } from 'react';
-import type { PlanTerms } from '#db/events.ts';
-import type { PlanRow } from '#server/dashboard/contract-accounts.ts';
-import type { Change } from '#server/dashboard/contract-keys.ts';
+import type { PlanTerms } from '#db/events/events.ts';
+import type { PlanRow } from '#server/contract/accounts.ts';
+import type { Change } from '#server/contract/keys.ts';
 import { api } from '../../lib/api.ts';
 import { plansQuery } from '../../lib/plans.ts';
 import { showCount } from '../../lib/show.ts';

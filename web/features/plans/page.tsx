@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
 import { lazy, Suspense, useState } from 'react';
-import type { PlanRow } from '#server/dashboard/contract-accounts.ts';
+import type { PlanRow } from '#server/contract/accounts.ts';
 import { accountsQuery } from '../../lib/names.ts';
 import { plansQuery } from '../../lib/plans.ts';
 import { useIsAdministrator } from '../../lib/session.ts';

@@ -1,5 +1,5 @@
 import { Link } from '@tanstack/react-router';
-import type { PlanRow } from '#server/dashboard/contract-accounts.ts';
+import type { PlanRow } from '#server/contract/accounts.ts';
 import { showCount } from '../../lib/show.ts';
 import { Button } from '../../ui/button.tsx';
 import { Badge, Empty } from '../../ui/parts.tsx';

@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
-import type { PlanRow } from '#server/dashboard/contract-accounts.ts';
-import type { Change } from '#server/dashboard/contract-keys.ts';
+import type { PlanRow } from '#server/contract/accounts.ts';
+import type { Change } from '#server/contract/keys.ts';
 import { api } from '../../lib/api.ts';
 import { accountsQuery } from '../../lib/names.ts';
 import { plansQuery } from '../../lib/plans.ts';

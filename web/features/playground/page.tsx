@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { type FormEvent, type KeyboardEvent, useState } from 'react';
-import type { KeyRow, ModelRow } from '#server/dashboard/contract-keys.ts';
+import type { KeyRow, ModelRow } from '#server/contract/keys.ts';
 import { isGood } from '../../lib/good-key.ts';
 import { modelsQuery } from '../../lib/models-query.ts';
 import { keysQuery } from '../../lib/names.ts';

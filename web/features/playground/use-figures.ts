@@ -1,5 +1,5 @@
 import { useRef, useState } from 'react';
-import type { FrameOf } from '#server/dashboard/frames.ts';
+import type { FrameOf } from '#server/contract/frames.ts';
 import { useFeed, useFrames } from '../../lib/use-feed.ts';
 
 /** What a call came to, as the log has it. */

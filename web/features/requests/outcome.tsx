@@ -1,4 +1,4 @@
-import type { RequestRow } from '#server/dashboard/contract.ts';
+import type { RequestRow } from '#server/contract/requests.ts';
 import { OUTCOME_WORDS } from '../../lib/outcome-words.ts';
 import { showCount } from '../../lib/show.ts';
 

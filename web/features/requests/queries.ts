@@ -1,5 +1,5 @@
 import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
-import type { RequestPage, RequestStory } from '#server/dashboard/contract.ts';
+import type { RequestPage, RequestStory } from '#server/contract/requests.ts';
 import { api, ApiError, queryString } from '../../lib/api.ts';
 import { type FilterSearch, requestFilterOf, timeOf } from '../../lib/filter-search.ts';
 

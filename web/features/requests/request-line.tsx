@@ -1,5 +1,5 @@
 import { memo, type ReactNode } from 'react';
-import type { RequestRow } from '#server/dashboard/contract.ts';
+import type { RequestRow } from '#server/contract/requests.ts';
 import type { NameOf } from '../../lib/names.ts';
 import type { Zone } from '../../lib/show.ts';
 import { showCost, showCount, showDuration, showTime } from '../../lib/show.ts';

@@ -1,6 +1,6 @@
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { type FocusEvent, type KeyboardEvent, type ReactNode, type Ref, useEffect, useImperativeHandle, useMemo, useRef, useState } from 'react';
-import type { RequestRow } from '#server/dashboard/contract.ts';
+import type { RequestRow } from '#server/contract/requests.ts';
 import { useAccountNames, useIsOverseer, useKeyNames } from '../../lib/names.ts';
 import { useZone } from '../../lib/preferences.ts';
 import { useMedia } from '../../lib/use-media.ts';

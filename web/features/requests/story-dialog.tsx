@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import type { RequestFilter, RequestStory } from '#server/dashboard/contract.ts';
-import { matches } from '#server/dashboard/filter.ts';
+import type { RequestFilter, RequestStory } from '#server/contract/requests.ts';
+import { matches } from '#server/contract/filter.ts';
 import { ApiError } from '../../lib/api.ts';
 import { useFrames } from '../../lib/use-feed.ts';
 import { Copyable } from '../../ui/copy.tsx';

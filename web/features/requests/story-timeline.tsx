@@ -1,6 +1,6 @@
 import { Link } from '@tanstack/react-router';
-import type { Try } from '#db/upstream-events.ts';
-import type { RequestStory } from '#server/dashboard/contract.ts';
+import type { Try } from '#db/events/upstream-events.ts';
+import type { RequestStory } from '#server/contract/requests.ts';
 import { showCount, showDuration } from '../../lib/show.ts';
 import { tryWords } from '../../lib/try-words.ts';
 import { When } from '../../ui/when.tsx';

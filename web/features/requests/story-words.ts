@@ -1,6 +1,6 @@
-import type { RequestStory, StoryEvent } from '#server/dashboard/contract.ts';
-import type { EndReason, UsageSource } from '#db/events.ts';
-import type { Try } from '#db/upstream-events.ts';
+import type { RequestStory, StoryEvent } from '#server/contract/requests.ts';
+import type { EndReason, UsageSource } from '#db/events/events.ts';
+import type { Try } from '#db/events/upstream-events.ts';
 import { showCost, showCount } from '../../lib/show.ts';
 
 /** A request's story in words. Pure. */

@@ -1,6 +1,6 @@
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
-import type { RequestStory, StoryQuota } from '#server/dashboard/contract.ts';
+import type { RequestStory, StoryQuota } from '#server/contract/requests.ts';
 import { METER_WORDS, showAmount, WINDOW_WORDS } from '../../lib/limit-words.ts';
 import { useAccountNames, useKeyNames } from '../../lib/names.ts';
 import { adviceOn } from '../../lib/refusals.ts';

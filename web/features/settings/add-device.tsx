@@ -1,7 +1,7 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { lazy, Suspense, useState } from 'react';
-import type { Change } from '#server/dashboard/contract-keys.ts';
-import type { TotpBegun } from '#server/dashboard/contract-session.ts';
+import type { Change } from '#server/contract/keys.ts';
+import type { TotpBegun } from '#server/contract/session.ts';
 import { api } from '../../lib/api.ts';
 import { meQuery } from '../../lib/session.ts';
 import { Button } from '../../ui/button.tsx';

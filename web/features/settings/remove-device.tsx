@@ -1,5 +1,5 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
-import type { Change } from '#server/dashboard/contract-keys.ts';
+import type { Change } from '#server/contract/keys.ts';
 import { api } from '../../lib/api.ts';
 import { meQuery } from '../../lib/session.ts';
 import { Button } from '../../ui/button.tsx';

@@ -1,7 +1,7 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
-import type { Change } from '#server/dashboard/contract-keys.ts';
-import type { SessionRow } from '#server/dashboard/contract-session.ts';
+import type { Change } from '#server/contract/keys.ts';
+import type { SessionRow } from '#server/contract/session.ts';
 import { api } from '../../lib/api.ts';
 import { meQuery } from '../../lib/session.ts';
 import { useLeave } from '../../lib/use-leave.ts';

@@ -1,5 +1,5 @@
 import { queryOptions } from '@tanstack/react-query';
-import type { SessionRow } from '#server/dashboard/contract-session.ts';
+import type { SessionRow } from '#server/contract/session.ts';
 import { api, type List } from '../../lib/api.ts';
 
 /** Where whoever is signed in is signed in. */

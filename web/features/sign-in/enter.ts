@@ -1,6 +1,6 @@
 import { useNavigate } from '@tanstack/react-router';
-import type { KeyRow } from '#server/dashboard/contract-keys.ts';
-import type { Me } from '#server/dashboard/contract-session.ts';
+import type { KeyRow } from '#server/contract/keys.ts';
+import type { Me } from '#server/contract/session.ts';
 import { api, type List } from '../../lib/api.ts';
 
 /** Takes somebody who has just signed in to where they wanted to go: without a wish to the overview, or to the first call if there was none yet. */

@@ -1,4 +1,4 @@
-import type { InvitationShown, Me } from '#server/dashboard/contract-session.ts';
+import type { InvitationShown, Me } from '#server/contract/session.ts';
 import { api, ApiError } from '../../lib/api.ts';
 import { Waiting } from '../../ui/parts.tsx';
 import { PasswordField } from '../../ui/password-field.tsx';

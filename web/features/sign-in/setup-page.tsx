@@ -1,4 +1,4 @@
-import type { Me } from '#server/dashboard/contract-session.ts';
+import type { Me } from '#server/contract/session.ts';
 import { api } from '../../lib/api.ts';
 import { PasswordField } from '../../ui/password-field.tsx';
 import { fieldError } from '../../ui/problem.tsx';

@@ -1,6 +1,6 @@
 import { Link, useSearch } from '@tanstack/react-router';
 import { useState } from 'react';
-import type { Me } from '#server/dashboard/contract-session.ts';
+import type { Me } from '#server/contract/session.ts';
 import { api, ApiError } from '../../lib/api.ts';
 import { CodeField, codeError } from '../../ui/code-field.tsx';
 import { PasswordField } from '../../ui/password-field.tsx';

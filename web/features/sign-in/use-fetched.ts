@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useState } from 'react';
-import type { Welcome } from '#server/dashboard/contract-session.ts';
+import type { Welcome } from '#server/contract/session.ts';
 import { api } from '../../lib/api.ts';
 
 export type Fetched<T> = { data: T | undefined; error: unknown; retry: () => void };

@@ -1,7 +1,7 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useId, useState } from 'react';
-import type { Change } from '#server/dashboard/contract-keys.ts';
-import type { CredentialAdded, CredentialRow, UpstreamRow } from '#server/dashboard/contract-upstreams.ts';
+import type { Change } from '#server/contract/keys.ts';
+import type { CredentialAdded, CredentialRow, UpstreamRow } from '#server/contract/upstreams.ts';
 import { api } from '../../lib/api.ts';
 import { Button } from '../../ui/button.tsx';
 import { TextArea, TextField } from '../../ui/field.tsx';

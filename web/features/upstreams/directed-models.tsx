@@ -1,6 +1,6 @@
 import type { UseQueryResult } from '@tanstack/react-query';
-import type { Target } from '#db/upstream-events.ts';
-import type { DirectedModel, UpstreamRow } from '#server/dashboard/contract-upstreams.ts';
+import type { Target } from '#db/events/upstream-events.ts';
+import type { DirectedModel, UpstreamRow } from '#server/contract/upstreams.ts';
 import { Button } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icon.tsx';
 import { Loaded } from '../../ui/loaded.tsx';

@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
-import type { Change } from '#server/dashboard/contract-keys.ts';
-import type { UpstreamList, UpstreamRow } from '#server/dashboard/contract-upstreams.ts';
+import type { Change } from '#server/contract/keys.ts';
+import type { UpstreamList, UpstreamRow } from '#server/contract/upstreams.ts';
 import { api, ApiError } from '../../lib/api.ts';
 import { modelsQuery } from '../../lib/models-query.ts';
 import { Button } from '../../ui/button.tsx';

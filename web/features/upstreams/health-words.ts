@@ -1,4 +1,4 @@
-import type { CredentialRow, UpstreamRow } from '#server/dashboard/contract-upstreams.ts';
+import type { CredentialRow, UpstreamRow } from '#server/contract/upstreams.ts';
 import { showCounted, showSeconds } from '../../lib/show.ts';
 import { tryWords } from '../../lib/try-words.ts';
 import type { IconName } from '../../ui/icon.tsx';

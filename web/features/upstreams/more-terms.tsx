@@ -1,4 +1,4 @@
-import type { RELAYED_ROUTES, RelayedRoute } from '#db/limits.ts';
+import type { RELAYED_ROUTES, RelayedRoute } from '#db/limits/limits.ts';
 import { Choices } from '../../ui/choices.tsx';
 import { Checkbox, SelectField } from '../../ui/field.tsx';
 import { fieldError } from '../../ui/problem.tsx';

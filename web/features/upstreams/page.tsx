@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
 import { lazy, Suspense, useState } from 'react';
-import type { DirectedModel } from '#server/dashboard/contract-upstreams.ts';
+import type { DirectedModel } from '#server/contract/upstreams.ts';
 import { modelsQuery } from '../../lib/models-query.ts';
 import { useIsAdministrator } from '../../lib/session.ts';
 import { useNotices } from '../../lib/use-notices.ts';

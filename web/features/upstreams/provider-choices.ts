@@ -1,4 +1,4 @@
-import type { Dialect, ProviderName, UpstreamTerms } from '#db/upstream-events.ts';
+import type { Dialect, ProviderName, UpstreamTerms } from '#db/events/upstream-events.ts';
 
 /** Whom an upstream may be: what people choose first, and what the rest of the form begins with. Pure. */
 export type ProviderChoice = {

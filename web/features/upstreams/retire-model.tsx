@@ -1,5 +1,5 @@
-import type { Change } from '#server/dashboard/contract-keys.ts';
-import type { DirectedModel, UpstreamRow } from '#server/dashboard/contract-upstreams.ts';
+import type { Change } from '#server/contract/keys.ts';
+import type { DirectedModel, UpstreamRow } from '#server/contract/upstreams.ts';
 import { api } from '../../lib/api.ts';
 import { modelsQuery } from '../../lib/models-query.ts';
 import { Button } from '../../ui/button.tsx';

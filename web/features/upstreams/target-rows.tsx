@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { useId } from 'react';
-import type { Target } from '#db/upstream-events.ts';
-import type { UpstreamRow } from '#server/dashboard/contract-upstreams.ts';
+import type { Target } from '#db/events/upstream-events.ts';
+import type { UpstreamRow } from '#server/contract/upstreams.ts';
 import { Button, IconButton } from '../../ui/button.tsx';
 import { SelectField, TextField } from '../../ui/field.tsx';
 import { ownModelsQuery } from './upstream-queries.ts';

@@ -1,5 +1,5 @@
-import type { Target } from '#db/upstream-events.ts';
-import type { UpstreamRow } from '#server/dashboard/contract-upstreams.ts';
+import type { Target } from '#db/events/upstream-events.ts';
+import type { UpstreamRow } from '#server/contract/upstreams.ts';
 
 /** Where the calls of a model go, in plain English. Pure. */
 

@@ -1,4 +1,4 @@
-import type { CredentialTested, UpstreamTested } from '#server/dashboard/contract-upstreams.ts';
+import type { CredentialTested, UpstreamTested } from '#server/contract/upstreams.ts';
 import { showCounted, showDuration } from '../../lib/show.ts';
 import { Icon, type IconName } from '../../ui/icon.tsx';
 

@@ -1,7 +1,7 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useEffectEvent, useState } from 'react';
-import type { Change } from '#server/dashboard/contract-keys.ts';
-import type { DirectedModel, UpstreamRow, UpstreamTested } from '#server/dashboard/contract-upstreams.ts';
+import type { Change } from '#server/contract/keys.ts';
+import type { DirectedModel, UpstreamRow, UpstreamTested } from '#server/contract/upstreams.ts';
 import { api } from '../../lib/api.ts';
 import { Button } from '../../ui/button.tsx';
 import { ChangeTold } from '../../ui/change.tsx';

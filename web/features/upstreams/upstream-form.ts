@@ -1,4 +1,4 @@
-import type { UpstreamTerms } from '#db/upstream-events.ts';
+import type { UpstreamTerms } from '#db/events/upstream-events.ts';
 import { choiceNamed, choiceOf, looksPrivate, usualModels } from './provider-choices.ts';
 
 /** The terms of an upstream as they are filled in. Pure. */

@@ -1,5 +1,5 @@
 import { queryOptions } from '@tanstack/react-query';
-import type { DirectedModel, UpstreamList, UpstreamModels } from '#server/dashboard/contract-upstreams.ts';
+import type { DirectedModel, UpstreamList, UpstreamModels } from '#server/contract/upstreams.ts';
 import { api, type List } from '../../lib/api.ts';
 
 const REFRESH_MS = 5_000;

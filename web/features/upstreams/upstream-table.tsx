@@ -1,4 +1,4 @@
-import type { UpstreamRow } from '#server/dashboard/contract-upstreams.ts';
+import type { UpstreamRow } from '#server/contract/upstreams.ts';
 import { showCount } from '../../lib/show.ts';
 import { Menu, type MenuItem } from '../../ui/menu.tsx';
 import { Badge } from '../../ui/parts.tsx';

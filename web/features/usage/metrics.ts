@@ -1,4 +1,4 @@
-import type { UsageFigures } from '#server/dashboard/contract.ts';
+import type { UsageFigures } from '#server/contract/requests.ts';
 import { showCost, showDuration, showShort } from '../../lib/show.ts';
 
 /** What usage can be measured by. Pure. */

@@ -1,5 +1,5 @@
-import type { PlanTerms } from '#db/events.ts';
-import type { Quota, Route } from '#db/limits.ts';
+import type { PlanTerms } from '#db/events/events.ts';
+import type { Quota, Route } from '#db/limits/limits.ts';
 import { formatDollars } from '#db/money.ts';
 import { limitName, limitTitle } from '../../lib/limit-words.ts';
 import { showCount } from '../../lib/show.ts';

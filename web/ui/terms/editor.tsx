@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
-import type { KeyTerms, PlanTerms } from '#db/events.ts';
-import type { Route } from '#db/limits.ts';
+import type { KeyTerms, PlanTerms } from '#db/events/events.ts';
+import type { Route } from '#db/limits/limits.ts';
 import { ApiError } from '../../lib/api.ts';
 import { modelsQuery } from '../../lib/models-query.ts';
 import { Checkbox } from '../field.tsx';

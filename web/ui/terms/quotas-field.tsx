@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import type { Quota } from '#db/limits.ts';
+import type { Quota } from '#db/limits/limits.ts';
 import { WINDOW_WORDS } from '../../lib/limit-words.ts';
 import { Button, IconButton } from '../button.tsx';
 import { SelectField } from '../field.tsx';

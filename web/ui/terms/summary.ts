@@ -1,5 +1,5 @@
-import type { KeyTerms } from '#db/events.ts';
-import type { Quota, Route } from '#db/limits.ts';
+import type { KeyTerms } from '#db/events/events.ts';
+import type { Quota, Route } from '#db/limits/limits.ts';
 import { showAmount, WINDOW_WORDS } from '../../lib/limit-words.ts';
 import { showCount, showCounted, showShort } from '../../lib/show.ts';
 

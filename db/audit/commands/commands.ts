@@ -1,0 +1,17 @@
+import { diffCommand } from '#db/audit/commands/diff.ts';
+import { exportCommand } from '#db/audit/commands/export.ts';
+import { receiptCommand } from '#db/audit/commands/receipt.ts';
+import { replayCommand } from '#db/audit/commands/replay.ts';
+import { statementCommand } from '#db/audit/commands/statement.ts';
+import { traceCommand } from '#db/audit/commands/trace.ts';
+import { verifyCommand } from '#db/audit/commands/verify.ts';
+import type { Command } from '#db/command-line/command.ts';
+
+/** What an auditor can do, in the order in which the help lists it. */
+export const AUDIT_COMMANDS: readonly ((audit: Command) => void)[] = [exportCommand, verifyCommand, replayCommand, statementCommand, traceCommand, diffCommand, receiptCommand];
+
+/** `daybook audit …` */
+export function auditCommands(program: Command): void {
+  const audit = program.command('audit').description('export, verify, replay and prove the log, trusting nobody');
+  for (const add of AUDIT_COMMANDS) add(audit);
+}

@@ -1,0 +1,66 @@
+import { existsSync } from 'node:fs';
+import type { Client } from 'pg';
+import { asAuditor } from '#db/audit/source/database.ts';
+import { type Exported, exportPart } from '#db/audit/replay/export.ts';
+import { Progress } from '#db/audit/commands/progress.ts';
+import { parseAt, recordReading } from '#db/audit/source/reading.ts';
+import type { Command } from '#db/command-line/command.ts';
+import { print, withJson } from '#db/command-line/print.ts';
+import { StoreError } from '#db/postgres/connect.ts';
+import { positionAt } from '#db/log/lookup.ts';
+import { firstPosition, readHead } from '#db/log/read.ts';
+import { publishDirectory } from '#db/tlog/published.ts';
+
+type Options = { from?: string; to?: string; out: string; published?: string };
+
+/** `daybook audit export` */
+export function exportCommand(audit: Command): void {
+  withJson(audit.command('export'))
+    .description('write a part of the log to a file, with a manifest and what proves it by a signed checkpoint; "verify <directory>" checks it anywhere')
+    .option('--from <position|time>', 'the first position, or a time from which on (default: the first in the database)')
+    .option('--to <position|time>', 'the last position, or a time before which (default: the newest)')
+    .requiredOption('--out <directory>', 'where the files go')
+    .option('--published <directory>', 'where the log is published; PUBLISH_DIR, or beside the data directory')
+    .action((options: Options, command: Command) =>
+      asAuditor(command, async (client) => {
+        const { from, to } = await windowOf(client, options);
+        const { env } = command.surroundings;
+        const published = publishDirectory({ DAYBOOK_DATA: env['DAYBOOK_DATA'] || './data', PUBLISH_DIR: options.published ?? (env['PUBLISH_DIR'] || undefined) });
+        const progress = new Progress(command, 'exported', to - from + 1);
+        let before = 0;
+        const onProgress = (done: number): void => {
+          progress.add(done - before);
+          before = done;
+        };
+        try {
+          const exported = await exportPart(client, { from, to, directory: options.out, published: existsSync(published) ? published : undefined, onProgress });
+          await recordReading(command, client, 'export', { after: from - 1, upTo: to });
+          progress.end();
+          print(command, exported, showExported);
+        } finally {
+          progress.end();
+        }
+      }),
+    );
+}
+
+async function windowOf(client: Client, options: Options): Promise<{ from: number; to: number }> {
+  const head = await readHead(client);
+  const first = await firstPosition(client);
+  const from = options.from === undefined ? first : parseAt(options.from);
+  const to = options.to === undefined ? head : parseAt(options.to);
+  const part = {
+    from: from instanceof Date ? Math.max(first, await positionAt(client, from, head)) : from,
+    to: to instanceof Date ? (await positionAt(client, to, head)) - 1 : to,
+  };
+  if (part.from < first) throw new StoreError(`the events before position ${first} are in the archive: its files are exports already`);
+  if (part.to > head) throw new StoreError(`the log ends at position ${head}`);
+  if (part.from > part.to) throw new StoreError(`there is no event from ${options.from ?? first} to ${options.to ?? head}`);
+  return part;
+}
+
+function showExported({ file, manifest, unproved }: Exported): string {
+  const { first_position: first, last_position: last, event_count: count, bytes, proof } = manifest;
+  const size = proof === undefined ? '' : ` Proved by the checkpoint of size ${proof.checkpoint.split('\n')[1]}.`;
+  return `${file}: ${count} events, positions ${first} to ${last}, ${bytes} bytes.${size}${unproved === null ? '' : `\nNot proved by a checkpoint: ${unproved}`}`;
+}

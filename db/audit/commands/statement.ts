@@ -1,0 +1,109 @@
+import type { Client } from 'pg';
+import { foldPart, onSource, type Places, recordReading, withPlaces } from '#db/audit/source/reading.ts';
+import { QuotaWindows } from '#db/audit/replay/quota-windows.ts';
+import { accountNamed } from '#db/audit/replay/snapshot.ts';
+import type { Part, Source } from '#db/audit/source/source.ts';
+import { type Month, parseMonth, Statements } from '#db/audit/replay/statement.ts';
+import { type ShownStatements, showStatements, statementsCsv } from '#db/audit/commands/statement-text.ts';
+import { Subjects } from '#db/audit/replay/subjects.ts';
+import { type Command, FoundFault } from '#db/command-line/command.ts';
+import { print, withJson } from '#db/command-line/print.ts';
+import { StoreError } from '#db/postgres/connect.ts';
+import { type ControlEvent, EVENT_CODES, type Placed } from '#db/events/events.ts';
+import { SHARD } from '#db/log/append.ts';
+import { PAGE_ROWS, readPage, UnreadableEventError } from '#db/log/read.ts';
+
+type Options = Places & { account?: string; month: string; all?: boolean; csv?: boolean };
+
+/** `daybook audit statement`: what an account used in a month, from the events alone. */
+export function statementCommand(audit: Command): void {
+  withPlaces(withJson(audit.command('statement')))
+    .description("an account's month as an invoice shows it, from the events alone; with --all, every account's, which come to the log's total")
+    .option('--account <name|id>', 'whose')
+    .option('--all', 'of all accounts')
+    .requiredOption('--month <yyyy-mm>', 'a month of UTC; a call belongs to that in which it ended')
+    .option('--csv', 'print the lines for a spreadsheet')
+    .action((options: Options, command: Command) => onSource(command, options, (source, client) => state(command, options, source, client)));
+}
+
+async function state(command: Command, { account, all, month: text, csv }: Options, source: Source, client: Client | null): Promise<void> {
+  const month = parseMonth(text);
+  if (month === null) throw new StoreError(`"${text}" is no month such as 2026-11`);
+  if ((account === undefined) === (all !== true)) throw new StoreError('whose statement? Name one account by --account, or ask for --all');
+  const part = await partOf(source, month);
+  await recordReading(command, client, 'statement', part);
+  const statements = new Statements(month);
+  const subjects = new Subjects(new QuotaWindows(), false);
+  if (client !== null && part.after >= source.first) await takeNames(client, subjects, part.after);
+  const read = { first: null as number | null, last: null as number | null, isOver: false };
+  await foldPart(command, source, part, 'read', (event) => {
+    if (event instanceof UnreadableEventError) throw new StoreError(`${event.message}: no statement can be made of what is not whole; audit verify tells more`);
+    if (event.at >= month.until) read.isOver = true;
+    if (read.isOver) return false;
+    if (isControl(event)) subjects.take(event, ignore);
+    if (event.at < month.from) return true;
+    read.first ??= event.position;
+    read.last = event.position;
+    statements.take(event);
+    return true;
+  });
+  const meant = account === undefined ? statements.accounts : [accountNamed(subjects.accounts.values(), account).id];
+  const own = meant.map((id) => ({ ...statements.of(id), name: subjects.accounts.get(id)?.name ?? id, keys: keyNames(subjects, id) }));
+  const shown: ShownStatements = {
+    month: month.name, from: month.from.toISOString(), until: month.until.toISOString(),
+    is_over: read.isOver || part.upTo < source.head, first_position: read.first, last_position: read.last, statements: own,
+    total: all === true ? await totalOf(own, statements, client, source, read) : null,
+  };
+  if (csv === true) command.surroundings.out(statementsCsv(shown));
+  else print(command, shown, showStatements);
+  if (shown.total?.is_equal === false) throw new FoundFault();
+}
+
+/** The month's part of the log where the source knows times; all of it where only reading tells. */
+async function partOf(source: Source, month: Month): Promise<Part> {
+  const from = await source.seek(month.from);
+  const until = await source.seek(month.until);
+  return { after: Math.max(source.first, from ?? 0) - 1, upTo: until === null ? source.head : Math.max(source.first, until) - 1 };
+}
+
+/** Accounts and keys as they were before the part that is read. */
+async function takeNames(client: Client, subjects: Subjects, upTo: number): Promise<void> {
+  for (let after = 0; after < upTo; ) {
+    const page = await readPage(client, after, 'control');
+    for (const placed of page) if (isControl(placed) && placed.position <= upTo) subjects.take(placed, ignore);
+    after = page.length < PAGE_ROWS ? upTo : (page.at(-1)?.position ?? upTo);
+  }
+}
+
+const isControl = (placed: Placed): placed is Placed<ControlEvent> => 'actor' in placed.event;
+/** Whether streams are in order is for a replay to say. */
+const ignore = (): void => undefined;
+
+function keyNames({ keys }: Subjects, account: string): Record<string, string> {
+  return Object.fromEntries([...keys.values()].filter((key) => key.account === account).map(({ id, name }) => [id, name]));
+}
+
+// What the statements have to come to, by the database itself.
+const SUM = `select count(*) filter (where type in (${EVENT_CODES['request.settled']}, ${EVENT_CODES['request.abandoned']})) as requests,
+    coalesce(sum(case type when ${EVENT_CODES['request.settled']} then cost_microusd when ${EVENT_CODES['request.abandoned']} then hold_cost_microusd end), 0) as cost
+  from daybook.log where shard = $1 and position between $2 and $3`;
+
+/** The sum of the statements beside that of the log, which is made without them. */
+async function totalOf(
+  own: readonly { requests: number; cost_microusd: number }[],
+  statements: Statements,
+  client: Client | null,
+  source: Source,
+  { first, last }: { first: number | null; last: number | null },
+): Promise<ShownStatements['total']> {
+  const requests = own.reduce((sum, each) => sum + each.requests, 0);
+  const cost = own.reduce((sum, each) => sum + BigInt(each.cost_microusd), 0n);
+  let log = { requests: statements.endings, cost: statements.totalMicrousd };
+  // Of files, and of what has left the database, the second sum is the one that was made while reading.
+  if (client !== null && first !== null && source.isLive(first)) {
+    const { rows } = await client.query<{ requests: string; cost: string }>(SUM, [SHARD, first, last]);
+    log = { requests: Number(rows[0]?.requests), cost: BigInt(rows[0]?.cost ?? 0) };
+  }
+  const isEqual = requests === log.requests && cost === log.cost && statements.totalMicrousd === log.cost;
+  return { requests, cost_microusd: Number(cost), log_requests: log.requests, log_cost_microusd: Number(log.cost), is_equal: isEqual };
+}

@@ -1,0 +1,103 @@
+import type { QuotaWindows } from '#db/audit/replay/quota-windows.ts';
+import { isAccountEvent, isKeyEvent, isModelEvent, isPlanEvent, isUpstreamEvent } from '#db/events/subjects.ts';
+import type { ControlEvent, Placed } from '#db/events/events.ts';
+import { type Account, accountTerms, evolveAccount } from '#db/fold/account.ts';
+import { evolveKey, type Key } from '#db/fold/key.ts';
+import { evolveMember, type Member } from '#db/fold/member.ts';
+import { evolveModel, type Model } from '#db/fold/model.ts';
+import { evolvePlan, type Plan } from '#db/fold/plan.ts';
+import { evolvePrice, type Price } from '#db/fold/price.ts';
+import { evolveRegistration, REGISTRATION_FIRST } from '#db/fold/registration.ts';
+import { evolveUpstream, type Upstream } from '#db/fold/upstream.ts';
+import { limitsOf } from '#db/limits/limits.ts';
+import { minuteOf } from '#db/limits/windows.ts';
+
+/**
+ * Accounts, keys, plans, prices, upstreams, models and members by the folds that enforcement uses, and the quotas that
+ * follow from them. Pure.
+ */
+export class Subjects {
+  readonly accounts = new Map<string, Account>();
+  readonly keys = new Map<string, Key>();
+  readonly plans = new Map<string, Plan>();
+  readonly prices = new Map<string, Price>();
+  readonly upstreams = new Map<string, Upstream>();
+  readonly models = new Map<string, Model>();
+  readonly members = new Map<string, Member>();
+  registration = REGISTRATION_FIRST;
+  /** Who is on each plan, so that a change of it concerns them alone. */
+  readonly #onPlan = new Map<string, Set<string>>();
+  /** The version that each stream has reached; those of sessions end with them. */
+  readonly #versions = new Map<string, number>();
+  readonly #windows: QuotaWindows;
+  readonly #isWhole: boolean;
+
+  /** @param isWhole whether every stream is seen from its first event on. */
+  constructor(windows: QuotaWindows, isWhole: boolean) {
+    this.#windows = windows;
+    this.#isWhole = isWhole;
+  }
+
+  /** @param onFault told where an event does not follow the one before it in its stream. */
+  take(placed: Placed<ControlEvent>, onFault: (problem: string) => void): void {
+    const { event, at, position } = placed;
+    this.#followStream(placed, onFault);
+    if (isAccountEvent(event)) {
+      const before = this.accounts.get(event.account);
+      const account = evolveAccount(before, event, position);
+      if (account === undefined) return;
+      if (before?.plan !== account.plan) this.#move(account, before?.plan ?? null);
+      this.#note(account, position, at);
+    } else if (isKeyEvent(event)) {
+      const key = evolveKey(this.keys.get(event.key), event, at, position);
+      if (key === undefined) return;
+      this.keys.set(key.id, key);
+      this.#windows.setLimits(`key/${key.id}`, limitsOf(key.terms ?? {}, key.resetPosition), position, minuteOf(at.getTime()));
+    } else if (isPlanEvent(event)) {
+      const plan = evolvePlan(this.plans.get(event.plan), event, position);
+      if (plan === undefined) return;
+      this.plans.set(plan.name, plan);
+      for (const id of this.#onPlan.get(plan.name) ?? []) {
+        const account = evolveAccount(this.accounts.get(id), event, position);
+        if (account) this.#note(account, position, at);
+      }
+    } else if (event.type === 'model.priced') {
+      this.prices.set(event.model, evolvePrice(this.prices.get(event.model), event));
+    } else if (isUpstreamEvent(event)) {
+      const upstream = evolveUpstream(this.upstreams.get(event.upstream), event, at, position);
+      if (upstream) this.upstreams.set(upstream.name, upstream);
+    } else if (isModelEvent(event)) {
+      const model = evolveModel(this.models.get(event.model), event, position);
+      if (model) this.models.set(model.name, model);
+    } else if (event.type === 'registration.changed') {
+      this.registration = evolveRegistration(this.registration, event);
+    } else if (event.type.startsWith('member.') && 'member' in event) {
+      const member = evolveMember(this.members.get(event.member), event, at);
+      if (member) this.members.set(member.id, member);
+    }
+  }
+
+  #followStream({ stream, version, event }: Placed<ControlEvent>, onFault: (problem: string) => void): void {
+    if (stream === null || version === null) return onFault('a control event is in no stream');
+    const before = this.#versions.get(stream);
+    if (version !== (before ?? 0) + 1 && (before !== undefined || this.#isWhole)) {
+      onFault(`${stream} goes on with version ${version} after ${before ?? 0}`);
+    }
+    if (event.type === 'session.closed') this.#versions.delete(stream);
+    else this.#versions.set(stream, version);
+  }
+
+  #move({ id, plan }: Account, from: string | null): void {
+    if (from !== null) this.#onPlan.get(from)?.delete(id);
+    if (plan === null) return;
+    const on = this.#onPlan.get(plan);
+    if (on) on.add(id);
+    else this.#onPlan.set(plan, new Set([id]));
+  }
+
+  #note(account: Account, position: number, at: Date): void {
+    this.accounts.set(account.id, account);
+    const plan = account.plan === null ? undefined : this.plans.get(account.plan);
+    this.#windows.setLimits(`account/${account.id}`, limitsOf(accountTerms(account, plan), account.resetPosition), position, minuteOf(at.getTime()));
+  }
+}

@@ -1,0 +1,103 @@
+import { AT, CODES, COMMON, NAMES, PLAIN_SHAPES } from '#db/audit/verify/event.ts';
+import { compositeText, type LeafRow } from '#db/log/chain.ts';
+
+/**
+ * Rows of the log as Postgres writes a composite value, which is the very text that a leaf hash
+ * covers. Half the work for Postgres that JSON is, and nothing to be put together again here. Pure.
+ */
+
+/** An event as it was read: the text of all its columns, and those that its batch has, too. */
+export type EventRow = {
+  position: number;
+  at: string | null;
+  instance: string | null;
+  /** As bytes it has a zero before it, and is all that its leaf of the newest format is the hash of; those are of ASCII alone. */
+  text: string | Uint8Array;
+  /** All columns; null for a request of shard 0 that was found to be of the vocabulary by its text alone. */
+  fields: LeafRow | null;
+};
+
+/** The columns of a composite value, null for null. What is no composite value comes out as some other row. */
+export function fieldsOf(text: string): LeafRow {
+  if (!text.includes('"')) return text.slice(1, -1).split(',').map((field) => (field === '' ? null : field));
+  const fields: (string | null)[] = [];
+  let field: string | null = null;
+  let isQuoted = false;
+  for (let at = 1; at < text.length - 1; at++) {
+    const character = text[at] as string;
+    if (isQuoted && (character === '\\' || (character === '"' && text[at + 1] === '"'))) field += text[++at] as string;
+    else if (character === '"') {
+      isQuoted = !isQuoted;
+      field ??= '';
+    } else if (character === ',' && !isQuoted) {
+      fields.push(field);
+      field = null;
+    } else field = (field ?? '') + character;
+  }
+  fields.push(field);
+  return fields;
+}
+
+const TEXT = '(?:[^\\s"\\\\(),]+|"(?:[^"\\\\]|\\\\\\\\|"")*")';
+const PATTERNS: Readonly<Record<string, string>> = { request: '[0-9a-f-]{36}', account: TEXT, key: TEXT, model: TEXT, upstream: TEXT, refusal: TEXT, sse: '[tf]' };
+const patternOf = (name: string): string => {
+  const codes = CODES.get(name);
+  return codes ? `(?:${[...codes.keys()].join('|')})` : (PATTERNS[name] ?? '\\d+');
+};
+
+/** What is behind the common columns of a request, as one pattern: taking the row apart would cost as much as all the rest. */
+const REQUESTS = new Map(
+  PLAIN_SHAPES.map(([code, { needed, allowed }]) => {
+    const fields = NAMES.slice(COMMON).map((name) => (needed.includes(name) ? patternOf(name) : allowed.includes(name) ? `(?:${patternOf(name)})?` : ''));
+    return [String(code), new RegExp(`${fields.join(',')}\\)$`, 'y')];
+  }),
+);
+const BEGINNING = /^\(0,(\d+),(\d+),(\d+),(\d+),/;
+
+/** The row of a composite value. */
+export function rowOfText(text: string): EventRow {
+  const begun = BEGINNING.exec(text);
+  const request = begun && REQUESTS.get(begun[3] as string);
+  if (begun && request) {
+    request.lastIndex = begun[0].length;
+    if (request.test(text)) return { position: Number(begun[1]), at: begun[2] as string, instance: begun[4] as string, text, fields: null };
+  }
+  return rowOfFields(fieldsOf(text), text);
+}
+
+const TIME = /^(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?([+-]\d\d)(:\d\d)?$/;
+
+/** Microseconds since 1970 of a time as Postgres writes it; null where it is not written so. */
+export function microsecondsOf(time: string): string | null {
+  const [, date, clock, fraction = '', hours, minutes = ':00'] = TIME.exec(time) ?? [];
+  const seconds = date === undefined ? Number.NaN : Date.parse(`${date}T${clock}${hours}${minutes}`) / 1000;
+  return Number.isNaN(seconds) ? null : String(BigInt(seconds) * 1_000_000n + BigInt(fraction.padEnd(6, '0')));
+}
+
+/** The row of columns. */
+export function rowOfFields(fields: LeafRow, text: string = compositeText(fields)): EventRow {
+  return { position: Number(fields[AT.position] ?? Number.NaN), at: fields[AT.at] ?? null, instance: fields[AT.instance] ?? null, text, fields };
+}
+
+/** Each format covers so many columns; see `db/log/chain.ts`. */
+const COVERED: Readonly<Record<string, number>> = { 1: 27, 2: 34 };
+const NOTHING_BEHIND_FORMAT_1 = `${','.repeat(34 - 27)})`;
+
+/** The text of all columns. */
+export const textOf = ({ text }: EventRow): string => (typeof text === 'string' ? text : Buffer.from(text.buffer, text.byteOffset, text.length).toString('latin1', 1));
+
+/** What a leaf of this format is the hash of; null for a format that is not known. */
+export function leafContent(row: EventRow, format: string): string | Uint8Array | null {
+  const covered = COVERED[format];
+  if (covered === undefined) return null;
+  if (covered === NAMES.length) return typeof row.text === 'string' ? `\0${row.text}` : row.text;
+  const text = textOf(row);
+  if (text.endsWith(NOTHING_BEHIND_FORMAT_1)) return `\0${text.slice(0, -NOTHING_BEHIND_FORMAT_1.length)})`;
+  return `\0${compositeText((row.fields ?? fieldsOf(text)).slice(0, covered))}`;
+}
+
+/** Whether a row has a value in a column that its format does not cover. */
+export function hasSurplus(row: EventRow, format: string): boolean {
+  const covered = COVERED[format] ?? NAMES.length;
+  return covered < NAMES.length && (row.fields ?? fieldsOf(textOf(row))).slice(covered).some((field) => field !== null);
+}

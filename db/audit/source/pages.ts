@@ -1,0 +1,149 @@
+import type { Client } from 'pg';
+import { EVENT_CODES, type EventType } from '#db/events/events.ts';
+import { SHARD } from '#db/log/append.ts';
+import { COLUMNS, decode, type Row } from '#db/log/decode.ts';
+import { placeRows, type Read, UnreadableEventError } from '#db/log/read.ts';
+
+/**
+ * A page of the log as one text, for those who read all of it: row by row, with a message and thirty
+ * columns for each, Postgres and Node need several times as long. Only what an event of its type has
+ * is asked for. What does not come out as it should is read again row by row, by whoever asked.
+ */
+
+/** No name of the vocabulary has one: they are of printable characters. */
+const FIELD_END = '\t';
+const ZERO = 0x30;
+/** Stands for whatever has no columns of its own for all that it says: it is read by itself. */
+const OTHER = '-';
+
+const HAS_CALL = ['request', 'account', 'key', 'model'];
+const MAY_HAVE_ADMISSION = ['terms_position?', 'admitted_minute?'];
+const MAY_HAVE_HOLD = ['hold_tokens', 'hold_cost_microusd?'];
+const HAS_ENDING = ['end_reason', 'usage_source'];
+
+/** The columns of each type, a `?` behind those that may be null. */
+const FIELDS: Partial<Record<EventType, readonly string[]>> = {
+  'request.accepted': [...HAS_CALL, ...MAY_HAVE_HOLD, ...MAY_HAVE_ADMISSION, 'sse', 'body_bytes', 'retry_count?'],
+  'request.extended': [...HAS_CALL, ...MAY_HAVE_HOLD, ...MAY_HAVE_ADMISSION],
+  'request.settled': [
+    ...HAS_CALL, ...HAS_ENDING, ...MAY_HAVE_ADMISSION, 'upstream?', 'status', 'input_tokens', 'cached_tokens', 'output_tokens', 'reasoning_tokens',
+    'cost_microusd?', 'price_version?', 'attempts', 'first_byte_ms?', 'duration_ms',
+  ],
+  'request.abandoned': [...HAS_CALL, ...HAS_ENDING, ...MAY_HAVE_HOLD, ...MAY_HAVE_ADMISSION],
+  'request.refused': ['request', 'account', 'key', 'refusal', 'status', 'refused_count'],
+};
+
+const ROW = COLUMNS.split(',').map((column) => column.trim().replace('at::text', 'at'));
+/** What a row has as text; all else is a number, or `sse`. */
+const TEXTS = new Set(['request', 'account', 'key', 'model', 'upstream', 'refusal']);
+const TYPE = ROW.indexOf('type');
+
+/** Where the fields of an event belong in a row, by the number of its type, and how they are read; before them come the type, the time and the instance. */
+type Place = { at: number; kind: 'text' | 'number' | 'truth' };
+const PLACES = new Map<string, readonly Place[]>();
+const CASES = Object.entries(FIELDS).map(([type, fields]) => {
+  const code = EVENT_CODES[type as EventType];
+  const names = fields.map((field) => field.replace('?', ''));
+  PLACES.set(String(code), names.map((name) => ({ at: ROW.indexOf(name), kind: name === 'sse' ? 'truth' : TEXTS.has(name) ? 'text' : 'number' })));
+  const columns = fields.map((field) => (field.endsWith('?') ? `coalesce(${field.slice(0, -1)}::text, '')` : field));
+  const text = `concat_ws('${FIELD_END}', type, date_part('epoch', at), instance, ${columns.join(', ')})`;
+  // An acceptance or a settlement may say more in its body, and then it is read by itself.
+  return `when ${code} then ${type === 'request.settled' || type === 'request.accepted' ? `case when body is null then ${text} else '${OTHER}' end` : text}`;
+});
+
+const READ = `select string_agg(case type ${CASES.join(' ')} else '${OTHER}' end, '${FIELD_END}' order by position)
+  from daybook.log where shard = $1 and position > $2 and position <= $3`;
+const READ_OTHERS = `select ${COLUMNS} from daybook.log where shard = $1 and position = any($2) order by position`;
+
+/**
+ * The events of a part of the log that is not archived.
+ * @returns null where something is not what an event of its type has, or one is missing.
+ */
+export async function readPart(client: Client, after: number, upTo: number): Promise<Read[] | null> {
+  const { rows } = await client.query<[string | null]>({ name: 'audit_part', text: READ, values: [SHARD, after, upTo], rowMode: 'array' });
+  const page = new Page(rows[0]?.[0] ?? '', after);
+  if (page.events.length !== upTo - after) return null;
+  if (page.others.length > 0) {
+    const others = await client.query<Row>({ name: 'audit_others', text: READ_OTHERS, values: [SHARD, page.others], rowMode: 'array' });
+    if (others.rows.length !== page.others.length) return null;
+    for (const read of placeRows(others.rows)) page.events[read.position - after - 1] = read;
+  }
+  return page.events;
+}
+
+/**
+ * What a page's text says; it ends where the text stops making sense. Fields are read off it one
+ * after the other: to split it into an array costs more than all the rest.
+ */
+class Page {
+  readonly events: Read[] = [];
+  /** The positions of events that are to be read by themselves. */
+  readonly others: number[] = [];
+  readonly #text: string;
+  #next = 0;
+  /** One for all: it is filled anew for each event. */
+  readonly #row: unknown[] = ROW.map(() => null);
+
+  constructor(text: string, after: number) {
+    this.#text = text;
+    let epoch = '';
+    let at = new Date(0);
+    while (this.#next < text.length) {
+      const position = after + this.events.length + 1;
+      const type = this.#takeText();
+      if (type === OTHER) {
+        this.others.push(position);
+        this.events.push(new UnreadableEventError(position, null));
+        continue;
+      }
+      const places = PLACES.get(type);
+      if (places === undefined) return;
+      const time = this.#takeText();
+      if (time !== epoch) {
+        epoch = time;
+        at = new Date(Math.floor(Math.round(Number(epoch) * 1e6) / 1e3));
+      }
+      const instance = this.#takeNumber() ?? 0;
+      this.#row.fill(null);
+      this.#row[TYPE] = Number(type);
+      for (const { at: place, kind } of places) this.#row[place] = kind === 'number' ? this.#takeNumber() : kind === 'truth' ? this.#takeText() === 't' : this.#takeText() || null;
+      if (this.#next > text.length + 1) return;
+      this.#add(position, at, instance);
+    }
+  }
+
+  #takeText(): string {
+    const from = this.#next;
+    const end = this.#text.indexOf(FIELD_END, from);
+    this.#next = end < 0 ? this.#beyond(from) : end + 1;
+    return this.#text.slice(from, end < 0 ? undefined : end);
+  }
+
+  /** Null where the field is empty. */
+  #takeNumber(): number | null {
+    const from = this.#next;
+    let value = 0;
+    for (let at = from; ; at++) {
+      const digit = this.#text.charCodeAt(at) - ZERO;
+      if (digit >= 0 && digit <= 9) value = value * 10 + digit;
+      else if (at < this.#text.length && this.#text[at] !== FIELD_END) return Number(this.#takeText());
+      else {
+        this.#next = at < this.#text.length ? at + 1 : this.#beyond(from);
+        return at === from ? null : value;
+      }
+    }
+  }
+
+  /** Behind the end of the text, and further where a field was to begin there and did not. */
+  #beyond(from: number): number {
+    return this.#text.length + (from > this.#text.length ? 2 : 1);
+  }
+
+  #add(position: number, at: Date, instance: number): void {
+    try {
+      this.events.push({ shard: SHARD, position, at, instance, stream: null, version: null, event: decode(this.#row as unknown as Row) });
+    } catch (error) {
+      this.events.push(new UnreadableEventError(position, error));
+    }
+  }
+}

@@ -1,0 +1,104 @@
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import type { PublishedLeaves } from '#db/audit/verify/verifier.ts';
+import { MissingHashesError, NODE_BITS, NODE_CHILDREN } from '#db/tlog/hashes.ts';
+import { completed, HASH_BYTES, type Head, type Subtree } from '#db/tlog/merkle.ts';
+import { inclusionSpans, type ReadHashes, readSpans, rootByInclusion } from '#db/tlog/proof.ts';
+import { readLeafTile, TILE_BYTES, tilePath } from '#db/tlog/published.ts';
+
+/** Tiles that are held at once, of 8 KB each: those of a batch that is as long as may be, and of the pages about it. */
+const TILES_HELD_MAX = 4_096;
+
+/** Leaf hashes as they were published, tile by tile, while a log is read. */
+export class LeafTiles implements PublishedLeaves {
+  readonly #directory: string | null;
+  readonly #tiles = new Map<number, Buffer | null>();
+
+  /** @param directory where the log is published; null where that is not at hand. */
+  constructor(directory: string | null) {
+    this.#directory = directory;
+  }
+
+  /** Has the leaves of these positions at hand. Those that are asked for come in order. */
+  async load(positions: Iterable<number>): Promise<void> {
+    if (this.#directory === null) return;
+    let last = -1;
+    for (const position of positions) {
+      const number = tileOf(position);
+      if (number === last || !Number.isSafeInteger(number)) continue;
+      last = number;
+      if (!this.#tiles.has(number)) this.#tiles.set(number, await readLeafTile(this.#directory, number));
+    }
+    for (const number of this.#tiles.keys()) {
+      if (this.#tiles.size <= TILES_HELD_MAX) break;
+      this.#tiles.delete(number);
+    }
+  }
+
+  compare(from: number, leaves: Buffer): { different: number[]; isWhole: boolean } {
+    const different: number[] = [];
+    let isWhole = true;
+    for (let at = 0; at < leaves.length; ) {
+      const position = from + at / HASH_BYTES;
+      const inTile = ((position - 1) % NODE_CHILDREN) * HASH_BYTES;
+      const end = Math.min(leaves.length, at + TILE_BYTES - inTile);
+      const tile = this.#tiles.get(tileOf(position));
+      const known = Math.max(0, Math.min((tile?.length ?? 0) - inTile, end - at));
+      isWhole &&= known === end - at;
+      if (tile != null && known > 0 && tile.compare(leaves, at, at + known, inTile, inTile + known) !== 0) {
+        for (let each = 0; each < known; each += HASH_BYTES) {
+          if (tile.compare(leaves, at + each, at + each + HASH_BYTES, inTile + each, inTile + each + HASH_BYTES) !== 0) different.push(position + each / HASH_BYTES);
+        }
+      }
+      at = end;
+    }
+    return { different, isWhole };
+  }
+}
+
+/** The tile that has the leaf of a position. */
+export const tileOf = (position: number): number => Math.floor((position - 1) / NODE_CHILDREN);
+
+/** Whether a leaf tile is the one that a signed head covers: its leaves and their proof, both from tiles, come to the head's root. */
+export async function isProvedTile(directory: string, number: number, head: Head): Promise<boolean> {
+  const first = number * NODE_CHILDREN;
+  if (first >= head.size) return false;
+  const read = hashesInTiles(directory, head.size);
+  try {
+    const [leaf] = await read([{ level: 0, number: first }]);
+    const proof = await readSpans(inclusionSpans(first, head.size), read);
+    return rootByInclusion(leaf as Buffer, first, head.size, proof)?.equals(head.root) ?? false;
+  } catch (error) {
+    if (error instanceof MissingHashesError) return false;
+    throw error;
+  }
+}
+
+/** Gives hashes of complete subtrees of a tree of this size from its tiles. */
+export function hashesInTiles(directory: string, size: number): ReadHashes {
+  return async (subtrees) => {
+    const found: Buffer[] = [];
+    for (const subtree of subtrees) found.push(await readInTile(directory, size, subtree));
+    return found;
+  };
+}
+
+async function readInTile(directory: string, size: number, { level, number }: Subtree): Promise<Buffer> {
+  const count = 2 ** (level % NODE_BITS);
+  const tileLevel = Math.floor(level / NODE_BITS);
+  const first = number * count;
+  const tile = Math.floor(first / NODE_CHILDREN);
+  const bytes = tileLevel === 0 ? await readLeafTile(directory, tile) : await readNodeTile(directory, size, tileLevel, tile);
+  const at = (first % NODE_CHILDREN) * HASH_BYTES;
+  if (bytes === null || bytes.length < at + count * HASH_BYTES) throw new MissingHashesError(`${directory} does not have the tile ${tilePath(tileLevel, tile)}`);
+  return completed(Array.from({ length: count }, (_, index) => bytes.subarray(at + index * HASH_BYTES, at + (index + 1) * HASH_BYTES)));
+}
+
+async function readNodeTile(directory: string, size: number, level: number, number: number): Promise<Buffer | null> {
+  const width = Math.min(NODE_CHILDREN, Math.floor(size / NODE_CHILDREN ** level) - number * NODE_CHILDREN);
+  for (const name of [tilePath(level, number), tilePath(level, number, width)]) {
+    const bytes = await readFile(path.join(directory, name)).catch(() => null);
+    if (bytes !== null) return bytes;
+  }
+  return null;
+}

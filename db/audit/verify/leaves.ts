@@ -1,0 +1,28 @@
+import { type EventRow, leafContent } from '#db/audit/source/lines.ts';
+import { type HashText, hashText } from '#db/audit/verify/tree.ts';
+import { HASH_BYTES } from '#db/tlog/merkle.ts';
+
+/** The leaf hashes of rows, made from what they cover. Pure. */
+
+/** A row, a leaf hash where the row is not at hand, or null where neither is. */
+export type Pending = EventRow | Buffer | null;
+
+/** The formats of leaves; see `db/log/chain.ts`. */
+export const FORMATS = ['1', '2'];
+
+/** The leaf hashes of rows, one behind the other, and of those that are at hand themselves. */
+export function leavesOf(rows: readonly Pending[], format: string): { bytes: Buffer; texts: (HashText | null)[]; isKnown: boolean } {
+  const bytes = Buffer.allocUnsafe(rows.length * HASH_BYTES);
+  const texts: (HashText | null)[] = [];
+  let isKnown = true;
+  for (let index = 0; index < rows.length; index++) {
+    const row = rows[index] as Pending;
+    const content = row === null || Buffer.isBuffer(row) ? null : leafContent(row, format);
+    const leaf = content === null ? null : hashText(content);
+    texts.push(leaf);
+    if (leaf !== null) bytes.write(leaf, index * HASH_BYTES, 'latin1');
+    else if (Buffer.isBuffer(row)) row.copy(bytes, index * HASH_BYTES);
+    else isKnown = false;
+  }
+  return { bytes, texts, isKnown };
+}

@@ -1,0 +1,123 @@
+import { setImmediate } from 'node:timers/promises';
+import { type ClientBase, DatabaseError } from 'pg';
+import { copiedRows } from '#db/audit/source/copied-page.ts';
+import { type EventRow, rowOfText } from '#db/audit/source/lines.ts';
+import { type BatchRow, LEAF_COLUMNS } from '#db/log/chain.ts';
+import type { CheckpointRow } from '#db/audit/verify/claims.ts';
+import { SHARD } from '#db/log/append.ts';
+
+/** Rows of one answer: about two megabytes of text. */
+export const PAGE_POSITIONS = 10_000;
+/** There is no event at position 0, and a place for one in the table. */
+const BEFORE_ALL = -1;
+/** Below every number that a column of positions can hold; only partitions refuse what is below zero. */
+export const LEAST = '-9223372036854775808';
+
+/** A piece of a log in order: all events above one position up to another, and the batches and checkpoints that end there. */
+export type Page = { after: number; upTo: number; rows: EventRow[]; batches: BatchRow[]; checkpoints: CheckpointRow[]; unreadable: { position: number; problem: string }[] };
+
+/** The columns that may have an empty text. */
+const TEXT_COLUMNS = ['account', 'key', 'model', 'upstream', 'stream', 'body', 'refusal'];
+const AT_US = '(extract(epoch from at) * 1000000)::bigint';
+// A time that is no number must not fail the whole page.
+const TEXT = `row(${LEAF_COLUMNS.replace(AT_US, `case when isfinite(at) then ${AT_US} end`)})::text`;
+const rowsOf = (table: string, columns: string): string => `select ${columns} from ${table} where shard = $1 and position > $2 and position <= $3 order by position`;
+// Reckoning the microseconds of each row would take Postgres a tenth of the time, and all rows of a batch have the same.
+// Behind all else: whether an empty text stands in the row, since COPY writes nothing for it as it does for null.
+const COPIED = `${LEAF_COLUMNS.replace(AT_US, 'at')}, nullif(${TEXT_COLUMNS.map((name) => `${name} = ''`).join(' or ')}, false)`;
+const copyOf = (table: string, after: number, upTo: number): string => {
+  const values = [0, SHARD, after, upTo];
+  // COPY takes no parameters; these are numbers of our own.
+  return `copy (${rowsOf(table, COPIED).replace(/\$(\d)/g, (_, number: string) => String(Number(values[Number(number)])))}) to stdout with (delimiter ',', null '')`;
+};
+
+const READ_BATCHES = `select coalesce(shard::text, ''), coalesce(last_position::text, ''), coalesce(event_count::text, ''), coalesce(instance::text, ''),
+    coalesce(batch_no::text, ''), coalesce(case when isfinite(at) then (extract(epoch from at) * 1000000)::bigint::text end, ''), coalesce(format::text, ''),
+    coalesce(chain, ''::bytea)
+  from daybook.log_batch where shard = $1 and last_position > $2 and last_position <= $3 order by last_position`;
+
+/** Control events that were kept, each with the format that its batch names. */
+export const READ_KEPT_TEXTS = `select ${TEXT}, (select b.format::text from daybook.log_batch b
+    where b.shard = $1 and b.last_position >= k.position order by b.last_position limit 1)
+  from daybook.log_kept k where shard = $1 and position > $2 and position <= $3 order by position limit $4`;
+
+/** Rows of the log, or of a table of its shape. */
+export async function readRowTexts(client: ClientBase, table: string, after: number, upTo: number): Promise<EventRow[]> {
+  const rows = await copiedRows(client, copyOf(table, after, upTo));
+  if (rows !== null) return rows;
+  const single = await client.query<[string]>({ text: rowsOf(table, TEXT), values: [SHARD, after, upTo], rowMode: 'array' });
+  return single.rows.map(([text]) => rowOfText(text));
+}
+
+export async function readBatches(client: ClientBase, after: number | string, upTo: number): Promise<BatchRow[]> {
+  const { rows } = await client.query<[string, string, string, string, string, string, string, Buffer]>({
+    name: 'verify_batches',
+    text: READ_BATCHES,
+    values: [SHARD, after, upTo],
+    rowMode: 'array',
+  });
+  return rows.map(([shard, lastPosition, eventCount, instance, batchNo, at, format, chain]) => ({ shard, lastPosition, eventCount, instance, batchNo, at, format, chain }));
+}
+
+/** A row of `daybook.checkpoint` as SQL. */
+export const CHECKPOINT_JSON = `json_build_object('epoch', epoch, 'size', size, 'note', note, 'published_at', published_at)`;
+const READ_CHECKPOINTS = `select ${CHECKPOINT_JSON} as row from daybook.checkpoint where shard = $1 and size > $2 and size <= $3 order by size, epoch`;
+
+/** The checkpoints in the table of more than one size up to another. */
+export async function readCheckpointRows(client: ClientBase, after: number | string, upTo: number): Promise<CheckpointRow[]> {
+  const { rows } = await client.query<{ row: CheckpointRow }>({ name: 'verify_checkpoints', text: READ_CHECKPOINTS, values: [SHARD, after, upTo] });
+  return rows.map(({ row }) => row);
+}
+
+/** Corrupted pages of a table, and values that no type allows. */
+const isDamage = (error: unknown): boolean => error instanceof DatabaseError && /^(XX|22)/.test(error.code ?? '');
+
+/** Finds the rows that make reading fail by halves. */
+async function readAround(client: ClientBase, after: number, upTo: number, page: Page): Promise<void> {
+  try {
+    page.rows.push(...(await readRowTexts(client, 'daybook.log', after, upTo)));
+  } catch (error) {
+    if (!isDamage(error)) throw error;
+    if (upTo - after <= 1) {
+      page.unreadable.push({ position: upTo, problem: `can't be read: ${(error as Error).message}` });
+      return;
+    }
+    const middle = Math.floor((Math.max(after, 0) + upTo) / 2);
+    await readAround(client, after, middle, page);
+    await readAround(client, middle, upTo, page);
+  }
+}
+
+async function readPage(client: ClientBase, after: number, upTo: number): Promise<Page> {
+  const page: Page = { after, upTo, rows: [], batches: [], checkpoints: [], unreadable: [] };
+  const above = after === BEFORE_ALL ? LEAST : after;
+  const [, batches, checkpoints] = await Promise.all([readAround(client, after, upTo, page), readBatches(client, above, upTo), readCheckpointRows(client, above, upTo)]);
+  return { ...page, batches, checkpoints };
+}
+
+/** The events and batches above one position up to another, page by page; Postgres makes the next page while one is looked at. */
+export async function* pagesOf(client: ClientBase, after: number, upTo: number): AsyncGenerator<Page> {
+  let next = after < upTo ? readPage(client, after === 0 ? BEFORE_ALL : after, Math.min(after + PAGE_POSITIONS, upTo)) : null;
+  for (;;) {
+    if (next === null) return;
+    const page: Page = await next;
+    let at = page.upTo;
+    if (page.rows.length === 0 && page.batches.length === 0 && page.unreadable.length === 0) at = (await nextPosition(client, at, upTo)) - 1;
+    next = at < upTo ? readPage(client, at, Math.min(at + PAGE_POSITIONS, upTo)) : null;
+    next?.catch(() => undefined);
+    // pg sends a question when the event loop turns, which it does not while a page is hashed.
+    await setImmediate();
+    yield page;
+  }
+}
+
+/** The next position that there is anything at, where a long piece is missing. */
+async function nextPosition(client: ClientBase, after: number, upTo: number): Promise<number> {
+  const { rows } = await client.query<[string]>({
+    text: `select least((select min(position) from daybook.log where shard = $1 and position > $2),
+      (select min(last_position) from daybook.log_batch where shard = $1 and last_position > $2), $3)`,
+    values: [SHARD, after, upTo],
+    rowMode: 'array',
+  });
+  return Number(rows[0]?.[0]);
+}

@@ -1,0 +1,61 @@
+import type { ClientBase } from 'pg';
+import type { Claim, TrustedKeys } from '#db/audit/verify/evidence.ts';
+import { hashesInTiles } from '#db/audit/verify/evidence-tiles.ts';
+import type { Finding } from '#db/audit/verify/report.ts';
+import { AuditTree } from '#db/audit/verify/tree.ts';
+import type { Start } from '#db/audit/verify/verifier.ts';
+import { genesis } from '#db/log/chain.ts';
+import { SHARD } from '#db/log/append.ts';
+import { openCheckpoint } from '#db/tlog/checkpoint.ts';
+import { cut, hashesIn, MissingHashesError, NODE_BITS } from '#db/tlog/hashes.ts';
+import { subtreesOf } from '#db/tlog/merkle.ts';
+import { readPublished } from '#db/tlog/standing.ts';
+
+/** Which log it is: as checkpoints say that are signed by somebody who is believed, or else as the database says of itself. */
+export function identify(stored: string, keys: TrustedKeys, claims: readonly (Claim | null)[]): { logId: string; direct: Finding[] } {
+  for (const claim of claims) {
+    try {
+      const [, logId] = /^daybook\/([0-9a-f-]{36})(?:\/\d+)?$/.exec(openCheckpoint(claim?.note ?? '', keys.verifiers).checkpoint.origin) ?? [];
+      if (logId === undefined || logId === stored) continue;
+      return { logId, direct: [{ position: 1, table: 'install', problem: `the database says it is log ${stored}, and its checkpoint is of log ${logId}` }] };
+    } catch {
+      // Whoever hasn't signed for it says nothing; it is put down when it is compared.
+    }
+  }
+  return { logId: stored, direct: [] };
+}
+
+/** What is before the first event that is read, as far as it is at hand. */
+export async function readStart(client: ClientBase, logId: string, first: number, published: string | undefined, notes: string[]): Promise<Start> {
+  if (first === 1) return { first, chain: genesis(logId), leavesBefore: [], tree: new AuditTree() };
+  const { rows } = await client.query<{ leaves: Buffer | null; chain: Buffer | null }>(
+    `select p.open_leaves as leaves, (select chain from daybook.log_batch where shard = $1 and last_position < $2 order by last_position desc limit 1) as chain
+      from (select 1) one left join daybook.log_partition p on p.end_position = $2`,
+    [SHARD, first],
+  );
+  const { leaves = null, chain = null } = rows[0] ?? {};
+  notes.push(`the events before position ${first} are in the archive and were not read: --archive-dir says where that is`);
+  return { first, chain, leavesBefore: cut(leaves ?? Buffer.alloc(0)), tree: await readTree(client, first - 1, published, notes) };
+}
+
+/** The tree of what is before, from its nodes and from tiles. The root tells later whether they were true. */
+async function readTree(client: ClientBase, size: number, published: string | undefined, notes: string[]): Promise<AuditTree | null> {
+  const subtrees = subtreesOf(0, size);
+  try {
+    const head = published === undefined ? null : await readPublished(published);
+    const inTiles = published === undefined || head === null ? null : hashesInTiles(published, head.size);
+    const tree = new AuditTree();
+    const hashes: Buffer[] = [];
+    for (const subtree of subtrees) {
+      const read = subtree.level < NODE_BITS ? inTiles : hashesIn(client);
+      if (read === null) throw new MissingHashesError('no tiles');
+      hashes.push(...(await read([subtree])));
+    }
+    tree.appendAll(subtrees, hashes);
+    return tree;
+  } catch (error) {
+    if (!(error instanceof MissingHashesError)) throw error;
+    notes.push('without the archive the tree has no beginning: no checkpoint could be compared');
+    return null;
+  }
+}

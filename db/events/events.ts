@@ -1,0 +1,290 @@
+import { z } from 'zod';
+import { namesByCode } from '#db/events/codes.ts';
+import { AccountName, Control, Count, Digest, Id, KeyName, ModelName, PlanName, RequestId, Time, UpstreamName } from '#db/events/parts.ts';
+import { LimitsShape, Networks, PermissionsShape, RELAYED_ROUTES } from '#db/limits/limits.ts';
+import * as log from '#db/events/log-events.ts';
+import * as member from '#db/events/member-events.ts';
+import { PRICE_MAX } from '#db/money.ts';
+import * as upstream from '#db/events/upstream-events.ts';
+
+/**
+ * The vocabulary of the log: one schema per event type, named `subject.verb` in the past tense.
+ * Field names are the column names of the table `log`, so there is one spelling from the hot path
+ * to the auditor. Events are versioned by adding optional fields; every version ever written must
+ * still parse.
+ */
+
+/** Why a request ended. The codes are stored in the log and never change meaning. */
+export const END_REASONS = {
+  completed: 1,
+  client_gone: 2,
+  upstream_cut: 3,
+  upstream_error: 4,
+  upstream_refused: 5,
+  upstream_unreachable: 6,
+  timed_out: 7,
+  shed: 8,
+  abandoned: 9,
+  internal_error: 10,
+  /** What the key may do was changed while it ran. */
+  withdrawn: 11,
+  /** The reply used up what an exact quota had left. */
+  quota_spent: 12,
+} as const;
+export type EndReason = keyof typeof END_REASONS;
+export const END_REASON_OF = namesByCode(END_REASONS);
+
+/** Where the token counts of an ending come from: the provider's report, our count, or a guess. */
+export const USAGE_SOURCES = { provider: 1, counted: 2, estimated: 3, none: 4 } as const;
+export type UsageSource = keyof typeof USAGE_SOURCES;
+export const USAGE_SOURCE_OF = namesByCode(USAGE_SOURCES);
+
+const AccountRegistered = Control.extend({ type: z.literal('account.registered'), account: Id, name: AccountName });
+const AccountSuspended = Control.extend({ type: z.literal('account.suspended'), account: Id });
+const AccountReinstated = Control.extend({ type: z.literal('account.reinstated'), account: Id });
+
+/** Whether usage of the running windows counts against the new limits, or they begin at zero. */
+export const Windows = z.enum(['keep', 'reset']);
+
+/** What an account may use; what is absent is not limited. */
+export const PlanTerms = z.strictObject({ ...PermissionsShape, ...LimitsShape });
+export type PlanTerms = z.infer<typeof PlanTerms>;
+
+/** Whose calls and usage a key may read: its own, or those of its whole account. */
+export const Reads = z.enum(['key', 'account']);
+
+/** What a key may use of what its account may; what is absent it does not narrow, but `reads`: then it reads its own. */
+export const KeyTerms = z.strictObject({ ...PermissionsShape, ...LimitsShape, networks: Networks.optional(), reads: Reads.optional() });
+export type KeyTerms = z.infer<typeof KeyTerms>;
+
+const PlanDefined = Control.extend({ type: z.literal('plan.defined'), plan: PlanName, terms: PlanTerms });
+const PlanChanged = Control.extend({ type: z.literal('plan.changed'), plan: PlanName, terms: PlanTerms, windows: Windows });
+/** Accounts on a retired plan may call nothing until they are put on another. */
+const PlanRetired = Control.extend({ type: z.literal('plan.retired'), plan: PlanName });
+
+const AccountPlanChanged = Control.extend({
+  type: z.literal('account.plan_changed'),
+  account: Id,
+  /** Null: on no plan, which limits nothing. */
+  plan: PlanName.nullable(),
+  windows: Windows,
+});
+/** Terms of this account alone. Each field that is present stands in place of the plan's. */
+const AccountTermsOverridden = Control.extend({
+  type: z.literal('account.terms_overridden'),
+  account: Id,
+  terms: PlanTerms,
+  windows: Windows,
+});
+
+const KeyCreated = Control.extend({
+  type: z.literal('key.created'),
+  account: Id,
+  key: Id,
+  name: KeyName,
+  digest: Digest,
+  last4: z.string().length(4),
+  expires_at: Time.optional(),
+});
+const KeyRotated = Control.extend({
+  type: z.literal('key.rotated'),
+  account: Id,
+  key: Id,
+  digest: Digest,
+  last4: z.string().length(4),
+  /** Until when the old secret is still good; absent: it ended with this event. */
+  overlap_ends_at: Time.optional(),
+});
+const KeyRevoked = Control.extend({ type: z.literal('key.revoked'), account: Id, key: Id });
+
+/** The moment that it ends at has passed; it needs no event to take effect. */
+const KeyExpired = Control.extend({ type: z.literal('key.expired'), account: Id, key: Id });
+
+/** The key's terms, all of them, in place of those it had. */
+const KeyRestricted = Control.extend({
+  type: z.literal('key.restricted'),
+  account: Id,
+  key: Id,
+  terms: KeyTerms,
+  /** When the key ends; null: never. Absent: as before. */
+  expires_at: Time.nullable().optional(),
+  windows: Windows,
+});
+
+const KeyRenamed = Control.extend({ type: z.literal('key.renamed'), account: Id, key: Id, name: KeyName });
+
+/** Micro-dollars for a million tokens, whole ones: 2.50 dollars are 2,500,000. */
+const Price = z.int().min(0).max(PRICE_MAX);
+export const PricesShape = z.strictObject({ input: Price, cached_input: Price, output: Price, reasoning: Price });
+const ModelPriced = Control.extend({
+  type: z.literal('model.priced'),
+  /** A model's name, or the beginning of names with `*` at its end. */
+  model: ModelName,
+  prices: PricesShape,
+  /** Where the price is from: `manual`, or the snapshot with its version. */
+  source: z.string().regex(/^[\x20-\x7e]{1,100}$/),
+});
+
+/** Which call it is, and for what. */
+const call = { request: RequestId, account: Id, key: Id, model: ModelName };
+/** What ties a request to its limits. Events from before there were limits carry none of it. */
+const admission = {
+  /** The UTC minute of its admission, in minutes since 1970: it is charged to the windows with it. */
+  admitted_minute: Count.optional(),
+  /** The position of the newest control event that its terms come from; 0 when there is none. */
+  terms_position: Count.optional(),
+};
+/** What a request may spend until it settles, or until a `request.extended` says more. */
+const hold = { hold_tokens: Count, hold_cost_microusd: Count.optional() };
+
+const RequestAccepted = z.object({
+  type: z.literal('request.accepted'),
+  ...call,
+  sse: z.boolean(),
+  body_bytes: Count,
+  ...hold,
+  ...admission,
+  /** The client's own count of retries (`x-stainless-retry-count`), when it told one. */
+  retry_count: Count.optional(),
+  /** By which route it came; absent: chat completions, as all did once. */
+  route: z.enum(RELAYED_ROUTES).optional(),
+});
+
+/** A running reply was given more to spend; the hold is the whole of it from here on. */
+const RequestExtended = z.object({
+  type: z.literal('request.extended'),
+  ...call,
+  ...hold,
+  ...admission,
+});
+
+const ending = {
+  ...call,
+  end_reason: z.enum(Object.keys(END_REASONS) as [EndReason, ...EndReason[]]),
+  usage_source: z.enum(Object.keys(USAGE_SOURCES) as [UsageSource, ...UsageSource[]]),
+  ...admission,
+};
+const RequestSettled = z.object({
+  type: z.literal('request.settled'),
+  ...ending,
+  upstream: UpstreamName.optional(),
+  /** The HTTP status that the client was given, or 499 when it had left before one was sent. */
+  status: Count,
+  input_tokens: Count,
+  cached_tokens: Count,
+  output_tokens: Count,
+  reasoning_tokens: Count,
+  /** Absent where the model has no price. */
+  cost_microusd: Count.optional(),
+  /** The version of the `model.priced` event that the cost was reckoned with, and its stream's model. */
+  price_version: Count.optional(),
+  attempts: Count,
+  /** Each of them, where there was more than one. The usage and the cost are the last one's: it is charged once. */
+  tries: z.array(upstream.Try).max(upstream.TRIES_MAX).optional(),
+  first_byte_ms: Count.optional(),
+  duration_ms: Count,
+});
+const RequestAbandoned = z.object({
+  type: z.literal('request.abandoned'),
+  ...ending,
+  /** The full hold stays charged: nobody knows what the dead instance had relayed. */
+  ...hold,
+});
+/** Calls of a known account that were refused with 403 or 429; many alike are one event. */
+const RequestRefused = z.object({
+  type: z.literal('request.refused'),
+  /** The first of them. */
+  request: RequestId,
+  account: Id,
+  key: Id,
+  /** The code of the refusal catalogue. */
+  refusal: z.string().regex(/^[a-z_]{1,64}$/),
+  status: Count,
+  refused_count: z.int().min(1),
+});
+
+export const Event = z.discriminatedUnion('type', [
+  AccountRegistered, AccountSuspended, AccountReinstated, AccountPlanChanged, AccountTermsOverridden,
+  KeyCreated, KeyRotated, KeyRevoked, KeyRestricted, KeyExpired, KeyRenamed,
+  PlanDefined, PlanChanged, PlanRetired,
+  ModelPriced, upstream.ModelDefined, upstream.ModelRetired,
+  upstream.UpstreamAdded, upstream.UpstreamChanged, upstream.UpstreamRemoved,
+  upstream.UpstreamCredentialAdded, upstream.UpstreamCredentialRemoved,
+  member.MemberAdded, member.MemberRoleChanged, member.MemberRemoved, member.MemberPasswordChanged, member.MemberTotpChanged,
+  member.MemberResetLinkMade, member.InvitationCreated, member.InvitationWithdrawn, member.SessionOpened, member.SessionClosed,
+  member.RegistrationChanged,
+  log.LogSignerChanged, log.LogEpochStarted, log.LogRead,
+  RequestAccepted, RequestExtended, RequestSettled, RequestAbandoned, RequestRefused,
+]);
+export type Event = z.infer<typeof Event>;
+export type EventType = Event['type'];
+export type EventOf<T extends EventType> = Extract<Event, { type: T }>;
+
+export type ControlEvent = Extract<Event, { actor: string }>;
+export type RequestEvent = Exclude<Event, ControlEvent>;
+
+/** The number that stands for each type in the log. Append only: a number is never reused. */
+export const EVENT_CODES = {
+  'account.registered': 1,
+  'account.suspended': 2,
+  'account.reinstated': 3,
+  'account.plan_changed': 4,
+  'account.terms_overridden': 5,
+  'key.created': 10,
+  'key.rotated': 11,
+  'key.revoked': 12,
+  'key.restricted': 13,
+  'key.expired': 14,
+  'key.renamed': 15,
+  'plan.defined': 20,
+  'plan.changed': 21,
+  'plan.retired': 22,
+  'model.priced': 30,
+  'model.defined': 31,
+  'model.retired': 32,
+  'member.added': 40,
+  'member.role_changed': 41,
+  'member.removed': 42,
+  'member.password_changed': 43,
+  'member.totp_changed': 44,
+  'member.reset_link_made': 45,
+  'invitation.created': 50,
+  'invitation.withdrawn': 51,
+  'session.opened': 60,
+  'session.closed': 61,
+  'registration.changed': 70,
+  'log.signer_changed': 80,
+  'log.epoch_started': 81,
+  'log.read': 82,
+  'upstream.added': 90,
+  'upstream.changed': 91,
+  'upstream.removed': 92,
+  'upstream.credential_added': 93,
+  'upstream.credential_removed': 94,
+  'request.accepted': 100,
+  'request.settled': 101,
+  'request.abandoned': 102,
+  'request.extended': 103,
+  'request.refused': 104,
+} as const satisfies Record<EventType, number>;
+
+/** Where an event stands in the log. */
+export type Placed<E extends Event = Event> = {
+  shard: number;
+  position: number;
+  /** Postgres time, the same for all events of a batch. Never decreases along the log. */
+  at: Date;
+  instance: number;
+  /** The subject's stream and the event's place in it; control events only. */
+  stream: string | null;
+  version: number | null;
+  event: E;
+};
+
+/**
+ * Checks one event against the vocabulary.
+ * @throws {z.ZodError} when it is of no known type or a field is wrong.
+ */
+export function parseEvent(value: unknown): Event {
+  return Event.parse(value);
+}

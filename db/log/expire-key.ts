@@ -1,0 +1,44 @@
+import type { ClientBase } from 'pg';
+import type { EventOf } from '#db/events/events.ts';
+import { evolveKey, type Key } from '#db/fold/key.ts';
+import { appendControl, ConflictError } from '#db/log/append.ts';
+import { readStream } from '#db/log/read.ts';
+
+/**
+ * Puts down that a key has ended by its expiry. Nobody waits for it: whoever judges a call looks at
+ * the clock. It is for those who read the log, and are to see the end of a key where it happened.
+ */
+
+/** The event that a key is due at a moment; null where its end was put down, was another, or has not come. */
+export function expireKey(key: Key, now: Date): EventOf<'key.expired'> | null {
+  if (key.revokedAt || key.expiredAt || key.expiresAt === null || key.expiresAt > now) return null;
+  return { type: 'key.expired', account: key.account, key: key.id, actor: 'worker' };
+}
+
+/**
+ * Reads a key's stream, decides, and appends with the version that was read; when somebody else was
+ * faster it is decided once more.
+ * @param writer under whose number it is appended, and the next of its batches.
+ * @returns whether the key's end was put down by this call.
+ */
+export async function recordExpiry(client: ClientBase, id: string, writer: { instance: number; nextBatchNo(): number }): Promise<boolean> {
+  for (let attempt = 1; ; attempt++) {
+    const { key, now } = await readKey(client, id);
+    const event = key && expireKey(key, now);
+    if (!event) return false;
+    try {
+      await appendControl(client, writer.instance, writer.nextBatchNo(), [{ event, version: key.version + 1 }]);
+      return true;
+    } catch (error) {
+      if (!(error instanceof ConflictError) || attempt === 2) throw error;
+    }
+  }
+}
+
+/** The key as the log has it, and the clock that decides its expiry. */
+async function readKey(client: ClientBase, id: string): Promise<{ key: Key | undefined; now: Date }> {
+  const events = await readStream(client, `key/${id}`);
+  const key = events.reduce<Key | undefined>((before, { event, at, position }) => evolveKey(before, event, at, position), undefined);
+  const { rows } = await client.query<{ now: Date }>('select clock_timestamp() as now');
+  return { key, now: rows[0]?.now as Date };
+}

@@ -1,0 +1,111 @@
+import type pg from 'pg';
+import { EVENT_CODES, type EventType } from '#db/events/events.ts';
+import { SHARD } from '#db/log/append.ts';
+import { COLUMNS, type Row } from '#db/log/decode.ts';
+import { placeRows, type Read } from '#db/log/read.ts';
+
+/**
+ * Looking through parts of the log for events that fit a filter. Only the log's positions and its
+ * control events have an index, so each look is at a stretch of a bounded length.
+ */
+
+/** Which events are meant; what is absent does not narrow. */
+export type EventFilter = {
+  types?: readonly EventType[];
+  account?: string;
+  key?: string;
+  request?: string;
+  /** Events about a member and their sessions, and those that they have caused. */
+  member?: string;
+};
+
+/** The positions above `after` up to `upTo`. */
+export type Stretch = { after: number; upTo: number };
+
+/** Whether rows come from the end of a stretch or from its beginning. */
+export type Direction = 'newest' | 'oldest';
+
+/** The log's own words for a filter; `$1` is the shard and `$2`, `$3` the stretch. */
+function conditionsOf({ types, account, key, request, member }: EventFilter, values: unknown[]): string {
+  const add = (value: unknown): string => `$${values.push(value)}`;
+  const conditions = ['true'];
+  if (types !== undefined) conditions.push(`type = any(${add(types.map((type) => EVENT_CODES[type]))}::smallint[])`);
+  if (account !== undefined) conditions.push(`account = ${add(account)}`);
+  if (key !== undefined) conditions.push(`key = ${add(key)}`);
+  if (request !== undefined) conditions.push(`request = ${add(request)}::uuid`);
+  if (member !== undefined) {
+    // Bodies are our own JSON: without blanks, and with each quotation mark inside a text escaped.
+    const about = [`"member":"${member}"`, `"actor":"member/${member}"`].map((part) => `strpos(body, ${add(part)}) > 0`);
+    conditions.push(`stream is not null and (${about.join(' or ')})`);
+  }
+  return conditions.join(' and ');
+}
+
+const ORDER = { newest: 'order by position desc', oldest: 'order by position' } as const;
+
+/** Events of a stretch that is not archived, at most `limit` of them. All of the stretch may be walked over. */
+export async function lookThrough(client: pg.ClientBase, filter: EventFilter, { after, upTo }: Stretch, direction: Direction, limit: number): Promise<Read[]> {
+  const values: unknown[] = [SHARD, after, upTo];
+  const conditions = conditionsOf(filter, values);
+  const text = `select ${COLUMNS} from daybook.log where shard = $1 and position > $2 and position <= $3 and ${conditions}
+    ${ORDER[direction]} limit $${values.push(limit)}`;
+  const { rows } = await client.query<Row>({ text, values, rowMode: 'array' });
+  return placeRows(rows);
+}
+
+/** What a look at control events came to: those that fit, and the last position that was looked at. */
+export type ControlLook = { rows: Read[]; lookedTo: number };
+
+/**
+ * Control events of a stretch, archived ones included: at most `limit` of those that fit, among at
+ * most `lookMax` that are looked at. Those of one key are found by its stream.
+ */
+export async function lookThroughControl(
+  client: pg.ClientBase,
+  filter: EventFilter,
+  { after, upTo }: Stretch,
+  direction: Direction,
+  { limit, lookMax }: { limit: number; lookMax: number },
+): Promise<ControlLook> {
+  const values: unknown[] = [SHARD, after, upTo];
+  const conditions = conditionsOf(filter, values);
+  const look = `$${values.push(lookMax)}`;
+  const stream = filter.key === undefined ? '' : `and stream = $${values.push(`key/${filter.key}`)}`;
+  const part = (table: string, more: string): string => `(select * from ${table}
+    where shard = $1 and stream is not null and position > $2 and position <= $3 ${stream} ${more} ${ORDER[direction]} limit ${look})`;
+  const text = `with looked as materialized (
+      select ${COLUMNS} from (
+        ${part('daybook.log_kept', '')} union all ${part('daybook.log', 'and position > daybook.kept_through($1)')}
+      ) parts ${ORDER[direction]} limit ${look})
+    select found.*, looked_at.count, looked_at.last
+      from (select count(*), ${direction === 'newest' ? 'min' : 'max'}(position) as last from looked) looked_at
+      left join lateral (select * from looked where ${conditions} ${ORDER[direction]} limit $${values.push(limit)}) found on true`;
+  const { rows } = await client.query<[...Row, count: string, last: string | null]>({ text, values, rowMode: 'array' });
+  const found = placeRows(rows.filter(([position]) => (position as string | null) !== null) as unknown as Row[]);
+  const [count, last] = (rows[0] as unknown as unknown[]).slice(-2) as [string, string | null];
+  if (found.length === limit) return { rows: found, lookedTo: (found.at(-1) as Read).position };
+  const end = direction === 'newest' ? after + 1 : upTo;
+  return { rows: found, lookedTo: Number(count) === lookMax ? Number(last) : end };
+}
+
+/**
+ * The first position whose event is of this time or later; behind the head where there is none. Times
+ * never decrease along the log, so it takes as many small reads as the log's length has binary digits.
+ */
+export async function positionAt(client: pg.ClientBase, time: Date, head: number): Promise<number> {
+  let from = 1;
+  let to = head + 1;
+  while (from < to) {
+    const middle = Math.floor((from + to) / 2);
+    const { rows } = await client.query<[isBefore: boolean, last: string]>({
+      name: 'batch_at',
+      text: `select at < $3, last_position from daybook.log_batch where shard = $1 and last_position >= $2 order by last_position limit 1`,
+      values: [SHARD, middle, time],
+      rowMode: 'array',
+    });
+    const [isBefore, last] = rows[0] ?? [false, String(head)];
+    if (isBefore) from = Number(last) + 1;
+    else to = middle;
+  }
+  return from;
+}

@@ -1,0 +1,102 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Client, type ClientConfig } from 'pg';
+import { SUPERVISOR_LOCK_POLL_MS, SUPERVISOR_LOCK_WAIT_MS } from '#db/bounds.ts';
+import { closeClient, StoreError, type Role } from '#db/postgres/connect.ts';
+import type { Passwords, Place } from '#db/postgres/embedded/cluster.ts';
+
+/** Advisory locks of the embedded server. The log's own locks have the first numbers 19 and 20. */
+const SUPERVISOR_LOCK = '21, 0';
+const BOOTSTRAP_LOCK = '21, 1';
+
+const ROLES: readonly Role[] = ['owner', 'relay', 'worker', 'auditor'];
+export const DATABASE = 'daybook';
+
+/**
+ * Makes the roles and the database that are missing. The superuser does this and nothing else; from
+ * here on even the owner of the tables is an ordinary role.
+ */
+export async function bootstrap(superuser: ClientConfig, passwords: Passwords): Promise<void> {
+  const client = new Client({
+    ...superuser,
+    // A failing statement would otherwise be quoted, with its password, in the log of Postgres.
+    options: '-c log_min_error_statement=panic -c log_statement=none -c log_min_duration_statement=-1',
+  });
+  client.on('error', () => undefined);
+  await client.connect();
+  try {
+    // Two starters may both have found the server running. The lock ends with the session.
+    await client.query(`select pg_advisory_lock(${BOOTSTRAP_LOCK})`);
+    for (const role of ROLES) await ensureRole(client, `daybook_${role}`, passwords[role]);
+    if (!(await isTrue(client, `select exists (select from pg_database where datname = '${DATABASE}')`))) {
+      await client.query(`create database ${DATABASE} owner daybook_owner`);
+    }
+  } finally {
+    await closeClient(client);
+  }
+}
+
+async function ensureRole(client: Client, name: string, password: string): Promise<void> {
+  const isOwner = name === 'daybook_owner';
+  if (!(await isTrue(client, `select exists (select from pg_roles where rolname = '${name}' and rolcanlogin)`))) {
+    const known = await isTrue(client, `select exists (select from pg_roles where rolname = '${name}')`);
+    await client.query(
+      `${known ? 'alter' : 'create'} role ${name} login ${isOwner ? 'createrole' : ''} password ${client.escapeLiteral(password)}`,
+    );
+  }
+  // The owner may act as the others (migrations check it), but does not inherit what they may do. It
+  // makes logins for auditors, and so passes on their right.
+  const isPassedOn = name === 'daybook_auditor';
+  if (!isOwner && !(await isTrue(client, `select pg_has_role('daybook_owner', '${name}', 'SET${isPassedOn ? ' WITH ADMIN OPTION' : ''}')`))) {
+    await client.query(`grant ${name} to daybook_owner with inherit false, set true, admin ${isPassedOn}`);
+  }
+}
+
+async function isTrue(client: Client, query: string): Promise<boolean> {
+  const { rows } = await client.query<{ answer: boolean }>(`select (${query}) as answer`);
+  return rows[0]?.answer === true;
+}
+
+/** The proof that this process, and no other, supervises the cluster. It lasts as long as its connection. */
+export type SupervisorLock = {
+  /** Resolves when the connection is gone, which is how the death of Postgres shows first. */
+  lost: Promise<void>;
+  release(): Promise<void>;
+};
+
+/** Another Daybook supervises this cluster. Its server is not ours to stop. */
+export class DirectoryInUse extends StoreError {}
+
+/**
+ * Takes the supervisor's lock.
+ * @throws {DirectoryInUse} when another Daybook holds it, and still does after a little while.
+ */
+export async function takeSupervisorLock(place: Place, owner: ClientConfig): Promise<SupervisorLock> {
+  const client = new Client({ ...owner, application_name: `daybook-supervisor pid=${process.pid}` });
+  client.on('error', () => undefined);
+  const { promise: lost, resolve } = Promise.withResolvers<void>();
+  client.once('end', resolve);
+  await client.connect();
+  const release = (): Promise<void> => closeClient(client);
+  try {
+    const deadline = performance.now() + SUPERVISOR_LOCK_WAIT_MS;
+    while (!(await isTrue(client, `select pg_try_advisory_lock(${SUPERVISOR_LOCK})`))) {
+      if (performance.now() > deadline) {
+        throw new DirectoryInUse(`${place.dataDir} is in use by another Daybook (${await holder(client)})`);
+      }
+      await sleep(SUPERVISOR_LOCK_POLL_MS);
+    }
+    return { lost, release };
+  } catch (error) {
+    await release();
+    throw error;
+  }
+}
+
+async function holder(client: Client): Promise<string> {
+  const { rows } = await client.query<{ name: string }>(
+    `select application_name as name from pg_locks join pg_stat_activity using (pid)
+     where locktype = 'advisory' and granted and (classid, objid) = (${SUPERVISOR_LOCK})
+       and pg_locks.database = (select oid from pg_database where datname = current_database())`,
+  );
+  return /pid=\d+/.exec(rows[0]?.name ?? '')?.[0].replace('=', ' ') ?? 'process unknown';
+}

@@ -1,0 +1,228 @@
+import { randomBytes } from 'node:crypto';
+import { chmod, chown, link, mkdir, mkdtemp, open, readdir, readFile, realpath, rename, rm, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { z } from 'zod';
+import { INITDB_TIMEOUT_MS, LEFTOVER_RETRIES_MAX } from '#db/bounds.ts';
+import { StoreError } from '#db/postgres/connect.ts';
+import type { Binaries } from '#db/postgres/embedded/binaries.ts';
+import { command, run, type RunAs } from '#db/postgres/embedded/run-as.ts';
+
+/** The files of one embedded PostgreSQL: all of them in Daybook's data directory. */
+export type Place = { dataDir: string; cluster: string; passwords: string; log: string };
+
+const Passwords = z.object({
+  superuser: z.string().min(1),
+  owner: z.string().min(1),
+  relay: z.string().min(1),
+  worker: z.string().min(1),
+  auditor: z.string().min(1),
+});
+export type Passwords = z.infer<typeof Passwords>;
+
+const PASSWORD_BYTES = 32;
+const MAJOR_VERSION = '18';
+
+/**
+ * What an operator may want to tune is written into the new cluster's postgresql.conf, once. What
+ * Daybook depends on is on the command line instead (see postmaster.ts).
+ */
+const TUNING: Readonly<Record<string, string>> = {
+  // Five for each server process, of which there may be 64, and some for workers and commands. A
+  // place that nobody uses takes 20 KB.
+  max_connections: '400',
+  shared_buffers: '128MB',
+  // Appends write little else than WAL. Few checkpoints mean few full page images.
+  max_wal_size: '2GB',
+  checkpoint_timeout: '15min',
+  // Short statements only: compiling one would take longer than running it.
+  jit: 'off',
+  // The detail lines of errors quote rows.
+  log_error_verbosity: 'terse',
+};
+
+/** Where everything is. Makes nothing; the directory need not exist. */
+export async function placeIn(dataDir: string): Promise<Place> {
+  const real = await realpath(dataDir).catch(() => path.resolve(dataDir));
+  return {
+    dataDir: real,
+    cluster: path.join(real, 'postgres'),
+    passwords: path.join(real, 'postgres-passwords.json'),
+    log: path.join(real, 'postgres.log'),
+  };
+}
+
+/**
+ * Makes the data directory, and the ones above it, where they are missing. Another user's Postgres
+ * may pass through, and see nothing. (Node's own recursive mkdir never returns where the file system
+ * answers "no such directory" below one that exists, as /proc does.)
+ */
+export async function makeDataDir(directory: string): Promise<void> {
+  const mode = process.getuid?.() === 0 ? 0o711 : 0o700;
+  try {
+    await mkdir(directory);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'EEXIST') return;
+    const parent = path.dirname(directory);
+    if (code !== 'ENOENT' || parent === directory) throw error;
+    await makeDataDir(parent);
+    await mkdir(directory);
+  }
+  await chmod(directory, mode);
+}
+
+/**
+ * The passwords of the cluster's roles.
+ * @returns null when there are none yet.
+ * @throws {StoreError} when the file is damaged.
+ */
+export async function readPasswords(place: Place): Promise<Passwords | null> {
+  const text = await readFile(place.passwords, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return null;
+    throw error;
+  });
+  if (text === null) return null;
+  try {
+    return Passwords.parse(JSON.parse(text));
+  } catch {
+    throw new StoreError(`${place.passwords} is damaged: restore it from a backup, PostgreSQL cannot be opened without it`);
+  }
+}
+
+/**
+ * Reads the passwords, making them first if need be. Of several starters at once all get the same:
+ * a hard link appears with its whole content, and only for the first of them.
+ */
+export async function ensurePasswords(place: Place): Promise<Passwords> {
+  const known = await readPasswords(place);
+  if (known !== null) return known;
+  if (await holdsCluster(place)) {
+    throw new StoreError(`${place.passwords} is missing: restore it from a backup, PostgreSQL cannot be opened without it`);
+  }
+  const fresh = Object.fromEntries(Object.keys(Passwords.shape).map((role) => [role, newPassword()]));
+  const draft = `${place.passwords}.new-${process.pid}`;
+  await rm(draft, { force: true });
+  await writeDurably(draft, `${JSON.stringify(fresh, null, 2)}\n`);
+  try {
+    await link(draft, place.passwords);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+  } finally {
+    await rm(draft, { force: true });
+  }
+  return (await readPasswords(place)) as Passwords;
+}
+
+function newPassword(): string {
+  return randomBytes(PASSWORD_BYTES).toString('base64url');
+}
+
+/**
+ * Makes the cluster unless it is there. It is made aside and then renamed, so that a start that was
+ * killed half-way leaves nothing that looks like a cluster.
+ * @throws {StoreError} when the directory holds something else, or initdb fails.
+ */
+export async function ensureCluster(place: Place, runAs: RunAs, binaries: Binaries, passwords: Passwords): Promise<void> {
+  await removeLeftovers(place);
+  if (await holdsCluster(place)) {
+    await adoptOwnership(place, runAs);
+    return;
+  }
+  const draft = await mkdtemp(`${place.cluster}.new-${process.pid}-`);
+  const passwordFile = `${draft}.password`;
+  try {
+    await writeDurably(passwordFile, `${passwords.superuser}\n`);
+    for (const file of [draft, passwordFile]) {
+      if (runAs.owner !== null) await chown(file, runAs.owner.uid, runAs.owner.gid);
+    }
+    await initdb(runAs, binaries, draft, passwordFile);
+    await rename(draft, place.cluster);
+    await syncDirectory(place.dataDir);
+  } catch (error) {
+    // A concurrent starter was first. Its cluster has the same passwords.
+    if (await holdsCluster(place)) return;
+    throw error;
+  } finally {
+    await rm(passwordFile, { force: true });
+    await rm(draft, { recursive: true, force: true });
+  }
+}
+
+async function initdb(runAs: RunAs, binaries: Binaries, directory: string, passwordFile: string): Promise<void> {
+  const { program, args, options } = command(runAs, binaries.initdb, [
+    `--pgdata=${directory}`,
+    '--username=postgres',
+    `--pwfile=${passwordFile}`,
+    '--auth=scram-sha-256',
+    '--encoding=UTF8',
+    '--locale=C',
+    '--data-checksums',
+    '--no-instructions',
+    ...Object.entries(TUNING).map(([name, value]) => `--set=${name}=${value}`),
+  ]);
+  await run(program, args, { ...options, timeout: INITDB_TIMEOUT_MS }).catch((error: Error & { stderr?: string }) => {
+    const reason = error.stderr?.trim().split('\n').at(-1) || error.message;
+    throw new StoreError(`PostgreSQL could not make its files: ${reason}`);
+  });
+}
+
+/** Whether the cluster is there, and is one that these programs can run. */
+async function holdsCluster(place: Place): Promise<boolean> {
+  const version = await readFile(path.join(place.cluster, 'PG_VERSION'), 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return null;
+    if (error.code === 'EACCES') throw new StoreError(`${place.cluster} belongs to another user: start Daybook as that user`);
+    throw error;
+  });
+  if (version !== null && version.trim() !== MAJOR_VERSION) {
+    throw new StoreError(`${place.cluster} was made by PostgreSQL ${version.trim()}, and this Daybook runs ${MAJOR_VERSION}`);
+  }
+  return version !== null;
+}
+
+/** A cluster that root restored from a copy belongs to root, which cannot run it. */
+async function adoptOwnership(place: Place, runAs: RunAs): Promise<void> {
+  if (runAs.owner === null || (await stat(place.cluster)).uid !== 0) return;
+  await run('chown', ['-R', `${runAs.owner.uid}:${runAs.owner.gid}`, place.cluster]);
+}
+
+/** What starts of this directory left that were killed before they had made the cluster. */
+async function removeLeftovers(place: Place): Promise<void> {
+  for (const name of await readdir(place.dataDir)) {
+    const [, pid] = /^postgres(?:-passwords\.json)?\.new-(\d+)(?:-|$)/.exec(name) ?? [];
+    // In a container each start has the same number, so our own number marks a leftover as well.
+    if (pid !== undefined && (Number(pid) === process.pid || !exists(Number(pid)))) {
+      // The initdb of a killed start may still be writing. It gives up when its files are gone.
+      await rm(path.join(place.dataDir, name), { recursive: true, force: true, maxRetries: LEFTOVER_RETRIES_MAX });
+    }
+  }
+}
+
+function exists(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}
+
+async function writeDurably(file: string, text: string): Promise<void> {
+  const handle = await open(file, 'wx', 0o600);
+  try {
+    await handle.writeFile(text);
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+async function syncDirectory(directory: string): Promise<void> {
+  // Windows does not open directories, and needs no such call.
+  if (process.platform === 'win32') return;
+  const handle = await open(directory, 'r');
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}

@@ -1,0 +1,89 @@
+import type { Account } from '#db/fold/account.ts';
+import type { Key } from '#db/fold/key.ts';
+import type { Access } from '#server/read-model/access.ts';
+import { Refusal } from '#server/errors/api-error.ts';
+import { isWithin } from '#server/access/networks.ts';
+import type { ReadModel } from '#server/read-model/read-model.ts';
+import type { Caller } from '#server/access/caller.ts';
+
+/**
+ * What a good key may call: a 403 for each thing it may not, or null. Pure, and asked for every
+ * call, so it costs next to nothing where nothing is restricted. Each message says what was not
+ * allowed and whom to ask: the key is valid, and another attempt will fare no better.
+ */
+
+const SUSPENDED = new Refusal('account_disabled');
+const TEXT_MAX = 100;
+
+/** Whether the key may be used by this caller at all: account, plan, route, origin, network. */
+export function authorize(key: Key, caller: Caller, readModel: ReadModel): Refusal | null {
+  const refusal = authorizeAnywhere(key, caller, readModel);
+  if (refusal !== null || key.terms === null) return refusal;
+  const networks = readModel.keyAccess(key)?.networks ?? null;
+  return networks === null || isWithin(networks, caller.address) ? null : refuseNetwork(caller.address);
+}
+
+/** The same without a look at the caller's address. */
+export function authorizeAnywhere(key: Key, { route, origin }: Omit<Caller, 'address'>, readModel: ReadModel): Refusal | null {
+  const account = readModel.account(key.account);
+  if (account?.state !== 'active') return SUSPENDED;
+  const ofAccount = readModel.accountAccess(account);
+  const ofKey = readModel.keyAccess(key);
+  if (ofAccount === null && ofKey === null) return null;
+  if (ofAccount !== null && !ofAccount.isActive) return refusePlan(account);
+
+  const routeBy = refuser(ofAccount, ofKey, ({ permissions }) => permissions?.routes?.has(route) ?? true);
+  if (routeBy) return new Refusal('route_not_permitted', { message: `${routeBy.subject} may not use the route ${route}. ${routeBy.ask}` });
+  const originBy = refuser(ofAccount, ofKey, ({ permissions }) => permissions?.origins?.has(origin) ?? true);
+  return originBy && refuseOrigin(originBy, origin);
+}
+
+/** Whether the key may use this model. It says no whether or not anybody serves the model. */
+export function authorizeModel(key: Key, model: string, readModel: ReadModel): Refusal | null {
+  const account = readModel.account(key.account);
+  const ofAccount = account ? readModel.accountAccess(account) : null;
+  const ofKey = readModel.keyAccess(key);
+  if (ofAccount === null && ofKey === null) return null;
+  const by = refuser(ofAccount, ofKey, ({ permissions }) => permissions?.models?.has(model) ?? true);
+  if (!by) return null;
+  const message = `${by.subject} may not use the model "${printable(model)}". GET /v1/models lists those that it may. ${by.ask}`;
+  return new Refusal('model_not_permitted', { message, param: 'model' });
+}
+
+type Refuser = { subject: string; ask: string };
+
+const BY_ACCOUNT: Refuser = { subject: 'The key is valid, but its account', ask: 'Ask the administrator of this relay.' };
+const BY_KEY: Refuser = { subject: 'The key is valid, but it', ask: "Ask whoever manages the account's keys, or use another one." };
+
+/** Whose terms stand against it; null: both the account's and the key's let it pass. */
+function refuser(ofAccount: Access | null, ofKey: Access | null, permits: (access: Access) => boolean): Refuser | null {
+  if (ofAccount !== null && !permits(ofAccount)) return BY_ACCOUNT;
+  return ofKey !== null && !permits(ofKey) ? BY_KEY : null;
+}
+
+function refusePlan({ plan }: Account): Refusal {
+  const message = `The key is valid, but the plan "${plan}" of its account is retired. Ask the administrator of this relay to put the account on another one.`;
+  return new Refusal('plan_not_active', { message });
+}
+
+function refuseOrigin({ subject, ask }: Refuser, origin: string | null): Refusal {
+  const message =
+    origin === null
+      ? `${subject} may be used from certain web origins only, and this call has no Origin header. Browsers send one; other programs need "none" among the permitted origins. ${ask}`
+      : `${subject} may not be used from the origin ${printable(origin)}. ${ask}`;
+  return new Refusal('origin_not_allowed', { message });
+}
+
+function refuseNetwork(address: string): Refusal {
+  const message =
+    address === ''
+      ? `${BY_KEY.subject} may be used from certain networks only, and the address of this call is not known. ${BY_KEY.ask}`
+      : `${BY_KEY.subject} may not be used from the address ${printable(address)}. ${BY_KEY.ask}`;
+  return new Refusal('network_not_allowed', { message });
+}
+
+/** What a client sent, fit for a message. */
+function printable(text: string): string {
+  const plain = text.slice(0, TEXT_MAX).replace(/[^\x20-\x7e]/g, '?');
+  return text.length > TEXT_MAX ? `${plain}...` : plain;
+}

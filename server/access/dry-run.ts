@@ -1,0 +1,52 @@
+import type { Key } from '#db/fold/key.ts';
+import type { Route } from '#db/limits/limits.ts';
+import { Refusal } from '#server/errors/api-error.ts';
+import type { Counter } from '#server/limits/counter.ts';
+import { refusalOf } from '#server/limits/limit-error.ts';
+import type { ReadModel } from '#server/read-model/read-model.ts';
+import { countsCost } from '#server/relay/admit.ts';
+import { judgeKey } from '#server/access/authenticate.ts';
+import { authorize, authorizeAnywhere, authorizeModel } from '#server/access/authorize.ts';
+
+/** A call as it might be made. */
+export type TrialCall = {
+  route: Route;
+  /** The Origin header; null: there is none. */
+  origin: string | null;
+  /** Null: from somewhere, so that networks are not judged. */
+  address: string | null;
+  /** Null: of some model, so that models are not judged. */
+  model: string | null;
+};
+
+/**
+ * The dry run: the refusal that a call with this key would get now, or null when it would pass. It
+ * asks what a real call is asked, in the same order, and changes nothing.
+ * @param serve the refusal of a model that goes to no upstream, or null.
+ */
+export function judge(
+  key: Key,
+  { route, origin, address, model }: TrialCall,
+  readModel: ReadModel,
+  serve: (model: string) => Refusal | null,
+): Refusal | null {
+  return (
+    judgeKey(key, readModel.nowMs()) ??
+    (address === null ? authorizeAnywhere(key, { route, origin }, readModel) : authorize(key, { route, origin, address }, readModel)) ??
+    (model === null ? null : authorizeModel(key, model, readModel)) ??
+    (model === null ? null : serve(model)) ??
+    (model === null || readModel.prices.find(model) || !readModel.limitsOf(key).some(countsCost)
+      ? null
+      : new Refusal('model_not_priced', { param: 'model' }))
+  );
+}
+
+/**
+ * The same for limits: the refusal of the first that has nothing left, or null. What a call would
+ * need of the others depends on what it says, so a little that is left lets it pass here.
+ * @param counters as the store knows them now.
+ */
+export function judgeLimits(counters: readonly Counter[], nowMs: number): Refusal | null {
+  const spent = counters.find(({ cap, known }) => cap - known.used - known.held < 1);
+  return spent ? refusalOf({ kind: 'short', counter: spent, minimum: 1 }, nowMs) : null;
+}

@@ -1,0 +1,122 @@
+import type { Command } from '#db/command-line/command.ts';
+import { withJson } from '#db/command-line/print.ts';
+import { showTable } from '#db/command-line/table.ts';
+import { AccountName } from '#db/events/parts.ts';
+import { PlanTerms } from '#db/events/events.ts';
+import { run } from '#server/cli/control-session.ts';
+import { readTerms, windowsOption } from '#server/cli/accounts/terms-file.ts';
+import { isChange } from '#server/control/control-log.ts';
+import type { Control } from '#server/control/control.ts';
+import { DecisionError } from '#server/decide/decision.ts';
+import { NO_PLAN, type WindowsChoice } from '#server/decide/plan.ts';
+
+/** `daybook account …` */
+export function accountCommands(program: Command): void {
+  const account = program.command('account').description('who owns keys and quota');
+
+  withJson(account.command('create <name>'))
+    .description('register an account')
+    .action((name: string, _options: unknown, command: Command) =>
+      run(
+        command,
+        async ({ control }) => {
+          const { id } = await control.createAccount(checkName(name));
+          return { id, name: checkName(name) };
+        },
+        (created) => `Account "${created.name}" is registered (${created.id}).`,
+      ),
+    );
+
+  withJson(account.command('suspend <name>'))
+    .description("refuse all calls with the account's keys, until it is reinstated")
+    .action((name: string, _options: unknown, command: Command) =>
+      run(
+        command,
+        async ({ control }) => {
+          await control.suspendAccount(name);
+          return { name, state: 'suspended' };
+        },
+        () => `Account "${name}" is suspended.`,
+      ),
+    );
+
+  withJson(account.command('reinstate <name>'))
+    .description('allow the calls of a suspended account again')
+    .action((name: string, _options: unknown, command: Command) =>
+      run(
+        command,
+        async ({ control }) => {
+          await control.reinstateAccount(name);
+          return { name, state: 'active' };
+        },
+        () => `Account "${name}" is active.`,
+      ),
+    );
+
+  withJson(account.command('list'))
+    .description('all accounts')
+    .action((_options: unknown, command: Command) => run(command, ({ control }) => listAccounts(control), showAccounts));
+
+  withJson(account.command('set-plan <name> <plan>'))
+    .description('put an account on a plan, or on none')
+    .addOption(windowsOption('--window'))
+    .action((name: string, plan: string, { window }: { window: WindowsChoice }, command: Command) =>
+      run(
+        command,
+        async ({ control }) => {
+          const chosen = plan === NO_PLAN ? null : plan;
+          return { name, plan: chosen, changed: isChange(await control.setPlan(name, chosen, window)) };
+        },
+        ({ plan: chosen, changed }) => {
+          const state = chosen === null ? `Account "${name}" is on no plan: nothing limits it but terms of its own.` : `Account "${name}" is on plan "${chosen}".`;
+          return changed ? state : `${state} It was before.`;
+        },
+      ),
+    );
+
+  withJson(account.command('override <name>'))
+    .description('give an account terms of its own; each field stands in place of its plan\'s, and {} takes them away')
+    .requiredOption('--file <terms.json>', 'all of the terms, as in a plan')
+    .addOption(windowsOption('--window'))
+    .action((name: string, { file, window }: { file: string; window: WindowsChoice }, command: Command) =>
+      run(
+        command,
+        async ({ control }) => {
+          const terms = readTerms(PlanTerms, file);
+          return { name, terms, changed: isChange(await control.overrideTerms(name, terms, window)) };
+        },
+        ({ terms, changed }) => {
+          if (!changed) return `Account "${name}" has just these terms already.`;
+          return Object.keys(terms).length === 0 ? `Account "${name}" has the terms of its plan.` : `Account "${name}" has terms of its own: ${Object.keys(terms).join(', ')}.`;
+        },
+      ),
+    );
+}
+
+type Listed = { id: string; name: string; state: string; plan: string | null; overrides: string[]; keys: number };
+
+async function listAccounts(control: Control): Promise<Listed[]> {
+  const model = await control.load();
+  const keys = Map.groupBy(model.keys, (key) => key.account);
+  return [...model.accounts].map(({ id, name, state, plan, override }) => ({
+    id,
+    name,
+    state,
+    plan,
+    overrides: Object.keys(override ?? {}),
+    keys: keys.get(id)?.length ?? 0,
+  }));
+}
+
+function showAccounts(accounts: Listed[]): string {
+  return showTable(
+    ['ID', 'STATE', 'PLAN', 'KEYS', 'NAME', 'TERMS OF ITS OWN'],
+    accounts.map(({ id, state, plan, keys, name, overrides }) => [id, state, plan ?? '-', String(keys), name, overrides.join(', ') || '-']),
+  );
+}
+
+function checkName(name: string): string {
+  const parsed = AccountName.safeParse(name);
+  if (!parsed.success) throw new DecisionError('invalid', 'An account name has 1 to 100 characters.');
+  return parsed.data;
+}

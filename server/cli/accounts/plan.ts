@@ -1,0 +1,103 @@
+import type { Command } from '#db/command-line/command.ts';
+import { withJson } from '#db/command-line/print.ts';
+import { showTable } from '#db/command-line/table.ts';
+import { PlanTerms } from '#db/events/events.ts';
+import type { Plan } from '#db/fold/plan.ts';
+import { limitsOf } from '#db/limits/limits.ts';
+import { run } from '#server/cli/control-session.ts';
+import { readTerms, windowsOption } from '#server/cli/accounts/terms-file.ts';
+import { isChange } from '#server/control/control-log.ts';
+import type { Control } from '#server/control/control.ts';
+import { checkPlanName, requirePlan, type WindowsChoice } from '#server/decide/plan.ts';
+import { overdraftOf } from '#server/relay/usage.ts';
+
+/** `daybook plan …` */
+export function planCommands(program: Command): void {
+  const plan = program.command('plan').description('what accounts may use: models, routes, origins, rates and quotas');
+
+  withJson(plan.command('define <name>'))
+    .description('give a plan its terms, the first time or anew')
+    .requiredOption('--file <plan.json>', 'all of its terms; what is absent is not limited')
+    .addOption(windowsOption('--windows'))
+    .action((name: string, { file, windows }: { file: string; windows: WindowsChoice }, command: Command) =>
+      run(
+        command,
+        async ({ control }) => {
+          const { event } = await control.definePlan(checkPlanName(name), readTerms(PlanTerms, file), windows);
+          return { name, outcome: event === null ? 'unchanged' : event.type === 'plan.defined' ? 'defined' : 'changed' };
+        },
+        ({ outcome }) => (outcome === 'unchanged' ? `Plan "${name}" has just these terms already.` : `Plan "${name}" is ${outcome}.`),
+      ),
+    );
+
+  withJson(plan.command('list'))
+    .description('all plans')
+    .action((_options: unknown, command: Command) => run(command, ({ control }) => listPlans(control), showPlans));
+
+  withJson(plan.command('show <name>'))
+    .description("a plan's terms, as a file for plan define, and how far its soft landings may go beyond their limits")
+    .action((name: string, _options: unknown, command: Command) =>
+      run(
+        command,
+        async ({ control }) => {
+          const model = await control.load();
+          return describePlan(requirePlan(model.plan(name), name), countAccounts(model.accounts, name));
+        },
+        showPlan,
+      ),
+    );
+
+  withJson(plan.command('retire <name>'))
+    .description('end a plan for good; accounts that are still on it are refused: 403')
+    .action((name: string, _options: unknown, command: Command) =>
+      run(
+        command,
+        async ({ control }) => ({ name, state: 'retired', changed: isChange(await control.retirePlan(name)) }),
+        ({ changed }) => (changed ? `Plan "${name}" is retired.` : `Plan "${name}" is retired already.`),
+      ),
+    );
+}
+
+type Summary = { name: string; state: string; version: number; accounts: number };
+type Described = Summary & { terms: PlanTerms; overdrafts: { quota: string; tokens: number | null }[] };
+
+function countAccounts(accounts: Iterable<{ plan: string | null }>, name: string): number {
+  return [...accounts].filter(({ plan }) => plan === name).length;
+}
+
+async function listPlans(control: Control): Promise<Summary[]> {
+  const model = await control.load();
+  return [...model.plans]
+    .map(({ name, state, version }) => ({ name, state, version, accounts: countAccounts(model.accounts, name) }))
+    .toSorted((one, other) => (one.name < other.name ? -1 : 1));
+}
+
+function showPlans(plans: Summary[]): string {
+  if (plans.length === 0) return 'There are no plans yet. Define one with: npm run -s daybook -- plan define NAME --file plan.json';
+  return showTable(
+    ['NAME', 'STATE', 'VERSION', 'ACCOUNTS'],
+    plans.map(({ name, state, version, accounts }) => [name, state, String(version), String(accounts)]),
+  );
+}
+
+function describePlan({ name, state, version, terms }: Plan, accounts: number): Described {
+  const limits = limitsOf(terms, 0);
+  const subject = { subject: name, limits, position: 0, replyTokensMax: terms.reply_tokens_max ?? null };
+  const overdrafts = limits
+    .filter(({ meter, window }) => (meter === 'tokens' || meter === 'cost_microusd') && window !== 'minute')
+    .filter(({ enforcement }) => enforcement === 'soft_landing')
+    .map((limit) => ({ quota: `${limit.meter}/${limit.window}`, tokens: overdraftOf({ ...limit, meter: 'tokens' }, subject) }));
+  return { name, state, version, accounts, terms, overdrafts };
+}
+
+function showPlan({ name, state, version, accounts, terms, overdrafts }: Described): string {
+  return [
+    `Plan "${name}" is ${state}, version ${version}, with ${accounts} ${accounts === 1 ? 'account' : 'accounts'}.`,
+    JSON.stringify(terms, null, 2),
+    ...overdrafts.map(({ quota, tokens }) =>
+      quota.startsWith('tokens')
+        ? `The quota ${quota} may be overdrawn by ${tokens} tokens at most.`
+        : `The quota ${quota} may be overdrawn by what ${tokens} tokens of replies cost at most.`,
+    ),
+  ].join('\n');
+}

@@ -1,0 +1,28 @@
+import type { Client } from 'pg';
+import type { Command } from '#db/command-line/command.ts';
+import { print } from '#db/command-line/print.ts';
+import { patient } from '#db/postgres/connect.ts';
+import { migrate } from '#db/schema/migrate.ts';
+import { borrowStore } from '#db/postgres/store.ts';
+import { type Config, readConfig } from '#server/process/config.ts';
+import { type Control, withControl } from '#server/control/control.ts';
+
+/** What a command has to work with. */
+export type Session = { config: Config; control: Control; client: Client };
+
+/**
+ * Runs a command on the store of this configuration: that of the running server, or one started
+ * for the moment. What it returns is printed: as JSON, or by `show` for people.
+ * @param actor who makes its changes, as their events tell.
+ */
+export async function run<T>(command: Command, work: (session: Session) => Promise<T>, show: (result: T) => string, actor = 'command-line'): Promise<void> {
+  const config = readConfig(command.surroundings.env);
+  const { store, close } = await borrowStore(config, () => {});
+  try {
+    await migrate(store);
+    const result = await withControl(patient(store), actor, (control, client) => work({ config, control, client }));
+    print(command, result, show);
+  } finally {
+    await close();
+  }
+}

@@ -1,0 +1,87 @@
+import type { Client } from 'pg';
+import { type Command, FoundFault } from '#db/command-line/command.ts';
+import { print, withJson } from '#db/command-line/print.ts';
+import { closeClient } from '#db/postgres/connect.ts';
+import { readProjectionStatus } from '#db/projections/state.ts';
+import { borrowStore, connectRelay } from '#db/postgres/store.ts';
+import { checkCheckpoints } from '#server/cli/doctor/doctor-checkpoints.ts';
+import { checkCredentials } from '#server/cli/doctor/doctor-credentials.ts';
+import { type Config, describeConfig, readConfig } from '#server/process/config.ts';
+
+type Finding = { check: string; ok: boolean; detail: string };
+
+/** `daybook doctor`: the configuration as understood, secrets masked, and whether the parts answer. */
+export function doctorCommand(program: Command): void {
+  withJson(program.command('doctor'))
+    .description('print the configuration with secrets masked, and check store, log and upstreams')
+    .action(async (_options: unknown, command: Command) => {
+      const config = readConfig(command.surroundings.env);
+      const findings = [...(await checkStore(config)), ...(await Promise.all(config.upstreams.map(checkUpstream)))];
+      print(command, { node: process.version, configuration: describeConfig(config), findings }, show);
+      if (findings.some(({ ok }) => !ok)) throw new FoundFault();
+    });
+}
+
+async function checkStore(config: Config): Promise<Finding[]> {
+  const check = config.DATABASE_URL === undefined ? 'embedded PostgreSQL' : 'PostgreSQL at DATABASE_URL';
+  try {
+    const { store, close } = await borrowStore(config, () => {});
+    try {
+      const client = await connectRelay(store);
+      const findings = [{ check, ok: true, detail: await describeLog(client) }, await checkProjections(client), await checkCheckpoints(client, config), await checkCredentials(client, config)];
+      await closeClient(client);
+      return findings;
+    } finally {
+      await close();
+    }
+  } catch (error) {
+    return [{ check, ok: false, detail: (error as Error).message }];
+  }
+}
+
+/** Workers and what they project. Being behind is no fault; to be stuck, or to have left something out, is. */
+async function checkProjections(client: Client): Promise<Finding> {
+  const { rows } = await client.query<{ live: string }>(`select count(*) as live from daybook.instance where dead_at is null and name like 'worker %'`);
+  const workers = Number(rows[0]?.live);
+  const statuses = await readProjectionStatus(client);
+  const stuck = statuses.filter(({ state, parked }) => state === 'aside' || parked > 0);
+  const told = statuses.map(({ projection, position, behind, parked, state }) => {
+    const more = [state === 'aside' ? 'waits for a rebuild' : `${behind} behind`, ...(parked > 0 ? [`${parked} put aside`] : [])];
+    return `${projection} at ${position} (${more.join(', ')})`;
+  });
+  return { check: 'worker and projections', ok: stuck.length === 0, detail: [`${workers} worker(s) running`, ...told].join('; ') };
+}
+
+async function describeLog(client: Client): Promise<string> {
+  const { rows } = await client.query<{ version: string; head: string; live: string }>(
+    `select current_setting('server_version') as version, daybook.head(0::smallint) as head,
+       (select count(*) from daybook.instance where dead_at is null and name like 'server %') as live`,
+  );
+  const [row] = rows;
+  return `version ${row?.version}, ${row?.head} events in the log, ${row?.live} server(s) running`;
+}
+
+const PROBE_TIMEOUT_MS = 5_000;
+
+async function checkUpstream(upstream: Config['upstreams'][number]): Promise<Finding> {
+  const check = `upstream ${upstream.name}`;
+  try {
+    const reply = await fetch(`${upstream.base_url}/models`, {
+      headers: upstream.api_key === '' ? {} : { authorization: `Bearer ${upstream.api_key}` },
+      redirect: 'manual',
+      signal: AbortSignal.timeout(PROBE_TIMEOUT_MS),
+    });
+    await reply.body?.cancel();
+    const refused = reply.status === 401 || reply.status === 403;
+    return { check, ok: !refused, detail: refused ? `refuses its api_key (${reply.status})` : `answers (${reply.status})` };
+  } catch (error) {
+    const cause = (error as Error).cause as NodeJS.ErrnoException | undefined;
+    return { check, ok: false, detail: `does not answer (${cause?.code ?? (error as Error).name})` };
+  }
+}
+
+function show({ node, configuration, findings }: { node: string; configuration: Record<string, unknown>; findings: Finding[] }): string {
+  const settings = Object.entries(configuration).map(([name, value]) => `  ${name.padEnd(32)} ${value === null ? '(not set)' : typeof value === 'string' ? value : JSON.stringify(value)}`);
+  const checks = findings.map(({ check, ok, detail }) => `  ${ok ? 'ok  ' : 'FAIL'} ${check}: ${detail}`);
+  return [`Node ${node}`, 'Configuration', ...settings, 'Checks', ...checks].join('\n');
+}

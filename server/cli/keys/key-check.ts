@@ -1,0 +1,83 @@
+import { Option } from 'commander';
+import { isIP } from 'node:net';
+import type { Command } from '#db/command-line/command.ts';
+import { withJson } from '#db/command-line/print.ts';
+import { showTable } from '#db/command-line/table.ts';
+import { CHAT_COMPLETIONS, RELAYED_ROUTES, type Route, ROUTES } from '#db/limits/limits.ts';
+import { run, type Session } from '#server/cli/control-session.ts';
+import { DecisionError } from '#server/decide/decision.ts';
+import { demoConfig } from '#server/upstreams/demo-upstream.ts';
+import { type Figures, figuresOf } from '#server/limits/figures.ts';
+import { readCounters } from '#server/limits/standing.ts';
+import { countsCost } from '#server/relay/admit.ts';
+import { refusalOfModel } from '#server/relay/find-targets.ts';
+import { judge, judgeLimits } from '#server/access/dry-run.ts';
+import { definitionsOf } from '#server/upstreams/definitions.ts';
+import type { UpstreamDirectory } from '#server/upstreams/directory.ts';
+import { definitionOf } from '#server/upstreams/environment.ts';
+import { ModelTable } from '#server/upstreams/model-table.ts';
+import { openUpstream } from '#server/upstreams/upstream.ts';
+
+type Options = { model?: string; route: Route; origin?: string; address?: string };
+
+type Checked = {
+  passes: boolean;
+  refusal: { status: number; code: string; message: string } | null;
+  /** What was left open, because the command did not name it, and the key is restricted in it. */
+  not_checked: string[];
+  /** How the limits stand that the call would be charged to. */
+  limits: Figures[];
+};
+
+/** `daybook key check …` */
+export function checkCommand(key: Command): void {
+  withJson(key.command('check <id>'))
+    .description('whether a call with this key would pass now and, if not, what it would be told')
+    .option('--model <name>', 'the model that is called')
+    .addOption(new Option('--route <path>', 'the route that is called').choices(ROUTES).default(ROUTES[0]))
+    .option('--origin <origin>', 'the Origin header; without it the call has none, like that of a program')
+    .option('--address <ip>', "the caller's address")
+    .action((id: string, options: Options, command: Command) => run(command, (session) => check(session, id, options), show));
+}
+
+async function check({ config, control, client }: Session, id: string, { model, route, origin, address }: Options): Promise<Checked> {
+  if (address !== undefined && isIP(address) === 0) throw new DecisionError('invalid', `--address: "${address}" is not an IP address.`);
+  const { model: loaded, key } = await control.loadKey(id);
+  // Prices matter only to a quota in money, and upstreams to a model; they are many.
+  const state = model !== undefined || loaded.limitsOf(key).some(countsCost) ? await control.load() : loaded;
+  const models = modelsAt(state.directory, config);
+  const relayed = RELAYED_ROUTES.find((each) => each === route);
+  const trial = { route, origin: origin ?? null, address: address ?? null, model: model === undefined ? null : models.resolve(model) };
+  const counters = relayed !== undefined ? await readCounters(client, state.limitsOf(key), state.nowMs()) : [];
+  const refusal = judge(key, trial, state, (name) => refusalOfModel(models, name, relayed ?? CHAT_COMPLETIONS)) ?? judgeLimits(counters, state.nowMs());
+  const account = state.account(key.account);
+  const access = [account ? state.accountAccess(account) : null, state.keyAccess(key)];
+  return {
+    passes: refusal === null,
+    refusal: refusal && { status: refusal.status, code: refusal.code, message: refusal.message },
+    not_checked: [
+      ...(model === undefined && access.some((each) => each?.permissions?.models) ? ['model'] : []),
+      ...(address === undefined && access.some((each) => each?.networks) ? ['address'] : []),
+    ],
+    limits: counters.map(figuresOf),
+  };
+}
+
+/** Where a server with this configuration would send the calls of each model. Nothing is connected to, and so no secret is needed. */
+function modelsAt({ upstreams, models }: UpstreamDirectory, config: Session['config']): ModelTable {
+  const configured = [...config.upstreams, demoConfig('http://127.0.0.1/v1', '')].map(definitionOf);
+  const definitions = definitionsOf(upstreams, { openOf: ({ credentials }) => credentials.map(({ id }) => ({ id, secret: '' })) }, configured);
+  return new ModelTable(models, definitions.map((each) => openUpstream(each, () => ({}))));
+}
+
+function show({ refusal, not_checked, limits }: Checked): string {
+  const open = not_checked.map((each) => `--${each}`).join(' and ');
+  const verdict = refusal
+    ? `The call would be refused: ${refusal.status} ${refusal.code}. ${refusal.message}`
+    : `The call would pass.${open === '' ? '' : ` It depends on more that was not asked for: ${open}.`}`;
+  if (limits.length === 0) return verdict;
+  const rows = limits.map(({ scope, meter, window, limit, used, held, free, resets_at }) =>
+    [scope, meter, window, String(limit), String(used), String(held), String(free), resets_at ?? ''],
+  );
+  return `${verdict}\n${showTable(['OF', 'LIMIT ON', 'WINDOW', 'LIMIT', 'USED', 'HELD', 'FREE', 'RESETS'], rows)}`;
+}

@@ -1,0 +1,120 @@
+import { Option } from 'commander';
+import type { z } from 'zod';
+import type { Command } from '#db/command-line/command.ts';
+import { withJson } from '#db/command-line/print.ts';
+import { KeyTerms, Reads } from '#db/events/events.ts';
+import { run } from '#server/cli/control-session.ts';
+import { checkTerms, readTerms, windowsOption } from '#server/cli/accounts/terms-file.ts';
+import { isChange } from '#server/control/control-log.ts';
+import { DecisionError } from '#server/decide/decision.ts';
+import type { Restriction } from '#server/decide/key.ts';
+import type { WindowsChoice } from '#server/decide/plan.ts';
+
+export type RestrictOptions = {
+  models?: string;
+  routes?: string;
+  origins?: string;
+  networks?: string;
+  requestsPerMinute?: string;
+  tokensPerMinute?: string;
+  concurrent?: string;
+  quota?: string[];
+  reads?: z.infer<typeof Reads>;
+  file?: string;
+  expires?: string;
+  clear?: true;
+  window: WindowsChoice;
+};
+
+/** In place of a value: the key is not narrowed by this field. */
+const ANY = 'any';
+const NEVER = 'never';
+
+const collect = (value: string, before: string[] = []): string[] => [...before, value];
+
+/** `daybook key restrict …` */
+export function restrictCommand(key: Command): void {
+  withJson(key.command('restrict <id>'))
+    .description(`narrow what a key may use of what its account may; "${ANY}" for a value takes a restriction away`)
+    .option('--models <list>', 'names and patterns, separated by commas: gpt-4o,claude-*')
+    .option('--routes <list>', 'such as /v1/chat/completions')
+    .option('--origins <list>', 'web origins, https://*.example.com for all below a host, none for programs that are no web page')
+    .option('--networks <list>', 'addresses and networks, such as 10.0.0.0/8')
+    .option('--expires <time>', `when it ends, as ISO 8601, or ${NEVER}`)
+    .option('--requests-per-minute <n>')
+    .option('--tokens-per-minute <n>')
+    .option('--concurrent <n>', 'calls that may run at once')
+    .option('--quota <quota>', 'such as tokens/day=100000 or requests/hour=50:exact; may be repeated, and takes the place of all the key had', collect)
+    .addOption(new Option('--reads <whose>', 'whose calls and usage it may read: its own, which is the default, or the whole account\'s').choices(Reads.options))
+    .option('--file <terms.json>', 'these fields, as in a plan; options go before')
+    .option('--clear', 'take away all that the key had before')
+    .addOption(windowsOption('--window'))
+    .action((id: string, options: RestrictOptions, command: Command) =>
+      run(
+        command,
+        async ({ control }) => {
+          const changed = isChange(await control.restrictKey(id, readRestriction(options)));
+          const { key: now } = await control.loadKey(id);
+          return { id, terms: now.terms ?? {}, expires_at: now.expiresAt?.toISOString() ?? null, changed };
+        },
+        ({ terms, expires_at, changed }) => {
+          const fields = Object.entries(terms).map(([name, value]) => `  ${name}: ${JSON.stringify(value)}`);
+          const state = fields.length === 0 ? `Key ${id} may use all that its account may` : `Key ${id} is restricted`;
+          return [`${state}${changed ? '' : ', as before'}; it expires ${expires_at ?? NEVER}.`, ...fields].join('\n');
+        },
+      ),
+    );
+}
+
+/** What the options ask for. @throws {DecisionError} with one line that names the option. */
+export function readRestriction(options: RestrictOptions): Restriction {
+  const set: KeyTerms = options.file === undefined ? {} : readTerms(KeyTerms, options.file);
+  const drop: (keyof KeyTerms)[] = [];
+  /** @param read makes of the option's text what the file would have for the field. */
+  const take = (option: string, field: keyof KeyTerms, text: string | undefined, read: (text: string) => unknown): void => {
+    if (text === undefined) return;
+    if (text === ANY) {
+      drop.push(field);
+      return;
+    }
+    Object.assign(set, checkTerms(KeyTerms, { [field]: read(text) }, `${option}: `));
+  };
+  take('--models', 'models', options.models, readList);
+  take('--routes', 'routes', options.routes, readList);
+  take('--origins', 'origins', options.origins, readList);
+  take('--networks', 'networks', options.networks, readList);
+  take('--requests-per-minute', 'requests_per_minute', options.requestsPerMinute, readNumber);
+  take('--tokens-per-minute', 'tokens_per_minute', options.tokensPerMinute, readNumber);
+  take('--concurrent', 'concurrent_requests', options.concurrent, readNumber);
+  take('--quota', 'quotas', options.quota?.join(','), (text) => readList(text).map(readQuota));
+  // Its own alone is what a key without the field reads.
+  if (options.reads === 'key') drop.push('reads');
+  else if (options.reads !== undefined) set.reads = options.reads;
+  return { set, drop, clear: options.clear === true, expiresAt: readExpiry(options.expires), windows: options.window };
+}
+
+function readExpiry(text: string | undefined): Date | null | undefined {
+  if (text === undefined) return undefined;
+  return text === NEVER ? null : parseTime(text);
+}
+
+const readList = (text: string): string[] => text.split(',').map((each) => each.trim());
+
+/** The text itself where it is no number, so that the terms' own check names it. */
+const readNumber = (text: string): number | string => (/^\d{1,16}$/.test(text) ? Number(text) : text);
+
+function readQuota(text: string): object {
+  const match = /^(\w+)\/(\w+)=(\d{1,16})(?::(\w+))?$/.exec(text);
+  if (!match) throw new DecisionError('invalid', `--quota: "${text}" is not a quota such as tokens/day=100000 or requests/hour=50:exact.`);
+  const [, meter, window, limit, enforcement] = match;
+  return { meter, window, limit: Number(limit), ...(enforcement === undefined ? {} : { enforcement }) };
+}
+
+/** @throws {DecisionError} when the text is no time. */
+export function parseTime(text: string): Date {
+  const time = new Date(text);
+  if (!/^\d{4}-\d\d-\d\d/.test(text) || Number.isNaN(time.getTime())) {
+    throw new DecisionError('invalid', `"${text}" is not a time such as 2027-01-31T00:00:00Z.`);
+  }
+  return time;
+}

@@ -1,0 +1,126 @@
+import type { Command } from '#db/command-line/command.ts';
+import { withJson } from '#db/command-line/print.ts';
+import { showTable } from '#db/command-line/table.ts';
+import { KeyName } from '#db/events/parts.ts';
+import { type KeyTerms } from '#db/events/events.ts';
+import { keyState } from '#db/fold/key.ts';
+import { checkCommand } from '#server/cli/keys/key-check.ts';
+import { parseTime, restrictCommand } from '#server/cli/keys/key-restrict.ts';
+import { run } from '#server/cli/control-session.ts';
+import type { Control } from '#server/control/control.ts';
+import { DecisionError } from '#server/decide/decision.ts';
+import { loadPepper } from '#server/secrets/pepper.ts';
+
+/** `daybook key …` */
+export function keyCommands(program: Command): void {
+  const key = program.command('key').description('API keys');
+
+  withJson(key.command('create'))
+    .description('create a key and print its secret, once')
+    .requiredOption('--account <name>', 'the account that owns it')
+    .option('--name <name>', 'what the key is for', 'key')
+    .option('--expires <time>', 'when it ends, as ISO 8601, such as 2027-01-31T00:00:00Z')
+    .action((options: { account: string; name: string; expires?: string }, command: Command) =>
+      run(
+        command,
+        async ({ config, control, client }) => {
+          const name = KeyName.safeParse(options.name);
+          if (!name.success) throw new DecisionError('invalid', 'A key name has 1 to 100 characters.');
+          const { id, secret } = await control.createKey(await loadPepper(client, config), {
+            account: options.account,
+            name: name.data,
+            expiresAt: options.expires === undefined ? null : parseTime(options.expires),
+          });
+          return { id, key: secret };
+        },
+        showSecret,
+      ),
+    );
+
+  withJson(key.command('rotate <id>'))
+    .description('give a key a new secret and print it, once')
+    .option('--overlap <duration>', 'how long the old secret stays good: 0, 30m, 1h, 7d, at most 30d', '0')
+    .action((id: string, options: { overlap: string }, command: Command) =>
+      run(
+        command,
+        async ({ config, control, client }) => {
+          const { secret } = await control.rotateKey(await loadPepper(client, config), id, parseDuration(options.overlap));
+          return { id, key: secret };
+        },
+        showSecret,
+      ),
+    );
+
+  withJson(key.command('revoke <id>'))
+    .description('end a key for good')
+    .action((id: string, _options: unknown, command: Command) =>
+      run(
+        command,
+        async ({ control }) => {
+          await control.revokeKey(id);
+          return { id, state: 'revoked' };
+        },
+        () => `Key ${id} is revoked. Running servers refuse it within a second.`,
+      ),
+    );
+
+  restrictCommand(key);
+  checkCommand(key);
+
+  withJson(key.command('list'))
+    .description('all keys, without secrets')
+    .action((_options: unknown, command: Command) => run(command, ({ control }) => listKeys(control), showKeys));
+}
+
+type Listed = {
+  id: string;
+  account: string;
+  name: string;
+  last4: string;
+  state: string;
+  created_at: string;
+  expires_at: string | null;
+  overlap_ends_at: string | null;
+  /** What it may use of what its account may; empty: all of that. */
+  terms: KeyTerms;
+};
+
+async function listKeys(control: Control): Promise<Listed[]> {
+  const model = await control.load();
+  const now = new Date(model.nowMs());
+  return [...model.keys].map((key) => {
+    const state = keyState(key, now);
+    return {
+      id: key.id,
+      account: model.account(key.account)?.name ?? key.account,
+      name: key.name,
+      last4: key.secret.last4,
+      state,
+      created_at: key.createdAt.toISOString(),
+      expires_at: key.expiresAt?.toISOString() ?? null,
+      overlap_ends_at: state === 'rotating' ? (key.previous?.endsAt.toISOString() ?? null) : null,
+      terms: key.terms ?? {},
+    };
+  });
+}
+
+function showSecret({ id, key }: { id: string; key: string }): string {
+  return `Key ${id}. Its secret is shown this once; store it safely:\n\n  ${key}\n`;
+}
+
+function showKeys(keys: Listed[]): string {
+  if (keys.length === 0) return 'There are no keys yet. Create one with: npm run -s daybook -- key create --account NAME';
+  return showTable(
+    ['ID', 'STATE', 'SECRET', 'ACCOUNT', 'NAME', 'EXPIRES', 'RESTRICTED'],
+    keys.map((key) => [key.id, key.state, `…${key.last4}`, key.account, key.name, key.expires_at ?? 'never', Object.keys(key.terms).join(', ') || '-']),
+  );
+}
+
+const UNIT_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+function parseDuration(text: string): number {
+  if (text === '0') return 0;
+  const match = /^(\d{1,6})([smhd])$/.exec(text);
+  if (!match) throw new DecisionError('invalid', `"${text}" is not a duration such as 30m, 1h or 7d.`);
+  return Number(match[1]) * UNIT_MS[match[2] as keyof typeof UNIT_MS];
+}

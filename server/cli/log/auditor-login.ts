@@ -1,0 +1,45 @@
+import { addressFor, createAuditorLogin, dropAuditorLogin } from '#db/postgres/auditor-login.ts';
+import type { Command } from '#db/command-line/command.ts';
+import { print, withJson } from '#db/command-line/print.ts';
+import { patient, type Store } from '#db/postgres/connect.ts';
+import { migrate } from '#db/schema/migrate.ts';
+import { borrowStore } from '#db/postgres/store.ts';
+import { type Config, readConfig } from '#server/process/config.ts';
+
+/** `daybook auditor-login …`: who may read the log in PostgreSQL itself, and nothing else there. */
+export function auditorLoginCommands(program: Command): void {
+  const login = program.command('auditor-login').description('logins of PostgreSQL with which auditors read and verify the log, and change nothing');
+
+  withJson(login.command('create <name>'))
+    .description('make one; its address is shown this once')
+    .action((name: string, _options: object, command: Command) =>
+      onStore(command, async (store, { DATABASE_URL }) => {
+        const password = await createAuditorLogin(store, name);
+        print(command, { login: name, database_url: addressFor(store, name, password, DATABASE_URL) }, showMade);
+      }),
+    );
+
+  withJson(login.command('drop <name>'))
+    .description('take one away')
+    .action((name: string, _options: object, command: Command) =>
+      onStore(command, async (store) => {
+        await dropAuditorLogin(store, name);
+        print(command, { dropped: name }, ({ dropped }) => `${dropped} can't sign in any more.`);
+      }),
+    );
+}
+
+async function onStore(command: Command, work: (store: Store, config: Config) => Promise<void>): Promise<void> {
+  const config = readConfig(command.surroundings.env);
+  const { store, close } = await borrowStore(config, () => {});
+  try {
+    await migrate(store);
+    await work(patient(store), config);
+  } finally {
+    await close();
+  }
+}
+
+function showMade({ login, database_url }: { login: string; database_url: string }): string {
+  return `${login} may read the log, and change nothing. The address, shown this once:\n\n  export DATABASE_URL='${database_url}'\n\nWith it, from a copy of this program: npm run -s audit -- verify`;
+}

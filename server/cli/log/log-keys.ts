@@ -1,0 +1,105 @@
+import type { Client } from 'pg';
+import type { Command } from '#db/command-line/command.ts';
+import { print, withJson } from '#db/command-line/print.ts';
+import { showTable } from '#db/command-line/table.ts';
+import { StoreError } from '#db/postgres/connect.ts';
+import { readStream } from '#db/log/read.ts';
+import { LOG_STREAM } from '#db/events/streams.ts';
+import { formatVerifierKey, parseNote, parseVerifierKey } from '#db/tlog/note.ts';
+import { replaceSigner } from '#db/tlog/replace-signer.ts';
+import { addSigningKey, dropOldKey, readSigners, signingKeyFile } from '#db/tlog/signing-key.ts';
+import { readStanding } from '#db/tlog/standing.ts';
+import { newestCheckpoint } from '#server/cli/log/log-checkpoints.ts';
+import { onLog } from '#server/cli/log/on-log.ts';
+
+/** Who gives these commands, as their events tell. */
+const ACTOR = 'command-line';
+
+/** A key as `daybook log keys` shows it. */
+type Listed = { verifier_key: string; position: number; since: Date; signs: boolean };
+
+/** `daybook log keys`, `rotate-key`, `drop-key` and `replace-key`. */
+export function logKeyCommands(log: Command): void {
+  withJson(log.command('keys'))
+    .description('the keys that have signed its checkpoints, by the lines that auditors and witnesses know them by')
+    .action((_options: unknown, command: Command) => onLog(command, 'relay', async (client, config) => print(command, await listKeys(client, config), showKeys)));
+
+  withJson(log.command('rotate-key'))
+    .description('make a new key, which signs beside the one in use until that is dropped; where the worker runs')
+    .action((_options: unknown, command: Command) =>
+      onLog(command, 'relay', async (client, config) => {
+        const file = signingKeyFile(config);
+        const { origin, signing } = await readStanding(client);
+        const inUse = readSigners(file, origin)?.map(formatVerifierKey) ?? [];
+        const known = signing.keys.at(-1)?.verifierKey;
+        if (known === undefined) throw new StoreError('no key has signed this log yet: the worker makes one with the first checkpoint');
+        if (!inUse.includes(known)) throw new StoreError(`${file} does not hold the key that signs this log: this has to be done where the worker runs, with its DAYBOOK_SIGNING_KEY_FILE`);
+        change(file, addSigningKey);
+        const [added] = readSigners(file, origin)?.map(formatVerifierKey) ?? [];
+        print(command, { file, added, in_use: known }, ({ added: line }) =>
+          `The next checkpoint is signed by both. Tell auditors and witnesses of the new key, and when they have it: daybook log drop-key\n\n${line}`,
+        );
+      }),
+    );
+
+  withJson(log.command('drop-key'))
+    .description('drop the older of two keys, once everybody knows the newer one')
+    .action((_options: unknown, command: Command) =>
+      onLog(command, 'relay', async (client, config) => {
+        const file = signingKeyFile(config);
+        const keys = await listKeys(client, config);
+        const { origin } = await readStanding(client);
+        const newer = readSigners(file, origin)?.map(formatVerifierKey)[0];
+        if (newer !== undefined && !keys.some(({ verifier_key, signs }) => verifier_key === newer && signs)) {
+          throw new StoreError('no checkpoint was signed by the newer key yet: wait until "daybook log keys" shows that it signs');
+        }
+        change(file, dropOldKey);
+        print(command, { file, in_use: newer }, ({ in_use }) => `From the next checkpoint on this one signs alone:\n\n${in_use}`);
+      }),
+    );
+
+  withJson(log.command('replace-key'))
+    .description('put the key in DAYBOOK_SIGNING_KEY_FILE in the place of one that is lost; where there is no such file, make it')
+    .option('--yes', 'do it')
+    .action((options: { yes?: boolean }, command: Command) =>
+      onLog(command, 'relay', async (client, config) => {
+        if (options.yes !== true) {
+          throw new StoreError(
+            'nothing that the lost key has signed will vouch for the new one: auditors and witnesses have to be told of it by you. To do it all the same: daybook log replace-key --yes',
+          );
+        }
+        const replaced = await replaceSigner(client, signingKeyFile(config), ACTOR);
+        print(command, replaced, ({ verifier_key, position }) => `Put down at position ${position}. This one signs from the next checkpoint on:\n\n${verifier_key}`);
+      }),
+    );
+}
+
+/** Changes the file of the key. @throws {StoreError} where it lies so that nobody may, such as a secret of a container. */
+function change(file: string, how: (file: string) => void): void {
+  try {
+    how(file);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (error instanceof StoreError || code === undefined) throw error;
+    throw new StoreError(`${file} can't be written (${code}): change it where it comes from. It holds one key in PEM, or two while both sign, the newer one first`, { cause: error });
+  }
+}
+
+/** The keys, the oldest first; those sign whose signature the newest checkpoint carries. */
+async function listKeys(client: Client, config: Parameters<typeof newestCheckpoint>[1]): Promise<Listed[]> {
+  const newest = await newestCheckpoint(client, config);
+  const signatures = newest === null ? [] : parseNote(newest.note).signatures;
+  const events = await readStream(client, LOG_STREAM);
+  return events.flatMap(({ event, position, at }) => {
+    if (event.type !== 'log.signer_changed') return [];
+    const { name, keyId } = parseVerifierKey(event.verifier_key);
+    const signs = signatures.some((each) => each.name === name && each.keyId === keyId);
+    return [{ verifier_key: event.verifier_key, position, since: at, signs }];
+  });
+}
+
+function showKeys(keys: readonly Listed[]): string {
+  if (keys.length === 0) return 'No key has signed yet: the worker makes one with the first checkpoint.';
+  const rows = keys.map(({ verifier_key, position, since, signs }) => [String(position), since.toISOString(), signs ? 'signs' : '-', verifier_key]);
+  return showTable(['FROM', 'SINCE', 'NOW', 'KEY'], rows);
+}

@@ -1,0 +1,154 @@
+import { readFileSync } from 'node:fs';
+import { basename } from 'node:path';
+import { isMap, isNode, LineCounter, parseDocument, type Document } from 'yaml';
+import { z } from 'zod';
+import { PlanTerms } from '#db/events/events.ts';
+import { parseDollars, type Prices } from '#db/money.ts';
+import { ModelTerms, UpstreamTerms } from '#db/events/upstream-events.ts';
+import { readSecretFile } from '#server/cli/input.ts';
+import { describeIssue } from '#server/cli/accounts/terms-file.ts';
+import type { Section, Wanted, WantedUpstream } from '#server/decide/apply.ts';
+import { DecisionError } from '#server/decide/decision.ts';
+import { checkBaseUrl } from '#server/upstreams/addresses.ts';
+
+/** The file of `daybook apply`: YAML, or JSON, which is YAML too. */
+
+/** Some thousand prices; what is longer is some other file. */
+const FILE_BYTES_MAX = 1024 * 1024;
+
+/** A secret is named, and never there itself: files are kept in repositories, and shown in reviews. */
+const SECRET_REFERENCE = /^(?:\$\{([A-Za-z_]\w*)\}|file:(.+))$/;
+
+const Named = z.record(z.string(), z.looseObject({}));
+const Sections = z.strictObject({ upstreams: Named.optional(), models: Named.optional(), plans: Named.optional(), prices: Named.optional() });
+const Credentials = z.array(z.strictObject({ label: z.string(), secret: z.string() }));
+const Dollars = z.union([z.number(), z.string()]);
+const PricesInFile = z.strictObject({ input: Dollars, cached_input: Dollars.optional(), output: Dollars, reasoning: Dollars.optional() });
+
+type Path = readonly PropertyKey[];
+export type AppliedFile = { wanted: Wanted; placeOf: (section: Section, name: string) => string };
+
+/**
+ * Reads what a file declares, with the secrets that it names.
+ * @param env where `${NAME}` is looked up.
+ * @throws {DecisionError} with one line that names the line at fault. No message shows what stands there.
+ */
+export function readApplyFile(file: string, env: NodeJS.ProcessEnv): AppliedFile {
+  return new ApplyFile(file, env).read();
+}
+
+class ApplyFile {
+  readonly #name: string;
+  readonly #env: NodeJS.ProcessEnv;
+  readonly #lines = new LineCounter();
+  readonly #document: Document;
+
+  constructor(file: string, env: NodeJS.ProcessEnv) {
+    this.#name = basename(file);
+    this.#env = env;
+    // Messages that quote the file could show a secret that somebody wrote there in spite of all.
+    this.#document = parseDocument(readText(file), { lineCounter: this.#lines, prettyErrors: false });
+    const [error] = this.#document.errors;
+    if (error) throw new DecisionError('invalid', `${this.#name}:${this.#lines.linePos(error.pos[0]).line}: is not YAML (${error.code.toLowerCase().replaceAll('_', ' ')}).`);
+  }
+
+  read(): AppliedFile {
+    const sections = this.#check(Sections, this.#value() ?? {}, []);
+    const wanted: Wanted = {};
+    if (sections.upstreams) wanted.upstreams = this.#each('upstreams', sections.upstreams, (value, path) => this.#upstream(value, path));
+    if (sections.models) wanted.models = this.#each('models', sections.models, (value, path) => this.#check(ModelTerms.options['alias_of' in value ? 1 : 0], value, path));
+    if (sections.plans) wanted.plans = this.#each('plans', sections.plans, (value, path) => this.#check(PlanTerms, value, path));
+    if (sections.prices) wanted.prices = this.#each('prices', sections.prices, (value, path) => this.#prices(value, path));
+    return { wanted, placeOf: (section, name) => this.#place([section, name]) };
+  }
+
+  #value(): unknown {
+    try {
+      return this.#document.toJS();
+    } catch {
+      throw new DecisionError('invalid', `${this.#name}: refers to itself too often.`);
+    }
+  }
+
+  #each<T>(section: Section, values: Record<string, Record<string, unknown>>, read: (value: Record<string, unknown>, path: Path) => T): Map<string, T> {
+    return new Map(Object.entries(values).map(([name, value]) => [name, read(value, [section, name])]));
+  }
+
+  #upstream({ credentials, ...rest }: Record<string, unknown>, path: Path): WantedUpstream {
+    const terms = this.#check(UpstreamTerms, rest, path);
+    const fault = terms.base_url === undefined ? null : checkBaseUrl(terms.base_url, terms.network);
+    if (fault !== null) throw this.#fault([...path, 'base_url'], fault);
+    return { terms, saysPaused: 'paused' in rest, credentials: credentials === undefined ? null : this.#credentials(credentials, [...path, 'credentials']) };
+  }
+
+  #credentials(value: unknown, path: Path): Map<string, { secret: string }> {
+    const named = new Map<string, { secret: string }>();
+    for (const [index, { label, secret }] of this.#check(Credentials, value, path).entries()) {
+      const text = label.trim();
+      if (named.has(text)) throw this.#fault([...path, index], `The label "${text}" is there twice.`);
+      named.set(text, { secret: this.#secret(secret, [...path, index, 'secret']) });
+    }
+    return named;
+  }
+
+  #secret(reference: string, path: Path): string {
+    const [, variable, file] = SECRET_REFERENCE.exec(reference) ?? [];
+    if (file !== undefined) {
+      try {
+        return readSecretFile(file).replace(/\r?\n$/, '');
+      } catch (error) {
+        throw this.#fault(path, (error as Error).message);
+      }
+    }
+    if (variable === undefined) throw this.#fault(path, 'A secret must not stand in the file: write ${NAME} for an environment variable, or file:/path/of/a/file.');
+    const secret = this.#env[variable];
+    if (secret === undefined || secret === '') throw this.#fault(path, `The environment variable ${variable} is not set.`);
+    return secret;
+  }
+
+  #prices(value: unknown, path: Path): Prices {
+    const { input, cached_input = input, output, reasoning = output } = this.#check(PricesInFile, value, path);
+    const read = (field: string, dollars: number | string): number => {
+      const price = parseDollars(String(dollars));
+      if (price === null) throw this.#fault([...path, field], `${field} is not a price in dollars such as 2.50: 0 to 1000, at most 6 digits after the point.`);
+      return price;
+    };
+    return { input: read('input', input), cached_input: read('cached_input', cached_input), output: read('output', output), reasoning: read('reasoning', reasoning) };
+  }
+
+  #check<T extends z.ZodType>(schema: T, value: unknown, path: Path): z.infer<T> {
+    const parsed = schema.safeParse(value);
+    if (parsed.success) return parsed.data;
+    const [issue] = parsed.error.issues;
+    if (!issue) throw this.#fault(path, 'Is not usable.');
+    const within = issue.code === 'unrecognized_keys' ? [...issue.path, issue.keys[0] as string] : issue.path;
+    throw this.#fault([...path, ...within], `${describeIssue(issue)}.`);
+  }
+
+  #fault(path: Path, problem: string): DecisionError {
+    return new DecisionError('invalid', `${this.#place(path)}${problem}`);
+  }
+
+  /** File and line of a value; of what is absent, those of what it should be in. */
+  #place(path: Path): string {
+    for (let length = path.length; length > 0; length--) {
+      const parent = length === 1 ? this.#document.contents : this.#document.getIn(path.slice(0, length - 1), true);
+      const last = path[length - 1];
+      const pair = isMap(parent) ? parent.items.find(({ key }) => isNode(key) && String(key) === String(last)) : undefined;
+      const node = pair?.key ?? this.#document.getIn(path.slice(0, length), true);
+      if (isNode(node) && node.range) return `${this.#name}:${this.#lines.linePos(node.range[0]).line}: `;
+    }
+    return `${this.#name}: `;
+  }
+}
+
+function readText(file: string): string {
+  let bytes: Buffer;
+  try {
+    bytes = readFileSync(file);
+  } catch (error) {
+    throw new DecisionError('invalid', `${file} can't be read (${(error as NodeJS.ErrnoException).code}).`);
+  }
+  if (bytes.length > FILE_BYTES_MAX) throw new DecisionError('invalid', `${file} is longer than ${FILE_BYTES_MAX} bytes.`);
+  return bytes.toString();
+}

@@ -1,0 +1,144 @@
+import { CommanderError } from 'commander';
+import { userInfo } from 'node:os';
+import type { Command } from '#db/command-line/command.ts';
+import { withJson } from '#db/command-line/print.ts';
+import { readCredentials } from '#db/secrets/credentials.ts';
+import { isSecret } from '#db/secrets/envelope.ts';
+import { publicId } from '#db/ids.ts';
+import { ConflictError } from '#db/log/append.ts';
+import { masterKeyFile } from '#db/secrets/master-key.ts';
+import { type AppliedFile, readApplyFile } from '#server/cli/upstreams/apply-file.ts';
+import { askYes } from '#server/cli/input.ts';
+import { run, type Session } from '#server/cli/control-session.ts';
+import { type ApplyPlan, type Difference, type FieldChange, planApply } from '#server/decide/apply.ts';
+import { DecisionError } from '#server/decide/decision.ts';
+import { readKeys } from '#server/secrets/master-key.ts';
+import { reachable, UpstreamControl } from '#server/control/upstream-control.ts';
+
+/** Events of one append: all of it is there or nothing, and a lock on the log that nobody notices. */
+const CHANGES_MAX = 1_000;
+/** The exit code of a dry run that found differences, as `diff` and others have for it. */
+const DIFFERENT = 2;
+const VALUE_CHARACTERS_MAX = 200;
+
+type Options = { yes?: true; dryRun?: true; prune?: true };
+type Applied = { outcome: 'nothing to do' | 'would change' | 'applied' | 'left'; differences: Difference[]; position: number | null };
+
+/** Ends a dry run that found differences. */
+class WouldChange extends CommanderError {
+  constructor() {
+    super(DIFFERENT, 'daybook.would_change', '');
+  }
+}
+
+/** `daybook apply …` */
+export function applyCommand(program: Command): void {
+  withJson(program.command('apply <config.yaml>'))
+    .description('make upstreams, models, plans and prices as a file declares them: shows what differs, and asks')
+    .option('--yes', 'go ahead without asking')
+    .option('--dry-run', `only show what differs; exits with ${DIFFERENT} when something does`)
+    .option('--prune', 'also take away what the sections of the file do not name: upstreams, models, credentials')
+    .action(async (file: string, options: Options, command: Command) => {
+      const declared = readApplyFile(file, command.surroundings.env);
+      const actor = actorOf();
+      let wouldChange = false;
+      const isAsked = options.yes !== true;
+      await run(
+        command,
+        async (session) => {
+          const applied = await apply(command, session, declared, options);
+          wouldChange = applied.outcome === 'would change';
+          return applied;
+        },
+        // Whoever was asked has seen what differs.
+        (applied) => show(applied, isAsked),
+        actor,
+      );
+      if (wouldChange) throw new WouldChange();
+    });
+}
+
+/** Who applies: the user of the operating system, in the characters that an actor may have. */
+function actorOf(): string {
+  let name = 'unknown';
+  try {
+    name = userInfo().username;
+  } catch {
+    // A container's user may have no name.
+  }
+  return `apply/${name.replaceAll(/[^A-Za-z0-9._-]/g, '-').slice(0, 64)}`;
+}
+
+async function apply(command: Command, session: Session, declared: AppliedFile, { yes, dryRun, prune }: Options): Promise<Applied> {
+  const { control, client, config } = session;
+  const plan = await makePlan(session, declared, prune === true);
+  const { differences, appends, seal, remove } = plan;
+  if (differences.length === 0) return { outcome: 'nothing to do', differences, position: null };
+  if (appends.length > CHANGES_MAX) throw new DecisionError('not_allowed', `These are ${appends.length} changes, and ${CHANGES_MAX} can be made at once: apply a part of the file first.`);
+  if (dryRun === true) return { outcome: 'would change', differences, position: null };
+  if (yes !== true) {
+    command.surroundings.err(`${showDifferences(differences)}\n`);
+    if (!(await askYes(command, 'Make these changes?'))) return { outcome: 'left', differences: [], position: null };
+  }
+  try {
+    const position = await new UpstreamControl(control, client, config).carryOut({ appends, seal, remove });
+    return { outcome: 'applied', differences, position };
+  } catch (error) {
+    if (!(error instanceof ConflictError)) throw error;
+    throw new DecisionError('not_allowed', 'Somebody changed something of this meanwhile, so nothing was applied. Run it again, and look at what differs now.');
+  }
+}
+
+async function makePlan({ control, client, config }: Session, { wanted, placeOf }: AppliedFile, prune: boolean): Promise<ApplyPlan> {
+  const model = await control.load();
+  const keys = readKeys(masterKeyFile(config));
+  const sealed = new Map((await readCredentials(client)).map((each) => [each.id, each]));
+  const ground = {
+    upstreams: model.directory.upstreams,
+    models: model.directory.models,
+    plan: (name: string) => model.plan(name),
+    price: (pattern: string) => model.prices.get(pattern),
+    configured: new Set(config.upstreams.map(({ name }) => name)),
+    isListed: (name: string, upstreams: Parameters<typeof reachable>[0]['upstreams']) => reachable({ upstreams, models: [] }, config).isListed(name),
+    isSecret(id: string, secret: string): boolean | null {
+      const credential = sealed.get(id);
+      if (!credential || !keys) return null;
+      try {
+        return isSecret(keys, credential, credential, secret);
+      } catch {
+        return null;
+      }
+    },
+    newId: publicId,
+  };
+  return planApply(ground, wanted, { prune, actor: control.actor, placeOf });
+}
+
+function show({ outcome, differences, position }: Applied, isSeen: boolean): string {
+  if (outcome === 'nothing to do') return 'Nothing to do: all is as the file declares it.';
+  if (outcome === 'left') return 'Nothing was changed.';
+  const told = showDifferences(differences);
+  const done = `Applied, up to position ${position} of the log.`;
+  return outcome === 'would change' ? told : isSeen ? done : `${told}\n${done}`;
+}
+
+const SUBJECTS = { upstreams: 'upstream', models: 'model', plans: 'plan', prices: 'price' };
+const SIGNS = { added: '+', changed: '~', removed: '-' };
+
+/** One line for each thing, and one below it for each field. */
+function showDifferences(differences: readonly Difference[]): string {
+  return differences.flatMap(({ section, name, change, fields }) => [`${SIGNS[change]} ${SUBJECTS[section]} "${name}"`, ...fields.map(showField)]).join('\n');
+}
+
+function showField(change: FieldChange): string {
+  const { field, before, after } = change;
+  if (!('before' in change)) return `    + ${field}: ${showValue(after)}`;
+  if (!('after' in change)) return `    - ${field}: ${showValue(before)}`;
+  const isSame = showValue(before) === showValue(after);
+  return `    ~ ${field}: ${isSame ? `another, ${showValue(after)} too` : `${showValue(before)} -> ${showValue(after)}`}`;
+}
+
+function showValue(value: unknown): string {
+  const text = typeof value === 'string' ? value : JSON.stringify(value);
+  return text.length > VALUE_CHARACTERS_MAX ? `${text.slice(0, VALUE_CHARACTERS_MAX)}…` : text;
+}

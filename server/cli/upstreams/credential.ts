@@ -1,0 +1,89 @@
+import type { Command } from '#db/command-line/command.ts';
+import { print, withJson } from '#db/command-line/print.ts';
+import { showTable } from '#db/command-line/table.ts';
+import { masterKeyFile } from '#db/secrets/master-key.ts';
+import { readSecret } from '#server/cli/input.ts';
+import { onLog } from '#server/cli/log/on-log.ts';
+import { run, type Session } from '#server/cli/control-session.ts';
+import { DecisionError } from '#server/decide/decision.ts';
+import { type Rekeyed, rekey } from '#server/secrets/master-key.ts';
+import { UpstreamControl } from '#server/control/upstream-control.ts';
+
+/** `daybook credential …` and `daybook rekey`. What upstreams ask for goes in and never comes out. */
+export function credentialCommands(program: Command): void {
+  const credential = program.command('credential').alias('credentials').description('what upstreams ask for: sealed, and never shown again');
+
+  withJson(credential.command('add <upstream>'))
+    .description('add one, read from the input or a file')
+    .requiredOption('--label <label>', 'what people tell it by')
+    .option('--file <file>', 'the secret, and nothing else')
+    .action(async (upstream: string, { label, file }: { label: string; file?: string }, command: Command) => {
+      const secret = await readSecret(command, file);
+      await run(
+        command,
+        async (session) => {
+          const { id, last4 } = await controlOf(session).addCredential(upstream, { label, secret });
+          return { id, upstream, label: label.trim(), last4, master_key_file: masterKeyFile(session.config) };
+        },
+        ({ id, master_key_file }) => `Credential ${id} of upstream "${upstream}" is added, sealed under the master key in ${master_key_file}: keep a copy of that file apart from backups.`,
+      );
+    });
+
+  withJson(credential.command('list [upstream]'))
+    .description('of one upstream or of all, without secrets')
+    .action((upstream: string | undefined, _options: unknown, command: Command) => run(command, (session) => listCredentials(session, upstream), showCredentials));
+
+  withJson(credential.command('remove <id>'))
+    .description('remove one for good')
+    .action((id: string, _options: unknown, command: Command) =>
+      run(
+        command,
+        async (session) => {
+          const upstream = (await listCredentials(session)).find((each) => each.id === id)?.upstream;
+          if (upstream === undefined) throw new DecisionError('not_found', `There is no credential ${id}.`);
+          await controlOf(session).removeCredential(upstream, id);
+          return { id, upstream };
+        },
+        ({ upstream }) => `Credential ${id} of upstream "${upstream}" is removed. Withdraw it at the provider, too.`,
+      ),
+    );
+
+  withJson(program.command('rekey'))
+    .description('a new master key, while everything runs: no credential has to be given again')
+    .option('--by-hand', 'the file has the new key as its first line already; where it is handed over read-only')
+    .action((options: { byHand?: true }, command: Command) =>
+      onLog(command, 'relay', async (client, config) => {
+        const file = masterKeyFile(config);
+        print(command, { ...(await rekey(client, file, options.byHand === true)), file }, showRekeyed);
+      }),
+    );
+}
+
+const controlOf = ({ control, client, config }: Session): UpstreamControl => new UpstreamControl(control, client, config);
+
+type Listed = { id: string; upstream: string; label: string; last4: string; added_at: string };
+
+async function listCredentials({ control }: Session, only?: string): Promise<Listed[]> {
+  const { directory } = await control.load();
+  return [...directory.upstreams]
+    .filter(({ name, state }) => state === 'active' && (only === undefined || name === only))
+    .flatMap(({ name, credentials }) => credentials.map(({ id, label, last4, addedAt }) => ({ id, upstream: name, label, last4, added_at: addedAt.toISOString() })));
+}
+
+function showCredentials(credentials: Listed[]): string {
+  if (credentials.length === 0) return 'There are no credentials. Add one with: npm run -s daybook -- credential add UPSTREAM --label main';
+  return showTable(
+    ['ID', 'UPSTREAM', 'ENDS IN', 'ADDED', 'LABEL'],
+    credentials.map(({ id, upstream, label, last4, added_at }) => [id, upstream, last4 === '' ? '-' : `…${last4}`, added_at.slice(0, 10), label]),
+  );
+}
+
+function showRekeyed({ master_key, rewrapped, damaged, dropped, kept, file }: Rekeyed & { file: string }): string {
+  return [
+    `The master key is ${master_key} now, in ${file}. Credentials sealed under it anew: ${rewrapped}.`,
+    ...(damaged.length > 0 ? [`These don't open and stay as they are; remove them, and add them again: ${damaged.join(', ')}.`] : []),
+    ...(dropped.length > 0 ? [`Gone from the file, since nothing here needs them: ${dropped.join(', ')}. Backups from before still do: keep your copy as long as you keep those.`] : []),
+    ...(kept.length > 0 ? [`Still in the file: ${kept.join(', ')}.`] : []),
+    'Copy the file to your other hosts, and to where you keep it.',
+  ].join('\n');
+}

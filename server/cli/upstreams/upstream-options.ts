@@ -1,0 +1,83 @@
+import { Option } from 'commander';
+import type { Command } from '#db/command-line/command.ts';
+import { RELAYED_ROUTES } from '#db/limits/limits.ts';
+import { DIALECTS, PROVIDERS, RETRIES_MAX, TokenLimitMember, UpstreamTerms } from '#db/events/upstream-events.ts';
+import { checkTerms } from '#server/cli/accounts/terms-file.ts';
+import { DecisionError } from '#server/decide/decision.ts';
+
+/** The terms of an upstream as options of a command. */
+
+export type TermsOptions = {
+  provider?: string;
+  dialect?: string;
+  baseUrl?: string;
+  package?: string;
+  option?: string[];
+  models?: string;
+  routes?: string;
+  tokenLimit?: string;
+  network?: string;
+  clientGone?: string;
+  retries?: string;
+};
+
+const collect = (value: string, before: string[] = []): string[] => [...before, value];
+
+/** Adds them to a command. */
+export function withTerms(command: Command): Command {
+  return command
+    .addOption(new Option('--provider <name>', 'the protocol that it speaks: openai for all that speak the convention of OpenAI').choices(PROVIDERS))
+    .addOption(new Option('--dialect <name>', 'who speaks the convention, with --provider openai').choices(DIALECTS))
+    .option('--base-url <url>', 'its address, such as https://llm.example.com/v1; when one is added with a --dialect of a provider with one address, that one')
+    .option('--models <list>', 'what it serves by these names and patterns, separated by commas: gpt-*,o1')
+    .addOption(new Option('--network <which>', 'private: its address may be on this machine or in a private network').choices(UpstreamTermsChoices.network))
+    .option('--package <name>', 'the npm package to load, with --provider bridge')
+    .option('--option <name=value>', 'given to that package, such as region=eu-west-1; may be repeated. Never a secret', collect)
+    .option('--routes <list>', `those of ${RELAYED_ROUTES.join(', ')} that it speaks; else those of its dialect`)
+    .addOption(new Option('--token-limit <member>', 'where a limit on replies is set for calls without one').choices(TokenLimitMember.options))
+    .addOption(new Option('--client-gone <what>', 'what happens to a call whose client has left: it is cancelled, or read to its end').choices(UpstreamTermsChoices.client_gone))
+    .option('--retries <n>', `how often a failed call is tried again there before its first byte, 0 to ${RETRIES_MAX}`);
+}
+
+const UpstreamTermsChoices = { network: ['public', 'private'], client_gone: ['cancel', 'drain'] };
+
+/**
+ * Terms by the options, over those that are there.
+ * @param before of an upstream that is changed; absent: what is not named is as by default.
+ * @param drop the names of fields that are as by default again.
+ * @throws {DecisionError} naming the field at fault.
+ */
+export function readUpstreamTerms(options: TermsOptions, before?: UpstreamTerms, drop: readonly string[] = []): UpstreamTerms {
+  const terms: Record<string, unknown> = { ...before };
+  for (const field of drop) {
+    if (!(field in UpstreamTerms.shape)) throw new DecisionError('invalid', `--drop: "${field}" is none of ${Object.keys(UpstreamTerms.shape).join(', ')}.`);
+    delete terms[field];
+  }
+  const { provider, dialect, baseUrl, package: name, option, models, routes, tokenLimit, network, clientGone, retries } = options;
+  const given = {
+    provider,
+    dialect,
+    base_url: baseUrl,
+    package: name,
+    options: option && Object.fromEntries(option.map(readOption)),
+    models: list(models),
+    routes: list(routes),
+    token_limit: tokenLimit,
+    network,
+    client_gone: clientGone,
+    retries: retries === undefined ? undefined : Number(retries),
+  };
+  for (const [field, value] of Object.entries(given)) if (value !== undefined) terms[field] = value;
+  return checkTerms(UpstreamTerms, terms, '');
+}
+
+const list = (text: string | undefined): string[] | undefined => text?.split(',').map((each) => each.trim()).filter((each) => each !== '');
+
+/** Numbers and truth values as such, since packages tell them from texts. */
+function readOption(text: string): [string, string | number | boolean] {
+  const at = text.indexOf('=');
+  if (at < 1) throw new DecisionError('invalid', `--option "${text}" is not of the form name=value.`);
+  const value = text.slice(at + 1);
+  if (value === 'true' || value === 'false') return [text.slice(0, at), value === 'true'];
+  return [text.slice(0, at), /^-?\d{1,15}(\.\d{1,9})?$/.test(value) ? Number(value) : value];
+}

@@ -1,0 +1,113 @@
+import type { Command } from '#db/command-line/command.ts';
+import { withJson } from '#db/command-line/print.ts';
+import { showTable } from '#db/command-line/table.ts';
+import type { Upstream } from '#db/fold/upstream.ts';
+import { DIALECTS, type UpstreamTerms } from '#db/events/upstream-events.ts';
+import { run, type Session } from '#server/cli/control-session.ts';
+import { testCommand } from '#server/cli/upstreams/upstream-test.ts';
+import { readUpstreamTerms, type TermsOptions, withTerms } from '#server/cli/upstreams/upstream-options.ts';
+import { isChange } from '#server/control/control-log.ts';
+import { DIALECT_TRAITS } from '#server/providers/openai/dialects.ts';
+import { UpstreamControl } from '#server/control/upstream-control.ts';
+
+/** `daybook upstream …` */
+export function upstreamCommands(program: Command): void {
+  const upstream = program.command('upstream').alias('upstreams').description('model providers that calls are passed on to');
+
+  withJson(withTerms(upstream.command('add <name>')))
+    .description('add one; its credential comes next, by credential add')
+    .option('--paused', 'send nothing there before upstream resume: time for its credential and a test, where others serve the same names')
+    .action((name: string, { paused = false, ...options }: TermsOptions & { paused?: boolean }, command: Command) =>
+      run(
+        command,
+        async (session) => {
+          const terms = { ...readUpstreamTerms(withAddress({ provider: 'openai', ...options })), paused };
+          await controlOf(session).addUpstream(name, terms);
+          return { name, terms };
+        },
+        () => `Upstream "${name}" is added. If it asks for a credential: npm run -s daybook -- credential add ${name} --label main`,
+      ),
+    );
+
+  withJson(withTerms(upstream.command('change <name>')))
+    .description('change what is named; the rest stays')
+    .option('--drop <fields>', 'fields that are as by default again, separated by commas: routes,token_limit')
+    .action((name: string, { drop, ...options }: TermsOptions & { drop?: string }, command: Command) =>
+      run(
+        command,
+        async (session) => {
+          let terms: UpstreamTerms | null = null;
+          const fields = drop?.split(',').map((each) => each.trim()) ?? [];
+          const changed = isChange(await controlOf(session).changeUpstream(name, (before) => (terms = readUpstreamTerms(options, before, fields))));
+          return { name, terms, changed };
+        },
+        ({ changed }) => (changed ? `Upstream "${name}" is changed. Running servers use it so from the next call on.` : `Upstream "${name}" is just so already.`),
+      ),
+    );
+
+  for (const [verb, paused, said] of [['pause', true, 'send nothing there, until resume'], ['resume', false, 'send calls there again']] as const) {
+    withJson(upstream.command(`${verb} <name>`))
+      .description(said)
+      .action((name: string, _options: unknown, command: Command) =>
+        run(
+          command,
+          async (session) => ({ name, paused, changed: isChange(await controlOf(session).pauseUpstream(name, paused)) }),
+          ({ changed }) => `Upstream "${name}" is ${paused ? 'paused' : 'in use'}${changed ? '' : ' already'}.`,
+        ),
+      );
+  }
+
+  testCommand(upstream);
+
+  withJson(upstream.command('remove <name>'))
+    .description('remove one, and its credentials for good')
+    .action((name: string, _options: unknown, command: Command) =>
+      run(
+        command,
+        async (session) => ({ name, changed: isChange(await controlOf(session).removeUpstream(name)) }),
+        () => `Upstream "${name}" is removed, with its credentials.`,
+      ),
+    );
+
+  withJson(upstream.command('list'))
+    .description('all of them, those of the environment too')
+    .action((_options: unknown, command: Command) => run(command, listUpstreams, showUpstreams));
+}
+
+/** Where providers are that say so themselves. */
+function withAddress(options: TermsOptions): TermsOptions {
+  const dialect = DIALECTS.find((each) => each === options.dialect);
+  const known = dialect === undefined ? null : DIALECT_TRAITS[dialect].baseUrl;
+  return options.baseUrl === undefined && known !== null ? { ...options, baseUrl: known } : options;
+}
+
+const controlOf = ({ control, client, config }: Session): UpstreamControl => new UpstreamControl(control, client, config);
+
+type Listed = {
+  name: string;
+  state: 'in use' | 'paused';
+  /** Whether it was added to the log, or is set by an environment variable and can be changed there alone. */
+  source: 'log' | 'environment';
+  credentials: number;
+  terms: Pick<UpstreamTerms, 'models'> & { [field in keyof UpstreamTerms]?: UpstreamTerms[field] | undefined };
+};
+
+async function listUpstreams({ config, control }: Session): Promise<Listed[]> {
+  const { directory } = await control.load();
+  const configured = config.upstreams.map(({ name, api_key, ...terms }): Listed => ({ name, state: 'in use', source: 'environment', credentials: api_key === '' ? 0 : 1, terms }));
+  return [...[...directory.upstreams].filter(({ state }) => state === 'active').map(describe), ...configured].toSorted((one, other) => (one.name < other.name ? -1 : 1));
+}
+
+function describe({ name, terms, credentials }: Upstream): Listed {
+  return { name, state: terms.paused ? 'paused' : 'in use', source: 'log', credentials: credentials.length, terms };
+}
+
+function showUpstreams(upstreams: Listed[]): string {
+  if (upstreams.length === 0) return 'There are no upstreams yet. Add one with: npm run -s daybook -- upstream add NAME --dialect openai --base-url https://api.openai.com/v1 --models "gpt-*"';
+  return showTable(
+    ['NAME', 'STATE', 'FROM', 'SPEAKS', 'ADDRESS', 'CREDENTIALS', 'MODELS'],
+    upstreams.map(({ name, state, source, credentials, terms }) => [
+      name, state, source, terms.package ?? terms.dialect ?? terms.provider ?? '', terms.base_url ?? '-', String(credentials), terms.models.join(', ') || '-',
+    ]),
+  );
+}

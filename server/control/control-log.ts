@@ -1,0 +1,155 @@
+import type { Client } from 'pg';
+import type { ControlEvent, Placed } from '#db/events/events.ts';
+import type { Account } from '#db/fold/account.ts';
+import type { Key } from '#db/fold/key.ts';
+import type { Model } from '#db/fold/model.ts';
+import type { Plan } from '#db/fold/plan.ts';
+import type { Price } from '#db/fold/price.ts';
+import type { Upstream } from '#db/fold/upstream.ts';
+import { appendControl, ConflictError, type ControlAppend, isClaimed } from '#db/log/append.ts';
+import { readStreams } from '#db/log/read-streams.ts';
+import { PAGE_ROWS, readPage, readStream } from '#db/log/read.ts';
+import type { Change } from '#server/contract/keys.ts';
+import { requireAccount } from '#server/decide/account.ts';
+import { DecisionError } from '#server/decide/decision.ts';
+import { requireKey } from '#server/decide/key.ts';
+import { ReadModel } from '#server/read-model/read-model.ts';
+
+/** Batches of one instance are numbered without a gap, whoever appends them: a number that comes twice is taken for a retry. */
+export type Batches = { instance: number; last: number };
+
+/** An account by its name, as people at a command line know it, or by its id. */
+export type AccountRef = string | { id: string };
+
+/** What was decided: the events to append in one stream, and the version of the first. */
+export type Decided = { events: readonly ControlEvent[]; version: number };
+
+export const UNCHANGED: Change = { event: null };
+
+export const isChange = ({ event }: Change): boolean => event !== null;
+
+/**
+ * What changes are decided on, and how they come into the log: the state is read from the log
+ * itself, and appended to with the version that the decision was made on. What is asked by its id
+ * takes a few streams and no longer when there are many; names take a walk over all control events.
+ */
+export class ControlLog {
+  readonly #client: Client;
+  readonly #batches: Batches;
+
+  constructor(client: Client, batches: Batches) {
+    this.#client = client;
+    this.#batches = batches;
+  }
+
+  /** The state of everything, as the log has it now. */
+  async load(): Promise<ReadModel> {
+    const model = new ReadModel();
+    for (;;) {
+      const page = await readPage(this.#client, model.position, 'control');
+      model.apply(page);
+      if (page.length < PAGE_ROWS) break;
+    }
+    return this.#withClock(model);
+  }
+
+  /**
+   * A key with all that its calls depend on: its account, and the plans that the account has been
+   * on. A few streams, so it takes no longer when there are many keys.
+   */
+  async loadKey(id: string): Promise<{ model: ReadModel; key: Key }> {
+    const ofKey = await this.#read([`key/${id}`]);
+    const account = ofKey.map(({ event }) => event).find((event) => event.type === 'key.created')?.account;
+    const ofAccount = account === undefined ? [] : await this.#read([`account/${account}`]);
+    const plans = new Set(ofAccount.flatMap(({ event }) => (event.type === 'account.plan_changed' && event.plan !== null ? [`plan/${event.plan}`] : [])));
+    const model = new ReadModel();
+    model.apply([...ofKey, ...ofAccount, ...(await this.#read([...plans]))].toSorted((one, other) => one.position - other.position));
+    await this.#withClock(model);
+    return { model, key: requireKey(model.key(id), id) };
+  }
+
+  /** @throws {DecisionError} when there is none. */
+  async loadAccount(ref: AccountRef): Promise<Account> {
+    if (typeof ref === 'string') return requireAccount((await this.load()).accountNamed(ref), ref);
+    const model = await this.#fold(`account/${ref.id}`);
+    return requireAccount(model.account(ref.id), ref.id);
+  }
+
+  async loadPlan(name: string): Promise<Plan | undefined> {
+    return (await this.#fold(`plan/${name}`)).plan(name);
+  }
+
+  /** @returns also one that was removed. */
+  async loadUpstream(name: string): Promise<Upstream | undefined> {
+    return (await this.#fold(`upstream/${name}`)).directory.upstream(name);
+  }
+
+  /** Where a model's calls go. @returns also one that was retired. */
+  async loadModel(name: string): Promise<Model | undefined> {
+    return (await this.#fold(`dispatch/${name}`)).directory.model(name);
+  }
+
+  async loadPrice(pattern: string): Promise<Price | undefined> {
+    return (await this.#fold(`model/${pattern}`)).prices.get(pattern);
+  }
+
+  /** The prices that were set for just these names and patterns. */
+  async loadPrices(patterns: readonly string[]): Promise<Map<string, Price>> {
+    const model = new ReadModel();
+    model.apply(await this.#read(patterns.map((pattern) => `model/${pattern}`)));
+    return new Map(model.prices.all.map((price) => [price.pattern, price]));
+  }
+
+  /** Now, by Postgres' clock. */
+  async now(): Promise<Date> {
+    const { rows } = await this.#client.query<{ now: Date }>('select clock_timestamp() as now');
+    return rows[0]?.now ?? new Date();
+  }
+
+  async #fold(stream: string): Promise<ReadModel> {
+    const model = new ReadModel();
+    model.apply(await this.#read([stream]));
+    return model;
+  }
+
+  #read(streams: readonly string[]): Promise<Placed<ControlEvent>[]> {
+    const [only] = streams;
+    return only !== undefined && streams.length === 1 ? readStream(this.#client, only) : readStreams(this.#client, streams);
+  }
+
+  async #withClock(model: ReadModel): Promise<ReadModel> {
+    model.setClock(await this.now());
+    return model;
+  }
+
+  /**
+   * Loads, decides and appends. When somebody else was faster it is decided once more, on what is then there.
+   * @param claim a name that this change takes for ever, so that it is made once.
+   * @returns the newest event that was appended; none where the decision was that nothing has to change.
+   * @throws {DecisionError} `already_done` where the claim is taken.
+   */
+  async decide(decide: () => Promise<Decided>, claim?: string): Promise<Change> {
+    for (let attempt = 1; ; attempt++) {
+      const { events, version } = await decide();
+      const last = events.at(-1);
+      if (last === undefined) return UNCHANGED;
+      try {
+        const appends = events.map((event, index) => ({ event, version: version + index, ...(claim !== undefined && index === 0 ? { claim } : {}) }));
+        return { event: { type: last.type, position: await this.append(appends) } };
+      } catch (error) {
+        if (!(error instanceof ConflictError)) throw error;
+        if (claim !== undefined && (await isClaimed(this.#client, claim))) throw new DecisionError('already_done', 'This was done already, and its reply is not given twice.');
+        if (attempt === 2) throw error;
+      }
+    }
+  }
+
+  /**
+   * Appends what was decided, all of it or nothing.
+   * @returns the position of the last event.
+   * @throws {ConflictError} when it was decided on what is no longer so.
+   */
+  append(appends: readonly ControlAppend[]): Promise<number> {
+    return appendControl(this.#client, this.#batches.instance, ++this.#batches.last, appends);
+  }
+}

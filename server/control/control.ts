@@ -1,0 +1,224 @@
+import type { Client } from 'pg';
+import { HEARTBEAT_MS } from '#db/bounds.ts';
+import { closeClient, type Store } from '#db/postgres/connect.ts';
+import type { ControlEvent, KeyTerms, PlanTerms } from '#db/events/events.ts';
+import { type Account, evolveAccount } from '#db/fold/account.ts';
+import type { Key, Secret } from '#db/fold/key.ts';
+import type { Plan } from '#db/fold/plan.ts';
+import { publicId } from '#db/ids.ts';
+import { heartbeat, registerInstance, retireInstance } from '#db/instances/instance.ts';
+import { ConflictError } from '#db/log/append.ts';
+import type { Prices } from '#db/money.ts';
+import { connectRelay } from '#db/postgres/store.ts';
+import { PRICES_APPEND_MAX } from '#server/bounds.ts';
+import { type AccountRef, type Batches, ControlLog, UNCHANGED } from '#server/control/control-log.ts';
+import type { Change } from '#server/contract/keys.ts';
+import { overrideTerms, registerAccount, reinstateAccount, setPlan, suspendAccount } from '#server/decide/account.ts';
+import { DecisionError } from '#server/decide/decision.ts';
+import { createNarrowedKey, renameKey, replaceLeaked, type Restriction, restrictKey, revokeKey, rotateKey } from '#server/decide/key.ts';
+import { definePlan, requirePlan, retirePlan, type WindowsChoice } from '#server/decide/plan.ts';
+import { type ImportPlan, MANUAL, type Offer, planImport, setPrice } from '#server/decide/price.ts';
+import { createSecret, digestSecret } from '#server/secrets/key-secret.ts';
+
+/** What is made with a key's new secret. The secret is here and nowhere else. */
+export type Made = Change & { id: string; secret: string };
+
+/**
+ * Changes to accounts, plans, keys and prices. Each says which event it appended, none where nothing
+ * had to change, and throws a {@link DecisionError} where it can't be carried out.
+ */
+export class Control extends ControlLog {
+  readonly #actor: string;
+
+  /** @param actor who makes the changes, as their events tell. */
+  constructor(client: Client, batches: Batches, actor: string) {
+    super(client, batches);
+    this.#actor = actor;
+  }
+
+  /** Who is told of in what is appended. */
+  get actor(): string {
+    return this.#actor;
+  }
+
+  /**
+   * Registers an account.
+   * @param plan the plan that it is on from the start; absent: on none.
+   * @throws {DecisionError} when the name is taken.
+   */
+  async createAccount(name: string, plan?: string): Promise<Change & { id: string; name: string }> {
+    const id = publicId();
+    const actor = this.#actor;
+    const registered = registerAccount({ id, name, actor });
+    const chosen = plan === undefined ? null : requirePlan(await this.loadPlan(plan), plan);
+    const onPlan = chosen && setPlan(evolveAccount(undefined, registered, 0) as Account, { plan: chosen, windows: 'keep', actor });
+    const last = onPlan ?? registered;
+    try {
+      const position = await this.append([
+        { event: registered, version: 1, claim: `account-name/${name}` },
+        ...(onPlan ? [{ event: onPlan, version: 2 }] : []),
+      ]);
+      return { id, name, event: { type: last.type, position } };
+    } catch (error) {
+      if (error instanceof ConflictError) throw new DecisionError('already_exists', `There is an account named "${name}" already.`);
+      throw error;
+    }
+  }
+
+  suspendAccount(account: AccountRef): Promise<Change> {
+    return this.#changeAccount(account, (each) => suspendAccount(each, this.#actor));
+  }
+
+  reinstateAccount(account: AccountRef): Promise<Change> {
+    return this.#changeAccount(account, (each) => reinstateAccount(each, this.#actor));
+  }
+
+  /** Creates a key. The secret is in the reply and nowhere else. */
+  async createKey(
+    pepper: Buffer,
+    command: { account: AccountRef; name: string; expiresAt: Date | null; terms?: KeyTerms },
+  ): Promise<Made> {
+    const account = await this.loadAccount(command.account);
+    const id = publicId();
+    const secret = createSecret(id);
+    const { name, expiresAt, terms = {} } = command;
+    const known = describeSecret(pepper, secret);
+    const events = createNarrowedKey({ id, account: account.id, name, secret: known, expiresAt, terms, actor: this.#actor }, await this.now());
+    return { id, secret, ...(await this.decide(async () => ({ events, version: 1 }))) };
+  }
+
+  /**
+   * Gives a key a new secret; the old one is good for `overlapMs` more.
+   * @param rotation the sender's own id of this rotation: under the same id the key is never rotated again.
+   */
+  async rotateKey(pepper: Buffer, id: string, overlapMs: number, rotation?: string): Promise<Made> {
+    const secret = createSecret(id);
+    const known = describeSecret(pepper, secret);
+    const claim = rotation === undefined ? undefined : `rotation/${id}/${rotation}`;
+    const change = await this.#changeKey(id, (key, now) => [rotateKey(key, { secret: known, overlapMs, actor: this.#actor }, now)], claim);
+    return { id, secret, ...change };
+  }
+
+  /** The same for a key whose secret has got about: every older secret ends with it. */
+  async replaceLeaked(pepper: Buffer, id: string): Promise<Made> {
+    const secret = createSecret(id);
+    const known = describeSecret(pepper, secret);
+    return { id, secret, ...(await this.#changeKey(id, (key, now) => [replaceLeaked(key, { secret: known, actor: this.#actor }, now)])) };
+  }
+
+  revokeKey(id: string): Promise<Change> {
+    return this.#changeKey(id, (key) => [revokeKey(key, this.#actor)]);
+  }
+
+  /** Narrows what a key may use. */
+  restrictKey(id: string, restriction: Restriction): Promise<Change> {
+    return this.changeKey(id, { restriction });
+  }
+
+  /** Gives a key another name, or narrows what it may use, or both at once. */
+  changeKey(id: string, { name, restriction }: { name?: string; restriction?: Restriction }): Promise<Change> {
+    return this.#changeKey(id, (key, now) => [
+      name === undefined ? null : renameKey(key, name, this.#actor),
+      restriction === undefined ? null : restrictKey(key, { ...restriction, actor: this.#actor }, now),
+    ]);
+  }
+
+  /** Gives a plan its terms, the first time or anew. */
+  definePlan(name: string, terms: PlanTerms, windows: WindowsChoice): Promise<Change> {
+    return this.#changePlan(name, (plan) => definePlan(plan, { name, terms, windows, actor: this.#actor }));
+  }
+
+  /** Ends a plan for good. */
+  retirePlan(name: string): Promise<Change> {
+    return this.#changePlan(name, (plan) => retirePlan(requirePlan(plan, name), this.#actor));
+  }
+
+  /** Puts an account on a plan, or with null on none. */
+  setPlan(account: AccountRef, plan: string | null, windows: WindowsChoice): Promise<Change> {
+    return this.#changeAccount(account, async (each) => {
+      const chosen = plan === null ? null : requirePlan(await this.loadPlan(plan), plan);
+      return setPlan(each, { plan: chosen, windows, actor: this.#actor });
+    });
+  }
+
+  /** Gives an account terms of its own, none with {}. */
+  overrideTerms(account: AccountRef, terms: PlanTerms, windows: WindowsChoice): Promise<Change> {
+    return this.#changeAccount(account, (each) => overrideTerms(each, { terms, windows, actor: this.#actor }));
+  }
+
+  /** Sets what calls of a model cost. */
+  setPrice(pattern: string, prices: Prices): Promise<Change> {
+    return this.decide(async () => {
+      const price = await this.loadPrice(pattern);
+      const event = setPrice(price, { pattern, prices, source: MANUAL, actor: this.#actor });
+      return { events: event === null ? [] : [event], version: (price?.version ?? 0) + 1 };
+    });
+  }
+
+  /**
+   * Sets those of the offered prices that differ from the ones in force.
+   * @param command.dryRun to say only what would be done.
+   */
+  async importPrices(offers: readonly Offer[], command: { replaceManual: boolean; dryRun: boolean }): Promise<ImportPlan & Change> {
+    for (let attempt = 1; ; attempt++) {
+      const prices = await this.loadPrices(offers.map(({ pattern }) => pattern));
+      const plan = planImport((pattern) => prices.get(pattern), offers, { ...command, actor: this.#actor });
+      const last = plan.changes.at(-1);
+      if (command.dryRun || last === undefined) return { ...plan, ...UNCHANGED };
+      try {
+        let position = 0;
+        for (let from = 0; from < plan.changes.length; from += PRICES_APPEND_MAX) {
+          position = await this.append(plan.changes.slice(from, from + PRICES_APPEND_MAX));
+        }
+        return { ...plan, event: { type: last.event.type, position } };
+      } catch (error) {
+        // What was appended before somebody else's change came between is found unchanged next time.
+        if (!(error instanceof ConflictError) || attempt === 2) throw error;
+      }
+    }
+  }
+
+  #changeAccount(ref: AccountRef, decide: (account: Account) => ControlEvent | null | Promise<ControlEvent | null>): Promise<Change> {
+    return this.decide(async () => {
+      const account = await this.loadAccount(ref);
+      return { events: present([await decide(account)]), version: account.version + 1 };
+    });
+  }
+
+  #changeKey(id: string, decide: (key: Key, now: Date) => (ControlEvent | null)[], claim?: string): Promise<Change> {
+    return this.decide(async () => {
+      const { model, key } = await this.loadKey(id);
+      return { events: present(decide(key, new Date(model.nowMs()))), version: key.version + 1 };
+    }, claim);
+  }
+
+  #changePlan(name: string, decide: (plan: Plan | undefined) => ControlEvent | null): Promise<Change> {
+    return this.decide(async () => {
+      const plan = await this.loadPlan(name);
+      return { events: present([decide(plan)]), version: (plan?.version ?? 0) + 1 };
+    });
+  }
+}
+
+const present = (events: readonly (ControlEvent | null)[]): ControlEvent[] => events.filter((event) => event !== null);
+
+function describeSecret(pepper: Buffer, secret: string): Secret {
+  return { digest: digestSecret(pepper, secret), last4: secret.slice(-4) };
+}
+
+/** Runs commands as an instance of their own, which lives as long as they take. */
+export async function withControl<T>(store: Store, actor: string, use: (control: Control, client: Client) => Promise<T>): Promise<T> {
+  const client = await connectRelay(store);
+  try {
+    const instance = await registerInstance(client, actor);
+    const beat = setInterval(() => void heartbeat(client, instance, null).catch(() => {}), HEARTBEAT_MS);
+    try {
+      return await use(new Control(client, { instance, last: 0 }, actor), client);
+    } finally {
+      clearInterval(beat);
+      await retireInstance(client, instance);
+    }
+  } finally {
+    await closeClient(client);
+  }
+}

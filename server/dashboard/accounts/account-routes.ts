@@ -1,0 +1,70 @@
+import type { Account } from '#db/fold/account.ts';
+import { accountRows, ACCOUNTS, chooseAccounts, readAccountFacts } from '#server/dashboard/accounts/account-list.ts';
+import { idOf, makeChange } from '#server/dashboard/change.ts';
+import { type AccountList, AccountsQuery, CreateAccount, PutOverride, PutPlan } from '#server/contract/accounts.ts';
+import type { Change } from '#server/contract/keys.ts';
+import type { Control } from '#server/control/control.ts';
+import type { Dashboard } from '#server/dashboard/dashboard.ts';
+import { ADMINISTRATORS, type ApiRoute, OVERSEERS, route, type SignedIn } from '#server/dashboard/gate.ts';
+import { holderOf, withPlace } from '#server/read/read-api.ts';
+import { readQuery } from '#server/read/read-query.ts';
+import { stale } from '#server/read/stale-responses.ts';
+import { Refusal } from '#server/errors/api-error.ts';
+
+const STALE = stale('accounts');
+
+/** Accounts: administrators manage them, auditors look. */
+export function accountRoutes(dashboard: Dashboard): ApiRoute[] {
+  const { relay, reads } = dashboard;
+  const { readModel } = relay;
+
+  async function describe(accounts: readonly Account[], who: SignedIn): Promise<Omit<AccountList, 'object' | 'rows_omitted'> | Refusal> {
+    if (!readModel.isCurrent()) return STALE;
+    const nowMs = readModel.nowMs();
+    const read = await withPlace(reads, holderOf(who), () => reads.read(ACCOUNTS, (client) => readAccountFacts(client, accounts, nowMs)));
+    if (read instanceof Refusal) return read;
+    return { data: accountRows(readModel, accounts, read.found, new Date(nowMs)), ...read.asOf };
+  }
+
+  /** A change of the account that the route names. */
+  async function change(params: Readonly<Record<string, string>>, who: SignedIn, use: (control: Control, account: { id: string }) => Promise<Change>): Promise<Change | Refusal> {
+    const id = idOf(params, 'account');
+    return id instanceof Refusal ? id : makeChange(dashboard, who, (control) => use(control, { id }));
+  }
+
+  return [
+    route('get', '/api/accounts', OVERSEERS, null, async ({ request }, who) => {
+      const query = readQuery(AccountsQuery, request.url);
+      if (query instanceof Refusal) return query;
+      const { accounts, omitted } = chooseAccounts(readModel, query.search ?? '');
+      const described = await describe(accounts, who);
+      if (described instanceof Refusal) return described;
+      return { object: 'list', ...described, rows_omitted: omitted } satisfies AccountList;
+    }),
+
+    route('get', '/api/accounts/:account', OVERSEERS, null, async ({ params }, who) => {
+      const account = readModel.account(params['account'] ?? '');
+      if (!account) return new Refusal('not_found');
+      const described = await describe([account], who);
+      if (described instanceof Refusal) return described;
+      return described.data[0] ?? new Refusal('not_found');
+    }),
+
+    route('post', '/api/accounts', ADMINISTRATORS, CreateAccount, async ({ body }, who) => {
+      const made = await makeChange(dashboard, who, (control) => control.createAccount(body.name, body.plan));
+      return made instanceof Refusal ? made : { object: 'account', id: made.id, event: made.event };
+    }),
+
+    route('post', '/api/accounts/:account/suspend', ADMINISTRATORS, null, ({ params }, who) => change(params, who, (control, account) => control.suspendAccount(account))),
+
+    route('post', '/api/accounts/:account/reinstate', ADMINISTRATORS, null, ({ params }, who) => change(params, who, (control, account) => control.reinstateAccount(account))),
+
+    route('put', '/api/accounts/:account/plan', ADMINISTRATORS, PutPlan, ({ body, params }, who) =>
+      change(params, who, (control, account) => control.setPlan(account, body.plan, body.windows)),
+    ),
+
+    route('put', '/api/accounts/:account/override', ADMINISTRATORS, PutOverride, ({ body, params }, who) =>
+      change(params, who, (control, account) => control.overrideTerms(account, body.terms, body.windows)),
+    ),
+  ];
+}

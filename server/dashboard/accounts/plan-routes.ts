@@ -1,0 +1,31 @@
+import { makeChange } from '#server/dashboard/change.ts';
+import { type PlanRow, PutTerms } from '#server/contract/accounts.ts';
+import type { Dashboard } from '#server/dashboard/dashboard.ts';
+import { ADMINISTRATORS, type ApiRoute, OVERSEERS, route } from '#server/dashboard/gate.ts';
+import { stale } from '#server/read/stale-responses.ts';
+import { checkPlanName } from '#server/decide/plan.ts';
+
+const STALE = stale('plans');
+
+/** Plans: administrators manage them, auditors look. */
+export function planRoutes(dashboard: Dashboard): ApiRoute[] {
+  const { readModel } = dashboard.relay;
+  return [
+    route('get', '/api/plans', OVERSEERS, null, async () => {
+      if (!readModel.isCurrent()) return STALE;
+      const accounts = Map.groupBy(readModel.accounts, ({ plan }) => plan);
+      const data = [...readModel.plans]
+        .map(({ name, terms, state, version }): PlanRow => ({ name, terms, state, accounts: accounts.get(name)?.length ?? 0, version }))
+        .toSorted((one, other) => (one.name < other.name ? -1 : 1));
+      return { object: 'list', data };
+    }),
+
+    route('put', '/api/plans/:plan', ADMINISTRATORS, PutTerms, ({ body, params }, who) =>
+      makeChange(dashboard, who, (control) => control.definePlan(checkPlanName(params['plan'] ?? ''), body.terms, body.windows)),
+    ),
+
+    route('post', '/api/plans/:plan/retire', ADMINISTRATORS, null, ({ params }, who) =>
+      makeChange(dashboard, who, (control) => control.retirePlan(checkPlanName(params['plan'] ?? ''))),
+    ),
+  ];
+}

@@ -1,0 +1,79 @@
+import type { Client } from 'pg';
+import { verifyDatabase } from '#db/audit/verify/verify.ts';
+import type { Report } from '#db/audit/verify/report.ts';
+import { StoreError } from '#db/postgres/connect.ts';
+import { ArchivedError } from '#db/log/read.ts';
+import { compare, isEqual } from '#db/projections/compare.ts';
+import { PROJECTIONS } from '#db/projections/projections.ts';
+import { isLogFault } from '#db/projections/apply-batch.ts';
+import type { CheckDone } from '#server/contract/audit.ts';
+
+/** Findings that are told one by one. One says that something is wrong; more help to see what. */
+const FINDINGS_TOLD_MAX = 20;
+
+/** What came of a check, as far as the check itself knows. */
+export type Outcome = Pick<CheckDone, 'outcome' | 'summary' | 'position' | 'findings' | 'findings_omitted'>;
+
+/** One piece of checking: told how far it is, and when to give it up. */
+export type Check = (client: Client, options: { /** The directory that the log is published in. */ published: string; signal: AbortSignal; onProgress: (done: number) => void }) => Promise<Outcome>;
+
+/** The projections that can be compared with a replay. */
+export const COMPARED: readonly string[] = PROJECTIONS.map(({ name }) => name);
+
+/** The log against its own chain, its tree and every checkpoint that is at hand. */
+export const LOG = 'log';
+
+/** The check by a name; null where there is none. */
+export function checkOf(what: string): Check | null {
+  if (what === LOG) return verify;
+  const projection = PROJECTIONS.find(({ name }) => name === what);
+  if (projection === undefined) return null;
+  return async (client, { signal, onProgress }) => {
+    const found = await compare(client, projection, { signal, onPage: onProgress });
+    const { position, rows, differing } = found;
+    const findings = [
+      ...found.faults.map((problem) => ({ position: null, where: projection.name, problem })),
+      ...found.differences.map(({ table, key, kind, columns }) => ({
+        position: null,
+        where: `${table} ${Object.entries(key).map(([column, value]) => `${column}=${value}`).join(' ')}`,
+        problem: { missing: 'is missing', surplus: 'is not in the log', changed: columns.map((each) => `${each.column} is ${each.projected}, not ${each.replayed}`).join('; ') }[kind],
+      })),
+    ];
+    return {
+      outcome: isEqual(found) ? 'good' : 'bad',
+      summary: differing === 0 && findings.length > 0 ? `Not as the log says: ${findings[0]?.problem}.` : `${differing} differences in ${rows} rows.`,
+      position,
+      ...bounded(findings, differing + found.faults.length),
+    };
+  };
+}
+
+const verify: Check = async (client, { published, onProgress }) => {
+  const report = await verifyDatabase(client, { published }, { onProgress });
+  const { findings, head } = report;
+  const [first] = findings;
+  return {
+    outcome: first === undefined ? 'good' : 'bad',
+    summary: first === undefined ? tellGood(report) : `The first bad position is ${first.position}.`,
+    position: head,
+    ...bounded(findings.map(({ position, table, problem }) => ({ position, where: table, problem })), findings.length),
+  };
+};
+
+function tellGood({ events, batches, checkpoints, covered, head, notes }: Report): string {
+  const agree = `${events} events in ${batches} batches agree with one another`;
+  const proof = covered === 0 ? 'No checkpoint was at hand that covers any of it.' : `${checkpoints} checkpoints agree; the newest covers all up to position ${covered}${covered === head ? '' : `, none yet the newest ${head - covered}`}.`;
+  return [`${agree}. ${proof}`, ...notes.map((note) => `${note.charAt(0).toUpperCase()}${note.slice(1)}.`)].join(' ');
+}
+
+/** What is told of findings. @param total how many there are, where not all are named. */
+export function bounded(findings: CheckDone['findings'], total: number): Pick<CheckDone, 'findings' | 'findings_omitted'> {
+  const told = findings.slice(0, FINDINGS_TOLD_MAX);
+  return { findings: told, findings_omitted: total - told.length };
+}
+
+/** What can't be checked because of how the log is, in one line for people; null for what went wrong with us. */
+export function faultOfLog(error: unknown): string | null {
+  if (error instanceof ArchivedError) return `A part of the log is in its archive, so this is for the command line: ${error.message}.`;
+  return isLogFault(error) || error instanceof StoreError ? `${error.message}.` : null;
+}

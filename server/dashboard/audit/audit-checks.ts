@@ -1,0 +1,115 @@
+import type { Client } from 'pg';
+import { readHead } from '#db/log/read.ts';
+import { checkOf, COMPARED, faultOfLog, LOG, type Outcome } from '#server/dashboard/audit/audit-check.ts';
+import { type AuditDesk, noteReading } from '#server/dashboard/audit/audit-reader.ts';
+import type { CheckDone, CheckLine, Checks } from '#server/contract/audit.ts';
+import type { SignedIn } from '#server/dashboard/gate.ts';
+import { Refusal } from '#server/errors/api-error.ts';
+import { errorFields, type Logger } from '#server/process/logger.ts';
+
+/** Logs up to here are gone through within the time below beside the calls; longer ones are for the command line. */
+const EVENTS_MAX = 1_000_000;
+/** A person's patience with a page that shows how far it is. */
+const CHECK_MS_MAX = 300_000;
+/** One statement: a page of the log, or two tables row by row. */
+const STATEMENT_TIMEOUT_MS = 120_000;
+/** How far it is, is told this often: as often as people see a bar move. */
+const TOLD_EVERY_MS = 250;
+
+const BUSY = new Refusal('not_allowed', { message: 'This server is at a check already. It goes on until it ends, or until whoever began it leaves the page.' });
+
+/**
+ * Checks of the log and of its projections, one at a time on a server process: they go through
+ * everything, beside the calls. What came of the newest is remembered until the process ends.
+ */
+export class AuditChecks {
+  readonly #desk: AuditDesk;
+  readonly #log: Logger;
+  #running: Checks['running'] = null;
+  readonly #newest = new Map<string, CheckDone>();
+
+  constructor(desk: AuditDesk, log: Logger) {
+    this.#desk = desk;
+    this.#log = log;
+  }
+
+  async read(): Promise<Checks | Refusal> {
+    const head = await this.#desk.use(readHead);
+    if (head instanceof Refusal) return head;
+    return { object: 'checks', running: this.#running, newest: [...this.#newest.values()], projections: [...COMPARED], events_max: EVENTS_MAX, head };
+  }
+
+  /**
+   * Begins one.
+   * @param published the directory that the log is published in.
+   * @param signal cancels it.
+   * @returns the lines that tell how far it is, and at the end what came of it; or why there is none.
+   */
+  async begin(what: string, who: SignedIn, { published }: { published: string }, signal: AbortSignal): Promise<AsyncGenerator<CheckLine> | Refusal> {
+    const check = checkOf(what);
+    if (check === null) return new Refusal('not_found');
+    if (this.#running !== null) return BUSY;
+    const running = { what, done: 0, of: 0 };
+    this.#running = running;
+    const begun = Promise.withResolvers<Refusal | null>();
+    const beganAt = new Date();
+    const startedMs = performance.now();
+    const ended = AbortSignal.any([signal, AbortSignal.timeout(CHECK_MS_MAX)]);
+    const work = this.#desk.use(async (client): Promise<Outcome | Refusal> => {
+      const head = await readHead(client);
+      if (head > EVENTS_MAX) return new Refusal('not_allowed', { message: `The log has more than ${EVENTS_MAX} events: check it by the command line, which says how far it is and is bounded by nothing.` });
+      running.of = head;
+      await noteReading(client, who, { what: what === LOG ? 'verify' : 'diff', from: Math.min(1, head), to: head });
+      begun.resolve(null);
+      return this.#carryOut(client, ended, () => check(client, { published, signal: ended, onProgress: (done) => (running.done = done) }));
+    }, STATEMENT_TIMEOUT_MS);
+    const result = work
+      .then((outcome): CheckDone | Refusal => {
+        if (outcome instanceof Refusal) return outcome;
+        const done: CheckDone = { what, began_at: beganAt.toISOString(), took_ms: Math.round(performance.now() - startedMs), member: who.member.id, ...outcome };
+        if (done.outcome !== 'cancelled') this.#newest.set(what, done);
+        return done;
+      })
+      .finally(() => {
+        this.#running = null;
+      });
+    result.then((done) => begun.resolve(done instanceof Refusal ? done : null), begun.reject);
+    const refusal = await begun.promise;
+    return refusal ?? tell(running, result);
+  }
+
+  /** @returns also what says why it came to nothing. */
+  async #carryOut(client: Client, ended: AbortSignal, work: () => Promise<Outcome>): Promise<Outcome> {
+    // Postgres ends the statement within a second when nobody waits for it any more.
+    await client.query("set client_connection_check_interval = '1s'");
+    const cut = (): void => void client.connection.stream.destroy();
+    ended.addEventListener('abort', cut, { once: true });
+    const nothing = (outcome: Outcome['outcome'], summary: string): Outcome => ({ outcome, summary, position: 0, findings: [], findings_omitted: 0 });
+    try {
+      return await work();
+    } catch (error) {
+      if (ended.aborted) {
+        const isLate = (ended.reason as Error).name === 'TimeoutError';
+        return isLate ? nothing('too_long', `It took more than ${CHECK_MS_MAX / 60_000} minutes, and was given up. The command line takes as long as it needs.`) : nothing('cancelled', 'It was cancelled.');
+      }
+      const fault = faultOfLog(error);
+      if (fault === null) this.#log.error(errorFields(error), 'a check of the log failed');
+      return nothing('failed', fault ?? 'It failed, and the server\'s own log says why. That says nothing of the event log.');
+    } finally {
+      ended.removeEventListener('abort', cut);
+    }
+  }
+}
+
+async function* tell(running: NonNullable<Checks['running']>, result: Promise<CheckDone | Refusal>): AsyncGenerator<CheckLine> {
+  for (;;) {
+    yield { done: running.done, of: running.of };
+    const pause = Promise.withResolvers<null>();
+    const timer = setTimeout(() => pause.resolve(null), TOLD_EVERY_MS);
+    const done = await Promise.race([result, pause.promise]);
+    clearTimeout(timer);
+    if (done === null) continue;
+    if (!(done instanceof Refusal)) yield { result: done };
+    return;
+  }
+}

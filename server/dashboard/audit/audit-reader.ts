@@ -1,0 +1,101 @@
+import type { Client } from 'pg';
+import { closeClient, connectAs, type Store } from '#db/postgres/connect.ts';
+import type { LOG_READINGS } from '#db/events/log-events.ts';
+import { readHead } from '#db/log/read.ts';
+import type { SignedIn } from '#server/dashboard/gate.ts';
+import { Refusal } from '#server/errors/api-error.ts';
+import { isStoreFault } from '#server/errors/store-fault.ts';
+
+/** Connections of a process for audits: a few people, and one long check. */
+const CONNECTIONS_MAX = 4;
+/** How often it is put down that one session looks at the list of events. */
+const LISTING_NOTED_EVERY_MS = 3_600_000;
+/** Sessions for which that is remembered: more than look within the hour. One that is forgotten is put down once more. */
+const LISTINGS_NOTED_MAX = 1_000;
+
+export type Reading = { what: (typeof LOG_READINGS)[number]; /** The positions that were asked for. */ from: number; to: number };
+
+const UNAVAILABLE = new Refusal('store_unavailable', { message: "The log can't be read for an audit right now. Try again." });
+const CROWDED = new Refusal('relay_busy', { message: 'As many audits as can be are at work on this server. Try again.' });
+
+/**
+ * From where auditors and administrators read the log of all accounts: over connections that can do
+ * nothing but read it and put down that they did. What can't be put down is not read.
+ */
+export class AuditDesk {
+  readonly #store: Store;
+  readonly #open = new Set<Promise<unknown>>();
+  /** When a session's looking at the list was put down last, by the process's own clock. */
+  readonly #listed = new Map<string, number>();
+
+  constructor(store: Store) {
+    this.#store = store;
+  }
+
+  /**
+   * Runs something over a connection of its own, which ends with it.
+   * @param timeoutMs the patience with one statement.
+   * @returns a refusal where the store is away or too many are at it.
+   */
+  async use<T>(work: (client: Client) => Promise<T>, timeoutMs?: number): Promise<T | Refusal> {
+    if (this.#open.size >= CONNECTIONS_MAX) return CROWDED;
+    const used = this.#connected(work, timeoutMs);
+    this.#open.add(used);
+    try {
+      return await used;
+    } catch (error) {
+      if (isStoreFault(error)) return UNAVAILABLE;
+      throw error;
+    } finally {
+      this.#open.delete(used);
+    }
+  }
+
+  /** Puts down what somebody is about to read. Members read what is their own account's, of which nothing is put down. */
+  async note(who: SignedIn, reading: Reading): Promise<Refusal | null> {
+    if (who.member.role === 'member') return null;
+    return this.use(async (client) => {
+      await noteReading(client, who, reading);
+      return null;
+    });
+  }
+
+  /** The same for somebody who leafs through the list of events: once for a session, and again an hour later. */
+  async noteListing(who: SignedIn): Promise<Refusal | null> {
+    if (who.member.role === 'member') return null;
+    const now = performance.now();
+    const before = this.#listed.get(who.session);
+    if (before !== undefined && now - before < LISTING_NOTED_EVERY_MS) return null;
+    // Noted first, so that two requests at once do not put it down each.
+    this.#listed.delete(who.session);
+    this.#listed.set(who.session, now);
+    const [oldest] = this.#listed.keys();
+    if (this.#listed.size > LISTINGS_NOTED_MAX && oldest !== undefined) this.#listed.delete(oldest);
+    const refusal = await this.use(async (client) => {
+      const head = await readHead(client);
+      await noteReading(client, who, { what: 'events', from: Math.min(1, head), to: head });
+      return null;
+    });
+    if (refusal) this.#listed.delete(who.session);
+    return refusal;
+  }
+
+  /** Waits for what is at work, which its connections' time-outs bound. */
+  async close(): Promise<void> {
+    await Promise.allSettled(this.#open);
+  }
+
+  async #connected<T>(work: (client: Client) => Promise<T>, timeoutMs?: number): Promise<T> {
+    const client = await connectAs(this.#store, 'auditor', timeoutMs);
+    try {
+      return await work(client);
+    } finally {
+      await closeClient(client);
+    }
+  }
+}
+
+/** Puts down in the log that somebody reads it. */
+export async function noteReading(client: Client, { member }: Pick<SignedIn, 'member'>, { what, from, to }: Reading): Promise<void> {
+  await client.query('select daybook.record_reading($1, $2, $3, $4)', [`member/${member.id}`, what, from, to]);
+}

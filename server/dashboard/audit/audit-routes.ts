@@ -1,0 +1,68 @@
+import type { ClientBase } from 'pg';
+import { publishDirectory } from '#db/tlog/published.ts';
+import { listCheckpoints, readProof } from '#server/dashboard/audit/audit-proof.ts';
+import { checkReceipt } from '#server/dashboard/audit/audit-receipt.ts';
+import { readMoment, readState } from '#server/dashboard/audit/audit-state.ts';
+import { BeginCheck, type CheckLine, CheckpointsQuery, CheckReceipt, type Proof, StateQuery } from '#server/contract/audit.ts';
+import type { Dashboard } from '#server/dashboard/dashboard.ts';
+import { noteReading } from '#server/dashboard/audit/audit-reader.ts';
+import { replyWithLines } from '#server/read/export-reply.ts';
+import { type ApiRoute, EVERYBODY, OVERSEERS, route, type SignedIn } from '#server/dashboard/gate.ts';
+import { holderOf, withPlace } from '#server/read/read-api.ts';
+import { readQuery } from '#server/read/read-query.ts';
+import type { Source } from '#server/read/read-store.ts';
+import { Refusal } from '#server/errors/api-error.ts';
+
+/** No table of a projection is asked. */
+const LOG: Source = { projection: 'directory', tables: [] };
+const LINES = ['content-type', 'application/x-ndjson; charset=utf-8'] as const;
+
+/** The proof of the log, its state at any place, and checks of it: for administrators and auditors, who change nothing by any of it. */
+export function auditRoutes({ reads, audit, checks, config }: Dashboard): ApiRoute[] {
+  const readLog = <T>(who: SignedIn, work: (client: ClientBase) => Promise<T>): Promise<T | Refusal> =>
+    withPlace(reads, holderOf(who), async () => {
+      const read = await reads.read(LOG, work);
+      return read instanceof Refusal ? read : read.found;
+    });
+  return [
+    route('get', '/api/audit/proof', OVERSEERS, null, async (_call, who) => {
+      // Of a verifier key the name is what stands before its first "+".
+      const witnesses = config.WITNESSES.map((line) => line.slice(0, line.indexOf('+')));
+      const proof = await readLog(who, (client) => readProof(client, witnesses));
+      return proof instanceof Refusal ? proof : ({ object: 'proof', ...proof } satisfies Proof);
+    }),
+
+    route('get', '/api/audit/checkpoints', OVERSEERS, null, ({ request }, who) => {
+      const query = readQuery(CheckpointsQuery, request.url);
+      return query instanceof Refusal ? Promise.resolve(query) : readLog(who, (client) => listCheckpoints(client, query.limit, query.cursor));
+    }),
+
+    // A receipt shows nobody what they did not have before, and so it is for everybody.
+    route('post', '/api/audit/receipt', EVERYBODY, CheckReceipt, ({ body }, who) => readLog(who, (client) => checkReceipt(client, body.receipt))),
+
+    route('get', '/api/audit/state', OVERSEERS, null, ({ request }, who) => {
+      const query = readQuery(StateQuery, request.url);
+      if (query instanceof Refusal) return Promise.resolve(query);
+      return withPlace(reads, holderOf(who), () =>
+        audit.use(async (client) => {
+          const moment = await readMoment(client, query);
+          await noteReading(client, who, { what: 'replay', from: Math.min(1, moment.position), to: moment.position });
+          return readState(client, query, moment);
+        }),
+      );
+    }),
+
+    route('get', '/api/audit/checks', OVERSEERS, null, () => checks.read()),
+
+    route('post', '/api/audit/checks', OVERSEERS, BeginCheck, async ({ body, response }, who) => {
+      const left = new AbortController();
+      response.once('close', () => left.abort());
+      const lines = await checks.begin(body.what, who, { published: publishDirectory(config) }, left.signal);
+      return lines instanceof Refusal ? lines : replyWithLines(response, LINES, written(lines));
+    }),
+  ];
+}
+
+async function* written(lines: AsyncGenerator<CheckLine>): AsyncGenerator<string> {
+  for await (const line of lines) yield `${JSON.stringify(line)}\n`;
+}

@@ -1,0 +1,61 @@
+import type { Key } from '#db/fold/key.ts';
+import { RELAYED_ROUTES } from '#db/limits/limits.ts';
+import type { CheckKey, CheckStep, KeyChecked } from '#server/contract/keys.ts';
+import { LIMITS_UNTOLD } from '#server/read/stale-responses.ts';
+import { type Code, Refusal } from '#server/errors/api-error.ts';
+import { refusalOfModel } from '#server/relay/find-targets.ts';
+import { judge, judgeLimits } from '#server/access/dry-run.ts';
+import type { Relay } from '#server/relay/relay.ts';
+import type { z } from 'zod';
+
+/** What a call is asked, in the order in which it is. */
+const STEPS: readonly CheckStep[] = ['key', 'account', 'plan', 'route', 'origin', 'network', 'model', 'upstream', 'price', 'limits'];
+/** Those that only relayed calls are asked. */
+const OF_MODELS = new Set<CheckStep>(['model', 'upstream', 'price', 'limits']);
+
+/** Which step refuses with which code. What is not here is refused by a limit. */
+const STEP_OF: Partial<Record<Code, CheckStep>> = {
+  revoked_api_key: 'key',
+  expired_api_key: 'key',
+  account_disabled: 'account',
+  plan_not_active: 'plan',
+  route_not_permitted: 'route',
+  origin_not_allowed: 'origin',
+  network_not_allowed: 'network',
+  model_not_permitted: 'model',
+  model_not_found: 'upstream',
+  model_paused: 'upstream',
+  model_not_priced: 'price',
+};
+
+/** Whether a call with this key would pass now, asked by what asks the calls themselves. Nothing is held or recorded. */
+export async function checkKey({ readModel, upstreams, seat }: Relay, key: Key, asked: z.output<typeof CheckKey>): Promise<KeyChecked | Refusal> {
+  const models = upstreams.table;
+  const relayed = RELAYED_ROUTES.find((route) => route === asked.route);
+  const isRelayed = relayed !== undefined;
+  const trial = {
+    route: asked.route,
+    origin: asked.origin === undefined || asked.origin === 'none' ? null : asked.origin,
+    address: asked.address ?? null,
+    model: isRelayed ? models.resolve(asked.model) : null,
+  };
+  let refusal = judge(key, trial, readModel, (model) => (isRelayed ? refusalOfModel(models, model, relayed) : null));
+  if (refusal === null && isRelayed) {
+    const counters = await seat.limits.figures(readModel.limitsOf(key));
+    if (counters === null) return LIMITS_UNTOLD;
+    refusal = judgeLimits(counters, readModel.nowMs());
+  }
+  const steps = STEPS.filter((step) => (step !== 'network' || trial.address !== null) && (isRelayed || !OF_MODELS.has(step)));
+  return { object: 'key_check', would_pass: refusal === null, checks: listChecks(steps, refusal) };
+}
+
+/** The steps up to the one that refuses. */
+function listChecks(steps: readonly CheckStep[], refusal: Refusal | null): KeyChecked['checks'] {
+  if (refusal === null) return steps.map((what) => ({ what, passes: true, refusal: null }));
+  const { status, code, message } = refusal;
+  const failed = STEP_OF[code] ?? 'limits';
+  return [
+    ...steps.slice(0, steps.indexOf(failed)).map((what) => ({ what, passes: true, refusal: null })),
+    { what: failed, passes: false, refusal: { status, code, message } },
+  ];
+}

@@ -1,0 +1,105 @@
+import type { ClientBase } from 'pg';
+import { type Key, keyState } from '#db/fold/key.ts';
+import { readStreams } from '#db/log/read-streams.ts';
+import { readSecretUse } from '#db/secrets/secret-use.ts';
+import { KEYS_LISTED_MAX } from '#server/bounds.ts';
+import type { KeyRow, MonthUsage } from '#server/contract/keys.ts';
+import { monthOfKeys, NOTHING_USED } from '#server/read/month-usage.ts';
+import type { Source } from '#server/read/read-store.ts';
+import type { ReadModel } from '#server/read-model/read-model.ts';
+
+export const KEYS: Source = { projection: 'usage', tables: ['key', 'key_use', 'usage_day'] };
+
+/** The newest keys that fit, as they are now. @param account null: of all. */
+export function chooseKeys(readModel: ReadModel, account: string | null, search: string): { keys: Key[]; omitted: number } {
+  const text = search.trim().toLowerCase();
+  const all = account === null ? [...readModel.keys] : readModel.keysOf(account);
+  const fitting = text === '' ? all : all.filter((key) => [key.name, key.id, key.secret.last4].some((each) => each.toLowerCase().includes(text)));
+  return { keys: fitting.slice(-KEYS_LISTED_MAX).toReversed(), omitted: Math.max(0, fitting.length - KEYS_LISTED_MAX) };
+}
+
+/** What the tables know of a key beside what it is. */
+export type KeyFacts = {
+  rotatedAt: Date | null;
+  /** When any of its secrets was used. */
+  usedAt: Date | null;
+  /** By the last four characters, while a rotation was under way. */
+  secretsUsed: ReadonlyMap<string, Date>;
+  month: MonthUsage;
+};
+
+/** Reads it. When a key was rotated comes from the log where the tables are not that far yet. */
+export async function readKeyFacts(client: ClientBase, keys: readonly Key[], nowMs: number): Promise<Map<string, KeyFacts>> {
+  const ids = keys.map(({ id }) => id);
+  const { rows } = await client.query<{ id: string; version: number | null; rotated_at: Date | null; last_used_at: Date | null }>(
+    `select k.id, t.version, t.rotated_at, u.last_used_at from unnest($1::text[]) as k(id)
+      left join projection.key t on t.id = k.id left join projection.key_use u on u.key = k.id`,
+    [ids],
+  );
+  const months = await monthOfKeys(client, ids, [...new Set(keys.map(({ account }) => account))], nowMs);
+  const used = Map.groupBy(await readSecretUse(client, ids), ({ key }) => key);
+  const versions = new Map(keys.map(({ id, version }) => [id, version]));
+  const behind = rows.filter(({ id, version }) => version === null || version < (versions.get(id) ?? 0));
+  const rotations = await lastRotations(client, behind.map(({ id }) => id));
+  const facts = new Map<string, KeyFacts>();
+  for (const { id, rotated_at, last_used_at } of rows) {
+    facts.set(id, {
+      rotatedAt: rotations.has(id) ? (rotations.get(id) ?? null) : rotated_at,
+      usedAt: last_used_at,
+      secretsUsed: new Map((used.get(id) ?? []).map(({ last4, usedAt }) => [last4, usedAt])),
+      month: months.get(id) ?? NOTHING_USED,
+    });
+  }
+  return facts;
+}
+
+/** When these keys were last rotated, by the log; null: never. */
+async function lastRotations(client: ClientBase, ids: readonly string[]): Promise<Map<string, Date | null>> {
+  const rotations = new Map<string, Date | null>(ids.map((id) => [id, null]));
+  for (const { event, at } of await readStreams(client, ids.map((id) => `key/${id}`))) {
+    if (event.type === 'key.rotated') rotations.set(event.key, at);
+  }
+  return rotations;
+}
+
+/** A key as people are shown it. Pure. */
+export function keyRow(key: Key, accountName: string, facts: KeyFacts, now: Date): KeyRow {
+  const state = keyState(key, now);
+  const previous = state === 'rotating' ? key.previous : null;
+  return {
+    id: key.id,
+    account: key.account,
+    account_name: accountName,
+    name: key.name,
+    last4: key.secret.last4,
+    state,
+    created_at: key.createdAt.toISOString(),
+    expires_at: timeOf(key.expiresAt),
+    revoked_at: timeOf(key.revokedAt),
+    rotated_at: timeOf(facts.rotatedAt),
+    overlap_ends_at: timeOf(previous?.endsAt),
+    previous_last4: previous?.last4 ?? null,
+    last_used_at: timeOf(currentUsedAt(key, facts)),
+    previous_last_used_at: previous ? timeOf(previousUsedAt(previous.last4, facts)) : null,
+    terms: key.terms,
+    month: facts.month,
+  };
+}
+
+/**
+ * Calls don't say which secret they came by. Those after the last rotation and its overlap came by
+ * the secret that the key has now; of those within an overlap the servers took notes.
+ */
+function currentUsedAt({ secret, previous }: Key, { rotatedAt, usedAt, secretsUsed }: KeyFacts): Date | null {
+  const aloneSince = later(rotatedAt, previous?.endsAt ?? null);
+  const sinceAlone = usedAt !== null && (aloneSince === null || usedAt > aloneSince) ? usedAt : null;
+  return later(sinceAlone, secretsUsed.get(secret.last4) ?? null);
+}
+
+/** Uses before the rotation were of the old secret, too. */
+function previousUsedAt(last4: string, { rotatedAt, usedAt, secretsUsed }: KeyFacts): Date | null {
+  return secretsUsed.get(last4) ?? (usedAt !== null && rotatedAt !== null && usedAt <= rotatedAt ? usedAt : null);
+}
+
+const later = (one: Date | null, other: Date | null): Date | null => (one === null || (other !== null && other > one) ? other : one);
+const timeOf = (date: Date | null | undefined): string | null => date?.toISOString() ?? null;

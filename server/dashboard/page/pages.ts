@@ -1,0 +1,69 @@
+import type { Request, RequestHandler, Response } from 'express';
+import { replyOf } from '#server/http/respond.ts';
+import { type BuiltPage, type PageFile, readPageFiles } from '#server/dashboard/page/page-files.ts';
+import { hintsFor } from '#server/dashboard/page/page-hints.ts';
+
+/** What no page is under. */
+const NO_PAGE = /^\/(v1|api|log|healthz|readyz)(\/|$)/;
+const FOREVER = 'public, max-age=31536000, immutable';
+const NOT_BUILT = 'The dashboard has not been built. Run "npm run build" where this server is installed, and load this page again.\n';
+
+/**
+ * Serves the built page: its files by their paths and, whatever else a browser opens, the page itself,
+ * which finds out by the address what to show. What asks for something else than a page is passed on,
+ * and so is a file that is not there (any more).
+ * @param headers what goes with each reply besides.
+ */
+export function pages(directory: string, headers: RequestHandler): RequestHandler {
+  let read: Promise<BuiltPage | null> | null = null;
+  /** Read once. A page that is not there may be built at any time. */
+  async function files(): Promise<BuiltPage | null> {
+    read ??= readPageFiles(directory);
+    const reading = read;
+    const found = await reading.catch(() => null);
+    if (found === null && read === reading) read = null;
+    return found;
+  }
+  return async (request, response, next) => {
+    const { method, path } = request;
+    if ((method !== 'GET' && method !== 'HEAD') || NO_PAGE.test(path)) return next();
+    const isPage = !path.startsWith('/assets/') && wantsPage(request);
+    const found = await files();
+    const page = isPage ? found?.files.get('/index.html') : undefined;
+    const file = found?.files.get(path) ?? page;
+    if (file === undefined && !(isPage && found === null)) return next();
+    await new Promise<void>((resolve, reject) => void headers(request, response, (error?: unknown) => (error ? reject(error) : resolve())));
+    if (file === undefined) sendNotBuilt(response);
+    else await send(request, response, file, file === page ? hintsFor(found?.list ?? {}, path) : null);
+  };
+}
+
+/** Browsers say so; programs that ask for whatever there is don't. */
+function wantsPage({ headers }: Request): boolean {
+  return /\btext\/html\b/i.test(headers.accept ?? '');
+}
+
+async function send(request: Request, response: Response, file: PageFile, hints: string | null): Promise<void> {
+  const { encoding, bytes, etag } = await file.body(request.headers['accept-encoding'] ?? '');
+  const isKnown = (request.headers['if-none-match'] ?? '').split(',').some((each) => each.trim().replace(/^W\//, '') === etag);
+  response.writeHead(isKnown ? 304 : 200, [
+    ...(isKnown ? [] : ['content-type', file.type, 'content-length', String(bytes.length)]),
+    ...(encoding === null || isKnown ? [] : ['content-encoding', encoding]),
+    ...(hints === null ? [] : ['link', hints]),
+    'cache-control', file.isLasting ? FOREVER : 'no-cache',
+    'etag', etag,
+    'vary', 'accept-encoding',
+    'x-request-id', replyOf(response).requestId,
+  ]);
+  response.end(isKnown || request.method === 'HEAD' ? undefined : bytes);
+}
+
+function sendNotBuilt(response: Response): void {
+  response.writeHead(503, [
+    'content-type', 'text/plain; charset=utf-8',
+    'content-length', String(Buffer.byteLength(NOT_BUILT)),
+    'cache-control', 'no-store',
+    'x-request-id', replyOf(response).requestId,
+  ]);
+  response.end(NOT_BUILT);
+}

@@ -1,0 +1,76 @@
+import { readFileSync } from 'node:fs';
+import type { ClientBase } from 'pg';
+import { DEAD_AFTER_MS } from '#db/bounds.ts';
+import { SHARD } from '#db/log/append.ts';
+import { readProjectionStatus } from '#db/projections/state.ts';
+import type { Status } from '#server/contract/service.ts';
+import type { Dashboard } from '#server/dashboard/dashboard.ts';
+import { type ApiRoute, OVERSEERS, route } from '#server/dashboard/gate.ts';
+import { holderOf, withPlace } from '#server/read/read-api.ts';
+import type { Source } from '#server/read/read-store.ts';
+import { listUpstreams } from '#server/dashboard/upstreams/upstream-list.ts';
+import { Refusal } from '#server/errors/api-error.ts';
+
+const { version } = JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8')) as { version: string };
+
+/** No table of a projection is asked: how they are is to be seen when one of them is gone. */
+const SERVICE: Source = { projection: 'directory', tables: [] };
+
+type Read = Pick<Status, 'now' | 'log' | 'instances' | 'projections' | 'postgres'>;
+
+/** How the service is: its processes, its log, its tables, its upstreams. */
+export function statusRoutes({ relay, reads, config, viewers }: Dashboard): ApiRoute[] {
+  return [
+    route('get', '/api/status', OVERSEERS, null, async (_call, who) => {
+      const read = await withPlace(reads, holderOf(who), () => reads.read(SERVICE, readService));
+      if (read instanceof Refusal) return read;
+      const { appender } = relay.seat;
+      return {
+        object: 'status',
+        version,
+        ...read.found,
+        server: { instance: appender.instance, running: relay.running.size, viewers: viewers(), store: appender.mode },
+        upstreams: listUpstreams(relay, config, performance.now()).map(({ name, source, terms: { base_url, package: pkg, models } }) => ({
+          name,
+          origin: source === 'demo' ? 'built in' : base_url === undefined ? (pkg ?? '') : new URL(base_url).origin,
+          models,
+        })),
+      } satisfies Status;
+    }),
+  ];
+}
+
+type InstanceRow = { id: number; name: string; started_at: Date; heartbeat_at: Date };
+
+async function readService(client: ClientBase): Promise<Read> {
+  const { rows } = await client.query<{ now: Date; postgres: string; position: string; at: Date | null }>(
+    `select clock_timestamp() as now, current_setting('server_version') as postgres, daybook.head($1) as position,
+      (select at from daybook.log_batch where shard = $1 order by last_position desc limit 1) as at`,
+    [SHARD],
+  );
+  const [{ now, postgres, position, at }] = rows as [(typeof rows)[number]];
+  const { rows: instances } = await client.query<InstanceRow>('select id, name, started_at, heartbeat_at from daybook.instance where closed_at is null order by id');
+  const projections = await readProjectionStatus(client);
+  return {
+    now: now.toISOString(),
+    postgres,
+    log: { position: Number(position), at: at?.toISOString() ?? null },
+    instances: instances.map(({ id, name, started_at, heartbeat_at }) => ({
+      id,
+      name,
+      kind: kindOf(name),
+      started_at: started_at.toISOString(),
+      heartbeat_at: heartbeat_at.toISOString(),
+      state: now.getTime() - heartbeat_at.getTime() > DEAD_AFTER_MS ? 'late' : 'live',
+    })),
+    projections: projections.map(({ projection, position: reached, behind, as_of, parked, state }) => ({
+      name: projection, position: reached, behind, as_of: as_of?.toISOString() ?? null, parked, state,
+    })),
+  };
+}
+
+/** Processes name themselves when they register: by what they are, their host and their number there. */
+function kindOf(name: string): Status['instances'][number]['kind'] {
+  const [kind] = name.split(' ', 1);
+  return kind === 'server' || kind === 'worker' ? kind : 'other';
+}

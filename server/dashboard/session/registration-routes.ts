@@ -1,0 +1,148 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import type { z } from 'zod';
+import type { IncomingMessage } from 'node:http';
+import { deleteLinks, findLink, type Invitation, lockSetup, lookAtInvitation, takeLink } from '#db/members/links.ts';
+import { hasAdministrator } from '#db/members/members.ts';
+import { sendJson } from '#server/http/respond.ts';
+import { REGISTRATION_STEP_MS } from '#server/sign-in/bounds.ts';
+import type { Dashboard } from '#server/dashboard/dashboard.ts';
+import { AcceptInvitation, type InvitationShown, LookAtInvitation, type Me, Register, SetUp } from '#server/contract/session.ts';
+import { type ApiRoute, openRoute } from '#server/dashboard/gate.ts';
+import { describeMe } from '#server/dashboard/session/me.ts';
+import { Refusal } from '#server/errors/api-error.ts';
+import { FIRST_ACCOUNT } from '#server/process/prepare-store.ts';
+import { arrive, type Arrival, TAKEN } from '#server/sign-in/registration.ts';
+import { digestOf } from '#server/sign-in/cookie.ts';
+import { askForStranger } from '#server/sign-in/sign-in-store.ts';
+import { networkOf } from '#server/sign-in/origin.ts';
+import { forgetSetupFile } from '#server/sign-in/setup.ts';
+
+const NOT_VALID = new Refusal('link_not_valid');
+
+/** How people come in: the first by the setup link, others by an invitation or by themselves. */
+export function arrivalRoutes(dashboard: Dashboard): ApiRoute[] {
+  const { signIn, config } = dashboard;
+  const readModel = dashboard.relay.readModel;
+  const seat = { control: dashboard.control, readModel };
+
+  /** The plan that new accounts land on; refused where it is of no use any more, since none would limit nothing. */
+  function landing(): { plan: string | null } | Refusal {
+    const { plan } = readModel.registration;
+    if (plan !== null && readModel.plan(plan)?.state !== 'active') {
+      return new Refusal('registration_closed', { message: 'Nobody can register right now: the plan for new accounts has ended. Tell an administrator.' });
+    }
+    return { plan };
+  }
+
+  /** Where an invitation leads. */
+  function accountOf({ account }: Pick<Invitation, 'account'>, name: string): Arrival['account'] | Refusal {
+    if (account !== null) return { joins: account };
+    const landed = landing();
+    return landed instanceof Refusal ? landed : { name, ...landed };
+  }
+
+  /** Who has just come in, in their new session. */
+  async function me(request: IncomingMessage, arrived: { member: string; session: string | null } | Refusal): Promise<Me | Refusal> {
+    if (arrived instanceof Refusal) return arrived;
+    const who = await signIn.sessions.whoIs(arrived.member);
+    if (who instanceof Refusal) return who;
+    return describeMe(dashboard, request, { ...who, session: arrived.session ?? '' });
+  }
+
+  async function register(body: z.output<typeof Register>, invitation: Invitation | null, digest: Buffer | null): Promise<Refusal | null> {
+    const passwordHash = await signIn.passwords.hash(body.password);
+    if (passwordHash instanceof Refusal) return passwordHash;
+    const account = accountOf(invitation ?? { account: null }, body.account_name);
+    if (account instanceof Refusal) return account;
+    const arrival: Arrival = { email: body.email, passwordHash, role: invitation?.role ?? 'member', account, ...(invitation ? { invitation: invitation.id } : {}) };
+    const arrived = await arrive(seat, 'registration', arrival, async (client) => (digest === null || (await takeLink(client, 'invitation', digest)) ? null : NOT_VALID), null);
+    // Whether an address is known here is nobody's business but its owner's.
+    return arrived instanceof Refusal && arrived !== TAKEN ? arrived : null;
+  }
+
+  return [
+    openRoute('post', '/api/setup', SetUp, async ({ body, request, response }) => {
+      const { token, email, password, account_name: name } = body;
+      const digest = digestOf(token);
+      const setup = await askForStranger(signIn, (pool) => findLink(pool, 'setup', digest));
+      if (setup === null || setup instanceof Refusal) return setup ?? NOT_VALID;
+      const passwordHash = await signIn.passwords.hash(password);
+      if (passwordHash instanceof Refusal) return passwordHash;
+      const first = readModel.accountNamed(FIRST_ACCOUNT);
+      const account = first ? { joins: first.id } : { name: name ?? FIRST_ACCOUNT, plan: null };
+      const arrived = await arrive(
+        seat,
+        null,
+        { email, passwordHash, role: 'administrator', account },
+        async (client) => {
+          await lockSetup(client);
+          if (!(await takeLink(client, 'setup', digest)) || (await hasAdministrator(client))) return NOT_VALID;
+          await deleteLinks(client, 'setup');
+          return null;
+        },
+        { sessions: signIn.sessions, request, response },
+      );
+      if (!(arrived instanceof Refusal)) forgetSetupFile(config);
+      return me(request, arrived);
+    }),
+
+    openRoute('post', '/api/registration', Register, async ({ body, request, response }) => {
+      const startMs = performance.now();
+      const isOpen = readModel.registration.policy === 'open';
+      if (!isOpen && body.invitation === undefined) return new Refusal('registration_closed');
+      const landed = landing();
+      if (landed instanceof Refusal) return landed;
+      const refused = await signIn.attempts.count('registration', networkOf(request, config.trustedProxies));
+      if (refused) return refused;
+      const digest = body.invitation === undefined ? null : digestOf(body.invitation);
+      const invitation = digest === null ? null : await askForStranger(signIn, (pool) => lookAtInvitation(pool, digest));
+      if (invitation instanceof Refusal) return invitation;
+      if (digest !== null && invitation === null) return NOT_VALID;
+      const failed = await register(body, invitation, digest);
+      await untilStep(startMs);
+      if (failed) return failed;
+      sendJson(response, 202, { object: 'registration' });
+      return null;
+    }),
+
+    openRoute('post', '/api/invitation', LookAtInvitation, async ({ body }) => {
+      const invitation = await askForStranger(signIn, (pool) => lookAtInvitation(pool, digestOf(body.token)));
+      if (invitation === null || invitation instanceof Refusal) return invitation ?? NOT_VALID;
+      const shown: InvitationShown = {
+        object: 'invitation',
+        role: invitation.role,
+        account_name: invitation.account === null ? null : (readModel.account(invitation.account)?.name ?? null),
+        expires_at: invitation.expiresAt.toISOString(),
+      };
+      return shown;
+    }),
+
+    openRoute('post', '/api/invitation/accept', AcceptInvitation, async ({ body, request, response }) => {
+      const { token, email, password, account_name: name } = body;
+      const digest = digestOf(token);
+      const invitation = await askForStranger(signIn, (pool) => lookAtInvitation(pool, digest));
+      if (invitation === null || invitation instanceof Refusal) return invitation ?? NOT_VALID;
+      if (invitation.account === null && name === undefined) return new Refusal('missing_field', { message: 'This invitation is for an account of your own: give it a name.', param: 'account_name' });
+      const account = accountOf(invitation, name ?? '');
+      if (account instanceof Refusal) return account;
+      const passwordHash = await signIn.passwords.hash(password);
+      if (passwordHash instanceof Refusal) return passwordHash;
+      const arrived = await arrive(
+        seat,
+        null,
+        { email, passwordHash, role: invitation.role, account, invitation: invitation.id },
+        async (client) => ((await takeLink(client, 'invitation', digest)) ? null : NOT_VALID),
+        { sessions: signIn.sessions, request, response },
+      );
+      // An invitation must not serve to ask for addresses one by one.
+      if (arrived === TAKEN) return (await signIn.attempts.count('registration', networkOf(request, config.trustedProxies))) ?? TAKEN;
+      return me(request, arrived);
+    }),
+  ];
+}
+
+/** Waits for the next of the moments at which registrations are answered. */
+async function untilStep(startMs: number): Promise<void> {
+  const spentMs = performance.now() - startMs;
+  await wait(Math.ceil(spentMs / REGISTRATION_STEP_MS) * REGISTRATION_STEP_MS - spentMs);
+}

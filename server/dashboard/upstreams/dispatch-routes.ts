@@ -1,0 +1,31 @@
+import { makeChange } from '#server/dashboard/change.ts';
+import { DefineModel, type DirectedModel, RetireModel } from '#server/contract/upstreams.ts';
+import type { Dashboard } from '#server/dashboard/dashboard.ts';
+import { ADMINISTRATORS, type ApiRoute, OVERSEERS, route } from '#server/dashboard/gate.ts';
+import { stale } from '#server/read/stale-responses.ts';
+import { UpstreamControl } from '#server/control/upstream-control.ts';
+
+const STALE = stale('models');
+
+/** Where the calls of models go, as far as somebody has said: administrators say it, auditors look. Names are in bodies, since a path can't hold every one. */
+export function dispatchRoutes(dashboard: Dashboard): ApiRoute[] {
+  const { config, relay: { readModel } } = dashboard;
+  return [
+    route('get', '/api/dispatch', OVERSEERS, null, async () => {
+      if (!readModel.isCurrent()) return STALE;
+      const data = [...readModel.directory.models]
+        .filter(({ state }) => state === 'active')
+        .map(({ name, terms, position }): DirectedModel => ({ model: name, terms, position }))
+        .toSorted((one, other) => (one.model < other.model ? -1 : 1));
+      return { object: 'list', data };
+    }),
+
+    route('put', '/api/dispatch', ADMINISTRATORS, DefineModel, ({ body: { model, terms } }, who) =>
+      makeChange(dashboard, who, (control, client) => new UpstreamControl(control, client, config).defineModel(model, terms)),
+    ),
+
+    route('post', '/api/dispatch/retire', ADMINISTRATORS, RetireModel, ({ body: { model } }, who) =>
+      makeChange(dashboard, who, (control, client) => new UpstreamControl(control, client, config).retireModel(model)),
+    ),
+  ];
+}

@@ -1,0 +1,49 @@
+import { makeChange } from '#server/dashboard/change.ts';
+import { ImportPrices, type PriceRow, type PricesImported, PutPrice } from '#server/contract/accounts.ts';
+import type { Change } from '#server/contract/keys.ts';
+import type { Dashboard } from '#server/dashboard/dashboard.ts';
+import { ADMINISTRATORS, type ApiRoute, OVERSEERS, route } from '#server/dashboard/gate.ts';
+import { stale } from '#server/read/stale-responses.ts';
+import type { ImportPlan } from '#server/decide/price.ts';
+import { Refusal } from '#server/errors/api-error.ts';
+import type { Offered } from '#server/read-model/price-import.ts';
+
+const STALE = stale('prices');
+
+/** Prices: administrators set them, auditors look. */
+export function priceRoutes(dashboard: Dashboard): ApiRoute[] {
+  const { readModel } = dashboard.relay;
+  return [
+    route('get', '/api/prices', OVERSEERS, null, async () => {
+      if (!readModel.isCurrent()) return STALE;
+      const data = readModel.prices.all.map(({ pattern, prices, source, version }): PriceRow => ({ model: pattern, prices, source, version }));
+      return { object: 'list', data };
+    }),
+
+    route('put', '/api/prices', ADMINISTRATORS, PutPrice, ({ body }, who) => makeChange(dashboard, who, (control) => control.setPrice(body.model, body.prices))),
+
+    route('post', '/api/prices/import', ADMINISTRATORS, ImportPrices, async ({ body }, who) => {
+      const { dry_run: dryRun, providers, replace_manual: replaceManual } = body;
+      // Some megabytes that a server needs for this alone.
+      const { offerPrices } = await import('#server/read-model/price-import.ts');
+      // It takes its time, in which nobody else's change has to wait.
+      const offered = offerPrices(providers, undefined, dashboard.config);
+      const plan = await makeChange(dashboard, who, (control) => control.importPrices(offered.offers, { replaceManual, dryRun }));
+      return plan instanceof Refusal ? plan : describe(offered, dryRun, plan);
+    }),
+  ];
+}
+
+function describe({ source, providers, skipped }: Offered, dryRun: boolean, plan: ImportPlan & Change): PricesImported {
+  return {
+    object: 'price_import',
+    source,
+    providers,
+    dry_run: dryRun,
+    changed: plan.changes.map(({ event, before, offer }) => ({ model: event.model, before, after: event.prices, notes: offer.notes })),
+    kept_manual: plan.kept.map(({ offer, price }) => ({ model: offer.pattern, set: price.prices, offered: offer.prices })),
+    unchanged: plan.unchanged,
+    skipped,
+    event: plan.event,
+  };
+}

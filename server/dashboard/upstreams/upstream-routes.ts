@@ -1,0 +1,117 @@
+import { UpstreamName } from '#db/events/parts.ts';
+import { DIALECTS, type UpstreamTerms } from '#db/events/upstream-events.ts';
+import { ConfigError } from '#server/process/config.ts';
+import { makeChange } from '#server/dashboard/change.ts';
+import type { Change } from '#server/contract/keys.ts';
+import { AddCredential, AddUpstream, ChangeUpstream, type CredentialAdded, type UpstreamList, type UpstreamModels, type UpstreamTested } from '#server/contract/upstreams.ts';
+import type { Dashboard } from '#server/dashboard/dashboard.ts';
+import { ADMINISTRATORS, type ApiRoute, OVERSEERS, route, type SignedIn } from '#server/dashboard/gate.ts';
+import { stale } from '#server/read/stale-responses.ts';
+import { listUpstreams } from '#server/dashboard/upstreams/upstream-list.ts';
+import { DecisionError } from '#server/decide/decision.ts';
+import { Refusal } from '#server/errors/api-error.ts';
+import { DIALECT_TRAITS } from '#server/providers/openai/dialects.ts';
+import { UpstreamControl } from '#server/control/upstream-control.ts';
+import { checkBaseUrl } from '#server/upstreams/addresses.ts';
+import { askModels } from '#server/upstreams/list-models.ts';
+import { testUpstream } from '#server/upstreams/test-upstream.ts';
+import type { Upstream } from '#server/upstreams/upstream.ts';
+
+const STALE = stale('upstreams');
+const NOT_FOUND = new Refusal('not_found');
+/** Somebody waits for it; what takes longer is of no use to calls either. */
+const TEST_TIMEOUT_MS = 8_000;
+const SUGGESTIONS_TIMEOUT_MS = 3_000;
+const SUGGESTIONS_MAX = 2_000;
+
+const DIALECTS_TOLD = Object.fromEntries(DIALECTS.map((dialect) => [dialect, { base_url: DIALECT_TRAITS[dialect].baseUrl, routes: DIALECT_TRAITS[dialect].routes }])) as UpstreamList['dialects'];
+
+/** Upstreams and their credentials: administrators manage them, auditors look. */
+export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
+  const { config, credentials, relay } = dashboard;
+  /** Whoever asks while a test runs is told what comes of that one. */
+  const tests = new Map<Upstream, Promise<UpstreamTested>>();
+
+  /** @param terms those that it would have: what is wrong with their address is told at its field. */
+  async function change<T extends Change>(who: SignedIn, use: (control: UpstreamControl) => Promise<T>, terms?: UpstreamTerms): Promise<T | Refusal> {
+    try {
+      const changed = await makeChange(dashboard, who, (control, client) => use(new UpstreamControl(control, client, config)).catch(tellOfFile));
+      // What this process answers next is with the change, and a credential is one only when it is open.
+      await credentials.refresh();
+      return changed;
+    } catch (error) {
+      const isOfAddress = error instanceof DecisionError && terms?.base_url !== undefined && error.message === checkBaseUrl(terms.base_url, terms.network);
+      if (!isOfAddress) throw error;
+      return new Refusal('invalid_value', { message: error.message, param: 'terms.base_url' });
+    }
+  }
+
+  function test(upstream: Upstream): Promise<UpstreamTested> {
+    const running = tests.get(upstream);
+    if (running) return running;
+    const known = relay.readModel.directory.upstream(upstream.name);
+    const begun = testUpstream(upstream, known?.state === 'active' ? known.credentials : [], TEST_TIMEOUT_MS)
+      .then((data): UpstreamTested => ({ object: 'upstream_test', data }))
+      .finally(() => tests.delete(upstream));
+    tests.set(upstream, begun);
+    return begun;
+  }
+
+  return [
+    route('get', '/api/upstreams', OVERSEERS, null, async () =>
+      relay.readModel.isCurrent() ? ({ object: 'list', data: listUpstreams(relay, config, performance.now()), dialects: DIALECTS_TOLD } satisfies UpstreamList) : STALE,
+    ),
+
+    route('post', '/api/upstreams', ADMINISTRATORS, AddUpstream, ({ body: { name, terms } }, who) => change(who, (control) => control.addUpstream(name, terms), terms)),
+
+    route('patch', '/api/upstreams/:upstream', ADMINISTRATORS, ChangeUpstream, async ({ params, body: { terms, paused } }, who) => {
+      const name = nameOf(params);
+      if (name instanceof Refusal) return name;
+      if (terms === undefined) return change(who, (control) => control.pauseUpstream(name, paused === true));
+      return change(who, (control) => control.changeUpstream(name, (before) => ({ ...terms, paused: before.paused })), terms);
+    }),
+
+    route('delete', '/api/upstreams/:upstream', ADMINISTRATORS, null, async ({ params }, who) => {
+      const name = nameOf(params);
+      return name instanceof Refusal ? name : change(who, (control) => control.removeUpstream(name));
+    }),
+
+    route('post', '/api/upstreams/:upstream/credentials', ADMINISTRATORS, AddCredential, async ({ params, body }, who) => {
+      const name = nameOf(params);
+      if (name instanceof Refusal) return name;
+      const added = await change(who, (control) => control.addCredential(name, body));
+      return added instanceof Refusal ? added : ({ ...added, object: 'credential' } satisfies CredentialAdded);
+    }),
+
+    route('delete', '/api/upstreams/:upstream/credentials/:credential', ADMINISTRATORS, null, async ({ params }, who) => {
+      const name = nameOf(params);
+      return name instanceof Refusal ? name : change(who, (control) => control.removeCredential(name, params['credential'] ?? ''));
+    }),
+
+    route('post', '/api/upstreams/:upstream/test', ADMINISTRATORS, null, async ({ params }) => {
+      // Whoever has put a master key in its place tests at once.
+      await credentials.refresh();
+      const upstream = relay.upstreams.get(params['upstream'] ?? '');
+      return upstream ? test(upstream) : NOT_FOUND;
+    }),
+
+    route('get', '/api/upstreams/:upstream/models', ADMINISTRATORS, null, async ({ params }) => {
+      const upstream = relay.upstreams.get(params['upstream'] ?? '');
+      if (!upstream) return NOT_FOUND;
+      const [line] = upstream.lines;
+      const answer = line ? await askModels(line, SUGGESTIONS_TIMEOUT_MS) : { models: null, problem: null };
+      return { object: 'list', data: answer.models?.slice(0, SUGGESTIONS_MAX) ?? [], problem: answer.problem?.line ?? null } satisfies UpstreamModels;
+    }),
+  ];
+}
+
+/** What can't be a name is as unknown as one that never was. */
+function nameOf(params: Readonly<Record<string, string>>): string | Refusal {
+  const parsed = UpstreamName.safeParse(params['upstream']);
+  return parsed.success ? parsed.data : NOT_FOUND;
+}
+
+/** A master key that can't be used is nothing that the program can mend: whoever administrates is told of it. */
+function tellOfFile(error: unknown): never {
+  throw error instanceof ConfigError ? new DecisionError('not_allowed', error.message) : error;
+}

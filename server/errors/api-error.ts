@@ -1,0 +1,79 @@
+import { API_REFUSALS, type Row } from '#server/errors/api-errors.ts';
+import { DASHBOARD_REFUSALS } from '#server/errors/dashboard-errors.ts';
+
+/** All refusals. */
+export const CATALOGUE = { ...API_REFUSALS, ...DASHBOARD_REFUSALS };
+
+export type Code = keyof typeof CATALOGUE;
+
+/** A refused call: a value that a stage returns, so that a flood of them stays cheap. */
+export class Refusal {
+  readonly code: Code;
+  /** Replaces the catalogue's message when more can be said. Never holds a secret or a prompt. */
+  readonly message: string;
+  /** The field of the body that is at fault. */
+  readonly param: string | null;
+  readonly status: number;
+  readonly retryAfterS: number | undefined;
+  /** More for the error object: the limit that refused, with its figures. */
+  readonly limit: object | null;
+  readonly #moreHeaders: readonly string[];
+  #errorJson: string | null = null;
+
+  constructor(
+    code: Code,
+    more: {
+      message?: string;
+      param?: string;
+      status?: number;
+      retryAfterS?: number | undefined;
+      /** The same, exact; `Retry-After` is then the whole seconds above it. */
+      retryAfterMs?: number;
+      /** False tells the SDKs that no attempt will fare better. */
+      shouldRetry?: false;
+      limit?: object;
+      /** Further headers, in pairs. */
+      headers?: readonly string[];
+    } = {},
+  ) {
+    const row: Row = CATALOGUE[code];
+    this.code = code;
+    this.message = more.message ?? row.message;
+    this.param = more.param ?? null;
+    this.status = more.status ?? row.status;
+    const { retryAfterMs, shouldRetry, headers = [] } = more;
+    this.retryAfterS = retryAfterMs === undefined ? (more.retryAfterS ?? row.retryAfterS) : Math.max(1, Math.ceil(retryAfterMs / 1_000));
+    if (shouldRetry === false && code === 'rate_limit_exceeded') this.retryAfterS = undefined;
+    this.limit = more.limit ?? null;
+    this.#moreHeaders = [
+      ...headers,
+      ...(retryAfterMs === undefined || this.retryAfterS === undefined ? [] : ['retry-after-ms', String(Math.max(1, Math.ceil(retryAfterMs)))]),
+      ...(shouldRetry === false ? ['x-should-retry', 'false'] : []),
+    ];
+  }
+
+  /** The error object alone, for a body or an in-band event. */
+  errorJson(): string {
+    const { message, param, code, limit } = this;
+    this.#errorJson ??= JSON.stringify({ message, type: CATALOGUE[code].type, param, code, ...(limit ? { limit } : {}) });
+    return this.#errorJson;
+  }
+
+  /** The reply's body. */
+  body(requestId: string): string {
+    return `{"error":${this.errorJson()},"request_id":"${requestId}"}`;
+  }
+
+  /** The reply's own headers, as pairs for `writeHead`. */
+  headers(requestId: string, bodyBytes: number): string[] {
+    const headers = [
+      'content-type', 'application/json; charset=utf-8',
+      'content-length', String(bodyBytes),
+      'x-request-id', requestId,
+    ];
+    if (this.retryAfterS !== undefined) headers.push('retry-after', String(this.retryAfterS));
+    if (this.status === 401) headers.push('www-authenticate', 'Bearer');
+    if (this.#moreHeaders.length > 0) headers.push(...this.#moreHeaders);
+    return headers;
+  }
+}

@@ -1,0 +1,103 @@
+import { DatabaseError } from 'pg';
+import { type Meter, METER_OF, WINDOW_KIND_OF, type WindowKind } from '#db/limits/limits.ts';
+import { QUOTAS_EVERY_MS, QUOTAS_READ_MAX } from '#server/bounds.ts';
+import type { FeedStore } from '#server/feed/feed-store.ts';
+import type { FrameOf } from '#server/contract/frames.ts';
+
+export type Quota = FrameOf<'quota'>;
+
+export type QuotaWatchOptions = {
+  store: FeedStore;
+  /** Changes after this position are told. */
+  after: number;
+  /** The accounts that are watched here; null: all. */
+  accounts: () => readonly string[] | null;
+  onQuotas: (quotas: readonly Quota[]) => void;
+  onError: (error: unknown) => void;
+};
+
+/**
+ * Quota windows that have changed, read after the projector has moved, four times a second at most.
+ * They show what the projections know; what enforces never asks them.
+ */
+export class QuotaWatch {
+  readonly #options: QuotaWatchOptions;
+  #position: number;
+  #timer: NodeJS.Timeout | undefined;
+  #nextMs = 0;
+  #mode: 'idle' | 'reading' | 'closed' = 'idle';
+  #isDue = false;
+
+  constructor(options: QuotaWatchOptions) {
+    this.#options = options;
+    this.#position = options.after;
+  }
+
+  /** The projections have moved. */
+  moved(): void {
+    this.#isDue = true;
+    if (this.#mode !== 'idle' || this.#timer !== undefined) return;
+    this.#timer = setTimeout(() => void this.#read(), Math.max(0, this.#nextMs - performance.now()));
+  }
+
+  close(): void {
+    clearTimeout(this.#timer);
+    this.#mode = 'closed';
+  }
+
+  get #isClosed(): boolean {
+    return this.#mode === 'closed';
+  }
+
+  async #read(): Promise<void> {
+    const { store, accounts, onQuotas, onError } = this.#options;
+    this.#timer = undefined;
+    this.#mode = 'reading';
+    this.#isDue = false;
+    try {
+      const quotas = await store.ask((client) => readQuotas(client, accounts(), this.#position));
+      if (this.#isClosed) return;
+      this.#position = quotas.at(-1)?.position ?? this.#position;
+      if (quotas.length > 0) onQuotas(quotas);
+    } catch (error) {
+      // Where the projections are not there yet, or being made anew, there is nothing to tell.
+      if (!(error instanceof DatabaseError && error.code === UNDEFINED_TABLE)) onError(error);
+    }
+    if (this.#isClosed) return;
+    this.#mode = 'idle';
+    this.#nextMs = performance.now() + QUOTAS_EVERY_MS;
+    if (this.#isDue) this.moved();
+  }
+}
+
+const UNDEFINED_TABLE = '42P01';
+
+type Row = [
+  position: string, subject: string, account: string, meter: number, windowKind: number, windowStart: number,
+  cap: string, used: string, held: string, reset: string, isExact: boolean,
+];
+
+const READ = `select position, subject, account, meter, window_kind, window_start, cap, used, held, reset_position, is_exact
+  from projection.quota_window where position > $1 and ($2::text[] is null or account = any($2))
+  order by position fetch first $3 rows with ties`;
+
+
+type Asked = Parameters<Parameters<FeedStore['ask']>[0]>[0];
+
+async function readQuotas(client: Asked, accounts: readonly string[] | null, after: number): Promise<Quota[]> {
+  const { rows } = await client.query<Row>({ name: 'read_quotas', text: READ, values: [after, accounts, QUOTAS_READ_MAX], rowMode: 'array' });
+  return rows.map(([position, subject, account, meter, kind, start, cap, used, held, reset, isExact]) => ({
+    type: 'quota',
+    position: Number(position),
+    subject,
+    account,
+    meter: METER_OF.get(meter) as Meter,
+    window: WINDOW_KIND_OF.get(kind) as WindowKind,
+    window_start: start,
+    cap: Number(cap),
+    used: Number(used),
+    held: Number(held),
+    reset_position: Number(reset),
+    is_exact: isExact,
+  }));
+}

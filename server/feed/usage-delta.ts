@@ -1,0 +1,48 @@
+import { OUTCOMES } from '#db/projections/outcomes.ts';
+import type { FrameOf, UsageDelta } from '#server/contract/frames.ts';
+
+/** What endings and refusals add to usage, key by key and model by model, counted as the projections count. Pure. */
+export function usageDeltaOf(frames: Iterable<FrameOf<'settled' | 'refused'>>): UsageDelta[] {
+  const rows = new Map<string, UsageDelta>();
+  for (const frame of frames) {
+    const model = frame.type === 'refused' ? '' : frame.model;
+    const name = `${frame.key} ${model}`;
+    let row = rows.get(name);
+    if (!row) {
+      row = noUsage(frame.account, frame.key, model);
+      rows.set(name, row);
+    }
+    if (frame.type === 'refused') row.refused += frame.refused_count;
+    else add(row, frame);
+  }
+  return [...rows.values()];
+}
+
+function add(row: UsageDelta, frame: FrameOf<'settled'>): void {
+  const isAbandoned = frame.end_reason === 'abandoned';
+  const cost = isAbandoned ? frame.hold_cost_microusd : frame.cost_microusd;
+  row[frame.outcome] += 1;
+  row.unpriced += cost === undefined ? 1 : 0;
+  row.cost_microusd += cost ?? 0;
+  row.input_tokens += frame.input_tokens ?? 0;
+  row.cached_tokens += frame.cached_tokens ?? 0;
+  row.output_tokens += frame.output_tokens ?? 0;
+  row.reasoning_tokens += frame.reasoning_tokens ?? 0;
+  // Nobody knows what of its hold it had used: all of it stays charged.
+  row.abandoned_tokens += isAbandoned ? (frame.hold_tokens ?? 0) : 0;
+}
+
+function noUsage(account: string, key: string, model: string): UsageDelta {
+  const byOutcome = Object.fromEntries(OUTCOMES.map((outcome) => [outcome, 0])) as Record<(typeof OUTCOMES)[number], number>;
+  return {
+    account, key, model,
+    ...byOutcome,
+    unpriced: 0,
+    input_tokens: 0,
+    cached_tokens: 0,
+    output_tokens: 0,
+    reasoning_tokens: 0,
+    abandoned_tokens: 0,
+    cost_microusd: 0,
+  };
+}

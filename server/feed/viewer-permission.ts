@@ -1,0 +1,115 @@
+import { CLOSED_SESSIONS_MAX } from '#server/bounds.ts';
+import type { SignedIn } from '#server/dashboard/gate.ts';
+import { CLOSE_CODES } from '#server/contract/live-protocol.ts';
+import { holderOf } from '#server/read/read-api.ts';
+import { type Scope, scopeOf } from '#server/read/scope.ts';
+import type { ReadModel } from '#server/read-model/read-model.ts';
+import { judgeSecret } from '#server/access/authenticate.ts';
+import { authorize } from '#server/access/authorize.ts';
+import type { Caller } from '#server/access/caller.ts';
+
+/** Why a viewer may not look on any more, as its connection is closed. */
+export type Ending = { code: number; reason: string };
+
+/** By which right somebody looks on: a key's, or that of a session. */
+export type Right = {
+  /** Whose viewers are counted together: `key/<id>` or `member/<id>`. */
+  readonly holder: string;
+  /** Somebody looks on, and not a program with a key. */
+  readonly isSignedIn: boolean;
+  /** Why it has ended by now; null: it lasts. Asked often. */
+  ended(): Ending | null;
+  /** Whether it may be another when these accounts have changed. */
+  concerns(accounts: ReadonlySet<string>): boolean;
+  /** What it lets somebody see after such a change, or why it has ended. */
+  judge(): Scope | Ending;
+};
+
+/** The right of whoever came with a secret, which may be one that is replaced. */
+export class KeyRight implements Right {
+  readonly isSignedIn = false;
+  readonly #readModel: ReadModel;
+  readonly #key: string;
+  readonly #digest: string;
+  readonly #caller: Caller;
+
+  constructor(readModel: ReadModel, { key, digest, caller }: { key: string; digest: string; caller: Caller }) {
+    this.#readModel = readModel;
+    this.#key = key;
+    this.#digest = digest;
+    this.#caller = caller;
+  }
+
+  get holder(): string {
+    return `key/${this.#key}`;
+  }
+
+  ended(): Ending | null {
+    const key = this.#readModel.key(this.#key);
+    const refusal = key && judgeSecret(key, this.#digest, this.#readModel.nowMs());
+    return refusal ? { code: CLOSE_CODES.not_authenticated, reason: refusal.code } : null;
+  }
+
+  concerns(accounts: ReadonlySet<string>): boolean {
+    const key = this.#readModel.key(this.#key);
+    return key !== undefined && accounts.has(key.account);
+  }
+
+  judge(): Scope | Ending {
+    const ended = this.ended();
+    const key = this.#readModel.key(this.#key);
+    if (ended || !key) return ended ?? { code: CLOSE_CODES.not_authenticated, reason: 'invalid_api_key' };
+    const refusal = authorize(key, this.#caller, this.#readModel);
+    return refusal ? { code: CLOSE_CODES.not_permitted, reason: refusal.code } : scopeOf(key);
+  }
+}
+
+/** Sessions that have ended a short while ago: one may end between the look at it and the first at its viewer. */
+export class ClosedSessions {
+  readonly #ids = new Set<string>();
+
+  add(session: string): void {
+    this.#ids.add(session);
+    const [oldest] = this.#ids;
+    if (this.#ids.size > CLOSED_SESSIONS_MAX && oldest !== undefined) this.#ids.delete(oldest);
+  }
+
+  has(session: string): boolean {
+    return this.#ids.has(session);
+  }
+}
+
+/** The right of somebody who is signed in, in the role that they had when they came. */
+export class SessionRight implements Right {
+  readonly isSignedIn = true;
+  readonly holder: string;
+  readonly #readModel: ReadModel;
+  readonly #closed: ClosedSessions;
+  readonly #who: SignedIn;
+  readonly #scope: Scope;
+
+  constructor(readModel: ReadModel, closed: ClosedSessions, who: SignedIn, scope: Scope) {
+    this.holder = holderOf(who);
+    this.#readModel = readModel;
+    this.#closed = closed;
+    this.#who = who;
+    this.#scope = scope;
+  }
+
+  ended(): Ending | null {
+    const { session, member } = this.#who;
+    const now = this.#readModel.member(member.id);
+    if (this.#closed.has(session) || now?.state !== 'active') return { code: CLOSE_CODES.not_authenticated, reason: 'not_signed_in' };
+    // Another role sees other things, the page included: it comes again and begins with them.
+    return now.role === member.role ? null : { code: CLOSE_CODES.going_away, reason: 'the role has changed' };
+  }
+
+  /** Its account's name, state and plan change nothing of what it sees. */
+  concerns(): boolean {
+    return false;
+  }
+
+  judge(): Scope | Ending {
+    return this.ended() ?? this.#scope;
+  }
+}

@@ -1,0 +1,251 @@
+import express, { type NextFunction, type Request, type Response } from 'express';
+import { createServer as createHttpServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer as createHttpsServer } from 'node:https';
+import type { Socket } from 'node:net';
+import { uuidv7 } from '#db/ids.ts';
+import { CHAT_COMPLETIONS } from '#db/limits/limits.ts';
+import {
+  CONNECTIONS_CHECK_MS,
+  HEADER_BYTES_MAX,
+  HEADERS_TIMEOUT_MS,
+  KEEP_ALIVE_MS,
+  REQUEST_TIMEOUT_MS,
+} from '#server/bounds.ts';
+import { refuseWith, replyOf, sendJson, type WithReply } from '#server/http/respond.ts';
+import { apiRoutes } from '#server/dashboard/api.ts';
+import type { Dashboard } from '#server/dashboard/dashboard.ts';
+import { apiRouter } from '#server/dashboard/gate.ts';
+import { isWebSocket, LIVE, LIVE_SIGNED_IN, type Live } from '#server/feed/live.ts';
+import { pageHeaders } from '#server/dashboard/page/page-headers.ts';
+import { pages } from '#server/dashboard/page/pages.ts';
+import { READ_ROUTES, readRoutes } from '#server/read/read-routes.ts';
+import type { ReadStore } from '#server/read/read-store.ts';
+import { Refusal } from '#server/errors/api-error.ts';
+import type { LogProofs } from '#server/http/log-proofs.ts';
+import { logRoutes } from '#server/http/log-routes.ts';
+import { authorizeModel } from '#server/access/authorize.ts';
+import { handleCall } from '#server/relay/handle.ts';
+import type { Relay } from '#server/relay/relay.ts';
+import { MESSAGES, RELAYED, speechOf } from '#server/relay/routes.ts';
+import type { ModelList } from '#server/relay/model-list.ts';
+import { identify } from '#server/access/identify.ts';
+import { answerPreflight, bareRefusal, corsHeaders, refuse, type Reply } from '#server/relay/reply.ts';
+import { proxyWarning } from '#server/sign-in/proxy-warning.ts';
+import { errorFields, type Logger } from '#server/process/logger.ts';
+import { PAGE_DIRECTORY } from '#server/process/web-build.ts';
+
+export type App = {
+  relay: Relay;
+  modelList: ModelList;
+  reads: ReadStore;
+  proofs: LogProofs;
+  live: Live;
+  dashboard: Dashboard;
+  log: Logger;
+  tls: { cert: Buffer; key: Buffer } | null;
+};
+
+const MODELS = '/v1/models';
+
+/**
+ * The HTTP server. Relay paths are picked off before Express, which routes everything else: a
+ * relayed call pays for no middleware.
+ */
+export function createServer(app: App): Server {
+  const routes = otherRoutes(app);
+  const handle = (request: IncomingMessage, response: ServerResponse): void => {
+    const path = normalPath(request.url ?? '/');
+    const reply = replyTo(request, path);
+    if (request.headers.host === undefined && request.httpVersion === '1.1') {
+      refuse(request, response, reply, new Refusal('bad_request', { message: 'A request in HTTP/1.1 needs a Host header.' }));
+      return;
+    }
+    const spec = request.method === 'POST' ? RELAYED.get(path) : undefined;
+    if (spec) {
+      handleCall(app.relay, spec, request, response, reply).catch((error: unknown) => {
+        app.log.error({ request: reply.requestId, ...errorFields(error) }, 'a relayed request failed in the relay');
+        if (response.headersSent) response.destroy();
+        else refuse(request, response, reply, new Refusal('internal_error'));
+      });
+      return;
+    }
+    request.url = path + queryOf(request.url ?? '');
+    // What goes with a cookie is for the dashboard's own page alone: no page on another origin may read a reply.
+    if (request.url.startsWith('/api/')) reply.extraHeaders = [];
+    (response as WithReply).reply = reply;
+    routes(request, response);
+  };
+  const options = {
+    maxHeaderSize: HEADER_BYTES_MAX,
+    headersTimeout: HEADERS_TIMEOUT_MS,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    connectionsCheckingInterval: CONNECTIONS_CHECK_MS,
+    noDelay: true,
+    // Node's own answer to a missing Host has no body; ours is an error object.
+    requireHostHeader: false,
+    // Whoever wants to upgrade to anything else, or elsewhere, is answered as if it did not say so.
+    shouldUpgradeCallback: (request: IncomingMessage) => isWebSocket(request) && [LIVE, LIVE_SIGNED_IN].includes(normalPath(request.url ?? '/')),
+  };
+  const server = app.tls ? createHttpsServer({ ...options, ...app.tls }, handle) : createHttpServer(options, handle);
+  // The body is asked for only when the head has been found good.
+  server.on('checkContinue', handle);
+  server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
+    refuse(request, response, replyTo(request, normalPath(request.url ?? '/')), new Refusal('expectation_failed'));
+  });
+  server.on('upgrade', (request, socket, head) => app.live.upgrade(request, socket, head, normalPath(request.url ?? '/')));
+  server.on('clientError', answerParserError);
+  return server;
+}
+
+/** What every reply to a request carries, in the way of the clients that ask at its path. */
+function replyTo({ headers }: IncomingMessage, path: string): Reply {
+  const requestId = uuidv7();
+  const { shape, requestIdHeader } = speechOf(path);
+  const cors = corsHeaders(headers);
+  return { requestId, extraHeaders: requestIdHeader === undefined ? cors : [...cors, requestIdHeader, requestId], shape };
+}
+
+/** The path without query, doubled or trailing slashes: what clients make of a base address with a slash. */
+function normalPath(url: string): string {
+  if (url === CHAT_COMPLETIONS) return url;
+  // HTTP lets a client, such as one behind a proxy, name the whole address; only its path counts.
+  const path = url.replace(/^https?:\/\/[^/?]*/i, '').split('?', 1)[0] as string;
+  return path.replace(/\/{2,}/g, '/').replace(/(?<=.)\/$/, '') || '/';
+}
+
+/** The query with its question mark; empty where there is none. */
+function queryOf(url: string): string {
+  const at = url.indexOf('?');
+  return at < 0 ? '' : url.slice(at);
+}
+
+function otherRoutes({ relay, modelList, reads, proofs, dashboard, log }: App): express.Express {
+  const routes = express();
+  routes.disable('x-powered-by');
+  routes.disable('etag');
+  routes.set('case sensitive routing', true);
+
+  // Agents look whether anybody is there before they make their first call.
+  routes.head('/', (request, response, next) => {
+    if (/\btext\/html\b/i.test(request.headers.accept ?? '')) return next();
+    response.writeHead(200, ['x-request-id', replyOf(response).requestId, ...replyOf(response).extraHeaders]);
+    response.end();
+  });
+
+  routes.options(/^\/v1(\/|$)/, (request, response) => answerPreflight(request, response, replyOf(response)));
+
+  routes.get('/healthz', (_request, response) => sendJson(response, 200, { status: 'alive' }));
+  routes.get('/readyz', (_request, response) => {
+    const ready = !relay.draining && relay.readModel.isCurrent() && relay.life.isGood(performance.now()) && relay.seat.appender.mode === 'up';
+    sendJson(response, ready ? 200 : 503, {
+      status: ready ? 'ready' : 'not_ready',
+      instance: relay.seat.appender.instance,
+      store: relay.seat.appender.mode,
+      read_model: { current: relay.readModel.isCurrent(), position: relay.readModel.position },
+      limits: { exchanges: relay.seat.limits.exchanges },
+      draining: relay.draining,
+    });
+  });
+
+  routes.get(MODELS, async (request, response) => {
+    const key = identify(relay, request, MODELS);
+    if (key instanceof Refusal) return refuseWith(request, response, key);
+    const models = (await modelList.read()).filter(({ model }) => authorizeModel(key, model, relay.readModel) === null);
+    sendJson(response, 200, {
+      object: 'list',
+      data: models.map(({ model, upstream }) => ({ id: model, object: 'model', created: 0, owned_by: upstream })),
+    });
+  });
+
+  routes.use(readRoutes({ relay, reads, witnesses: dashboard.config.WITNESSES }));
+  routes.use(logRoutes(proofs, relay.trustedProxies));
+  const headers = pageHeaders(dashboard.config);
+  routes.use('/api', proxyWarning(relay.trustedProxies, log), headers);
+  routes.use(apiRouter(apiRoutes(dashboard), { find: dashboard.find, log, publicOrigin: dashboard.config.PUBLIC_URL }));
+
+  // As a WebSocket it never comes here.
+  routes.get([LIVE, LIVE_SIGNED_IN], (request, response) => refuseWith(request, response, new Refusal('upgrade_required', { headers: ['upgrade', 'websocket'] })));
+
+  for (const [path, allow] of [...[...RELAYED.keys()].map((relayed) => [relayed, 'POST, OPTIONS']), [MODELS, 'GET, HEAD, OPTIONS'], ...READ_ROUTES.map((route) => [route, 'GET, HEAD, OPTIONS']), [LIVE, 'GET'], [LIVE_SIGNED_IN, 'GET'], ['/healthz', 'GET, HEAD'], ['/readyz', 'GET, HEAD']]) {
+    routes.all(path as string, (request, response) => {
+      response.setHeader('allow', allow as string);
+      refuseWith(request, response, new Refusal('method_not_allowed', { message: `This route takes ${allow}.` }));
+    });
+  }
+  routes.use(pages(PAGE_DIRECTORY, headers));
+  routes.use((request, response) => refuseWith(request, response, notFound(request.path)));
+  routes.use((error: unknown, request: Request, response: Response, _next: NextFunction) => {
+    // Express itself refuses a path that it can't decode.
+    const status = (error as { status?: unknown } | null)?.status;
+    if (status === 400) return refuseWith(request, response, new Refusal('bad_request'));
+    log.error({ request: replyOf(response).requestId, ...errorFields(error) }, 'a request failed');
+    refuseWith(request, response, new Refusal('internal_error'));
+  });
+  return routes;
+}
+
+/** Base addresses without their end are what people get wrong first. */
+const WITHOUT_V1 = /^\/(chat|models|usage|requests|live|completions|responses|messages|embeddings)(\/|$)/;
+
+function notFound(path: string): Refusal {
+  if (WITHOUT_V1.test(path)) return new Refusal('route_not_found', { message: 'There is no such route here. The base URL of the API ends in /v1.' });
+  if (path === `${MESSAGES.route}/count_tokens`) return new Refusal('route_not_found', { message: 'Tokens are not counted in advance here: a call is counted when it is made. Clients estimate them where there is no such route.' });
+  if (path === '/') return new Refusal('route_not_found', { message: 'The API is under /v1. The dashboard is at this address for browsers.' });
+  return new Refusal('route_not_found');
+}
+
+type ParserError = NodeJS.ErrnoException & { rawPacket?: Buffer; bytesParsed?: number };
+
+/**
+ * Answers what the HTTP parser refuses, on the bare socket, since there is no response object yet.
+ * When the offending line is the Authorization header, its key is what is wrong: 401.
+ */
+function answerParserError(error: ParserError, socket: Socket): void {
+  // The reply that Node is writing to this connection, if it is. Another one inside it would tear it.
+  const running = (socket as Socket & Record<'_httpMessage', ServerResponse | null | undefined>)['_httpMessage'] ?? null;
+  const answered = running !== null && (running.headersSent || running.req.complete);
+  if (error.code === 'ECONNRESET' || !socket.writable || (answered && !running.writableEnded)) {
+    socket.destroy();
+    return;
+  }
+  const refusal = parserProblem(error);
+  socket.end(answered ? '' : bareRefusal(refusal, uuidv7()));
+  // What the client still sends is thrown away for a moment: closing with unread bytes would reset
+  // the connection and take our answer with it.
+  socket.removeAllListeners('data');
+  let discarded = 0;
+  socket.on('data', (chunk: Buffer) => {
+    discarded += chunk.length;
+    if (discarded > PARSER_ERROR_DRAIN_BYTES) socket.destroy();
+  });
+  socket.resume();
+  setTimeout(() => socket.destroy(), PARSER_ERROR_DRAIN_MS).unref();
+}
+
+const PARSER_ERROR_DRAIN_BYTES = 4 * 1024 * 1024;
+const PARSER_ERROR_DRAIN_MS = 1_000;
+
+function parserProblem(error: ParserError): Refusal {
+  if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') return new Refusal('request_timeout');
+  const line = offendingLine(error);
+  if (line !== null && /^(authorization|x-api-key)[ \t]*:/i.test(line)) return new Refusal('invalid_api_key');
+  if (error.code !== 'HPE_HEADER_OVERFLOW') return new Refusal('bad_request');
+  // A line that began in an earlier packet has no name here: it may be the key's, and none was read.
+  if (line !== null && !/^[\w-]+[ \t]*:|^[A-Z]+ /.test(line)) {
+    return new Refusal('invalid_api_key', { message: 'No API key could be read: the request headers are too large.' });
+  }
+  return new Refusal('headers_too_large');
+}
+
+/** The beginning of the line that the parser stumbled over, as far as it is in the last packet. */
+function offendingLine({ rawPacket: packet, bytesParsed }: ParserError): string | null {
+  if (!packet) return null;
+  const at = Math.min(bytesParsed ?? packet.length, packet.length);
+  let start = packet.lastIndexOf('\n', Math.max(0, at - 1)) + 1;
+  // A folded line is a part of the one before it.
+  while (start > 1 && (packet[start] === 0x20 || packet[start] === 0x09)) {
+    start = packet.lastIndexOf('\n', start - 2) + 1;
+  }
+  return packet.toString('latin1', start, Math.min(packet.length, start + 64));
+}

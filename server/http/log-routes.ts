@@ -1,0 +1,126 @@
+import express, { type Request, type Response, type Router } from 'express';
+import { z } from 'zod';
+import { withCosignatures } from '#db/tlog/stored.ts';
+import { refuseWith, replyOf, sendJson } from '#server/http/respond.ts';
+import { readQuery } from '#server/read/read-query.ts';
+import { Refusal } from '#server/errors/api-error.ts';
+import type { LogProofs } from '#server/http/log-proofs.ts';
+import type { AddressSet } from '#server/access/networks.ts';
+import { Places } from '#server/control/keyed-semaphore.ts';
+import { clientAddress } from '#server/access/caller.ts';
+
+/**
+ * What the log publishes of itself, for everybody: no key is asked for, since a witness and whoever
+ * holds a receipt are strangers. Nothing here tells what an event says.
+ */
+
+/** Strangers who ask at the same time: some milliseconds each, over the connections for figures, where people wait behind them. */
+const READERS_MAX = 16;
+/** Of them from one address: a witness asks one thing at a time. */
+const READS_PER_ADDRESS_MAX = 4;
+/** A checkpoint with the cosignatures of some dozen witnesses. */
+const COSIGNATURES_BYTES_MAX = 16 * 1024;
+
+const Size = z.coerce.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
+const Consistency = z.strictObject({ from: Size, to: Size });
+const Inclusion = z.strictObject({ position: Size.min(1), size: Size.min(1) });
+const Nothing = z.strictObject({});
+
+/** A second answers most who ask, and is far below the ten after which there is a newer one. */
+const BRIEFLY = 'public, max-age=2';
+/** A proof between two sizes never becomes another. */
+const FOREVER = 'public, max-age=31536000, immutable';
+const TILE = /^\/log\/tile\/([0-5])\/((?:x\d{3}\/)*\d{3})(?:\.p\/([1-9]\d{0,2}))?$/;
+const TILE_HASHES = 256;
+
+/** Refuses, or sends by itself and returns null. */
+type Answer = (request: Request, response: Response) => Promise<Refusal | null>;
+
+export function logRoutes(proofs: LogProofs, trustedProxies: AddressSet | null): Router {
+  const routes = express.Router({ caseSensitive: true });
+  const places = new Places();
+
+  /** Answers while there is a place for who asks, so that no stranger takes all the connections for figures. */
+  async function answer(request: Request, response: Response, work: Answer): Promise<void> {
+    const address = clientAddress(request.socket.remoteAddress ?? '', request.headers['x-forwarded-for'], trustedProxies);
+    const leave = places.take(`address ${address}`, READS_PER_ADDRESS_MAX);
+    if (leave === null) return refuseWith(request, response, new Refusal('rate_limit_exceeded', { message: `The log may be asked ${READS_PER_ADDRESS_MAX} things at once. Wait for a reply before you ask again.` }));
+    const leaveAll = places.take('everybody', READERS_MAX);
+    try {
+      const refusal = leaveAll === null ? new Refusal('relay_busy') : await work(request, response);
+      if (refusal) refuseWith(request, response, refusal);
+    } finally {
+      leaveAll?.();
+      leave();
+    }
+  }
+  const get = (path: string | RegExp, work: Answer): void => void routes.get(path, (request, response) => answer(request, response, work));
+
+  get('/log/checkpoint', async (request, response) => {
+    const query = readQuery(Nothing, request.url);
+    const head = query instanceof Refusal ? query : await proofs.head();
+    if (head instanceof Refusal) return head;
+    // What no checkpoint covers for long says that none is made any more.
+    response.setHeader('x-waiting-ms', String(head.waitingMs));
+    return sendText(response, withCosignatures(head), BRIEFLY);
+  });
+
+  get('/log/keys', async (_request, response) => {
+    const keys = await proofs.keys();
+    return keys instanceof Refusal ? keys : sendText(response, linesOf(keys), BRIEFLY);
+  });
+
+  get('/log/consistency', async (request, response) => {
+    const query = readQuery(Consistency, request.url);
+    const hashes = query instanceof Refusal ? query : await proofs.consistency(query.from, query.to);
+    return hashes instanceof Refusal ? hashes : sendText(response, linesOf(hashes), FOREVER);
+  });
+
+  get('/log/inclusion', async (request, response) => {
+    const query = readQuery(Inclusion, request.url);
+    const proof = query instanceof Refusal ? query : await proofs.inclusion(query.position, query.size);
+    if (proof instanceof Refusal) return proof;
+    response.setHeader('cache-control', FOREVER);
+    sendJson(response, 200, proof);
+    return null;
+  });
+
+  get(TILE, async (request, response) => {
+    const [, level, path = '', width] = TILE.exec(request.path) ?? [];
+    const hashes = Number(width ?? TILE_HASHES);
+    if (hashes > TILE_HASHES) return new Refusal('route_not_found');
+    const tile = await proofs.tile(Number(level), Number(path.replace(/[x/]/g, '')), hashes);
+    return tile instanceof Refusal ? tile : send(response, tile, 'application/octet-stream', FOREVER);
+  });
+
+  const readBody = express.text({ type: () => true, limit: COSIGNATURES_BYTES_MAX, inflate: false });
+  routes.post('/log/cosignatures', (request, response) =>
+    answer(request, response, async () => {
+      const failed = await new Promise<unknown>((resolve) => readBody(request, response, resolve));
+      if (failed) return new Refusal((failed as { status?: number }).status === 413 ? 'request_too_large' : 'bad_request');
+      const refusal = await proofs.takeCosignatures(typeof request.body === 'string' ? request.body : '');
+      if (refusal) return refusal;
+      sendJson(response, 200, { object: 'cosignatures', taken: true });
+      return null;
+    }),
+  );
+
+  for (const [path, allow] of [[/^\/log\/(checkpoint|keys|consistency|inclusion)$/, 'GET, HEAD'], [TILE, 'GET, HEAD'], ['/log/cosignatures', 'POST']] as const) {
+    routes.all(path, (request, response) => {
+      response.setHeader('allow', allow);
+      refuseWith(request, response, new Refusal('method_not_allowed', { message: `This route takes ${allow}.` }));
+    });
+  }
+  return routes;
+}
+
+const linesOf = (lines: readonly string[]): string => lines.map((line) => `${line}\n`).join('');
+
+const sendText = (response: Response, text: string, keep: string): null => send(response, Buffer.from(text), 'text/plain; charset=utf-8', keep);
+
+function send(response: Response, body: Buffer, type: string, keep: string): null {
+  const { requestId, extraHeaders } = replyOf(response);
+  response.writeHead(200, ['content-type', type, 'content-length', String(body.length), 'cache-control', keep, 'x-request-id', requestId, ...extraHeaders]);
+  response.end(body);
+  return null;
+}

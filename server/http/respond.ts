@@ -1,0 +1,26 @@
+import type { Request, Response } from 'express';
+import type { ServerResponse } from 'node:http';
+import type { Refusal } from '#server/errors/api-error.ts';
+import { refuse, type Reply } from '#server/relay/reply.ts';
+
+/** How routes other than the relay's answer: the reply's own headers travel with Express' response. */
+
+export type WithReply = ServerResponse & { reply: Reply };
+
+export const replyOf = (response: Response): Reply => (response as unknown as WithReply).reply;
+
+export function refuseWith(request: Request, response: Response, refusal: Refusal): void {
+  refuse(request, response, replyOf(response), refusal);
+}
+
+export function sendJson(response: Response, status: number, value: unknown): void {
+  const { requestId, extraHeaders } = replyOf(response);
+  const body = JSON.stringify(value);
+  response.writeHead(status, [
+    'content-type', 'application/json; charset=utf-8',
+    'content-length', String(Buffer.byteLength(body)),
+    'x-request-id', requestId,
+    ...extraHeaders,
+  ]);
+  response.end(body);
+}

@@ -1,0 +1,286 @@
+import { DatabaseError, type Client } from 'pg';
+import { closeClient } from '#db/postgres/connect.ts';
+import type { EventOf, RequestEvent } from '#db/events/events.ts';
+import { appendRequests, FencedError } from '#db/log/append.ts';
+import {
+  ACCEPT_QUEUE_MAX,
+  APPEND_BATCH_MAX,
+  GATHER_MAX_MS,
+  RECONNECT_FIRST_MS,
+  RECONNECT_MAX_MS,
+  SETTLE_LINGER_MS,
+  SETTLE_QUEUE_MAX,
+} from '#server/bounds.ts';
+
+/**
+ * Group commit: many callers, one append.
+ *
+ * One batch is under way at a time; what arrives meanwhile forms the next one, so batches grow by
+ * themselves under load and stay small and quick without it. The appender is in one of four modes:
+ *
+ * - *up*: batches go out. An accepted event starts one at once; a settled event, which nobody waits
+ *   for, lingers two milliseconds for company.
+ * - *down*: the store failed or timed out. Callers that wait for an accepted event are refused, but
+ *   their events stay in the batch, because the lost reply may have been a commit. The same batch
+ *   is sent again under the same number until the store answers, which writes it once whatever
+ *   happened. New accepted events are refused at once; endings wait in a bounded queue.
+ * - *fenced*: this instance was declared dead. Nothing can be written any more; the owner is told,
+ *   and must cut what still runs.
+ * - *closed*: after {@link Appender.close}.
+ *
+ * Order in the log is the order of the calls.
+ */
+
+/** The store can't take the event. `pending` says whether it may be written all the same, later. */
+export class StoreUnavailable extends Error {
+  override name = 'StoreUnavailable';
+  readonly pending: boolean;
+  constructor(pending: boolean) {
+    super('the store is unavailable');
+    this.pending = pending;
+  }
+}
+
+type Accepted = EventOf<'request.accepted'>;
+type Ending = EventOf<'request.settled'>;
+/** What is worth recording and nobody waits for. */
+type Note = EventOf<'request.extended'> | EventOf<'request.refused'>;
+type Entry = { event: RequestEvent; resolve?: () => void; reject?: (error: Error) => void; written?: () => void };
+type Mode = 'up' | 'down' | 'fenced' | 'closed';
+
+export type AppenderOptions = {
+  /** Opens a connection to the store, with time-outs, so that a frozen server can't hang us. */
+  connect: () => Promise<Client>;
+  instance: number;
+  /** The position of the log's newest event when the instance was registered. */
+  head: number;
+  /** Called once when this instance turns out to be fenced. */
+  onFenced: () => void;
+  /** Called with each failed attempt, and with events that had to be dropped. */
+  onError: (problem: 'append_failed' | 'event_refused' | 'ending_dropped', error?: unknown) => void;
+};
+
+export class Appender {
+  readonly #options: AppenderOptions;
+  #client: Client | undefined;
+  #mode: Mode = 'up';
+  #queue: Entry[] = [];
+  #acceptsQueued = 0;
+  #batchNo = 0;
+  #working: Promise<void> | undefined;
+  #linger: NodeJS.Timeout | undefined;
+  #head: number;
+  /** Open requests of this instance with the position of their `accepted`, oldest first. */
+  readonly #open = new Map<string, number>();
+
+  constructor(options: AppenderOptions) {
+    this.#options = options;
+    this.#head = options.head;
+  }
+
+  /** The instance that it writes for. */
+  get instance(): number {
+    return this.#options.instance;
+  }
+
+  get mode(): Mode {
+    return this.#mode;
+  }
+
+  /** Whether every accepted request has its ending in the log. */
+  get isSettled(): boolean {
+    return this.#open.size === 0 && this.#queue.length === 0 && this.#working === undefined;
+  }
+
+  /** The position of the last event known to be written: all endings up to it have been told. */
+  get head(): number {
+    return this.#head;
+  }
+
+  /** No open request of this instance was accepted before this position: where recovery begins. */
+  get openFrom(): number {
+    const oldest = this.#open.values().next();
+    return oldest.done === true ? this.#head : oldest.value;
+  }
+
+  /**
+   * Resolves when the event is durable.
+   * @throws {StoreUnavailable} when it is not; with `pending` it may become so, and the caller must
+   *   settle the request.
+   */
+  accept(event: Accepted): Promise<void> {
+    if (this.#mode !== 'up' || this.#acceptsQueued >= ACCEPT_QUEUE_MAX) {
+      return Promise.reject(new StoreUnavailable(false));
+    }
+    return new Promise((resolve, reject) => {
+      this.#queue.push({ event, resolve, reject });
+      this.#acceptsQueued++;
+      this.#start();
+    });
+  }
+
+  /**
+   * Records the one ending of an accepted request, as soon as the store takes it.
+   * @param written called when it is durable, which may be never.
+   */
+  settle(event: Ending, written: () => void = () => {}): void {
+    this.#enqueue({ event, written });
+  }
+
+  /** Records something of a request that is neither its beginning nor its end. */
+  note(event: Note): void {
+    this.#enqueue({ event });
+  }
+
+  #enqueue(entry: Entry): void {
+    if (this.#mode === 'fenced') return;
+    if (this.#queue.length >= SETTLE_QUEUE_MAX) {
+      this.#options.onError('ending_dropped');
+      return;
+    }
+    this.#queue.push(entry);
+    if (this.#working === undefined) this.#linger ??= setTimeout(() => this.#start(), SETTLE_LINGER_MS);
+  }
+
+  /** Writes what is queued and ends. Endings that the store doesn't take within `graceMs` are left. */
+  async close(graceMs: number): Promise<void> {
+    const deadline = performance.now() + graceMs;
+    this.#start();
+    while (this.#working !== undefined && performance.now() < deadline) {
+      await Promise.race([this.#working, new Promise((resolve) => setTimeout(resolve, 50))]);
+    }
+    this.#mode = 'closed';
+    // Nobody will write what has not been sent by now, so nobody may wait for it.
+    for (const { reject } of this.#queue) reject?.(new StoreUnavailable(false));
+    this.#queue = [];
+    await this.#disconnect();
+  }
+
+  #start(): void {
+    if (this.#linger) clearTimeout(this.#linger);
+    this.#linger = undefined;
+    if (this.#working !== undefined || this.#queue.length === 0) return;
+    this.#working = turn()
+      .then(() => this.#work())
+      .finally(() => {
+        this.#working = undefined;
+        if (this.#queue.length > 0 && (this.#mode === 'up' || this.#mode === 'down')) this.#start();
+      });
+  }
+
+  async #work(): Promise<void> {
+    while (this.#queue.length > 0) {
+      await this.#gather();
+      if (this.#mode === 'fenced' || this.#mode === 'closed') return;
+      const batch = this.#queue.splice(0, APPEND_BATCH_MAX);
+      for (const entry of batch) if (entry.resolve) this.#acceptsQueued--;
+      await this.#write(batch);
+    }
+  }
+
+  /**
+   * Waits while each turn of the event loop brings more: under load a batch then takes all that is
+   * in motion, and what a commit costs is shared by more calls. A lone call waits for one turn.
+   */
+  async #gather(): Promise<void> {
+    const deadline = performance.now() + GATHER_MAX_MS;
+    for (let seen = 0; seen < this.#queue.length && performance.now() < deadline; ) {
+      seen = this.#queue.length;
+      await turn();
+    }
+  }
+
+  /** Sends one batch until the store has said yes or no to it. */
+  async #write(batch: readonly Entry[]): Promise<void> {
+    const batchNo = ++this.#batchNo;
+    const events = batch.map(({ event }) => event);
+    for (let failures = 0; this.#mode !== 'closed'; failures++) {
+      try {
+        this.#client ??= await this.#options.connect();
+        if (this.mode === 'closed') break;
+        this.#written(batch, await appendRequests(this.#client, this.#options.instance, batchNo, events));
+        if (this.#mode === 'down') this.#mode = 'up';
+        return;
+      } catch (error) {
+        if (error instanceof FencedError) return this.#fence(batch);
+        if (refusesTheEvents(error)) return this.#isolate(batch, error);
+        this.#options.onError('append_failed', error);
+        this.#goDown(batch);
+        await this.#disconnect();
+        await new Promise((resolve) =>
+          setTimeout(resolve, Math.min(RECONNECT_MAX_MS, RECONNECT_FIRST_MS * 2 ** failures)),
+        );
+      }
+    }
+    // Closed in doubt: what may be in the log without its ending counts as open.
+    for (const { event, reject } of batch) {
+      if (event.type === 'request.accepted') this.#open.set(event.request, this.#head);
+      reject?.(new StoreUnavailable(true));
+    }
+    await this.#disconnect();
+  }
+
+  #written(batch: readonly Entry[], last: number): void {
+    let position = last - batch.length + 1;
+    this.#head = last;
+    for (const { event, resolve, written } of batch) {
+      if (event.type === 'request.accepted') this.#open.set(event.request, position);
+      else if (event.type === 'request.settled') this.#open.delete(event.request);
+      position++;
+      written?.();
+      resolve?.();
+    }
+  }
+
+  #goDown(batch: readonly Entry[]): void {
+    if (this.#mode !== 'closed') this.#mode = 'down';
+    for (const { reject } of batch) reject?.(new StoreUnavailable(true));
+    // Those that had not been sent yet never will be: they are not in doubt.
+    const waiting = this.#queue;
+    this.#queue = waiting.filter(({ reject }) => !reject);
+    this.#acceptsQueued = 0;
+    for (const { reject } of waiting) reject?.(new StoreUnavailable(false));
+  }
+
+  #fence(batch: readonly Entry[]): void {
+    this.#mode = 'fenced';
+    for (const { reject } of [...batch, ...this.#queue]) reject?.(new StoreUnavailable(false));
+    this.#queue = [];
+    this.#acceptsQueued = 0;
+    this.#options.onFenced();
+  }
+
+  /** One bad event must not cost the others of its batch: each goes alone, the bad one is refused. */
+  async #isolate(batch: readonly Entry[], error: unknown): Promise<void> {
+    if (batch.length > 1) {
+      for (const entry of batch) await this.#write([entry]);
+      return;
+    }
+    if (this.#mode === 'down') this.#mode = 'up';
+    this.#options.onError('event_refused', error);
+    batch[0]?.reject?.(new StoreUnavailable(false));
+  }
+
+  async #disconnect(): Promise<void> {
+    const client = this.#client;
+    this.#client = undefined;
+    if (client) await closeClient(client);
+  }
+}
+
+/** The next turn of the event loop, when all input that was ready has been handled. */
+function turn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
+
+/** A row for which there is no partition is the store's fault, and making one mends it. */
+const NO_PARTITION = '23514';
+
+/**
+ * A number that its column can't hold, which is found before anything is sent, and the classes 22
+ * and 23: bad data and violated constraints. Trying again would fail again.
+ */
+function refusesTheEvents(error: unknown): boolean {
+  if (error instanceof RangeError) return true;
+  return error instanceof DatabaseError && /^2[23]/.test(error.code ?? '') && error.code !== NO_PARTITION;
+}

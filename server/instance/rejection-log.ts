@@ -1,0 +1,42 @@
+import type { EventOf } from '#db/events/events.ts';
+import type { Key } from '#db/fold/key.ts';
+import { REFUSALS_COALESCE_MS, REFUSALS_KINDS_MAX } from '#server/bounds.ts';
+import type { Refusal } from '#server/errors/api-error.ts';
+
+type Refused = EventOf<'request.refused'>;
+
+/**
+ * Writes down calls of known accounts that were refused by permission or limit. Those of one key
+ * with one code within a second become one event with their number: a flood of refusals costs the
+ * log a line a second.
+ */
+export class RefusalLog {
+  readonly #record: (event: Refused) => void;
+  readonly #pending = new Map<string, Refused>();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(record: (event: Refused) => void) {
+    this.#record = record;
+  }
+
+  note(key: Key, request: string, { code, status }: Refusal): void {
+    if (status !== 403 && status !== 429) return;
+    const name = `${key.id} ${code}`;
+    const known = this.#pending.get(name);
+    if (known) {
+      known.refused_count++;
+      return;
+    }
+    if (this.#pending.size >= REFUSALS_KINDS_MAX) this.flush();
+    this.#pending.set(name, { type: 'request.refused', request, account: key.account, key: key.id, refusal: code, status, refused_count: 1 });
+    this.#timer ??= setTimeout(() => this.flush(), REFUSALS_COALESCE_MS);
+  }
+
+  /** Hands on what has been gathered. */
+  flush(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    for (const event of this.#pending.values()) this.#record(event);
+    this.#pending.clear();
+  }
+}

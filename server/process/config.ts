@@ -1,0 +1,195 @@
+import { readFileSync } from 'node:fs';
+import { z } from 'zod';
+import { readEnvironment } from '#db/environment.ts';
+import { UpstreamName } from '#db/events/parts.ts';
+import { Networks } from '#db/limits/limits.ts';
+import { parseVerifierKey } from '#db/tlog/note.ts';
+import { BaseUrl, ModelPattern, UPSTREAM_TERMS } from '#db/events/upstream-events.ts';
+import { INSTANCES_MAX } from '#server/bounds.ts';
+import { Email, Password } from '#server/contract/session.ts';
+import { type AddressSet, networksOf } from '#server/access/networks.ts';
+
+/** A configuration that the server refuses to start with; the message names the variable. */
+export class ConfigError extends Error {
+  override name = 'ConfigError';
+}
+
+const Numeric = z.coerce.number('must be a number');
+const Milliseconds = Numeric.int().min(1).max(24 * 60 * 60 * 1000);
+const HttpUrl = z.url({ protocol: /^https?$/ }).refine((text) => {
+  const url = URL.parse(text);
+  // What is no URL at all has been reported as that.
+  if (url === null) return true;
+  return url.username === '' && url.password === '' && url.search === '' && url.hash === '';
+}, 'must have no user, query or fragment');
+
+/** One configured endpoint of a provider. `*` in a model pattern matches any run of characters. */
+export const UpstreamConfig = UPSTREAM_TERMS.omit({ base_url: true, package: true, options: true, models: true, paused: true, network: true })
+  .extend({
+    name: UpstreamName,
+    provider: z.enum(['openai', 'anthropic']).default('openai'),
+    base_url: BaseUrl,
+    api_key: z.string().regex(/^[\x21-\x7e]*$/, 'must be printable ASCII without blanks').default(''),
+    models: z.array(ModelPattern).min(1),
+    /** Absent: private where the address that is written out is. */
+    network: z.enum(['public', 'private']).optional(),
+  })
+  // A base address that ends otherwise is almost always a mistake, unless it is known whose it is.
+  .refine(({ provider, dialect, base_url }) => provider !== 'openai' || dialect !== undefined || base_url.endsWith('/v1'), { path: ['base_url'], message: 'must end in /v1' });
+export type UpstreamConfig = z.infer<typeof UpstreamConfig>;
+
+const Upstreams = z
+  .string()
+  .transform((text, context) => {
+    try {
+      return JSON.parse(text) as unknown;
+    } catch {
+      context.addIssue({ code: 'custom', message: 'must be a JSON array of {name, base_url, api_key, models}' });
+      return z.NEVER;
+    }
+  })
+  .pipe(z.array(UpstreamConfig))
+  .refine((list) => new Set(list.map(({ name }) => name)).size === list.length, 'names must differ');
+
+/** Lines as witnesses print them of themselves, with blanks or commas between them. */
+const Witnesses = z.string().transform((text, context) => {
+  const lines = text.split(/[\s,]+/).filter((line) => line !== '');
+  for (const line of lines) {
+    try {
+      if (parseVerifierKey(line).kind === 'cosignature') continue;
+    } catch {
+      // It is none, whatever is wrong with it.
+    }
+    context.addIssue({ code: 'custom', message: 'must be verifier keys of witnesses, as "daybook witness" prints its own' });
+    return z.NEVER;
+  }
+  return lines;
+});
+
+/** The environment, one variable a line. Unset and empty are the same. */
+const Environment = z.object({
+  PORT: Numeric.int().min(0).max(65535).default(4000),
+  HOST: z.string().default('127.0.0.1'),
+  DAYBOOK_DATA: z.string().default('./data'),
+  DATABASE_URL: z.string().regex(/^postgres(ql)?:\/\//, 'must start with postgres://').optional(),
+  /** The secret that key digests are made with; several hosts on one DATABASE_URL share it. */
+  DAYBOOK_PEPPER_FILE: z.string().optional(),
+  /** The key that what upstreams ask for is sealed under; several hosts on one DATABASE_URL share it. */
+  DAYBOOK_MASTER_KEY_FILE: z.string().optional(),
+  /** The key that signs checkpoints, for the worker beside the server and for commands. */
+  DAYBOOK_SIGNING_KEY_FILE: z.string().optional(),
+  /** Where checkpoints are published: a server starts on no log that contradicts them. */
+  PUBLISH_DIR: z.string().optional(),
+  /** Whose cosignatures of checkpoints are taken, by their verifier keys. */
+  WITNESSES: Witnesses.default([]),
+  /** Server processes on the one port. */
+  DAYBOOK_INSTANCES: Numeric.int().min(1).max(INSTANCES_MAX).default(1),
+  /** Whether a worker is started beside the server; `off` where one runs elsewhere. */
+  DAYBOOK_WORKER: z.enum(['on', 'off']).default('on'),
+  DAYBOOK_UPSTREAMS: Upstreams.optional(),
+  OPENAI_API_KEY: z.string().regex(/^[\x21-\x7e]+$/, 'must be printable ASCII without blanks').optional(),
+  OPENAI_BASE_URL: BaseUrl.refine((text) => text.endsWith('/v1'), 'must end in /v1').optional(),
+  UPSTREAM_CONNECT_TIMEOUT_MS: Milliseconds.default(5_000),
+  UPSTREAM_FIRST_BYTE_TIMEOUT_MS: Milliseconds.default(120_000),
+  UPSTREAM_IDLE_TIMEOUT_MS: Milliseconds.default(60_000),
+  UPSTREAM_TOTAL_TIMEOUT_MS: Milliseconds.default(30 * 60_000),
+  MAX_BODY_MB: Numeric.positive().max(1024).default(32),
+  /** Addresses and networks, separated by commas. */
+  TRUSTED_PROXIES: z
+    .string()
+    .transform((text) => text.split(',').map((each) => each.trim()))
+    .refine((list) => Networks.safeParse(list).success, 'must be addresses and networks such as 10.0.0.0/8, separated by commas')
+    .optional(),
+  TLS_CERT: z.string().optional(),
+  TLS_KEY: z.string().optional(),
+  /** Where people find the dashboard, and programs the API; links that are sent begin with it. */
+  PUBLIC_URL: HttpUrl.refine((text) => URL.parse(text)?.pathname === '/', 'must have no path')
+    .transform((text) => new URL(text).origin)
+    .optional(),
+  SMTP_URL: z.string().regex(/^smtps?:\/\//, 'must start with smtp:// or smtps://').optional(),
+  SMTP_FROM: z.string().optional(),
+  /** The first administrator, where nobody is there to follow the setup link. */
+  ADMIN_EMAIL: Email.optional(),
+  ADMIN_PASSWORD: Password.optional(),
+  ACCOUNTING: z.enum(['strict', 'overlapped']).default('strict'),
+  LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
+});
+
+export type Config = z.infer<typeof Environment> & {
+  upstreams: UpstreamConfig[];
+  /** Whose X-Forwarded-For is believed; null: nobody's. */
+  trustedProxies: AddressSet | null;
+  tls: { cert: Buffer; key: Buffer } | null;
+};
+
+/** Never shown; each may stand in a file that `<NAME>_FILE` names. */
+const SECRETS = new Set(['DATABASE_URL', 'DAYBOOK_UPSTREAMS', 'OPENAI_API_KEY', 'SMTP_URL', 'ADMIN_PASSWORD']);
+
+/** What works only together with others: the name, and those that it needs. */
+const NEEDS = {
+  SMTP_URL: ['SMTP_FROM', 'PUBLIC_URL'],
+  ADMIN_EMAIL: ['ADMIN_PASSWORD'],
+  ADMIN_PASSWORD: ['ADMIN_EMAIL'],
+} as const;
+
+/**
+ * Reads the configuration from the environment.
+ * @throws {ConfigError} in one line that names the variable and never repeats a secret's value.
+ */
+export function readConfig(environment: Record<string, string | undefined>): Config {
+  const parsed = Environment.safeParse(readEnvironment(environment, SECRETS, (line) => new ConfigError(line)));
+  if (!parsed.success) {
+    const issue = parsed.error.issues[0];
+    const [name = 'configuration', ...path] = issue?.path.map(String) ?? [];
+    const place = path.length > 0 ? ` (at ${path.join('.')})` : '';
+    throw new ConfigError(`${name} is not usable: ${issue?.message ?? 'invalid'}${place}.`);
+  }
+  const config = parsed.data;
+  for (const [name, needed] of Object.entries(NEEDS)) {
+    const missing = config[name as keyof typeof NEEDS] === undefined ? undefined : needed.find((other) => config[other] === undefined);
+    if (missing !== undefined) throw new ConfigError(`${missing} is missing: ${name} is set, and needs it.`);
+  }
+  const upstreams = [...(config.DAYBOOK_UPSTREAMS ?? [])];
+  if (config.OPENAI_API_KEY !== undefined || config.OPENAI_BASE_URL !== undefined) {
+    if (upstreams.some(({ name }) => name === 'openai')) {
+      throw new ConfigError('OPENAI_API_KEY adds an upstream named "openai", which DAYBOOK_UPSTREAMS names too. Drop one.');
+    }
+    upstreams.push({
+      name: 'openai',
+      base_url: config.OPENAI_BASE_URL ?? 'https://api.openai.com/v1',
+      api_key: config.OPENAI_API_KEY ?? '',
+      models: ['*'],
+      provider: 'openai',
+      dialect: 'openai',
+      client_gone: 'cancel',
+      retries: 0,
+    });
+  }
+  const trustedProxies = config.TRUSTED_PROXIES === undefined ? null : networksOf(config.TRUSTED_PROXIES);
+  return { ...config, upstreams, trustedProxies, tls: readTls(config.TLS_CERT, config.TLS_KEY) };
+}
+
+function readTls(certFile: string | undefined, keyFile: string | undefined): Config['tls'] {
+  if (certFile === undefined && keyFile === undefined) return null;
+  if (certFile === undefined) throw new ConfigError('TLS_CERT is missing: TLS_KEY is set, and HTTPS needs both.');
+  if (keyFile === undefined) throw new ConfigError('TLS_KEY is missing: TLS_CERT is set, and HTTPS needs both.');
+  const read = (variable: string, file: string): Buffer => {
+    try {
+      return readFileSync(file);
+    } catch (error) {
+      throw new ConfigError(`${variable} is not usable: ${file} can't be read (${(error as NodeJS.ErrnoException).code}).`);
+    }
+  };
+  return { cert: read('TLS_CERT', certFile), key: read('TLS_KEY', keyFile) };
+}
+
+/** The configuration as `daybook doctor` prints it: every variable, secrets masked. */
+export function describeConfig(config: Config): Record<string, unknown> {
+  const mask = (text: string): string => (text === '' ? '(empty)' : `(set, ${text.length} characters)`);
+  const plain = Object.keys(Environment.shape).map((name) => {
+    const value = config[name as keyof typeof config];
+    if (name === 'DAYBOOK_UPSTREAMS') return [name, config.upstreams.map((each) => ({ ...each, api_key: mask(each.api_key) }))];
+    return [name, SECRETS.has(name) && typeof value === 'string' ? mask(value) : (value ?? null)];
+  });
+  return Object.fromEntries(plain) as Record<string, unknown>;
+}

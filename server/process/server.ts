@@ -1,0 +1,231 @@
+import type { Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { closeClient, patient, type Store } from '#db/postgres/connect.ts';
+import { publicId } from '#db/ids.ts';
+import { type Follower, follow } from '#db/log/follow.ts';
+import { keepPartitions, PARTITIONS_CHECK_MS, PARTITIONS_TIMEOUT_MS } from '#db/log/partitions.ts';
+import { connectRelay, openStore } from '#db/postgres/store.ts';
+import { masterKeyFile } from '#db/secrets/master-key.ts';
+import { parseVerifierKey } from '#db/tlog/note.ts';
+import { createServer } from '#server/http/app.ts';
+import { DRAIN_MS, LISTEN_BACKLOG } from '#server/bounds.ts';
+import { type Config, ConfigError } from '#server/process/config.ts';
+import { ControlSeat } from '#server/control/control-writer.ts';
+import { AuditChecks } from '#server/dashboard/audit/audit-checks.ts';
+import { AuditDesk } from '#server/dashboard/audit/audit-reader.ts';
+import { Feed } from '#server/feed/feed.ts';
+import type { FindSession } from '#server/dashboard/gate.ts';
+import { Live } from '#server/feed/live.ts';
+import { ReadStore } from '#server/read/read-store.ts';
+import { Watch, WATCHED_CHANNEL } from '#server/feed/watch.ts';
+import { startDemoUpstream } from '#server/upstreams/demo-upstream.ts';
+import { keepCosignatures, LogProofs } from '#server/http/log-proofs.ts';
+import { CompletionEstimates } from '#server/limits/estimate.ts';
+import { loadPepper } from '#server/secrets/pepper.ts';
+import { type FirstKey, prepareStore } from '#server/process/prepare-store.ts';
+import { ReadModel } from '#server/read-model/read-model.ts';
+import { RefusalLog } from '#server/instance/rejection-log.ts';
+import { Deadlines } from '#server/relay/deadlines.ts';
+import { ModelList } from '#server/relay/model-list.ts';
+import type { Relay } from '#server/relay/relay.ts';
+import { SecretUse } from '#server/secrets/secret-use.ts';
+import { endWithdrawn } from '#server/relay/withdraw.ts';
+import { SeatKeeper } from '#server/instance/instance-session.ts';
+import { reportSecretUse } from '#server/secrets/secret-report.ts';
+import { openSignInDesk } from '#server/sign-in/sign-in-store.ts';
+import { ownOrigin } from '#server/sign-in/origin.ts';
+import { offerSetup } from '#server/sign-in/setup.ts';
+import { guardedConnector } from '#server/upstreams/connect.ts';
+import { CredentialStore } from '#server/upstreams/credential-store.ts';
+import { definitionsOf } from '#server/upstreams/definitions.ts';
+import { definitionOf } from '#server/upstreams/environment.ts';
+import { keepReviving } from '#server/upstreams/health-probe.ts';
+import { Upstreams } from '#server/upstreams/upstreams.ts';
+import { errorFields, type Logger } from '#server/process/logger.ts';
+
+/** A server that takes calls. */
+export type Served = {
+  /** What clients set as their base URL. */
+  baseUrl: string;
+  /** The upstreams with the models each serves, a line each. */
+  models: string[];
+  /** Takes no new calls, lets running replies end, and closes everything in order, but not the store. */
+  stop(): Promise<void>;
+  /** Ends processes of its own at once, for one that ends itself right after. */
+  kill(): void;
+};
+
+/** `firstKey` is that of the very first start, else null; `setupLink` is there while no administrator is. `stop` closes the store too. */
+export type RunningServer = Omit<Served, 'kill'> & { firstKey: FirstKey | null; setupLink: string | null };
+
+/**
+ * A whole server in this process: opens the store, prepares it, serves.
+ * @throws {ConfigError | StoreError} with one line for the operator.
+ */
+export async function startServer(config: Config, log: Logger): Promise<RunningServer> {
+  const { store, close } = await openStore(config, (line) => log.info(line));
+  try {
+    const firstKey = await prepareStore(store, config);
+    const { baseUrl, models, stop } = await serve(config, log, store);
+    const setupLink = await offerSetup(store, config, new URL(baseUrl).origin, log).catch(async (error: unknown) => {
+      await stop();
+      throw error;
+    });
+    return { baseUrl, models, firstKey, setupLink, stop: () => stop().then(close) };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+/**
+ * Composes a server on a store that is open and prepared: log, read model, upstreams, HTTP.
+ * @throws {ConfigError | StoreError} with one line for the operator.
+ */
+export async function serve(config: Config, log: Logger, store: Store): Promise<Served> {
+  const setup = await connectRelay(patient(store));
+  const pepper = await loadPepper(setup, config);
+  await closeClient(setup);
+
+  const readModel = new ReadModel();
+  const watch = new Watch(publicId());
+  const follower = await followControl(store, readModel, watch, log);
+
+  const demo = await startDemoUpstream();
+  const { directory } = readModel;
+  const upstreams = new Upstreams(directory, ({ network }) => guardedConnector({ network, timeoutMs: config.UPSTREAM_CONNECT_TIMEOUT_MS }));
+  const credentials = new CredentialStore({ store, directory, file: masterKeyFile(config), log });
+  const configured = [...config.upstreams, demo.config].map(definitionOf);
+  const openUpstreams = (): void => upstreams.set(definitionsOf(directory.upstreams, credentials, configured));
+  await credentials.start();
+  credentials.onChange(openUpstreams);
+  directory.onChange(openUpstreams);
+  openUpstreams();
+  const endReviving = keepReviving(upstreams);
+
+  const keeper = new SeatKeeper(store, readModel, log);
+  const relay: Relay = {
+    readModel,
+    pepper,
+    life: keeper.life,
+    seat: await keeper.take(),
+    secretUse: new SecretUse(),
+    refusals: new RefusalLog((event) => relay.seat.appender.note(event)),
+    estimates: new CompletionEstimates(),
+    upstreams,
+    deadlines: new Deadlines(),
+    timeouts: {
+      firstByteMs: config.UPSTREAM_FIRST_BYTE_TIMEOUT_MS,
+      idleMs: config.UPSTREAM_IDLE_TIMEOUT_MS,
+      totalMs: config.UPSTREAM_TOTAL_TIMEOUT_MS,
+    },
+    trustedProxies: config.trustedProxies,
+    maxBodyBytes: config.MAX_BODY_MB * 1024 * 1024,
+    overlapped: config.ACCOUNTING === 'overlapped',
+    draining: false,
+    running: new Set(),
+  };
+  // Others have ended our requests already.
+  keeper.onLost = () => {
+    for (const call of [...relay.running]) call.fail('store_unavailable', 'shed');
+  };
+  keeper.onTaken = (seat) => {
+    relay.seat = seat;
+  };
+  readModel.onChange((accounts) => endWithdrawn(relay, accounts));
+
+  const reads = new ReadStore(store.config('relay'));
+  const proofs = new LogProofs(reads, config.WITNESSES.map(parseVerifierKey), (of, signatures) => keepCosignatures(store, of, signatures));
+  const feed = new Feed(store, relay, watch, log);
+  const modelList = new ModelList(upstreams);
+  const control = new ControlSeat(store, log);
+  const audit = new AuditDesk(store);
+  const checks = new AuditChecks(audit, log);
+  const secrets = reportSecretUse(relay.secretUse, store, () => readModel.nowMs(), log);
+  let port = config.PORT;
+  const origin = (): string => ownOrigin(config, port);
+  const signIn = openSignInDesk(store, config, readModel, pepper, log);
+  const find: FindSession = (request, isUse) => signIn.sessions.find(request, isUse);
+  const live = new Live(relay, feed, { find, log, publicOrigin: config.PUBLIC_URL });
+  const dashboard = { relay, config, reads, control, audit, checks, credentials, modelList, find, signIn, log, origin, viewers: () => feed.viewers };
+  const http = listenable(config, { relay, modelList, reads, proofs, live, dashboard, log, tls: config.tls });
+  port = await listen(http, config);
+  const partitions = keepPartitions(() => connectRelay(store, PARTITIONS_TIMEOUT_MS), PARTITIONS_CHECK_MS, (error) =>
+    log.error(errorFields(error), "making the log's next partitions failed; it is tried again"),
+  );
+  return {
+    baseUrl: `${origin()}/v1`,
+    models: upstreams.all.map(({ name, terms }) => `${name} (${terms.models.join(', ')})`),
+    kill() {},
+    async stop() {
+      relay.draining = true;
+      partitions.close();
+      http.close();
+      http.closeIdleConnections();
+      await feed.close();
+      await drained(relay);
+      http.closeAllConnections();
+      await reads.close();
+      await audit.close();
+      await control.close();
+      await signIn.close();
+      await secrets.close();
+      relay.refusals.flush();
+      await keeper.leave();
+      await follower.close();
+      endReviving();
+      await credentials.close();
+      await upstreams.close();
+      await demo.close();
+    },
+  };
+}
+
+/** Starts to follow accounts and keys; resolves when the log has been read to its head once. */
+async function followControl(store: Store, readModel: ReadModel, watch: Watch, log: Logger): Promise<Follower> {
+  const current = Promise.withResolvers<void>();
+  const follower = follow({
+    config: store.config('relay'),
+    scope: 'control',
+    after: 0,
+    onPage: (events) => readModel.apply(events),
+    channels: { [WATCHED_CHANNEL]: (payload) => watch.heard(payload) },
+    onCurrent: (head) => {
+      readModel.markCurrent(head);
+      current.resolve();
+    },
+    onError: (error) => log.warn(errorFields(error), 'following the log failed; it is tried again'),
+    pauseMs: 0,
+  });
+  await current.promise;
+  return follower;
+}
+
+function listenable(config: Config, app: Parameters<typeof createServer>[0]): Server {
+  try {
+    return createServer(app);
+  } catch (error) {
+    if (config.tls) throw new ConfigError(`TLS_CERT and TLS_KEY are not usable together (${(error as NodeJS.ErrnoException).code}).`);
+    throw error;
+  }
+}
+
+function listen(http: Server, config: Config): Promise<number> {
+  return new Promise((resolve, reject) => {
+    http.once('error', (error: NodeJS.ErrnoException) => {
+      const why = error.code === 'EADDRINUSE' ? `something listens on ${config.HOST}:${config.PORT} already` : error.code;
+      const variable = error.code === 'EADDRINUSE' || error.code === 'EACCES' ? 'PORT' : 'HOST';
+      reject(new ConfigError(`${variable} is not usable: ${why}.`));
+    });
+    http.listen({ port: config.PORT, host: config.HOST, backlog: LISTEN_BACKLOG }, () => {
+      resolve((http.address() as AddressInfo).port);
+    });
+  });
+}
+
+/** Resolves when nothing runs any more, at the latest when the time for draining is over. */
+async function drained(relay: Relay): Promise<void> {
+  const deadline = performance.now() + DRAIN_MS;
+  while (relay.running.size > 0 && performance.now() < deadline) await new Promise((resolve) => setTimeout(resolve, 20));
+  for (const call of [...relay.running]) call.fail('shutting_down', 'shed');
+}

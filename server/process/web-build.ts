@@ -1,0 +1,69 @@
+import { spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { readdir, rename, rm, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { PAGE_BUILD_MS } from '#server/bounds.ts';
+import { errorFields, type Logger } from '#server/process/logger.ts';
+
+const ROOT = path.join(import.meta.dirname, '../..');
+const WEB = path.join(ROOT, 'web');
+const VITE = path.join(ROOT, 'node_modules/vite/bin/vite.js');
+
+/** Where the built page lies. */
+export const PAGE_DIRECTORY = path.join(WEB, 'dist');
+
+/** What the page is made of besides its own room. */
+const SHARED = ['package-lock.json', 'server/contract/filter.ts', 'server/contract/live-protocol.ts', 'db/projections/buckets.ts', 'db/money.ts'];
+
+/**
+ * Builds the page where its sources are here and newer than it is. Never fails: without a page the
+ * relay serves calls all the same, and the address of the dashboard tells how to build one.
+ */
+export async function buildPage(log: Logger): Promise<void> {
+  try {
+    if (!existsSync(VITE) || !existsSync(path.join(WEB, 'index.html')) || !(await isStale())) return;
+    const startedMs = performance.now();
+    await build();
+    log.info({ duration_ms: Math.round(performance.now() - startedMs) }, 'the dashboard was built');
+  } catch (error) {
+    log.warn(errorFields(error), 'the dashboard could not be built; "npm run build" says why');
+  }
+}
+
+async function isStale(): Promise<boolean> {
+  const page = path.join(PAGE_DIRECTORY, 'index.html');
+  if (!existsSync(page)) return true;
+  const entries = await readdir(WEB, { recursive: true, withFileTypes: true });
+  const files = entries.filter((entry) => entry.isFile()).map((entry) => path.join(entry.parentPath, entry.name));
+  const own = files.filter((name) => !name.startsWith(PAGE_DIRECTORY + path.sep));
+  const times = await Promise.all([...own, ...SHARED.map((name) => path.join(ROOT, name))].map(modifiedMs));
+  const builtMs = await modifiedMs(page);
+  return times.some((time) => time > builtMs);
+}
+
+async function modifiedMs(name: string): Promise<number> {
+  return (await stat(name)).mtimeMs;
+}
+
+/** Builds it aside and puts it in its place at once, so that nobody is served a part of it. */
+async function build(): Promise<void> {
+  const aside = path.join(ROOT, `node_modules/.daybook-page-${process.pid}`);
+  try {
+    await run([VITE, 'build', WEB, '--outDir', aside, '--emptyOutDir', '--logLevel', 'silent']);
+    await rm(PAGE_DIRECTORY, { recursive: true, force: true });
+    await rename(aside, PAGE_DIRECTORY);
+  } finally {
+    await rm(aside, { recursive: true, force: true });
+  }
+}
+
+/** It needs none of our variables, which hold secrets. */
+function run(args: readonly string[]): Promise<void> {
+  const { PATH, HOME, TMPDIR } = process.env;
+  const env = Object.fromEntries(Object.entries({ PATH, HOME, TMPDIR, NODE_ENV: 'production' }).filter(([, value]) => value !== undefined));
+  return new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, args, { cwd: ROOT, env, stdio: 'ignore', timeout: PAGE_BUILD_MS, killSignal: 'SIGKILL' });
+    child.once('error', reject);
+    child.once('exit', (code, signal) => (code === 0 ? resolve() : reject(new Error(`the build ended with ${signal ?? code}`))));
+  });
+}

@@ -1,0 +1,179 @@
+import { findProvider, type MatchLogic, type ModelInfo, type ModelPrice, type Provider } from '@pydantic/genai-prices';
+import { readFileSync } from 'node:fs';
+import { MODEL_NAME } from '#db/events/parts.ts';
+import { PRICE_MAX, type Prices } from '#db/money.ts';
+import type { Offer } from '#server/decide/price.ts';
+
+/**
+ * The price list that is installed with Daybook, as of its release. It is read and never fetched:
+ * prices change only when somebody imports them. A provider's list is made into names and beginnings
+ * of names; what it says by other rules is left out and told.
+ */
+export type Skipped = { provider: string; model: string; why: string };
+
+/** `genai-prices` with its version: the source of the prices that come from it. */
+export function snapshotSource(): string {
+  const file = new URL('../package.json', import.meta.resolve('@pydantic/genai-prices'));
+  return `genai-prices ${(JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version}`;
+}
+
+/** The provider with this id, or undefined. */
+export function providerById(id: string): Provider | undefined {
+  const provider = findProvider({ providerId: id });
+  // The package also finds providers whose name is only a part of what was asked for.
+  return provider?.id === id ? provider : undefined;
+}
+
+/** The provider whose API an upstream's address belongs to, or undefined. */
+export function providerAt(baseUrl: string): Provider | undefined {
+  return findProvider({ providerApiUrl: baseUrl });
+}
+
+/**
+ * The prices of providers' lists, each under its names and beginnings; or just those of the models
+ * that are named, each under that name alone, for which any rule of a list is good. Where several
+ * providers price a name the first of them counts.
+ * @param list.at the moment whose prices are taken: lists also have past and future ones.
+ */
+export function gatherOffers(
+  providers: readonly Provider[],
+  models: readonly string[] | undefined,
+  list: { source: string; at: Date },
+): { offers: Offer[]; skipped: Skipped[] } {
+  const offers = new Map<string, Offer>();
+  const skipped: Skipped[] = [];
+  for (const provider of providers) {
+    const read = readList(provider, list);
+    for (const offer of read.offers) {
+      if (offers.has(offer.pattern)) skipped.push({ provider: provider.id, model: offer.pattern, why: 'priced by another of these providers' });
+      else offers.set(offer.pattern, offer);
+    }
+    skipped.push(...read.skipped);
+  }
+  if (!models) return { offers: [...offers.values()], skipped };
+  const found = models.map((model) => offers.get(model) ?? readOne(providers, model, list));
+  return {
+    offers: found.filter((each) => 'pattern' in each),
+    skipped: found.filter((each) => 'why' in each),
+  };
+}
+
+/** Every price of a provider's list that can be told by a name or its beginning. */
+function readList(provider: Provider, { source, at }: { source: string; at: Date }): { offers: Offer[]; skipped: Skipped[] } {
+  const offers = new Map<string, Offer>();
+  const skipped: Skipped[] = [];
+  const skip = (model: string, why: string): number => skipped.push({ provider: provider.id, model, why });
+  for (const model of provider.models) {
+    const priced = priceOf(model, at);
+    const { patterns, others } = patternsOf(provider, model);
+    if (typeof priced === 'string') skip(model.id, priced);
+    else if (patterns.length === 0) skip(model.id, others > 0 ? `told only by ${rules(others)}` : "its names are another model's");
+    else {
+      if (others > 0) skip(model.id, `${rules(others)} beside its names`);
+      for (const pattern of patterns) if (!offers.has(pattern)) offers.set(pattern, { pattern, source, ...priced });
+    }
+  }
+  return { offers: [...offers.values()], skipped };
+}
+
+/** The price of one model under its own name, found by any rule of the lists; or why there is none. */
+function readOne(providers: readonly Provider[], model: string, { source, at }: { source: string; at: Date }): Offer | Skipped {
+  for (const provider of providers) {
+    const found = model.includes('*') ? undefined : modelNamed(provider, model);
+    if (!found) continue;
+    const priced = priceOf(found, at);
+    return typeof priced === 'string' ? { provider: provider.id, model, why: priced } : { pattern: model, source, ...priced };
+  }
+  return { provider: providers.map(({ id }) => id).join(', '), model, why: 'not in the list' };
+}
+
+const rules = (count: number): string => (count === 1 ? 'a rule that is no name or beginning' : `${count} rules that are no names or beginnings`);
+
+/** The list's own order decides where several models fit a name. */
+function modelNamed(provider: Provider, name: string): ModelInfo | undefined {
+  return provider.models.find(({ match }) => fits(match, name.toLowerCase()));
+}
+
+function fits(match: MatchLogic, name: string): boolean {
+  if ('or' in match) return match.or.some((each) => fits(each, name));
+  if ('and' in match) return match.and.every((each) => fits(each, name));
+  if ('equals' in match) return name === match.equals.toLowerCase();
+  if ('starts_with' in match) return name.startsWith(match.starts_with.toLowerCase());
+  if ('ends_with' in match) return name.endsWith(match.ends_with.toLowerCase());
+  if ('contains' in match) return name.includes(match.contains.toLowerCase());
+  return new RegExp(match.regex).test(name);
+}
+
+/** A model's names and beginnings, without those that an earlier model of the list takes; and how many rules are neither. */
+function patternsOf(provider: Provider, model: ModelInfo): { patterns: string[]; others: number } {
+  const clauses = 'or' in model.match ? model.match.or : [model.match];
+  const patterns: string[] = [];
+  let others = 0;
+  for (const clause of clauses) {
+    if ('equals' in clause) patterns.push(clause.equals);
+    else if ('starts_with' in clause) patterns.push(`${clause.starts_with}*`);
+    else others += 1;
+  }
+  // A model that is told by other rules alone is at least known by its id.
+  if (patterns.length === 0) patterns.push(model.id);
+  const usable = patterns.filter((pattern) => {
+    const name = pattern.replace(/\*$/, '');
+    return MODEL_NAME.test(name) && !name.includes('*') && modelNamed(provider, name) === model;
+  });
+  return { patterns: [...new Set(usable)], others };
+}
+
+/** What a model costs at a moment, or why that can't be said in prices of tokens. */
+function priceOf(model: ModelInfo, at: Date): { prices: Prices; notes: string[] } | string {
+  const { lists, notes } = listsAt(model, at);
+  const dearest = (name: string): number | null => {
+    const prices = lists.map((list) => basePrice(list[name])).filter((price) => price !== null);
+    return prices.length === lists.length ? Math.max(...prices) : null;
+  };
+  const input = dearest('input_mtok');
+  const output = dearest('output_mtok');
+  if (input === null || output === null) return 'not priced by tokens in and out';
+  const prices = {
+    input,
+    cached_input: dearest('cache_read_mtok') ?? input,
+    output,
+    reasoning: dearest('output_reasoning_mtok') ?? output,
+  };
+  if (Object.values(prices).some((price) => !Number.isSafeInteger(price) || price < 0 || price > PRICE_MAX)) return 'its price is out of range';
+  const tierStart = lists.flatMap(tierStarts).toSorted((a, b) => a - b)[0];
+  if (tierStart !== undefined) notes.push(`the base tier: above ${tierStart} input tokens its provider charges more`);
+  if (lists.some((list) => 'requests_kcount' in list)) notes.push('its provider charges for each request, too');
+  return { prices, notes };
+}
+
+/** The price lists in force at a moment: more than one where they vary with the time of day. */
+function listsAt({ prices }: ModelInfo, at: Date): { lists: ModelPrice[]; notes: string[] } {
+  if (!Array.isArray(prices)) return { lists: [prices], notes: [] };
+  const notes: string[] = [];
+  const lists: ModelPrice[] = [];
+  let from = '';
+  for (const { constraint, prices: list } of prices) {
+    if (constraint?.type === 'time_of_date') lists.push(list);
+    else if (constraint && new Date(constraint.start_date) > at) notes.push(`its provider changes it on ${constraint.start_date}`);
+    // Of those that begin at a date the last to have begun is in force, and the first has no date.
+    else if ((constraint?.start_date ?? '') >= from) {
+      from = constraint?.start_date ?? '';
+      lists[0] = list;
+    }
+  }
+  if (lists.length > 1) notes.push('its price varies with the time of day: the dearest is taken');
+  return { lists, notes };
+}
+
+/** Micro-dollars for a million tokens, of the base tier. The list has them as dollars in binary fractions. */
+function basePrice(price: ModelPrice[string]): number | null {
+  const dollars = typeof price === 'object' ? price.base : price;
+  return dollars === undefined ? null : Math.round(dollars * 1_000_000);
+}
+
+function tierStarts(list: ModelPrice): number[] {
+  return ['input_mtok', 'output_mtok', 'cache_read_mtok'].flatMap((name) => {
+    const price = list[name];
+    return typeof price === 'object' ? price.tiers.map(({ start }) => start) : [];
+  });
+}

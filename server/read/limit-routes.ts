@@ -1,0 +1,82 @@
+import { isGoodKey, type Key } from '#db/fold/key.ts';
+import type { SubjectLimits } from '#db/limits/limits.ts';
+import { LIMITS_LISTED_MAX } from '#server/bounds.ts';
+import { type LimitList, type LimitRow, LimitsQuery } from '#server/contract/keys.ts';
+import type { Dashboard } from '#server/dashboard/dashboard.ts';
+import { type ApiRoute, EVERYBODY, route } from '#server/dashboard/gate.ts';
+import { holderOf, withPlace } from '#server/read/read-api.ts';
+import { readQuery } from '#server/read/read-query.ts';
+import { LIMITS_UNTOLD } from '#server/read/stale-responses.ts';
+import { Refusal } from '#server/errors/api-error.ts';
+import { figuresOf } from '#server/limits/figures.ts';
+import type { Relay } from '#server/relay/relay.ts';
+import { overdraftOf } from '#server/relay/usage.ts';
+
+type Subject = { limits: SubjectLimits; keyName: string | null };
+
+/** How limits stand, asked of what enforces them. */
+export function limitRoutes({ relay, reads }: Dashboard): ApiRoute[] {
+  const { readModel } = relay;
+  return [
+    route('get', '/api/limits', EVERYBODY, null, async ({ request }, who) => {
+      const { member } = who;
+      const query = readQuery(LimitsQuery, request.url);
+      if (query instanceof Refusal) return query;
+      if (!canTell(relay)) return LIMITS_UNTOLD;
+      const key = query.key === undefined ? null : readModel.key(query.key);
+      const id = query.account ?? key?.account ?? member.account;
+      const account = readModel.account(id);
+      const isTheirs = member.role !== 'member' || id === member.account;
+      if (!account || !isTheirs || key === undefined || (key !== null && key.account !== id)) return new Refusal('not_found');
+
+      const now = new Date(readModel.nowMs());
+      const keys = key === null ? readModel.keysOf(id).filter((each) => isGoodKey(each, now)) : [key];
+      const ofAccount = readModel.accountAccess(account)?.limits ?? null;
+      const subjects = [...(ofAccount === null ? [] : [{ limits: ofAccount, keyName: null }]), ...keys.flatMap((each) => ofKey(relay, each))];
+      const { shown, omitted } = bounded(subjects);
+      const data = await withPlace(reads, holderOf(who), () => readRows(relay, shown));
+      if (data === null) return LIMITS_UNTOLD;
+      if (data instanceof Refusal) return data;
+      return { object: 'list', data, rows_omitted: omitted, limits_as_of: now.toISOString() } satisfies LimitList;
+    }),
+  ];
+}
+
+const canTell = ({ readModel, seat }: Relay): boolean => readModel.isCurrent() && seat.appender.mode === 'up';
+
+function ofKey({ readModel }: Relay, key: Key): Subject[] {
+  const limits = readModel.keyAccess(key)?.limits ?? null;
+  return limits === null ? [] : [{ limits, keyName: key.name }];
+}
+
+/** As many subjects as fit into a list, whole ones; the account's is first and always fits. */
+function bounded(subjects: readonly Subject[]): { shown: Subject[]; omitted: number } {
+  let rows = 0;
+  const shown = subjects.filter(({ limits }) => (rows += limits.limits.length) <= LIMITS_LISTED_MAX);
+  return { shown, omitted: rows - shown.reduce((sum, { limits }) => sum + limits.limits.length, 0) };
+}
+
+/** @returns null where the store can't be asked: what is known without it looks unused. */
+async function readRows({ seat }: Relay, subjects: readonly Subject[]): Promise<LimitRow[] | null> {
+  const counters = await seat.limits.figures(subjects.map(({ limits }) => limits));
+  if (counters === null) return null;
+  const inForce = subjects.flatMap(({ limits, keyName }) => limits.limits.map((limit) => ({ limit, limits, keyName })));
+  return counters.map((counter, index): LimitRow => {
+    const { limit, limits, keyName } = inForce[index] as (typeof inForce)[number];
+    const { used, held, free, resets_at } = figuresOf(counter);
+    return {
+      subject: counter.subject,
+      key_name: keyName,
+      meter: counter.meter,
+      window: counter.window,
+      limit: counter.cap,
+      used,
+      held,
+      free,
+      window_started_at: counter.window === 'none' ? null : new Date(counter.start * 60_000).toISOString(),
+      resets_at,
+      enforcement: limit.enforcement,
+      overdraft: overdraftOf(limit, limits),
+    };
+  });
+}

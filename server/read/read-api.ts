@@ -1,0 +1,143 @@
+import type { Request, Response } from 'express';
+import { replyOf } from '#server/http/respond.ts';
+import { LIST_WINDOW_MS } from '#server/bounds.ts';
+import { type AsOf, RequestListQuery, type RequestPage, type RequestStory, UsageQuery, type UsageReport } from '#server/contract/requests.ts';
+import { readCursor } from '#server/read/cursor.ts';
+import { type ApiRoute, EVERYBODY, type SignedIn, route, scopeOfMember } from '#server/dashboard/gate.ts';
+import { readQuery, wrong } from '#server/read/read-query.ts';
+import type { ReadStore } from '#server/read/read-store.ts';
+import { exportRequests } from '#server/read/request-export.ts';
+import { listRequests, type PageWanted, REQUESTS } from '#server/read/request-list.ts';
+import { STORY, tellRequest } from '#server/read/request-detail.ts';
+import type { Scope } from '#server/read/scope.ts';
+import { usageCsv } from '#server/read/usage-csv.ts';
+import { planUsage } from '#server/read/usage-plan.ts';
+import { reportUsage, usageSource } from '#server/read/usage-report.ts';
+import { Refusal } from '#server/errors/api-error.ts';
+import type { ReadModel } from '#server/read-model/read-model.ts';
+
+/**
+ * What is answered about usage and requests, whoever asks: by a key under `/v1/`, or signed in under
+ * `/api/`. It changes nothing.
+ */
+
+/** Somebody who reads: what they may see, and what they have asked. */
+export type Reader = {
+  scope: Scope;
+  /** What their places are counted by: `key/<id>` or `member/<id>`. */
+  holder: string;
+  request: Request;
+  response: Response;
+};
+
+export type Reading = { reads: ReadStore; readModel: ReadModel };
+
+export const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+
+/** Answers while the reader has one of the places that a reader may have at once. */
+export async function withPlace<T>(reads: ReadStore, holder: string, answer: () => Promise<T>): Promise<T | Refusal> {
+  const leave = reads.enter(holder);
+  if (leave instanceof Refusal) return leave;
+  try {
+    return await answer();
+  } finally {
+    leave();
+  }
+}
+
+/** The usage that a query asks for. @returns null where it has replied with CSV. */
+export async function answerUsage({ reads, readModel }: Reading, { scope, request, response }: Reader): Promise<UsageReport | Refusal | null> {
+  const query = readQuery(UsageQuery, request.url);
+  if (query instanceof Refusal) return query;
+  const plan = planUsage(query, scope, Math.floor(readModel.nowMs()));
+  if (typeof plan === 'string') return new Refusal('invalid_value', { message: plan });
+  const read = await reads.read(usageSource(plan), (client) => reportUsage(client, scope, query, plan));
+  if (read instanceof Refusal) return read;
+  const report: UsageReport = { ...read.asOf, ...read.found };
+  if (!wantsCsv(query.format, request)) return report;
+  sendCsv(response, 'usage.csv', usageCsv(report), read.asOf, ['x-rows-omitted', String(report.rows_omitted ?? 0)]);
+  return null;
+}
+
+/** A page of requests. @returns null where it has replied with CSV. */
+export async function answerRequests({ reads, readModel }: Reading, { scope, request, response }: Reader): Promise<RequestPage | Refusal | null> {
+  const query = readQuery(RequestListQuery, request.url);
+  if (query instanceof Refusal) return query;
+  const wanted = pageWanted(query, scope, Math.floor(readModel.nowMs()));
+  if (wanted instanceof Refusal) return wanted;
+  if (wantsCsv(query.format, request)) return exportRequests(reads, wanted, response);
+  const read = await reads.read(REQUESTS, (client) => listRequests(client, wanted));
+  if (read instanceof Refusal) return read;
+  const { rows, next, lookedFromMs } = read.found;
+  return {
+    object: 'list',
+    data: rows,
+    next,
+    from: new Date(wanted.fromMs).toISOString(),
+    to: wanted.toMs === null ? null : new Date(wanted.toMs).toISOString(),
+    looked_from: new Date(lookedFromMs).toISOString(),
+    ...read.asOf,
+  };
+}
+
+/** The story of one request, which the path names. */
+export async function answerStory({ reads }: Reading, { scope, request, holder }: Reader): Promise<RequestStory | Refusal> {
+  const { request: id } = request.params as { request: string };
+  // Any text may be asked for, and is as unknown as an id that never was.
+  const read = await reads.read(STORY, async (client) => (UUID.test(id) ? tellRequest(client, scope, id) : null));
+  if (read instanceof Refusal) return read;
+  if (read.found === null) return unknownRequest(holder, read.asOf);
+  return { ...read.found, ...read.asOf };
+}
+
+/** The same for those who are signed in: members see their account's, the others everybody's. */
+export function readApiRoutes({ reads, relay: { readModel } }: { reads: ReadStore; relay: { readModel: ReadModel } }): ApiRoute[] {
+  const reading: Reading = { reads, readModel };
+  const get = (path: string, answer: (reading: Reading, reader: Reader) => Promise<object | Refusal | null>): ApiRoute =>
+    route('get', path, EVERYBODY, null, ({ request, response }, who) => {
+      const reader: Reader = { scope: scopeOfMember(who), holder: holderOf(who), request, response };
+      return withPlace(reads, reader.holder, () => answer(reading, reader));
+    });
+  return [get('/api/usage', answerUsage), get('/api/requests', answerRequests), get('/api/requests/:request', answerStory)];
+}
+
+/** What the places of somebody who is signed in are counted by, in however many windows. */
+export const holderOf = ({ member }: Pick<SignedIn, 'member'>): string => `member/${member.id}`;
+
+/** The page that a query means. */
+function pageWanted(query: RequestListQuery, scope: Scope, nowMs: number): PageWanted | Refusal {
+  const { from, to, limit, cursor, format: _, ...filter } = query;
+  const after = cursor === undefined ? null : readCursor(cursor);
+  if (cursor !== undefined && after === null) return wrong('cursor', 'is not one that a page gave as "next"');
+  const toMs = to?.getTime() ?? null;
+  const fromMs = from?.getTime() ?? after?.fromMs ?? (toMs ?? nowMs) - LIST_WINDOW_MS;
+  if (fromMs >= (toMs ?? Infinity)) return wrong('from', 'must be before "to"');
+  return { scope, filter, fromMs, toMs, after, limit };
+}
+
+/** A call that has just been made is not in the tables yet: whoever knows of it may ask again. */
+export function unknownRequest(holder: string, { as_of, behind }: AsOf): Refusal {
+  const asOf = as_of === null ? 'yet' : `as of ${as_of}`;
+  const rest = behind === 0 ? '' : ` ${behind} newer ${behind === 1 ? 'event is' : 'events are'} still to be taken in; ask again for a call that has just been made.`;
+  return new Refusal('request_not_found', { message: `No such request is known to ${holder.startsWith('key/') ? 'this key' : 'you'} ${asOf}.${rest}` });
+}
+
+function wantsCsv(format: 'json' | 'csv' | undefined, request: Request): boolean {
+  return format === undefined ? /^\s*text\/csv\b/i.test(request.headers.accept ?? '') : format === 'csv';
+}
+
+function sendCsv(response: Response, name: string, body: string, { as_of, position, behind }: AsOf, more: readonly string[]): void {
+  const { requestId, extraHeaders } = replyOf(response);
+  response.writeHead(200, [
+    'content-type', 'text/csv; charset=utf-8; header=present',
+    'content-disposition', `attachment; filename="${name}"`,
+    'content-length', String(Buffer.byteLength(body)),
+    'x-as-of', as_of ?? '',
+    'x-position', String(position),
+    'x-behind', String(behind),
+    ...more,
+    'x-request-id', requestId,
+    ...extraHeaders,
+  ]);
+  response.end(body);
+}

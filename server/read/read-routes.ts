@@ -1,0 +1,48 @@
+import express, { type Router } from 'express';
+import type { Key } from '#db/fold/key.ts';
+import type { Route } from '#db/limits/limits.ts';
+import { refuseWith, sendJson } from '#server/http/respond.ts';
+import { answerRequests, answerStory, answerUsage, type Reader, type Reading, withPlace } from '#server/read/read-api.ts';
+import { answerReceipt } from '#server/read/receipt-routes.ts';
+import type { ReadStore } from '#server/read/read-store.ts';
+import { scopeOf } from '#server/read/scope.ts';
+import { Refusal } from '#server/errors/api-error.ts';
+import { identify } from '#server/access/identify.ts';
+import type { Relay } from '#server/relay/relay.ts';
+import { type Usage, usageOf } from '#server/relay/usage.ts';
+
+/** The paths of the read API, as Express spells them. */
+export const READ_ROUTES = ['/v1/usage', '/v1/requests', '/v1/requests/:request', '/v1/requests/:request/receipt'] as const;
+
+type KeyReader = Reader & { key: Key };
+
+/** What programs read with a key: usage, requests, the story of one and its receipt. */
+export function readRoutes({ relay, reads, witnesses }: { relay: Relay; reads: ReadStore; witnesses: readonly string[] }): Router {
+  const routes = express.Router({ caseSensitive: true });
+  const reading: Reading = { reads, readModel: relay.readModel };
+  const receipts = { reads, relay, witnesses };
+
+  /** @param answer returns what is replied; null: it has replied by itself. */
+  const get = (path: (typeof READ_ROUTES)[number], route: Route, answer: (reader: KeyReader) => Promise<object | Refusal | null>): void => {
+    routes.get(path, async (request, response) => {
+      const key = identify(relay, request, route);
+      if (key instanceof Refusal) return refuseWith(request, response, key);
+      const reader: KeyReader = { key, scope: scopeOf(key), holder: `key/${key.id}`, request, response };
+      const answered = await withPlace(reads, reader.holder, () => answer(reader));
+      if (answered instanceof Refusal) refuseWith(request, response, answered);
+      else if (answered !== null) sendJson(response, 200, answered);
+    });
+  };
+
+  get('/v1/usage', '/v1/usage', async (reader) => {
+    const report = await answerUsage(reading, reader);
+    if (report === null || report instanceof Refusal) return report;
+    const usage: Usage | null = await usageOf(reader.key, relay.readModel, relay.seat.limits);
+    return usage === null ? new Refusal('store_unavailable') : { ...usage, ...report };
+  });
+  get('/v1/requests', '/v1/requests', (reader) => answerRequests(reading, reader));
+  get('/v1/requests/:request', '/v1/requests', (reader) => answerStory(reading, reader));
+  get('/v1/requests/:request/receipt', '/v1/requests', (reader) => answerReceipt(receipts, reader));
+
+  return routes;
+}

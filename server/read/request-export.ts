@@ -1,0 +1,53 @@
+import type { Response } from 'express';
+import { EXPORT_ROWS_MAX, EXPORT_STEP_ROWS, EXPORT_STEPS_MAX } from '#server/bounds.ts';
+import type { RequestRow } from '#server/contract/requests.ts';
+import { csvLine } from '#db/csv.ts';
+import { readCursor } from '#server/read/cursor.ts';
+import { ExportCutError, replyWithLines } from '#server/read/export-reply.ts';
+import type { ReadStore } from '#server/read/read-store.ts';
+import { listRequests, type PageFound, type PageWanted, REQUESTS } from '#server/read/request-list.ts';
+import { Refusal } from '#server/errors/api-error.ts';
+
+const COLUMNS: readonly (keyof RequestRow)[] = [
+  'request', 'accepted_at', 'ended_at', 'account', 'key', 'model', 'upstream', 'outcome', 'end_reason', 'refusal', 'refused_count',
+  'status', 'sse', 'input_tokens', 'cached_tokens', 'output_tokens', 'reasoning_tokens', 'usage_source', 'cost_microusd',
+  'first_byte_ms', 'duration_ms', 'attempts', 'retry_count', 'hold_tokens', 'hold_cost_microusd', 'position', 'end_position',
+];
+
+/**
+ * The same list as CSV, as far as an export goes: step by step, each read only when the one before
+ * it has been taken, and no connection to the store is held while a slow reader reads. Trailers tell
+ * how many rows there were, and the cursor of what was left out.
+ * @returns why there is none; once it has begun, a failure cuts the connection.
+ */
+export async function exportRequests(reads: ReadStore, wanted: PageWanted, response: Response): Promise<Refusal | null> {
+  const read = (after: PageWanted['after'], limit: number) => reads.read(REQUESTS, (client) => listRequests(client, { ...wanted, after, limit }));
+  const first = await read(wanted.after, EXPORT_STEP_ROWS);
+  if (first instanceof Refusal) return first;
+
+  async function* lines(): AsyncGenerator<string> {
+    yield csvLine(COLUMNS);
+    let found: PageFound = (first as Exclude<typeof first, Refusal>).found;
+    let count = 0;
+    for (let step = 1; ; step++) {
+      count += found.rows.length;
+      if (found.rows.length > 0) yield found.rows.map((row) => csvLine(COLUMNS.map((name) => row[name]))).join('');
+      if (found.next === null || count >= EXPORT_ROWS_MAX || step >= EXPORT_STEPS_MAX) break;
+      const next = await read(readCursor(found.next), Math.min(EXPORT_STEP_ROWS, EXPORT_ROWS_MAX - count));
+      if (next instanceof Refusal) throw new ExportCutError(next);
+      found = next.found;
+    }
+    response.addTrailers({ 'x-row-count': String(count), 'x-next-cursor': found.next ?? '' });
+  }
+
+  const headers = [
+    'content-type', 'text/csv; charset=utf-8; header=present',
+    'content-disposition', 'attachment; filename="requests.csv"',
+    'trailer', 'x-row-count, x-next-cursor',
+    'x-row-limit', String(EXPORT_ROWS_MAX),
+    'x-as-of', first.asOf.as_of ?? '',
+    'x-position', String(first.asOf.position),
+    'x-behind', String(first.asOf.behind),
+  ];
+  return replyWithLines(response, headers, lines());
+}

@@ -1,0 +1,83 @@
+import { END_REASON_OF, type EndReason, USAGE_SOURCE_OF } from '#db/events/events.ts';
+import { OUTCOME_OF } from '#db/projections/outcomes.ts';
+import type { RequestRow } from '#server/contract/requests.ts';
+
+/** Rows of `projection.request` as replies show them: codes by their names, counts as numbers. Pure. */
+
+/** The columns that {@link requestRow} reads. */
+export const REQUEST_COLUMNS = `request, position, end_position, accepted_at, ended_at, hold_tokens, hold_cost_microusd,
+  cost_microusd, input_tokens, cached_tokens, output_tokens, reasoning_tokens, first_byte_ms, duration_ms, refused_count,
+  status, end_reason, usage_source, attempts, retry_count, sse, account, key, model, upstream, refusal`;
+
+/** As `pg` reads them: 64-bit integers come as texts. */
+export type RequestRecord = {
+  request: string;
+  position: string;
+  end_position: string | null;
+  accepted_at: Date;
+  ended_at: Date | null;
+  hold_tokens: string | null;
+  hold_cost_microusd: string | null;
+  cost_microusd: string | null;
+  input_tokens: number | null;
+  cached_tokens: number | null;
+  output_tokens: number | null;
+  reasoning_tokens: number | null;
+  first_byte_ms: number | null;
+  duration_ms: number | null;
+  refused_count: number | null;
+  status: number | null;
+  end_reason: number | null;
+  usage_source: number | null;
+  attempts: number | null;
+  retry_count: number | null;
+  sse: boolean | null;
+  account: string;
+  key: string;
+  model: string | null;
+  upstream: string | null;
+  refusal: string | null;
+};
+
+/** A request as a list shows it. */
+export function requestRow(record: RequestRecord): RequestRow {
+  const endReason = END_REASON_OF.get(record.end_reason ?? NaN) ?? null;
+  return {
+    request: record.request,
+    accepted_at: record.accepted_at.toISOString(),
+    ended_at: record.ended_at?.toISOString() ?? null,
+    account: record.account,
+    key: record.key,
+    model: record.model,
+    upstream: record.upstream,
+    outcome: outcomeOf(record, endReason),
+    end_reason: endReason,
+    refusal: record.refusal,
+    refused_count: record.refused_count,
+    status: record.status,
+    sse: record.sse,
+    input_tokens: record.input_tokens,
+    cached_tokens: record.cached_tokens,
+    output_tokens: record.output_tokens,
+    reasoning_tokens: record.reasoning_tokens,
+    usage_source: USAGE_SOURCE_OF.get(record.usage_source ?? NaN) ?? null,
+    cost_microusd: numberOf(record.cost_microusd),
+    first_byte_ms: record.first_byte_ms,
+    duration_ms: record.duration_ms,
+    attempts: record.attempts,
+    retry_count: record.retry_count,
+    hold_tokens: numberOf(record.hold_tokens),
+    hold_cost_microusd: numberOf(record.hold_cost_microusd),
+    position: Number(record.position),
+    end_position: numberOf(record.end_position),
+  };
+}
+
+function outcomeOf({ refusal }: RequestRecord, endReason: EndReason | null): RequestRow['outcome'] {
+  if (refusal !== null) return 'refused';
+  return endReason === null ? 'running' : OUTCOME_OF[endReason];
+}
+
+export function numberOf(text: string | null): number | null {
+  return text === null ? null : Number(text);
+}

@@ -1,0 +1,90 @@
+import { USAGE_BUCKETS_MAX, USAGE_MINUTES_KEPT_MS } from '#server/bounds.ts';
+import type { Bucket, UsageGroup, UsageQuery } from '#server/contract/requests.ts';
+import type { Scope } from '#server/read/scope.ts';
+
+/** From which table a usage report comes, and how: the coarsest that can tell what is asked. Pure. */
+export type UsagePlan = {
+  table: 'usage_minute' | 'usage_minute_total' | 'usage_hour_key' | 'usage_hour' | 'usage_hour_total' | 'usage_day' | 'usage_day_account';
+  /** The column with the beginning of a row's time. */
+  column: 'minute' | 'hour' | 'day';
+  /** Milliseconds since 1970, on the bounds of the table's rows. */
+  fromMs: number;
+  toMs: number;
+  bucket: Bucket | null;
+  groups: readonly UsageGroup[];
+};
+
+const UNIT_MS = { minute: 60_000, hour: 3_600_000, day: 86_400_000 } as const;
+
+/**
+ * Plans a report. The time is rounded outwards to the rows of the table.
+ *
+ * By key or model there are minutes and hours, which are kept for two days, and days. By account there are
+ * hours and days, and for all accounts together minutes and hours: a report of any length reads few rows.
+ * @returns one line on what can't be told, where the tables don't have it.
+ */
+export function planUsage(query: UsageQuery, scope: Scope, nowMs: number): UsagePlan | string {
+  const { bucket = null, group_by: groups = [] } = query;
+  const toMs = query.to?.getTime() ?? nowMs;
+  const fromMs = query.from?.getTime() ?? floorTo(toMs - 1, 'day');
+  if (fromMs >= toMs) return 'from must be before to.';
+
+  const isDetailed = scope.key !== null || query.key !== undefined || query.model !== undefined || groups.some((group) => group !== 'account');
+  const hasMinutes = fromMs >= nowMs - USAGE_MINUTES_KEPT_MS;
+  const isRanking = groups.includes('account') && scope.account === null && query.account === undefined;
+  const wanted = bucket ?? coarser(unitOf(fromMs, toMs, nowMs), finestFor(toMs - fromMs, isRanking));
+  if (bucket === 'minute' && !hasMinutes) return 'Minutes are kept for 48 hours: ask for a later "from", or for bucket=hour.';
+  if (bucket === 'hour' && isDetailed && !hasMinutes) {
+    return 'By key or model, hours are kept for 48 hours: ask for a later "from", for bucket=day, or for the whole account.';
+  }
+  const isByAccount = scope.account !== null || query.account !== undefined || isRanking;
+  const unit = isDetailed ? detailedUnit(wanted, hasMinutes) : plainUnit(wanted, { isByAccount, hasMinutes });
+  const plan: UsagePlan = {
+    table: TABLES[unit][isDetailed ? 'detailed' : isByAccount ? 'account' : 'total'],
+    column: unit,
+    fromMs: floorTo(fromMs, bucket ?? unit),
+    toMs: ceilTo(toMs, bucket ?? unit),
+    bucket,
+    groups,
+  };
+  if (bucket !== null && (plan.toMs - plan.fromMs) / UNIT_MS[bucket] > USAGE_BUCKETS_MAX) {
+    return `There are more than ${USAGE_BUCKETS_MAX} such buckets in this time: ask for a shorter one, or for longer buckets.`;
+  }
+  return plan;
+}
+
+/** The largest unit that begins and ends with the time. What ends now has no end in the tables yet. */
+function unitOf(fromMs: number, toMs: number, nowMs: number): Bucket {
+  const fits = (unit: Bucket): boolean => fromMs % UNIT_MS[unit] === 0 && (toMs >= nowMs || toMs % UNIT_MS[unit] === 0);
+  return fits('day') ? 'day' : fits('hour') ? 'hour' : 'minute';
+}
+
+const MINUTES_UP_TO_MS = 3 * UNIT_MS.hour;
+const RANKED_BY_HOUR_UP_TO_MS = 2 * UNIT_MS.day;
+
+/** As fine as a time of this length needs, so that the rows stay few. All accounts, one against another, are many. */
+function finestFor(lengthMs: number, isRanking: boolean): Bucket {
+  if (isRanking) return lengthMs <= RANKED_BY_HOUR_UP_TO_MS ? 'hour' : 'day';
+  return lengthMs <= MINUTES_UP_TO_MS ? 'minute' : 'hour';
+}
+
+const coarser = (one: Bucket, other: Bucket): Bucket => (UNIT_MS[one] > UNIT_MS[other] ? one : other);
+
+/** By key or model: not finer than need be, nor than is kept. */
+const detailedUnit = (wanted: Bucket, hasMinutes: boolean): Bucket => (hasMinutes ? wanted : 'day');
+
+/** By account or for all: the same, where there are hours for ever. Of all together, hours are few enough for days too. */
+function plainUnit(wanted: Bucket, { isByAccount, hasMinutes }: { isByAccount: boolean; hasMinutes: boolean }): Bucket {
+  if (wanted === 'minute') return hasMinutes ? 'minute' : 'hour';
+  return isByAccount ? wanted : 'hour';
+}
+
+/** The tables by the unit of their rows, and by what those are taken apart. */
+const TABLES = {
+  minute: { detailed: 'usage_minute', account: 'usage_minute', total: 'usage_minute_total' },
+  hour: { detailed: 'usage_hour_key', account: 'usage_hour', total: 'usage_hour_total' },
+  day: { detailed: 'usage_day', account: 'usage_day_account', total: 'usage_hour_total' },
+} as const;
+
+const floorTo = (ms: number, unit: Bucket): number => Math.floor(ms / UNIT_MS[unit]) * UNIT_MS[unit];
+const ceilTo = (ms: number, unit: Bucket): number => Math.ceil(ms / UNIT_MS[unit]) * UNIT_MS[unit];

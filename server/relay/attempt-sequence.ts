@@ -1,0 +1,147 @@
+import type { EndReason } from '#db/events/events.ts';
+import { type Try, TRIES_MAX } from '#db/events/upstream-events.ts';
+import { NEW_TRY_WITHIN_MS, RETRY_PAUSE_MS, RETRY_WAIT_MAX_MS } from '#server/upstreams/bounds.ts';
+import { type Failure, judge, problemName, type Verdict } from '#server/relay/failure.ts';
+import { type Choice, choose } from '#server/upstreams/choose.ts';
+import type { Line } from '#server/upstreams/connection-pool.ts';
+import type { Target } from '#server/upstreams/target.ts';
+
+/** Where a call goes next, and how long it waits before. */
+export type NextTry = Choice & { waitMs: number };
+
+type Running = Choice & { startedMs: number; hasAnswered: boolean };
+
+/**
+ * The tries of one call, within one budget of time and number for all of them. Another upstream or
+ * credential is tried at once; the same one again only as often as its terms say and after a pause,
+ * since clients try again by themselves. Tells the health of each what it has seen.
+ */
+export class Tries {
+  readonly #targets: readonly Target[];
+  readonly #startedMs = performance.now();
+  readonly #lines = new Set<Line>();
+  readonly #avoided = new Set<string>();
+  readonly #told: Try[] = [];
+  #retries = 0;
+  #last: Choice | null = null;
+  #lastMs = this.#startedMs;
+  #running: Running | null = null;
+
+  /** @param targets at least one. */
+  constructor(targets: readonly Target[]) {
+    this.#targets = targets;
+  }
+
+  /** Where the call goes first. */
+  first(nowMs: number): Choice {
+    return choose(this.#targets, this.#lines, this.#avoided, nowMs, Math.random()) as Choice;
+  }
+
+  /** Whether there would be another try, should this one fail in a way that others may not. */
+  get hasMore(): boolean {
+    if (this.#isOver(performance.now()) || this.#told.length + 1 >= TRIES_MAX) return false;
+    return this.#targets.some(({ upstream }) => upstream.terms.retries > this.#retries || upstream.lines.some((line) => !this.#lines.has(line)));
+  }
+
+  /** The upstream that the call was at last; null: at none. */
+  get upstream(): string | null {
+    return this.#last?.target.upstream.name ?? null;
+  }
+
+  /** Whether the upstream is to go on to its end when the client has left. */
+  get isDrained(): boolean {
+    return this.#running?.target.upstream.terms.client_gone === 'drain';
+  }
+
+  /** How many there were, of those that are over. */
+  get count(): number {
+    return this.#told.length;
+  }
+
+  /** How long what was before the last try has taken. */
+  get beforeMs(): number {
+    return this.#lastMs - this.#startedMs;
+  }
+
+  /** Each try, where there was more than one. */
+  get told(): Try[] | undefined {
+    return this.#told.length > 1 ? this.#told : undefined;
+  }
+
+  began(choice: Choice): void {
+    this.#last = choice;
+    this.#lastMs = performance.now();
+    this.#running = { ...choice, startedMs: this.#lastMs, hasAnswered: false };
+    this.#lines.add(choice.line);
+    choice.target.upstream.health.began(this.#lastMs);
+    choice.line.health.began(this.#lastMs);
+  }
+
+  /** The head of a good reply has come. */
+  answered(afterMs: number): void {
+    if (!this.#running) return;
+    const { target, line } = this.#running;
+    this.#running.hasAnswered = true;
+    target.answered(afterMs);
+    target.upstream.health.answered();
+    line.health.answered();
+  }
+
+  /**
+   * The present try has failed before the client was told anything: puts that down, and tells the
+   * health of its upstream.
+   * @returns where the call goes now; null: nowhere, and the client is told.
+   */
+  failed(failure: Failure, nowMs: number): NextTry | null {
+    const verdict = judge(failure);
+    const { blames, outForMs } = verdict;
+    const running = this.#end(problemName(failure.problem), nowMs);
+    if (running && blames !== 'nobody') {
+      const { health } = blames === 'upstream' ? running.target.upstream : running.line;
+      if (running.hasAnswered) health.broke(running.startedMs, nowMs, problemName(failure.problem));
+      else health.failed(running.startedMs, nowMs, problemName(failure.problem), outForMs);
+    }
+    return this.#isOver(nowMs) ? null : this.#next(verdict, failure.retryAfterMs, nowMs);
+  }
+
+  #next({ isElsewhereBetter, isLaterBetter, isOfUpstream }: Verdict, retryAfterMs: number | null, nowMs: number): NextTry | null {
+    const last = this.#last as Choice;
+    const { upstream } = last.target;
+    if (isOfUpstream) this.#avoided.add(upstream.name);
+    const other = isElsewhereBetter ? choose(this.#targets, this.#lines, this.#avoided, nowMs, Math.random()) : null;
+    if (other) return { ...other, waitMs: 0 };
+    if (!isLaterBetter || this.#retries >= upstream.terms.retries) return null;
+    const pauseMs = RETRY_PAUSE_MS * 2 ** this.#retries * (0.5 + Math.random());
+    const waitMs = Math.max(retryAfterMs ?? 0, pauseMs);
+    if (waitMs > RETRY_WAIT_MAX_MS || this.#isOver(nowMs + waitMs)) return null;
+    this.#retries++;
+    return { ...last, waitMs };
+  }
+
+  #isOver(nowMs: number): boolean {
+    return this.#told.length >= TRIES_MAX || nowMs - this.#startedMs > NEW_TRY_WITHIN_MS;
+  }
+
+  /** Puts the present try down as the one that the call ended with. */
+  ended(reason: EndReason, nowMs: number): void {
+    const running = this.#end(reason, nowMs);
+    if (!running) return;
+    const { target, line, startedMs } = running;
+    if (reason === 'completed') for (const { health } of [target.upstream, line]) health.succeeded();
+    // Of a reply that the client has had a part of; what failed before was counted then.
+    else if (reason === 'upstream_cut' || reason === 'timed_out') target.upstream.health.broke(startedMs, nowMs, reason);
+  }
+
+  #end(outcome: string, nowMs: number): Running | null {
+    const running = this.#running;
+    if (!running) return null;
+    this.#running = null;
+    const { target, line, startedMs } = running;
+    target.upstream.health.ended(startedMs);
+    line.health.ended(startedMs);
+    const one: Try = { upstream: target.upstream.name, outcome, duration_ms: Math.round(nowMs - startedMs) };
+    if (line.credential !== null) one.credential = line.credential;
+    this.#told.push(one);
+    return running;
+  }
+}

@@ -1,0 +1,194 @@
+import type { ServerResponse } from 'node:http';
+import { KEEP_ALIVE_COMMENT_MS, SLOW_READER_MS } from '#server/bounds.ts';
+import { Refusal } from '#server/errors/api-error.ts';
+import type { Life } from '#server/instance/fencing-guard.ts';
+import { CONVENTION, type ErrorShape } from '#server/wire/error-shape.ts';
+
+/** What the bytes come from, which waits while the client takes nothing. */
+export type Source = { pause(): void; resume(): void };
+
+export type OutgoingOptions = {
+  response: ServerResponse;
+  requestId: string;
+  /** More headers for whatever is sent, in pairs; CORS. */
+  extraHeaders: readonly string[];
+  /** How errors are told; absent: as the convention does. */
+  shape?: ErrorShape | undefined;
+  /** Whether this process may still deliver for its instance. */
+  life: Life;
+};
+
+const KEEP_ALIVE_COMMENT = ': keep-alive\n\n';
+
+/**
+ * The client's side of a delivery: what is written to it, in which form an error can still be told,
+ * and how fast it reads. When the connection's buffer is full the source is paused until it drains,
+ * so that a slow reader costs one buffer and not the rest of its reply.
+ *
+ * While it is doubtful whether this process may deliver (see server/instance/fencing-guard.ts) everything is held
+ * back in its order and the source is paused, which looks like a client that takes nothing. When
+ * its instance turns out to be dead nothing of that is ever sent: the client is told of an error.
+ * What had been given to the kernel, or to Node's queue behind it, before the process stood still
+ * belongs to the time before, and the hold covers it.
+ */
+export class Outgoing {
+  readonly #options: OutgoingOptions;
+  readonly #source: Source;
+  #lastWriteMs: number;
+  #fullSinceMs: number | null = null;
+  #hasBody = false;
+  #held: (() => void)[] | null = null;
+  /** Something that had to be said before was dropped for good. */
+  #isTorn = false;
+  /** The reply's end or its error was given here, though it may be held. */
+  #isEnded = false;
+  #isLeft = false;
+
+  constructor(options: OutgoingOptions, source: Source) {
+    this.#options = options;
+    this.#source = source;
+    this.#lastWriteMs = performance.now();
+  }
+
+  /** Whether the client takes nothing at the moment. */
+  get isFull(): boolean {
+    return this.#fullSinceMs !== null;
+  }
+
+  /** Whether it has taken nothing for so long that it is given up. */
+  isStuck(nowMs: number): boolean {
+    return this.#fullSinceMs !== null && nowMs - this.#fullSinceMs > SLOW_READER_MS;
+  }
+
+  writeHead(status: number, contentType: string, more: readonly string[] = []): void {
+    if (this.#isLeft) return;
+    if (this.#mayNot(performance.now())) return this.#hold(() => this.writeHead(status, contentType, more));
+    // Silence that a comment could fill begins with the head.
+    this.#lastWriteMs = performance.now();
+    const { response, requestId, extraHeaders } = this.#options;
+    response.writeHead(status, ['content-type', contentType, 'x-request-id', requestId, ...more, ...extraHeaders]);
+  }
+
+  /** Sends the head by itself, unless the first bytes have taken it along. */
+  flushHead(): void {
+    if (this.#hasBody || this.#isTorn || this.#isLeft) return;
+    if (this.#mayNot(performance.now())) return this.#hold(() => this.flushHead());
+    this.#options.response.flushHeaders();
+  }
+
+  write(bytes: Buffer | string): void {
+    if (this.#isLeft) return;
+    const nowMs = performance.now();
+    if (this.#mayNot(nowMs)) return this.#hold(() => this.write(bytes));
+    this.#hasBody = true;
+    this.#lastWriteMs = nowMs;
+    if (this.#options.response.write(bytes) || this.isFull) return;
+    this.#waitForDrain(nowMs);
+  }
+
+  /** Keeps the connection alive through silence, by a comment that no client takes for data. */
+  keepAlive(nowMs: number): void {
+    if (nowMs - this.#lastWriteMs > KEEP_ALIVE_COMMENT_MS) this.write(KEEP_ALIVE_COMMENT);
+  }
+
+  end(bytes?: Buffer): void {
+    if (this.#isLeft) return;
+    this.#isEnded = true;
+    if (this.#mayNot(performance.now())) return this.#hold(() => this.end(bytes));
+    this.#options.response.end(bytes);
+  }
+
+  /** The whole answer is this refusal. */
+  refuse(refusal: Refusal): void {
+    if (this.#isLeft) return;
+    this.#isEnded = true;
+    if (this.#isDoubtful()) return this.#hold(() => this.refuse(refusal));
+    const { response, requestId, extraHeaders, shape = CONVENTION } = this.#options;
+    if (response.destroyed) return;
+    const body = shape.body(refusal, requestId);
+    response.writeHead(refusal.status, [...refusal.headers(requestId, Buffer.byteLength(body)), ...extraHeaders]);
+    response.end(body);
+  }
+
+  /**
+   * Ends a streamed reply with an error in its own terms: an event, and never a `[DONE]`.
+   * @param eventsBefore how many events have gone before it, where that is known.
+   */
+  endWithError(refusal: Refusal, insideEvent: boolean, eventsBefore = 0): void {
+    if (this.#isLeft) return;
+    this.#isEnded = true;
+    if (this.#isDoubtful()) return this.#hold(() => this.endWithError(refusal, insideEvent, eventsBefore));
+    const { response, requestId, shape = CONVENTION } = this.#options;
+    // The head was never sent, so that a proper refusal still can be.
+    if (!response.headersSent) return this.refuse(refusal);
+    const separator = insideEvent || this.#isTorn ? '\n\n' : '';
+    response.end(separator + shape.event(refusal, requestId, eventsBefore));
+  }
+
+  /** The client has gone: nothing is written any more, and nothing waits for it. */
+  leave(): void {
+    this.#isLeft = true;
+    this.#held = null;
+    this.#fullSinceMs = null;
+    this.#source.resume();
+  }
+
+  /** Breaks the connection of a client that takes nothing any more. */
+  destroy(): void {
+    this.#options.response.destroy();
+  }
+
+  /** Whether nothing of the upstream's may go out. */
+  #mayNot(nowMs: number): boolean {
+    return this.#held !== null || this.#isTorn || !this.#options.life.isGood(nowMs);
+  }
+
+  /** Whether it is open what may be said. Of an instance that is dead an error may be told at once. */
+  #isDoubtful(): boolean {
+    return !this.#isTorn && !this.#options.life.isLost && this.#mayNot(performance.now());
+  }
+
+  #hold(action: () => void): void {
+    if (this.#isTorn) return this.#endTorn();
+    if (this.#held) {
+      this.#held.push(action);
+      return;
+    }
+    this.#held = [action];
+    this.#fullSinceMs ??= performance.now();
+    this.#source.pause();
+    this.#options.life.whenKnown((isAlive) => this.#release(isAlive));
+  }
+
+  #release(isAlive: boolean): void {
+    const held = this.#held ?? [];
+    this.#held = null;
+    if (this.#options.response.destroyed) return;
+    if (!isAlive) {
+      this.#isTorn = true;
+      return this.#endTorn();
+    }
+    this.#fullSinceMs = null;
+    for (const action of held) action();
+    if (this.#options.response.writableNeedDrain) this.#waitForDrain(performance.now());
+    else this.#takesAgain();
+  }
+
+  /** A reply that lost a part of itself and is at its end tells of it. One that still runs is ended by its owner. */
+  #endTorn(): void {
+    const { response } = this.#options;
+    if (this.#isEnded && !response.writableEnded && !response.destroyed) this.endWithError(new Refusal('store_unavailable'), true);
+  }
+
+  #waitForDrain(nowMs: number): void {
+    this.#fullSinceMs = nowMs;
+    this.#source.pause();
+    this.#options.response.once('drain', () => this.#takesAgain());
+  }
+
+  #takesAgain(): void {
+    if (this.#held !== null || this.#isTorn || this.#options.response.writableNeedDrain) return;
+    this.#fullSinceMs = null;
+    this.#source.resume();
+  }
+}

@@ -1,0 +1,51 @@
+import { randomBytes } from 'node:crypto';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import type { ClientBase } from 'pg';
+import { pepperCheck, pepperFile, readPepper } from '#db/secrets/pepper.ts';
+import { type Config, ConfigError } from '#server/process/config.ts';
+
+const PEPPER_BYTES = 32;
+
+/**
+ * The secret that key digests are made with. It lives in a file outside the database, so that
+ * whoever can write to the database still can't mint a key. The database remembers a check value:
+ * with another pepper every key would look wrong, and a fault of ours must never be a 401.
+ * @throws {ConfigError} when the file is missing, readable by others, or not the right one.
+ */
+export async function loadPepper(
+  client: ClientBase,
+  config: Pick<Config, 'DAYBOOK_DATA' | 'DAYBOOK_PEPPER_FILE'>,
+): Promise<Buffer> {
+  const file = pepperFile(config);
+  const { rows } = await client.query<{ pepper_check: string | null }>('select pepper_check from daybook.install');
+  const expected = rows[0]?.pepper_check ?? null;
+  const pepper = readPepper(file, fault) ?? (expected === null ? createPepper(file) : null);
+  if (pepper === null) {
+    throw new ConfigError(
+      `DAYBOOK_PEPPER_FILE is needed: the keys in this database were made with a pepper that ${file} should hold. Copy it from the host where the database was first used, or from your backup.`,
+    );
+  }
+  const check = pepperCheck(pepper);
+  const claimed = await client.query<{ claimed: string }>('select daybook.claim_pepper($1) as claimed', [check]);
+  if (claimed.rows[0]?.claimed !== check) {
+    throw new ConfigError(`DAYBOOK_PEPPER_FILE is not usable: ${file} is not the pepper that this database's keys were made with.`);
+  }
+  return pepper;
+}
+
+const fault = (line: string): ConfigError => new ConfigError(line);
+
+function createPepper(file: string): Buffer {
+  const pepper = randomBytes(PEPPER_BYTES);
+  mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 });
+  // `wx`: of two processes that start at once, one writes and the other reads.
+  try {
+    writeFileSync(file, `${pepper.toString('hex')}\n`, { mode: 0o600, flag: 'wx' });
+    return pepper;
+  } catch (error) {
+    const other = (error as NodeJS.ErrnoException).code === 'EEXIST' ? readPepper(file, fault) : null;
+    if (other) return other;
+    throw error;
+  }
+}

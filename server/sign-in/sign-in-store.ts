@@ -1,0 +1,56 @@
+import type { Pool } from 'pg';
+import { openPool, type Store } from '#db/postgres/connect.ts';
+import { deleteEndedLinks } from '#db/members/links.ts';
+import { deleteEndedSessions } from '#db/members/sessions.ts';
+import { ENDED_CHECK_MS, SIGN_IN_CONNECTIONS_MAX, SIGN_IN_WAITING_MAX, STRANGERS_CONNECTIONS_MAX } from '#server/sign-in/bounds.ts';
+import type { Config } from '#server/process/config.ts';
+import { Refusal } from '#server/errors/api-error.ts';
+import type { ReadModel } from '#server/read-model/read-model.ts';
+import { Attempts } from '#server/sign-in/login-throttle.ts';
+import { type Mail, openMail } from '#server/sign-in/mail.ts';
+import { Passwords } from '#server/sign-in/passwords.ts';
+import { Sessions } from '#server/sign-in/sessions.ts';
+import { errorFields, type Logger } from '#server/process/logger.ts';
+
+/** What signing in works with. */
+export type SignInDesk = {
+  /** For looks at members and sessions; changes go through the control seat. */
+  pool: Pool;
+  /** The same for whoever is not signed in. */
+  strangers: Pool;
+  sessions: Sessions;
+  passwords: Passwords;
+  attempts: Attempts;
+  /** Null: no mail server is set up. */
+  mail: Mail | null;
+  close(): Promise<void>;
+};
+
+export function openSignInDesk(store: Store, config: Config, readModel: ReadModel, pepper: Buffer, log: Logger): SignInDesk {
+  const pool = openPool({ ...store.config('relay'), max: SIGN_IN_CONNECTIONS_MAX });
+  const strangers = openPool({ ...store.config('relay'), max: STRANGERS_CONNECTIONS_MAX });
+  const clearing = setInterval(() => {
+    Promise.all([deleteEndedSessions(pool), deleteEndedLinks(pool)]).catch((error: unknown) => log.warn(errorFields(error), 'ended sessions and links were not taken away; it is tried again'));
+  }, ENDED_CHECK_MS);
+  clearing.unref();
+  return {
+    pool,
+    strangers,
+    sessions: new Sessions(pool, readModel, config, log),
+    passwords: new Passwords(),
+    attempts: new Attempts(strangers, pepper),
+    mail: openMail(config, log),
+    async close() {
+      clearInterval(clearing);
+      await Promise.all([pool.end(), strangers.end()]);
+    },
+  };
+}
+
+/**
+ * What is asked for somebody who is not signed in, each question a short one.
+ * @returns 503 where too many wait for an answer already.
+ */
+export async function askForStranger<T>({ strangers }: SignInDesk, ask: (pool: Pool) => Promise<T>): Promise<T | Refusal> {
+  return strangers.waitingCount >= SIGN_IN_WAITING_MAX ? new Refusal('relay_busy') : ask(strangers);
+}

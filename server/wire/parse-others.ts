@@ -1,0 +1,47 @@
+import { Refusal } from '#server/errors/api-error.ts';
+import { valueOf } from '#server/wire/json.ts';
+import { type Asked, type Parse, parserOf } from '#server/wire/parse.ts';
+
+/** How requests of the routes beside chat completions are read. Pure. */
+
+const readCompletion = parserOf({ prompt: { name: 'prompt', forms: ['string', 'array'] }, usage: 'asked', limits: ['max_tokens'], choices: ['n', 'best_of'] });
+const readResponse = parserOf({
+  // What is asked may stand in a template, or be what was said before.
+  prompt: { name: 'input', forms: ['string', 'array'], isOptional: true },
+  usage: 'always',
+  limits: ['max_output_tokens'],
+  choices: [],
+  elsewhere: ['previous_response_id', 'conversation', 'prompt'],
+  besides: ['background'],
+});
+
+/** Each of several prompts gets as many choices as are asked for. */
+export function parseCompletion(body: Buffer): Asked | Refusal {
+  const asked = readCompletion(body);
+  return asked instanceof Refusal ? asked : { ...asked, choices: asked.choices * promptCount(body, asked) };
+}
+
+export const parseEmbeddings: Parse = parserOf({ prompt: { name: 'input', forms: ['string', 'array'] }, usage: 'never', limits: [], choices: [] });
+
+/** One that runs in the background ends when nobody listens, so that nobody would know what it used. */
+export function parseResponse(body: Buffer): Asked | Refusal {
+  const asked = readResponse(body);
+  if (asked instanceof Refusal) return asked;
+  const background = asked.scanned.members.get('background');
+  if (background && valueOf(body, background) !== false && valueOf(body, background) !== null) {
+    return new Refusal('invalid_value', { message: 'The field "background" must be false here: what a response uses in the background can\'t be known. Ask for it with "stream": true instead.', param: 'background' });
+  }
+  return asked;
+}
+
+export const parseMessage: Parse = parserOf({ prompt: { name: 'messages', forms: ['array'] }, usage: 'always', limits: ['max_tokens'], choices: [] });
+
+/** A list of texts, or of lists of tokens, is as many prompts; a list of tokens is one. */
+function promptCount(body: Buffer, { scanned }: Asked): number {
+  const span = scanned.members.get('prompt');
+  if (!span || body[span.start] !== OPEN_BRACKET) return 1;
+  const prompts = valueOf(body, span) as unknown[];
+  return typeof prompts[0] === 'number' ? 1 : Math.max(1, prompts.length);
+}
+
+const OPEN_BRACKET = 0x5b;

@@ -1,0 +1,137 @@
+import { MODEL_NAME } from '#db/events/parts.ts';
+import { CHOICES_MAX } from '#server/bounds.ts';
+import { Refusal } from '#server/errors/api-error.ts';
+import { JsonError, scanObject, type ScannedObject, valueOf } from '#server/wire/json.ts';
+
+/** What the relay needs to know of a request; all else passes untouched. */
+export type Asked = {
+  model: string;
+  sse: boolean;
+  /** Whether a streamed reply tells its usage to the client: it was asked to, or its protocol always does. */
+  asksUsage: boolean;
+  /** The client's own limit on the reply, in tokens; null when it set none. */
+  completionLimit: number | null;
+  /** How many choices it asks for; each may be as long as the limit. */
+  choices: number;
+  /** The member by which it takes something for its prompt that is not in the request; absent: all is. */
+  elsewhere?: string;
+  scanned: ScannedObject;
+};
+
+/** What is looked at in the requests of a route. */
+export type Reading = {
+  /** The member that holds the prompt, and how it may be written. */
+  prompt: { name: string; forms: readonly ('array' | 'string')[]; isOptional?: true };
+  /** `always`: the protocol has no stream options, and tells usage unasked. `never`: no reply is streamed. */
+  usage: 'asked' | 'always' | 'never';
+  /** Where the client's own limit on the reply may stand; the first that does counts. None: nothing is written. */
+  limits: readonly string[];
+  /** Members that ask for several choices; the most of them counts. */
+  choices: readonly string[];
+  /** Members that refer to a part of the prompt elsewhere. */
+  elsewhere?: readonly string[];
+  /** Members that the route looks at by itself. */
+  besides?: readonly string[];
+};
+
+const CHAT: Reading = {
+  prompt: { name: 'messages', forms: ['array'] },
+  usage: 'asked',
+  limits: ['max_completion_tokens', 'max_tokens'],
+  choices: ['n'],
+};
+
+/** Reads a request's body. Only what the relay uses is checked; the upstream judges the rest. */
+export type Parse = (body: Buffer) => Asked | Refusal;
+
+/** Makes what reads the requests of a route. */
+export function parserOf(reading: Reading): Parse {
+  const { prompt, usage, limits, choices, elsewhere = [], besides = [] } = reading;
+  const names = ['model', prompt.name, 'stream', ...(usage === 'asked' ? ['stream_options'] : []), ...limits, ...choices, ...elsewhere, ...besides];
+  return (body) => parse(body, reading, names);
+}
+
+export const parseChat = parserOf(CHAT);
+
+function parse(body: Buffer, { prompt, usage, limits, choices, elsewhere }: Reading, names: readonly string[]): Asked | Refusal {
+  let scanned: ScannedObject;
+  try {
+    scanned = scanObject(body, names);
+  } catch (error) {
+    if (error instanceof JsonError) return refusalOf(error);
+    throw error;
+  }
+  const member = (name: string): unknown => {
+    const span = scanned.members.get(name);
+    return span && valueOf(body, span);
+  };
+
+  const model = member('model');
+  if (model === undefined) return missing('model');
+  if (typeof model !== 'string' || model === '') return wrongType('model', 'a string that is not empty');
+  const given = scanned.members.get(prompt.name);
+  if (!given && !prompt.isOptional) return missing(prompt.name);
+  if (given && !prompt.forms.some((form) => body[given.start] === FORM_BEGINNINGS[form])) {
+    return wrongType(prompt.name, prompt.forms.map((form) => FORM_WORDS[form]).join(' or '));
+  }
+  const stream = member('stream') ?? null;
+  if (stream !== null && typeof stream !== 'boolean') return wrongType('stream', 'true or false');
+  const asksUsage = usage === 'asked' ? askedUsage(member('stream_options') ?? null) : true;
+  if (asksUsage instanceof Refusal) return asksUsage;
+  let completionLimit: number | null = limits.length === 0 ? 0 : null;
+  for (const name of limits) {
+    const limit = member(name) ?? null;
+    if (limit === null) continue;
+    if (typeof limit !== 'number' || !Number.isSafeInteger(limit) || limit < 0) return wrongType(name, 'a whole number');
+    completionLimit ??= limit;
+  }
+  let most = 1;
+  for (const name of choices) {
+    const count = member(name) ?? 1;
+    if (typeof count !== 'number' || !Number.isInteger(count) || count < 1 || count > CHOICES_MAX) {
+      return wrongType(name, `a whole number from 1 to ${CHOICES_MAX}`);
+    }
+    most = Math.max(most, count);
+  }
+
+  // The name goes into the log as it is, so it must be plain; no upstream has one that is not.
+  if (!MODEL_NAME.test(model)) return new Refusal('model_not_found', { param: 'model' });
+  const asked: Asked = { model, sse: stream === true && usage !== 'never', asksUsage, completionLimit, choices: most, scanned };
+  const referred = elsewhere?.find((name) => (member(name) ?? null) !== null);
+  if (referred !== undefined) asked.elsewhere = referred;
+  return asked;
+}
+
+const FORM_BEGINNINGS = { array: 0x5b, string: 0x22 };
+const FORM_WORDS = { array: 'an array', string: 'a string' };
+
+function askedUsage(options: unknown): boolean | Refusal {
+  if (typeof options !== 'object' || Array.isArray(options)) return wrongType('stream_options', 'an object');
+  const includeUsage = (options && 'include_usage' in options ? options.include_usage : null) ?? null;
+  if (includeUsage !== null && typeof includeUsage !== 'boolean') return wrongType('stream_options.include_usage', 'true or false');
+  return includeUsage === true;
+}
+
+function missing(param: string): Refusal {
+  return new Refusal('missing_field', { message: `The field "${param}" is missing.`, param });
+}
+
+function wrongType(param: string, expected: string): Refusal {
+  return new Refusal('invalid_value', { message: `The field "${param}" must be ${expected}.`, param });
+}
+
+function refusalOf(error: JsonError): Refusal {
+  switch (error.problem) {
+    case 'invalid':
+      return new Refusal('invalid_json', { message: `The body is not valid JSON: ${error.message}.` });
+    case 'not_an_object':
+      return new Refusal('invalid_json', { message: 'The body must be a JSON object.' });
+    case 'too_deep':
+      return new Refusal('nested_too_deeply');
+    case 'duplicate':
+      return new Refusal('duplicate_field', {
+        message: `The field "${error.member}" occurs twice in the body, so its value is not certain.`,
+        ...(error.member === null ? {} : { param: error.member }),
+      });
+  }
+}

@@ -1,0 +1,66 @@
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { readConfig } from '#server/process/config.ts';
+import { type RunningServer, startServer } from '#server/process/server.ts';
+import { createLogger } from '#server/process/logger.ts';
+import { buildPage } from '#server/process/web-build.ts';
+import { HAS_BROWSER, launchBrowser, openVisitor, settled } from '../../support/browser/browser.ts';
+import { chat } from '../../support/client.ts';
+import { setUp, type SignedInClient } from '../../support/dashboard.ts';
+import { makePlace, type Place, until } from '../../support/relay.ts';
+import { refusedPort } from '../../support/upstream/upstream.ts';
+import { spawnWorker, type WorkerProcess } from '../../support/servers/worker-process.ts';
+
+describe.skipIf(!HAS_BROWSER)('a page that is live', () => {
+  let place: Place;
+  let port: number;
+  let server: RunningServer;
+  let worker: WorkerProcess;
+  let browser: Browser;
+  let client: SignedInClient;
+  let key: string;
+
+  const start = (): Promise<RunningServer> => startServer(readConfig({ ...place.env, PORT: String(port) }), createLogger('silent'));
+
+  beforeAll(async () => {
+    await buildPage(createLogger('silent'));
+    place = await makePlace();
+    port = await refusedPort();
+    server = await start();
+    key = server.firstKey?.secret ?? '';
+    worker = spawnWorker({ ...place.env, LOG_LEVEL: 'warn' });
+    client = await setUp({ port, dataDir: place.dataDir });
+    browser = await launchBrowser();
+  });
+  afterAll(async () => {
+    await browser?.close();
+    await worker?.stop();
+    await server?.stop();
+    await place?.[Symbol.asyncDispose]();
+  });
+
+  const call = () => chat({ port, key, body: { model: 'daybook-demo', messages: [{ role: 'user', content: 'Hello' }] } });
+
+  test('says that it reconnects when the server restarts, does so by itself, and shows every call of the time in between', async () => {
+    const { page, problems } = await openVisitor(browser, client.origin, client);
+    await page.goto('/requests');
+    await settled(page);
+    const rows = page.getByText('daybook-demo', { exact: true }).filter({ visible: true });
+    const shown = (count: number): Promise<number> => until(() => rows.count(), (seen) => seen === count, 'the list', 30_000);
+    const live = page.getByText('Live', { exact: true }).filter({ visible: true }).first();
+    await live.waitFor();
+    for (let made = 0; made < 3; made++) await call();
+    await shown(3);
+
+    await server.stop();
+    await page.getByText('Reconnecting…').filter({ visible: true }).first().waitFor();
+    server = await start();
+    // Before the page is back, most likely, and in any case without its being loaded anew.
+    for (let made = 0; made < 5; made++) await call();
+    await live.waitFor();
+    await shown(8);
+    for (let made = 0; made < 2; made++) await call();
+    await shown(10);
+    expect(problems.filter((problem) => !problem.includes('WebSocket connection'))).toEqual([]);
+  });
+});

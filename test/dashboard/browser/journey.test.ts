@@ -1,0 +1,172 @@
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import type { Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { HAS_BROWSER, type Visitor } from '../../support/browser/browser.ts';
+import { chat } from '../../support/client.ts';
+import { PASSWORD, signIn } from '../../support/dashboard.ts';
+import { startInstallation, type TestInstallation } from '../../support/browser/dashboard-browser.ts';
+
+/** The way of a team from the first start to its daily work, in real browsers, one step after the other. */
+describe.skipIf(!HAS_BROWSER)('a team', () => {
+  let installation: TestInstallation;
+  let ada: Visitor;
+  let grace: Visitor;
+  let secret = '';
+
+  beforeAll(async () => {
+    installation = await startInstallation();
+    ada = await installation.visit(null);
+    grace = await installation.visit(null);
+  }, 120_000);
+  afterAll(() => installation?.[Symbol.asyncDispose]());
+
+  const button = (page: Page, name: string | RegExp) => page.getByRole('button', { name, exact: typeof name === 'string' });
+  const shows = (page: Page, text: string | RegExp) => page.getByText(text).filter({ visible: true }).first().waitFor({ timeout: 15_000 });
+  /** Does not load the page anew. */
+  const go = async (page: Page, name: string): Promise<void> => {
+    await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name, exact: true }).click();
+    await page.getByRole('heading', { level: 1, name, exact: true }).waitFor();
+  };
+  const call = (key: string, model = 'daybook-demo') => chat({ port: installation.relay.port, key, body: { model, messages: [{ role: 'user', content: 'Hello' }] } });
+  const everyAddress = (visitor: Visitor): string[] => {
+    const seen: string[] = [];
+    visitor.page.on('request', (request) => seen.push(request.url()));
+    return seen;
+  };
+
+  test('begins with the setup link, whose secret leaves the address at once, and has its administrator', async () => {
+    const { page } = ada;
+    const link = (await readFile(path.join(installation.relay.dataDir, 'setup-link.txt'), 'utf8')).trim();
+    const addresses = everyAddress(ada);
+    await page.goto(link);
+    await page.getByLabel('E-mail address').fill('ada@example.com');
+    expect(page.url()).not.toContain('#');
+    await page.getByLabel('Password', { exact: true }).fill(PASSWORD);
+    await button(page, 'Set up').click();
+    await page.getByRole('heading', { name: 'First call' }).waitFor();
+    expect(addresses.filter((address) => address.includes(link.split('#')[1] ?? ''))).toEqual([]);
+  });
+
+  test('opens registration; who registers lands at the first call', async () => {
+    const administrator = await signIn(installation.relay, 'ada@example.com');
+    expect((await administrator.put('/api/plans/free', { terms: { requests_per_minute: 600 } })).status).toBe(200);
+    await go(ada.page, 'Members');
+    await ada.page.getByLabel(/^Open|Anybody/).first().check();
+    await shows(ada.page, /^Choose a plan first/);
+    expect(await button(ada.page, /^Save/).first().isDisabled()).toBe(true);
+    await ada.page.getByLabel('Plan of new accounts').selectOption('free');
+    await button(ada.page, /^Save/).first().click();
+    await shows(ada.page, 'registration.changed');
+    const { page } = grace;
+    await page.goto(`${installation.origin}/register`);
+    await page.getByLabel('E-mail address').fill('grace@example.com');
+    await page.getByLabel('Password', { exact: true }).fill(PASSWORD);
+    await page.getByLabel(/account/i).fill('Globex');
+    await button(page, 'Register').click();
+    await page.getByRole('heading', { name: 'First call' }).waitFor();
+  });
+
+  test('makes a key in one press and sees its first call live; the secret is in no address and leaves the page', async () => {
+    const { page } = grace;
+    const addresses = everyAddress(grace);
+    await button(page, 'Create a key').click();
+    secret = (await page.locator('[data-secret]').textContent()) ?? '';
+    expect(secret).toMatch(/^dbk_/);
+    await button(page, 'Send a test call').click();
+    await shows(page, 'The reply is complete');
+    await shows(page, 'Completed');
+    // From elsewhere, too.
+    await call(secret, 'daybook-demo-fail');
+    await shows(page, /upstream error/);
+    // Leaving loses the secret, so the page asks.
+    await page.getByRole('link', { name: 'Its whole story' }).first().click();
+    await button(page, 'Stay here').click();
+    expect(await page.locator('[data-secret]').textContent()).toBe(secret);
+    await page.getByRole('link', { name: 'API keys', exact: true }).click();
+    await button(page, 'Leave').click();
+    await page.getByRole('heading', { level: 1, name: 'API keys', exact: true }).waitFor();
+    expect(await page.content()).not.toContain(secret);
+    expect(addresses.filter((address) => address.includes(secret))).toEqual([]);
+    expect(await page.evaluate('JSON.stringify([{ ...localStorage }, { ...sessionStorage }, history.state])')).not.toContain('dbk_');
+  });
+
+  test('rotates a key with an overlap: both secrets work, and the list says so', async () => {
+    const { page } = grace;
+    await button(page, 'Actions for first key').click();
+    await button(page, 'Rotate the secret').click();
+    await page.getByLabel('1 hour').check();
+    await button(page, 'Rotate').click();
+    await shows(page, 'You will not see this again.');
+    const renewed = (await page.getByRole('dialog').locator('code').first().textContent()) ?? '';
+    await button(page, 'I have kept it').click();
+    expect(await page.content()).not.toContain(renewed);
+    expect([(await call(secret)).status, (await call(renewed)).status]).toEqual([200, 200]);
+    await shows(page, /Rotating/i);
+    secret = renewed;
+  });
+
+  test('sees live that a quota is reached, and what was refused', async () => {
+    const { page } = grace;
+    await go(page, 'Overview');
+    const administrator = await signIn(installation.relay, 'ada@example.com');
+    expect((await administrator.put('/api/plans/tiny', { terms: { quotas: [{ meter: 'requests', window: 'day', limit: 2, enforcement: 'exact' }] } })).status).toBe(200);
+    const { body } = await administrator.get<{ data: { id: string; name: string }[] }>('/api/accounts');
+    const account = body.data.find(({ name }) => name === 'Globex')?.id ?? '';
+    expect((await administrator.put(`/api/accounts/${account}/plan`, { plan: 'tiny', windows: 'reset' })).status).toBe(200);
+    await shows(page, /of 2 used/);
+    for (let left = 3; left > 0; left--) await call(secret);
+    await shows(page, /2 of 2 used/);
+    await go(page, 'Requests');
+    await shows(page, 'insufficient_quota');
+  });
+
+  test('sees at once that its account is suspended', async () => {
+    const administrator = await signIn(installation.relay, 'ada@example.com');
+    const { body } = await administrator.get<{ data: { id: string; name: string }[] }>('/api/accounts');
+    const account = body.data.find(({ name }) => name === 'Globex')?.id ?? '';
+    expect((await administrator.post(`/api/accounts/${account}/suspend`)).status).toBe(200);
+    await shows(grace.page, 'This account is suspended');
+    expect((await call(secret)).status).toBe(403);
+  });
+
+  test('shows its members what is theirs alone, and the administrator all of it', async () => {
+    await go(grace.page, 'Requests');
+    await go(ada.page, 'Requests');
+    await shows(ada.page, 'Globex');
+    expect(await grace.page.getByRole('link', { name: 'Accounts' }).count()).toBe(0);
+    const own = await grace.page.evaluate<string>("fetch('/api/keys').then((reply) => reply.text())");
+    expect(own).not.toContain(installation.relay.key.slice(4, 12));
+    expect(await grace.page.evaluate<number>("fetch('/api/accounts').then((reply) => reply.status)")).toBe(403);
+  });
+
+  test('shows somebody in another role what that one sees, and nothing of before', async () => {
+    const administrator = await signIn(installation.relay, 'ada@example.com');
+    const { body } = await administrator.get<{ data: { id: string; email: string }[] }>('/api/members');
+    const id = body.data.find(({ email }) => email === 'grace@example.com')?.id ?? '';
+    await go(grace.page, 'API keys');
+    for (const [role, seen] of [['auditor', 1], ['member', 0]] as const) {
+      const renewed = grace.page.waitForResponse((reply) => reply.url().includes('/api/keys'));
+      await administrator.patch(`/api/members/${id}`, { role });
+      await renewed;
+      await shows(grace.page, new RegExp(`· ${role}$`));
+      expect(await grace.page.getByRole('link', { name: 'Accounts' }).count()).toBe(seen);
+    }
+  });
+
+  test('signs out everywhere: the other browser is out at once, its live page too', async () => {
+    const other = await installation.visit(await signIn(installation.relay, 'grace@example.com'));
+    await other.page.goto('/requests');
+    await shows(other.page, 'insufficient_quota');
+    await go(grace.page, 'Settings');
+    await button(grace.page, 'Sign out everywhere').click();
+    await grace.page.getByRole('dialog').getByRole('button', { name: 'Sign out everywhere' }).click();
+    await grace.page.waitForURL(/sign-in/);
+    await other.page.waitForURL(/sign-in/, { timeout: 15_000 });
+    await other.context.close();
+  });
+
+  test('met no error of the page in all of that', () => {
+    expect([...ada.problems, ...grace.problems]).toEqual([]);
+  });
+});

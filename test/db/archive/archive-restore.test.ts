@@ -1,0 +1,78 @@
+import { readFile, writeFile } from 'node:fs/promises';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { standingOf } from '#db/archive/detach.ts';
+import { dropArchived, restorePartition } from '#db/archive/restore.ts';
+import { ArchiveDamageError } from '#db/archive/verify.ts';
+import { StoreError } from '#db/postgres/connect.ts';
+import { firstPosition, readPage } from '#db/log/read.ts';
+import { audit, readRows } from '../../support/audit/audit.ts';
+import { connectAs } from '../../support/log/log-writer.ts';
+import { createPartitioned, type Partitioned } from '../../support/audit/partitioned-log.ts';
+
+let log: Partitioned;
+let owner: Awaited<ReturnType<typeof connectAs>>;
+const connect = () => connectAs(log.database, 'owner');
+let rows: Awaited<ReturnType<typeof readRows>>;
+let events: Awaited<ReturnType<typeof readPage>>;
+
+beforeAll(async () => {
+  log = await createPartitioned(50, 12);
+  // Pages of events cross batches of all sizes, one of which is a partition and more.
+  await log.fill(260, [3, 1, 70, 8]);
+  owner = await connect();
+  rows = await readRows(owner);
+  events = await readPage(owner, 0, 'all');
+  await log.archive({ drop: true });
+});
+afterAll(async () => {
+  await owner?.end();
+  await log?.[Symbol.asyncDispose]();
+});
+
+test('a log whose files were restored is the log that it was, row for row, with its chain and its protection', async () => {
+  const files = await log.files();
+  expect(files.length).toBeGreaterThan(2);
+  expect(await standingOf(owner, 'log_000000')).toBe('dropped');
+  // In any order.
+  for (const file of files.toReversed()) await restorePartition(connect, file);
+  expect(await firstPosition(owner)).toBe(1);
+  expect(await readRows(owner)).toEqual(rows);
+  expect(await readPage(owner, 0, 'all')).toEqual(events);
+  expect(await audit(owner)).toBeNull();
+  for (const change of ['update daybook.log_000000 set status = 1', 'delete from daybook.log', 'truncate daybook.log_000000']) {
+    await expect(owner.query(change), change).rejects.toThrow('append-only');
+  }
+  await expect(restorePartition(connect, files[0] as string)).rejects.toThrow('log_000000 is in the log');
+  // A partition that was asked for stays, whatever the clock does.
+  expect(await log.archive({ drop: true })).toMatchObject({ archived: [], detached: [], dropped: [] });
+  for (const number of files.keys()) await dropArchived(connect, number, log.directory);
+  expect(await firstPosition(owner)).toBe(files.length * 50);
+  expect(await readPage(owner, 0, 'control')).toEqual(events.filter(({ stream }) => stream !== null));
+});
+
+test('a file that is damaged, or another log\'s, leaves nothing in the log', async () => {
+  const [file] = (await log.files()) as [string];
+  const content = await readFile(file);
+  const changed = Buffer.from(content);
+  const middle = changed.length >> 1;
+  changed[middle] = (changed[middle] as number) ^ 1;
+  await writeFile(file, changed);
+  await expect(restorePartition(connect, file)).rejects.toThrow(ArchiveDamageError);
+  await writeFile(file, content);
+
+  await using other = await createPartitioned(50, 12);
+  await other.fill(160);
+  await other.archive({ drop: true });
+  await expect(restorePartition(() => connectAs(other.database, 'owner'), file)).rejects.toThrow('of another log');
+  expect(await standingOf(owner, 'log_000000')).toBe('dropped');
+  const { rows: left } = await owner.query("select from pg_class where relname like '%restored%'");
+  expect(left).toEqual([]);
+});
+
+test('what has no file, or was not archived, is neither restored nor dropped', async () => {
+  await expect(dropArchived(connect, 9, log.directory)).rejects.toThrow('partition 9 of this log was not archived');
+  await expect(dropArchived(connect, 0, log.directory)).rejects.toThrow('log_000000 is dropped already');
+  await restorePartition(connect, (await log.files())[0] as string);
+  await expect(dropArchived(connect, 0, '/nowhere')).rejects.toThrow(StoreError);
+  expect(await standingOf(owner, 'log_000000')).toBe('attached');
+});

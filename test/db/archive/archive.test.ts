@@ -1,0 +1,196 @@
+import * as fc from 'fast-check';
+import { readdir, readFile } from 'node:fs/promises';
+import { zstdDecompressSync } from 'node:zlib';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { parseLine } from '#db/archive/line.ts';
+import { type Listed, listPartitions, verifyAllKept, verifySeries } from '#db/archive/series.ts';
+import { ArchiveDamageError } from '#db/archive/verify.ts';
+import { registerInstance, retireInstance } from '#db/instances/instance.ts';
+import { ConflictError } from '#db/log/append.ts';
+import { follow } from '#db/log/follow.ts';
+import { ArchivedError, firstPosition, readPage, readStream } from '#db/log/read.ts';
+import { readRows } from '../../support/audit/audit.ts';
+import { connectAs, openWriter, suspended } from '../../support/log/log-writer.ts';
+import { createPartitioned, type Partitioned } from '../../support/audit/partitioned-log.ts';
+import { projectAll } from '../../support/projections/projected.ts';
+
+const lines = async (file: string): Promise<string[]> => zstdDecompressSync(await readFile(file)).toString().trimEnd().split('\n');
+
+test('files prove themselves and continue one another from the first event on, wherever batches cross the borders', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.integer({ min: 10, max: 40 }), fc.array(fc.integer({ min: 1, max: 60 }), { minLength: 1, maxLength: 6 }), async (size, sizes) => {
+      await using log = await createPartitioned(size, 12);
+      await log.fill(4 * size, sizes);
+      const owner = await connectAs(log.database, 'owner');
+      const stored = await readRows(owner);
+      const result = await log.archive({ drop: true });
+      expect(result?.archived.length).toBeGreaterThanOrEqual(2);
+      expect(result?.dropped).toEqual(result?.archived);
+      const found: number[] = [];
+      await verifySeries(await log.files(), (_file, { first_position }) => found.push(first_position));
+      expect(found).toHaveLength(result?.archived.length ?? 0);
+      await verifyAllKept(owner);
+      await owner.end();
+      // Each row is in one file only, as it was in the log.
+      const archived = (await Promise.all((await log.files()).map(lines))).flatMap(([, ...rest]) =>
+        rest.flatMap((line) => {
+          const parsed = parseLine(line, 0);
+          return 'event' in parsed ? [parsed.event] : [];
+        }),
+      );
+      expect(archived).toEqual(stored.slice(0, archived.length));
+      expect(archived.length).toBe(found.length * size - 1);
+    }),
+    { numRuns: 4 },
+  );
+});
+
+describe('a partition stays in the log', () => {
+  test('while it is not full, is among the newest, is not projected, or an instance may still need it', async () => {
+    await using log = await createPartitioned(50, 8);
+    await log.fill(160);
+    const owner = await connectAs(log.database, 'owner');
+    const waiting = async (keep: number): Promise<string | null | undefined> => (await log.archive({ keep }))?.waiting;
+    expect(await waiting(3)).toBe('log_000000 stays: the newest 3 full ones are kept');
+    await owner.query("update daybook.projection set position = 48 where name = 'usage'");
+    expect(await waiting(1)).toBe('log_000000 stays: the projections have reached position 48');
+    await owner.query('update daybook.projection set position = daybook.head(0::smallint)');
+    // An instance that began when only this much was there has said nothing since.
+    const instance = await registerInstance(owner, 'silent');
+    await owner.query('update daybook.instance set open_from = 49 where id = $1', [instance]);
+    expect(await waiting(1)).toBe('log_000000 stays: calls or leases that are open need what follows position 48');
+    await retireInstance(owner, instance);
+    expect(await firstPosition(owner)).toBe(1);
+    expect(await waiting(1)).toBe('log_000002 stays: the newest 1 full ones are kept');
+    expect(await firstPosition(owner)).toBe(100);
+    await log.fill(200);
+    expect(await waiting(1)).toBe('log_000003 stays: the newest 1 full ones are kept');
+    await owner.end();
+  });
+});
+
+test('the projections go on while parts of the log are archived', async () => {
+  await using log = await createPartitioned(50, 8);
+  await log.append(160);
+  await projectAll(log.database);
+  let steps = 0;
+  const result = await log.archive({
+    onStep: async () => {
+      await log.append(160 + 2 * ++steps);
+      await projectAll(log.database);
+    },
+  });
+  expect(result?.detached).toEqual(['log_000000', 'log_000001']);
+  expect(steps).toBe(10);
+});
+
+describe('of archived partitions', () => {
+  let log: Partitioned;
+  let owner: Awaited<ReturnType<typeof connectAs>>;
+  let before: Awaited<ReturnType<typeof readPage>>;
+
+  beforeAll(async () => {
+    log = await createPartitioned(50, 12);
+    await log.fill(180);
+    owner = await connectAs(log.database, 'owner');
+    before = await readPage(owner, 0, 'control');
+    expect((await log.archive())?.detached).toEqual(['log_000000', 'log_000001']);
+  });
+  afterAll(async () => {
+    await owner?.end();
+    await log?.[Symbol.asyncDispose]();
+  });
+
+  test('the control events are read as before, from the first and from any other on, page by page', async () => {
+    expect(await readPage(owner, 0, 'control')).toEqual(before);
+    for (const { position } of before) {
+      expect(await readPage(owner, position, 'control', 3)).toEqual(before.filter((each) => each.position > position).slice(0, 3));
+    }
+    expect(before.filter(({ position }) => position < 100).length).toBeGreaterThan(4);
+  });
+
+  test('each stream is whole, and goes on where it stopped', async () => {
+    const [first] = before;
+    const stream = first?.stream ?? '';
+    expect((await readStream(owner, stream)).map(({ version }) => version)).toEqual([1, 2]);
+    await using writer = await openWriter(log.database);
+    const account = stream.replace('account/', '');
+    await expect(writer.control([{ event: suspended(account), version: 2 }])).rejects.toThrow(ConflictError);
+    await writer.control([{ event: suspended(account), version: 3 }]);
+    expect((await readStream(owner, stream)).map(({ version }) => version)).toEqual([1, 2, 3]);
+    await retireInstance(writer.client, writer.instance);
+  });
+
+  test('nobody takes what is left for all: who reads everything is told which files to restore', async () => {
+    const names = ['log_000000.ndjson.zst', 'log_000001.ndjson.zst'];
+    for (const after of [0, 48, 98]) {
+      const refused = readPage(owner, after, 'all');
+      await expect(refused).rejects.toThrow(ArchivedError);
+      await expect(refused).rejects.toThrow(`before position 100 is in its archive; to read it, restore ${(after < 49 ? names : names.slice(1)).join(', ')}`);
+    }
+    expect((await readPage(owner, 99, 'all'))[0]?.position).toBe(100);
+    const failed = Promise.withResolvers<unknown>();
+    const follower = follow({ config: log.database.config('relay'), scope: 'all', after: 0, onPage: () => failed.resolve(null), onError: failed.resolve });
+    expect(await failed.promise).toBeInstanceOf(ArchivedError);
+    await follower.close();
+  });
+
+  test('neither what was kept nor a table that has left the log can be changed, by any role', async () => {
+    const changes = (table: string): string[] => [`update ${table} set status = 1`, `delete from ${table}`, `truncate ${table}`];
+    for (const role of ['owner', 'relay', 'worker', 'auditor'] as const) {
+      const client = await connectAs(log.database, role);
+      for (const change of [...changes('daybook.log_kept'), ...changes('daybook.log_000000')]) {
+        await expect(client.query(change), `${role}: ${change}`).rejects.toMatchObject({ code: '42501' });
+      }
+      if (role !== 'owner') {
+        for (const change of [
+          'insert into daybook.log_kept select * from daybook.log limit 1',
+          `select daybook.keep_partition(2, '{}', '')`,
+          `select daybook.attach_partition(0, 'log_000000')`,
+          'update daybook.log_partition set archived_at = null',
+        ]) {
+          await expect(client.query(change), `${role}: ${change}`).rejects.toMatchObject({ code: '42501' });
+        }
+      }
+      await client.end();
+    }
+  });
+
+  test('a changed, a missing and a surplus control event among those that were kept is found', async () => {
+    const position = before[3]?.position ?? 0;
+    for (const change of [
+      `update daybook.log_kept set body = body || ' ' where position = ${position}`,
+      `delete from daybook.log_kept where position = ${position}`,
+      `insert into daybook.log_kept (shard, position, at, type, instance, stream, version) select 0, 99, now(), 1, 1, 'account/x', 1
+        where not exists (select from daybook.log_kept where position = 99)`,
+    ]) {
+      await owner.query('begin; alter table daybook.log_kept disable trigger append_only');
+      expect((await owner.query(change)).rowCount).toBe(1);
+      await expect(verifyAllKept(owner), change).rejects.toThrow(ArchiveDamageError);
+      await owner.query('rollback');
+    }
+    await verifyAllKept(owner);
+  });
+
+  test('the kept table has the columns of the log, in their order', async () => {
+    const { rows } = await owner.query<{ columns: string }>(
+      `select string_agg(concat_ws(' ', attname, atttypid::regtype, attcollation::regcollation), ', ' order by attnum) as columns
+        from pg_attribute where attnum > 0 and attrelid in ('daybook.log'::regclass, 'daybook.log_kept'::regclass) group by attrelid`,
+    );
+    expect(rows).toHaveLength(2);
+    expect(rows[0]).toEqual(rows[1]);
+  });
+
+  test('a list tells where each is', async () => {
+    const listed = await listPartitions(owner);
+    const where = (each: Listed): string[] => [each.name, each.standing, each.manifest?.file ?? ''];
+    expect(listed.slice(0, 3).map(where)).toEqual([
+      ['log_000000', 'detached', 'log_000000.ndjson.zst'],
+      ['log_000001', 'detached', 'log_000001.ndjson.zst'],
+      ['log_000002', 'attached', ''],
+    ]);
+    expect((await readdir(log.directory)).toSorted()).toEqual(
+      ['log_000000', 'log_000001'].flatMap((name) => [`${name}.manifest.json`, `${name}.ndjson.zst`]).toSorted(),
+    );
+  });
+});

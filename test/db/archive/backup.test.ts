@@ -1,0 +1,184 @@
+import { cp, readdir, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { takeBackup } from '#db/backup/backup.ts';
+import { copyOut } from '#db/backup/copy.ts';
+import { FIGURES, KEPT, LEFT_OUT, SCHEMAS_LEFT_OUT } from '#db/backup/tables.ts';
+import { BACKUP_STATEMENT_TIMEOUT_MS, restoreBackup } from '#db/backup/restore.ts';
+import { verifyBackup } from '#db/backup/verify.ts';
+import { connectAs as connectFor } from '#db/postgres/connect.ts';
+import { makePartitions } from '#db/log/partitions.ts';
+import { migrate, MIGRATIONS_FOLDER } from '#db/schema/migrate.ts';
+import { growNodes } from '#db/tlog/grow.ts';
+import { audit } from '../../support/audit/audit.ts';
+import { backUp, rowsOf } from '../../support/audit/backup-fixture.ts';
+import { createDatabase, createEmptyDatabase, type TestDatabase } from '../../support/database.ts';
+import { makeTestDirectory, removeTestDirectory } from '../../support/directory.ts';
+import { accepted, connectAs, openWriter } from '../../support/log/log-writer.ts';
+import { createPartitioned, type Partitioned } from '../../support/audit/partitioned-log.ts';
+import { projectAll } from '../../support/projections/projected.ts';
+
+/** What goes into a backup comes out of it, to the letter, and nothing is forgotten by mistake. */
+
+let directory: string;
+let log: Partitioned;
+let owner: Awaited<ReturnType<typeof connectAs>>;
+beforeAll(async () => {
+  directory = await makeTestDirectory();
+  log = await createPartitioned(50, 12);
+  owner = await connectAs(log.database, 'owner');
+});
+afterAll(async () => {
+  await owner?.end();
+  await log?.[Symbol.asyncDispose]();
+  await removeTestDirectory(directory);
+});
+
+test('every table there is goes along, or was left out on purpose', async () => {
+  const { rows } = await owner.query<{ name: string }>(
+    `select n.nspname || '.' || c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
+      where c.relkind in ('r', 'p') and not c.relispartition and n.nspname !~ '^pg_|^information_schema$'
+        and not n.nspname = any($1) and c.relname <> all(select name from daybook.log_partition) order by 1`,
+    [SCHEMAS_LEFT_OUT],
+  );
+  const decided = [...KEPT, ...FIGURES, ...LEFT_OUT.keys()];
+  expect(rows.map(({ name }) => name)).toEqual(decided.toSorted());
+  expect(new Set(decided).size).toBe(decided.length);
+});
+
+async function requireSame(from: TestDatabase, to: TestDatabase, tables: readonly string[]): Promise<void> {
+  const [one, other] = [await from.superuser(), await to.superuser()];
+  for (const table of tables) expect(await rowsOf(other, table), table).toEqual(await rowsOf(one, table));
+  await Promise.all([one.end(), other.end()]);
+}
+
+const EVERYWHERE = `
+  insert into daybook.member (id, email, password_hash, role, sealed_totp) values ('Member01', E'o''hara\\\\@example.com', E'$argon2id$\\t\\n\\\\N', 'auditor', '\\x00ff5c0a');
+  insert into daybook.session (id, member, digest, expires_at, browser, network) values ('Session1', 'Member01', sha256('s'), now() + interval '1 day', 'b', 'n');
+  insert into daybook.link (id, kind, digest, expires_at) values ('Link0001', 'setup', sha256('l'), now() + interval '1 day');
+  insert into daybook.webhook (id, origin, sealed_target, alerts, allow_private) values ('Webhook1', 'https://example.com', '\\x5c', '{"quota","a b"}', false);
+  insert into daybook.alert (topic, ordinal, kind, state, details) values ('t', 1, 'quota', 'raised', '{"a": "\\\\ \\" \\n"}');
+  insert into daybook.webhook_delivery (webhook, alert, state, ended_at) select 'Webhook1', id, 'delivered', now() from daybook.alert;
+  insert into daybook.webhook_attempt (delivery, status, duration_ms) select id, 200, 5 from daybook.webhook_delivery;
+  insert into daybook.alert_look values ('quota', 7);
+  insert into daybook.secret_use values ('Key00001', 'abcd', now());
+  insert into daybook.credential (id, upstream, sealed_secret, wrapped_key, master_key, fingerprint) values ('Cred0001', 'one', '\\x005c0a', '\\xff', '0123456789abcdef', sha256('f'));
+  insert into daybook.checkpoint (epoch, size, note) values (1, 0, 'none');
+  insert into daybook.cosignature (epoch, size, witness, line) values (1, 0, 'w', E'— w x\\n');
+  insert into daybook.allowance (cap, ceiling, terms_position, reset_position, window_start, meter, window_kind, subject) values (5, 5, 0, 0, 0, 1, 1, 'account/a');
+  insert into daybook.lease (allowance, instance, position, since_terms, closed) select id, 1, 0, 0, true from daybook.allowance;`;
+
+test('a restored database is the one that was backed up, row for row, protected as it was, and goes on', async () => {
+  await log.append(130);
+  await projectAll(log.database);
+  await owner.query(EVERYWHERE);
+  await growNodes(owner, 130);
+  const { directory: backup, manifest } = await backUp(log.database, directory);
+  expect(manifest).toMatchObject({ damage: null, head: { position: expect.any(Number) as number }, partitions: Array.from({ length: manifest.partitions.length }, (_, at) => at) });
+  await using restored = await createEmptyDatabase();
+  expect(await restoreBackup({ store: restored, directory: backup, evenDamaged: false })).toMatchObject({ abandoned: 0, undelivered: 0 });
+  await requireSame(log.database, restored, KEPT.filter((table) => table !== 'daybook.projection'));
+
+  const client = await connectAs(restored, 'owner');
+  for (const table of LEFT_OUT.keys()) expect(await rowsOf(client, table), table).toEqual([]);
+  for (const change of ['update daybook.log_000000 set status = 1', 'delete from daybook.log', 'truncate daybook.log_000001', 'truncate daybook.log', 'update daybook.log_batch set format = 1']) {
+    await expect(client.query(change), change).rejects.toThrow('append-only');
+  }
+  // Numbers go on where they were, and so do the log, its chain and its parts.
+  expect(await makePartitions(client)).toBe(0);
+  const { rows: before } = await client.query<{ id: number }>('select max(id) as id from daybook.instance');
+  {
+    await using writer = await openWriter(restored);
+    expect(writer.instance).toBe((before[0]?.id as number) + 1);
+    expect(await writer.append(Array.from({ length: 200 }, () => accepted()))).toBe((manifest.head?.position as number) + 200);
+  }
+  expect(await audit(client)).toBeNull();
+  expect((await client.query("insert into daybook.allowance (cap, ceiling, terms_position, reset_position, window_start, meter, window_kind, subject) values (5, 5, 0, 0, 0, 1, 1, 'account/b') returning id")).rows).toEqual([{ id: '2' }]);
+  await client.end();
+});
+
+test('files can be read by their owner alone, and nothing is written over', async () => {
+  const { directory: backup } = await backUp(log.database, directory);
+  expect((await stat(backup)).mode & 0o777).toBe(0o700);
+  for (const name of await readdir(backup)) expect((await stat(path.join(backup, name))).mode & 0o777, name).toBe(0o600);
+  await expect(takeBackup({ connect: () => connectAs(log.database, 'owner'), directory: backup })).rejects.toThrow('is there already');
+  await expect(restoreBackup({ store: log.database, directory: backup, evenDamaged: false })).rejects.toThrow('holds a log already');
+});
+
+test('a backup beside appends is of one moment: what it has of the log is whole', async () => {
+  await using database = await createDatabase();
+  await using writer = await openWriter(database);
+  let ended = false;
+  const busy = (async () => {
+    while (!ended) await writer.append(Array.from({ length: 7 }, () => accepted()));
+  })();
+  try {
+    for (let round = 0; round < 3; round++) {
+      const { directory: backup, manifest } = await backUp(database, directory);
+      const { damage } = await verifyBackup(backup);
+      expect([damage, manifest.damage]).toEqual([null, null]);
+      expect(manifest.files.find(({ table }) => table === 'daybook.log')?.rows).toBe(manifest.head?.position ?? 0);
+    }
+  } finally {
+    ended = true;
+    await busy;
+  }
+});
+
+test('where a part of the log is in its archive, the figures go along, and the rest is proved all the same', async () => {
+  await using archived = await createPartitioned(50, 12);
+  // Batches lie across the borders of parts.
+  await archived.append(260, [3, 1, 70, 8]);
+  await projectAll(archived.database);
+  const source = await connectAs(archived.database, 'owner');
+  await growNodes(source, 200);
+  await source.end();
+  expect(await archived.archive({ drop: true })).not.toMatchObject({ dropped: [] });
+  const { directory: backup, manifest } = await backUp(archived.database, directory);
+  expect(manifest.damage).toBeNull();
+  expect(manifest.files.find(({ table }) => table === 'projection.request')?.rows).toBeGreaterThan(100);
+  await using restored = await createDatabase();
+  await restoreBackup({ store: restored, directory: backup, evenDamaged: false });
+  await requireSame(archived.database, restored, [...KEPT, ...FIGURES]);
+  // The worker goes on from there.
+  await using writer = await openWriter(restored);
+  await writer.append([accepted()]);
+  await projectAll(restored);
+});
+
+test('a backup of an older version is brought up to this one, and a database that is already there is refused', async () => {
+  const folder = path.join(directory, 'migrations');
+  await cp(MIGRATIONS_FOLDER, folder, { recursive: true, filter: (file) => !/\/00(1[3-9]|[2-9]\d)_/.test(file) });
+  await using older = await createEmptyDatabase();
+  await migrate(older, folder);
+  {
+    await using writer = await openWriter(older);
+    await writer.append([accepted(), accepted()]);
+  }
+  const { directory: backup, manifest } = await backUp(older, directory);
+  expect(manifest.migration).toBe('0012_secret_use');
+  await using ready = await createDatabase();
+  await expect(restoreBackup({ store: ready, directory: backup, evenDamaged: false })).rejects.toThrow('of an older version (0012_secret_use) than this database');
+  await using restored = await createEmptyDatabase();
+  expect(await restoreBackup({ store: restored, directory: backup, evenDamaged: false })).toMatchObject({ abandoned: 2 });
+  expect(await migrate(restored)).toEqual([]);
+  const client = await connectAs(restored, 'owner');
+  expect(await audit(client)).toBeNull();
+  await client.end();
+});
+
+test('a table of any size takes little memory: Postgres waits for whoever takes its rows', async () => {
+  await using database = await createDatabase();
+  const client = await connectFor(database, 'owner', BACKUP_STATEMENT_TIMEOUT_MS);
+  const rows = copyOut(client, "copy (select repeat('x', 1000) from generate_series(1, 20000)) to stdout");
+  let bytes = 0;
+  let most = 0;
+  for await (const piece of rows) {
+    bytes += (piece as Buffer).length;
+    most = Math.max(most, rows.readableLength);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  expect([bytes, rows.rows]).toEqual([20_000 * 1_001, 20_000]);
+  expect(most).toBeLessThan(1024 * 1024);
+  await client.end();
+});

@@ -1,0 +1,151 @@
+import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { AUDIT_COMMANDS } from '#db/audit/commands/commands.ts';
+import type { Evidence } from '#db/audit/verify/evidence.ts';
+import { exportPart } from '#db/audit/replay/export.ts';
+import { verifyFiles } from '#db/audit/verify/files.ts';
+import { codeOfStore, runCommands } from '#db/command-line/run.ts';
+import { formatVerifierKey, type Verifier } from '#db/tlog/note.ts';
+import { type Audited, createAudited } from '../../support/audit/audited-log.ts';
+import { connectAs } from '../../support/log/log-writer.ts';
+
+let log: Audited;
+let directory: string;
+let key: Verifier;
+beforeAll(async () => {
+  log = await createAudited();
+  directory = await mkdtemp(path.join(tmpdir(), 'daybook-export-'));
+  key = log.evidence.keys?.[0] as Verifier;
+});
+afterAll(async () => {
+  await log?.[Symbol.asyncDispose]();
+  await rm(directory, { recursive: true });
+});
+
+let made = 0;
+async function exported(from: number, to: number): Promise<string> {
+  const out = path.join(directory, String(made++));
+  const client = await connectAs(log.database, 'auditor');
+  try {
+    const { unproved } = await exportPart(client, { from, to, directory: out, published: log.evidence.published, waitMs: 0 });
+    expect(unproved).toBeNull();
+    return out;
+  } finally {
+    await client.end();
+  }
+}
+const trusting = (): Evidence => ({ keys: [key] });
+
+/** Runs a command as an auditor's shell does. */
+async function run(...args: string[]) {
+  let out = '';
+  let err = '';
+  const env = { DATABASE_URL: log.database.url, PUBLISH_DIR: path.join(log.directory, 'published'), DAYBOOK_DATA: log.directory };
+  const program = { name: 'audit', description: '', groups: AUDIT_COMMANDS, codeOf: codeOfStore };
+  const code = await runCommands(program, args, { env, out: (text) => (out += text), err: (text) => (err += text) });
+  return { code, out, err };
+}
+
+describe('an export', () => {
+  test('of any window is verified by its directory and the verifier key alone, up to the signed root', async () => {
+    for (const [from, to] of [[1, log.head], [1, 5], [3, 3], [20, 250], [256, 257], [257, 512], [300, log.head], [log.head, log.head]] as const) {
+      const report = await verifyFiles([await exported(from, to)], trusting());
+      expect(report).toMatchObject({ findings: [], notes: [], first: from, head: to, events: to - from + 1, covered: to, trust: 'given' });
+      expect(report.checkpoints).toBe(1);
+    }
+  });
+
+  test('without a key is believed by the keys it brings, and the report says so', async () => {
+    expect(await verifyFiles([await exported(20, 60)])).toMatchObject({ findings: [], covered: 60, trust: 'published' });
+  });
+
+  test('is not covered by the key of another log', async () => {
+    const stranger: Verifier = { ...key, keyId: '00000000' };
+    const report = await verifyFiles([await exported(20, 60)], { keys: [stranger] });
+    expect(report).toMatchObject({ covered: 0 });
+    expect(report.findings.map(({ problem }) => problem).join()).toContain('no key of the log');
+  });
+
+  test('is not taken for another: not with the proof of another window, and not with another file under its name', async () => {
+    const one = await exported(20, 60);
+    const other = await exported(20, 61);
+    const [file, manifest] = ['log-20-60.ndjson.zst', 'log-20-60.manifest.json'];
+    const swapped = path.join(directory, 'swapped');
+    await mkdir(swapped);
+    await copyFile(path.join(one, file), path.join(swapped, file));
+    const theirs = await readFile(path.join(other, 'log-20-61.manifest.json'), 'utf8');
+    await writeFile(path.join(swapped, manifest), theirs);
+    expect((await verifyFiles([swapped], trusting())).findings.length).toBeGreaterThan(0);
+    await copyFile(path.join(other, 'log-20-61.ndjson.zst'), path.join(swapped, file));
+    await copyFile(path.join(one, manifest), path.join(swapped, manifest));
+    expect((await verifyFiles([swapped], trusting())).findings.length).toBeGreaterThan(0);
+  });
+
+  test('in several files that follow one another is one log, and a gap between them or another log is refused', async () => {
+    const parts = [await exported(1, 100), await exported(101, 260), await exported(261, log.head)];
+    expect(await verifyFiles(parts, log.evidence)).toMatchObject({ findings: [], events: log.head, covered: log.head });
+    await expect(verifyFiles([parts[0] as string, parts[2] as string], log.evidence)).rejects.toThrow('begins at position 261');
+  });
+
+  test('with one changed event is named by its position where tiles are at hand, and refused where they are not', async () => {
+    const out = await exported(1, log.head);
+    const file = path.join(out, `log-1-${log.head}.ndjson.zst`);
+    const lines = zstdDecompressSync(await readFile(file)).toString().split('\n');
+    const at = lines.findIndex((line) => line.startsWith('{"position":60,'));
+    lines[at] = (lines[at] as string).replace(/"instance":\d+/, '"instance":999');
+    await writeFile(file, zstdCompressSync(lines.join('\n')));
+    expect((await verifyFiles([out], log.evidence)).findings[0]).toMatchObject({ position: 60, table: 'log' });
+    const { findings, covered } = await verifyFiles([out], trusting());
+    expect(covered).toBe(0);
+    expect(findings[0]).toMatchObject({ position: 60, table: 'log' });
+    // A line that is none is a finding, and what was before it has been read.
+    lines[at] = '{"position":60,"nonsense":1}';
+    await writeFile(file, zstdCompressSync(lines.join('\n')));
+    expect((await verifyFiles([out], log.evidence)).findings[0]).toMatchObject({ position: 60 });
+    await writeFile(file, (await readFile(file)).subarray(0, 2_000));
+    await expect(verifyFiles([out], log.evidence)).rejects.toThrow('damaged at its beginning');
+  });
+
+  test('of a log that goes on says that nothing covers its end yet', async () => {
+    const client = await connectAs(log.database, 'auditor');
+    await client.query(`select daybook.record_reading('test', 'events', 1, 2)`);
+    const { unproved } = await exportPart(client, { from: log.head, to: log.head + 1, directory: path.join(directory, 'open'), published: log.evidence.published, waitMs: 0 });
+    await client.end();
+    expect(unproved).toContain('no checkpoint covers');
+    expect(await verifyFiles([path.join(directory, 'open')], trusting())).toMatchObject({ findings: [], covered: 0, checkpoints: 0 });
+  });
+});
+
+describe('the commands', () => {
+  const LINE = (): string => formatVerifierKey(key);
+
+  test('export a window by times, verify it and the database, say what is covered, and put both down in the log', async () => {
+    const out = path.join(directory, 'by-command');
+    const written = await run('export', '--from', '20', '--to', '2100-01-01', '--published', log.evidence.published as string, '--out', out, '--to', '250');
+    expect(written).toMatchObject({ code: 0 });
+    expect(written.out).toContain('231 events, positions 20 to 250');
+    expect((await readdir(out)).toSorted()).toEqual(['log-20-250.manifest.json', 'log-20-250.ndjson.zst']);
+    const files = await run('verify', out, '--key', LINE());
+    expect(files.out).toContain('Sound: 231 events');
+    expect(files).toMatchObject({ code: 0 });
+    const database = await run('--json', 'verify', '--key', LINE());
+    expect(database).toMatchObject({ code: 0 });
+    expect(JSON.parse(database.out)).toMatchObject({ findings: [], trust: 'given', covered: log.head });
+    const { rows } = await log.superuser.query(`select body::json->>'what' as what from daybook.log where type = 82 order by position`);
+    expect(rows.map(({ what }) => what as string)).toEqual(['events', 'export', 'verify']);
+  });
+
+  test('say what is not sound, the first bad position first, and exit with 1', async () => {
+    await log.superuser.query(`set session_replication_role = replica; update daybook.log set model = 'another' where position = 60; reset session_replication_role`);
+    const { code, out } = await run('verify');
+    expect(code).toBe(1);
+    expect(out).toContain('NOT SOUND: the first bad position is 60.');
+    expect(out).toContain('trust on first use');
+    const nowhere = await run('verify', '--published', path.join(directory, 'nowhere'));
+    expect(nowhere).toMatchObject({ code: 1 });
+    expect(nowhere.err).toContain('nothing is published');
+  });
+});

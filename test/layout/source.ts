@@ -1,0 +1,101 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { parseAst } from 'vitest/node';
+
+/** The project's own directory. */
+export const ROOT = path.resolve(import.meta.dirname, '../..');
+
+/** One import, export-from or `import()` with a literal address, type-only ones too. */
+export type Import = { specifier: string; typeOnly: boolean };
+
+/** What the rules need to know of one file. Paths are relative to the project, with slashes. */
+export type File = {
+  path: string;
+  lines: number;
+  imports: Import[];
+  /** Whether it does nothing but pass on what other files export. */
+  onlyReexports: boolean;
+  usesConsole: boolean;
+};
+
+/** A syntax-tree node, as far as the rules look at it. */
+type Node = { type: string } & Record<string, unknown>;
+
+/** Reads every file of the rooms. */
+export function readRooms(rooms: readonly string[]): File[] {
+  return rooms.flatMap((room) =>
+    readdirSync(path.join(ROOT, room), { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      // What is built is nobody's source.
+      .filter((entry) => !path.relative(ROOT, entry.parentPath).split(path.sep).includes('dist'))
+      .map((entry) => path.relative(ROOT, path.join(entry.parentPath, entry.name)).replaceAll(path.sep, '/'))
+      .map((name) => describeFile(name, readFileSync(path.join(ROOT, name), 'utf8'))),
+  );
+}
+
+/** Looks at one file; only TypeScript is parsed. */
+export function describeFile(name: string, text: string): File {
+  const lines = text.split('\n').length - (text.endsWith('\n') ? 1 : 0);
+  const file: File = { path: name, lines, imports: [], onlyReexports: false, usesConsole: false };
+  if (!/\.tsx?$/.test(name)) return file;
+  const program = parseAst(text, { lang: name.endsWith('x') ? 'tsx' : 'ts' }) as unknown as Node & { body: Node[] };
+  file.onlyReexports = program.body.length > 0 && program.body.every(passesOn) && program.body.some(isExport);
+  walk(program, (node) => {
+    const specifier = addressIn(node);
+    if (specifier !== null) file.imports.push({ specifier, typeOnly: isTypeOnly(node) });
+    if (isConsole(node)) file.usesConsole = true;
+  });
+  return file;
+}
+
+/** The file of the tree that an import means, or null when it is a package or part of Node. */
+export function targetOf(specifier: string, importer: string): string | null {
+  if (specifier.startsWith('#')) return specifier.slice(1);
+  if (specifier.startsWith('.')) return path.posix.join(path.posix.dirname(importer), specifier);
+  return null;
+}
+
+/** The package that an import means, or null when it is a file or part of Node. */
+export function packageOf(specifier: string): string | null {
+  if (/^[.#]|^node:/.test(specifier)) return null;
+  return specifier.split('/', specifier.startsWith('@') ? 2 : 1).join('/');
+}
+
+function walk(value: unknown, visit: (node: Node) => void): void {
+  if (Array.isArray(value)) for (const each of value) walk(each, visit);
+  else if (typeof value === 'object' && value !== null) {
+    if ('type' in value && typeof value.type === 'string') visit(value as Node);
+    for (const each of Object.values(value)) walk(each, visit);
+  }
+}
+
+const IMPORTING = new Set([
+  'ImportDeclaration',
+  'ExportNamedDeclaration',
+  'ExportAllDeclaration',
+  'ImportExpression',
+  'TSImportType',
+]);
+
+function addressIn(node: Node): string | null {
+  const address = IMPORTING.has(node.type) ? (node['source'] as Node | null)?.['value'] : null;
+  return typeof address === 'string' ? address : null;
+}
+
+function isTypeOnly(node: Node): boolean {
+  return node.type === 'TSImportType' || node['importKind'] === 'type' || node['exportKind'] === 'type';
+}
+
+/** The global `console`, not a member of that name. */
+function isConsole(node: Node): boolean {
+  return node.type === 'MemberExpression' && (node['object'] as Node)['name'] === 'console';
+}
+
+function isExport({ type }: Node): boolean {
+  return type === 'ExportAllDeclaration' || type === 'ExportNamedDeclaration';
+}
+
+/** An import, an `export … from`, or an `export { … }` without a declaration of its own. */
+function passesOn(node: Node): boolean {
+  return node.type === 'ImportDeclaration' || (isExport(node) && (node['declaration'] ?? null) === null);
+}

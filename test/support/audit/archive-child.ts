@@ -1,0 +1,24 @@
+import { Client } from 'pg';
+import { archive } from '#db/archive/archive.ts';
+import { externalStore } from '#db/postgres/connect.ts';
+
+/**
+ * A run of the archive in a process of its own, which kills itself right after one step, as the loss
+ * of its machine would. Arguments: the directory, how many full partitions to keep, the step.
+ */
+const [directory = '', keep = '', deadly = ''] = process.argv.slice(2);
+const store = externalStore(process.env['DATABASE_URL'] ?? '');
+
+await archive({
+  directory,
+  keep: Number(keep),
+  drop: true,
+  async connect() {
+    const client = new Client(store.config('owner'));
+    await client.connect();
+    return client;
+  },
+  onStep(step) {
+    if (step === deadly) process.kill(process.pid, 'SIGKILL');
+  },
+});

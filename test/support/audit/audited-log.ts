@@ -1,0 +1,112 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import * as fc from 'fast-check';
+import type { Client, ClientBase } from 'pg';
+import { type Evidence, readPublishedClaim } from '#db/audit/verify/evidence.ts';
+import { verifyDatabase } from '#db/audit/verify/verify.ts';
+import type { Report } from '#db/audit/verify/report.ts';
+import { linkBatch } from '#db/log/chain.ts';
+import { registerInstance } from '#db/instances/instance.ts';
+import { migrate } from '#db/schema/migrate.ts';
+import { publishCheckpoint } from '#db/tlog/publish.ts';
+import { readBatches, readRows } from './audit.ts';
+import type { TestDatabase } from '../database.ts';
+import { anyRequestEvent } from '../log/arbitrary-event.ts';
+import { appendFirstControls, appendFirstRequests, createFirstVersion } from './format-one.ts';
+import { connectAs, openWriter, registered, suspended } from '../log/log-writer.ts';
+
+/** A log of several writers and both formats, published on the way and at its end, for who changes something in it. */
+export type Audited = AsyncDisposable & {
+  database: TestDatabase;
+  superuser: Client;
+  /** Where it is published is below it. */
+  directory: string;
+  /** The published directory and its key; and one older checkpoint with that key, and nothing else. */
+  evidence: Evidence;
+  older: Evidence;
+  olderSize: number;
+  head: number;
+  publish(): Promise<void>;
+  /** What an auditor finds after these statements, which are then undone. */
+  after(statements: readonly string[], by?: Evidence): Promise<Report>;
+};
+
+export async function createAudited(): Promise<Audited> {
+  const directory = await mkdtemp(path.join(tmpdir(), 'daybook-audited-'));
+  const published = path.join(directory, 'published');
+  const database = await createFirstVersion();
+  const old = await connectAs(database, 'relay');
+  const instance = await registerInstance(old, 'old');
+  for (let batch = 0; batch < 4; batch++) {
+    if (batch % 2 === 0) await appendFirstRequests(old, instance, batch);
+    else await appendFirstControls(old, instance, batch, batch === 1 ? 1 : 4);
+  }
+  await old.end();
+  await migrate(database);
+  const publish = async (): Promise<void> => {
+    await using writer = await openWriter(database);
+    const client = await connectAs(database, 'worker');
+    let next = 1;
+    try {
+      await publishCheckpoint(client, { keyFile: path.join(directory, 'key'), directory: published, writer: { instance: writer.instance, nextBatchNo: () => next++ } });
+    } finally {
+      await client.end();
+    }
+  };
+  await using one = await openWriter(database);
+  await using other = await openWriter(database);
+  let older: Evidence = {};
+  let olderSize = 0;
+  for (const count of [7, 200, 90, 1, 300]) {
+    await one.append(fc.sample(anyRequestEvent, { numRuns: count, seed: count }));
+    const event = registered();
+    await other.control([{ event, version: 1, claim: `account-name/${event.name}` }, { event: suspended(event.account), version: 2 }]);
+    await other.append(fc.sample(anyRequestEvent, { numRuns: 5, seed: count }));
+    await publish();
+    if (count !== 90) continue;
+    const { claim, keys } = await readPublishedClaim(published);
+    older = { keys, checkpoints: claim ? [{ ...claim, from: 'older' }] : [] };
+    olderSize = Number(claim?.note.split('\n')[1]);
+  }
+  const superuser = await database.superuser();
+  const { rows } = await superuser.query<{ head: string }>('select daybook.head(0::smallint) as head');
+  const evidence: Evidence = { published, keys: older.keys ?? [] };
+  return {
+    database, superuser, directory, evidence, older, olderSize, publish,
+    head: Number(rows[0]?.head),
+    after(statements, by = evidence) {
+      return verifyChanged(superuser, statements, by);
+    },
+    async [Symbol.asyncDispose]() {
+      await superuser.end();
+      await database[Symbol.asyncDispose]();
+      await rm(directory, { recursive: true });
+    },
+  };
+}
+
+/** What makes the chain fit the events again from a position on, as somebody does who knows how it is made. */
+export async function rechain(client: ClientBase, from: number): Promise<void> {
+  const rows = await readRows(client);
+  const batches = await readBatches(client);
+  const at = batches.findIndex(({ lastPosition }) => Number(lastPosition) >= from);
+  let chain = batches[at - 1]?.chain as Buffer;
+  for (const batch of batches.slice(at)) {
+    const last = Number(batch.lastPosition);
+    const own = rows.filter((row) => Number(row[1]) > last - Number(batch.eventCount) && Number(row[1]) <= last);
+    chain = linkBatch(chain, own, batch);
+    await client.query('update daybook.log_batch set chain = $1 where last_position = $2', [chain, last]);
+  }
+}
+
+/** What verification finds after these statements of a superuser, which are taken back. */
+export async function verifyChanged(superuser: Client, statements: readonly string[], by: Evidence): Promise<Report> {
+  await superuser.query('begin; set local session_replication_role = replica');
+  try {
+    for (const statement of statements) await superuser.query(statement);
+    return await verifyDatabase(superuser, by);
+  } finally {
+    await superuser.query('rollback');
+  }
+}

@@ -1,0 +1,23 @@
+import path from 'node:path';
+import type { Client } from 'pg';
+import { takeBackup } from '#db/backup/backup.ts';
+import type { Manifest } from '#db/backup/manifest.ts';
+import type { Store } from '#db/postgres/connect.ts';
+import { publicId } from '#db/ids.ts';
+import { connectAs } from '../log/log-writer.ts';
+
+/** A backup below a directory. The caller removes it with that. */
+export type BackedUp = { directory: string; manifest: Manifest };
+
+export async function backUp(store: Store, below: string): Promise<BackedUp> {
+  const directory = path.join(below, `backup-${publicId()}`);
+  const manifest = await takeBackup({ connect: () => connectAs(store, 'owner'), directory });
+  return { directory, manifest };
+}
+
+
+/** What a table holds, as text, in the order of its rows. */
+export async function rowsOf(client: Client, table: string): Promise<string[]> {
+  const { rows } = await client.query<{ row: string }>(`select t::text as row from ${table} t order by 1`);
+  return rows.map(({ row }) => row);
+}

@@ -1,0 +1,56 @@
+import { cp, rm } from 'node:fs/promises';
+import path from 'node:path';
+import type { ClientBase } from 'pg';
+import type { Store } from '#db/postgres/connect.ts';
+import { migrate } from '#db/schema/migrate.ts';
+import { createEmptyDatabase, type TestDatabase } from '../database.ts';
+import { makeTestDirectory } from '../directory.ts';
+
+/** A log as the first version of the schema kept it, written by calls that know nothing newer. */
+
+const SHIPPED = path.join(import.meta.dirname, '../../../db/migrations');
+const FIRST_VERSION = ['0001_roles', '0002_log', '0003_append'];
+
+/** A database with the schema of the first version. `migrate` brings it up to date. */
+export async function createFirstVersion(): Promise<TestDatabase> {
+  const database = await createEmptyDatabase();
+  await migrateToFirstVersion(database);
+  return database;
+}
+
+/** Gives an empty database the schema of the first version. */
+export async function migrateToFirstVersion(store: Store): Promise<void> {
+  const folder = await makeTestDirectory();
+  try {
+    for (const name of FIRST_VERSION) await cp(path.join(SHIPPED, `${name}.sql`), path.join(folder, `${name}.sql`));
+    await migrate(store, folder);
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+}
+
+/** Appends a call that settled and one that was abandoned, as a server of the first version does. */
+export async function appendFirstRequests(client: ClientBase, instance: number, batchNo: number): Promise<void> {
+  await client.query(
+    `select daybook.append(0::smallint, $1, $2, array[100, 101, 102]::smallint[],
+      array['01900000-0000-7000-8000-000000000001', '01900000-0000-7000-8000-000000000001', '01900000-0000-7000-8000-000000000002']::uuid[],
+      array['Account1', 'Account1', 'Account2'], array['Key00001', 'Key00001', 'Key00002'], array['a "b", \\c', 'a "b", \\c', ''],
+      array[null, 'one', null], array[true, null, null], array[40, null, null], array[500, null, 9007199254740991],
+      array[3, null, null]::smallint[], array[null, 200, null]::smallint[], array[null, 1, 9]::smallint[],
+      array[null, 1, 3]::smallint[], array[null, 10, null]::integer[], array[null, 4, null]::integer[],
+      array[null, 20, null]::integer[], array[null, 0, null]::integer[], array[null, 1, null]::smallint[],
+      array[null, 5, null]::integer[], array[null, 50, null]::integer[])`,
+    [instance, batchNo],
+  );
+}
+
+/** Appends three events of an account, the first of which takes `version` in its stream. */
+export async function appendFirstControls(client: ClientBase, instance: number, batchNo: number, version: number): Promise<void> {
+  await client.query(
+    `select daybook.append(0::smallint, $1, $2, array[1, 2, 3]::smallint[], null, array_fill('Account1'::text, array[3]),
+      null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
+      array_fill('account/Account1'::text, array[3]), array[$3::integer, $3 + 1, $3 + 2],
+      array['{"name":"caf\\u00e9","actor":"command-line"}', '{"actor":"command-line"}', '{"actor":"command-line"}'], null)`,
+    [instance, batchNo, version],
+  );
+}

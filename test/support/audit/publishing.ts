@@ -1,0 +1,24 @@
+import { connectAs, type Store } from '#db/postgres/connect.ts';
+import { retireInstance } from '#db/instances/instance.ts';
+import type { Checkpoint } from '#db/tlog/checkpoint.ts';
+import { type PublishOptions, publishCheckpoint } from '#db/tlog/publish.ts';
+import { openWriter } from '../log/log-writer.ts';
+
+/** As long as a worker's: a busy machine is no reason for a test to fail. */
+const PUBLISH_TIMEOUT_MS = 60_000;
+
+/** Where a test's checkpoints go, and the key that signs them. */
+export type Publishing = Pick<PublishOptions, 'keyFile' | 'directory'>;
+
+/** Publishes a checkpoint as a worker would. @returns null where nothing is new. */
+export async function publishNow(store: Store, { keyFile, directory }: Publishing): Promise<Checkpoint | null> {
+  await using writer = await openWriter(store);
+  const client = await connectAs(store, 'worker', PUBLISH_TIMEOUT_MS);
+  let batchNo = 0;
+  try {
+    return await publishCheckpoint(client, { keyFile, directory, writer: { instance: writer.instance, nextBatchNo: () => ++batchNo } });
+  } finally {
+    await client.end();
+    await retireInstance(writer.client, writer.instance);
+  }
+}

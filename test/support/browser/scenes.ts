@@ -1,0 +1,102 @@
+import type { Page } from 'playwright-core';
+import { PAGES } from '../../../web/pages.ts';
+
+/** Every page of the dashboard, and the dialogs that matter, as somebody meets them: for pictures, and for checks that go over all of them. */
+export type Scene = {
+  name: string;
+  path: string;
+  /** Whose page it is. */
+  who: 'nobody' | 'administrator' | 'member' | 'auditor';
+  /** What is done on it before it is looked at. */
+  act?: (page: Page) => Promise<void>;
+};
+
+const OUTSIDE: readonly Scene[] = [
+  { name: 'sign-in', path: '/sign-in', who: 'nobody' },
+  { name: 'register', path: '/register', who: 'nobody' },
+  { name: 'setup', path: '/setup#aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', who: 'nobody' },
+  { name: 'join', path: '/join#aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', who: 'nobody' },
+  { name: 'forgot', path: '/forgot', who: 'nobody' },
+  { name: 'reset', path: '/reset#aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', who: 'nobody' },
+  { name: 'missing', path: '/no-such-page', who: 'administrator' },
+];
+
+const INSIDE: readonly Scene[] = PAGES.map(({ path }): Scene => ({ name: path === '/' ? 'overview' : path.slice(1).replaceAll('/', '-'), path, who: 'administrator' }));
+
+async function openNarrowing(page: Page): Promise<void> {
+  await page.keyboard.press('n');
+  await page.getByText('Narrow it').click();
+  await page.getByLabel('Only these').first().check();
+  await page.getByRole('button', { name: 'Add a quota' }).click();
+}
+
+async function makeKey(page: Page): Promise<void> {
+  await page.keyboard.press('n');
+  await page.getByLabel('Name', { exact: true }).fill('made for a picture');
+  await page.keyboard.press('Enter');
+  await page.getByText('You will not see this again').waitFor();
+}
+
+/** Presses the first button of that name, and waits for the dialog that it opens. */
+const opening = (name: string) => async (page: Page): Promise<void> => {
+  await page.getByRole('button', { name }).first().click();
+  await page.getByRole('dialog').waitFor();
+};
+
+/** The pages of the audit log beside the list of events. */
+const AUDIT: readonly Scene[] = ['proof', 'state', 'comparison', 'receipt'].map((name) => ({ name: `audit-${name}`, path: `/audit/${name}`, who: 'auditor' }));
+
+/** The end of a call's story, where its receipt is. */
+async function storyEnd(page: Page): Promise<void> {
+  await page.keyboard.press('j');
+  await page.keyboard.press('Enter');
+  await page.getByRole('button', { name: 'Receipt' }).scrollIntoViewIfNeeded();
+}
+
+async function verify(page: Page): Promise<void> {
+  await page.getByRole('button', { name: 'Verify now' }).click();
+  await page.getByText('Begun').waitFor();
+}
+
+async function compareOne(page: Page): Promise<void> {
+  await page.getByRole('button', { name: 'Compare usage' }).click();
+  await page.getByText('differences in').waitFor();
+}
+
+async function showUpstream(page: Page): Promise<void> {
+  await page.getByRole('button', { name: 'Upstream openai' }).click();
+  await page.getByRole('button', { name: 'Test now' }).click();
+  await page.getByText('It answers, and lists').first().waitFor();
+}
+
+async function removeUpstream(page: Page): Promise<void> {
+  await page.getByRole('button', { name: 'Actions for ollama' }).click();
+  await page.getByRole('button', { name: 'Remove…' }).click();
+  await page.getByRole('dialog').waitFor();
+}
+
+const DIALOGS: readonly Scene[] = [
+  { name: 'overview-of-a-member', path: '/', who: 'member' },
+  { name: 'keys-of-an-auditor', path: '/keys', who: 'auditor' },
+  { name: 'requests-receipt', path: '/requests?outcome=completed', who: 'member', act: storyEnd },
+  { name: 'requests-tries', path: '/requests?model=local-first', who: 'administrator', act: storyEnd },
+  { name: 'audit-proof-verified', path: '/audit/proof', who: 'administrator', act: verify },
+  { name: 'audit-state-of-a-plan', path: '/audit/state?plan=team', who: 'auditor' },
+  { name: 'audit-comparison-done', path: '/audit/comparison', who: 'auditor', act: compareOne },
+  { name: 'keys-create', path: '/keys', who: 'administrator', act: openNarrowing },
+  { name: 'keys-secret', path: '/keys', who: 'administrator', act: makeKey },
+  { name: 'members-invite', path: '/admin/members', who: 'administrator', act: (page) => page.keyboard.press('n') },
+  { name: 'admin-accounts-one', path: '/admin/accounts', who: 'administrator', act: opening('Globex Robotics') },
+  { name: 'admin-plans-change', path: '/admin/plans', who: 'administrator', act: opening('Change plan team') },
+  { name: 'admin-upstreams-add', path: '/admin/upstreams', who: 'administrator', act: opening('Add an upstream') },
+  { name: 'admin-upstreams-one', path: '/admin/upstreams', who: 'administrator', act: showUpstream },
+  { name: 'admin-upstreams-define', path: '/admin/upstreams', who: 'administrator', act: opening('Change model fast') },
+  { name: 'admin-upstreams-remove', path: '/admin/upstreams', who: 'administrator', act: removeUpstream },
+  { name: 'admin-models-price', path: '/admin/models', who: 'administrator', act: opening('Set a price') },
+  { name: 'admin-models-import', path: '/admin/models', who: 'administrator', act: opening('Import prices') },
+  { name: 'admin-alerts-webhook', path: '/admin/alerts', who: 'administrator', act: opening('Add a webhook') },
+  { name: 'palette', path: '/settings', who: 'administrator', act: (page) => page.keyboard.press('Control+k') },
+  { name: 'help', path: '/settings', who: 'administrator', act: (page) => page.keyboard.press('?') },
+];
+
+export const SCENES: readonly Scene[] = [...OUTSIDE, ...INSIDE, ...AUDIT, ...DIALOGS];

@@ -1,0 +1,111 @@
+import { Client } from 'pg';
+import { HEARTBEAT_MS } from '#db/bounds.ts';
+import type { Store } from '#db/postgres/connect.ts';
+import type { ControlEvent, EventOf, Placed, RequestEvent } from '#db/events/events.ts';
+import { publicId, uuidv7 } from '#db/ids.ts';
+import { heartbeat, registerInstance } from '#db/instances/instance.ts';
+import { appendControl, appendRequests, type ControlAppend } from '#db/log/append.ts';
+import { openLog } from '../relay.ts';
+
+/** An instance with a connection of its own, which appends what a test tells it to. */
+export type Writer = AsyncDisposable & {
+  client: Client;
+  instance: number;
+  /** Appends under the next batch number, or under one that is given. */
+  append(events: readonly RequestEvent[], batchNo?: number): Promise<number>;
+  control(appends: readonly ControlAppend[], batchNo?: number): Promise<number>;
+};
+
+/** @param as the number to append under, where it is not to be a new instance. */
+export async function openWriter(store: Store, as?: number): Promise<Writer> {
+  const client = await connectAs(store, 'relay');
+  const instance = as ?? (await registerInstance(client, 'writer'));
+  let last = 0;
+  return {
+    client,
+    instance,
+    append: (events, batchNo = ++last) => appendRequests(client, instance, batchNo, events),
+    control: (appends, batchNo = ++last) => appendControl(client, instance, batchNo, appends),
+    [Symbol.asyncDispose]: () => client.end(),
+  };
+}
+
+/** The same, beside a relay that declares whoever is silent dead: it says that it lives, however slow the test is. */
+export async function openLivingWriter(store: Store): Promise<Writer> {
+  const writer = await openWriter(store);
+  const beat = setInterval(() => void heartbeat(writer.client, writer.instance, null).catch(() => {}), HEARTBEAT_MS);
+  const close = writer[Symbol.asyncDispose];
+  return {
+    ...writer,
+    async [Symbol.asyncDispose]() {
+      clearInterval(beat);
+      await close();
+    },
+  };
+}
+
+/** A connection whose loss fails its queries and nothing else. The caller ends it. */
+export async function connectAs(store: Store, role: Parameters<Store['config']>[0]): Promise<Client> {
+  const client = new Client(store.config(role));
+  client.on('error', () => undefined);
+  await client.connect();
+  return client;
+}
+
+/** All that is in the log. */
+export async function readLog(store: Store): Promise<Placed[]> {
+  const log = openLog(store);
+  try {
+    return await log.read();
+  } finally {
+    await log.close();
+  }
+}
+
+const WHO = { account: 'Account1', key: 'Key00001', model: 'm' };
+
+export function accepted(changes: Partial<EventOf<'request.accepted'>> = {}): EventOf<'request.accepted'> {
+  return { type: 'request.accepted', request: uuidv7(), ...WHO, sse: true, body_bytes: 40, hold_tokens: 500, ...changes };
+}
+
+/** The ending of an accepted request. */
+export function settled(
+  { request, account, key, model }: EventOf<'request.accepted'>,
+  changes: Partial<EventOf<'request.settled'>> = {},
+): EventOf<'request.settled'> {
+  return {
+    type: 'request.settled',
+    request,
+    account,
+    key,
+    model,
+    end_reason: 'completed',
+    usage_source: 'provider',
+    upstream: 'one',
+    status: 200,
+    input_tokens: 10,
+    cached_tokens: 0,
+    output_tokens: 20,
+    reasoning_tokens: 0,
+    attempts: 1,
+    first_byte_ms: 5,
+    duration_ms: 50,
+    ...changes,
+  };
+}
+
+/** An accepted request that is given more to spend; `changes` say how much. */
+export function extended(
+  { request, account, key, model, hold_tokens }: EventOf<'request.accepted'>,
+  changes: Partial<EventOf<'request.extended'>> = {},
+): EventOf<'request.extended'> {
+  return { type: 'request.extended', request, account, key, model, hold_tokens: hold_tokens * 2, ...changes };
+}
+
+export function registered(account: string = publicId(), name: string = account): EventOf<'account.registered'> {
+  return { type: 'account.registered', account, name, actor: 'command-line' };
+}
+
+export function suspended(account: string): ControlEvent {
+  return { type: 'account.suspended', account, actor: 'command-line' };
+}

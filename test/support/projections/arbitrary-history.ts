@@ -1,0 +1,235 @@
+import * as fc from 'fast-check';
+import { type ControlEvent, END_REASONS, type EndReason, type EventOf, type PlanTerms, type RequestEvent } from '#db/events/events.ts';
+import { publicId, uuidv7 } from '#db/ids.ts';
+import { BUCKET_BOUNDS_MS } from '#db/projections/buckets.ts';
+import { streamOf } from '#db/events/streams.ts';
+import { minuteOf } from '#db/limits/windows.ts';
+import type { Writer } from '../log/log-writer.ts';
+
+/**
+ * Made-up histories of a few accounts, in which everything happens in an order in which it can: calls
+ * begin, are given more and end, under terms of now or of before, in windows of now or of the past,
+ * while plans and keys change.
+ */
+
+const ACCOUNTS = 3;
+const KEYS = 4;
+const PLANS = 2;
+/** Some windows are over when their calls go on, and some when their terms begin. */
+const MINUTES_AGO = [0, 0, 0, 1, 61, 1_500, 45_000];
+
+const count = fc.oneof(fc.nat(9), fc.nat(5_000));
+const amount = fc.oneof(fc.nat(9), fc.nat(1_000_000));
+const quotas = fc.uniqueArray(
+  fc.record({
+    meter: fc.constantFrom('requests' as const, 'tokens' as const, 'cost_microusd' as const),
+    window: fc.constantFrom('hour' as const, 'day' as const, 'week' as const, 'month' as const),
+    limit: fc.nat(3),
+    enforcement: fc.constantFrom('soft_landing' as const, 'exact' as const),
+  }),
+  { maxLength: 3, selector: ({ meter, window }) => `${meter} ${window}` },
+);
+const terms: fc.Arbitrary<PlanTerms> = fc.record({ quotas, requests_per_minute: fc.nat(100) }, { requiredKeys: [] });
+const windows = fc.constantFrom('keep' as const, 'keep' as const, 'reset' as const);
+const whose = fc.nat(11);
+
+const step = fc.oneof(
+  {
+    weight: 8,
+    arbitrary: fc.record({
+      kind: fc.constant('accept' as const),
+      whose,
+      model: fc.constantFrom('m', 'model "\\{two}'),
+      sse: fc.boolean(),
+      count,
+      hold: amount,
+      cost: fc.option(amount, { nil: undefined }),
+      ago: fc.option(fc.constantFrom(...MINUTES_AGO), { freq: 12 }),
+      /** How many changes of terms it missed. */
+      behind: fc.constantFrom(0, 0, 0, 1, 4, 100),
+    }),
+  },
+  { weight: 3, arbitrary: fc.record({ kind: fc.constant('extend' as const), which: fc.nat(20), hold: amount, cost: fc.option(amount, { nil: undefined }) }) },
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      kind: fc.constant('settle' as const),
+      which: fc.nat(20),
+      reason: fc.constantFrom(...(Object.keys(END_REASONS) as EndReason[])),
+      input: count,
+      output: count,
+      cost: fc.option(amount, { nil: undefined }),
+      first: fc.option(fc.oneof(count, fc.constantFrom(...BUCKET_BOUNDS_MS)), { nil: undefined }),
+      duration: fc.oneof(fc.nat(200_000), fc.constantFrom(...BUCKET_BOUNDS_MS)),
+    }),
+  },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant('abandon' as const), which: fc.nat(20) }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant('refuse' as const), whose, times: fc.integer({ min: 1, max: 500 }) }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('plan' as const), whose, terms, windows }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('retire' as const), whose }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant('put' as const), whose, isOn: fc.boolean(), windows }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant('override' as const), whose, terms, windows }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant('restrict' as const), whose, terms, windows }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      kind: fc.constant('turn' as const),
+      whose,
+      to: fc.constantFrom('rotated', 'revoked', 'expired', 'suspended', 'reinstated', 'priced'),
+      until: fc.option(fc.constant('2030-01-02T03:04:05.006Z'), { nil: undefined }),
+    }),
+  },
+);
+export type HistoryStep = typeof step extends fc.Arbitrary<infer T> ? T : never;
+
+export const anyHistory: fc.Arbitrary<HistoryStep[]> = fc.array(step, { minLength: 1, maxLength: 60, size: 'max' });
+
+/** What every account has at first, so that most calls are charged to windows of all lengths. */
+const QUOTAS: PlanTerms['quotas'] = [
+  { meter: 'tokens', window: 'hour', limit: 7, enforcement: 'exact' },
+  { meter: 'cost_microusd', window: 'day', limit: 8, enforcement: 'soft_landing' },
+  { meter: 'requests', window: 'week', limit: 9, enforcement: 'soft_landing' },
+];
+
+type Running = EventOf<'request.accepted'> & { hold: { hold_tokens: number; hold_cost_microusd?: number } };
+
+/** Writes a history into a log that other histories may be in already: its subjects are its own. */
+export class HistoryWriter {
+  readonly #writer: Pick<Writer, 'append' | 'control'>;
+  readonly #accounts = Array.from({ length: ACCOUNTS }, () => publicId());
+  readonly #keys = Array.from({ length: KEYS }, () => publicId());
+  readonly #plans = Array.from({ length: PLANS }, () => `plan-${publicId().toLowerCase()}`);
+  readonly #versions = new Map<string, number>();
+  readonly #positions = [0];
+  #running: Running[] = [];
+  #waiting: RequestEvent[] = [];
+
+  constructor(writer: Pick<Writer, 'append' | 'control'>) {
+    this.#writer = writer;
+  }
+
+  async write(steps: readonly HistoryStep[]): Promise<void> {
+    for (const plan of this.#plans) await this.#control({ type: 'plan.defined', plan, terms: { quotas: QUOTAS }, actor: 'test' });
+    for (const [index, account] of this.#accounts.entries()) {
+      await this.#control({ type: 'account.registered', account, name: `The "${account}"`, actor: 'test' });
+      await this.#control({ type: 'account.plan_changed', account, plan: this.#pick(this.#plans, index), windows: 'keep', actor: 'test' });
+    }
+    for (const key of this.#keys) {
+      await this.#control({ type: 'key.created', account: this.#accountOf(key), key, name: 'k', digest: DIGEST, last4: 'last', actor: 'test' });
+    }
+    for (const each of steps) await this.#take(each);
+    await this.#flush();
+  }
+
+  async #take(each: HistoryStep): Promise<void> {
+    switch (each.kind) {
+      case 'accept':
+        return this.#accept(each);
+      case 'refuse': {
+        const key = this.#pick(this.#keys, each.whose);
+        return this.#request({ type: 'request.refused', request: uuidv7(), account: this.#accountOf(key), key, refusal: 'rate_limit_exceeded', status: 429, refused_count: each.times });
+      }
+      case 'extend':
+      case 'settle':
+      case 'abandon': {
+        const call = this.#running[each.which % Math.max(1, this.#running.length)];
+        return call && this.#goOn(call, each);
+      }
+      default: {
+        const event = this.#change(each);
+        return this.#control(event);
+      }
+    }
+  }
+
+  #accept({ whose: who, model, sse, count: bytes, hold, cost, ago, behind }: HistoryStep & { kind: 'accept' }): void {
+    const key = this.#pick(this.#keys, who);
+    const amounts = { hold_tokens: hold, ...(cost === undefined ? {} : { hold_cost_microusd: cost }) };
+    const terms_position = this.#positions.at(-1 - behind) ?? 0;
+    const admission = ago === null ? {} : { admitted_minute: minuteOf(Date.now()) - ago, terms_position };
+    const event = { type: 'request.accepted' as const, request: uuidv7(), account: this.#accountOf(key), key, model, sse, body_bytes: bytes, ...amounts, ...admission };
+    this.#request(event);
+    this.#running.push({ ...event, hold: amounts });
+  }
+
+  #goOn(call: Running, each: HistoryStep & { kind: 'extend' | 'settle' | 'abandon' }): void {
+    const { request, account, key, model, admitted_minute, terms_position } = call;
+    const same = { request, account, key, model, ...(admitted_minute === undefined ? {} : { admitted_minute, terms_position: terms_position ?? 0 }) };
+    if (each.kind === 'extend') {
+      call.hold = { hold_tokens: each.hold, ...(each.cost === undefined ? {} : { hold_cost_microusd: each.cost }) };
+      return this.#request({ type: 'request.extended', ...same, ...call.hold });
+    }
+    this.#running = this.#running.filter((other) => other !== call);
+    if (each.kind === 'abandon') {
+      return this.#request({ type: 'request.abandoned', ...same, end_reason: 'abandoned', usage_source: 'estimated', ...call.hold });
+    }
+    const { reason, input, output, cost, first, duration } = each;
+    this.#request({
+      type: 'request.settled',
+      ...same,
+      end_reason: reason,
+      usage_source: 'provider',
+      upstream: 'one',
+      status: 200,
+      input_tokens: input,
+      cached_tokens: Math.floor(input / 2),
+      output_tokens: output,
+      reasoning_tokens: Math.floor(output / 3),
+      ...(cost === undefined ? {} : { cost_microusd: cost, price_version: 3 }),
+      attempts: 1,
+      ...(first === undefined ? {} : { first_byte_ms: first }),
+      duration_ms: duration,
+    });
+  }
+
+  #change(each: Exclude<HistoryStep, { kind: 'accept' | 'extend' | 'settle' | 'abandon' | 'refuse' }>): ControlEvent {
+    const account = this.#pick(this.#accounts, each.whose);
+    const key = this.#pick(this.#keys, each.whose);
+    const plan = this.#pick(this.#plans, each.whose);
+    const ofKey = { account: this.#accountOf(key), key, actor: 'test' };
+    switch (each.kind) {
+      case 'plan':
+        return { type: 'plan.changed', plan, terms: each.terms, windows: each.windows, actor: 'test' };
+      case 'retire':
+        return { type: 'plan.retired', plan, actor: 'test' };
+      case 'put':
+        return { type: 'account.plan_changed', account, plan: each.isOn ? this.#pick(this.#plans, each.whose >> 1) : null, windows: each.windows, actor: 'test' };
+      case 'override':
+        return { type: 'account.terms_overridden', account, terms: each.terms, windows: each.windows, actor: 'test' };
+      case 'restrict':
+        return { type: 'key.restricted', ...ofKey, terms: each.terms, windows: each.windows };
+      case 'turn':
+        if (each.to === 'suspended' || each.to === 'reinstated') return { type: `account.${each.to}`, account, actor: 'test' };
+        if (each.to === 'revoked' || each.to === 'expired') return { type: `key.${each.to}`, ...ofKey };
+        if (each.to === 'rotated') return { type: 'key.rotated', ...ofKey, digest: DIGEST, last4: 'next', ...(each.until === undefined ? {} : { overlap_ends_at: each.until }) };
+        return { type: 'model.priced', model: `${plan}*`, prices: { input: each.whose, cached_input: 0, output: 2, reasoning: 3 }, source: 'manual', actor: 'test' };
+    }
+  }
+
+  #accountOf(key: string): string {
+    return this.#pick(this.#accounts, this.#keys.indexOf(key));
+  }
+
+  #pick(from: readonly string[], index: number): string {
+    return from[index % from.length] as string;
+  }
+
+  #request(event: RequestEvent): void {
+    this.#waiting.push(event);
+  }
+
+  async #flush(): Promise<void> {
+    if (this.#waiting.length > 0) await this.#writer.append(this.#waiting.splice(0));
+  }
+
+  async #control(event: ControlEvent): Promise<void> {
+    await this.#flush();
+    const stream = streamOf(event);
+    const version = (this.#versions.get(stream) ?? 0) + 1;
+    this.#versions.set(stream, version);
+    this.#positions.push(await this.#writer.control([{ event, version }]));
+  }
+}
+
+/** The digest of every secret here: it must not be found in any projection. */
+export const DIGEST = 'd1'.repeat(32);

@@ -1,0 +1,141 @@
+import { END_REASONS, type EventOf, type Placed, USAGE_SOURCES } from '#db/events/events.ts';
+import { bucketOf, BUCKETS } from '#db/projections/buckets.ts';
+import { OUTCOME_OF, OUTCOMES } from '#db/projections/outcomes.ts';
+
+/**
+ * What the tables of calls and of usage are to hold, event by event and in plain objects: the judge
+ * of the statements that do the same by sets. Times are in milliseconds, as far as dates know.
+ */
+
+export type Row = Record<string, unknown>;
+/** Rows by the text of their primary key. */
+export type Rows = Map<string, Row>;
+
+type Ending = EventOf<'request.settled'> | EventOf<'request.abandoned'>;
+const isEnding = (event: Placed['event']): event is Ending => event.type === 'request.settled' || event.type === 'request.abandoned';
+const costOf = (event: Ending): number | null => (event.type === 'request.settled' ? event.cost_microusd : event.hold_cost_microusd) ?? null;
+
+export function foldRequests(log: readonly Placed[]): Record<'request' | 'running_request', Rows> {
+  const request: Rows = new Map();
+  const running: Rows = new Map();
+  for (const { event, position, at, instance } of log) {
+    if (event.type === 'request.accepted') {
+      const { account, key, model, sse, body_bytes, hold_tokens } = event;
+      request.set(event.request, {
+        ...EMPTY,
+        ...{ request: event.request, position, accepted_at: at, instance, account, key, model, sse, body_bytes, hold_tokens },
+        hold_cost_microusd: event.hold_cost_microusd ?? null,
+        terms_position: event.terms_position ?? null,
+        admitted_minute: event.admitted_minute ?? null,
+        retry_count: event.retry_count ?? null,
+      });
+      running.set(event.request, { request: event.request, position, account });
+    } else if (event.type === 'request.extended') {
+      const row = request.get(event.request) as Row;
+      Object.assign(row, { hold_tokens: event.hold_tokens, hold_cost_microusd: event.hold_cost_microusd ?? null });
+    } else if (event.type === 'request.refused') {
+      const { account, key, refusal, status, refused_count } = event;
+      request.set(event.request, {
+        ...EMPTY,
+        ...{ request: event.request, position, end_position: position, accepted_at: at, ended_at: at, instance, account, key, refusal, status, refused_count },
+      });
+    } else if (isEnding(event)) {
+      running.delete(event.request);
+      Object.assign(request.get(event.request) as Row, {
+        end_position: position,
+        ended_at: at,
+        cost_microusd: costOf(event),
+        end_reason: END_REASONS[event.end_reason],
+        usage_source: USAGE_SOURCES[event.usage_source],
+        ...(event.type === 'request.settled' ? settledColumns(event) : {}),
+      });
+    }
+  }
+  return { request, running_request: running };
+}
+
+const EMPTY: Row = Object.fromEntries(
+  `request position end_position accepted_at ended_at hold_tokens hold_cost_microusd cost_microusd terms_position instance
+   admitted_minute body_bytes input_tokens cached_tokens output_tokens reasoning_tokens first_byte_ms duration_ms price_version
+   refused_count status end_reason usage_source attempts retry_count sse account key model upstream refusal`
+    .split(/\s+/)
+    .map((name) => [name, null]),
+);
+
+function settledColumns(event: EventOf<'request.settled'>): Row {
+  const { status, input_tokens, cached_tokens, output_tokens, reasoning_tokens, attempts, duration_ms } = event;
+  return {
+    ...{ status, input_tokens, cached_tokens, output_tokens, reasoning_tokens, attempts, duration_ms },
+    first_byte_ms: event.first_byte_ms ?? null,
+    upstream: event.upstream ?? null,
+    price_version: event.price_version ?? null,
+  };
+}
+
+type Figures = Record<string, number> & { duration_counts: number[]; first_byte_counts: number[] };
+const SUMS = [...OUTCOMES, 'unpriced', 'input_tokens', 'cached_tokens', 'output_tokens', 'reasoning_tokens', 'abandoned_tokens', 'cost_microusd'];
+const noFigures = (): Figures =>
+  Object.assign(Object.fromEntries(SUMS.map((name) => [name, 0])), {
+    duration_counts: Array.from({ length: BUCKETS }, () => 0),
+    first_byte_counts: Array.from({ length: BUCKETS }, () => 0),
+  });
+
+const USAGE_TABLES = ['usage_minute', 'usage_minute_total', 'usage_hour_key', 'usage_hour', 'usage_hour_total', 'usage_day', 'usage_day_account', 'key_use'] as const;
+
+export function foldUsage(log: readonly Placed[]): Record<(typeof USAGE_TABLES)[number], Rows> {
+  const tables = Object.fromEntries(USAGE_TABLES.map((name) => [name, new Map()])) as unknown as ReturnType<typeof foldUsage>;
+  const figuresOf = (rows: Rows, identity: Row): Figures => {
+    const key = JSON.stringify(Object.values(identity));
+    const row = rows.get(key) ?? { ...identity, ...noFigures() };
+    rows.set(key, row);
+    return row as Figures;
+  };
+  for (const { event, at } of log) {
+    if (event.type === 'request.accepted') {
+      const use = useOf(tables.key_use, event);
+      Object.assign(use, { last_used_at: at, requests: (use['requests'] as number) + 1 });
+    }
+    if (!isEnding(event) && event.type !== 'request.refused') continue;
+    const { account, key } = event;
+    const model = isEnding(event) ? event.model : '';
+    const from = (ms: number): Date => new Date(at.getTime() - (at.getTime() % ms));
+    for (const figures of [
+      figuresOf(tables.usage_minute, { minute: from(60_000), account, key, model }),
+      figuresOf(tables.usage_hour_key, { hour: from(3_600_000), account, key, model }),
+      figuresOf(tables.usage_day, { day: from(86_400_000), account, key, model }),
+      figuresOf(tables.usage_hour, { hour: from(3_600_000), account }),
+      figuresOf(tables.usage_day_account, { day: from(86_400_000), account }),
+      figuresOf(tables.usage_minute_total, { minute: from(60_000) }),
+      figuresOf(tables.usage_hour_total, { hour: from(3_600_000) }),
+    ]) {
+      count(figures, event);
+    }
+    const use = useOf(tables.key_use, event);
+    if (isEnding(event)) use['cost_microusd'] = (use['cost_microusd'] as number) + (costOf(event) ?? 0);
+  }
+  return tables;
+}
+
+function useOf(rows: Rows, { key, account }: { key: string; account: string }): Row {
+  const row = rows.get(key) ?? { key, account, last_used_at: null, requests: 0, cost_microusd: 0 };
+  rows.set(key, row);
+  return row;
+}
+
+function count(figures: Figures, event: Ending | EventOf<'request.refused'>): void {
+  const add = (name: string, amount: number): void => {
+    figures[name] = (figures[name] as number) + amount;
+  };
+  if (event.type === 'request.refused') return add('refused', event.refused_count);
+  add(OUTCOME_OF[event.end_reason], 1);
+  const cost = costOf(event);
+  if (cost === null) add('unpriced', 1);
+  else add('cost_microusd', cost);
+  if (event.type === 'request.abandoned') return add('abandoned_tokens', event.hold_tokens);
+  for (const name of ['input_tokens', 'cached_tokens', 'output_tokens', 'reasoning_tokens'] as const) add(name, event[name]);
+  const tally = (counts: number[], ms: number | undefined): void => {
+    if (ms !== undefined) counts[bucketOf(ms)] = (counts[bucketOf(ms)] as number) + 1;
+  };
+  tally(figures.duration_counts, event.duration_ms);
+  tally(figures.first_byte_counts, event.first_byte_ms);
+}

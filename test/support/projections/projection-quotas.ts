@@ -1,0 +1,141 @@
+import type { EventOf, Placed } from '#db/events/events.ts';
+import { type Account, accountTerms, evolveAccount } from '#db/fold/account.ts';
+import { evolveKey, type Key } from '#db/fold/key.ts';
+import { evolvePlan, type Plan } from '#db/fold/plan.ts';
+import { type Limit, limitsOf, METERS, WINDOW_KINDS } from '#db/limits/limits.ts';
+import { minuteOf, windowEnd, windowStart } from '#db/limits/windows.ts';
+import type { Row, Rows } from './projection-fold.ts';
+
+/**
+ * What the quota windows are to hold, event by event, by the rules of the judge of limits
+ * (limits-identity.ts): who is charged what, and when it is given back.
+ */
+
+type Version = { position: number; minute: number; quotas: Map<string, Limit> };
+type Charge = { row: Row; limit: Limit; end: number; held: number };
+type Life = Extract<Placed['event'], { type: 'request.accepted' | 'request.extended' | 'request.settled' | 'request.abandoned' }>;
+
+export function foldQuotas(log: readonly Placed[]): Rows {
+  const fold = new QuotaFold();
+  for (const event of log) fold.take(event);
+  return fold.rows;
+}
+
+class QuotaFold {
+  readonly rows: Rows = new Map();
+  readonly #accounts = new Map<string, Account>();
+  readonly #plans = new Map<string, Plan>();
+  readonly #keys = new Map<string, Key>();
+  readonly #versions = new Map<string, Version[]>();
+  readonly #open = new Map<string, Charge[]>();
+
+  take({ event, at, position }: Placed): void {
+    const minute = minuteOf(at.getTime());
+    if (!('actor' in event)) {
+      if (event.type !== 'request.refused') this.#life(event, position, minute);
+    } else if ('key' in event) {
+      const key = evolveKey(this.#keys.get(event.key), event, at, position);
+      if (!key) return;
+      this.#keys.set(key.id, key);
+      this.#terms(`key/${key.id}`, limitsOf(key.terms ?? {}, key.resetPosition), position, minute);
+    } else if ('account' in event && event.account !== undefined) {
+      this.#account(evolveAccount(this.#accounts.get(event.account), event, position), position, minute);
+    } else if ('plan' in event && event.plan !== null) {
+      const plan = evolvePlan(this.#plans.get(event.plan), event, position);
+      if (!plan) return;
+      this.#plans.set(plan.name, plan);
+      for (const account of this.#accounts.values()) {
+        if (account.plan === plan.name) this.#account(evolveAccount(account, event, position), position, minute);
+      }
+    }
+  }
+
+  #account(account: Account | undefined, position: number, minute: number): void {
+    if (!account) return;
+    this.#accounts.set(account.id, account);
+    const plan = account.plan === null ? undefined : this.#plans.get(account.plan);
+    this.#terms(`account/${account.id}`, limitsOf(accountTerms(account, plan), account.resetPosition), position, minute);
+  }
+
+  #terms(subject: string, limits: readonly Limit[], position: number, minute: number): void {
+    const versions = this.#versions.get(subject) ?? [];
+    this.#versions.set(subject, versions);
+    const before = versions.at(-1)?.quotas;
+    const quotas = new Map(limits.filter(({ window }) => window !== 'none' && window !== 'minute').map((limit) => [`${limit.meter} ${limit.window}`, limit]));
+    versions.push({ position, minute, quotas });
+    for (const [name, limit] of quotas) {
+      const old = before?.get(name);
+      if (old && old.cap === limit.cap && old.enforcement === limit.enforcement && old.reset === limit.reset) continue;
+      for (const row of this.rows.values()) {
+        const isMeant = row['subject'] === subject && row['meter'] === METERS[limit.meter] && row['window_kind'] === WINDOW_KINDS[limit.window] && row['reset_position'] === limit.reset;
+        if (isMeant && windowEnd(limit.window, row['window_start'] as number) > minute) {
+          Object.assign(row, { cap: limit.cap, is_exact: limit.enforcement === 'exact', position });
+        }
+      }
+    }
+  }
+
+  #life(event: Life, position: number, minute: number): void {
+    if (event.type === 'request.accepted') return this.#accept(event, position);
+    const charges = this.#open.get(event.request) ?? [];
+    for (const charge of charges) {
+      if (event.type === 'request.extended') {
+        if (charge.end <= minute) continue;
+        this.#hold(charge, heldUnits(charge.limit, event), position);
+        continue;
+      }
+      const spent = event.type === 'request.abandoned' ? heldUnits(charge.limit, event) : spentUnits(charge.limit, event);
+      this.#hold(charge, 0, position);
+      charge.row['used'] = (charge.row['used'] as number) + spent;
+    }
+    if (event.type !== 'request.extended') this.#open.delete(event.request);
+  }
+
+  #accept(event: EventOf<'request.accepted'>, position: number): void {
+    const { account, key, admitted_minute: minute, terms_position: terms = 0 } = event;
+    if (minute === undefined) return;
+    const charges: Charge[] = [];
+    this.#open.set(event.request, charges);
+    for (const subject of [`account/${account}`, `key/${key}`]) {
+      const versions = this.#versions.get(subject) ?? [];
+      for (const limit of versions.findLast((version) => version.position <= terms)?.quotas.values() ?? []) {
+        const row = this.#row(subject, account, limit, minute, versions);
+        const charge = { row, limit, end: windowEnd(limit.window, windowStart(limit.window, minute)), held: 0 };
+        charges.push(charge);
+        this.#hold(charge, heldUnits(limit, event), position);
+      }
+    }
+  }
+
+  #hold(charge: Charge, units: number, position: number): void {
+    const { row } = charge;
+    row['held'] = (row['held'] as number) + units - charge.held;
+    row['position'] = Math.max(row['position'] as number, position);
+    charge.held = units;
+  }
+
+  #row(subject: string, account: string, limit: Limit, minute: number, versions: readonly Version[]): Row {
+    const window_start = windowStart(limit.window, minute);
+    const identity = { subject, meter: METERS[limit.meter], window_kind: WINDOW_KINDS[limit.window], window_start, reset_position: limit.reset };
+    const name = JSON.stringify(Object.values(identity));
+    const known = this.rows.get(name);
+    if (known) return known;
+    const same = versions.flatMap((version) => {
+      const other = version.quotas.get(`${limit.meter} ${limit.window}`);
+      return other?.reset === limit.reset ? [{ ...version, cap: other.cap, isExact: other.enforcement === 'exact' }] : [];
+    });
+    const end = windowEnd(limit.window, window_start);
+    const newest = same.findLast((version) => version.minute < end) ?? same[0];
+    const row = { ...identity, begins_at: new Date(window_start * 60_000), account, cap: newest?.cap, is_exact: newest?.isExact, used: 0, held: 0, position: 0 };
+    this.rows.set(name, row);
+    return row;
+  }
+}
+
+function heldUnits({ meter }: Limit, { hold_tokens, hold_cost_microusd }: { hold_tokens: number; hold_cost_microusd?: number | undefined }): number {
+  return meter === 'requests' ? 1 : meter === 'tokens' ? hold_tokens : (hold_cost_microusd ?? 0);
+}
+
+function spentUnits({ meter }: Limit, { input_tokens, output_tokens, cost_microusd }: EventOf<'request.settled'>): number {
+  return meter === 'requests' ? 1 : meter === 'tokens' ? input_tokens + output_tokens : (cost_microusd ?? 0);
+}

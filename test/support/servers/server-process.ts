@@ -1,0 +1,63 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import path from 'node:path';
+import { publishingWithin } from '../directory.ts';
+
+/** A server in a process of its own, as `npm start` runs it. */
+export type ServerProcess = {
+  port: number;
+  baseUrl: string;
+  pid: number;
+  /** The secret that its greeting showed; null when it was not the first start. */
+  firstKey: string | null;
+  /** From the start of the process to the greeting, which comes when calls are taken. */
+  readyMs: number;
+  /** What it has written so far. */
+  output(): string;
+  /** SIGKILL; returns when the process is gone. */
+  kill(): Promise<void>;
+  /** SIGTERM; returns the exit code. */
+  stop(): Promise<number | null>;
+};
+
+const MAIN = path.join(import.meta.dirname, '../../../server/main.ts');
+const READY_WITHIN_MS = 60_000;
+const PORT_LINE = /Base URL for clients: (\S+:(\d+)\/v1)/;
+
+/** @throws {Error} with its output when it does not come up. */
+export async function spawnServer(env: Record<string, string>): Promise<ServerProcess> {
+  const startedMs = performance.now();
+  const child = spawn(process.execPath, [MAIN], { env: { ...process.env, PORT: '0', ...publishingWithin(env) }, stdio: ['ignore', 'pipe', 'pipe'] });
+  let output = '';
+  const greeted = Promise.withResolvers<void>();
+  const take = (text: Buffer): void => {
+    output += text.toString();
+    if (PORT_LINE.test(output)) greeted.resolve();
+  };
+  child.stdout.on('data', take);
+  child.stderr.on('data', take);
+  const gone = once(child, 'exit') as Promise<[number | null]>;
+  const failed = (why: string) => (): never => {
+    throw new Error(`the server ${why}:\n${output}`);
+  };
+  const timer = new Promise<void>((resolve) => setTimeout(resolve, READY_WITHIN_MS).unref());
+  await Promise.race([greeted.promise, gone.then(failed('ended')), timer.then(failed('did not get ready'))]);
+  const [, baseUrl = '', port = ''] = PORT_LINE.exec(output) ?? [];
+  return {
+    port: Number(port),
+    baseUrl,
+    pid: child.pid as number,
+    firstKey: /\bdbk_\w+/.exec(output)?.[0] ?? null,
+    readyMs: performance.now() - startedMs,
+    output: () => output,
+    async kill() {
+      child.kill('SIGKILL');
+      await gone;
+    },
+    async stop() {
+      child.kill('SIGTERM');
+      const [code] = await gone;
+      return code;
+    },
+  };
+}

@@ -1,0 +1,165 @@
+import * as fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import {
+  type Alert,
+  type EndingKey,
+  keyAlert,
+  projectorAlert,
+  QUOTA_PERCENTS,
+  quotaAlert,
+  type QuotaFigures,
+  upstreamAlert,
+} from '#db/alerts/alerts.ts';
+import { METERS, WINDOW_KINDS } from '#db/limits/limits.ts';
+import { minuteOf, windowStart } from '#db/limits/windows.ts';
+
+const NOW_MS = Date.parse('2026-11-21T12:00:30Z');
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+
+/** What was raised, as it is read back. */
+class Raised extends Map<string, number> {
+  take(alert: Alert | null): Alert | null {
+    if (alert) this.set(alert.topic, alert.ordinal);
+    return alert;
+  }
+}
+
+describe('a quota', () => {
+  const quota = (changes: Partial<QuotaFigures>): QuotaFigures => ({
+    subject: 'account/Account1',
+    account: 'Account1',
+    account_name: 'acme',
+    meter: METERS.tokens,
+    window_kind: WINDOW_KINDS.day,
+    window_start: windowStart('day', minuteOf(NOW_MS)),
+    reset_position: 0,
+    cap: 1_000,
+    used: 0,
+    ...changes,
+  });
+  const percentOf = (alert: Alert | null): unknown => alert?.details['percent'] ?? null;
+
+  test.each([[0, null], [499, null], [500, 50], [799, 50], [800, 80], [999, 80], [1_000, 100], [5_000, 100]])(
+    'of which %i of 1,000 are used gives notice of %s percent',
+    (used, percent) => {
+      expect(percentOf(quotaAlert(quota({ used }), new Raised(), NOW_MS))).toBe(percent);
+    },
+  );
+
+  test('that is used up step by step is told of once for each share, in whatever steps, and a lower share never after a higher one', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 1_000_000 }), fc.array(fc.nat(300_000), { maxLength: 30 }), (cap, steps) => {
+        const raised = new Raised();
+        let used = 0;
+        const told: number[] = [];
+        for (const step of steps) {
+          used += step;
+          const alert = raised.take(quotaAlert(quota({ cap, used }), raised, NOW_MS));
+          if (alert) told.push(Number(percentOf(alert)));
+          // What is reached is told at once.
+          expect(Math.max(0, ...told)).toBe(Math.max(0, ...QUOTA_PERCENTS.filter((percent) => used >= cap * (percent / 100))));
+        }
+        expect(told).toEqual([...new Set(told)].toSorted((one, other) => one - other));
+      }),
+    );
+  });
+
+  test('that begins anew, in its next window or by a reset, is told of anew', () => {
+    const raised = new Raised();
+    raised.take(quotaAlert(quota({ used: 1_000 }), raised, NOW_MS));
+    expect(quotaAlert(quota({ used: 1_000 }), raised, NOW_MS)).toBeNull();
+    expect(percentOf(quotaAlert(quota({ used: 600, reset_position: 9 }), raised, NOW_MS))).toBe(50);
+    const tomorrow = quota({ used: 600, window_start: quota({}).window_start + 24 * 60 });
+    expect(percentOf(quotaAlert(tomorrow, raised, NOW_MS + DAY_MS))).toBe(50);
+  });
+
+  test('that is over, or of which there is nothing, is told nothing of', () => {
+    expect(quotaAlert(quota({ used: 1_000 }), new Raised(), NOW_MS + DAY_MS)).toBeNull();
+    expect(quotaAlert(quota({ cap: 0, used: 10 }), new Raised(), NOW_MS)).toBeNull();
+  });
+
+  test('is told with whose it is, its figures and its window', () => {
+    expect(quotaAlert(quota({ used: 850 }), new Raised(), NOW_MS)).toMatchObject({
+      kind: 'quota',
+      state: 'raised',
+      account: 'Account1',
+      details: {
+        account_name: 'acme',
+        subject: 'account/Account1',
+        meter: 'tokens',
+        window: 'day',
+        percent: 80,
+        limit: 1_000,
+        used: 850,
+        window_starts_at: '2026-11-21T00:00:00.000Z',
+        window_ends_at: '2026-11-22T00:00:00.000Z',
+      },
+    });
+  });
+});
+
+describe('a key that ends', () => {
+  const key = (changes: Partial<EndingKey> = {}): EndingKey => ({
+    id: 'Key00001',
+    account: 'Account1',
+    account_name: 'acme',
+    name: 'laptop',
+    created_at: new Date(NOW_MS - 30 * DAY_MS),
+    expires_at: new Date(NOW_MS),
+    ...changes,
+  });
+  const daysAt = (beforeMs: number, raised: Raised, changes: Partial<EndingKey> = {}): unknown =>
+    raised.take(keyAlert(key(changes), raised, NOW_MS - beforeMs))?.details['days'] ?? null;
+
+  test('is told of seven days before, and one day before, once each', () => {
+    const raised = new Raised();
+    expect(daysAt(7 * DAY_MS + 1, raised)).toBeNull();
+    expect(daysAt(7 * DAY_MS, raised)).toBe(7);
+    expect(daysAt(3 * DAY_MS, raised)).toBeNull();
+    expect(daysAt(DAY_MS, raised)).toBe(1);
+    expect(daysAt(HOUR_MS, raised)).toBeNull();
+    expect(daysAt(0, new Raised())).toBeNull();
+  });
+
+  test('is told of with the nearest notice alone when both were missed', () => {
+    const raised = new Raised();
+    expect(daysAt(HOUR_MS, raised)).toBe(1);
+    expect(daysAt(HOUR_MS / 2, raised)).toBeNull();
+  });
+
+  test('is not told of to whoever has just made it with so short a life', () => {
+    const short = { created_at: new Date(NOW_MS - 3 * DAY_MS) };
+    expect(daysAt(2 * DAY_MS, new Raised(), short)).toBeNull();
+    expect(daysAt(DAY_MS, new Raised(), short)).toBe(1);
+    expect(daysAt(HOUR_MS, new Raised(), { created_at: new Date(NOW_MS - 2 * HOUR_MS) })).toBeNull();
+  });
+
+  test('is told of again when it was given another end', () => {
+    const raised = new Raised();
+    expect(daysAt(DAY_MS, raised)).toBe(1);
+    expect(daysAt(DAY_MS - 1, raised, { expires_at: new Date(NOW_MS - 1) })).toBe(1);
+  });
+});
+
+describe('what lasts', () => {
+  test('an upstream is failing when half of at least twenty calls fail, and well again at a fifth', () => {
+    const of = (failed: number, ended: number, last: number): unknown => {
+      const alert = upstreamAlert({ upstream: 'one', ended, failed }, last);
+      return alert && [alert.state, alert.ordinal];
+    };
+    expect(of(19, 19, 0)).toBeNull();
+    expect(of(9, 20, 0)).toBeNull();
+    expect(of(10, 20, 0)).toEqual(['raised', 1]);
+    expect(of(20, 20, 1)).toBeNull();
+    expect(of(5, 20, 1)).toBeNull();
+    expect(of(4, 20, 1)).toEqual(['recovered', 2]);
+    expect(of(0, 20, 2)).toBeNull();
+    expect(of(10, 20, 2)).toEqual(['raised', 3]);
+  });
+
+  test('projections are behind after a minute, and have caught up at five seconds', () => {
+    const of = (ms: number, last: number): unknown => projectorAlert({ events: 7, ms }, last)?.state ?? null;
+    expect([of(59_999, 0), of(60_000, 0), of(60_000, 1), of(5_001, 1), of(5_000, 1), of(0, 2)]).toEqual([null, 'raised', null, null, 'recovered', null]);
+  });
+});

@@ -1,0 +1,130 @@
+import * as fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { isModelEvent } from '#db/events/subjects.ts';
+import { END_REASONS, EVENT_CODES, type Event, parseEvent, USAGE_SOURCES } from '#db/events/events.ts';
+import { streamOf } from '#db/events/streams.ts';
+import { anyControlEvent, anyEvent } from '../../support/log/arbitrary-event.ts';
+
+test('every event of the vocabulary is read as what it is', () => {
+  fc.assert(
+    fc.property(anyEvent, (event) => {
+      expect(parseEvent(event)).toStrictEqual(event);
+    }),
+    { numRuns: 500 },
+  );
+});
+
+test('an event without one of its required fields, or with a wrong one, is refused', () => {
+  const OPTIONAL =
+    /^(expires_at|joins|overlap_ends_at|retry_count|route|first_byte_ms|tries|admitted_minute|terms_position|hold_cost_microusd|cost_microusd|price_version)$/;
+  const isOptional = ({ type }: Event, field: string): boolean => (type === 'member.added' && field === 'invitation') || (type === 'request.settled' && field === 'upstream');
+  /** Fields for which a wrong value happens to be right: any text will do, or terms that limit nothing. */
+  const isRight = (field: string, wrong: unknown): boolean =>
+    (wrong === 'not that' && /^(name|model|last4|source|label)$/.test(field)) || (typeof wrong === 'object' && field === 'terms');
+  fc.assert(
+    fc.property(anyEvent, fc.nat(), fc.constantFrom(undefined, -1, {}, 'not that'), (event, choice, wrong) => {
+      const fields = Object.keys(event).filter((field) => !OPTIONAL.test(field) && !isOptional(event, field) && !isRight(field, wrong));
+      const field = fields[choice % fields.length] as string;
+      expect(() => parseEvent({ ...event, [field]: wrong })).toThrow();
+    }),
+    { numRuns: 500 },
+  );
+});
+
+test('a field that no schema knows is not taken in', () => {
+  fc.assert(
+    fc.property(anyEvent, (event) => {
+      expect(parseEvent({ ...event, prompt: 'canary' })).toStrictEqual(event);
+    }),
+  );
+});
+
+test('a term that no schema knows is refused: a misspelt limit must not be none', () => {
+  const event = { type: 'plan.defined', plan: 'basic', terms: { request_per_minute: 1 }, actor: 'command-line' };
+  expect(() => parseEvent(event)).toThrow('request_per_minute');
+  expect(() => parseEvent({ ...event, terms: { networks: ['10.0.0.0/8'] } })).toThrow('networks');
+  expect(() => parseEvent({ ...event, terms: { requests_per_minute: 1 } })).not.toThrow();
+});
+
+test.each<unknown>([null, 'account.registered', {}, { type: 'account.deleted' }, []])('%j is no event', (value) => {
+  expect(() => parseEvent(value)).toThrow();
+});
+
+test('control events belong to the stream of their subject', () => {
+  fc.assert(
+    fc.property(anyControlEvent, (event) => {
+      const subject = event.type.split('.')[0] as string;
+      const id = (event as unknown as Record<string, string>)[subject];
+      // Where a model's calls go is another stream than what they cost.
+      const stream = isModelEvent(event) ? 'dispatch' : subject;
+      // There is one registration and one log, and one stream of each; who has read the log is a stream of its own.
+      const only = event.type === 'log.read' ? 'log/readings' : subject;
+      expect(streamOf(event)).toBe(id === undefined ? only : `${stream}/${id}`);
+      expect(id === undefined).toBe(subject === 'registration' || subject === 'log');
+    }),
+  );
+});
+
+describe('the numbers that the log stores', () => {
+  test('never change their meaning', () => {
+    // What has been written can't be rewritten: a change here is a change of history.
+    expect(EVENT_CODES).toEqual({
+      'account.registered': 1,
+      'account.suspended': 2,
+      'account.reinstated': 3,
+      'account.plan_changed': 4,
+      'account.terms_overridden': 5,
+      'key.created': 10,
+      'key.rotated': 11,
+      'key.revoked': 12,
+      'key.restricted': 13,
+      'key.expired': 14,
+      'plan.defined': 20,
+      'plan.changed': 21,
+      'plan.retired': 22,
+      'model.priced': 30,
+      'model.defined': 31,
+      'model.retired': 32,
+      'key.renamed': 15,
+      'member.added': 40,
+      'member.role_changed': 41,
+      'member.removed': 42,
+      'member.password_changed': 43,
+      'member.totp_changed': 44,
+      'member.reset_link_made': 45,
+      'invitation.created': 50,
+      'invitation.withdrawn': 51,
+      'session.opened': 60,
+      'session.closed': 61,
+      'registration.changed': 70,
+      'log.signer_changed': 80,
+      'log.epoch_started': 81,
+      'log.read': 82,
+      'upstream.added': 90,
+      'upstream.changed': 91,
+      'upstream.removed': 92,
+      'upstream.credential_added': 93,
+      'upstream.credential_removed': 94,
+      'request.accepted': 100,
+      'request.settled': 101,
+      'request.abandoned': 102,
+      'request.extended': 103,
+      'request.refused': 104,
+    } satisfies Record<Event['type'], number>);
+    expect(END_REASONS).toEqual({
+      completed: 1,
+      client_gone: 2,
+      upstream_cut: 3,
+      upstream_error: 4,
+      upstream_refused: 5,
+      upstream_unreachable: 6,
+      timed_out: 7,
+      shed: 8,
+      abandoned: 9,
+      internal_error: 10,
+      withdrawn: 11,
+      quota_spent: 12,
+    });
+    expect(USAGE_SOURCES).toEqual({ provider: 1, counted: 2, estimated: 3, none: 4 });
+  });
+});

@@ -1,0 +1,49 @@
+import { createHmac } from 'node:crypto';
+import * as fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { createWebhookSecret, openTarget, sealTarget, signedHeaders } from '#db/alerts/webhooks.ts';
+
+const pepper = Buffer.alloc(32, 7);
+const target = { url: 'https://hooks.example.com/T0/canary-path', secret: 'whsec_Y2FuYXJ5LXNlY3JldA==' };
+
+describe("a webhook's address and secret in the database", () => {
+  test('are read with the pepper and show nothing without it', () => {
+    const sealed = sealTarget(pepper, 'Webhook1', target);
+    expect(openTarget(pepper, 'Webhook1', sealed)).toEqual(target);
+    for (const form of [sealed.toString('latin1'), sealed.toString('hex'), sealed.toString('base64')]) expect(form).not.toMatch(/canary|hooks|whsec/);
+    expect(sealTarget(pepper, 'Webhook1', target).equals(sealed)).toBe(false);
+  });
+
+  test('are refused when a byte was changed, under another pepper, or put into another row', () => {
+    const sealed = sealTarget(pepper, 'Webhook1', target);
+    fc.assert(
+      fc.property(fc.nat(sealed.length - 1), fc.integer({ min: 1, max: 255 }), (at, change) => {
+        const changed = Buffer.from(sealed);
+        changed[at] = (changed[at] as number) ^ change;
+        expect(() => openTarget(pepper, 'Webhook1', changed)).toThrow();
+      }),
+    );
+    expect(() => openTarget(Buffer.alloc(32, 8), 'Webhook1', sealed)).toThrow();
+    expect(() => openTarget(pepper, 'Webhook2', sealed)).toThrow();
+    expect(() => openTarget(pepper, 'Webhook1', sealed.subarray(0, 20))).toThrow();
+  });
+});
+
+describe('a delivery', () => {
+  test('is signed as the Standard Webhooks scheme has it, and its own example comes out', () => {
+    const headers = signedHeaders('whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 'msg_p5jXN8AQM9LWM0D4loKWxJek', 1614265330, '{"test": 2432232314}');
+    expect(headers).toEqual({
+      'webhook-id': 'msg_p5jXN8AQM9LWM0D4loKWxJek',
+      'webhook-timestamp': '1614265330',
+      'webhook-signature': 'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=',
+    });
+  });
+
+  test('is signed with 256 bits that the receiver is given', () => {
+    const secret = createWebhookSecret();
+    const key = Buffer.from(secret.replace(/^whsec_/, ''), 'base64');
+    expect(key).toHaveLength(32);
+    const signature = createHmac('sha256', key).update('a.1.b').digest('base64');
+    expect(signedHeaders(secret, 'a', 1, 'b')['webhook-signature']).toBe(`v1,${signature}`);
+  });
+});

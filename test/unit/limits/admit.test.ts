@@ -1,0 +1,88 @@
+import * as fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { Limit, SubjectLimits } from '#db/limits/limits.ts';
+import { costBound, costOf, type Prices } from '#db/money.ts';
+import { COMPLETION_MINIMUM_TOKENS, TOKENS_MAX } from '#server/bounds.ts';
+import { promptBound, promptEstimate } from '#server/limits/estimate.ts';
+import { Hold } from '#server/limits/hold.ts';
+import { reckon, tokenLimitOf } from '#server/relay/admit.ts';
+import { type Asked, parseChat } from '#server/wire/parse.ts';
+
+const limit = (meter: Limit['meter'], enforcement: Limit['enforcement'] = 'soft_landing'): Limit => ({ meter, window: 'day', cap: 1_000, enforcement, reset: 0 });
+const subject = (limits: Limit[], replyTokensMax: number | null = null): SubjectLimits => ({ subject: 'account/abcdefgh', limits, position: 7, replyTokensMax });
+const EXACT = [subject([limit('tokens', 'exact')])];
+const SOFT = [subject([limit('tokens')])];
+const PRICES: Prices = { input: 2_500_000, cached_input: 1_250_000, output: 10_000_000, reasoning: 12_000_000 };
+
+function chatOf(more: object): { body: Buffer; chat: Asked } {
+  const body = Buffer.from(JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'Hello' }], ...more }));
+  const chat = parseChat(body);
+  if (!('scanned' in chat)) throw new Error(chat.message);
+  return { body, chat };
+}
+
+const anyLimit = fc.option(fc.nat(50_000));
+const anyChoices = fc.integer({ min: 1, max: 8 });
+
+describe('under a soft landing a call holds what it will likely use', () => {
+  test('its prompt by an estimate, and its reply as replies were, at most its own limit for each choice', () => {
+    fc.assert(
+      fc.property(anyLimit, anyChoices, fc.nat(10_000), (max_tokens, n, estimate) => {
+        const { body, chat } = chatOf({ max_tokens, n });
+        const { need, isExact } = reckon(body, chat, SOFT, null, estimate);
+        const completion = Math.min(estimate, max_tokens === null ? Infinity : max_tokens * n);
+        expect(isExact).toBe(false);
+        expect(need.wanted).toEqual({ tokens: promptEstimate(body) + completion, cost: 0 });
+        expect(need.minimum).toEqual(need.wanted);
+      }),
+    );
+  });
+
+  test('and nothing is asked of the upstream', () => {
+    const { body, chat } = chatOf({});
+    const reckoning = reckon(body, chat, SOFT, PRICES, 500);
+    expect(tokenLimitOf(reckoning, new Hold([], [], reckoning.need.wanted, 0))).toBeNull();
+  });
+});
+
+describe('under an exact quota', () => {
+  test('whatever part of its needs a call is given, it can use no more than that when the upstream keeps the limit', () => {
+    const share = fc.double({ min: 0, max: 1, noNaN: true });
+    fc.assert(
+      fc.property(anyLimit, anyChoices, share, share, fc.option(fc.integer({ min: 1, max: 9_000 })), (max_tokens, n, oneShare, otherShare, most) => {
+        const { body, chat } = chatOf({ max_tokens, n });
+        const reckoning = reckon(body, chat, [subject([limit('tokens', 'exact'), limit('cost_microusd', 'exact')], most)], PRICES, 500);
+        const { minimum, wanted } = reckoning.need;
+        const between = (from: number, to: number, at: number): number => Math.floor(from + (to - from) * at);
+        const held = { tokens: between(minimum.tokens, wanted.tokens, oneShare), cost: between(minimum.cost, wanted.cost, otherShare) };
+        const asked = tokenLimitOf(reckoning, new Hold([], [], held, 0)) ?? max_tokens ?? Number.NaN;
+        expect(asked).toBeGreaterThanOrEqual(Math.min(COMPLETION_MINIMUM_TOKENS, max_tokens ?? Infinity, most ?? Infinity));
+        if (max_tokens !== null) expect(asked).toBeLessThanOrEqual(max_tokens);
+        const worst = { input: promptBound(body), cached: 0, output: asked * n, reasoning: asked * n };
+        expect(worst.input + worst.output).toBeLessThanOrEqual(held.tokens);
+        expect(costOf(worst, PRICES)).toBeLessThanOrEqual(held.cost);
+      }),
+    );
+  });
+
+  test('a call that is given all that it wanted keeps its own limit, untouched', () => {
+    const { body, chat } = chatOf({ max_tokens: 123 });
+    const reckoning = reckon(body, chat, EXACT, PRICES, 500);
+    expect(tokenLimitOf(reckoning, new Hold([], [], reckoning.need.wanted, 0))).toBeNull();
+  });
+
+  test('the cost held covers the dearest way in which the tokens can be used', () => {
+    const { body, chat } = chatOf({ max_tokens: 100 });
+    const { need } = reckon(body, chat, EXACT, PRICES, 500);
+    expect(need.wanted.cost).toBe(costBound(promptBound(body), 100, PRICES));
+  });
+});
+
+test('a hold fits into the log whatever a call asks for', () => {
+  const { body, chat } = chatOf({ max_tokens: Number.MAX_SAFE_INTEGER, n: 128 });
+  for (const subjects of [EXACT, SOFT, []]) {
+    const { need } = reckon(body, chat, subjects, PRICES, TOKENS_MAX);
+    expect(need.wanted.tokens).toBeLessThanOrEqual(TOKENS_MAX);
+    expect(Number.isSafeInteger(need.wanted.cost)).toBe(true);
+  }
+});

@@ -1,0 +1,223 @@
+import * as fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { LineAnswer } from '#db/limits/leases.ts';
+import { type Limit, limitsOf } from '#db/limits/limits.ts';
+import { Counter } from '#server/limits/counter.ts';
+import { type Amounts, Hold, unitsHeld } from '#server/limits/hold.ts';
+
+const TOKENS: Limit = { meter: 'tokens', window: 'day', cap: 1_000, enforcement: 'soft_landing', reset: 0 };
+const NOTHING = { returned: 0, used: 0, overdrawn: 0 };
+
+/** A lease, and how often it pressed. */
+function leaseOf(limit: Partial<Limit> = {}): { counter: Counter; presses: () => number } {
+  let count = 0;
+  return { counter: new Counter('account/Account1', { ...TOKENS, ...limit }, 0, 5, () => count++), presses: () => count };
+}
+
+function answer(granted: number, changes: Partial<LineAnswer> = {}): LineAnswer {
+  return { allowance: 1, cap: 1_000, granted, free: 1_000 - granted, near: false, used: 0, held: 0, loose: false, own: NOTHING, ...changes };
+}
+
+const amount = fc.nat(60);
+const operation = fc.oneof(
+  fc.record({ kind: fc.constant('take' as const), amount }),
+  fc.record({ kind: fc.constant('settle' as const), spent: amount }),
+  fc.record({ kind: fc.constant('release' as const) }),
+  fc.record({ kind: fc.constant('report' as const), grant: amount, near: fc.boolean(), isLost: fc.boolean() }),
+  fc.record({ kind: fc.constant('recall' as const) }),
+);
+
+describe('a lease', () => {
+  test('keeps account of every unit: what was granted is returned, used, held or free, whatever happens in which order', () => {
+    fc.assert(
+      fc.property(fc.array(operation, { maxLength: 60 }), (operations) => {
+        const { counter } = leaseOf();
+        const holds: number[] = [];
+        let granted = 0;
+        let spentInAll = 0;
+        const totals = { returned: 0, used: 0, overdrawn: 0 };
+        for (const each of operations) {
+          if (each.kind === 'take') {
+            const before = counter.free;
+            expect(counter.take(each.amount)).toBe(each.amount <= before);
+            if (each.amount <= before) holds.push(each.amount);
+          } else if (each.kind === 'settle') {
+            const hold = holds.shift();
+            if (hold === undefined) continue;
+            counter.settle(hold, each.spent);
+            spentInAll += each.spent;
+          } else if (each.kind === 'release') {
+            const hold = holds.pop();
+            if (hold !== undefined) counter.release(hold);
+          } else if (each.kind === 'recall') counter.recall();
+          else {
+            const line = counter.report(null);
+            for (const total of ['returned', 'used', 'overdrawn'] as const) {
+              expect(line[total]).toBeGreaterThanOrEqual(totals[total]);
+              totals[total] = line[total];
+            }
+            granted += each.grant;
+            if (each.isLost) counter.press();
+            else counter.answered(answer(granted, { near: each.near }));
+          }
+          expect(counter.free).toBeGreaterThanOrEqual(0);
+          expect(counter.held).toBe(holds.reduce((sum, hold) => sum + hold, 0));
+        }
+        counter.report(null);
+        counter.answered(answer(granted));
+        const line = counter.report(null);
+        expect(granted).toBe(line.returned + line.used + line.held + counter.free);
+        expect(line.used + line.overdrawn).toBe(spentInAll);
+      }),
+    );
+  });
+
+  test('that is strict gives back all that is free with its next report, and holds what calls hold', () => {
+    const { counter } = leaseOf();
+    counter.answered(answer(100));
+    counter.take(30);
+    counter.recall();
+    expect(counter.report(null)).toMatchObject({ strict: true, stock: 0, returned: 70, held: 30 });
+    expect(counter.free).toBe(0);
+  });
+
+  test('that was forgotten while it was idle goes on from the totals that the store has', () => {
+    const { counter } = leaseOf();
+    counter.settle(0, 7);
+    expect(counter.report(null)).toMatchObject({ returned: 0, used: 0, overdrawn: 0 });
+    counter.answered(answer(100, { own: { returned: 40, used: 50, overdrawn: 3 } }));
+    expect(counter.free).toBe(10);
+    expect(counter.unreported).toBe(true);
+    expect(counter.report(null)).toMatchObject({ returned: 40, used: 50, overdrawn: 10 });
+  });
+
+  test('that learns of another cap, or is recalled, while an answer is on its way stays strict until it has said so', () => {
+    for (const change of [(counter: Counter) => counter.setCap(500, 6), (counter: Counter) => counter.setCap(5_000, 6), (counter: Counter) => counter.recall()]) {
+      const { counter, presses } = leaseOf();
+      counter.report(null);
+      change(counter);
+      const before = presses();
+      counter.answered(answer(100));
+      expect(counter.strict).toBe(true);
+      expect(presses()).toBeGreaterThan(before);
+      expect(counter.report(null)).toMatchObject({ strict: true, returned: 100 });
+      counter.answered(answer(100));
+      expect(counter.strict).toBe(false);
+    }
+  });
+
+  test('that is strict already presses no more when it is recalled: instances that wait for one another must pause', () => {
+    const { counter, presses } = leaseOf();
+    counter.answered(answer(0, { near: true }));
+    counter.report(null);
+    const before = presses();
+    counter.recall();
+    counter.recall();
+    expect(presses()).toBe(before);
+  });
+
+  test('that was overdrawn says so at once', () => {
+    const { counter, presses } = leaseOf();
+    counter.answered(answer(10));
+    counter.take(10);
+    counter.settle(10, 25);
+    expect(presses()).toBe(1);
+    expect(counter.report(null)).toMatchObject({ used: 10, overdrawn: 15 });
+  });
+
+  test('takes newer terms only, and remembers the oldest that a call was charged under', () => {
+    const { counter } = leaseOf();
+    counter.setCap(2_000, 9);
+    counter.setCap(1, 3);
+    expect(counter.report(null)).toMatchObject({ cap: 2_000, terms: 9, since: 3 });
+  });
+});
+
+describe('a hold', () => {
+  const METERS = ['requests', 'tokens', 'cost_microusd', 'concurrent'] as const;
+  const holding = (amounts: Amounts): { hold: Hold; counters: Counter[] } => {
+    const counters = METERS.map((meter) => leaseOf({ meter }).counter);
+    for (const counter of counters) {
+      counter.answered(answer(1_000));
+      counter.take(unitsHeld(counter.meter, amounts));
+    }
+    return { hold: new Hold(counters, METERS.map((meter) => unitsHeld(meter, amounts)), amounts, 0), counters };
+  };
+  const amounts = fc.record({ tokens: amount, cost: amount });
+
+  test('settles once: afterwards nothing is held, and what was spent is used, whatever else is tried', () => {
+    fc.assert(
+      fc.property(amounts, amounts, fc.array(fc.boolean(), { maxLength: 3 }), (held, spent, again) => {
+        const { hold, counters } = holding(held);
+        hold.settle(spent);
+        for (const isRelease of again) if (isRelease) hold.release(); else hold.settle(held);
+        expect(counters.map((counter) => counter.held)).toEqual([0, 0, 0, 0]);
+        expect(counters.map((counter) => 1_000 - counter.free)).toEqual([1, spent.tokens, spent.cost, 0]);
+      }),
+    );
+  });
+
+  test('that is released, since its call was never recorded, has spent nothing', () => {
+    fc.assert(
+      fc.property(amounts, (held) => {
+        const { hold, counters } = holding(held);
+        hold.release();
+        hold.settle(held);
+        expect(counters.map((counter) => counter.free)).toEqual([1_000, 1_000, 1_000, 1_000]);
+      }),
+    );
+  });
+
+  test('that has grown gives back what it has grown by, too', () => {
+    fc.assert(
+      fc.property(amounts, amounts, (held, more) => {
+        const { hold, counters } = holding(held);
+        const grown = counters.filter(({ meter }) => meter === 'tokens' || meter === 'cost_microusd');
+        for (const counter of grown) counter.take(unitsHeld(counter.meter, more));
+        hold.extend(grown, more);
+        expect([hold.tokens, hold.cost]).toEqual([held.tokens + more.tokens, held.cost + more.cost]);
+        hold.settle({ tokens: 0, cost: 0 });
+        expect(counters.map((counter) => counter.held)).toEqual([0, 0, 0, 0]);
+      }),
+    );
+  });
+});
+
+describe('the limits of terms', () => {
+  const cap = fc.option(fc.nat(1_000), { nil: undefined });
+  const terms = fc.record({
+    requests_per_minute: cap,
+    tokens_per_minute: cap,
+    concurrent_requests: cap,
+    quotas: fc.uniqueArray(
+      fc.record({
+        meter: fc.constantFrom('requests' as const, 'tokens' as const, 'cost_microusd' as const),
+        window: fc.constantFrom('hour' as const, 'day' as const, 'week' as const, 'month' as const),
+        limit: fc.nat(1_000),
+        enforcement: fc.constantFrom('soft_landing' as const, 'exact' as const),
+      }),
+      { selector: ({ meter, window }) => `${meter} ${window}` },
+    ),
+  });
+
+  test('are as many as the terms name, no two of the same meter and window, and none where nothing is named', () => {
+    fc.assert(
+      fc.property(terms, fc.nat(), (each, reset) => {
+        const limits = limitsOf(each, reset);
+        const rates = [each.requests_per_minute, each.tokens_per_minute, each.concurrent_requests].filter((rate) => rate !== undefined);
+        expect(limits).toHaveLength(rates.length + each.quotas.length);
+        expect(new Set(limits.map(({ meter, window }) => `${meter} ${window}`)).size).toBe(limits.length);
+        expect(limits.reduce((sum, limit) => sum + limit.cap, 0)).toBe([...rates, ...each.quotas.map(({ limit }) => limit)].reduce((sum, limit) => sum + limit, 0));
+      }),
+    );
+    expect(limitsOf({}, 7)).toEqual([]);
+  });
+
+  test('begin anew with a reset, but for what runs at once, which goes on running', () => {
+    fc.assert(
+      fc.property(terms, fc.nat(), (each, reset) => {
+        for (const limit of limitsOf(each, reset)) expect(limit.reset).toBe(limit.window === 'none' ? 0 : reset);
+      }),
+    );
+  });
+});

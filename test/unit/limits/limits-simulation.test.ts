@@ -1,0 +1,16 @@
+import { expect, test } from 'vitest';
+import { simulate } from '../../sim/world.ts';
+
+/** The short form of `npm run sim`, which takes 100,000. */
+const SCHEDULES = 2_500;
+
+test('whatever instances, clocks and the ways between them do, limits hold to the unit and nobody is refused what is free', () => {
+  const counts = { admitted: 0, atOnce: 0, short: 0, undecided: 0, abandoned: 0 };
+  for (let seed = 1; seed <= SCHEDULES; seed++) {
+    const outcomes = simulate(seed);
+    expect(outcomes.violations, `seed ${seed}`).toEqual([]);
+    for (const name of Object.keys(counts) as (keyof typeof counts)[]) counts[name] += outcomes[name];
+  }
+  // The schedules come to what they are about.
+  for (const count of Object.values(counts)) expect(count).toBeGreaterThan(SCHEDULES / 50);
+}, 120_000);

@@ -1,0 +1,127 @@
+import * as fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { Code } from '#server/errors/api-error.ts';
+import { readFault } from '#server/providers/openai/fault.ts';
+import { refusalOfReply, type UpstreamReply } from '#server/relay/upstream-errors.ts';
+
+const HOST = 'models.internal.example:8443';
+
+function told(reply: Partial<UpstreamReply> & { status: number; body?: Buffer }): ReturnType<typeof refusalOfReply> {
+  const { body = Buffer.alloc(0), ...rest } = reply;
+  return refusalOfReply({ fault: readFault(body), retryAfter: undefined, host: HOST, ...rest });
+}
+
+const errorBody = (message: string, more: object = {}): Buffer => Buffer.from(JSON.stringify({ error: { message, ...more } }));
+
+test.each<[number, number, Code, string]>([
+  [400, 400, 'upstream_refused', 'upstream_refused'],
+  [404, 404, 'model_not_found', 'upstream_refused'],
+  [413, 413, 'request_too_large', 'upstream_refused'],
+  [415, 415, 'upstream_refused', 'upstream_refused'],
+  [422, 422, 'upstream_refused', 'upstream_refused'],
+  [401, 502, 'upstream_unauthorized', 'upstream_error'],
+  [403, 502, 'upstream_unauthorized', 'upstream_error'],
+  [429, 503, 'upstream_busy', 'upstream_error'],
+  [503, 503, 'upstream_error', 'upstream_error'],
+  [408, 504, 'upstream_timeout', 'timed_out'],
+  [504, 504, 'upstream_timeout', 'timed_out'],
+  [500, 502, 'upstream_error', 'upstream_error'],
+  [502, 502, 'upstream_error', 'upstream_error'],
+  [409, 502, 'upstream_error', 'upstream_error'],
+  [302, 502, 'upstream_error', 'upstream_error'],
+  [999, 502, 'upstream_error', 'upstream_error'],
+])('an upstream\'s %i is told as %i %s', (status, expected, code, reason) => {
+  expect(told({ status, body: errorBody('Something is wrong.') })).toMatchObject({ refusal: { status: expected, code }, reason });
+});
+
+test('no status of an upstream becomes a 401, 403 or 429 of ours, or a success', () => {
+  fc.assert(
+    fc.property(fc.integer({ min: 300, max: 999 }), (status) => {
+      const { refusal } = told({ status, body: errorBody('no') });
+      expect([401, 403, 429]).not.toContain(refusal.status);
+      expect(refusal.status).toBeGreaterThanOrEqual(400);
+      // Every fault that is not the client's is a 5xx.
+      if (![400, 404, 413, 415, 422].includes(status)) expect(refusal.status).toBeGreaterThanOrEqual(500);
+    }),
+  );
+});
+
+describe('the message', () => {
+  const messageOf = (body: Buffer, status = 400): string => told({ status, body }).refusal.message;
+
+  test('about the client\'s own request passes with its field', () => {
+    const { refusal } = told({ status: 400, body: errorBody('max_tokens is too large: 9.', { param: 'max_tokens', code: 'x', type: 'y' }) });
+    expect(JSON.parse(refusal.errorJson())).toEqual({
+      message: 'max_tokens is too large: 9.',
+      type: 'invalid_request_error',
+      param: 'max_tokens',
+      code: 'upstream_refused',
+    });
+  });
+
+  test('about anything else is our own', () => {
+    for (const status of [401, 403, 429, 500, 503, 504]) expect(messageOf(errorBody('Their words.'), status)).not.toContain('Their');
+  });
+
+  test.each([
+    ['HTML', '<html><body>nginx at models.internal.example</body></html>'],
+    ['nothing', ''],
+    ['half a document', '{"error":{"message":"Some'],
+    ['an empty message', '{"error":{"message":""}}'],
+    ['a message that is no text', '{"error":{"message":{"deep":1}}}'],
+    ['null', 'null'],
+    ['an array', '[1]'],
+    ['bytes that are not UTF-8', '\u0000\ud800'],
+  ])('is our own when the upstream sent %s', (_, body) => {
+    expect(messageOf(Buffer.from(body))).toBe('The model provider refused the request with status 400.');
+  });
+
+  test.each([
+    'Incorrect API key provided: sk-proj-abcdefgh12345678.',
+    'The key sk-ant-api03-AbCd_1234-xyz is not valid',
+    'Header was Bearer eyJhbGciOi.J9.abc',
+    'gsk_1234567890abcdef1234567890 has no access',
+    'masked sk-abcd************wxyz',
+    `see https://${HOST}/v1/docs?key=abcdef`,
+    `connect to ${HOST} failed`,
+    `no route at ${HOST.toUpperCase()}`,
+    'could not reach http://10.0.0.7:8000/v1',
+    'upstream models.internal.example said no',
+  ])('names no credential and no address: %s', (message) => {
+    const shown = messageOf(errorBody(message));
+    expect(shown).toMatch(/\[(credential|address)\]/);
+    expect(shown).not.toMatch(/12345678|wxyz|eyJ|internal\.example|10\.0\.0\.7|abcdef|api03/i);
+  });
+
+  test('names none wherever in any text they stand', () => {
+    const secret = fc.string({ unit: fc.constantFrom(...'abcdefXYZ0123456789'.split('')), minLength: 20, maxLength: 40 });
+    const words = fc.string({ unit: fc.constantFrom('a', ' ', '.', ',', '"', '(', '\n'), maxLength: 20 });
+    fc.assert(
+      fc.property(secret, words, words, fc.constantFrom('sk-', 'Bearer ', 'key_', `https://${HOST}/`), (text, before, after, prefix) => {
+        const message = messageOf(errorBody(`${before} ${prefix}${text} ${after}`));
+        expect(message).not.toContain(text);
+      }),
+    );
+  });
+
+  test('is bounded', () => {
+    expect(messageOf(errorBody('long '.repeat(10_000))).length).toBeLessThanOrEqual(1_000);
+    const { refusal } = told({ status: 400, body: errorBody('x', { param: 'p'.repeat(10_000) }) });
+    expect(refusal.param?.length).toBeLessThanOrEqual(200);
+  });
+});
+
+describe('when to try again', () => {
+  const retryOf = (status: number, retryAfter: string | undefined): number | undefined => told({ status, retryAfter }).refusal.retryAfterS;
+
+  test.each([429, 503, 500, 504])('is the upstream\'s own word on a %i, within reason', (status) => {
+    expect(retryOf(status, '7')).toBe(7);
+    expect(retryOf(status, '0')).toBe(1);
+    expect(retryOf(status, '86400')).toBe(60);
+  });
+
+  test.each(['', 'soon', '-5', '1.5', '7, 8', '99999999999999999999', 'Wed, 21 Oct 2026 07:28:00 GMT'])('is ours when theirs is no number: %j', (header) => {
+    expect(retryOf(429, header)).toBe(retryOf(429, undefined));
+    expect(retryOf(429, undefined)).toBeGreaterThanOrEqual(1);
+  });
+});

@@ -1,0 +1,138 @@
+import { describe, expect, it } from 'vitest';
+import { uuidv7 } from '#db/ids.ts';
+import type { RequestFilter, RequestRow } from '#server/contract/requests.ts';
+import type { Frame } from '#server/contract/frames.ts';
+import { LIVE_ROWS_MAX, LiveList } from '../../../web/features/requests/live-list.ts';
+
+const NOW_MS = Date.parse('2026-05-04T10:00:00.000Z');
+const call = { account: 'aaaaaaaa', key: 'kkkkkkkk', model: 'm' };
+
+/** The request that was made so many milliseconds after the beginning. */
+const made = (ms: number): { request: string; at: string; ms: number } => ({ request: uuidv7(NOW_MS + ms), at: new Date(NOW_MS + ms).toISOString(), ms });
+type Made = ReturnType<typeof made>;
+
+const started = ({ request, at, ms }: Made): Frame => ({ type: 'started', ...call, request, at, position: 1_000 + ms, sse: true, body_bytes: 1, hold_tokens: 9 });
+const settled = ({ request, at, ms }: Made): Frame => ({ type: 'settled', ...call, request, at, position: 900_000 + ms, outcome: 'completed', end_reason: 'completed', usage_source: 'provider', status: 200, input_tokens: 3, output_tokens: 5 });
+const row = ({ request, at, ms }: Made, more: Partial<RequestRow> = {}): RequestRow => ({
+  ...call, request, accepted_at: at, ended_at: at, upstream: null, outcome: 'completed', end_reason: 'completed', refusal: null, refused_count: null, status: 200, sse: true,
+  input_tokens: 1, cached_tokens: 0, output_tokens: 1, reasoning_tokens: 0, usage_source: 'provider', cost_microusd: null, first_byte_ms: 1, duration_ms: 1, attempts: 1,
+  retry_count: null, hold_tokens: 1, hold_cost_microusd: null, position: 1_000 + ms, end_position: 2, ...more,
+});
+
+/** A list with somebody who looks. `shown` is what is painted next. */
+function open(filter: RequestFilter = {}, isOpen = true) {
+  const list = new LiveList(filter, isOpen);
+  list.subscribe(() => {});
+  let fetched: Parameters<typeof list.setFetched>[0] = { rows: [], reachesTo: null };
+  const paint = () => {
+    list.setFetched(fetched);
+    return list.shown;
+  };
+  return {
+    list,
+    fetch: (rows: readonly RequestRow[], reachesTo: string | null = null) => {
+      fetched = { rows, reachesTo };
+      paint();
+    },
+    shown: () => paint().rows.map(({ request }) => request),
+    outcomes: () => paint().rows.map(({ outcome }) => outcome),
+    arrivals: () => paint().arrivals,
+    isCut: () => paint().isCut,
+  };
+}
+
+describe('the list of requests', () => {
+  it('shows what was fetched once, and what came since above it, newest first', () => {
+    const { list, fetch, shown } = open();
+    const [old, both, fresh] = [made(0), made(1), made(2)];
+    list.take([started(both), started(fresh)]);
+    fetch([row(both), row(old)]);
+    expect(shown()).toEqual([fresh.request, both.request, old.request]);
+  });
+
+  it('takes the ending of a call from whichever of the two has it', () => {
+    const { list, fetch, outcomes } = open();
+    const [first, second] = [made(1), made(0)];
+    fetch([row(first, { outcome: 'running', end_position: null }), row(second)]);
+    list.take([settled(first), started(second)]);
+    expect(outcomes()).toEqual(['completed', 'completed']);
+  });
+
+  it('shows only what fits its filter, and drops what fits no more', () => {
+    const { list, shown } = open({ outcome: 'running' });
+    const [one, other] = [made(0), made(1)];
+    list.take([started(one), started(other)]);
+    expect(shown()).toHaveLength(2);
+    list.take([settled(one)]);
+    expect(shown()).toEqual([other.request]);
+  });
+
+  it('leaves out what belongs to a page that is not fetched yet, so that no row stands above a hole', () => {
+    const { list, fetch, shown } = open();
+    const [newer, edge, older] = [made(20), made(10), made(0)];
+    fetch([row(newer), row(edge)], edge.at);
+    list.take([settled(older)]);
+    expect(shown()).toEqual([newer.request, edge.request]);
+    fetch([row(newer), row(edge)]);
+    expect(shown()).toHaveLength(3);
+  });
+
+  it('holds still: no row comes, goes or moves, endings still show, and arrivals are counted', () => {
+    const { list, shown, outcomes, arrivals } = open({ outcome: 'running' });
+    const [one, other, late] = [made(0), made(1), made(2)];
+    list.take([started(one), started(other)]);
+    const before = shown();
+    list.setHeld(true);
+    list.take([started(late), settled(other)]);
+    expect(shown()).toEqual(before);
+    expect(outcomes()).toEqual(['completed', 'running']);
+    expect(arrivals()).toBe(1);
+    list.setHeld(false);
+    expect(shown()).toEqual([late.request, one.request]);
+    expect(arrivals()).toBe(0);
+  });
+
+  it('keeps so many live rows at most, and says from where on rows are missing', () => {
+    const { list, fetch, shown, isCut } = open();
+    const fetchedBefore = made(-1);
+    fetch([row(fetchedBefore)]);
+    const many = Array.from({ length: LIVE_ROWS_MAX + 5 }, (_, ms) => made(ms));
+    list.take(many.map(started));
+    expect(isCut()).toBe(true);
+    expect(shown()).toEqual(many.slice(5).map(({ request }) => request).toReversed());
+    list.closeGap();
+    fetch([...many.slice(0, 5).toReversed().map((each) => row(each)), row(fetchedBefore)]);
+    expect(shown()).toHaveLength(LIVE_ROWS_MAX + 6);
+  });
+
+  it('keeps what is held while more comes than it keeps', () => {
+    const { list, shown, isCut } = open();
+    const held = made(0);
+    list.take([started(held)]);
+    expect(shown()).toEqual([held.request]);
+    list.setHeld(true);
+    list.take(Array.from({ length: LIVE_ROWS_MAX * 2 }, (_, ms) => started(made(ms + 1))));
+    expect(shown()).toEqual([held.request]);
+    expect(isCut()).toBe(false);
+    list.setHeld(false);
+    expect(isCut()).toBe(true);
+  });
+
+  it('calls nothing running any more whose end may be among what was missed', () => {
+    const { list, fetch, shown, outcomes } = open();
+    const [running, ended] = [made(1), made(0)];
+    list.take([started(running), started(ended), settled(ended)]);
+    list.take([{ type: 'gap', position: 2_000_000 }]);
+    expect(shown()).toEqual([ended.request]);
+    fetch([row(running), row(ended)]);
+    expect(outcomes()).toEqual(['completed', 'completed']);
+  });
+
+  it('takes nothing new into a time that is over', () => {
+    const { list, fetch, outcomes } = open({}, false);
+    const known = made(0);
+    fetch([row(known, { outcome: 'running', end_position: null })]);
+    list.take([started(made(5)), settled(known)]);
+    expect(outcomes()).toEqual(['completed']);
+  });
+});

@@ -1,0 +1,62 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { PlanTerms } from '#db/events/events.ts';
+import { ROUTES } from '#db/limits/limits.ts';
+import { sameTerms } from '#server/decide/terms.ts';
+import { termsChanges } from '../../../web/ui/terms/changes.ts';
+
+const amount = fc.nat(5_000_000);
+const quota = fc.record({
+  meter: fc.constantFrom('requests' as const, 'tokens' as const, 'cost_microusd' as const),
+  window: fc.constantFrom('hour' as const, 'day' as const),
+  limit: amount,
+  enforcement: fc.constantFrom('soft_landing' as const, 'exact' as const),
+});
+const terms: fc.Arbitrary<PlanTerms> = fc.record(
+  {
+    models: fc.uniqueArray(fc.constantFrom('gpt-4o*', 'llama*', 'o3'), { maxLength: 3 }),
+    routes: fc.uniqueArray(fc.constantFrom(...ROUTES), { maxLength: 3 }),
+    requests_per_minute: amount,
+    concurrent_requests: fc.nat(10_000),
+    quotas: fc.uniqueArray(quota, { selector: ({ meter, window }) => `${meter} ${window}`, minLength: 1, maxLength: 4 }),
+  },
+  { requiredKeys: [] },
+);
+
+describe('what changes between two terms', () => {
+  test('is told of every change that the server would make, and of no other', () => {
+    fc.assert(
+      fc.property(terms, fc.oneof(terms, fc.constant(null)), (before, other) => {
+        const after = other ?? structuredClone(before);
+        // The order of quotas means nothing.
+        const inOrder = (each: PlanTerms): PlanTerms => (each.quotas ? { ...each, quotas: each.quotas.toSorted((one, two) => (`${one.meter} ${one.window}` < `${two.meter} ${two.window}` ? -1 : 1)) } : each);
+        expect(termsChanges(before, after).length === 0).toBe(sameTerms(inOrder(before), inOrder(after)));
+        expect(termsChanges(before, after, 'as in the plan').length === 0).toBe(sameTerms(inOrder(before), inOrder(after)));
+      }),
+    );
+  });
+
+  test('is the other way round where it is undone', () => {
+    const turned = { tighter: 'looser', looser: 'tighter' } as const;
+    fc.assert(
+      fc.property(terms, terms, (one, other) => {
+        const there = termsChanges(one, other).map(({ what, effect }) => [what, effect && turned[effect]] as const);
+        const back = termsChanges(other, one).map(({ what, effect }) => [what, effect] as const);
+        expect(new Map(back)).toEqual(new Map(there));
+      }),
+    );
+  });
+
+  test.each<[string, PlanTerms, PlanTerms, ReturnType<typeof termsChanges>[number]]>([
+    ['a first limit is tighter', {}, { requests_per_minute: 60 }, { what: 'Requests a minute', from: 'no limit', to: '60', effect: 'tighter' }],
+    ['a model more is looser', { models: ['o3'] }, { models: ['o3', 'gpt-4o*'] }, { what: 'Models', from: 'o3', to: 'o3, gpt-4o*', effect: 'looser' }],
+    ['other models are neither', { models: ['o3'] }, { models: ['gpt-4o*'] }, { what: 'Models', from: 'o3', to: 'gpt-4o*', effect: null }],
+    ['no models at all are tighter', {}, { models: [] }, { what: 'Models', from: 'all', to: 'none', effect: 'tighter' }],
+    [
+      'an amount is told to the last micro-dollar',
+      { quotas: [{ meter: 'cost_microusd', window: 'month', limit: 25_000_000, enforcement: 'soft_landing' }] },
+      { quotas: [{ meter: 'cost_microusd', window: 'month', limit: 25_000_001, enforcement: 'soft_landing' }] },
+      { what: 'Cost a month', from: '$25.00', to: '$25.000001', effect: 'looser' },
+    ],
+  ])('%s', (_name, before, after, change) => expect(termsChanges(before, after)).toEqual([change]));
+});

@@ -1,0 +1,37 @@
+import { performance } from 'node:perf_hooks';
+import { expect, test } from 'vitest';
+import { UpstreamTerms } from '#db/events/upstream-events.ts';
+import { guardedConnector } from '#server/upstreams/connect.ts';
+import { keepReviving } from '#server/upstreams/health-probe.ts';
+import { openUpstream, type Upstream } from '#server/upstreams/upstream.ts';
+import { until } from '../support/relay.ts';
+import { startUpstream } from '../support/upstream/upstream.ts';
+
+/** Upstreams that were ejected, asked for their models over real sockets. */
+
+function open(baseUrl: string, more: Partial<UpstreamTerms> = {}): Upstream {
+  const terms = UpstreamTerms.parse({ provider: 'openai', base_url: baseUrl, network: 'private', ...more });
+  return openUpstream({ name: 'one', terms, credentials: ['sk-good', 'sk-bad'].map((secret) => ({ id: secret, secret })) }, ({ network }) => guardedConnector({ network, timeoutMs: 2_000 }));
+}
+
+const stateOf = (health: Upstream['health']): string => health.standing(performance.now()).state;
+const eject = (health: Upstream['health'], problem: string): void => health.failed(performance.now(), performance.now(), problem, 1);
+
+test('what was ejected comes back without a call on it, but for a credential that is still refused, and for what is paused', async () => {
+  await using remote = await startUpstream({ apiKey: 'sk-good' });
+  const [back, resting] = [open(remote.baseUrl), open(remote.baseUrl, { paused: true })];
+  const [good, bad] = back.lines;
+  for (const health of [back.health, resting.health]) eject(health, 'unreachable');
+  for (const line of back.lines) eject(line.health, 'status_401');
+  const end = keepReviving({ all: [back, resting] });
+  try {
+    await until(() => [back.health, good?.health, bad?.health].map((health) => health && stateOf(health)), (states) => states.join() === 'good,good,ejected', 'what is there to be good again');
+    expect(stateOf(resting.health)).toBe('on_trial');
+    expect(remote.ledger.attempts).toEqual([]);
+    // Nobody is asked again before his time.
+    expect(remote.ledger.visits).toHaveLength(3);
+  } finally {
+    end();
+    await Promise.all([...back.lines, ...resting.lines].map((line) => line.destroy()));
+  }
+});
