@@ -36,12 +36,18 @@ export async function defineTenants(client: Client, instance: number): Promise<T
     const account = publicId();
     appends.push(
       { event: { type: 'account.registered', account, name: `bench ${number}`, actor: ACTOR }, version: 1 },
-      { event: { type: 'account.plan_changed', account, plan: 'bench', windows: 'keep', actor: ACTOR }, version: 2 },
+      {
+        event: { type: 'account.plan_changed', account, plan: 'bench', windows: 'keep', actor: ACTOR },
+        version: 2,
+      },
     );
     for (let of = 0; of < KEYS_PER_ACCOUNT; of++) {
       const key = publicId();
       const secret = { digest: '0'.repeat(64), last4: 'zzzz' };
-      appends.push({ event: { type: 'key.created', account, key, name: 'bench', ...secret, actor: ACTOR }, version: 1 });
+      appends.push({
+        event: { type: 'key.created', account, key, name: 'bench', ...secret, actor: ACTOR },
+        version: 1,
+      });
       keys.push({ account, key });
     }
   }
@@ -49,10 +55,12 @@ export async function defineTenants(client: Client, instance: number): Promise<T
   return { keys, termsPosition: await readHead(client) };
 }
 
-/** Appends this many events: calls of which most end in a later batch than they began, as running replies do. */
+/**
+ * Appends this many events: calls of which most end in a later batch than they began, as running replies do.
+ */
 export async function appendBacklog(backlog: Backlog, events: number, signal: AbortSignal): Promise<void> {
   let running: EventOf<'request.accepted'>[] = [];
-  for (let written = 0; written < events; ) {
+  for (let written = 0; written < events;) {
     signal.throwIfAborted();
     const begun = Array.from({ length: CALLS_PER_BATCH }, () => accept(backlog.tenants));
     const batch: RequestEvent[] = [...begun, ...running.map(settle)];
@@ -66,7 +74,10 @@ export async function appendBacklog(backlog: Backlog, events: number, signal: Ab
 /** Calls that begin and end at once, one after the other. */
 export async function appendCalls(backlog: Backlog, calls: number): Promise<void> {
   const begun = Array.from({ length: calls }, () => accept(backlog.tenants));
-  await append(backlog, begun.flatMap((event) => [event, settle(event)]));
+  await append(
+    backlog,
+    begun.flatMap((event) => [event, settle(event)]),
+  );
 }
 
 async function append(backlog: Backlog, events: readonly RequestEvent[]): Promise<void> {
@@ -91,7 +102,14 @@ function accept({ keys, termsPosition }: Tenants): EventOf<'request.accepted'> {
   };
 }
 
-function settle({ request, account, key, model, admitted_minute = 0, terms_position = 0 }: EventOf<'request.accepted'>): EventOf<'request.settled'> {
+function settle({
+  request,
+  account,
+  key,
+  model,
+  admitted_minute = 0,
+  terms_position = 0,
+}: EventOf<'request.accepted'>): EventOf<'request.settled'> {
   const hasFailed = below(50) === 0;
   return {
     type: 'request.settled',

@@ -52,7 +52,10 @@ const VIEWERS = join(import.meta.dirname, 'feed/viewers.ts');
  * Measures the live feed: how long an event takes from its append to a frame at a viewer, while
  * the relay takes calls at a steady rate, and what viewers cost the server.
  */
-export async function benchFeed(settings: Settings, { directory, cleanup, signal }: Stage): Promise<FeedReport> {
+export async function benchFeed(
+  settings: Settings,
+  { directory, cleanup, signal }: Stage,
+): Promise<FeedReport> {
   const pinning = findPinning();
   console.log(pinning.note);
   const surroundings = { directory, pinning, upstreamPort: await startUpstream(directory, pinning, cleanup) };
@@ -79,7 +82,10 @@ type Means = { surroundings: Surroundings; settings: Settings; signal: AbortSign
 
 async function measure({ viewers, perSecond }: Setting, running: Running, means: Means): Promise<FeedRound> {
   const { settings } = means;
-  const server: ProcessTree = { root: running.serverPid ?? 0, except: running.postgresPid === null ? [] : [running.postgresPid] };
+  const server: ProcessTree = {
+    root: running.serverPid ?? 0,
+    except: running.postgresPid === null ? [] : [running.postgresPid],
+  };
   const postgres: ProcessTree = { root: running.postgresPid ?? 0, except: [] };
   const secrets = await makeKeys(running.dataDir ?? '');
   const before = readUsage(server).rssKb;
@@ -90,7 +96,12 @@ async function measure({ viewers, perSecond }: Setting, running: Running, means:
     await sleep(SETTLE_MS);
     const rssPerViewerKb = (readUsage(server).rssKb - before) / viewers;
     const warmupSecs = settings.warmupSecs ?? WARMUP_SECS;
-    const driving = driveSteadily(running, perSecond, { warmupSecs, secs: settings.secs, trees: { server, postgres } }, means);
+    const driving = driveSteadily(
+      running,
+      perSecond,
+      { warmupSecs, secs: settings.secs, trees: { server, postgres } },
+      means,
+    );
     await sleep(warmupSecs * 1_000);
     tell(watching, { kind: 'count' });
     const { requests, errors, latencyUs, trees, secs } = await driving;
@@ -98,7 +109,10 @@ async function measure({ viewers, perSecond }: Setting, running: Running, means:
     const [watched] = (await once(watching, 'message')) as [Watched];
     const share = (name: string): number => (trees[name]?.cpuUs ?? 0) / (secs * 1e6);
     return {
-      viewers, perSecond, watched, rssPerViewerKb,
+      viewers,
+      perSecond,
+      watched,
+      rssPerViewerKb,
       driver: { requests, errors, latencyUs },
       serverShare: share('server'),
       postgresShare: share('postgres'),
@@ -115,8 +129,18 @@ async function makeKeys(dataDir: string): Promise<string[]> {
     const pepper = await loadPepper(client, { DAYBOOK_DATA: dataDir, DAYBOOK_PEPPER_FILE: undefined });
     const secrets: string[] = [];
     while (secrets.length < KEYS) {
-      const { id, secret } = await control.createKey(pepper, { account: 'bench', name: 'viewer', expiresAt: null });
-      await control.restrictKey(id, { set: { reads: 'account' }, drop: [], clear: false, expiresAt: undefined, windows: 'keep' });
+      const { id, secret } = await control.createKey(pepper, {
+        account: 'bench',
+        name: 'viewer',
+        expiresAt: null,
+      });
+      await control.restrictKey(id, {
+        set: { reads: 'account' },
+        drop: [],
+        clear: false,
+        expiresAt: undefined,
+        windows: 'keep',
+      });
       secrets.push(secret);
     }
     await sleep(SETTLE_MS);
@@ -137,28 +161,32 @@ const ms = (us: number | null): number | null => (us === null ? null : us / 1_00
 
 /** The table of the feed's bench. */
 export function renderFeed(rounds: readonly FeedRound[]): string {
-  const rows = rounds.map(({ viewers, perSecond, watched, driver, serverShare, postgresShare, rssPerViewerKb }) => [
-    `${viewers} viewers, ${perSecond} calls/s`,
-    figure(ms(watched.delayUs.p50)),
-    figure(ms(watched.delayUs.p99)),
-    figure(ms(driver.latencyUs.p99)),
-    figure(watched.messages),
-    figure(watched.bytes / 1e6),
-    String(watched.gaps),
-    figure(serverShare * 100),
-    figure(postgresShare * 100),
-    figure(rssPerViewerKb),
-  ]);
+  const rows = rounds.map(
+    ({ viewers, perSecond, watched, driver, serverShare, postgresShare, rssPerViewerKb }) => [
+      `${viewers} viewers, ${perSecond} calls/s`,
+      figure(ms(watched.delayUs.p50)),
+      figure(ms(watched.delayUs.p99)),
+      figure(ms(driver.latencyUs.p99)),
+      figure(watched.messages),
+      figure(watched.bytes / 1e6),
+      String(watched.gaps),
+      figure(serverShare * 100),
+      figure(postgresShare * 100),
+      figure(rssPerViewerKb),
+    ],
+  );
   return `\n${table(['live feed', 'frame p50 ms', 'p99 ms', 'call p99 ms', 'messages', 'MB', 'gaps', 'server CPU %', 'Postgres CPU %', 'KB/viewer'], rows)}`;
 }
 
 function feedGoals(rounds: readonly FeedRound[]): Goal[] {
   return SETTINGS.flatMap(({ viewers, perSecond }) => {
     const of = rounds.filter((round) => round.viewers === viewers && round.perSecond === perSecond);
-    const at = (quantile: 'p50' | 'p99'): number | null => median(of.map(({ watched }) => ms(watched.delayUs[quantile]) ?? Infinity));
+    const at = (quantile: 'p50' | 'p99'): number | null =>
+      median(of.map(({ watched }) => ms(watched.delayUs[quantile]) ?? Infinity));
     const name = `append to frame, ${viewers} viewers, ${perSecond} calls/s`;
     // A thousand viewers are told less often, so that the process is left to its calls.
-    if (viewers > 10) return [{ name: `${name}: p99`, measured: at('p99'), bound: 'at most', limit: 150, unit: 'ms' }];
+    if (viewers > 10)
+      return [{ name: `${name}: p99`, measured: at('p99'), bound: 'at most', limit: 150, unit: 'ms' }];
     return [
       { name: `${name}: p50`, measured: at('p50'), bound: 'at most', limit: 25, unit: 'ms' },
       { name: `${name}: p99`, measured: at('p99'), bound: 'at most', limit: 150, unit: 'ms' },

@@ -81,8 +81,18 @@ export function renderLog(rounds: readonly LogRound[]): string {
   return `\n${table(
     ['log', 'events/s', 'Postgres µs/event', 'Node µs/event'],
     [
-      ['append, batches of 100', cell('appendPerSecond'), cell('appendPostgresCpuUs'), cell('appendNodeCpuUs')],
-      ['follow, from the beginning', cell('followPerSecond'), cell('followPostgresCpuUs'), cell('followNodeCpuUs')],
+      [
+        'append, batches of 100',
+        cell('appendPerSecond'),
+        cell('appendPostgresCpuUs'),
+        cell('appendNodeCpuUs'),
+      ],
+      [
+        'follow, from the beginning',
+        cell('followPerSecond'),
+        cell('followPostgresCpuUs'),
+        cell('followNodeCpuUs'),
+      ],
     ],
   )}`;
 }
@@ -91,8 +101,20 @@ function logGoals(rounds: readonly LogRound[]): Goal[] {
   const append = median(rounds.map(({ appendPerSecond }) => appendPerSecond));
   const followed = median(rounds.map(({ followPerSecond }) => followPerSecond));
   return [
-    { name: 'log: append in batches of 100', measured: append, bound: 'at least', limit: 50_000, unit: 'events/s' },
-    { name: 'log: follower catching up', measured: followed, bound: 'at least', limit: 100_000, unit: 'events/s' },
+    {
+      name: 'log: append in batches of 100',
+      measured: append,
+      bound: 'at least',
+      limit: 50_000,
+      unit: 'events/s',
+    },
+    {
+      name: 'log: follower catching up',
+      measured: followed,
+      bound: 'at least',
+      limit: 100_000,
+      unit: 'events/s',
+    },
   ];
 }
 
@@ -116,7 +138,10 @@ function createMeter(postmaster: number): <T>(work: () => Promise<T>) => Promise
 
 type Appended = { events: number; head: number };
 
-function createAppender(client: Client, instance: number): { appendFor: (secs: number) => Promise<Appended> } {
+function createAppender(
+  client: Client,
+  instance: number,
+): { appendFor: (secs: number) => Promise<Appended> } {
   const account = publicId();
   const key = publicId();
   let batchNo = 0;

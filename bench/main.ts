@@ -14,7 +14,15 @@ import { benchTranslation, renderTranslation } from './translation.ts';
 /** The file system that Linux keeps in memory. */
 const TMPFS = 0x01021994;
 
-const BENCHES = { relay: benchRelay, log: benchLog, projector: benchProjector, tables: benchTables, feed: benchFeed, page: benchPage, translation: benchTranslation };
+const BENCHES = {
+  relay: benchRelay,
+  log: benchLog,
+  projector: benchProjector,
+  tables: benchTables,
+  feed: benchFeed,
+  page: benchPage,
+  translation: benchTranslation,
+};
 
 /** Runs the bench that was asked for. @returns the exit code: 1 when a reply was wrong. */
 async function main(args: string[]): Promise<number> {
@@ -43,9 +51,13 @@ async function bench(settings: Settings, stage: Stage): Promise<number> {
   console.log(renderGoals(report.goals));
   if (settings.out !== null) {
     mkdirSync(dirname(settings.out), { recursive: true });
-    writeFileSync(settings.out, `${JSON.stringify({ at: new Date().toISOString(), settings, ...report }, null, 1)}\n`);
+    writeFileSync(
+      settings.out,
+      `${JSON.stringify({ at: new Date().toISOString(), settings, ...report }, null, 1)}\n`,
+    );
   }
-  const wrong = 'summaries' in report && report.summaries.some(({ errors }) => Object.keys(errors).length > 0);
+  const wrong =
+    'summaries' in report && report.summaries.some(({ errors }) => Object.keys(errors).length > 0);
   const unequal = 'equal' in report && !report.equal.isEqual;
   return wrong || unequal ? 1 : 0;
 }
@@ -62,7 +74,8 @@ function makeDirectory(cleanup: AsyncDisposableStack): string {
 /** The first signal calls the bench off, so that what it started is stopped; a second one ends it at once. */
 function abortOnSignal(): AbortSignal {
   const controller = new AbortController();
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => controller.abort(new Error(`called off by ${signal}`)));
+  for (const signal of ['SIGINT', 'SIGTERM'] as const)
+    process.once(signal, () => controller.abort(new Error(`called off by ${signal}`)));
   return controller.signal;
 }
 

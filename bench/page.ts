@@ -28,8 +28,14 @@ const CALM_SECS = 3;
 const HISTORY_PAGES = ['/', '/?range=30d', '/requests', '/usage?range=30d'];
 const LIVE_PAGES = ['/', '/requests'];
 
-/** Measures the dashboard in a real browser: pages with a long history behind them, while calls come, and by Lighthouse. */
-export async function benchPage(settings: Settings, { directory, cleanup, signal }: Stage): Promise<PageReport> {
+/**
+ * Measures the dashboard in a real browser: pages with a long history behind them, while calls come, and by
+ * Lighthouse.
+ */
+export async function benchPage(
+  settings: Settings,
+  { directory, cleanup, signal }: Stage,
+): Promise<PageReport> {
   const pinning = findPinning();
   const surroundings = { directory, pinning, upstreamPort: await startUpstream(directory, pinning, cleanup) };
   const browser = await launchBrowser();
@@ -55,10 +61,14 @@ export async function benchPage(settings: Settings, { directory, cleanup, signal
     // By an installation that nothing is behind in: a page that has to say so is another one.
     for (const form of ['mobile', 'desktop'] as const) {
       scores.push(await judge(person.origin, '/sign-in', null, form));
-      for (const page of ['/', '/requests', '/keys']) scores.push(await judge(person.origin, page, person, form));
+      for (const page of ['/', '/requests', '/keys'])
+        scores.push(await judge(person.origin, page, person, form));
     }
     for (const perSecond of PER_SECOND) {
-      for (const page of LIVE_PAGES) live.push(await watchLive(browser, present, person, page, perSecond, { surroundings, settings, signal }));
+      for (const page of LIVE_PAGES)
+        live.push(
+          await watchLive(browser, present, person, page, perSecond, { surroundings, settings, signal }),
+        );
     }
   } finally {
     await present.stop();
@@ -67,7 +77,8 @@ export async function benchPage(settings: Settings, { directory, cleanup, signal
 }
 
 /** Of an installation that was just started, by its setup link. */
-const administratorOf = ({ port, dataDir }: Running): Promise<SignedInClient> => setUp({ port, dataDir: dataDir ?? '' });
+const administratorOf = ({ port, dataDir }: Running): Promise<SignedInClient> =>
+  setUp({ port, dataDir: dataDir ?? '' });
 
 async function fill({ dataDir }: Running, days: number, signal: AbortSignal): Promise<void> {
   const store = await attachStore({ DAYBOOK_DATA: dataDir ?? '' });
@@ -82,7 +93,11 @@ async function timePage(browser: Browser, person: SignedInClient, path: string):
     await page.goto(path);
     await settled(page);
     figures.push(await page.evaluate<number>('performance.now()'));
-    paints.push(await page.evaluate<number>("performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0"));
+    paints.push(
+      await page.evaluate<number>(
+        "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0",
+      ),
+    );
     await context.close();
   }
   return { page: path, firstPaintMs: median(paints) ?? 0, figuresMs: median(figures) ?? 0 };
@@ -90,7 +105,14 @@ async function timePage(browser: Browser, person: SignedInClient, path: string):
 
 type Means = { surroundings: Surroundings; settings: Settings; signal: AbortSignal };
 
-async function watchLive(browser: Browser, running: Running, person: SignedInClient, path: string, perSecond: number, means: Means): Promise<Live> {
+async function watchLive(
+  browser: Browser,
+  running: Running,
+  person: SignedInClient,
+  path: string,
+  perSecond: number,
+  means: Means,
+): Promise<Live> {
   const { secs } = means.settings;
   const visitor = await openWatched(browser, person);
   await visitor.page.goto(path);
@@ -106,11 +128,43 @@ async function watchLive(browser: Browser, running: Running, person: SignedInCli
 export function renderPage({ requests, shown, live, scores }: PageReport): string {
   return [
     `\n${requests.toLocaleString('en-US')} requests of history`,
-    table(['page', 'first paint ms', 'figures ms'], shown.map(({ page, firstPaintMs, figuresMs }) => [page, figure(firstPaintMs), figure(figuresMs)])),
-    table(['page', 'calls/s', 'long tasks', 'longest ms', 'frames/s'], live.map((row) => [row.page, String(row.perSecond), String(row.longTasks), figure(row.longestMs), figure(row.framesPerSec)])),
     table(
-      ['Lighthouse', 'form', 'performance', 'accessibility', 'best practices', 'first paint ms', 'largest ms', 'blocked ms', 'shift'],
-      scores.map((row) => [row.page, row.form, String(row.performance), String(row.accessibility), String(row.bestPractices), figure(row.firstPaintMs), figure(row.largestPaintMs), figure(row.blockedMs), figure(row.shift)]),
+      ['page', 'first paint ms', 'figures ms'],
+      shown.map(({ page, firstPaintMs, figuresMs }) => [page, figure(firstPaintMs), figure(figuresMs)]),
+    ),
+    table(
+      ['page', 'calls/s', 'long tasks', 'longest ms', 'frames/s'],
+      live.map((row) => [
+        row.page,
+        String(row.perSecond),
+        String(row.longTasks),
+        figure(row.longestMs),
+        figure(row.framesPerSec),
+      ]),
+    ),
+    table(
+      [
+        'Lighthouse',
+        'form',
+        'performance',
+        'accessibility',
+        'best practices',
+        'first paint ms',
+        'largest ms',
+        'blocked ms',
+        'shift',
+      ],
+      scores.map((row) => [
+        row.page,
+        row.form,
+        String(row.performance),
+        String(row.accessibility),
+        String(row.bestPractices),
+        figure(row.firstPaintMs),
+        figure(row.largestPaintMs),
+        figure(row.blockedMs),
+        figure(row.shift),
+      ]),
     ),
   ].join('\n');
 }
@@ -118,13 +172,50 @@ export function renderPage({ requests, shown, live, scores }: PageReport): strin
 function pageGoals(shown: readonly Shown[], live: readonly Live[], scores: readonly Scores[]): Goal[] {
   const overview = shown.find(({ page }) => page === '/');
   const at200 = live.filter(({ perSecond }) => perSecond === 200);
-  const least = (form: Scores['form']): number => Math.min(...scores.filter((each) => each.form === form).map(({ performance }) => performance));
+  const least = (form: Scores['form']): number =>
+    Math.min(...scores.filter((each) => each.form === form).map(({ performance }) => performance));
   return [
-    { name: 'overview: first paint, history behind it', measured: overview?.firstPaintMs ?? null, bound: 'at most', limit: 1_500, unit: 'ms' },
-    { name: 'overview: figures there, history behind it', measured: overview?.figuresMs ?? null, bound: 'at most', limit: 1_500, unit: 'ms' },
-    { name: '200 live calls per second: longest task', measured: Math.max(...at200.map(({ longestMs }) => longestMs)), bound: 'at most', limit: 50, unit: 'ms' },
-    { name: 'Lighthouse, mobile: least performance', measured: least('mobile'), bound: 'at least', limit: 95, unit: 'of 100' },
-    { name: 'Lighthouse, desktop: least performance', measured: least('desktop'), bound: 'at least', limit: 100, unit: 'of 100' },
-    { name: 'Lighthouse: least accessibility', measured: Math.min(...scores.map(({ accessibility }) => accessibility)), bound: 'at least', limit: 100, unit: 'of 100' },
+    {
+      name: 'overview: first paint, history behind it',
+      measured: overview?.firstPaintMs ?? null,
+      bound: 'at most',
+      limit: 1_500,
+      unit: 'ms',
+    },
+    {
+      name: 'overview: figures there, history behind it',
+      measured: overview?.figuresMs ?? null,
+      bound: 'at most',
+      limit: 1_500,
+      unit: 'ms',
+    },
+    {
+      name: '200 live calls per second: longest task',
+      measured: Math.max(...at200.map(({ longestMs }) => longestMs)),
+      bound: 'at most',
+      limit: 50,
+      unit: 'ms',
+    },
+    {
+      name: 'Lighthouse, mobile: least performance',
+      measured: least('mobile'),
+      bound: 'at least',
+      limit: 95,
+      unit: 'of 100',
+    },
+    {
+      name: 'Lighthouse, desktop: least performance',
+      measured: least('desktop'),
+      bound: 'at least',
+      limit: 100,
+      unit: 'of 100',
+    },
+    {
+      name: 'Lighthouse: least accessibility',
+      measured: Math.min(...scores.map(({ accessibility }) => accessibility)),
+      bound: 'at least',
+      limit: 100,
+      unit: 'of 100',
+    },
   ];
 }

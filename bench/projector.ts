@@ -22,7 +22,9 @@ import { figure, table } from './table.ts';
 /** How long appends of ten events took, at a steady pace that leaves the machine room. */
 type Latency = { p50Ms: number; p99Ms: number; perSecond: number };
 
-/** What one round found: the same load alone, beside a projector that keeps up, and beside one with a backlog. */
+/**
+ * What one round found: the same load alone, beside a projector that keeps up, and beside one with a backlog.
+ */
 export type ProjectorRound = {
   alone: Latency;
   beside: Latency;
@@ -32,8 +34,15 @@ export type ProjectorRound = {
 };
 
 export type ProjectorReport = {
-  catchUp: { events: number; perSecond: number; postgresCpuUs: number; perProjection: Record<string, number> };
-  /** Whether every projection then was as a replay of the log, row by row; and how long the comparison took. */
+  catchUp: {
+    events: number;
+    perSecond: number;
+    postgresCpuUs: number;
+    perProjection: Record<string, number>;
+  };
+  /**
+   * Whether every projection then was as a replay of the log, row by row; and how long the comparison took.
+   */
   equal: { isEqual: boolean; rows: number; secs: number };
   projectorRounds: ProjectorRound[];
   goals: Goal[];
@@ -49,7 +58,10 @@ const BACKLOG_EVENTS_PER_SEC = 40_000;
  * Measures the projector: how fast it takes in a backlog, whether what came of it is right, and
  * what it costs those who append meanwhile.
  */
-export async function benchProjector(settings: Settings, { directory, signal }: Stage): Promise<ProjectorReport> {
+export async function benchProjector(
+  settings: Settings,
+  { directory, signal }: Stage,
+): Promise<ProjectorReport> {
   const dataDir = join(directory, 'projector');
   const store = await startEmbedded({ dataDir, log: () => {} });
   try {
@@ -82,7 +94,12 @@ export async function benchProjector(settings: Settings, { directory, signal }: 
       await appendBacklog(backlog, settings.secs * BACKLOG_EVENTS_PER_SEC, signal);
       const besideBacklog = await withProjector(store, () => load(backlog, settings.secs));
       await projectAll(projector);
-      projectorRounds.push({ alone, beside, besideBacklog, livePostgresCpuUs: (liveUs - aloneUs) / (beside.perSecond * settings.secs) });
+      projectorRounds.push({
+        alone,
+        beside,
+        besideBacklog,
+        livePostgresCpuUs: (liveUs - aloneUs) / (beside.perSecond * settings.secs),
+      });
     }
     await retireInstance(writer, instance);
     await Promise.all([writer.end(), projector.end()]);
@@ -104,8 +121,10 @@ async function projectAll(client: Client, projections = PROJECTIONS): Promise<nu
   let events = 0;
   for (;;) {
     const page = await projectPage(client, { projections, seat });
-    if (page.kind !== 'projected') throw new Error(`nobody else projects here, and yet the page is ${page.kind}`);
-    if (page.parked.length + page.broken.length > 0) throw new Error(`not all could be projected: ${JSON.stringify([page.parked[0], page.broken])}`);
+    if (page.kind !== 'projected')
+      throw new Error(`nobody else projects here, and yet the page is ${page.kind}`);
+    if (page.parked.length + page.broken.length > 0)
+      throw new Error(`not all could be projected: ${JSON.stringify([page.parked[0], page.broken])}`);
     if (page.range.upTo === page.range.after) return events;
     events += page.range.upTo - page.range.after;
   }
@@ -118,7 +137,12 @@ async function measureCatchUp(client: Client, postgresUs: () => number): Promise
   const before = { cpu: postgresUs(), us: monotonicUs() };
   const events = await projectAll(client);
   const secs = (monotonicUs() - before.us) / 1e6;
-  return { events, perSecond: events / secs, postgresCpuUs: (postgresUs() - before.cpu) / events, perProjection };
+  return {
+    events,
+    perSecond: events / secs,
+    postgresCpuUs: (postgresUs() - before.cpu) / events,
+    perProjection,
+  };
 }
 
 /** Events per second of one projection over the first of the log. */
@@ -182,14 +206,31 @@ async function load(backlog: Backlog, secs: number): Promise<Latency> {
 /** The tables of the projector's bench: medians over the rounds. */
 export function renderProjector({ catchUp, equal, projectorRounds }: ProjectorReport): string {
   const row = (name: string, pick: (round: ProjectorRound) => Latency): string[] => {
-    const over = (of: (latency: Latency) => number): number | null => median(projectorRounds.map((round) => of(pick(round))));
+    const over = (of: (latency: Latency) => number): number | null =>
+      median(projectorRounds.map((round) => of(pick(round))));
     const added = median(projectorRounds.map((round) => pick(round).p50Ms / round.alone.p50Ms));
-    return [name, figure(over(({ p50Ms }) => p50Ms)), figure(over(({ p99Ms }) => p99Ms)), figure(over(({ perSecond }) => perSecond)), figure(added)];
+    return [
+      name,
+      figure(over(({ p50Ms }) => p50Ms)),
+      figure(over(({ p99Ms }) => p99Ms)),
+      figure(over(({ perSecond }) => perSecond)),
+      figure(added),
+    ];
   };
-  const alone = Object.entries(catchUp.perProjection).map(([name, perSecond]) => [`  ${name} by itself`, figure(perSecond), '']);
+  const alone = Object.entries(catchUp.perProjection).map(([name, perSecond]) => [
+    `  ${name} by itself`,
+    figure(perSecond),
+    '',
+  ]);
   return [
     '',
-    table(['catching up', 'events/s', 'Postgres µs/event'], [[`all, ${figure(catchUp.events)} events`, figure(catchUp.perSecond), figure(catchUp.postgresCpuUs)], ...alone]),
+    table(
+      ['catching up', 'events/s', 'Postgres µs/event'],
+      [
+        [`all, ${figure(catchUp.events)} events`, figure(catchUp.perSecond), figure(catchUp.postgresCpuUs)],
+        ...alone,
+      ],
+    ),
     '',
     `compared with a replay: ${equal.isEqual ? 'equal' : 'NOT EQUAL'}, ${figure(equal.rows)} rows in ${figure(equal.secs)} s`,
     '',
@@ -206,9 +247,22 @@ export function renderProjector({ catchUp, equal, projectorRounds }: ProjectorRe
 }
 
 function projectorGoals(perSecond: number, rounds: readonly ProjectorRound[]): Goal[] {
-  const ratio = (pick: (round: ProjectorRound) => Latency): number | null => median(rounds.map((round) => pick(round).p50Ms / round.alone.p50Ms));
+  const ratio = (pick: (round: ProjectorRound) => Latency): number | null =>
+    median(rounds.map((round) => pick(round).p50Ms / round.alone.p50Ms));
   return [
-    { name: 'projector: catching up', measured: perSecond, bound: 'at least', limit: 20_000, unit: 'events/s' },
-    { name: 'projector: append beside one that keeps up, p50', measured: ratio(({ beside }) => beside), bound: 'at most', limit: 1.5, unit: '× alone' },
+    {
+      name: 'projector: catching up',
+      measured: perSecond,
+      bound: 'at least',
+      limit: 20_000,
+      unit: 'events/s',
+    },
+    {
+      name: 'projector: append beside one that keeps up, p50',
+      measured: ratio(({ beside }) => beside),
+      bound: 'at most',
+      limit: 1.5,
+      unit: '× alone',
+    },
   ];
 }

@@ -16,7 +16,10 @@ export type RelayReport = { notes: string[]; goals: Goal[]; summaries: Summary[]
 export type Stage = { directory: string; cleanup: AsyncDisposableStack; signal: AbortSignal };
 
 /** Measures the relay and what it is compared with; prints each workload's table when it is done. */
-export async function benchRelay(settings: Settings, { directory, cleanup, signal }: Stage): Promise<RelayReport> {
+export async function benchRelay(
+  settings: Settings,
+  { directory, cleanup, signal }: Stage,
+): Promise<RelayReport> {
   const pinning = findPinning();
   const nginx = findNginx();
   const machine = `Node ${process.versions.node} on ${cpus().length} × ${cpus()[0]?.model.trim() ?? 'unknown'}`;
@@ -36,17 +39,27 @@ export async function benchRelay(settings: Settings, { directory, cleanup, signa
     onMeasured: (workload, measured) => console.log(renderSummaries(workload, summarize(workload, measured))),
   });
   const summaries = settings.work.flatMap((workload) =>
-    summarize(workload, runs.filter((run) => run.workload === workload)),
+    summarize(
+      workload,
+      runs.filter((run) => run.workload === workload),
+    ),
   );
   return { notes, goals: relayGoals(summaries), summaries, runs };
 }
 
-export async function startUpstream(directory: string, pinning: Pinning, cleanup: AsyncDisposableStack): Promise<number> {
+export async function startUpstream(
+  directory: string,
+  pinning: Pinning,
+  cleanup: AsyncDisposableStack,
+): Promise<number> {
   const port = await freePort();
   const program = join(import.meta.dirname, 'upstream/main.ts');
-  const upstream = startProgram([...pinning.prefix('load'), process.execPath, ...LOAD_NODE_FLAGS, program, String(port)], {
-    logFile: join(directory, 'upstream.log'),
-  });
+  const upstream = startProgram(
+    [...pinning.prefix('load'), process.execPath, ...LOAD_NODE_FLAGS, program, String(port)],
+    {
+      logFile: join(directory, 'upstream.log'),
+    },
+  );
   cleanup.defer(upstream.stop);
   await waitUntilReady('the mock upstream', upstream, () => isListening(port));
   return port;

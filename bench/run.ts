@@ -42,7 +42,9 @@ const MEMORY_SECS_FACTOR = 2.5;
 const REFUSAL: FixedReply = {
   status: 401,
   headers: { 'content-type': 'application/json' },
-  body: JSON.stringify({ error: { message: 'x'.repeat(120), type: 'authentication_error', param: null, code: 'invalid_api_key' } }),
+  body: JSON.stringify({
+    error: { message: 'x'.repeat(120), type: 'authentication_error', param: null, code: 'invalid_api_key' },
+  }),
 };
 
 /**
@@ -61,7 +63,10 @@ export async function runAll(options: RunOptions): Promise<Run[]> {
         if (workload.forMemory) await fleet.drop(target);
         const running = await fleet.bring(target, workload.forMemory ? 'memory' : 'load');
         const job = jobFor(workload, running, round === 0, options);
-        const result = workload.credential === 'near' ? await runNear(running, job, options) : await runDriver(job, options);
+        const result =
+          workload.credential === 'near'
+            ? await runNear(running, job, options)
+            : await runDriver(job, options);
         runs.push({ workload: name, target: target.name, round, result });
         if (workload.forMemory) await fleet.drop(target);
       }
@@ -127,7 +132,9 @@ function jobFor(workload: Workload, running: Running, isFirst: boolean, options:
     secs: options.secs * (workload.forMemory ? MEMORY_SECS_FACTOR : 1),
     statePath: running.statePath,
     trees: {
-      ...(serverPid === null ? {} : { server: { root: serverPid, except: postgresPid === null ? [] : [postgresPid] } }),
+      ...(serverPid === null
+        ? {}
+        : { server: { root: serverPid, except: postgresPid === null ? [] : [postgresPid] } }),
       ...(postgresPid === null ? {} : { postgres: { root: postgresPid, except: [] } }),
     },
   };
@@ -148,20 +155,43 @@ async function runNear(running: Running, job: Job, options: RunOptions): Promise
 }
 
 /** Makes calls at a steady rate, beside which something else is measured. */
-export function driveSteadily(running: Running, perSecond: number, during: Pick<Job, 'warmupSecs' | 'secs' | 'trees'>, options: Pick<RunOptions, 'surroundings' | 'signal'>): Promise<JobResult> {
+export function driveSteadily(
+  running: Running,
+  perSecond: number,
+  during: Pick<Job, 'warmupSecs' | 'secs' | 'trees'>,
+  options: Pick<RunOptions, 'surroundings' | 'signal'>,
+): Promise<JobResult> {
   const { body, expect } = WORKLOADS['json-rate'];
   const headers = { authorization: running.authorization.good ?? '' };
-  return runDriver({ port: running.port, path: PATH, headers, body, expect, load: { mode: 'open', perSecond }, prewarmSecs: 0, statePath: null, ...during }, options);
+  return runDriver(
+    {
+      port: running.port,
+      path: PATH,
+      headers,
+      body,
+      expect,
+      load: { mode: 'open', perSecond },
+      prewarmSecs: 0,
+      statePath: null,
+      ...during,
+    },
+    options,
+  );
 }
 
 /** Runs the driver in a process of its own, on its side's CPU. @throws when it fails. */
-async function runDriver(job: Job, { surroundings, signal }: Pick<RunOptions, 'surroundings' | 'signal'>): Promise<JobResult> {
+async function runDriver(
+  job: Job,
+  { surroundings, signal }: Pick<RunOptions, 'surroundings' | 'signal'>,
+): Promise<JobResult> {
   const command = [...surroundings.pinning.prefix('load'), process.execPath, ...LOAD_NODE_FLAGS, DRIVER];
   const [file = '', ...args] = command;
   const child = spawn(file, args, { env: plainEnvironment(), stdio: ['pipe', 'pipe', 'inherit'], signal });
   const exited = new Promise<void>((resolve, reject) => {
     child.on('error', reject);
-    child.on('exit', (code, killedBy) => (code === 0 ? resolve() : reject(new Error(`the driver ended with ${code ?? killedBy}`))));
+    child.on('exit', (code, killedBy) =>
+      code === 0 ? resolve() : reject(new Error(`the driver ended with ${code ?? killedBy}`)),
+    );
   });
   child.stdin.end(JSON.stringify(job));
   const [output] = await Promise.all([text(child.stdout), exited]);

@@ -40,10 +40,16 @@ function* keyEvents(count: number): Generator<ControlAppend> {
   for (let index = 0; index < count; index++) {
     if (index % KEYS_PER_ACCOUNT === 0) {
       account = publicId();
-      yield { event: { type: 'account.registered', account, name: `bench ${index}`, actor: ACTOR }, version: 1 };
+      yield {
+        event: { type: 'account.registered', account, name: `bench ${index}`, actor: ACTOR },
+        version: 1,
+      };
     }
     const secret = { digest: randomBytes(32).toString('hex'), last4: 'zzzz' };
     const key = publicId();
-    yield { event: { type: 'key.created', account, key, name: 'bench', ...secret, actor: ACTOR }, version: 1 };
+    yield {
+      event: { type: 'key.created', account, key, name: 'bench', ...secret, actor: ACTOR },
+      version: 1,
+    };
   }
 }

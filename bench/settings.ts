@@ -69,7 +69,17 @@ export function readSettings(args: string[]): Settings | null {
 
 function parse(args: string[]) {
   const text = { type: 'string' } as const;
-  const options = { only: text, work: text, rounds: text, secs: text, warmup: text, keys: text, events: text, requests: text, out: text };
+  const options = {
+    only: text,
+    work: text,
+    rounds: text,
+    secs: text,
+    warmup: text,
+    keys: text,
+    events: text,
+    requests: text,
+    out: text,
+  };
   try {
     return parseArgs({ args, allowPositionals: true, options: { ...options, help: { type: 'boolean' } } });
   } catch (error) {
@@ -81,7 +91,8 @@ function listOf<T extends string>(option: string, text: string | undefined, know
   const names = text?.split(',') ?? known;
   return names.map((name) => {
     const found = known.find((each) => each === name);
-    if (found === undefined) throw new UsageError(`${option}: there is no "${name}", only ${known.join(', ')}`);
+    if (found === undefined)
+      throw new UsageError(`${option}: there is no "${name}", only ${known.join(', ')}`);
     return found;
   });
 }

@@ -52,7 +52,8 @@ export function summarize(workloadName: WorkloadName, runs: readonly Run[]): Sum
   const names = [...new Set(runs.map(({ target }) => target))];
   return names.map((target) => {
     const own = runs.filter((run) => run.target === target);
-    const over = (pick: (result: JobResult) => number | null): number | null => median(own.map(({ result }) => pick(result)));
+    const over = (pick: (result: JobResult) => number | null): number | null =>
+      median(own.map(({ result }) => pick(result)));
     const against = (
       other: string,
       pick: (result: JobResult) => number | null,
@@ -85,7 +86,9 @@ export function summarize(workloadName: WorkloadName, runs: readonly Run[]): Sum
       cpuAboveBareUs: against('bare-reply', serverCpu, difference),
       rssMb: over(({ trees }) => (trees.server ? trees.server.rssKb / 1024 : null)),
       rssPerStreamKb: workload.load.mode === 'hold' ? over(rssPerStream) : null,
-      exchangesPerThousand: over(({ exchanges, requests }) => (exchanges === null || requests === 0 ? null : (exchanges * 1000) / requests)),
+      exchangesPerThousand: over(({ exchanges, requests }) =>
+        exchanges === null || requests === 0 ? null : (exchanges * 1000) / requests,
+      ),
       flowing: over((result) => flowing(result, workload)),
       errors: sumErrors(own),
     };

@@ -8,9 +8,16 @@ export function figure(value: number | null): string {
 
 /** Lines of a table: the first column to the left, the others to the right. */
 export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
-  const widths = head.map((title, column) => Math.max(title.length, ...rows.map((row) => row[column]?.length ?? 0)));
+  const widths = head.map((title, column) =>
+    Math.max(title.length, ...rows.map((row) => row[column]?.length ?? 0)),
+  );
   return [head, ...rows]
-    .map((row) => widths.map((width, column) => pad(row[column] ?? '', width, column > 0)).join('  ').trimEnd())
+    .map((row) =>
+      widths
+        .map((width, column) => pad(row[column] ?? '', width, column > 0))
+        .join('  ')
+        .trimEnd(),
+    )
     .join('\n');
 }
 

@@ -32,7 +32,10 @@ const DAY_MS = 86_400_000;
  * then with all of it, and then each question as the first after a start of Postgres. The load of a
  * day is the same throughout, so that only the history grows.
  */
-export async function benchTables({ requestCount }: Settings, { directory, signal }: Stage): Promise<TablesReport> {
+export async function benchTables(
+  { requestCount }: Settings,
+  { directory, signal }: Stage,
+): Promise<TablesReport> {
   const dataDir = join(directory, 'tables');
   const start = () => startEmbedded({ dataDir, log: () => {} });
   let store = await start();
@@ -50,7 +53,11 @@ export async function benchTables({ requestCount }: Settings, { directory, signa
       fills.push((performance.now() - begunMs) / 1_000);
     };
     await fill(tenth, 0);
-    const before = await askAll(store, asked.filter((question) => question.days <= tenth), signal);
+    const before = await askAll(
+      store,
+      asked.filter((question) => question.days <= tenth),
+      signal,
+    );
     if (days > tenth) await fill(days, tenth);
     const warm = await askAll(store, asked, signal);
 
@@ -61,9 +68,19 @@ export async function benchTables({ requestCount }: Settings, { directory, signa
       store = await start();
       const { coldMs } = await askOnce(store, question);
       const found = warm.get(question.name) as Warm;
-      rows.push({ name: question.name, ...found, coldMs, tenthLeastMs: before.get(question.name)?.leastMs ?? null });
+      rows.push({
+        name: question.name,
+        ...found,
+        coldMs,
+        tenthLeastMs: before.get(question.name)?.leastMs ?? null,
+      });
     }
-    return { requests: days * REQUESTS_PER_DAY, fillSecs: fills.reduce((sum, secs) => sum + secs, 0), asked: rows, goals: tablesGoals(rows) };
+    return {
+      requests: days * REQUESTS_PER_DAY,
+      fillSecs: fills.reduce((sum, secs) => sum + secs, 0),
+      asked: rows,
+      goals: tablesGoals(rows),
+    };
   } finally {
     await store.stop();
   }
@@ -73,7 +90,11 @@ type Warm = Pick<Asked, 'p50Ms' | 'p95Ms' | 'leastMs'>;
 type Opened = Awaited<ReturnType<typeof startEmbedded>>;
 
 /** Each question many times in a row, after once that does not count. */
-async function askAll(store: Opened, asked: readonly Question[], signal: AbortSignal): Promise<Map<string, Warm>> {
+async function askAll(
+  store: Opened,
+  asked: readonly Question[],
+  signal: AbortSignal,
+): Promise<Map<string, Warm>> {
   const reads = new ReadStore(store.config('relay'));
   try {
     const found = new Map<string, Warm>();
@@ -110,7 +131,13 @@ async function timed(work: () => Promise<void>): Promise<number> {
 
 export function renderTables({ requests, fillSecs, asked }: TablesReport): string {
   const rows = asked.map(({ name, p50Ms, p95Ms, coldMs, leastMs, tenthLeastMs }) => [
-    name, figure(p50Ms), figure(p95Ms), figure(coldMs), figure(leastMs), figure(tenthLeastMs), figure(tenthLeastMs === null ? null : leastMs / tenthLeastMs),
+    name,
+    figure(p50Ms),
+    figure(p95Ms),
+    figure(coldMs),
+    figure(leastMs),
+    figure(tenthLeastMs),
+    figure(tenthLeastMs === null ? null : leastMs / tenthLeastMs),
   ]);
   return `\n${requests.toLocaleString('en-US')} requests, filled in ${figure(fillSecs)} s\n${table(
     ['milliseconds', 'p50', 'p95', 'cold', 'least', 'least, a tenth', 'times'],
@@ -120,10 +147,24 @@ export function renderTables({ requests, fillSecs, asked }: TablesReport): strin
 
 function tablesGoals(asked: readonly Asked[]): Goal[] {
   const worst = (pick: (row: Asked) => number): number => Math.max(...asked.map(pick));
-  const ratios = asked.flatMap(({ leastMs, tenthLeastMs }) => (tenthLeastMs === null ? [] : [leastMs / tenthLeastMs]));
+  const ratios = asked.flatMap(({ leastMs, tenthLeastMs }) =>
+    tenthLeastMs === null ? [] : [leastMs / tenthLeastMs],
+  );
   return [
-    { name: 'tables: slowest question, p95', measured: worst(({ p95Ms }) => p95Ms), bound: 'at most', limit: 100, unit: 'ms' },
-    { name: 'tables: slowest question, cold', measured: worst(({ coldMs }) => coldMs), bound: 'at most', limit: 500, unit: 'ms' },
+    {
+      name: 'tables: slowest question, p95',
+      measured: worst(({ p95Ms }) => p95Ms),
+      bound: 'at most',
+      limit: 100,
+      unit: 'ms',
+    },
+    {
+      name: 'tables: slowest question, cold',
+      measured: worst(({ coldMs }) => coldMs),
+      bound: 'at most',
+      limit: 500,
+      unit: 'ms',
+    },
     {
       name: 'tables: ten times the history, same time shown',
       measured: ratios.length === 0 ? null : Math.max(...ratios),

@@ -15,7 +15,12 @@ import { median } from './summary.ts';
 import { figure, table } from './table.ts';
 
 /** What reading a streamed reply costs for each of its chunks, by who reads it. */
-export type ChunkCost = { stream: string; reader: string; cpuUs: number | null; timesPassthrough: number | null };
+export type ChunkCost = {
+  stream: string;
+  reader: string;
+  cpuUs: number | null;
+  timesPassthrough: number | null;
+};
 export type TranslationReport = { chunkCosts: ChunkCost[]; goals: Goal[] };
 
 const FIXTURES = join(import.meta.dirname, '../test/fixtures/anthropic');
@@ -49,13 +54,24 @@ export async function benchTranslation(settings: Settings, { signal }: Stage): P
     }
   }
   const chunkCosts = readings.map((reading): ChunkCost => {
-    const passing = readings.find(({ stream, reader }) => stream === reading.stream && reader === PASSTHROUGH) as Reading;
+    const passing = readings.find(
+      ({ stream, reader }) => stream === reading.stream && reader === PASSTHROUGH,
+    ) as Reading;
     const [own, theirs] = [found.get(reading) ?? [], found.get(passing) ?? []];
-    return { stream: reading.stream, reader: reading.reader, cpuUs: median(own), timesPassthrough: median(own.map((us, round) => us / (theirs[round] ?? NaN))) };
+    return {
+      stream: reading.stream,
+      reader: reading.reader,
+      cpuUs: median(own),
+      timesPassthrough: median(own.map((us, round) => us / (theirs[round] ?? NaN))),
+    };
   });
   const goals = TRANSLATING.map((name): Goal => ({
     name: `${name}: CPU for each chunk of the worst stream`,
-    measured: Math.max(...chunkCosts.filter(({ reader }) => reader === name).map(({ timesPassthrough }) => timesPassthrough ?? Infinity)),
+    measured: Math.max(
+      ...chunkCosts
+        .filter(({ reader }) => reader === name)
+        .map(({ timesPassthrough }) => timesPassthrough ?? Infinity),
+    ),
     bound: 'at most',
     limit: TIMES_PASSTHROUGH_MAX,
     unit: '× passthrough',
@@ -64,7 +80,11 @@ export async function benchTranslation(settings: Settings, { signal }: Stage): P
 }
 
 export function renderTranslation({ chunkCosts }: TranslationReport): string {
-  const rows = chunkCosts.map(({ stream, reader, cpuUs, timesPassthrough }) => [`${stream}, ${reader}`, figure(cpuUs), figure(timesPassthrough)]);
+  const rows = chunkCosts.map(({ stream, reader, cpuUs, timesPassthrough }) => [
+    `${stream}, ${reader}`,
+    figure(cpuUs),
+    figure(timesPassthrough),
+  ]);
   return `\nreaders of streamed replies\n${table(['', 'CPU µs/chunk', '× passthrough'], rows)}`;
 }
 
@@ -95,7 +115,10 @@ function readingsOf(stream: string): Reading[] {
       reader: 'bridge',
       chunks: parts.length,
       pass() {
-        const [made, sse] = [new Chunks({ id: 'chatcmpl-bench', createdS: 0, model: 'bench' }), openai('other').sse(call)];
+        const [made, sse] = [
+          new Chunks({ id: 'chatcmpl-bench', createdS: 0, model: 'bench' }),
+          openai('other').sse(call),
+        ];
         for (const part of parts) {
           const text = made.take(part);
           if (text !== '') sse.push(Buffer.from(text));
@@ -125,7 +148,11 @@ function lengthened(text: string): Buffer[] {
   });
 }
 
-type Delta = { content?: string; reasoning_content?: string; tool_calls?: { id?: string; function: { name?: string; arguments: string } }[] };
+type Delta = {
+  content?: string;
+  reasoning_content?: string;
+  tool_calls?: { id?: string; function: { name?: string; arguments: string } }[];
+};
 
 /** The parts that a package would have given for an event of the convention. */
 function partsOf(event: Buffer): StreamPart[] {
@@ -136,9 +163,11 @@ function partsOf(event: Buffer): StreamPart[] {
     const call = delta.tool_calls?.[0];
     const usage = { inputTokens: { total: 10 }, outputTokens: { total: 10 } };
     if (reason !== null) return [{ type: 'finish', finishReason: { unified: 'stop', raw: reason }, usage }];
-    if (call?.id !== undefined) return [{ type: 'tool-input-start', id: 'call', toolName: call.function.name ?? '' }];
+    if (call?.id !== undefined)
+      return [{ type: 'tool-input-start', id: 'call', toolName: call.function.name ?? '' }];
     if (call) return [{ type: 'tool-input-delta', id: 'call', delta: call.function.arguments }];
-    if (delta.reasoning_content !== undefined) return [{ type: 'reasoning-delta', id: '0', delta: delta.reasoning_content }];
+    if (delta.reasoning_content !== undefined)
+      return [{ type: 'reasoning-delta', id: '0', delta: delta.reasoning_content }];
     return delta.content !== undefined ? [{ type: 'text-delta', id: '0', delta: delta.content }] : [];
   });
 }
@@ -147,7 +176,14 @@ function callOf(route: RelayedRoute): ProviderCall {
   const bytes = Buffer.from('{"model":"bench","stream":true,"messages":[{"role":"user","content":"Hi"}]}');
   const asked = parseChat(bytes);
   if (asked instanceof Refusal) throw asked;
-  return { route, body: { bytes, slab: null }, asked, model: 'bench', tokenLimit: null, tokenLimitMember: 'max_tokens' };
+  return {
+    route,
+    body: { bytes, slab: null },
+    asked,
+    model: 'bench',
+    tokenLimit: null,
+    tokenLimitMember: 'max_tokens',
+  };
 }
 
 /** A reader that gave up would be a fast one. */

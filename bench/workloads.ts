@@ -38,7 +38,14 @@ function json(title: string, model: ModelName, bytes: number, load: Load): Workl
   return {
     title,
     load,
-    body: { model, bytes, shape: bytes === SMALL_BYTES ? 'chat' : 'agent', sse: false, asksUsage: false, maxTokens: MAX_TOKENS },
+    body: {
+      model,
+      bytes,
+      shape: bytes === SMALL_BYTES ? 'chat' : 'agent',
+      sse: false,
+      asksUsage: false,
+      maxTokens: MAX_TOKENS,
+    },
     credential: 'good',
     targets: null,
     expect: { status: 200, sse: false, chunks: null, replyBytes, usageChunk: false },
@@ -56,10 +63,23 @@ function sse(title: string, model: ModelName, load: Load): Workload {
   return {
     title,
     load,
-    body: { model, bytes: isAgent ? AGENT_BYTES : SMALL_BYTES, shape: isAgent ? 'agent' : 'chat', sse: true, asksUsage: isAgent, maxTokens: MAX_TOKENS },
+    body: {
+      model,
+      bytes: isAgent ? AGENT_BYTES : SMALL_BYTES,
+      shape: isAgent ? 'agent' : 'chat',
+      sse: true,
+      asksUsage: isAgent,
+      maxTokens: MAX_TOKENS,
+    },
     credential: 'good',
     targets: null,
-    expect: { status: 200, sse: true, chunks: Number.isFinite(chunks) ? chunks : null, replyBytes: null, usageChunk: isAgent },
+    expect: {
+      status: 200,
+      sse: true,
+      chunks: Number.isFinite(chunks) ? chunks : null,
+      replyBytes: null,
+      usageChunk: isAgent,
+    },
     chunkIntervalMs: intervalMs,
     unit: isAgent ? 'request' : 'chunk',
     forMemory: load.mode === 'hold',
@@ -81,29 +101,63 @@ function keyed(title: string, credential: Credential, load: Load): Workload {
 }
 
 export const WORKLOADS = {
-  'json': json('small JSON, 64 at a time', 'mock-json', SMALL_BYTES, { mode: 'closed', connections: 64, spreadMs: 0 }),
+  json: json('small JSON, 64 at a time', 'mock-json', SMALL_BYTES, {
+    mode: 'closed',
+    connections: 64,
+    spreadMs: 0,
+  }),
   'json-restricted': keyed('small JSON, 64 at a time, the key has limits of its own', 'restricted', {
     mode: 'closed',
     connections: 64,
     spreadMs: 0,
   }),
-  'json-unlimited': keyed('small JSON, 64 at a time, no limits', 'unlimited', { mode: 'closed', connections: 64, spreadMs: 0 }),
-  'json-rate': json('small JSON, 1,000 per second', 'mock-json', SMALL_BYTES, { mode: 'open', perSecond: 1000 }),
+  'json-unlimited': keyed('small JSON, 64 at a time, no limits', 'unlimited', {
+    mode: 'closed',
+    connections: 64,
+    spreadMs: 0,
+  }),
+  'json-rate': json('small JSON, 1,000 per second', 'mock-json', SMALL_BYTES, {
+    mode: 'open',
+    perSecond: 1000,
+  }),
   'json-20ms': json('small JSON, upstream takes 20 ms, 1,000 per second', 'mock-json-20ms', SMALL_BYTES, {
     mode: 'open',
     perSecond: 1000,
   }),
-  'near': keyed('small JSON near the end of an exact quota, 8 at a time', 'near', { mode: 'closed', connections: 8, spreadMs: 0 }),
-  'near-rate': keyed('small JSON near the end of an exact quota, 200 per second', 'near', { mode: 'open', perSecond: 200 }),
-  'chat-40': sse('chat: 40 streams of 500 chunks, 4 ms apart', 'mock-chat', { mode: 'closed', connections: 40, spreadMs: 40 }),
-  'chat-160': sse('chat: 160 streams of 500 chunks, 4 ms apart', 'mock-chat', { mode: 'closed', connections: 160, spreadMs: 10 }),
+  near: keyed('small JSON near the end of an exact quota, 8 at a time', 'near', {
+    mode: 'closed',
+    connections: 8,
+    spreadMs: 0,
+  }),
+  'near-rate': keyed('small JSON near the end of an exact quota, 200 per second', 'near', {
+    mode: 'open',
+    perSecond: 200,
+  }),
+  'chat-40': sse('chat: 40 streams of 500 chunks, 4 ms apart', 'mock-chat', {
+    mode: 'closed',
+    connections: 40,
+    spreadMs: 40,
+  }),
+  'chat-160': sse('chat: 160 streams of 500 chunks, 4 ms apart', 'mock-chat', {
+    mode: 'closed',
+    connections: 160,
+    spreadMs: 10,
+  }),
   'body-400k': json('coding agent: 400 KB in, small JSON out, 8 at a time', 'mock-json', AGENT_BYTES, {
     mode: 'closed',
     connections: 8,
     spreadMs: 0,
   }),
-  'agent': sse('coding agent: 400 KB in, 300 chunks out, 24 streams', 'mock-agent', { mode: 'closed', connections: 24, spreadMs: 40 }),
-  'idle': sse('2,000 idle streams, a chunk per 500 ms each', 'mock-idle', { mode: 'hold', streams: 2000, spreadMs: 1 }),
+  agent: sse('coding agent: 400 KB in, 300 chunks out, 24 streams', 'mock-agent', {
+    mode: 'closed',
+    connections: 24,
+    spreadMs: 40,
+  }),
+  idle: sse('2,000 idle streams, a chunk per 500 ms each', 'mock-idle', {
+    mode: 'hold',
+    streams: 2000,
+    spreadMs: 1,
+  }),
   'refused-missing': refused('refused: no key, 401', 'missing', 401),
   'refused-wrong': refused('refused: right form and id, wrong secret, 401', 'wrong', 401),
   'refused-suspended': refused('refused: suspended account, 403', 'suspended', 403),

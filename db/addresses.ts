@@ -20,11 +20,25 @@ const METADATA_6 = ['fd00:ec2::/32', 'fd20:ce::/64', 'fd00:42::42/128'];
 
 const NEVER_4 = listOf('ipv4', [
   ...METADATA_4,
-  '0.0.0.0/8', '169.254.0.0/16', '224.0.0.0/4', '240.0.0.0/4',
+  '0.0.0.0/8',
+  '169.254.0.0/16',
+  '224.0.0.0/4',
+  '240.0.0.0/4',
   // For protocols and documents.
-  '192.0.0.0/24', '192.0.2.0/24', '192.88.99.0/24', '198.51.100.0/24', '203.0.113.0/24',
+  '192.0.0.0/24',
+  '192.0.2.0/24',
+  '192.88.99.0/24',
+  '198.51.100.0/24',
+  '203.0.113.0/24',
 ]);
-const PRIVATE_4 = listOf('ipv4', ['127.0.0.0/8', '10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '100.64.0.0/10', '198.18.0.0/15']);
+const PRIVATE_4 = listOf('ipv4', [
+  '127.0.0.0/8',
+  '10.0.0.0/8',
+  '172.16.0.0/12',
+  '192.168.0.0/16',
+  '100.64.0.0/10',
+  '198.18.0.0/15',
+]);
 /** Of the unicast addresses alone: of all others only those below lead anywhere. */
 const NEVER_6 = listOf('ipv6', [...METADATA_6, '2001::/23', '2001:db8::/32', '3fff::/20']);
 const PRIVATE_6 = listOf('ipv6', ['::1/128', 'fc00::/7']);
@@ -41,13 +55,23 @@ const CARRIERS: readonly { prefix: string; at: number; atBest: Reach }[] = [
   { prefix: '0064ff9b0001000000000000', at: 24, atBest: 'private' },
   { prefix: '2002', at: 4, atBest: 'private' },
 ];
-/** ISATAP, beginning at the sixteenth digit: a tunnel's far end is an address of IPv4, whatever the prefix. */
+/**
+ * ISATAP, beginning at the sixteenth digit: a tunnel's far end is an address of IPv4, whatever the prefix.
+ */
 const ISATAP = /^.{16}0[02]005efe/;
 
-const METADATA_NAMES = ['metadata.goog', 'metadata.tencentyun.com', 'metadata.platformequinix.com', 'metadata.packet.net', 'metadata.cloud.ibm.com', 'metadata.google.internal'];
+const METADATA_NAMES = [
+  'metadata.goog',
+  'metadata.tencentyun.com',
+  'metadata.platformequinix.com',
+  'metadata.packet.net',
+  'metadata.cloud.ibm.com',
+  'metadata.google.internal',
+];
 /** Short for them, or within the domains that clouds give to their machines. */
 const METADATA_HOST = /^(metadata|instance-data|rancher-metadata)(\.([\w-]+\.)*internal)?$/;
-const LOCAL_NAME = /(^|\.)(localhost|localhost\.localdomain|localhost6|localhost6\.localdomain6|ip6-localhost|ip6-loopback)$/;
+const LOCAL_NAME =
+  /(^|\.)(localhost|localhost\.localdomain|localhost6|localhost6\.localdomain6|ip6-localhost|ip6-loopback)$/;
 
 function listOf(family: 'ipv4' | 'ipv6', networks: readonly string[]): BlockList {
   const list = new BlockList();
@@ -77,7 +101,11 @@ export function reachOf(address: string): Reach {
 export function reachOfHost(host: string): Reach | null {
   const plain = host.replace(/^\[|\]$|\.+$/g, '').toLowerCase();
   if (isIP(plain) !== 0) return reachOf(plain);
-  if (METADATA_HOST.test(plain) || METADATA_NAMES.some((name) => plain === name || plain.endsWith(`.${name}`))) return 'never';
+  if (
+    METADATA_HOST.test(plain) ||
+    METADATA_NAMES.some((name) => plain === name || plain.endsWith(`.${name}`))
+  )
+    return 'never';
   return LOCAL_NAME.test(plain) ? 'private' : null;
 }
 

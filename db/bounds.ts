@@ -3,10 +3,16 @@
  * them are checked at the end.
  */
 
-/** A frozen server accepts a connection and never answers it; 1.5 s leaves time to refuse a caller within 2.5 s. */
+/**
+ * A frozen server accepts a connection and never answers it; 1.5 s leaves time to refuse a caller within 2.5
+ * s.
+ */
 export const CONNECT_TIMEOUT_MS = 1_500;
 
-/** A goodbye is answered within a millisecond, or never: a frozen server keeps its side of the connection open. */
+/**
+ * A goodbye is answered within a millisecond, or never: a frozen server keeps its side of the connection
+ * open.
+ */
 export const CLOSE_TIMEOUT_MS = 500;
 
 /** How long a client waits for any reply before it takes the server for frozen. */
@@ -49,10 +55,15 @@ export const RECOVERY_PATIENCE_MS = 10_000;
 /** Searching the log for what a dead instance left open, from its oldest open request on. */
 export const RECOVERY_TIMEOUT_MS = 60_000;
 
-/** The longest statement of the archive copies the control events of a partition: a million take about ten seconds. */
+/**
+ * The longest statement of the archive copies the control events of a partition: a million take about ten
+ * seconds.
+ */
 export const ARCHIVE_STATEMENT_TIMEOUT_MS = 120_000;
 
-/** How often a starting or stopping Postgres is looked at. A start takes about 200 ms, so 20 ms is a tenth. */
+/**
+ * How often a starting or stopping Postgres is looked at. A start takes about 200 ms, so 20 ms is a tenth.
+ */
 export const POSTMASTER_POLL_MS = 20;
 
 /** Crash recovery replays up to `max_wal_size`; on a slow disk two gigabytes take minutes. */
@@ -61,7 +72,10 @@ export const START_TIMEOUT_MS = 300_000;
 /** A start takes a fraction of this. Whoever waits longer is told what for. */
 export const START_NOTICE_MS = 3_000;
 
-/** At a start and for commands nobody is kept waiting by a slow connection, and a busy machine must not make them fail. */
+/**
+ * At a start and for commands nobody is kept waiting by a slow connection, and a busy machine must not make
+ * them fail.
+ */
 export const START_CONNECT_TIMEOUT_MS = 10_000;
 
 /** Creating the roles and the database of a new cluster copies about ten megabytes. */
@@ -77,7 +91,10 @@ export const IMMEDIATE_SHUTDOWN_TIMEOUT_MS = 7_000;
 export const SUPERVISOR_LOCK_WAIT_MS = 2_000;
 export const SUPERVISOR_LOCK_POLL_MS = 50;
 
-/** Pauses between attempts to bring Postgres back. The longest decides how soon it is back after a full disk has space again. */
+/**
+ * Pauses between attempts to bring Postgres back. The longest decides how soon it is back after a full disk
+ * has space again.
+ */
 export const RESTART_PAUSE_MIN_MS = 100;
 export const RESTART_PAUSE_MAX_MS = 3_000;
 

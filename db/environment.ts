@@ -17,7 +17,8 @@ export function readEnvironment(
   problem: (line: string) => Error,
 ): Record<string, string> {
   const given: Record<string, string> = {};
-  for (const [name, value] of Object.entries(environment)) if (value !== undefined && value !== '') given[name] = value;
+  for (const [name, value] of Object.entries(environment))
+    if (value !== undefined && value !== '') given[name] = value;
   for (const name of secrets) {
     const variable = `${name}_FILE`;
     const file = given[variable];

@@ -3,7 +3,10 @@ import { randomBytes, randomInt } from 'node:crypto';
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 const PUBLIC_ID_LENGTH = 8;
 
-/** Random bytes are drawn for some two hundred ids at a time: a draw for each would cost more than the rest of it. */
+/**
+ * Random bytes are drawn for some two hundred ids at a time: a draw for each would cost more than the rest of
+ * it.
+ */
 const DRAWN_BYTES = 2048;
 const ID_DIGITS = 19;
 const VARIANTS = '89ab';

@@ -5,7 +5,9 @@ export const PRICE_MAX = 1_000_000_000;
 
 const MILLION = 1_000_000;
 
-/** What a model costs. `cached_input` stands in place of `input` for cached tokens, `reasoning` of `output`. */
+/**
+ * What a model costs. `cached_input` stands in place of `input` for cached tokens, `reasoning` of `output`.
+ */
 export type Prices = { input: number; cached_input: number; output: number; reasoning: number };
 
 /** Tokens of one reply. `cached` is a part of `input`, `reasoning` a part of `output`. */
@@ -77,7 +79,10 @@ function fitting(amount: number, before: number, price: number): number {
 }
 
 function dearest(prices: Prices): { input: number; output: number } {
-  return { input: Math.max(prices.input, prices.cached_input), output: Math.max(prices.output, prices.reasoning) };
+  return {
+    input: Math.max(prices.input, prices.cached_input),
+    output: Math.max(prices.output, prices.reasoning),
+  };
 }
 
 /**
@@ -94,6 +99,8 @@ export function parseDollars(text: string): number | null {
 
 /** A price in US dollars, with at least two digits after the point and no more than it has. */
 export function formatDollars(price: number): string {
-  const digits = String(price % MILLION).padStart(6, '0').replace(/0{1,4}$/, '');
+  const digits = String(price % MILLION)
+    .padStart(6, '0')
+    .replace(/0{1,4}$/, '');
   return `${Math.floor(price / MILLION)}.${digits}`;
 }

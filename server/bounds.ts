@@ -76,7 +76,9 @@ export const PREFETCH_MS = 3_000;
 export const ENDED_KEPT_MINUTES = 2;
 /** An account or key that nobody has called with for this long gives back its leases. */
 export const IDLE_SUBJECT_MS = 60_000;
-/** How often what was spent is reported where nobody waits for it: so much of the log is read after a crash. */
+/**
+ * How often what was spent is reported where nobody waits for it: so much of the log is read after a crash.
+ */
 export const REPORT_EVERY_MS = 10_000;
 
 /** Events in one append: beyond this a batch no longer gets cheaper per event, only later. */
@@ -148,7 +150,10 @@ export const MODEL_LIST_MAX = 2_000;
 export const READ_CONNECTIONS_MAX = 4;
 /** Readers waiting for one of them: as many as are served before the first of them loses patience. */
 export const READS_WAITING_MAX = 64;
-/** Reads of one key, or of one person who is signed in, at the same time: a page of widgets, and nobody takes all the places for long. */
+/**
+ * Reads of one key, or of one person who is signed in, at the same time: a page of widgets, and nobody takes
+ * all the places for long.
+ */
 export const READS_PER_KEY_MAX = 8;
 
 /** The time that a list shows where none is asked for. */
@@ -160,18 +165,27 @@ export const LIST_LOOK_MAX = 10_000;
 export const STORY_LOOK_MAX = 20_000;
 /** Events of one request that its story tells: a hold grows by steps that become larger. */
 export const STORY_EVENTS_MAX = 1_000;
-/** Rows of an export, the requests that are looked at for it, and those in each step of both. Who wants more asks for the next part. */
+/**
+ * Rows of an export, the requests that are looked at for it, and those in each step of both. Who wants more
+ * asks for the next part.
+ */
 export const EXPORT_ROWS_MAX = 100_000;
 export const EXPORT_STEPS_MAX = 200;
 export const EXPORT_STEP_ROWS = 1_000;
-/** Positions of the log that one step looks at for events that fit a filter: some ten milliseconds, and some hundred for the steps of a page. */
+/**
+ * Positions of the log that one step looks at for events that fit a filter: some ten milliseconds, and some
+ * hundred for the steps of a page.
+ */
 export const EVENTS_STEP_POSITIONS = 20_000;
 export const EVENTS_STEPS_MAX = 8;
 /** Control events that one step looks at. */
 export const EVENTS_CONTROL_LOOK_MAX = 5_000;
 /** Requests of an account or key whose endings tell which part of the log has none of it. */
 export const EVENTS_SKIP_ROWS_MAX = 2_000;
-/** Events of an export, and the steps in which the log is looked through for it. Who wants more asks for the next part. */
+/**
+ * Events of an export, and the steps in which the log is looked through for it. Who wants more asks for the
+ * next part.
+ */
 export const EVENTS_EXPORT_MAX = 100_000;
 export const EVENTS_EXPORT_STEPS_MAX = 500;
 /** Rows of a usage report: more than people read. What is left out is in the totals. */
@@ -220,7 +234,9 @@ export const VIEWER_MESSAGE_BYTES_MAX = KIB;
 export const CLOSED_SESSIONS_MAX = 1_000;
 /** How often the session behind an open feed is looked at: it may have expired, which no event tells. */
 export const SESSION_CHECK_MS = 30_000;
-/** What waits for a viewer that reads slowly: some seconds of a busy account. Beyond it frames are left out. */
+/**
+ * What waits for a viewer that reads slowly: some seconds of a busy account. Beyond it frames are left out.
+ */
 export const VIEWER_BUFFER_BYTES_MAX = 256 * KIB;
 /** A viewer whose connection has taken nothing for this long is given up. */
 export const VIEWER_STUCK_MS = 30_000;
@@ -232,13 +248,18 @@ export const VIEWERS_CHECK_MS = 500;
 export const LIVE_HEARTBEAT_MS = 5_000;
 /** A viewer that did not answer the last ping by the next one is gone. */
 export const LIVE_PING_MS = 15_000;
-/** After each page of the log the feed waits: a busy log is read in fewer pages, each one message to a viewer. */
+/**
+ * After each page of the log the feed waits: a busy log is read in fewer pages, each one message to a viewer.
+ */
 export const FEED_PAUSE_MS = 10;
 /** With many viewers it waits as many times longer than it took to tell them, so that it leaves the process to its
  * calls, up to this: what people still see as at once. */
 export const FEED_PAUSE_SHARE = 6;
 export const FEED_PAUSE_MAX_MS = 100;
-/** How far back a viewer may resume: half a minute of a busy log, which Postgres walks over in some tens of milliseconds. */
+/**
+ * How far back a viewer may resume: half a minute of a busy log, which Postgres walks over in some tens of
+ * milliseconds.
+ */
 export const RESUME_POSITIONS_MAX = 50_000;
 /** Events that a viewer is sent when it resumes; whoever missed more fetches the figures anew. */
 export const RESUME_EVENTS_MAX = 5_000;
@@ -252,7 +273,10 @@ export const FEED_IDLE_MS = 15_000;
 export const PROGRESS_EVERY_MS = 250;
 /** Calls told of each time: some 100 KB in notifications. Where more run, they take turns. */
 export const PROGRESS_CALLS_MAX = 1_000;
-/** Processes tell one another what their viewers watch; what was not told again for this long is watched no more. */
+/**
+ * Processes tell one another what their viewers watch; what was not told again for this long is watched no
+ * more.
+ */
 export const WATCH_EVERY_MS = 5_000;
 export const WATCH_EXPIRES_MS = 12_000;
 /** Accounts that others watch. Those beyond are not told how far calls are, until they settle. */
@@ -270,7 +294,9 @@ export const SECRET_USE_LOOK_MS = 1_000;
 /** Keys, or accounts, of one list: more than people read. Whoever looks for another searches. */
 export const KEYS_LISTED_MAX = 1_000;
 export const ACCOUNTS_LISTED_MAX = 1_000;
-/** Keys of an account that are good at once, and all that it ever has: each is in the memory of every server. */
+/**
+ * Keys of an account that are good at once, and all that it ever has: each is in the memory of every server.
+ */
 export const KEYS_GOOD_MAX = 1_000;
 export const KEYS_EVER_MAX = 10_000;
 /** Limits of one list, those that the store is asked for at once beside what calls need, and for how long. */
@@ -287,7 +313,10 @@ export const ATTEMPTS_SHOWN_MAX = 50;
 export const CONTROL_WAITING_MAX = 100;
 /** Those of one person among them: nobody keeps all others waiting. */
 export const CONTROL_WAITING_PER_MEMBER_MAX = 20;
-/** Changes that one person makes in an hour, on one process: one in six seconds, and each stays in the log for ever. */
+/**
+ * Changes that one person makes in an hour, on one process: one in six seconds, and each stays in the log for
+ * ever.
+ */
 export const CHANGES_PER_HOUR_MAX = 600;
 /** How long a change waits for those before it: a person's patience, and two time-outs of the store. */
 export const CONTROL_WAIT_MS = 5_000;

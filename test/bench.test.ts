@@ -16,11 +16,18 @@ const BENCH = join(import.meta.dirname, '../bench/main.ts');
 const TINY = ['--rounds', '1', '--secs', '0.3', '--warmup', '0.2', '--keys', '200'];
 
 /** Runs the bench as a person does, and reads the figures it leaves. */
-async function runBench(...args: string[]): Promise<{ summaries: Summary[]; rounds: Record<string, number>[]; chunkCosts: { reader: string; cpuUs: number; timesPassthrough: number }[]; goals: object[] }> {
+async function runBench(...args: string[]): Promise<{
+  summaries: Summary[];
+  rounds: Record<string, number>[];
+  chunkCosts: { reader: string; cpuUs: number; timesPassthrough: number }[];
+  goals: object[];
+}> {
   const directory = await mkdtemp(join(tmpdir(), 'daybook-bench-test-'));
   try {
     const out = join(directory, 'figures.json');
-    await promisify(execFile)(process.execPath, [BENCH, ...args, ...TINY, '--out', out], { timeout: 200_000 });
+    await promisify(execFile)(process.execPath, [BENCH, ...args, ...TINY, '--out', out], {
+      timeout: 200_000,
+    });
     return JSON.parse(await readFile(out, 'utf8'));
   } finally {
     await rm(directory, { recursive: true });
@@ -30,7 +37,11 @@ async function runBench(...args: string[]): Promise<{ summaries: Summary[]; roun
 describe.skipIf(process.platform !== 'linux')('the bench', { timeout: 240_000 }, () => {
   test('compares every reader of streams with the one that lets them pass', async () => {
     const { chunkCosts, goals } = await runBench('translation');
-    expect(chunkCosts.filter(({ reader }) => reader === 'passthrough').map(({ timesPassthrough }) => timesPassthrough)).toEqual([1, 1, 1, 1]);
+    expect(
+      chunkCosts
+        .filter(({ reader }) => reader === 'passthrough')
+        .map(({ timesPassthrough }) => timesPassthrough),
+    ).toEqual([1, 1, 1, 1]);
     expect(chunkCosts.every(({ cpuUs }) => cpuUs > 0)).toBe(true);
     expect(goals).toHaveLength(3);
   });
@@ -38,7 +49,9 @@ describe.skipIf(process.platform !== 'linux')('the bench', { timeout: 240_000 },
   test('measures every target without one wrong reply', async () => {
     const { summaries } = await runBench('--only', 'direct,bare,daybook', '--work', 'near,chat-40');
     expect(summaries.map(({ workload, target }) => `${workload} ${target}`)).toEqual(
-      ['near', 'chat-40'].flatMap((workload) => ['direct', 'bare', 'daybook'].map((target) => `${workload} ${target}`)),
+      ['near', 'chat-40'].flatMap((workload) =>
+        ['direct', 'bare', 'daybook'].map((target) => `${workload} ${target}`),
+      ),
     );
     for (const summary of summaries) {
       const { workload, target } = summary;
@@ -46,13 +59,16 @@ describe.skipIf(process.platform !== 'linux')('the bench', { timeout: 240_000 },
       const ofStore = ['postgresCpuUs', 'postgresShare', 'exchangesPerThousand'] as const;
       const figures = [
         'perSecond' as const,
-        ...(workload !== 'chat-40' ? (['latencyP50Ms', 'latencyP99Ms', 'addedP50Ms', 'addedP99Ms'] as const) : []),
+        ...(workload !== 'chat-40'
+          ? (['latencyP50Ms', 'latencyP99Ms', 'addedP50Ms', 'addedP99Ms'] as const)
+          : []),
         ...(workload === 'chat-40' ? (['chunkDelayP50Us', 'addedChunkDelayP50Us'] as const) : []),
         ...(target === 'direct' ? [] : ofServer),
         ...(target === 'daybook' ? ofStore : []),
       ];
       expect(summary.errors, `${workload} ${target}`).toEqual({});
-      for (const figure of figures) expect(summary[figure], `${workload} ${target} ${figure}`).toSatisfy(Number.isFinite);
+      for (const figure of figures)
+        expect(summary[figure], `${workload} ${target} ${figure}`).toSatisfy(Number.isFinite);
     }
   });
 
@@ -75,7 +91,11 @@ function chunked(...pieces: string[]): string {
 }
 
 /** The errors that the driver counts for one exchange whose reply is these bytes, sent in pieces. */
-async function errorsFor(expected: Expectation, reply: string, pieceBytes: number): Promise<Record<string, number>> {
+async function errorsFor(
+  expected: Expectation,
+  reply: string,
+  pieceBytes: number,
+): Promise<Record<string, number>> {
   const server = createServer((socket) => {
     socket.setNoDelay(true);
     socket.once('data', () => {
@@ -87,7 +107,11 @@ async function errorsFor(expected: Expectation, reply: string, pieceBytes: numbe
   await once(server, 'listening');
   const address = server.address();
   if (address === null || typeof address === 'string') throw new Error('the server has no port');
-  const traffic = new Traffic({ port: address.port, request: Buffer.from('POST / HTTP/1.1\r\n\r\n'), expect: expected });
+  const traffic = new Traffic({
+    port: address.port,
+    request: Buffer.from('POST / HTTP/1.1\r\n\r\n'),
+    expect: expected,
+  });
   traffic.fire();
   await traffic.windDown(10);
   server.close();
@@ -114,7 +138,11 @@ describe('the load driver', () => {
     ['a lost chunk', sse, chunked(held, chunk, done)],
     ['a chunk too many', sse, chunked(held, chunk, chunk, chunk, done)],
     ['a missing [DONE]', sse, chunked(held, chunk, chunk)],
-    ['a usage chunk that nobody asked for', sse, chunked(held, chunk, chunk, 'data: {"choices":[]}\n\n', done)],
+    [
+      'a usage chunk that nobody asked for',
+      sse,
+      chunked(held, chunk, chunk, 'data: {"choices":[]}\n\n', done),
+    ],
     ['a missing usage chunk', { ...sse, usageChunk: true }, chunked(held, chunk, chunk, done)],
     ['a stream without an end', sse, chunked(held, chunk, chunk, done).slice(0, -5)],
     ['something that is not HTTP', json, 'hello\r\n\r\n'],
@@ -128,7 +156,8 @@ describe('the load driver', () => {
       property(array(nat(2 ** 31), { minLength: 1 }), (values) => {
         const histogram = new Histogram();
         for (const value of values) histogram.add(value);
-        const median = values.toSorted((left, right) => left - right)[Math.ceil(values.length / 2) - 1] ?? Number.NaN;
+        const median =
+          values.toSorted((left, right) => left - right)[Math.ceil(values.length / 2) - 1] ?? Number.NaN;
         const { p50 } = histogram.quantiles();
         expect(p50).toBeLessThanOrEqual(median);
         expect(p50).toBeGreaterThanOrEqual(median * (1 - 1 / 1000));

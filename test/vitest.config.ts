@@ -10,7 +10,8 @@ export default defineConfig({
   test: {
     pool: 'forks',
     maxWorkers: 2,
-    // A process of its own for each file would take a third of the whole run; files leave nothing behind that others could see.
+    // A process of its own for each file would take a third of the whole run; files leave nothing behind that
+    // others could see.
     isolate: false,
     // Twice what the slowest takes on a machine that has other things to do; a hang is found all the same.
     testTimeout: 60_000,

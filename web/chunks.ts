@@ -17,14 +17,24 @@ const SHARED_BY = 3;
 export function chunksOf(web: string, pages: readonly string[]): (id: string, graph: Graph) => string | null {
   let found: { door: Set<string>; inside: Set<string> } | undefined;
   return (id, graph) => {
-    const reached = (...names: string[]): Set<string> => reachedFrom(names.map((name) => `${web}/${name}`), graph);
-    found ??= { door: reached(...DOOR), inside: new Set([...reached(...INSIDE), ...shared(pages.map((name) => reached(name)))]) };
+    const reached = (...names: string[]): Set<string> =>
+      reachedFrom(
+        names.map((name) => `${web}/${name}`),
+        graph,
+      );
+    found ??= {
+      door: reached(...DOOR),
+      inside: new Set([...reached(...INSIDE), ...shared(pages.map((name) => reached(name)))]),
+    };
     if (found.door.has(id)) return 'door';
     return found.inside.has(id) ? 'inside' : null;
   };
 }
 
-/** What these import from the start, at any remove. Not they themselves: what begins a file is none that others share. */
+/**
+ * What these import from the start, at any remove. Not they themselves: what begins a file is none that
+ * others share.
+ */
 function reachedFrom(roots: readonly string[], graph: Graph): Set<string> {
   const seen = new Set<string>();
   const visit = (id: string): void => {

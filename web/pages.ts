@@ -1,9 +1,27 @@
 import type { Role } from '#db/events/parts.ts';
 import type { IconName } from './ui/icon.tsx';
 
-/** The pages that people go to by themselves: the menu, the palette and the shortcuts are made of this list. */
+/**
+ * The pages that people go to by themselves: the menu, the palette and the shortcuts are made of this list.
+ */
 export type Page = {
-  path: '/' | '/first-call' | '/requests' | '/usage' | '/keys' | '/limits' | '/playground' | '/audit' | '/admin/accounts' | '/admin/members' | '/admin/plans' | '/admin/upstreams' | '/admin/models' | '/admin/alerts' | '/admin/status' | '/settings';
+  path:
+    | '/'
+    | '/first-call'
+    | '/requests'
+    | '/usage'
+    | '/keys'
+    | '/limits'
+    | '/playground'
+    | '/audit'
+    | '/admin/accounts'
+    | '/admin/members'
+    | '/admin/plans'
+    | '/admin/upstreams'
+    | '/admin/models'
+    | '/admin/alerts'
+    | '/admin/status'
+    | '/settings';
   name: string;
   icon: IconName;
   /** After `g`. */
@@ -25,13 +43,55 @@ export const PAGES: readonly Page[] = [
   { path: '/limits', name: 'Limits', icon: 'gauge', key: 'l', group: 'Use', roles: ALL },
   { path: '/playground', name: 'Playground', icon: 'chat', key: 'p', group: 'Use', roles: CALLERS },
   { path: '/audit', name: 'Audit log', icon: 'scroll', key: 'e', group: 'Use', roles: ALL },
-  { path: '/admin/accounts', name: 'Accounts', icon: 'layers', key: 'a', group: 'Administration', roles: OVERSEERS },
-  { path: '/admin/members', name: 'Members', icon: 'people', key: 'm', group: 'Administration', roles: OVERSEERS },
+  {
+    path: '/admin/accounts',
+    name: 'Accounts',
+    icon: 'layers',
+    key: 'a',
+    group: 'Administration',
+    roles: OVERSEERS,
+  },
+  {
+    path: '/admin/members',
+    name: 'Members',
+    icon: 'people',
+    key: 'm',
+    group: 'Administration',
+    roles: OVERSEERS,
+  },
   { path: '/admin/plans', name: 'Plans', icon: 'tag', key: 'n', group: 'Administration', roles: OVERSEERS },
-  { path: '/admin/upstreams', name: 'Upstreams', icon: 'fork', key: 'v', group: 'Administration', roles: OVERSEERS },
-  { path: '/admin/models', name: 'Models and prices', icon: 'tag', key: 'd', group: 'Administration', roles: OVERSEERS },
-  { path: '/admin/alerts', name: 'Alerts', icon: 'bell', key: 't', group: 'Administration', roles: OVERSEERS },
-  { path: '/admin/status', name: 'Status', icon: 'pulse', key: 's', group: 'Administration', roles: OVERSEERS },
+  {
+    path: '/admin/upstreams',
+    name: 'Upstreams',
+    icon: 'fork',
+    key: 'v',
+    group: 'Administration',
+    roles: OVERSEERS,
+  },
+  {
+    path: '/admin/models',
+    name: 'Models and prices',
+    icon: 'tag',
+    key: 'd',
+    group: 'Administration',
+    roles: OVERSEERS,
+  },
+  {
+    path: '/admin/alerts',
+    name: 'Alerts',
+    icon: 'bell',
+    key: 't',
+    group: 'Administration',
+    roles: OVERSEERS,
+  },
+  {
+    path: '/admin/status',
+    name: 'Status',
+    icon: 'pulse',
+    key: 's',
+    group: 'Administration',
+    roles: OVERSEERS,
+  },
   { path: '/settings', name: 'Settings', icon: 'cog', key: ',', group: 'You', roles: ALL },
 ];
 

@@ -18,7 +18,12 @@ export function Palette({ onClose }: { onClose: () => void }) {
   const id = useId();
 
   const entries: Entry[] = [
-    ...pagesFor(member.role).map(({ name, icon, key, path }) => ({ name, icon, keys: `g ${key}`, run: () => void navigate({ to: path }) })),
+    ...pagesFor(member.role).map(({ name, icon, key, path }) => ({
+      name,
+      icon,
+      keys: `g ${key}`,
+      run: () => void navigate({ to: path }),
+    })),
     { name: 'Light theme', icon: 'sun', run: () => setTheme('light') },
     { name: 'Dark theme', icon: 'moon', run: () => setTheme('dark') },
     { name: 'Times in UTC', icon: 'clock', run: () => setZone('utc') },
@@ -43,7 +48,11 @@ export function Palette({ onClose }: { onClose: () => void }) {
   };
 
   return (
-    <Modal aria-label="Go to a page" onClose={onClose} className="mx-auto mt-[12vh] w-[min(30rem,calc(100vw-2rem))] overflow-hidden rounded-xl border border-line bg-surface p-0 shadow-xl">
+    <Modal
+      aria-label="Go to a page"
+      onClose={onClose}
+      className="mx-auto mt-[12vh] w-[min(30rem,calc(100vw-2rem))] overflow-hidden rounded-xl border border-line bg-surface p-0 shadow-xl"
+    >
       <input
         role="combobox"
         aria-label="Page or action"
@@ -60,7 +69,13 @@ export function Palette({ onClose }: { onClose: () => void }) {
         onKeyDown={onKeyDown}
         className="w-full border-b border-line bg-transparent px-4 py-3 text-base outline-none placeholder:text-muted"
       />
-      <ul ref={list} id={id} role="listbox" aria-label="Pages and actions" className="max-h-80 overflow-y-auto p-1.5">
+      <ul
+        ref={list}
+        id={id}
+        role="listbox"
+        aria-label="Pages and actions"
+        className="max-h-80 overflow-y-auto p-1.5"
+      >
         {found.map((entry, index) => (
           <li
             key={entry.name}
@@ -73,7 +88,9 @@ export function Palette({ onClose }: { onClose: () => void }) {
           >
             <Icon name={entry.icon} />
             {entry.name}
-            {entry.keys !== undefined && <kbd className="ml-auto font-sans text-xs text-muted">{entry.keys}</kbd>}
+            {entry.keys !== undefined && (
+              <kbd className="ml-auto font-sans text-xs text-muted">{entry.keys}</kbd>
+            )}
           </li>
         ))}
       </ul>

@@ -1,4 +1,11 @@
-import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Outlet, redirect } from '@tanstack/react-router';
+import {
+  createRootRoute,
+  createRoute,
+  createRouter,
+  lazyRouteComponent,
+  Outlet,
+  redirect,
+} from '@tanstack/react-router';
 import { readAccountSearch } from './lib/account-search.ts';
 import { readEventSearch } from './lib/event-search.ts';
 import { type FilterSearch, readFilterSearch } from './lib/filter-search.ts';
@@ -29,7 +36,10 @@ const inside = createRoute({
     // What the page is made of comes while it is asked who is signed in.
     for (const { routeId } of matches) preload(routeId);
     // Whoever only signs in need not wait for what the pages inside are made of.
-    const [{ queryClient }, { meQuery }] = await Promise.all([import('./lib/query-client.ts'), import('./lib/session.ts')]);
+    const [{ queryClient }, { meQuery }] = await Promise.all([
+      import('./lib/query-client.ts'),
+      import('./lib/session.ts'),
+    ]);
     const me = await queryClient.ensureQueryData(meQuery);
     if (me === null) throw redirect({ to: '/sign-in', search: { next: location.href } });
   },
@@ -37,7 +47,8 @@ const inside = createRoute({
 });
 
 /** Where to go after signing in: only addresses of this page. */
-const readNext = ({ next }: Record<string, unknown>): { next?: string } => (typeof next === 'string' && /^\/(?![/\\])/.test(next) ? { next } : {});
+const readNext = ({ next }: Record<string, unknown>): { next?: string } =>
+  typeof next === 'string' && /^\/(?![/\\])/.test(next) ? { next } : {};
 const withoutSearch = (): Record<string, never> => ({});
 
 const requestsSearch = (search: Record<string, unknown>): FilterSearch & { request?: string } => {
@@ -45,36 +56,167 @@ const requestsSearch = (search: Record<string, unknown>): FilterSearch & { reque
   return { ...readFilterSearch(search), ...(typeof request === 'string' ? { request } : {}) };
 };
 
-// Lists of their own, so that each route's address and search keep their types: inside a call they would widen.
+// Lists of their own, so that each route's address and search keep their types: inside a call they would
+// widen.
 const openPages = [
-  createRoute({ getParentRoute: () => root, path: '/sign-in', validateSearch: readNext, component: lazyRouteComponent(() => import('./features/sign-in/sign-in-page.tsx'), 'SignInPage') }),
-  createRoute({ getParentRoute: () => root, path: '/register', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/sign-in/register-page.tsx'), 'RegisterPage') }),
-  createRoute({ getParentRoute: () => root, path: '/setup', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/sign-in/setup-page.tsx'), 'SetupPage') }),
-  createRoute({ getParentRoute: () => root, path: '/join', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/sign-in/join-page.tsx'), 'JoinPage') }),
-  createRoute({ getParentRoute: () => root, path: '/forgot', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/sign-in/forgot-page.tsx'), 'ForgotPage') }),
-  createRoute({ getParentRoute: () => root, path: '/reset', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/sign-in/reset-page.tsx'), 'ResetPage') }),
+  createRoute({
+    getParentRoute: () => root,
+    path: '/sign-in',
+    validateSearch: readNext,
+    component: lazyRouteComponent(() => import('./features/sign-in/sign-in-page.tsx'), 'SignInPage'),
+  }),
+  createRoute({
+    getParentRoute: () => root,
+    path: '/register',
+    validateSearch: withoutSearch,
+    component: lazyRouteComponent(() => import('./features/sign-in/register-page.tsx'), 'RegisterPage'),
+  }),
+  createRoute({
+    getParentRoute: () => root,
+    path: '/setup',
+    validateSearch: withoutSearch,
+    component: lazyRouteComponent(() => import('./features/sign-in/setup-page.tsx'), 'SetupPage'),
+  }),
+  createRoute({
+    getParentRoute: () => root,
+    path: '/join',
+    validateSearch: withoutSearch,
+    component: lazyRouteComponent(() => import('./features/sign-in/join-page.tsx'), 'JoinPage'),
+  }),
+  createRoute({
+    getParentRoute: () => root,
+    path: '/forgot',
+    validateSearch: withoutSearch,
+    component: lazyRouteComponent(() => import('./features/sign-in/forgot-page.tsx'), 'ForgotPage'),
+  }),
+  createRoute({
+    getParentRoute: () => root,
+    path: '/reset',
+    validateSearch: withoutSearch,
+    component: lazyRouteComponent(() => import('./features/sign-in/reset-page.tsx'), 'ResetPage'),
+  }),
 ] as const;
 const pages = [
-  createRoute({ getParentRoute: () => inside, path: '/', validateSearch: readFilterSearch, component: lazyRouteComponent(() => import('./features/overview/page.tsx'), 'OverviewPage') }),
-  createRoute({ getParentRoute: () => inside, path: '/first-call', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/first-call/page.tsx'), 'FirstCallPage') }),
-  createRoute({ getParentRoute: () => inside, path: '/requests', validateSearch: requestsSearch, component: lazyRouteComponent(() => import('./features/requests/page.tsx'), 'RequestsPage') }),
-  createRoute({ getParentRoute: () => inside, path: '/usage', validateSearch: readUsageSearch, component: lazyRouteComponent(() => import('./features/usage/page.tsx'), 'UsagePage') }),
-  createRoute({ getParentRoute: () => inside, path: '/keys', validateSearch: readKeySearch, component: lazyRouteComponent(() => import('./features/keys/page.tsx'), 'KeysPage') }),
-  createRoute({ getParentRoute: () => inside, path: '/limits', validateSearch: readFilterSearch, component: lazyRouteComponent(() => import('./features/limits/page.tsx'), 'LimitsPage') }),
-  createRoute({ getParentRoute: () => inside, path: '/playground', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/playground/page.tsx'), 'PlaygroundPage') }),
-  createRoute({ getParentRoute: () => inside, path: '/audit', validateSearch: readEventSearch, component: lazyRouteComponent(() => import('./features/audit/page.tsx'), 'AuditPage') }),
-  createRoute({ getParentRoute: () => inside, path: '/audit/proof', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/audit/proof-page.tsx'), 'ProofPage') }),
-  createRoute({ getParentRoute: () => inside, path: '/audit/state', validateSearch: readStateSearch, component: lazyRouteComponent(() => import('./features/audit/state-page.tsx'), 'StatePage') }),
-  createRoute({ getParentRoute: () => inside, path: '/audit/comparison', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/audit/comparison-page.tsx'), 'ComparisonPage') }),
-  createRoute({ getParentRoute: () => inside, path: '/audit/receipt', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/audit/receipt-page.tsx'), 'ReceiptPage') }),
-  createRoute({ getParentRoute: () => inside, path: '/settings', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/settings/page.tsx'), 'SettingsPage') }),
-  createRoute({ getParentRoute: () => inside, path: '/admin/accounts', validateSearch: readAccountSearch, component: lazyRouteComponent(() => import('./features/accounts/page.tsx'), 'AccountsPage') }),
-  createRoute({ getParentRoute: () => inside, path: '/admin/members', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/members/page.tsx'), 'MembersPage') }),
-  createRoute({ getParentRoute: () => inside, path: '/admin/plans', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/plans/page.tsx'), 'PlansPage') }),
-  createRoute({ getParentRoute: () => inside, path: '/admin/upstreams', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/upstreams/page.tsx'), 'UpstreamsPage') }),
-  createRoute({ getParentRoute: () => inside, path: '/admin/models', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/models/page.tsx'), 'ModelsPage') }),
-  createRoute({ getParentRoute: () => inside, path: '/admin/alerts', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/alerts/page.tsx'), 'AlertsPage') }),
-  createRoute({ getParentRoute: () => inside, path: '/admin/status', validateSearch: withoutSearch, component: lazyRouteComponent(() => import('./features/status/page.tsx'), 'StatusPage') }),
+  createRoute({
+    getParentRoute: () => inside,
+    path: '/',
+    validateSearch: readFilterSearch,
+    component: lazyRouteComponent(() => import('./features/overview/page.tsx'), 'OverviewPage'),
+  }),
+  createRoute({
+    getParentRoute: () => inside,
+    path: '/first-call',
+    validateSearch: withoutSearch,
+    component: lazyRouteComponent(() => import('./features/first-call/page.tsx'), 'FirstCallPage'),
+  }),
+  createRoute({
+    getParentRoute: () => inside,
+    path: '/requests',
+    validateSearch: requestsSearch,
+    component: lazyRouteComponent(() => import('./features/requests/page.tsx'), 'RequestsPage'),
+  }),
+  createRoute({
+    getParentRoute: () => inside,
+    path: '/usage',
+    validateSearch: readUsageSearch,
+    component: lazyRouteComponent(() => import('./features/usage/page.tsx'), 'UsagePage'),
+  }),
+  createRoute({
+    getParentRoute: () => inside,
+    path: '/keys',
+    validateSearch: readKeySearch,
+    component: lazyRouteComponent(() => import('./features/keys/page.tsx'), 'KeysPage'),
+  }),
+  createRoute({
+    getParentRoute: () => inside,
+    path: '/limits',
+    validateSearch: readFilterSearch,
+    component: lazyRouteComponent(() => import('./features/limits/page.tsx'), 'LimitsPage'),
+  }),
+  createRoute({
+    getParentRoute: () => inside,
+    path: '/playground',
+    validateSearch: withoutSearch,
+    component: lazyRouteComponent(() => import('./features/playground/page.tsx'), 'PlaygroundPage'),
+  }),
+  createRoute({
+    getParentRoute: () => inside,
+    path: '/audit',
+    validateSearch: readEventSearch,
+    component: lazyRouteComponent(() => import('./features/audit/page.tsx'), 'AuditPage'),
+  }),
+  createRoute({
+    getParentRoute: () => inside,
+    path: '/audit/proof',
+    validateSearch: withoutSearch,
+    component: lazyRouteComponent(() => import('./features/audit/proof-page.tsx'), 'ProofPage'),
+  }),
+  createRoute({
+    getParentRoute: () => inside,
+    path: '/audit/state',
+    validateSearch: readStateSearch,
+    component: lazyRouteComponent(() => import('./features/audit/state-page.tsx'), 'StatePage'),
+  }),
+  createRoute({
+    getParentRoute: () => inside,
+    path: '/audit/comparison',
+    validateSearch: withoutSearch,
+    component: lazyRouteComponent(() => import('./features/audit/comparison-page.tsx'), 'ComparisonPage'),
+  }),
+  createRoute({
+    getParentRoute: () => inside,
+    path: '/audit/receipt',
+    validateSearch: withoutSearch,
+    component: lazyRouteComponent(() => import('./features/audit/receipt-page.tsx'), 'ReceiptPage'),
+  }),
+  createRoute({
+    getParentRoute: () => inside,
+    path: '/settings',
+    validateSearch: withoutSearch,
+    component: lazyRouteComponent(() => import('./features/settings/page.tsx'), 'SettingsPage'),
+  }),
+  createRoute({
+    getParentRoute: () => inside,
+    path: '/admin/accounts',
+    validateSearch: readAccountSearch,
+    component: lazyRouteComponent(() => import('./features/accounts/page.tsx'), 'AccountsPage'),
+  }),
+  createRoute({
+    getParentRoute: () => inside,
+    path: '/admin/members',
+    validateSearch: withoutSearch,
+    component: lazyRouteComponent(() => import('./features/members/page.tsx'), 'MembersPage'),
+  }),
+  createRoute({
+    getParentRoute: () => inside,
+    path: '/admin/plans',
+    validateSearch: withoutSearch,
+    component: lazyRouteComponent(() => import('./features/plans/page.tsx'), 'PlansPage'),
+  }),
+  createRoute({
+    getParentRoute: () => inside,
+    path: '/admin/upstreams',
+    validateSearch: withoutSearch,
+    component: lazyRouteComponent(() => import('./features/upstreams/page.tsx'), 'UpstreamsPage'),
+  }),
+  createRoute({
+    getParentRoute: () => inside,
+    path: '/admin/models',
+    validateSearch: withoutSearch,
+    component: lazyRouteComponent(() => import('./features/models/page.tsx'), 'ModelsPage'),
+  }),
+  createRoute({
+    getParentRoute: () => inside,
+    path: '/admin/alerts',
+    validateSearch: withoutSearch,
+    component: lazyRouteComponent(() => import('./features/alerts/page.tsx'), 'AlertsPage'),
+  }),
+  createRoute({
+    getParentRoute: () => inside,
+    path: '/admin/status',
+    validateSearch: withoutSearch,
+    component: lazyRouteComponent(() => import('./features/status/page.tsx'), 'StatusPage'),
+  }),
 ] as const;
 
 const routeTree = root.addChildren([...openPages, inside.addChildren(pages)]);
@@ -83,7 +225,8 @@ export const router = createRouter({ routeTree, defaultPreload: 'intent', scroll
 
 /** Begins to fetch a page. Whether that fails is told when it is to be shown. */
 function preload(routeId: keyof typeof router.routesById): void {
-  const component: { preload?: () => Promise<unknown> | undefined } | undefined = router.routesById[routeId].options.component;
+  const component: { preload?: () => Promise<unknown> | undefined } | undefined =
+    router.routesById[routeId].options.component;
   component?.preload?.()?.catch(() => {});
 }
 

@@ -14,10 +14,15 @@ import { buttonClass, IconButton } from './ui/button.tsx';
 import { Mark } from './ui/mark.tsx';
 import { Waiting } from './ui/parts.tsx';
 
-const Palette = lazy(() => import('./palette.tsx').then(({ Palette: component }) => ({ default: component })));
+const Palette = lazy(() =>
+  import('./palette.tsx').then(({ Palette: component }) => ({ default: component })),
+);
 const Help = lazy(() => import('./help.tsx').then(({ Help: component }) => ({ default: component })));
 
-/** What stands around every page of somebody who is signed in. Whoever has just signed out is on the way to the sign-in. */
+/**
+ * What stands around every page of somebody who is signed in. Whoever has just signed out is on the way to
+ * the sign-in.
+ */
 export function Shell() {
   return (
     <QueryClientProvider client={queryClient}>
@@ -54,7 +59,8 @@ function Around() {
   useEffect(() => {
     const listener = (event: KeyboardEvent): void => {
       // What a dialog shows may be there this once.
-      if (event.key !== 'k' || !(event.ctrlKey || event.metaKey) || document.querySelector('dialog[open]')) return;
+      if (event.key !== 'k' || !(event.ctrlKey || event.metaKey) || document.querySelector('dialog[open]'))
+        return;
       event.preventDefault();
       setOpen('palette');
     };
@@ -63,35 +69,60 @@ function Around() {
   }, []);
   // What an administrator does to the account or to this member is seen at once, on any page that is live.
   useFrames((frames) => {
-    if (frames.some((frame) => frame.type === 'notice' && /^(account|member)\./.test(frame.kind))) void queries.invalidateQueries({ queryKey: meQuery.queryKey });
+    if (frames.some((frame) => frame.type === 'notice' && /^(account|member)\./.test(frame.kind)))
+      void queries.invalidateQueries({ queryKey: meQuery.queryKey });
   });
   const status = useFeedStatus();
   // What failed while the server was away is tried again once it is back.
   useEffect(() => {
-    if (status === 'live') void queries.refetchQueries({ type: 'active', predicate: ({ state }) => state.status === 'error' });
+    if (status === 'live')
+      void queries.refetchQueries({ type: 'active', predicate: ({ state }) => state.status === 'error' });
   }, [status, queries]);
   useShortcuts({
     '?': () => setOpen('help'),
-    ...Object.fromEntries(pagesFor(member.role).map(({ key, path: to }) => [`g ${key}`, () => void navigate({ to })])),
+    ...Object.fromEntries(
+      pagesFor(member.role).map(({ key, path: to }) => [`g ${key}`, () => void navigate({ to })]),
+    ),
   });
 
   return (
     <div className="min-h-dvh md:grid md:grid-cols-[13.5rem_minmax(0,1fr)]">
-      <a href="#content" className={buttonClass('primary', 'sr-only focus:not-sr-only focus:fixed focus:top-2 focus:left-2 focus:z-50')}>
+      <a
+        href="#content"
+        className={buttonClass(
+          'primary',
+          'sr-only focus:not-sr-only focus:fixed focus:top-2 focus:left-2 focus:z-50',
+        )}
+      >
         Skip to the content
       </a>
       <header className="sticky top-0 z-20 flex items-center justify-between border-b border-line bg-ground px-3 py-2 md:hidden">
-        <IconButton icon="menu" label="Menu" aria-expanded={open === 'menu'} onClick={() => setOpen('menu')} />
+        <IconButton
+          icon="menu"
+          label="Menu"
+          aria-expanded={open === 'menu'}
+          onClick={() => setOpen('menu')}
+        />
         <Link to="/" className="flex items-center gap-2 font-semibold">
           <Mark /> Daybook
         </Link>
         <IconButton icon="search" label="Go to…" onClick={() => setOpen('palette')} />
       </header>
-      <Sidebar isOpen={open === 'menu'} onClose={() => setOpen(null)} onPalette={() => setOpen('palette')} onHelp={() => setOpen('help')} />
-      <main id="content" tabIndex={-1} className="mx-auto w-full max-w-7xl px-4 py-5 outline-none md:px-8 md:py-7">
+      <Sidebar
+        isOpen={open === 'menu'}
+        onClose={() => setOpen(null)}
+        onPalette={() => setOpen('palette')}
+        onHelp={() => setOpen('help')}
+      />
+      <main
+        id="content"
+        tabIndex={-1}
+        className="mx-auto w-full max-w-7xl px-4 py-5 outline-none md:px-8 md:py-7"
+      >
         {account.state === 'suspended' && (
           <p role="alert" className="mb-5 rounded-lg border border-warn bg-warn-soft px-4 py-3 text-warn">
-            This account is suspended: its calls are refused with 403 <code className="font-mono text-xs">account_disabled</code>. Ask the administrator of this relay.
+            This account is suspended: its calls are refused with 403{' '}
+            <code className="font-mono text-xs">account_disabled</code>. Ask the administrator of this relay.
           </p>
         )}
         <Suspense fallback={<Waiting height="h-96" />}>

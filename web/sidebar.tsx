@@ -18,7 +18,10 @@ type SidebarProps = { isOpen: boolean; onClose: () => void; onPalette: () => voi
 export function Sidebar({ isOpen, onClose, onPalette, onHelp }: SidebarProps) {
   return (
     <>
-      <aside aria-label="Menu" className="sticky top-0 hidden h-dvh overflow-y-auto border-r border-line md:block">
+      <aside
+        aria-label="Menu"
+        className="sticky top-0 hidden h-dvh overflow-y-auto border-r border-line md:block"
+      >
         <Content onPalette={onPalette} onHelp={onHelp} />
       </aside>
       {isOpen && <Drawer onClose={onClose} onPalette={onPalette} onHelp={onHelp} />}
@@ -28,13 +31,25 @@ export function Sidebar({ isOpen, onClose, onPalette, onHelp }: SidebarProps) {
 
 function Drawer({ onClose, onPalette, onHelp }: Omit<SidebarProps, 'isOpen'>) {
   return (
-    <Modal aria-label="Menu" onClose={onClose} className="m-0 h-dvh max-h-dvh w-64 border-r border-line bg-ground p-0">
+    <Modal
+      aria-label="Menu"
+      onClose={onClose}
+      className="m-0 h-dvh max-h-dvh w-64 border-r border-line bg-ground p-0"
+    >
       <Content onGo={onClose} onPalette={onPalette} onHelp={onHelp} />
     </Modal>
   );
 }
 
-function Content({ onGo, onPalette, onHelp }: { onGo?: () => void; onPalette: () => void; onHelp: () => void }) {
+function Content({
+  onGo,
+  onPalette,
+  onHelp,
+}: {
+  onGo?: () => void;
+  onPalette: () => void;
+  onHelp: () => void;
+}) {
   const { member, account } = useMe();
   const status = useFeedStatus();
   const pages = pagesFor(member.role);
@@ -45,7 +60,11 @@ function Content({ onGo, onPalette, onHelp }: { onGo?: () => void; onPalette: ()
         <span className="text-base font-semibold">Daybook</span>
         <span className="ml-auto text-xs">{status !== 'ended' && <LiveMark />}</span>
       </div>
-      <button type="button" onClick={onPalette} className="flex items-center gap-2 rounded-md border border-line bg-surface px-2.5 py-1.5 text-muted hover:text-ink">
+      <button
+        type="button"
+        onClick={onPalette}
+        className="flex items-center gap-2 rounded-md border border-line bg-surface px-2.5 py-1.5 text-muted hover:text-ink"
+      >
         <Icon name="search" />
         Go to…
         <kbd className="ml-auto font-sans text-xs">Ctrl K</kbd>
@@ -70,7 +89,17 @@ function Content({ onGo, onPalette, onHelp }: { onGo?: () => void; onPalette: ()
   );
 }
 
-function Group({ name, pages, onGo, isHidden = false }: { name: Page['group']; pages: readonly Page[]; onGo: (() => void) | undefined; isHidden?: boolean }) {
+function Group({
+  name,
+  pages,
+  onGo,
+  isHidden = false,
+}: {
+  name: Page['group'];
+  pages: readonly Page[];
+  onGo: (() => void) | undefined;
+  isHidden?: boolean;
+}) {
   const own = pages.filter(({ group }) => group === name);
   if (own.length === 0) return null;
   return (
@@ -79,7 +108,12 @@ function Group({ name, pages, onGo, isHidden = false }: { name: Page['group']; p
       <ul className="flex flex-col gap-0.5">
         {own.map(({ path, name: text, icon }) => (
           <li key={path}>
-            <Link to={path} onClick={onGo} activeOptions={{ exact: path === '/', includeSearch: false }} className="flex items-center gap-2.5 rounded-md px-2 py-1.5 text-muted hover:bg-sunken hover:text-ink aria-[current=page]:bg-accent-soft aria-[current=page]:font-medium aria-[current=page]:text-accent">
+            <Link
+              to={path}
+              onClick={onGo}
+              activeOptions={{ exact: path === '/', includeSearch: false }}
+              className="flex items-center gap-2.5 rounded-md px-2 py-1.5 text-muted hover:bg-sunken hover:text-ink aria-[current=page]:bg-accent-soft aria-[current=page]:font-medium aria-[current=page]:text-accent"
+            >
               <Icon name={icon} />
               {text}
             </Link>
@@ -101,7 +135,10 @@ function Preferences({ onGo, onHelp }: { onGo: (() => void) | undefined; onHelp:
       if (!(error instanceof ApiError) || error.code !== 'not_signed_in') {
         // The menu may lie over what is told at the edge of the page.
         onGo?.();
-        announce({ text: `You may still be signed in. ${error instanceof ApiError ? error.message : ''}`, tone: 'bad' });
+        announce({
+          text: `You may still be signed in. ${error instanceof ApiError ? error.message : ''}`,
+          tone: 'bad',
+        });
         return;
       }
     }
@@ -109,11 +146,26 @@ function Preferences({ onGo, onHelp }: { onGo: (() => void) | undefined; onHelp:
   };
   return (
     <div className="flex items-center">
-      <IconButton icon={theme === 'dark' ? 'sun' : 'moon'} label={theme === 'dark' ? 'Light theme' : 'Dark theme'} onClick={() => setTheme(theme === 'dark' ? 'light' : 'dark')} />
-      <button type="button" onClick={() => setZone(zone === 'utc' ? 'local' : 'utc')} title="Times in UTC, or in this browser's zone" className="whitespace-nowrap rounded-md px-2 py-1.5 text-xs text-muted hover:bg-sunken hover:text-ink">
+      <IconButton
+        icon={theme === 'dark' ? 'sun' : 'moon'}
+        label={theme === 'dark' ? 'Light theme' : 'Dark theme'}
+        onClick={() => setTheme(theme === 'dark' ? 'light' : 'dark')}
+      />
+      <button
+        type="button"
+        onClick={() => setZone(zone === 'utc' ? 'local' : 'utc')}
+        title="Times in UTC, or in this browser's zone"
+        className="whitespace-nowrap rounded-md px-2 py-1.5 text-xs text-muted hover:bg-sunken hover:text-ink"
+      >
         {zone === 'utc' ? 'UTC' : 'Local time'}
       </button>
-      <button type="button" onClick={onHelp} aria-label="Keyboard shortcuts" title="Keyboard shortcuts" className="min-h-8 min-w-8 rounded-md px-2 py-1.5 text-xs text-muted hover:bg-sunken hover:text-ink">
+      <button
+        type="button"
+        onClick={onHelp}
+        aria-label="Keyboard shortcuts"
+        title="Keyboard shortcuts"
+        className="min-h-8 min-w-8 rounded-md px-2 py-1.5 text-xs text-muted hover:bg-sunken hover:text-ink"
+      >
         ?
       </button>
       <span className="flex-1" />

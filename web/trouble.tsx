@@ -18,7 +18,10 @@ export function Missing() {
 /** So long after it was loaded anew the page is not loaded anew again: what is missing then is missing. */
 const AGAIN_AFTER_MS = 60_000;
 
-/** What no page caught. A piece of an older version that is not there any more is fetched anew by loading the page, once. */
+/**
+ * What no page caught. A piece of an older version that is not there any more is fetched anew by loading the
+ * page, once.
+ */
 export function Trouble({ error }: { error: unknown }) {
   const isStale = error instanceof TypeError && /import|module/i.test(error.message);
   useEffect(() => {

@@ -4,9 +4,15 @@ import { globSync } from 'node:fs';
 import { defineConfig } from 'vite';
 import { chunksOf } from './chunks.ts';
 
-/** What every page needs, and what only those inside do: each as one file, which is smaller than the many that it would be cut into. */
+/**
+ * What every page needs, and what only those inside do: each as one file, which is smaller than the many that
+ * it would be cut into.
+ */
 const LIBRARIES = [
-  { name: 'react', test: /node_modules[\\/](react|react-dom|scheduler|@tanstack[\\/](react-router|router-core|react-store|store|history))[\\/]/ },
+  {
+    name: 'react',
+    test: /node_modules[\\/](react|react-dom|scheduler|@tanstack[\\/](react-router|router-core|react-store|store|history))[\\/]/,
+  },
   { name: 'query', test: /node_modules[\\/]@tanstack[\\/](react-query|query-core)[\\/]/ },
 ];
 
@@ -24,6 +30,8 @@ export default defineConfig({
     reportCompressedSize: false,
     // The server tells browsers by it what a page will need.
     manifest: 'build.json',
-    rolldownOptions: { output: { codeSplitting: { groups: [...LIBRARIES, { name: chunksOf(import.meta.dirname, PAGES) }] } } },
+    rolldownOptions: {
+      output: { codeSplitting: { groups: [...LIBRARIES, { name: chunksOf(import.meta.dirname, PAGES) }] } },
+    },
   },
 });

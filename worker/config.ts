@@ -8,9 +8,18 @@ const DAYS_MAX = 36_500;
 /** The worker's environment, one variable a line. Unset and empty are the same. */
 const Environment = z.object({
   DAYBOOK_DATA: z.string().default('./data'),
-  DATABASE_URL: z.string().regex(/^postgres(ql)?:\/\//, 'must start with postgres://').optional(),
-  /** The address by which servers and workers come when they are not to be the owner: `npm run migrate` makes its login. */
-  SERVICE_DATABASE_URL: z.string().regex(/^postgres(ql)?:\/\//, 'must start with postgres://').optional(),
+  DATABASE_URL: z
+    .string()
+    .regex(/^postgres(ql)?:\/\//, 'must start with postgres://')
+    .optional(),
+  /**
+   * The address by which servers and workers come when they are not to be the owner: `npm run migrate` makes
+   * its login.
+   */
+  SERVICE_DATABASE_URL: z
+    .string()
+    .regex(/^postgres(ql)?:\/\//, 'must start with postgres://')
+    .optional(),
   /** What the secrets of webhooks are sealed under; unset: `pepper` in the data directory. */
   DAYBOOK_PEPPER_FILE: z.string().optional(),
   /** For how long the rows of ended calls are kept in the projections; the log keeps all. 0: for ever. */
@@ -21,9 +30,13 @@ const Environment = z.object({
   ARCHIVE_KEEP_PARTITIONS: z.coerce.number('must be a number').int().min(1).max(1_000_000).default(4),
   /** Whether the table of an archived partition is dropped; off: it stands until \`daybook archive drop\`. */
   ARCHIVE_DROP: z.enum(['on', 'off']).default('off'),
-  /** The key that signs checkpoints; unset: `signing-key` in the data directory, made at the first checkpoint. */
+  /**
+   * The key that signs checkpoints; unset: `signing-key` in the data directory, made at the first checkpoint.
+   */
   DAYBOOK_SIGNING_KEY_FILE: z.string().optional(),
-  /** Where checkpoints are published; unset: beside the data directory, its name with `.published` behind it. */
+  /**
+   * Where checkpoints are published; unset: beside the data directory, its name with `.published` behind it.
+   */
   PUBLISH_DIR: z.string().optional(),
   LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
 });
@@ -41,10 +54,14 @@ export function readWorkerConfig(environment: Record<string, string | undefined>
   const parsed = Environment.safeParse(readEnvironment(environment, SECRETS, (line) => new StoreError(line)));
   if (parsed.success) return parsed.data;
   const issue = parsed.error.issues[0];
-  throw new StoreError(`${String(issue?.path[0] ?? 'configuration')} is not usable: ${issue?.message ?? 'invalid'}.`);
+  throw new StoreError(
+    `${String(issue?.path[0] ?? 'configuration')} is not usable: ${issue?.message ?? 'invalid'}.`,
+  );
 }
 
 /** Every variable with its value, null where it has none. */
 export function describeWorkerConfig(config: WorkerConfig): Record<string, unknown> {
-  return Object.fromEntries(Object.keys(Environment.shape).map((name) => [name, config[name as keyof WorkerConfig] ?? null]));
+  return Object.fromEntries(
+    Object.keys(Environment.shape).map((name) => [name, config[name as keyof WorkerConfig] ?? null]),
+  );
 }

@@ -21,5 +21,8 @@ const ITEMS: CronItem[] = [
 
 /** Defaults for all of them: no second attempt, because the next minute brings a fresh one. */
 export const CRONTAB: ParsedCronItem[] = parseCronItems(
-  ITEMS.map((item) => ({ ...item, options: { backfillPeriod: 0, maxAttempts: 1, jobKey: item.task, ...item.options } })),
+  ITEMS.map((item) => ({
+    ...item,
+    options: { backfillPeriod: 0, maxAttempts: 1, jobKey: item.task, ...item.options },
+  })),
 );

@@ -82,7 +82,8 @@ export function keepRunning(store: Store, work: Work): { stop(): Promise<void> }
     }
   }
 
-  // It may have been the one that projected. At a fault of the store the queue is started again, which projects.
+  // It may have been the one that projected. At a fault of the store the queue is started again, which
+  // projects.
   work.place.onDeath = () => void project().catch(() => undefined);
   const running = loop();
   return {

@@ -26,7 +26,8 @@ export function errorFields(error: unknown): { error: string; code?: string } {
  */
 export function queueLogger(log: Logger): Queue {
   return new QueueLogger(() => (level, message) => {
-    if (level === 'error' || level === 'warning') log.warn('the job queue has met a fault; the level "debug" shows its words');
+    if (level === 'error' || level === 'warning')
+      log.warn('the job queue has met a fault; the level "debug" shows its words');
     log.debug({ queue: message });
   });
 }

@@ -18,7 +18,9 @@ async function main(): Promise<void> {
   await prepareQueue(store, createLogger(config.LOG_LEVEL));
   const lines = [applied.length === 0 ? 'Nothing to migrate.' : `Migrated: ${applied.join(', ')}.`];
   if (config.SERVICE_DATABASE_URL !== undefined) {
-    lines.push(`Servers and workers may come as ${await ensureServiceLogin(store, config.SERVICE_DATABASE_URL)}.`);
+    lines.push(
+      `Servers and workers may come as ${await ensureServiceLogin(store, config.SERVICE_DATABASE_URL)}.`,
+    );
   }
   process.stdout.write(`${lines.join('\n')}\n`);
 }
@@ -26,7 +28,10 @@ async function main(): Promise<void> {
 try {
   await main();
 } catch (error) {
-  const line = error instanceof StoreError ? error.message : `it failed (${errorFields(error).error} ${errorFields(error).code ?? ''})`;
+  const line =
+    error instanceof StoreError
+      ? error.message
+      : `it failed (${errorFields(error).error} ${errorFields(error).code ?? ''})`;
   process.stderr.write(`daybook migrate: ${line}\n`);
   process.exitCode = 1;
 }

@@ -53,7 +53,8 @@ export class Place {
       connect: () => this.#connect(RECOVERY_TIMEOUT_MS),
       instance,
       onRecovered: (dead, abandoned) => this.noteRecovered(dead, abandoned),
-      onError: (error) => this.#log.warn(errorFields(error), 'recovering a dead instance failed; it is tried again'),
+      onError: (error) =>
+        this.#log.warn(errorFields(error), 'recovering a dead instance failed; it is tried again'),
     });
     this.#rescue = rescue;
     this.#membership = await joinMembership({
@@ -94,7 +95,10 @@ export class Place {
   }
 
   async #retake(): Promise<void> {
-    this.#log.warn({ instance: this.#instance }, 'this worker was declared dead; it goes on under a new number');
+    this.#log.warn(
+      { instance: this.#instance },
+      'this worker was declared dead; it goes on under a new number',
+    );
     // Not from within its own beat, which its closing waits for.
     await new Promise((resolve) => setImmediate(resolve));
     await this.#membership?.close();

@@ -53,14 +53,20 @@ export async function prepareQueue(store: Store, log: Logger): Promise<void> {
 /** What Postgres says where a schema or table is missing, or may not be changed. */
 const NOT_PREPARED = new Set(['3F000', '42P01', '42501']);
 
-/** The queue's own migration, which does nothing where nothing is missing, and may not do anything else as the worker. */
+/**
+ * The queue's own migration, which does nothing where nothing is missing, and may not do anything else as the
+ * worker.
+ */
 async function checkQueue(store: Store, log: Logger): Promise<void> {
   const pool = openPool({ ...store.config('worker'), max: 1 });
   try {
     await runMigrations({ pgPool: pool, logger: queueLogger(log) });
   } catch (error) {
     if (!NOT_PREPARED.has((error as DatabaseError).code ?? '')) throw error;
-    throw new StoreError('the job queue is not up to date, and this login may not migrate it: run "npm run migrate" with its owner\'s DATABASE_URL', { cause: error });
+    throw new StoreError(
+      'the job queue is not up to date, and this login may not migrate it: run "npm run migrate" with its owner\'s DATABASE_URL',
+      { cause: error },
+    );
   } finally {
     await pool.end();
   }

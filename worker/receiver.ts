@@ -70,7 +70,9 @@ export async function post({ url, headers, body, allowPrivate, timeoutMs, signal
       reply.on('error', () => undefined);
       sent.destroy();
     });
-    sent.on('error', (error: NodeJS.ErrnoException) => (signal.aborted ? reject(error) : resolve({ fault: faultOf(error) })));
+    sent.on('error', (error: NodeJS.ErrnoException) =>
+      signal.aborted ? reject(error) : resolve({ fault: faultOf(error) }),
+    );
     sent.end(body);
   });
 }

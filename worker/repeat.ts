@@ -22,8 +22,8 @@ export async function repeat(helpers: JobHelpers, log: Logger, work: () => Promi
     log.warn({ task, ...errorFields(error) }, 'a task failed; it is tried again');
   }
   // By Postgres' clock, as jobs are taken.
-  await helpers.query(`select graphile_worker.add_job($1, job_key => $1, max_attempts => 5, run_at => clock_timestamp() + $2 * interval '1 ms')`, [
-    task,
-    Math.ceil(pauseMs),
-  ]);
+  await helpers.query(
+    `select graphile_worker.add_job($1, job_key => $1, max_attempts => 5, run_at => clock_timestamp() + $2 * interval '1 ms')`,
+    [task, Math.ceil(pauseMs)],
+  );
 }

@@ -53,7 +53,8 @@ async function main(): Promise<void> {
   if (isChild && !process.connected) return stop();
   process.once('disconnect', stop);
   // A server ends its worker when nothing needs it any more, also where a signal reached both.
-  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, isChild ? () => undefined : stop);
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const)
+    process.on(signal, isChild ? () => undefined : stop);
 }
 
 // Whoever reads our output may go away; that is no reason to go down.
@@ -64,7 +65,10 @@ try {
   await main();
 } catch (error) {
   // No more than a line for the operator; what isn't meant for them is named by its class.
-  const line = error instanceof StoreError ? error.message : `it could not start (${errorFields(error).error} ${errorFields(error).code ?? ''})`;
+  const line =
+    error instanceof StoreError
+      ? error.message
+      : `it could not start (${errorFields(error).error} ${errorFields(error).code ?? ''})`;
   process.stderr.write(`daybook worker: ${line}\n`);
   process.exit(1);
 }

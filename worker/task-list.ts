@@ -27,7 +27,10 @@ export type Work = {
   log: Logger;
   /** The number under which this process appends. */
   place: Place;
-  /** A connection of the task's own, as the worker; the task closes it. Time-outs are short unless one is given. */
+  /**
+   * A connection of the task's own, as the worker; the task closes it. Time-outs are short unless one is
+   * given.
+   */
   connect: (timeoutMs?: number) => Promise<Client>;
   /** The same as the owner, who alone may take a part out of the log. */
   connectOwner: (timeoutMs: number) => Promise<Client>;
@@ -54,7 +57,12 @@ export function taskList({ config, log, place, connect, connectOwner }: Work, si
       if (end === 'stopped') await helpers.addJob(...PROJECT_JOB);
     },
     rebuild_projection: (payload) =>
-      rebuildProjectionTask(payload, { projections: PROJECTIONS, connect: () => connect(REBUILD_TIMEOUT_MS), signal, log }),
+      rebuildProjectionTask(payload, {
+        projections: PROJECTIONS,
+        connect: () => connect(REBUILD_TIMEOUT_MS),
+        signal,
+        log,
+      }),
     recover_instance: (payload) =>
       recoverInstanceTask(payload, {
         connect: () => connect(RECOVERY_TIMEOUT_MS),
@@ -63,29 +71,51 @@ export function taskList({ config, log, place, connect, connectOwner }: Work, si
       }),
     expire_keys: (_payload, helpers) =>
       repeat(helpers, log, () =>
-        helpers.withPgClient((client) => expireKeys(client, { instance: place.instance, nextBatchNo: () => place.nextBatchNo() })),
+        helpers.withPgClient((client) =>
+          expireKeys(client, { instance: place.instance, nextBatchNo: () => place.nextBatchNo() }),
+        ),
       ),
     publish_checkpoint: (_payload, helpers) =>
-      repeat(helpers, log, () => publishTask({ config, log, place, look: helpers.withPgClient, connect: () => connect(PUBLISH_TIMEOUT_MS) })),
+      repeat(helpers, log, () =>
+        publishTask({
+          config,
+          log,
+          place,
+          look: helpers.withPgClient,
+          connect: () => connect(PUBLISH_TIMEOUT_MS),
+        }),
+      ),
     watch_quotas: (_payload, helpers) => repeat(helpers, log, () => helpers.withPgClient(watchQuotas)),
     watch_service: (_payload, helpers) => helpers.withPgClient(watchService),
-    retain: () => overConnection(connect(RETAIN_TIMEOUT_MS), (client) => retain(client, forgetful(config.REQUEST_ROWS_DAYS), signal)),
-    drop_allowances: () => overConnection(connect(RETAIN_TIMEOUT_MS), (client) => dropEndedAllowances(client)),
+    retain: () =>
+      overConnection(connect(RETAIN_TIMEOUT_MS), (client) =>
+        retain(client, forgetful(config.REQUEST_ROWS_DAYS), signal),
+      ),
+    drop_allowances: () =>
+      overConnection(connect(RETAIN_TIMEOUT_MS), (client) => dropEndedAllowances(client)),
     make_partitions: () => overConnection(connect(PARTITIONS_TIMEOUT_MS), (client) => makePartitions(client)),
-    archive: () => archiveTask({ config, log, signal, connect: () => connectOwner(ARCHIVE_STATEMENT_TIMEOUT_MS) }),
+    archive: () =>
+      archiveTask({ config, log, signal, connect: () => connectOwner(ARCHIVE_STATEMENT_TIMEOUT_MS) }),
     deliver_webhook: (payload, helpers) =>
       deliverWebhook(payload, {
         query: (text, values) => helpers.withPgClient((client) => client.query(text, values)),
         // Later than the other: a receiver that is about to answer may.
         signal: helpers.abortSignal,
         open: (webhook, sealed) => readTarget(config, log, webhook, sealed),
-        onSwitchedOff: (webhook) => log.error({ webhook }, 'a webhook is switched off: nothing has reached it for a day, or it is gone; "webhook test" switches it on again'),
+        onSwitchedOff: (webhook) =>
+          log.error(
+            { webhook },
+            'a webhook is switched off: nothing has reached it for a day, or it is gone; "webhook test" switches it on again',
+          ),
       }),
   };
 }
 
 /** Does something over a connection of its own, and closes it. */
-async function overConnection(connected: Promise<Client>, work: (client: Client) => Promise<unknown>): Promise<void> {
+async function overConnection(
+  connected: Promise<Client>,
+  work: (client: Client) => Promise<unknown>,
+): Promise<void> {
   const client = await connected;
   try {
     await work(client);

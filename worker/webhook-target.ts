@@ -13,10 +13,16 @@ export function readTarget(config: WorkerConfig, log: Logger, webhook: string, s
   const file = pepperFile(config);
   try {
     const pepper = readPepper(file, (line) => new StoreError(line));
-    if (pepper === null) throw new StoreError(`DAYBOOK_PEPPER_FILE is needed to sign for webhooks: ${file} is missing. Copy it from the server.`);
+    if (pepper === null)
+      throw new StoreError(
+        `DAYBOOK_PEPPER_FILE is needed to sign for webhooks: ${file} is missing. Copy it from the server.`,
+      );
     return openTarget(pepper, webhook, sealed);
   } catch (error) {
-    const reason = error instanceof StoreError ? error.message : `DAYBOOK_PEPPER_FILE is not usable: ${file} can't be read, or is not the pepper of this database.`;
+    const reason =
+      error instanceof StoreError
+        ? error.message
+        : `DAYBOOK_PEPPER_FILE is not usable: ${file} can't be read, or is not the pepper of this database.`;
     log.error({ webhook, reason }, 'nothing can be sent to a webhook; it is tried again');
     throw error;
   }

@@ -21,7 +21,8 @@ const TOOL_ARGUMENTS = 8;
 
 /** The body as JSON of exactly `spec.bytes` bytes: model first, stream_options last, as SDKs do. */
 export function makeBody(spec: BodySpec): Buffer {
-  const fixed = spec.shape === 'agent' ? agentParts() : { first: [{ role: 'system', content: 'Be helpful.' }], more: {} };
+  const fixed =
+    spec.shape === 'agent' ? agentParts() : { first: [{ role: 'system', content: 'Be helpful.' }], more: {} };
   const turns: object[] = [];
   const render = (padding: number): string =>
     JSON.stringify({
@@ -37,9 +38,11 @@ export function makeBody(spec: BodySpec): Buffer {
   if (spec.shape === 'agent') {
     // Turns differ only in their numbers; the few bytes by which longer ones grow are kept free.
     const turnBytes = JSON.stringify(agentTurn(0)).length + 20;
-    for (let left = missingBytes() - turnBytes; left > 0; left -= turnBytes) turns.push(...agentTurn(turns.length));
+    for (let left = missingBytes() - turnBytes; left > 0; left -= turnBytes)
+      turns.push(...agentTurn(turns.length));
   }
-  if (missingBytes() < 0) throw new Error(`${spec.bytes} bytes are too few for a body of the shape ${spec.shape}`);
+  if (missingBytes() < 0)
+    throw new Error(`${spec.bytes} bytes are too few for a body of the shape ${spec.shape}`);
   return Buffer.from(render(missingBytes()));
 }
 
@@ -58,9 +61,16 @@ function agentParts(): { first: object[]; more: object } {
 
 /** One step of an agent: the model called a tool, and the tool's result came back. */
 function agentTurn(number: number): object[] {
-  const call = { name: `tool_${number % TOOL_COUNT}`, arguments: JSON.stringify({ argument_0: number, argument_1: prose(160) }) };
+  const call = {
+    name: `tool_${number % TOOL_COUNT}`,
+    arguments: JSON.stringify({ argument_0: number, argument_1: prose(160) }),
+  };
   return [
-    { role: 'assistant', content: prose(200), tool_calls: [{ id: `call_${number}`, type: 'function', function: call }] },
+    {
+      role: 'assistant',
+      content: prose(200),
+      tool_calls: [{ id: `call_${number}`, type: 'function', function: call }],
+    },
     { role: 'tool', tool_call_id: `call_${number}`, content: prose(2_000) },
   ];
 }

@@ -82,7 +82,16 @@ export class Connection {
 
   send(): void {
     const sentUs = monotonicUs();
-    this.exchange = { sentUs, firstByteUs: 0, endUs: 0, heldUs: 0, status: 0, bodyBytes: 0, chunks: 0, error: null };
+    this.exchange = {
+      sentUs,
+      firstByteUs: 0,
+      endUs: 0,
+      heldUs: 0,
+      status: 0,
+      bodyBytes: 0,
+      chunks: 0,
+      error: null,
+    };
     this.socket.write(this.options.request);
   }
 
@@ -158,11 +167,15 @@ export class Connection {
     const end = Buffer.concat(this.kept).toString('latin1');
     if (exchange.status !== expect.status) return `status ${exchange.status}`;
     if (expect.status !== 200) return end.includes('"error"') ? null : 'a refusal without an error object';
-    if (exchange.heldUs === 0) return 'not the upstream\'s reply';
-    if (!expect.sse) return exchange.bodyBytes === expect.replyBytes ? null : `${exchange.bodyBytes} bytes of ${expect.replyBytes}`;
+    if (exchange.heldUs === 0) return "not the upstream's reply";
+    if (!expect.sse)
+      return exchange.bodyBytes === expect.replyBytes
+        ? null
+        : `${exchange.bodyBytes} bytes of ${expect.replyBytes}`;
     if (exchange.chunks !== expect.chunks) return `${exchange.chunks} chunks of ${expect.chunks}`;
     if (!end.endsWith('data: [DONE]\n\n')) return 'no [DONE] at the end';
-    if (end.includes('"choices":[]') !== expect.usageChunk) return expect.usageChunk ? 'no usage chunk' : 'a usage chunk that nobody asked for';
+    if (end.includes('"choices":[]') !== expect.usageChunk)
+      return expect.usageChunk ? 'no usage chunk' : 'a usage chunk that nobody asked for';
     return null;
   }
 }

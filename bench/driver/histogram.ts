@@ -5,7 +5,13 @@ const STEPS = 1 << STEPS_BITS;
 const MAX_US = 2 ** 32 - 1;
 
 /** Microseconds at which these shares of the values lie; null when there was no value. */
-export type Quantiles = { count: number; p50: number | null; p90: number | null; p99: number | null; max: number };
+export type Quantiles = {
+  count: number;
+  p50: number | null;
+  p90: number | null;
+  p99: number | null;
+  max: number;
+};
 
 /** A histogram of microseconds: constant size, constant time per value, at most 0.1 % off. */
 export class Histogram {
@@ -25,7 +31,13 @@ export class Histogram {
   }
 
   quantiles(): Quantiles {
-    return { count: this.count, p50: this.quantile(0.5), p90: this.quantile(0.9), p99: this.quantile(0.99), max: this.max };
+    return {
+      count: this.count,
+      p50: this.quantile(0.5),
+      p90: this.quantile(0.9),
+      p99: this.quantile(0.99),
+      max: this.max,
+    };
   }
 
   private quantile(share: number): number | null {

@@ -48,8 +48,15 @@ async function drive(job: Job): Promise<JobResult> {
     name,
     { cpuUs: cpuUs - (atStart[name]?.cpuUs ?? 0), rssKb, rssBeforeKb: before[name]?.rssKb ?? 0 },
   ]);
-  const exchanges = exchangesAtStart === null || exchangesAtEnd === null ? null : exchangesAtEnd - exchangesAtStart;
-  return { secs: (untilUs - fromUs) / 1e6, held, exchanges, ...traffic.seen(), trees: Object.fromEntries(trees) };
+  const exchanges =
+    exchangesAtStart === null || exchangesAtEnd === null ? null : exchangesAtEnd - exchangesAtStart;
+  return {
+    secs: (untilUs - fromUs) / 1e6,
+    held,
+    exchanges,
+    ...traffic.seen(),
+    trees: Object.fromEntries(trees),
+  };
 }
 
 /** Starts the load; resolves, when all its connections are in use, to what stops it. */

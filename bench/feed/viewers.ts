@@ -7,7 +7,10 @@ import { Histogram, type Quantiles } from '../driver/histogram.ts';
  * The viewers of the live feed's bench, in a process of their own: it is told through its channel
  * to connect, when to begin to count, and to tell what it has seen.
  */
-export type Order = { kind: 'connect'; port: number; secrets: string[]; viewers: number } | { kind: 'count' } | { kind: 'tell' };
+export type Order =
+  | { kind: 'connect'; port: number; secrets: string[]; viewers: number }
+  | { kind: 'count' }
+  | { kind: 'tell' };
 
 export type Watched = {
   /** From the event's time in the log to its frame at a viewer, of those whose messages were read. */
@@ -33,13 +36,20 @@ const sockets: WebSocket[] = [];
 async function connect(port: number, secrets: readonly string[], viewers: number): Promise<void> {
   while (sockets.length < viewers) {
     const count = Math.min(OPENING_MAX, viewers - sockets.length);
-    await Promise.all(Array.from({ length: count }, () => open(port, secrets[sockets.length % secrets.length] ?? '', sockets.length < READERS_MAX)));
+    await Promise.all(
+      Array.from({ length: count }, () =>
+        open(port, secrets[sockets.length % secrets.length] ?? '', sockets.length < READERS_MAX),
+      ),
+    );
     await sleep(1);
   }
 }
 
 function open(port: number, secret: string, reads: boolean): Promise<void> {
-  const socket = new WebSocket(`ws://127.0.0.1:${port}/v1/live`, { headers: { authorization: `Bearer ${secret}` }, perMessageDeflate: false });
+  const socket = new WebSocket(`ws://127.0.0.1:${port}/v1/live`, {
+    headers: { authorization: `Bearer ${secret}` },
+    perMessageDeflate: false,
+  });
   sockets.push(socket);
   socket.on('message', (bytes: Buffer) => {
     watched.messages++;

@@ -16,7 +16,10 @@ const CPU_OF: Record<Side, string> = { gateway: '0', load: '1' };
 export function findPinning(): Pinning {
   const works = Object.values(CPU_OF).every((cpu) => spawnSync('taskset', ['-c', cpu, 'true']).status === 0);
   if (!works) {
-    return { prefix: () => [], note: 'not pinned: taskset with CPUs 0 and 1 is not available here, so the figures scatter more' };
+    return {
+      prefix: () => [],
+      note: 'not pinned: taskset with CPUs 0 and 1 is not available here, so the figures scatter more',
+    };
   }
   return {
     prefix: (side) => ['taskset', '-c', CPU_OF[side]],

@@ -39,7 +39,10 @@ const STOP_TIMEOUT_MS = 20_000;
 export function startProgram(command: readonly string[], options: ProgramOptions): Program {
   const log = openSync(options.logFile, 'a');
   const [file = '', ...args] = command;
-  const child = spawn(file, args, { env: { ...plainEnvironment(), ...options.env }, stdio: ['ignore', log, log] });
+  const child = spawn(file, args, {
+    env: { ...plainEnvironment(), ...options.env },
+    stdio: ['ignore', log, log],
+  });
   closeSync(log);
   let failure = '';
   child.on('error', (error) => {
@@ -66,11 +69,17 @@ async function stopChild(child: ChildProcess, hasExited: () => boolean): Promise
 /** What a program gets of our own environment. */
 export function plainEnvironment(): Record<string, string> {
   const names = ['PATH', 'HOME', 'USER', 'LANG', 'TMPDIR'];
-  return Object.fromEntries(names.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]])));
+  return Object.fromEntries(
+    names.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]])),
+  );
 }
 
 /** Resolves when `isReady` says so. @throws when the program ends before, or takes too long. */
-export async function waitUntilReady(name: string, program: Program, isReady: () => Promise<boolean>): Promise<void> {
+export async function waitUntilReady(
+  name: string,
+  program: Program,
+  isReady: () => Promise<boolean>,
+): Promise<void> {
   const deadline = performance.now() + READY_TIMEOUT_MS;
   while (!(await isReady())) {
     if (program.hasExited()) throw new Error(`${name} ended before it was ready:\n${program.output()}`);

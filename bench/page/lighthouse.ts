@@ -4,25 +4,54 @@ import type { SignedInClient } from '../../test/support/dashboard.ts';
 import { freePort } from '../machine/programs.ts';
 
 /** Of 100. */
-export type Scores = { page: string; form: 'mobile' | 'desktop'; performance: number; accessibility: number; bestPractices: number; firstPaintMs: number; largestPaintMs: number; blockedMs: number; shift: number };
+export type Scores = {
+  page: string;
+  form: 'mobile' | 'desktop';
+  performance: number;
+  accessibility: number;
+  bestPractices: number;
+  firstPaintMs: number;
+  largestPaintMs: number;
+  blockedMs: number;
+  shift: number;
+};
 
 /** Lighthouse's own advice: one run is a tenth off for no reason of the page. */
 const RUNS = 3;
 
-/** What Lighthouse says of a page as somebody sees it who is signed in, or with null of one who is not: the median of some runs. */
-export async function judge(origin: string, path: string, client: SignedInClient | null, form: 'mobile' | 'desktop'): Promise<Scores> {
+/**
+ * What Lighthouse says of a page as somebody sees it who is signed in, or with null of one who is not: the
+ * median of some runs.
+ */
+export async function judge(
+  origin: string,
+  path: string,
+  client: SignedInClient | null,
+  form: 'mobile' | 'desktop',
+): Promise<Scores> {
   const runs: Scores[] = [];
   for (let run = 0; run < RUNS; run++) runs.push(await judgeOnce(origin, path, client, form));
   return runs.toSorted((one, other) => one.performance - other.performance)[(RUNS - 1) / 2] as Scores;
 }
 
-async function judgeOnce(origin: string, path: string, client: SignedInClient | null, form: 'mobile' | 'desktop'): Promise<Scores> {
+async function judgeOnce(
+  origin: string,
+  path: string,
+  client: SignedInClient | null,
+  form: 'mobile' | 'desktop',
+): Promise<Scores> {
   const port = await freePort();
   const browser = await launchBrowser([`--remote-debugging-port=${port}`]);
   try {
     const found = await lighthouse(
       origin + path,
-      { port, output: 'json', logLevel: 'error', onlyCategories: ['performance', 'accessibility', 'best-practices'], ...(client ? { extraHeaders: { Cookie: client.cookie } } : {}) },
+      {
+        port,
+        output: 'json',
+        logLevel: 'error',
+        onlyCategories: ['performance', 'accessibility', 'best-practices'],
+        ...(client ? { extraHeaders: { Cookie: client.cookie } } : {}),
+      },
       form === 'desktop' ? desktopConfig : undefined,
     );
     if (!found) throw new Error('Lighthouse said nothing');

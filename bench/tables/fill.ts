@@ -15,7 +15,16 @@ import { usage } from '#db/projections/usage.ts';
 
 export const REQUESTS_PER_DAY = 333_333;
 export const ACCOUNTS = 1_000;
-const MODELS = ['gpt-4o-mini', 'gpt-4o', 'llama-3.3-70b', 'o4-mini', 'qwen3-32b', 'mistral-large', 'deepseek-r1', 'rare-model'];
+const MODELS = [
+  'gpt-4o-mini',
+  'gpt-4o',
+  'llama-3.3-70b',
+  'o4-mini',
+  'qwen3-32b',
+  'mistral-large',
+  'deepseek-r1',
+  'rare-model',
+];
 /** The instance that appended what no server did: none has this number. */
 const NOBODY = 0;
 const FILL_TIMEOUT_MS = 3_600_000;
@@ -62,17 +71,31 @@ const REQUESTS = `
     ) made
     order by n`;
 
-const bucketOf = (column: string): string => `width_bucket(${column} - 1, array[${BUCKET_BOUNDS_MS.join(', ')}]) + 1`;
+const bucketOf = (column: string): string =>
+  `width_bucket(${column} - 1, array[${BUCKET_BOUNDS_MS.join(', ')}]) + 1`;
 const histogram = (column: string): string =>
   `array[${Array.from({ length: BUCKETS }, (_, index) => `count(*) filter (where ${column} = ${index + 1})`).join(', ')}]`;
 
-const SUMMED = ['refused', 'unpriced', 'input_tokens', 'cached_tokens', 'output_tokens', 'reasoning_tokens', 'abandoned_tokens', 'cost_microusd'];
+const SUMMED = [
+  'refused',
+  'unpriced',
+  'input_tokens',
+  'cached_tokens',
+  'output_tokens',
+  'reasoning_tokens',
+  'abandoned_tokens',
+  'cost_microusd',
+];
 const NAMES = [...ENDED_OUTCOMES, ...SUMMED, 'duration_counts', 'first_byte_counts'].join(', ');
 const FIGURES_OF_REQUESTS = [
-  ...ENDED_OUTCOMES.map((outcome) => `count(*) filter (where end_reason in (${endReasonCodes(outcome).join(', ')}))`),
+  ...ENDED_OUTCOMES.map(
+    (outcome) => `count(*) filter (where end_reason in (${endReasonCodes(outcome).join(', ')}))`,
+  ),
   'coalesce(sum(refused_count), 0)',
   'count(*) filter (where cost_microusd is null and end_reason is not null)',
-  ...['input_tokens', 'cached_tokens', 'output_tokens', 'reasoning_tokens'].map((name) => `coalesce(sum(${name}), 0)`),
+  ...['input_tokens', 'cached_tokens', 'output_tokens', 'reasoning_tokens'].map(
+    (name) => `coalesce(sum(${name}), 0)`,
+  ),
   '0',
   'coalesce(sum(cost_microusd), 0)',
   histogram('duration_bucket'),
@@ -80,7 +103,10 @@ const FIGURES_OF_REQUESTS = [
 ].join(', ');
 const FIGURES_OF_ROWS = [
   ...[...ENDED_OUTCOMES, ...SUMMED].map((name) => `sum(${name})`),
-  ...['duration_counts', 'first_byte_counts'].map((name) => `array[${Array.from({ length: BUCKETS }, (_, index) => `sum(${name}[${index + 1}])`).join(', ')}]`),
+  ...['duration_counts', 'first_byte_counts'].map(
+    (name) =>
+      `array[${Array.from({ length: BUCKETS }, (_, index) => `sum(${name}[${index + 1}])`).join(', ')}]`,
+  ),
 ].join(', ');
 
 type Unit = 'minute' | 'hour' | 'day';
@@ -95,7 +121,12 @@ const fromRequests = (table: string, unit: Unit, by: readonly string[]): string 
       group by ${[1, ...by].join(', ')}`;
 
 /** The same from a finer one. */
-const fromRows = (table: string, unit: Unit, by: readonly string[], finer: { table: string; time: Unit }): string =>
+const fromRows = (
+  table: string,
+  unit: Unit,
+  by: readonly string[],
+  finer: { table: string; time: Unit },
+): string =>
   `insert into projection.${table} (${[unit, ...by].join(', ')}, ${NAMES})
     select date_bin('1 ${unit}', ${finer.time}, 'epoch'), ${[...by, FIGURES_OF_ROWS].join(', ')}
       from projection.${finer.table} where ${finer.time} >= $1 and ${finer.time} < $2
@@ -108,7 +139,8 @@ const DAYS_MAX = 70;
 const RUNNING = 300;
 
 /** So many requests fill so many days, at least one. */
-export const daysOf = (requestCount: number): number => Math.min(DAYS_MAX, Math.max(1, Math.ceil(requestCount / REQUESTS_PER_DAY)));
+export const daysOf = (requestCount: number): number =>
+  Math.min(DAYS_MAX, Math.max(1, Math.ceil(requestCount / REQUESTS_PER_DAY)));
 
 /** The last event of a day, counted back from the end. */
 const positionOf = (daysBefore: number): number => 2 * REQUESTS_PER_DAY * (DAYS_MAX - daysBefore);
@@ -118,10 +150,17 @@ const positionOf = (daysBefore: number): number => 2 * REQUESTS_PER_DAY * (DAYS_
  * @param endMs the end of the last day, a midnight in UTC.
  * @param days counted back from there: 30 to 3 are all of thirty but the last three.
  */
-export async function fillTables(store: Store, endMs: number, days: { from: number; to: number }, signal: AbortSignal): Promise<void> {
+export async function fillTables(
+  store: Store,
+  endMs: number,
+  days: { from: number; to: number },
+  signal: AbortSignal,
+): Promise<void> {
   await using worker = await connect(store, 'worker');
   const { client } = worker;
-  await client.query("set synchronous_commit = off; set jit = off; set maintenance_work_mem = '256MB'; set work_mem = '128MB'");
+  await client.query(
+    "set synchronous_commit = off; set jit = off; set maintenance_work_mem = '256MB'; set work_mem = '128MB'",
+  );
   const each = async (work: (begin: Date, end: Date, day: number) => Promise<unknown>): Promise<void> => {
     for (let day = days.from; day > days.to; day--) {
       signal.throwIfAborted();
@@ -136,16 +175,32 @@ export async function fillTables(store: Store, endMs: number, days: { from: numb
     const range = [begin, end];
     await client.query(fromRequests('usage_day', 'day', ['account', 'key', 'model']), range);
     await client.query(fromRequests('usage_hour', 'hour', ['account']), range);
-    await client.query(fromRows('usage_day_account', 'day', ['account'], { table: 'usage_hour', time: 'hour' }), range);
-    await client.query(fromRows('usage_hour_total', 'hour', [], { table: 'usage_hour', time: 'hour' }), range);
+    await client.query(
+      fromRows('usage_day_account', 'day', ['account'], { table: 'usage_hour', time: 'hour' }),
+      range,
+    );
+    await client.query(
+      fromRows('usage_hour_total', 'hour', [], { table: 'usage_hour', time: 'hour' }),
+      range,
+    );
     if (day > MINUTES_DAYS) return;
     await client.query(fromRequests('usage_minute', 'minute', ['account', 'key', 'model']), range);
-    await client.query(fromRows('usage_hour_key', 'hour', ['account', 'key', 'model'], { table: 'usage_minute', time: 'minute' }), range);
-    await client.query(fromRows('usage_minute_total', 'minute', [], { table: 'usage_minute', time: 'minute' }), range);
+    await client.query(
+      fromRows('usage_hour_key', 'hour', ['account', 'key', 'model'], {
+        table: 'usage_minute',
+        time: 'minute',
+      }),
+      range,
+    );
+    await client.query(
+      fromRows('usage_minute_total', 'minute', [], { table: 'usage_minute', time: 'minute' }),
+      range,
+    );
   });
   if (days.to === 0) await finish(store, client, new Date(endMs - DAY_MS));
   // What autovacuum does in time, and the first reader of a page would do otherwise.
-  for (const table of ['request', 'running_request', ...usage.tables]) await client.query(`vacuum (analyze) projection.${table}`);
+  for (const table of ['request', 'running_request', ...usage.tables])
+    await client.query(`vacuum (analyze) projection.${table}`);
 }
 
 /** The calls that run at the end, the last day of the log, and how far the projections are. */
@@ -156,7 +211,10 @@ async function finish(store: Store, client: Client, lastDay: Date): Promise<void
         where request in (select request from projection.request where refusal is null order by accepted_at desc limit ${RUNNING})
         returning request, position, account)
     insert into projection.running_request (request, position, account) select * from running`);
-  await client.query('update daybook.projection set position = $1, position_at = $2', [positionOf(0), new Date(lastDay.getTime() + DAY_MS)]);
+  await client.query('update daybook.projection set position = $1, position_at = $2', [
+    positionOf(0),
+    new Date(lastDay.getTime() + DAY_MS),
+  ]);
   // Only the log's owner may write it past its function, and projections are not the owner's to read.
   await client.query('grant select on projection.request to daybook_owner');
   await using owner = await connect(store, 'owner');
@@ -192,7 +250,10 @@ async function dropIndexes(client: Client): Promise<() => Promise<void>> {
   };
 }
 
-async function connect(store: Store, role: 'worker' | 'owner'): Promise<{ client: Client } & AsyncDisposable> {
+async function connect(
+  store: Store,
+  role: 'worker' | 'owner',
+): Promise<{ client: Client } & AsyncDisposable> {
   const client = new Client(withTimeout(store.config(role), FILL_TIMEOUT_MS));
   await client.connect();
   return { client, [Symbol.asyncDispose]: () => client.end() };

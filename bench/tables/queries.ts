@@ -49,8 +49,15 @@ export function questions(nowMs: number): Question[] {
     usage('usage: 24 h by hour, all accounts', 1, ALL, { bucket: 'hour' }),
     usage('usage: 24 h by hour, largest account', 1, LARGEST, { bucket: 'hour' }),
     usage('usage: 24 h by hour and model, an account', 1, MIDDLE, { bucket: 'hour', group_by: ['model'] }),
-    usage('usage: 24 h by hour and model with times, an account', 1, MIDDLE, { bucket: 'hour', group_by: ['model'], times: true }),
-    usage('usage: 24 h by hour and model, largest account', 1, LARGEST, { bucket: 'hour', group_by: ['model'] }),
+    usage('usage: 24 h by hour and model with times, an account', 1, MIDDLE, {
+      bucket: 'hour',
+      group_by: ['model'],
+      times: true,
+    }),
+    usage('usage: 24 h by hour and model, largest account', 1, LARGEST, {
+      bucket: 'hour',
+      group_by: ['model'],
+    }),
     usage('usage: 1 h by minute, all accounts', 1 / 24, ALL, { bucket: 'minute' }),
     usage('usage: 1 h by minute, largest account', 1 / 24, LARGEST, { bucket: 'minute' }),
     usage('usage: 24 h by account', 1, ALL, { group_by: ['account'] }),
@@ -59,7 +66,10 @@ export function questions(nowMs: number): Question[] {
     usage('usage: 30 d by day, all accounts', 30, ALL, { bucket: 'day' }),
     usage('usage: 30 d by day and model, a key', 30, KEY, { bucket: 'day', group_by: ['model'] }),
     usage('usage: 30 d by day and model, an account', 30, MIDDLE, { bucket: 'day', group_by: ['model'] }),
-    usage('usage: 30 d by day and model, largest account', 30, LARGEST, { bucket: 'day', group_by: ['model'] }),
+    usage('usage: 30 d by day and model, largest account', 30, LARGEST, {
+      bucket: 'day',
+      group_by: ['model'],
+    }),
     usage('usage: 30 d by key, largest account', 30, LARGEST, { group_by: ['key'] }),
   ];
 
@@ -79,7 +89,8 @@ export function questions(nowMs: number): Question[] {
   function story(name: string): Question {
     let known: string[] = [];
     const ask: Question['ask'] = async (reads, turn) => {
-      if (known.length === 0) known = (await page(reads, LARGEST, { outcome: 'completed' }, 1, null)).requests;
+      if (known.length === 0)
+        known = (await page(reads, LARGEST, { outcome: 'completed' }, 1, null)).requests;
       const request = known[turn % known.length] as string;
       const told = unless(await reads.read(STORY, (client) => tellRequest(client, LARGEST, request)));
       if (told.found?.has_all_events !== true) throw new Error(`the story of ${request} is not whole`);
@@ -92,16 +103,27 @@ export function questions(nowMs: number): Question[] {
     const plan = planUsage(asked, scope, nowMs);
     if (typeof plan === 'string') throw new Error(`${name}: ${plan}`);
     const ask: Question['ask'] = async (reads) => {
-      const { found } = unless(await reads.read(usageSource(plan), (client) => reportUsage(client, scope, asked, plan)));
+      const { found } = unless(
+        await reads.read(usageSource(plan), (client) => reportUsage(client, scope, asked, plan)),
+      );
       if (found.totals.requests === 0) throw new Error(`${name}: there was nothing`);
     };
     return { name: `${name} (${plan.table})`, days, ask };
   }
 
-  async function page(reads: ReadStore, scope: Scope, filter: RequestFilter, days: number, after: Cursor | null): Promise<{ after: Cursor | null; requests: string[] }> {
+  async function page(
+    reads: ReadStore,
+    scope: Scope,
+    filter: RequestFilter,
+    days: number,
+    after: Cursor | null,
+  ): Promise<{ after: Cursor | null; requests: string[] }> {
     const wanted = { scope, filter, fromMs: nowMs - days * DAY_MS, toMs: null, after, limit: 50 };
     const { found } = unless(await reads.read(REQUESTS, (client) => listRequests(client, wanted)));
-    return { after: found.next === null ? null : readCursor(found.next), requests: found.rows.map(({ request }) => request) };
+    return {
+      after: found.next === null ? null : readCursor(found.next),
+      requests: found.rows.map(({ request }) => request),
+    };
   }
 }
 

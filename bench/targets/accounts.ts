@@ -34,7 +34,9 @@ const KEY_TERMS = {
 };
 
 /** In place of the plan's quotas. A month, since a run should not meet the end of its window. */
-const NEAR_TERMS = { quotas: [{ meter: 'tokens', window: 'month', limit: NEAR_LIMIT_TOKENS, enforcement: 'exact' }] };
+const NEAR_TERMS = {
+  quotas: [{ meter: 'tokens', window: 'month', limit: NEAR_LIMIT_TOKENS, enforcement: 'exact' }],
+};
 
 export type Accounts = {
   authorization: Running['authorization'];
@@ -46,9 +48,14 @@ export type Accounts = {
  * Makes the accounts and keys that the driver uses, by the commands that an administrator has.
  * @param directory where the files of terms may be written.
  */
-export async function makeAccounts(directory: string, environment: Record<string, string>): Promise<Accounts> {
+export async function makeAccounts(
+  directory: string,
+  environment: Record<string, string>,
+): Promise<Accounts> {
   const command = async (...args: string[]): Promise<unknown> => {
-    const { stdout } = await run(process.execPath, [COMMANDS, '--json', ...args], { env: { ...plainEnvironment(), ...environment } });
+    const { stdout } = await run(process.execPath, [COMMANDS, '--json', ...args], {
+      env: { ...plainEnvironment(), ...environment },
+    });
     return JSON.parse(stdout || 'null');
   };
   const fileOf = (name: string, terms: object): string => {

@@ -14,8 +14,11 @@ const bytes = Buffer.from(body);
 const BACKLOG = 4096;
 const KEEP_ALIVE_MS = 120_000;
 
-const server = createServer({ highWaterMark: 65_536, keepAliveTimeout: KEEP_ALIVE_MS }, (_request, response) => {
-  response.writeHead(status, { ...headers, 'content-length': bytes.length });
-  response.end(bytes);
-});
+const server = createServer(
+  { highWaterMark: 65_536, keepAliveTimeout: KEEP_ALIVE_MS },
+  (_request, response) => {
+    response.writeHead(status, { ...headers, 'content-length': bytes.length });
+    response.end(bytes);
+  },
+);
 server.listen(Number(port), '127.0.0.1', BACKLOG);

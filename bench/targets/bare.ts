@@ -45,7 +45,10 @@ function forwardTo(response: ServerResponse): Dispatcher.DispatchHandler {
     },
     onResponseStart(_controller, status, headers) {
       const kept = ['content-type', 'content-length', 'x-request-id'] as const;
-      response.writeHead(status, kept.flatMap((name) => (headers[name] === undefined ? [] : [name, headers[name]])));
+      response.writeHead(
+        status,
+        kept.flatMap((name) => (headers[name] === undefined ? [] : [name, headers[name]])),
+      );
       // A stream's client waits for the head; a sized reply is cheaper as one write with its body.
       if (headers['content-length'] === undefined) response.flushHeaders();
     },

@@ -39,14 +39,18 @@ export function daybook(accounting: 'strict' | 'overlapped', keyCount: number, w
       const dataDir = join(surroundings.directory, `${name}-${purpose}`);
       const keys = purpose === 'load' ? keyCount : Math.min(keyCount, MEMORY_KEYS);
       const port = await freePort();
-      const environment = { ...environmentOf(surroundings, dataDir, port, accounting), DAYBOOK_WORKER: worker };
+      const environment = {
+        ...environmentOf(surroundings, dataDir, port, accounting),
+        DAYBOOK_WORKER: worker,
+      };
       const program = startProgram([...surroundings.pinning.prefix('gateway'), process.execPath, SERVER], {
         env: environment,
         logFile: join(surroundings.directory, `${name}.log`),
       });
       try {
         await waitUntilReady(name, program, () => answers(port, '/readyz'));
-        const authorization = authorizations.get(dataDir) ?? (await prepareKeys(dataDir, port, environment, keys));
+        const authorization =
+          authorizations.get(dataDir) ?? (await prepareKeys(dataDir, port, environment, keys));
         authorizations.set(dataDir, authorization);
         return {
           port,
@@ -66,7 +70,12 @@ export function daybook(accounting: 'strict' | 'overlapped', keyCount: number, w
   };
 }
 
-function environmentOf(surroundings: Surroundings, dataDir: string, port: number, accounting: string): Record<string, string> {
+function environmentOf(
+  surroundings: Surroundings,
+  dataDir: string,
+  port: number,
+  accounting: string,
+): Record<string, string> {
   const baseUrl = `http://127.0.0.1:${surroundings.upstreamPort}/v1`;
   return {
     PORT: String(port),
@@ -96,12 +105,18 @@ async function prepareKeys(
   return authorization;
 }
 
-async function waitForStatus(port: number, authorization: Running['authorization'], credential: Credential, status: number): Promise<void> {
+async function waitForStatus(
+  port: number,
+  authorization: Running['authorization'],
+  credential: Credential,
+  status: number,
+): Promise<void> {
   const deadline = performance.now() + CAUGHT_UP_TIMEOUT_MS;
   for (;;) {
     const reply = await call(port, authorization[credential]);
     if (reply.status === status) return;
-    if (performance.now() > deadline) throw new Error(`the ${credential} key gets ${reply.status}, not ${status}: ${reply.body}`);
+    if (performance.now() > deadline)
+      throw new Error(`the ${credential} key gets ${reply.status}, not ${status}: ${reply.body}`);
     await sleep(POLL_MS);
   }
 }

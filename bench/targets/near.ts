@@ -41,7 +41,11 @@ export async function bringNear(port: number, authorization: string): Promise<Ne
     while ((await readFree()) < NEAR_TOKENS && performance.now() < deadline) await sleep(POLL_MS);
   };
   try {
-    for (let free = await readFree(); free >= NEAR_TOKENS && streams.length < STREAMS_MAX; free = await readFree()) {
+    for (
+      let free = await readFree();
+      free >= NEAR_TOKENS && streams.length < STREAMS_MAX;
+      free = await readFree()
+    ) {
       const reply = await openStream(port, authorization, free - LEFT_TOKENS, client.signal);
       // Read and forgotten, since a client that takes nothing would be cut; it ends when we leave.
       streams.push(reply.pipeTo(new WritableStream()).catch(() => {}));
@@ -53,18 +57,33 @@ export async function bringNear(port: number, authorization: string): Promise<Ne
   return {
     findFault: async () => {
       const free = await readFree();
-      return free < NEAR_TOKENS ? null : `the quota was not near its end: ${((free / NEAR_LIMIT_TOKENS) * 100).toFixed(1)} % free`;
+      return free < NEAR_TOKENS
+        ? null
+        : `the quota was not near its end: ${((free / NEAR_LIMIT_TOKENS) * 100).toFixed(1)} % free`;
     },
     release,
   };
 }
 
-async function openStream(port: number, authorization: string, maxTokens: number, signal: AbortSignal): Promise<ReadableStream> {
-  const body = makeBody({ model: 'mock-idle', bytes: 1024, shape: 'chat', sse: true, asksUsage: false, maxTokens });
+async function openStream(
+  port: number,
+  authorization: string,
+  maxTokens: number,
+  signal: AbortSignal,
+): Promise<ReadableStream> {
+  const body = makeBody({
+    model: 'mock-idle',
+    bytes: 1024,
+    shape: 'chat',
+    sse: true,
+    asksUsage: false,
+    maxTokens,
+  });
   const headers = { 'content-type': 'application/json', authorization };
   const url = `http://127.0.0.1:${port}/v1/chat/completions`;
   const reply = await fetch(url, { method: 'POST', headers, body: new Uint8Array(body), signal });
-  if (reply.status !== 200 || !reply.body) throw new Error(`the stream that is to hold the quota gets ${reply.status}: ${await reply.text()}`);
+  if (reply.status !== 200 || !reply.body)
+    throw new Error(`the stream that is to hold the quota gets ${reply.status}: ${await reply.text()}`);
   return reply.body;
 }
 

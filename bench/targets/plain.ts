@@ -67,7 +67,10 @@ export function findNginx(): { target: Target; version: string } | null {
         writeFileSync(file, nginxConfig(directory, port, surroundings.upstreamPort));
         return [command, '-e', join(directory, 'error.log'), '-c', file];
       });
-    return { target: { name: 'nginx', does: { relay: true, refuse: false }, start }, version: stderr.trim().replace('nginx version: ', '') };
+    return {
+      target: { name: 'nginx', does: { relay: true, refuse: false }, start },
+      version: stderr.trim().replace('nginx version: ', ''),
+    };
   }
   return null;
 }
@@ -76,7 +79,9 @@ export function findNginx(): { target: Target; version: string } | null {
 function nginxConfig(directory: string, port: number, upstreamPort: number): string {
   // Started by root, nginx gives its workers to another user, who may not enter our directory.
   const user = userInfo().uid === 0 ? 'user root;\n' : '';
-  const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((kind) => `  ${kind}_temp_path ${directory}/${kind};`);
+  const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
+    (kind) => `  ${kind}_temp_path ${directory}/${kind};`,
+  );
   return `${user}worker_processes 1;
 daemon off;
 pid ${directory}/nginx.pid;
@@ -111,11 +116,24 @@ ${temporary.join('\n')}
 `;
 }
 
-async function startListener(name: string, surroundings: Surroundings, command: (port: number) => string[]): Promise<Running> {
+async function startListener(
+  name: string,
+  surroundings: Surroundings,
+  command: (port: number) => string[],
+): Promise<Running> {
   const port = await freePort();
   const program = startProgram([...surroundings.pinning.prefix('gateway'), ...command(port)], {
     logFile: join(surroundings.directory, `${name}.log`),
   });
   await waitUntilReady(name, program, () => isListening(port));
-  return { port, serverPid: program.pid, postgresPid: null, authorization: ANY_KEY, statePath: null, dataDir: null, bringNear: null, stop: program.stop };
+  return {
+    port,
+    serverPid: program.pid,
+    postgresPid: null,
+    authorization: ANY_KEY,
+    statePath: null,
+    dataDir: null,
+    bringNear: null,
+    stop: program.stop,
+  };
 }

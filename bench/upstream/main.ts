@@ -15,7 +15,14 @@ import { createRequestReader, type MockRequest } from './requests.ts';
  */
 
 /** A request that waits for its delay, or a stream on its way. */
-type Call = { socket: Socket; reply: Reply; asksUsage: boolean; receivedUs: number; chunksLeft: number; busy: boolean };
+type Call = {
+  socket: Socket;
+  reply: Reply;
+  asksUsage: boolean;
+  receivedUs: number;
+  chunksLeft: number;
+  busy: boolean;
+};
 
 const BACKLOG = 4096;
 
@@ -30,7 +37,11 @@ const replies = new Map(Object.entries(MODELS).map(([name, model]) => [name, bui
 const starts = new Map<number, DelayLine<Call>>();
 const steps = new Map<number, DelayLine<Call>>();
 
-function lineOf(lines: Map<number, DelayLine<Call>>, delayMs: number, onDue: (call: Call, dueMs: number) => void): DelayLine<Call> {
+function lineOf(
+  lines: Map<number, DelayLine<Call>>,
+  delayMs: number,
+  onDue: (call: Call, dueMs: number) => void,
+): DelayLine<Call> {
   const line = lines.get(delayMs) ?? createDelayLine(delayMs, onDue);
   lines.set(delayMs, line);
   return line;
@@ -102,4 +113,8 @@ function serve(socket: Socket): void {
   socket.on('error', () => socket.destroy());
 }
 
-createServer({ noDelay: true, highWaterMark: 65_536 }, serve).listen(Number(process.argv[2]), '127.0.0.1', BACKLOG);
+createServer({ noDelay: true, highWaterMark: 65_536 }, serve).listen(
+  Number(process.argv[2]),
+  '127.0.0.1',
+  BACKLOG,
+);

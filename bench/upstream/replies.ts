@@ -40,7 +40,12 @@ function buildJson(name: string, model: Extract<Model, { kind: 'json' }>): JsonR
       created: 1_790_000_000,
       model: name,
       choices: [
-        { index: 0, message: { role: 'assistant', content, refusal: null, annotations: [] }, logprobs: null, finish_reason: 'stop' },
+        {
+          index: 0,
+          message: { role: 'assistant', content, refusal: null, annotations: [] },
+          logprobs: null,
+          finish_reason: 'stop',
+        },
       ],
       usage: usageOf(97),
       service_tier: 'default',
@@ -55,12 +60,18 @@ function buildJson(name: string, model: Extract<Model, { kind: 'json' }>): JsonR
 
 function buildSse(name: string, model: Extract<Model, { kind: 'sse' }>): SseReply {
   const event = (choices: unknown[], more: Record<string, unknown> = {}): string => {
-    const common = { id: 'chatcmpl-mock0000000000000000', object: 'chat.completion.chunk', created: 1_790_000_000, model: name };
+    const common = {
+      id: 'chatcmpl-mock0000000000000000',
+      object: 'chat.completion.chunk',
+      created: 1_790_000_000,
+      model: name,
+    };
     return `data: ${JSON.stringify({ ...common, service_tier: 'default', choices, ...more })}\n\n`;
   };
   const content = (padding: string): string => event(delta({ content: SENT_MARK }), { obfuscation: padding });
   const role = event(delta({ role: 'assistant', content: '' }), { system_fingerprint: HELD_MARK });
-  const headers = 'content-type: text/event-stream; charset=utf-8\r\ncache-control: no-cache\r\nx-request-id: req_mock\r\n';
+  const headers =
+    'content-type: text/event-stream; charset=utf-8\r\ncache-control: no-cache\r\nx-request-id: req_mock\r\n';
   const head = Buffer.from(`HTTP/1.1 200 OK\r\n${headers}transfer-encoding: chunked\r\n\r\n${framed(role)}`);
   const chunk = Buffer.from(framed(content(filler(model.chunkBytes - content('').length))));
   const finish = framed(event(delta({}, 'stop')));

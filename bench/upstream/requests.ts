@@ -44,7 +44,8 @@ export function createRequestReader(onRequest: (request: MockRequest) => void): 
   function takeBody(bytes: Buffer): Buffer {
     const part = bytes.length > missingBytes ? bytes.subarray(0, missingBytes) : bytes;
     if (start.length < START_BYTES) start = start.length === 0 ? part : Buffer.concat([start, part]);
-    end = part.length >= END_BYTES || end.length === 0 ? part : Buffer.concat([end.subarray(-END_BYTES), part]);
+    end =
+      part.length >= END_BYTES || end.length === 0 ? part : Buffer.concat([end.subarray(-END_BYTES), part]);
     missingBytes -= part.length;
     return bytes.subarray(part.length);
   }
@@ -57,7 +58,9 @@ export function createRequestReader(onRequest: (request: MockRequest) => void): 
         if (!inBody || missingBytes > 0) continue;
         inBody = false;
         const model = /"model": ?"([^"]+)"/.exec(start.toString('latin1', 0, START_BYTES))?.[1] ?? '';
-        const asksUsage = end.toString('latin1', Math.max(0, end.length - END_BYTES)).includes('"include_usage":true');
+        const asksUsage = end
+          .toString('latin1', Math.max(0, end.length - END_BYTES))
+          .includes('"include_usage":true');
         onRequest({ model, asksUsage });
       }
     },

@@ -2,7 +2,10 @@ import type { ClientBase } from 'pg';
 import type { Alert } from '#db/alerts/alerts.ts';
 
 /** Which of these topics were raised before, and how often. */
-export async function readRaised(client: ClientBase, topics: readonly string[]): Promise<Map<string, number>> {
+export async function readRaised(
+  client: ClientBase,
+  topics: readonly string[],
+): Promise<Map<string, number>> {
   if (topics.length === 0) return new Map();
   const { rows } = await client.query<{ topic: string; ordinal: number }>(
     'select topic, max(ordinal) as ordinal from daybook.alert where topic = any($1) group by topic',
@@ -11,7 +14,10 @@ export async function readRaised(client: ClientBase, topics: readonly string[]):
   return new Map(rows.map(({ topic, ordinal }) => [topic, ordinal]));
 }
 
-/** Alerts in one statement: with every webhook there may be, queuing their deliveries stays well below its time-out. */
+/**
+ * Alerts in one statement: with every webhook there may be, queuing their deliveries stays well below its
+ * time-out.
+ */
 const ALERTS_PER_STATEMENT = 50;
 
 /**

@@ -39,14 +39,20 @@ export type QuotaFigures = {
 /** The topics of a window's shares, the largest first. A window that began anew is another. */
 export function quotaTopics(quota: QuotaFigures): string[] {
   const { subject, meter, window_kind, window_start, reset_position } = quota;
-  return QUOTA_PERCENTS.map((percent) => `quota/${subject}/${meter}/${window_kind}/${window_start}/${reset_position}/${percent}`);
+  return QUOTA_PERCENTS.map(
+    (percent) => `quota/${subject}/${meter}/${window_kind}/${window_start}/${reset_position}/${percent}`,
+  );
 }
 
 /**
  * The largest share that is used, once: smaller ones are no news after it.
  * @param raised topics that were raised.
  */
-export function quotaAlert(quota: QuotaFigures, raised: ReadonlyMap<string, number>, nowMs: number): Alert | null {
+export function quotaAlert(
+  quota: QuotaFigures,
+  raised: ReadonlyMap<string, number>,
+  nowMs: number,
+): Alert | null {
   const meter = METER_OF.get(quota.meter);
   const window = WINDOW_KIND_OF.get(quota.window_kind);
   // Nothing is used of a quota of nothing, and a window that is over has no quota to run out.
@@ -80,14 +86,23 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 /** How long before its end a key is told of; the nearest first. */
 export const KEY_NOTICE_DAYS = [1, 7] as const;
 
-export type EndingKey = { id: string; account: string; account_name: string | null; name: string; created_at: Date; expires_at: Date };
+export type EndingKey = {
+  id: string;
+  account: string;
+  account_name: string | null;
+  name: string;
+  created_at: Date;
+  expires_at: Date;
+};
 
 /** The topics of a key's notices, the nearest first. With another end it is told of again. */
 export function keyTopics({ id, expires_at }: EndingKey): string[] {
   return KEY_NOTICE_DAYS.map((days) => `key_expiring/${id}/${expires_at.toISOString()}/${days}`);
 }
 
-/** The nearest notice that is due, once. One that was due before the key was made is no news to who made it. */
+/**
+ * The nearest notice that is due, once. One that was due before the key was made is no news to who made it.
+ */
 export function keyAlert(key: EndingKey, raised: ReadonlyMap<string, number>, nowMs: number): Alert | null {
   const endMs = key.expires_at.getTime();
   if (endMs <= nowMs) return null;
@@ -103,7 +118,13 @@ export function keyAlert(key: EndingKey, raised: ReadonlyMap<string, number>, no
     kind: 'key_expiring',
     state: 'raised',
     account: key.account,
-    details: { account_name: key.account_name, key: key.id, key_name: key.name, expires_at: key.expires_at.toISOString(), days: KEY_NOTICE_DAYS[index] as number },
+    details: {
+      account_name: key.account_name,
+      key: key.id,
+      key_name: key.name,
+      expires_at: key.expires_at.toISOString(),
+      days: KEY_NOTICE_DAYS[index] as number,
+    },
   };
 }
 
@@ -123,10 +144,15 @@ export function upstreamAlert({ upstream, ended, failed }: UpstreamFigures, last
   if (ended < UPSTREAM_CALLS_MIN) return null;
   const share = failed / ended;
   const turns = isOpen(last) ? share <= UPSTREAM_WELL_SHARE : share >= UPSTREAM_FAILING_SHARE;
-  return turns ? lasting('upstream_failing', upstreamTopic(upstream), last, { upstream, ended, failed }) : null;
+  return turns
+    ? lasting('upstream_failing', upstreamTopic(upstream), last, { upstream, ended, failed })
+    : null;
 }
 
-/** What lists show may be this old before somebody is told; a rebuild of one projection takes longer, and is meant. */
+/**
+ * What lists show may be this old before somebody is told; a rebuild of one projection takes longer, and is
+ * meant.
+ */
 const BEHIND_MS = 60_000;
 const CAUGHT_UP_MS = 5_000;
 
@@ -144,5 +170,12 @@ export function projectorAlert({ events, ms }: BehindFigures, last: number): Ale
 const isOpen = (last: number): boolean => last % 2 === 1;
 
 function lasting(kind: AlertKind, topic: string, last: number, details: Alert['details']): Alert {
-  return { topic, ordinal: last + 1, kind, state: isOpen(last) ? 'recovered' : 'raised', account: null, details };
+  return {
+    topic,
+    ordinal: last + 1,
+    kind,
+    state: isOpen(last) ? 'recovered' : 'raised',
+    account: null,
+    details,
+  };
 }

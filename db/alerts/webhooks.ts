@@ -6,7 +6,10 @@ import { seal, unseal } from '#db/secrets/seal.ts';
  * is by the Standard Webhooks scheme, so that receivers can use a library they may have.
  */
 
-/** Where deliveries go and what they are signed with: sealed as one, since an address is often a secret itself. */
+/**
+ * Where deliveries go and what they are signed with: sealed as one, since an address is often a secret
+ * itself.
+ */
 export type Target = { url: string; secret: string };
 
 const SECRET_BYTES = 32;
@@ -34,8 +37,17 @@ export function openTarget(pepper: Buffer, id: string, sealed: Buffer): Target {
  * @param id the same for each attempt, so that the receiver can tell what it has had.
  * @param timestampS seconds since 1970; receivers refuse what is old.
  */
-export function signedHeaders(secret: string, id: string, timestampS: number, body: string): Record<string, string> {
+export function signedHeaders(
+  secret: string,
+  id: string,
+  timestampS: number,
+  body: string,
+): Record<string, string> {
   const key = Buffer.from(secret.slice(SECRET_PREFIX.length), 'base64');
   const signature = createHmac('sha256', key).update(`${id}.${timestampS}.${body}`).digest('base64');
-  return { 'webhook-id': id, 'webhook-timestamp': String(timestampS), 'webhook-signature': `v1,${signature}` };
+  return {
+    'webhook-id': id,
+    'webhook-timestamp': String(timestampS),
+    'webhook-signature': `v1,${signature}`,
+  };
 }

@@ -8,7 +8,14 @@ import { readCandidate, readNeeds, whyKept } from '#db/archive/choose.ts';
 import { detachPartition, dropPartition, standingOf } from '#db/archive/detach.ts';
 import { exportPartition, type Partition } from '#db/archive/export.ts';
 import { fileName, type Manifest, manifestName } from '#db/archive/manifest.ts';
-import { ArchiveDamageError, type Before, beginning, breach, type Contents, verifyFile } from '#db/archive/verify.ts';
+import {
+  ArchiveDamageError,
+  type Before,
+  beginning,
+  breach,
+  type Contents,
+  verifyFile,
+} from '#db/archive/verify.ts';
 import { closeClient, StoreError } from '#db/postgres/connect.ts';
 import { LOCKS } from '#db/postgres/locks.ts';
 
@@ -40,8 +47,16 @@ export type ArchiveOptions = {
 
 export type Step = 'exported' | 'verified' | 'named' | 'recorded' | 'detached' | 'dropped';
 
-/** What a run has done, by the names of partitions, and why the next one stays; null when another run was under way. */
-export type ArchiveResult = { archived: string[]; detached: string[]; dropped: string[]; waiting: string | null };
+/**
+ * What a run has done, by the names of partitions, and why the next one stays; null when another run was
+ * under way.
+ */
+export type ArchiveResult = {
+  archived: string[];
+  detached: string[];
+  dropped: string[];
+  waiting: string | null;
+};
 
 /** What a run that was interrupted has left. */
 const PARTIAL = '.partial';
@@ -59,7 +74,11 @@ export async function archive(options: ArchiveOptions): Promise<ArchiveResult | 
     await removePartial(options.directory);
     const result: ArchiveResult = { archived: [], detached: [], dropped: [], waiting: null };
     for (;;) {
-      if (!(await takeOut(client, options, result))) return { ...result, waiting: 'whoever reads the log for long is in the way of taking a part out of it' };
+      if (!(await takeOut(client, options, result)))
+        return {
+          ...result,
+          waiting: 'whoever reads the log for long is in the way of taking a part out of it',
+        };
       options.signal?.throwIfAborted();
       const candidate = await readCandidate(client);
       if (candidate === null) return result;
@@ -75,7 +94,9 @@ export async function archive(options: ArchiveOptions): Promise<ArchiveResult | 
 
 /** Keeps others from the archive until this connection ends. @returns false when somebody else is at it. */
 export async function lockArchive(client: Client): Promise<boolean> {
-  const { rows } = await client.query<{ held: boolean }>(`select pg_try_advisory_lock(${LOCKS.archive}) as held`);
+  const { rows } = await client.query<{ held: boolean }>(
+    `select pg_try_advisory_lock(${LOCKS.archive}) as held`,
+  );
   return rows[0]?.held === true;
 }
 
@@ -97,11 +118,18 @@ async function record(client: Client, partition: Partition, options: ArchiveOpti
   await rename(partial, path.join(directory, file));
   await writeDurably(path.join(directory, manifestName(file)), `${JSON.stringify(manifest, null, 2)}\n`);
   await step('named');
-  await client.query('select daybook.keep_partition($1, $2, $3)', [partition.number, manifest, contents.openLeaves]);
+  await client.query('select daybook.keep_partition($1, $2, $3)', [
+    partition.number,
+    manifest,
+    contents.openLeaves,
+  ]);
   await step('recorded');
 }
 
-/** Detaches what is recorded, and drops it where that is wanted. What was restored stays. @returns false when one can't leave yet. */
+/**
+ * Detaches what is recorded, and drops it where that is wanted. What was restored stays. @returns false when
+ * one can't leave yet.
+ */
 async function takeOut(client: Client, options: ArchiveOptions, result: ArchiveResult): Promise<boolean> {
   const { rows } = await client.query<{ name: string; manifest: Manifest }>(
     `select name, manifest from daybook.log_partition where archived_at is not null and restored_at is null
@@ -126,32 +154,52 @@ async function takeOut(client: Client, options: ArchiveOptions, result: ArchiveR
 }
 
 /**
- * That the file is where it is looked for, to the byte as it was verified, now that the database is to let go.
+ * That the file is where it is looked for, to the byte as it was verified, now that the database is to let
+ * go.
  * @throws {StoreError} when it is not there, as on a machine that has another directory.
  * @throws {ArchiveDamageError} when it is not the one that was recorded.
  */
-export async function requireFile(directory: string, manifest: Manifest, signal?: AbortSignal): Promise<void> {
+export async function requireFile(
+  directory: string,
+  manifest: Manifest,
+  signal?: AbortSignal,
+): Promise<void> {
   const digest = createHash('sha256');
   try {
     await pipeline(createReadStream(path.join(directory, manifest.file)), digest, signal ? { signal } : {});
   } catch (error) {
     signal?.throwIfAborted();
-    throw new StoreError(`${manifest.file} is not readable in the directory of the archive: nothing of it is taken from the database`, { cause: error });
+    throw new StoreError(
+      `${manifest.file} is not readable in the directory of the archive: nothing of it is taken from the database`,
+      { cause: error },
+    );
   }
   if (digest.digest('hex') === manifest.sha256) return;
-  throw new ArchiveDamageError(manifest.file, { position: manifest.first_position, problem: 'it is not the file that was recorded' });
+  throw new ArchiveDamageError(manifest.file, {
+    position: manifest.first_position,
+    problem: 'it is not the file that was recorded',
+  });
 }
 
 /** What the file of a partition has to continue, as the database has recorded it. */
 async function readBefore(client: Client, { number }: Partition): Promise<Before> {
-  const { rows } = await client.query<{ log_id: string; manifest: Manifest | null; open_leaves: Buffer | null }>(
+  const { rows } = await client.query<{
+    log_id: string;
+    manifest: Manifest | null;
+    open_leaves: Buffer | null;
+  }>(
     `select i.log_id, p.manifest, p.open_leaves
       from daybook.install i left join daybook.log_partition p on p.number = $1 - 1`,
     [number],
   );
   const { log_id, manifest, open_leaves } = rows[0] as (typeof rows)[number];
   if (manifest === null || open_leaves === null) return beginning(log_id);
-  return { log_id, last_position: manifest.last_position, chain_after: manifest.chain_after, openLeaves: open_leaves };
+  return {
+    log_id,
+    last_position: manifest.last_position,
+    chain_after: manifest.chain_after,
+    openLeaves: open_leaves,
+  };
 }
 
 function manifestOf(contents: Contents, partition: number, file: string): Manifest {

@@ -5,7 +5,10 @@ import { SHARD } from '#db/log/append.ts';
 /** What may still read a partition that is full, each as the position up to which it needs nothing. */
 export type Needs = {
   head: number;
-  /** Where the oldest open call of an instance that is not closed can have begun, or what a recovery would read for its leases. */
+  /**
+   * Where the oldest open call of an instance that is not closed can have begun, or what a recovery would
+   * read for its leases.
+   */
   instances: number;
   /** What every projection has taken in. */
   projections: number;
@@ -18,7 +21,8 @@ const READ_CANDIDATE = `select p.number, p.name, p.first_position::float8 as fir
     (select count(*)::integer from daybook.log_partition f where f.number >= p.number and f.end_position <= daybook.head($1) + 1) as full
   from daybook.log_partition p where p.archived_at is null order by p.number limit 1`;
 
-// A lease is closed by what was settled after its last report, while its window lasts; see daybook.close_leases.
+// A lease is closed by what was settled after its last report, while its window lasts; see
+// daybook.close_leases.
 const READ_NEEDS = `select daybook.head($1)::float8 as head,
     least(
       (select min(open_from) from daybook.instance where closed_at is null),
@@ -47,6 +51,7 @@ export function whyKept({ end_position, full }: Candidate, needs: Needs, keep: n
   if (needs.head < last) return 'it is not full yet';
   if (full <= keep) return `the newest ${keep} full ones are kept`;
   if (needs.projections < last) return `the projections have reached position ${needs.projections}`;
-  if (needs.instances < last) return `calls or leases that are open need what follows position ${needs.instances}`;
+  if (needs.instances < last)
+    return `calls or leases that are open need what follows position ${needs.instances}`;
   return null;
 }

@@ -2,7 +2,10 @@ import type { Client } from 'pg';
 import { DatabaseError } from 'pg';
 import { LOCKS } from '#db/postgres/locks.ts';
 
-/** A detach that meets a lock, or a transaction that has begun before it, is given up and finished by a later run. */
+/**
+ * A detach that meets a lock, or a transaction that has begun before it, is given up and finished by a later
+ * run.
+ */
 const DETACH_TIMEOUT_MS = 10_000;
 /** What it waits for holds locks for moments; longer, and others would queue behind it. */
 const LOCK_TIMEOUT_MS = 500;
@@ -37,7 +40,9 @@ export async function detachPartition(client: Client, name: string): Promise<boo
     await client.query(`set lock_timeout = ${LOCK_TIMEOUT_MS}; set statement_timeout = ${DETACH_TIMEOUT_MS}`);
     try {
       // No parameters, and no transaction around it: Postgres wants it so.
-      await client.query(`alter table daybook.log detach partition daybook.${client.escapeIdentifier(name)} ${standing === 'leaving' ? 'finalize' : 'concurrently'}`);
+      await client.query(
+        `alter table daybook.log detach partition daybook.${client.escapeIdentifier(name)} ${standing === 'leaving' ? 'finalize' : 'concurrently'}`,
+      );
       return true;
     } catch (error) {
       if (error instanceof DatabaseError && WAITED.has(error.code ?? '')) return false;

@@ -3,7 +3,14 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { constants, createZstdCompress } from 'node:zlib';
 import type { ClientBase } from 'pg';
-import { type Header, interleave, parseLine, READ_BATCH_LINES, READ_NEXT_BATCH, readEventLines } from '#db/archive/line.ts';
+import {
+  type Header,
+  interleave,
+  parseLine,
+  READ_BATCH_LINES,
+  READ_NEXT_BATCH,
+  readEventLines,
+} from '#db/archive/line.ts';
 import { genesis, leafOf } from '#db/log/chain.ts';
 import { SHARD } from '#db/log/append.ts';
 import { cut, readLeaves } from '#db/tlog/hashes.ts';
@@ -19,37 +26,81 @@ const WAITING_PAGES_MAX = 2;
 export type Partition = { number: number; name: string; first_position: number; end_position: number };
 
 /** What a file holds. `leaves_before` are of the rows of its first batch that are not in it. */
-type Range = { partition: number | null; first: number; last: number; leavesBefore: (after: number) => Promise<readonly Buffer[]> };
+type Range = {
+  partition: number | null;
+  first: number;
+  last: number;
+  leavesBefore: (after: number) => Promise<readonly Buffer[]>;
+};
 
 /**
  * Writes a partition to a file and has it reach the disk. Nothing is checked here: that is done on
  * what can be read from there; see `db/archive/verify.ts`.
  */
-export async function exportPartition(client: ClientBase, { number, first_position, end_position }: Partition, file: string, signal?: AbortSignal): Promise<void> {
+export async function exportPartition(
+  client: ClientBase,
+  { number, first_position, end_position }: Partition,
+  file: string,
+  signal?: AbortSignal,
+): Promise<void> {
   const leavesBefore = async (): Promise<Buffer[]> => {
-    const { rows } = await client.query<{ open_leaves: Buffer }>('select open_leaves from daybook.log_partition where number = $1', [number - 1]);
+    const { rows } = await client.query<{ open_leaves: Buffer }>(
+      'select open_leaves from daybook.log_partition where number = $1',
+      [number - 1],
+    );
     return cut(rows[0]?.open_leaves ?? Buffer.alloc(0));
   };
-  await exportRange(client, { partition: number, first: Math.max(1, first_position), last: end_position - 1, leavesBefore }, file, signal);
+  await exportRange(
+    client,
+    { partition: number, first: Math.max(1, first_position), last: end_position - 1, leavesBefore },
+    file,
+    signal,
+  );
 }
 
 /**
  * The same for any positions, from one to another.
  * @param onEvents told how many events were written.
  */
-export async function exportWindow(client: ClientBase, { from, to }: { from: number; to: number }, file: string, onEvents: (count: number) => void): Promise<void> {
-  await exportRange(client, { partition: null, first: from, last: to, leavesBefore: (after) => readLeaves(client, after, from - 1) }, file, undefined, onEvents);
+export async function exportWindow(
+  client: ClientBase,
+  { from, to }: { from: number; to: number },
+  file: string,
+  onEvents: (count: number) => void,
+): Promise<void> {
+  await exportRange(
+    client,
+    { partition: null, first: from, last: to, leavesBefore: (after) => readLeaves(client, after, from - 1) },
+    file,
+    undefined,
+    onEvents,
+  );
 }
 
-async function exportRange(client: ClientBase, range: Range, file: string, signal?: AbortSignal, onEvents?: (count: number) => void): Promise<void> {
+async function exportRange(
+  client: ClientBase,
+  range: Range,
+  file: string,
+  signal?: AbortSignal,
+  onEvents?: (count: number) => void,
+): Promise<void> {
   const pages = Readable.from(pagesOf(client, range, onEvents), { highWaterMark: WAITING_PAGES_MAX });
   const compress = createZstdCompress({
     params: { [constants.ZSTD_c_compressionLevel]: LEVEL, [constants.ZSTD_c_checksumFlag]: 1 },
   });
-  await pipeline(pages, compress, createWriteStream(file, { mode: 0o600, flush: true }), signal ? { signal } : {});
+  await pipeline(
+    pages,
+    compress,
+    createWriteStream(file, { mode: 0o600, flush: true }),
+    signal ? { signal } : {},
+  );
 }
 
-async function* pagesOf(client: ClientBase, range: Range, onEvents: (count: number) => void = () => {}): AsyncGenerator<string> {
+async function* pagesOf(
+  client: ClientBase,
+  range: Range,
+  onEvents: (count: number) => void = () => {},
+): AsyncGenerator<string> {
   const header = await headerOf(client, range);
   yield `${JSON.stringify(header)}\n`;
   const last = header.last_position;
@@ -67,7 +118,10 @@ async function* pagesOf(client: ClientBase, range: Range, onEvents: (count: numb
   yield await openBatch(client, last);
 }
 
-async function headerOf(client: ClientBase, { partition, first, last, leavesBefore }: Range): Promise<Header> {
+async function headerOf(
+  client: ClientBase,
+  { partition, first, last, leavesBefore }: Range,
+): Promise<Header> {
   const { rows } = await client.query<{ log_id: string; position: string | null; chain: string | null }>(
     `select i.log_id, b.last_position as position, encode(b.chain, 'hex') as chain
       from daybook.install i
@@ -93,20 +147,44 @@ const READ_EVENTS = readEventLines('daybook.log');
 
 async function readLines(client: ClientBase, after: number, upTo: number): Promise<string> {
   const values = [SHARD, after, upTo];
-  const events = await client.query<[string | null]>({ name: 'archive_events', text: READ_EVENTS, values, rowMode: 'array' });
-  const batches = await client.query<[string, string]>({ name: 'archive_batches', text: READ_BATCH_LINES, values, rowMode: 'array' });
+  const events = await client.query<[string | null]>({
+    name: 'archive_events',
+    text: READ_EVENTS,
+    values,
+    rowMode: 'array',
+  });
+  const batches = await client.query<[string, string]>({
+    name: 'archive_batches',
+    text: READ_BATCH_LINES,
+    values,
+    rowMode: 'array',
+  });
   return interleave(events.rows[0]?.[0] ?? '', batches.rows);
 }
 
-/** The batch that goes on behind the last position, with leaf hashes for its rows there; nothing when none does. */
+/**
+ * The batch that goes on behind the last position, with leaf hashes for its rows there; nothing when none
+ * does.
+ */
 async function openBatch(client: ClientBase, last: number): Promise<string> {
-  const ended = await client.query('select from daybook.log_batch where shard = $1 and last_position = $2', [SHARD, last]);
+  const ended = await client.query('select from daybook.log_batch where shard = $1 and last_position = $2', [
+    SHARD,
+    last,
+  ]);
   if (ended.rowCount === 1) return '';
-  const { rows } = await client.query<[string, string]>({ text: READ_NEXT_BATCH, values: [SHARD, last], rowMode: 'array' });
+  const { rows } = await client.query<[string, string]>({
+    text: READ_NEXT_BATCH,
+    values: [SHARD, last],
+    rowMode: 'array',
+  });
   if (rows[0] === undefined) throw new Error(`no batch holds position ${last}`);
   const [line, end] = rows[0];
   const batch = parseLine(line, SHARD);
-  const behind = await client.query<[string | null]>({ text: READ_EVENTS, values: [SHARD, last, end], rowMode: 'array' });
+  const behind = await client.query<[string | null]>({
+    text: READ_EVENTS,
+    values: [SHARD, last, end],
+    rowMode: 'array',
+  });
   const leaves = (behind.rows[0]?.[0] ?? '').split('\n').map((text) => {
     const event = parseLine(text, SHARD);
     return leafOf('event' in event ? event.event : [], 'batch' in batch ? batch.batch.format : '');

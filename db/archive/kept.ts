@@ -16,7 +16,7 @@ const PAGE_ROWS = 5_000;
 export async function verifyKept(client: ClientBase, manifest: Manifest): Promise<void> {
   const digest = createHash('sha256');
   let count = 0;
-  for (let after = manifest.first_position - 1; ; ) {
+  for (let after = manifest.first_position - 1; ;) {
     const { rows } = await client.query<[string, string | null]>({
       text: READ_KEPT_LINES,
       values: [SHARD, after, manifest.last_position, PAGE_ROWS],

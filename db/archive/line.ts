@@ -14,14 +14,39 @@ type Kind = 'integer' | 'text' | 'uuid' | 'boolean';
 
 /** The columns of an event after its shard, which the header names: in the order in which a leaf has them. */
 const COLUMNS: readonly (readonly [name: string, kind: Kind])[] = [
-  ['position', 'integer'], ['at_us', 'integer'], ['type', 'integer'], ['instance', 'integer'], ['request', 'uuid'],
-  ['account', 'text'], ['key', 'text'], ['model', 'text'], ['upstream', 'text'], ['sse', 'boolean'],
-  ['body_bytes', 'integer'], ['hold_tokens', 'integer'], ['retry_count', 'integer'], ['status', 'integer'],
-  ['end_reason', 'integer'], ['usage_source', 'integer'], ['input_tokens', 'integer'], ['cached_tokens', 'integer'],
-  ['output_tokens', 'integer'], ['reasoning_tokens', 'integer'], ['attempts', 'integer'], ['first_byte_ms', 'integer'],
-  ['duration_ms', 'integer'], ['stream', 'text'], ['version', 'integer'], ['body', 'text'],
-  ['terms_position', 'integer'], ['hold_cost_microusd', 'integer'], ['cost_microusd', 'integer'],
-  ['admitted_minute', 'integer'], ['price_version', 'integer'], ['refused_count', 'integer'], ['refusal', 'text'],
+  ['position', 'integer'],
+  ['at_us', 'integer'],
+  ['type', 'integer'],
+  ['instance', 'integer'],
+  ['request', 'uuid'],
+  ['account', 'text'],
+  ['key', 'text'],
+  ['model', 'text'],
+  ['upstream', 'text'],
+  ['sse', 'boolean'],
+  ['body_bytes', 'integer'],
+  ['hold_tokens', 'integer'],
+  ['retry_count', 'integer'],
+  ['status', 'integer'],
+  ['end_reason', 'integer'],
+  ['usage_source', 'integer'],
+  ['input_tokens', 'integer'],
+  ['cached_tokens', 'integer'],
+  ['output_tokens', 'integer'],
+  ['reasoning_tokens', 'integer'],
+  ['attempts', 'integer'],
+  ['first_byte_ms', 'integer'],
+  ['duration_ms', 'integer'],
+  ['stream', 'text'],
+  ['version', 'integer'],
+  ['body', 'text'],
+  ['terms_position', 'integer'],
+  ['hold_cost_microusd', 'integer'],
+  ['cost_microusd', 'integer'],
+  ['admitted_minute', 'integer'],
+  ['price_version', 'integer'],
+  ['refused_count', 'integer'],
+  ['refusal', 'text'],
 ];
 
 const BATCH_COLUMNS = ['last_position', 'event_count', 'instance', 'batch_no', 'at_us', 'format'] as const;
@@ -42,8 +67,13 @@ const EVENT_SQL = `concat('{"${FIRST_NAME}":' || ${FIRST_NAME}, ${OTHERS.map(([n
 const BATCH_SQL = `concat('{"batch":{', ${BATCH_COLUMNS.map((name) => `'"${name}":', ${source(name)}, ','`).join(', ')},
   '"chain":"', encode(chain, 'hex'), '"}}')`;
 
-/** Events of a shard above one position up to another, as lines in one text: no row costs a message of its own. */
-export const readEventLines = (table: string): string => `select string_agg(${EVENT_SQL}, e'\\n' order by position)
+/**
+ * Events of a shard above one position up to another, as lines in one text: no row costs a message of its
+ * own.
+ */
+export const readEventLines = (
+  table: string,
+): string => `select string_agg(${EVENT_SQL}, e'\\n' order by position)
   from ${table} where shard = $1 and position > $2 and position <= $3`;
 
 /** The events of one request between two positions, each with the format that its batch names. */
@@ -64,7 +94,10 @@ export const READ_BATCH_LINES = `select last_position, ${BATCH_SQL} from daybook
  * Puts the line of each batch behind its last event's. Postgres would have to sort all of the text
  * for that, which takes a quarter of the whole export.
  */
-export function interleave(events: string, batches: readonly (readonly [end: string, line: string])[]): string {
+export function interleave(
+  events: string,
+  batches: readonly (readonly [end: string, line: string])[],
+): string {
   let text = '';
   let from = 0;
   for (const [end, line] of batches) {
@@ -88,7 +121,9 @@ const Position = z.int().nonnegative();
 export const Link = z.strictObject({ position: Position, chain: Hash });
 export type Link = z.infer<typeof Link>;
 
-/** The first line of a file. `leaves_before` are those of its first batch's rows that are in the file before. */
+/**
+ * The first line of a file. `leaves_before` are those of its first batch's rows that are in the file before.
+ */
 export const Header = z.strictObject({
   archive: z.literal('daybook log 1'),
   log_id: z.uuid(),
@@ -159,7 +194,9 @@ export const STREAM_AT = COLUMNS.findIndex(([name]) => name === 'stream') + 1;
 
 const TYPES: Record<Kind, string> = { integer: 'bigint', text: 'text', uuid: 'uuid', boolean: 'boolean' };
 const NAMES = COLUMNS.map(([name]) => (name === 'at_us' ? 'at' : name)).join(', ');
-const VALUES = COLUMNS.map(([name]) => (name === 'at_us' ? `timestamptz 'epoch' + at_us * interval '1 microsecond'` : name)).join(', ');
+const VALUES = COLUMNS.map(([name]) =>
+  name === 'at_us' ? `timestamptz 'epoch' + at_us * interval '1 microsecond'` : name,
+).join(', ');
 
 /** Puts events into a table of the log's shape: the shard, and a JSON array of their lines. */
 export const insertSql = (table: string): string => `insert into ${table} (shard, ${NAMES})

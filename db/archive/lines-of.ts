@@ -2,7 +2,10 @@
 const LINE_BYTES_MAX = 16 * 1024 * 1024;
 const LINE_BREAK = 0x0a;
 
-/** The lines of a text with what ends each, as many at once as each piece of it ends. @throws {Error} where a line has no end. */
+/**
+ * The lines of a text with what ends each, as many at once as each piece of it ends. @throws {Error} where a
+ * line has no end.
+ */
 export async function* wholeLinesOf(text: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   let rest: Buffer[] = [];
   let bytes = 0;
@@ -26,7 +29,7 @@ export async function* linesOf(text: AsyncIterable<Buffer>): AsyncGenerator<stri
 
 /** Where each of such lines begins and ends. */
 export function* spansOf(lines: Buffer): Generator<readonly [start: number, end: number]> {
-  for (let start = 0; start < lines.length; ) {
+  for (let start = 0; start < lines.length;) {
     const end = lines.indexOf(LINE_BREAK, start);
     yield [start, end];
     start = end + 1;

@@ -10,7 +10,12 @@ const Hash = z.string().regex(/^[0-9a-f]{64}$/);
  * What proves a part by a signed checkpoint of the whole: the hashes of the complete subtrees to its
  * left and to its right, as `subtreesOf` counts them. With the part's own leaves they come to the root.
  */
-export const Proof = z.strictObject({ checkpoint: z.string(), keys: z.array(z.string()), before: z.array(Hash), after: z.array(Hash) });
+export const Proof = z.strictObject({
+  checkpoint: z.string(),
+  keys: z.array(z.string()),
+  before: z.array(Hash),
+  after: z.array(Hash),
+});
 export type Proof = z.infer<typeof Proof>;
 
 /**
@@ -32,7 +37,9 @@ export const Manifest = z.strictObject({
   batch_count: z.int().positive(),
   /** The formats of leaf hashes that its batches name. */
   formats: z.array(z.string()),
-  /** The links that it stands between: of the last batch that ended before it, and the last that ended in it. */
+  /**
+   * The links that it stands between: of the last batch that ended before it, and the last that ended in it.
+   */
   chain_before: Link,
   chain_after: Link,
   /** Its control events, which stay in the database: how many, and the SHA-256 of their leaf hashes. */
@@ -42,8 +49,14 @@ export const Manifest = z.strictObject({
 });
 export type Manifest = z.infer<typeof Manifest>;
 
-/** The same of any file: of a partition, or of a part whose borders somebody has chosen, which then has no number. */
-export const FileManifest = Manifest.extend({ partition: z.int().nonnegative().nullable(), proof: Proof.optional() });
+/**
+ * The same of any file: of a partition, or of a part whose borders somebody has chosen, which then has no
+ * number.
+ */
+export const FileManifest = Manifest.extend({
+  partition: z.int().nonnegative().nullable(),
+  proof: Proof.optional(),
+});
 export type FileManifest = z.infer<typeof FileManifest>;
 
 /** The name of a partition's file, from which its manifest's differs only in the ending. */

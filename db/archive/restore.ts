@@ -21,26 +21,44 @@ type Recorded = { name: string; manifest: Manifest };
  * @throws {ArchiveDamageError} when the file does not hold what the chain says, or is of another log.
  * @throws {StoreError} when there is nothing to restore, or somebody else is at the archive.
  */
-export async function restorePartition(connect: () => Promise<Client>, file: string, signal?: AbortSignal): Promise<string> {
+export async function restorePartition(
+  connect: () => Promise<Client>,
+  file: string,
+  signal?: AbortSignal,
+): Promise<string> {
   const manifest = await readManifest(file);
   const { partition } = manifest;
   return withArchive(connect, async (client) => {
     const { name } = await readRecorded(client, partition);
     const standing = await standingOf(client, name);
     if (standing === 'attached') throw new StoreError(`${name} is in the log`);
-    if (standing === 'leaving' && !(await detachPartition(client, name))) throw new StoreError(`${name} is just leaving the log: try again`);
+    if (standing === 'leaving' && !(await detachPartition(client, name)))
+      throw new StoreError(`${name} is just leaving the log: try again`);
     await client.query('begin');
     try {
       const loaded = `${name}_restored`;
-      await client.query(`create table daybook.${client.escapeIdentifier(loaded)} (like daybook.log including all)`);
-      const contents = await load(client, file, `daybook.${client.escapeIdentifier(loaded)}`, manifest.first_position, signal);
+      await client.query(
+        `create table daybook.${client.escapeIdentifier(loaded)} (like daybook.log including all)`,
+      );
+      const contents = await load(
+        client,
+        file,
+        `daybook.${client.escapeIdentifier(loaded)}`,
+        manifest.first_position,
+        signal,
+      );
       await requireSame(client, contents, manifest);
       // Not while partitions are made: each would wait for the other's lock on the log.
       await client.query(`select pg_advisory_xact_lock(${LOCKS.partitions})`);
       await dropPartition(client, name);
-      await client.query(`alter table daybook.${client.escapeIdentifier(loaded)} rename to ${client.escapeIdentifier(name)}`);
+      await client.query(
+        `alter table daybook.${client.escapeIdentifier(loaded)} rename to ${client.escapeIdentifier(name)}`,
+      );
       await client.query('select daybook.attach_partition($1, $2)', [partition, name]);
-      await client.query('update daybook.log_partition set restored_at = clock_timestamp() where number = $1', [partition]);
+      await client.query(
+        'update daybook.log_partition set restored_at = clock_timestamp() where number = $1',
+        [partition],
+      );
       await client.query('commit');
     } catch (error) {
       await client.query('rollback').catch(() => undefined);
@@ -52,24 +70,34 @@ export async function restorePartition(connect: () => Promise<Client>, file: str
 
 /**
  * Drops the table of an archived partition, one that was restored included; its file stays.
- * @throws {StoreError | ArchiveDamageError} when it has no sound file in the directory: nothing is dropped then.
+ * @throws {StoreError | ArchiveDamageError} when it has no sound file in the directory: nothing is dropped
+ * then.
  */
-export async function dropArchived(connect: () => Promise<Client>, number: number, directory: string): Promise<string> {
+export async function dropArchived(
+  connect: () => Promise<Client>,
+  number: number,
+  directory: string,
+): Promise<string> {
   return withArchive(connect, async (client) => {
     const { name, manifest } = await readRecorded(client, number);
     if ((await standingOf(client, name)) === 'dropped') throw new StoreError(`${name} is dropped already`);
     await requireFile(directory, manifest);
-    if (!(await detachPartition(client, name))) throw new StoreError(`somebody reads ${name} for long: try again later`);
+    if (!(await detachPartition(client, name)))
+      throw new StoreError(`somebody reads ${name} for long: try again later`);
     await dropPartition(client, name);
     await client.query('update daybook.log_partition set restored_at = null where number = $1', [number]);
     return name;
   });
 }
 
-async function withArchive<T>(connect: () => Promise<Client>, work: (client: Client) => Promise<T>): Promise<T> {
+async function withArchive<T>(
+  connect: () => Promise<Client>,
+  work: (client: Client) => Promise<T>,
+): Promise<T> {
   const client = await connect();
   try {
-    if (!(await lockArchive(client))) throw new StoreError('the archive is at work: try again when it has done');
+    if (!(await lockArchive(client)))
+      throw new StoreError('the archive is at work: try again when it has done');
     return await work(client);
   } finally {
     await closeClient(client);
@@ -85,7 +113,13 @@ async function readRecorded(client: Client, number: number): Promise<Recorded> {
   return rows[0];
 }
 
-async function load(client: Client, file: string, table: string, first: number, signal?: AbortSignal): Promise<Contents> {
+async function load(
+  client: Client,
+  file: string,
+  table: string,
+  first: number,
+  signal?: AbortSignal,
+): Promise<Contents> {
   const insert = insertSql(table);
   const readBack = readEventLines(table);
   let after = first - 1;
@@ -99,7 +133,11 @@ async function load(client: Client, file: string, table: string, first: number, 
       values: [SHARD, after, after + lines.length],
       rowMode: 'array',
     });
-    if (rows[0]?.[0] !== lines.join('\n')) throw new ArchiveDamageError(table, { position: after + 1, problem: 'not loaded as it is in the file' });
+    if (rows[0]?.[0] !== lines.join('\n'))
+      throw new ArchiveDamageError(table, {
+        position: after + 1,
+        problem: 'not loaded as it is in the file',
+      });
     after += lines.length;
   };
   const contents = await verifyFile(
@@ -128,8 +166,15 @@ async function requireSame(client: Client, contents: Contents, manifest: Manifes
   const { log_id, chain, first, last } = rows[0] as (typeof rows)[number];
   const position = contents.first_position;
   const wrong = disagreement(contents, manifest);
-  if (wrong !== null) throw new ArchiveDamageError(manifest.file, { position, problem: `${wrong} is not what its manifest says` });
+  if (wrong !== null)
+    throw new ArchiveDamageError(manifest.file, {
+      position,
+      problem: `${wrong} is not what its manifest says`,
+    });
   const isSame =
-    contents.log_id === log_id && Math.max(1, Number(first)) === position && Number(last) === contents.last_position && contents.lastLink.chain === chain;
+    contents.log_id === log_id &&
+    Math.max(1, Number(first)) === position &&
+    Number(last) === contents.last_position &&
+    contents.lastLink.chain === chain;
   if (!isSame) throw new ArchiveDamageError(manifest.file, { position, problem: 'of another log than this' });
 }

@@ -2,7 +2,14 @@ import { basename } from 'node:path';
 import type { Client } from 'pg';
 import { verifyKept } from '#db/archive/kept.ts';
 import type { Manifest } from '#db/archive/manifest.ts';
-import { ArchiveDamageError, type Before, beginning, breach, type Contents, verifyArchive } from '#db/archive/verify.ts';
+import {
+  ArchiveDamageError,
+  type Before,
+  beginning,
+  breach,
+  type Contents,
+  verifyArchive,
+} from '#db/archive/verify.ts';
 import { type Standing, standingOf } from '#db/archive/detach.ts';
 
 /**
@@ -12,11 +19,16 @@ import { type Standing, standingOf } from '#db/archive/detach.ts';
  * @param onFile told of each that is sound, in the order of the log.
  * @throws {ArchiveDamageError} at the first thing that is wrong.
  */
-export async function verifySeries(files: readonly string[], onFile: (file: string, manifest: Manifest) => void): Promise<void> {
+export async function verifySeries(
+  files: readonly string[],
+  onFile: (file: string, manifest: Manifest) => void,
+): Promise<void> {
   const found: { file: string; contents: Contents; manifest: Manifest }[] = [];
   for (const file of files) found.push({ file, ...(await verifyArchive(file)) });
   let before: Before | undefined;
-  for (const { file, contents, manifest } of found.toSorted((one, other) => one.contents.first_position - other.contents.first_position)) {
+  for (const { file, contents, manifest } of found.toSorted(
+    (one, other) => one.contents.first_position - other.contents.first_position,
+  )) {
     if (contents.first_position === 1) before = beginning(contents.log_id);
     const damage = before && breach(before, contents);
     if (damage) throw new ArchiveDamageError(basename(file), damage);
@@ -38,7 +50,12 @@ export type Listed = {
 
 /** Every partition that was ever made, in order. */
 export async function listPartitions(client: Client): Promise<Listed[]> {
-  const { rows } = await client.query<Omit<Listed, 'standing' | 'archived_at' | 'restored_at'> & { archived_at: Date | null; restored_at: Date | null }>(
+  const { rows } = await client.query<
+    Omit<Listed, 'standing' | 'archived_at' | 'restored_at'> & {
+      archived_at: Date | null;
+      restored_at: Date | null;
+    }
+  >(
     `select name, greatest(1, first_position)::float8 as first_position, (end_position - 1)::float8 as last_position,
         archived_at, restored_at, manifest
       from daybook.log_partition order by number`,
@@ -46,7 +63,12 @@ export async function listPartitions(client: Client): Promise<Listed[]> {
   const listed: Listed[] = [];
   for (const row of rows) {
     const standing = await standingOf(client, row.name);
-    listed.push({ ...row, standing, archived_at: row.archived_at?.toISOString() ?? null, restored_at: row.restored_at?.toISOString() ?? null });
+    listed.push({
+      ...row,
+      standing,
+      archived_at: row.archived_at?.toISOString() ?? null,
+      restored_at: row.restored_at?.toISOString() ?? null,
+    });
   }
   return listed;
 }

@@ -2,7 +2,14 @@ import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { basename } from 'node:path';
 import { createZstdDecompress } from 'node:zlib';
-import { type Header, Header as HeaderShape, type Line, type Link, parseLine, STREAM_AT } from '#db/archive/line.ts';
+import {
+  type Header,
+  Header as HeaderShape,
+  type Line,
+  type Link,
+  parseLine,
+  STREAM_AT,
+} from '#db/archive/line.ts';
 import { linesOf } from '#db/archive/lines-of.ts';
 import { type Manifest, readManifest } from '#db/archive/manifest.ts';
 import { type BatchRow, type Damage, genesis, type Leaf, leafOf, verifyBatches } from '#db/log/chain.ts';
@@ -41,7 +48,11 @@ export type Contents = Omit<Manifest, 'file' | 'made_at' | 'partition'> & {
  * @throws {ArchiveDamageError} at the first thing that is wrong.
  * @throws {StoreError} when there is no such file.
  */
-export async function verifyFile(file: string, onEvents?: (lines: string[]) => Promise<void>, signal?: AbortSignal): Promise<Contents> {
+export async function verifyFile(
+  file: string,
+  onEvents?: (lines: string[]) => Promise<void>,
+  signal?: AbortSignal,
+): Promise<Contents> {
   const digest = createHash('sha256');
   let bytes = 0;
   let reader: Reader | undefined;
@@ -58,7 +69,8 @@ export async function verifyFile(file: string, onEvents?: (lines: string[]) => P
     stored.on('error', (error) => text.destroy(error));
     for await (const lines of linesOf(text)) {
       for (const line of lines) {
-        if (reader === undefined) reader = new Reader(HeaderShape.parse(JSON.parse(line)), onEvents !== undefined);
+        if (reader === undefined)
+          reader = new Reader(HeaderShape.parse(JSON.parse(line)), onEvents !== undefined);
         else reader.take(line);
       }
       if (onEvents && reader && reader.proved.length > 0) {
@@ -74,23 +86,36 @@ export async function verifyFile(file: string, onEvents?: (lines: string[]) => P
     if (taking) throw error;
     if (error instanceof Damaged) throw new ArchiveDamageError(basename(file), error.damage);
     if (isMissing(error)) throw new StoreError(`${file} can't be read`, { cause: error });
-    throw new ArchiveDamageError(basename(file), { position: reader?.next ?? 0, problem: 'unreadable' }, error);
+    throw new ArchiveDamageError(
+      basename(file),
+      { position: reader?.next ?? 0, problem: 'unreadable' },
+      error,
+    );
   }
 }
 
 /** A file as {@link verifyFile} does, and that it is the one its manifest tells of. */
-export async function verifyArchive(file: string, signal?: AbortSignal): Promise<{ contents: Contents; manifest: Manifest }> {
+export async function verifyArchive(
+  file: string,
+  signal?: AbortSignal,
+): Promise<{ contents: Contents; manifest: Manifest }> {
   const manifest = await readManifest(file);
   const contents = await verifyFile(file, undefined, signal);
   const wrong = disagreement(contents, manifest);
-  if (wrong !== null) throw new ArchiveDamageError(basename(file), { position: contents.first_position, problem: `${wrong} is not what its manifest says` });
+  if (wrong !== null)
+    throw new ArchiveDamageError(basename(file), {
+      position: contents.first_position,
+      problem: `${wrong} is not what its manifest says`,
+    });
   return { contents, manifest };
 }
 
 /** The first figure in which a file is not what its manifest says; null when there is none. */
 export function disagreement(contents: Contents, manifest: Manifest): string | null {
   const { leavesBefore: _before, openLeaves: _open, lastLink: _last, ...facts } = contents;
-  const found = Object.entries(facts).find(([name, value]) => JSON.stringify(value) !== JSON.stringify(manifest[name as keyof Manifest]));
+  const found = Object.entries(facts).find(
+    ([name, value]) => JSON.stringify(value) !== JSON.stringify(manifest[name as keyof Manifest]),
+  );
   return found?.[0] ?? null;
 }
 
@@ -99,17 +124,24 @@ export type Before = Pick<Contents, 'log_id' | 'last_position' | 'chain_after' |
 
 /** What is before the first file of a log. */
 export function beginning(logId: string): Before {
-  return { log_id: logId, last_position: 0, chain_after: { position: 0, chain: genesis(logId).toString('hex') }, openLeaves: Buffer.alloc(0) };
+  return {
+    log_id: logId,
+    last_position: 0,
+    chain_after: { position: 0, chain: genesis(logId).toString('hex') },
+    openLeaves: Buffer.alloc(0),
+  };
 }
 
 /** Where a file does not continue the one before it; null when it does. */
 export function breach(before: Before, next: Contents): Damage | null {
   const position = next.first_position;
   if (before.log_id !== next.log_id) return { position, problem: 'of another log' };
-  if (before.last_position + 1 !== position) return { position, problem: `does not follow position ${before.last_position}` };
+  if (before.last_position + 1 !== position)
+    return { position, problem: `does not follow position ${before.last_position}` };
   const { chain_after: left, openLeaves } = before;
   const { chain_before: right, leavesBefore } = next;
-  const joins = left.position === right.position && left.chain === right.chain && openLeaves.equals(leavesBefore);
+  const joins =
+    left.position === right.position && left.chain === right.chain && openLeaves.equals(leavesBefore);
   return joins ? null : { position, problem: 'its chain does not continue the one before' };
 }
 
@@ -122,7 +154,9 @@ class Damaged extends Error {
 }
 
 function isMissing(error: unknown): boolean {
-  return (error as NodeJS.ErrnoException).code === 'ENOENT' || (error as NodeJS.ErrnoException).code === 'EACCES';
+  return (
+    (error as NodeJS.ErrnoException).code === 'ENOENT' || (error as NodeJS.ErrnoException).code === 'EACCES'
+  );
 }
 
 /** Takes in the lines of a file in order and holds what is not proved yet: the events of one batch. */
@@ -151,7 +185,8 @@ class Reader {
     this.#pending = header.leaves_before.map((hash) => Buffer.from(hash, 'hex'));
     this.#link = this.#inner = header.chain_before;
     this.next = header.first_position;
-    if (header.chain_before.position + this.#pending.length + 1 !== this.next) throw new Error('a header that contradicts itself');
+    if (header.chain_before.position + this.#pending.length + 1 !== this.next)
+      throw new Error('a header that contradicts itself');
   }
 
   take(text: string): void {
@@ -196,10 +231,17 @@ class Reader {
   }
 
   finish(): Omit<Contents, 'bytes' | 'sha256'> {
-    const { archive, log_id, shard, partition, first_position, last_position, chain_before, leaves_before } = this.#header;
+    const { archive, log_id, shard, partition, first_position, last_position, chain_before, leaves_before } =
+      this.#header;
     if (!this.#ended || this.next !== last_position + 1) throw this.#damage('missing');
     return {
-      archive, log_id, shard, partition, first_position, last_position, chain_before,
+      archive,
+      log_id,
+      shard,
+      partition,
+      first_position,
+      last_position,
+      chain_before,
       event_count: last_position - first_position + 1,
       batch_count: this.#batches,
       formats: [...this.#formats].toSorted(),

@@ -8,7 +8,8 @@ const { codeOfStore, runCommands } = await import('#db/command-line/run.ts');
 process.exitCode = await runCommands(
   {
     name: 'audit',
-    description: 'Export, verify, replay and prove the log of a Daybook relay, trusting nobody: from a database as the role daybook_auditor, or from exported files.',
+    description:
+      'Export, verify, replay and prove the log of a Daybook relay, trusting nobody: from a database as the role daybook_auditor, or from exported files.',
     groups: [...AUDIT_COMMANDS, witnessCommand],
     codeOf: codeOfStore,
   },

@@ -21,7 +21,10 @@ import { signingKeyFile } from '#db/tlog/signing-key.ts';
 /** What backups need to know of the environment. Unset and empty are the same. */
 const Environment = z.object({
   DAYBOOK_DATA: z.string().default('./data'),
-  DATABASE_URL: z.string().regex(/^postgres(ql)?:\/\//, 'must start with postgres://').optional(),
+  DATABASE_URL: z
+    .string()
+    .regex(/^postgres(ql)?:\/\//, 'must start with postgres://')
+    .optional(),
   DAYBOOK_PEPPER_FILE: z.string().optional(),
   DAYBOOK_MASTER_KEY_FILE: z.string().optional(),
   DAYBOOK_SIGNING_KEY_FILE: z.string().optional(),
@@ -32,19 +35,29 @@ type Config = z.infer<typeof Environment>;
 /** `daybook backup …` and `daybook restore` */
 export function backupCommands(program: Command): void {
   const backup = withJson(program.command('backup'))
-    .description('write all that the database alone holds to a new directory, while everything runs, and check it; exits with 1 where the log is damaged')
+    .description(
+      'write all that the database alone holds to a new directory, while everything runs, and check it; exits with 1 where the log is damaged',
+    )
     .option('--to <directory>', 'the directory, which must not be there yet')
     .action(async ({ to }: { to?: string }, command: Command) => {
-      if (to === undefined) throw new StoreError('where to? Name a directory that is not there yet: daybook backup --to DIRECTORY');
+      if (to === undefined)
+        throw new StoreError(
+          'where to? Name a directory that is not there yet: daybook backup --to DIRECTORY',
+        );
       await onStore(command, async (store, config) => {
-        const manifest = await takeBackup({ connect: () => connectAs(patient(store), 'owner', BACKUP_STATEMENT_TIMEOUT_MS), directory: to });
+        const manifest = await takeBackup({
+          connect: () => connectAs(patient(store), 'owner', BACKUP_STATEMENT_TIMEOUT_MS),
+          directory: to,
+        });
         print(command, manifest, (taken) => `${showManifest(taken, taken.damage)}\n${showSecrets(config)}`);
         if (manifest.damage !== null) throw new FoundFault();
       });
     });
 
   withJson(backup.command('verify <directory>'))
-    .description('check a backup, file by file and event by event, with no database at hand; exits with 1 where it is not sound')
+    .description(
+      'check a backup, file by file and event by event, with no database at hand; exits with 1 where it is not sound',
+    )
     .action(async (directory: string, _options: object, command: Command) => {
       const { manifest, damage } = await verifyBackup(directory);
       print(command, { ...manifest, damage }, (verified) => showManifest(verified, damage));
@@ -77,8 +90,16 @@ type Result = Omit<Restored, 'manifest'> & {
   master_key: MasterKeyState;
 };
 
-async function restore(store: Store, config: Config, options: { from: string; evenDamaged?: boolean; check: boolean }): Promise<Result> {
-  const { manifest, ...takenUp } = await restoreBackup({ store, directory: options.from, evenDamaged: options.evenDamaged === true });
+async function restore(
+  store: Store,
+  config: Config,
+  options: { from: string; evenDamaged?: boolean; check: boolean },
+): Promise<Result> {
+  const { manifest, ...takenUp } = await restoreBackup({
+    store,
+    directory: options.from,
+    evenDamaged: options.evenDamaged === true,
+  });
   const areLoaded = fileOf(manifest, 'projection.request') !== undefined;
   const parked = areLoaded ? 0 : await makeFigures(store);
   // Those that were loaded can't be compared: a part of the log that they were made from is in its archive.
@@ -96,7 +117,10 @@ async function restore(store: Store, config: Config, options: { from: string; ev
   };
 }
 
-async function onStore(command: Command, work: (store: Store, config: Config) => Promise<void>): Promise<void> {
+async function onStore(
+  command: Command,
+  work: (store: Store, config: Config) => Promise<void>,
+): Promise<void> {
   const config = readConfig(command.surroundings.env);
   const { store, close } = await borrowStore(config, () => {});
   try {
@@ -107,7 +131,9 @@ async function onStore(command: Command, work: (store: Store, config: Config) =>
 }
 
 function readConfig(environment: NodeJS.ProcessEnv): Config {
-  const parsed = Environment.safeParse(readEnvironment(environment, ['DATABASE_URL'], (line) => new StoreError(line)));
+  const parsed = Environment.safeParse(
+    readEnvironment(environment, ['DATABASE_URL'], (line) => new StoreError(line)),
+  );
   if (parsed.success) return parsed.data;
   const issue = parsed.error.issues[0];
   throw new StoreError(`${String(issue?.path[0])} is not usable: ${issue?.message}.`);
@@ -119,7 +145,9 @@ type PepperState = 'fits' | 'missing' | 'another' | 'unreadable' | 'none needed'
 async function readPepperState(store: Store, config: Config): Promise<PepperState> {
   const client = await connectAs(patient(store), 'auditor');
   try {
-    const { rows } = await client.query<{ pepper_check: string | null }>('select pepper_check from daybook.install');
+    const { rows } = await client.query<{ pepper_check: string | null }>(
+      'select pepper_check from daybook.install',
+    );
     const expected = rows[0]?.pepper_check ?? null;
     if (expected === null) return 'none needed';
     const pepper = readPepper(pepperFile(config), (line) => new StoreError(line));
@@ -156,10 +184,19 @@ async function readMasterKeyState(store: Store, config: Config): Promise<MasterK
 function showManifest({ head, taken_at, files, finished_at }: Manifest, damage: Damage | null): string {
   const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
   const rows = files.reduce((sum, file) => sum + file.rows, 0);
-  const end = head === null ? 'an empty log' : `the log up to position ${head.position}, of ${head.at}, chain ${head.chain}`;
-  const lines = [`${end}; ${rows} rows in ${files.length} files, ${bytes} bytes; as of ${taken_at}, finished ${finished_at}`];
-  if (damage === null) lines.push('Sound: every file is what was written, and every event of the log agrees with its chain.');
-  else lines.push(`DAMAGED at position ${damage.position}: ${damage.problem}. What is before it agrees with its chain. Everything was written as it is; to restore it takes --even-damaged.`);
+  const end =
+    head === null
+      ? 'an empty log'
+      : `the log up to position ${head.position}, of ${head.at}, chain ${head.chain}`;
+  const lines = [
+    `${end}; ${rows} rows in ${files.length} files, ${bytes} bytes; as of ${taken_at}, finished ${finished_at}`,
+  ];
+  if (damage === null)
+    lines.push('Sound: every file is what was written, and every event of the log agrees with its chain.');
+  else
+    lines.push(
+      `DAMAGED at position ${damage.position}: ${damage.problem}. What is before it agrees with its chain. Everything was written as it is; to restore it takes --even-damaged.`,
+    );
   return lines.join('\n');
 }
 
@@ -168,13 +205,18 @@ function showSecrets(config: Config): string {
 }
 
 function showRestored(result: Result, config: Config): string {
-  const { head, taken_at, abandoned, undelivered, figures, parked, differing, loss, pepper, master_key } = result;
+  const { head, taken_at, abandoned, undelivered, figures, parked, differing, loss, pepper, master_key } =
+    result;
   const end = head === null ? 'an empty log' : `the log up to position ${head.position}, of ${head.at}`;
   return [
     `Restored: ${end}, as of ${taken_at}.`,
     `${abandoned} calls that ran then are ended as abandoned and charged with all that they held. ${undelivered} alerts that were on their way are not sent.`,
-    figures === 'loaded' ? 'The figures were loaded with it, since a part of the log is in its archive.' : `The figures were made anew from the log${parked > 0 ? `; ${parked} events could not be taken in` : ''}.`,
-    ...differing.map((name) => `DIFFERING: ${name} is not as the log says; see daybook projections check ${name}`),
+    figures === 'loaded'
+      ? 'The figures were loaded with it, since a part of the log is in its archive.'
+      : `The figures were made anew from the log${parked > 0 ? `; ${parked} events could not be taken in` : ''}.`,
+    ...differing.map(
+      (name) => `DIFFERING: ${name} is not as the log says; see daybook projections check ${name}`,
+    ),
     'Nobody is signed in, and links that were sent are void. What happened after the backup is forgotten: a key that was revoked since is good again.',
     ...showPepper(pepper, pepperFile(config)),
     ...showMasterKey(master_key, masterKeyFile(config)),
@@ -183,23 +225,41 @@ function showRestored(result: Result, config: Config): string {
 }
 
 function showPepper(state: PepperState, file: string): string[] {
-  if (state === 'missing') return [`The pepper is missing: copy it to ${file} from where you keep it, or no key works.`];
+  if (state === 'missing')
+    return [`The pepper is missing: copy it to ${file} from where you keep it, or no key works.`];
   if (state === 'unreadable') return [`The pepper in ${file} can't be used: see daybook doctor.`];
-  if (state === 'another') return [`The pepper in ${file} is ANOTHER than the one that the keys were made with: put that one there, or no key works.`];
+  if (state === 'another')
+    return [
+      `The pepper in ${file} is ANOTHER than the one that the keys were made with: put that one there, or no key works.`,
+    ];
   return [];
 }
 
 function showMasterKey(state: MasterKeyState, file: string): string[] {
-  if (state === 'missing') return [`The master key is missing: copy it to ${file} from where you keep it, or no credential of an upstream opens.`];
+  if (state === 'missing')
+    return [
+      `The master key is missing: copy it to ${file} from where you keep it, or no credential of an upstream opens.`,
+    ];
   if (state === 'unreadable') return [`The master key in ${file} can't be used: see daybook doctor.`];
-  if (state === 'another') return [`${file} lacks a master key that credentials are sealed under: add it as one more line, or these don't open.`];
+  if (state === 'another')
+    return [
+      `${file} lacks a master key that credentials are sealed under: add it as one more line, or these don't open.`,
+    ];
   return [];
 }
 
 function showLoss(loss: Loss | null): string[] {
   if (loss === null) return [];
   const { problem, positions, between } = loss;
-  const missing = positions === null ? [] : [`LOST: ${positions.last - positions.first + 1} events that were published, from position ${positions.first} to ${positions.last}`];
+  const missing =
+    positions === null
+      ? []
+      : [
+          `LOST: ${positions.last - positions.first + 1} events that were published, from position ${positions.first} to ${positions.last}`,
+        ];
   const time = positions === null || between === null ? [] : [`, between ${between.from} and ${between.to}`];
-  return [...(missing.length > 0 ? [`${[...missing, ...time].join('')}, and what came behind them.`] : []), `${problem}.`];
+  return [
+    ...(missing.length > 0 ? [`${[...missing, ...time].join('')}, and what came behind them.`] : []),
+    `${problem}.`,
+  ];
 }

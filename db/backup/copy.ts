@@ -46,7 +46,7 @@ export class CopyOut extends Readable implements Submittable {
 
   /** Called for each row. The bytes are copied, since pg writes over them with what comes next. */
   handleCopyData({ chunk }: { chunk: Buffer }): void {
-    for (let from = 0; from < chunk.length; ) {
+    for (let from = 0; from < chunk.length;) {
       const copied = chunk.copy(this.#piece, this.#filled, from);
       from += copied;
       this.#filled += copied;
@@ -95,7 +95,9 @@ export function copyOut(client: ClientBase, sql: string): CopyOut {
   return client.query(new CopyOut(sql));
 }
 
-/** What a `copy … to stdout` gives, as a digest: two tables of the same rows in the same order have the same. */
+/**
+ * What a `copy … to stdout` gives, as a digest: two tables of the same rows in the same order have the same.
+ */
 export async function digestOf(client: ClientBase, sql: string): Promise<string> {
   const digest = createHash('sha256');
   for await (const piece of copyOut(client, sql)) digest.update(piece as Buffer);

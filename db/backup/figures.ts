@@ -4,12 +4,16 @@ import { compare, type Comparison } from '#db/projections/compare.ts';
 import { PROJECTIONS } from '#db/projections/projections.ts';
 import { rebuild } from '#db/projections/rebuild.ts';
 
-/** Makes all figures anew from a log that was restored. Broken off, the worker goes on with it. @returns how many events could not be taken in. */
+/**
+ * Makes all figures anew from a log that was restored. Broken off, the worker goes on with it. @returns how
+ * many events could not be taken in.
+ */
 export async function makeFigures(store: Store, signal?: AbortSignal): Promise<number> {
   const client = await connectAs(patient(store), 'worker', BACKUP_STATEMENT_TIMEOUT_MS);
   try {
     let parked = 0;
-    for (const projection of PROJECTIONS) parked += (await rebuild(client, projection, signal ? { signal } : {})).parked;
+    for (const projection of PROJECTIONS)
+      parked += (await rebuild(client, projection, signal ? { signal } : {})).parked;
     return parked;
   } finally {
     await closeClient(client);
@@ -21,7 +25,8 @@ export async function checkFigures(store: Store, signal?: AbortSignal): Promise<
   const client = await connectAs(patient(store), 'auditor', BACKUP_STATEMENT_TIMEOUT_MS);
   try {
     const found: Comparison[] = [];
-    for (const projection of PROJECTIONS) found.push(await compare(client, projection, signal ? { signal } : {}));
+    for (const projection of PROJECTIONS)
+      found.push(await compare(client, projection, signal ? { signal } : {}));
     return found;
   } finally {
     await closeClient(client);

@@ -19,7 +19,11 @@ export class BackupDamageError extends StoreError {
 }
 
 /** Writes a text to a file, compressed, and has it reach the disk. */
-export async function writeFile(text: Readable, file: string, signal?: AbortSignal): Promise<Pick<TableFile, 'bytes' | 'sha256'>> {
+export async function writeFile(
+  text: Readable,
+  file: string,
+  signal?: AbortSignal,
+): Promise<Pick<TableFile, 'bytes' | 'sha256'>> {
   const digest = createHash('sha256');
   let bytes = 0;
   async function* counted(compressed: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
@@ -29,8 +33,16 @@ export async function writeFile(text: Readable, file: string, signal?: AbortSign
       yield chunk;
     }
   }
-  const compress = createZstdCompress({ params: { [constants.ZSTD_c_compressionLevel]: LEVEL, [constants.ZSTD_c_checksumFlag]: 1 } });
-  await pipeline(text, compress, counted, createWriteStream(file, { mode: 0o600, flush: true }), signal ? { signal } : {});
+  const compress = createZstdCompress({
+    params: { [constants.ZSTD_c_compressionLevel]: LEVEL, [constants.ZSTD_c_checksumFlag]: 1 },
+  });
+  await pipeline(
+    text,
+    compress,
+    counted,
+    createWriteStream(file, { mode: 0o600, flush: true }),
+    signal ? { signal } : {},
+  );
   return { bytes, sha256: digest.digest('hex') };
 }
 
@@ -39,7 +51,11 @@ export async function writeFile(text: Readable, file: string, signal?: AbortSign
  * @param onEnd is given the digest of the text when all of it was read and found to be what was written.
  * @throws {BackupDamageError} when the file is missing, unreadable or another than the manifest tells of.
  */
-export async function* readFile(directory: string, { file, sha256 }: TableFile, onEnd: (textSha256: string) => void = () => {}): AsyncGenerator<Buffer> {
+export async function* readFile(
+  directory: string,
+  { file, sha256 }: TableFile,
+  onEnd: (textSha256: string) => void = () => {},
+): AsyncGenerator<Buffer> {
   const stored = createHash('sha256');
   const text = createHash('sha256');
   async function* digested(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
@@ -49,7 +65,12 @@ export async function* readFile(directory: string, { file, sha256 }: TableFile, 
     }
   }
   // What breaks one of them ends all, and comes out where the text is read.
-  const source = pipe(createReadStream(path.join(directory, file)), digested, createZstdDecompress(), () => undefined);
+  const source = pipe(
+    createReadStream(path.join(directory, file)),
+    digested,
+    createZstdDecompress(),
+    () => undefined,
+  );
   try {
     for await (const piece of source) {
       text.update(piece as Buffer);
@@ -57,9 +78,15 @@ export async function* readFile(directory: string, { file, sha256 }: TableFile, 
     }
   } catch (error) {
     const isMissing = (error as NodeJS.ErrnoException).code === 'ENOENT';
-    throw new BackupDamageError(isMissing ? `${file} of the backup is missing` : `${file} of the backup is damaged: it can't be read`, { cause: error });
+    throw new BackupDamageError(
+      isMissing ? `${file} of the backup is missing` : `${file} of the backup is damaged: it can't be read`,
+      { cause: error },
+    );
   }
-  if (stored.digest('hex') !== sha256) throw new BackupDamageError(`${file} of the backup is damaged: it is not the file that its manifest tells of`);
+  if (stored.digest('hex') !== sha256)
+    throw new BackupDamageError(
+      `${file} of the backup is damaged: it is not the file that its manifest tells of`,
+    );
   onEnd(text.digest('hex'));
 }
 
@@ -67,9 +94,13 @@ export async function* readFile(directory: string, { file, sha256 }: TableFile, 
 export type Row = (string | null)[];
 
 const ESCAPED: Readonly<Record<string, string>> = { b: '\b', f: '\f', n: '\n', r: '\r', t: '\t', v: '\v' };
-const unescaped = (field: string): string => field.replace(/\\(.)/g, (_, letter: string) => ESCAPED[letter] ?? letter);
+const unescaped = (field: string): string =>
+  field.replace(/\\(.)/g, (_, letter: string) => ESCAPED[letter] ?? letter);
 
-/** The columns of a line. Hardly any has something that COPY escapes, and that is seen at once for all of them. */
+/**
+ * The columns of a line. Hardly any has something that COPY escapes, and that is seen at once for all of
+ * them.
+ */
 function rowOf(line: string): Row {
   const isPlain = !/\\[^N]/.test(line);
   const row: Row = line.split('\t');
@@ -85,9 +116,13 @@ function rowOf(line: string): Row {
  * The rows in the text of a COPY, some at a time.
  * @throws {BackupDamageError} where a row has not as many columns as the table.
  */
-export async function* rowsIn(text: AsyncIterable<Buffer>, { file, columns }: Pick<TableFile, 'file' | 'columns'>): AsyncGenerator<Row[]> {
+export async function* rowsIn(
+  text: AsyncIterable<Buffer>,
+  { file, columns }: Pick<TableFile, 'file' | 'columns'>,
+): AsyncGenerator<Row[]> {
   const decoder = new StringDecoder('utf8');
-  const damaged = (): BackupDamageError => new BackupDamageError(`${file} of the backup is damaged: not all of it are rows`);
+  const damaged = (): BackupDamageError =>
+    new BackupDamageError(`${file} of the backup is damaged: not all of it are rows`);
   let rest = '';
   for await (const piece of text) {
     const lines = (rest + decoder.write(piece)).split('\n');

@@ -20,17 +20,27 @@ const IDENTITIES = `select a.attrelid::regclass::text as table, a.attname as col
 export async function takeUp(client: Client, hasFigures: boolean): Promise<TakenUp> {
   const { rows: identities } = await client.query<{ table: string; column: string }>(IDENTITIES);
   for (const { table, column } of identities) {
-    await client.query(`select setval(pg_get_serial_sequence($1, $2), max("${column}")) from ${table} having max("${column}") is not null`, [table, column]);
+    await client.query(
+      `select setval(pg_get_serial_sequence($1, $2), max("${column}")) from ${table} having max("${column}") is not null`,
+      [table, column],
+    );
   }
   const abandoned = await endInstances(client);
-  const { rowCount } = await client.query("update daybook.webhook_delivery set state = 'failed', ended_at = clock_timestamp() where state = 'waiting'");
-  if (!hasFigures) await client.query('update daybook.projection set position = 0, position_at = null, is_live = false');
+  const { rowCount } = await client.query(
+    "update daybook.webhook_delivery set state = 'failed', ended_at = clock_timestamp() where state = 'waiting'",
+  );
+  if (!hasFigures)
+    await client.query('update daybook.projection set position = 0, position_at = null, is_live = false');
   return { abandoned, undelivered: rowCount ?? 0 };
 }
 
-/** Ends every instance that was not closed, with its calls and leases. @returns how many calls were abandoned. */
+/**
+ * Ends every instance that was not closed, with its calls and leases. @returns how many calls were abandoned.
+ */
 async function endInstances(client: Client): Promise<number> {
-  const { rows: open } = await client.query<{ id: number }>('select id from daybook.instance where closed_at is null order by id');
+  const { rows: open } = await client.query<{ id: number }>(
+    'select id from daybook.instance where closed_at is null order by id',
+  );
   if (open.length === 0) return 0;
   const self = await registerInstance(client, 'restore');
   let abandoned = 0;

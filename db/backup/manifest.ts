@@ -52,9 +52,15 @@ export async function readManifest(directory: string): Promise<Manifest> {
     return Manifest.parse(JSON.parse(await readFile(file, 'utf8')));
   } catch (error) {
     const isMissing = (error as NodeJS.ErrnoException).code === 'ENOENT';
-    throw new StoreError(isMissing ? `${directory} holds no backup: there is no ${MANIFEST_FILE} in it` : `${file} is not the manifest of a backup, or is damaged`, { cause: error });
+    throw new StoreError(
+      isMissing
+        ? `${directory} holds no backup: there is no ${MANIFEST_FILE} in it`
+        : `${file} is not the manifest of a backup, or is damaged`,
+      { cause: error },
+    );
   }
 }
 
 /** The file of a table; undefined where the backup has none. */
-export const fileOf = ({ files }: Pick<Manifest, 'files'>, table: string): TableFile | undefined => files.find((each) => each.table === table);
+export const fileOf = ({ files }: Pick<Manifest, 'files'>, table: string): TableFile | undefined =>
+  files.find((each) => each.table === table);

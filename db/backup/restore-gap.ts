@@ -10,7 +10,9 @@ import { readStanding, requireStanding, StaleLogError } from '#db/tlog/standing.
 export type Loss = {
   /** Why the log is not the one that was published, and what to do about it. */
   problem: string;
-  /** The positions that are missing for certain; null where what was published does not go beyond the backup. */
+  /**
+   * The positions that are missing for certain; null where what was published does not go beyond the backup.
+   */
   positions: { first: number; last: number } | null;
   /** Between the newest event of the backup and the publication: null where that time is not known. */
   between: { from: string; to: string } | null;
@@ -35,7 +37,11 @@ export async function readLoss(store: Store, directory: string, { head }: Manife
     const last = head?.position ?? 0;
     const positions = published > last ? { first: last + 1, last: published } : null;
     const at = await stat(path.join(directory, 'checkpoint')).catch(() => null);
-    return { problem: error.message, positions, between: at === null || head === null ? null : { from: head.at, to: at.mtime.toISOString() } };
+    return {
+      problem: error.message,
+      positions,
+      between: at === null || head === null ? null : { from: head.at, to: at.mtime.toISOString() },
+    };
   } finally {
     await closeClient(client);
   }

@@ -2,7 +2,15 @@ import type { Client } from 'pg';
 import { copyIn, digestOf } from '#db/backup/copy.ts';
 import { BackupDamageError, readFile } from '#db/backup/file.ts';
 import { fileOf, type Manifest, readManifest } from '#db/backup/manifest.ts';
-import { copyInSql, copyOutSql, describeTables, FIGURES, KEPT, roleFor, SPELLING } from '#db/backup/tables.ts';
+import {
+  copyInSql,
+  copyOutSql,
+  describeTables,
+  FIGURES,
+  KEPT,
+  roleFor,
+  SPELLING,
+} from '#db/backup/tables.ts';
 import { takeUp, type TakenUp } from '#db/backup/finalize-restore.ts';
 import { verifyFiles } from '#db/backup/verify.ts';
 import { closeClient, connectAs, patient, StoreError, type Store } from '#db/postgres/connect.ts';
@@ -12,7 +20,9 @@ import { migrationNames, MIGRATIONS_FOLDER } from '#db/schema/migrate.ts';
 import { awaitMigrationTurn } from '#db/schema/migration-turn.ts';
 import { appliedMigrations } from '#db/schema/migrations-applied.ts';
 
-/** Loading the log is one statement: a day is longer than any disk takes that one would want to restore from. */
+/**
+ * Loading the log is one statement: a day is longer than any disk takes that one would want to restore from.
+ */
 export const BACKUP_STATEMENT_TIMEOUT_MS = 24 * 60 * 60 * 1_000;
 
 /** Between two tables a session may have to wait for a slow disk. */
@@ -37,7 +47,12 @@ export type Restored = TakenUp & { manifest: Manifest };
  * @throws {BackupDamageError} when the backup is not sound.
  * @throws {StoreError} when the database is not empty, or of another version.
  */
-export async function restoreBackup({ store, directory, evenDamaged, signal }: RestoreOptions): Promise<Restored> {
+export async function restoreBackup({
+  store,
+  directory,
+  evenDamaged,
+  signal,
+}: RestoreOptions): Promise<Restored> {
   const manifest = await readManifest(directory);
   const client = await connectAs(patient(store), 'owner', BACKUP_STATEMENT_TIMEOUT_MS);
   try {
@@ -45,18 +60,28 @@ export async function restoreBackup({ store, directory, evenDamaged, signal }: R
     await requireFit(client, manifest.migration);
     const damage = await verifyFiles(directory, manifest, signal);
     if (damage !== null && !evenDamaged) {
-      throw new BackupDamageError(`the log in the backup is damaged at position ${damage.position}: ${damage.problem}. Take another backup, or add --even-damaged`);
+      throw new BackupDamageError(
+        `the log in the backup is damaged at position ${damage.position}: ${damage.problem}. Take another backup, or add --even-damaged`,
+      );
     }
     const { applyMigrations } = await import('#db/schema/migrator.ts');
     const names = await migrationNames();
     // The schema of the version that the backup is of: what later ones make of its rows they do afterwards.
-    await applyMigrations(client, MIGRATIONS_FOLDER, names.filter((name) => name <= manifest.migration));
-    await client.query(`begin; set local idle_in_transaction_session_timeout = ${IDLE_TIMEOUT_MS}; ${SPELLING}`);
+    await applyMigrations(
+      client,
+      MIGRATIONS_FOLDER,
+      names.filter((name) => name <= manifest.migration),
+    );
+    await client.query(
+      `begin; set local idle_in_transaction_session_timeout = ${IDLE_TIMEOUT_MS}; ${SPELLING}`,
+    );
     let takenUp: TakenUp;
     try {
       await load(client, directory, manifest, signal);
       // What comes next looks through the log, which Postgres has to know the size of for that.
-      await client.query(`reset enable_sort; analyze ${(await describeTables(client, KEPT)).map(({ name }) => name).join(', ')}`);
+      await client.query(
+        `reset enable_sort; analyze ${(await describeTables(client, KEPT)).map(({ name }) => name).join(', ')}`,
+      );
       takenUp = await takeUp(client, fileOf(manifest, 'projection.request') !== undefined);
       await client.query('commit');
     } catch (error) {
@@ -73,25 +98,42 @@ export async function restoreBackup({ store, directory, evenDamaged, signal }: R
 /** That the backup can be loaded here: there is nothing yet, and nothing that is newer than it. */
 async function requireFit(client: Client, migration: string): Promise<void> {
   const known = await migrationNames();
-  if (!known.includes(migration)) throw new StoreError(`the backup was made by a newer version (${migration}): restore it with that one`);
+  if (!known.includes(migration))
+    throw new StoreError(`the backup was made by a newer version (${migration}): restore it with that one`);
   const newest = (await appliedMigrations(client)).at(-1);
   if (newest === undefined) return;
   await requireEmpty(client);
   if (newest > migration) {
-    throw new StoreError(`the backup is of an older version (${migration}) than this database, which is ready for ${newest}: restore into a fresh one`);
+    throw new StoreError(
+      `the backup is of an older version (${migration}) than this database, which is ready for ${newest}: restore into a fresh one`,
+    );
   }
 }
 
 async function requireEmpty(client: Client): Promise<void> {
-  const { rows } = await client.query<{ position: string | null }>('select max(last_position) as position from daybook.log_batch where shard = $1', [SHARD]);
+  const { rows } = await client.query<{ position: string | null }>(
+    'select max(last_position) as position from daybook.log_batch where shard = $1',
+    [SHARD],
+  );
   const position = rows[0]?.position ?? null;
-  if (position !== null) throw new StoreError(`this database holds a log already, up to position ${position}: restore into a fresh one, or a DAYBOOK_DATA that is not there yet`);
+  if (position !== null)
+    throw new StoreError(
+      `this database holds a log already, up to position ${position}: restore into a fresh one, or a DAYBOOK_DATA that is not there yet`,
+    );
 }
 
-async function load(client: Client, directory: string, manifest: Manifest, signal?: AbortSignal): Promise<void> {
+async function load(
+  client: Client,
+  directory: string,
+  manifest: Manifest,
+  signal?: AbortSignal,
+): Promise<void> {
   const names = [...KEPT, ...FIGURES];
   const stranger = manifest.files.find(({ table }) => !names.includes(table));
-  if (stranger !== undefined) throw new StoreError(`the backup holds ${stranger.table}, which this version does not know: restore it with the one that made it`);
+  if (stranger !== undefined)
+    throw new StoreError(
+      `the backup holds ${stranger.table}, which this version does not know: restore it with the one that made it`,
+    );
   // Nobody appends before all is there, whatever has come to run on this database.
   await client.query(`select pg_advisory_xact_lock(19, ${SHARD})`);
   await client.query(`select pg_advisory_xact_lock(${LOCKS.partitions})`);
@@ -107,16 +149,23 @@ async function load(client: Client, directory: string, manifest: Manifest, signa
     const loaded = { ...table, columns: file.columns };
     await client.query(roleFor(table.name));
     let expected = '';
-    await copyIn(client, copyInSql(loaded), readFile(directory, file, (digest) => (expected = digest)));
+    await copyIn(
+      client,
+      copyInSql(loaded),
+      readFile(directory, file, (digest) => (expected = digest)),
+    );
     // What the disk gave once it may not have kept: it is read back as it was copied.
-    if ((await digestOf(client, copyOutSql(loaded))) !== expected) throw new BackupDamageError(`${table.name} was not loaded as it is in the backup: is the disk sound?`);
+    if ((await digestOf(client, copyOutSql(loaded))) !== expected)
+      throw new BackupDamageError(`${table.name} was not loaded as it is in the backup: is the disk sound?`);
     if (table.name === 'daybook.log_partition') await makePartitions(client, manifest.partitions);
   }
   await client.query('reset role');
 }
 
 async function dropPartitions(client: Client): Promise<void> {
-  const { rows } = await client.query<{ name: string }>("select c.relname as name from pg_inherits i join pg_class c on c.oid = i.inhrelid where i.inhparent = 'daybook.log'::regclass");
+  const { rows } = await client.query<{ name: string }>(
+    "select c.relname as name from pg_inherits i join pg_class c on c.oid = i.inhrelid where i.inhparent = 'daybook.log'::regclass",
+  );
   for (const { name } of rows) {
     const table = `daybook.${client.escapeIdentifier(name)}`;
     await client.query(`alter table daybook.log detach partition ${table}; drop table ${table}`);
@@ -134,6 +183,9 @@ async function makePartitions(client: Client, numbers: readonly number[]): Promi
     await client.query(`create table ${table} (like daybook.log including all)`);
     await client.query('select daybook.attach_partition($1, $2)', [number, name]);
     // As daybook.keep_partition leaves it: these stay when it is detached.
-    if (is_archived) await client.query(`create trigger append_only_alone before update or delete on ${table} for each row execute function daybook.refuse_change()`);
+    if (is_archived)
+      await client.query(
+        `create trigger append_only_alone before update or delete on ${table} for each row execute function daybook.refuse_change()`,
+      );
   }
 }

@@ -51,14 +51,20 @@ export class Rows {
   }
 }
 
-/** Times as leaves and batches have them: microseconds since 1970, of Postgres' ISO spelling in UTC. Not a number where it is none. */
+/**
+ * Times as leaves and batches have them: microseconds since 1970, of Postgres' ISO spelling in UTC. Not a
+ * number where it is none.
+ */
 export function microsecondsOf(text: string): number {
-  const [, date = '', time = '', fraction = ''] = /^(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?\+00$/.exec(text) ?? [];
+  const [, date = '', time = '', fraction = ''] =
+    /^(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?\+00$/.exec(text) ?? [];
   return Date.parse(`${date}T${time}Z`) * 1_000 + Number(fraction.padEnd(6, '0'));
 }
 
 /** The columns that a leaf covers, by their names in the table. */
-const LEAF_NAMES = LEAF_COLUMNS.replace(/\([^,]*\bat\)[^,]*/, 'at').split(',').map((name) => name.trim());
+const LEAF_NAMES = LEAF_COLUMNS.replace(/\([^,]*\bat\)[^,]*/, 'at')
+  .split(',')
+  .map((name) => name.trim());
 const LEAF_AT = LEAF_NAMES.indexOf('at');
 
 /** Makes leaves of rows of the log, in the order of their columns there. */
@@ -81,7 +87,14 @@ export function leavesOf(rows: Rows): (row: Row) => LeafRow {
 /** Makes batches of rows of their table. */
 export function batchesOf(rows: Rows): (row: Row) => BatchRow {
   const [shard, lastPosition, eventCount, instance, batchNo, at, format, chain] = rows.places([
-    'shard', 'last_position', 'event_count', 'instance', 'batch_no', 'at', 'format', 'chain',
+    'shard',
+    'last_position',
+    'event_count',
+    'instance',
+    'batch_no',
+    'at',
+    'format',
+    'chain',
   ]) as [number, number, number, number, number, number, number, number];
   const text = (row: Row, place: number): string => row[place] ?? '';
   return (row) => ({

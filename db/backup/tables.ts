@@ -6,7 +6,10 @@ import { PROJECTIONS } from '#db/projections/projections.ts';
  * migration adds one that nobody has decided on.
  */
 
-/** Whose rows nothing else can bring back, in an order in which they can be loaded: what is referred to comes first. */
+/**
+ * Whose rows nothing else can bring back, in an order in which they can be loaded: what is referred to comes
+ * first.
+ */
 export const KEPT: readonly string[] = [
   'daybook.install',
   'daybook.instance',
@@ -35,7 +38,10 @@ export const KEPT: readonly string[] = [
  * The figures. They are made anew from the log, which makes a backup smaller and a restore a proof of
  * it. Where a part of the log is in its archive that can't be done, and they go along.
  */
-export const FIGURES: readonly string[] = ['daybook.parked_event', ...PROJECTIONS.flatMap(({ tables }) => tables.map((table) => `projection.${table}`))];
+export const FIGURES: readonly string[] = [
+  'daybook.parked_event',
+  ...PROJECTIONS.flatMap(({ tables }) => tables.map((table) => `projection.${table}`)),
+];
 
 /** What stays behind, and why. */
 export const LEFT_OUT: ReadonlyMap<string, string> = new Map([
@@ -45,11 +51,19 @@ export const LEFT_OUT: ReadonlyMap<string, string> = new Map([
   ['daybook.queue_pool', 'jobs stay behind, and so does who held them'],
 ]);
 
-/** Schemas that stay behind as a whole: the job queue, copies of figures in the making, and which migrations were applied, which the manifest tells. */
-export const SCHEMAS_LEFT_OUT: readonly string[] = ['graphile_worker', 'projection_build', 'daybook_migrations'];
+/**
+ * Schemas that stay behind as a whole: the job queue, copies of figures in the making, and which migrations
+ * were applied, which the manifest tells.
+ */
+export const SCHEMAS_LEFT_OUT: readonly string[] = [
+  'graphile_worker',
+  'projection_build',
+  'daybook_migrations',
+];
 
 /** The figures are the worker's own tables, whom the owner may act as; all else is the owner's. */
-export const roleFor = (table: string): string => (FIGURES.includes(table) ? 'set local role daybook_worker' : 'reset role');
+export const roleFor = (table: string): string =>
+  FIGURES.includes(table) ? 'set local role daybook_worker' : 'reset role';
 
 /** A table with the columns that are copied. Those that Postgres computes are left out: it does so again. */
 export type Table = { name: string; columns: string[]; key: string[] };
@@ -69,8 +83,10 @@ export async function describeTables(client: ClientBase, names: readonly string[
 const quoted = (names: readonly string[]): string => names.map((name) => `"${name}"`).join(', ');
 
 /** A table's rows in the order of its key, so that the same rows are the same text. */
-export const copyOutSql = ({ name, columns, key }: Table): string => `copy (select ${quoted(columns)} from ${name} order by ${quoted(key)}) to stdout`;
-export const copyInSql = ({ name, columns }: Pick<Table, 'name' | 'columns'>): string => `copy ${name} (${quoted(columns)}) from stdin`;
+export const copyOutSql = ({ name, columns, key }: Table): string =>
+  `copy (select ${quoted(columns)} from ${name} order by ${quoted(key)}) to stdout`;
+export const copyInSql = ({ name, columns }: Pick<Table, 'name' | 'columns'>): string =>
+  `copy ${name} (${quoted(columns)}) from stdin`;
 
 /**
  * The spelling of all values in a backup, whatever the login prefers, for the rest of a transaction.

@@ -21,15 +21,24 @@ export async function verifyBackup(directory: string, signal?: AbortSignal): Pro
 }
 
 /** The same with the manifest at hand. */
-export async function verifyFiles(directory: string, manifest: Manifest, signal?: AbortSignal): Promise<Damage | null> {
+export async function verifyFiles(
+  directory: string,
+  manifest: Manifest,
+  signal?: AbortSignal,
+): Promise<Damage | null> {
   for (const file of manifest.files) {
     signal?.throwIfAborted();
     if (!PROVED.has(file.table)) await finish(new Rows(directory, file), file);
   }
   const { link, damage } = await proveBackup(directory, manifest, signal);
   const { head } = manifest;
-  if (damage === null && (link.position !== (head?.position ?? 0) || (head !== null && link.chain.toString('hex') !== head.chain))) {
-    throw new BackupDamageError(`the backup is damaged: its log ends at position ${link.position}, and the manifest tells of another end`);
+  if (
+    damage === null &&
+    (link.position !== (head?.position ?? 0) || (head !== null && link.chain.toString('hex') !== head.chain))
+  ) {
+    throw new BackupDamageError(
+      `the backup is damaged: its log ends at position ${link.position}, and the manifest tells of another end`,
+    );
   }
   return damage;
 }

@@ -3,7 +3,10 @@ import { ArchiveDamageError } from '#db/archive/verify.ts';
 import { Command, type Surroundings } from '#db/command-line/command.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 
-/** A program: its name, what it is, and what adds its commands to it, in the order in which the help lists them. */
+/**
+ * A program: its name, what it is, and what adds its commands to it, in the order in which the help lists
+ * them.
+ */
 export type Program = {
   name: string;
   description: string;
@@ -24,7 +27,11 @@ export function codeOfStore(error: Error): string | null {
  * @returns the exit code.
  * @throws {Error} whatever is not for who gave the command.
  */
-export async function runCommands({ name, description, groups, codeOf }: Program, args: readonly string[], surroundings: Surroundings): Promise<number> {
+export async function runCommands(
+  { name, description, groups, codeOf }: Program,
+  args: readonly string[],
+  surroundings: Surroundings,
+): Promise<number> {
   const program = new Command(surroundings, name)
     .description(description)
     .option('--json', 'print the result as JSON')

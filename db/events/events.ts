@@ -1,6 +1,18 @@
 import { z } from 'zod';
 import { namesByCode } from '#db/events/codes.ts';
-import { AccountName, Control, Count, Digest, Id, KeyName, ModelName, PlanName, RequestId, Time, UpstreamName } from '#db/events/parts.ts';
+import {
+  AccountName,
+  Control,
+  Count,
+  Digest,
+  Id,
+  KeyName,
+  ModelName,
+  PlanName,
+  RequestId,
+  Time,
+  UpstreamName,
+} from '#db/events/parts.ts';
 import { LimitsShape, Networks, PermissionsShape, RELAYED_ROUTES } from '#db/limits/limits.ts';
 import * as log from '#db/events/log-events.ts';
 import * as member from '#db/events/member-events.ts';
@@ -39,7 +51,11 @@ export const USAGE_SOURCES = { provider: 1, counted: 2, estimated: 3, none: 4 } 
 export type UsageSource = keyof typeof USAGE_SOURCES;
 export const USAGE_SOURCE_OF = namesByCode(USAGE_SOURCES);
 
-const AccountRegistered = Control.extend({ type: z.literal('account.registered'), account: Id, name: AccountName });
+const AccountRegistered = Control.extend({
+  type: z.literal('account.registered'),
+  account: Id,
+  name: AccountName,
+});
 const AccountSuspended = Control.extend({ type: z.literal('account.suspended'), account: Id });
 const AccountReinstated = Control.extend({ type: z.literal('account.reinstated'), account: Id });
 
@@ -53,12 +69,25 @@ export type PlanTerms = z.infer<typeof PlanTerms>;
 /** Whose calls and usage a key may read: its own, or those of its whole account. */
 export const Reads = z.enum(['key', 'account']);
 
-/** What a key may use of what its account may; what is absent it does not narrow, but `reads`: then it reads its own. */
-export const KeyTerms = z.strictObject({ ...PermissionsShape, ...LimitsShape, networks: Networks.optional(), reads: Reads.optional() });
+/**
+ * What a key may use of what its account may; what is absent it does not narrow, but `reads`: then it reads
+ * its own.
+ */
+export const KeyTerms = z.strictObject({
+  ...PermissionsShape,
+  ...LimitsShape,
+  networks: Networks.optional(),
+  reads: Reads.optional(),
+});
 export type KeyTerms = z.infer<typeof KeyTerms>;
 
 const PlanDefined = Control.extend({ type: z.literal('plan.defined'), plan: PlanName, terms: PlanTerms });
-const PlanChanged = Control.extend({ type: z.literal('plan.changed'), plan: PlanName, terms: PlanTerms, windows: Windows });
+const PlanChanged = Control.extend({
+  type: z.literal('plan.changed'),
+  plan: PlanName,
+  terms: PlanTerms,
+  windows: Windows,
+});
 /** Accounts on a retired plan may call nothing until they are put on another. */
 const PlanRetired = Control.extend({ type: z.literal('plan.retired'), plan: PlanName });
 
@@ -115,7 +144,12 @@ const KeyRenamed = Control.extend({ type: z.literal('key.renamed'), account: Id,
 
 /** Micro-dollars for a million tokens, whole ones: 2.50 dollars are 2,500,000. */
 const Price = z.int().min(0).max(PRICE_MAX);
-export const PricesShape = z.strictObject({ input: Price, cached_input: Price, output: Price, reasoning: Price });
+export const PricesShape = z.strictObject({
+  input: Price,
+  cached_input: Price,
+  output: Price,
+  reasoning: Price,
+});
 const ModelPriced = Control.extend({
   type: z.literal('model.priced'),
   /** A model's name, or the beginning of names with `*` at its end. */
@@ -179,7 +213,10 @@ const RequestSettled = z.object({
   /** The version of the `model.priced` event that the cost was reckoned with, and its stream's model. */
   price_version: Count.optional(),
   attempts: Count,
-  /** Each of them, where there was more than one. The usage and the cost are the last one's: it is charged once. */
+  /**
+   * Each of them, where there was more than one. The usage and the cost are the last one's: it is charged
+   * once.
+   */
   tries: z.array(upstream.Try).max(upstream.TRIES_MAX).optional(),
   first_byte_ms: Count.optional(),
   duration_ms: Count,
@@ -204,17 +241,47 @@ const RequestRefused = z.object({
 });
 
 export const Event = z.discriminatedUnion('type', [
-  AccountRegistered, AccountSuspended, AccountReinstated, AccountPlanChanged, AccountTermsOverridden,
-  KeyCreated, KeyRotated, KeyRevoked, KeyRestricted, KeyExpired, KeyRenamed,
-  PlanDefined, PlanChanged, PlanRetired,
-  ModelPriced, upstream.ModelDefined, upstream.ModelRetired,
-  upstream.UpstreamAdded, upstream.UpstreamChanged, upstream.UpstreamRemoved,
-  upstream.UpstreamCredentialAdded, upstream.UpstreamCredentialRemoved,
-  member.MemberAdded, member.MemberRoleChanged, member.MemberRemoved, member.MemberPasswordChanged, member.MemberTotpChanged,
-  member.MemberResetLinkMade, member.InvitationCreated, member.InvitationWithdrawn, member.SessionOpened, member.SessionClosed,
+  AccountRegistered,
+  AccountSuspended,
+  AccountReinstated,
+  AccountPlanChanged,
+  AccountTermsOverridden,
+  KeyCreated,
+  KeyRotated,
+  KeyRevoked,
+  KeyRestricted,
+  KeyExpired,
+  KeyRenamed,
+  PlanDefined,
+  PlanChanged,
+  PlanRetired,
+  ModelPriced,
+  upstream.ModelDefined,
+  upstream.ModelRetired,
+  upstream.UpstreamAdded,
+  upstream.UpstreamChanged,
+  upstream.UpstreamRemoved,
+  upstream.UpstreamCredentialAdded,
+  upstream.UpstreamCredentialRemoved,
+  member.MemberAdded,
+  member.MemberRoleChanged,
+  member.MemberRemoved,
+  member.MemberPasswordChanged,
+  member.MemberTotpChanged,
+  member.MemberResetLinkMade,
+  member.InvitationCreated,
+  member.InvitationWithdrawn,
+  member.SessionOpened,
+  member.SessionClosed,
   member.RegistrationChanged,
-  log.LogSignerChanged, log.LogEpochStarted, log.LogRead,
-  RequestAccepted, RequestExtended, RequestSettled, RequestAbandoned, RequestRefused,
+  log.LogSignerChanged,
+  log.LogEpochStarted,
+  log.LogRead,
+  RequestAccepted,
+  RequestExtended,
+  RequestSettled,
+  RequestAbandoned,
+  RequestRefused,
 ]);
 export type Event = z.infer<typeof Event>;
 export type EventType = Event['type'];

@@ -1,13 +1,19 @@
 import { z } from 'zod';
 import { Control, Count } from '#db/events/parts.ts';
 
-/** What concerns the log as a whole: who signs its checkpoints, where its history was broken off, and who has read it. */
+/**
+ * What concerns the log as a whole: who signs its checkpoints, where its history was broken off, and who has
+ * read it.
+ */
 
 /** A line as c2sp.org/signed-note has it: the log's name, the key's id and the public key. */
 const VerifierKey = z.string().regex(/^[\x21-\x2a\x2c-\x7e]{1,200}\+[0-9a-f]{8}\+[A-Za-z0-9+/]{44}$/);
 
 /** From here on checkpoints carry this key's signature. An older key's may stand beside it for a while. */
-export const LogSignerChanged = Control.extend({ type: z.literal('log.signer_changed'), verifier_key: VerifierKey });
+export const LogSignerChanged = Control.extend({
+  type: z.literal('log.signer_changed'),
+  verifier_key: VerifierKey,
+});
 
 /**
  * The log goes on from a backup although more of it had been published: what came behind this event's
@@ -23,7 +29,16 @@ export const LogEpochStarted = Control.extend({
   lost_root: z.string().regex(/^[0-9a-f]{64}$/),
 });
 
-export const LOG_READINGS = ['events', 'export', 'verify', 'replay', 'diff', 'statement', 'trace', 'backup'] as const;
+export const LOG_READINGS = [
+  'events',
+  'export',
+  'verify',
+  'replay',
+  'diff',
+  'statement',
+  'trace',
+  'backup',
+] as const;
 /** Somebody has read the log, beyond what the dashboard shows to each of their own. */
 export const LogRead = Control.extend({
   type: z.literal('log.read'),

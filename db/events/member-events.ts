@@ -13,14 +13,32 @@ export const MemberAdded = Control.extend({
   /** The invitation that they came by. */
   invitation: Id.optional(),
 });
-export const MemberRoleChanged = Control.extend({ type: z.literal('member.role_changed'), member: Id, account: Id, role: RoleName });
+export const MemberRoleChanged = Control.extend({
+  type: z.literal('member.role_changed'),
+  member: Id,
+  account: Id,
+  role: RoleName,
+});
 export const MemberRemoved = Control.extend({ type: z.literal('member.removed'), member: Id, account: Id });
-export const MemberPasswordChanged = Control.extend({ type: z.literal('member.password_changed'), member: Id, account: Id });
+export const MemberPasswordChanged = Control.extend({
+  type: z.literal('member.password_changed'),
+  member: Id,
+  account: Id,
+});
 /** Whether signing in takes a code from a device as well. */
-export const MemberTotpChanged = Control.extend({ type: z.literal('member.totp_changed'), member: Id, account: Id, enabled: z.boolean() });
+export const MemberTotpChanged = Control.extend({
+  type: z.literal('member.totp_changed'),
+  member: Id,
+  account: Id,
+  enabled: z.boolean(),
+});
 
 /** An administrator made a link by which the member chooses a new password. */
-export const MemberResetLinkMade = Control.extend({ type: z.literal('member.reset_link_made'), member: Id, account: Id });
+export const MemberResetLinkMade = Control.extend({
+  type: z.literal('member.reset_link_made'),
+  member: Id,
+  account: Id,
+});
 
 export const InvitationCreated = Control.extend({
   type: z.literal('invitation.created'),
@@ -30,10 +48,23 @@ export const InvitationCreated = Control.extend({
   role: RoleName,
   expires_at: Time,
 });
-export const InvitationWithdrawn = Control.extend({ type: z.literal('invitation.withdrawn'), invitation: Id });
+export const InvitationWithdrawn = Control.extend({
+  type: z.literal('invitation.withdrawn'),
+  invitation: Id,
+});
 
-export const SessionOpened = Control.extend({ type: z.literal('session.opened'), session: Id, member: Id, account: Id });
-export const SessionClosed = Control.extend({ type: z.literal('session.closed'), session: Id, member: Id, account: Id });
+export const SessionOpened = Control.extend({
+  type: z.literal('session.opened'),
+  session: Id,
+  member: Id,
+  account: Id,
+});
+export const SessionClosed = Control.extend({
+  type: z.literal('session.closed'),
+  session: Id,
+  member: Id,
+  account: Id,
+});
 
 export const RegistrationChanged = Control.extend({
   type: z.literal('registration.changed'),

@@ -24,7 +24,10 @@ export const ROLES = ['member', 'administrator', 'auditor'] as const;
 export type Role = (typeof ROLES)[number];
 export const RoleName = z.enum(ROLES);
 
-/** Who may register an account of their own: anybody, or those alone whom an administrator gave a link; `closed` says so to strangers. */
+/**
+ * Who may register an account of their own: anybody, or those alone whom an administrator gave a link;
+ * `closed` says so to strangers.
+ */
 export const REGISTRATION_POLICIES = ['open', 'invite', 'closed'] as const;
 export type RegistrationPolicy = (typeof REGISTRATION_POLICIES)[number];
 

@@ -17,5 +17,7 @@ export const isAccountEvent = (event: Event): event is AccountEvent => event.typ
 export const isKeyEvent = (event: Event): event is KeyEvent => event.type.startsWith('key.');
 export const isPlanEvent = (event: Event): event is PlanEvent => event.type.startsWith('plan.');
 export const isUpstreamEvent = (event: Event): event is UpstreamEvent => event.type.startsWith('upstream.');
-export const isModelEvent = (event: Event): event is ModelEvent => event.type === 'model.defined' || event.type === 'model.retired';
-export const isTermsEvent = (event: Event): event is TermsEvent => isAccountEvent(event) || isKeyEvent(event) || isPlanEvent(event);
+export const isModelEvent = (event: Event): event is ModelEvent =>
+  event.type === 'model.defined' || event.type === 'model.retired';
+export const isTermsEvent = (event: Event): event is TermsEvent =>
+  isAccountEvent(event) || isKeyEvent(event) || isPlanEvent(event);

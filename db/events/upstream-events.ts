@@ -2,7 +2,9 @@ import { z } from 'zod';
 import { Control, Id, ModelName, UpstreamName } from '#db/events/parts.ts';
 import { RELAYED_ROUTES } from '#db/limits/limits.ts';
 
-/** Events of upstreams, and of the models that are dispatched to them. A credential's secret is never in them. */
+/**
+ * Events of upstreams, and of the models that are dispatched to them. A credential's secret is never in them.
+ */
 
 /**
  * The wire protocols that are spoken to upstreams: the chat-completions convention itself, Anthropic's
@@ -12,7 +14,19 @@ export const PROVIDERS = ['openai', 'anthropic', 'bridge'] as const;
 export type ProviderName = (typeof PROVIDERS)[number];
 
 /** Who speaks the convention, as far as that makes a difference in headers, paths, usage or errors. */
-export const DIALECTS = ['openai', 'azure', 'openrouter', 'vllm', 'ollama', 'lmstudio', 'groq', 'mistral', 'deepseek', 'gemini', 'other'] as const;
+export const DIALECTS = [
+  'openai',
+  'azure',
+  'openrouter',
+  'vllm',
+  'ollama',
+  'lmstudio',
+  'groq',
+  'mistral',
+  'deepseek',
+  'gemini',
+  'other',
+] as const;
 export type Dialect = (typeof DIALECTS)[number];
 
 const PATTERNS_MAX = 200;
@@ -36,7 +50,9 @@ export const BaseUrl = z
   .transform((text) => text.replace(/\/+$/, ''));
 
 /** A model's name, with `*` for any run of characters. */
-export const ModelPattern = z.string().regex(/^[\x20-\x7e]{1,256}$/, 'must be a model name or a pattern with *');
+export const ModelPattern = z
+  .string()
+  .regex(/^[\x20-\x7e]{1,256}$/, 'must be a model name or a pattern with *');
 
 /** The member of a request that a limit on the reply is set in where the client sent none. */
 export const TokenLimitMember = z.enum(['max_tokens', 'max_completion_tokens']);
@@ -50,10 +66,16 @@ export const UPSTREAM_TERMS = z.strictObject({
   /** Absent only with `bridge`, whose package knows where its provider is. */
   base_url: BaseUrl.optional(),
   /** The npm package that `bridge` loads. */
-  package: z.string().regex(/^(@[a-z0-9][a-z0-9._-]*\/)?[a-z0-9][a-z0-9._-]*$/, 'must be the name of an npm package').max(100).optional(),
+  package: z
+    .string()
+    .regex(/^(@[a-z0-9][a-z0-9._-]*\/)?[a-z0-9][a-z0-9._-]*$/, 'must be the name of an npm package')
+    .max(100)
+    .optional(),
   /** What is given to that package beside the credential, such as a region. Never a secret. */
-  options: z.record(z.string().regex(/^[A-Za-z]\w{0,63}$/), z.union([z.string().max(500), z.number(), z.boolean()]))
-    .refine((options) => Object.keys(options).length <= OPTIONS_MAX, `has more than ${OPTIONS_MAX} members`).optional(),
+  options: z
+    .record(z.string().regex(/^[A-Za-z]\w{0,63}$/), z.union([z.string().max(500), z.number(), z.boolean()]))
+    .refine((options) => Object.keys(options).length <= OPTIONS_MAX, `has more than ${OPTIONS_MAX} members`)
+    .optional(),
   /** What it serves under the very names that clients ask for; models may be directed to it besides. */
   models: z.array(ModelPattern).max(PATTERNS_MAX).default([]),
   /** Which routes it speaks; absent: those of its dialect. */
@@ -61,17 +83,30 @@ export const UPSTREAM_TERMS = z.strictObject({
   token_limit: TokenLimitMember.optional(),
   /** `private`: its address may lie in a private network or on this machine. Metadata services never may. */
   network: z.enum(['public', 'private']).default('public'),
-  /** What happens to its call when the client leaves: it is cancelled, or read to its end to know what it cost. */
+  /**
+   * What happens to its call when the client leaves: it is cancelled, or read to its end to know what it
+   * cost.
+   */
   client_gone: z.enum(['cancel', 'drain']).default('cancel'),
-  /** How often a call is tried again here before its first byte; the clients' SDKs try again by themselves. */
+  /**
+   * How often a call is tried again here before its first byte; the clients' SDKs try again by themselves.
+   */
   retries: z.int().min(0).max(RETRIES_MAX).default(0),
   /** Nothing is sent to it. */
   paused: z.boolean().default(false),
 });
-export const UpstreamTerms = UPSTREAM_TERMS
-  .refine(({ provider, base_url }) => provider === 'bridge' || base_url !== undefined, { path: ['base_url'], message: 'is missing' })
-  .refine(({ provider, dialect }) => provider === 'openai' || dialect === undefined, { path: ['dialect'], message: 'is for the provider openai' })
-  .refine((terms) => (terms.provider === 'bridge') === (terms.package !== undefined), { path: ['package'], message: 'is for the provider bridge, which needs it' });
+export const UpstreamTerms = UPSTREAM_TERMS.refine(
+  ({ provider, base_url }) => provider === 'bridge' || base_url !== undefined,
+  { path: ['base_url'], message: 'is missing' },
+)
+  .refine(({ provider, dialect }) => provider === 'openai' || dialect === undefined, {
+    path: ['dialect'],
+    message: 'is for the provider openai',
+  })
+  .refine((terms) => (terms.provider === 'bridge') === (terms.package !== undefined), {
+    path: ['package'],
+    message: 'is for the provider bridge, which needs it',
+  });
 export type UpstreamTerms = z.infer<typeof UpstreamTerms>;
 
 /** One place where a model's calls may go. */
@@ -96,11 +131,22 @@ export type ModelTerms = z.infer<typeof ModelTerms>;
 /** What people tell a credential by. */
 export const CredentialLabel = z.string().trim().min(1).max(100);
 
-export const UpstreamAdded = Control.extend({ type: z.literal('upstream.added'), upstream: UpstreamName, terms: UpstreamTerms });
+export const UpstreamAdded = Control.extend({
+  type: z.literal('upstream.added'),
+  upstream: UpstreamName,
+  terms: UpstreamTerms,
+});
 /** Its terms, all of them, in place of those it had. */
-export const UpstreamChanged = Control.extend({ type: z.literal('upstream.changed'), upstream: UpstreamName, terms: UpstreamTerms });
+export const UpstreamChanged = Control.extend({
+  type: z.literal('upstream.changed'),
+  upstream: UpstreamName,
+  terms: UpstreamTerms,
+});
 /** With its credentials. One of the same name may be added again. */
-export const UpstreamRemoved = Control.extend({ type: z.literal('upstream.removed'), upstream: UpstreamName });
+export const UpstreamRemoved = Control.extend({
+  type: z.literal('upstream.removed'),
+  upstream: UpstreamName,
+});
 export const UpstreamCredentialAdded = Control.extend({
   type: z.literal('upstream.credential_added'),
   upstream: UpstreamName,
@@ -109,10 +155,18 @@ export const UpstreamCredentialAdded = Control.extend({
   /** Empty where the secret is too short to show a part of it. */
   last4: z.string().max(4),
 });
-export const UpstreamCredentialRemoved = Control.extend({ type: z.literal('upstream.credential_removed'), upstream: UpstreamName, credential: Id });
+export const UpstreamCredentialRemoved = Control.extend({
+  type: z.literal('upstream.credential_removed'),
+  upstream: UpstreamName,
+  credential: Id,
+});
 
 /** The first time or anew: all of it, in place of what was. */
-export const ModelDefined = Control.extend({ type: z.literal('model.defined'), model: ModelName, terms: ModelTerms });
+export const ModelDefined = Control.extend({
+  type: z.literal('model.defined'),
+  model: ModelName,
+  terms: ModelTerms,
+});
 /** Its name is again served by whichever upstream lists it, if any. */
 export const ModelRetired = Control.extend({ type: z.literal('model.retired'), model: ModelName });
 

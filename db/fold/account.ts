@@ -12,7 +12,10 @@ export type Account = {
   override: PlanTerms | null;
   /** The position of its newest event that changed its plan or its override; 0 when there is none. */
   termsPosition: number;
-  /** The position of the newest event, its own or its plan's, that began its windows anew; 0 when there is none. */
+  /**
+   * The position of the newest event, its own or its plan's, that began its windows anew; 0 when there is
+   * none.
+   */
   resetPosition: number;
   /** How many events its stream has; the next one takes `version + 1`. */
   version: number;
@@ -24,7 +27,11 @@ export type Account = {
  * plan. Events of other subjects change nothing.
  * @param position where the event stands in the log.
  */
-export function evolveAccount(account: Account | undefined, event: ControlEvent, position: number): Account | undefined {
+export function evolveAccount(
+  account: Account | undefined,
+  event: ControlEvent,
+  position: number,
+): Account | undefined {
   switch (event.type) {
     case 'account.registered':
       return {
@@ -48,13 +55,19 @@ export function evolveAccount(account: Account | undefined, event: ControlEvent,
       return account && { ...account, override, ...changed(account, event.windows, position) };
     }
     case 'plan.changed':
-      return account?.plan === event.plan && event.windows === 'reset' ? { ...account, resetPosition: position } : account;
+      return account?.plan === event.plan && event.windows === 'reset'
+        ? { ...account, resetPosition: position }
+        : account;
     default:
       return account;
   }
 }
 
-function changed(account: Account, windows: 'keep' | 'reset', position: number): Pick<Account, 'termsPosition' | 'resetPosition' | 'version'> {
+function changed(
+  account: Account,
+  windows: 'keep' | 'reset',
+  position: number,
+): Pick<Account, 'termsPosition' | 'resetPosition' | 'version'> {
   const resetPosition = windows === 'reset' ? position : account.resetPosition;
   return { termsPosition: position, resetPosition, version: account.version + 1 };
 }

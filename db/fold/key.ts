@@ -33,7 +33,12 @@ export type KeyState = 'active' | 'rotating' | 'expired' | 'revoked';
  * @param at the event's time in the log.
  * @param position where it stands there.
  */
-export function evolveKey(key: Key | undefined, event: ControlEvent, at: Date, position: number): Key | undefined {
+export function evolveKey(
+  key: Key | undefined,
+  event: ControlEvent,
+  at: Date,
+  position: number,
+): Key | undefined {
   switch (event.type) {
     case 'key.created':
       return {
@@ -57,7 +62,9 @@ export function evolveKey(key: Key | undefined, event: ControlEvent, at: Date, p
           ...key,
           secret: { digest: event.digest, last4: event.last4 },
           previous:
-            event.overlap_ends_at === undefined ? null : { ...key.secret, endsAt: new Date(event.overlap_ends_at) },
+            event.overlap_ends_at === undefined
+              ? null
+              : { ...key.secret, endsAt: new Date(event.overlap_ends_at) },
           version: key.version + 1,
         }
       );
@@ -75,7 +82,9 @@ export function evolveKey(key: Key | undefined, event: ControlEvent, at: Date, p
           termsPosition: position,
           resetPosition: event.windows === 'reset' ? position : key.resetPosition,
           // With another end it lives again, or ends anew.
-          ...(event.expires_at === undefined ? {} : { expiresAt: event.expires_at === null ? null : new Date(event.expires_at), expiredAt: null }),
+          ...(event.expires_at === undefined
+            ? {}
+            : { expiresAt: event.expires_at === null ? null : new Date(event.expires_at), expiredAt: null }),
           version: key.version + 1,
         }
       );

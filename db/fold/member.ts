@@ -22,7 +22,15 @@ export type Member = {
 export function evolveMember(member: Member | undefined, event: ControlEvent, at: Date): Member | undefined {
   switch (event.type) {
     case 'member.added':
-      return { id: event.member, account: event.account, role: event.role, state: 'active', hasTotp: false, addedAt: at, version: 1 };
+      return {
+        id: event.member,
+        account: event.account,
+        role: event.role,
+        state: 'active',
+        hasTotp: false,
+        addedAt: at,
+        version: 1,
+      };
     case 'member.role_changed':
       return member && { ...member, role: event.role, version: member.version + 1 };
     case 'member.removed':

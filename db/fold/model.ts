@@ -16,10 +16,20 @@ export type Model = {
  * The model after one more event of its own stream; events of other subjects change nothing.
  * @param position where the event stands in the log.
  */
-export function evolveModel(model: Model | undefined, event: ControlEvent, position: number): Model | undefined {
+export function evolveModel(
+  model: Model | undefined,
+  event: ControlEvent,
+  position: number,
+): Model | undefined {
   switch (event.type) {
     case 'model.defined':
-      return { name: event.model, terms: event.terms, state: 'active', position, version: (model?.version ?? 0) + 1 };
+      return {
+        name: event.model,
+        terms: event.terms,
+        state: 'active',
+        position,
+        version: (model?.version ?? 0) + 1,
+      };
     case 'model.retired':
       return model && { ...model, state: 'retired', position, version: model.version + 1 };
     default:

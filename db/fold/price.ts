@@ -14,5 +14,10 @@ export type Price = {
 
 /** The price after one more event of its own stream. */
 export function evolvePrice(price: Price | undefined, event: EventOf<'model.priced'>): Price {
-  return { pattern: event.model, prices: event.prices, source: event.source, version: (price?.version ?? 0) + 1 };
+  return {
+    pattern: event.model,
+    prices: event.prices,
+    source: event.source,
+    version: (price?.version ?? 0) + 1,
+  };
 }

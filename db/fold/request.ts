@@ -43,7 +43,8 @@ export function evolveRequest(request: Request | undefined, event: RequestLifeEv
         end: null,
       };
     case 'request.extended':
-      if (!request) throw new RequestOrderError(`request ${event.request} was extended without being accepted`);
+      if (!request)
+        throw new RequestOrderError(`request ${event.request} was extended without being accepted`);
       if (request.end) throw new RequestOrderError(`request ${event.request} was extended after its end`);
       return { ...request, ...holdOf(event) };
     case 'request.settled':

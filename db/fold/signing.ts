@@ -14,16 +14,26 @@ export type Signing = {
 
 export const SIGNING_FIRST: Signing = { epoch: 1, keys: [], lost: [], version: 0 };
 
-/** The same after one more event; events of other subjects change nothing. @param position where it stands in the log. */
+/**
+ * The same after one more event; events of other subjects change nothing. @param position where it stands in
+ * the log.
+ */
 export function evolveSigning(signing: Signing, event: ControlEvent, position: number): Signing {
   switch (event.type) {
     case 'log.signer_changed':
-      return { ...signing, keys: [...signing.keys, { verifierKey: event.verifier_key, position }], version: signing.version + 1 };
+      return {
+        ...signing,
+        keys: [...signing.keys, { verifierKey: event.verifier_key, position }],
+        version: signing.version + 1,
+      };
     case 'log.epoch_started':
       return {
         ...signing,
         epoch: event.epoch,
-        lost: [...signing.lost, { epoch: event.epoch - 1, size: event.lost_size, root: event.lost_root, position }],
+        lost: [
+          ...signing.lost,
+          { epoch: event.epoch - 1, size: event.lost_size, root: event.lost_root, position },
+        ],
         version: signing.version + 1,
       };
     default:

@@ -21,18 +21,43 @@ export type Upstream = {
  * The upstream after one more event of its own stream; events of other subjects change nothing.
  * @param at when the event happened, and `position` where it stands in the log.
  */
-export function evolveUpstream(upstream: Upstream | undefined, event: ControlEvent, at: Date, position: number): Upstream | undefined {
+export function evolveUpstream(
+  upstream: Upstream | undefined,
+  event: ControlEvent,
+  at: Date,
+  position: number,
+): Upstream | undefined {
   switch (event.type) {
     case 'upstream.added':
-      return { name: event.upstream, terms: event.terms, state: 'active', credentials: [], position, version: (upstream?.version ?? 0) + 1 };
+      return {
+        name: event.upstream,
+        terms: event.terms,
+        state: 'active',
+        credentials: [],
+        position,
+        version: (upstream?.version ?? 0) + 1,
+      };
     case 'upstream.changed':
       return upstream && { ...upstream, terms: event.terms, position, version: upstream.version + 1 };
     case 'upstream.removed':
-      return upstream && { ...upstream, state: 'removed', credentials: [], position, version: upstream.version + 1 };
+      return (
+        upstream && {
+          ...upstream,
+          state: 'removed',
+          credentials: [],
+          position,
+          version: upstream.version + 1,
+        }
+      );
     case 'upstream.credential_added': {
       if (!upstream) return undefined;
       const { credential: id, label, last4 } = event;
-      return { ...upstream, credentials: [...upstream.credentials, { id, label, last4, addedAt: at }], position, version: upstream.version + 1 };
+      return {
+        ...upstream,
+        credentials: [...upstream.credentials, { id, label, last4, addedAt: at }],
+        position,
+        version: upstream.version + 1,
+      };
     }
     case 'upstream.credential_removed': {
       if (!upstream) return undefined;

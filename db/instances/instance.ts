@@ -15,7 +15,11 @@ export async function registerInstance(client: pg.ClientBase, name: string): Pro
  * that never has any.
  * @returns Postgres' clock; null when the instance was declared dead.
  */
-export async function heartbeat(client: pg.ClientBase, instance: number, openFrom: number | null): Promise<Date | null> {
+export async function heartbeat(
+  client: pg.ClientBase,
+  instance: number,
+  openFrom: number | null,
+): Promise<Date | null> {
   const result = await client.query<[Date | null]>({
     name: 'heartbeat',
     text: 'select daybook.heartbeat($1, $2)',

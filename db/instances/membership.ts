@@ -14,7 +14,10 @@ export type MembershipOptions = {
   /** Where in the log this instance's open requests begin; null for one that never has any. */
   openFrom: () => number | null;
   onClock: (postgresNow: Date) => void;
-  /** A heartbeat that was sent at this moment, by the monotonic clock, was answered: nobody had declared us dead. */
+  /**
+   * A heartbeat that was sent at this moment, by the monotonic clock, was answered: nobody had declared us
+   * dead.
+   */
   onAlive: (sentMs: number) => void;
   /** This instance was declared dead by another. */
   onFenced: () => void;

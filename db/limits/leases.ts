@@ -105,7 +105,11 @@ type Row = {
  */
 export async function exchange(client: Client, instance: number, ask: Ask): Promise<Answer> {
   try {
-    const result = await client.query<Row>({ name: 'exchange', text: EXCHANGE, values: [instance, ask.position, ...columns(ask)] });
+    const result = await client.query<Row>({
+      name: 'exchange',
+      text: EXCHANGE,
+      values: [instance, ask.position, ...columns(ask)],
+    });
     return read(ask, result.rows[0] as Row);
   } catch (error) {
     if (error instanceof DatabaseError && error.code === 'DB001') throw new FencedError(error.message);
@@ -119,8 +123,21 @@ function columns({ lines, requests }: Ask): Buffer[] {
   const kind = new ArrayColumn('int2');
   const start = new ArrayColumn('int4');
   const strict = new ArrayColumn('bool');
-  const numbers = ['reset', 'cap', 'terms', 'since', 'returned', 'used', 'overdrawn', 'held', 'stock'] as const;
-  const int8 = Object.fromEntries(numbers.map((name) => [name, new ArrayColumn('int8')])) as Record<(typeof numbers)[number], ArrayColumn>;
+  const numbers = [
+    'reset',
+    'cap',
+    'terms',
+    'since',
+    'returned',
+    'used',
+    'overdrawn',
+    'held',
+    'stock',
+  ] as const;
+  const int8 = Object.fromEntries(numbers.map((name) => [name, new ArrayColumn('int8')])) as Record<
+    (typeof numbers)[number],
+    ArrayColumn
+  >;
   for (const line of lines) {
     subject.addText(line.subject);
     meter.addInt2(METERS[line.meter]);
@@ -143,8 +160,24 @@ function columns({ lines, requests }: Ask): Buffer[] {
   }
   const { reset, cap, terms, since, returned, used, overdrawn, held, stock } = int8;
   return [
-    subject, meter, kind, start, reset, cap, terms, since, returned, used, overdrawn, held, strict, stock,
-    request, needLine, minimum, wanted,
+    subject,
+    meter,
+    kind,
+    start,
+    reset,
+    cap,
+    terms,
+    since,
+    returned,
+    used,
+    overdrawn,
+    held,
+    strict,
+    stock,
+    request,
+    needLine,
+    minimum,
+    wanted,
   ].map((column) => column.finish());
 }
 
@@ -176,7 +209,10 @@ function read(ask: Ask, row: Row): Answer {
 
 /** Forgets allowances of windows that ended long ago. @returns how many. */
 export async function dropEndedAllowances(client: Client): Promise<number> {
-  const result = await client.query<[string]>({ text: 'select daybook.drop_ended_allowances()', rowMode: 'array' });
+  const result = await client.query<[string]>({
+    text: 'select daybook.drop_ended_allowances()',
+    rowMode: 'array',
+  });
   return Number(result.rows[0]?.[0]);
 }
 

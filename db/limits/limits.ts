@@ -10,17 +10,27 @@ export const METERS = { requests: 1, tokens: 2, cost_microusd: 3, concurrent: 4 
 export type Meter = keyof typeof METERS;
 export const METER_OF = namesByCode(METERS);
 
-/** Over what time it counts: minutes for rates, UTC calendar windows for quotas, `none` for what runs at once. */
+/**
+ * Over what time it counts: minutes for rates, UTC calendar windows for quotas, `none` for what runs at once.
+ */
 export const WINDOW_KINDS = { none: 0, minute: 1, hour: 2, day: 3, week: 4, month: 5 } as const;
 export type WindowKind = keyof typeof WINDOW_KINDS;
 export const WINDOW_KIND_OF = namesByCode(WINDOW_KINDS);
 
-/** `soft_landing`: an admitted reply is never cut, and may overdraw. `exact`: never a unit above the limit. */
+/**
+ * `soft_landing`: an admitted reply is never cut, and may overdraw. `exact`: never a unit above the limit.
+ */
 export type Enforcement = 'soft_landing' | 'exact';
 
 export const CHAT_COMPLETIONS = '/v1/chat/completions';
 /** The routes whose calls are relayed: the convention, and what else clients of the same providers speak. */
-export const RELAYED_ROUTES = [CHAT_COMPLETIONS, '/v1/completions', '/v1/embeddings', '/v1/responses', '/v1/messages'] as const;
+export const RELAYED_ROUTES = [
+  CHAT_COMPLETIONS,
+  '/v1/completions',
+  '/v1/embeddings',
+  '/v1/responses',
+  '/v1/messages',
+] as const;
 export type RelayedRoute = (typeof RELAYED_ROUTES)[number];
 /** The routes of the API, as permissions. */
 export const ROUTES = [...RELAYED_ROUTES, '/v1/models', '/v1/usage', '/v1/requests', '/v1/live'] as const;
@@ -41,7 +51,10 @@ const QUOTAS_MAX = 12;
 const ModelPattern = z.string().regex(/^[\x20-\x7e]{1,256}$/, 'must be a model name or a pattern with *');
 const Origin = z
   .string()
-  .regex(/^(none|https?:\/\/(\*\.)?[a-z0-9.-]+(:\d{1,5})?|https?:\/\/\[[0-9a-f:]+\](:\d{1,5})?)$/, 'must be "none" or an origin such as https://app.example.com or https://*.example.com');
+  .regex(
+    /^(none|https?:\/\/(\*\.)?[a-z0-9.-]+(:\d{1,5})?|https?:\/\/\[[0-9a-f:]+\](:\d{1,5})?)$/,
+    'must be "none" or an origin such as https://app.example.com or https://*.example.com',
+  );
 const list = <T extends z.ZodType>(item: T) => z.array(item).max(LIST_MAX);
 
 export const PermissionsShape = {
@@ -70,7 +83,10 @@ export const LimitsShape = {
   quotas: z
     .array(Quota)
     .max(QUOTAS_MAX)
-    .refine((quotas) => new Set(quotas.map(({ meter, window }) => `${meter} ${window}`)).size === quotas.length, 'names a meter and window twice')
+    .refine(
+      (quotas) => new Set(quotas.map(({ meter, window }) => `${meter} ${window}`)).size === quotas.length,
+      'names a meter and window twice',
+    )
     .optional(),
   /** The longest reply under a token or cost quota: what the upstream is asked to stop at. */
   reply_tokens_max: z.int().min(1).max(10_000_000).optional(),
@@ -110,11 +126,19 @@ type LimitTerms = {
  */
 export function limitsOf(terms: LimitTerms, reset: number): Limit[] {
   const rate = (meter: Meter, window: WindowKind, cap: number | undefined): Limit[] =>
-    cap === undefined ? [] : [{ meter, window, cap, enforcement: 'soft_landing', reset: window === 'none' ? 0 : reset }];
+    cap === undefined
+      ? []
+      : [{ meter, window, cap, enforcement: 'soft_landing', reset: window === 'none' ? 0 : reset }];
   return [
     ...rate('concurrent', 'none', terms.concurrent_requests),
     ...rate('requests', 'minute', terms.requests_per_minute),
     ...rate('tokens', 'minute', terms.tokens_per_minute),
-    ...(terms.quotas ?? []).map(({ meter, window, limit, enforcement }) => ({ meter, window, cap: limit, enforcement, reset })),
+    ...(terms.quotas ?? []).map(({ meter, window, limit, enforcement }) => ({
+      meter,
+      window,
+      cap: limit,
+      enforcement,
+      reset,
+    })),
   ];
 }

@@ -53,7 +53,8 @@ export class NamePatterns {
 export function matches(parts: readonly string[], name: string): boolean {
   const first = parts[0] ?? '';
   const last = parts.at(-1) ?? '';
-  if (name.length < first.length + last.length || !name.startsWith(first) || !name.endsWith(last)) return false;
+  if (name.length < first.length + last.length || !name.startsWith(first) || !name.endsWith(last))
+    return false;
   let at = first.length;
   for (const part of parts.slice(1, -1)) {
     const found = name.indexOf(part, at);
@@ -97,7 +98,12 @@ export class Origins {
 }
 
 function isBelow(origin: string, { scheme, suffix }: { scheme: string; suffix: string }): boolean {
-  if (origin.length <= scheme.length + suffix.length || !origin.startsWith(scheme) || !origin.endsWith(suffix)) return false;
+  if (
+    origin.length <= scheme.length + suffix.length ||
+    !origin.startsWith(scheme) ||
+    !origin.endsWith(suffix)
+  )
+    return false;
   return LABELS.test(origin.slice(scheme.length, origin.length - suffix.length));
 }
 

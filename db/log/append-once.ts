@@ -15,7 +15,9 @@ export async function appendOnce(client: ClientBase, name: string, append: Contr
     return await appendControl(client, instance, 1, [append]);
   } catch (error) {
     if (!(error instanceof ConflictError)) throw error;
-    throw new StoreError('somebody else has just changed the same: look at what is there now', { cause: error });
+    throw new StoreError('somebody else has just changed the same: look at what is there now', {
+      cause: error,
+    });
   } finally {
     await retireInstance(client, instance).catch(() => undefined);
   }

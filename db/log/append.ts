@@ -97,7 +97,12 @@ export async function appendRequests(
   const columns = spares.pop() ?? newRequestColumns();
   fill(columns, events);
   const values = Object.values(columns).map((column) => column.finishColumn(events.length));
-  const position = await call(client, 'append_requests', APPEND_REQUESTS, [SHARD, instance, batchNo, ...values]);
+  const position = await call(client, 'append_requests', APPEND_REQUESTS, [
+    SHARD,
+    instance,
+    batchNo,
+    ...values,
+  ]);
   // Not after a failure, when the client may have them still to send.
   if (spares.length < SPARES_MAX) {
     for (const column of Object.values(columns)) column.reset();
@@ -161,7 +166,10 @@ function bodyOf(event: ControlEvent): string {
   const { type: _type, ...body }: Partial<Record<string, unknown>> = Event.parse(event);
   delete body['account'];
   delete body['key'];
-  return JSON.stringify(body).replace(/[^\x20-\x7e]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
+  return JSON.stringify(body).replace(
+    /[^\x20-\x7e]/g,
+    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
 }
 
 /** Fills the columns with a batch of request events. */
@@ -184,7 +192,8 @@ function fill(columns: ReturnType<typeof newRequestColumns>, events: readonly Re
     if (event.terms_position !== undefined) columns.terms_position.addInt8(event.terms_position, row);
     if (event.type !== 'request.settled') {
       columns.hold_tokens.addInt8(event.hold_tokens, row);
-      if (event.hold_cost_microusd !== undefined) columns.hold_cost_microusd.addInt8(event.hold_cost_microusd, row);
+      if (event.hold_cost_microusd !== undefined)
+        columns.hold_cost_microusd.addInt8(event.hold_cost_microusd, row);
     }
     if (event.type === 'request.accepted') {
       columns.sse.addBool(event.sse, row);

@@ -94,7 +94,8 @@ export class ArrayColumn {
     for (let index = 0; index < value.length; index++) {
       const high = value.charCodeAt(index);
       if (high === HYPHEN) continue;
-      this.#bytes[at++] = ((DIGIT_VALUE[high] as number) << 4) | (DIGIT_VALUE[value.charCodeAt(++index)] as number);
+      this.#bytes[at++] =
+        ((DIGIT_VALUE[high] as number) << 4) | (DIGIT_VALUE[value.charCodeAt(++index)] as number);
     }
   }
 

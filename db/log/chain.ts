@@ -19,9 +19,15 @@ export const LEAF_COLUMNS = `shard, position, (extract(epoch from at) * 1000000)
   terms_position, hold_cost_microusd, cost_microusd, admitted_minute, price_version, refused_count, refusal`;
 
 /** How many of {@link LEAF_COLUMNS} a leaf covers, by the format that its batch names. */
-const FORMATS: ReadonlyMap<string, number> = new Map([['1', 27], ['2', 34]]);
+const FORMATS: ReadonlyMap<string, number> = new Map([
+  ['1', 27],
+  ['2', 34],
+]);
 
-/** How many columns a leaf of a format covers; what stands in the others must be null. @returns undefined for a format that none is. */
+/**
+ * How many columns a leaf of a format covers; what stands in the others must be null. @returns undefined for
+ * a format that none is.
+ */
 export const coveredColumns = (format: string): number | undefined => FORMATS.get(format);
 
 /** A stored row: every column of {@link LEAF_COLUMNS} in Postgres' text form, null for null. */
@@ -82,7 +88,13 @@ export function linkBatch(previous: Buffer, rows: readonly Leaf[], batch: BatchR
   const leaves = createHash('sha256');
   for (const row of rows) leaves.update(leafOf(row, batch.format));
   const header = compositeText([
-    batch.shard, batch.lastPosition, batch.eventCount, batch.instance, batch.batchNo, batch.at, batch.format,
+    batch.shard,
+    batch.lastPosition,
+    batch.eventCount,
+    batch.instance,
+    batch.batchNo,
+    batch.at,
+    batch.format,
   ]);
   return createHash('sha256').update(previous).update(leaves.digest()).update(header).digest();
 }
@@ -109,10 +121,12 @@ export function verifyBatches(
   for (const batch of batches) {
     const count = Number(batch.eventCount);
     // First of all, since a wrong count would lay the blame on rows of later batches.
-    if (Number(batch.lastPosition) !== next + count - 1) return { position: next, problem: 'batch row disagrees' };
+    if (Number(batch.lastPosition) !== next + count - 1)
+      return { position: next, problem: 'batch row disagrees' };
     const own = rows.slice(used, used + count);
     for (const [index, row] of own.entries()) {
-      if (!Buffer.isBuffer(row) && Number(row[1]) !== next + index) return { position: next + index, problem: 'missing or out of order' };
+      if (!Buffer.isBuffer(row) && Number(row[1]) !== next + index)
+        return { position: next + index, problem: 'missing or out of order' };
     }
     if (own.length < count) return { position: next + own.length, problem: 'missing' };
     const covered = FORMATS.get(batch.format);
@@ -120,7 +134,9 @@ export function verifyBatches(
     chain = linkBatch(chain, own, batch);
     if (!chain.equals(batch.chain)) return { position: next, problem: 'hash differs' };
     // What a hash does not cover must not be there: it was put in afterwards.
-    const surplus = own.findIndex((row) => !Buffer.isBuffer(row) && row.slice(covered).some((field) => field !== null));
+    const surplus = own.findIndex(
+      (row) => !Buffer.isBuffer(row) && row.slice(covered).some((field) => field !== null),
+    );
     if (surplus >= 0) return { position: next + surplus, problem: 'more than its format covers' };
     next += count;
     used += count;

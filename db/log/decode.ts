@@ -1,6 +1,14 @@
 import { z } from 'zod';
 import { namesByCode } from '#db/events/codes.ts';
-import { END_REASON_OF, EVENT_CODES, type Event, type EventOf, type EventType, parseEvent, USAGE_SOURCE_OF } from '#db/events/events.ts';
+import {
+  END_REASON_OF,
+  EVENT_CODES,
+  type Event,
+  type EventOf,
+  type EventType,
+  parseEvent,
+  USAGE_SOURCE_OF,
+} from '#db/events/events.ts';
 import { RELAYED_ROUTES, type RelayedRoute } from '#db/limits/limits.ts';
 import { Try, TRIES_MAX } from '#db/events/upstream-events.ts';
 
@@ -14,17 +22,44 @@ export const COLUMNS = `position, at::text, type, instance, account, key, reques
   reasoning_tokens, attempts, first_byte_ms, duration_ms, stream, version, body, terms_position,
   hold_cost_microusd, cost_microusd, admitted_minute, price_version, refused_count, refusal`;
 export type Row = [
-  position: string, at: string, type: number, instance: number, account: string, key: string, request: string,
-  model: string, upstream: string | null, sse: boolean, bodyBytes: number, holdTokens: string,
-  retryCount: number | null, status: number, endReason: number, usageSource: number, inputTokens: number,
-  cachedTokens: number, outputTokens: number, reasoningTokens: number, attempts: number,
-  firstByteMs: number | null, durationMs: number, stream: string | null, version: number | null, body: string | null,
-  termsPosition: string | null, holdCostMicrousd: string | null, costMicrousd: string | null,
-  admittedMinute: number | null, priceVersion: number | null, refusedCount: number, refusal: string,
+  position: string,
+  at: string,
+  type: number,
+  instance: number,
+  account: string,
+  key: string,
+  request: string,
+  model: string,
+  upstream: string | null,
+  sse: boolean,
+  bodyBytes: number,
+  holdTokens: string,
+  retryCount: number | null,
+  status: number,
+  endReason: number,
+  usageSource: number,
+  inputTokens: number,
+  cachedTokens: number,
+  outputTokens: number,
+  reasoningTokens: number,
+  attempts: number,
+  firstByteMs: number | null,
+  durationMs: number,
+  stream: string | null,
+  version: number | null,
+  body: string | null,
+  termsPosition: string | null,
+  holdCostMicrousd: string | null,
+  costMicrousd: string | null,
+  admittedMinute: number | null,
+  priceVersion: number | null,
+  refusedCount: number,
+  refusal: string,
 ];
 
 /**
- * The event of a row. Request rows come from typed columns that we wrote; bodies are text and are parsed with care.
+ * The event of a row. Request rows come from typed columns that we wrote; bodies are text and are parsed with
+ * care.
  * @throws {Error} where it is not of the vocabulary.
  */
 export function decode(row: Row): Event {
@@ -76,7 +111,15 @@ export function decode(row: Row): Event {
     case 'request.abandoned':
       return withAdmission(row, { type, ...ending(row), hold_tokens: Number(row[11]) });
     case 'request.refused':
-      return { type, request: row[6], account: row[4], key: row[5], refusal: row[32], status: row[13], refused_count: row[31] };
+      return {
+        type,
+        request: row[6],
+        account: row[4],
+        key: row[5],
+        refusal: row[32],
+        status: row[13],
+        refused_count: row[31],
+      };
     default:
       return decodeControl(type, row);
   }
@@ -85,7 +128,10 @@ export function decode(row: Row): Event {
 const Accepted = z.strictObject({ route: z.enum(RELAYED_ROUTES) });
 const Settled = z.strictObject({ tries: z.array(Try).max(TRIES_MAX) });
 
-/** What an accepted request has no column for, from its body. @throws {Error} where it is not of the vocabulary. */
+/**
+ * What an accepted request has no column for, from its body. @throws {Error} where it is not of the
+ * vocabulary.
+ */
 export function routeOf(body: string): RelayedRoute {
   return Accepted.parse(JSON.parse(body)).route;
 }

@@ -21,13 +21,19 @@ export function expireKey(key: Key, now: Date): EventOf<'key.expired'> | null {
  * @param writer under whose number it is appended, and the next of its batches.
  * @returns whether the key's end was put down by this call.
  */
-export async function recordExpiry(client: ClientBase, id: string, writer: { instance: number; nextBatchNo(): number }): Promise<boolean> {
+export async function recordExpiry(
+  client: ClientBase,
+  id: string,
+  writer: { instance: number; nextBatchNo(): number },
+): Promise<boolean> {
   for (let attempt = 1; ; attempt++) {
     const { key, now } = await readKey(client, id);
     const event = key && expireKey(key, now);
     if (!event) return false;
     try {
-      await appendControl(client, writer.instance, writer.nextBatchNo(), [{ event, version: key.version + 1 }]);
+      await appendControl(client, writer.instance, writer.nextBatchNo(), [
+        { event, version: key.version + 1 },
+      ]);
       return true;
     } catch (error) {
       if (!(error instanceof ConflictError) || attempt === 2) throw error;
@@ -38,7 +44,10 @@ export async function recordExpiry(client: ClientBase, id: string, writer: { ins
 /** The key as the log has it, and the clock that decides its expiry. */
 async function readKey(client: ClientBase, id: string): Promise<{ key: Key | undefined; now: Date }> {
   const events = await readStream(client, `key/${id}`);
-  const key = events.reduce<Key | undefined>((before, { event, at, position }) => evolveKey(before, event, at, position), undefined);
+  const key = events.reduce<Key | undefined>(
+    (before, { event, at, position }) => evolveKey(before, event, at, position),
+    undefined,
+  );
   const { rows } = await client.query<{ now: Date }>('select clock_timestamp() as now');
   return { key, now: rows[0]?.now as Date };
 }

@@ -1,7 +1,15 @@
 import { Client, type ClientConfig } from 'pg';
 import { closeClient } from '#db/postgres/connect.ts';
 import type { Placed } from '#db/events/events.ts';
-import { allReadable, PAGE_ROWS, type Read, readHead, readRows, type Scope, UnreadableEventError } from '#db/log/read.ts';
+import {
+  allReadable,
+  PAGE_ROWS,
+  type Read,
+  readHead,
+  readRows,
+  type Scope,
+  UnreadableEventError,
+} from '#db/log/read.ts';
 
 /**
  * Following the log.

@@ -29,13 +29,16 @@ export type Direction = 'newest' | 'oldest';
 function conditionsOf({ types, account, key, request, member }: EventFilter, values: unknown[]): string {
   const add = (value: unknown): string => `$${values.push(value)}`;
   const conditions = ['true'];
-  if (types !== undefined) conditions.push(`type = any(${add(types.map((type) => EVENT_CODES[type]))}::smallint[])`);
+  if (types !== undefined)
+    conditions.push(`type = any(${add(types.map((type) => EVENT_CODES[type]))}::smallint[])`);
   if (account !== undefined) conditions.push(`account = ${add(account)}`);
   if (key !== undefined) conditions.push(`key = ${add(key)}`);
   if (request !== undefined) conditions.push(`request = ${add(request)}::uuid`);
   if (member !== undefined) {
     // Bodies are our own JSON: without blanks, and with each quotation mark inside a text escaped.
-    const about = [`"member":"${member}"`, `"actor":"member/${member}"`].map((part) => `strpos(body, ${add(part)}) > 0`);
+    const about = [`"member":"${member}"`, `"actor":"member/${member}"`].map(
+      (part) => `strpos(body, ${add(part)}) > 0`,
+    );
     conditions.push(`stream is not null and (${about.join(' or ')})`);
   }
   return conditions.join(' and ');
@@ -43,8 +46,16 @@ function conditionsOf({ types, account, key, request, member }: EventFilter, val
 
 const ORDER = { newest: 'order by position desc', oldest: 'order by position' } as const;
 
-/** Events of a stretch that is not archived, at most `limit` of them. All of the stretch may be walked over. */
-export async function lookThrough(client: pg.ClientBase, filter: EventFilter, { after, upTo }: Stretch, direction: Direction, limit: number): Promise<Read[]> {
+/**
+ * Events of a stretch that is not archived, at most `limit` of them. All of the stretch may be walked over.
+ */
+export async function lookThrough(
+  client: pg.ClientBase,
+  filter: EventFilter,
+  { after, upTo }: Stretch,
+  direction: Direction,
+  limit: number,
+): Promise<Read[]> {
   const values: unknown[] = [SHARD, after, upTo];
   const conditions = conditionsOf(filter, values);
   const text = `select ${COLUMNS} from daybook.log where shard = $1 and position > $2 and position <= $3 and ${conditions}
@@ -80,8 +91,14 @@ export async function lookThroughControl(
     select found.*, looked_at.count, looked_at.last
       from (select count(*), ${direction === 'newest' ? 'min' : 'max'}(position) as last from looked) looked_at
       left join lateral (select * from looked where ${conditions} ${ORDER[direction]} limit $${values.push(limit)}) found on true`;
-  const { rows } = await client.query<[...Row, count: string, last: string | null]>({ text, values, rowMode: 'array' });
-  const found = placeRows(rows.filter(([position]) => (position as string | null) !== null) as unknown as Row[]);
+  const { rows } = await client.query<[...Row, count: string, last: string | null]>({
+    text,
+    values,
+    rowMode: 'array',
+  });
+  const found = placeRows(
+    rows.filter(([position]) => (position as string | null) !== null) as unknown as Row[],
+  );
   const [count, last] = (rows[0] as unknown as unknown[]).slice(-2) as [string, string | null];
   if (found.length === limit) return { rows: found, lookedTo: (found.at(-1) as Read).position };
   const end = direction === 'newest' ? after + 1 : upTo;

@@ -7,7 +7,9 @@ export const PARTITIONS_TIMEOUT_MS = 30_000;
 /** A small part of the time in which the partitions ahead could be filled. */
 export const PARTITIONS_CHECK_MS = 10 * 60_000;
 
-/** So much of the log, at the present rate, always has a place: what is out of order for that long is noticed. */
+/**
+ * So much of the log, at the present rate, always has a place: what is out of order for that long is noticed.
+ */
 const AHEAD_S = 3_600;
 /** One that is being filled next, and one for a log that suddenly grows faster. */
 const AHEAD_MIN = 2;
@@ -33,14 +35,23 @@ export function partitionsAhead(rate: number, size: number): number {
  * @returns how many it made.
  */
 export async function makePartitions(client: ClientBase): Promise<number> {
-  const { rows } = await client.query<{ size: string; rate: number | null }>(READ_RATE, [SHARD, RATE_BATCHES]);
+  const { rows } = await client.query<{ size: string; rate: number | null }>(READ_RATE, [
+    SHARD,
+    RATE_BATCHES,
+  ]);
   const { size, rate } = rows[0] as (typeof rows)[number];
-  const made = await client.query<{ made: number }>('select daybook.create_partitions($1) as made', [partitionsAhead(rate ?? 0, Number(size))]);
+  const made = await client.query<{ made: number }>('select daybook.create_partitions($1) as made', [
+    partitionsAhead(rate ?? 0, Number(size)),
+  ]);
   return made.rows[0]?.made ?? 0;
 }
 
 /** Makes them again and again while a process runs; a failure is told and made good the next time. */
-export function keepPartitions(connect: () => Promise<Client>, everyMs: number, onError: (error: unknown) => void): { close(): void } {
+export function keepPartitions(
+  connect: () => Promise<Client>,
+  everyMs: number,
+  onError: (error: unknown) => void,
+): { close(): void } {
   const once = async (): Promise<void> => {
     const client = await connect();
     try {

@@ -15,8 +15,16 @@ const READ_STREAMS = `
  * Several control streams at once, in the order of the log.
  * @throws {UnreadableEventError} at a row that is not of the vocabulary.
  */
-export async function readStreams(client: pg.ClientBase, streams: readonly string[]): Promise<Placed<ControlEvent>[]> {
+export async function readStreams(
+  client: pg.ClientBase,
+  streams: readonly string[],
+): Promise<Placed<ControlEvent>[]> {
   if (streams.length === 0) return [];
-  const result = await client.query<Row>({ name: 'read_streams', text: READ_STREAMS, values: [SHARD, streams], rowMode: 'array' });
+  const result = await client.query<Row>({
+    name: 'read_streams',
+    text: READ_STREAMS,
+    values: [SHARD, streams],
+    rowMode: 'array',
+  });
   return allReadable(placeRows(result.rows)) as Placed<ControlEvent>[];
 }

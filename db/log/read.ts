@@ -22,7 +22,9 @@ export class ArchivedError extends Error {
   /** From here on the log is whole. */
   readonly firstPosition: number;
   constructor(first: number, files: readonly string[]) {
-    super(`the log before position ${first} is in its archive; to read it, restore ${files.join(', ')} (daybook archive restore)`);
+    super(
+      `the log before position ${first} is in its archive; to read it, restore ${files.join(', ')} (daybook archive restore)`,
+    );
     this.firstPosition = first;
   }
 }
@@ -77,7 +79,12 @@ export function allReadable(rows: readonly Read[]): Placed[] {
 }
 
 /** The same page row by row, for those who can go on without the events that they can't read. */
-export async function readRows(client: pg.ClientBase, after: number, scope: Scope, limit: number = PAGE_ROWS): Promise<Read[]> {
+export async function readRows(
+  client: pg.ClientBase,
+  after: number,
+  scope: Scope,
+  limit: number = PAGE_ROWS,
+): Promise<Read[]> {
   const result = await client.query<Row>({
     name: `read_${scope}`,
     text: scope === 'all' ? READ_ALL : READ_CONTROL,
@@ -85,7 +92,8 @@ export async function readRows(client: pg.ClientBase, after: number, scope: Scop
     rowMode: 'array',
   });
   // What stays of an archived part are its control events; whoever wants all must not take that for all.
-  if (scope === 'all' && result.rows[0] !== undefined && Number(result.rows[0][0]) !== after + 1) await requireWhole(client, after);
+  if (scope === 'all' && result.rows[0] !== undefined && Number(result.rows[0][0]) !== after + 1)
+    await requireWhole(client, after);
   return placeRows(result.rows);
 }
 
@@ -110,16 +118,40 @@ export async function readSubject(
   return placeRows(result.rows);
 }
 
-/** The control events of a range that is not archived. @throws {UnreadableEventError} at a row that is not of the vocabulary. */
-export async function readControl(client: pg.ClientBase, { after, upTo }: { after: number; upTo: number }): Promise<Placed<ControlEvent>[]> {
-  const result = await client.query<Row>({ name: 'read_control_range', text: READ_CONTROL_RANGE, values: [SHARD, after, upTo], rowMode: 'array' });
+/**
+ * The control events of a range that is not archived. @throws {UnreadableEventError} at a row that is not of
+ * the vocabulary.
+ */
+export async function readControl(
+  client: pg.ClientBase,
+  { after, upTo }: { after: number; upTo: number },
+): Promise<Placed<ControlEvent>[]> {
+  const result = await client.query<Row>({
+    name: 'read_control_range',
+    text: READ_CONTROL_RANGE,
+    values: [SHARD, after, upTo],
+    rowMode: 'array',
+  });
   return allReadable(placeRows(result.rows)) as Placed<ControlEvent>[];
 }
 
-/** The events of one request from one position to another, which are to be near each other: what lies between is walked through. */
-export async function readRequest(client: pg.ClientBase, request: string, range: { from: number; to: number }, limit: number): Promise<Read[]> {
+/**
+ * The events of one request from one position to another, which are to be near each other: what lies between
+ * is walked through.
+ */
+export async function readRequest(
+  client: pg.ClientBase,
+  request: string,
+  range: { from: number; to: number },
+  limit: number,
+): Promise<Read[]> {
   const values = [SHARD, range.from, range.to, request, limit];
-  const result = await client.query<Row>({ name: 'read_request', text: READ_REQUEST, values, rowMode: 'array' });
+  const result = await client.query<Row>({
+    name: 'read_request',
+    text: READ_REQUEST,
+    values,
+    rowMode: 'array',
+  });
   return placeRows(result.rows);
 }
 
@@ -135,7 +167,15 @@ export function placeRows(rows: readonly Row[]): Read[] {
     }
     const position = Number(row[0]);
     try {
-      return { shard: SHARD, position, at, instance: row[3], stream: row[23], version: row[24], event: decode(row) };
+      return {
+        shard: SHARD,
+        position,
+        at,
+        instance: row[3],
+        stream: row[23],
+        version: row[24],
+        event: decode(row),
+      };
     } catch (error) {
       return new UnreadableEventError(position, error);
     }
@@ -153,7 +193,9 @@ export async function readHead(client: pg.ClientBase): Promise<number> {
   return Number(result.rows[0]?.[0]);
 }
 
-/** From this position to the head the log is whole; what is before it is, at least in part, in the archive. */
+/**
+ * From this position to the head the log is whole; what is before it is, at least in part, in the archive.
+ */
 export async function firstPosition(client: pg.ClientBase): Promise<number> {
   const result = await client.query<[string]>({ text: 'select daybook.first_position()', rowMode: 'array' });
   return Number(result.rows[0]?.[0]);
@@ -172,11 +214,19 @@ export async function requireWhole(client: pg.ClientBase, after: number): Promis
       where end_position > $1 + 1 and archived_at is not null and not daybook.is_attached(name) order by number`,
     [after],
   );
-  throw new ArchivedError(first, rows.map(({ file }) => file));
+  throw new ArchivedError(
+    first,
+    rows.map(({ file }) => file),
+  );
 }
 
 /** One control stream from its beginning, for a decision that is about to be made on it. */
 export async function readStream(client: pg.ClientBase, stream: string): Promise<Placed<ControlEvent>[]> {
-  const result = await client.query<Row>({ name: 'read_stream', text: READ_STREAM, values: [SHARD, stream], rowMode: 'array' });
+  const result = await client.query<Row>({
+    name: 'read_stream',
+    text: READ_STREAM,
+    values: [SHARD, stream],
+    rowMode: 'array',
+  });
   return allReadable(placeRows(result.rows)) as Placed<ControlEvent>[];
 }

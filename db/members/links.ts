@@ -4,7 +4,10 @@ import { LOCKS } from '#db/postgres/locks.ts';
 
 /** Links that let somebody in once: the only SQL on `daybook.link`. */
 
-/** How long each kind is good. Setup and reset links are used by whoever waits for them; an invitation has to be read first. */
+/**
+ * How long each kind is good. Setup and reset links are used by whoever waits for them; an invitation has to
+ * be read first.
+ */
 const LIFE_MS = { setup: 60 * 60 * 1000, invitation: 24 * 60 * 60 * 1000, reset: 60 * 60 * 1000 } as const;
 export type LinkKind = keyof typeof LIFE_MS;
 
@@ -20,7 +23,13 @@ export type Invitation = { id: string; account: string | null; role: Role; creat
  * @param madeBy the administrator with whose rights it ends; null: nobody's.
  * @returns when it ends.
  */
-export async function insertLink(client: ClientBase, id: string, digest: Buffer, purpose: Purpose, madeBy: string | null): Promise<Date> {
+export async function insertLink(
+  client: ClientBase,
+  id: string,
+  digest: Buffer,
+  purpose: Purpose,
+  madeBy: string | null,
+): Promise<Date> {
   const { rows } = await client.query<{ expires_at: Date }>(
     `insert into daybook.link (id, kind, digest, account, role, member, made_by, expires_at)
       values ($1, $2, $3, $4, $5, $6, $7, clock_timestamp() + $8 * interval '1 millisecond') returning expires_at`,
@@ -44,13 +53,20 @@ export async function deleteEndedLinks(client: Pick<ClientBase, 'query'>): Promi
 }
 
 /** What a link would let its holder do, without using it. */
-export async function lookAtInvitation(client: Pick<ClientBase, 'query'>, digest: Buffer): Promise<Invitation | null> {
+export async function lookAtInvitation(
+  client: Pick<ClientBase, 'query'>,
+  digest: Buffer,
+): Promise<Invitation | null> {
   const { rows } = await client.query<Invitation>(`${INVITATIONS} and digest = $1`, [digest]);
   return rows[0] ?? null;
 }
 
 /** A link that is good, without using it: nothing costly is done for one that is not. */
-export async function findLink(client: Pick<ClientBase, 'query'>, kind: LinkKind, digest: Buffer): Promise<{ member: string | null } | null> {
+export async function findLink(
+  client: Pick<ClientBase, 'query'>,
+  kind: LinkKind,
+  digest: Buffer,
+): Promise<{ member: string | null } | null> {
   const { rows } = await client.query<{ member: string | null }>(
     'select member from daybook.link where digest = $1 and kind = $2 and expires_at > clock_timestamp()',
     [digest, kind],
@@ -64,7 +80,12 @@ export async function takeLink(
   kind: LinkKind,
   digest: Buffer,
 ): Promise<{ id: string; account: string | null; role: Role | null; member: string | null } | null> {
-  const { rows } = await client.query<{ id: string; account: string | null; role: Role | null; member: string | null }>(
+  const { rows } = await client.query<{
+    id: string;
+    account: string | null;
+    role: Role | null;
+    member: string | null;
+  }>(
     'delete from daybook.link where digest = $1 and kind = $2 and expires_at > clock_timestamp() returning id, account, role, member',
     [digest, kind],
   );
@@ -72,11 +93,21 @@ export async function takeLink(
 }
 
 /** Withdraws all links of a kind: setup links when somebody has used one, a member's resets. */
-export async function deleteLinks(client: ClientBase, kind: 'setup' | 'reset', member: string | null = null): Promise<void> {
-  await client.query('delete from daybook.link where kind = $1 and ($2::text is null or member = $2)', [kind, member]);
+export async function deleteLinks(
+  client: ClientBase,
+  kind: 'setup' | 'reset',
+  member: string | null = null,
+): Promise<void> {
+  await client.query('delete from daybook.link where kind = $1 and ($2::text is null or member = $2)', [
+    kind,
+    member,
+  ]);
 }
 
-/** Withdraws what somebody has made for others. @returns the invitations among them, which were good until now. */
+/**
+ * Withdraws what somebody has made for others. @returns the invitations among them, which were good until
+ * now.
+ */
 export async function deleteLinksMadeBy(client: ClientBase, member: string): Promise<string[]> {
   const { rows } = await client.query<{ id: string; isOpen: boolean }>(
     `delete from daybook.link where made_by = $1 returning id, kind = 'invitation' and expires_at > clock_timestamp() as "isOpen"`,
@@ -87,16 +118,26 @@ export async function deleteLinksMadeBy(client: ClientBase, member: string): Pro
 
 /** @returns whether there was such an invitation. */
 export async function deleteInvitation(client: ClientBase, id: string): Promise<boolean> {
-  return (await client.query("delete from daybook.link where id = $1 and kind = 'invitation'", [id])).rowCount === 1;
+  return (
+    (await client.query("delete from daybook.link where id = $1 and kind = 'invitation'", [id])).rowCount ===
+    1
+  );
 }
 
 const INVITATIONS = `select id, account, role, created_at as "createdAt", expires_at as "expiresAt"
   from daybook.link where kind = 'invitation' and expires_at > clock_timestamp()`;
 
 /** The open invitations, the newest first: as many as `max`. */
-export async function listInvitations(client: Pick<ClientBase, 'query'>, max: number): Promise<{ invitations: Invitation[]; omitted: number }> {
-  const { rows } = await client.query<Invitation>(`${INVITATIONS} order by created_at desc, id limit $1`, [max]);
-  const { rows: counted } = await client.query<{ count: number }>(`select count(*)::int as count from (${INVITATIONS}) open`);
+export async function listInvitations(
+  client: Pick<ClientBase, 'query'>,
+  max: number,
+): Promise<{ invitations: Invitation[]; omitted: number }> {
+  const { rows } = await client.query<Invitation>(`${INVITATIONS} order by created_at desc, id limit $1`, [
+    max,
+  ]);
+  const { rows: counted } = await client.query<{ count: number }>(
+    `select count(*)::int as count from (${INVITATIONS}) open`,
+  );
   return { invitations: rows, omitted: Math.max(0, (counted[0]?.count ?? 0) - rows.length) };
 }
 

@@ -1,6 +1,9 @@
 import type { ClientBase } from 'pg';
 
-/** Dashboard sign-ins: the only SQL on `daybook.session`. A row that is gone has ended, on every server at once. */
+/**
+ * Dashboard sign-ins: the only SQL on `daybook.session`. A row that is gone has ended, on every server at
+ * once.
+ */
 
 /** Signed out by itself after half a day without a request: a night passes, a day's work does not end. */
 const SESSION_IDLE_MS = 12 * 60 * 60 * 1000;
@@ -11,13 +14,23 @@ const SESSIONS_PER_MEMBER_MAX = 100;
 /** How exact "seen" is: more writes would say nothing more. */
 const SEEN_EVERY_MS = 60_000;
 
-export type SessionSeen = { id: string; openedAt: Date; seenAt: Date; expiresAt: Date; browser: string; network: string };
+export type SessionSeen = {
+  id: string;
+  openedAt: Date;
+  seenAt: Date;
+  expiresAt: Date;
+  browser: string;
+  network: string;
+};
 export type OpenSession = { id: string; member: string; isSeenLate: boolean };
 
 const IS_OPEN = `expires_at > clock_timestamp() and seen_at > clock_timestamp() - interval '${SESSION_IDLE_MS} milliseconds'`;
 
 /** The session with this digest of its token, while it is good. */
-export async function findOpen(client: Pick<ClientBase, 'query'>, digest: Buffer): Promise<OpenSession | null> {
+export async function findOpen(
+  client: Pick<ClientBase, 'query'>,
+  digest: Buffer,
+): Promise<OpenSession | null> {
   const { rows } = await client.query<OpenSession>({
     name: 'find_session',
     text: `select id, member, seen_at < clock_timestamp() - interval '${SEEN_EVERY_MS} milliseconds' as "isSeenLate"
@@ -42,12 +55,20 @@ export async function insertSession(
   );
 }
 
-/** Takes away what has ended by itself, of all members; what somebody else has taken hold of is left for the next time. */
+/**
+ * Takes away what has ended by itself, of all members; what somebody else has taken hold of is left for the
+ * next time.
+ */
 export async function deleteEndedSessions(client: Pick<ClientBase, 'query'>): Promise<void> {
-  await client.query(`delete from daybook.session where id in (select id from daybook.session where not (${IS_OPEN}) for update skip locked)`);
+  await client.query(
+    `delete from daybook.session where id in (select id from daybook.session where not (${IS_OPEN}) for update skip locked)`,
+  );
 }
 
-/** Takes away what has ended by itself, and all beyond the bound. @returns the ids of those that were good until now. */
+/**
+ * Takes away what has ended by itself, and all beyond the bound. @returns the ids of those that were good
+ * until now.
+ */
 export async function pruneSessions(client: ClientBase, member: string): Promise<string[]> {
   await client.query(`delete from daybook.session where member = $1 and not (${IS_OPEN})`, [member]);
   const { rows } = await client.query<{ id: string }>(
@@ -59,7 +80,10 @@ export async function pruneSessions(client: ClientBase, member: string): Promise
 }
 
 /** The open sessions of a member, the newest first. */
-export async function listSessions(client: Pick<ClientBase, 'query'>, member: string): Promise<SessionSeen[]> {
+export async function listSessions(
+  client: Pick<ClientBase, 'query'>,
+  member: string,
+): Promise<SessionSeen[]> {
   const { rows } = await client.query<SessionSeen>(
     `select id, opened_at as "openedAt", seen_at as "seenAt",
         least(expires_at, seen_at + interval '${SESSION_IDLE_MS} milliseconds') as "expiresAt", browser, network
@@ -70,7 +94,10 @@ export async function listSessions(client: Pick<ClientBase, 'query'>, member: st
 }
 
 /** When each of these members was last seen in a session that is still open. */
-export async function lastSeen(client: Pick<ClientBase, 'query'>, members: readonly string[]): Promise<Map<string, Date>> {
+export async function lastSeen(
+  client: Pick<ClientBase, 'query'>,
+  members: readonly string[],
+): Promise<Map<string, Date>> {
   const { rows } = await client.query<{ member: string; at: Date }>(
     'select member, max(seen_at) as at from daybook.session where member = any($1) group by member',
     [members],
@@ -80,11 +107,21 @@ export async function lastSeen(client: Pick<ClientBase, 'query'>, members: reado
 
 /** Ends one of a member's sessions. @returns whether it was there. */
 export async function deleteSession(client: ClientBase, member: string, id: string): Promise<boolean> {
-  return (await client.query('delete from daybook.session where id = $1 and member = $2', [id, member])).rowCount === 1;
+  return (
+    (await client.query('delete from daybook.session where id = $1 and member = $2', [id, member]))
+      .rowCount === 1
+  );
 }
 
 /** Ends all of a member's sessions but one. @returns the ids of those that ended. */
-export async function deleteSessions(client: ClientBase, member: string, except: string | null): Promise<string[]> {
-  const { rows } = await client.query<{ id: string }>('delete from daybook.session where member = $1 and id is distinct from $2 returning id', [member, except]);
+export async function deleteSessions(
+  client: ClientBase,
+  member: string,
+  except: string | null,
+): Promise<string[]> {
+  const { rows } = await client.query<{ id: string }>(
+    'delete from daybook.session where member = $1 and id is distinct from $2 returning id',
+    [member, except],
+  );
   return rows.map(({ id }) => id);
 }

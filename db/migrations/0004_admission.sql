@@ -176,7 +176,8 @@ begin
   if not found then
     return 0;
   end if;
-  -- The codes are those of db/events/events.ts: 100 request.accepted, 103 request.extended; 101 and 102 end one.
+  -- The codes are those of db/events/events.ts: 100 request.accepted, 103 request.extended; 101 and 102 end
+  -- one.
   select count(*), array_agg(a.request), array_agg(a.account), array_agg(a.key), array_agg(a.model),
       array_agg(h.hold_tokens), array_agg(h.hold_cost_microusd), array_agg(a.admitted_minute),
       array_agg(a.terms_position)

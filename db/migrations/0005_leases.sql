@@ -65,7 +65,8 @@ create table daybook.lease (
   position bigint not null,
   -- Requests that were admitted under older terms than these are not charged to it.
   since_terms bigint not null,
-  -- Whether its instance knows that the end is near, and is told so still: then it keeps nothing beyond its holds.
+  -- Whether its instance knows that the end is near, and is told so still: then it keeps nothing beyond its
+  -- holds.
   is_strict boolean not null default false,
   closed boolean not null default false,
   primary key (allowance, instance)

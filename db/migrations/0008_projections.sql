@@ -11,7 +11,8 @@ grant usage on schema projection to daybook_relay, daybook_auditor;
 create table daybook.projection (
   name text collate "C" primary key,
   position bigint not null default 0,
-  -- False: its tables are missing, or it can't go on. The others go on without it, and a rebuild makes it anew.
+  -- False: its tables are missing, or it can't go on. The others go on without it, and a rebuild makes it
+  -- anew.
   is_live boolean not null default true,
   -- The time of the event at `position`: the figures are as of then.
   position_at timestamptz,
@@ -98,7 +99,8 @@ begin
     -- counted is the same in all of them:
     --   completed … relay_failed: endings by outcome (db/projections/outcomes.ts); refused: calls refused;
     --   unpriced: endings without a cost; abandoned_tokens: holds that stay charged without a report;
-    --   duration_counts, first_byte_counts: how many took up to each of the bounds of db/projections/buckets.ts.
+    --   duration_counts, first_byte_counts: how many took up to each of the bounds of
+    --   db/projections/buckets.ts.
     create table usage_minute (
       minute timestamptz not null,
       account text collate "C" not null,
@@ -182,7 +184,8 @@ begin
       held bigint not null default 0,
       -- The control event that began the windows anew; 0 when none ever did.
       reset_position bigint not null,
-      -- The newest event that was charged here or changed the cap, so that whoever shows it can ask for what is newer.
+      -- The newest event that was charged here or changed the cap, so that whoever shows it can ask for what
+      -- is newer.
       position bigint not null,
       -- Minutes since 1970, as in the log; and the same as a time, by which old windows are found.
       window_start integer not null,

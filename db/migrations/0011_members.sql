@@ -8,7 +8,8 @@ create table daybook.member (
   email text collate "C" not null unique check (email = lower(email)),
   -- Argon2id in the PHC spelling, with its parameters and salt.
   password_hash text not null,
-  -- As the log has it, changed with its event: who is an administrator is counted under the lock of these rows.
+  -- As the log has it, changed with its event: who is an administrator is counted under the lock of these
+  -- rows.
   role text collate "C" not null check (role in ('member', 'administrator', 'auditor')),
   -- The secret of a device, sealed under the pepper (db/secrets/seal.ts), and one that is not confirmed yet.
   sealed_totp bytea,
@@ -42,7 +43,8 @@ create table daybook.link (
   role text collate "C" check (role in ('member', 'administrator', 'auditor')),
   -- Of a reset: whose password is chosen anew.
   member text collate "C" references daybook.member on delete cascade,
-  -- The administrator who made it, with whose rights it ends; null: the command line, or whoever forgot a password.
+  -- The administrator who made it, with whose rights it ends; null: the command line, or whoever forgot a
+  -- password.
   made_by text collate "C" references daybook.member on delete cascade,
   created_at timestamptz not null default clock_timestamp(),
   expires_at timestamptz not null,
@@ -52,8 +54,8 @@ create table daybook.link (
 create index link_member on daybook.link (member) where member is not null;
 create index link_made_by on daybook.link (made_by) where made_by is not null;
 
--- Attempts of late, as rate-limiter-flexible counts them. Its keys are digests (server/sign-in/login-throttle.ts):
--- neither addresses nor networks can be read here.
+-- Attempts of late, as rate-limiter-flexible counts them. Its keys are digests
+-- (server/sign-in/login-throttle.ts): neither addresses nor networks can be read here.
 create table daybook.attempt (
   key varchar(255) collate "C" primary key,
   points integer not null default 0,

@@ -25,26 +25,40 @@ export async function createAuditorLogin(owner: Store, login: string): Promise<s
   await change(owner, login, 'made', async (client, name) => {
     const { rowCount } = await client.query('select from pg_roles where rolname = $1', [login]);
     if (rowCount !== 0) throw new StoreError(`there is a login ${login} already: choose another name`);
-    await client.query(`create role ${name} login noinherit connection limit ${CONNECTIONS_MAX} password ${client.escapeLiteral(scramVerifier(password))}`);
+    await client.query(
+      `create role ${name} login noinherit connection limit ${CONNECTIONS_MAX} password ${client.escapeLiteral(scramVerifier(password))}`,
+    );
     await client.query(`grant daybook_auditor to ${name} with inherit false, set true`);
   });
   return password;
 }
 
-/** Takes such a login away; what it has open ends at its next statement. @throws {StoreError} when there is none of that name. */
+/**
+ * Takes such a login away; what it has open ends at its next statement. @throws {StoreError} when there is
+ * none of that name.
+ */
 export async function dropAuditorLogin(owner: Store, login: string): Promise<void> {
   await change(owner, login, 'dropped', async (client, name) => {
     const { rows } = await client.query<{ role: string }>(
       'select g.rolname as role from pg_auth_members m join pg_roles g on g.oid = m.roleid join pg_roles r on r.oid = m.member where r.rolname = $1',
       [login],
     );
-    if (rows.length === 0 || rows.some(({ role }) => role !== 'daybook_auditor')) throw new StoreError(`there is no login ${login} of an auditor`);
+    if (rows.length === 0 || rows.some(({ role }) => role !== 'daybook_auditor'))
+      throw new StoreError(`there is no login ${login} of an auditor`);
     await client.query(`drop role ${name}`);
   });
 }
 
-async function change(owner: Store, login: string, what: string, work: (client: Client, name: string) => Promise<void>): Promise<void> {
-  if (!LOGIN.test(login)) throw new StoreError('the name of a login has up to 63 small letters, digits and "_", begins with a letter, and not with pg_ or daybook_');
+async function change(
+  owner: Store,
+  login: string,
+  what: string,
+  work: (client: Client, name: string) => Promise<void>,
+): Promise<void> {
+  if (!LOGIN.test(login))
+    throw new StoreError(
+      'the name of a login has up to 63 small letters, digits and "_", begins with a letter, and not with pg_ or daybook_',
+    );
   const client = await connectAs(owner, 'owner');
   try {
     await client.query('begin');
@@ -54,14 +68,25 @@ async function change(owner: Store, login: string, what: string, work: (client: 
     await client.query('commit');
   } catch (error) {
     if (error instanceof StoreError) throw error;
-    throw new StoreError(`the login ${login} can't be ${what}: ${(error as Error).message}. It takes an owner who may make roles, and may pass on daybook_auditor`, { cause: error });
+    throw new StoreError(
+      `the login ${login} can't be ${what}: ${(error as Error).message}. It takes an owner who may make roles, and may pass on daybook_auditor`,
+      { cause: error },
+    );
   } finally {
     await closeClient(client);
   }
 }
 
-/** The address by which such a login comes, for `DATABASE_URL`. @param owner's address, where the database is somebody's own. */
-export function addressFor(owner: Store, login: string, password: string, databaseUrl: string | undefined): string {
+/**
+ * The address by which such a login comes, for `DATABASE_URL`. @param owner's address, where the database is
+ * somebody's own.
+ */
+export function addressFor(
+  owner: Store,
+  login: string,
+  password: string,
+  databaseUrl: string | undefined,
+): string {
   if (databaseUrl !== undefined) {
     const url = new URL(databaseUrl.replace('@/', '@localhost/'));
     Object.assign(url, { username: login, password });

@@ -53,7 +53,10 @@ export function withTimeout(config: ClientConfig, timeoutMs: number): ClientConf
   return { ...config, statement_timeout: timeoutMs, query_timeout: timeoutMs + STATEMENT_MARGIN_MS };
 }
 
-/** The same store for who starts or gives a command: nobody is kept waiting there, and a busy machine must not make it fail. */
+/**
+ * The same store for who starts or gives a command: nobody is kept waiting there, and a busy machine must not
+ * make it fail.
+ */
 export function patient(store: Store): Store {
   return { config: (role) => ({ ...store.config(role), connectionTimeoutMillis: START_CONNECT_TIMEOUT_MS }) };
 }
@@ -81,7 +84,9 @@ export function openPool(config: PoolConfig): Pool {
   return pool;
 }
 
-/** Ends a connection politely where the server still listens, and at once where it is frozen and never would. */
+/**
+ * Ends a connection politely where the server still listens, and at once where it is frozen and never would.
+ */
 export async function closeClient(client: Client): Promise<void> {
   const timer = setTimeout(() => client.connection.stream.destroy(), CLOSE_TIMEOUT_MS);
   await client.end();
@@ -97,7 +102,8 @@ export function externalStore(databaseUrl: string): Store {
   const target = parseDatabaseUrl(databaseUrl);
   return {
     config(role) {
-      const options = role === 'owner' ? target.options : `${target.options ?? ''} -c role=daybook_${role}`.trim();
+      const options =
+        role === 'owner' ? target.options : `${target.options ?? ''} -c role=daybook_${role}`.trim();
       return sessionConfig(role, { ...target, options });
     },
   };
@@ -108,7 +114,9 @@ function parseDatabaseUrl(text: string): Target {
   // user without a host, so one is put in; the `host` parameter overrides it.
   const url = URL.parse(text) ?? URL.parse(text.replace('@/', '@localhost/'));
   if (url === null || !['postgres:', 'postgresql:'].includes(url.protocol)) {
-    throw new StoreError('DATABASE_URL is not an address of the form postgres://user:password@host:5432/database');
+    throw new StoreError(
+      'DATABASE_URL is not an address of the form postgres://user:password@host:5432/database',
+    );
   }
   let client: Client;
   try {
@@ -117,7 +125,9 @@ function parseDatabaseUrl(text: string): Target {
   } catch (error) {
     // Only the path of an unreadable certificate is told: other messages may quote the address.
     const { path } = error as NodeJS.ErrnoException;
-    throw new StoreError(`DATABASE_URL cannot be used${path === undefined ? '' : `: ${path} cannot be read`}`);
+    throw new StoreError(
+      `DATABASE_URL cannot be used${path === undefined ? '' : `: ${path} cannot be read`}`,
+    );
   }
   const { password } = client;
   return {
@@ -154,7 +164,9 @@ export async function checkDurability(
   );
   const settings = new Map(rows.map((row) => [row.name, row.setting]));
   if (Number(settings.get('server_version_num')) < OLDEST_SERVER_VERSION_NUM) {
-    throw new StoreError(`Daybook needs PostgreSQL 18 or newer, and this server is ${settings.get('server_version')}`);
+    throw new StoreError(
+      `Daybook needs PostgreSQL 18 or newer, and this server is ${settings.get('server_version')}`,
+    );
   }
   for (const name of HONEST_SETTINGS) {
     if (settings.get(name) === 'off') {

@@ -9,7 +9,9 @@ import { scramVerifier } from '#db/postgres/scram.ts';
  * somebody could with the owner's.
  */
 
-/** Whether a session may change a schema; also true where there is none yet, since somebody has to make it. */
+/**
+ * Whether a session may change a schema; also true where there is none yet, since somebody has to make it.
+ */
 export async function ownsSchema(client: Pick<ClientBase, 'query'>, schema: string): Promise<boolean> {
   const { rows } = await client.query<{ owns: boolean }>(
     `select pg_has_role(nspowner, 'USAGE') as owns from pg_namespace where nspname = $1`,
@@ -30,7 +32,8 @@ export async function ensureServiceLogin(owner: Store, url: string): Promise<str
   const login = user ?? '';
   const secret = typeof password === 'function' ? await password() : password;
   // Others would have to be normalised first, as RFC 4013 says.
-  if (!/^[\x20-\x7e]*$/.test(secret ?? '')) throw new StoreError('SERVICE_DATABASE_URL is not usable: its password must be printable ASCII');
+  if (!/^[\x20-\x7e]*$/.test(secret ?? ''))
+    throw new StoreError('SERVICE_DATABASE_URL is not usable: its password must be printable ASCII');
   const client = await connectAs(owner, 'owner');
   try {
     await client.query('begin');
@@ -43,10 +46,15 @@ export async function ensureServiceLogin(owner: Store, url: string): Promise<str
         from pg_roles, pg_namespace where rolname = $1 and nspname = 'daybook'`,
       [login],
     );
-    if (rows[0]?.owns) throw new StoreError(`SERVICE_DATABASE_URL is not usable: ${login} may act as the owner of the database; name another login`);
+    if (rows[0]?.owns)
+      throw new StoreError(
+        `SERVICE_DATABASE_URL is not usable: ${login} may act as the owner of the database; name another login`,
+      );
     const proof = secret ? `password ${client.escapeLiteral(scramVerifier(secret))}` : '';
     await client.query(`${rowCount === 0 ? 'create' : 'alter'} role ${name} login noinherit ${proof}`);
-    await client.query(`grant daybook_relay, daybook_worker, daybook_auditor to ${name} with inherit false, set true`);
+    await client.query(
+      `grant daybook_relay, daybook_worker, daybook_auditor to ${name} with inherit false, set true`,
+    );
     // It looks there whether its version's migrations are in place.
     await client.query(`grant usage on schema daybook_migrations to ${name}`);
     await client.query(`grant select on daybook_migrations.kysely_migration to ${name}`);
@@ -54,7 +62,10 @@ export async function ensureServiceLogin(owner: Store, url: string): Promise<str
     return login;
   } catch (error) {
     if (error instanceof StoreError) throw error;
-    throw new StoreError(`the login ${login} (SERVICE_DATABASE_URL) can't be made: ${(error as Error).message}`, { cause: error });
+    throw new StoreError(
+      `the login ${login} (SERVICE_DATABASE_URL) can't be made: ${(error as Error).message}`,
+      { cause: error },
+    );
   } finally {
     await closeClient(client);
   }

@@ -1,5 +1,13 @@
 import type { Client } from 'pg';
-import { checkDurability, closeClient, connectAs, externalStore, patient, type Store, StoreError } from '#db/postgres/connect.ts';
+import {
+  checkDurability,
+  closeClient,
+  connectAs,
+  externalStore,
+  patient,
+  type Store,
+  StoreError,
+} from '#db/postgres/connect.ts';
 import { connectEmbedded, startEmbedded } from '#db/postgres/embedded/embedded.ts';
 
 export type OpenStore = { store: Store; close(): Promise<void> };
@@ -41,7 +49,9 @@ async function checkExternal(store: Store): Promise<void> {
   try {
     client = await connectAs(patient(store), 'owner');
   } catch (error) {
-    throw new StoreError(`DATABASE_URL is not usable: no connection (${(error as Error).message}).`, { cause: error });
+    throw new StoreError(`DATABASE_URL is not usable: no connection (${(error as Error).message}).`, {
+      cause: error,
+    });
   }
   try {
     await checkDurability(client, { checksums: false });

@@ -49,21 +49,31 @@ type SurveyRow = { count: string; at: string; positions: string[] | null; types:
  * @throws {GapError} when a position is missing otherwise: the log was cut or damaged.
  */
 export async function survey(client: ClientBase, { after, upTo }: Range): Promise<Survey> {
-  const { rows } = await client.query<SurveyRow>({ name: 'survey', text: SURVEY, values: [SHARD, after, upTo, KNOWN_TYPES] });
+  const { rows } = await client.query<SurveyRow>({
+    name: 'survey',
+    text: SURVEY,
+    values: [SHARD, after, upTo, KNOWN_TYPES],
+  });
   const { count, at, positions, types } = rows[0] as SurveyRow;
   if (Number(count) !== upTo - after) {
     await requireWhole(client, after);
     const gap = await client.query<{ position: string | null }>(FIRST_GAP, [SHARD, after, upTo]);
-    throw new GapError(`the log has no event at position ${gap.rows[0]?.position ?? after + Number(count) + 1}`);
+    throw new GapError(
+      `the log has no event at position ${gap.rows[0]?.position ?? after + Number(count) + 1}`,
+    );
   }
-  const unknown = (positions ?? []).map((position, index) => ({ position: Number(position), reason: `unknown event type ${types?.[index]}` }));
+  const unknown = (positions ?? []).map((position, index) => ({
+    position: Number(position),
+    reason: `unknown event type ${types?.[index]}`,
+  }));
   return { at, unknown };
 }
 
 /**
  * Takes a range in, event by event where it must be.
  * @returns the events that could not be taken.
- * @throws {BrokenProjectionError} when the projection itself is at fault. Any fault of the store passes as it is.
+ * @throws {BrokenProjectionError} when the projection itself is at fault. Any fault of the store passes as it
+ * is.
  */
 export async function takeIn(client: ClientBase, projection: Projection, range: Range): Promise<Parked[]> {
   const parked: Parked[] = [];
@@ -79,7 +89,8 @@ export async function takeIn(client: ClientBase, projection: Projection, range: 
       continue;
     }
     parked.push({ position: upTo, reason: reasonOf(error) });
-    if (parked.length > PARKED_MAX) throw new BrokenProjectionError(`it took none of ${parked.length} events: ${reasonOf(error)}`);
+    if (parked.length > PARKED_MAX)
+      throw new BrokenProjectionError(`it took none of ${parked.length} events: ${reasonOf(error)}`);
   }
   return parked;
 }
@@ -94,7 +105,8 @@ async function attempt(client: ClientBase, projection: Projection, range: Range)
   } catch (error) {
     // Over a connection that is lost this fails too, and so nobody is blamed for the loss.
     await client.query('rollback to savepoint part; release savepoint part');
-    if (blame(error) === 'projection') throw new BrokenProjectionError(reasonOf(error as Error), { cause: error });
+    if (blame(error) === 'projection')
+      throw new BrokenProjectionError(reasonOf(error as Error), { cause: error });
     if (blame(error) === 'store') throw error;
     return error as Error;
   }
@@ -105,7 +117,9 @@ const EVENT_CLASSES = ['21', '22', '23', '54', 'P0'];
 /** A table or column that isn't there, a privilege that is missing. */
 const PROJECTION_CLASSES = ['0A', '3F', '42'];
 
-/** Whose fault an error is. What is neither an event's nor the projection's passes with the store's trouble. */
+/**
+ * Whose fault an error is. What is neither an event's nor the projection's passes with the store's trouble.
+ */
 export function blame(error: unknown): 'event' | 'projection' | 'store' {
   if (!(error instanceof DatabaseError)) return 'event';
   const errorClass = error.code?.slice(0, 2) ?? '';

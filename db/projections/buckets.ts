@@ -4,7 +4,9 @@
  */
 
 /** In milliseconds. The last count of a histogram is of what took longer than all of them. */
-export const BUCKET_BOUNDS_MS = [25, 50, 100, 200, 400, 800, 1_500, 3_000, 6_000, 12_000, 30_000, 60_000, 120_000] as const;
+export const BUCKET_BOUNDS_MS = [
+  25, 50, 100, 200, 400, 800, 1_500, 3_000, 6_000, 12_000, 30_000, 60_000, 120_000,
+] as const;
 
 /** How many counts a histogram has. */
 export const BUCKETS = BUCKET_BOUNDS_MS.length + 1;

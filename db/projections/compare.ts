@@ -50,7 +50,11 @@ const PARKED = 'select position from daybook.parked_event where projection = $1 
  * @param client a connection of any role that reads both, with nothing else on it and long time-outs.
  * @throws {GapError | ArchivedError} when the log is not whole.
  */
-export async function compare(client: ClientBase, projection: Projection, options: Pick<CopyOptions, 'signal' | 'onPage'> = {}): Promise<Comparison> {
+export async function compare(
+  client: ClientBase,
+  projection: Projection,
+  options: Pick<CopyOptions, 'signal' | 'onPage'> = {},
+): Promise<Comparison> {
   const copy: CopyOptions = { projection, schema: 'pg_temp', ...options };
   // Refused once the session has used temporary tables, and good enough then.
   await client.query(`set temp_buffers = '${TEMP_BUFFERS}'`).catch(() => undefined);
@@ -58,11 +62,20 @@ export async function compare(client: ClientBase, projection: Projection, option
   const reached = Number((await readState(client, projection)).position);
   // The long part needs no snapshot, which would keep Postgres from cleaning up behind the appends.
   const parked = await extendCopy(client, copy, { after: 0, upTo: reached });
-  await client.query(`begin isolation level repeatable read; ${PROJECTING}; set local search_path = pg_temp, daybook`);
+  await client.query(
+    `begin isolation level repeatable read; ${PROJECTING}; set local search_path = pg_temp, daybook`,
+  );
   try {
     const state = await readState(client, projection);
     const position = Number(state.position);
-    const found: Comparison = { projection: projection.name, position, rows: 0, differing: 0, differences: [], faults: [] };
+    const found: Comparison = {
+      projection: projection.name,
+      position,
+      rows: 0,
+      differing: 0,
+      differences: [],
+      faults: [],
+    };
     if (!state.is_live || position < reached) found.faults.push('it waits for a rebuild');
     else parked.push(...(await takePage(client, projection, { after: reached, upTo: position })));
     await analyzeCopy(client, copy);
@@ -79,7 +92,11 @@ async function readState(client: ClientBase, { name }: Projection): Promise<Stat
   return rows[0] ?? { position: '0', is_live: false, kept_from: '-infinity' };
 }
 
-async function compareParked(client: ClientBase, { name }: Projection, parked: readonly Parked[]): Promise<string[]> {
+async function compareParked(
+  client: ClientBase,
+  { name }: Projection,
+  parked: readonly Parked[],
+): Promise<string[]> {
   const { rows } = await client.query<{ position: string }>(PARKED, [name]);
   const live = rows.map(({ position }) => Number(position));
   const fresh = parked.map(({ position }) => position).toSorted((left, right) => left - right);
@@ -94,9 +111,17 @@ const KEY_COLUMNS = `select a.attname as name from pg_index i
 type DifferingRow = { projected: Values | null; replayed: Values | null; total: string };
 type Values = Record<string, string | null>;
 
-async function compareTable(client: ClientBase, { projection }: CopyOptions, table: string, keptFrom: string, found: Comparison): Promise<void> {
+async function compareTable(
+  client: ClientBase,
+  { projection }: CopyOptions,
+  table: string,
+  keptFrom: string,
+  found: Comparison,
+): Promise<void> {
   const live = `${LIVE_SCHEMA}.${table}`;
-  const exists = await client.query<{ is_there: boolean }>('select to_regclass($1) is not null as is_there', [live]);
+  const exists = await client.query<{ is_there: boolean }>('select to_regclass($1) is not null as is_there', [
+    live,
+  ]);
   if (exists.rows[0]?.is_there !== true) {
     found.faults.push(`its table ${table} is missing`);
     return;
@@ -105,7 +130,8 @@ async function compareTable(client: ClientBase, { projection }: CopyOptions, tab
   const key = columns.rows.map(({ name }) => name);
   const kept = projection.kept?.find((each) => each.table === table);
   const isKept = kept === undefined ? 'true' : `(${kept.time} < '${keptFrom}') is not true`;
-  const asText = (row: string): string => `(select jsonb_object_agg(key, value) from jsonb_each_text(to_jsonb(${row})))`;
+  const asText = (row: string): string =>
+    `(select jsonb_object_agg(key, value) from jsonb_each_text(to_jsonb(${row})))`;
   const { rows } = await client.query<DifferingRow>(
     `select ${asText('p')} as projected, ${asText('r')} as replayed, total from (
        select p, r, count(*) over () as total
@@ -116,14 +142,25 @@ async function compareTable(client: ClientBase, { projection }: CopyOptions, tab
   const { rows: counted } = await client.query<{ count: string }>(`select count(*) as count from ${live}`);
   found.rows += Number(counted[0]?.count);
   found.differing += Number(rows[0]?.total ?? 0);
-  found.differences.push(...rows.map((row) => describe(table, key, row)).slice(0, DIFFERENCES_SHOWN - found.differences.length));
+  found.differences.push(
+    ...rows.map((row) => describe(table, key, row)).slice(0, DIFFERENCES_SHOWN - found.differences.length),
+  );
 }
 
 function describe(table: string, key: readonly string[], { projected, replayed }: DifferingRow): Difference {
   const either = (projected ?? replayed) as Values;
   const columns = Object.keys(either)
     .filter((column) => projected !== null && replayed !== null && projected[column] !== replayed[column])
-    .map((column) => ({ column, projected: projected?.[column] ?? null, replayed: replayed?.[column] ?? null }));
+    .map((column) => ({
+      column,
+      projected: projected?.[column] ?? null,
+      replayed: replayed?.[column] ?? null,
+    }));
   const kind = projected === null ? 'missing' : replayed === null ? 'surplus' : 'changed';
-  return { table, key: Object.fromEntries(key.map((column) => [column, either[column] ?? null])), kind, columns };
+  return {
+    table,
+    key: Object.fromEntries(key.map((column) => [column, either[column] ?? null])),
+    kind,
+    columns,
+  };
 }

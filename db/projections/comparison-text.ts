@@ -8,17 +8,30 @@ import { PROJECTIONS } from '#db/projections/projections.ts';
 /** @throws {InvalidArgumentError} when there is no projection of this name. */
 export function parseProjection(name: string): Projection {
   const found = PROJECTIONS.find((each) => each.name === name);
-  if (found === undefined) throw new InvalidArgumentError(`There are ${PROJECTIONS.map((each) => each.name).join(', ')}.`);
+  if (found === undefined)
+    throw new InvalidArgumentError(`There are ${PROJECTIONS.map((each) => each.name).join(', ')}.`);
   return found;
 }
 
 /** What was compared, and each row that is named as differing. */
-export function showComparison({ projection, position, rows, differing, differences, faults }: Comparison): string {
-  const verdict = differing === 0 ? `${rows} rows are as the log says` : `${differing} rows are not as the log says`;
+export function showComparison({
+  projection,
+  position,
+  rows,
+  differing,
+  differences,
+  faults,
+}: Comparison): string {
+  const verdict =
+    differing === 0 ? `${rows} rows are as the log says` : `${differing} rows are not as the log says`;
   const lines = differences.map(({ table, key, kind, columns }) => {
     const row = Object.entries(key).map(([column, value]) => `${column}=${value}`);
     const values = columns.map((each) => `${each.column} is ${each.projected}, not ${each.replayed}`);
     return `  ${table} ${row.join(' ')}: ${{ missing: 'missing', surplus: 'not in the log', changed: values.join('; ') }[kind]}`;
   });
-  return [`${projection}: ${verdict}, at position ${position}`, ...faults.map((fault) => `  ${fault}`), ...lines].join('\n');
+  return [
+    `${projection}: ${verdict}, at position ${position}`,
+    ...faults.map((fault) => `  ${fault}`),
+    ...lines,
+  ].join('\n');
 }

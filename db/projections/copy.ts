@@ -35,12 +35,18 @@ export async function createCopy(client: ClientBase, { projection, schema }: Cop
  * @returns the events that could not be taken.
  * @throws {GapError | ArchivedError} when the log lacks an event of the range.
  */
-export async function extendCopy(client: ClientBase, options: CopyOptions, { after, upTo }: Range): Promise<Parked[]> {
+export async function extendCopy(
+  client: ClientBase,
+  options: CopyOptions,
+  { after, upTo }: Range,
+): Promise<Parked[]> {
   const parked: Parked[] = [];
-  for (let reached = after; reached < upTo; ) {
+  for (let reached = after; reached < upTo;) {
     options.signal?.throwIfAborted();
     const page = { after: reached, upTo: Math.min(upTo, reached + COPY_EVENTS) };
-    parked.push(...(await inTransaction(client, options.schema, () => takePage(client, options.projection, page))));
+    parked.push(
+      ...(await inTransaction(client, options.schema, () => takePage(client, options.projection, page))),
+    );
     reached = page.upTo;
     options.onPage?.(reached);
   }
@@ -64,8 +70,13 @@ export async function analyzeCopy(client: ClientBase, { projection, schema }: Co
 }
 
 /** Leaves out what retention has taken from the live tables. */
-export async function retainCopy(client: ClientBase, { projection, schema }: CopyOptions, keptFrom: string): Promise<void> {
-  for (const { table, time } of projection.kept ?? []) await client.query(`delete from ${schema}.${table} where ${time} < $1`, [keptFrom]);
+export async function retainCopy(
+  client: ClientBase,
+  { projection, schema }: CopyOptions,
+  keptFrom: string,
+): Promise<void> {
+  for (const { table, time } of projection.kept ?? [])
+    await client.query(`delete from ${schema}.${table} where ${time} < $1`, [keptFrom]);
 }
 
 async function inTransaction<T>(client: ClientBase, schema: string, work: () => Promise<T>): Promise<T> {

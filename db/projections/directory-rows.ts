@@ -1,4 +1,11 @@
-import { type AccountEvent, isAccountEvent, isKeyEvent, isPlanEvent, type KeyEvent, type PlanEvent } from '#db/events/subjects.ts';
+import {
+  type AccountEvent,
+  isAccountEvent,
+  isKeyEvent,
+  isPlanEvent,
+  type KeyEvent,
+  type PlanEvent,
+} from '#db/events/subjects.ts';
 import type { ControlEvent, EventOf, KeyTerms, Placed, PlanTerms } from '#db/events/events.ts';
 import { evolveAccount } from '#db/fold/account.ts';
 import { evolveKey } from '#db/fold/key.ts';
@@ -38,7 +45,13 @@ export type KeyRow = {
   version: number;
   position: number;
 };
-export type PlanRow = { name: string; terms: PlanTerms; retired_at: string | null; version: number; position: number };
+export type PlanRow = {
+  name: string;
+  terms: PlanTerms;
+  retired_at: string | null;
+  version: number;
+  position: number;
+};
 export type PriceRow = { model: string; prices: Prices; source: string; version: number; position: number };
 
 type PriceEvent = EventOf<'model.priced'>;
@@ -47,7 +60,10 @@ type PriceEvent = EventOf<'model.priced'>;
 const UNKNOWN = { termsPosition: 0, resetPosition: 0 };
 
 /** @returns null for an event of an account that was never registered. */
-export function accountAfter(row: AccountRow | undefined, { event, at, position }: Placed<AccountEvent>): AccountRow | null {
+export function accountAfter(
+  row: AccountRow | undefined,
+  { event, at, position }: Placed<AccountEvent>,
+): AccountRow | null {
   const account = evolveAccount(row && { ...row, ...UNKNOWN }, event, position);
   if (!account) return null;
   const { id, state, plan, override, version } = account;
@@ -68,7 +84,10 @@ export function keyAfter(row: KeyRow | undefined, { event, at, position }: Place
     revokedAt: dateOf(row.revoked_at),
     // The tables know no digest.
     secret: { digest: '', last4: row.last4 },
-    previous: row.overlap_ends_at === null ? null : { digest: '', last4: row.previous_last4 ?? '', endsAt: new Date(row.overlap_ends_at) },
+    previous:
+      row.overlap_ends_at === null
+        ? null
+        : { digest: '', last4: row.previous_last4 ?? '', endsAt: new Date(row.overlap_ends_at) },
     terms: row.terms,
     version: row.version,
   };
@@ -83,7 +102,12 @@ export function keyAfter(row: KeyRow | undefined, { event, at, position }: Place
     expires_at: timeOf(key.expiresAt),
     expired_at: timeOf(key.expiredAt),
     revoked_at: timeOf(key.revokedAt),
-    rotated_at: event.type === 'key.rotated' ? at.toISOString() : event.type === 'key.created' ? null : (row?.rotated_at ?? null),
+    rotated_at:
+      event.type === 'key.rotated'
+        ? at.toISOString()
+        : event.type === 'key.created'
+          ? null
+          : (row?.rotated_at ?? null),
     overlap_ends_at: timeOf(key.previous?.endsAt ?? null),
     previous_last4: key.previous?.last4 ?? null,
     terms: key.terms,
@@ -93,10 +117,22 @@ export function keyAfter(row: KeyRow | undefined, { event, at, position }: Place
 }
 
 /** @returns null for an event of a plan that was never defined. */
-export function planAfter(row: PlanRow | undefined, { event, at, position }: Placed<PlanEvent>): PlanRow | null {
-  const plan = evolvePlan(row && { ...row, state: row.retired_at === null ? 'active' : 'retired' }, event, position);
+export function planAfter(
+  row: PlanRow | undefined,
+  { event, at, position }: Placed<PlanEvent>,
+): PlanRow | null {
+  const plan = evolvePlan(
+    row && { ...row, state: row.retired_at === null ? 'active' : 'retired' },
+    event,
+    position,
+  );
   if (!plan) return null;
-  const retired_at = event.type === 'plan.retired' ? at.toISOString() : plan.state === 'active' ? null : (row?.retired_at ?? null);
+  const retired_at =
+    event.type === 'plan.retired'
+      ? at.toISOString()
+      : plan.state === 'active'
+        ? null
+        : (row?.retired_at ?? null);
   return { name: plan.name, terms: plan.terms, retired_at, version: plan.version, position };
 }
 
@@ -110,7 +146,8 @@ export const isOf = {
   account: (placed: Placed<ControlEvent>): placed is Placed<AccountEvent> => isAccountEvent(placed.event),
   key: (placed: Placed<ControlEvent>): placed is Placed<KeyEvent> => isKeyEvent(placed.event),
   plan: (placed: Placed<ControlEvent>): placed is Placed<PlanEvent> => isPlanEvent(placed.event),
-  model_price: (placed: Placed<ControlEvent>): placed is Placed<PriceEvent> => placed.event.type === 'model.priced',
+  model_price: (placed: Placed<ControlEvent>): placed is Placed<PriceEvent> =>
+    placed.event.type === 'model.priced',
 };
 
 const dateOf = (time: string | null): Date | null => (time === null ? null : new Date(time));

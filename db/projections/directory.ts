@@ -17,7 +17,11 @@ type Table<E extends ControlEvent, Row extends object> = {
  * Brings the rows on that the events are about: reads them, folds, and writes each once. As JSON,
  * by which a row of any table is one value.
  */
-async function fold<E extends ControlEvent, Row extends object>(client: ClientBase, events: readonly Placed<ControlEvent>[], table: Table<E, Row>): Promise<void> {
+async function fold<E extends ControlEvent, Row extends object>(
+  client: ClientBase,
+  events: readonly Placed<ControlEvent>[],
+  table: Table<E, Row>,
+): Promise<void> {
   const { name, idColumn, idOf, after } = table;
   const own = events.filter(table.isOf);
   if (own.length === 0) return;
@@ -50,9 +54,33 @@ export const directory: Projection = {
   tables: ['account', 'key', 'plan', 'model_price'],
   async apply(client: ClientBase, range: Range): Promise<void> {
     const events = await readControl(client, range);
-    await fold(client, events, { name: 'account', idColumn: 'id', isOf: isOf.account, idOf: ({ account }) => account, after: accountAfter });
-    await fold(client, events, { name: 'key', idColumn: 'id', isOf: isOf.key, idOf: ({ key }) => key, after: keyAfter });
-    await fold(client, events, { name: 'plan', idColumn: 'name', isOf: isOf.plan, idOf: ({ plan }) => plan, after: planAfter });
-    await fold(client, events, { name: 'model_price', idColumn: 'model', isOf: isOf.model_price, idOf: ({ model }) => model, after: priceAfter });
+    await fold(client, events, {
+      name: 'account',
+      idColumn: 'id',
+      isOf: isOf.account,
+      idOf: ({ account }) => account,
+      after: accountAfter,
+    });
+    await fold(client, events, {
+      name: 'key',
+      idColumn: 'id',
+      isOf: isOf.key,
+      idOf: ({ key }) => key,
+      after: keyAfter,
+    });
+    await fold(client, events, {
+      name: 'plan',
+      idColumn: 'name',
+      isOf: isOf.plan,
+      idOf: ({ plan }) => plan,
+      after: planAfter,
+    });
+    await fold(client, events, {
+      name: 'model_price',
+      idColumn: 'model',
+      isOf: isOf.model_price,
+      idOf: ({ model }) => model,
+      after: priceAfter,
+    });
   },
 };

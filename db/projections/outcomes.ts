@@ -4,7 +4,13 @@ import { END_REASONS, type EndReason } from '#db/events/events.ts';
  * How calls end, in a few words that people group by. The one place that says which reason is which:
  * projections, replies and the dashboard ask here. Pure.
  */
-export const ENDED_OUTCOMES = ['completed', 'client_gone', 'upstream_failed', 'cut_short', 'relay_failed'] as const;
+export const ENDED_OUTCOMES = [
+  'completed',
+  'client_gone',
+  'upstream_failed',
+  'cut_short',
+  'relay_failed',
+] as const;
 export type EndedOutcome = (typeof ENDED_OUTCOMES)[number];
 
 /** The outcomes of accepted calls, and that of those that never were. */
@@ -29,5 +35,7 @@ export const OUTCOME_OF: Readonly<Record<EndReason, EndedOutcome>> = {
 
 /** The codes of the reasons that an outcome sums up, as the log and `projection.request` have them. */
 export function endReasonCodes(outcome: EndedOutcome): number[] {
-  return Object.entries(END_REASONS).flatMap(([reason, code]) => (OUTCOME_OF[reason as EndReason] === outcome ? [code] : []));
+  return Object.entries(END_REASONS).flatMap(([reason, code]) =>
+    OUTCOME_OF[reason as EndReason] === outcome ? [code] : [],
+  );
 }

@@ -20,7 +20,10 @@ import type { Range } from '#db/projections/projection.ts';
 export const PLANNING =
   "set local plan_cache_mode = force_generic_plan; set local enable_nestloop = off; set local work_mem = '32MB'; set local jit = off";
 
-/** What a projector that keeps up reads at a time, and then some. Positions are dense, so no more events than these. */
+/**
+ * What a projector that keeps up reads at a time, and then some. Positions are dense, so no more events than
+ * these.
+ */
 const FEW_EVENTS = 512;
 
 const RANGE = `select * from daybook.log where shard = ${SHARD} and position > $1 and position <= $2`;

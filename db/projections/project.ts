@@ -3,7 +3,14 @@ import { LOCKS } from '#db/postgres/locks.ts';
 import { SHARD } from '#db/log/append.ts';
 import { PLANNING } from '#db/projections/page.ts';
 import { LIVE_SCHEMA, type Projection, type ProjectionName, type Range } from '#db/projections/projection.ts';
-import { blame, BrokenProjectionError, isLogFault, type Parked, survey, takeIn } from '#db/projections/apply-batch.ts';
+import {
+  blame,
+  BrokenProjectionError,
+  isLogFault,
+  type Parked,
+  survey,
+  takeIn,
+} from '#db/projections/apply-batch.ts';
 
 /**
  * Moving the live projections along the log, page by page. A page is one transaction: it takes the
@@ -54,8 +61,13 @@ const LOST = `update daybook.projection p set is_live = false
  * Lets those stand aside whose tables are gone. A page would find out only with an event for them,
  * and readers would wait for that.
  */
-export async function standAsideWithoutTables(client: ClientBase, projections: readonly Projection[]): Promise<void> {
-  const tables = projections.flatMap(({ name, tables: own }) => own.map((table) => [name, `${LIVE_SCHEMA}.${table}`] as const));
+export async function standAsideWithoutTables(
+  client: ClientBase,
+  projections: readonly Projection[],
+): Promise<void> {
+  const tables = projections.flatMap(({ name, tables: own }) =>
+    own.map((table) => [name, `${LIVE_SCHEMA}.${table}`] as const),
+  );
   await client.query(LOST, [tables.map(([name]) => name), tables.map(([, table]) => table)]);
 }
 
@@ -68,7 +80,8 @@ export type PageOptions = {
 
 /**
  * Moves the live projections on by at most a page.
- * @throws {GapError | ArchivedError} when the log lacks an event; nothing is moved then. Faults of the store pass as they are.
+ * @throws {GapError | ArchivedError} when the log lacks an event; nothing is moved then. Faults of the store
+ * pass as they are.
  */
 export async function projectPage(client: ClientBase, options: PageOptions): Promise<Page> {
   try {
@@ -105,10 +118,18 @@ const STAND_ASIDE = 'update daybook.projection set is_live = false where name = 
 const PARK = `insert into daybook.parked_event (projection, position, reason)
   select * from unnest($1::text[], $2::bigint[], $3::text[]) on conflict do nothing`;
 
-async function page(client: ClientBase, { projections, seat, pageEvents = PAGE_EVENTS_MAX }: PageOptions, take: Take): Promise<Page> {
+async function page(
+  client: ClientBase,
+  { projections, seat, pageEvents = PAGE_EVENTS_MAX }: PageOptions,
+  take: Take,
+): Promise<Page> {
   // The session's own temporary tables come last, or they would stand before the live ones.
   await client.query(`begin; ${PROJECTING}; set local search_path = ${LIVE_SCHEMA}, daybook, pg_temp`);
-  const { rows } = await client.query<Row>({ name: 'projector_begin', text: BEGIN, values: [SHARD, projections.map(({ name }) => name)] });
+  const { rows } = await client.query<Row>({
+    name: 'projector_begin',
+    text: BEGIN,
+    values: [SHARD, projections.map(({ name }) => name)],
+  });
   const plan = planPage(rows, seat, pageEvents);
   if (plan.kind !== 'projected') {
     await client.query('rollback');
@@ -118,8 +139,14 @@ async function page(client: ClientBase, { projections, seat, pageEvents = PAGE_E
   let taken: Taken = { parked: [], broken: [] };
   if (range.upTo > range.after) {
     const { at, unknown } = await survey(client, range);
-    taken = await take(client, projections.filter(({ name }) => !aside.includes(name)), range);
-    const moving = projections.map(({ name }) => name).filter((name) => !aside.includes(name) && !taken.broken.some(({ projection }) => projection === name));
+    taken = await take(
+      client,
+      projections.filter(({ name }) => !aside.includes(name)),
+      range,
+    );
+    const moving = projections
+      .map(({ name }) => name)
+      .filter((name) => !aside.includes(name) && !taken.broken.some(({ projection }) => projection === name));
     taken.parked = withUnknown(taken.parked, unknown, moving);
     await park(client, taken.parked);
     await client.query({ name: 'projector_move', text: MOVE, values: [range.upTo, at, moving] });
@@ -158,7 +185,11 @@ async function takeAll(client: ClientBase, projections: readonly Projection[], r
 }
 
 /** Each by itself, and around what it can't take. */
-async function takeCarefully(client: ClientBase, projections: readonly Projection[], range: Range): Promise<Taken> {
+async function takeCarefully(
+  client: ClientBase,
+  projections: readonly Projection[],
+  range: Range,
+): Promise<Taken> {
   const taken: Taken = { parked: [], broken: [] };
   for (const projection of projections) {
     await client.query('savepoint whole');
@@ -176,7 +207,11 @@ async function takeCarefully(client: ClientBase, projections: readonly Projectio
 }
 
 /** Events of no known type are put aside for each that goes on, unless it has done so itself. */
-export function withUnknown(parked: readonly ParkedEvent[], unknown: readonly Parked[], names: readonly ProjectionName[]): ParkedEvent[] {
+export function withUnknown(
+  parked: readonly ParkedEvent[],
+  unknown: readonly Parked[],
+  names: readonly ProjectionName[],
+): ParkedEvent[] {
   const known = new Set(unknown.map(({ position }) => position));
   return [
     ...parked.filter(({ position }) => !known.has(position)),

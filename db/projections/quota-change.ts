@@ -1,7 +1,14 @@
 import type { ClientBase } from 'pg';
 import { isTermsEvent } from '#db/events/subjects.ts';
 import type { ControlEvent, Placed } from '#db/events/events.ts';
-import { type Meter, METER_OF, METERS, WINDOW_KIND_OF, WINDOW_KINDS, type WindowKind } from '#db/limits/limits.ts';
+import {
+  type Meter,
+  METER_OF,
+  METERS,
+  WINDOW_KIND_OF,
+  WINDOW_KINDS,
+  type WindowKind,
+} from '#db/limits/limits.ts';
 import { type QuotaSource, QuotaTerms } from '#db/projections/quota-terms.ts';
 
 // Accounts on a plan that changes are concerned by it, too; what plan an account has been put on
@@ -21,13 +28,25 @@ const WRITE_TERMS = `insert into quota_terms (subject, meter, window_kind, cap, 
   on conflict (subject, meter, window_kind, position) do update set until_position = excluded.until_position`;
 
 type SourceRow = Omit<QuotaSource, 'reset'> & { reset: string };
-type TermsRow = { subject: string; meter: number; window_kind: number; cap: string; is_exact: boolean; reset_position: string; position: string; from_minute: number };
+type TermsRow = {
+  subject: string;
+  meter: number;
+  window_kind: number;
+  cap: string;
+  is_exact: boolean;
+  reset_position: string;
+  position: string;
+  from_minute: number;
+};
 
 /**
  * Brings `quota_source` and `quota_terms` on by the control events of a range.
  * @returns the subjects of which a quota has changed.
  */
-export async function changeTerms(client: ClientBase, events: readonly Placed<ControlEvent>[]): Promise<string[]> {
+export async function changeTerms(
+  client: ClientBase,
+  events: readonly Placed<ControlEvent>[],
+): Promise<string[]> {
   const terms = new QuotaTerms();
   const subjects = new Set<string>();
   const plans = new Set<string>();
@@ -39,12 +58,20 @@ export async function changeTerms(client: ClientBase, events: readonly Placed<Co
     if ('plan' in event && !('account' in event)) plans.add(event.plan);
   }
   if (subjects.size === 0) return [];
-  const sources = await client.query<SourceRow>({ name: 'quota_sources', text: SOURCES, values: [[...subjects], [...plans]] });
+  const sources = await client.query<SourceRow>({
+    name: 'quota_sources',
+    text: SOURCES,
+    values: [[...subjects], [...plans]],
+  });
   for (const row of sources.rows) {
     terms.know({ ...row, reset: Number(row.reset) });
     subjects.add(row.subject);
   }
-  const { rows } = await client.query<TermsRow>({ name: 'quota_terms_in_force', text: IN_FORCE, values: [[...subjects]] });
+  const { rows } = await client.query<TermsRow>({
+    name: 'quota_terms_in_force',
+    text: IN_FORCE,
+    values: [[...subjects]],
+  });
   for (const row of rows) {
     const { subject, meter, window_kind, cap, is_exact, reset_position, position, from_minute } = row;
     terms.inForce({

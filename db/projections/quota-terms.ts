@@ -60,9 +60,23 @@ export class QuotaTerms {
     const account = kind === 'account' ? this.#accounts.get(id) : undefined;
     const plan = kind === 'plan' ? this.#plans.get(id) : undefined;
     const key = kind === 'key' ? this.#keys.get(id) : undefined;
-    if (account) return { subject, account: id, plan: account.plan, quotas: account.override?.quotas ?? null, reset: account.resetPosition };
+    if (account)
+      return {
+        subject,
+        account: id,
+        plan: account.plan,
+        quotas: account.override?.quotas ?? null,
+        reset: account.resetPosition,
+      };
     if (plan) return { subject, account: null, plan: null, quotas: plan.terms.quotas ?? null, reset: 0 };
-    if (key) return { subject, account: key.account, plan: null, quotas: key.terms?.quotas ?? null, reset: key.resetPosition };
+    if (key)
+      return {
+        subject,
+        account: key.account,
+        plan: null,
+        quotas: key.terms?.quotas ?? null,
+        reset: key.resetPosition,
+      };
     return null;
   }
 
@@ -71,7 +85,8 @@ export class QuotaTerms {
     const [kind, id] = subject.split('/', 2) as [string, string];
     const terms = quotas === null ? {} : { quotas: [...quotas] };
     if (kind === 'plan') this.#plans.set(id, { ...PLAN, name: id, terms });
-    else if (kind === 'account') this.#accounts.set(id, { ...ACCOUNT, id, plan, override: terms, resetPosition: reset });
+    else if (kind === 'account')
+      this.#accounts.set(id, { ...ACCOUNT, id, plan, override: terms, resetPosition: reset });
     else this.#keys.set(id, { ...KEY, id, account: account as string, terms, resetPosition: reset });
   }
 
@@ -98,7 +113,8 @@ export class QuotaTerms {
       this.#plans.set(plan.name, plan);
       this.#touched.add(`plan/${plan.name}`);
       for (const account of this.#accounts.values()) {
-        if (account.plan === plan.name) this.#noteAccount(evolveAccount(account, event, position) ?? account, position, minute);
+        if (account.plan === plan.name)
+          this.#noteAccount(evolveAccount(account, event, position) ?? account, position, minute);
       }
     }
   }
@@ -106,7 +122,12 @@ export class QuotaTerms {
   #noteAccount(account: Account, position: number, minute: number): void {
     this.#accounts.set(account.id, account);
     const plan = account.plan === null ? undefined : this.#plans.get(account.plan);
-    this.#note(`account/${account.id}`, limitsOf(accountTerms(account, plan), account.resetPosition), position, minute);
+    this.#note(
+      `account/${account.id}`,
+      limitsOf(accountTerms(account, plan), account.resetPosition),
+      position,
+      minute,
+    );
   }
 
   /** From here on the subject has these limits. Only what differs ends and begins. */
@@ -114,7 +135,9 @@ export class QuotaTerms {
     this.#touched.add(subject);
     const open = this.#open.get(subject) ?? new Map<string, QuotaInterval>();
     this.#open.set(subject, open);
-    const quotas = new Map(limits.filter(({ window }) => QUOTA_WINDOWS.has(window)).map((limit) => [nameOf(limit), limit]));
+    const quotas = new Map(
+      limits.filter(({ window }) => QUOTA_WINDOWS.has(window)).map((limit) => [nameOf(limit), limit]),
+    );
     for (const [name, interval] of open) {
       if (isSame(interval.limit, quotas.get(name))) continue;
       interval.until = position;
@@ -148,4 +171,7 @@ const KEY = {
 const QUOTA_WINDOWS: ReadonlySet<WindowKind> = new Set(['hour', 'day', 'week', 'month']);
 const nameOf = ({ meter, window }: Limit): string => `${meter} ${window}`;
 const isSame = (one: Limit, other: Limit | undefined): boolean =>
-  other !== undefined && one.cap === other.cap && one.enforcement === other.enforcement && one.reset === other.reset;
+  other !== undefined &&
+  one.cap === other.cap &&
+  one.enforcement === other.enforcement &&
+  one.reset === other.reset;

@@ -116,7 +116,9 @@ const CHARGES = `,
     on conflict (${WINDOW}) do update set used = w.used + excluded.used, held = w.held + excluded.held,
       position = greatest(w.position, excluded.position)`;
 
-/** Gives the windows of subjects whose quotas have changed the caps of now. Those that are over keep theirs. */
+/**
+ * Gives the windows of subjects whose quotas have changed the caps of now. Those that are over keep theirs.
+ */
 const RECAP = `with windows as (select * from quota_window where subject = any($1)),
   terms as (select * from quota_terms where subject = any($1)),
   newest as (${NEWEST('windows', 'terms')})
@@ -134,6 +136,7 @@ export const quotas: Projection = {
     const control = await readControl(client, range);
     const subjects = control.length === 0 ? [] : await changeTerms(client, control);
     await queryRange(client, range, 'quotas', CHARGES);
-    if (subjects.length > 0) await client.query({ name: 'project_quotas_recap', text: RECAP, values: [subjects] });
+    if (subjects.length > 0)
+      await client.query({ name: 'project_quotas_recap', text: RECAP, values: [subjects] });
   },
 };

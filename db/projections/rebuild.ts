@@ -3,7 +3,14 @@ import { type ClientBase, DatabaseError } from 'pg';
 import { StoreError } from '#db/postgres/connect.ts';
 import { LOCKS } from '#db/postgres/locks.ts';
 import { readHead } from '#db/log/read.ts';
-import { analyzeCopy, type CopyOptions, createCopy, extendCopy, retainCopy, takePage } from '#db/projections/copy.ts';
+import {
+  analyzeCopy,
+  type CopyOptions,
+  createCopy,
+  extendCopy,
+  retainCopy,
+  takePage,
+} from '#db/projections/copy.ts';
 import { park, PROJECTING } from '#db/projections/project.ts';
 import { BUILD_SCHEMA, LIVE_SCHEMA, type Projection } from '#db/projections/projection.ts';
 import type { Parked } from '#db/projections/apply-batch.ts';
@@ -36,12 +43,20 @@ export type Rebuilt = { position: number; parked: number };
  * Puts fresh tables in the place of a projection's own, also where those are gone.
  * @param client a connection as the worker, with nothing else on it and long time-outs.
  * @throws {RebuildBusyError} when another rebuild runs.
- * @throws {StoreError} when readers kept the tables busy. {GapError | ArchivedError} when the log is not whole.
+ * @throws {StoreError} when readers kept the tables busy. {GapError | ArchivedError} when the log is not
+ * whole.
  */
-export async function rebuild(client: ClientBase, projection: Projection, options: RebuildOptions = {}): Promise<Rebuilt> {
+export async function rebuild(
+  client: ClientBase,
+  projection: Projection,
+  options: RebuildOptions = {},
+): Promise<Rebuilt> {
   // One at a time: two copies of one name would be in one another's way.
-  const { rows } = await client.query<{ is_ours: boolean }>(`select pg_try_advisory_lock(${LOCKS.rebuild}) as is_ours`);
-  if (rows[0]?.is_ours !== true) throw new RebuildBusyError('another rebuild is running: wait until it has ended');
+  const { rows } = await client.query<{ is_ours: boolean }>(
+    `select pg_try_advisory_lock(${LOCKS.rebuild}) as is_ours`,
+  );
+  if (rows[0]?.is_ours !== true)
+    throw new RebuildBusyError('another rebuild is running: wait until it has ended');
   try {
     return await build(client, { projection, schema: BUILD_SCHEMA, ...options });
   } finally {
@@ -56,7 +71,11 @@ async function build(client: ClientBase, copy: CopyOptions): Promise<Rebuilt> {
   let position = 0;
   for (let exchanges = 0; exchanges < EXCHANGES_MAX; exchanges++) {
     // What is projected in the meantime is taken in too, until little is left.
-    for (let goal = await readGoal(client, copy.projection); goal - position > REST_EVENTS; goal = await readGoal(client, copy.projection)) {
+    for (
+      let goal = await readGoal(client, copy.projection);
+      goal - position > REST_EVENTS;
+      goal = await readGoal(client, copy.projection)
+    ) {
       parked.push(...(await extendCopy(client, copy, { after: position, upTo: goal })));
       position = goal;
     }
@@ -65,13 +84,18 @@ async function build(client: ClientBase, copy: CopyOptions): Promise<Rebuilt> {
     if (exchanged !== null) return exchanged;
     await wait(EXCHANGE_PAUSE_MS, undefined, { signal: copy.signal });
   }
-  throw new StoreError(`the tables of ${copy.projection.name} were in use for too long: try again when fewer read them`);
+  throw new StoreError(
+    `the tables of ${copy.projection.name} were in use for too long: try again when fewer read them`,
+  );
 }
 
 const GOAL = `select coalesce(max(position) filter (where name <> $1), max(position)) as position
   from daybook.projection where is_live`;
 
-/** Where the live projections are, for that is where the fresh one has to join them; the head where none lives. */
+/**
+ * Where the live projections are, for that is where the fresh one has to join them; the head where none
+ * lives.
+ */
 async function readGoal(client: ClientBase, { name }: Projection): Promise<number> {
   const { rows } = await client.query<{ position: string | null }>(GOAL, [name]);
   const position = rows[0]?.position ?? null;
@@ -82,8 +106,15 @@ const EXCHANGED = `update daybook.projection set position = $2, is_live = true, 
     position_at = (select at from daybook.log where shard = 0 and position = $2)
   where name = $1`;
 
-/** The rest and the exchange. @returns null when a reader held on to the old tables; nothing has changed then. */
-async function tryExchange(client: ClientBase, copy: CopyOptions, after: number, before: readonly Parked[]): Promise<Rebuilt | null> {
+/**
+ * The rest and the exchange. @returns null when a reader held on to the old tables; nothing has changed then.
+ */
+async function tryExchange(
+  client: ClientBase,
+  copy: CopyOptions,
+  after: number,
+  before: readonly Parked[],
+): Promise<Rebuilt | null> {
   const { projection, schema } = copy;
   await client.query(`begin; ${PROJECTING}; set local search_path = ${schema}, daybook`);
   try {
@@ -96,12 +127,19 @@ async function tryExchange(client: ClientBase, copy: CopyOptions, after: number,
     const upTo = Math.max(after, await readGoal(client, projection));
     const parked = [...before, ...(await takePage(client, projection, { after, upTo }))];
     await retainCopy(client, copy, rows[0]?.kept_from ?? '-infinity');
-    await client.query(`set local lock_timeout = ${EXCHANGE_LOCK_TIMEOUT_MS}; set local client_min_messages = warning`);
+    await client.query(
+      `set local lock_timeout = ${EXCHANGE_LOCK_TIMEOUT_MS}; set local client_min_messages = warning`,
+    );
     for (const table of projection.tables) {
-      await client.query(`drop table if exists ${LIVE_SCHEMA}.${table}; alter table ${schema}.${table} set schema ${LIVE_SCHEMA}`);
+      await client.query(
+        `drop table if exists ${LIVE_SCHEMA}.${table}; alter table ${schema}.${table} set schema ${LIVE_SCHEMA}`,
+      );
     }
     await client.query('delete from daybook.parked_event where projection = $1', [projection.name]);
-    await park(client, parked.map((each) => ({ projection: projection.name, ...each })));
+    await park(
+      client,
+      parked.map((each) => ({ projection: projection.name, ...each })),
+    );
     await client.query(EXCHANGED, [projection.name, upTo]);
     await client.query("select pg_notify('daybook_projected', $1::bigint::text)", [upTo]);
     await client.query('commit');

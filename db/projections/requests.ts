@@ -117,10 +117,16 @@ export const requests: Projection = {
     const begun = await queryRange<[string[] | null]>(client, range, 'requests', BEGIN);
     const carried = begun.rows[0]?.[0] ?? null;
     if (carried === null) return;
-    const { rows } = await client.query<[number, number]>({ name: 'project_requests_carried', text: CARRY_ON, values: [carried], rowMode: 'array' });
+    const { rows } = await client.query<[number, number]>({
+      name: 'project_requests_carried',
+      text: CARRY_ON,
+      values: [carried],
+      rowMode: 'array',
+    });
     const [calls, updated] = rows[0] as [number, number];
     // An ending without a beginning: the log is damaged, and a row made up for it would hide that.
     // Running calls are always there, for retention takes only those that have ended.
-    if (updated !== calls) throw new RequestOrderError(`${calls - updated} calls have events that can't follow what came before`);
+    if (updated !== calls)
+      throw new RequestOrderError(`${calls - updated} calls have events that can't follow what came before`);
   },
 };

@@ -24,8 +24,16 @@ type Row = [position: string | null, asOf: Date | null, head: string, parked: st
  * transaction that reads the tables, where the answer has to fit them to the event.
  * @param names the projections that are read; all when absent.
  */
-export async function readProjectionState(client: ClientBase, names?: readonly ProjectionName[]): Promise<ProjectionState> {
-  const { rows } = await client.query<Row>({ name: 'read_projection_state', text: READ, values: [SHARD, names ?? null], rowMode: 'array' });
+export async function readProjectionState(
+  client: ClientBase,
+  names?: readonly ProjectionName[],
+): Promise<ProjectionState> {
+  const { rows } = await client.query<Row>({
+    name: 'read_projection_state',
+    text: READ,
+    values: [SHARD, names ?? null],
+    rowMode: 'array',
+  });
   const [position, asOf, head, parked] = rows[0] as Row;
   // A projection that has taken nothing in is as of no time, and the least of times leaves it out.
   const reached = Number(position ?? 0);
@@ -50,7 +58,15 @@ const READ_STATUS = `select p.name, p.position, daybook.head($1) as head, p.posi
     (select count(*) from daybook.parked_event e where e.projection = p.name) as parked
   from daybook.projection p order by p.name`;
 
-type StatusRow = [name: string, position: string, head: string, positionAt: Date | null, isLive: boolean, rebuiltAt: Date | null, parked: string];
+type StatusRow = [
+  name: string,
+  position: string,
+  head: string,
+  positionAt: Date | null,
+  isLive: boolean,
+  rebuiltAt: Date | null,
+  parked: string,
+];
 
 /** How far each projection is. */
 export async function readProjectionStatus(client: ClientBase): Promise<ProjectionStatus[]> {

@@ -30,15 +30,25 @@ const buckets = (element: (number: number) => string): string =>
   `array[${Array.from({ length: BUCKETS }, (_, index) => element(index + 1)).join(', ')}]`;
 
 /** From 1, like the elements of an array. */
-const bucket = (column: string): string => `width_bucket(${column} - 1, array[${BUCKET_BOUNDS_MS.join(', ')}]) + 1`;
-const counted = (column: string): string => buckets((number) => `count(*) filter (where ${column} = ${number})`);
+const bucket = (column: string): string =>
+  `width_bucket(${column} - 1, array[${BUCKET_BOUNDS_MS.join(', ')}]) + 1`;
+const counted = (column: string): string =>
+  buckets((number) => `count(*) filter (where ${column} = ${number})`);
 
-/** The figures of events: each ending and each refusal is counted once, in the minute in which it is in the log. */
+/**
+ * The figures of events: each ending and each refusal is counted once, in the minute in which it is in the
+ * log.
+ */
 const FIGURES_OF_EVENTS = list([
-  ...ENDED_OUTCOMES.map((outcome) => `count(*) filter (where end_reason in (${endReasonCodes(outcome).join(', ')})) as ${outcome}`),
+  ...ENDED_OUTCOMES.map(
+    (outcome) =>
+      `count(*) filter (where end_reason in (${endReasonCodes(outcome).join(', ')})) as ${outcome}`,
+  ),
   'coalesce(sum(refused_count), 0)::bigint as refused',
   'count(*) filter (where cost is null and end_reason is not null) as unpriced',
-  ...['input_tokens', 'cached_tokens', 'output_tokens', 'reasoning_tokens'].map((name) => `coalesce(sum(${name}), 0)::bigint as ${name}`),
+  ...['input_tokens', 'cached_tokens', 'output_tokens', 'reasoning_tokens'].map(
+    (name) => `coalesce(sum(${name}), 0)::bigint as ${name}`,
+  ),
   'coalesce(sum(abandoned_tokens), 0)::bigint as abandoned_tokens',
   'coalesce(sum(cost), 0)::bigint as cost_microusd',
   `${counted('duration_bucket')} as duration_counts`,
@@ -54,11 +64,20 @@ const FIGURES_OF_ROWS = list([
 /** What to do where a row is there already: `t` is the table. */
 const ADDED = list([
   ...SUMS.map((name) => `${name} = t.${name} + excluded.${name}`),
-  ...HISTOGRAMS.map((name) => `${name} = ${buckets((number) => `t.${name}[${number}] + excluded.${name}[${number}]`)}`),
+  ...HISTOGRAMS.map(
+    (name) => `${name} = ${buckets((number) => `t.${name}[${number}] + excluded.${name}[${number}]`)}`,
+  ),
 ]);
 
 /** One table from the rows of a finer one. */
-const rollUp = (table: string, { unit, by, from }: { unit: 'minute' | 'hour' | 'day'; by: string[]; from: { table: string; time: string } }): string =>
+const rollUp = (
+  table: string,
+  {
+    unit,
+    by,
+    from,
+  }: { unit: 'minute' | 'hour' | 'day'; by: string[]; from: { table: string; time: string } },
+): string =>
   `insert into ${table} as t (${[unit, ...by].join(', ')}, ${FIGURES})
     select date_bin('1 ${unit}', ${from.time}, 'epoch'), ${[...by, FIGURES_OF_ROWS].join(', ')}
       from ${from.table} group by ${[1, ...by].join(', ')}
@@ -106,7 +125,16 @@ const USAGE = `,
 /** What was used, by minute, hour and day, and when each key was used last. */
 export const usage: Projection = {
   name: 'usage',
-  tables: ['usage_minute', 'usage_minute_total', 'usage_hour_key', 'usage_hour', 'usage_hour_total', 'usage_day', 'usage_day_account', 'key_use'],
+  tables: [
+    'usage_minute',
+    'usage_minute_total',
+    'usage_hour_key',
+    'usage_hour',
+    'usage_hour_total',
+    'usage_day',
+    'usage_day_account',
+    'key_use',
+  ],
   // Shown for two days; an account's hours, and all days, are kept.
   kept: [
     { table: 'usage_minute', time: 'minute' },

@@ -40,15 +40,21 @@ export async function migrate(store: Store, folder: string = MIGRATIONS_FOLDER):
 /** The migrations of this version, in their order. */
 export async function migrationNames(folder: string = MIGRATIONS_FOLDER): Promise<string[]> {
   const files = await readdir(folder);
-  return files.filter((name) => /^\d{4}_.+\.sql$/.test(name)).map((name) => path.basename(name, '.sql')).toSorted();
+  return files
+    .filter((name) => /^\d{4}_.+\.sql$/.test(name))
+    .map((name) => path.basename(name, '.sql'))
+    .toSorted();
 }
 
 function checkMigrated(applied: readonly string[], expected: readonly string[]): [] {
   const [missing] = expected.filter((name) => !applied.includes(name));
   const [unknown] = applied.filter((name) => !expected.includes(name));
   if (missing !== undefined) {
-    throw new StoreError(`the database lacks ${missing}, and this login may not migrate it: run "npm run migrate" with its owner's DATABASE_URL`);
+    throw new StoreError(
+      `the database lacks ${missing}, and this login may not migrate it: run "npm run migrate" with its owner's DATABASE_URL`,
+    );
   }
-  if (unknown !== undefined) throw new StoreError(`the database was migrated by a newer version (${unknown}): run that one`);
+  if (unknown !== undefined)
+    throw new StoreError(`the database was migrated by a newer version (${unknown}): run that one`);
   return [];
 }

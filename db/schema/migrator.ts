@@ -13,7 +13,11 @@ import { BOOKKEEPING_SCHEMA, cannotMigrate } from '#db/schema/migrations-applied
  * @returns the names of those that this call applied.
  * @throws {StoreError} naming the migration that failed, and where; nothing is applied then.
  */
-export async function applyMigrations(client: Client, folder: string, names: readonly string[]): Promise<string[]> {
+export async function applyMigrations(
+  client: Client,
+  folder: string,
+  names: readonly string[],
+): Promise<string[]> {
   // Kysely takes a pool. This one is of a single connection, which is its caller's to end.
   const connection = Object.assign(client, { release: () => undefined });
   const pool = { connect: async () => connection, end: async () => undefined, options: {} };

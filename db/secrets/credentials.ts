@@ -38,7 +38,10 @@ export async function rewrapCredential(client: ClientBase, id: string, { wrapped
   await client.query('update daybook.credential set wrapped_key = $2, master_key = $3 where id = $1', [id, wrapped_key, master_key]);
 }
 
-/** Keeps the master key to oneself until the transaction ends: what is sealed in it is sealed under the current one, and the first one is made once. */
+/**
+ * Keeps the master key to oneself until the transaction ends: what is sealed in it is sealed under the
+ * current one, and the first one is made once.
+ */
 export async function holdMasterKey(client: ClientBase): Promise<void> {
   await client.query(`select pg_advisory_xact_lock(${LOCKS.masterKey})`);
 }

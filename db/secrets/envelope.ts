@@ -9,7 +9,9 @@ import { seal, unseal } from '#db/secrets/seal.ts';
 
 export const MASTER_KEY_BYTES = 32;
 const DATA_KEY_BYTES = 32;
-/** Of the shape of an envelope: part of what it is bound to, so that a later shape is not taken for this one. */
+/**
+ * Of the shape of an envelope: part of what it is bound to, so that a later shape is not taken for this one.
+ */
 const VERSION = 1;
 
 const SECRET = 'daybook credential secret';
@@ -59,7 +61,10 @@ export function openSecret(keys: MasterKeys, owner: Owner, envelope: Pick<Envelo
   return unseal(unwrap(keys, owner, envelope), SECRET, boundTo(owner), envelope.sealed_secret);
 }
 
-/** Whether a secret is the one that is sealed here; the sealed one is not opened. @throws as {@link openSecret}. */
+/**
+ * Whether a secret is the one that is sealed here; the sealed one is not opened. @throws as {@link
+ * openSecret}.
+ */
 export function isSecret(keys: MasterKeys, owner: Owner, envelope: Pick<Envelope, 'fingerprint'> & Wrapped, secret: string): boolean {
   return timingSafeEqual(fingerprintOf(unwrap(keys, owner, envelope), secret), envelope.fingerprint);
 }
@@ -79,7 +84,10 @@ function unwrap({ all }: MasterKeys, owner: Owner, { wrapped_key, master_key }: 
   return Buffer.from(unseal(key, DATA_KEY, boundTo(owner), wrapped_key), 'hex');
 }
 
-/** Of a key made from the data key, so that equal secrets of two rows don't look alike, and no new master key needs it made anew. */
+/**
+ * Of a key made from the data key, so that equal secrets of two rows don't look alike, and no new master key
+ * needs it made anew.
+ */
 const fingerprintOf = (dataKey: Buffer, secret: string): Buffer =>
   createHmac('sha256', Buffer.from(hkdfSync('sha256', dataKey, '', FINGERPRINT, DATA_KEY_BYTES))).update(secret).digest();
 

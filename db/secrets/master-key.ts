@@ -5,7 +5,10 @@ import { MASTER_KEY_BYTES, masterKeyId, type MasterKeys } from '#db/secrets/enve
 /** One that is in use, one that came before it, and those that old backups still need: nobody has more. */
 export const MASTER_KEYS_MAX = 16;
 
-/** Where the master key lies: beside the data directory, not in it, so that what takes the one does not take both. */
+/**
+ * Where the master key lies: beside the data directory, not in it, so that what takes the one does not take
+ * both.
+ */
 export function masterKeyFile(config: { DAYBOOK_DATA: string; DAYBOOK_MASTER_KEY_FILE?: string | undefined }): string {
   return path.resolve(config.DAYBOOK_MASTER_KEY_FILE ?? `${config.DAYBOOK_DATA.replace(/[/\\]+$/, '')}.master-key`);
 }

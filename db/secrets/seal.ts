@@ -20,7 +20,9 @@ export function seal(pepper: Buffer, purpose: string, id: string, text: string):
   return Buffer.concat([nonce, cipher.getAuthTag(), sealed]);
 }
 
-/** @throws {Error} when it was sealed under another pepper, for another purpose or id, or has been changed. */
+/**
+ * @throws {Error} when it was sealed under another pepper, for another purpose or id, or has been changed.
+ */
 export function unseal(pepper: Buffer, purpose: string, id: string, sealed: Buffer): string {
   const decipher = createDecipheriv(CIPHER, sealKey(pepper, purpose), sealed.subarray(0, NONCE_BYTES), { authTagLength: TAG_BYTES })
     .setAAD(Buffer.from(id))

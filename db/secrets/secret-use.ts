@@ -3,7 +3,9 @@ import type { ClientBase } from 'pg';
 /** A secret of a key, by what people see of it, and when it was last used. */
 export type SecretUsed = { key: string; last4: string; usedAt: Date };
 
-/** An overlap lasts 30 days at most. Longer after it nobody asks which of two secrets of a key was used last. */
+/**
+ * An overlap lasts 30 days at most. Longer after it nobody asks which of two secrets of a key was used last.
+ */
 const KEPT = '180 days';
 
 /**
@@ -28,7 +30,10 @@ export async function writeSecretUse(client: ClientBase, reported: readonly Secr
 
 const compare = (one: string, other: string): number => (one < other ? -1 : Number(one > other));
 
-/** When the secrets of these keys were used, as far as it was noted: while a rotation of the key was under way. */
+/**
+ * When the secrets of these keys were used, as far as it was noted: while a rotation of the key was under
+ * way.
+ */
 export async function readSecretUse(client: ClientBase, keys: readonly string[]): Promise<SecretUsed[]> {
   const { rows } = await client.query<SecretUsed>('select key, last4, used_at as "usedAt" from daybook.secret_use where key = any($1)', [keys]);
   return rows;

@@ -1,5 +1,16 @@
 import { HASH_BYTES, type Head } from '#db/tlog/merkle.ts';
-import { formatNote, fromBase64, type Note, NoteError, parseNote, type Signer, signText, type Verified, type Verifier, verifyNote } from '#db/tlog/note.ts';
+import {
+  formatNote,
+  fromBase64,
+  type Note,
+  NoteError,
+  parseNote,
+  type Signer,
+  signText,
+  type Verified,
+  type Verifier,
+  verifyNote,
+} from '#db/tlog/note.ts';
 
 /**
  * Checkpoints (c2sp.org/tlog-checkpoint): the head of a log, signed. Three lines: which log, how
@@ -19,9 +30,12 @@ export function formatCheckpoint({ origin, size, root }: Checkpoint): string {
 export function parseCheckpoint(text: string): Checkpoint {
   const [origin = '', size = '', encoded = '', ...more] = text.split('\n');
   const root = fromBase64(encoded);
-  const isWhole = origin !== '' && SIZE.test(size) && Number.isSafeInteger(Number(size)) && root?.length === HASH_BYTES;
-  // Lines behind the third are allowed, but none of them is empty; the last element is what follows the last line break.
-  if (!isWhole || more.at(-1) !== '' || more.slice(0, -1).includes('')) throw new NoteError('the note is no checkpoint');
+  const isWhole =
+    origin !== '' && SIZE.test(size) && Number.isSafeInteger(Number(size)) && root?.length === HASH_BYTES;
+  // Lines behind the third are allowed, but none of them is empty; the last element is what follows the last
+  // line break.
+  if (!isWhole || more.at(-1) !== '' || more.slice(0, -1).includes(''))
+    throw new NoteError('the note is no checkpoint');
   return { origin, size: Number(size), root };
 }
 

@@ -20,7 +20,9 @@ export async function growNodes(client: ClientBase, head: number): Promise<void>
   for (let level = 2; level <= LEVELS; level++) {
     const below = Math.floor((await countNodes(client, level - 1)) / NODE_CHILDREN);
     for (let number = await countNodes(client, level); number < below; number++) {
-      await keepNodes(client, level, number, [completed(await readNodes(client, level - 1, number * NODE_CHILDREN, NODE_CHILDREN))]);
+      await keepNodes(client, level, number, [
+        completed(await readNodes(client, level - 1, number * NODE_CHILDREN, NODE_CHILDREN)),
+      ]);
     }
   }
 }
@@ -30,19 +32,37 @@ export async function growNodes(client: ClientBase, head: number): Promise<void>
  * off, it writes the same.
  * @param publishedSize the size of the tree that is there.
  */
-export async function writeTiles(client: ClientBase, size: number, { directory, publishedSize }: { directory: string; publishedSize: number }): Promise<void> {
+export async function writeTiles(
+  client: ClientBase,
+  size: number,
+  { directory, publishedSize }: { directory: string; publishedSize: number },
+): Promise<void> {
   // Tiles of what was archived before there was a directory can't be made, and nobody asks for them.
   const first = Math.ceil(((await firstPosition(client)) - 1) / NODE_CHILDREN);
   const end = Math.floor(size / NODE_CHILDREN);
-  for (let from = Math.max(first, Math.floor(publishedSize / NODE_CHILDREN)); from < end; from += PAGE_SUBTREES) {
+  for (
+    let from = Math.max(first, Math.floor(publishedSize / NODE_CHILDREN));
+    from < end;
+    from += PAGE_SUBTREES
+  ) {
     const tiles = await readTiles(client, from, Math.min(from + PAGE_SUBTREES, end));
     for (const [at, tile] of tiles.entries()) await writeTile(directory, 0, from + at, Buffer.concat(tile));
   }
-  if (size % NODE_CHILDREN > 0) await writeTile(directory, 0, end, Buffer.concat(await readLeaves(client, end * NODE_CHILDREN, size)));
+  if (size % NODE_CHILDREN > 0)
+    await writeTile(directory, 0, end, Buffer.concat(await readLeaves(client, end * NODE_CHILDREN, size)));
   for (let level = 1, width = NODE_CHILDREN; width <= size; level++, width *= NODE_CHILDREN) {
     const count = Math.floor(size / width);
-    for (let from = Math.floor(publishedSize / width / NODE_CHILDREN) * NODE_CHILDREN; from < count; from += NODE_CHILDREN) {
-      await writeTile(directory, level, from / NODE_CHILDREN, Buffer.concat(await readNodes(client, level, from, Math.min(NODE_CHILDREN, count - from))));
+    for (
+      let from = Math.floor(publishedSize / width / NODE_CHILDREN) * NODE_CHILDREN;
+      from < count;
+      from += NODE_CHILDREN
+    ) {
+      await writeTile(
+        directory,
+        level,
+        from / NODE_CHILDREN,
+        Buffer.concat(await readNodes(client, level, from, Math.min(NODE_CHILDREN, count - from))),
+      );
     }
   }
 }
@@ -50,14 +70,19 @@ export async function writeTiles(client: ClientBase, size: number, { directory, 
 /** The leaves of subtrees of 256, from one up to, but without, another. */
 async function readTiles(client: ClientBase, from: number, to: number): Promise<Buffer[][]> {
   const leaves = await readLeaves(client, from * NODE_CHILDREN, to * NODE_CHILDREN);
-  return Array.from({ length: to - from }, (_, at) => leaves.slice(at * NODE_CHILDREN, (at + 1) * NODE_CHILDREN));
+  return Array.from({ length: to - from }, (_, at) =>
+    leaves.slice(at * NODE_CHILDREN, (at + 1) * NODE_CHILDREN),
+  );
 }
 
-async function keepNodes(client: ClientBase, level: number, from: number, hashes: readonly Buffer[]): Promise<void> {
-  await client.query('insert into daybook.log_node (shard, level, number, hash) select $1, $2, $3 + ordinality - 1, hash from unnest($4::bytea[]) with ordinality as node(hash)', [
-    SHARD,
-    level,
-    from,
-    hashes,
-  ]);
+async function keepNodes(
+  client: ClientBase,
+  level: number,
+  from: number,
+  hashes: readonly Buffer[],
+): Promise<void> {
+  await client.query(
+    'insert into daybook.log_node (shard, level, number, hash) select $1, $2, $3 + ordinality - 1, hash from unnest($4::bytea[]) with ordinality as node(hash)',
+    [SHARD, level, from, hashes],
+  );
 }

@@ -41,18 +41,38 @@ const READ_LEAVES = `with format as materialized (
  */
 export async function readLeaves(client: ClientBase, after: number, upTo: number): Promise<Buffer[]> {
   if (upTo <= after) return [];
-  const { rows } = await client.query<{ leaves: Buffer | null }>({ name: 'read_leaves', text: READ_LEAVES, values: [SHARD, after, upTo] });
+  const { rows } = await client.query<{ leaves: Buffer | null }>({
+    name: 'read_leaves',
+    text: READ_LEAVES,
+    values: [SHARD, after, upTo],
+  });
   const leaves = cut(rows[0]?.leaves ?? Buffer.alloc(0));
-  if (leaves.length !== upTo - after) throw new MissingHashesError(`the events above position ${after} up to ${upTo} are not all in the database: what was archived is proved by its files`);
+  if (leaves.length !== upTo - after)
+    throw new MissingHashesError(
+      `the events above position ${after} up to ${upTo} are not all in the database: what was archived is proved by its files`,
+    );
   return leaves;
 }
 
-const READ_NODES = 'select hash from daybook.log_node where shard = $1 and level = $2 and number >= $3 and number < $4 order by number';
+const READ_NODES =
+  'select hash from daybook.log_node where shard = $1 and level = $2 and number >= $3 and number < $4 order by number';
 
 /** Hashes of nodes that are kept. @throws {MissingHashesError} when one is not. */
-export async function readNodes(client: ClientBase, level: number, from: number, count: number): Promise<Buffer[]> {
-  const { rows } = await client.query<{ hash: Buffer }>({ name: 'read_nodes', text: READ_NODES, values: [SHARD, level, from, from + count] });
-  if (rows.length !== count) throw new MissingHashesError('the tree has not been built so far yet: the worker does it with each checkpoint');
+export async function readNodes(
+  client: ClientBase,
+  level: number,
+  from: number,
+  count: number,
+): Promise<Buffer[]> {
+  const { rows } = await client.query<{ hash: Buffer }>({
+    name: 'read_nodes',
+    text: READ_NODES,
+    values: [SHARD, level, from, from + count],
+  });
+  if (rows.length !== count)
+    throw new MissingHashesError(
+      'the tree has not been built so far yet: the worker does it with each checkpoint',
+    );
   return rows.map(({ hash }) => hash);
 }
 
@@ -78,10 +98,14 @@ export function hashesIn(client: ClientBase): ReadHashes {
 function readBelow(client: ClientBase, { level, number }: Subtree): Promise<Buffer[]> {
   const count = 2 ** (level % NODE_BITS);
   const nodeLevel = Math.floor(level / NODE_BITS);
-  return nodeLevel === 0 ? readLeaves(client, number * count, (number + 1) * count) : readNodes(client, nodeLevel, number * count, count);
+  return nodeLevel === 0
+    ? readLeaves(client, number * count, (number + 1) * count)
+    : readNodes(client, nodeLevel, number * count, count);
 }
 
 /** Hashes that stand one behind the other. */
 export function cut(hashes: Buffer): Buffer[] {
-  return Array.from({ length: hashes.length / HASH_BYTES }, (_, at) => hashes.subarray(at * HASH_BYTES, (at + 1) * HASH_BYTES));
+  return Array.from({ length: hashes.length / HASH_BYTES }, (_, at) =>
+    hashes.subarray(at * HASH_BYTES, (at + 1) * HASH_BYTES),
+  );
 }

@@ -33,7 +33,10 @@ export function joined(hashes: readonly Buffer[]): Buffer {
 /** The hash of the complete subtree over as many hashes as a power of two. */
 export function completed(hashes: readonly Buffer[]): Buffer {
   let level = [...hashes];
-  while (level.length > 1) level = Array.from({ length: level.length / 2 }, (_, at) => nodeHash(level[2 * at] as Buffer, level[2 * at + 1] as Buffer));
+  while (level.length > 1)
+    level = Array.from({ length: level.length / 2 }, (_, at) =>
+      nodeHash(level[2 * at] as Buffer, level[2 * at + 1] as Buffer),
+    );
   return level[0] as Buffer;
 }
 
@@ -43,7 +46,7 @@ export function completed(hashes: readonly Buffer[]): Buffer {
  */
 export function subtreesOf(start: number, end: number): Subtree[] {
   const found: Subtree[] = [];
-  for (let from = start; from < end; ) {
+  for (let from = start; from < end;) {
     let level = 0;
     while (from % 2 ** (level + 1) === 0 && from + 2 ** (level + 1) <= end) level++;
     found.push({ level, number: from / 2 ** level });
@@ -65,10 +68,14 @@ export class GrowingTree {
     this.appendSubtree(0, leaf);
   }
 
-  /** Appends 2^level leaves at once, by the hash of their subtree. @throws {RangeError} where none of that level begins. */
+  /**
+   * Appends 2^level leaves at once, by the hash of their subtree. @throws {RangeError} where none of that
+   * level begins.
+   */
   appendSubtree(level: number, hashOfIt: Buffer): void {
     const count = 2 ** level;
-    if (this.#size % count !== 0) throw new RangeError(`no subtree of ${count} leaves begins at leaf ${this.#size}`);
+    if (this.#size % count !== 0)
+      throw new RangeError(`no subtree of ${count} leaves begins at leaf ${this.#size}`);
     this.#size += count;
     let peak = { level, hash: hashOfIt };
     for (let last = this.#peaks.at(-1); last?.level === peak.level; last = this.#peaks.at(-1)) {

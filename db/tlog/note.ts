@@ -13,7 +13,9 @@ type Kind = keyof typeof KINDS;
 export type Signature = { name: string; keyId: string; bytes: Buffer };
 export type Note = { text: string; signatures: Signature[] };
 
-/** Who may have signed: `ed25519` for logs, `cosignature` for witnesses. `keyId` is eight hexadecimal digits. */
+/**
+ * Who may have signed: `ed25519` for logs, `cosignature` for witnesses. `keyId` is eight hexadecimal digits.
+ */
 export type Verifier = { name: string; kind: Kind; keyId: string; publicKey: KeyObject };
 export type Signer = Verifier & { privateKey: KeyObject };
 
@@ -38,7 +40,8 @@ export function fromBase64(text: string): Buffer | null {
 /** Reads a note. Nothing of it is true before a signature was checked. @throws {NoteError} */
 export function parseNote(note: string): Note {
   if (note.length > NOTE_CHARACTERS_MAX) throw new NoteError('the note is too long');
-  if (/[^\P{Cc}\n]/u.test(note) || !note.isWellFormed()) throw new NoteError('the note has characters that no note has');
+  if (/[^\P{Cc}\n]/u.test(note) || !note.isWellFormed())
+    throw new NoteError('the note has characters that no note has');
   const border = note.lastIndexOf('\n\n');
   if (border < 0 || !note.endsWith('\n')) throw new NoteError('the note has no signatures');
   const lines = note.slice(border + 2, -1).split('\n');
@@ -49,8 +52,19 @@ export function parseNote(note: string): Note {
 export function parseSignature(line: string): Signature {
   const [dash, name, encoded, ...more] = line.split(' ');
   const bytes = fromBase64(encoded ?? '');
-  if (dash !== '—' || !NAME.test(name ?? '') || bytes === null || bytes.length <= KEY_ID_BYTES || more.length > 0) throw new NoteError('a line below the note is no signature');
-  return { name: name as string, keyId: bytes.toString('hex', 0, KEY_ID_BYTES), bytes: bytes.subarray(KEY_ID_BYTES) };
+  if (
+    dash !== '—' ||
+    !NAME.test(name ?? '') ||
+    bytes === null ||
+    bytes.length <= KEY_ID_BYTES ||
+    more.length > 0
+  )
+    throw new NoteError('a line below the note is no signature');
+  return {
+    name: name as string,
+    keyId: bytes.toString('hex', 0, KEY_ID_BYTES),
+    bytes: bytes.subarray(KEY_ID_BYTES),
+  };
 }
 
 export function formatSignature({ name, keyId, bytes }: Signature): string {
@@ -63,15 +77,22 @@ export function formatNote({ text, signatures }: Note): string {
 }
 
 /** The 32 bytes of an Ed25519 public key, which Node wraps in a fixed prefix. */
-const rawKey = (publicKey: KeyObject): Buffer => publicKey.export({ type: 'spki', format: 'der' }).subarray(-32);
+const rawKey = (publicKey: KeyObject): Buffer =>
+  publicKey.export({ type: 'spki', format: 'der' }).subarray(-32);
 const SPKI_PREFIX = Buffer.from('302a300506032b6570032100', 'hex');
 
 function verifierOf(name: string, kind: Kind, publicKey: KeyObject): Verifier {
-  const keyId = hash('sha256', Buffer.concat([Buffer.from(`${name}\n`), Buffer.of(KINDS[kind]), rawKey(publicKey)])).slice(0, 2 * KEY_ID_BYTES);
+  const keyId = hash(
+    'sha256',
+    Buffer.concat([Buffer.from(`${name}\n`), Buffer.of(KINDS[kind]), rawKey(publicKey)]),
+  ).slice(0, 2 * KEY_ID_BYTES);
   return { name, kind, keyId, publicKey };
 }
 
-/** Who signs by this name with an Ed25519 key in PEM. @throws {NoteError} when the name or the key can't be used. */
+/**
+ * Who signs by this name with an Ed25519 key in PEM. @throws {NoteError} when the name or the key can't be
+ * used.
+ */
 export function signerOf(name: string, kind: Kind, pem: string): Signer {
   if (!NAME.test(name)) throw new NoteError('a key has a name without blanks and without "+"');
   try {
@@ -93,15 +114,22 @@ export function parseVerifierKey(line: string): Verifier {
   const [, name, keyId, encoded] = /^([^+]+)\+([0-9a-f]{8})\+(.+)$/.exec(line) ?? [];
   const bytes = fromBase64(encoded ?? '');
   const kind = (Object.keys(KINDS) as Kind[]).find((each) => KINDS[each] === bytes?.[0]);
-  if (name === undefined || !NAME.test(name) || bytes?.length !== 33 || kind === undefined) throw new NoteError('that is no verifier key: one is NAME+ID+KEY, on one line');
-  const publicKey = createPublicKey({ key: Buffer.concat([SPKI_PREFIX, bytes.subarray(1)]), format: 'der', type: 'spki' });
+  if (name === undefined || !NAME.test(name) || bytes?.length !== 33 || kind === undefined)
+    throw new NoteError('that is no verifier key: one is NAME+ID+KEY, on one line');
+  const publicKey = createPublicKey({
+    key: Buffer.concat([SPKI_PREFIX, bytes.subarray(1)]),
+    format: 'der',
+    type: 'spki',
+  });
   const verifier = verifierOf(name, kind, publicKey);
-  if (verifier.keyId !== keyId) throw new NoteError('the verifier key contradicts itself: its id is not that of its name and key');
+  if (verifier.keyId !== keyId)
+    throw new NoteError('the verifier key contradicts itself: its id is not that of its name and key');
   return verifier;
 }
 
 /** What a witness signs: that the text was the newest it had seen at a time, in seconds since 1970. */
-const cosigned = (text: string, timeSecs: bigint): Buffer => Buffer.from(`cosignature/v1\ntime ${timeSecs}\n${text}`);
+const cosigned = (text: string, timeSecs: bigint): Buffer =>
+  Buffer.from(`cosignature/v1\ntime ${timeSecs}\n${text}`);
 
 /** Signs the text of a note. @param timeSecs for cosignatures, seconds since 1970. */
 export function signText(text: string, signer: Signer, timeSecs = 0): Signature {
@@ -109,7 +137,11 @@ export function signText(text: string, signer: Signer, timeSecs = 0): Signature 
   if (kind === 'ed25519') return { name, keyId, bytes: sign(null, Buffer.from(text), privateKey) };
   const time = Buffer.alloc(TIME_BYTES);
   time.writeBigUInt64BE(BigInt(timeSecs));
-  return { name, keyId, bytes: Buffer.concat([time, sign(null, cosigned(text, BigInt(timeSecs)), privateKey)]) };
+  return {
+    name,
+    keyId,
+    bytes: Buffer.concat([time, sign(null, cosigned(text, BigInt(timeSecs)), privateKey)]),
+  };
 }
 
 /** What a note says of a key: who signed, and for cosignatures when, in seconds since 1970. */
@@ -122,7 +154,9 @@ export type Verified = { verifier: Verifier; timeSecs: number | null };
  */
 export function verifyNote({ text, signatures }: Note, verifiers: readonly Verifier[]): Verified[] {
   return signatures.flatMap((signature) => {
-    const verifier = verifiers.find(({ name, keyId }) => name === signature.name && keyId === signature.keyId);
+    const verifier = verifiers.find(
+      ({ name, keyId }) => name === signature.name && keyId === signature.keyId,
+    );
     if (verifier === undefined) return [];
     const verified = verifyOne(text, signature.bytes, verifier);
     if (verified === null) throw new NoteError(`the signature of ${verifier.name} is not its own`);
@@ -132,8 +166,13 @@ export function verifyNote({ text, signatures }: Note, verifiers: readonly Verif
 
 function verifyOne(text: string, bytes: Buffer, verifier: Verifier): Verified | null {
   const { kind, publicKey } = verifier;
-  if (kind === 'ed25519') return bytes.length === SIGNATURE_BYTES && verify(null, Buffer.from(text), publicKey, bytes) ? { verifier, timeSecs: null } : null;
+  if (kind === 'ed25519')
+    return bytes.length === SIGNATURE_BYTES && verify(null, Buffer.from(text), publicKey, bytes)
+      ? { verifier, timeSecs: null }
+      : null;
   if (bytes.length !== TIME_BYTES + SIGNATURE_BYTES) return null;
   const timeSecs = bytes.readBigUInt64BE();
-  return verify(null, cosigned(text, timeSecs), publicKey, bytes.subarray(TIME_BYTES)) ? { verifier, timeSecs: Number(timeSecs) } : null;
+  return verify(null, cosigned(text, timeSecs), publicKey, bytes.subarray(TIME_BYTES))
+    ? { verifier, timeSecs: Number(timeSecs) }
+    : null;
 }

@@ -24,19 +24,27 @@ export function inclusionSpans(index: number, size: number): Span[] {
   const path = (at: number, start: number, end: number): Span[] => {
     if (end - start === 1) return [];
     const middle = start + splitOf(end - start);
-    return at < middle ? [...path(at, start, middle), { start: middle, end }] : [...path(at, middle, end), { start, end: middle }];
+    return at < middle
+      ? [...path(at, start, middle), { start: middle, end }]
+      : [...path(at, middle, end), { start, end: middle }];
   };
   return path(index, 0, size);
 }
 
-/** What proves that a tree of `to` leaves begins with the one of `from` leaves; nothing for an empty or an equal one. */
+/**
+ * What proves that a tree of `to` leaves begins with the one of `from` leaves; nothing for an empty or an
+ * equal one.
+ */
 export function consistencySpans(from: number, to: number): Span[] {
-  if (!(from >= 0 && from <= to)) throw new RangeError(`a tree of ${to} leaves does not begin with one of ${from}`);
+  if (!(from >= 0 && from <= to))
+    throw new RangeError(`a tree of ${to} leaves does not begin with one of ${from}`);
   if (from === 0) return [];
   const rest = (start: number, end: number, isWhole: boolean): Span[] => {
     if (from === end) return isWhole ? [] : [{ start, end }];
     const middle = start + splitOf(end - start);
-    return from <= middle ? [...rest(start, middle, isWhole), { start: middle, end }] : [...rest(middle, end, false), { start, end: middle }];
+    return from <= middle
+      ? [...rest(start, middle, isWhole), { start: middle, end }]
+      : [...rest(middle, end, false), { start, end: middle }];
   };
   return rest(0, to, true);
 }
@@ -50,7 +58,12 @@ export async function readSpans(spans: readonly Span[], read: ReadHashes): Promi
 }
 
 /** The root that a leaf and its proof come to; null where the proof has not the length of one. */
-export function rootByInclusion(leaf: Buffer, index: number, size: number, proof: readonly Buffer[]): Buffer | null {
+export function rootByInclusion(
+  leaf: Buffer,
+  index: number,
+  size: number,
+  proof: readonly Buffer[],
+): Buffer | null {
   if (!(index >= 0 && index < size)) return null;
   let at = index;
   let last = size - 1;

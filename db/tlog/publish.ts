@@ -24,10 +24,16 @@ export type PublishOptions = {
  * Nothing is signed that does not continue what was published before.
  * @param client a connection as the worker, with nothing else on it and long time-outs.
  * @returns the checkpoint; null where another process is at it, or nothing is new.
- * @throws {StoreError} when the key is missing or not the log's, or {StaleLogError} when the log is not what it was.
+ * @throws {StoreError} when the key is missing or not the log's, or {StaleLogError} when the log is not what
+ * it was.
  */
-export async function publishCheckpoint(client: ClientBase, options: PublishOptions): Promise<Checkpoint | null> {
-  const { rows } = await client.query<{ is_ours: boolean }>(`select pg_try_advisory_lock(${LOCKS.checkpoint}) as is_ours`);
+export async function publishCheckpoint(
+  client: ClientBase,
+  options: PublishOptions,
+): Promise<Checkpoint | null> {
+  const { rows } = await client.query<{ is_ours: boolean }>(
+    `select pg_try_advisory_lock(${LOCKS.checkpoint}) as is_ours`,
+  );
   if (rows[0]?.is_ours !== true) return null;
   try {
     return await publish(client, options);
@@ -37,7 +43,10 @@ export async function publishCheckpoint(client: ClientBase, options: PublishOpti
   }
 }
 
-async function publish(client: ClientBase, { keyFile, directory, writer }: PublishOptions): Promise<Checkpoint | null> {
+async function publish(
+  client: ClientBase,
+  { keyFile, directory, writer }: PublishOptions,
+): Promise<Checkpoint | null> {
   const standing = await readStanding(client);
   await growNodes(client, standing.head);
   const published = await requireStanding(client, directory, standing);
@@ -51,7 +60,10 @@ async function publish(client: ClientBase, { keyFile, directory, writer }: Publi
   const checkpoint = { origin: standing.origin, size, root: await readRoot(client, size) };
   const note = signCheckpoint(checkpoint, signers);
   await writeCheckpointFile(directory, note, keys);
-  await client.query('insert into daybook.checkpoint (epoch, size, note) values ($1, $2, $3) on conflict do nothing', [standing.signing.epoch, size, note]);
+  await client.query(
+    'insert into daybook.checkpoint (epoch, size, note) values ($1, $2, $3) on conflict do nothing',
+    [standing.signing.epoch, size, note],
+  );
   return checkpoint;
 }
 
@@ -63,19 +75,37 @@ function openSigners(file: string, { origin, signing }: Standing): Signer[] {
   if (known === undefined) createSigningKey(file);
   const signers = readSigners(file, origin);
   if (signers === null) {
-    throw new StoreError(`DAYBOOK_SIGNING_KEY_FILE is needed: ${file} should hold the key that signs this log's checkpoints. Copy it from the host that signed them; where it is lost: "daybook log replace-key"`);
+    throw new StoreError(
+      `DAYBOOK_SIGNING_KEY_FILE is needed: ${file} should hold the key that signs this log's checkpoints. Copy it from the host that signed them; where it is lost: "daybook log replace-key"`,
+    );
   }
-  if (known === undefined || signers.some((signer) => publicPart(formatVerifierKey(signer)) === publicPart(known))) return signers;
-  throw new StoreError(`DAYBOOK_SIGNING_KEY_FILE is not usable: ${file} is not the key that signs this log's checkpoints. Copy that one from the host that signed them; where it is lost: "daybook log replace-key"`);
+  if (
+    known === undefined ||
+    signers.some((signer) => publicPart(formatVerifierKey(signer)) === publicPart(known))
+  )
+    return signers;
+  throw new StoreError(
+    `DAYBOOK_SIGNING_KEY_FILE is not usable: ${file} is not the key that signs this log's checkpoints. Copy that one from the host that signed them; where it is lost: "daybook log replace-key"`,
+  );
 }
 
-/** Puts a key down in the log before it signs for the first time. @returns the lines of all keys, the newest last. */
-async function putDownSigner(client: ClientBase, signer: Signer, { signing }: Standing, writer: PublishOptions['writer']): Promise<string[]> {
+/**
+ * Puts a key down in the log before it signs for the first time. @returns the lines of all keys, the newest
+ * last.
+ */
+async function putDownSigner(
+  client: ClientBase,
+  signer: Signer,
+  { signing }: Standing,
+  writer: PublishOptions['writer'],
+): Promise<string[]> {
   const line = formatVerifierKey(signer);
   const known = signing.keys.map(({ verifierKey }) => verifierKey);
   if (known.at(-1) === line) return known;
   const event = { type: 'log.signer_changed' as const, verifier_key: line, actor: 'worker' };
-  await appendControl(client, writer.instance, writer.nextBatchNo(), [{ event, version: signing.version + 1 }]);
+  await appendControl(client, writer.instance, writer.nextBatchNo(), [
+    { event, version: signing.version + 1 },
+  ]);
   return [...known, line];
 }
 

@@ -20,14 +20,21 @@ export const TILE_BYTES = NODE_CHILDREN * HASH_BYTES;
 
 /** The path of a tile below the directory; one that is not full has its width behind it. */
 export function tilePath(level: number, number: number, width: number = NODE_CHILDREN): string {
-  const groups = String(number).padStart(Math.ceil(String(number).length / 3) * 3, '0').match(/\d{3}/g) as string[];
+  const groups = String(number)
+    .padStart(Math.ceil(String(number).length / 3) * 3, '0')
+    .match(/\d{3}/g) as string[];
   const folders = groups.map((group, at) => (at < groups.length - 1 ? `x${group}` : group));
   const name = path.join('tile', String(level), ...folders);
   return width === NODE_CHILDREN ? name : path.join(`${name}.p`, String(width));
 }
 
 /** Puts a tile in its place. Once it is full, what stood for it before goes. */
-export async function writeTile(directory: string, level: number, number: number, hashes: Buffer): Promise<void> {
+export async function writeTile(
+  directory: string,
+  level: number,
+  number: number,
+  hashes: Buffer,
+): Promise<void> {
   const width = hashes.length / HASH_BYTES;
   const file = path.join(directory, tilePath(level, number, width));
   await mkdir(path.dirname(file), { recursive: true });
@@ -41,7 +48,11 @@ export function readCheckpointFile(directory: string): Promise<string | null> {
 }
 
 /** Publishes a checkpoint and the lines of the keys that have ever signed, the newest last. */
-export async function writeCheckpointFile(directory: string, note: string, verifierKeys: readonly string[]): Promise<void> {
+export async function writeCheckpointFile(
+  directory: string,
+  note: string,
+  verifierKeys: readonly string[],
+): Promise<void> {
   await mkdir(directory, { recursive: true });
   await writeWhole(path.join(directory, KEYS), Buffer.from(verifierKeys.map((line) => `${line}\n`).join('')));
   await writeWhole(path.join(directory, CHECKPOINT), Buffer.from(note));
@@ -56,7 +67,10 @@ export async function readVerifierKeys(directory: string): Promise<string[]> {
   return text?.split('\n').filter((line) => line !== '') ?? [];
 }
 
-/** Leaf hashes of the events from position `256 × number + 1` on, as many as were published; null where none were. */
+/**
+ * Leaf hashes of the events from position `256 × number + 1` on, as many as were published; null where none
+ * were.
+ */
 export async function readLeafTile(directory: string, number: number): Promise<Buffer | null> {
   const full = path.join(directory, tilePath(0, number));
   const tile = await readFile(full).catch(absent);

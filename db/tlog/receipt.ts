@@ -3,7 +3,14 @@ import { parseLine } from '#db/archive/line.ts';
 import { compositeText, coveredColumns, type LeafRow, leafOf } from '#db/log/chain.ts';
 import { EVENT_CODES } from '#db/events/events.ts';
 import { openCheckpoint, parseCheckpoint, type SignedCheckpoint } from '#db/tlog/checkpoint.ts';
-import { formatVerifierKey, fromBase64, parseNote, parseVerifierKey, type Verified, type Verifier } from '#db/tlog/note.ts';
+import {
+  formatVerifierKey,
+  fromBase64,
+  parseNote,
+  parseVerifierKey,
+  type Verified,
+  type Verifier,
+} from '#db/tlog/note.ts';
 import { PROOF_HASHES_MAX, rootByInclusion } from '#db/tlog/proof.ts';
 
 /**
@@ -40,7 +47,10 @@ export const Receipt = z.strictObject({
   events: z.array(ReceiptEvent).min(1).max(RECEIPT_EVENTS_MAX),
   /** A signed note. */
   checkpoint: z.string(),
-  /** The keys of the log and of the witnesses that have signed it. They are only as good as where the reader knows them from. */
+  /**
+   * The keys of the log and of the witnesses that have signed it. They are only as good as where the reader
+   * knows them from.
+   */
   keys: z.array(z.string()).min(1).max(KEYS_MAX),
   witnesses: z.array(z.string()).max(KEYS_MAX),
 });
@@ -62,7 +72,10 @@ export type Opened = {
   cosignatures: Verified[];
 };
 
-/** Whom the reader knows: keys of the log, none where they know none, and the witnesses that must have cosigned. */
+/**
+ * Whom the reader knows: keys of the log, none where they know none, and the witnesses that must have
+ * cosigned.
+ */
 export type Known = { keys: readonly Verifier[]; witnesses: readonly Verifier[] };
 
 /**
@@ -72,10 +85,16 @@ export type Known = { keys: readonly Verifier[]; witnesses: readonly Verifier[] 
  */
 export function openReceipt(value: unknown, known: Known): Opened {
   const parsed = Receipt.safeParse(value);
-  if (!parsed.success) throw new ReceiptError(`it is no receipt of this kind (${parsed.error.issues[0]?.path.join('.') || 'its fields'})`);
+  if (!parsed.success)
+    throw new ReceiptError(
+      `it is no receipt of this kind (${parsed.error.issues[0]?.path.join('.') || 'its fields'})`,
+    );
   const receipt = parsed.data;
   const signed = openSigned(receipt, known);
-  if (signed.checkpoint.origin !== receipt.log) throw new ReceiptError(`it says that it is of the log ${receipt.log}, and its checkpoint is of ${signed.checkpoint.origin}`);
+  if (signed.checkpoint.origin !== receipt.log)
+    throw new ReceiptError(
+      `it says that it is of the log ${receipt.log}, and its checkpoint is of ${signed.checkpoint.origin}`,
+    );
   const rows = receipt.events.map((event) => provedRow(event, signed.checkpoint));
   requireStory(receipt, rows);
   return { receipt, ...signed };
@@ -88,29 +107,49 @@ function openSigned({ checkpoint: note, ...named }: Receipt, known: Known): Omit
     const logKeys = [...named.keys.map(parseVerifierKey), ...known.keys];
     const everybody = [...logKeys, ...named.witnesses.map(parseVerifierKey), ...known.witnesses];
     const { origin } = parseCheckpoint(parseNote(note).text);
-    const { checkpoint, note: { signatures }, verified } = openCheckpoint(note, everybody);
-    if (verified.length !== signatures.length) throw new ReceiptError('its checkpoint has a signature of somebody whose key is not there');
+    const {
+      checkpoint,
+      note: { signatures },
+      verified,
+    } = openCheckpoint(note, everybody);
+    if (verified.length !== signatures.length)
+      throw new ReceiptError('its checkpoint has a signature of somebody whose key is not there');
     const trusted = new Set((known.keys.length > 0 ? known.keys : logKeys).map(lineOf));
-    const signers = verified.map(({ verifier }) => verifier).filter((each) => each.kind === 'ed25519' && each.name === origin && trusted.has(lineOf(each)));
+    const signers = verified
+      .map(({ verifier }) => verifier)
+      .filter((each) => each.kind === 'ed25519' && each.name === origin && trusted.has(lineOf(each)));
     if (signers.length === 0) throw new ReceiptError('its checkpoint is not signed by the key that you know');
     const cosignatures = verified.filter(({ verifier }) => verifier.kind === 'cosignature');
-    const missing = known.witnesses.find((witness) => !cosignatures.some(({ verifier }) => lineOf(verifier) === lineOf(witness)));
+    const missing = known.witnesses.find(
+      (witness) => !cosignatures.some(({ verifier }) => lineOf(verifier) === lineOf(witness)),
+    );
     if (missing) throw new ReceiptError(`${missing.name} has not cosigned its checkpoint`);
     return { checkpoint, signers, isKeyKnown: known.keys.length > 0, cosignatures };
   } catch (error) {
-    throw error instanceof ReceiptError ? error : new ReceiptError(`its checkpoint proves nothing: ${(error as Error).message}`, { cause: error });
+    throw error instanceof ReceiptError
+      ? error
+      : new ReceiptError(`its checkpoint proves nothing: ${(error as Error).message}`, { cause: error });
   }
 }
 
 /** The row of an event, which is in the log at its place. */
-function provedRow({ position, line, format, index, proof }: Receipt['events'][number], { size, root }: SignedCheckpoint['checkpoint']): LeafRow {
+function provedRow(
+  { position, line, format, index, proof }: Receipt['events'][number],
+  { size, root }: SignedCheckpoint['checkpoint'],
+): LeafRow {
   const row = readRow(line, position);
   const covered = coveredColumns(format);
-  if (covered === undefined) throw new ReceiptError(`event ${position} is of a format that this version does not know`);
-  if (row.slice(covered).some((field) => field !== null)) throw new ReceiptError(`event ${position} says more than its format covers`);
-  if (index !== position - 1 || row[POSITION_AT] !== String(position)) throw new ReceiptError(`event ${position} stands at another place than it says`);
+  if (covered === undefined)
+    throw new ReceiptError(`event ${position} is of a format that this version does not know`);
+  if (row.slice(covered).some((field) => field !== null))
+    throw new ReceiptError(`event ${position} says more than its format covers`);
+  if (index !== position - 1 || row[POSITION_AT] !== String(position))
+    throw new ReceiptError(`event ${position} stands at another place than it says`);
   const hashes = proof.map(fromBase64);
-  if (!hashes.every((hash) => hash !== null) || !rootByInclusion(leafOf(row, format), index, size, hashes)?.equals(root)) {
+  if (
+    !hashes.every((hash) => hash !== null) ||
+    !rootByInclusion(leafOf(row, format), index, size, hashes)?.equals(root)
+  ) {
     throw new ReceiptError(`event ${position} is not what the log has at that place`);
   }
   return row;
@@ -137,15 +176,21 @@ const [ACCEPTED, EXTENDED, SETTLED, ABANDONED, REFUSED] = (
   ['request.accepted', 'request.extended', 'request.settled', 'request.abandoned', 'request.refused'] as const
 ).map((type) => String(EVENT_CODES[type]));
 
-/** That the events are of this request alone, and tell of it from its beginning to its end, in their order. */
+/**
+ * That the events are of this request alone, and tell of it from its beginning to its end, in their order.
+ */
 function requireStory({ request, events }: Receipt, rows: readonly LeafRow[]): void {
-  if (rows.some((row) => row[REQUEST_AT] !== request)) throw new ReceiptError('one of its events is of another request');
-  if (events.some(({ position }, at) => at > 0 && position <= (events[at - 1]?.position as number))) throw new ReceiptError('its events are not in the order of the log');
+  if (rows.some((row) => row[REQUEST_AT] !== request))
+    throw new ReceiptError('one of its events is of another request');
+  if (events.some(({ position }, at) => at > 0 && position <= (events[at - 1]?.position as number)))
+    throw new ReceiptError('its events are not in the order of the log');
   const [first, ...rest] = rows.map((row) => row[TYPE_AT]);
   const last = rest.pop();
   const isRefused = first === REFUSED && last === undefined;
-  const isWhole = first === ACCEPTED && (last === SETTLED || last === ABANDONED) && rest.every((type) => type === EXTENDED);
-  if (!isRefused && !isWhole) throw new ReceiptError('its events do not tell of a request from its beginning to its end');
+  const isWhole =
+    first === ACCEPTED && (last === SETTLED || last === ABANDONED) && rest.every((type) => type === EXTENDED);
+  if (!isRefused && !isWhole)
+    throw new ReceiptError('its events do not tell of a request from its beginning to its end');
 }
 
 /**
@@ -157,5 +202,12 @@ export function formatTlogProof({ events, checkpoint }: Receipt): string {
   const read = parseLine(line, 0);
   if (!('event' in read)) throw new ReceiptError('its last event is none');
   const content = compositeText(read.event.slice(0, coveredColumns(format)));
-  return ['c2sp.org/tlog-proof@v1', `extra ${Buffer.from(content).toString('base64')}`, `index ${index}`, ...proof, '', checkpoint].join('\n');
+  return [
+    'c2sp.org/tlog-proof@v1',
+    `extra ${Buffer.from(content).toString('base64')}`,
+    `index ${index}`,
+    ...proof,
+    '',
+    checkpoint,
+  ].join('\n');
 }

@@ -14,7 +14,10 @@ const PEM = /-----BEGIN PRIVATE KEY-----[^-]+-----END PRIVATE KEY-----\n?/g;
 const KEYS_MAX = 2;
 
 /** Where the key lies. */
-export function signingKeyFile(config: { DAYBOOK_DATA: string; DAYBOOK_SIGNING_KEY_FILE?: string | undefined }): string {
+export function signingKeyFile(config: {
+  DAYBOOK_DATA: string;
+  DAYBOOK_SIGNING_KEY_FILE?: string | undefined;
+}): string {
   return path.resolve(config.DAYBOOK_SIGNING_KEY_FILE ?? path.join(config.DAYBOOK_DATA, 'signing-key'));
 }
 
@@ -26,7 +29,9 @@ export function readSigners(file: string, origin: string): Signer[] | null {
   let text: string;
   try {
     if (process.platform !== 'win32' && (statSync(file).mode & 0o077) !== 0) {
-      throw new StoreError(`DAYBOOK_SIGNING_KEY_FILE is not usable: other users can read ${file}. Run: chmod 600 ${file}`);
+      throw new StoreError(
+        `DAYBOOK_SIGNING_KEY_FILE is not usable: other users can read ${file}. Run: chmod 600 ${file}`,
+      );
     }
     text = readFileSync(file, 'utf8');
   } catch (error) {
@@ -35,14 +40,20 @@ export function readSigners(file: string, origin: string): Signer[] | null {
   }
   const pems = text.match(PEM) ?? [];
   try {
-    if (pems.length === 0 || pems.length > KEYS_MAX) throw new NoteError('it must hold one Ed25519 key in PEM, or two');
+    if (pems.length === 0 || pems.length > KEYS_MAX)
+      throw new NoteError('it must hold one Ed25519 key in PEM, or two');
     return pems.map((pem) => signerOf(origin, 'ed25519', pem));
   } catch (error) {
-    throw new StoreError(`DAYBOOK_SIGNING_KEY_FILE is not usable: ${file}: ${(error as Error).message}`, { cause: error });
+    throw new StoreError(`DAYBOOK_SIGNING_KEY_FILE is not usable: ${file}: ${(error as Error).message}`, {
+      cause: error,
+    });
   }
 }
 
-/** Makes a key where there is none. Of two who do so at once one writes, and the other finds what that one wrote. */
+/**
+ * Makes a key where there is none. Of two who do so at once one writes, and the other finds what that one
+ * wrote.
+ */
 export function createSigningKey(file: string): void {
   mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 });
   try {
@@ -52,10 +63,14 @@ export function createSigningKey(file: string): void {
   }
 }
 
-/** Puts a new key before the one in use; both sign until {@link dropOldKey}. @throws {StoreError} while an older one is there still. */
+/**
+ * Puts a new key before the one in use; both sign until {@link dropOldKey}. @throws {StoreError} while an
+ * older one is there still.
+ */
 export function addSigningKey(file: string): void {
   const pems = pemsIn(file);
-  if (pems.length > 1) throw new StoreError(`${file} holds two keys already: drop the old one first, by "daybook log drop-key"`);
+  if (pems.length > 1)
+    throw new StoreError(`${file} holds two keys already: drop the old one first, by "daybook log drop-key"`);
   replace(file, newKey() + pems.join(''));
 }
 
@@ -70,11 +85,15 @@ function pemsIn(file: string): string[] {
   try {
     return readFileSync(file, 'utf8').match(PEM) ?? [];
   } catch (error) {
-    throw new StoreError(`${file} can't be read: this has to be done where the worker runs, with its DAYBOOK_SIGNING_KEY_FILE`, { cause: error });
+    throw new StoreError(
+      `${file} can't be read: this has to be done where the worker runs, with its DAYBOOK_SIGNING_KEY_FILE`,
+      { cause: error },
+    );
   }
 }
 
-const newKey = (): string => generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' });
+const newKey = (): string =>
+  generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' });
 
 /** Under the name there is either what was before, or all of it. */
 function replace(file: string, text: string): void {

@@ -26,11 +26,16 @@ export async function readStanding(client: ClientBase): Promise<Standing> {
   const { rows } = await client.query<{ log_id: string }>('select log_id from daybook.install');
   const logId = rows[0]?.log_id as string;
   const events = await readStream(client, LOG_STREAM);
-  const signing = events.reduce((before, { event, position }) => evolveSigning(before, event, position), SIGNING_FIRST);
+  const signing = events.reduce(
+    (before, { event, position }) => evolveSigning(before, event, position),
+    SIGNING_FIRST,
+  );
   return { logId, origin: originOf(logId, signing.epoch), signing, head: await readHead(client) };
 }
 
-/** The root of the tree over the first events. @throws {MissingHashesError} when the database can't tell it. */
+/**
+ * The root of the tree over the first events. @throws {MissingHashesError} when the database can't tell it.
+ */
 export async function readRoot(client: ClientBase, size: number): Promise<Buffer> {
   const [root] = await readSpans([{ start: 0, end: size }], hashesIn(client));
   return root as Buffer;
@@ -47,7 +52,11 @@ export async function readPublished(directory: string): Promise<Checkpoint | nul
  * @returns what was published of this very history; null where nothing was.
  * @throws {StaleLogError} where it doesn't; the message is for the operator.
  */
-export async function requireStanding(client: ClientBase, directory: string, standing: Standing): Promise<Checkpoint | null> {
+export async function requireStanding(
+  client: ClientBase,
+  directory: string,
+  standing: Standing,
+): Promise<Checkpoint | null> {
   const published = await readPublished(directory);
   if (published === null) return null;
   const { logId, signing, origin } = standing;

@@ -1,5 +1,12 @@
 import type { ClientBase } from 'pg';
-import { hashesIn, MissingHashesError, NODE_BITS, NODE_CHILDREN, readLeaves, readNodes } from '#db/tlog/hashes.ts';
+import {
+  hashesIn,
+  MissingHashesError,
+  NODE_BITS,
+  NODE_CHILDREN,
+  readLeaves,
+  readNodes,
+} from '#db/tlog/hashes.ts';
 import { completed, type Subtree } from '#db/tlog/merkle.ts';
 import type { ReadHashes } from '#db/tlog/proof.ts';
 
@@ -37,9 +44,19 @@ export function hashesByTile(client: ClientBase, size: number): ReadHashes {
   };
 }
 
-/** The hashes of a tile as far as a tree of this size has them. @throws {MissingHashesError} when the database has not all of them. */
-export function readTile(client: ClientBase, size: number, nodeLevel: number, number: number): Promise<Buffer[]> {
+/**
+ * The hashes of a tile as far as a tree of this size has them. @throws {MissingHashesError} when the database
+ * has not all of them.
+ */
+export function readTile(
+  client: ClientBase,
+  size: number,
+  nodeLevel: number,
+  number: number,
+): Promise<Buffer[]> {
   const from = number * NODE_CHILDREN;
   const to = Math.min(from + NODE_CHILDREN, Math.floor(size / NODE_CHILDREN ** nodeLevel));
-  return nodeLevel === 0 ? readLeaves(client, from, to) : readNodes(client, nodeLevel, from, Math.max(0, to - from));
+  return nodeLevel === 0
+    ? readLeaves(client, from, to)
+    : readNodes(client, nodeLevel, from, Math.max(0, to - from));
 }

@@ -52,7 +52,10 @@ export function sentSecret(rawHeaders: readonly string[]): string | null | undef
   return header == null ? header : (BEARER.exec(header)?.[1] ?? null);
 }
 
-/** The same where it may come as `x-api-key` just as well. Two that differ are none: it is not certain who calls. */
+/**
+ * The same where it may come as `x-api-key` just as well. Two that differ are none: it is not certain who
+ * calls.
+ */
 export function sentInEither(rawHeaders: readonly string[]): string | null | undefined {
   const bearer = sentSecret(rawHeaders);
   const header = soleHeader(rawHeaders, 'x-api-key');

@@ -24,7 +24,11 @@ export function authorize(key: Key, caller: Caller, readModel: ReadModel): Refus
 }
 
 /** The same without a look at the caller's address. */
-export function authorizeAnywhere(key: Key, { route, origin }: Omit<Caller, 'address'>, readModel: ReadModel): Refusal | null {
+export function authorizeAnywhere(
+  key: Key,
+  { route, origin }: Omit<Caller, 'address'>,
+  readModel: ReadModel,
+): Refusal | null {
   const account = readModel.account(key.account);
   if (account?.state !== 'active') return SUSPENDED;
   const ofAccount = readModel.accountAccess(account);
@@ -33,7 +37,10 @@ export function authorizeAnywhere(key: Key, { route, origin }: Omit<Caller, 'add
   if (ofAccount !== null && !ofAccount.isActive) return refusePlan(account);
 
   const routeBy = refuser(ofAccount, ofKey, ({ permissions }) => permissions?.routes?.has(route) ?? true);
-  if (routeBy) return new Refusal('route_not_permitted', { message: `${routeBy.subject} may not use the route ${route}. ${routeBy.ask}` });
+  if (routeBy)
+    return new Refusal('route_not_permitted', {
+      message: `${routeBy.subject} may not use the route ${route}. ${routeBy.ask}`,
+    });
   const originBy = refuser(ofAccount, ofKey, ({ permissions }) => permissions?.origins?.has(origin) ?? true);
   return originBy && refuseOrigin(originBy, origin);
 }
@@ -52,11 +59,21 @@ export function authorizeModel(key: Key, model: string, readModel: ReadModel): R
 
 type Refuser = { subject: string; ask: string };
 
-const BY_ACCOUNT: Refuser = { subject: 'The key is valid, but its account', ask: 'Ask the administrator of this relay.' };
-const BY_KEY: Refuser = { subject: 'The key is valid, but it', ask: "Ask whoever manages the account's keys, or use another one." };
+const BY_ACCOUNT: Refuser = {
+  subject: 'The key is valid, but its account',
+  ask: 'Ask the administrator of this relay.',
+};
+const BY_KEY: Refuser = {
+  subject: 'The key is valid, but it',
+  ask: "Ask whoever manages the account's keys, or use another one.",
+};
 
 /** Whose terms stand against it; null: both the account's and the key's let it pass. */
-function refuser(ofAccount: Access | null, ofKey: Access | null, permits: (access: Access) => boolean): Refuser | null {
+function refuser(
+  ofAccount: Access | null,
+  ofKey: Access | null,
+  permits: (access: Access) => boolean,
+): Refuser | null {
   if (ofAccount !== null && !permits(ofAccount)) return BY_ACCOUNT;
   return ofKey !== null && !permits(ofKey) ? BY_KEY : null;
 }

@@ -49,11 +49,16 @@ class HttpCaller implements Caller {
  * X-Forwarded-For that no trusted proxy has. What stands before it anybody could have written.
  * @returns an empty text where that entry is no address.
  */
-export function clientAddress(socketAddress: string, forwardedFor: string | string[] | undefined, trustedProxies: AddressSet | null): string {
+export function clientAddress(
+  socketAddress: string,
+  forwardedFor: string | string[] | undefined,
+  trustedProxies: AddressSet | null,
+): string {
   let address = plainAddress(socketAddress);
   if (trustedProxies === null || forwardedFor === undefined) return address;
   const entries = String(forwardedFor).split(',');
-  while (entries.length > 0 && isWithin(trustedProxies, address)) address = forwardedAddress(entries.pop() as string);
+  while (entries.length > 0 && isWithin(trustedProxies, address))
+    address = forwardedAddress(entries.pop() as string);
   return address;
 }
 

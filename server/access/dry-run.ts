@@ -32,7 +32,9 @@ export function judge(
 ): Refusal | null {
   return (
     judgeKey(key, readModel.nowMs()) ??
-    (address === null ? authorizeAnywhere(key, { route, origin }, readModel) : authorize(key, { route, origin, address }, readModel)) ??
+    (address === null
+      ? authorizeAnywhere(key, { route, origin }, readModel)
+      : authorize(key, { route, origin, address }, readModel)) ??
     (model === null ? null : authorizeModel(key, model, readModel)) ??
     (model === null ? null : serve(model)) ??
     (model === null || readModel.prices.find(model) || !readModel.limitsOf(key).some(countsCost)

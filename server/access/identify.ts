@@ -7,7 +7,10 @@ import { authorize } from '#server/access/authorize.ts';
 import { callerOf } from '#server/access/caller.ts';
 import type { Relay } from '#server/relay/relay.ts';
 
-/** The good key behind a request to a route that it may use, or why there is none. For all routes but the relayed calls. */
+/**
+ * The good key behind a request to a route that it may use, or why there is none. For all routes but the
+ * relayed calls.
+ */
 export function identify(relay: Relay, request: IncomingMessage, route: Route): Key | Refusal {
   if (!relay.readModel.isCurrent()) return new Refusal('store_unavailable');
   const key = authenticate(request.rawHeaders, relay.readModel, relay.pepper, relay.secretUse);

@@ -15,12 +15,19 @@ export type Session = { config: Config; control: Control; client: Client };
  * for the moment. What it returns is printed: as JSON, or by `show` for people.
  * @param actor who makes its changes, as their events tell.
  */
-export async function run<T>(command: Command, work: (session: Session) => Promise<T>, show: (result: T) => string, actor = 'command-line'): Promise<void> {
+export async function run<T>(
+  command: Command,
+  work: (session: Session) => Promise<T>,
+  show: (result: T) => string,
+  actor = 'command-line',
+): Promise<void> {
   const config = readConfig(command.surroundings.env);
   const { store, close } = await borrowStore(config, () => {});
   try {
     await migrate(store);
-    const result = await withControl(patient(store), actor, (control, client) => work({ config, control, client }));
+    const result = await withControl(patient(store), actor, (control, client) =>
+      work({ config, control, client }),
+    );
     print(command, result, show);
   } finally {
     await close();

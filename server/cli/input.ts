@@ -5,7 +5,10 @@ import type { Command } from '#db/command-line/command.ts';
 import { SECRET_CHARACTERS_MAX } from '#server/decide/upstream.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 
-/** What commands are told by their input and by files: secrets never stand among the arguments, which all users of a machine can see. */
+/**
+ * What commands are told by their input and by files: secrets never stand among the arguments, which all
+ * users of a machine can see.
+ */
 
 /** A character has four bytes at most; the line's end and a mark of order come on top. */
 const SECRET_BYTES_MAX = SECRET_CHARACTERS_MAX * 4 + 16;
@@ -28,13 +31,15 @@ export function readSecretFile(file: string): string {
   } catch (error) {
     throw new DecisionError('invalid', `${file} can't be read (${(error as NodeJS.ErrnoException).code}).`);
   }
-  if (bytes.length > SECRET_BYTES_MAX) throw new DecisionError('invalid', `${file} is too long for a secret.`);
+  if (bytes.length > SECRET_BYTES_MAX)
+    throw new DecisionError('invalid', `${file} is too long for a secret.`);
   return bytes.toString();
 }
 
 async function fromInput({ surroundings }: Command): Promise<string> {
   const input = surroundings.input?.();
-  if (!input) throw new DecisionError('invalid', 'There is no secret: pipe it in, or name a file with --file.');
+  if (!input)
+    throw new DecisionError('invalid', 'There is no secret: pipe it in, or name a file with --file.');
   if (input.isTTY === true) {
     surroundings.err('The secret, which is not shown: ');
     const silent = new Writable({ write: (_piece, _encoding, done) => done() });
@@ -47,7 +52,8 @@ async function fromInput({ surroundings }: Command): Promise<string> {
   for await (const piece of input) {
     pieces.push(Buffer.from(piece));
     bytes += Buffer.byteLength(piece);
-    if (bytes > SECRET_BYTES_MAX) throw new DecisionError('invalid', 'What was piped in is too long for a secret.');
+    if (bytes > SECRET_BYTES_MAX)
+      throw new DecisionError('invalid', 'What was piped in is too long for a secret.');
   }
   return Buffer.concat(pieces).toString();
 }
@@ -55,7 +61,11 @@ async function fromInput({ surroundings }: Command): Promise<string> {
 /** Asks whoever gave the command. @throws {DecisionError} when nobody is there to be asked. */
 export async function askYes({ surroundings }: Command, question: string): Promise<boolean> {
   const input = surroundings.input?.();
-  if (input?.isTTY !== true) throw new DecisionError('invalid', 'Nobody is there to be asked: add --yes to go ahead, or --dry-run to look only.');
+  if (input?.isTTY !== true)
+    throw new DecisionError(
+      'invalid',
+      'Nobody is there to be asked: add --yes to go ahead, or --dry-run to look only.',
+    );
   surroundings.err(`${question} [y/N] `);
   return /^y(es)?$/i.test((await readLine({ input })).trim());
 }
@@ -64,7 +74,9 @@ export async function askYes({ surroundings }: Command, question: string): Promi
 async function readLine(options: ReadLineOptions): Promise<string> {
   const lines = createInterface(options);
   const ended = Promise.withResolvers<never>();
-  lines.once('close', () => ended.reject(new DecisionError('invalid', 'There was no answer, so nothing was done.')));
+  lines.once('close', () =>
+    ended.reject(new DecisionError('invalid', 'There was no answer, so nothing was done.')),
+  );
   try {
     return await Promise.race([lines.question(''), ended.promise]);
   } finally {

@@ -44,7 +44,8 @@ const GROUPS = [
 ];
 
 /**
- * `npm run -s daybook -- …`: upstreams, models, accounts, plans, keys, prices and a look at the log, beside a running server.
+ * `npm run -s daybook -- …`: upstreams, models, accounts, plans, keys, prices and a look at the log, beside a
+ * running server.
  * @param args what stands after the program's name.
  * @returns the exit code.
  */
@@ -52,7 +53,8 @@ export const runProgram = (args: readonly string[], surroundings: Surroundings):
   runCommands(
     {
       name: 'daybook',
-      description: 'Upstreams, models, accounts, plans, keys, prices and the log of a Daybook relay. Configured by the same environment as the server.',
+      description:
+        'Upstreams, models, accounts, plans, keys, prices and the log of a Daybook relay. Configured by the same environment as the server.',
       groups: GROUPS,
       codeOf,
     },

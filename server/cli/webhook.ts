@@ -6,7 +6,13 @@ import { run, type Session } from '#server/cli/control-session.ts';
 import { requireAccount } from '#server/decide/account.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { loadPepper } from '#server/secrets/pepper.ts';
-import { addWebhook, listWebhooks, removeWebhook, testWebhook, type Webhook } from '#server/control/webhooks.ts';
+import {
+  addWebhook,
+  listWebhooks,
+  removeWebhook,
+  testWebhook,
+  type Webhook,
+} from '#server/control/webhooks.ts';
 
 const DELIVERIES_SHOWN = 50;
 /** A little longer than the worker gives a receiver. */
@@ -15,14 +21,22 @@ const TEST_POLL_MS = 200;
 
 /** `daybook webhook …` */
 export function webhookCommands(program: Command): void {
-  const webhook = program.command('webhook').description('where alerts are sent, signed by the Standard Webhooks scheme');
+  const webhook = program
+    .command('webhook')
+    .description('where alerts are sent, signed by the Standard Webhooks scheme');
 
   withJson(webhook.command('add <url>'))
     .description('send alerts to an address, and print the secret that they are signed with, once')
     .option('--account <name>', 'only alerts about this account')
-    .option('--alerts <kinds>', `which alerts, separated by commas: ${ALERT_KINDS.join(', ')}`, ALERT_KINDS.join(','))
+    .option(
+      '--alerts <kinds>',
+      `which alerts, separated by commas: ${ALERT_KINDS.join(', ')}`,
+      ALERT_KINDS.join(','),
+    )
     .option('--allow-private', 'the address may be on this machine or in a private network')
-    .action((url: string, options: AddOptions, command: Command) => run(command, (session) => add(session, url, options), showAdded));
+    .action((url: string, options: AddOptions, command: Command) =>
+      run(command, (session) => add(session, url, options), showAdded),
+    );
 
   withJson(webhook.command('list'))
     .description('all webhooks, without their addresses and secrets')
@@ -30,19 +44,36 @@ export function webhookCommands(program: Command): void {
 
   withJson(webhook.command('remove <id>'))
     .description('send nothing there any more; what waits to be sent is dropped')
-    .action((id: string, _options: unknown, command: Command) => run(command, (session) => remove(session, id), () => `Webhook ${id} is removed.`));
+    .action((id: string, _options: unknown, command: Command) =>
+      run(
+        command,
+        (session) => remove(session, id),
+        () => `Webhook ${id} is removed.`,
+      ),
+    );
 
   withJson(webhook.command('test <id>'))
-    .description('have the worker send a test now; a webhook that was switched off is on again when it succeeds')
+    .description(
+      'have the worker send a test now; a webhook that was switched off is on again when it succeeds',
+    )
     .action((id: string, _options: unknown, command: Command) =>
-      run(command, (session) => test(session, id), ({ state, reply }) =>
-        state === 'delivered' ? `Webhook ${id} has taken the test (${reply}).` : state === 'failed' ? `Webhook ${id} has not taken the test: ${reply}.` : 'The test is still waiting: is a worker running? See webhook deliveries.',
+      run(
+        command,
+        (session) => test(session, id),
+        ({ state, reply }) =>
+          state === 'delivered'
+            ? `Webhook ${id} has taken the test (${reply}).`
+            : state === 'failed'
+              ? `Webhook ${id} has not taken the test: ${reply}.`
+              : 'The test is still waiting: is a worker running? See webhook deliveries.',
       ),
     );
 
   withJson(webhook.command('deliveries [id]'))
     .description(`the newest ${DELIVERIES_SHOWN} deliveries, of one webhook or of all`)
-    .action((id: string | undefined, _options: unknown, command: Command) => run(command, (session) => deliveries(session, id ?? null), showDeliveries));
+    .action((id: string | undefined, _options: unknown, command: Command) =>
+      run(command, (session) => deliveries(session, id ?? null), showDeliveries),
+    );
 }
 
 type AddOptions = { account?: string; alerts: string; allowPrivate?: true };
@@ -50,7 +81,10 @@ type Added = { id: string; origin: string; secret: string };
 
 async function add({ config, control, client }: Session, url: string, options: AddOptions): Promise<Added> {
   const alerts = checkKinds(options.alerts);
-  const account = options.account === undefined ? null : requireAccount((await control.load()).accountNamed(options.account), options.account).id;
+  const account =
+    options.account === undefined
+      ? null
+      : requireAccount((await control.load()).accountNamed(options.account), options.account).id;
   const pepper = await loadPepper(client, config);
   return addWebhook(client, pepper, { url, account, alerts, allowPrivate: options.allowPrivate ?? false });
 }
@@ -58,7 +92,8 @@ async function add({ config, control, client }: Session, url: string, options: A
 function checkKinds(text: string): AlertKind[] {
   const kinds = text.split(',').map((each) => each.trim());
   const unknown = kinds.find((kind) => !(ALERT_KINDS as readonly string[]).includes(kind));
-  if (unknown !== undefined) throw new DecisionError('invalid', `--alerts: "${unknown}" is none of ${ALERT_KINDS.join(', ')}.`);
+  if (unknown !== undefined)
+    throw new DecisionError('invalid', `--alerts: "${unknown}" is none of ${ALERT_KINDS.join(', ')}.`);
   return [...new Set(kinds as AlertKind[])];
 }
 
@@ -68,16 +103,24 @@ function showAdded({ id, origin, secret }: Added): string {
 
 async function list({ control, client }: Session): Promise<Webhook[]> {
   const model = await control.load();
-  return (await listWebhooks(client)).map((row) => ({ ...row, account: row.account === null ? null : (model.account(row.account)?.name ?? row.account) }));
+  return (await listWebhooks(client)).map((row) => ({
+    ...row,
+    account: row.account === null ? null : (model.account(row.account)?.name ?? row.account),
+  }));
 }
 
 function showList(webhooks: Webhook[]): string {
-  if (webhooks.length === 0) return 'There are no webhooks. Add one with: npm run -s daybook -- webhook add URL';
+  if (webhooks.length === 0)
+    return 'There are no webhooks. Add one with: npm run -s daybook -- webhook add URL';
   return showTable(
     ['ID', 'STATE', 'TO', 'ACCOUNT', 'ALERTS'],
     webhooks.map(({ id, origin, account, alerts, failures, switched_off_at }) => [
       id,
-      switched_off_at ? `off since ${switched_off_at.toISOString()}` : failures > 0 ? `${failures} failed` : 'on',
+      switched_off_at
+        ? `off since ${switched_off_at.toISOString()}`
+        : failures > 0
+          ? `${failures} failed`
+          : 'on',
       origin,
       account ?? 'all',
       alerts.join(', '),
@@ -98,7 +141,8 @@ async function test({ client }: Session, id: string): Promise<Tested> {
   for (;;) {
     const [found] = (await client.query<Delivery>(DELIVERIES, [null, delivery])).rows;
     const state = found?.state ?? 'failed';
-    if (state !== 'waiting' || performance.now() > endMs) return { delivery, state, reply: found?.reply ?? null };
+    if (state !== 'waiting' || performance.now() > endMs)
+      return { delivery, state, reply: found?.reply ?? null };
     await new Promise((resolve) => setTimeout(resolve, TEST_POLL_MS));
   }
 }
@@ -131,7 +175,13 @@ function showDeliveries(rows: Delivery[]): string {
   return showTable(
     ['WHEN', 'WEBHOOK', 'ALERT', 'STATE', 'ATTEMPTS', 'LAST REPLY', 'MS'],
     rows.map(({ created_at, webhook, alert, state, attempts, reply, duration_ms }) => [
-      created_at.toISOString(), webhook, alert, state, String(attempts), reply ?? '-', duration_ms === null ? '-' : String(duration_ms),
+      created_at.toISOString(),
+      webhook,
+      alert,
+      state,
+      String(attempts),
+      reply ?? '-',
+      duration_ms === null ? '-' : String(duration_ms),
     ]),
   );
 }

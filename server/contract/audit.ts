@@ -4,7 +4,9 @@ import type { KeyTerms, PlanTerms } from '#db/events/events.ts';
 
 /** What the dashboard and the server say to one another about the proof of the log. Pure. */
 
-/** A head of the log that was signed and published. `size` is the position of the newest event that it covers. */
+/**
+ * A head of the log that was signed and published. `size` is the position of the newest event that it covers.
+ */
 export type CheckpointRow = {
   epoch: number;
   size: number;
@@ -19,16 +21,34 @@ export type CheckpointRow = {
   note: string;
 };
 
-export type LogKey = { /** The line that auditors and witnesses are given. */ verifier_key: string; key_id: string; /** The position of the event that put it down. */ position: number; at: string | null; /** Whether the newest checkpoint has its signature. */ signs: boolean };
+export type LogKey = {
+  /** The line that auditors and witnesses are given. */ verifier_key: string;
+  key_id: string;
+  /** The position of the event that put it down. */ position: number;
+  at: string | null;
+  /** Whether the newest checkpoint has its signature. */ signs: boolean;
+};
 
 /** Somebody elsewhere who follows the log. Null: never heard of. */
-export type WitnessRow = { name: string; /** Whether the operator has named it. */ configured: boolean; size: number | null; seen_at: string | null; /** Events behind the newest checkpoint. */ behind: number | null };
+export type WitnessRow = {
+  name: string;
+  /** Whether the operator has named it. */ configured: boolean;
+  size: number | null;
+  seen_at: string | null;
+  /** Events behind the newest checkpoint. */ behind: number | null;
+};
 
 /** `GET /api/audit/proof`, for administrators and auditors: how much of the log is proved, and by whom. */
 export type Proof = {
   object: 'proof';
   now: string;
-  log: { id: string; origin: string; epoch: number; head: number; /** The first position that is not archived. */ first: number };
+  log: {
+    id: string;
+    origin: string;
+    epoch: number;
+    head: number;
+    /** The first position that is not archived. */ first: number;
+  };
   newest: CheckpointRow | null;
   /** Events that no checkpoint covers yet, and since when the oldest of them is there. */
   uncovered: { events: number; since: string | null };
@@ -41,7 +61,10 @@ export type Proof = {
 /** `GET /api/audit/checkpoints`, the newest first. */
 export const CheckpointsQuery = z.strictObject({
   limit: z.coerce.number().int().min(1).max(200).default(50),
-  cursor: z.string().regex(/^\d{1,9}-\d{1,15}$/, 'must be one that a page gave as "next"').optional(),
+  cursor: z
+    .string()
+    .regex(/^\d{1,9}-\d{1,15}$/, 'must be one that a page gave as "next"')
+    .optional(),
 });
 export type CheckpointPage = { object: 'list'; data: CheckpointRow[]; next: string | null };
 
@@ -53,15 +76,42 @@ export const StateQuery = z
     key: Id.optional(),
     plan: z.string().min(1).max(100).optional(),
     at: Position.optional(),
-    time: z.iso.datetime({ offset: true }).transform((text) => new Date(text)).optional(),
+    time: z.iso
+      .datetime({ offset: true })
+      .transform((text) => new Date(text))
+      .optional(),
   })
-  .refine(({ account, key, plan }) => [account, key, plan].filter((each) => each !== undefined).length === 1, { path: ['account'], message: 'or "key" or "plan" says what is meant: one of them' })
-  .refine(({ at, time }) => at === undefined || time === undefined, { path: ['time'], message: 'can\'t go with "at": it is a position or a time' });
+  .refine(
+    ({ account, key, plan }) => [account, key, plan].filter((each) => each !== undefined).length === 1,
+    { path: ['account'], message: 'or "key" or "plan" says what is meant: one of them' },
+  )
+  .refine(({ at, time }) => at === undefined || time === undefined, {
+    path: ['time'],
+    message: 'can\'t go with "at": it is a position or a time',
+  });
 export type StateQuery = z.infer<typeof StateQuery>;
 
 export type SubjectState =
-  | { kind: 'account'; name: string; state: 'active' | 'suspended'; plan: string | null; override: PlanTerms | null; /** What it might use then, its plan's terms included. */ terms: PlanTerms }
-  | { kind: 'key'; name: string; account: string; state: 'active' | 'rotating' | 'expired' | 'revoked'; last4: string; created_at: string; expires_at: string | null; revoked_at: string | null; old_secret_until: string | null; terms: KeyTerms | null }
+  | {
+      kind: 'account';
+      name: string;
+      state: 'active' | 'suspended';
+      plan: string | null;
+      override: PlanTerms | null;
+      /** What it might use then, its plan's terms included. */ terms: PlanTerms;
+    }
+  | {
+      kind: 'key';
+      name: string;
+      account: string;
+      state: 'active' | 'rotating' | 'expired' | 'revoked';
+      last4: string;
+      created_at: string;
+      expires_at: string | null;
+      revoked_at: string | null;
+      old_secret_until: string | null;
+      terms: KeyTerms | null;
+    }
   | { kind: 'plan'; name: string; state: 'active' | 'retired'; terms: PlanTerms };
 
 /** Folded from the events up to there, and from nothing else. */
@@ -95,7 +145,9 @@ export type CheckDone = {
   findings_omitted: number;
 };
 
-/** `GET /api/audit/checks`: what was checked last by the server process that answers, and what it works on. */
+/**
+ * `GET /api/audit/checks`: what was checked last by the server process that answers, and what it works on.
+ */
 export type Checks = {
   object: 'checks';
   running: { what: string; done: number; of: number } | null;
@@ -115,4 +167,9 @@ export type CheckLine = { done: number; of: number } | { result: CheckDone };
 
 /** `POST /api/audit/receipt`: whether a receipt is one of this log. */
 export const CheckReceipt = z.strictObject({ receipt: z.string().min(1).max(60_000) });
-export type ReceiptChecked = { object: 'receipt_check'; is_good: boolean; /** What it proves, in plain words. */ proven: string[]; /** Why it proves nothing. */ problem: string | null };
+export type ReceiptChecked = {
+  object: 'receipt_check';
+  is_good: boolean;
+  /** What it proves, in plain words. */ proven: string[];
+  /** Why it proves nothing. */ problem: string | null;
+};

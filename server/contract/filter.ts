@@ -1,7 +1,10 @@
 import type { RequestFilter, RequestRow } from '#server/contract/requests.ts';
 
 /** Whether a request is among those that are meant. Pure. */
-export function matches(filter: RequestFilter, row: Pick<RequestRow, 'account' | 'key' | 'model' | 'outcome' | 'status'>): boolean {
+export function matches(
+  filter: RequestFilter,
+  row: Pick<RequestRow, 'account' | 'key' | 'model' | 'outcome' | 'status'>,
+): boolean {
   return (
     (filter.account === undefined || filter.account === row.account) &&
     (filter.key === undefined || filter.key === row.key) &&

@@ -17,7 +17,11 @@ import { LIVE_VERSION } from '#server/contract/live-protocol.ts';
 
 /** What it may be asked: which calls are shown, and the position up to which everything was seen. */
 export const LiveQuery = RequestFilter.extend({
-  after: z.string().regex(/^\d{1,15}$/, 'must be a position in the log').transform(Number).optional(),
+  after: z
+    .string()
+    .regex(/^\d{1,15}$/, 'must be a position in the log')
+    .transform(Number)
+    .optional(),
 });
 
 const Count = z.int().min(0);
@@ -61,7 +65,9 @@ const Started = z.object({
  */
 const Progress = z.object({ type: z.literal('progress'), ...call, output_tokens: Count });
 
-/** A call has ended, in whatever way. One that was abandoned has no figures but its hold, which stays charged. */
+/**
+ * A call has ended, in whatever way. One that was abandoned has no figures but its hold, which stays charged.
+ */
 const Settled = z.object({
   type: z.literal('settled'),
   ...placed,
@@ -150,10 +156,22 @@ const Notice = z.object({
   model: z.string().optional(),
 });
 
-/** Events up to this position were left out: what is shown is to be fetched anew. The feed goes on behind it. */
+/**
+ * Events up to this position were left out: what is shown is to be fetched anew. The feed goes on behind it.
+ */
 const Gap = z.object({ type: z.literal('gap'), position: Position });
 
-export const Frame = z.discriminatedUnion('type', [Hello, Started, Progress, Settled, Refused, Usage, Quota, Notice, Gap]);
+export const Frame = z.discriminatedUnion('type', [
+  Hello,
+  Started,
+  Progress,
+  Settled,
+  Refused,
+  Usage,
+  Quota,
+  Notice,
+  Gap,
+]);
 export type Frame = z.infer<typeof Frame>;
 export type FrameOf<T extends Frame['type']> = Extract<Frame, { type: T }>;
 

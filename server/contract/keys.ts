@@ -8,7 +8,10 @@ import { withoutControls } from '#server/contract/session.ts';
 
 /** What the dashboard and the server say to one another about keys, and about limits. Pure. */
 
-/** The event that a change appended, of several the last; null where nothing had to change. Every reply to a change carries one. */
+/**
+ * The event that a change appended, of several the last; null where nothing had to change. Every reply to a
+ * change carries one.
+ */
 export type Change = { event: { type: string; position: number } | null };
 
 /** What was used since the beginning of the month, in UTC. */
@@ -25,10 +28,20 @@ export const KeysQuery = z.strictObject({
   /** Part of its name, its id, or the end of its secret; letter case makes no difference. */
   search: z.string().max(100).optional(),
 });
-/** `GET /api/keys`, the newest first. What keys are is as of now; only `month` and when they were used is as of `as_of`. */
-export type KeyList = AsOf & { object: 'list'; data: KeyRow[]; /** Those that are left out because they are too many. */ rows_omitted: number };
+/**
+ * `GET /api/keys`, the newest first. What keys are is as of now; only `month` and when they were used is as
+ * of `as_of`.
+ */
+export type KeyList = AsOf & {
+  object: 'list';
+  data: KeyRow[];
+  /** Those that are left out because they are too many. */ rows_omitted: number;
+};
 
-/** One key in `GET /api/keys`, and `GET /api/keys/:key`; the account's own, of all accounts for administrators and auditors. */
+/**
+ * One key in `GET /api/keys`, and `GET /api/keys/:key`; the account's own, of all accounts for administrators
+ * and auditors.
+ */
 export type KeyRow = {
   id: string;
   account: string;
@@ -51,7 +64,10 @@ export type KeyRow = {
   month: MonthUsage;
 };
 
-/** `POST /api/keys`. Administrators may name another account. 409 `not_allowed` where it has as many keys as it may. */
+/**
+ * `POST /api/keys`. Administrators may name another account. 409 `not_allowed` where it has as many keys as
+ * it may.
+ */
 export const CreateKey = z.strictObject({
   name: NewKeyName,
   account: Id.optional(),
@@ -61,11 +77,23 @@ export const CreateKey = z.strictObject({
 /** The secret is in this reply and nowhere else, ever. */
 export type KeyMade = Change & { object: 'key'; id: string; secret: string };
 
-/** `POST /api/keys/:key/rotate` → {@link KeyMade}. `rotation` is the client's own id of it: sent again it changes nothing more (409 `already_done`). */
-export const RotateKey = z.strictObject({ overlap_s: z.int().min(0).max(OVERLAP_SECONDS_MAX), rotation: z.uuid() });
+/**
+ * `POST /api/keys/:key/rotate` → {@link KeyMade}. `rotation` is the client's own id of it: sent again it
+ * changes nothing more (409 `already_done`).
+ */
+export const RotateKey = z.strictObject({
+  overlap_s: z.int().min(0).max(OVERLAP_SECONDS_MAX),
+  rotation: z.uuid(),
+});
 /** `POST /api/keys/:key/revoke` → {@link Change} */
-/** `POST /api/keys/:key/leaked` → {@link KeyMade}: every older secret ends at once, that of a running overlap too, and a new one is made. */
-/** `PATCH /api/keys/:key` → {@link Change}. Terms stand in place of all that the key had; they only ever narrow what the account may. */
+/**
+ * `POST /api/keys/:key/leaked` → {@link KeyMade}: every older secret ends at once, that of a running overlap
+ * too, and a new one is made.
+ */
+/**
+ * `PATCH /api/keys/:key` → {@link Change}. Terms stand in place of all that the key had; they only ever
+ * narrow what the account may.
+ */
 export const ChangeKey = z.strictObject({
   name: NewKeyName.optional(),
   terms: KeyTerms.optional(),
@@ -80,18 +108,38 @@ export const CheckKey = z.strictObject({
   origin: z.string().max(200).optional(),
   address: z.string().max(60).optional(),
 });
-/** What a call is asked, in this order. Without an address `network` is left out; `model`, `upstream`, `price` and `limits` are asked of relayed calls alone. */
-export type CheckStep = 'key' | 'account' | 'plan' | 'route' | 'origin' | 'network' | 'model' | 'upstream' | 'price' | 'limits';
+/**
+ * What a call is asked, in this order. Without an address `network` is left out; `model`, `upstream`, `price`
+ * and `limits` are asked of relayed calls alone.
+ */
+export type CheckStep =
+  'key' | 'account' | 'plan' | 'route' | 'origin' | 'network' | 'model' | 'upstream' | 'price' | 'limits';
 /** What was judged, in the order of a call; after the first refusal nothing more is. */
 export type KeyChecked = {
   object: 'key_check';
   would_pass: boolean;
-  checks: { what: CheckStep; passes: boolean; /** The refusal that the call would get. */ refusal: { status: number; code: string; message: string } | null }[];
+  checks: {
+    what: CheckStep;
+    passes: boolean;
+    /** The refusal that the call would get. */ refusal: {
+      status: number;
+      code: string;
+      message: string;
+    } | null;
+  }[];
 };
 
-/** `GET /api/limits`: the account's (`?account=` for those who see all), then those of its good keys; `?key=`: what calls of that key are charged to. */
+/**
+ * `GET /api/limits`: the account's (`?account=` for those who see all), then those of its good keys; `?key=`:
+ * what calls of that key are charged to.
+ */
 export const LimitsQuery = z.strictObject({ account: Id.optional(), key: Id.optional() });
-export type LimitList = { object: 'list'; data: LimitRow[]; /** Those that are left out because they are too many. */ rows_omitted: number; /** The moment of the figures. */ limits_as_of: string };
+export type LimitList = {
+  object: 'list';
+  data: LimitRow[];
+  /** Those that are left out because they are too many. */ rows_omitted: number;
+  /** The moment of the figures. */ limits_as_of: string;
+};
 /** One limit in force. From what enforces, not from the tables. */
 export type LimitRow = {
   /** `account/<id>` or `key/<id>`. */
@@ -110,7 +158,10 @@ export type LimitRow = {
   overdraft: number | null;
 };
 
-/** `GET /api/models`, a list: what the account's calls may ask for, and at which price (micro-dollars for a million tokens). */
+/**
+ * `GET /api/models`, a list: what the account's calls may ask for, and at which price (micro-dollars for a
+ * million tokens).
+ */
 export type ModelRow = {
   id: string;
   upstream: string;

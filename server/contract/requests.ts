@@ -72,8 +72,14 @@ export const UsageQuery = z.strictObject({
     .pipe(z.array(UsageGroup))
     .refine((groups) => new Set(groups).size === groups.length, 'names a group twice')
     .optional(),
-  /** Whether percentiles are told of the groups too, which costs more than all the rest; without groups they always are. */
-  times: z.enum(['true', 'false']).transform((text) => text === 'true').optional(),
+  /**
+   * Whether percentiles are told of the groups too, which costs more than all the rest; without groups they
+   * always are.
+   */
+  times: z
+    .enum(['true', 'false'])
+    .transform((text) => text === 'true')
+    .optional(),
   format: Format.optional(),
 });
 export type UsageQuery = z.infer<typeof UsageQuery>;
@@ -134,7 +140,10 @@ export type RequestPage = AsOf & {
   from: string;
   /** Null: without end. */
   to: string | null;
-  /** How far back this page has looked: where few fit a filter, a page may hold less than its limit, and go on. */
+  /**
+   * How far back this page has looked: where few fit a filter, a page may hold less than its limit, and go
+   * on.
+   */
   looked_from: string;
 };
 
@@ -214,7 +223,9 @@ export type UsageReport = AsOf & {
   bucket: Bucket | null;
   group_by: UsageGroup[];
   totals: UsageFigures;
-  /** Absent where it is not taken apart. By time where there are buckets, else those with most requests first. */
+  /**
+   * Absent where it is not taken apart. By time where there are buckets, else those with most requests first.
+   */
   rows?: UsageRow[];
   /** Rows that are left out because there are too many; the totals have them all. */
   rows_omitted?: number;

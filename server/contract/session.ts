@@ -8,16 +8,30 @@ import { AccountName } from '#db/events/parts.ts';
  */
 
 /** Kept in lower case; nothing is ever sent to it unless SMTP is set up. */
-export const Email = z.string().trim().toLowerCase().max(254).regex(/^[^\s@\p{Cc}]+@[^\s@\p{Cc}]+$/u, 'must be an e-mail address');
-/** Adds to what a name must be. The vocabulary of events takes what was written before, such as a NUL, which no table can hold. */
-export const withoutControls = (name: z.ZodString): z.ZodString => name.regex(/^\P{Cc}*$/u, 'must have no control characters');
+export const Email = z
+  .string()
+  .trim()
+  .toLowerCase()
+  .max(254)
+  .regex(/^[^\s@\p{Cc}]+@[^\s@\p{Cc}]+$/u, 'must be an e-mail address');
+/**
+ * Adds to what a name must be. The vocabulary of events takes what was written before, such as a NUL, which
+ * no table can hold.
+ */
+export const withoutControls = (name: z.ZodString): z.ZodString =>
+  name.regex(/^\P{Cc}*$/u, 'must have no control characters');
 export const NewAccountName = withoutControls(AccountName);
 /** Long rather than full of signs. The upper bound keeps hashing cheap. */
 export const PASSWORD_CHARACTERS_MIN = 10;
 export const PASSWORD_CHARACTERS_MAX = 200;
-export const Password = z.string().min(PASSWORD_CHARACTERS_MIN, `must have at least ${PASSWORD_CHARACTERS_MIN} characters`).max(PASSWORD_CHARACTERS_MAX, `must have at most ${PASSWORD_CHARACTERS_MAX} characters`);
+export const Password = z
+  .string()
+  .min(PASSWORD_CHARACTERS_MIN, `must have at least ${PASSWORD_CHARACTERS_MIN} characters`)
+  .max(PASSWORD_CHARACTERS_MAX, `must have at most ${PASSWORD_CHARACTERS_MAX} characters`);
 const Code = z.string().regex(/^\d{6}$/, 'must be the six digits that your device shows');
-/** The secret part of a link: setup, invitation, reset. It is in the link's fragment, which no server sees. */
+/**
+ * The secret part of a link: setup, invitation, reset. It is in the link's fragment, which no server sees.
+ */
 const LinkToken = z.string().regex(/^[0-9A-Za-z]{43}$/, 'must be the one from the link');
 
 /** `GET /api/welcome`: what anybody may know before signing in. */
@@ -44,22 +58,52 @@ export type Me = {
 };
 
 /** `POST /api/session`. 401 `wrong_credentials`; 401 `totp_required` where a code is wanted as well. */
-export const SignIn = z.strictObject({ email: Email, password: z.string().max(PASSWORD_CHARACTERS_MAX), code: Code.optional() });
-/** `POST /api/registration`. Always 202 `{object: 'registration'}`, whether the address was free or not: whoever it belongs to signs in next. */
-export const Register = z.strictObject({ email: Email, password: Password, account_name: NewAccountName, invitation: LinkToken.optional() });
+export const SignIn = z.strictObject({
+  email: Email,
+  password: z.string().max(PASSWORD_CHARACTERS_MAX),
+  code: Code.optional(),
+});
+/**
+ * `POST /api/registration`. Always 202 `{object: 'registration'}`, whether the address was free or not:
+ * whoever it belongs to signs in next.
+ */
+export const Register = z.strictObject({
+  email: Email,
+  password: Password,
+  account_name: NewAccountName,
+  invitation: LinkToken.optional(),
+});
 /** `POST /api/setup`: the first administrator. Signs in. */
-export const SetUp = z.strictObject({ token: LinkToken, email: Email, password: Password, account_name: NewAccountName.optional() });
+export const SetUp = z.strictObject({
+  token: LinkToken,
+  email: Email,
+  password: Password,
+  account_name: NewAccountName.optional(),
+});
 /** `POST /api/invitation`: what an invitation is for; its token is a secret, and so in the body. */
 export const LookAtInvitation = z.strictObject({ token: LinkToken });
-export type InvitationShown = { object: 'invitation'; role: Role; /** Null: one of their own. */ account_name: string | null; expires_at: string };
+export type InvitationShown = {
+  object: 'invitation';
+  role: Role;
+  /** Null: one of their own. */ account_name: string | null;
+  expires_at: string;
+};
 /** `POST /api/invitation/accept`: joins the account of an invitation. Signs in. */
-export const AcceptInvitation = z.strictObject({ token: LinkToken, email: Email, password: Password, account_name: NewAccountName.optional() });
+export const AcceptInvitation = z.strictObject({
+  token: LinkToken,
+  email: Email,
+  password: Password,
+  account_name: NewAccountName.optional(),
+});
 /** `POST /api/password/forgotten`. Always 202. */
 export const ForgotPassword = z.strictObject({ email: Email });
 /** `POST /api/password/reset`. Ends all sessions of the member, and signs in. */
 export const ResetPassword = z.strictObject({ token: LinkToken, password: Password });
 /** `POST /api/password`. Ends all other sessions. */
-export const ChangePassword = z.strictObject({ current: z.string().max(PASSWORD_CHARACTERS_MAX), password: Password });
+export const ChangePassword = z.strictObject({
+  current: z.string().max(PASSWORD_CHARACTERS_MAX),
+  password: Password,
+});
 
 /** `POST /api/totp`: begins; nothing changes before the code is confirmed. */
 export const BeginTotp = z.strictObject({ password: z.string().max(PASSWORD_CHARACTERS_MAX) });
@@ -70,7 +114,10 @@ export const ConfirmTotp = z.strictObject({ code: Code });
 /** `POST /api/totp/remove` */
 export const RemoveTotp = z.strictObject({ password: z.string().max(PASSWORD_CHARACTERS_MAX) });
 
-/** `GET /api/sessions` → a list of these, the newest first. `DELETE /api/session` signs out, `DELETE /api/sessions` everywhere, `DELETE /api/sessions/:session` one. */
+/**
+ * `GET /api/sessions` → a list of these, the newest first. `DELETE /api/session` signs out, `DELETE
+ * /api/sessions` everywhere, `DELETE /api/sessions/:session` one.
+ */
 export type SessionRow = {
   id: string;
   opened_at: string;

@@ -5,15 +5,24 @@ import { CredentialLabel, type Dialect, ModelTerms, UpstreamTerms } from '#db/ev
 import type { Change } from '#server/contract/keys.ts';
 import type { HealthStanding } from '#server/upstreams/circuit-breaker.ts';
 
-/** What the dashboard and the server say to one another about upstreams, their credentials, and the models that go to them. Changes are for administrators, and reply with a `Change`. Pure. */
+/**
+ * What the dashboard and the server say to one another about upstreams, their credentials, and the models
+ * that go to them. Changes are for administrators, and reply with a `Change`. Pure.
+ */
 
 const SECRET_CHARACTERS_MAX = 16_384;
 
-/** `GET /api/upstreams`, for administrators and auditors: in their order, which decides between two that list the same model. */
+/**
+ * `GET /api/upstreams`, for administrators and auditors: in their order, which decides between two that list
+ * the same model.
+ */
 export type UpstreamList = {
   object: 'list';
   data: UpstreamRow[];
-  /** What is known of those who speak the convention: where they are, if not somewhere of one's own, and which routes they speak. */
+  /**
+   * What is known of those who speak the convention: where they are, if not somewhere of one's own, and which
+   * routes they speak.
+   */
   dialects: Record<Dialect, { base_url: string | null; routes: readonly RelayedRoute[] }>;
 };
 
@@ -46,21 +55,44 @@ export type CredentialRow = {
   health: HealthStanding | null;
 };
 
-const Name = z.string().refine((name) => UpstreamName.safeParse(name).success, 'must have 1 to 64 of a-z, 0-9, ".", "_" and "-", and begin with a letter or a digit');
+const Name = z
+  .string()
+  .refine(
+    (name) => UpstreamName.safeParse(name).success,
+    'must have 1 to 64 of a-z, 0-9, ".", "_" and "-", and begin with a letter or a digit',
+  );
 /** `POST /api/upstreams`. It has no credentials yet. */
 export const AddUpstream = z.strictObject({ name: Name, terms: UpstreamTerms });
-/** `PATCH /api/upstreams/:upstream`: other terms in place of all that it had, paused or not as it was; or paused or not alone. */
+/**
+ * `PATCH /api/upstreams/:upstream`: other terms in place of all that it had, paused or not as it was; or
+ * paused or not alone.
+ */
 export const ChangeUpstream = z
   .strictObject({ terms: UpstreamTerms.optional(), paused: z.boolean().optional() })
-  .refine(({ terms, paused }) => (terms === undefined) !== (paused === undefined), { path: ['terms'], message: 'or "paused" says what changes: one of them' });
-/** `DELETE /api/upstreams/:upstream`: with its credentials, for good. 409 `not_allowed` where a model could go nowhere else. */
+  .refine(({ terms, paused }) => (terms === undefined) !== (paused === undefined), {
+    path: ['terms'],
+    message: 'or "paused" says what changes: one of them',
+  });
+/**
+ * `DELETE /api/upstreams/:upstream`: with its credentials, for good. 409 `not_allowed` where a model could go
+ * nowhere else.
+ */
 
-/** `POST /api/upstreams/:upstream/credentials` → `Change & {object: 'credential', id, last4}`. The secret goes in and never comes out. */
-export const AddCredential = z.strictObject({ label: CredentialLabel, secret: z.string().min(1, 'is empty').max(SECRET_CHARACTERS_MAX, 'is too long') });
+/**
+ * `POST /api/upstreams/:upstream/credentials` → `Change & {object: 'credential', id, last4}`. The secret goes
+ * in and never comes out.
+ */
+export const AddCredential = z.strictObject({
+  label: CredentialLabel,
+  secret: z.string().min(1, 'is empty').max(SECRET_CHARACTERS_MAX, 'is too long'),
+});
 export type CredentialAdded = Change & { object: 'credential'; id: string; last4: string };
 /** `DELETE /api/upstreams/:upstream/credentials/:credential`: for good. */
 
-/** `POST /api/upstreams/:upstream/test`, for administrators: it is asked for its models with each credential. What answers well is no longer left out. */
+/**
+ * `POST /api/upstreams/:upstream/test`, for administrators: it is asked for its models with each credential.
+ * What answers well is no longer left out.
+ */
 export type UpstreamTested = { object: 'upstream_test'; data: CredentialTested[] };
 export type CredentialTested = {
   credential: string | null;
@@ -76,9 +108,15 @@ export type CredentialTested = {
 /** `GET /api/upstreams/:upstream/models`, for administrators: the upstream's own list, asked for now. */
 export type UpstreamModels = { object: 'list'; data: string[]; problem: string | null };
 
-/** One in `GET /api/dispatch`, a list by name, for administrators and auditors: a model that was defined. Any other name goes to the first upstream that lists it. */
+/**
+ * One in `GET /api/dispatch`, a list by name, for administrators and auditors: a model that was defined. Any
+ * other name goes to the first upstream that lists it.
+ */
 export type DirectedModel = { model: string; terms: ModelTerms; position: number };
 /** `PUT /api/dispatch`: where the calls of a model go, the first time or anew. */
 export const DefineModel = z.strictObject({ model: ModelName, terms: ModelTerms });
-/** `POST /api/dispatch/retire`: it has no directions of its own any more. 409 `not_allowed` where an alias would lead nowhere. */
+/**
+ * `POST /api/dispatch/retire`: it has no directions of its own any more. 409 `not_allowed` where an alias
+ * would lead nowhere.
+ */
 export const RetireModel = z.strictObject({ model: ModelName });

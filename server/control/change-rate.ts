@@ -1,6 +1,8 @@
 const HOUR_MS = 3_600_000;
 
-/** How many changes each person has made in this hour, as far as this process knows. Pure: time is handed in. */
+/**
+ * How many changes each person has made in this hour, as far as this process knows. Pure: time is handed in.
+ */
 export class ChangeRate {
   readonly #max: number;
   readonly #made = new Map<string, number>();

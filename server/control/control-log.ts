@@ -15,7 +15,10 @@ import { DecisionError } from '#server/decide/decision.ts';
 import { requireKey } from '#server/decide/key.ts';
 import { ReadModel } from '#server/read-model/read-model.ts';
 
-/** Batches of one instance are numbered without a gap, whoever appends them: a number that comes twice is taken for a retry. */
+/**
+ * Batches of one instance are numbered without a gap, whoever appends them: a number that comes twice is
+ * taken for a retry.
+ */
 export type Batches = { instance: number; last: number };
 
 /** An account by its name, as people at a command line know it, or by its id. */
@@ -61,9 +64,17 @@ export class ControlLog {
     const ofKey = await this.#read([`key/${id}`]);
     const account = ofKey.map(({ event }) => event).find((event) => event.type === 'key.created')?.account;
     const ofAccount = account === undefined ? [] : await this.#read([`account/${account}`]);
-    const plans = new Set(ofAccount.flatMap(({ event }) => (event.type === 'account.plan_changed' && event.plan !== null ? [`plan/${event.plan}`] : [])));
+    const plans = new Set(
+      ofAccount.flatMap(({ event }) =>
+        event.type === 'account.plan_changed' && event.plan !== null ? [`plan/${event.plan}`] : [],
+      ),
+    );
     const model = new ReadModel();
-    model.apply([...ofKey, ...ofAccount, ...(await this.#read([...plans]))].toSorted((one, other) => one.position - other.position));
+    model.apply(
+      [...ofKey, ...ofAccount, ...(await this.#read([...plans]))].toSorted(
+        (one, other) => one.position - other.position,
+      ),
+    );
     await this.#withClock(model);
     return { model, key: requireKey(model.key(id), id) };
   }
@@ -114,7 +125,9 @@ export class ControlLog {
 
   #read(streams: readonly string[]): Promise<Placed<ControlEvent>[]> {
     const [only] = streams;
-    return only !== undefined && streams.length === 1 ? readStream(this.#client, only) : readStreams(this.#client, streams);
+    return only !== undefined && streams.length === 1
+      ? readStream(this.#client, only)
+      : readStreams(this.#client, streams);
   }
 
   async #withClock(model: ReadModel): Promise<ReadModel> {
@@ -134,11 +147,16 @@ export class ControlLog {
       const last = events.at(-1);
       if (last === undefined) return UNCHANGED;
       try {
-        const appends = events.map((event, index) => ({ event, version: version + index, ...(claim !== undefined && index === 0 ? { claim } : {}) }));
+        const appends = events.map((event, index) => ({
+          event,
+          version: version + index,
+          ...(claim !== undefined && index === 0 ? { claim } : {}),
+        }));
         return { event: { type: last.type, position: await this.append(appends) } };
       } catch (error) {
         if (!(error instanceof ConflictError)) throw error;
-        if (claim !== undefined && (await isClaimed(this.#client, claim))) throw new DecisionError('already_done', 'This was done already, and its reply is not given twice.');
+        if (claim !== undefined && (await isClaimed(this.#client, claim)))
+          throw new DecisionError('already_done', 'This was done already, and its reply is not given twice.');
         if (attempt === 2) throw error;
       }
     }

@@ -5,7 +5,13 @@ import { closeClient, type Store } from '#db/postgres/connect.ts';
 import { heartbeat, registerInstance, retireInstance } from '#db/instances/instance.ts';
 import { ConflictError, FencedError } from '#db/log/append.ts';
 import { connectRelay } from '#db/postgres/store.ts';
-import { CHANGES_PER_HOUR_MAX, CONTROL_IDLE_MS, CONTROL_WAIT_MS, CONTROL_WAITING_MAX, CONTROL_WAITING_PER_MEMBER_MAX } from '#server/bounds.ts';
+import {
+  CHANGES_PER_HOUR_MAX,
+  CONTROL_IDLE_MS,
+  CONTROL_WAIT_MS,
+  CONTROL_WAITING_MAX,
+  CONTROL_WAITING_PER_MEMBER_MAX,
+} from '#server/bounds.ts';
 import { ChangeRate } from '#server/control/change-rate.ts';
 import type { Batches } from '#server/control/control-log.ts';
 import { type Lane, Turns } from '#server/control/priority-mutex.ts';
@@ -16,10 +22,17 @@ import { Places } from '#server/control/keyed-semaphore.ts';
 import { isStoreFault } from '#server/errors/store-fault.ts';
 import { errorFields, type Logger } from '#server/process/logger.ts';
 
-const UNAVAILABLE = new Refusal('store_unavailable', { message: "Nothing can be changed right now: the database can't be reached. Look at what is there before you try again." });
-const CROWDED = new Refusal('relay_busy', { message: 'As many changes as can be are waiting for one another. Try again.' });
+const UNAVAILABLE = new Refusal('store_unavailable', {
+  message:
+    "Nothing can be changed right now: the database can't be reached. Look at what is there before you try again.",
+});
+const CROWDED = new Refusal('relay_busy', {
+  message: 'As many changes as can be are waiting for one another. Try again.',
+});
 
-const TOO_MANY = new Refusal('rate_limit_exceeded', { message: `You may make ${CONTROL_WAITING_PER_MEMBER_MAX} changes at once. Wait for a reply before the next one.` });
+const TOO_MANY = new Refusal('rate_limit_exceeded', {
+  message: `You may make ${CONTROL_WAITING_PER_MEMBER_MAX} changes at once. Wait for a reply before the next one.`,
+});
 
 const TOO_OFTEN = `You have made ${CHANGES_PER_HOUR_MAX} changes within an hour. Wait a while before the next one.`;
 
@@ -33,9 +46,10 @@ type Use<T> = (control: Control, client: Client) => Promise<T>;
  *
  * Changes are made one after the other; they are rare, and a queue says so when it is full or has
  * made somebody wait too long. Who signs in or administrates has a lane of their own, which nobody
- * else can fill, and goes first; everybody else may make only so many in an hour. A connection that failed in any way, or an instance that others
- * declared dead, is left, and the next change begins with a new one; the old instance is retired as
- * soon as the store can be reached, so that nobody has to recover what had nothing open.
+ * else can fill, and goes first; everybody else may make only so many in an hour. A connection that failed in
+ * any way, or an instance that others declared dead, is left, and the next change begins with a new one; the
+ * old instance is retired as soon as the store can be reached, so that nobody has to recover what had nothing
+ * open.
  */
 export class ControlSeat {
   readonly #store: Store;
@@ -63,8 +77,10 @@ export class ControlSeat {
    * Runs one change. Where the instance turns out to be declared dead, nothing was written, and it
    * is run once more as another.
    * @param actor who makes it, as the events tell: `member/<id>`.
-   * @param lane `ordinary` for what anybody may do as often as they like, who is therefore held to so many in an hour.
-   * @returns what `use` returns; 503 where too many wait or the store is away, 429 where it is the person's turn to wait.
+   * @param lane `ordinary` for what anybody may do as often as they like, who is therefore held to so many in
+   * an hour.
+   * @returns what `use` returns; 503 where too many wait or the store is away, 429 where it is the person's
+   * turn to wait.
    * @throws whatever `use` throws that is no fault of the store.
    */
   async change<T>(actor: string, use: Use<T>, lane: Lane = 'first'): Promise<T | Refusal> {
@@ -95,7 +111,10 @@ export class ControlSeat {
 
   /** Takes a place among those who wait. @returns what gives it back, or why there is none. */
   #enter(actor: string, lane: Lane): (() => void) | Refusal {
-    const leave = this.#places.take(`${lane} ${actor}`, actor.startsWith('member/') ? CONTROL_WAITING_PER_MEMBER_MAX : Infinity);
+    const leave = this.#places.take(
+      `${lane} ${actor}`,
+      actor.startsWith('member/') ? CONTROL_WAITING_PER_MEMBER_MAX : Infinity,
+    );
     if (!leave) return TOO_MANY;
     const refusal = this.#waiting[lane] >= CONTROL_WAITING_MAX ? CROWDED : this.#checkRate(actor, lane);
     if (refusal) {
@@ -112,7 +131,9 @@ export class ControlSeat {
 
   #checkRate(actor: string, lane: Lane): Refusal | null {
     const retryAfterMs = lane === 'ordinary' ? this.#rate.count(actor, performance.now()) : null;
-    return retryAfterMs === null ? null : new Refusal('too_many_attempts', { message: TOO_OFTEN, retryAfterMs });
+    return retryAfterMs === null
+      ? null
+      : new Refusal('too_many_attempts', { message: TOO_OFTEN, retryAfterMs });
   }
 
   get #isIdle(): boolean {
@@ -140,7 +161,10 @@ export class ControlSeat {
         if (open && !(await isClean(open.client, error))) this.#break(open);
         if (error instanceof FencedError && attempt === 1) continue;
         if (!(error instanceof FencedError || isStoreFault(error))) throw error;
-        this.#log.warn(errorFields(error), 'a change by somebody could not be made: the store is away, too slow or too busy');
+        this.#log.warn(
+          errorFields(error),
+          'a change by somebody could not be made: the store is away, too slow or too busy',
+        );
         return UNAVAILABLE;
       }
     }
@@ -153,7 +177,12 @@ export class ControlSeat {
     try {
       await this.#retireStranded(client);
       const instance = await registerInstance(client, `dashboard ${hostname()} ${process.pid}`);
-      const open: Open = { client, batches: { instance, last: 0 }, beat: setInterval(() => beat(open, broken), HEARTBEAT_MS), isBroken: false };
+      const open: Open = {
+        client,
+        batches: { instance, last: 0 },
+        beat: setInterval(() => beat(open, broken), HEARTBEAT_MS),
+        isBroken: false,
+      };
       const broken = (): void => this.#break(open);
       client.on('error', broken);
       client.on('end', broken);
@@ -171,19 +200,29 @@ export class ControlSeat {
     if (!open) return;
     clearInterval(open.beat);
     const { instance } = open.batches;
-    const isRetired = !open.isBroken && (await retireInstance(open.client, instance).then(() => true, () => false));
+    const isRetired =
+      !open.isBroken &&
+      (await retireInstance(open.client, instance).then(
+        () => true,
+        () => false,
+      ));
     if (!isRetired) this.#stranded.push(instance);
     await closeClient(open.client);
   }
 
-  /** Leaves a connection behind whatever is under way on it: others would take an instance that is silent for dead. */
+  /**
+   * Leaves a connection behind whatever is under way on it: others would take an instance that is silent for
+   * dead.
+   */
   #break(open: Open): void {
     if (open.isBroken || this.#open !== open) return;
     open.isBroken = true;
     void this.#turns.take('first', () => this.#clear());
   }
 
-  /** Leaves what is broken and retires what it left, again and again until the store takes it. Never throws. */
+  /**
+   * Leaves what is broken and retires what it left, again and again until the store takes it. Never throws.
+   */
   async #clear(): Promise<void> {
     if (this.#open?.isBroken === true) await this.#leave().catch(() => {});
     if (this.#isClosed) return;
@@ -228,11 +267,18 @@ export class ControlSeat {
  * wrong, and whatever it had begun is rolled back. Of all else nobody knows what state it is left in.
  */
 async function isClean(client: Client, error: unknown): Promise<boolean> {
-  if (!(error instanceof DatabaseError) || !['22', '23'].includes((error.code ?? '').slice(0, 2))) return false;
-  return client.query('rollback').then(() => true, () => false);
+  if (!(error instanceof DatabaseError) || !['22', '23'].includes((error.code ?? '').slice(0, 2)))
+    return false;
+  return client.query('rollback').then(
+    () => true,
+    () => false,
+  );
 }
 
-/** Says that the instance lives. An error of the statement alone, such as within a transaction that has failed, says nothing of the connection. */
+/**
+ * Says that the instance lives. An error of the statement alone, such as within a transaction that has
+ * failed, says nothing of the connection.
+ */
 function beat(open: Open, broken: () => void): void {
   if (open.isBroken) return;
   heartbeat(open.client, open.batches.instance, null).then(

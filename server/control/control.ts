@@ -13,9 +13,23 @@ import { connectRelay } from '#db/postgres/store.ts';
 import { PRICES_APPEND_MAX } from '#server/bounds.ts';
 import { type AccountRef, type Batches, ControlLog, UNCHANGED } from '#server/control/control-log.ts';
 import type { Change } from '#server/contract/keys.ts';
-import { overrideTerms, registerAccount, reinstateAccount, setPlan, suspendAccount } from '#server/decide/account.ts';
+import {
+  overrideTerms,
+  registerAccount,
+  reinstateAccount,
+  setPlan,
+  suspendAccount,
+} from '#server/decide/account.ts';
 import { DecisionError } from '#server/decide/decision.ts';
-import { createNarrowedKey, renameKey, replaceLeaked, type Restriction, restrictKey, revokeKey, rotateKey } from '#server/decide/key.ts';
+import {
+  createNarrowedKey,
+  renameKey,
+  replaceLeaked,
+  type Restriction,
+  restrictKey,
+  revokeKey,
+  rotateKey,
+} from '#server/decide/key.ts';
 import { definePlan, requirePlan, retirePlan, type WindowsChoice } from '#server/decide/plan.ts';
 import { type ImportPlan, MANUAL, type Offer, planImport, setPrice } from '#server/decide/price.ts';
 import { createSecret, digestSecret } from '#server/secrets/key-secret.ts';
@@ -51,7 +65,9 @@ export class Control extends ControlLog {
     const actor = this.#actor;
     const registered = registerAccount({ id, name, actor });
     const chosen = plan === undefined ? null : requirePlan(await this.loadPlan(plan), plan);
-    const onPlan = chosen && setPlan(evolveAccount(undefined, registered, 0) as Account, { plan: chosen, windows: 'keep', actor });
+    const onPlan =
+      chosen &&
+      setPlan(evolveAccount(undefined, registered, 0) as Account, { plan: chosen, windows: 'keep', actor });
     const last = onPlan ?? registered;
     try {
       const position = await this.append([
@@ -60,7 +76,8 @@ export class Control extends ControlLog {
       ]);
       return { id, name, event: { type: last.type, position } };
     } catch (error) {
-      if (error instanceof ConflictError) throw new DecisionError('already_exists', `There is an account named "${name}" already.`);
+      if (error instanceof ConflictError)
+        throw new DecisionError('already_exists', `There is an account named "${name}" already.`);
       throw error;
     }
   }
@@ -83,7 +100,10 @@ export class Control extends ControlLog {
     const secret = createSecret(id);
     const { name, expiresAt, terms = {} } = command;
     const known = describeSecret(pepper, secret);
-    const events = createNarrowedKey({ id, account: account.id, name, secret: known, expiresAt, terms, actor: this.#actor }, await this.now());
+    const events = createNarrowedKey(
+      { id, account: account.id, name, secret: known, expiresAt, terms, actor: this.#actor },
+      await this.now(),
+    );
     return { id, secret, ...(await this.decide(async () => ({ events, version: 1 }))) };
   }
 
@@ -95,7 +115,11 @@ export class Control extends ControlLog {
     const secret = createSecret(id);
     const known = describeSecret(pepper, secret);
     const claim = rotation === undefined ? undefined : `rotation/${id}/${rotation}`;
-    const change = await this.#changeKey(id, (key, now) => [rotateKey(key, { secret: known, overlapMs, actor: this.#actor }, now)], claim);
+    const change = await this.#changeKey(
+      id,
+      (key, now) => [rotateKey(key, { secret: known, overlapMs, actor: this.#actor }, now)],
+      claim,
+    );
     return { id, secret, ...change };
   }
 
@@ -103,7 +127,13 @@ export class Control extends ControlLog {
   async replaceLeaked(pepper: Buffer, id: string): Promise<Made> {
     const secret = createSecret(id);
     const known = describeSecret(pepper, secret);
-    return { id, secret, ...(await this.#changeKey(id, (key, now) => [replaceLeaked(key, { secret: known, actor: this.#actor }, now)])) };
+    return {
+      id,
+      secret,
+      ...(await this.#changeKey(id, (key, now) => [
+        replaceLeaked(key, { secret: known, actor: this.#actor }, now),
+      ])),
+    };
   }
 
   revokeKey(id: string): Promise<Change> {
@@ -116,7 +146,10 @@ export class Control extends ControlLog {
   }
 
   /** Gives a key another name, or narrows what it may use, or both at once. */
-  changeKey(id: string, { name, restriction }: { name?: string; restriction?: Restriction }): Promise<Change> {
+  changeKey(
+    id: string,
+    { name, restriction }: { name?: string; restriction?: Restriction },
+  ): Promise<Change> {
     return this.#changeKey(id, (key, now) => [
       name === undefined ? null : renameKey(key, name, this.#actor),
       restriction === undefined ? null : restrictKey(key, { ...restriction, actor: this.#actor }, now),
@@ -143,7 +176,9 @@ export class Control extends ControlLog {
 
   /** Gives an account terms of its own, none with {}. */
   overrideTerms(account: AccountRef, terms: PlanTerms, windows: WindowsChoice): Promise<Change> {
-    return this.#changeAccount(account, (each) => overrideTerms(each, { terms, windows, actor: this.#actor }));
+    return this.#changeAccount(account, (each) =>
+      overrideTerms(each, { terms, windows, actor: this.#actor }),
+    );
   }
 
   /** Sets what calls of a model cost. */
@@ -159,7 +194,10 @@ export class Control extends ControlLog {
    * Sets those of the offered prices that differ from the ones in force.
    * @param command.dryRun to say only what would be done.
    */
-  async importPrices(offers: readonly Offer[], command: { replaceManual: boolean; dryRun: boolean }): Promise<ImportPlan & Change> {
+  async importPrices(
+    offers: readonly Offer[],
+    command: { replaceManual: boolean; dryRun: boolean },
+  ): Promise<ImportPlan & Change> {
     for (let attempt = 1; ; attempt++) {
       const prices = await this.loadPrices(offers.map(({ pattern }) => pattern));
       const plan = planImport((pattern) => prices.get(pattern), offers, { ...command, actor: this.#actor });
@@ -178,14 +216,21 @@ export class Control extends ControlLog {
     }
   }
 
-  #changeAccount(ref: AccountRef, decide: (account: Account) => ControlEvent | null | Promise<ControlEvent | null>): Promise<Change> {
+  #changeAccount(
+    ref: AccountRef,
+    decide: (account: Account) => ControlEvent | null | Promise<ControlEvent | null>,
+  ): Promise<Change> {
     return this.decide(async () => {
       const account = await this.loadAccount(ref);
       return { events: present([await decide(account)]), version: account.version + 1 };
     });
   }
 
-  #changeKey(id: string, decide: (key: Key, now: Date) => (ControlEvent | null)[], claim?: string): Promise<Change> {
+  #changeKey(
+    id: string,
+    decide: (key: Key, now: Date) => (ControlEvent | null)[],
+    claim?: string,
+  ): Promise<Change> {
     return this.decide(async () => {
       const { model, key } = await this.loadKey(id);
       return { events: present(decide(key, new Date(model.nowMs()))), version: key.version + 1 };
@@ -200,14 +245,19 @@ export class Control extends ControlLog {
   }
 }
 
-const present = (events: readonly (ControlEvent | null)[]): ControlEvent[] => events.filter((event) => event !== null);
+const present = (events: readonly (ControlEvent | null)[]): ControlEvent[] =>
+  events.filter((event) => event !== null);
 
 function describeSecret(pepper: Buffer, secret: string): Secret {
   return { digest: digestSecret(pepper, secret), last4: secret.slice(-4) };
 }
 
 /** Runs commands as an instance of their own, which lives as long as they take. */
-export async function withControl<T>(store: Store, actor: string, use: (control: Control, client: Client) => Promise<T>): Promise<T> {
+export async function withControl<T>(
+  store: Store,
+  actor: string,
+  use: (control: Control, client: Client) => Promise<T>,
+): Promise<T> {
   const client = await connectRelay(store);
   try {
     const instance = await registerInstance(client, actor);

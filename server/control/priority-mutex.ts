@@ -1,7 +1,12 @@
-/** Who goes before whom: those who sign in or out and those who administrate don't wait behind everybody else. */
+/**
+ * Who goes before whom: those who sign in or out and those who administrate don't wait behind everybody else.
+ */
 export type Lane = 'first' | 'ordinary';
 
-/** One thing at a time, in the order in which they were asked for; those of the first lane before all others that wait. */
+/**
+ * One thing at a time, in the order in which they were asked for; those of the first lane before all others
+ * that wait.
+ */
 export class Turns {
   readonly #waiting: Record<Lane, (() => Promise<void>)[]> = { first: [], ordinary: [] };
   #isTaken = false;

@@ -13,7 +13,14 @@ import type { Control } from '#server/control/control.ts';
 import type { Change } from '#server/contract/keys.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { defineModel, type Reachable, requireModel, retireModel } from '#server/decide/model.ts';
-import { addCredential, addUpstream, changeUpstream, removeCredential, removeUpstream, requireUpstream } from '#server/decide/upstream.ts';
+import {
+  addCredential,
+  addUpstream,
+  changeUpstream,
+  removeCredential,
+  removeUpstream,
+  requireUpstream,
+} from '#server/decide/upstream.ts';
 import { keysToSeal } from '#server/secrets/master-key.ts';
 import { inTransaction } from '#server/sign-in/transaction.ts';
 import { checkBaseUrl } from '#server/upstreams/addresses.ts';
@@ -54,7 +61,10 @@ export class UpstreamControl {
     checkAddress(terms);
     return this.#control.decide(async () => {
       const upstream = await this.#control.loadUpstream(name);
-      return decided([addUpstream(upstream, { name, terms, actor: this.#control.actor }, configured)], upstream);
+      return decided(
+        [addUpstream(upstream, { name, terms, actor: this.#control.actor }, configured)],
+        upstream,
+      );
     });
   }
 
@@ -67,7 +77,8 @@ export class UpstreamControl {
       const upstream = requireUpstream(await this.#control.loadUpstream(name), name);
       const terms = change(upstream.terms);
       // One that is only paused need not be what would be added today.
-      if (terms.base_url !== upstream.terms.base_url || terms.network !== upstream.terms.network) checkAddress(terms);
+      if (terms.base_url !== upstream.terms.base_url || terms.network !== upstream.terms.network)
+        checkAddress(terms);
       return decided([changeUpstream(upstream, terms, this.#control.actor)], upstream);
     });
   }
@@ -82,13 +93,19 @@ export class UpstreamControl {
     return this.#together(async () => {
       const { directory } = await this.#control.load();
       const upstream = requireUpstream(directory.upstream(name), name);
-      const { events, version } = decided([removeUpstream(upstream, directory.models, this.#control.actor)], upstream);
+      const { events, version } = decided(
+        [removeUpstream(upstream, directory.models, this.#control.actor)],
+        upstream,
+      );
       return { events, version, seal: [], remove: upstream.credentials.map(({ id }) => id) };
     });
   }
 
   /** Adds a credential. Its secret is sealed, and never shown again. */
-  async addCredential(name: string, command: { label: string; secret: string }): Promise<Change & { id: string; last4: string }> {
+  async addCredential(
+    name: string,
+    command: { label: string; secret: string },
+  ): Promise<Change & { id: string; last4: string }> {
     const id = publicId();
     let last4 = '';
     const change = await this.#together(async () => {
@@ -97,7 +114,11 @@ export class UpstreamControl {
       const upstream = requireUpstream(await this.#control.loadUpstream(name), name);
       const event = addCredential(upstream, { id, ...command, actor: this.#control.actor });
       ({ last4 } = event);
-      return { ...decided([event], upstream), seal: [{ id, upstream: name, secret: command.secret }], remove: [] };
+      return {
+        ...decided([event], upstream),
+        seal: [{ id, upstream: name, secret: command.secret }],
+        remove: [],
+      };
     });
     return { ...change, id, last4 };
   }
@@ -106,7 +127,11 @@ export class UpstreamControl {
   removeCredential(name: string, id: string): Promise<Change> {
     return this.#together(async () => {
       const upstream = requireUpstream(await this.#control.loadUpstream(name), name);
-      return { ...decided([removeCredential(upstream, id, this.#control.actor)], upstream), seal: [], remove: [id] };
+      return {
+        ...decided([removeCredential(upstream, id, this.#control.actor)], upstream),
+        seal: [],
+        remove: [id],
+      };
     });
   }
 
@@ -115,7 +140,10 @@ export class UpstreamControl {
     return this.#control.decide(async () => {
       const { directory } = await this.#control.load();
       const model = directory.model(name);
-      return decided([defineModel(model, { name, terms, actor: this.#control.actor }, reachable(directory, this.#config))], model);
+      return decided(
+        [defineModel(model, { name, terms, actor: this.#control.actor }, reachable(directory, this.#config))],
+        model,
+      );
     });
   }
 
@@ -154,23 +182,37 @@ export class UpstreamControl {
     }
   }
 
-  /** Rows go first: from the append to the commit everybody else waits. Those that end make room for a new master key. */
+  /**
+   * Rows go first: from the append to the commit everybody else waits. Those that end make room for a new
+   * master key.
+   */
   async #append({ appends, seal, remove }: Together): Promise<number> {
     if (remove.length > 0) await deleteCredentials(this.#client, remove);
     if (seal.length > 0) {
       await holdMasterKey(this.#client);
       const keys = await keysToSeal(this.#client, masterKeyFile(this.#config));
-      for (const { secret, ...owner } of seal) await insertCredential(this.#client, { ...owner, ...sealSecret(keys, owner, secret) });
+      for (const { secret, ...owner } of seal)
+        await insertCredential(this.#client, { ...owner, ...sealSecret(keys, owner, secret) });
     }
     return this.#control.append(appends);
   }
 }
 
 /** What models may be directed to. */
-export function reachable({ upstreams, models }: Pick<UpstreamDirectory, 'upstreams' | 'models'>, { upstreams: configured }: Pick<Configured, 'upstreams'>): Reachable {
+export function reachable(
+  { upstreams, models }: Pick<UpstreamDirectory, 'upstreams' | 'models'>,
+  { upstreams: configured }: Pick<Configured, 'upstreams'>,
+): Reachable {
   const active = [...upstreams].filter(({ state }) => state === 'active');
-  const listed = new NamePatterns([...active.flatMap(({ terms }) => terms.models), ...configured.flatMap((each) => each.models)]);
-  return { upstreams: new Set([...active, ...configured].map(({ name }) => name)), models, isListed: (name) => listed.has(name) };
+  const listed = new NamePatterns([
+    ...active.flatMap(({ terms }) => terms.models),
+    ...configured.flatMap((each) => each.models),
+  ]);
+  return {
+    upstreams: new Set([...active, ...configured].map(({ name }) => name)),
+    models,
+    isListed: (name) => listed.has(name),
+  };
 }
 
 /** @throws {DecisionError} where nothing may be sent to. */

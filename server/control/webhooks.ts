@@ -40,9 +40,17 @@ export async function addWebhook(
   const { rowCount } = await client.query(
     `insert into daybook.webhook (id, origin, sealed_target, account, alerts, allow_private)
       select $1, $2, $3, $4, $5, $6 where (select count(*) from daybook.webhook) < ${WEBHOOKS_MAX}`,
-    [id, origin, sealTarget(pepper, id, { url: href, secret }), wanted.account, [...new Set(wanted.alerts)], wanted.allowPrivate],
+    [
+      id,
+      origin,
+      sealTarget(pepper, id, { url: href, secret }),
+      wanted.account,
+      [...new Set(wanted.alerts)],
+      wanted.allowPrivate,
+    ],
   );
-  if (rowCount === 0) throw new DecisionError('not_allowed', `There are ${WEBHOOKS_MAX} webhooks already. Remove one first.`);
+  if (rowCount === 0)
+    throw new DecisionError('not_allowed', `There are ${WEBHOOKS_MAX} webhooks already. Remove one first.`);
   return { id, origin, secret };
 }
 
@@ -51,7 +59,8 @@ function checkUrl(text: string): URL {
   if (url === null || !['http:', 'https:'].includes(url.protocol) || text.length > URL_CHARACTERS_MAX) {
     throw new DecisionError('invalid', 'The address must be one such as https://alerts.example.com/daybook.');
   }
-  if (url.username !== '' || url.password !== '') throw new DecisionError('invalid', 'The address must have no user: deliveries are signed instead.');
+  if (url.username !== '' || url.password !== '')
+    throw new DecisionError('invalid', 'The address must have no user: deliveries are signed instead.');
   return url;
 }
 
@@ -63,7 +72,9 @@ export async function listWebhooks(client: ClientBase): Promise<Webhook[]> {
   return rows;
 }
 
-/** Sends nothing there any more; what waits to be sent is dropped. @throws {DecisionError} when there is none. */
+/**
+ * Sends nothing there any more; what waits to be sent is dropped. @throws {DecisionError} when there is none.
+ */
 export async function removeWebhook(client: ClientBase, id: string): Promise<void> {
   const { rowCount } = await client.query('delete from daybook.webhook where id = $1', [id]);
   if (rowCount === 0) throw notFound(id);
@@ -77,9 +88,16 @@ export async function removeWebhook(client: ClientBase, id: string): Promise<voi
 export async function testWebhook(client: ClientBase, id: string): Promise<string> {
   const { rows: known } = await client.query('select id from daybook.webhook where id = $1', [id]);
   if (known.length === 0) throw notFound(id);
-  const { rows } = await client.query<{ delivery: string | null }>('select daybook.test_webhook($1) as delivery', [id]);
+  const { rows } = await client.query<{ delivery: string | null }>(
+    'select daybook.test_webhook($1) as delivery',
+    [id],
+  );
   const delivery = rows[0]?.delivery ?? null;
-  if (delivery === null) throw new DecisionError('not_allowed', 'No worker has run on this database yet, and workers send. Start one first.');
+  if (delivery === null)
+    throw new DecisionError(
+      'not_allowed',
+      'No worker has run on this database yet, and workers send. Start one first.',
+    );
   return delivery;
 }
 

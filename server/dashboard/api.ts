@@ -23,8 +23,25 @@ import { upstreamRoutes } from '#server/dashboard/upstreams/upstream-routes.ts';
 /** All routes of the dashboard's API. */
 export function apiRoutes(dashboard: Dashboard): ApiRoute[] {
   const lists = [
-    sessionRoutes, arrivalRoutes, passwordRoutes, memberRoutes, keyRoutes, accountRoutes, planRoutes, priceRoutes, modelRoutes, upstreamRoutes, dispatchRoutes,
-    limitRoutes, statusRoutes, alertRoutes, readApiRoutes, receiptRoutes, eventRoutes, auditRoutes, playgroundRoutes,
+    sessionRoutes,
+    arrivalRoutes,
+    passwordRoutes,
+    memberRoutes,
+    keyRoutes,
+    accountRoutes,
+    planRoutes,
+    priceRoutes,
+    modelRoutes,
+    upstreamRoutes,
+    dispatchRoutes,
+    limitRoutes,
+    statusRoutes,
+    alertRoutes,
+    readApiRoutes,
+    receiptRoutes,
+    eventRoutes,
+    auditRoutes,
+    playgroundRoutes,
   ];
   return lists.flatMap((routes) => routes(dashboard));
 }

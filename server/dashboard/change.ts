@@ -18,7 +18,11 @@ export async function makeChange<T extends Change>(
   { member }: SignedIn,
   use: (control: Control, client: Client) => Promise<T>,
 ): Promise<T | Refusal> {
-  const changed = await control.change(`member/${member.id}`, use, member.role === 'administrator' ? 'first' : 'ordinary');
+  const changed = await control.change(
+    `member/${member.id}`,
+    use,
+    member.role === 'administrator' ? 'first' : 'ordinary',
+  );
   if (changed instanceof Refusal || changed.event === null) return changed;
   await readModel.heard(changed.event.position);
   return changed;
@@ -30,8 +34,15 @@ export function idOf(params: Readonly<Record<string, string>>, name: string): st
   return parsed.success ? parsed.data : NOT_FOUND;
 }
 
-/** The key that a route names, as far as somebody may know of it: another account's looks like none to a member. */
-export function keyOf({ relay }: Pick<Dashboard, 'relay'>, { member }: SignedIn, params: Readonly<Record<string, string>>): Key | Refusal {
+/**
+ * The key that a route names, as far as somebody may know of it: another account's looks like none to a
+ * member.
+ */
+export function keyOf(
+  { relay }: Pick<Dashboard, 'relay'>,
+  { member }: SignedIn,
+  params: Readonly<Record<string, string>>,
+): Key | Refusal {
   const key = relay.readModel.key(params['key'] ?? '');
   return key && (member.role !== 'member' || key.account === member.account) ? key : NOT_FOUND;
 }

@@ -62,7 +62,13 @@ export function route<B extends z.ZodType | null>(
   body: B,
   answer: (call: ApiCall<B extends z.ZodType ? z.output<B> : undefined>, who: SignedIn) => Promise<Answer>,
 ): ApiRoute {
-  return { method, path, roles, body, answer: (call, who) => answer(call as Parameters<typeof answer>[0], who as SignedIn) };
+  return {
+    method,
+    path,
+    roles,
+    body,
+    answer: (call, who) => answer(call as Parameters<typeof answer>[0], who as SignedIn),
+  };
 }
 
 /** A route for anybody. */
@@ -93,7 +99,12 @@ export type Gate = { find: FindSession; log: Logger; publicOrigin: string | unde
 /** Mounts the routes. */
 export function apiRouter(routes: readonly ApiRoute[], { find, log, publicOrigin }: Gate): Router {
   const router = express.Router({ caseSensitive: true });
-  const readBody = express.json({ limit: DASHBOARD_BODY_BYTES_MAX, inflate: false, strict: true, type: 'application/json' });
+  const readBody = express.json({
+    limit: DASHBOARD_BODY_BYTES_MAX,
+    inflate: false,
+    strict: true,
+    type: 'application/json',
+  });
   for (const { method, path, roles, body, answer } of routes) {
     router[method](path, async (request, response) => {
       response.setHeader('cache-control', 'no-store');
@@ -101,17 +112,25 @@ export function apiRouter(routes: readonly ApiRoute[], { find, log, publicOrigin
       if (foreign) return refuseWith(request, response, foreign);
       const who = roles === null ? null : await find(request);
       if (who instanceof Refusal) return refuseWith(request, response, who);
-      if (roles !== null && !(who !== null && roles.includes(who.member.role))) return refuseWith(request, response, new Refusal('role_not_permitted'));
+      if (roles !== null && !(who !== null && roles.includes(who.member.role)))
+        return refuseWith(request, response, new Refusal('role_not_permitted'));
       const parsed = body === null ? undefined : await parseBody(body, readBody, request, response);
       if (parsed instanceof Refusal) return refuseWith(request, response, parsed);
       try {
-        const answered = await answer({ body: parsed, params: request.params as Record<string, string>, request, response }, who);
+        const answered = await answer(
+          { body: parsed, params: request.params as Record<string, string>, request, response },
+          who,
+        );
         if (answered instanceof Refusal) refuseWith(request, response, answered);
         else if (answered !== null) sendJson(response, 200, answered);
       } catch (error) {
         const refusal = refusalOf(error);
         if (!refusal) throw error;
-        if (refusal.status === 503) log.warn({ request: replyOf(response).requestId, ...errorFields(error) }, 'the store is away, too slow or too busy');
+        if (refusal.status === 503)
+          log.warn(
+            { request: replyOf(response).requestId, ...errorFields(error) },
+            'the store is away, too slow or too busy',
+          );
         refuseWith(request, response, refusal);
       }
     });
@@ -124,22 +143,41 @@ export function apiRouter(routes: readonly ApiRoute[], { find, log, publicOrigin
  * in `Sec-Fetch-Site`, or at least in `Origin` where something is changed. Whoever says neither is
  * no browser of today; a program says its Origin.
  */
-export function checkOrigin({ method, headers }: IncomingMessage, publicOrigin: string | undefined): Refusal | null {
+export function checkOrigin(
+  { method, headers }: IncomingMessage,
+  publicOrigin: string | undefined,
+): Refusal | null {
   const site = headers['sec-fetch-site'];
   if (site === 'same-origin' || (site === 'none' && isRead(method))) return null;
   if (site !== undefined) return new Refusal('cross_site');
-  if (headers.origin !== undefined) return isOwnOrigin(headers, publicOrigin) ? null : new Refusal('cross_site');
-  return isRead(method) ? null : new Refusal('cross_site', { message: 'A change needs an Origin header that is the address of this dashboard.' });
+  if (headers.origin !== undefined)
+    return isOwnOrigin(headers, publicOrigin) ? null : new Refusal('cross_site');
+  return isRead(method)
+    ? null
+    : new Refusal('cross_site', {
+        message: 'A change needs an Origin header that is the address of this dashboard.',
+      });
 }
 
-/** Whether a page of this dashboard sent it, where it says which one did. A proxy may have put another Host in place of the one that the browser went to. */
-export function isOwnOrigin({ origin, host }: IncomingHttpHeaders, publicOrigin: string | undefined): boolean {
+/**
+ * Whether a page of this dashboard sent it, where it says which one did. A proxy may have put another Host in
+ * place of the one that the browser went to.
+ */
+export function isOwnOrigin(
+  { origin, host }: IncomingHttpHeaders,
+  publicOrigin: string | undefined,
+): boolean {
   return origin !== undefined && (origin === publicOrigin || URL.parse(origin)?.host === host);
 }
 
 const isRead = (method: string | undefined): boolean => method === 'GET' || method === 'HEAD';
 
-async function parseBody(schema: z.ZodType, readBody: express.RequestHandler, request: Request, response: Response): Promise<unknown> {
+async function parseBody(
+  schema: z.ZodType,
+  readBody: express.RequestHandler,
+  request: Request,
+  response: Response,
+): Promise<unknown> {
   const failed = await new Promise<unknown>((resolve) => {
     void readBody(request, response, resolve);
   });
@@ -150,8 +188,12 @@ async function parseBody(schema: z.ZodType, readBody: express.RequestHandler, re
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
   const name = issue?.code === 'unrecognized_keys' ? (issue.keys[0] ?? '') : (issue?.path.join('.') ?? '');
-  const why = issue?.code === 'unrecognized_keys' ? 'is none of this request' : (issue?.message ?? 'is not usable');
-  return new Refusal('invalid_value', { message: name === '' ? `The body ${why}.` : `"${name}": ${why}.`, param: name });
+  const why =
+    issue?.code === 'unrecognized_keys' ? 'is none of this request' : (issue?.message ?? 'is not usable');
+  return new Refusal('invalid_value', {
+    message: name === '' ? `The body ${why}.` : `"${name}": ${why}.`,
+    param: name,
+  });
 }
 
 function bodyRefusal({ status }: { status?: number }): Refusal {

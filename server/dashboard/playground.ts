@@ -12,7 +12,9 @@ import { CHAT } from '#server/relay/routes.ts';
 /** What a call in the playground says in place of a secret: the id of a key of the caller's own account. */
 const KEY_HEADER = 'x-daybook-key';
 
-const UNKNOWN = new Refusal('not_found', { message: `The header ${KEY_HEADER} must name a key of your account.` });
+const UNKNOWN = new Refusal('not_found', {
+  message: `The header ${KEY_HEADER} must name a key of your account.`,
+});
 
 /** A call that somebody makes here, from its arrival on. */
 type UnderWay = { who: SignedIn; requestId: string; response: ServerResponse };
@@ -39,7 +41,14 @@ export function playgroundRoutes({ relay }: { relay: Relay }): ApiRoute[] {
       underWay.add(call);
       response.once('close', () => underWay.delete(call));
       try {
-        await handleCall(relay, CHAT, request, response, reply, () => judgeKey(key, relay.readModel.nowMs()) ?? key);
+        await handleCall(
+          relay,
+          CHAT,
+          request,
+          response,
+          reply,
+          () => judgeKey(key, relay.readModel.nowMs()) ?? key,
+        );
       } catch (error) {
         if (!response.headersSent) throw error;
         response.destroy();
@@ -53,7 +62,9 @@ export function playgroundRoutes({ relay }: { relay: Relay }): ApiRoute[] {
 function isOver({ session, member }: SignedIn, event: Parameters<SessionListener>[0]): boolean {
   if (event.type === 'session.closed') return event.session === session;
   if (event.member !== member.id) return false;
-  return event.type === 'member.removed' || (event.type === 'member.role_changed' && !CALLERS.includes(event.role));
+  return (
+    event.type === 'member.removed' || (event.type === 'member.role_changed' && !CALLERS.includes(event.role))
+  );
 }
 
 /** What has been relayed is charged. A call that is not recorded yet never is. */
@@ -63,7 +74,11 @@ function end(relay: Relay, { requestId, response }: UnderWay): void {
   else response.destroy();
 }
 
-function keyNamed({ readModel }: Relay, id: string | string[] | undefined, { member }: SignedIn): Key | Refusal {
+function keyNamed(
+  { readModel }: Relay,
+  id: string | string[] | undefined,
+  { member }: SignedIn,
+): Key | Refusal {
   const key = typeof id === 'string' ? readModel.key(id) : undefined;
   return key?.account === member.account ? key : UNKNOWN;
 }

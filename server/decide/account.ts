@@ -33,7 +33,8 @@ export function setPlan(
   command: { plan: Plan | null; windows: WindowsChoice; actor: string },
 ): EventOf<'account.plan_changed'> | null {
   const { plan, windows, actor } = command;
-  if (plan?.state === 'retired') throw new DecisionError('not_allowed', `Plan "${plan.name}" is retired; no account can be put on it.`);
+  if (plan?.state === 'retired')
+    throw new DecisionError('not_allowed', `Plan "${plan.name}" is retired; no account can be put on it.`);
   const name = plan?.name ?? null;
   if (windows === 'keep' && account.plan === name) return null;
   return { type: 'account.plan_changed', account: account.id, plan: name, windows, actor };

@@ -9,7 +9,13 @@ import { DecisionError } from '#server/decide/decision.ts';
 import { defineModel, type Reachable, retireModel } from '#server/decide/model.ts';
 import { checkPlanName, definePlan } from '#server/decide/plan.ts';
 import { MANUAL, setPrice } from '#server/decide/price.ts';
-import { addCredential, addUpstream, changeUpstream, removeCredential, removeUpstream } from '#server/decide/upstream.ts';
+import {
+  addCredential,
+  addUpstream,
+  changeUpstream,
+  removeCredential,
+  removeUpstream,
+} from '#server/decide/upstream.ts';
 
 /** What a file declares. A section that is absent says nothing. */
 export type Wanted = {
@@ -44,7 +50,12 @@ export type Ground = {
 
 /** A value before and after; absent: there was or is none. */
 export type FieldChange = { field: string; before?: unknown; after?: unknown };
-export type Difference = { section: Section; name: string; change: 'added' | 'changed' | 'removed'; fields: FieldChange[] };
+export type Difference = {
+  section: Section;
+  name: string;
+  change: 'added' | 'changed' | 'removed';
+  fields: FieldChange[];
+};
 
 export type ApplyPlan = {
   differences: Difference[];
@@ -61,7 +72,11 @@ export type ApplyPlan = {
  * @param command.placeOf where the file speaks of something, to stand before a message.
  * @throws {DecisionError} where a step can't be carried out.
  */
-export function planApply(ground: Ground, wanted: Wanted, command: { prune: boolean; actor: string; placeOf: (section: Section, name: string) => string }): ApplyPlan {
+export function planApply(
+  ground: Ground,
+  wanted: Wanted,
+  command: { prune: boolean; actor: string; placeOf: (section: Section, name: string) => string },
+): ApplyPlan {
   return new Planner(ground, wanted, command).plan();
 }
 
@@ -83,18 +98,30 @@ class Planner {
   }
 
   plan(): ApplyPlan {
-    const { upstreams = new Map<never, never>(), models = new Map<never, never>(), plans = new Map<never, never>(), prices = new Map<never, never>() } = this.#wanted;
+    const {
+      upstreams = new Map<never, never>(),
+      models = new Map<never, never>(),
+      plans = new Map<never, never>(),
+      prices = new Map<never, never>(),
+    } = this.#wanted;
     for (const [name, wanted] of upstreams) this.#at('upstreams', name, () => this.#upstream(name, wanted));
     const isAlias = ({ terms }: { terms: ModelTerms }): boolean => 'alias_of' in terms;
-    const unnamed = this.#command.prune && this.#wanted.models ? [...this.#models.values()].filter(({ name, state }) => state === 'active' && !models.has(name)) : [];
+    const unnamed =
+      this.#command.prune && this.#wanted.models
+        ? [...this.#models.values()].filter(({ name, state }) => state === 'active' && !models.has(name))
+        : [];
     // What stands for others comes after them, and goes before them.
     for (const { name } of unnamed.filter(isAlias)) this.#at('models', name, () => this.#retire(name));
-    const inOrder = [...models].toSorted(([, one], [, other]) => Number(isAlias({ terms: one })) - Number(isAlias({ terms: other })));
+    const inOrder = [...models].toSorted(
+      ([, one], [, other]) => Number(isAlias({ terms: one })) - Number(isAlias({ terms: other })),
+    );
     for (const [name, terms] of inOrder) this.#at('models', name, () => this.#model(name, terms));
-    for (const { name } of unnamed.filter((model) => !isAlias(model))) this.#at('models', name, () => this.#retire(name));
+    for (const { name } of unnamed.filter((model) => !isAlias(model)))
+      this.#at('models', name, () => this.#retire(name));
     if (this.#command.prune && this.#wanted.upstreams) {
       for (const upstream of this.#upstreams.values()) {
-        if (upstream.state === 'active' && !upstreams.has(upstream.name)) this.#at('upstreams', upstream.name, () => this.#remove(upstream));
+        if (upstream.state === 'active' && !upstreams.has(upstream.name))
+          this.#at('upstreams', upstream.name, () => this.#remove(upstream));
       }
     }
     for (const [name, terms] of plans) this.#at('plans', name, () => this.#definePlan(name, terms));
@@ -107,11 +134,19 @@ class Planner {
     const before = this.#upstreams.get(name);
     const isThere = before?.state === 'active';
     const terms = isThere && !saysPaused ? { ...said, paused: before.terms.paused } : said;
-    const event = isThere ? changeUpstream(before, terms, actor) : addUpstream(before, { name, terms, actor }, this.#ground.configured);
+    const event = isThere
+      ? changeUpstream(before, terms, actor)
+      : addUpstream(before, { name, terms, actor }, this.#ground.configured);
     const fields = event ? changesOf(isThere ? before.terms : {}, terms) : [];
     if (event) this.#appendUpstream(event, name);
     if (credentials) fields.push(...this.#credentials(name, credentials));
-    if (event || fields.length > 0) this.#plan.differences.push({ section: 'upstreams', name, change: isThere ? 'changed' : 'added', fields });
+    if (event || fields.length > 0)
+      this.#plan.differences.push({
+        section: 'upstreams',
+        name,
+        change: isThere ? 'changed' : 'added',
+        fields,
+      });
   }
 
   /** Those that are new come before those that go, so that at no moment there is none. */
@@ -124,11 +159,21 @@ class Planner {
       if (same.some(({ id }) => this.#ground.isSecret(id, secret) === true)) continue;
       const [before] = same;
       const id = this.#ground.newId();
-      const event = addCredential(this.#current(upstream), { id, label, secret, actor: this.#command.actor, ...(before ? { replaces: before.id } : {}) });
+      const event = addCredential(this.#current(upstream), {
+        id,
+        label,
+        secret,
+        actor: this.#command.actor,
+        ...(before ? { replaces: before.id } : {}),
+      });
       this.#appendUpstream(event, upstream);
       this.#plan.seal.push({ id, upstream, secret });
       gone.push(...same.map((each) => each.id));
-      changes.push({ field: `credential "${label}"`, ...(before ? { before: ending(before.last4) } : {}), after: ending(event.last4) });
+      changes.push({
+        field: `credential "${label}"`,
+        ...(before ? { before: ending(before.last4) } : {}),
+        after: ending(event.last4),
+      });
     }
     for (const { id, label, last4 } of this.#command.prune ? there : []) {
       if (wanted.has(label)) continue;
@@ -154,7 +199,12 @@ class Planner {
     if (!event) return;
     this.#appendModel(event, name);
     const isThere = before?.state === 'active';
-    this.#plan.differences.push({ section: 'models', name, change: isThere ? 'changed' : 'added', fields: changesOf(isThere ? before.terms : {}, terms) });
+    this.#plan.differences.push({
+      section: 'models',
+      name,
+      change: isThere ? 'changed' : 'added',
+      fields: changesOf(isThere ? before.terms : {}, terms),
+    });
   }
 
   #retire(name: string): void {
@@ -166,10 +216,20 @@ class Planner {
 
   #definePlan(name: string, terms: PlanTerms): void {
     const before = this.#ground.plan(name);
-    const event = definePlan(before, { name: checkPlanName(name), terms, windows: 'keep', actor: this.#command.actor });
+    const event = definePlan(before, {
+      name: checkPlanName(name),
+      terms,
+      windows: 'keep',
+      actor: this.#command.actor,
+    });
     if (!event) return;
     this.#plan.appends.push({ event, version: (before?.version ?? 0) + 1 });
-    this.#plan.differences.push({ section: 'plans', name, change: before ? 'changed' : 'added', fields: changesOf(before?.terms ?? {}, terms) });
+    this.#plan.differences.push({
+      section: 'plans',
+      name,
+      change: before ? 'changed' : 'added',
+      fields: changesOf(before?.terms ?? {}, terms),
+    });
   }
 
   #setPrice(pattern: string, prices: Prices): void {
@@ -180,7 +240,12 @@ class Planner {
     const event = setPrice(before, { pattern, prices, source: MANUAL, actor: this.#command.actor });
     if (!event) return;
     this.#plan.appends.push({ event, version: (before?.version ?? 0) + 1 });
-    this.#plan.differences.push({ section: 'prices', name: pattern, change: before ? 'changed' : 'added', fields });
+    this.#plan.differences.push({
+      section: 'prices',
+      name: pattern,
+      change: before ? 'changed' : 'added',
+      fields,
+    });
   }
 
   get #reachable(): Reachable {
@@ -213,7 +278,8 @@ class Planner {
     try {
       work();
     } catch (error) {
-      if (error instanceof DecisionError) throw new DecisionError(error.code, `${this.#command.placeOf(section, name)}${error.message}`);
+      if (error instanceof DecisionError)
+        throw new DecisionError(error.code, `${this.#command.placeOf(section, name)}${error.message}`);
       throw error;
     }
   }
@@ -226,5 +292,9 @@ function changesOf(before: object, after: object): FieldChange[] {
   const [old, now] = [before as Record<string, unknown>, after as Record<string, unknown>];
   return [...new Set([...Object.keys(old), ...Object.keys(now)])]
     .filter((field) => JSON.stringify(old[field]) !== JSON.stringify(now[field]))
-    .map((field) => ({ field, ...(field in old ? { before: old[field] } : {}), ...(field in now ? { after: now[field] } : {}) }));
+    .map((field) => ({
+      field,
+      ...(field in old ? { before: old[field] } : {}),
+      ...(field in now ? { after: now[field] } : {}),
+    }));
 }

@@ -9,7 +9,14 @@ export const OVERLAP_MAX_MS = 30 * 24 * 60 * 60 * 1000;
 
 /** Creates a key. An expiry in the past is refused: it is always a mistake. */
 export function createKey(
-  command: { id: string; account: string; name: string; secret: Secret; expiresAt: Date | null; actor: string },
+  command: {
+    id: string;
+    account: string;
+    name: string;
+    secret: Secret;
+    expiresAt: Date | null;
+    actor: string;
+  },
   now: Date,
 ): EventOf<'key.created'> {
   if (command.expiresAt) requireToCome(command.expiresAt, now);
@@ -38,7 +45,8 @@ export function createNarrowedKey(
 
 /** Gives a key another name; null when it has this one. */
 export function renameKey(key: Key, name: string, actor: string): EventOf<'key.renamed'> | null {
-  if (key.revokedAt) throw new DecisionError('not_allowed', `Key ${key.id} is revoked; its name stays as it is in the log.`);
+  if (key.revokedAt)
+    throw new DecisionError('not_allowed', `Key ${key.id} is revoked; its name stays as it is in the log.`);
   return key.name === name ? null : { type: 'key.renamed', account: key.account, key: key.id, name, actor };
 }
 
@@ -57,7 +65,9 @@ export function rotateKey(
     account: key.account,
     key: key.id,
     ...command.secret,
-    ...(command.overlapMs > 0 ? { overlap_ends_at: new Date(now.getTime() + command.overlapMs).toISOString() } : {}),
+    ...(command.overlapMs > 0
+      ? { overlap_ends_at: new Date(now.getTime() + command.overlapMs).toISOString() }
+      : {}),
     actor: command.actor,
   };
 }
@@ -67,7 +77,11 @@ export function rotateKey(
  * with this event; and since a key remembers one old secret alone, whatever was left of an earlier
  * overlap ends as well: it may be that older one which leaked.
  */
-export function replaceLeaked(key: Key, command: { secret: Secret; actor: string }, now: Date): EventOf<'key.rotated'> {
+export function replaceLeaked(
+  key: Key,
+  command: { secret: Secret; actor: string },
+  now: Date,
+): EventOf<'key.rotated'> {
   return rotateKey(key, { ...command, overlapMs: 0 }, now);
 }
 
@@ -89,8 +103,14 @@ export type Restriction = {
   windows: WindowsChoice;
 };
 
-/** Narrows what a key may use, or widens it again up to what its account may; null when that changes nothing. */
-export function restrictKey(key: Key, command: Restriction & { actor: string }, now: Date): EventOf<'key.restricted'> | null {
+/**
+ * Narrows what a key may use, or widens it again up to what its account may; null when that changes nothing.
+ */
+export function restrictKey(
+  key: Key,
+  command: Restriction & { actor: string },
+  now: Date,
+): EventOf<'key.restricted'> | null {
   const { set, drop, clear, expiresAt, windows, actor } = command;
   requireGood(key, now);
   if (expiresAt) requireToCome(expiresAt, now);
@@ -116,7 +136,8 @@ function requireGood(key: Key, now: Date): void {
 }
 
 function requireToCome(expiresAt: Date, now: Date): void {
-  if (expiresAt <= now) throw new DecisionError('invalid', `The expiry ${expiresAt.toISOString()} is in the past.`);
+  if (expiresAt <= now)
+    throw new DecisionError('invalid', `The expiry ${expiresAt.toISOString()} is in the past.`);
 }
 
 /** The key that a command names. */

@@ -20,7 +20,8 @@ export function definePlan(
 ): EventOf<'plan.defined' | 'plan.changed'> | null {
   const { name, terms, windows, actor } = command;
   if (!plan) return { type: 'plan.defined', plan: name, terms, actor };
-  if (plan.state === 'retired') throw new DecisionError('not_allowed', `Plan "${name}" is retired for good; define one of another name.`);
+  if (plan.state === 'retired')
+    throw new DecisionError('not_allowed', `Plan "${name}" is retired for good; define one of another name.`);
   if (windows === 'keep' && sameTerms(plan.terms, terms)) return null;
   return { type: 'plan.changed', plan: name, terms, windows, actor };
 }
@@ -33,7 +34,10 @@ export function retirePlan(plan: Plan, actor: string): EventOf<'plan.retired'> |
 /** @throws {DecisionError} when no plan can be named so. */
 export function checkPlanName(name: string): string {
   if (PlanName.safeParse(name).success && name !== NO_PLAN) return name;
-  throw new DecisionError('invalid', `A plan name has 1 to 64 of a-z, 0-9, ".", "_" and "-", begins with a letter or a digit, and is not "${NO_PLAN}".`);
+  throw new DecisionError(
+    'invalid',
+    `A plan name has 1 to 64 of a-z, 0-9, ".", "_" and "-", begins with a letter or a digit, and is not "${NO_PLAN}".`,
+  );
 }
 
 /** The plan that a command names. */

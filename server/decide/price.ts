@@ -16,14 +16,23 @@ export function setPrice(
   command: { pattern: string; prices: Prices; source: string; actor: string },
 ): EventOf<'model.priced'> | null {
   if (!MODEL_NAME.test(command.pattern)) {
-    throw new DecisionError('invalid', 'A model name has 1 to 256 printable ASCII characters; * at its end stands for any rest.');
+    throw new DecisionError(
+      'invalid',
+      'A model name has 1 to 256 printable ASCII characters; * at its end stands for any rest.',
+    );
   }
   // A star elsewhere is no pattern here, and a price that never applies is always a mistake.
   if (command.pattern.slice(0, -1).includes('*')) {
     throw new DecisionError('invalid', `"${command.pattern}" has a * that is not at its end.`);
   }
   if (price && samePrices(price.prices, command.prices) && price.source === command.source) return null;
-  return { type: 'model.priced', model: command.pattern, prices: command.prices, source: command.source, actor: command.actor };
+  return {
+    type: 'model.priced',
+    model: command.pattern,
+    prices: command.prices,
+    source: command.source,
+    actor: command.actor,
+  };
 }
 
 /** What an import would do. */
@@ -51,12 +60,23 @@ export function planImport(
     else {
       const { pattern, prices, source } = offer;
       const event = setPrice(price, { pattern, prices, source, actor: command.actor });
-      if (event) plan.changes.push({ event, version: (price?.version ?? 0) + 1, before: price?.prices ?? null, offer });
+      if (event)
+        plan.changes.push({
+          event,
+          version: (price?.version ?? 0) + 1,
+          before: price?.prices ?? null,
+          offer,
+        });
     }
   }
   return plan;
 }
 
 function samePrices(a: Prices, b: Prices): boolean {
-  return a.input === b.input && a.cached_input === b.cached_input && a.output === b.output && a.reasoning === b.reasoning;
+  return (
+    a.input === b.input &&
+    a.cached_input === b.cached_input &&
+    a.output === b.output &&
+    a.reasoning === b.reasoning
+  );
 }

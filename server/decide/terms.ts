@@ -1,4 +1,6 @@
-/** Whether two terms say the same, whatever the order of their fields. A list in another order is another one. */
+/**
+ * Whether two terms say the same, whatever the order of their fields. A list in another order is another one.
+ */
 export function sameTerms(one: object, other: object): boolean {
   return inOrder(one) === inOrder(other);
 }

@@ -25,16 +25,30 @@ export function addUpstream(
 ): EventOf<'upstream.added'> {
   const { name, terms, actor } = command;
   if (!UpstreamName.safeParse(name).success) {
-    throw new DecisionError('invalid', 'An upstream name has 1 to 64 of a-z, 0-9, ".", "_" and "-", and begins with a letter or a digit.');
+    throw new DecisionError(
+      'invalid',
+      'An upstream name has 1 to 64 of a-z, 0-9, ".", "_" and "-", and begins with a letter or a digit.',
+    );
   }
-  if (configured.has(name)) throw new DecisionError('already_exists', `The environment (DAYBOOK_UPSTREAMS or OPENAI_API_KEY) has an upstream named "${name}" already.`);
-  if (upstream?.state === 'active') throw new DecisionError('already_exists', `There is an upstream named "${name}" already.`);
+  if (configured.has(name))
+    throw new DecisionError(
+      'already_exists',
+      `The environment (DAYBOOK_UPSTREAMS or OPENAI_API_KEY) has an upstream named "${name}" already.`,
+    );
+  if (upstream?.state === 'active')
+    throw new DecisionError('already_exists', `There is an upstream named "${name}" already.`);
   return { type: 'upstream.added', upstream: name, terms, actor };
 }
 
 /** Gives an upstream terms in place of those it had; null when it has just these. */
-export function changeUpstream(upstream: Upstream, terms: UpstreamTerms, actor: string): EventOf<'upstream.changed'> | null {
-  return sameTerms(upstream.terms, terms) ? null : { type: 'upstream.changed', upstream: upstream.name, terms, actor };
+export function changeUpstream(
+  upstream: Upstream,
+  terms: UpstreamTerms,
+  actor: string,
+): EventOf<'upstream.changed'> | null {
+  return sameTerms(upstream.terms, terms)
+    ? null
+    : { type: 'upstream.changed', upstream: upstream.name, terms, actor };
 }
 
 /**
@@ -42,12 +56,22 @@ export function changeUpstream(upstream: Upstream, terms: UpstreamTerms, actor: 
  * @param models all there are.
  * @throws {DecisionError} naming the models that would have nowhere to go.
  */
-export function removeUpstream(upstream: Upstream, models: Iterable<Model>, actor: string): EventOf<'upstream.removed'> {
+export function removeUpstream(
+  upstream: Upstream,
+  models: Iterable<Model>,
+  actor: string,
+): EventOf<'upstream.removed'> {
   const { name } = upstream;
-  const stranded = [...models].filter(({ state, terms }) => state === 'active' && 'targets' in terms && terms.targets.every((target) => target.upstream === name));
+  const stranded = [...models].filter(
+    ({ state, terms }) =>
+      state === 'active' && 'targets' in terms && terms.targets.every((target) => target.upstream === name),
+  );
   if (stranded.length > 0) {
     const names = stranded.map((model) => `"${model.name}"`).join(', ');
-    throw new DecisionError('not_allowed', `Upstream "${name}" is all that ${names} can go to. Direct or retire ${stranded.length === 1 ? 'that model' : 'those models'} first.`);
+    throw new DecisionError(
+      'not_allowed',
+      `Upstream "${name}" is all that ${names} can go to. Direct or retire ${stranded.length === 1 ? 'that model' : 'those models'} first.`,
+    );
   }
   return { type: 'upstream.removed', upstream: name, actor };
 }
@@ -65,15 +89,34 @@ export function addCredential(
   if (!label.success) throw new DecisionError('invalid', 'A label has 1 to 100 characters.');
   checkSecret(command.secret, upstream.terms.provider);
   const others = upstream.credentials.filter(({ id }) => id !== command.replaces);
-  if (others.some((each) => each.label === label.data)) throw new DecisionError('already_exists', `Upstream "${upstream.name}" has a credential with the label "${label.data}" already.`);
-  if (others.length >= CREDENTIALS_MAX) throw new DecisionError('not_allowed', `Upstream "${upstream.name}" has ${CREDENTIALS_MAX} credentials already. Remove one first.`);
+  if (others.some((each) => each.label === label.data))
+    throw new DecisionError(
+      'already_exists',
+      `Upstream "${upstream.name}" has a credential with the label "${label.data}" already.`,
+    );
+  if (others.length >= CREDENTIALS_MAX)
+    throw new DecisionError(
+      'not_allowed',
+      `Upstream "${upstream.name}" has ${CREDENTIALS_MAX} credentials already. Remove one first.`,
+    );
   const { id, secret, actor } = command;
   const last4 = secret.length >= SECRET_SHOWN_MIN && /^[\x21-\x7e]*$/.test(secret) ? secret.slice(-4) : '';
-  return { type: 'upstream.credential_added', upstream: upstream.name, credential: id, label: label.data, last4, actor };
+  return {
+    type: 'upstream.credential_added',
+    upstream: upstream.name,
+    credential: id,
+    label: label.data,
+    last4,
+    actor,
+  };
 }
 
 /** Removes a credential. @throws {DecisionError} when the upstream has none of this id. */
-export function removeCredential(upstream: Upstream, id: string, actor: string): EventOf<'upstream.credential_removed'> {
+export function removeCredential(
+  upstream: Upstream,
+  id: string,
+  actor: string,
+): EventOf<'upstream.credential_removed'> {
   requireCredential(upstream, id);
   return { type: 'upstream.credential_removed', upstream: upstream.name, credential: id, actor };
 }
@@ -84,13 +127,19 @@ export function removeCredential(upstream: Upstream, id: string, actor: string):
  */
 function checkSecret(secret: string, provider: ProviderName): void {
   if (secret === '') throw new DecisionError('invalid', 'The secret is empty.');
-  if (secret.length > SECRET_CHARACTERS_MAX) throw new DecisionError('invalid', `The secret has more than ${SECRET_CHARACTERS_MAX} characters.`);
-  if (provider !== 'bridge' && !/^[\x21-\x7e]+$/.test(secret)) throw new DecisionError('invalid', 'The secret must be printable ASCII without blanks: it is sent in a header.');
+  if (secret.length > SECRET_CHARACTERS_MAX)
+    throw new DecisionError('invalid', `The secret has more than ${SECRET_CHARACTERS_MAX} characters.`);
+  if (provider !== 'bridge' && !/^[\x21-\x7e]+$/.test(secret))
+    throw new DecisionError(
+      'invalid',
+      'The secret must be printable ASCII without blanks: it is sent in a header.',
+    );
 }
 
 /** The upstream that a command names, as long as it is there. */
 export function requireUpstream(upstream: Upstream | undefined, name: string): Upstream {
-  if (upstream?.state !== 'active') throw new DecisionError('not_found', `There is no upstream named "${name}".`);
+  if (upstream?.state !== 'active')
+    throw new DecisionError('not_found', `There is no upstream named "${name}".`);
   return upstream;
 }
 

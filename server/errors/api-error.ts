@@ -42,12 +42,17 @@ export class Refusal {
     this.param = more.param ?? null;
     this.status = more.status ?? row.status;
     const { retryAfterMs, shouldRetry, headers = [] } = more;
-    this.retryAfterS = retryAfterMs === undefined ? (more.retryAfterS ?? row.retryAfterS) : Math.max(1, Math.ceil(retryAfterMs / 1_000));
+    this.retryAfterS =
+      retryAfterMs === undefined
+        ? (more.retryAfterS ?? row.retryAfterS)
+        : Math.max(1, Math.ceil(retryAfterMs / 1_000));
     if (shouldRetry === false && code === 'rate_limit_exceeded') this.retryAfterS = undefined;
     this.limit = more.limit ?? null;
     this.#moreHeaders = [
       ...headers,
-      ...(retryAfterMs === undefined || this.retryAfterS === undefined ? [] : ['retry-after-ms', String(Math.max(1, Math.ceil(retryAfterMs)))]),
+      ...(retryAfterMs === undefined || this.retryAfterS === undefined
+        ? []
+        : ['retry-after-ms', String(Math.max(1, Math.ceil(retryAfterMs)))]),
       ...(shouldRetry === false ? ['x-should-retry', 'false'] : []),
     ];
   }
@@ -55,7 +60,13 @@ export class Refusal {
   /** The error object alone, for a body or an in-band event. */
   errorJson(): string {
     const { message, param, code, limit } = this;
-    this.#errorJson ??= JSON.stringify({ message, type: CATALOGUE[code].type, param, code, ...(limit ? { limit } : {}) });
+    this.#errorJson ??= JSON.stringify({
+      message,
+      type: CATALOGUE[code].type,
+      param,
+      code,
+      ...(limit ? { limit } : {}),
+    });
     return this.#errorJson;
   }
 
@@ -67,9 +78,12 @@ export class Refusal {
   /** The reply's own headers, as pairs for `writeHead`. */
   headers(requestId: string, bodyBytes: number): string[] {
     const headers = [
-      'content-type', 'application/json; charset=utf-8',
-      'content-length', String(bodyBytes),
-      'x-request-id', requestId,
+      'content-type',
+      'application/json; charset=utf-8',
+      'content-length',
+      String(bodyBytes),
+      'x-request-id',
+      requestId,
     ];
     if (this.retryAfterS !== undefined) headers.push('retry-after', String(this.retryAfterS));
     if (this.status === 401) headers.push('www-authenticate', 'Bearer');

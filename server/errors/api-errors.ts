@@ -17,26 +17,47 @@ export type Row = {
   retryAfterS?: number;
 };
 
-const BAD_KEY_HINT = 'Send exactly one header "Authorization: Bearer <key>", with one space and nothing after the key.';
+const BAD_KEY_HINT =
+  'Send exactly one header "Authorization: Bearer <key>", with one space and nothing after the key.';
 
 export const API_REFUSALS = {
-  bad_request: { status: 400, type: 'invalid_request_error', message: 'This is not a well-formed HTTP request.' },
+  bad_request: {
+    status: 400,
+    type: 'invalid_request_error',
+    message: 'This is not a well-formed HTTP request.',
+  },
   invalid_json: { status: 400, type: 'invalid_request_error', message: 'The body is not valid JSON.' },
-  invalid_value: { status: 400, type: 'invalid_request_error', message: 'A field of the body has the wrong type.' },
+  invalid_value: {
+    status: 400,
+    type: 'invalid_request_error',
+    message: 'A field of the body has the wrong type.',
+  },
   missing_field: { status: 400, type: 'invalid_request_error', message: 'A required field is missing.' },
   duplicate_field: {
     status: 400,
     type: 'invalid_request_error',
     message: 'A field occurs twice in the body, so its value is not certain.',
   },
-  nested_too_deeply: { status: 400, type: 'invalid_request_error', message: 'The body is nested too deeply.' },
+  nested_too_deeply: {
+    status: 400,
+    type: 'invalid_request_error',
+    message: 'The body is nested too deeply.',
+  },
 
-  missing_api_key: { status: 401, type: 'authentication_error', message: `No API key was sent. ${BAD_KEY_HINT}` },
-  invalid_api_key: { status: 401, type: 'authentication_error', message: `The API key is not valid. ${BAD_KEY_HINT}` },
+  missing_api_key: {
+    status: 401,
+    type: 'authentication_error',
+    message: `No API key was sent. ${BAD_KEY_HINT}`,
+  },
+  invalid_api_key: {
+    status: 401,
+    type: 'authentication_error',
+    message: `The API key is not valid. ${BAD_KEY_HINT}`,
+  },
   expired_api_key: {
     status: 401,
     type: 'authentication_error',
-    message: 'The API key has expired. Create a new one, or ask the account\'s administrator for one.',
+    message: "The API key has expired. Create a new one, or ask the account's administrator for one.",
   },
   revoked_api_key: {
     status: 401,
@@ -53,7 +74,8 @@ export const API_REFUSALS = {
   plan_not_active: {
     status: 403,
     type: 'permission_error',
-    message: 'The key is valid, but the plan of its account is retired. Ask the administrator of this relay for another one.',
+    message:
+      'The key is valid, but the plan of its account is retired. Ask the administrator of this relay for another one.',
   },
   route_not_permitted: {
     status: 403,
@@ -78,10 +100,16 @@ export const API_REFUSALS = {
   model_not_priced: {
     status: 403,
     type: 'permission_error',
-    message: 'This account has a quota in money, and no price is known for this model. Ask the administrator of this relay to set one.',
+    message:
+      'This account has a quota in money, and no price is known for this model. Ask the administrator of this relay to set one.',
   },
 
-  cosignature_refused: { status: 403, type: 'permission_error', message: 'None of these signatures is of a witness that this log knows. Its operator names them in WITNESSES.' },
+  cosignature_refused: {
+    status: 403,
+    type: 'permission_error',
+    message:
+      'None of these signatures is of a witness that this log knows. Its operator names them in WITNESSES.',
+  },
 
   upstream_refused: {
     status: 400,
@@ -89,18 +117,39 @@ export const API_REFUSALS = {
     message: 'The model provider refused the request.',
   },
   route_not_found: { status: 404, type: 'invalid_request_error', message: 'There is no such route here.' },
-  request_not_found: { status: 404, type: 'invalid_request_error', message: 'No such request is known to this key.' },
+  request_not_found: {
+    status: 404,
+    type: 'invalid_request_error',
+    message: 'No such request is known to this key.',
+  },
   model_not_found: { status: 404, type: 'invalid_request_error', message: 'No upstream serves this model.' },
-  no_checkpoint: { status: 404, type: 'invalid_request_error', message: 'No checkpoint of this log has been published yet.', retryAfterS: 10 },
-  method_not_allowed: { status: 405, type: 'invalid_request_error', message: 'This route does not take that method.' },
-  request_timeout: { status: 408, type: 'invalid_request_error', message: 'The request took too long to arrive.' },
+  no_checkpoint: {
+    status: 404,
+    type: 'invalid_request_error',
+    message: 'No checkpoint of this log has been published yet.',
+    retryAfterS: 10,
+  },
+  method_not_allowed: {
+    status: 405,
+    type: 'invalid_request_error',
+    message: 'This route does not take that method.',
+  },
+  request_timeout: {
+    status: 408,
+    type: 'invalid_request_error',
+    message: 'The request took too long to arrive.',
+  },
   receipt_not_ready: {
     status: 409,
     type: 'invalid_request_error',
     message: 'No checkpoint covers this request yet. Ask again.',
     retryAfterS: 5,
   },
-  events_archived: { status: 410, type: 'invalid_request_error', message: 'The events of this request have left the database for the archive.' },
+  events_archived: {
+    status: 410,
+    type: 'invalid_request_error',
+    message: 'The events of this request have left the database for the archive.',
+  },
   request_too_large: { status: 413, type: 'invalid_request_error', message: 'The body is too large.' },
   unsupported_media_type: {
     status: 415,
@@ -112,9 +161,17 @@ export const API_REFUSALS = {
     type: 'invalid_request_error',
     message: 'Compressed bodies are not accepted. Send the body without Content-Encoding.',
   },
-  expectation_failed: { status: 417, type: 'invalid_request_error', message: 'Only "Expect: 100-continue" is known.' },
+  expectation_failed: {
+    status: 417,
+    type: 'invalid_request_error',
+    message: 'Only "Expect: 100-continue" is known.',
+  },
   upgrade_required: { status: 426, type: 'invalid_request_error', message: 'This route is a WebSocket.' },
-  headers_too_large: { status: 431, type: 'invalid_request_error', message: 'The request headers are too large.' },
+  headers_too_large: {
+    status: 431,
+    type: 'invalid_request_error',
+    message: 'The request headers are too large.',
+  },
 
   rate_limit_exceeded: {
     status: 429,
@@ -138,7 +195,7 @@ export const API_REFUSALS = {
   upstream_unreachable: {
     status: 502,
     type: 'server_error',
-    message: 'The model provider can\'t be reached. Try again.',
+    message: "The model provider can't be reached. Try again.",
     retryAfterS: 2,
   },
   upstream_error: {
@@ -150,7 +207,8 @@ export const API_REFUSALS = {
   upstream_unauthorized: {
     status: 502,
     type: 'server_error',
-    message: 'The model provider refused the relay\'s own credential. Your key is fine; tell the relay\'s administrator.',
+    message:
+      "The model provider refused the relay's own credential. Your key is fine; tell the relay's administrator.",
   },
   upstream_cut: {
     status: 502,
@@ -167,19 +225,21 @@ export const API_REFUSALS = {
   model_paused: {
     status: 503,
     type: 'server_error',
-    message: 'The upstreams of this model are paused or lack a credential. Ask the administrator of this relay.',
+    message:
+      'The upstreams of this model are paused or lack a credential. Ask the administrator of this relay.',
     retryAfterS: 30,
   },
   store_unavailable: {
     status: 503,
     type: 'server_error',
-    message: 'The relay can\'t record calls right now, so it takes none. Try again.',
+    message: "The relay can't record calls right now, so it takes none. Try again.",
     retryAfterS: 2,
   },
   report_too_slow: {
     status: 503,
     type: 'server_error',
-    message: 'Summing this up takes longer than a reader may take. Ask for a shorter time or for one account, or try again later.',
+    message:
+      'Summing this up takes longer than a reader may take. Ask for a shorter time or for one account, or try again later.',
     retryAfterS: 5,
   },
   relay_busy: {
@@ -191,7 +251,8 @@ export const API_REFUSALS = {
   limit_undecided: {
     status: 503,
     type: 'server_error',
-    message: 'Part of this limit is with another server of the relay that doesn\'t answer right now. Try again.',
+    message:
+      "Part of this limit is with another server of the relay that doesn't answer right now. Try again.",
     retryAfterS: 2,
   },
   shutting_down: {

@@ -1,14 +1,29 @@
 import { DatabaseError } from 'pg';
 
-/** Postgres' own classes of errors: lost connections, too little of something, somebody's intervention, time-outs, locks. */
+/**
+ * Postgres' own classes of errors: lost connections, too little of something, somebody's intervention,
+ * time-outs, locks.
+ */
 const CLASSES = new Set(['08', '25', '40', '53', '55', '57', '58']);
 
 /** What sockets say of connections that break, or that can't be made. */
 const CODES_OF_SOCKETS = new Set([
-  'EAI_AGAIN', 'ECONNABORTED', 'ECONNREFUSED', 'ECONNRESET', 'EHOSTDOWN', 'EHOSTUNREACH', 'ENETDOWN', 'ENETUNREACH', 'ENOTFOUND', 'EPIPE', 'ETIMEDOUT',
+  'EAI_AGAIN',
+  'ECONNABORTED',
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'EHOSTDOWN',
+  'EHOSTUNREACH',
+  'ENETDOWN',
+  'ENETUNREACH',
+  'ENOTFOUND',
+  'EPIPE',
+  'ETIMEDOUT',
 ]);
 
-/** What `pg` and its pool say of connections that they have lost, or can't get: plain errors without a code. */
+/**
+ * What `pg` and its pool say of connections that they have lost, or can't get: plain errors without a code.
+ */
 const WORDS_OF_PG = new Set([
   'Connection terminated',
   'Connection terminated unexpectedly',

@@ -22,7 +22,12 @@ export type CallFrame = FrameOf<'started' | 'progress' | 'settled' | 'refused'>;
 const FILTER_FIELDS = Object.keys(RequestFilter.shape) as (keyof RequestFilter)[];
 
 export function audienceOf(scope: Scope, filter: RequestFilter, isSignedIn = false): Audience {
-  const id = JSON.stringify([isSignedIn, scope.account, scope.key, ...FILTER_FIELDS.map((field) => filter[field] ?? null)]);
+  const id = JSON.stringify([
+    isSignedIn,
+    scope.account,
+    scope.key,
+    ...FILTER_FIELDS.map((field) => filter[field] ?? null),
+  ]);
   return { id, scope, filter, isSignedIn };
 }
 
@@ -32,7 +37,9 @@ export function audienceOf(scope: Scope, filter: RequestFilter, isSignedIn = fal
  */
 export function wants({ scope, filter }: Audience, frame: CallFrame): boolean {
   const isEnding = frame.type === 'settled' && filter.outcome === 'running';
-  return isWithin(scope, frame) && matches(isEnding ? { ...filter, outcome: undefined } : filter, rowOf(frame));
+  return (
+    isWithin(scope, frame) && matches(isEnding ? { ...filter, outcome: undefined } : filter, rowOf(frame))
+  );
 }
 
 /** Whether a call's ending, or its refusal, is one of those that the filter means. */
@@ -65,5 +72,9 @@ export function messageBytes(position: number, at: string, frames: readonly stri
 
 /** The same of frames that nobody else is sent. */
 export function messageOf({ position, at, frames }: LiveMessage): Buffer {
-  return messageBytes(position, at, frames.map((frame) => JSON.stringify(frame)));
+  return messageBytes(
+    position,
+    at,
+    frames.map((frame) => JSON.stringify(frame)),
+  );
 }

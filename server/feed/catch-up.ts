@@ -12,7 +12,12 @@ export type Missed = { after: number; upTo: number };
  * Sends a viewer what it missed, from the log, and lets it go on live. What comes meanwhile waits
  * with the viewer. One that missed too much, or whose store can't say now, is told of a gap.
  */
-export async function catchUp(viewer: Viewer, missed: Missed, store: FeedStore, planOf: PlanOf): Promise<void> {
+export async function catchUp(
+  viewer: Viewer,
+  missed: Missed,
+  store: FeedStore,
+  planOf: PlanOf,
+): Promise<void> {
   try {
     viewer.caughtUp(await sendAll(viewer, missed, store, planOf));
   } catch {
@@ -21,7 +26,12 @@ export async function catchUp(viewer: Viewer, missed: Missed, store: FeedStore, 
   }
 }
 
-async function sendAll(viewer: Viewer, { after, upTo }: Missed, store: FeedStore, planOf: PlanOf): Promise<boolean> {
+async function sendAll(
+  viewer: Viewer,
+  { after, upTo }: Missed,
+  store: FeedStore,
+  planOf: PlanOf,
+): Promise<boolean> {
   if (upTo - after > RESUME_POSITIONS_MAX) return false;
   const { audience } = viewer;
   let position = after;

@@ -30,7 +30,8 @@ export class FeedStore {
 
   /** @throws {Error} what the store says, or that it is away, or {@link FeedBusyError}. */
   ask<T>(work: (client: Client) => Promise<T>): Promise<T> {
-    if (this.#waiting >= FEED_QUERIES_MAX) return Promise.reject(new FeedBusyError('too many questions wait for the store'));
+    if (this.#waiting >= FEED_QUERIES_MAX)
+      return Promise.reject(new FeedBusyError('too many questions wait for the store'));
     this.#waiting++;
     clearTimeout(this.#idle);
     const answer = this.#answerAfter(this.#last, this.#breaks, work);
@@ -41,7 +42,9 @@ export class FeedStore {
   /** Says something to all who listen on a channel; each payload is below Postgres' 8,000 bytes. */
   async say(channel: string, payloads: readonly string[]): Promise<void> {
     if (payloads.length === 0) return;
-    await this.ask((client) => client.query('select pg_notify($1, payload) from unnest($2::text[]) payload', [channel, payloads]));
+    await this.ask((client) =>
+      client.query('select pg_notify($1, payload) from unnest($2::text[]) payload', [channel, payloads]),
+    );
   }
 
   /** Answers what was asked before, and closes the connection. */
@@ -51,7 +54,11 @@ export class FeedStore {
     await this.#drop();
   }
 
-  async #answerAfter<T>(last: Promise<unknown>, breaks: number, work: (client: Client) => Promise<T>): Promise<T> {
+  async #answerAfter<T>(
+    last: Promise<unknown>,
+    breaks: number,
+    work: (client: Client) => Promise<T>,
+  ): Promise<T> {
     await last;
     try {
       if (breaks !== this.#breaks) throw this.#reason;

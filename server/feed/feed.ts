@@ -2,7 +2,13 @@ import type { WebSocket } from 'ws';
 import type { Store } from '#db/postgres/connect.ts';
 import type { Placed } from '#db/events/events.ts';
 import { readHead } from '#db/log/read.ts';
-import { LIVE_HEARTBEAT_MS, VIEWERS_CHECK_MS, VIEWERS_MAX, VIEWERS_PER_KEY_MAX, WATCH_EVERY_MS } from '#server/bounds.ts';
+import {
+  LIVE_HEARTBEAT_MS,
+  VIEWERS_CHECK_MS,
+  VIEWERS_MAX,
+  VIEWERS_PER_KEY_MAX,
+  WATCH_EVERY_MS,
+} from '#server/bounds.ts';
 import { audienceOf, messageOf } from '#server/feed/audience.ts';
 import { catchUp } from '#server/feed/catch-up.ts';
 import type { RequestFilter } from '#server/contract/requests.ts';
@@ -37,7 +43,9 @@ type Run = { tail: Tail; close(): Promise<void> };
 const PROGRESS_CHANNEL = 'daybook_progress';
 const PROJECTED_CHANNEL = 'daybook_projected';
 
-const CROWDED = new Refusal('relay_busy', { message: 'This server has as many viewers of the live feed as it takes. Try again.' });
+const CROWDED = new Refusal('relay_busy', {
+  message: 'This server has as many viewers of the live feed as it takes. Try again.',
+});
 const TOO_MANY = new Refusal('rate_limit_exceeded', {
   message: `One key, or one person, may have ${VIEWERS_PER_KEY_MAX} viewers of the live feed at once. Close one first.`,
 });
@@ -62,7 +70,10 @@ export class Feed {
   #run: Promise<Run> | null = null;
   #resting: Promise<void> = Promise.resolve();
 
-  /** @param watch what is watched by others is told to it from the start, whether there are viewers here or not. */
+  /**
+   * @param watch what is watched by others is told to it from the start, whether there are viewers here or
+   * not.
+   */
   constructor(store: Store, relay: Relay, watch: Watch, log: Logger) {
     this.#relay = relay;
     this.#watch = watch;
@@ -76,7 +87,9 @@ export class Feed {
       watch,
       onHere: (calls) => {
         // That it could not begin is told to those who asked for it.
-        this.#run?.then(({ tail }) => this.#viewers.tellProgress(calls, tail.position)).catch(() => undefined);
+        this.#run
+          ?.then(({ tail }) => this.#viewers.tellProgress(calls, tail.position))
+          .catch(() => undefined);
       },
       onElsewhere: (payloads) => this.#say(PROGRESS_CHANNEL, payloads),
     });
@@ -114,7 +127,10 @@ export class Feed {
     try {
       const { tail } = await opening;
       // A viewer may come from a server that is a little ahead; beyond the head of the log nobody was.
-      const isKnown = viewing.after === null || viewing.after <= tail.position || viewing.after <= (await this.#store.ask(readHead));
+      const isKnown =
+        viewing.after === null ||
+        viewing.after <= tail.position ||
+        viewing.after <= (await this.#store.ask(readHead));
       return (socket) => this.#join(socket, tail, viewing, isKnown);
     } catch (error) {
       if (this.#run === opening) await this.#rest();
@@ -125,12 +141,29 @@ export class Feed {
   #join(socket: WebSocket, tail: Tail, { right, scope, filter, after }: Viewing, isKnown: boolean): void {
     const now = tail.position;
     const position = isKnown ? Math.max(now, after ?? now) : now;
-    const viewer = new Viewer(socket, { right, audience: audienceOf(scope, filter, right.isSignedIn), position });
+    const viewer = new Viewer(socket, {
+      right,
+      audience: audienceOf(scope, filter, right.isSignedIn),
+      position,
+    });
     const at = new Date(this.#relay.readModel.nowMs()).toISOString();
     const { account, key } = scope;
     const from = isKnown ? (after ?? now) : now;
     viewer.greet(
-      messageOf({ position: from, at, frames: [{ type: 'hello', version: LIVE_VERSION, position: from, heartbeat_ms: LIVE_HEARTBEAT_MS, account, key }] }),
+      messageOf({
+        position: from,
+        at,
+        frames: [
+          {
+            type: 'hello',
+            version: LIVE_VERSION,
+            position: from,
+            heartbeat_ms: LIVE_HEARTBEAT_MS,
+            account,
+            key,
+          },
+        ],
+      }),
     );
     this.#viewers.add(viewer);
     if (this.#watch.add(account)) this.#say(WATCHED_CHANNEL, this.#watch.payloads([account]));
@@ -151,7 +184,8 @@ export class Feed {
       after,
       accounts: () => this.#watch.accountsHere,
       onQuotas: (changed) => this.#viewers.tellQuotas(changed, tail.position),
-      onError: (error) => this.#log.warn(errorFields(error), 'reading changed quotas for the live feed failed'),
+      onError: (error) =>
+        this.#log.warn(errorFields(error), 'reading changed quotas for the live feed failed'),
     });
     const tail: Tail = new Tail({
       config: this.#config,
@@ -159,11 +193,14 @@ export class Feed {
       heard: (position) => this.#relay.readModel.heard(position),
       onPage: (events, from) => this.#tellPage(events, from),
       channels: {
-        [PROGRESS_CHANNEL]: (payload) => this.#viewers.tellProgress(readProgress(payload, this.#watch.name), tail.position),
+        [PROGRESS_CHANNEL]: (payload) =>
+          this.#viewers.tellProgress(readProgress(payload, this.#watch.name), tail.position),
         [PROJECTED_CHANNEL]: () => quotas.moved(),
       },
-      onUnreadable: (position) => this.#log.error({ position }, "an event can't be read; the live feed leaves it out"),
-      onError: (error) => this.#log.warn(errorFields(error), 'following the log for the live feed failed; it is tried again'),
+      onUnreadable: (position) =>
+        this.#log.error({ position }, "an event can't be read; the live feed leaves it out"),
+      onError: (error) =>
+        this.#log.warn(errorFields(error), 'following the log for the live feed failed; it is tried again'),
     });
     const looking = setInterval(() => this.#viewers.look(tail.position), VIEWERS_CHECK_MS);
     const saying = setInterval(() => this.#say(WATCHED_CHANNEL, this.#watch.payloads()), WATCH_EVERY_MS);
@@ -197,9 +234,14 @@ export class Feed {
   #rest(): Promise<void> {
     const run = this.#run;
     this.#run = null;
-    const ended = run?.then(({ close }) => close(), () => undefined).catch((error: unknown) => {
-      this.#log.warn(errorFields(error), 'ending the live feed failed');
-    });
+    const ended = run
+      ?.then(
+        ({ close }) => close(),
+        () => undefined,
+      )
+      .catch((error: unknown) => {
+        this.#log.warn(errorFields(error), 'ending the live feed failed');
+      });
     this.#resting = Promise.all([this.#resting, ended]).then(() => undefined);
     return this.#resting;
   }

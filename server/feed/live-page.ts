@@ -5,7 +5,10 @@ import type { Frame, FrameOf } from '#server/contract/frames.ts';
 import type { Scope } from '#server/read/scope.ts';
 import { usageDeltaOf } from '#server/feed/usage-delta.ts';
 
-/** Frames in one message: a page of a backlog is sent in several, so that each stays a fraction of a viewer's buffer. */
+/**
+ * Frames in one message: a page of a backlog is sent in several, so that each stays a fraction of a viewer's
+ * buffer.
+ */
 export const MESSAGE_FRAMES_MAX = 250;
 
 /** The name of the plan that an account is on; null: on none. */
@@ -50,7 +53,9 @@ export class LivePage {
 
   /** What an audience is sent of this page's events above `after`; nothing when none is for it. */
   messagesFor(audience: Audience, after: number): Buffer[] {
-    const items = this.#candidates(audience.scope).filter(({ position, frame }) => position > after && this.#isFor(audience, frame));
+    const items = this.#candidates(audience.scope).filter(
+      ({ position, frame }) => position > after && this.#isFor(audience, frame),
+    );
     const messages: Buffer[] = [];
     for (let from = 0; from < items.length; from += MESSAGE_FRAMES_MAX) {
       const part = items.slice(from, from + MESSAGE_FRAMES_MAX);
@@ -79,7 +84,8 @@ export class LivePage {
     if (!isSignedIn && OF_PEOPLE.test(notice.kind)) return false;
     if (account === null) return true;
     if (OF_THE_SERVICE.test(notice.kind)) return false;
-    if (notice.account !== undefined) return notice.account === account && (key === null || (notice.key ?? key) === key);
+    if (notice.account !== undefined)
+      return notice.account === account && (key === null || (notice.key ?? key) === key);
     return notice.plan !== undefined && notice.plan === this.#planOf(account);
   }
 }

@@ -26,14 +26,17 @@ export const LIVE_SIGNED_IN = '/api/live';
 /** The types of `ws` don't name it. */
 const CLOSE_TIMEOUT = { closeTimeout: VIEWER_CLOSE_MS };
 
-/** Whether a request asks for a WebSocket. Any other wish to upgrade, such as to HTTP/2, is passed over, as HTTP allows. */
+/**
+ * Whether a request asks for a WebSocket. Any other wish to upgrade, such as to HTTP/2, is passed over, as
+ * HTTP allows.
+ */
 export function isWebSocket({ method, headers }: IncomingMessage): boolean {
   return method === 'GET' && headers.upgrade?.toLowerCase() === 'websocket';
 }
 
 /**
- * `GET /v1/live` and `GET /api/live` as a WebSocket: who may look on is decided before it opens, and a refusal is an
- * ordinary HTTP reply. From there on the connection is the feed's.
+ * `GET /v1/live` and `GET /api/live` as a WebSocket: who may look on is decided before it opens, and a
+ * refusal is an ordinary HTTP reply. From there on the connection is the feed's.
  */
 export class Live {
   readonly #relay: Relay;
@@ -62,7 +65,9 @@ export class Live {
       if (event.type === 'session.closed') this.#closed.add(event.session);
       feed.endOver();
     });
-    this.#sockets.on('wsClientError', (_error, socket) => socket.end(bareRefusal(new Refusal('bad_request'), uuidv7())));
+    this.#sockets.on('wsClientError', (_error, socket) =>
+      socket.end(bareRefusal(new Refusal('bad_request'), uuidv7())),
+    );
   }
 
   /**
@@ -88,10 +93,17 @@ export class Live {
     );
   }
 
-  async #open(path: string, request: IncomingMessage, socket: Duplex, head: Buffer, requestId: string): Promise<Refusal | null> {
+  async #open(
+    path: string,
+    request: IncomingMessage,
+    socket: Duplex,
+    head: Buffer,
+    requestId: string,
+  ): Promise<Refusal | null> {
     if (this.#relay.draining) return new Refusal('shutting_down');
     if (!this.#relay.readModel.isCurrent()) return new Refusal('store_unavailable');
-    const viewer = path === LIVE_SIGNED_IN ? await this.#signedIn(request, socket) : holderOfKey(this.#relay, request);
+    const viewer =
+      path === LIVE_SIGNED_IN ? await this.#signedIn(request, socket) : holderOfKey(this.#relay, request);
     if (viewer instanceof Refusal) return viewer;
     // What is done when it closes would never be done.
     if (socket.destroyed) return null;
@@ -107,7 +119,10 @@ export class Live {
     try {
       join = await this.#feed.open({ ...viewer, filter, after });
     } catch (error) {
-      this.#log.warn({ request: requestId, ...errorFields(error) }, 'the log could not be read for a live feed');
+      this.#log.warn(
+        { request: requestId, ...errorFields(error) },
+        'the log could not be read for a live feed',
+      );
       return new Refusal('store_unavailable');
     }
     if (this.#relay.draining) return new Refusal('shutting_down');
@@ -115,7 +130,10 @@ export class Live {
     return null;
   }
 
-  /** Somebody who is signed in. That their session was closed is told by the log; that it has expired is looked for. */
+  /**
+   * Somebody who is signed in. That their session was closed is told by the log; that it has expired is
+   * looked for.
+   */
   async #signedIn(request: IncomingMessage, socket: Duplex): Promise<Viewer | Refusal> {
     const foreign = checkOwnOrigin(request, this.#publicOrigin);
     if (foreign) return foreign;
@@ -150,7 +168,9 @@ type Viewer = Pick<Viewing, 'right' | 'scope'>;
  */
 function checkOwnOrigin({ headers }: IncomingMessage, publicOrigin: string | undefined): Refusal | null {
   const site = headers['sec-fetch-site'];
-  return isOwnOrigin(headers, publicOrigin) && (site === undefined || site === 'same-origin') ? null : new Refusal('cross_site');
+  return isOwnOrigin(headers, publicOrigin) && (site === undefined || site === 'same-origin')
+    ? null
+    : new Refusal('cross_site');
 }
 
 /**
@@ -169,15 +189,28 @@ function holderOfKey(relay: Relay, request: IncomingMessage): Viewer | Refusal {
   return { right: new KeyRight(relay.readModel, { key: key.id, digest, caller }), scope: scopeOf(key) };
 }
 
-/** The headers with the one credential: as they came or, where a subprotocol looks like a secret, with that as well. */
+/**
+ * The headers with the one credential: as they came or, where a subprotocol looks like a secret, with that as
+ * well.
+ */
 function credentialOf({ headers, rawHeaders }: IncomingMessage): readonly string[] {
   const offered = (headers['sec-websocket-protocol'] ?? '').split(',').map((each) => each.trim());
-  return [...rawHeaders, ...offered.filter((each) => each.startsWith(SECRET_PREFIX)).flatMap((secret) => ['authorization', `Bearer ${secret}`])];
+  return [
+    ...rawHeaders,
+    ...offered
+      .filter((each) => each.startsWith(SECRET_PREFIX))
+      .flatMap((secret) => ['authorization', `Bearer ${secret}`]),
+  ];
 }
 
 /** What every browser and library sends, and whoever does not is told in our words. */
 function checkHandshake({ headers }: IncomingMessage): Refusal | null {
-  const isWhole = headers['sec-websocket-version'] === '13' && /^[+/0-9A-Za-z]{22}==$/.test(headers['sec-websocket-key'] ?? '');
+  const isWhole =
+    headers['sec-websocket-version'] === '13' &&
+    /^[+/0-9A-Za-z]{22}==$/.test(headers['sec-websocket-key'] ?? '');
   if (isWhole) return null;
-  return new Refusal('bad_request', { message: 'A WebSocket needs Sec-WebSocket-Version: 13 and a Sec-WebSocket-Key.', headers: ['sec-websocket-version', '13'] });
+  return new Refusal('bad_request', {
+    message: 'A WebSocket needs Sec-WebSocket-Version: 13 and a Sec-WebSocket-Key.',
+    headers: ['sec-websocket-version', '13'],
+  });
 }

@@ -57,14 +57,22 @@ export class ProgressTeller {
     const moved: Running[] = [];
     for (const call of running) {
       if (call.relayedTokens === (this.#told.get(call) ?? 0)) continue;
-      if (watch.isWatchedHere(call.key.account) || watch.isWatchedElsewhere(call.key.account)) moved.push(call);
+      if (watch.isWatchedHere(call.key.account) || watch.isWatchedElsewhere(call.key.account))
+        moved.push(call);
     }
     const here: Progress[] = [];
     const elsewhere: Progress[] = [];
     for (const call of this.#turn(moved)) {
       const { key, request, model, relayedTokens } = call;
       this.#told.set(call, relayedTokens);
-      const progress: Progress = { type: 'progress', request, account: key.account, key: key.id, model, output_tokens: relayedTokens };
+      const progress: Progress = {
+        type: 'progress',
+        request,
+        account: key.account,
+        key: key.id,
+        model,
+        output_tokens: relayedTokens,
+      };
       if (watch.isWatchedHere(key.account)) here.push(progress);
       if (watch.isWatchedElsewhere(key.account)) elsewhere.push(progress);
     }
@@ -85,7 +93,9 @@ type Line = [request: string, account: string, key: string, model: string, outpu
 
 /** The payloads of notifications: from whom, and a line for each call. */
 export function progressPayloads(by: string, calls: readonly Progress[]): string[] {
-  const lines = calls.map(({ request, account, key, model, output_tokens }) => JSON.stringify([request, account, key, model, output_tokens] satisfies Line));
+  const lines = calls.map(({ request, account, key, model, output_tokens }) =>
+    JSON.stringify([request, account, key, model, output_tokens] satisfies Line),
+  );
   return packed(lines).map((part) => `{"by":"${by}","calls":[${part}]}`);
 }
 
@@ -94,7 +104,14 @@ export function readProgress(payload: string, self: string): Progress[] {
   try {
     const { by, calls } = JSON.parse(payload) as { by: string; calls: Line[] };
     if (by === self) return [];
-    return calls.map(([request, account, key, model, output_tokens]) => ({ type: 'progress', request, account, key, model, output_tokens }));
+    return calls.map(([request, account, key, model, output_tokens]) => ({
+      type: 'progress',
+      request,
+      account,
+      key,
+      model,
+      output_tokens,
+    }));
   } catch {
     return [];
   }

@@ -73,19 +73,36 @@ export class QuotaWatch {
 const UNDEFINED_TABLE = '42P01';
 
 type Row = [
-  position: string, subject: string, account: string, meter: number, windowKind: number, windowStart: number,
-  cap: string, used: string, held: string, reset: string, isExact: boolean,
+  position: string,
+  subject: string,
+  account: string,
+  meter: number,
+  windowKind: number,
+  windowStart: number,
+  cap: string,
+  used: string,
+  held: string,
+  reset: string,
+  isExact: boolean,
 ];
 
 const READ = `select position, subject, account, meter, window_kind, window_start, cap, used, held, reset_position, is_exact
   from projection.quota_window where position > $1 and ($2::text[] is null or account = any($2))
   order by position fetch first $3 rows with ties`;
 
-
 type Asked = Parameters<Parameters<FeedStore['ask']>[0]>[0];
 
-async function readQuotas(client: Asked, accounts: readonly string[] | null, after: number): Promise<Quota[]> {
-  const { rows } = await client.query<Row>({ name: 'read_quotas', text: READ, values: [after, accounts, QUOTAS_READ_MAX], rowMode: 'array' });
+async function readQuotas(
+  client: Asked,
+  accounts: readonly string[] | null,
+  after: number,
+): Promise<Quota[]> {
+  const { rows } = await client.query<Row>({
+    name: 'read_quotas',
+    text: READ,
+    values: [after, accounts, QUOTAS_READ_MAX],
+    rowMode: 'array',
+  });
   return rows.map(([position, subject, account, meter, kind, start, cap, used, held, reset, isExact]) => ({
     type: 'quota',
     position: Number(position),

@@ -8,7 +8,10 @@ export type TailOptions = {
   config: ClientConfig;
   /** The position from which the log is followed. */
   after: number;
-  /** Resolves when this process acts by the log up to here: whoever is told of a change may ask at once what is so now. */
+  /**
+   * Resolves when this process acts by the log up to here: whoever is told of a change may ask at once what
+   * is so now.
+   */
   heard: (position: number) => Promise<unknown>;
   /** Tells the viewers a page, which begins behind `from`. */
   onPage: (events: readonly Placed[], from: number) => void;

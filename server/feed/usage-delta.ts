@@ -1,7 +1,10 @@
 import { OUTCOMES } from '#db/projections/outcomes.ts';
 import type { FrameOf, UsageDelta } from '#server/contract/frames.ts';
 
-/** What endings and refusals add to usage, key by key and model by model, counted as the projections count. Pure. */
+/**
+ * What endings and refusals add to usage, key by key and model by model, counted as the projections count.
+ * Pure.
+ */
 export function usageDeltaOf(frames: Iterable<FrameOf<'settled' | 'refused'>>): UsageDelta[] {
   const rows = new Map<string, UsageDelta>();
   for (const frame of frames) {
@@ -33,9 +36,14 @@ function add(row: UsageDelta, frame: FrameOf<'settled'>): void {
 }
 
 function noUsage(account: string, key: string, model: string): UsageDelta {
-  const byOutcome = Object.fromEntries(OUTCOMES.map((outcome) => [outcome, 0])) as Record<(typeof OUTCOMES)[number], number>;
+  const byOutcome = Object.fromEntries(OUTCOMES.map((outcome) => [outcome, 0])) as Record<
+    (typeof OUTCOMES)[number],
+    number
+  >;
   return {
-    account, key, model,
+    account,
+    key,
+    model,
     ...byOutcome,
     unpriced: 0,
     input_tokens: 0,

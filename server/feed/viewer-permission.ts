@@ -33,7 +33,10 @@ export class KeyRight implements Right {
   readonly #digest: string;
   readonly #caller: Caller;
 
-  constructor(readModel: ReadModel, { key, digest, caller }: { key: string; digest: string; caller: Caller }) {
+  constructor(
+    readModel: ReadModel,
+    { key, digest, caller }: { key: string; digest: string; caller: Caller },
+  ) {
     this.#readModel = readModel;
     this.#key = key;
     this.#digest = digest;
@@ -64,7 +67,9 @@ export class KeyRight implements Right {
   }
 }
 
-/** Sessions that have ended a short while ago: one may end between the look at it and the first at its viewer. */
+/**
+ * Sessions that have ended a short while ago: one may end between the look at it and the first at its viewer.
+ */
 export class ClosedSessions {
   readonly #ids = new Set<string>();
 
@@ -99,7 +104,8 @@ export class SessionRight implements Right {
   ended(): Ending | null {
     const { session, member } = this.#who;
     const now = this.#readModel.member(member.id);
-    if (this.#closed.has(session) || now?.state !== 'active') return { code: CLOSE_CODES.not_authenticated, reason: 'not_signed_in' };
+    if (this.#closed.has(session) || now?.state !== 'active')
+      return { code: CLOSE_CODES.not_authenticated, reason: 'not_signed_in' };
     // Another role sees other things, the page included: it comes again and begins with them.
     return now.role === member.role ? null : { code: CLOSE_CODES.going_away, reason: 'the role has changed' };
   }

@@ -155,7 +155,13 @@ export class Viewer {
     this.#hasMissed = false;
     this.#stuckSinceMs = null;
     const position = this.#position;
-    this.#send(messageOf({ position, at: new Date().toISOString(), frames: [{ type: 'gap', position } satisfies Frame] }));
+    this.#send(
+      messageOf({
+        position,
+        at: new Date().toISOString(),
+        frames: [{ type: 'gap', position } satisfies Frame],
+      }),
+    );
   }
 
   #send(message: Buffer, written?: () => void): void {

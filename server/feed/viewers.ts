@@ -40,7 +40,10 @@ export class Viewers {
       for (const viewer of members) {
         // One that was at a server further ahead has had some of this.
         if (viewer.position >= page.position) continue;
-        viewer.take(viewer.position === from ? shared : page.messagesFor(audience, viewer.position), page.position);
+        viewer.take(
+          viewer.position === from ? shared : page.messagesFor(audience, viewer.position),
+          page.position,
+        );
       }
     }
   }
@@ -60,7 +63,11 @@ export class Viewers {
     for (const { audience, members } of this.#groups.values()) {
       const frames = framesFor(audience);
       if (frames.length === 0) continue;
-      const message = messageBytes(position, at, frames.map((frame) => JSON.stringify(frame)));
+      const message = messageBytes(
+        position,
+        at,
+        frames.map((frame) => JSON.stringify(frame)),
+      );
       for (const viewer of members) if (viewer.position === position) viewer.tell(message);
     }
   }

@@ -67,7 +67,8 @@ export class Watch {
     const expiresMs = performance.now() + WATCH_EXPIRES_MS;
     for (const account of this.#read(payload)) {
       if (this.#elsewhere.size >= WATCHED_MAX && !this.#elsewhere.has(account)) this.#expire();
-      if (this.#elsewhere.size < WATCHED_MAX || this.#elsewhere.has(account)) this.#elsewhere.set(account, expiresMs);
+      if (this.#elsewhere.size < WATCHED_MAX || this.#elsewhere.has(account))
+        this.#elsewhere.set(account, expiresMs);
     }
     this.onWatched();
   }

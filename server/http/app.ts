@@ -1,5 +1,10 @@
 import express, { type NextFunction, type Request, type Response } from 'express';
-import { createServer as createHttpServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import {
+  createServer as createHttpServer,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
 import type { Socket } from 'node:net';
 import { uuidv7 } from '#db/ids.ts';
@@ -57,20 +62,29 @@ export function createServer(app: App): Server {
     const path = normalPath(request.url ?? '/');
     const reply = replyTo(request, path);
     if (request.headers.host === undefined && request.httpVersion === '1.1') {
-      refuse(request, response, reply, new Refusal('bad_request', { message: 'A request in HTTP/1.1 needs a Host header.' }));
+      refuse(
+        request,
+        response,
+        reply,
+        new Refusal('bad_request', { message: 'A request in HTTP/1.1 needs a Host header.' }),
+      );
       return;
     }
     const spec = request.method === 'POST' ? RELAYED.get(path) : undefined;
     if (spec) {
       handleCall(app.relay, spec, request, response, reply).catch((error: unknown) => {
-        app.log.error({ request: reply.requestId, ...errorFields(error) }, 'a relayed request failed in the relay');
+        app.log.error(
+          { request: reply.requestId, ...errorFields(error) },
+          'a relayed request failed in the relay',
+        );
         if (response.headersSent) response.destroy();
         else refuse(request, response, reply, new Refusal('internal_error'));
       });
       return;
     }
     request.url = path + queryOf(request.url ?? '');
-    // What goes with a cookie is for the dashboard's own page alone: no page on another origin may read a reply.
+    // What goes with a cookie is for the dashboard's own page alone: no page on another origin may read a
+    // reply.
     if (request.url.startsWith('/api/')) reply.extraHeaders = [];
     (response as WithReply).reply = reply;
     routes(request, response);
@@ -85,15 +99,25 @@ export function createServer(app: App): Server {
     // Node's own answer to a missing Host has no body; ours is an error object.
     requireHostHeader: false,
     // Whoever wants to upgrade to anything else, or elsewhere, is answered as if it did not say so.
-    shouldUpgradeCallback: (request: IncomingMessage) => isWebSocket(request) && [LIVE, LIVE_SIGNED_IN].includes(normalPath(request.url ?? '/')),
+    shouldUpgradeCallback: (request: IncomingMessage) =>
+      isWebSocket(request) && [LIVE, LIVE_SIGNED_IN].includes(normalPath(request.url ?? '/')),
   };
-  const server = app.tls ? createHttpsServer({ ...options, ...app.tls }, handle) : createHttpServer(options, handle);
+  const server = app.tls
+    ? createHttpsServer({ ...options, ...app.tls }, handle)
+    : createHttpServer(options, handle);
   // The body is asked for only when the head has been found good.
   server.on('checkContinue', handle);
   server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
-    refuse(request, response, replyTo(request, normalPath(request.url ?? '/')), new Refusal('expectation_failed'));
+    refuse(
+      request,
+      response,
+      replyTo(request, normalPath(request.url ?? '/')),
+      new Refusal('expectation_failed'),
+    );
   });
-  server.on('upgrade', (request, socket, head) => app.live.upgrade(request, socket, head, normalPath(request.url ?? '/')));
+  server.on('upgrade', (request, socket, head) =>
+    app.live.upgrade(request, socket, head, normalPath(request.url ?? '/')),
+  );
   server.on('clientError', answerParserError);
   return server;
 }
@@ -103,7 +127,11 @@ function replyTo({ headers }: IncomingMessage, path: string): Reply {
   const requestId = uuidv7();
   const { shape, requestIdHeader } = speechOf(path);
   const cors = corsHeaders(headers);
-  return { requestId, extraHeaders: requestIdHeader === undefined ? cors : [...cors, requestIdHeader, requestId], shape };
+  return {
+    requestId,
+    extraHeaders: requestIdHeader === undefined ? cors : [...cors, requestIdHeader, requestId],
+    shape,
+  };
 }
 
 /** The path without query, doubled or trailing slashes: what clients make of a base address with a slash. */
@@ -137,7 +165,11 @@ function otherRoutes({ relay, modelList, reads, proofs, dashboard, log }: App): 
 
   routes.get('/healthz', (_request, response) => sendJson(response, 200, { status: 'alive' }));
   routes.get('/readyz', (_request, response) => {
-    const ready = !relay.draining && relay.readModel.isCurrent() && relay.life.isGood(performance.now()) && relay.seat.appender.mode === 'up';
+    const ready =
+      !relay.draining &&
+      relay.readModel.isCurrent() &&
+      relay.life.isGood(performance.now()) &&
+      relay.seat.appender.mode === 'up';
     sendJson(response, ready ? 200 : 503, {
       status: ready ? 'ready' : 'not_ready',
       instance: relay.seat.appender.instance,
@@ -151,10 +183,17 @@ function otherRoutes({ relay, modelList, reads, proofs, dashboard, log }: App): 
   routes.get(MODELS, async (request, response) => {
     const key = identify(relay, request, MODELS);
     if (key instanceof Refusal) return refuseWith(request, response, key);
-    const models = (await modelList.read()).filter(({ model }) => authorizeModel(key, model, relay.readModel) === null);
+    const models = (await modelList.read()).filter(
+      ({ model }) => authorizeModel(key, model, relay.readModel) === null,
+    );
     sendJson(response, 200, {
       object: 'list',
-      data: models.map(({ model, upstream }) => ({ id: model, object: 'model', created: 0, owned_by: upstream })),
+      data: models.map(({ model, upstream }) => ({
+        id: model,
+        object: 'model',
+        created: 0,
+        owned_by: upstream,
+      })),
     });
   });
 
@@ -162,15 +201,31 @@ function otherRoutes({ relay, modelList, reads, proofs, dashboard, log }: App): 
   routes.use(logRoutes(proofs, relay.trustedProxies));
   const headers = pageHeaders(dashboard.config);
   routes.use('/api', proxyWarning(relay.trustedProxies, log), headers);
-  routes.use(apiRouter(apiRoutes(dashboard), { find: dashboard.find, log, publicOrigin: dashboard.config.PUBLIC_URL }));
+  routes.use(
+    apiRouter(apiRoutes(dashboard), { find: dashboard.find, log, publicOrigin: dashboard.config.PUBLIC_URL }),
+  );
 
   // As a WebSocket it never comes here.
-  routes.get([LIVE, LIVE_SIGNED_IN], (request, response) => refuseWith(request, response, new Refusal('upgrade_required', { headers: ['upgrade', 'websocket'] })));
+  routes.get([LIVE, LIVE_SIGNED_IN], (request, response) =>
+    refuseWith(request, response, new Refusal('upgrade_required', { headers: ['upgrade', 'websocket'] })),
+  );
 
-  for (const [path, allow] of [...[...RELAYED.keys()].map((relayed) => [relayed, 'POST, OPTIONS']), [MODELS, 'GET, HEAD, OPTIONS'], ...READ_ROUTES.map((route) => [route, 'GET, HEAD, OPTIONS']), [LIVE, 'GET'], [LIVE_SIGNED_IN, 'GET'], ['/healthz', 'GET, HEAD'], ['/readyz', 'GET, HEAD']]) {
+  for (const [path, allow] of [
+    ...[...RELAYED.keys()].map((relayed) => [relayed, 'POST, OPTIONS']),
+    [MODELS, 'GET, HEAD, OPTIONS'],
+    ...READ_ROUTES.map((route) => [route, 'GET, HEAD, OPTIONS']),
+    [LIVE, 'GET'],
+    [LIVE_SIGNED_IN, 'GET'],
+    ['/healthz', 'GET, HEAD'],
+    ['/readyz', 'GET, HEAD'],
+  ]) {
     routes.all(path as string, (request, response) => {
       response.setHeader('allow', allow as string);
-      refuseWith(request, response, new Refusal('method_not_allowed', { message: `This route takes ${allow}.` }));
+      refuseWith(
+        request,
+        response,
+        new Refusal('method_not_allowed', { message: `This route takes ${allow}.` }),
+      );
     });
   }
   routes.use(pages(PAGE_DIRECTORY, headers));
@@ -189,9 +244,19 @@ function otherRoutes({ relay, modelList, reads, proofs, dashboard, log }: App): 
 const WITHOUT_V1 = /^\/(chat|models|usage|requests|live|completions|responses|messages|embeddings)(\/|$)/;
 
 function notFound(path: string): Refusal {
-  if (WITHOUT_V1.test(path)) return new Refusal('route_not_found', { message: 'There is no such route here. The base URL of the API ends in /v1.' });
-  if (path === `${MESSAGES.route}/count_tokens`) return new Refusal('route_not_found', { message: 'Tokens are not counted in advance here: a call is counted when it is made. Clients estimate them where there is no such route.' });
-  if (path === '/') return new Refusal('route_not_found', { message: 'The API is under /v1. The dashboard is at this address for browsers.' });
+  if (WITHOUT_V1.test(path))
+    return new Refusal('route_not_found', {
+      message: 'There is no such route here. The base URL of the API ends in /v1.',
+    });
+  if (path === `${MESSAGES.route}/count_tokens`)
+    return new Refusal('route_not_found', {
+      message:
+        'Tokens are not counted in advance here: a call is counted when it is made. Clients estimate them where there is no such route.',
+    });
+  if (path === '/')
+    return new Refusal('route_not_found', {
+      message: 'The API is under /v1. The dashboard is at this address for browsers.',
+    });
   return new Refusal('route_not_found');
 }
 
@@ -203,7 +268,8 @@ type ParserError = NodeJS.ErrnoException & { rawPacket?: Buffer; bytesParsed?: n
  */
 function answerParserError(error: ParserError, socket: Socket): void {
   // The reply that Node is writing to this connection, if it is. Another one inside it would tear it.
-  const running = (socket as Socket & Record<'_httpMessage', ServerResponse | null | undefined>)['_httpMessage'] ?? null;
+  const running =
+    (socket as Socket & Record<'_httpMessage', ServerResponse | null | undefined>)['_httpMessage'] ?? null;
   const answered = running !== null && (running.headersSent || running.req.complete);
   if (error.code === 'ECONNRESET' || !socket.writable || (answered && !running.writableEnded)) {
     socket.destroy();
@@ -233,7 +299,9 @@ function parserProblem(error: ParserError): Refusal {
   if (error.code !== 'HPE_HEADER_OVERFLOW') return new Refusal('bad_request');
   // A line that began in an earlier packet has no name here: it may be the key's, and none was read.
   if (line !== null && !/^[\w-]+[ \t]*:|^[A-Z]+ /.test(line)) {
-    return new Refusal('invalid_api_key', { message: 'No API key could be read: the request headers are too large.' });
+    return new Refusal('invalid_api_key', {
+      message: 'No API key could be read: the request headers are too large.',
+    });
   }
   return new Refusal('headers_too_large');
 }

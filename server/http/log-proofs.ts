@@ -5,13 +5,22 @@ import { MissingHashesError, NODE_CHILDREN, readLeaves } from '#db/tlog/hashes.t
 import { NoteError, parseNote, type Signature, type Verifier, verifyNote } from '#db/tlog/note.ts';
 import { consistencySpans, inclusionSpans, readSpans } from '#db/tlog/proof.ts';
 import { readStanding } from '#db/tlog/standing.ts';
-import { keepCosignature, readCheckpointOf, readNewestCheckpoint, readWaitingMs, type StoredCheckpoint } from '#db/tlog/stored.ts';
+import {
+  keepCosignature,
+  readCheckpointOf,
+  readNewestCheckpoint,
+  readWaitingMs,
+  type StoredCheckpoint,
+} from '#db/tlog/stored.ts';
 import { hashesByTile, readTile } from '#db/tlog/tiled.ts';
 import type { ReadStore, Source } from '#server/read/read-store.ts';
 import { Refusal } from '#server/errors/api-error.ts';
 import { isStoreFault } from '#server/errors/store-fault.ts';
 
-/** How long the newest checkpoint is told without looking again: however many ask, the store is asked four times a second. */
+/**
+ * How long the newest checkpoint is told without looking again: however many ask, the store is asked four
+ * times a second.
+ */
 const HEAD_KEPT_MS = 250;
 
 /** The newest checkpoint, and for how long the oldest event has been there that it does not cover. */
@@ -41,7 +50,11 @@ export class LogProofs {
    * @param witnesses whose cosignatures are taken.
    * @param keep stores those of a checkpoint, which were verified.
    */
-  constructor(reads: ReadStore, witnesses: readonly Verifier[], keep: (of: StoredCheckpoint, signatures: readonly Signature[]) => Promise<void>) {
+  constructor(
+    reads: ReadStore,
+    witnesses: readonly Verifier[],
+    keep: (of: StoredCheckpoint, signatures: readonly Signature[]) => Promise<void>,
+  ) {
     this.#reads = reads;
     this.#witnesses = witnesses;
     this.#keep = keep;
@@ -50,7 +63,8 @@ export class LogProofs {
   /** The newest checkpoint, as of a moment ago. */
   async head(): Promise<PublishedHead | Refusal> {
     const now = performance.now();
-    if (this.#head === null || now - this.#head.at > HEAD_KEPT_MS) this.#head = { at: now, read: this.#readHead() };
+    if (this.#head === null || now - this.#head.at > HEAD_KEPT_MS)
+      this.#head = { at: now, read: this.#readHead() };
     const { read } = this.#head;
     const head = await read;
     if (head instanceof Refusal && this.#head?.read === read) this.#head = null;
@@ -59,19 +73,31 @@ export class LogProofs {
 
   /** The lines of the keys that have signed checkpoints, the newest last. */
   async keys(): Promise<string[] | Refusal> {
-    const keys = await this.#read(async (client) => (await readStanding(client)).signing.keys.map(({ verifierKey }) => verifierKey));
+    const keys = await this.#read(async (client) =>
+      (await readStanding(client)).signing.keys.map(({ verifierKey }) => verifierKey),
+    );
     return keys instanceof Refusal || keys.length > 0 ? keys : NONE;
   }
 
   /** What proves that the tree of one size begins with that of another, as base64. */
   async consistency(from: number, to: number): Promise<string[] | Refusal> {
-    if (from > to) return new Refusal('invalid_value', { message: '"from" is more than "to", and no tree shrinks.', param: 'from' });
-    return this.#proved(to, async (client) => (await readSpans(consistencySpans(from, to), hashesByTile(client, to))).map(base64));
+    if (from > to)
+      return new Refusal('invalid_value', {
+        message: '"from" is more than "to", and no tree shrinks.',
+        param: 'from',
+      });
+    return this.#proved(to, async (client) =>
+      (await readSpans(consistencySpans(from, to), hashesByTile(client, to))).map(base64),
+    );
   }
 
   /** What proves that an event is in the tree of a size. */
   async inclusion(position: number, size: number): Promise<InclusionProof | Refusal> {
-    if (position > size) return new Refusal('invalid_value', { message: 'A tree of that size does not reach to that position.', param: 'position' });
+    if (position > size)
+      return new Refusal('invalid_value', {
+        message: 'A tree of that size does not reach to that position.',
+        param: 'position',
+      });
     return this.#proved(size, async (client) => {
       const proof = await readSpans(inclusionSpans(position - 1, size), hashesByTile(client, size));
       const [leaf] = await readLeaves(client, position - 1, position);
@@ -106,13 +132,21 @@ export class LogProofs {
   async #verify(cosigned: string): Promise<{ stored: StoredCheckpoint; signatures: Signature[] } | Refusal> {
     try {
       const note = parseNote(cosigned);
-      const names = new Set(verifyNote(note, this.#witnesses).map(({ verifier: { name, keyId } }) => `${name}+${keyId}`));
+      const names = new Set(
+        verifyNote(note, this.#witnesses).map(({ verifier: { name, keyId } }) => `${name}+${keyId}`),
+      );
       if (names.size === 0) return new Refusal('cosignature_refused');
       const signatures = note.signatures.filter(({ name, keyId }) => names.has(`${name}+${keyId}`));
       const size = Number(note.text.split('\n')[1]);
-      const stored = await this.#read((client) => (Number.isSafeInteger(size) ? readCheckpointOf(client, size) : Promise.resolve(null)));
+      const stored = await this.#read((client) =>
+        Number.isSafeInteger(size) ? readCheckpointOf(client, size) : Promise.resolve(null),
+      );
       if (stored instanceof Refusal) return stored;
-      if (stored === null || parseNote(stored.note).text !== note.text) return new Refusal('cosignature_refused', { status: 409, message: 'That is no checkpoint of this log.' });
+      if (stored === null || parseNote(stored.note).text !== note.text)
+        return new Refusal('cosignature_refused', {
+          status: 409,
+          message: 'That is no checkpoint of this log.',
+        });
       return { stored, signatures };
     } catch (error) {
       if (!(error instanceof NoteError)) throw error;
@@ -129,7 +163,10 @@ export class LogProofs {
       head = await this.head();
     }
     if (head instanceof Refusal) return head;
-    if (size > head.size) return new Refusal('invalid_value', { message: `The newest checkpoint has the size ${head.size}: beyond that nothing is proved.` });
+    if (size > head.size)
+      return new Refusal('invalid_value', {
+        message: `The newest checkpoint has the size ${head.size}: beyond that nothing is proved.`,
+      });
     return this.#read(work);
   }
 
@@ -144,7 +181,11 @@ export class LogProofs {
   async #read<T>(work: (client: ClientBase) => Promise<T>): Promise<T | Refusal> {
     const read = await this.#reads.read(LOG, (client) =>
       work(client).catch((error: unknown) => {
-        if (error instanceof MissingHashesError) return new Refusal('events_archived', { message: 'The events that it takes have left the database: ask the operator for the published tiles, or the files of the archive.' });
+        if (error instanceof MissingHashesError)
+          return new Refusal('events_archived', {
+            message:
+              'The events that it takes have left the database: ask the operator for the published tiles, or the files of the archive.',
+          });
         throw error;
       }),
     );
@@ -152,8 +193,15 @@ export class LogProofs {
   }
 }
 
-/** Keeps cosignatures, over a connection of its own: the other ones for figures can't write, and a witness comes every ten seconds. */
-export async function keepCosignatures(store: Store, of: StoredCheckpoint, signatures: readonly Signature[]): Promise<void> {
+/**
+ * Keeps cosignatures, over a connection of its own: the other ones for figures can't write, and a witness
+ * comes every ten seconds.
+ */
+export async function keepCosignatures(
+  store: Store,
+  of: StoredCheckpoint,
+  signatures: readonly Signature[],
+): Promise<void> {
   const client = await connectRelay(store);
   try {
     for (const signature of signatures) await keepCosignature(client, of, signature);

@@ -14,7 +14,10 @@ import { clientAddress } from '#server/access/caller.ts';
  * holds a receipt are strangers. Nothing here tells what an event says.
  */
 
-/** Strangers who ask at the same time: some milliseconds each, over the connections for figures, where people wait behind them. */
+/**
+ * Strangers who ask at the same time: some milliseconds each, over the connections for figures, where people
+ * wait behind them.
+ */
 const READERS_MAX = 16;
 /** Of them from one address: a witness asks one thing at a time. */
 const READS_PER_ADDRESS_MAX = 4;
@@ -40,11 +43,24 @@ export function logRoutes(proofs: LogProofs, trustedProxies: AddressSet | null):
   const routes = express.Router({ caseSensitive: true });
   const places = new Places();
 
-  /** Answers while there is a place for who asks, so that no stranger takes all the connections for figures. */
+  /**
+   * Answers while there is a place for who asks, so that no stranger takes all the connections for figures.
+   */
   async function answer(request: Request, response: Response, work: Answer): Promise<void> {
-    const address = clientAddress(request.socket.remoteAddress ?? '', request.headers['x-forwarded-for'], trustedProxies);
+    const address = clientAddress(
+      request.socket.remoteAddress ?? '',
+      request.headers['x-forwarded-for'],
+      trustedProxies,
+    );
     const leave = places.take(`address ${address}`, READS_PER_ADDRESS_MAX);
-    if (leave === null) return refuseWith(request, response, new Refusal('rate_limit_exceeded', { message: `The log may be asked ${READS_PER_ADDRESS_MAX} things at once. Wait for a reply before you ask again.` }));
+    if (leave === null)
+      return refuseWith(
+        request,
+        response,
+        new Refusal('rate_limit_exceeded', {
+          message: `The log may be asked ${READS_PER_ADDRESS_MAX} things at once. Wait for a reply before you ask again.`,
+        }),
+      );
     const leaveAll = places.take('everybody', READERS_MAX);
     try {
       const refusal = leaveAll === null ? new Refusal('relay_busy') : await work(request, response);
@@ -54,7 +70,8 @@ export function logRoutes(proofs: LogProofs, trustedProxies: AddressSet | null):
       leave();
     }
   }
-  const get = (path: string | RegExp, work: Answer): void => void routes.get(path, (request, response) => answer(request, response, work));
+  const get = (path: string | RegExp, work: Answer): void =>
+    void routes.get(path, (request, response) => answer(request, response, work));
 
   get('/log/checkpoint', async (request, response) => {
     const query = readQuery(Nothing, request.url);
@@ -97,7 +114,10 @@ export function logRoutes(proofs: LogProofs, trustedProxies: AddressSet | null):
   routes.post('/log/cosignatures', (request, response) =>
     answer(request, response, async () => {
       const failed = await new Promise<unknown>((resolve) => readBody(request, response, resolve));
-      if (failed) return new Refusal((failed as { status?: number }).status === 413 ? 'request_too_large' : 'bad_request');
+      if (failed)
+        return new Refusal(
+          (failed as { status?: number }).status === 413 ? 'request_too_large' : 'bad_request',
+        );
       const refusal = await proofs.takeCosignatures(typeof request.body === 'string' ? request.body : '');
       if (refusal) return refusal;
       sendJson(response, 200, { object: 'cosignatures', taken: true });
@@ -105,10 +125,18 @@ export function logRoutes(proofs: LogProofs, trustedProxies: AddressSet | null):
     }),
   );
 
-  for (const [path, allow] of [[/^\/log\/(checkpoint|keys|consistency|inclusion)$/, 'GET, HEAD'], [TILE, 'GET, HEAD'], ['/log/cosignatures', 'POST']] as const) {
+  for (const [path, allow] of [
+    [/^\/log\/(checkpoint|keys|consistency|inclusion)$/, 'GET, HEAD'],
+    [TILE, 'GET, HEAD'],
+    ['/log/cosignatures', 'POST'],
+  ] as const) {
     routes.all(path, (request, response) => {
       response.setHeader('allow', allow);
-      refuseWith(request, response, new Refusal('method_not_allowed', { message: `This route takes ${allow}.` }));
+      refuseWith(
+        request,
+        response,
+        new Refusal('method_not_allowed', { message: `This route takes ${allow}.` }),
+      );
     });
   }
   return routes;
@@ -116,11 +144,22 @@ export function logRoutes(proofs: LogProofs, trustedProxies: AddressSet | null):
 
 const linesOf = (lines: readonly string[]): string => lines.map((line) => `${line}\n`).join('');
 
-const sendText = (response: Response, text: string, keep: string): null => send(response, Buffer.from(text), 'text/plain; charset=utf-8', keep);
+const sendText = (response: Response, text: string, keep: string): null =>
+  send(response, Buffer.from(text), 'text/plain; charset=utf-8', keep);
 
 function send(response: Response, body: Buffer, type: string, keep: string): null {
   const { requestId, extraHeaders } = replyOf(response);
-  response.writeHead(200, ['content-type', type, 'content-length', String(body.length), 'cache-control', keep, 'x-request-id', requestId, ...extraHeaders]);
+  response.writeHead(200, [
+    'content-type',
+    type,
+    'content-length',
+    String(body.length),
+    'cache-control',
+    keep,
+    'x-request-id',
+    requestId,
+    ...extraHeaders,
+  ]);
   response.end(body);
   return null;
 }

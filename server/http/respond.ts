@@ -17,9 +17,12 @@ export function sendJson(response: Response, status: number, value: unknown): vo
   const { requestId, extraHeaders } = replyOf(response);
   const body = JSON.stringify(value);
   response.writeHead(status, [
-    'content-type', 'application/json; charset=utf-8',
-    'content-length', String(Buffer.byteLength(body)),
-    'x-request-id', requestId,
+    'content-type',
+    'application/json; charset=utf-8',
+    'content-length',
+    String(Buffer.byteLength(body)),
+    'x-request-id',
+    requestId,
     ...extraHeaders,
   ]);
   response.end(body);

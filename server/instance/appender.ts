@@ -45,7 +45,12 @@ type Accepted = EventOf<'request.accepted'>;
 type Ending = EventOf<'request.settled'>;
 /** What is worth recording and nobody waits for. */
 type Note = EventOf<'request.extended'> | EventOf<'request.refused'>;
-type Entry = { event: RequestEvent; resolve?: () => void; reject?: (error: Error) => void; written?: () => void };
+type Entry = {
+  event: RequestEvent;
+  resolve?: () => void;
+  reject?: (error: Error) => void;
+  written?: () => void;
+};
 type Mode = 'up' | 'down' | 'fenced' | 'closed';
 
 export type AppenderOptions = {
@@ -184,7 +189,7 @@ export class Appender {
    */
   async #gather(): Promise<void> {
     const deadline = performance.now() + GATHER_MAX_MS;
-    for (let seen = 0; seen < this.#queue.length && performance.now() < deadline; ) {
+    for (let seen = 0; seen < this.#queue.length && performance.now() < deadline;) {
       seen = this.#queue.length;
       await turn();
     }

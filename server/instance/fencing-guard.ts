@@ -42,7 +42,10 @@ export class Life {
     return false;
   }
 
-  /** A new instance is in place, which at this moment had not been declared dead: it was registered, or answered. */
+  /**
+   * A new instance is in place, which at this moment had not been declared dead: it was registered, or
+   * answered.
+   */
   begin(aliveMs: number): void {
     this.#confirmedUntilMs = aliveMs + DEAD_AFTER_MS - LIFE_MARGIN_MS;
     this.#rise(aliveMs);

@@ -13,7 +13,9 @@ import type { ReadModel } from '#server/read-model/read-model.ts';
 import type { Seat } from '#server/relay/relay.ts';
 import { errorFields, type Logger } from '#server/process/logger.ts';
 
-/** How long a stopping server waits for the store to take the last endings, and the last report of its leases. */
+/**
+ * How long a stopping server waits for the store to take the last endings, and the last report of its leases.
+ */
 const LAST_ENDINGS_MS = 5_000;
 const LAST_REPORT_MS = 1_000;
 
@@ -57,7 +59,10 @@ export class SeatKeeper {
       if (lost) return;
       lost = true;
       this.life.lose();
-      this.#log.error({ instance }, 'this instance was declared dead; its calls are cut and it starts again as a new one');
+      this.#log.error(
+        { instance },
+        'this instance was declared dead; its calls are cut and it starts again as a new one',
+      );
       this.#replacing = this.#replace();
     };
     const appender = new Appender({
@@ -65,7 +70,8 @@ export class SeatKeeper {
       instance,
       head,
       onFenced,
-      onError: (problem, error) => this.#log.error({ problem, ...errorFields(error) }, 'appending to the log failed'),
+      onError: (problem, error) =>
+        this.#log.error({ problem, ...errorFields(error) }, 'appending to the log failed'),
     });
     const limits = new Limits({
       connect: () => connectRelay(this.#store),
@@ -81,15 +87,20 @@ export class SeatKeeper {
       connect: () => connectRelay(this.#store, RECOVERY_TIMEOUT_MS),
       instance,
       onRecovered: (dead, abandoned) =>
-        this.#log.warn({ instance: dead, abandoned }, 'another instance is dead; what it left open was ended'),
-      onError: (error) => this.#log.warn(errorFields(error), 'recovering a dead instance failed; it is tried again'),
+        this.#log.warn(
+          { instance: dead, abandoned },
+          'another instance is dead; what it left open was ended',
+        ),
+      onError: (error) =>
+        this.#log.warn(errorFields(error), 'recovering a dead instance failed; it is tried again'),
     });
     this.#rescue = rescue;
     this.#membership = await joinMembership({
       connect: () => connectRelay(this.#store),
       instance,
       // What an idle server accepts next comes behind all that it has seen of the log: it holds nobody up.
-      openFrom: () => (appender.isSettled ? Math.max(appender.openFrom, this.#readModel.head) : appender.openFrom),
+      openFrom: () =>
+        appender.isSettled ? Math.max(appender.openFrom, this.#readModel.head) : appender.openFrom,
       onClock: (now) => this.#readModel.setClock(now),
       onAlive: (sentMs) => {
         aliveMs = sentMs;

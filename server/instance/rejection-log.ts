@@ -28,7 +28,15 @@ export class RefusalLog {
       return;
     }
     if (this.#pending.size >= REFUSALS_KINDS_MAX) this.flush();
-    this.#pending.set(name, { type: 'request.refused', request, account: key.account, key: key.id, refusal: code, status, refused_count: 1 });
+    this.#pending.set(name, {
+      type: 'request.refused',
+      request,
+      account: key.account,
+      key: key.id,
+      refusal: code,
+      status,
+      refused_count: 1,
+    });
     this.#timer ??= setTimeout(() => this.flush(), REFUSALS_COALESCE_MS);
   }
 

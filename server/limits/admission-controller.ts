@@ -1,7 +1,22 @@
-import { type Answer, type Ask, compareNames, type Given, type LeaseLine, type LineAnswer, type Need } from '#db/limits/leases.ts';
+import {
+  type Answer,
+  type Ask,
+  compareNames,
+  type Given,
+  type LeaseLine,
+  type LineAnswer,
+  type Need,
+} from '#db/limits/leases.ts';
 import type { SubjectLimits } from '#db/limits/limits.ts';
 import { minuteOf } from '#db/limits/windows.ts';
-import { ASK_REQUESTS_MAX, LOOSE_WAIT_MS, REFUSAL_MEMORY_MS, SETTLING_WAIT_MS, STOCK_NEEDS, WAITING_MAX } from '#server/bounds.ts';
+import {
+  ASK_REQUESTS_MAX,
+  LOOSE_WAIT_MS,
+  REFUSAL_MEMORY_MS,
+  SETTLING_WAIT_MS,
+  STOCK_NEEDS,
+  WAITING_MAX,
+} from '#server/bounds.ts';
 import type { Counter } from '#server/limits/counter.ts';
 import { type Amounts, Hold, unitsHeld } from '#server/limits/hold.ts';
 import { Leases } from '#server/limits/leases.ts';
@@ -59,7 +74,9 @@ export class Desk {
   #waiting: Waiting[] = [];
   #underWay: { counters: Counter[]; asked: Waiting[] } | null = null;
 
-  /** Whether an {@link ask} has something to say: at once, after a pause for other instances, or not at all. */
+  /**
+   * Whether an {@link ask} has something to say: at once, after a pause for other instances, or not at all.
+   */
   get pressure(): 'none' | 'others' | 'now' {
     if (this.#underWay) return 'none';
     if (this.leases.isPressed || this.#waiting.some(({ isLoose }) => !isLoose)) return 'now';
@@ -94,7 +111,14 @@ export class Desk {
       hold.extend(counters, more);
       return true;
     }
-    this.#waiting.push({ ...NOT_ASKED, subjects: [], need: { minimum: more, wanted: more }, grows: hold, sinceMs: nowMs, decide });
+    this.#waiting.push({
+      ...NOT_ASKED,
+      subjects: [],
+      need: { minimum: more, wanted: more },
+      grows: hold,
+      sinceMs: nowMs,
+      decide,
+    });
     return false;
   }
 
@@ -128,7 +152,11 @@ export class Desk {
       shortCounters(waiting).map((counter): Need => {
         const wanted = unitsHeld(counter.meter, waiting.need.wanted);
         useful.set(counter, (useful.get(counter) ?? 0) + wanted * STOCK_NEEDS);
-        return { line: lineOf.get(counter) as number, minimum: unitsHeld(counter.meter, waiting.need.minimum), wanted };
+        return {
+          line: lineOf.get(counter) as number,
+          minimum: unitsHeld(counter.meter, waiting.need.minimum),
+          wanted,
+        };
       }),
     );
     const lines = counters.map((counter): LeaseLine => counter.report(useful.get(counter) ?? null));
@@ -139,7 +167,8 @@ export class Desk {
   /** The store's answer to the last ask. */
   answered(answer: Answer, nowMs: number): void {
     const { counters, asked } = this.#end();
-    for (const [line, counter] of counters.entries()) this.leases.answered(counter, answer.lines[line] as Answer['lines'][number]);
+    for (const [line, counter] of counters.entries())
+      this.leases.answered(counter, answer.lines[line] as Answer['lines'][number]);
     // All that is given is taken, and all that is not used is back, before anybody hears of it: what
     // one of them does next must not come between.
     const holds = asked.map((waiting, index) => {
@@ -231,7 +260,12 @@ function admitted(waiting: Waiting, amounts: readonly number[]): Hold {
 }
 
 /** What a call is told that a limit is short for; null while it is not certain that it is. */
-function shortage({ need, grows, sinceMs }: Waiting, counter: Counter, answer: LineAnswer, nowMs: number): Shortage | null {
+function shortage(
+  { need, grows, sinceMs }: Waiting,
+  counter: Counter,
+  answer: LineAnswer,
+  nowMs: number,
+): Shortage | null {
   const minimum = unitsHeld(counter.meter, need.minimum);
   const refusal: Shortage = { kind: 'short', counter, minimum };
   if (grows) return refusal;
@@ -245,11 +279,16 @@ function shortage({ need, grows, sinceMs }: Waiting, counter: Counter, answer: L
   }
   // What a reply that has just ended did not use is free when its ending is in the log: a client that
   // waited for the reply is back sooner than that.
-  const isComingBack = counter.meter !== 'requests' && counter.known.leased > 0 && minimum <= answer.cap - answer.used;
+  const isComingBack =
+    counter.meter !== 'requests' && counter.known.leased > 0 && minimum <= answer.cap - answer.used;
   if (isComingBack && Math.abs(nowMs - sinceMs) < SETTLING_WAIT_MS) return null;
   // With nothing leased anywhere nothing can come back before the window ends.
   const isFinal = counter.known.leased <= 0 && counter.held === 0 && counter.window !== 'none';
-  counter.spent = { minimum, fromMs: nowMs, untilMs: isFinal ? counter.end * 60_000 : nowMs + REFUSAL_MEMORY_MS };
+  counter.spent = {
+    minimum,
+    fromMs: nowMs,
+    untilMs: isFinal ? counter.end * 60_000 : nowMs + REFUSAL_MEMORY_MS,
+  };
   return refusal;
 }
 
@@ -291,7 +330,9 @@ function shortCounters({ counters, taken, need }: Waiting): Counter[] {
 /** What of a hold can grow: tokens and cost, of windows that have not ended. */
 function growing(hold: Hold, nowMs: number): Counter[] {
   const minute = minuteOf(nowMs);
-  return hold.counters.filter(({ meter, end }) => (meter === 'tokens' || meter === 'cost_microusd') && end > minute);
+  return hold.counters.filter(
+    ({ meter, end }) => (meter === 'tokens' || meter === 'cost_microusd') && end > minute,
+  );
 }
 
 function giveBack(counters: readonly Counter[], units: readonly number[]): void {

@@ -28,7 +28,9 @@ export class Counter implements AllowanceName {
   strict = false;
   /** Something has changed that the store should be told some time. */
   unreported = false;
-  /** Of the whole allowance, by the last answer: what nobody had leased, was settled, was held, was leased. */
+  /**
+   * Of the whole allowance, by the last answer: what nobody had leased, was settled, was held, was leased.
+   */
   known = { free: 0, used: 0, held: 0, leased: 0 };
   /** Calls that need this much or more were found to have no chance in this time. */
   spent: { minimum: number; fromMs: number; untilMs: number } | null = null;
@@ -47,7 +49,13 @@ export class Counter implements AllowanceName {
   #isRecalled = false;
 
   /** @param press called when the store should be told something now. */
-  constructor(subject: string, limit: Limit, start: number, terms: number, press: (counter: Counter) => void) {
+  constructor(
+    subject: string,
+    limit: Limit,
+    start: number,
+    terms: number,
+    press: (counter: Counter) => void,
+  ) {
     this.#press = press;
     this.subject = subject;
     this.meter = limit.meter;
@@ -69,7 +77,9 @@ export class Counter implements AllowanceName {
     return this.#held;
   }
 
-  /** The best knowledge of what is left for everybody, without asking: what others have in stock is missing. */
+  /**
+   * The best knowledge of what is left for everybody, without asking: what others have in stock is missing.
+   */
   get remaining(): number {
     return Math.max(0, this.known.free + this.free);
   }

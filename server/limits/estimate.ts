@@ -19,21 +19,54 @@ import {
  * cl100k and o200k tokenizers.
  */
 const CLASSES = {
-  blank: [0x20], line: [0x09, 0x0a, 0x0d], lower: range(0x61, 0x7a), u: [0x75], upper: range(0x41, 0x5a), digit: range(0x30, 0x39),
+  blank: [0x20],
+  line: [0x09, 0x0a, 0x0d],
+  lower: range(0x61, 0x7a),
+  u: [0x75],
+  upper: range(0x41, 0x5a),
+  digit: range(0x30, 0x39),
   backslash: [0x5c],
   // The first bytes of UTF-8 characters, by script; bytes that follow them weigh nothing.
-  following: range(0x80, 0xbf), accented: range(0xc0, 0xcc), greekHebrew: [...range(0xcd, 0xcf), ...range(0xd4, 0xd7)],
-  cyrillic: range(0xd0, 0xd3), arabic: range(0xd8, 0xdf), indic: [0xe0], georgian: [0xe1], symbol: [0xe2], kana: [0xe3],
-  han: range(0xe4, 0xe9), hangul: range(0xea, 0xed), wide: [0xee, 0xef], emoji: range(0xf0, 0xff),
+  following: range(0x80, 0xbf),
+  accented: range(0xc0, 0xcc),
+  greekHebrew: [...range(0xcd, 0xcf), ...range(0xd4, 0xd7)],
+  cyrillic: range(0xd0, 0xd3),
+  arabic: range(0xd8, 0xdf),
+  indic: [0xe0],
+  georgian: [0xe1],
+  symbol: [0xe2],
+  kana: [0xe3],
+  han: range(0xe4, 0xe9),
+  hangul: range(0xea, 0xed),
+  wide: [0xee, 0xef],
+  emoji: range(0xf0, 0xff),
 } as const;
 type ClassName = keyof typeof CLASSES | 'punctuation';
 const NAMES: readonly ClassName[] = ['punctuation', ...(Object.keys(CLASSES) as (keyof typeof CLASSES)[])];
 
 /** Hundredths of a token that a byte weighs, whatever is before it. */
 const WEIGHTS: Record<ClassName, number> = {
-  blank: 2, line: 60, lower: 90, u: 90, upper: 95, digit: 105, backslash: 70, punctuation: 88, following: 0,
-  accented: 200, greekHebrew: 120, cyrillic: 75, arabic: 95, indic: 165, georgian: 230, symbol: 190, kana: 130,
-  han: 155, hangul: 155, wide: 150, emoji: 320,
+  blank: 2,
+  line: 60,
+  lower: 90,
+  u: 90,
+  upper: 95,
+  digit: 105,
+  backslash: 70,
+  punctuation: 88,
+  following: 0,
+  accented: 200,
+  greekHebrew: 120,
+  cyrillic: 75,
+  arabic: 95,
+  indic: 165,
+  georgian: 230,
+  symbol: 190,
+  kana: 130,
+  han: 155,
+  hangul: 155,
+  wide: 150,
+  emoji: 320,
 };
 /** What it weighs after a certain class. */
 const AFTER: Partial<Record<ClassName, Partial<Record<ClassName, number>>>> = {
@@ -48,7 +81,10 @@ const AFTER: Partial<Record<ClassName, Partial<Record<ClassName, number>>>> = {
   following: { lower: 45, u: 45 },
 };
 
-/** Long runs without a blank or a sign (keys, digests, base64) weigh at least this; so do digits, which many tokenizers count one by one. */
+/**
+ * Long runs without a blank or a sign (keys, digests, base64) weigh at least this; so do digits, which many
+ * tokenizers count one by one.
+ */
 const RUN_WEIGHT = 80;
 /** A window with fewer breaks than one in so many bytes is such a run. */
 const RUN_BYTES = 16;
@@ -74,7 +110,8 @@ const CLASS_OF = new Uint8Array(256);
 const STEPS = new Uint32Array(STRIDE * STRIDE);
 const BREAKERS = new Set<ClassName>(NAMES.filter((name) => !['u', 'lower', 'upper', 'digit'].includes(name)));
 
-for (const [name, bytes] of Object.entries(CLASSES)) for (const byte of bytes) CLASS_OF[byte] = NAMES.indexOf(name as ClassName);
+for (const [name, bytes] of Object.entries(CLASSES))
+  for (const byte of bytes) CLASS_OF[byte] = NAMES.indexOf(name as ClassName);
 for (const [from, before] of NAMES.entries()) {
   for (const [to, name] of NAMES.entries()) {
     const weight = AFTER[before]?.[name] ?? WEIGHTS[name];
@@ -120,7 +157,10 @@ function weighPart(body: Buffer, from: number, to: number): Sample {
     for (let at = from; at < to; at += WINDOW_BYTES) weigh(body, at, Math.min(at + WINDOW_BYTES, to), sample);
     return sample;
   }
-  const windows = Math.min(WINDOWS_MAX, Math.max(WHOLE_BYTES / WINDOW_BYTES, Math.ceil(length / BYTES_PER_WINDOW)));
+  const windows = Math.min(
+    WINDOWS_MAX,
+    Math.max(WHOLE_BYTES / WINDOW_BYTES, Math.ceil(length / BYTES_PER_WINDOW)),
+  );
   const step = (length - WINDOW_BYTES) / (windows - 1);
   for (let index = 0; index < windows; index++) {
     const at = from + Math.floor(index * step);
@@ -144,15 +184,21 @@ export function promptEstimate(body: Buffer): number {
   let from = 0;
   for (let attachment = nextAttachment(body, 0); attachment; attachment = nextAttachment(body, from)) {
     weight += weighPart(body, from, attachment.from).weight;
-    tokens += attachment.image ? IMAGE_TOKENS : Math.ceil((attachment.to - attachment.from) / FILE_BYTES_PER_TOKEN);
+    tokens += attachment.image
+      ? IMAGE_TOKENS
+      : Math.ceil((attachment.to - attachment.from) / FILE_BYTES_PER_TOKEN);
     from = attachment.to;
   }
-  return Math.ceil((from === 0 ? all.weight : weight + weighPart(body, from, body.length).weight) / 100) + tokens;
+  return (
+    Math.ceil((from === 0 ? all.weight : weight + weighPart(body, from, body.length).weight) / 100) + tokens
+  );
 }
 
 type Attachment = { from: number; to: number; image: boolean };
 
-/** The next base64 text that stands for an image, a recording or a file: `data:…;base64,…` or `"data":"…"`. */
+/**
+ * The next base64 text that stands for an image, a recording or a file: `data:…;base64,…` or `"data":"…"`.
+ */
 function nextAttachment(body: Buffer, from: number): Attachment | null {
   const url = begins(body, ';base64,', from);
   const data = begins(body, '"data"', from);
@@ -186,7 +232,10 @@ const PARTS: Readonly<Record<string, number>> = {
   input_file: CONTEXT_TOKENS_MAX,
 };
 /** The same in Anthropic's Messages, by the type that each part says. */
-const TYPES: readonly (readonly [string, number])[] = [['"image"', IMAGE_TOKENS_MAX], ['"document"', CONTEXT_TOKENS_MAX]];
+const TYPES: readonly (readonly [string, number])[] = [
+  ['"image"', IMAGE_TOKENS_MAX],
+  ['"document"', CONTEXT_TOKENS_MAX],
+];
 /** What stands in the last bytes before a type. Nobody writes so many blanks; who does is held to more. */
 const TYPE_BEFORE = /^\s*$|"type"\s*:\s*$/;
 const TYPE_BEFORE_BYTES = 64;
@@ -202,16 +251,20 @@ const PART_BYTES_MAX = Math.max(...Object.keys(PARTS).map((name) => name.length)
  */
 export function promptBound(body: Buffer): number {
   let parts = 0;
-  for (const beginning of PART_BEGINNINGS) for (const at of places(body, beginning)) parts += partAt(body, at);
+  for (const beginning of PART_BEGINNINGS)
+    for (const at of places(body, beginning)) parts += partAt(body, at);
   for (const [type, tokens] of TYPES) {
-    for (const at of places(body, type)) if (TYPE_BEFORE.test(body.toString('latin1', Math.max(0, at - TYPE_BEFORE_BYTES), at))) parts += tokens;
+    for (const at of places(body, type))
+      if (TYPE_BEFORE.test(body.toString('latin1', Math.max(0, at - TYPE_BEFORE_BYTES), at))) parts += tokens;
   }
   // A name may be spelt with escapes. No client does that to letters, so each may stand for any part.
   for (const at of places(body, '\\u00')) {
     const digit = body[at + 4] as number;
     if (digit >= 0x34 && digit <= 0x37) parts += CONTEXT_TOKENS_MAX;
   }
-  const template = TOOLS.some((name) => body.includes(name, 0, 'latin1')) ? TOOLS_TEMPLATE_TOKENS_MAX : TEMPLATE_TOKENS_MAX;
+  const template = TOOLS.some((name) => body.includes(name, 0, 'latin1'))
+    ? TOOLS_TEMPLATE_TOKENS_MAX
+    : TEMPLATE_TOKENS_MAX;
   return body.length + template + Math.min(parts, CONTEXT_TOKENS_MAX);
 }
 
@@ -235,10 +288,15 @@ const COLON = 0x3a;
 /** How far an estimate goes towards a longer reply, and, once it has seen some, towards a shorter one. */
 const STEP_UP = 1 / 2;
 const STEP_DOWN = 1 / 32;
-/** A reply longer than so many times what was expected counts as one of that length: it may be the only one. */
+/**
+ * A reply longer than so many times what was expected counts as one of that length: it may be the only one.
+ */
 const SURPRISE = 4;
 
-/** Every so many replies a length moves to the end of its map: moving it each time would cost more than learning. */
+/**
+ * Every so many replies a length moves to the end of its map: moving it each time would cost more than
+ * learning.
+ */
 const REFRESH_EVERY = 64;
 
 /** An upper estimate of replies like those seen: some nine of ten are no longer. */
@@ -256,7 +314,9 @@ export class CompletionEstimates {
   /** How long a reply to this key from this model will probably be at most, in tokens. */
   estimate(keyId: string, model: string): number {
     const length = this.#pairs.get(pairOf(keyId, model)) ?? this.#models.get(model);
-    return length ? Math.min(Math.max(Math.ceil(length.tokens), REPLY_LEAST_TOKENS), TOKENS_MAX) : REPLY_FIRST_TOKENS;
+    return length
+      ? Math.min(Math.max(Math.ceil(length.tokens), REPLY_LEAST_TOKENS), TOKENS_MAX)
+      : REPLY_FIRST_TOKENS;
   }
 
   /** Takes a reply's length in. One that is no count changes nothing. */

@@ -53,9 +53,12 @@ export function rateHeaders(counters: readonly Counter[], nowMs: number): string
     if (least === null) continue;
     const resetS = Math.ceil((resetMs(least, nowMs) ?? 0) / 1_000);
     headers.push(
-      `x-ratelimit-limit-${meter}`, String(least.cap),
-      `x-ratelimit-remaining-${meter}`, String(least.remaining),
-      `x-ratelimit-reset-${meter}`, `${resetS}s`,
+      `x-ratelimit-limit-${meter}`,
+      String(least.cap),
+      `x-ratelimit-remaining-${meter}`,
+      String(least.remaining),
+      `x-ratelimit-reset-${meter}`,
+      `${resetS}s`,
     );
   }
   return headers;

@@ -3,7 +3,13 @@ import { closeClient } from '#db/postgres/connect.ts';
 import { exchange } from '#db/limits/leases.ts';
 import type { SubjectLimits } from '#db/limits/limits.ts';
 import { FencedError } from '#db/log/append.ts';
-import { FIGURES_WAIT_MS, LIMITS_ASKED_MAX, LOOSE_PAUSE_MS, RECONNECT_FIRST_MS, RECONNECT_MAX_MS } from '#server/bounds.ts';
+import {
+  FIGURES_WAIT_MS,
+  LIMITS_ASKED_MAX,
+  LOOSE_PAUSE_MS,
+  RECONNECT_FIRST_MS,
+  RECONNECT_MAX_MS,
+} from '#server/bounds.ts';
 import { minuteOf } from '#db/limits/windows.ts';
 import type { Counter } from '#server/limits/counter.ts';
 import { type CallNeed, Desk, type Outcome } from '#server/limits/admission-controller.ts';
@@ -35,7 +41,9 @@ export class Limits {
   #failures = 0;
   #exchanges = 0;
   #closed = false;
-  /** Somebody who waits until each of these counters was told of in an exchange that began after the question. */
+  /**
+   * Somebody who waits until each of these counters was told of in an exchange that began after the question.
+   */
   #curious: { counters: Set<Counter>; tell: (isTold: boolean) => void } | null = null;
   /** Those who ask for figures do so one after the other. */
   #looking: Promise<unknown> = Promise.resolve();
@@ -150,7 +158,8 @@ export class Limits {
     // All that one turn of the event loop brings goes together.
     await new Promise((resolve) => setImmediate(resolve));
     while (!this.#closed && this.#desk.pressure !== 'none') {
-      if (this.#desk.pressure === 'others') await new Promise((resolve) => setTimeout(resolve, LOOSE_PAUSE_MS));
+      if (this.#desk.pressure === 'others')
+        await new Promise((resolve) => setTimeout(resolve, LOOSE_PAUSE_MS));
       await this.#exchange();
     }
   }
@@ -180,7 +189,9 @@ export class Limits {
       }
       onError(error);
       await this.#disconnect();
-      await new Promise((resolve) => setTimeout(resolve, Math.min(RECONNECT_MAX_MS, RECONNECT_FIRST_MS * 2 ** this.#failures)));
+      await new Promise((resolve) =>
+        setTimeout(resolve, Math.min(RECONNECT_MAX_MS, RECONNECT_FIRST_MS * 2 ** this.#failures)),
+      );
     }
   }
 
@@ -202,7 +213,11 @@ export class Limits {
 }
 
 /** The store has told of these counters. Of windows that are over it is told nothing. */
-function tellOf({ counters, tell }: { counters: Set<Counter>; tell: (isTold: boolean) => void }, told: readonly Counter[], minute: number): void {
+function tellOf(
+  { counters, tell }: { counters: Set<Counter>; tell: (isTold: boolean) => void },
+  told: readonly Counter[],
+  minute: number,
+): void {
   for (const counter of told) counters.delete(counter);
   for (const counter of counters) if (counter.end <= minute) counters.delete(counter);
   if (counters.size === 0) tell(true);

@@ -1,7 +1,13 @@
 import type { LineAnswer } from '#db/limits/leases.ts';
 import type { SubjectLimits } from '#db/limits/limits.ts';
 import { minuteOf, windowStart } from '#db/limits/windows.ts';
-import { ASK_LINES_MAX, ENDED_KEPT_MINUTES, IDLE_SUBJECT_MS, PREFETCH_MS, REPORT_EVERY_MS } from '#server/bounds.ts';
+import {
+  ASK_LINES_MAX,
+  ENDED_KEPT_MINUTES,
+  IDLE_SUBJECT_MS,
+  PREFETCH_MS,
+  REPORT_EVERY_MS,
+} from '#server/bounds.ts';
 import { Counter } from '#server/limits/counter.ts';
 
 /**
@@ -13,7 +19,13 @@ import { Counter } from '#server/limits/counter.ts';
  */
 
 /** The counters of one account's or key's limits in the windows of this moment. */
-type Subject = { limits: SubjectLimits; counters: Counter[]; fromMs: number; untilMs: number; lastUseMs: number };
+type Subject = {
+  limits: SubjectLimits;
+  counters: Counter[];
+  fromMs: number;
+  untilMs: number;
+  lastUseMs: number;
+};
 
 export class Leases {
   readonly #subjects = new Map<string, Subject>();
@@ -85,8 +97,10 @@ export class Leases {
       counter.tick();
       // The clock was set back into a window that had been over.
       if (minute < counter.end) counter.returnSurplus();
-      const isReplaced = counter.start <= minute && this.#subjects.get(counter.subject)?.counters.includes(counter) !== true;
-      if (counter.end + ENDED_KEPT_MINUTES <= minute || (isReplaced && counter.isSettled && !isAsking)) this.#forget(counter);
+      const isReplaced =
+        counter.start <= minute && this.#subjects.get(counter.subject)?.counters.includes(counter) !== true;
+      if (counter.end + ENDED_KEPT_MINUTES <= minute || (isReplaced && counter.isSettled && !isAsking))
+        this.#forget(counter);
     }
     const isDue = Math.abs(nowMs - this.#reportedMs) >= REPORT_EVERY_MS;
     if (isDue) this.#reportedMs = nowMs;
@@ -96,7 +110,9 @@ export class Leases {
         continue;
       }
       // What is charged to a minute is of no interest after it.
-      if (isDue) for (const counter of subject.counters) if (counter.unreported && counter.window !== 'minute') counter.press();
+      if (isDue)
+        for (const counter of subject.counters)
+          if (counter.unreported && counter.window !== 'minute') counter.press();
       const aheadMs = subject.untilMs - nowMs;
       if (aheadMs > 0 && aheadMs <= PREFETCH_MS) this.#prefetch(subject);
     }
@@ -141,6 +157,12 @@ export class Leases {
   }
 }
 
-function nameOf({ subject, meter, window, start, reset }: Pick<Counter, 'subject' | 'meter' | 'window' | 'start' | 'reset'>): string {
+function nameOf({
+  subject,
+  meter,
+  window,
+  start,
+  reset,
+}: Pick<Counter, 'subject' | 'meter' | 'window' | 'start' | 'reset'>): string {
   return `${subject} ${meter} ${window} ${start} ${reset}`;
 }

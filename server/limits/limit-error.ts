@@ -5,7 +5,12 @@ import { figuresOf, rateHeaders, resetMs } from '#server/limits/figures.ts';
 
 /** Clients take a longer `Retry-After` at its word and hang, or ignore it; measured on six of them. */
 const RETRY_AFTER_MAX_MS = 60_000;
-const METER_WORDS = { requests: 'requests', tokens: 'tokens', cost_microusd: 'micro-dollars', concurrent: 'requests' } as const;
+const METER_WORDS = {
+  requests: 'requests',
+  tokens: 'tokens',
+  cost_microusd: 'micro-dollars',
+  concurrent: 'requests',
+} as const;
 
 /** What a caller is told who was not admitted, with what to do about it. Pure. */
 export function refusalOf(shortage: Shortage, nowMs: number): Refusal {
@@ -29,13 +34,24 @@ function shortOf(counter: Counter, minimum: number, nowMs: number): Refusal {
   const waitMs = resetMs(counter, nowMs);
   if (counter.meter === 'concurrent') {
     const message = `${limit.held} requests are running, and ${whose} limit is ${counter.cap} at the same time. Wait for one to end.`;
-    return new Refusal('rate_limit_exceeded', { message, limit, headers, ...(counter.cap === 0 ? { shouldRetry: false } : {}) });
+    return new Refusal('rate_limit_exceeded', {
+      message,
+      limit,
+      headers,
+      ...(counter.cap === 0 ? { shouldRetry: false } : {}),
+    });
   }
   if (counter.window === 'minute') {
     const message = tooLarge
       ? `This call needs about ${minimum} ${units}, more than ${whose} limit of ${counter.cap} ${units} a minute allows at all. Send less, or ask for a higher limit.`
       : `The limit of ${counter.cap} ${units} a minute (${whose}) is reached. Wait ${Math.ceil((waitMs ?? 0) / 1_000)} s and try again.`;
-    return new Refusal('rate_limit_exceeded', { message, limit, headers, retryAfterMs: waitMs ?? 1_000, ...(tooLarge || counter.cap === 0 ? { shouldRetry: false } : {}) });
+    return new Refusal('rate_limit_exceeded', {
+      message,
+      limit,
+      headers,
+      retryAfterMs: waitMs ?? 1_000,
+      ...(tooLarge || counter.cap === 0 ? { shouldRetry: false } : {}),
+    });
   }
   // The time comes first: some clients show no more than the beginning.
   const state = `${counter.cap} ${units} a ${counter.window}, of which ${limit.used} are used, ${limit.held} held by running calls and ${limit.free} free`;

@@ -8,7 +8,11 @@ import { Counter } from '#server/limits/counter.ts';
  * How limits stand, for somebody who is no instance and leases nothing: read, and nothing changed.
  * @param nowMs Postgres' time, in milliseconds since 1970.
  */
-export async function readCounters(client: Client, subjects: readonly SubjectLimits[], nowMs: number): Promise<Counter[]> {
+export async function readCounters(
+  client: Client,
+  subjects: readonly SubjectLimits[],
+  nowMs: number,
+): Promise<Counter[]> {
   const minute = minuteOf(nowMs);
   const counters = subjects.flatMap(({ subject, limits, position }) =>
     limits.map((limit) => new Counter(subject, limit, windowStart(limit.window, minute), position, () => {})),

@@ -15,7 +15,9 @@ export class ConfigError extends Error {
 }
 
 const Numeric = z.coerce.number('must be a number');
-const Milliseconds = Numeric.int().min(1).max(24 * 60 * 60 * 1000);
+const Milliseconds = Numeric.int()
+  .min(1)
+  .max(24 * 60 * 60 * 1000);
 const HttpUrl = z.url({ protocol: /^https?$/ }).refine((text) => {
   const url = URL.parse(text);
   // What is no URL at all has been reported as that.
@@ -24,18 +26,32 @@ const HttpUrl = z.url({ protocol: /^https?$/ }).refine((text) => {
 }, 'must have no user, query or fragment');
 
 /** One configured endpoint of a provider. `*` in a model pattern matches any run of characters. */
-export const UpstreamConfig = UPSTREAM_TERMS.omit({ base_url: true, package: true, options: true, models: true, paused: true, network: true })
+export const UpstreamConfig = UPSTREAM_TERMS.omit({
+  base_url: true,
+  package: true,
+  options: true,
+  models: true,
+  paused: true,
+  network: true,
+})
   .extend({
     name: UpstreamName,
     provider: z.enum(['openai', 'anthropic']).default('openai'),
     base_url: BaseUrl,
-    api_key: z.string().regex(/^[\x21-\x7e]*$/, 'must be printable ASCII without blanks').default(''),
+    api_key: z
+      .string()
+      .regex(/^[\x21-\x7e]*$/, 'must be printable ASCII without blanks')
+      .default(''),
     models: z.array(ModelPattern).min(1),
     /** Absent: private where the address that is written out is. */
     network: z.enum(['public', 'private']).optional(),
   })
   // A base address that ends otherwise is almost always a mistake, unless it is known whose it is.
-  .refine(({ provider, dialect, base_url }) => provider !== 'openai' || dialect !== undefined || base_url.endsWith('/v1'), { path: ['base_url'], message: 'must end in /v1' });
+  .refine(
+    ({ provider, dialect, base_url }) =>
+      provider !== 'openai' || dialect !== undefined || base_url.endsWith('/v1'),
+    { path: ['base_url'], message: 'must end in /v1' },
+  );
 export type UpstreamConfig = z.infer<typeof UpstreamConfig>;
 
 const Upstreams = z
@@ -44,7 +60,10 @@ const Upstreams = z
     try {
       return JSON.parse(text) as unknown;
     } catch {
-      context.addIssue({ code: 'custom', message: 'must be a JSON array of {name, base_url, api_key, models}' });
+      context.addIssue({
+        code: 'custom',
+        message: 'must be a JSON array of {name, base_url, api_key, models}',
+      });
       return z.NEVER;
     }
   })
@@ -60,7 +79,10 @@ const Witnesses = z.string().transform((text, context) => {
     } catch {
       // It is none, whatever is wrong with it.
     }
-    context.addIssue({ code: 'custom', message: 'must be verifier keys of witnesses, as "daybook witness" prints its own' });
+    context.addIssue({
+      code: 'custom',
+      message: 'must be verifier keys of witnesses, as "daybook witness" prints its own',
+    });
     return z.NEVER;
   }
   return lines;
@@ -71,7 +93,10 @@ const Environment = z.object({
   PORT: Numeric.int().min(0).max(65535).default(4000),
   HOST: z.string().default('127.0.0.1'),
   DAYBOOK_DATA: z.string().default('./data'),
-  DATABASE_URL: z.string().regex(/^postgres(ql)?:\/\//, 'must start with postgres://').optional(),
+  DATABASE_URL: z
+    .string()
+    .regex(/^postgres(ql)?:\/\//, 'must start with postgres://')
+    .optional(),
   /** The secret that key digests are made with; several hosts on one DATABASE_URL share it. */
   DAYBOOK_PEPPER_FILE: z.string().optional(),
   /** The key that what upstreams ask for is sealed under; several hosts on one DATABASE_URL share it. */
@@ -87,7 +112,10 @@ const Environment = z.object({
   /** Whether a worker is started beside the server; `off` where one runs elsewhere. */
   DAYBOOK_WORKER: z.enum(['on', 'off']).default('on'),
   DAYBOOK_UPSTREAMS: Upstreams.optional(),
-  OPENAI_API_KEY: z.string().regex(/^[\x21-\x7e]+$/, 'must be printable ASCII without blanks').optional(),
+  OPENAI_API_KEY: z
+    .string()
+    .regex(/^[\x21-\x7e]+$/, 'must be printable ASCII without blanks')
+    .optional(),
   OPENAI_BASE_URL: BaseUrl.refine((text) => text.endsWith('/v1'), 'must end in /v1').optional(),
   UPSTREAM_CONNECT_TIMEOUT_MS: Milliseconds.default(5_000),
   UPSTREAM_FIRST_BYTE_TIMEOUT_MS: Milliseconds.default(120_000),
@@ -98,7 +126,10 @@ const Environment = z.object({
   TRUSTED_PROXIES: z
     .string()
     .transform((text) => text.split(',').map((each) => each.trim()))
-    .refine((list) => Networks.safeParse(list).success, 'must be addresses and networks such as 10.0.0.0/8, separated by commas')
+    .refine(
+      (list) => Networks.safeParse(list).success,
+      'must be addresses and networks such as 10.0.0.0/8, separated by commas',
+    )
     .optional(),
   TLS_CERT: z.string().optional(),
   TLS_KEY: z.string().optional(),
@@ -106,7 +137,10 @@ const Environment = z.object({
   PUBLIC_URL: HttpUrl.refine((text) => URL.parse(text)?.pathname === '/', 'must have no path')
     .transform((text) => new URL(text).origin)
     .optional(),
-  SMTP_URL: z.string().regex(/^smtps?:\/\//, 'must start with smtp:// or smtps://').optional(),
+  SMTP_URL: z
+    .string()
+    .regex(/^smtps?:\/\//, 'must start with smtp:// or smtps://')
+    .optional(),
   SMTP_FROM: z.string().optional(),
   /** The first administrator, where nobody is there to follow the setup link. */
   ADMIN_EMAIL: Email.optional(),
@@ -123,7 +157,13 @@ export type Config = z.infer<typeof Environment> & {
 };
 
 /** Never shown; each may stand in a file that `<NAME>_FILE` names. */
-const SECRETS = new Set(['DATABASE_URL', 'DAYBOOK_UPSTREAMS', 'OPENAI_API_KEY', 'SMTP_URL', 'ADMIN_PASSWORD']);
+const SECRETS = new Set([
+  'DATABASE_URL',
+  'DAYBOOK_UPSTREAMS',
+  'OPENAI_API_KEY',
+  'SMTP_URL',
+  'ADMIN_PASSWORD',
+]);
 
 /** What works only together with others: the name, and those that it needs. */
 const NEEDS = {
@@ -137,7 +177,9 @@ const NEEDS = {
  * @throws {ConfigError} in one line that names the variable and never repeats a secret's value.
  */
 export function readConfig(environment: Record<string, string | undefined>): Config {
-  const parsed = Environment.safeParse(readEnvironment(environment, SECRETS, (line) => new ConfigError(line)));
+  const parsed = Environment.safeParse(
+    readEnvironment(environment, SECRETS, (line) => new ConfigError(line)),
+  );
   if (!parsed.success) {
     const issue = parsed.error.issues[0];
     const [name = 'configuration', ...path] = issue?.path.map(String) ?? [];
@@ -146,13 +188,18 @@ export function readConfig(environment: Record<string, string | undefined>): Con
   }
   const config = parsed.data;
   for (const [name, needed] of Object.entries(NEEDS)) {
-    const missing = config[name as keyof typeof NEEDS] === undefined ? undefined : needed.find((other) => config[other] === undefined);
+    const missing =
+      config[name as keyof typeof NEEDS] === undefined
+        ? undefined
+        : needed.find((other) => config[other] === undefined);
     if (missing !== undefined) throw new ConfigError(`${missing} is missing: ${name} is set, and needs it.`);
   }
   const upstreams = [...(config.DAYBOOK_UPSTREAMS ?? [])];
   if (config.OPENAI_API_KEY !== undefined || config.OPENAI_BASE_URL !== undefined) {
     if (upstreams.some(({ name }) => name === 'openai')) {
-      throw new ConfigError('OPENAI_API_KEY adds an upstream named "openai", which DAYBOOK_UPSTREAMS names too. Drop one.');
+      throw new ConfigError(
+        'OPENAI_API_KEY adds an upstream named "openai", which DAYBOOK_UPSTREAMS names too. Drop one.',
+      );
     }
     upstreams.push({
       name: 'openai',
@@ -171,13 +218,17 @@ export function readConfig(environment: Record<string, string | undefined>): Con
 
 function readTls(certFile: string | undefined, keyFile: string | undefined): Config['tls'] {
   if (certFile === undefined && keyFile === undefined) return null;
-  if (certFile === undefined) throw new ConfigError('TLS_CERT is missing: TLS_KEY is set, and HTTPS needs both.');
-  if (keyFile === undefined) throw new ConfigError('TLS_KEY is missing: TLS_CERT is set, and HTTPS needs both.');
+  if (certFile === undefined)
+    throw new ConfigError('TLS_CERT is missing: TLS_KEY is set, and HTTPS needs both.');
+  if (keyFile === undefined)
+    throw new ConfigError('TLS_KEY is missing: TLS_CERT is set, and HTTPS needs both.');
   const read = (variable: string, file: string): Buffer => {
     try {
       return readFileSync(file);
     } catch (error) {
-      throw new ConfigError(`${variable} is not usable: ${file} can't be read (${(error as NodeJS.ErrnoException).code}).`);
+      throw new ConfigError(
+        `${variable} is not usable: ${file} can't be read (${(error as NodeJS.ErrnoException).code}).`,
+      );
     }
   };
   return { cert: read('TLS_CERT', certFile), key: read('TLS_KEY', keyFile) };
@@ -188,7 +239,8 @@ export function describeConfig(config: Config): Record<string, unknown> {
   const mask = (text: string): string => (text === '' ? '(empty)' : `(set, ${text.length} characters)`);
   const plain = Object.keys(Environment.shape).map((name) => {
     const value = config[name as keyof typeof config];
-    if (name === 'DAYBOOK_UPSTREAMS') return [name, config.upstreams.map((each) => ({ ...each, api_key: mask(each.api_key) }))];
+    if (name === 'DAYBOOK_UPSTREAMS')
+      return [name, config.upstreams.map((each) => ({ ...each, api_key: mask(each.api_key) }))];
     return [name, SECRETS.has(name) && typeof value === 'string' ? mask(value) : (value ?? null)];
   });
   return Object.fromEntries(plain) as Record<string, unknown>;

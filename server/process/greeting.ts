@@ -1,10 +1,21 @@
 import type { RunningServer } from '#server/process/server.ts';
 
 /** What a person reads when the server is up; on the very first start with a key and a first call. */
-export function greet({ baseUrl, firstKey, models, setupLink }: Pick<RunningServer, 'baseUrl' | 'firstKey' | 'models' | 'setupLink'>): string {
+export function greet({
+  baseUrl,
+  firstKey,
+  models,
+  setupLink,
+}: Pick<RunningServer, 'baseUrl' | 'firstKey' | 'models' | 'setupLink'>): string {
   const lines = [`Daybook is ready. Base URL for clients: ${baseUrl}`];
   if (models.length > 0) lines.push(`Upstreams: ${models.join('; ')}`);
-  if (setupLink !== null) lines.push('', 'Open this to become the administrator. It is good once, for an hour:', '', `  ${setupLink}`);
+  if (setupLink !== null)
+    lines.push(
+      '',
+      'Open this to become the administrator. It is good once, for an hour:',
+      '',
+      `  ${setupLink}`,
+    );
   if (firstKey === null) return `${lines.join('\n')}\n`;
   const body = '{"model":"daybook-demo","messages":[{"role":"user","content":"Hello, Daybook"}]}';
   lines.push(

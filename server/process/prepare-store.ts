@@ -32,7 +32,9 @@ export async function prepareStore(opened: Store, config: Config): Promise<First
     await makePartitions(client);
     await requirePublished(client, publishDirectory(config));
     const pepper = await loadPepper(client, config);
-    const { rows } = await client.query("select from daybook.stream_head where stream like 'account/%' limit 1");
+    const { rows } = await client.query(
+      "select from daybook.stream_head where stream like 'account/%' limit 1",
+    );
     return rows.length > 0 ? null : await createFirstKey(store, pepper);
   } finally {
     await closeClient(client);
@@ -61,7 +63,11 @@ async function createFirstKey(store: Store, pepper: Buffer): Promise<FirstKey | 
       if (error instanceof DecisionError && error.code === 'already_exists') return null;
       throw error;
     }
-    const { secret } = await control.createKey(pepper, { account: FIRST_ACCOUNT, name: 'first key', expiresAt: null });
+    const { secret } = await control.createKey(pepper, {
+      account: FIRST_ACCOUNT,
+      name: 'first key',
+      expiresAt: null,
+    });
     return { account: FIRST_ACCOUNT, secret };
   });
 }

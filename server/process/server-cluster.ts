@@ -72,8 +72,14 @@ export async function serveByChildren(config: Config, log: Logger): Promise<Serv
       return child.process;
     };
     const onEnd = ({ pid, exitCode, signalCode }: Worker['process'], restartMs: number): void => {
-      if (!isBegun) failed.reject(new ConfigError(problem ?? `A server process could not start (${exitCode ?? signalCode}).`));
-      log.error({ pid, code: exitCode, signal: signalCode, restart_ms: restartMs }, 'a server process has ended; it is started again');
+      if (!isBegun)
+        failed.reject(
+          new ConfigError(problem ?? `A server process could not start (${exitCode ?? signalCode}).`),
+        );
+      log.error(
+        { pid, code: exitCode, signal: signalCode, restart_ms: restartMs },
+        'a server process has ended; it is started again',
+      );
     };
     children.push(keepChild({ start, ask: (child) => void (child.connected && child.send(STOP)), onEnd }));
   }
@@ -120,7 +126,8 @@ export async function serveAsChild(config: Config, log: Logger): Promise<void> {
   process.on('message', (told) => {
     if (told === STOP) stop();
   });
-  const tell = (told: Told): Promise<void> => new Promise((resolve) => process.send?.(told, undefined, undefined, () => resolve()));
+  const tell = (told: Told): Promise<void> =>
+    new Promise((resolve) => process.send?.(told, undefined, undefined, () => resolve()));
   try {
     const { serve } = await import('#server/process/server.ts');
     served = await serve(config, log, await attachStore(config));

@@ -55,7 +55,10 @@ export type Served = {
   kill(): void;
 };
 
-/** `firstKey` is that of the very first start, else null; `setupLink` is there while no administrator is. `stop` closes the store too. */
+/**
+ * `firstKey` is that of the very first start, else null; `setupLink` is there while no administrator is.
+ * `stop` closes the store too.
+ */
 export type RunningServer = Omit<Served, 'kill'> & { firstKey: FirstKey | null; setupLink: string | null };
 
 /**
@@ -67,10 +70,12 @@ export async function startServer(config: Config, log: Logger): Promise<RunningS
   try {
     const firstKey = await prepareStore(store, config);
     const { baseUrl, models, stop } = await serve(config, log, store);
-    const setupLink = await offerSetup(store, config, new URL(baseUrl).origin, log).catch(async (error: unknown) => {
-      await stop();
-      throw error;
-    });
+    const setupLink = await offerSetup(store, config, new URL(baseUrl).origin, log).catch(
+      async (error: unknown) => {
+        await stop();
+        throw error;
+      },
+    );
     return { baseUrl, models, firstKey, setupLink, stop: () => stop().then(close) };
   } catch (error) {
     await close();
@@ -93,10 +98,13 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
 
   const demo = await startDemoUpstream();
   const { directory } = readModel;
-  const upstreams = new Upstreams(directory, ({ network }) => guardedConnector({ network, timeoutMs: config.UPSTREAM_CONNECT_TIMEOUT_MS }));
+  const upstreams = new Upstreams(directory, ({ network }) =>
+    guardedConnector({ network, timeoutMs: config.UPSTREAM_CONNECT_TIMEOUT_MS }),
+  );
   const credentials = new CredentialStore({ store, directory, file: masterKeyFile(config), log });
   const configured = [...config.upstreams, demo.config].map(definitionOf);
-  const openUpstreams = (): void => upstreams.set(definitionsOf(directory.upstreams, credentials, configured));
+  const openUpstreams = (): void =>
+    upstreams.set(definitionsOf(directory.upstreams, credentials, configured));
   await credentials.start();
   credentials.onChange(openUpstreams);
   directory.onChange(openUpstreams);
@@ -135,7 +143,9 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
   readModel.onChange((accounts) => endWithdrawn(relay, accounts));
 
   const reads = new ReadStore(store.config('relay'));
-  const proofs = new LogProofs(reads, config.WITNESSES.map(parseVerifierKey), (of, signatures) => keepCosignatures(store, of, signatures));
+  const proofs = new LogProofs(reads, config.WITNESSES.map(parseVerifierKey), (of, signatures) =>
+    keepCosignatures(store, of, signatures),
+  );
   const feed = new Feed(store, relay, watch, log);
   const modelList = new ModelList(upstreams);
   const control = new ControlSeat(store, log);
@@ -147,11 +157,27 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
   const signIn = openSignInDesk(store, config, readModel, pepper, log);
   const find: FindSession = (request, isUse) => signIn.sessions.find(request, isUse);
   const live = new Live(relay, feed, { find, log, publicOrigin: config.PUBLIC_URL });
-  const dashboard = { relay, config, reads, control, audit, checks, credentials, modelList, find, signIn, log, origin, viewers: () => feed.viewers };
+  const dashboard = {
+    relay,
+    config,
+    reads,
+    control,
+    audit,
+    checks,
+    credentials,
+    modelList,
+    find,
+    signIn,
+    log,
+    origin,
+    viewers: () => feed.viewers,
+  };
   const http = listenable(config, { relay, modelList, reads, proofs, live, dashboard, log, tls: config.tls });
   port = await listen(http, config);
-  const partitions = keepPartitions(() => connectRelay(store, PARTITIONS_TIMEOUT_MS), PARTITIONS_CHECK_MS, (error) =>
-    log.error(errorFields(error), "making the log's next partitions failed; it is tried again"),
+  const partitions = keepPartitions(
+    () => connectRelay(store, PARTITIONS_TIMEOUT_MS),
+    PARTITIONS_CHECK_MS,
+    (error) => log.error(errorFields(error), "making the log's next partitions failed; it is tried again"),
   );
   return {
     baseUrl: `${origin()}/v1`,
@@ -182,7 +208,12 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
 }
 
 /** Starts to follow accounts and keys; resolves when the log has been read to its head once. */
-async function followControl(store: Store, readModel: ReadModel, watch: Watch, log: Logger): Promise<Follower> {
+async function followControl(
+  store: Store,
+  readModel: ReadModel,
+  watch: Watch,
+  log: Logger,
+): Promise<Follower> {
   const current = Promise.withResolvers<void>();
   const follower = follow({
     config: store.config('relay'),
@@ -205,7 +236,10 @@ function listenable(config: Config, app: Parameters<typeof createServer>[0]): Se
   try {
     return createServer(app);
   } catch (error) {
-    if (config.tls) throw new ConfigError(`TLS_CERT and TLS_KEY are not usable together (${(error as NodeJS.ErrnoException).code}).`);
+    if (config.tls)
+      throw new ConfigError(
+        `TLS_CERT and TLS_KEY are not usable together (${(error as NodeJS.ErrnoException).code}).`,
+      );
     throw error;
   }
 }
@@ -213,7 +247,10 @@ function listenable(config: Config, app: Parameters<typeof createServer>[0]): Se
 function listen(http: Server, config: Config): Promise<number> {
   return new Promise((resolve, reject) => {
     http.once('error', (error: NodeJS.ErrnoException) => {
-      const why = error.code === 'EADDRINUSE' ? `something listens on ${config.HOST}:${config.PORT} already` : error.code;
+      const why =
+        error.code === 'EADDRINUSE'
+          ? `something listens on ${config.HOST}:${config.PORT} already`
+          : error.code;
       const variable = error.code === 'EADDRINUSE' || error.code === 'EACCES' ? 'PORT' : 'HOST';
       reject(new ConfigError(`${variable} is not usable: ${why}.`));
     });
@@ -226,6 +263,7 @@ function listen(http: Server, config: Config): Promise<number> {
 /** Resolves when nothing runs any more, at the latest when the time for draining is over. */
 async function drained(relay: Relay): Promise<void> {
   const deadline = performance.now() + DRAIN_MS;
-  while (relay.running.size > 0 && performance.now() < deadline) await new Promise((resolve) => setTimeout(resolve, 20));
+  while (relay.running.size > 0 && performance.now() < deadline)
+    await new Promise((resolve) => setTimeout(resolve, 20));
   for (const call of [...relay.running]) call.fail('shutting_down', 'shed');
 }

@@ -35,11 +35,15 @@ async function main(): Promise<void> {
   async function start() {
     const firstKey = await prepareStore(store, config);
     await built;
-    const served = server ? await (await server).serve(config, log, store) : await serveByChildren(config, log);
-    const setupLink = await offerSetup(store, config, new URL(served.baseUrl).origin, log).catch(async (error: unknown) => {
-      await served.stop();
-      throw error;
-    });
+    const served = server
+      ? await (await server).serve(config, log, store)
+      : await serveByChildren(config, log);
+    const setupLink = await offerSetup(store, config, new URL(served.baseUrl).origin, log).catch(
+      async (error: unknown) => {
+        await served.stop();
+        throw error;
+      },
+    );
     return { firstKey, served, setupLink };
   }
   const { firstKey, served, setupLink } = await started;
@@ -54,7 +58,9 @@ async function main(): Promise<void> {
       process.exit(1);
     }
     stopping = true;
-    process.stdout.write(`${signal}: no new calls; ending when the running ones have. Once more to end at once.\n`);
+    process.stdout.write(
+      `${signal}: no new calls; ending when the running ones have. Once more to end at once.\n`,
+    );
     served
       .stop()
       .then(() => worker?.stop(WORKER_STOP_MS))
@@ -78,13 +84,23 @@ const WORKER_FLAGS = ['--max-semi-space-size=1'];
 function keepWorker(config: Config, log: Logger): KeptChild {
   const { DAYBOOK_DATA, LOG_LEVEL } = config;
   // What it signs with and where it publishes is what this server has checked its log against.
-  const places = { DAYBOOK_DATA, DAYBOOK_SIGNING_KEY_FILE: signingKeyFile(config), PUBLISH_DIR: publishDirectory(config) };
+  const places = {
+    DAYBOOK_DATA,
+    DAYBOOK_SIGNING_KEY_FILE: signingKeyFile(config),
+    PUBLISH_DIR: publishDirectory(config),
+  };
   return keepChild({
     start: () =>
-      spawn(process.execPath, [...WORKER_FLAGS, WORKER], { env: { ...process.env, ...places, LOG_LEVEL }, stdio: ['ignore', 'inherit', 'inherit', 'ipc'] }),
+      spawn(process.execPath, [...WORKER_FLAGS, WORKER], {
+        env: { ...process.env, ...places, LOG_LEVEL },
+        stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+      }),
     ask: (child) => child.connected && child.disconnect(),
     onEnd: ({ pid, exitCode, signalCode }, restartMs) =>
-      log.error({ pid, code: exitCode, signal: signalCode, restart_ms: restartMs }, 'the worker has ended; it is started again'),
+      log.error(
+        { pid, code: exitCode, signal: signalCode, restart_ms: restartMs },
+        'the worker has ended; it is started again',
+      ),
   });
 }
 

@@ -13,7 +13,13 @@ const VITE = path.join(ROOT, 'node_modules/vite/bin/vite.js');
 export const PAGE_DIRECTORY = path.join(WEB, 'dist');
 
 /** What the page is made of besides its own room. */
-const SHARED = ['package-lock.json', 'server/contract/filter.ts', 'server/contract/live-protocol.ts', 'db/projections/buckets.ts', 'db/money.ts'];
+const SHARED = [
+  'package-lock.json',
+  'server/contract/filter.ts',
+  'server/contract/live-protocol.ts',
+  'db/projections/buckets.ts',
+  'db/money.ts',
+];
 
 /**
  * Builds the page where its sources are here and newer than it is. Never fails: without a page the
@@ -34,7 +40,9 @@ async function isStale(): Promise<boolean> {
   const page = path.join(PAGE_DIRECTORY, 'index.html');
   if (!existsSync(page)) return true;
   const entries = await readdir(WEB, { recursive: true, withFileTypes: true });
-  const files = entries.filter((entry) => entry.isFile()).map((entry) => path.join(entry.parentPath, entry.name));
+  const files = entries
+    .filter((entry) => entry.isFile())
+    .map((entry) => path.join(entry.parentPath, entry.name));
   const own = files.filter((name) => !name.startsWith(PAGE_DIRECTORY + path.sep));
   const times = await Promise.all([...own, ...SHARED.map((name) => path.join(ROOT, name))].map(modifiedMs));
   const builtMs = await modifiedMs(page);
@@ -60,10 +68,20 @@ async function build(): Promise<void> {
 /** It needs none of our variables, which hold secrets. */
 function run(args: readonly string[]): Promise<void> {
   const { PATH, HOME, TMPDIR } = process.env;
-  const env = Object.fromEntries(Object.entries({ PATH, HOME, TMPDIR, NODE_ENV: 'production' }).filter(([, value]) => value !== undefined));
+  const env = Object.fromEntries(
+    Object.entries({ PATH, HOME, TMPDIR, NODE_ENV: 'production' }).filter(([, value]) => value !== undefined),
+  );
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, args, { cwd: ROOT, env, stdio: 'ignore', timeout: PAGE_BUILD_MS, killSignal: 'SIGKILL' });
+    const child = spawn(process.execPath, args, {
+      cwd: ROOT,
+      env,
+      stdio: 'ignore',
+      timeout: PAGE_BUILD_MS,
+      killSignal: 'SIGKILL',
+    });
     child.once('error', reject);
-    child.once('exit', (code, signal) => (code === 0 ? resolve() : reject(new Error(`the build ended with ${signal ?? code}`))));
+    child.once('exit', (code, signal) =>
+      code === 0 ? resolve() : reject(new Error(`the build ended with ${signal ?? code}`)),
+    );
   });
 }

@@ -36,7 +36,10 @@ export type ProviderCall = {
   tokenLimit: number | null;
   /** The member that such a limit is set in where the client sent none. */
   tokenLimitMember: TokenLimitMember;
-  /** Headers of the client's own that belong to the protocol it speaks, in pairs, for calls that are not translated. */
+  /**
+   * Headers of the client's own that belong to the protocol it speaks, in pairs, for calls that are not
+   * translated.
+   */
   protocolHeaders?: readonly string[];
 };
 

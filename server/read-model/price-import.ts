@@ -2,9 +2,18 @@ import type { Provider } from '@pydantic/genai-prices';
 import type { Config } from '#server/process/config.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import type { Offer } from '#server/decide/price.ts';
-import { gatherOffers, providerAt, providerById, type Skipped, snapshotSource } from '#server/read-model/price-snapshot.ts';
+import {
+  gatherOffers,
+  providerAt,
+  providerById,
+  type Skipped,
+  snapshotSource,
+} from '#server/read-model/price-snapshot.ts';
 
-/** What the list that is installed with Daybook offers. It takes some megabytes of memory, so servers load it when it is asked for. */
+/**
+ * What the list that is installed with Daybook offers. It takes some megabytes of memory, so servers load it
+ * when it is asked for.
+ */
 export type Offered = { source: string; providers: string[]; offers: Offer[]; skipped: Skipped[] };
 
 /**
@@ -12,10 +21,18 @@ export type Offered = { source: string; providers: string[]; offers: Offer[]; sk
  * @param models only these, each under just its name; absent: all.
  * @throws {DecisionError} where the list knows none.
  */
-export function offerPrices(named: readonly string[], models: readonly string[] | undefined, { upstreams }: Pick<Config, 'upstreams'>): Offered {
+export function offerPrices(
+  named: readonly string[],
+  models: readonly string[] | undefined,
+  { upstreams }: Pick<Config, 'upstreams'>,
+): Offered {
   const source = snapshotSource();
   const providers = chooseProviders(named, upstreams);
-  return { source, providers: providers.map(({ id }) => id), ...gatherOffers(providers, models, { source, at: new Date() }) };
+  return {
+    source,
+    providers: providers.map(({ id }) => id),
+    ...gatherOffers(providers, models, { source, at: new Date() }),
+  };
 }
 
 function chooseProviders(named: readonly string[], upstreams: Config['upstreams']): Provider[] {
@@ -26,9 +43,14 @@ function chooseProviders(named: readonly string[], upstreams: Config['upstreams'
       return provider;
     });
   }
-  const found = upstreams.map(({ base_url }) => providerAt(base_url)).filter((provider) => provider !== undefined);
+  const found = upstreams
+    .map(({ base_url }) => providerAt(base_url))
+    .filter((provider) => provider !== undefined);
   if (found.length === 0) {
-    throw new DecisionError('not_found', 'No configured upstream has an address that the price list knows. Name a provider, such as openai.');
+    throw new DecisionError(
+      'not_found',
+      'No configured upstream has an address that the price list knows. Name a provider, such as openai.',
+    );
   }
   return [...new Set(found)];
 }

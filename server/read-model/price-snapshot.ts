@@ -1,4 +1,10 @@
-import { findProvider, type MatchLogic, type ModelInfo, type ModelPrice, type Provider } from '@pydantic/genai-prices';
+import {
+  findProvider,
+  type MatchLogic,
+  type ModelInfo,
+  type ModelPrice,
+  type Provider,
+} from '@pydantic/genai-prices';
 import { readFileSync } from 'node:fs';
 import { MODEL_NAME } from '#db/events/parts.ts';
 import { PRICE_MAX, type Prices } from '#db/money.ts';
@@ -45,7 +51,12 @@ export function gatherOffers(
   for (const provider of providers) {
     const read = readList(provider, list);
     for (const offer of read.offers) {
-      if (offers.has(offer.pattern)) skipped.push({ provider: provider.id, model: offer.pattern, why: 'priced by another of these providers' });
+      if (offers.has(offer.pattern))
+        skipped.push({
+          provider: provider.id,
+          model: offer.pattern,
+          why: 'priced by another of these providers',
+        });
       else offers.set(offer.pattern, offer);
     }
     skipped.push(...read.skipped);
@@ -59,7 +70,10 @@ export function gatherOffers(
 }
 
 /** Every price of a provider's list that can be told by a name or its beginning. */
-function readList(provider: Provider, { source, at }: { source: string; at: Date }): { offers: Offer[]; skipped: Skipped[] } {
+function readList(
+  provider: Provider,
+  { source, at }: { source: string; at: Date },
+): { offers: Offer[]; skipped: Skipped[] } {
   const offers = new Map<string, Offer>();
   const skipped: Skipped[] = [];
   const skip = (model: string, why: string): number => skipped.push({ provider: provider.id, model, why });
@@ -67,27 +81,36 @@ function readList(provider: Provider, { source, at }: { source: string; at: Date
     const priced = priceOf(model, at);
     const { patterns, others } = patternsOf(provider, model);
     if (typeof priced === 'string') skip(model.id, priced);
-    else if (patterns.length === 0) skip(model.id, others > 0 ? `told only by ${rules(others)}` : "its names are another model's");
+    else if (patterns.length === 0)
+      skip(model.id, others > 0 ? `told only by ${rules(others)}` : "its names are another model's");
     else {
       if (others > 0) skip(model.id, `${rules(others)} beside its names`);
-      for (const pattern of patterns) if (!offers.has(pattern)) offers.set(pattern, { pattern, source, ...priced });
+      for (const pattern of patterns)
+        if (!offers.has(pattern)) offers.set(pattern, { pattern, source, ...priced });
     }
   }
   return { offers: [...offers.values()], skipped };
 }
 
 /** The price of one model under its own name, found by any rule of the lists; or why there is none. */
-function readOne(providers: readonly Provider[], model: string, { source, at }: { source: string; at: Date }): Offer | Skipped {
+function readOne(
+  providers: readonly Provider[],
+  model: string,
+  { source, at }: { source: string; at: Date },
+): Offer | Skipped {
   for (const provider of providers) {
     const found = model.includes('*') ? undefined : modelNamed(provider, model);
     if (!found) continue;
     const priced = priceOf(found, at);
-    return typeof priced === 'string' ? { provider: provider.id, model, why: priced } : { pattern: model, source, ...priced };
+    return typeof priced === 'string'
+      ? { provider: provider.id, model, why: priced }
+      : { pattern: model, source, ...priced };
   }
   return { provider: providers.map(({ id }) => id).join(', '), model, why: 'not in the list' };
 }
 
-const rules = (count: number): string => (count === 1 ? 'a rule that is no name or beginning' : `${count} rules that are no names or beginnings`);
+const rules = (count: number): string =>
+  count === 1 ? 'a rule that is no name or beginning' : `${count} rules that are no names or beginnings`;
 
 /** The list's own order decides where several models fit a name. */
 function modelNamed(provider: Provider, name: string): ModelInfo | undefined {
@@ -104,7 +127,10 @@ function fits(match: MatchLogic, name: string): boolean {
   return new RegExp(match.regex).test(name);
 }
 
-/** A model's names and beginnings, without those that an earlier model of the list takes; and how many rules are neither. */
+/**
+ * A model's names and beginnings, without those that an earlier model of the list takes; and how many rules
+ * are neither.
+ */
 function patternsOf(provider: Provider, model: ModelInfo): { patterns: string[]; others: number } {
   const clauses = 'or' in model.match ? model.match.or : [model.match];
   const patterns: string[] = [];
@@ -139,10 +165,13 @@ function priceOf(model: ModelInfo, at: Date): { prices: Prices; notes: string[] 
     output,
     reasoning: dearest('output_reasoning_mtok') ?? output,
   };
-  if (Object.values(prices).some((price) => !Number.isSafeInteger(price) || price < 0 || price > PRICE_MAX)) return 'its price is out of range';
+  if (Object.values(prices).some((price) => !Number.isSafeInteger(price) || price < 0 || price > PRICE_MAX))
+    return 'its price is out of range';
   const tierStart = lists.flatMap(tierStarts).toSorted((a, b) => a - b)[0];
-  if (tierStart !== undefined) notes.push(`the base tier: above ${tierStart} input tokens its provider charges more`);
-  if (lists.some((list) => 'requests_kcount' in list)) notes.push('its provider charges for each request, too');
+  if (tierStart !== undefined)
+    notes.push(`the base tier: above ${tierStart} input tokens its provider charges more`);
+  if (lists.some((list) => 'requests_kcount' in list))
+    notes.push('its provider charges for each request, too');
   return { prices, notes };
 }
 
@@ -154,7 +183,8 @@ function listsAt({ prices }: ModelInfo, at: Date): { lists: ModelPrice[]; notes:
   let from = '';
   for (const { constraint, prices: list } of prices) {
     if (constraint?.type === 'time_of_date') lists.push(list);
-    else if (constraint && new Date(constraint.start_date) > at) notes.push(`its provider changes it on ${constraint.start_date}`);
+    else if (constraint && new Date(constraint.start_date) > at)
+      notes.push(`its provider changes it on ${constraint.start_date}`);
     // Of those that begin at a date the last to have begun is in force, and the first has no date.
     else if ((constraint?.start_date ?? '') >= from) {
       from = constraint?.start_date ?? '';

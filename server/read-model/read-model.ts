@@ -23,7 +23,8 @@ export type SessionListener = (event: MemberEvent | EventOf<'session.closed'>) =
 
 /**
  * Accounts, keys, plans, prices and upstreams in memory, folded from the log by following it. The hot path
- * reads only this; it never asks the database. It is only as good as it is {@link ReadModel.isCurrent current}.
+ * reads only this; it never asks the database. It is only as good as it is {@link ReadModel.isCurrent
+ * current}.
  */
 export class ReadModel {
   readonly prices = new PriceTable();
@@ -36,7 +37,10 @@ export class ReadModel {
   readonly #members = new Map<string, Member>();
   readonly #administrators = new Set<string>();
   #registration: Registration = REGISTRATION_FIRST;
-  /** What terms amount to, compiled when first asked for and until they change. Subjects without terms have no entry. */
+  /**
+   * What terms amount to, compiled when first asked for and until they change. Subjects without terms have no
+   * entry.
+   */
   readonly #accountAccess = new Map<string, Access>();
   readonly #keyAccess = new Map<string, Access>();
   readonly #listeners: ChangeListener[] = [];
@@ -113,7 +117,8 @@ export class ReadModel {
     if (!key) return;
     this.#keys.set(key.id, key);
     if (event.type === 'key.created') this.#noteOwner(key);
-    // The clock decides when a key ends. What happens to its running calls must not depend on whether a worker is there to put it down.
+    // The clock decides when a key ends. What happens to its running calls must not depend on whether a
+    // worker is there to put it down.
     if (event.type === 'key.created' || event.type === 'key.expired' || event.type === 'key.renamed') return;
     if (event.type === 'key.restricted') this.#keyAccess.delete(key.id);
     changed.add(key.account);
@@ -130,7 +135,8 @@ export class ReadModel {
     if (!account) return;
     this.#accounts.set(account.id, account);
     if (event.type === 'account.registered') return;
-    if (event.type === 'account.plan_changed' || event.type === 'account.terms_overridden') this.#accountAccess.delete(account.id);
+    if (event.type === 'account.plan_changed' || event.type === 'account.terms_overridden')
+      this.#accountAccess.delete(account.id);
     changed.add(account.id);
   }
 
@@ -255,7 +261,10 @@ export class ReadModel {
     return access;
   }
 
-  /** The limits that a key's calls are charged to: its account's and its own. Each is the same object until its terms change. */
+  /**
+   * The limits that a key's calls are charged to: its account's and its own. Each is the same object until
+   * its terms change.
+   */
   limitsOf(key: Key): readonly SubjectLimits[] {
     const account = this.#accounts.get(key.account);
     const ofAccount = (account && this.accountAccess(account)?.limits) ?? null;

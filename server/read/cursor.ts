@@ -1,4 +1,7 @@
-/** Where a list goes on: below the last request that was looked at, in the time that the first page chose. Pure. */
+/**
+ * Where a list goes on: below the last request that was looked at, in the time that the first page chose.
+ * Pure.
+ */
 export type Cursor = {
   /** The beginning of the time that is listed, in whole milliseconds since 1970. */
   fromMs: number;

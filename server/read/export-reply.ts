@@ -20,7 +20,11 @@ export class ExportCutError extends Error {
  * @param headers further ones, in pairs.
  * @throws what `lines` throws, but for an {@link ExportCutError}: a fault of ours.
  */
-export async function replyWithLines(response: Response, headers: readonly string[], lines: AsyncIterable<string>): Promise<null> {
+export async function replyWithLines(
+  response: Response,
+  headers: readonly string[],
+  lines: AsyncIterable<string>,
+): Promise<null> {
   const { requestId, extraHeaders } = replyOf(response);
   response.writeHead(200, [...headers, 'x-request-id', requestId, ...extraHeaders]);
   if (response.req.method === 'HEAD') {

@@ -27,17 +27,26 @@ export function limitRoutes({ relay, reads }: Dashboard): ApiRoute[] {
       const id = query.account ?? key?.account ?? member.account;
       const account = readModel.account(id);
       const isTheirs = member.role !== 'member' || id === member.account;
-      if (!account || !isTheirs || key === undefined || (key !== null && key.account !== id)) return new Refusal('not_found');
+      if (!account || !isTheirs || key === undefined || (key !== null && key.account !== id))
+        return new Refusal('not_found');
 
       const now = new Date(readModel.nowMs());
       const keys = key === null ? readModel.keysOf(id).filter((each) => isGoodKey(each, now)) : [key];
       const ofAccount = readModel.accountAccess(account)?.limits ?? null;
-      const subjects = [...(ofAccount === null ? [] : [{ limits: ofAccount, keyName: null }]), ...keys.flatMap((each) => ofKey(relay, each))];
+      const subjects = [
+        ...(ofAccount === null ? [] : [{ limits: ofAccount, keyName: null }]),
+        ...keys.flatMap((each) => ofKey(relay, each)),
+      ];
       const { shown, omitted } = bounded(subjects);
       const data = await withPlace(reads, holderOf(who), () => readRows(relay, shown));
       if (data === null) return LIMITS_UNTOLD;
       if (data instanceof Refusal) return data;
-      return { object: 'list', data, rows_omitted: omitted, limits_as_of: now.toISOString() } satisfies LimitList;
+      return {
+        object: 'list',
+        data,
+        rows_omitted: omitted,
+        limits_as_of: now.toISOString(),
+      } satisfies LimitList;
     }),
   ];
 }
@@ -60,7 +69,9 @@ function bounded(subjects: readonly Subject[]): { shown: Subject[]; omitted: num
 async function readRows({ seat }: Relay, subjects: readonly Subject[]): Promise<LimitRow[] | null> {
   const counters = await seat.limits.figures(subjects.map(({ limits }) => limits));
   if (counters === null) return null;
-  const inForce = subjects.flatMap(({ limits, keyName }) => limits.limits.map((limit) => ({ limit, limits, keyName })));
+  const inForce = subjects.flatMap(({ limits, keyName }) =>
+    limits.limits.map((limit) => ({ limit, limits, keyName })),
+  );
   return counters.map((counter, index): LimitRow => {
     const { limit, limits, keyName } = inForce[index] as (typeof inForce)[number];
     const { used, held, free, resets_at } = figuresOf(counter);

@@ -11,15 +11,33 @@ const SINCE = `day >= date_trunc('month', to_timestamp($1::float8 / 1000), 'UTC'
 type Row = MonthUsage & { id: string };
 
 /** By account, of these. @param nowMs Postgres' time, in milliseconds since 1970. */
-export async function monthOfAccounts(client: ClientBase, accounts: readonly string[], nowMs: number): Promise<Map<string, MonthUsage>> {
-  return byId(await client.query<Row>(`select account as id, ${FIGURES} from projection.usage_day_account where ${SINCE} and account = any($2) group by account`, [nowMs, accounts]));
-}
-
-/** By key, of these, which belong to these accounts. */
-export async function monthOfKeys(client: ClientBase, keys: readonly string[], accounts: readonly string[], nowMs: number): Promise<Map<string, MonthUsage>> {
+export async function monthOfAccounts(
+  client: ClientBase,
+  accounts: readonly string[],
+  nowMs: number,
+): Promise<Map<string, MonthUsage>> {
   return byId(
-    await client.query<Row>(`select key as id, ${FIGURES} from projection.usage_day where ${SINCE} and account = any($2) and key = any($3) group by key`, [nowMs, accounts, keys]),
+    await client.query<Row>(
+      `select account as id, ${FIGURES} from projection.usage_day_account where ${SINCE} and account = any($2) group by account`,
+      [nowMs, accounts],
+    ),
   );
 }
 
-const byId = ({ rows }: { rows: Row[] }): Map<string, MonthUsage> => new Map(rows.map(({ id, ...figures }) => [id, figures]));
+/** By key, of these, which belong to these accounts. */
+export async function monthOfKeys(
+  client: ClientBase,
+  keys: readonly string[],
+  accounts: readonly string[],
+  nowMs: number,
+): Promise<Map<string, MonthUsage>> {
+  return byId(
+    await client.query<Row>(
+      `select key as id, ${FIGURES} from projection.usage_day where ${SINCE} and account = any($2) and key = any($3) group by key`,
+      [nowMs, accounts, keys],
+    ),
+  );
+}
+
+const byId = ({ rows }: { rows: Row[] }): Map<string, MonthUsage> =>
+  new Map(rows.map(({ id, ...figures }) => [id, figures]));

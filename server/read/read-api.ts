@@ -1,7 +1,14 @@
 import type { Request, Response } from 'express';
 import { replyOf } from '#server/http/respond.ts';
 import { LIST_WINDOW_MS } from '#server/bounds.ts';
-import { type AsOf, RequestListQuery, type RequestPage, type RequestStory, UsageQuery, type UsageReport } from '#server/contract/requests.ts';
+import {
+  type AsOf,
+  RequestListQuery,
+  type RequestPage,
+  type RequestStory,
+  UsageQuery,
+  type UsageReport,
+} from '#server/contract/requests.ts';
 import { readCursor } from '#server/read/cursor.ts';
 import { type ApiRoute, EVERYBODY, type SignedIn, route, scopeOfMember } from '#server/dashboard/gate.ts';
 import { readQuery, wrong } from '#server/read/read-query.ts';
@@ -35,7 +42,11 @@ export type Reading = { reads: ReadStore; readModel: ReadModel };
 export const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
 /** Answers while the reader has one of the places that a reader may have at once. */
-export async function withPlace<T>(reads: ReadStore, holder: string, answer: () => Promise<T>): Promise<T | Refusal> {
+export async function withPlace<T>(
+  reads: ReadStore,
+  holder: string,
+  answer: () => Promise<T>,
+): Promise<T | Refusal> {
   const leave = reads.enter(holder);
   if (leave instanceof Refusal) return leave;
   try {
@@ -46,7 +57,10 @@ export async function withPlace<T>(reads: ReadStore, holder: string, answer: () 
 }
 
 /** The usage that a query asks for. @returns null where it has replied with CSV. */
-export async function answerUsage({ reads, readModel }: Reading, { scope, request, response }: Reader): Promise<UsageReport | Refusal | null> {
+export async function answerUsage(
+  { reads, readModel }: Reading,
+  { scope, request, response }: Reader,
+): Promise<UsageReport | Refusal | null> {
   const query = readQuery(UsageQuery, request.url);
   if (query instanceof Refusal) return query;
   const plan = planUsage(query, scope, Math.floor(readModel.nowMs()));
@@ -55,12 +69,18 @@ export async function answerUsage({ reads, readModel }: Reading, { scope, reques
   if (read instanceof Refusal) return read;
   const report: UsageReport = { ...read.asOf, ...read.found };
   if (!wantsCsv(query.format, request)) return report;
-  sendCsv(response, 'usage.csv', usageCsv(report), read.asOf, ['x-rows-omitted', String(report.rows_omitted ?? 0)]);
+  sendCsv(response, 'usage.csv', usageCsv(report), read.asOf, [
+    'x-rows-omitted',
+    String(report.rows_omitted ?? 0),
+  ]);
   return null;
 }
 
 /** A page of requests. @returns null where it has replied with CSV. */
-export async function answerRequests({ reads, readModel }: Reading, { scope, request, response }: Reader): Promise<RequestPage | Refusal | null> {
+export async function answerRequests(
+  { reads, readModel }: Reading,
+  { scope, request, response }: Reader,
+): Promise<RequestPage | Refusal | null> {
   const query = readQuery(RequestListQuery, request.url);
   if (query instanceof Refusal) return query;
   const wanted = pageWanted(query, scope, Math.floor(readModel.nowMs()));
@@ -81,24 +101,42 @@ export async function answerRequests({ reads, readModel }: Reading, { scope, req
 }
 
 /** The story of one request, which the path names. */
-export async function answerStory({ reads }: Reading, { scope, request, holder }: Reader): Promise<RequestStory | Refusal> {
+export async function answerStory(
+  { reads }: Reading,
+  { scope, request, holder }: Reader,
+): Promise<RequestStory | Refusal> {
   const { request: id } = request.params as { request: string };
   // Any text may be asked for, and is as unknown as an id that never was.
-  const read = await reads.read(STORY, async (client) => (UUID.test(id) ? tellRequest(client, scope, id) : null));
+  const read = await reads.read(STORY, async (client) =>
+    UUID.test(id) ? tellRequest(client, scope, id) : null,
+  );
   if (read instanceof Refusal) return read;
   if (read.found === null) return unknownRequest(holder, read.asOf);
   return { ...read.found, ...read.asOf };
 }
 
 /** The same for those who are signed in: members see their account's, the others everybody's. */
-export function readApiRoutes({ reads, relay: { readModel } }: { reads: ReadStore; relay: { readModel: ReadModel } }): ApiRoute[] {
+export function readApiRoutes({
+  reads,
+  relay: { readModel },
+}: {
+  reads: ReadStore;
+  relay: { readModel: ReadModel };
+}): ApiRoute[] {
   const reading: Reading = { reads, readModel };
-  const get = (path: string, answer: (reading: Reading, reader: Reader) => Promise<object | Refusal | null>): ApiRoute =>
+  const get = (
+    path: string,
+    answer: (reading: Reading, reader: Reader) => Promise<object | Refusal | null>,
+  ): ApiRoute =>
     route('get', path, EVERYBODY, null, ({ request, response }, who) => {
       const reader: Reader = { scope: scopeOfMember(who), holder: holderOf(who), request, response };
       return withPlace(reads, reader.holder, () => answer(reading, reader));
     });
-  return [get('/api/usage', answerUsage), get('/api/requests', answerRequests), get('/api/requests/:request', answerStory)];
+  return [
+    get('/api/usage', answerUsage),
+    get('/api/requests', answerRequests),
+    get('/api/requests/:request', answerStory),
+  ];
 }
 
 /** What the places of somebody who is signed in are counted by, in however many windows. */
@@ -118,25 +156,43 @@ function pageWanted(query: RequestListQuery, scope: Scope, nowMs: number): PageW
 /** A call that has just been made is not in the tables yet: whoever knows of it may ask again. */
 export function unknownRequest(holder: string, { as_of, behind }: AsOf): Refusal {
   const asOf = as_of === null ? 'yet' : `as of ${as_of}`;
-  const rest = behind === 0 ? '' : ` ${behind} newer ${behind === 1 ? 'event is' : 'events are'} still to be taken in; ask again for a call that has just been made.`;
-  return new Refusal('request_not_found', { message: `No such request is known to ${holder.startsWith('key/') ? 'this key' : 'you'} ${asOf}.${rest}` });
+  const rest =
+    behind === 0
+      ? ''
+      : ` ${behind} newer ${behind === 1 ? 'event is' : 'events are'} still to be taken in; ask again for a call that has just been made.`;
+  return new Refusal('request_not_found', {
+    message: `No such request is known to ${holder.startsWith('key/') ? 'this key' : 'you'} ${asOf}.${rest}`,
+  });
 }
 
 function wantsCsv(format: 'json' | 'csv' | undefined, request: Request): boolean {
   return format === undefined ? /^\s*text\/csv\b/i.test(request.headers.accept ?? '') : format === 'csv';
 }
 
-function sendCsv(response: Response, name: string, body: string, { as_of, position, behind }: AsOf, more: readonly string[]): void {
+function sendCsv(
+  response: Response,
+  name: string,
+  body: string,
+  { as_of, position, behind }: AsOf,
+  more: readonly string[],
+): void {
   const { requestId, extraHeaders } = replyOf(response);
   response.writeHead(200, [
-    'content-type', 'text/csv; charset=utf-8; header=present',
-    'content-disposition', `attachment; filename="${name}"`,
-    'content-length', String(Buffer.byteLength(body)),
-    'x-as-of', as_of ?? '',
-    'x-position', String(position),
-    'x-behind', String(behind),
+    'content-type',
+    'text/csv; charset=utf-8; header=present',
+    'content-disposition',
+    `attachment; filename="${name}"`,
+    'content-length',
+    String(Buffer.byteLength(body)),
+    'x-as-of',
+    as_of ?? '',
+    'x-position',
+    String(position),
+    'x-behind',
+    String(behind),
     ...more,
-    'x-request-id', requestId,
+    'x-request-id',
+    requestId,
     ...extraHeaders,
   ]);
   response.end(body);

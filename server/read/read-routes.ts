@@ -2,7 +2,14 @@ import express, { type Router } from 'express';
 import type { Key } from '#db/fold/key.ts';
 import type { Route } from '#db/limits/limits.ts';
 import { refuseWith, sendJson } from '#server/http/respond.ts';
-import { answerRequests, answerStory, answerUsage, type Reader, type Reading, withPlace } from '#server/read/read-api.ts';
+import {
+  answerRequests,
+  answerStory,
+  answerUsage,
+  type Reader,
+  type Reading,
+  withPlace,
+} from '#server/read/read-api.ts';
 import { answerReceipt } from '#server/read/receipt-routes.ts';
 import type { ReadStore } from '#server/read/read-store.ts';
 import { scopeOf } from '#server/read/scope.ts';
@@ -12,18 +19,35 @@ import type { Relay } from '#server/relay/relay.ts';
 import { type Usage, usageOf } from '#server/relay/usage.ts';
 
 /** The paths of the read API, as Express spells them. */
-export const READ_ROUTES = ['/v1/usage', '/v1/requests', '/v1/requests/:request', '/v1/requests/:request/receipt'] as const;
+export const READ_ROUTES = [
+  '/v1/usage',
+  '/v1/requests',
+  '/v1/requests/:request',
+  '/v1/requests/:request/receipt',
+] as const;
 
 type KeyReader = Reader & { key: Key };
 
 /** What programs read with a key: usage, requests, the story of one and its receipt. */
-export function readRoutes({ relay, reads, witnesses }: { relay: Relay; reads: ReadStore; witnesses: readonly string[] }): Router {
+export function readRoutes({
+  relay,
+  reads,
+  witnesses,
+}: {
+  relay: Relay;
+  reads: ReadStore;
+  witnesses: readonly string[];
+}): Router {
   const routes = express.Router({ caseSensitive: true });
   const reading: Reading = { reads, readModel: relay.readModel };
   const receipts = { reads, relay, witnesses };
 
   /** @param answer returns what is replied; null: it has replied by itself. */
-  const get = (path: (typeof READ_ROUTES)[number], route: Route, answer: (reader: KeyReader) => Promise<object | Refusal | null>): void => {
+  const get = (
+    path: (typeof READ_ROUTES)[number],
+    route: Route,
+    answer: (reader: KeyReader) => Promise<object | Refusal | null>,
+  ): void => {
     routes.get(path, async (request, response) => {
       const key = identify(relay, request, route);
       if (key instanceof Refusal) return refuseWith(request, response, key);

@@ -16,8 +16,12 @@ export type Source = {
   settings?: Readonly<Record<string, string>>;
 };
 
-const UNAVAILABLE = new Refusal('store_unavailable', { message: "The figures can't be read right now. Try again." });
-const CROWDED = new Refusal('relay_busy', { message: 'As many readers as can be are waiting for figures. Try again.' });
+const UNAVAILABLE = new Refusal('store_unavailable', {
+  message: "The figures can't be read right now. Try again.",
+});
+const CROWDED = new Refusal('relay_busy', {
+  message: 'As many readers as can be are waiting for figures. Try again.',
+});
 /** What was asked took too long, though the store is well. */
 const TOO_SLOW = new Refusal('report_too_slow');
 const QUERY_CANCELED = '57014';
@@ -53,7 +57,10 @@ export class ReadStore {
    * @returns a refusal where the store is away, too slow or too busy.
    * @throws {Error} when the question itself was wrong, or `work` went wrong: a fault of ours.
    */
-  async read<T>(source: Source, work: (client: ClientBase, asOf: AsOf) => Promise<T>): Promise<{ asOf: AsOf; found: T } | Refusal> {
+  async read<T>(
+    source: Source,
+    work: (client: ClientBase, asOf: AsOf) => Promise<T>,
+  ): Promise<{ asOf: AsOf; found: T } | Refusal> {
     if (this.#pool.waitingCount >= READS_WAITING_MAX) return CROWDED;
     try {
       const client = await this.#pool.connect();
@@ -61,7 +68,12 @@ export class ReadStore {
         await client.query(beginning(source));
         const state = await readProjectionState(client, [source.projection]);
         const { position, head, parked } = state;
-        const asOf: AsOf = { as_of: state.asOf?.toISOString() ?? null, position, behind: Math.max(0, head - position), parked };
+        const asOf: AsOf = {
+          as_of: state.asOf?.toISOString() ?? null,
+          position,
+          behind: Math.max(0, head - position),
+          parked,
+        };
         const found = await work(client, asOf).catch((error: unknown) => {
           if ((error as { code?: unknown }).code !== QUERY_CANCELED) throw error;
           return TOO_SLOW;
@@ -91,12 +103,14 @@ export class ReadStore {
 }
 
 /**
- * The tables, where there are any, are locked before the snapshot is taken: a rebuilt copy that is put in their place in
- * between would look empty to it. Reading is left to one process, so that the calls keep the cores,
- * and is not compiled first, which takes longer than the reading.
+ * The tables, where there are any, are locked before the snapshot is taken: a rebuilt copy that is put in
+ * their place in between would look empty to it. Reading is left to one process, so that the calls keep the
+ * cores, and is not compiled first, which takes longer than the reading.
  */
 function beginning({ tables, settings }: Source): string {
-  const local = Object.entries({ jit: 'off', max_parallel_workers_per_gather: '0', ...settings }).map(([name, value]) => `set local ${name} = '${value}'`);
+  const local = Object.entries({ jit: 'off', max_parallel_workers_per_gather: '0', ...settings }).map(
+    ([name, value]) => `set local ${name} = '${value}'`,
+  );
   const names = tables.map((table) => `projection.${table}`).join(', ');
   const lock = tables.length === 0 ? '' : `; lock table ${names} in access share mode`;
   return `begin isolation level repeatable read read only; ${local.join('; ')}${lock}`;

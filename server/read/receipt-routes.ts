@@ -31,28 +31,45 @@ const ReceiptQuery = z.strictObject({
  * checkpoint covers it, since to ask once is what people do; who would rather ask again says `wait=0`.
  * @returns null where it has replied by itself.
  */
-export async function answerReceipt({ reads, relay, witnesses }: Receipts, { scope, request, response, holder }: Reader): Promise<Receipt | Refusal | null> {
+export async function answerReceipt(
+  { reads, relay, witnesses }: Receipts,
+  { scope, request, response, holder }: Reader,
+): Promise<Receipt | Refusal | null> {
   const query = readQuery(ReceiptQuery, request.url);
   if (query instanceof Refusal) return query;
   const { request: id } = request.params as { request: string };
   const until = performance.now() + query.wait * 1_000;
-  /** The log's head when it was first asked: what is not known when the tables have come so far never will be. */
+  /**
+   * The log's head when it was first asked: what is not known when the tables have come so far never will be.
+   */
   let head: number | null = null;
   for (;;) {
-    const read = await reads.read(RECEIPTS, async (client) => (UUID.test(id) ? issueReceipt(client, scope, id, witnesses) : null));
+    const read = await reads.read(RECEIPTS, async (client) =>
+      UUID.test(id) ? issueReceipt(client, scope, id, witnesses) : null,
+    );
     if (read instanceof Refusal) return read;
     const { asOf, found } = read;
     head ??= asOf.position + asOf.behind;
     const receipt = found ?? unknownRequest(holder, asOf);
-    if (!(receipt instanceof Refusal)) return query.format === 'json' ? receipt : sendProof(response, receipt);
-    const isEarly = receipt.code === 'receipt_not_ready' || (receipt.code === 'request_not_found' && asOf.position < head && UUID.test(id));
-    if (!isEarly || performance.now() + LOOK_MS > until || relay.draining || response.destroyed) return receipt;
+    if (!(receipt instanceof Refusal))
+      return query.format === 'json' ? receipt : sendProof(response, receipt);
+    const isEarly =
+      receipt.code === 'receipt_not_ready' ||
+      (receipt.code === 'request_not_found' && asOf.position < head && UUID.test(id));
+    if (!isEarly || performance.now() + LOOK_MS > until || relay.draining || response.destroyed)
+      return receipt;
     await wait(LOOK_MS);
   }
 }
 
-/** The same for those who are signed in: members those of their account's requests, the others everybody's. */
-export function receiptRoutes({ reads, relay, config }: Pick<Dashboard, 'reads' | 'relay' | 'config'>): ApiRoute[] {
+/**
+ * The same for those who are signed in: members those of their account's requests, the others everybody's.
+ */
+export function receiptRoutes({
+  reads,
+  relay,
+  config,
+}: Pick<Dashboard, 'reads' | 'relay' | 'config'>): ApiRoute[] {
   const receipts: Receipts = { reads, relay, witnesses: config.WITNESSES };
   return [
     route('get', '/api/requests/:request/receipt', EVERYBODY, null, ({ request, response }, who) => {
@@ -66,10 +83,14 @@ function sendProof(response: Response, receipt: Receipt): null {
   const { requestId, extraHeaders } = replyOf(response);
   const body = formatTlogProof(receipt);
   response.writeHead(200, [
-    'content-type', 'text/plain; charset=utf-8',
-    'content-disposition', `attachment; filename="${receipt.request}.tlog-proof"`,
-    'content-length', String(Buffer.byteLength(body)),
-    'x-request-id', requestId,
+    'content-type',
+    'text/plain; charset=utf-8',
+    'content-disposition',
+    `attachment; filename="${receipt.request}.tlog-proof"`,
+    'content-length',
+    String(Buffer.byteLength(body)),
+    'x-request-id',
+    requestId,
     ...extraHeaders,
   ]);
   response.end(body);

@@ -21,25 +21,41 @@ type EventLine = { position: number; line: string; format: string };
 /**
  * The receipt of a request that has ended.
  * @param witnesses verifier keys of those whose cosignatures go with it.
- * @returns null where the request is unknown, or not for this reader to see; a refusal where there is no receipt (yet).
+ * @returns null where the request is unknown, or not for this reader to see; a refusal where there is no
+ * receipt (yet).
  */
-export async function issueReceipt(client: ClientBase, scope: Scope, request: string, witnesses: readonly string[]): Promise<Receipt | Refusal | null> {
+export async function issueReceipt(
+  client: ClientBase,
+  scope: Scope,
+  request: string,
+  witnesses: readonly string[],
+): Promise<Receipt | Refusal | null> {
   const { rows } = await client.query<{ position: string; end_position: string | null }>(
     'select position, end_position from projection.request where request = $1 and account = coalesce($2, account) and key = coalesce($3, key)',
     [request, scope.account, scope.key],
   );
   const [place] = rows;
   if (place === undefined) return null;
-  if (place.end_position === null) return new Refusal('receipt_not_ready', { message: 'This request is still under way; its receipt comes with its end.' });
+  if (place.end_position === null)
+    return new Refusal('receipt_not_ready', {
+      message: 'This request is still under way; its receipt comes with its end.',
+    });
   const [first, last] = [Number(place.position), Number(place.end_position)];
   const stored = await readCovering(client, last);
-  if (stored === null) return new Refusal('receipt_not_ready', { message: 'No checkpoint covers this request yet: one is published every ten seconds while a worker runs. Ask again.' });
+  if (stored === null)
+    return new Refusal('receipt_not_ready', {
+      message:
+        'No checkpoint covers this request yet: one is published every ten seconds while a worker runs. Ask again.',
+    });
   const elsewhere = await whereArchived(client, [first, last]);
   if (elsewhere) return elsewhere;
   const { events, hasAll } = await readEvents(client, request, first, last);
   const { origin, signing } = await readStanding(client);
   const proved = await prove(client, events, stored.size).catch((error: unknown) => {
-    if (error instanceof MissingHashesError) return archived('Events that stand beside those of this request are in the archive, and the proof takes them.');
+    if (error instanceof MissingHashesError)
+      return archived(
+        'Events that stand beside those of this request are in the archive, and the proof takes them.',
+      );
     throw error;
   });
   if (proved instanceof Refusal) return proved;
@@ -49,23 +65,43 @@ export async function issueReceipt(client: ClientBase, scope: Scope, request: st
     log: origin,
     has_all_events: hasAll,
     events: proved,
-    checkpoint: withCosignatures({ note: stored.note, cosignatures: stored.cosignatures.filter((line) => isOf(line, witnesses)) }),
-    keys: signing.keys.map(({ verifierKey }) => verifierKey).filter((line) => parseVerifierKey(line).name === origin),
-    witnesses: witnesses.filter((line) => stored.cosignatures.some((cosignature) => isOf(cosignature, [line]))),
+    checkpoint: withCosignatures({
+      note: stored.note,
+      cosignatures: stored.cosignatures.filter((line) => isOf(line, witnesses)),
+    }),
+    keys: signing.keys
+      .map(({ verifierKey }) => verifierKey)
+      .filter((line) => parseVerifierKey(line).name === origin),
+    witnesses: witnesses.filter((line) =>
+      stored.cosignatures.some((cosignature) => isOf(cosignature, [line])),
+    ),
   };
 }
 
-async function prove(client: ClientBase, events: readonly EventLine[], size: number): Promise<Receipt['events']> {
+async function prove(
+  client: ClientBase,
+  events: readonly EventLine[],
+  size: number,
+): Promise<Receipt['events']> {
   const read = hashesByTile(client, size);
   const proved: Receipt['events'] = [];
   for (const { position, line, format } of events) {
     const proof = await readSpans(inclusionSpans(position - 1, size), read);
-    proved.push({ position, line, format, index: position - 1, proof: proof.map((hash) => hash.toString('base64')) });
+    proved.push({
+      position,
+      line,
+      format,
+      index: position - 1,
+      proof: proof.map((hash) => hash.toString('base64')),
+    });
   }
   return proved;
 }
 
-/** Whether a cosignature's line is of one of these keys: it has the name and, first in its base64, the key's id. */
+/**
+ * Whether a cosignature's line is of one of these keys: it has the name and, first in its base64, the key's
+ * id.
+ */
 function isOf(cosignature: string, verifierKeys: readonly string[]): boolean {
   const [, name, encoded = ''] = cosignature.trimEnd().split(' ');
   const keyId = Buffer.from(encoded, 'base64').toString('hex', 0, 4);
@@ -81,18 +117,46 @@ async function whereArchived(client: ClientBase, positions: readonly number[]): 
       order by number`,
     [positions],
   );
-  return rows.length === 0 ? null : archived(`The events of this request are in ${rows.map(({ file }) => file).join(' and ')} of the archive.`);
+  return rows.length === 0
+    ? null
+    : archived(
+        `The events of this request are in ${rows.map(({ file }) => file).join(' and ')} of the archive.`,
+      );
 }
 
-const archived = (where: string): Refusal => new Refusal('events_archived', { message: `${where} To have a receipt made, the operator restores that part: daybook archive restore.` });
+const archived = (where: string): Refusal =>
+  new Refusal('events_archived', {
+    message: `${where} To have a receipt made, the operator restores that part: daybook archive restore.`,
+  });
 
-/** All its events or, where its beginning and its end lie too far apart to look through what is between, those two. */
-async function readEvents(client: ClientBase, request: string, first: number, last: number): Promise<{ events: EventLine[]; hasAll: boolean }> {
+/**
+ * All its events or, where its beginning and its end lie too far apart to look through what is between, those
+ * two.
+ */
+async function readEvents(
+  client: ClientBase,
+  request: string,
+  first: number,
+  last: number,
+): Promise<{ events: EventLine[]; hasAll: boolean }> {
   async function read(from: number, to: number): Promise<LineRow[]> {
-    return (await client.query<LineRow>({ text: READ_REQUEST_LINES, values: [SHARD, from, to, request, RECEIPT_EVENTS_MAX], rowMode: 'array' })).rows;
+    return (
+      await client.query<LineRow>({
+        text: READ_REQUEST_LINES,
+        values: [SHARD, from, to, request, RECEIPT_EVENTS_MAX],
+        rowMode: 'array',
+      })
+    ).rows;
   }
   const rows = last - first <= STORY_LOOK_MAX ? await read(first, last) : [];
   const isWhole = rows.length > 0 && rows.length < RECEIPT_EVENTS_MAX;
   const all = isWhole ? rows : [...(await read(first, first)), ...(await read(last, last))];
-  return { events: all.map(([line, format]) => ({ position: (JSON.parse(line) as { position: number }).position, line, format })), hasAll: isWhole };
+  return {
+    events: all.map(([line, format]) => ({
+      position: (JSON.parse(line) as { position: number }).position,
+      line,
+      format,
+    })),
+    hasAll: isWhole,
+  };
 }

@@ -24,7 +24,11 @@ type Record = RequestRecord & {
  * it was charged to.
  * @returns null where it is unknown, or not for this reader to see.
  */
-export async function tellRequest(client: ClientBase, scope: Scope, request: string): Promise<Omit<RequestStory, keyof AsOf> | null> {
+export async function tellRequest(
+  client: ClientBase,
+  scope: Scope,
+  request: string,
+): Promise<Omit<RequestStory, keyof AsOf> | null> {
   const { rows } = await client.query<Record>(
     `select ${REQUEST_COLUMNS}, body_bytes, instance, admitted_minute, terms_position, price_version
       from projection.request
@@ -46,7 +50,13 @@ export async function tellRequest(client: ClientBase, scope: Scope, request: str
     price_version: record.price_version,
     events,
     has_all_events: hasAll,
-    quotas: record.admitted_minute === null ? [] : await quotasOf(client, row, { minute: record.admitted_minute, terms: numberOf(record.terms_position) ?? 0 }),
+    quotas:
+      record.admitted_minute === null
+        ? []
+        : await quotasOf(client, row, {
+            minute: record.admitted_minute,
+            terms: numberOf(record.terms_position) ?? 0,
+          }),
   };
 }
 
@@ -54,11 +64,19 @@ export async function tellRequest(client: ClientBase, scope: Scope, request: str
  * Its events in their order. Where they begin and end is known; what lies between, which are growing
  * holds, is looked for only where that is not far.
  */
-async function eventsOf(client: ClientBase, request: string, first: number, last: number | null): Promise<{ events: StoryEvent[]; hasAll: boolean }> {
+async function eventsOf(
+  client: ClientBase,
+  request: string,
+  first: number,
+  last: number | null,
+): Promise<{ events: StoryEvent[]; hasAll: boolean }> {
   const end = last ?? (await readHead(client));
-  const read = (from: number, to: number): Promise<Read[]> => readRequest(client, request, { from, to }, STORY_EVENTS_MAX);
+  const read = (from: number, to: number): Promise<Read[]> =>
+    readRequest(client, request, { from, to }, STORY_EVENTS_MAX);
   const isNear = end - first <= STORY_LOOK_MAX;
-  const rows = isNear ? await read(first, end) : [...(await read(first, first)), ...(last === null ? [] : await read(last, last))];
+  const rows = isNear
+    ? await read(first, end)
+    : [...(await read(first, first)), ...(last === null ? [] : await read(last, last))];
   const placed = rows.flatMap((row) => (row instanceof UnreadableEventError ? [] : [row]));
   // An old one's may be in the archive.
   const isThere = placed[0]?.position === first && (last === null || placed.at(-1)?.position === last);
@@ -68,17 +86,31 @@ async function eventsOf(client: ClientBase, request: string, first: number, last
 /** What the row says already, and how the log says whose it is, is not told again with each event. */
 function storyEvent({ position, at, event }: Placed): StoryEvent {
   const { type, ...fields } = event;
-  const told = Object.entries(fields).filter(([name]) => !['request', 'account', 'key', 'model'].includes(name));
+  const told = Object.entries(fields).filter(
+    ([name]) => !['request', 'account', 'key', 'model'].includes(name),
+  );
   return { position, at: at.toISOString(), type, ...Object.fromEntries(told) };
 }
 
-type QuotaRecord = { subject: string; meter: number; window_kind: number; window_start: number; cap: string; used: string; held: string };
+type QuotaRecord = {
+  subject: string;
+  meter: number;
+  window_kind: number;
+  window_start: number;
+  cap: string;
+  used: string;
+  held: string;
+};
 
 /**
  * The windows that it was charged to, as they stand now: those with the minute of its admission, of
  * the account's and the key's quotas that were in force at the position of its terms.
  */
-async function quotasOf(client: ClientBase, { account, key }: { account: string; key: string }, { minute, terms }: { minute: number; terms: number }): Promise<StoryQuota[]> {
+async function quotasOf(
+  client: ClientBase,
+  { account, key }: { account: string; key: string },
+  { minute, terms }: { minute: number; terms: number },
+): Promise<StoryQuota[]> {
   const kinds = Object.keys(WINDOW_KINDS) as WindowKind[];
   const { rows } = await client.query<QuotaRecord>(
     `select subject, meter, window_kind, q.window_start, q.cap, q.used, q.held
@@ -87,7 +119,12 @@ async function quotasOf(client: ClientBase, { account, key }: { account: string;
       join unnest($2::smallint[], $3::integer[]) as wanted(kind, start) on window_kind = wanted.kind and q.window_start = wanted.start
       where subject = any($1) and t.position <= $4 and (t.until_position is null or t.until_position > $4)
       order by subject, meter, window_kind`,
-    [[`account/${account}`, `key/${key}`], kinds.map((kind) => WINDOW_KINDS[kind]), kinds.map((kind) => windowStart(kind, minute)), terms],
+    [
+      [`account/${account}`, `key/${key}`],
+      kinds.map((kind) => WINDOW_KINDS[kind]),
+      kinds.map((kind) => windowStart(kind, minute)),
+      terms,
+    ],
   );
   return rows.flatMap(({ subject, meter, window_kind, window_start, cap, used, held }) => {
     const window = WINDOW_KIND_OF.get(window_kind);

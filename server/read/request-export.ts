@@ -9,9 +9,33 @@ import { listRequests, type PageFound, type PageWanted, REQUESTS } from '#server
 import { Refusal } from '#server/errors/api-error.ts';
 
 const COLUMNS: readonly (keyof RequestRow)[] = [
-  'request', 'accepted_at', 'ended_at', 'account', 'key', 'model', 'upstream', 'outcome', 'end_reason', 'refusal', 'refused_count',
-  'status', 'sse', 'input_tokens', 'cached_tokens', 'output_tokens', 'reasoning_tokens', 'usage_source', 'cost_microusd',
-  'first_byte_ms', 'duration_ms', 'attempts', 'retry_count', 'hold_tokens', 'hold_cost_microusd', 'position', 'end_position',
+  'request',
+  'accepted_at',
+  'ended_at',
+  'account',
+  'key',
+  'model',
+  'upstream',
+  'outcome',
+  'end_reason',
+  'refusal',
+  'refused_count',
+  'status',
+  'sse',
+  'input_tokens',
+  'cached_tokens',
+  'output_tokens',
+  'reasoning_tokens',
+  'usage_source',
+  'cost_microusd',
+  'first_byte_ms',
+  'duration_ms',
+  'attempts',
+  'retry_count',
+  'hold_tokens',
+  'hold_cost_microusd',
+  'position',
+  'end_position',
 ];
 
 /**
@@ -20,8 +44,13 @@ const COLUMNS: readonly (keyof RequestRow)[] = [
  * how many rows there were, and the cursor of what was left out.
  * @returns why there is none; once it has begun, a failure cuts the connection.
  */
-export async function exportRequests(reads: ReadStore, wanted: PageWanted, response: Response): Promise<Refusal | null> {
-  const read = (after: PageWanted['after'], limit: number) => reads.read(REQUESTS, (client) => listRequests(client, { ...wanted, after, limit }));
+export async function exportRequests(
+  reads: ReadStore,
+  wanted: PageWanted,
+  response: Response,
+): Promise<Refusal | null> {
+  const read = (after: PageWanted['after'], limit: number) =>
+    reads.read(REQUESTS, (client) => listRequests(client, { ...wanted, after, limit }));
   const first = await read(wanted.after, EXPORT_STEP_ROWS);
   if (first instanceof Refusal) return first;
 
@@ -31,7 +60,8 @@ export async function exportRequests(reads: ReadStore, wanted: PageWanted, respo
     let count = 0;
     for (let step = 1; ; step++) {
       count += found.rows.length;
-      if (found.rows.length > 0) yield found.rows.map((row) => csvLine(COLUMNS.map((name) => row[name]))).join('');
+      if (found.rows.length > 0)
+        yield found.rows.map((row) => csvLine(COLUMNS.map((name) => row[name]))).join('');
       if (found.next === null || count >= EXPORT_ROWS_MAX || step >= EXPORT_STEPS_MAX) break;
       const next = await read(readCursor(found.next), Math.min(EXPORT_STEP_ROWS, EXPORT_ROWS_MAX - count));
       if (next instanceof Refusal) throw new ExportCutError(next);
@@ -41,13 +71,20 @@ export async function exportRequests(reads: ReadStore, wanted: PageWanted, respo
   }
 
   const headers = [
-    'content-type', 'text/csv; charset=utf-8; header=present',
-    'content-disposition', 'attachment; filename="requests.csv"',
-    'trailer', 'x-row-count, x-next-cursor',
-    'x-row-limit', String(EXPORT_ROWS_MAX),
-    'x-as-of', first.asOf.as_of ?? '',
-    'x-position', String(first.asOf.position),
-    'x-behind', String(first.asOf.behind),
+    'content-type',
+    'text/csv; charset=utf-8; header=present',
+    'content-disposition',
+    'attachment; filename="requests.csv"',
+    'trailer',
+    'x-row-count, x-next-cursor',
+    'x-row-limit',
+    String(EXPORT_ROWS_MAX),
+    'x-as-of',
+    first.asOf.as_of ?? '',
+    'x-position',
+    String(first.asOf.position),
+    'x-behind',
+    String(first.asOf.behind),
   ];
   return replyWithLines(response, headers, lines());
 }

@@ -22,7 +22,11 @@ export class Values {
  * Whose rows are meant, in the columns that indexes lead with: what somebody may see, narrowed by
  * what the filter names.
  */
-export function subjectConditions(scope: Scope, filter: Pick<RequestFilter, 'account' | 'key'>, values: Values): string[] {
+export function subjectConditions(
+  scope: Scope,
+  filter: Pick<RequestFilter, 'account' | 'key'>,
+  values: Values,
+): string[] {
   return (['account', 'key'] as const).flatMap((column) => {
     const named = new Set([scope[column] ?? undefined, filter[column]].filter((each) => each !== undefined));
     return [...named].map((each) => `${column} = ${values.add(each)}`);

@@ -50,7 +50,8 @@ export async function listRequests(client: ClientBase, wanted: PageWanted): Prom
     values.list,
   );
   const page = rows.slice(0, limit);
-  const goOnAfter = rows.length > limit ? page.at(-1) : narrows ? await lastLooked(client, wanted, lookMax) : undefined;
+  const goOnAfter =
+    rows.length > limit ? page.at(-1) : narrows ? await lastLooked(client, wanted, lookMax) : undefined;
   if (goOnAfter === undefined) return { rows: page.map(requestRow), next: null, lookedFromMs: fromMs };
   const atUs = Number(goOnAfter.at_us);
   return {
@@ -61,7 +62,11 @@ export async function listRequests(client: ClientBase, wanted: PageWanted): Prom
 }
 
 /** The last request that one page could look at; undefined where the time that is listed ends before it. */
-async function lastLooked(client: ClientBase, wanted: PageWanted, lookMax: number): Promise<{ at_us: string; position: string } | undefined> {
+async function lastLooked(
+  client: ClientBase,
+  wanted: PageWanted,
+  lookMax: number,
+): Promise<{ at_us: string; position: string } | undefined> {
   const values = new Values();
   const { rows } = await client.query<{ at_us: string; position: string }>(
     `select ${MICROSECONDS} as at_us, position from ${sourceOf(wanted, values)} ${NEWEST_FIRST} offset ${lookMax - 1} limit 1`,
@@ -72,7 +77,10 @@ async function lastLooked(client: ClientBase, wanted: PageWanted, lookMax: numbe
 
 /** The rows that are walked through, as they come from one index. */
 function sourceOf({ scope, filter, fromMs, toMs, after }: PageWanted, values: Values): string {
-  const table = filter.outcome === 'running' ? runningOf(scope.account ?? filter.account ?? null, values) : 'projection.request';
+  const table =
+    filter.outcome === 'running'
+      ? runningOf(scope.account ?? filter.account ?? null, values)
+      : 'projection.request';
   const conditions = [
     ...subjectConditions(scope, filter, values),
     `accepted_at >= to_timestamp(${values.add(fromMs)}::float8 / 1000)`,

@@ -9,6 +9,9 @@ export type Scope = {
 };
 
 /** What the holder of a key may see: what this key did or, where its terms say so, what its account did. */
-export function scopeOf({ id, account, terms }: Pick<Key, 'id' | 'account' | 'terms'>): { account: string; key: string | null } {
+export function scopeOf({ id, account, terms }: Pick<Key, 'id' | 'account' | 'terms'>): {
+  account: string;
+  key: string | null;
+} {
   return { account, key: terms?.reads === 'account' ? null : id };
 }

@@ -4,7 +4,14 @@ import type { Scope } from '#server/read/scope.ts';
 
 /** From which table a usage report comes, and how: the coarsest that can tell what is asked. Pure. */
 export type UsagePlan = {
-  table: 'usage_minute' | 'usage_minute_total' | 'usage_hour_key' | 'usage_hour' | 'usage_hour_total' | 'usage_day' | 'usage_day_account';
+  table:
+    | 'usage_minute'
+    | 'usage_minute_total'
+    | 'usage_hour_key'
+    | 'usage_hour'
+    | 'usage_hour_total'
+    | 'usage_day'
+    | 'usage_day_account';
   /** The column with the beginning of a row's time. */
   column: 'minute' | 'hour' | 'day';
   /** Milliseconds since 1970, on the bounds of the table's rows. */
@@ -29,11 +36,16 @@ export function planUsage(query: UsageQuery, scope: Scope, nowMs: number): Usage
   const fromMs = query.from?.getTime() ?? floorTo(toMs - 1, 'day');
   if (fromMs >= toMs) return 'from must be before to.';
 
-  const isDetailed = scope.key !== null || query.key !== undefined || query.model !== undefined || groups.some((group) => group !== 'account');
+  const isDetailed =
+    scope.key !== null ||
+    query.key !== undefined ||
+    query.model !== undefined ||
+    groups.some((group) => group !== 'account');
   const hasMinutes = fromMs >= nowMs - USAGE_MINUTES_KEPT_MS;
   const isRanking = groups.includes('account') && scope.account === null && query.account === undefined;
   const wanted = bucket ?? coarser(unitOf(fromMs, toMs, nowMs), finestFor(toMs - fromMs, isRanking));
-  if (bucket === 'minute' && !hasMinutes) return 'Minutes are kept for 48 hours: ask for a later "from", or for bucket=hour.';
+  if (bucket === 'minute' && !hasMinutes)
+    return 'Minutes are kept for 48 hours: ask for a later "from", or for bucket=hour.';
   if (bucket === 'hour' && isDetailed && !hasMinutes) {
     return 'By key or model, hours are kept for 48 hours: ask for a later "from", for bucket=day, or for the whole account.';
   }
@@ -55,14 +67,18 @@ export function planUsage(query: UsageQuery, scope: Scope, nowMs: number): Usage
 
 /** The largest unit that begins and ends with the time. What ends now has no end in the tables yet. */
 function unitOf(fromMs: number, toMs: number, nowMs: number): Bucket {
-  const fits = (unit: Bucket): boolean => fromMs % UNIT_MS[unit] === 0 && (toMs >= nowMs || toMs % UNIT_MS[unit] === 0);
+  const fits = (unit: Bucket): boolean =>
+    fromMs % UNIT_MS[unit] === 0 && (toMs >= nowMs || toMs % UNIT_MS[unit] === 0);
   return fits('day') ? 'day' : fits('hour') ? 'hour' : 'minute';
 }
 
 const MINUTES_UP_TO_MS = 3 * UNIT_MS.hour;
 const RANKED_BY_HOUR_UP_TO_MS = 2 * UNIT_MS.day;
 
-/** As fine as a time of this length needs, so that the rows stay few. All accounts, one against another, are many. */
+/**
+ * As fine as a time of this length needs, so that the rows stay few. All accounts, one against another, are
+ * many.
+ */
 function finestFor(lengthMs: number, isRanking: boolean): Bucket {
   if (isRanking) return lengthMs <= RANKED_BY_HOUR_UP_TO_MS ? 'hour' : 'day';
   return lengthMs <= MINUTES_UP_TO_MS ? 'minute' : 'hour';
@@ -73,8 +89,14 @@ const coarser = (one: Bucket, other: Bucket): Bucket => (UNIT_MS[one] > UNIT_MS[
 /** By key or model: not finer than need be, nor than is kept. */
 const detailedUnit = (wanted: Bucket, hasMinutes: boolean): Bucket => (hasMinutes ? wanted : 'day');
 
-/** By account or for all: the same, where there are hours for ever. Of all together, hours are few enough for days too. */
-function plainUnit(wanted: Bucket, { isByAccount, hasMinutes }: { isByAccount: boolean; hasMinutes: boolean }): Bucket {
+/**
+ * By account or for all: the same, where there are hours for ever. Of all together, hours are few enough for
+ * days too.
+ */
+function plainUnit(
+  wanted: Bucket,
+  { isByAccount, hasMinutes }: { isByAccount: boolean; hasMinutes: boolean },
+): Bucket {
   if (wanted === 'minute') return hasMinutes ? 'minute' : 'hour';
   return isByAccount ? wanted : 'hour';
 }

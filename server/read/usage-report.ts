@@ -1,7 +1,14 @@
 import type { ClientBase } from 'pg';
 import { BUCKETS, quantileOf } from '#db/projections/buckets.ts';
 import { USAGE_ROWS_MAX } from '#server/bounds.ts';
-import type { AsOf, UsageFigures, UsageQuery, UsageReport, UsageRow, UsageTimes } from '#server/contract/requests.ts';
+import type {
+  AsOf,
+  UsageFigures,
+  UsageQuery,
+  UsageReport,
+  UsageRow,
+  UsageTimes,
+} from '#server/contract/requests.ts';
 import type { Source } from '#server/read/read-store.ts';
 import { subjectConditions, Values } from '#server/read/request-filter.ts';
 import type { Scope } from '#server/read/scope.ts';
@@ -13,27 +20,57 @@ import type { UsagePlan } from '#server/read/usage-plan.ts';
  */
 const SETTINGS = { enable_sort: 'off', work_mem: '16MB' };
 
-export const usageSource = ({ table }: UsagePlan): Source => ({ projection: 'usage', tables: [table], settings: SETTINGS });
+export const usageSource = ({ table }: UsagePlan): Source => ({
+  projection: 'usage',
+  tables: [table],
+  settings: SETTINGS,
+});
 
 const COUNTS = [
-  'completed', 'client_gone', 'upstream_failed', 'cut_short', 'relay_failed', 'refused', 'input_tokens', 'cached_tokens',
-  'output_tokens', 'reasoning_tokens', 'abandoned_tokens', 'cost_microusd', 'unpriced',
+  'completed',
+  'client_gone',
+  'upstream_failed',
+  'cut_short',
+  'relay_failed',
+  'refused',
+  'input_tokens',
+  'cached_tokens',
+  'output_tokens',
+  'reasoning_tokens',
+  'abandoned_tokens',
+  'cost_microusd',
+  'unpriced',
 ] as const;
 const HISTOGRAMS = ['duration_counts', 'first_byte_counts'] as const;
 
 // Sums as floating-point numbers, which are exact up to 2^53: nine billion dollars in micro-dollars.
 const SUMS = COUNTS.map((name) => `coalesce(sum(${name}), 0)::float8 as ${name}`);
 const TIMES = HISTOGRAMS.map((name) => {
-  const sums = Array.from({ length: BUCKETS }, (_, index) => `coalesce(sum(${name}[${index + 1}]), 0)::float8`);
+  const sums = Array.from(
+    { length: BUCKETS },
+    (_, index) => `coalesce(sum(${name}[${index + 1}]), 0)::float8`,
+  );
   return `array[${sums.join(', ')}] as ${name}`;
 });
 const ENDED = 'completed + client_gone + upstream_failed + cut_short + relay_failed';
 
 type Sums = Record<(typeof COUNTS)[number], number> & Partial<Record<(typeof HISTOGRAMS)[number], number[]>>;
-type Grouped = Sums & { is_total: boolean; count: number; bucket_at?: Date | null; account?: string; key?: string; model?: string };
+type Grouped = Sums & {
+  is_total: boolean;
+  count: number;
+  bucket_at?: Date | null;
+  account?: string;
+  key?: string;
+  model?: string;
+};
 
 /** Sums up what a plan says, in one walk over its rows; the totals are the sum of the parts. */
-export async function reportUsage(client: ClientBase, scope: Scope, query: UsageQuery, plan: UsagePlan): Promise<Omit<UsageReport, keyof AsOf>> {
+export async function reportUsage(
+  client: ClientBase,
+  scope: Scope,
+  query: UsageQuery,
+  plan: UsagePlan,
+): Promise<Omit<UsageReport, keyof AsOf>> {
   const { bucket, groups } = plan;
   const values = new Values();
   const conditions = [
@@ -47,7 +84,12 @@ export async function reportUsage(client: ClientBase, scope: Scope, query: Usage
   const named = hasTimes ? [...COUNTS, ...HISTOGRAMS] : COUNTS;
   const apart = [...(bucket === null ? [] : ['bucket_at']), ...groups];
   const inBuckets = bucket === null ? '' : `, date_trunc('${bucket}', ${plan.column}, 'UTC') as bucket_at`;
-  const order = ['is_total desc', ...(bucket === null ? [] : ['bucket_at']), `${ENDED} + refused desc`, ...groups];
+  const order = [
+    'is_total desc',
+    ...(bucket === null ? [] : ['bucket_at']),
+    `${ENDED} + refused desc`,
+    ...groups,
+  ];
   const { rows } = await client.query<Grouped>(
     `with part as materialized (
         select ${[...apart, ...sums].join(', ')}
@@ -67,7 +109,9 @@ export async function reportUsage(client: ClientBase, scope: Scope, query: Usage
     bucket,
     group_by: [...groups],
     totals: figures(total),
-    ...(apart.length > 0 ? { rows: parts.map((part) => rowOf(part, plan)), rows_omitted: total.count - 1 - parts.length } : {}),
+    ...(apart.length > 0
+      ? { rows: parts.map((part) => rowOf(part, plan)), rows_omitted: total.count - 1 - parts.length }
+      : {}),
   };
 }
 

@@ -45,13 +45,23 @@ export function reckon(
   const { choices, completionLimit: ownLimit } = asked;
   const isExact = subjects.some(isExactly);
   // Without a limit nobody is refused by it, and a rough count will do for the log.
-  const promptLikely = Math.min(TOKENS_MAX, subjects.length === 0 ? Math.ceil(body.length / BYTES_PER_TOKEN) : promptEstimate(body));
+  const promptLikely = Math.min(
+    TOKENS_MAX,
+    subjects.length === 0 ? Math.ceil(body.length / BYTES_PER_TOKEN) : promptEstimate(body),
+  );
   const promptTokens = isExact ? Math.min(TOKENS_MAX, promptBound(body)) : promptLikely;
   const amounts = (completion: number): Amounts => ({
     tokens: Math.min(TOKENS_MAX, promptTokens + completion),
     cost: prices ? costBound(promptTokens, completion, prices) : 0,
   });
-  const common = { isExact, promptTokens, promptLikely: Math.min(promptLikely, promptTokens), choices, ownLimit, prices };
+  const common = {
+    isExact,
+    promptTokens,
+    promptLikely: Math.min(promptLikely, promptTokens),
+    choices,
+    ownLimit,
+    prices,
+  };
   if (isExact) {
     const most = Math.min(ownLimit ?? replyTokensMax(subjects) ?? EXACT_REPLY_TOKENS_DEFAULT, TOKENS_MAX);
     const least = Math.min(COMPLETION_MINIMUM_TOKENS, most);
@@ -62,7 +72,10 @@ export function reckon(
 }
 
 /** The limit on each choice that the upstream is to be asked to keep; null where the call's own will do. */
-export function tokenLimitOf({ isExact, promptTokens, choices, ownLimit, prices }: Reckoning, hold: Hold): number | null {
+export function tokenLimitOf(
+  { isExact, promptTokens, choices, ownLimit, prices }: Reckoning,
+  hold: Hold,
+): number | null {
   if (!isExact) return null;
   const byTokens = hold.tokens - promptTokens;
   const byCost = prices ? outputTokensFor(hold.cost, promptTokens, prices) : Infinity;
@@ -78,7 +91,8 @@ export function countsCost({ limits }: SubjectLimits): boolean {
 /** The longest reply that the terms tell of, where they tell. */
 export function replyTokensMax(subjects: readonly SubjectLimits[]): number | null {
   let least: number | null = null;
-  for (const { replyTokensMax: most } of subjects) if (most !== null && (least === null || most < least)) least = most;
+  for (const { replyTokensMax: most } of subjects)
+    if (most !== null && (least === null || most < least)) least = most;
   return least;
 }
 

@@ -40,7 +40,10 @@ export class Tries {
   /** Whether there would be another try, should this one fail in a way that others may not. */
   get hasMore(): boolean {
     if (this.#isOver(performance.now()) || this.#told.length + 1 >= TRIES_MAX) return false;
-    return this.#targets.some(({ upstream }) => upstream.terms.retries > this.#retries || upstream.lines.some((line) => !this.#lines.has(line)));
+    return this.#targets.some(
+      ({ upstream }) =>
+        upstream.terms.retries > this.#retries || upstream.lines.some((line) => !this.#lines.has(line)),
+    );
   }
 
   /** The upstream that the call was at last; null: at none. */
@@ -104,11 +107,17 @@ export class Tries {
     return this.#isOver(nowMs) ? null : this.#next(verdict, failure.retryAfterMs, nowMs);
   }
 
-  #next({ isElsewhereBetter, isLaterBetter, isOfUpstream }: Verdict, retryAfterMs: number | null, nowMs: number): NextTry | null {
+  #next(
+    { isElsewhereBetter, isLaterBetter, isOfUpstream }: Verdict,
+    retryAfterMs: number | null,
+    nowMs: number,
+  ): NextTry | null {
     const last = this.#last as Choice;
     const { upstream } = last.target;
     if (isOfUpstream) this.#avoided.add(upstream.name);
-    const other = isElsewhereBetter ? choose(this.#targets, this.#lines, this.#avoided, nowMs, Math.random()) : null;
+    const other = isElsewhereBetter
+      ? choose(this.#targets, this.#lines, this.#avoided, nowMs, Math.random())
+      : null;
     if (other) return { ...other, waitMs: 0 };
     if (!isLaterBetter || this.#retries >= upstream.terms.retries) return null;
     const pauseMs = RETRY_PAUSE_MS * 2 ** this.#retries * (0.5 + Math.random());
@@ -129,7 +138,8 @@ export class Tries {
     const { target, line, startedMs } = running;
     if (reason === 'completed') for (const { health } of [target.upstream, line]) health.succeeded();
     // Of a reply that the client has had a part of; what failed before was counted then.
-    else if (reason === 'upstream_cut' || reason === 'timed_out') target.upstream.health.broke(startedMs, nowMs, reason);
+    else if (reason === 'upstream_cut' || reason === 'timed_out')
+      target.upstream.health.broke(startedMs, nowMs, reason);
   }
 
   #end(outcome: string, nowMs: number): Running | null {

@@ -42,7 +42,9 @@ export class Budget {
     this.#options = options;
     this.#held = hold.tokens - reckoning.promptTokens;
     this.#most = reckoning.ownLimit === null ? Infinity : reckoning.ownLimit * reckoning.choices;
-    const hasQuota = subjects.some(({ limits }) => limits.some(({ meter }) => meter === 'tokens' || meter === 'cost_microusd'));
+    const hasQuota = subjects.some(({ limits }) =>
+      limits.some(({ meter }) => meter === 'tokens' || meter === 'cost_microusd'),
+    );
     this.#overdraftMax = hasQuota ? (replyTokensMax(subjects) ?? REPLY_TOKENS_MAX_DEFAULT) : Infinity;
     this.nextAt = reckoning.isExact ? this.#exactMost() : this.#held * USED_BEFORE_GROWTH;
   }

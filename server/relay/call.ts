@@ -73,7 +73,8 @@ export class Call implements Running {
   #calledOff: { code: Code; reason: EndReason } | null = null;
 
   constructor(relay: Relay, admitted: Admitted) {
-    const { key, asked, model, route, body, hold, subjects, termsPosition, reckoning, reply, retryCount } = admitted;
+    const { key, asked, model, route, body, hold, subjects, termsPosition, reckoning, reply, retryCount } =
+      admitted;
     this.#relay = relay;
     this.#admitted = admitted;
     this.#tries = new Tries(admitted.targets);
@@ -112,7 +113,8 @@ export class Call implements Running {
       this.#stop();
       const refusal = new Refusal('store_unavailable');
       // The lost answer may have been a commit: then this is its ending.
-      if (error instanceof StoreUnavailable && error.pending) this.#settle(this.#ending ?? shedEnding(refusal.status));
+      if (error instanceof StoreUnavailable && error.pending)
+        this.#settle(this.#ending ?? shedEnding(refusal.status));
       else this.#forget();
       return refusal;
     }
@@ -130,10 +132,18 @@ export class Call implements Running {
     return null;
   }
 
-  get request(): string { return this.#accepted.request; }
-  get key(): Key { return this.#admitted.key; }
-  get caller(): Caller { return this.#admitted.caller; }
-  get model(): string { return this.#accepted.model; }
+  get request(): string {
+    return this.#accepted.request;
+  }
+  get key(): Key {
+    return this.#admitted.key;
+  }
+  get caller(): Caller {
+    return this.#admitted.caller;
+  }
+  get model(): string {
+    return this.#accepted.model;
+  }
 
   get relayedTokens(): number {
     return this.#delivery?.relayedTokens ?? 0;
@@ -174,7 +184,12 @@ export class Call implements Running {
     const { provider } = upstream;
     const request = provider.request(call);
     if (request instanceof Refusal) {
-      const failure: Failure = { refusal: request, reason: 'upstream_refused', problem: 'not_said', retryAfterMs: null };
+      const failure: Failure = {
+        refusal: request,
+        reason: 'upstream_refused',
+        problem: 'not_said',
+        retryAfterMs: null,
+      };
       const begin = this.#again(failure);
       return begin === null ? this.#giveUp(request, 'upstream_refused') : begin();
     }
@@ -184,7 +199,11 @@ export class Call implements Running {
       extraHeaders: reply.extraHeaders,
       shape: reply.shape,
       life: this.#relay.life,
-      protocol: { sse: () => provider.sse(call), json: (bytes) => provider.json(bytes, call), fault: (bytes) => provider.fault(bytes) },
+      protocol: {
+        sse: () => provider.sse(call),
+        json: (bytes) => provider.json(bytes, call),
+        fault: (bytes) => provider.fault(bytes),
+      },
       dropped: request.dropped,
       promptEstimate: reckoning.promptLikely,
       upstreamHost: upstream.host,
@@ -201,7 +220,10 @@ export class Call implements Running {
     choice.line.send(call, request, delivery);
   }
 
-  /** The present try has failed, and the client knows of nothing. @returns what begins the next; null: there is none. */
+  /**
+   * The present try has failed, and the client knows of nothing. @returns what begins the next; null: there
+   * is none.
+   */
   #again(failure: Failure): (() => void) | null {
     const next = this.#tries.failed(failure, performance.now());
     if (next === null) return null;
@@ -221,7 +243,17 @@ export class Call implements Running {
     this.#pause = undefined;
     const { response, reply } = this.#admitted;
     if (!this.#isDurable) this.#early = refusal;
-    else new Outgoing({ response, requestId: reply.requestId, extraHeaders: reply.extraHeaders, shape: reply.shape, life: this.#relay.life }, NO_SOURCE).refuse(refusal);
+    else
+      new Outgoing(
+        {
+          response,
+          requestId: reply.requestId,
+          extraHeaders: reply.extraHeaders,
+          shape: reply.shape,
+          life: this.#relay.life,
+        },
+        NO_SOURCE,
+      ).refuse(refusal);
     this.#ended({ ...spentNothing(), status: refusal.status, reason, firstByteMs: null });
   }
 
@@ -256,10 +288,14 @@ export class Call implements Running {
     const { request, account, key, model, admitted_minute = 0, terms_position = 0 } = this.#accepted;
     seat.appender.note({
       type: 'request.extended',
-      request, account, key, model,
+      request,
+      account,
+      key,
+      model,
       hold_tokens: hold.tokens,
       hold_cost_microusd: hold.cost,
-      admitted_minute, terms_position,
+      admitted_minute,
+      terms_position,
     });
   }
 

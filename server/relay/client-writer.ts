@@ -25,11 +25,11 @@ const KEEP_ALIVE_COMMENT = ': keep-alive\n\n';
  * and how fast it reads. When the connection's buffer is full the source is paused until it drains,
  * so that a slow reader costs one buffer and not the rest of its reply.
  *
- * While it is doubtful whether this process may deliver (see server/instance/fencing-guard.ts) everything is held
- * back in its order and the source is paused, which looks like a client that takes nothing. When
- * its instance turns out to be dead nothing of that is ever sent: the client is told of an error.
- * What had been given to the kernel, or to Node's queue behind it, before the process stood still
- * belongs to the time before, and the hold covers it.
+ * While it is doubtful whether this process may deliver (see server/instance/fencing-guard.ts) everything is
+ * held back in its order and the source is paused, which looks like a client that takes nothing. When its
+ * instance turns out to be dead nothing of that is ever sent: the client is told of an error. What had been
+ * given to the kernel, or to Node's queue behind it, before the process stood still belongs to the time
+ * before, and the hold covers it.
  */
 export class Outgoing {
   readonly #options: OutgoingOptions;
@@ -66,7 +66,14 @@ export class Outgoing {
     // Silence that a comment could fill begins with the head.
     this.#lastWriteMs = performance.now();
     const { response, requestId, extraHeaders } = this.#options;
-    response.writeHead(status, ['content-type', contentType, 'x-request-id', requestId, ...more, ...extraHeaders]);
+    response.writeHead(status, [
+      'content-type',
+      contentType,
+      'x-request-id',
+      requestId,
+      ...more,
+      ...extraHeaders,
+    ]);
   }
 
   /** Sends the head by itself, unless the first bytes have taken it along. */
@@ -106,7 +113,10 @@ export class Outgoing {
     const { response, requestId, extraHeaders, shape = CONVENTION } = this.#options;
     if (response.destroyed) return;
     const body = shape.body(refusal, requestId);
-    response.writeHead(refusal.status, [...refusal.headers(requestId, Buffer.byteLength(body)), ...extraHeaders]);
+    response.writeHead(refusal.status, [
+      ...refusal.headers(requestId, Buffer.byteLength(body)),
+      ...extraHeaders,
+    ]);
     response.end(body);
   }
 
@@ -174,10 +184,14 @@ export class Outgoing {
     else this.#takesAgain();
   }
 
-  /** A reply that lost a part of itself and is at its end tells of it. One that still runs is ended by its owner. */
+  /**
+   * A reply that lost a part of itself and is at its end tells of it. One that still runs is ended by its
+   * owner.
+   */
   #endTorn(): void {
     const { response } = this.#options;
-    if (this.#isEnded && !response.writableEnded && !response.destroyed) this.endWithError(new Refusal('store_unavailable'), true);
+    if (this.#isEnded && !response.writableEnded && !response.destroyed)
+      this.endWithError(new Refusal('store_unavailable'), true);
   }
 
   #waitForDrain(nowMs: number): void {

@@ -8,7 +8,11 @@ import type { Ending } from '#server/relay/spent.ts';
 /** What a try of a call needs to know of it, and whom it tells what becomes of it. */
 export type DeliveryOptions = OutgoingOptions & {
   /** How the upstream's replies are read, and made what the client can read. */
-  protocol: { sse(): SseReader; json(bytes: Buffer): JsonReply | null; fault(body: Buffer): ProviderFault | null };
+  protocol: {
+    sse(): SseReader;
+    json(bytes: Buffer): JsonReply | null;
+    fault(body: Buffer): ProviderFault | null;
+  };
   /** Members of the request that the provider has no place for. */
   dropped: readonly string[];
   /** The prompt's tokens by our estimate, for a reply whose provider never says. */
@@ -24,7 +28,10 @@ export type DeliveryOptions = OutgoingOptions & {
   onAnswer: (afterMs: number) => void;
   /** Whether another upstream could take over, should this one fail. */
   hasMore: () => boolean;
-  /** Has another upstream take over: what begins that, once this try has ended without a word; null: nobody does. */
+  /**
+   * Has another upstream take over: what begins that, once this try has ended without a word; null: nobody
+   * does.
+   */
   again: (failure: Failure) => (() => void) | null;
   onEnd: (ending: Ending) => void;
 };

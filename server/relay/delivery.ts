@@ -67,7 +67,11 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
     if (this.#mode === 'ended') controller.abort(ABORT);
   }
 
-  onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: Record<string, string | string[] | undefined>): void {
+  onResponseStart(
+    controller: Dispatcher.DispatchController,
+    status: number,
+    headers: Record<string, string | string[] | undefined>,
+  ): void {
     if (this.#mode === 'ended') return;
     this.#clock.headCame();
     this.#head = readReplyHead(status, headers);
@@ -96,7 +100,9 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
   }
 
   /** Tokens of a streamed reply that went through so far, counted. */
-  get relayedTokens(): number { return this.#tap?.countedTokens ?? 0; }
+  get relayedTokens(): number {
+    return this.#tap?.countedTokens ?? 0;
+  }
 
   /** The call is recorded: what has come may go on. */
   openGate(): void {
@@ -121,7 +127,9 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
     this.#controller?.abort(ABORT);
   }
 
-  /** Ends the exchange with an error of ours, in whatever way the client can still be told. Nobody takes over. */
+  /**
+   * Ends the exchange with an error of ours, in whatever way the client can still be told. Nobody takes over.
+   */
   fail(code: Code, reason: EndReason): void {
     if (this.#mode === 'ended') return;
     if (this.#isTold) this.#failInBand(code, reason);
@@ -155,7 +163,8 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
     }
     // Behind a closed gate an upstream that has answered is made to wait.
     if (this.#head && !this.#gateOpen) return;
-    if (this.#clock.isOverdue(nowMs, timeouts, this.#tap?.dataEvents ?? null)) return this.#failed('upstream_timeout', 'timed_out', 'timed_out');
+    if (this.#clock.isOverdue(nowMs, timeouts, this.#tap?.dataEvents ?? null))
+      return this.#failed('upstream_timeout', 'timed_out', 'timed_out');
     if (this.#tap?.insideEvent === false && !this.#isHeadKept) this.#out.keepAlive(nowMs);
   }
 
@@ -197,7 +206,10 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
   #sendHead(): void {
     this.#isHeadKept = false;
     const head = this.#head as ReplyHead;
-    this.#out.writeHead(head.status, head.contentType, [...SSE_HEADERS, ...droppedHeader(head, this.#options.dropped)]);
+    this.#out.writeHead(head.status, head.contentType, [
+      ...SSE_HEADERS,
+      ...droppedHeader(head, this.#options.dropped),
+    ]);
   }
 
   #take(chunk: Buffer): void {
@@ -206,9 +218,11 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
         const tap = this.#tap as SseReader;
         const { budget } = this.#options;
         const events = tap.push(chunk);
-        if (this.#isHeadKept && tap.failed) return this.#failed('upstream_error', 'upstream_error', 'error_event');
+        if (this.#isHeadKept && tap.failed)
+          return this.#failed('upstream_error', 'upstream_error', 'error_event');
         if (events) this.#write(events);
-        if (budget && tap.countedTokens >= budget.nextAt && !budget.reached(tap.countedTokens)) this.fail('insufficient_quota', 'quota_spent');
+        if (budget && tap.countedTokens >= budget.nextAt && !budget.reached(tap.countedTokens))
+          this.fail('insufficient_quota', 'quota_spent');
         return;
       }
       case 'ended':
@@ -216,7 +230,8 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
       default:
         this.#size += chunk.length;
         this.#chunks.push(chunk);
-        if (this.#mode === 'holding' && this.#size > JSON_REPLY_BYTES_MAX) this.#failed('upstream_error', 'upstream_error', 'begun');
+        if (this.#mode === 'holding' && this.#size > JSON_REPLY_BYTES_MAX)
+          this.#failed('upstream_error', 'upstream_error', 'begun');
         if (this.#mode === 'refusing' && this.#size > ERROR_REPLY_BYTES_MAX) this.#refuseAsTold();
     }
   }
@@ -238,24 +253,39 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
 
   #sendHeld(): void {
     const head = this.#head as ReplyHead;
-    const bytes = this.#chunks.length === 1 ? (this.#chunks[0] as Buffer) : Buffer.concat(this.#chunks, this.#size);
+    const bytes =
+      this.#chunks.length === 1 ? (this.#chunks[0] as Buffer) : Buffer.concat(this.#chunks, this.#size);
     const reply = this.#options.protocol.json(bytes);
     if (!reply) return this.#failed('upstream_error', 'upstream_error', 'begun');
     const { usage, outputBytes, failed } = reply;
-    this.#out.writeHead(head.status, head.contentType, ['content-length', String(reply.bytes.length), ...droppedHeader(head, this.#options.dropped)]);
+    this.#out.writeHead(head.status, head.contentType, [
+      'content-length',
+      String(reply.bytes.length),
+      ...droppedHeader(head, this.#options.dropped),
+    ]);
     this.#out.end(reply.bytes);
-    this.#end(failed ? 'upstream_error' : 'completed', spentOnJson(head.status, usage, this.#options.promptEstimate, outputBytes));
+    this.#end(
+      failed ? 'upstream_error' : 'completed',
+      spentOnJson(head.status, usage, this.#options.promptEstimate, outputBytes),
+    );
   }
 
   #refuseAsTold(): void {
     const { status, retryAfter } = this.#head as ReplyHead;
     const fault = this.#options.protocol.fault(Buffer.concat(this.#chunks));
-    const { refusal, reason } = refusalOfReply({ status, fault, retryAfter, host: this.#options.upstreamHost });
+    const { refusal, reason } = refusalOfReply({
+      status,
+      fault,
+      retryAfter,
+      host: this.#options.upstreamHost,
+    });
     this.#giveUp({ refusal, reason, problem: status, retryAfterMs: retryAfterMs(retryAfter) });
   }
 
   /** Whether the client has the head of a streamed reply. Until then it can be told anything. */
-  get #isTold(): boolean { return this.#mode === 'streaming' && !this.#isHeadKept; }
+  get #isTold(): boolean {
+    return this.#mode === 'streaming' && !this.#isHeadKept;
+  }
 
   /** The upstream has failed, at whatever point. */
   #failed(code: Code, reason: EndReason, problem: Problem): void {
@@ -263,7 +293,12 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
     if (this.#mode === 'ended' || (this.#early !== null && this.#early !== 'ended')) return;
     if (this.#isTold) return this.#failInBand(code, reason);
     const isBegun = this.#mode === 'holding' && this.#size > 0;
-    this.#giveUp({ refusal: new Refusal(code), reason, problem: isBegun ? 'begun' : problem, retryAfterMs: null });
+    this.#giveUp({
+      refusal: new Refusal(code),
+      reason,
+      problem: isBegun ? 'begun' : problem,
+      retryAfterMs: null,
+    });
   }
 
   #giveUp(failure: Failure): void {
@@ -279,7 +314,10 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
       return this.#controller?.abort(ABORT);
     }
     this.#out.refuse(refusal);
-    this.#end(reason, { ...spentUntold(this.#head?.form, this.#options.promptEstimate), status: refusal.status });
+    this.#end(reason, {
+      ...spentUntold(this.#head?.form, this.#options.promptEstimate),
+      status: refusal.status,
+    });
   }
 
   #failInBand(code: Code, reason: EndReason): void {
@@ -292,8 +330,15 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
   }
 
   /** @param spent absent: what has been given to the client so far. */
-  #end(reason: EndReason, spent: Spent = spentOnReply(this.#head?.status, this.#options.promptEstimate, this.#tap)): void {
+  #end(
+    reason: EndReason,
+    spent: Spent = spentOnReply(this.#head?.status, this.#options.promptEstimate, this.#tap),
+  ): void {
     this.discard();
-    this.#options.onEnd({ ...spent, reason: this.#isLeft ? 'client_gone' : reason, firstByteMs: this.#clock.headAfterMs });
+    this.#options.onEnd({
+      ...spent,
+      reason: this.#isLeft ? 'client_gone' : reason,
+      firstByteMs: this.#clock.headAfterMs,
+    });
   }
 }

@@ -4,8 +4,12 @@ import { BUSY_CREDENTIAL_MS, RETRY_AFTER_MAX_MS, WRONG_CREDENTIAL_MS } from '#se
 
 /** A try that failed before the client was told anything: what may follow from it. Pure. */
 
-/** `not_said`: the call can't be said in the upstream's protocol. `begun`: its reply had begun, and the upstream may charge for it. */
-export type Problem = 'unreachable' | 'timed_out' | 'cut' | 'unreadable' | 'error_event' | 'not_said' | 'begun' | number;
+/**
+ * `not_said`: the call can't be said in the upstream's protocol. `begun`: its reply had begun, and the
+ * upstream may charge for it.
+ */
+export type Problem =
+  'unreachable' | 'timed_out' | 'cut' | 'unreadable' | 'error_event' | 'not_said' | 'begun' | number;
 
 export type Failure = {
   /** What the client is told where nobody else takes over. */
@@ -30,9 +34,21 @@ export type Verdict = {
   outForMs: number | null;
 };
 
-const HOPELESS: Verdict = { isElsewhereBetter: false, isLaterBetter: false, blames: 'nobody', isOfUpstream: true, outForMs: null };
+const HOPELESS: Verdict = {
+  isElsewhereBetter: false,
+  isLaterBetter: false,
+  blames: 'nobody',
+  isOfUpstream: true,
+  outForMs: null,
+};
 const ELSEWHERE: Verdict = { ...HOPELESS, isElsewhereBetter: true };
-const UPSTREAM: Verdict = { isElsewhereBetter: true, isLaterBetter: true, blames: 'upstream', isOfUpstream: true, outForMs: null };
+const UPSTREAM: Verdict = {
+  isElsewhereBetter: true,
+  isLaterBetter: true,
+  blames: 'upstream',
+  isOfUpstream: true,
+  outForMs: null,
+};
 
 /** Statuses by which an upstream judges the client's own request: the next one would say the same. */
 const OF_THE_REQUEST = new Set([400, 413, 415, 422]);
@@ -58,14 +74,28 @@ export function judge({ problem, retryAfterMs }: Pick<Failure, 'problem' | 'retr
   // It does not have the model, or not under this name.
   if (problem === 404) return ELSEWHERE;
   if (OF_THE_CREDENTIAL.has(problem)) {
-    return { isElsewhereBetter: true, isLaterBetter: false, blames: 'credential', isOfUpstream: false, outForMs: WRONG_CREDENTIAL_MS };
+    return {
+      isElsewhereBetter: true,
+      isLaterBetter: false,
+      blames: 'credential',
+      isOfUpstream: false,
+      outForMs: WRONG_CREDENTIAL_MS,
+    };
   }
   if (problem === 429) {
-    return { isElsewhereBetter: true, isLaterBetter: true, blames: 'credential', isOfUpstream: false, outForMs: askedMs ?? BUSY_CREDENTIAL_MS };
+    return {
+      isElsewhereBetter: true,
+      isLaterBetter: true,
+      blames: 'credential',
+      isOfUpstream: false,
+      outForMs: askedMs ?? BUSY_CREDENTIAL_MS,
+    };
   }
-  if (problem >= 500 || problem === 408 || problem === 425 || problem < 400) return { ...UPSTREAM, outForMs: askedMs };
+  if (problem >= 500 || problem === 408 || problem === 425 || problem < 400)
+    return { ...UPSTREAM, outForMs: askedMs };
   return HOPELESS;
 }
 
 /** The same in a word, for the log. */
-export const problemName = (problem: Problem): string => (typeof problem === 'number' ? `status_${problem}` : problem);
+export const problemName = (problem: Problem): string =>
+  typeof problem === 'number' ? `status_${problem}` : problem;

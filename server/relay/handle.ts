@@ -19,8 +19,10 @@ import { checkMedia, clientRetryCount, type Reply, refuse } from '#server/relay/
 /** Whose call a request is. */
 type Identify = (relay: Relay, request: IncomingMessage) => Key | Refusal;
 
-const bySecret: Identify = ({ readModel, pepper, secretUse }, { rawHeaders }) => authenticate(rawHeaders, readModel, pepper, secretUse);
-const byEitherHeader: Identify = ({ readModel, pepper, secretUse }, { rawHeaders }) => authenticate(rawHeaders, readModel, pepper, secretUse, sentInEither);
+const bySecret: Identify = ({ readModel, pepper, secretUse }, { rawHeaders }) =>
+  authenticate(rawHeaders, readModel, pepper, secretUse);
+const byEitherHeader: Identify = ({ readModel, pepper, secretUse }, { rawHeaders }) =>
+  authenticate(rawHeaders, readModel, pepper, secretUse, sentInEither);
 
 /**
  * A call of a relayed route, from the first look at its headers to its admission. Each stage either
@@ -71,7 +73,8 @@ export async function handleCall(
   const subjects = readModel.limitsOf(key);
   const termsPosition = readModel.termsPosition(key);
   const price = readModel.prices.find(model);
-  if (!price && subjects.some(countsCost)) return refused(new Refusal('model_not_priced', { param: 'model' }));
+  if (!price && subjects.some(countsCost))
+    return refused(new Refusal('model_not_priced', { param: 'model' }));
   // Nobody waits for it any more, so nothing is begun.
   if (response.destroyed) return releaseBody(body);
 
@@ -86,11 +89,28 @@ export async function handleCall(
     seat.limits.release(hold);
     return releaseBody(body);
   }
-  if (subjects.length > 0) reply.extraHeaders = [...reply.extraHeaders, ...rateHeaders(hold.counters, readModel.nowMs())];
+  if (subjects.length > 0)
+    reply.extraHeaders = [...reply.extraHeaders, ...rateHeaders(hold.counters, readModel.nowMs())];
 
   const retryCount = clientRetryCount(request.headers);
   const call = new Call(relay, {
-    key, caller, route, asked, model, targets, body, subjects, termsPosition, price, reckoning, hold, seat, response, reply, retryCount, startedMs,
+    key,
+    caller,
+    route,
+    asked,
+    model,
+    targets,
+    body,
+    subjects,
+    termsPosition,
+    price,
+    reckoning,
+    hold,
+    seat,
+    response,
+    reply,
+    retryCount,
+    startedMs,
     protocolHeaders: protocolHeaders ? sentHeaders(request, protocolHeaders) : NO_HEADERS,
   });
   const refusal = await call.run();
@@ -104,7 +124,9 @@ const HEADER_CHARACTERS_MAX = 2_000;
 function sentHeaders({ headers }: IncomingMessage, names: readonly string[]): readonly string[] {
   return names.flatMap((name) => {
     const value = headers[name];
-    return typeof value === 'string' && value.length <= HEADER_CHARACTERS_MAX && /^[\x20-\x7e]+$/.test(value) ? [name, value] : [];
+    return typeof value === 'string' && value.length <= HEADER_CHARACTERS_MAX && /^[\x20-\x7e]+$/.test(value)
+      ? [name, value]
+      : [];
   });
 }
 

@@ -28,7 +28,9 @@ export class ModelList {
     }
     const { table } = this.#upstreams;
     // What another upstream serves under the same name is that one's to list.
-    const listed = [...this.#listed].flatMap(([upstream, names]) => names.filter((name) => table.servedBy(name) === upstream).slice(0, MODEL_LIST_MAX));
+    const listed = [...this.#listed].flatMap(([upstream, names]) =>
+      names.filter((name) => table.servedBy(name) === upstream).slice(0, MODEL_LIST_MAX),
+    );
     return [...new Set([...table.names, ...listed])]
       .map((model) => ({ model, upstream: table.servedBy(model)?.name ?? '' }))
       .filter(({ upstream }) => upstream !== '')
@@ -37,7 +39,9 @@ export class ModelList {
 
   async #ask(): Promise<void> {
     const before = this.#listed;
-    const asked = this.#upstreams.all.filter(({ terms }) => !terms.paused && terms.models.some((model) => model.includes('*')));
+    const asked = this.#upstreams.all.filter(
+      ({ terms }) => !terms.paused && terms.models.some((model) => model.includes('*')),
+    );
     const lists = await Promise.all(
       asked.map(async (upstream) => {
         const [line] = upstream.lines;

@@ -13,14 +13,21 @@ export type ReplyHead = {
 export const DROPPED = 'x-daybook-dropped';
 const NAMES = /^[\w.[\]-]{1,100}(?:, ?[\w.[\]-]{1,100}){0,63}$/;
 
-const namesOf = (text: string | undefined): string | undefined => (text !== undefined && NAMES.test(text) ? text : undefined);
+const namesOf = (text: string | undefined): string | undefined =>
+  text !== undefined && NAMES.test(text) ? text : undefined;
 
 type Headers = Record<string, string | string[] | undefined>;
 
 export function readReplyHead(status: number, headers: Headers): ReplyHead {
   const contentType = one(headers['content-type']) ?? '';
   const encoding = one(headers['content-encoding']) ?? 'identity';
-  return { status, contentType, retryAfter: one(headers['retry-after']), dropped: namesOf(one(headers[DROPPED])), form: formOf(status, contentType, encoding) };
+  return {
+    status,
+    contentType,
+    retryAfter: one(headers['retry-after']),
+    dropped: namesOf(one(headers[DROPPED])),
+    form: formOf(status, contentType, encoding),
+  };
 }
 
 function formOf(status: number, contentType: string, encoding: string): ReplyHead['form'] {
@@ -35,7 +42,10 @@ function one(value: string | string[] | undefined): string | undefined {
   return Array.isArray(value) ? value[0] : value;
 }
 
-/** The header that tells the client what was dropped, as a pair; a package knows better than what was made for it. */
+/**
+ * The header that tells the client what was dropped, as a pair; a package knows better than what was made for
+ * it.
+ */
 export function droppedHeader({ dropped }: ReplyHead, names: readonly string[]): string[] {
   const told = dropped ?? names.join(', ');
   return told === '' ? [] : [DROPPED, told];

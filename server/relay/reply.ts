@@ -15,7 +15,8 @@ export type Reply = {
 
 const NO_HEADERS: readonly string[] = [];
 const CORS_HEADERS: readonly string[] = [
-  'access-control-allow-origin', '*',
+  'access-control-allow-origin',
+  '*',
   'access-control-expose-headers',
   'x-request-id, request-id, retry-after, retry-after-ms, x-should-retry, x-daybook-dropped, x-quota-reset, x-ratelimit-limit-requests, ' +
     'x-ratelimit-remaining-requests, x-ratelimit-reset-requests, x-ratelimit-limit-tokens, ' +
@@ -34,11 +35,16 @@ export function corsHeaders(headers: IncomingHttpHeaders): readonly string[] {
 export function answerPreflight(request: IncomingMessage, response: ServerResponse, reply: Reply): void {
   const asked = request.headers['access-control-request-headers'];
   response.writeHead(204, [
-    'access-control-allow-methods', 'GET, POST, OPTIONS',
-    'access-control-allow-headers', safeHeaderList(asked) ?? 'authorization, content-type',
-    'access-control-max-age', '7200',
-    'vary', 'origin, access-control-request-headers',
-    'x-request-id', reply.requestId,
+    'access-control-allow-methods',
+    'GET, POST, OPTIONS',
+    'access-control-allow-headers',
+    safeHeaderList(asked) ?? 'authorization, content-type',
+    'access-control-max-age',
+    '7200',
+    'vary',
+    'origin, access-control-request-headers',
+    'x-request-id',
+    reply.requestId,
     ...CORS_HEADERS,
   ]);
   response.end();
@@ -52,7 +58,12 @@ function safeHeaderList(asked: string | undefined): string | undefined {
  * Refuses a request: the catalogue's answer at once, whatever of its body is still to come. That
  * is read and thrown away, so that the client gets to read the answer, but only up to a bound.
  */
-export function refuse(request: IncomingMessage, response: ServerResponse, reply: Reply, refusal: Refusal): void {
+export function refuse(
+  request: IncomingMessage,
+  response: ServerResponse,
+  reply: Reply,
+  refusal: Refusal,
+): void {
   if (response.headersSent || response.destroyed) return;
   const body = (reply.shape ?? CONVENTION).body(refusal, reply.requestId);
   response.writeHead(refusal.status, [

@@ -15,7 +15,9 @@ export type Tried = {
   told: Try[] | undefined;
 };
 
-/** The one ending of an accepted request, whatever it was, at the price that was in force when it began. Pure. */
+/**
+ * The one ending of an accepted request, whatever it was, at the price that was in force when it began. Pure.
+ */
 export function settledEvent(
   accepted: Accepted,
   ending: Ending,

@@ -27,7 +27,10 @@ function spentUnseen(promptEstimate: number): Spent {
   return { status: CLIENT_CLOSED_STATUS, usage: { ...NOTHING, input: promptEstimate }, source: 'estimated' };
 }
 
-/** Of a call that the client is refused: an upstream that had begun a good reply has worked, and nobody knows how much. */
+/**
+ * Of a call that the client is refused: an upstream that had begun a good reply has worked, and nobody knows
+ * how much.
+ */
 export function spentUntold(form: ReplyHead['form'] | undefined, promptEstimate: number): Spent {
   return form === 'json' || form === 'sse' ? spentUnseen(promptEstimate) : spentNothing();
 }
@@ -36,14 +39,27 @@ export function spentUntold(form: ReplyHead['form'] | undefined, promptEstimate:
  * A streamed reply that went through, whole or not: what the provider reported, else what was counted.
  * @param reply null: nothing of one was read.
  */
-export function spentOnReply(status: number | undefined, promptEstimate: number, reply: Pick<SseReader, 'usage' | 'promptUsage' | 'countedTokens'> | null): Spent {
+export function spentOnReply(
+  status: number | undefined,
+  promptEstimate: number,
+  reply: Pick<SseReader, 'usage' | 'promptUsage' | 'countedTokens'> | null,
+): Spent {
   if (reply === null || status === undefined) return spentUnseen(promptEstimate);
   if (reply.usage) return { status, usage: reply.usage, source: 'provider' };
-  return { status, usage: { ...NOTHING, input: promptEstimate, ...reply.promptUsage, output: reply.countedTokens }, source: 'counted' };
+  return {
+    status,
+    usage: { ...NOTHING, input: promptEstimate, ...reply.promptUsage, output: reply.countedTokens },
+    source: 'counted',
+  };
 }
 
 /** A JSON reply: what the provider reported, else by the size of what was written. */
-export function spentOnJson(status: number, usage: Usage | null, promptEstimate: number, outputBytes: number): Spent {
+export function spentOnJson(
+  status: number,
+  usage: Usage | null,
+  promptEstimate: number,
+  outputBytes: number,
+): Spent {
   if (usage) return { status, usage, source: 'provider' };
   const output = Math.ceil(outputBytes / BYTES_PER_TOKEN);
   return { status, usage: { ...NOTHING, input: promptEstimate, output }, source: 'estimated' };
@@ -57,5 +73,9 @@ export function spentOnJson(status: number, usage: Usage | null, promptEstimate:
 export function asSeen(ending: Ending, isTold: boolean, beforeMs: number): Ending {
   const status = ending.reason === 'client_gone' && !isTold ? CLIENT_CLOSED_STATUS : ending.status;
   if (status === ending.status && (beforeMs === 0 || ending.firstByteMs === null)) return ending;
-  return { ...ending, status, firstByteMs: ending.firstByteMs === null ? null : ending.firstByteMs + beforeMs };
+  return {
+    ...ending,
+    status,
+    firstByteMs: ending.firstByteMs === null ? null : ending.firstByteMs + beforeMs,
+  };
 }

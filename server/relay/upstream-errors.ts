@@ -3,7 +3,12 @@ import { Refusal } from '#server/errors/api-error.ts';
 import type { ProviderFault } from '#server/providers/provider.ts';
 
 /** An upstream's reply whose status is not a success. */
-export type UpstreamReply = { status: number; fault: ProviderFault | null; retryAfter: string | undefined; host: string };
+export type UpstreamReply = {
+  status: number;
+  fault: ProviderFault | null;
+  retryAfter: string | undefined;
+  host: string;
+};
 
 /** Statuses by which an upstream judges the client's own request; they pass with their message. */
 const CLIENT_FAULTS = new Set([400, 404, 413, 415, 422]);
@@ -22,18 +27,28 @@ export function refusalOfReply(reply: UpstreamReply): { refusal: Refusal; reason
   const retryAfterS = retryAfterSeconds(reply.retryAfter);
   if (CLIENT_FAULTS.has(status)) {
     const { message, param } = readError(reply);
-    const code = status === 404 ? 'model_not_found' : status === 413 ? 'request_too_large' : 'upstream_refused';
-    return { refusal: new Refusal(code, { message, status, ...(param === null ? {} : { param }) }), reason: 'upstream_refused' };
+    const code =
+      status === 404 ? 'model_not_found' : status === 413 ? 'request_too_large' : 'upstream_refused';
+    return {
+      refusal: new Refusal(code, { message, status, ...(param === null ? {} : { param }) }),
+      reason: 'upstream_refused',
+    };
   }
-  if (status === 401 || status === 403) return { refusal: new Refusal('upstream_unauthorized'), reason: 'upstream_error' };
+  if (status === 401 || status === 403)
+    return { refusal: new Refusal('upstream_unauthorized'), reason: 'upstream_error' };
   // 529: Anthropic's word for being overloaded.
-  if (status === 429 || status === 529) return { refusal: new Refusal('upstream_busy', { retryAfterS }), reason: 'upstream_error' };
-  if (status === 503) return { refusal: new Refusal('upstream_error', { status, retryAfterS }), reason: 'upstream_error' };
-  if (status === 408 || status === 504) return { refusal: new Refusal('upstream_timeout', { retryAfterS }), reason: 'timed_out' };
+  if (status === 429 || status === 529)
+    return { refusal: new Refusal('upstream_busy', { retryAfterS }), reason: 'upstream_error' };
+  if (status === 503)
+    return { refusal: new Refusal('upstream_error', { status, retryAfterS }), reason: 'upstream_error' };
+  if (status === 408 || status === 504)
+    return { refusal: new Refusal('upstream_timeout', { retryAfterS }), reason: 'timed_out' };
   return { refusal: new Refusal('upstream_error', { retryAfterS }), reason: 'upstream_error' };
 }
 
-/** How long an upstream asks to be left alone, in milliseconds; null where it does not say, or not in seconds. */
+/**
+ * How long an upstream asks to be left alone, in milliseconds; null where it does not say, or not in seconds.
+ */
 export function retryAfterMs(header: string | undefined): number | null {
   return header === undefined || !/^\d{1,6}$/.test(header) ? null : Number(header) * 1_000;
 }
@@ -44,8 +59,12 @@ function retryAfterSeconds(header: string | undefined): number | undefined {
 }
 
 function readError({ status, fault, host }: UpstreamReply): { message: string; param: string | null } {
-  if (fault === null) return { message: `The model provider refused the request with status ${status}.`, param: null };
-  return { message: scrub(fault.message, host), param: fault.param === null ? null : scrub(fault.param, host).slice(0, 200) };
+  if (fault === null)
+    return { message: `The model provider refused the request with status ${status}.`, param: null };
+  return {
+    message: scrub(fault.message, host),
+    param: fault.param === null ? null : scrub(fault.param, host).slice(0, 200),
+  };
 }
 
 /** A provider's words without what they should not tell: credentials, masked ones too, and where it lives. */

@@ -33,7 +33,11 @@ export async function usageOf(key: Key, readModel: ReadModel, limits: Limits): P
     key: { id: key.id, name: key.name },
     limits: counters.map((counter, index) => {
       const { subject, limit } = inForce[index] as (typeof inForce)[number];
-      return { ...figuresOf(counter), enforcement: limit.enforcement, overdraft: overdraftOf(limit, subject) };
+      return {
+        ...figuresOf(counter),
+        enforcement: limit.enforcement,
+        overdraft: overdraftOf(limit, subject),
+      };
     }),
   };
 }
@@ -42,7 +46,10 @@ export async function usageOf(key: Key, readModel: ReadModel, limits: Limits): P
  * How far a soft landing may end beyond its limit: each of the calls that may run at once by the
  * longest reply. Declared, so that it can be planned with.
  */
-export function overdraftOf({ meter, enforcement }: Limit, { limits, replyTokensMax }: SubjectLimits): number | null {
+export function overdraftOf(
+  { meter, enforcement }: Limit,
+  { limits, replyTokensMax }: SubjectLimits,
+): number | null {
   if (meter === 'requests' || meter === 'concurrent' || enforcement === 'exact') return 0;
   if (meter !== 'tokens') return null;
   const concurrent = limits.find((limit) => limit.meter === 'concurrent')?.cap ?? CONCURRENT_MAX;

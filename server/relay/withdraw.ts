@@ -13,7 +13,9 @@ export function endWithdrawn(relay: Relay, accounts: ReadonlySet<string>): void 
     const { caller, model } = call;
     const key = relay.readModel.key(call.key.id) ?? call.key;
     const refusal =
-      judgeKey(key, relay.readModel.nowMs()) ?? authorize(key, caller, relay.readModel) ?? authorizeModel(key, model, relay.readModel);
+      judgeKey(key, relay.readModel.nowMs()) ??
+      authorize(key, caller, relay.readModel) ??
+      authorizeModel(key, model, relay.readModel);
     if (refusal) call.fail(refusal.code, 'withdrawn');
   }
 }

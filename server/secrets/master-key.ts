@@ -42,7 +42,9 @@ export type Rekeyed = {
   rewrapped: number;
   /** Credentials that don't open: they stay as they are. */
   damaged: string[];
-  /** Those that went from the file, since nothing needs them any more, and that stayed because something does. */
+  /**
+   * Those that went from the file, since nothing needs them any more, and that stayed because something does.
+   */
   dropped: string[];
   kept: string[];
 };
@@ -110,7 +112,10 @@ function makeFirst(file: string): MasterKeys {
   return keys;
 }
 
-/** Puts the keys in their place as one, so that whoever reads meanwhile has the old file or the new one. They are on the disk before anything is sealed by them. */
+/**
+ * Puts the keys in their place as one, so that whoever reads meanwhile has the old file or the new one. They
+ * are on the disk before anything is sealed by them.
+ */
 function writeKeys(file: string, keys: readonly Buffer[]): void {
   const beside = `${file}.new`;
   try {

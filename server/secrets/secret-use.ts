@@ -22,11 +22,15 @@ export class SecretUse {
     const name = id + last4;
     const noted = this.#noted.get(name);
     if (noted) noted.usedMs = nowMs;
-    // Beyond that many keys in rotation at once some are not noted: they look unused until others have been reported.
+    // Beyond that many keys in rotation at once some are not noted: they look unused until others have been
+    // reported.
     else if (this.#noted.size < SECRETS_NOTED_MAX) this.#noted.set(name, { key: id, last4, usedMs: nowMs, reportedMs: -Infinity });
   }
 
-  /** What should be written down now: a first use soon, later ones once in a while. Those that rest are forgotten. */
+  /**
+   * What should be written down now: a first use soon, later ones once in a while. Those that rest are
+   * forgotten.
+   */
   takeDue(nowMs: number): SecretUsed[] {
     const due: SecretUsed[] = [];
     for (const [name, noted] of this.#noted) {

@@ -4,7 +4,9 @@
 export const PASSWORD_HASHES_AT_ONCE = 2;
 /** Those that wait for one: about a second of them. */
 export const PASSWORD_HASHES_WAITING_MAX = 50;
-/** Connections of a process that look up sessions and members: each such look takes less than a millisecond. */
+/**
+ * Connections of a process that look up sessions and members: each such look takes less than a millisecond.
+ */
 export const SIGN_IN_CONNECTIONS_MAX = 3;
 /** One more for whoever is not signed in: their attempts and links keep nobody else waiting. */
 export const STRANGERS_CONNECTIONS_MAX = 1;
@@ -14,11 +16,20 @@ export const SIGN_IN_WAITING_MAX = 500;
 export const ENDED_CHECK_MS = 60 * 60 * 1000;
 /** Members and invitations of one list: more than people read. */
 export const MEMBERS_LISTED_MAX = 1_000;
-/** A registration is answered at a multiple of this after it came, so that its duration does not tell whether the address was taken. */
+/**
+ * A registration is answered at a multiple of this after it came, so that its duration does not tell whether
+ * the address was taken.
+ */
 export const REGISTRATION_STEP_MS = 250;
-/** How long a transaction of people may stand still: behind the lock of the log, which it takes last, all calls wait for it. */
+/**
+ * How long a transaction of people may stand still: behind the lock of the log, which it takes last, all
+ * calls wait for it.
+ */
 export const TRANSACTION_IDLE_MAX_MS = 500;
-/** How long a change by people waits for this process to hear of it by the log, before it is answered all the same. */
+/**
+ * How long a change by people waits for this process to hear of it by the log, before it is answered all the
+ * same.
+ */
 export const HEARD_WAIT_MS = 2_000;
 /** Those who wait so at once: more than changes can be under way. */
 export const WAITERS_MAX = 1_000;

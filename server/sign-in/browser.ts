@@ -20,7 +20,8 @@ const SYSTEMS: readonly (readonly [RegExp, string])[] = [
 
 /** A browser and its system in a few words, by which people know their sessions: "Firefox on Linux". Pure. */
 export function browserLabel(userAgent: string | undefined): string {
-  const find = (names: typeof BROWSERS): string | undefined => names.find(([pattern]) => pattern.test(userAgent ?? ''))?.[1];
+  const find = (names: typeof BROWSERS): string | undefined =>
+    names.find(([pattern]) => pattern.test(userAgent ?? ''))?.[1];
   const browser = find(BROWSERS) ?? 'Another program';
   const system = find(SYSTEMS);
   return system === undefined ? browser : `${browser} on ${system}`;

@@ -31,7 +31,12 @@ export function readCookie(request: IncomingMessage, reach: Reach): string | nul
   return token !== undefined && second === undefined && TOKEN.test(token) ? token : null;
 }
 
-export function setCookie(request: IncomingMessage, response: ServerResponse, reach: Reach, token: string): void {
+export function setCookie(
+  request: IncomingMessage,
+  response: ServerResponse,
+  reach: Reach,
+  token: string,
+): void {
   set(request, response, reach, token, SESSION_MAX_MS / 1_000);
 }
 
@@ -39,8 +44,17 @@ export function clearCookie(request: IncomingMessage, response: ServerResponse, 
   set(request, response, reach, '', 0);
 }
 
-function set(request: IncomingMessage, response: ServerResponse, reach: Reach, value: string, maxAgeS: number): void {
+function set(
+  request: IncomingMessage,
+  response: ServerResponse,
+  reach: Reach,
+  value: string,
+  maxAgeS: number,
+): void {
   const isTls = isSecure(request, reach);
   const name = isTls ? SECURE_NAME : PLAIN_NAME;
-  response.setHeader('set-cookie', `${name}=${value}; Path=/; Max-Age=${maxAgeS}; HttpOnly; SameSite=Lax${isTls ? '; Secure' : ''}`);
+  response.setHeader(
+    'set-cookie',
+    `${name}=${value}; Path=/; Max-Age=${maxAgeS}; HttpOnly; SameSite=Lax${isTls ? '; Secure' : ''}`,
+  );
 }

@@ -12,7 +12,13 @@ export type Link = { id: string; link: string; expiresAt: Date };
  * Makes a link that is good once. The secret is in it and nowhere else.
  * @param madeBy the administrator who makes it and with whose rights it ends; null: nobody's.
  */
-export async function makeLink(client: Client, origin: string, purpose: Purpose, madeBy: string | null, id: string = publicId()): Promise<Link> {
+export async function makeLink(
+  client: Client,
+  origin: string,
+  purpose: Purpose,
+  madeBy: string | null,
+  id: string = publicId(),
+): Promise<Link> {
   const token = randomBase62(TOKEN_CHARACTERS);
   const expiresAt = await insertLink(client, id, digestOf(token), purpose, madeBy);
   return { id, link: `${origin}${PATHS[purpose.kind]}#${token}`, expiresAt };

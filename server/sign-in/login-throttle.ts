@@ -56,7 +56,8 @@ export class Attempts {
   }
 
   /**
-   * Counts an attempt before it is made, so that many at once count as many; 503 where too many wait to be counted.
+   * Counts an attempt before it is made, so that many at once count as many; 503 where too many wait to be
+   * counted.
    * @param by whose attempts are counted together.
    * @throws what the store throws: an attempt that can't be counted isn't made.
    */
@@ -67,7 +68,9 @@ export class Attempts {
       return null;
     } catch (error) {
       if (!(error instanceof RateLimiterRes)) throw error;
-      return new Refusal('too_many_attempts', { retryAfterS: Math.max(1, Math.ceil(error.msBeforeNext / 1_000)) });
+      return new Refusal('too_many_attempts', {
+        retryAfterS: Math.max(1, Math.ceil(error.msBeforeNext / 1_000)),
+      });
     }
   }
 
@@ -85,6 +88,8 @@ export class Attempts {
 
   /** Neither addresses nor networks can be read in the table. */
   #key(tried: Tried, by: readonly string[]): string {
-    return createHmac('sha256', this.#pepper).update(JSON.stringify(['daybook attempts', tried, ...by])).digest('base64url');
+    return createHmac('sha256', this.#pepper)
+      .update(JSON.stringify(['daybook attempts', tried, ...by]))
+      .digest('base64url');
   }
 }

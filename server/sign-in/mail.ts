@@ -50,6 +50,9 @@ export class Mail {
 }
 
 /** Null where no mail server is set up. */
-export function openMail({ SMTP_URL, SMTP_FROM }: Pick<Config, 'SMTP_URL' | 'SMTP_FROM'>, log: Logger): Mail | null {
+export function openMail(
+  { SMTP_URL, SMTP_FROM }: Pick<Config, 'SMTP_URL' | 'SMTP_FROM'>,
+  log: Logger,
+): Mail | null {
   return SMTP_URL === undefined || SMTP_FROM === undefined ? null : new Mail(SMTP_URL, SMTP_FROM, log);
 }

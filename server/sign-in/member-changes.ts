@@ -22,23 +22,39 @@ const UNCHANGED: Changed = { position: null, done: { event: null } };
 /** A member as the log has them now. @throws {DecisionError} where there is none. */
 async function loadMember(client: Client, id: string): Promise<Member> {
   let member: Member | undefined;
-  for (const { event, at } of await readStream(client, `member/${id}`)) member = evolveMember(member, event, at);
+  for (const { event, at } of await readStream(client, `member/${id}`))
+    member = evolveMember(member, event, at);
   if (member?.state !== 'active') throw new DecisionError('not_found', 'There is no such member.');
   return member;
 }
 
-/** Gives a member another role, unless they are the last administrator. Links that they made with the rights of before end. */
-export async function changeRole(control: Control, client: Client, id: string, role: Role): Promise<Changed | Refusal> {
+/**
+ * Gives a member another role, unless they are the last administrator. Links that they made with the rights
+ * of before end.
+ */
+export async function changeRole(
+  control: Control,
+  client: Client,
+  id: string,
+  role: Role,
+): Promise<Changed | Refusal> {
   const administrators = await lockAdministrators(client);
   const member = await loadMember(client, id);
   if (member.role === role) return UNCHANGED;
   if (administrators.length === 1 && administrators[0] === id) return new Refusal('last_administrator');
   await setRole(client, id, role);
   const others = withdrawals(await deleteLinksMadeBy(client, id), control.actor);
-  return append(control, member, { type: 'member.role_changed', member: id, account: member.account, role, actor: control.actor }, others);
+  return append(
+    control,
+    member,
+    { type: 'member.role_changed', member: id, account: member.account, role, actor: control.actor },
+    others,
+  );
 }
 
-/** Takes a member away: their sessions and the links they made end, and what they signed in with is erased. */
+/**
+ * Takes a member away: their sessions and the links they made end, and what they signed in with is erased.
+ */
 export async function removeMember(control: Control, client: Client, id: string): Promise<Changed | Refusal> {
   const administrators = await lockAdministrators(client);
   const member = await loadMember(client, id);
@@ -47,14 +63,25 @@ export async function removeMember(control: Control, client: Client, id: string)
   const withdrawn = await deleteLinksMadeBy(client, id);
   await eraseMember(client, id);
   const others = [...closings(ended, member, control.actor), ...withdrawals(withdrawn, control.actor)];
-  return append(control, member, { type: 'member.removed', member: id, account: member.account, actor: control.actor }, others);
+  return append(
+    control,
+    member,
+    { type: 'member.removed', member: id, account: member.account, actor: control.actor },
+    others,
+  );
 }
 
 /**
  * Sets a password: reset links end, and all sessions but `keep`.
  * @returns what is to be appended, the change itself last.
  */
-export async function setPassword(actor: string, client: Client, id: string, passwordHash: string, keep: string | null): Promise<ControlAppend[]> {
+export async function setPassword(
+  actor: string,
+  client: Client,
+  id: string,
+  passwordHash: string,
+  keep: string | null,
+): Promise<ControlAppend[]> {
   const member = await loadMember(client, id);
   await setPasswordHash(client, id, passwordHash);
   await deleteLinks(client, 'reset', id);
@@ -64,10 +91,22 @@ export async function setPassword(actor: string, client: Client, id: string, pas
 }
 
 /** Tells whether signing in takes a code from here on; `write` has changed the row. */
-export async function changeTotp(control: Control, client: Client, id: string, enabled: boolean, write: () => Promise<void>): Promise<Changed> {
+export async function changeTotp(
+  control: Control,
+  client: Client,
+  id: string,
+  enabled: boolean,
+  write: () => Promise<void>,
+): Promise<Changed> {
   const member = await loadMember(client, id);
   await write();
-  return append(control, member, { type: 'member.totp_changed', member: id, account: member.account, enabled, actor: control.actor });
+  return append(control, member, {
+    type: 'member.totp_changed',
+    member: id,
+    account: member.account,
+    enabled,
+    actor: control.actor,
+  });
 }
 
 /**
@@ -81,24 +120,38 @@ export async function makeResetLink(
   id: string,
   { origin, by, dropCode }: { origin: string; by: string | null; dropCode?: (() => Promise<void>) | null },
 ): Promise<{ position: number; done: Link & Change } | Refusal> {
-  if (by !== null && !(await lockAdministrators(client)).includes(by)) return new Refusal('role_not_permitted');
+  if (by !== null && !(await lockAdministrators(client)).includes(by))
+    return new Refusal('role_not_permitted');
   const { account, version } = await loadMember(client, id);
   await dropCode?.();
   await deleteLinks(client, 'reset', id);
   const link = await makeLink(client, origin, { kind: 'reset', member: id }, by);
   const about = { member: id, account, actor: control.actor };
   const made = { type: 'member.reset_link_made' as const, ...about };
-  const events: ControlEvent[] = [...(dropCode ? [{ type: 'member.totp_changed' as const, ...about, enabled: false }] : []), made];
-  const position = await control.append(events.map((event, index) => ({ event, version: version + 1 + index })));
+  const events: ControlEvent[] = [
+    ...(dropCode ? [{ type: 'member.totp_changed' as const, ...about, enabled: false }] : []),
+    made,
+  ];
+  const position = await control.append(
+    events.map((event, index) => ({ event, version: version + 1 + index })),
+  );
   return { position, done: { ...link, event: { type: made.type, position } } };
 }
 
 /** What is appended for invitations that end before they are used. */
 function withdrawals(invitations: readonly string[], actor: string): ControlAppend[] {
-  return invitations.map((invitation) => ({ event: { type: 'invitation.withdrawn', invitation, actor }, version: 2 }));
+  return invitations.map((invitation) => ({
+    event: { type: 'invitation.withdrawn', invitation, actor },
+    version: 2,
+  }));
 }
 
-async function append(control: Control, member: Member, event: ControlEvent, others: readonly ControlAppend[] = []): Promise<Changed> {
+async function append(
+  control: Control,
+  member: Member,
+  event: ControlEvent,
+  others: readonly ControlAppend[] = [],
+): Promise<Changed> {
   const position = await control.append([...others, { event, version: member.version + 1 }]);
   return { position, done: { event: { type: event.type, position } } };
 }

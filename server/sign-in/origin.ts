@@ -10,11 +10,21 @@ import { clientAddress } from '#server/access/caller.ts';
 /** What tells how people reach this server. */
 export type Reach = Pick<Config, 'PUBLIC_URL' | 'trustedProxies'>;
 
-/** Whether a request came by TLS: to us, to a proxy that is trusted to say so, or since people come by no other way. */
+/**
+ * Whether a request came by TLS: to us, to a proxy that is trusted to say so, or since people come by no
+ * other way.
+ */
 export function isSecure(request: IncomingMessage, { PUBLIC_URL, trustedProxies }: Reach): boolean {
   if (request.socket instanceof TLSSocket || PUBLIC_URL?.startsWith('https:') === true) return true;
-  if (trustedProxies === null || !isWithin(trustedProxies, plainAddress(request.socket.remoteAddress ?? ''))) return false;
-  return String(request.headers['x-forwarded-proto'] ?? '').split(',').at(-1)?.trim().toLowerCase() === 'https';
+  if (trustedProxies === null || !isWithin(trustedProxies, plainAddress(request.socket.remoteAddress ?? '')))
+    return false;
+  return (
+    String(request.headers['x-forwarded-proto'] ?? '')
+      .split(',')
+      .at(-1)
+      ?.trim()
+      .toLowerCase() === 'https'
+  );
 }
 
 /** A name or address with a port, and nothing that would be read as more. */
@@ -32,7 +42,10 @@ export function originFor(request: IncomingMessage, config: Reach, own: string):
 }
 
 /** The address under which a server with this configuration is found, as far as it knows by itself. */
-export function ownOrigin(config: Pick<Config, 'PUBLIC_URL' | 'HOST' | 'PORT' | 'tls'>, port: number = config.PORT): string {
+export function ownOrigin(
+  config: Pick<Config, 'PUBLIC_URL' | 'HOST' | 'PORT' | 'tls'>,
+  port: number = config.PORT,
+): string {
   return config.PUBLIC_URL ?? `${config.tls ? 'https' : 'http'}://${visibleHost(config.HOST)}:${port}`;
 }
 
@@ -44,7 +57,9 @@ function visibleHost(host: string): string {
 
 /** Where a request comes from, as far as it is kept: the network and not the address. */
 export function networkOf(request: IncomingMessage, trustedProxies: AddressSet | null): string {
-  return coarseNetwork(clientAddress(request.socket.remoteAddress ?? '', request.headers['x-forwarded-for'], trustedProxies));
+  return coarseNetwork(
+    clientAddress(request.socket.remoteAddress ?? '', request.headers['x-forwarded-for'], trustedProxies),
+  );
 }
 
 /** What one household or office has: a /24 of IPv4, a /48 of IPv6; `unknown` where it is no address. Pure. */
@@ -54,9 +69,19 @@ export function coarseNetwork(address: string): string {
   if (version !== 6) return 'unknown';
   const [before = '', after] = address.toLowerCase().split('::');
   const head = before === '' ? [] : before.split(':');
-  // What `::` stands for is zeros; where it begins within the first three groups they are filled up with them.
-  const groups = after === undefined ? head : [...head, ...Array<string>(Math.max(0, 8 - head.length - groupCount(after))).fill('0'), ...after.split(':')];
-  const first = groups.slice(0, 3).map((group) => Number.parseInt(group === '' ? '0' : group, 16).toString(16));
+  // What `::` stands for is zeros; where it begins within the first three groups they are filled up with
+  // them.
+  const groups =
+    after === undefined
+      ? head
+      : [
+          ...head,
+          ...Array<string>(Math.max(0, 8 - head.length - groupCount(after))).fill('0'),
+          ...after.split(':'),
+        ];
+  const first = groups
+    .slice(0, 3)
+    .map((group) => Number.parseInt(group === '' ? '0' : group, 16).toString(16));
   return `${first.join(':').replace(/(?:^|:)0(?::0)*$/, '')}::/48`;
 }
 

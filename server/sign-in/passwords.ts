@@ -2,7 +2,10 @@ import { argon2, type Argon2Parameters, randomBytes, timingSafeEqual } from 'nod
 import { PASSWORD_HASHES_AT_ONCE, PASSWORD_HASHES_WAITING_MAX } from '#server/sign-in/bounds.ts';
 import { Refusal } from '#server/errors/api-error.ts';
 
-/** What OWASP names as the least for argon2id: some 40 ms and 19 MiB. Stored with each hash, so that it can grow. */
+/**
+ * What OWASP names as the least for argon2id: some 40 ms and 19 MiB. Stored with each hash, so that it can
+ * grow.
+ */
 const COST = { memory: 19_456, passes: 2, parallelism: 1 } as const;
 const SALT_BYTES = 16;
 const HASH_BYTES = 32;
@@ -23,7 +26,12 @@ export class Passwords {
   /** @returns the hash in the PHC spelling. */
   async hash(password: string): Promise<string | Refusal> {
     const salt = randomBytes(SALT_BYTES);
-    const hash = await this.#derive({ ...COST, message: normalised(password), nonce: salt, tagLength: HASH_BYTES });
+    const hash = await this.#derive({
+      ...COST,
+      message: normalised(password),
+      nonce: salt,
+      tagLength: HASH_BYTES,
+    });
     return hash instanceof Refusal ? hash : phc(salt, hash);
   }
 

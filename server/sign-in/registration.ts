@@ -23,7 +23,9 @@ export type Arrival = {
 };
 
 /** The address belongs to somebody already. */
-export const TAKEN = new Refusal('already_exists', { message: 'There is a member with this e-mail address already. Sign in, or use another address.' });
+export const TAKEN = new Refusal('already_exists', {
+  message: 'There is a member with this e-mail address already. Sign in, or use another address.',
+});
 
 /** Other registrations may take a name between our look and our claim; each costs one of these. */
 const NAME_ATTEMPTS = 5;
@@ -33,7 +35,8 @@ const NAME_CHARACTERS_MAX = AccountName.maxLength ?? 100;
  * Lets somebody in: their row, their account where they bring one, and all that the log tells of it,
  * in one transaction.
  * @param admit uses up what they come by, within that transaction, or refuses.
- * @param session opens one for them as well; null where they sign in later, and are not told whether they came in.
+ * @param session opens one for them as well; null where they sign in later, and are not told whether they
+ * came in.
  */
 export async function arrive(
   seat: { control: ControlSeat; readModel: ReadModel },
@@ -46,13 +49,22 @@ export async function arrive(
   for (let attempt = 1; ; attempt++) {
     const member = publicId();
     const { account: wanted } = arrival;
-    const account = 'joins' in wanted ? wanted : { ...wanted, name: freeName(wanted.name, new Set([...readModel.accounts].map(({ name }) => name))) };
+    const account =
+      'joins' in wanted
+        ? wanted
+        : {
+            ...wanted,
+            name: freeName(wanted.name, new Set([...readModel.accounts].map(({ name }) => name))),
+          };
     const comeIn = async (control: Control, client: Client) => {
       const refused = await admit(client);
       if (refused) return refused;
       if (!(await insertMember(client, { ...arrival, id: member }))) return TAKEN;
       const events = arrivalAppends(member, { ...arrival, account }, control);
-      const opened = session === null ? null : await session.sessions.open(client, session.request, { id: member, account: events.account });
+      const opened =
+        session === null
+          ? null
+          : await session.sessions.open(client, session.request, { id: member, account: events.account });
       const position = await control.append([...events.appends, ...(opened?.appends ?? [])]);
       return { position, done: opened };
     };
@@ -74,20 +86,40 @@ export async function arrive(
   }
 }
 
-function arrivalAppends(member: string, { account, role, invitation }: Arrival, { actor }: Control): { account: string; appends: ControlAppend[] } {
+function arrivalAppends(
+  member: string,
+  { account, role, invitation }: Arrival,
+  { actor }: Control,
+): { account: string; appends: ControlAppend[] } {
   const added = (id: string): ControlAppend => ({
-    event: { type: 'member.added', member, account: id, role, actor, ...(invitation === undefined ? {} : { invitation }) },
+    event: {
+      type: 'member.added',
+      member,
+      account: id,
+      role,
+      actor,
+      ...(invitation === undefined ? {} : { invitation }),
+    },
     version: 1,
   });
   if ('joins' in account) return { account: account.joins, appends: [added(account.joins)] };
   const { name, plan } = account;
   const id = publicId();
-  const appends: ControlAppend[] = [{ event: registerAccount({ id, name, actor }), version: 1, claim: `account-name/${name}` }];
-  if (plan !== null) appends.push({ event: { type: 'account.plan_changed', account: id, plan, windows: 'keep', actor }, version: 2 });
+  const appends: ControlAppend[] = [
+    { event: registerAccount({ id, name, actor }), version: 1, claim: `account-name/${name}` },
+  ];
+  if (plan !== null)
+    appends.push({
+      event: { type: 'account.plan_changed', account: id, plan, windows: 'keep', actor },
+      version: 2,
+    });
   return { account: id, appends: [...appends, added(id)] };
 }
 
-/** The name, or with the first number that makes it one of its own: whether it was free need not be told. Pure. */
+/**
+ * The name, or with the first number that makes it one of its own: whether it was free need not be told.
+ * Pure.
+ */
 export function freeName(name: string, taken: ReadonlySet<string>): string {
   if (!taken.has(name)) return name;
   for (let number = 2; ; number++) {

@@ -49,7 +49,10 @@ export class Sessions {
       return who instanceof Refusal ? who : { session: session.id, ...who };
     } catch (error) {
       if (!isStoreFault(error)) throw error;
-      this.#log.warn(errorFields(error), 'who is signed in could not be looked up: the store is away, too slow or too busy');
+      this.#log.warn(
+        errorFields(error),
+        'who is signed in could not be looked up: the store is away, too slow or too busy',
+      );
       return new Refusal('store_unavailable');
     }
   }
@@ -67,14 +70,21 @@ export class Sessions {
    * Opens a session within a transaction: always a new one, and the one that this browser had ends.
    * @returns what is appended with it, and what puts the token into the reply, for when it is committed.
    */
-  async open(client: ClientBase, request: IncomingMessage, member: { id: string; account: string }): Promise<{ id: string; appends: ControlAppend[]; tell: (response: ServerResponse) => void }> {
+  async open(
+    client: ClientBase,
+    request: IncomingMessage,
+    member: { id: string; account: string },
+  ): Promise<{ id: string; appends: ControlAppend[]; tell: (response: ServerResponse) => void }> {
     const token = randomBase62(TOKEN_CHARACTERS);
     const id = publicId();
     const actor = `member/${member.id}`;
     const before = readCookie(request, this.#reach);
     const replaced = before === null ? null : await findOpen(client, digestOf(before));
     // One of another member is theirs to end.
-    const ended = replaced?.member === member.id && (await deleteSession(client, member.id, replaced.id)) ? [replaced.id] : [];
+    const ended =
+      replaced?.member === member.id && (await deleteSession(client, member.id, replaced.id))
+        ? [replaced.id]
+        : [];
     ended.push(...(await pruneSessions(client, member.id)));
     await insertSession(client, {
       id,
@@ -83,7 +93,13 @@ export class Sessions {
       browser: browserLabel(request.headers['user-agent']),
       network: networkOf(request, this.#reach.trustedProxies),
     });
-    const opened: EventOf<'session.opened'> = { type: 'session.opened', session: id, member: member.id, account: member.account, actor };
+    const opened: EventOf<'session.opened'> = {
+      type: 'session.opened',
+      session: id,
+      member: member.id,
+      account: member.account,
+      actor,
+    };
     return {
       id,
       appends: [...closings(ended, member, actor), { event: opened, version: 1 }],

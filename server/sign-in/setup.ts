@@ -20,16 +20,23 @@ import { errorFields, type Logger } from '#server/process/logger.ts';
  * configuration says. There is no account that everybody knows, and nobody is it for coming first.
  */
 
-const fileOf = (config: Pick<Config, 'DAYBOOK_DATA'>): string => path.join(config.DAYBOOK_DATA, 'setup-link.txt');
+const fileOf = (config: Pick<Config, 'DAYBOOK_DATA'>): string =>
+  path.join(config.DAYBOOK_DATA, 'setup-link.txt');
 
 /**
  * Offers the setup link while no administrator is there: in a file that only its owner can read, and
  * to be printed.
  * @param origin the address of the dashboard.
- * @returns null where there is an administrator, by now or already; and where the store failed, which is in the log.
+ * @returns null where there is an administrator, by now or already; and where the store failed, which is in
+ * the log.
  * @throws {ConfigError} where the administrator that the configuration names can't be made.
  */
-export async function offerSetup(store: Store, config: Config, origin: string, log: Pick<Logger, 'error'>): Promise<string | null> {
+export async function offerSetup(
+  store: Store,
+  config: Config,
+  origin: string,
+  log: Pick<Logger, 'error'>,
+): Promise<string | null> {
   try {
     return await offer(patient(store), config, origin);
   } catch (error) {
@@ -65,7 +72,10 @@ export async function makeSetupLink(client: Client, config: Config, origin: stri
   return link;
 }
 
-/** For who did not see it printed. A server that keeps nothing on its disk has no such directory, and goes without. */
+/**
+ * For who did not see it printed. A server that keeps nothing on its disk has no such directory, and goes
+ * without.
+ */
 function leaveInFile(file: string, link: string): void {
   try {
     // Made anew, since an older file keeps the rights that somebody gave it.
@@ -88,7 +98,8 @@ export function forgetSetupFile(config: Pick<Config, 'DAYBOOK_DATA'>): void {
 
 async function makeAdministrator(store: Store, email: string, password: string): Promise<void> {
   const passwordHash = await new Passwords().hash(password);
-  if (passwordHash instanceof Refusal) throw new ConfigError(`ADMIN_PASSWORD is not usable: ${passwordHash.message}`);
+  if (passwordHash instanceof Refusal)
+    throw new ConfigError(`ADMIN_PASSWORD is not usable: ${passwordHash.message}`);
   await withControl(store, 'first-start', async (control, client) => {
     const account = await firstAccount(control);
     await inTransaction(client, async () => {
@@ -97,9 +108,16 @@ async function makeAdministrator(store: Store, email: string, password: string):
       if (await hasAdministrator(client)) return;
       const id = publicId();
       if (!(await insertMember(client, { id, email, passwordHash, role: 'administrator' }))) {
-        throw new ConfigError('ADMIN_EMAIL is not usable: a member has this address already. Run: daybook member role <address> administrator');
+        throw new ConfigError(
+          'ADMIN_EMAIL is not usable: a member has this address already. Run: daybook member role <address> administrator',
+        );
       }
-      await control.append([{ event: { type: 'member.added', member: id, account, role: 'administrator', actor: control.actor }, version: 1 }]);
+      await control.append([
+        {
+          event: { type: 'member.added', member: id, account, role: 'administrator', actor: control.actor },
+          version: 1,
+        },
+      ]);
     });
   });
 }

@@ -2,7 +2,12 @@ import type { Pool } from 'pg';
 import { openPool, type Store } from '#db/postgres/connect.ts';
 import { deleteEndedLinks } from '#db/members/links.ts';
 import { deleteEndedSessions } from '#db/members/sessions.ts';
-import { ENDED_CHECK_MS, SIGN_IN_CONNECTIONS_MAX, SIGN_IN_WAITING_MAX, STRANGERS_CONNECTIONS_MAX } from '#server/sign-in/bounds.ts';
+import {
+  ENDED_CHECK_MS,
+  SIGN_IN_CONNECTIONS_MAX,
+  SIGN_IN_WAITING_MAX,
+  STRANGERS_CONNECTIONS_MAX,
+} from '#server/sign-in/bounds.ts';
 import type { Config } from '#server/process/config.ts';
 import { Refusal } from '#server/errors/api-error.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
@@ -26,11 +31,19 @@ export type SignInDesk = {
   close(): Promise<void>;
 };
 
-export function openSignInDesk(store: Store, config: Config, readModel: ReadModel, pepper: Buffer, log: Logger): SignInDesk {
+export function openSignInDesk(
+  store: Store,
+  config: Config,
+  readModel: ReadModel,
+  pepper: Buffer,
+  log: Logger,
+): SignInDesk {
   const pool = openPool({ ...store.config('relay'), max: SIGN_IN_CONNECTIONS_MAX });
   const strangers = openPool({ ...store.config('relay'), max: STRANGERS_CONNECTIONS_MAX });
   const clearing = setInterval(() => {
-    Promise.all([deleteEndedSessions(pool), deleteEndedLinks(pool)]).catch((error: unknown) => log.warn(errorFields(error), 'ended sessions and links were not taken away; it is tried again'));
+    Promise.all([deleteEndedSessions(pool), deleteEndedLinks(pool)]).catch((error: unknown) =>
+      log.warn(errorFields(error), 'ended sessions and links were not taken away; it is tried again'),
+    );
   }, ENDED_CHECK_MS);
   clearing.unref();
   return {
@@ -51,6 +64,9 @@ export function openSignInDesk(store: Store, config: Config, readModel: ReadMode
  * What is asked for somebody who is not signed in, each question a short one.
  * @returns 503 where too many wait for an answer already.
  */
-export async function askForStranger<T>({ strangers }: SignInDesk, ask: (pool: Pool) => Promise<T>): Promise<T | Refusal> {
+export async function askForStranger<T>(
+  { strangers }: SignInDesk,
+  ask: (pool: Pool) => Promise<T>,
+): Promise<T | Refusal> {
   return strangers.waitingCount >= SIGN_IN_WAITING_MAX ? new Refusal('relay_busy') : ask(strangers);
 }

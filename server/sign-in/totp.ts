@@ -27,5 +27,12 @@ export function stepOf(secret: string, code: string, nowMs: number): number | nu
 }
 
 function totp(secret: string, label: string): TOTP {
-  return new TOTP({ issuer: 'Daybook', label, algorithm: 'SHA1', digits: 6, period: PERIOD_S, secret: Secret.fromBase32(secret) });
+  return new TOTP({
+    issuer: 'Daybook',
+    label,
+    algorithm: 'SHA1',
+    digits: 6,
+    period: PERIOD_S,
+    secret: Secret.fromBase32(secret),
+  });
 }

@@ -11,13 +11,17 @@ export async function verifyPassword(
   { strangers, passwords, attempts }: SignInDesk,
   { email, password, network }: { email: string; password: string; network: string },
 ): Promise<MemberRow | Refusal> {
-  const refused = (await attempts.count('passwords', network)) ?? (await attempts.count('password', email, network));
+  const refused =
+    (await attempts.count('passwords', network)) ?? (await attempts.count('password', email, network));
   if (refused) return refused;
   const row = await memberByEmail(strangers, email);
   const isRight = await passwords.verify(row?.passwordHash ?? null, password);
   if (isRight instanceof Refusal) {
     // It was not looked at.
-    await Promise.all([attempts.giveBack('passwords', network), attempts.giveBack('password', email, network)]);
+    await Promise.all([
+      attempts.giveBack('passwords', network),
+      attempts.giveBack('password', email, network),
+    ]);
     return isRight;
   }
   if (!isRight || row === null) return new Refusal('wrong_credentials');

@@ -17,9 +17,11 @@ export function mayConnect(reach: Reach, network: Network): boolean {
  */
 export function checkBaseUrl(baseUrl: string, network: Network): string | null {
   const url = URL.parse(baseUrl);
-  if (url === null || !['http:', 'https:'].includes(url.protocol) || url.hostname === '') return 'The base address must be a URL such as https://api.example.com/v1.';
+  if (url === null || !['http:', 'https:'].includes(url.protocol) || url.hostname === '')
+    return 'The base address must be a URL such as https://api.example.com/v1.';
   const reach = reachOfHost(url.hostname);
   if (reach === null || mayConnect(reach, network)) return null;
-  if (reach === 'never') return `Nothing is ever sent to ${url.hostname}: it is a metadata service, or no single machine. Give the address of the model provider.`;
+  if (reach === 'never')
+    return `Nothing is ever sent to ${url.hostname}: it is a metadata service, or no single machine. Give the address of the model provider.`;
   return `${url.hostname} is on this machine or in a private network. Set "network" to "private" if that is meant.`;
 }

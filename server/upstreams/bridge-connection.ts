@@ -23,7 +23,8 @@ export type BridgeLine = Line & {
 export function openBridgeLine({ terms, secret, credential, connect }: BridgeLineOptions): BridgeLine {
   const agent = new Agent({ ...CONNECTIONS, connect });
   // The same function as Node's own, whose types are of another version.
-  const given = (input: unknown, init: unknown): unknown => fetch(input as string, { ...(init as object), dispatcher: agent });
+  const given = (input: unknown, init: unknown): unknown =>
+    fetch(input as string, { ...(init as object), dispatcher: agent });
   const bridge = openBridge({ terms, secret, fetch: given as typeof globalThis.fetch });
   return {
     credential,

@@ -5,7 +5,9 @@ import type { Target } from '#server/upstreams/target.ts';
 
 export type Choice = { target: Target; line: Line };
 
-/** One that answers more than so many times slower than the fastest of its order loses a part of its share. */
+/**
+ * One that answers more than so many times slower than the fastest of its order loses a part of its share.
+ */
 const SLOWER_MAX = 2;
 const SHARE_MIN = 0.1;
 const DIGITS_APART = 100_003;
@@ -15,17 +17,28 @@ const DIGITS_APART = 100_003;
  * been much slower than the others, and of its credentials one of those with the fewest calls. Where all
  * left are ejected, the one that comes back first: a refusal of ours would help nobody.
  * @param tried lines that this call has been at, which are not chosen again.
- * @param avoided upstreams that have failed it in a way that another credential won't mend: none of theirs is chosen.
+ * @param avoided upstreams that have failed it in a way that another credential won't mend: none of theirs is
+ * chosen.
  * @param random from 0 to 1.
  */
-export function choose(targets: readonly Target[], tried: ReadonlySet<Line>, avoided: ReadonlySet<string>, nowMs: number, random: number): Choice | null {
+export function choose(
+  targets: readonly Target[],
+  tried: ReadonlySet<Line>,
+  avoided: ReadonlySet<string>,
+  nowMs: number,
+  random: number,
+): Choice | null {
   // Most models go to one place, whatever its health, and every call asks.
   const only = theOnlyChoice(targets);
   if (only) return tried.has(only.line) || avoided.has(only.target.upstream.name) ? null : only;
   const left = targets.flatMap((target) =>
-    avoided.has(target.upstream.name) ? [] : target.upstream.lines.filter((line) => !tried.has(line)).map((line) => ({ target, line })),
+    avoided.has(target.upstream.name)
+      ? []
+      : target.upstream.lines.filter((line) => !tried.has(line)).map((line) => ({ target, line })),
   );
-  const open = left.filter(({ target, line }) => target.upstream.health.isOpen(nowMs) && line.health.isOpen(nowMs));
+  const open = left.filter(
+    ({ target, line }) => target.upstream.health.isOpen(nowMs) && line.health.isOpen(nowMs),
+  );
   if (open.length > 0) return pick(open, random);
   return left.toSorted((one, other) => backAtMs(one) - backAtMs(other))[0] ?? null;
 }
@@ -33,10 +46,13 @@ export function choose(targets: readonly Target[], tried: ReadonlySet<Line>, avo
 function theOnlyChoice(targets: readonly Target[]): Choice | null {
   const [target] = targets;
   const [line] = target?.upstream.lines ?? [];
-  return target && line && targets.length === 1 && target.upstream.lines.length === 1 ? { target, line } : null;
+  return target && line && targets.length === 1 && target.upstream.lines.length === 1
+    ? { target, line }
+    : null;
 }
 
-const backAtMs = ({ target, line }: Choice): number => Math.max(target.upstream.health.untilMs, line.health.untilMs);
+const backAtMs = ({ target, line }: Choice): number =>
+  Math.max(target.upstream.health.untilMs, line.health.untilMs);
 
 function pick(choices: readonly Choice[], random: number): Choice {
   const order = Math.min(...choices.map(({ target }) => target.order));
@@ -56,7 +72,9 @@ function pick(choices: readonly Choice[], random: number): Choice {
 
 function byShare(targets: readonly Target[], random: number): Target {
   const fastest = Math.min(...targets.map(({ latencyMs }) => latencyMs ?? Infinity));
-  const shares = targets.map(({ weight, latencyMs }) => weight * (latencyMs === null ? 1 : slowed(latencyMs, fastest)));
+  const shares = targets.map(
+    ({ weight, latencyMs }) => weight * (latencyMs === null ? 1 : slowed(latencyMs, fastest)),
+  );
   let left = random * shares.reduce((sum, share) => sum + share, 0);
   for (const [index, share] of shares.entries()) {
     left -= share;
@@ -66,4 +84,5 @@ function byShare(targets: readonly Target[], random: number): Target {
   return targets.at(-1) as Target;
 }
 
-const slowed = (latencyMs: number, fastestMs: number): number => Math.min(1, Math.max(SHARE_MIN, (SLOWER_MAX * fastestMs) / Math.max(latencyMs, 1)));
+const slowed = (latencyMs: number, fastestMs: number): number =>
+  Math.min(1, Math.max(SHARE_MIN, (SLOWER_MAX * fastestMs) / Math.max(latencyMs, 1)));

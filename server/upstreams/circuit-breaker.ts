@@ -44,7 +44,10 @@ export class Health {
     if (this.#trialMs === beganMs) this.#trialMs = null;
   }
 
-  /** A good reply has begun: it is there. That its replies break off, time and again, is not forgotten by that. */
+  /**
+   * A good reply has begun: it is there. That its replies break off, time and again, is not forgotten by
+   * that.
+   */
   answered(): void {
     this.#failures = this.#ejections = 0;
     this.#untilMs = Number.NEGATIVE_INFINITY;
@@ -75,7 +78,8 @@ export class Health {
 
   #count(beganMs: number, nowMs: number, problem: string, outForMs: number | null): void {
     this.#problem = problem;
-    // A hundred calls that one outage ends are one reason to eject it: those that began before tell nothing new.
+    // A hundred calls that one outage ends are one reason to eject it: those that began before tell nothing
+    // new.
     if (nowMs < this.#untilMs || beganMs < this.#ejectedMs) {
       this.#untilMs = Math.max(this.#untilMs, nowMs + (outForMs ?? 0));
       return;
@@ -88,8 +92,21 @@ export class Health {
   /** For people: `ejected` until it may be tried again, `on_trial` from then until somebody has. */
   standing(nowMs: number): HealthStanding {
     const failures = this.#failures + this.#broken;
-    const state = nowMs < this.#untilMs ? 'ejected' : this.#ejections > 0 ? 'on_trial' : failures > 0 ? 'failing' : 'good';
-    return { state, problem: this.#problem, failures, ejected_ms: state === 'ejected' ? Math.ceil(this.#untilMs - nowMs) : 0, running: this.#running };
+    const state =
+      nowMs < this.#untilMs
+        ? 'ejected'
+        : this.#ejections > 0
+          ? 'on_trial'
+          : failures > 0
+            ? 'failing'
+            : 'good';
+    return {
+      state,
+      problem: this.#problem,
+      failures,
+      ejected_ms: state === 'ejected' ? Math.ceil(this.#untilMs - nowMs) : 0,
+      running: this.#running,
+    };
   }
 
   #eject(nowMs: number, forMs: number): void {

@@ -18,13 +18,21 @@ export class ForbiddenAddress extends Error {
   /** `private`: its terms could allow it. */
   readonly reach: Reach;
   constructor(reach: Reach) {
-    super(reach === 'private' ? 'The upstream is in a private network, which its terms do not allow.' : 'The upstream has an address that nothing is ever sent to.');
+    super(
+      reach === 'private'
+        ? 'The upstream is in a private network, which its terms do not allow.'
+        : 'The upstream has an address that nothing is ever sent to.',
+    );
     this.reach = reach;
   }
 }
 
 /** Finds all addresses of a name, as `dns.lookup` does. */
-export type LookUp = (hostname: string, options: LookupOptions & { all: true }, callback: (error: NodeJS.ErrnoException | null, found: LookupAddress[]) => void) => void;
+export type LookUp = (
+  hostname: string,
+  options: LookupOptions & { all: true },
+  callback: (error: NodeJS.ErrnoException | null, found: LookupAddress[]) => void,
+) => void;
 
 export type GuardOptions = {
   network: Network;
@@ -33,15 +41,27 @@ export type GuardOptions = {
   lookup?: LookUp;
 };
 
-/** Makes connections for undici's `connect` option. They end in {@link ForbiddenAddress} where they may not lead. */
-export function guardedConnector({ network, timeoutMs, lookup = lookUp }: GuardOptions): buildConnector.connector {
+/**
+ * Makes connections for undici's `connect` option. They end in {@link ForbiddenAddress} where they may not
+ * lead.
+ */
+export function guardedConnector({
+  network,
+  timeoutMs,
+  lookup = lookUp,
+}: GuardOptions): buildConnector.connector {
   // HTTP/1.1 alone: each call has a connection to itself, so that a cut ends no other one, and it shows
   // on the socket when the kernel has all of a body.
-  const connect = buildConnector({ timeout: timeoutMs, allowH2: false, lookup: guardedLookup(network, lookup) });
+  const connect = buildConnector({
+    timeout: timeoutMs,
+    allowH2: false,
+    lookup: guardedLookup(network, lookup),
+  });
   return (place, callback) => {
     const reach = reachOfHost(place.hostname);
     // In a turn of its own, as with every other outcome: undici is not ready for an answer at once.
-    if (reach !== null && !mayConnect(reach, network)) return queueMicrotask(() => callback(new ForbiddenAddress(reach), null));
+    if (reach !== null && !mayConnect(reach, network))
+      return queueMicrotask(() => callback(new ForbiddenAddress(reach), null));
     connect(place, (...outcome) => {
       const [error, socket] = outcome;
       if (error) return callback(error, null);
@@ -59,7 +79,14 @@ function guardedLookup(network: Network, lookup: LookUp): LookupFunction {
       if (error) return callback(error, '', 0);
       const allowed = found.filter(({ address }) => mayConnect(reachOf(address), network));
       const [first] = allowed;
-      if (!first) return callback(new ForbiddenAddress(found.some(({ address }) => reachOf(address) === 'private') ? 'private' : 'never'), '', 0);
+      if (!first)
+        return callback(
+          new ForbiddenAddress(
+            found.some(({ address }) => reachOf(address) === 'private') ? 'private' : 'never',
+          ),
+          '',
+          0,
+        );
       return options.all === true ? callback(null, allowed) : callback(null, first.address, first.family);
     });
   };

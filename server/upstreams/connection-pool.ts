@@ -61,7 +61,10 @@ export function openLine({ base, credential, headers, models, connect }: LineOpt
     send({ asked }, request, handler) {
       const own = asked.sse ? sseHeaders : jsonHeaders;
       const all = request.headers.length === 0 ? own : [...own, ...request.headers];
-      pool.dispatch({ path: pathBelow(base, request.path), method: 'POST', headers: all, body: request.body }, handler);
+      pool.dispatch(
+        { path: pathBelow(base, request.path), method: 'POST', headers: all, body: request.body },
+        handler,
+      );
     },
     async getModels(timeoutMs, maxBytes) {
       const reply = await pool.request({
@@ -89,7 +92,10 @@ export function openLine({ base, credential, headers, models, connect }: LineOpt
   };
 }
 
-/** Base addresses are written with the version at their end, or without it where the protocol's paths begin with one. */
+/**
+ * Base addresses are written with the version at their end, or without it where the protocol's paths begin
+ * with one.
+ */
 function pathBelow({ pathname }: URL, path: string): string {
   const below = pathname === '/' ? '' : pathname;
   return path.startsWith('/v1/') ? below.replace(/\/v1$/, '') + path : below + path;

@@ -9,7 +9,10 @@ import { readKeys } from '#server/secrets/master-key.ts';
 import { errorFields, type Logger } from '#server/process/logger.ts';
 import type { UpstreamDirectory } from '#server/upstreams/directory.ts';
 
-/** How long until what did not open is tried again: the operator puts a file in its place, or the database comes back. */
+/**
+ * How long until what did not open is tried again: the operator puts a file in its place, or the database
+ * comes back.
+ */
 const RETRY_MS = 10_000;
 
 /** A credential that does not open, and why, in words that show nothing of it. */
@@ -21,7 +24,11 @@ export type Unopened = { id: string; upstream: string; why: string };
  * @param ids those that are wanted; absent: all.
  * @returns secrets by the credentials' ids.
  */
-export async function openCredentials(client: ClientBase, keys: MasterKeys | null, ids?: readonly string[]): Promise<{ secrets: Map<string, string>; unopened: Unopened[] }> {
+export async function openCredentials(
+  client: ClientBase,
+  keys: MasterKeys | null,
+  ids?: readonly string[],
+): Promise<{ secrets: Map<string, string>; unopened: Unopened[] }> {
   const secrets = new Map<string, string>();
   const unopened: Unopened[] = [];
   for (const credential of await readCredentials(client, ids)) {
@@ -29,7 +36,10 @@ export async function openCredentials(client: ClientBase, keys: MasterKeys | nul
     try {
       secrets.set(id, openSecret(keys ?? { current: '', all: new Map() }, credential, credential));
     } catch (error) {
-      const why = error instanceof UnknownMasterKeyError ? `it is sealed under the master key ${master_key}, which DAYBOOK_MASTER_KEY_FILE does not hold` : 'its row has been changed';
+      const why =
+        error instanceof UnknownMasterKeyError
+          ? `it is sealed under the master key ${master_key}, which DAYBOOK_MASTER_KEY_FILE does not hold`
+          : 'its row has been changed';
       unopened.push({ id, upstream, why });
     }
   }
@@ -57,7 +67,17 @@ export class CredentialStore {
   #isClosed = false;
 
   /** @param file of the master key. Call {@link start} once `directory` has caught up. */
-  constructor({ store, directory, file, log }: { store: Store; directory: UpstreamDirectory; file: string; log: Logger }) {
+  constructor({
+    store,
+    directory,
+    file,
+    log,
+  }: {
+    store: Store;
+    directory: UpstreamDirectory;
+    file: string;
+    log: Logger;
+  }) {
     this.#store = store;
     this.#directory = directory;
     this.#file = file;
@@ -69,7 +89,10 @@ export class CredentialStore {
     return this.#secrets.get(id);
   }
 
-  /** Those of an upstream's credentials that are open. None although it has some: nothing may be sent there without. */
+  /**
+   * Those of an upstream's credentials that are open. None although it has some: nothing may be sent there
+   * without.
+   */
   openOf({ credentials }: Pick<Upstream, 'credentials'>): { id: string; secret: string }[] {
     return credentials.flatMap(({ id }) => {
       const secret = this.#secrets.get(id);
@@ -112,7 +135,8 @@ export class CredentialStore {
       if (hasLost || hasGained) for (const listener of this.#listeners) listener();
     }
     this.#refreshing = null;
-    if (this.#missing().length > 0 && !this.#isClosed) this.#retry = setTimeout(() => void this.refresh(), RETRY_MS).unref();
+    if (this.#missing().length > 0 && !this.#isClosed)
+      this.#retry = setTimeout(() => void this.refresh(), RETRY_MS).unref();
   }
 
   async #open(): Promise<boolean> {
@@ -122,10 +146,19 @@ export class CredentialStore {
       const keys = readKeys(this.#file);
       const client = await connectRelay(this.#store);
       try {
-        const { secrets, unopened } = await openCredentials(client, keys, wanted.map(({ id }) => id));
+        const { secrets, unopened } = await openCredentials(
+          client,
+          keys,
+          wanted.map(({ id }) => id),
+        );
         for (const [id, secret] of secrets) this.#secrets.set(id, secret);
-        const absent = wanted.filter(({ id }) => !secrets.has(id) && !unopened.some((each) => each.id === id));
-        this.#tell([...unopened, ...absent.map((each) => ({ ...each, why: 'its secret is not in the database' }))]);
+        const absent = wanted.filter(
+          ({ id }) => !secrets.has(id) && !unopened.some((each) => each.id === id),
+        );
+        this.#tell([
+          ...unopened,
+          ...absent.map((each) => ({ ...each, why: 'its secret is not in the database' })),
+        ]);
         return secrets.size > 0;
       } finally {
         await closeClient(client);
@@ -133,7 +166,11 @@ export class CredentialStore {
     } catch (error) {
       // The message of a configuration error is meant for the operator, and shows no secret.
       if (error instanceof ConfigError) this.#tell(wanted.map((each) => ({ ...each, why: error.message })));
-      else this.#log.warn(errorFields(error), `the credentials of upstreams could not be read; this is tried again every ${RETRY_MS / 1_000} seconds`);
+      else
+        this.#log.warn(
+          errorFields(error),
+          `the credentials of upstreams could not be read; this is tried again every ${RETRY_MS / 1_000} seconds`,
+        );
       return false;
     }
   }
@@ -142,7 +179,8 @@ export class CredentialStore {
     const told = this.#told;
     this.#told = new Map(unopened.map(({ id, why }) => [id, why]));
     for (const { id, upstream, why } of unopened) {
-      if (told.get(id) !== why) this.#log.error({ upstream, credential: id }, `a credential does not open and is left out: ${why}`);
+      if (told.get(id) !== why)
+        this.#log.error({ upstream, credential: id }, `a credential does not open and is left out: ${why}`);
     }
   }
 

@@ -9,11 +9,19 @@ const NO_SECRET = [{ id: null, secret: '' }];
  * ones whose names the log does not take. One whose credentials do not open has no way to be called,
  * since nothing may go there without them.
  */
-export function definitionsOf(upstreams: Iterable<Upstream>, secrets: Pick<CredentialStore, 'openOf'>, configured: readonly UpstreamDefinition[]): UpstreamDefinition[] {
+export function definitionsOf(
+  upstreams: Iterable<Upstream>,
+  secrets: Pick<CredentialStore, 'openOf'>,
+  configured: readonly UpstreamDefinition[],
+): UpstreamDefinition[] {
   const active = [...upstreams].filter(({ state }) => state === 'active');
   const names = new Set(active.map(({ name }) => name));
   return [
-    ...active.map((upstream) => ({ name: upstream.name, terms: upstream.terms, credentials: upstream.credentials.length === 0 ? NO_SECRET : secrets.openOf(upstream) })),
+    ...active.map((upstream) => ({
+      name: upstream.name,
+      terms: upstream.terms,
+      credentials: upstream.credentials.length === 0 ? NO_SECRET : secrets.openOf(upstream),
+    })),
     ...configured.filter(({ name }) => !names.has(name)),
   ];
 }

@@ -16,7 +16,18 @@ const WORD_PAUSE_MS = 40;
 const ECHO_CHARACTERS_MAX = 2_000;
 
 /** How it is reached, as an upstream of the environment. */
-export const demoConfig = (baseUrl: string, credential: string): UpstreamConfig => ({ name: 'demo', base_url: baseUrl, api_key: credential, models: DEMO_MODELS, provider: 'openai', routes: [CHAT_COMPLETIONS], token_limit: 'max_tokens', network: 'private', client_gone: 'cancel', retries: 0 });
+export const demoConfig = (baseUrl: string, credential: string): UpstreamConfig => ({
+  name: 'demo',
+  base_url: baseUrl,
+  api_key: credential,
+  models: DEMO_MODELS,
+  provider: 'openai',
+  routes: [CHAT_COMPLETIONS],
+  token_limit: 'max_tokens',
+  network: 'private',
+  client_gone: 'cancel',
+  retries: 0,
+});
 
 export type DemoUpstream = { config: UpstreamConfig; close(): Promise<void> };
 
@@ -26,7 +37,9 @@ export async function startDemoUpstream(): Promise<DemoUpstream> {
     answer(request, response, credential).catch(() => response.destroy());
   });
   // Its own even among processes that share the relay's port: each knows only its own credential.
-  await new Promise<void>((resolve) => server.listen({ port: 0, host: '127.0.0.1', exclusive: true }, resolve));
+  await new Promise<void>((resolve) =>
+    server.listen({ port: 0, host: '127.0.0.1', exclusive: true }, resolve),
+  );
   const { port } = server.address() as AddressInfo;
   return {
     config: demoConfig(`http://127.0.0.1:${port}/v1`, credential),
@@ -49,7 +62,8 @@ type ChatBody = {
 async function answer(request: IncomingMessage, response: ServerResponse, credential: string): Promise<void> {
   const parts: Buffer[] = [];
   for await (const part of request) parts.push(part as Buffer);
-  if (request.headers.authorization !== `Bearer ${credential}`) return sendError(response, 401, 'Not for you.');
+  if (request.headers.authorization !== `Bearer ${credential}`)
+    return sendError(response, 401, 'Not for you.');
   const body = JSON.parse(Buffer.concat(parts).toString()) as ChatBody;
   if (body.model === 'daybook-demo-fail') return sendError(response, 500, 'The demo model fails on demand.');
 
@@ -57,16 +71,32 @@ async function answer(request: IncomingMessage, response: ServerResponse, creden
   const all = `You said: ${prompt}`.slice(0, ECHO_CHARACTERS_MAX).split(/(?<=\s)/);
   const words = all.slice(0, body.max_completion_tokens ?? body.max_tokens ?? all.length);
   const finish = words.length < all.length ? 'length' : 'stop';
-  const head = { id: `chatcmpl-demo-${Date.now().toString(36)}`, created: Math.floor(Date.now() / 1000), model: body.model };
+  const head = {
+    id: `chatcmpl-demo-${Date.now().toString(36)}`,
+    created: Math.floor(Date.now() / 1000),
+    model: body.model,
+  };
   const promptTokens = Math.ceil(prompt.length / 4);
-  const usage = { prompt_tokens: promptTokens, completion_tokens: words.length, total_tokens: promptTokens + words.length };
+  const usage = {
+    prompt_tokens: promptTokens,
+    completion_tokens: words.length,
+    total_tokens: promptTokens + words.length,
+  };
   const cut = body.model === 'daybook-demo-cut';
 
   if (body.stream !== true) {
     const message = { role: 'assistant', content: words.join('') };
-    const reply = { ...head, object: 'chat.completion', choices: [{ index: 0, message, finish_reason: finish }], usage };
+    const reply = {
+      ...head,
+      object: 'chat.completion',
+      choices: [{ index: 0, message, finish_reason: finish }],
+      usage,
+    };
     const text = JSON.stringify(reply);
-    response.writeHead(200, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) });
+    response.writeHead(200, {
+      'content-type': 'application/json',
+      'content-length': Buffer.byteLength(text),
+    });
     if (!cut) return void response.end(text);
     response.write(text.slice(0, text.length / 2), () => response.destroy());
     return;
@@ -74,7 +104,9 @@ async function answer(request: IncomingMessage, response: ServerResponse, creden
 
   response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-cache' });
   const send = (choices: object[], more: object = {}): void => {
-    response.write(`data: ${JSON.stringify({ ...head, object: 'chat.completion.chunk', choices, ...more })}\n\n`);
+    response.write(
+      `data: ${JSON.stringify({ ...head, object: 'chat.completion.chunk', choices, ...more })}\n\n`,
+    );
   };
   send([{ index: 0, delta: { role: 'assistant', content: '' }, finish_reason: null }]);
   for (const [index, word] of words.entries()) {
@@ -92,7 +124,9 @@ function lastText(body: ChatBody): string {
   const content = body.messages.at(-1)?.content;
   if (typeof content === 'string') return content;
   if (!Array.isArray(content)) return '';
-  return content.map((part: { text?: unknown }) => (typeof part.text === 'string' ? part.text : '')).join(' ');
+  return content
+    .map((part: { text?: unknown }) => (typeof part.text === 'string' ? part.text : ''))
+    .join(' ');
 }
 
 function sendError(response: ServerResponse, status: number, message: string): void {

@@ -19,18 +19,24 @@ const ASKED_AT_ONCE_MAX = 8;
  */
 const DISPROVED = new Set(['unreachable', 'status_401', 'status_502', 'status_503', 'status_504']);
 
-/** An upstream or a credential of it whose time out is over, by its health, and the line that it is asked by. */
+/**
+ * An upstream or a credential of it whose time out is over, by its health, and the line that it is asked by.
+ */
 export type Due = { line: Line; health: Health };
 
 /** Those that wait for somebody to try them, and that nobody tries at the moment. */
 export function dueOf(upstreams: readonly Upstream[], nowMs: number): Due[] {
-  const waits = (health: Health): boolean => health.standing(nowMs).state === 'on_trial' && health.isOpen(nowMs);
+  const waits = (health: Health): boolean =>
+    health.standing(nowMs).state === 'on_trial' && health.isOpen(nowMs);
   return upstreams
     .filter(({ terms }) => !terms.paused && terms.provider !== 'bridge')
     .flatMap(({ lines, health }) => {
       const best = lines.find((line) => line.health.standing(nowMs).state === 'good') ?? lines[0];
       if (!best) return [];
-      return [...(waits(health) ? [{ line: best, health }] : []), ...lines.filter((line) => waits(line.health)).map((line) => ({ line, health: line.health }))];
+      return [
+        ...(waits(health) ? [{ line: best, health }] : []),
+        ...lines.filter((line) => waits(line.health)).map((line) => ({ line, health: line.health })),
+      ];
     });
 }
 
@@ -42,8 +48,10 @@ export function takeAnswer(health: Health, { problem }: Answer, beganMs: number,
   const seen = health.standing(nowMs).problem ?? '';
   const answers = problem === null || /^status_[34]/.test(problem.word);
   if (problem === null ? DISPROVED.has(seen) : answers && seen === 'unreachable') health.answered();
-  else if (problem?.word === 'unreachable' || problem?.word === 'address_refused') health.failed(beganMs, nowMs, problem.word, ASK_EVERY_MS);
-  else if (problem?.word === 'status_401' && seen === 'status_401') health.failed(beganMs, nowMs, seen, WRONG_CREDENTIAL_MS);
+  else if (problem?.word === 'unreachable' || problem?.word === 'address_refused')
+    health.failed(beganMs, nowMs, problem.word, ASK_EVERY_MS);
+  else if (problem?.word === 'status_401' && seen === 'status_401')
+    health.failed(beganMs, nowMs, seen, WRONG_CREDENTIAL_MS);
 }
 
 /**

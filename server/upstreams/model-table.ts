@@ -4,7 +4,10 @@ import { matches } from '#db/limits/permissions.ts';
 import { Target } from '#server/upstreams/target.ts';
 import type { Upstream } from '#server/upstreams/upstream.ts';
 
-/** Where a model's calls may go, or why they may go nowhere: nobody serves it, none by that route, or all who do are paused or lack their credential. */
+/**
+ * Where a model's calls may go, or why they may go nowhere: nobody serves it, none by that route, or all who
+ * do are paused or lack their credential.
+ */
 export type Found = readonly Target[] | 'unknown' | 'route' | 'paused';
 
 /**
@@ -70,7 +73,11 @@ export class ModelTable {
   }
 
   #targetsOf(model: string): readonly Target[] | undefined {
-    return this.#defined.get(model) ?? this.#exact.get(model) ?? this.#patterns.find(({ parts }) => matches(parts, model))?.targets;
+    return (
+      this.#defined.get(model) ??
+      this.#exact.get(model) ??
+      this.#patterns.find(({ parts }) => matches(parts, model))?.targets
+    );
   }
 }
 

@@ -10,5 +10,7 @@ const LIST_BYTES_MAX = 4 * 1024 * 1024;
 export async function listedModels(line: Line, timeoutMs: number): Promise<string[]> {
   const reply = (await line.getModels(timeoutMs, LIST_BYTES_MAX)) as { data?: unknown } | null;
   if (!Array.isArray(reply?.data)) throw new Error('its list of models is none');
-  return reply.data.map((entry: unknown) => (entry as { id?: unknown } | null)?.id).filter((id): id is string => ModelName.safeParse(id).success);
+  return reply.data
+    .map((entry: unknown) => (entry as { id?: unknown } | null)?.id)
+    .filter((id): id is string => ModelName.safeParse(id).success);
 }

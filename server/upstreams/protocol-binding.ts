@@ -27,7 +27,13 @@ export function speak({ provider, dialect = 'other' }: UpstreamTerms): Speech {
   switch (provider) {
     case 'openai': {
       const { routes, tokenLimitMember } = DIALECT_TRAITS[dialect];
-      return { provider: withMessages(openai(dialect)), headersOf: (secret) => credentialHeader(dialect, secret), models: MODELS, routes, tokenLimitMember };
+      return {
+        provider: withMessages(openai(dialect)),
+        headersOf: (secret) => credentialHeader(dialect, secret),
+        models: MODELS,
+        routes,
+        tokenLimitMember,
+      };
     }
     case 'anthropic':
       return {
@@ -39,7 +45,19 @@ export function speak({ provider, dialect = 'other' }: UpstreamTerms): Speech {
       };
     case 'bridge':
       // Its replies are made to be read as the convention; what is sent its package makes.
-      return { provider: { ...openai('other'), request: (call) => (call.route === CHAT_COMPLETIONS ? bridgeRequest(call) : new Refusal('model_not_found', { param: 'model' })) }, headersOf: () => [], models: MODELS, routes: [CHAT_COMPLETIONS], tokenLimitMember: 'max_tokens' };
+      return {
+        provider: {
+          ...openai('other'),
+          request: (call) =>
+            call.route === CHAT_COMPLETIONS
+              ? bridgeRequest(call)
+              : new Refusal('model_not_found', { param: 'model' }),
+        },
+        headersOf: () => [],
+        models: MODELS,
+        routes: [CHAT_COMPLETIONS],
+        tokenLimitMember: 'max_tokens',
+      };
   }
 }
 

@@ -26,6 +26,7 @@ export class Target {
   }
 
   answered(afterMs: number): void {
-    this.#latencyMs = this.#latencyMs === null ? afterMs : this.#latencyMs + LATENCY_SHARE * (afterMs - this.#latencyMs);
+    this.#latencyMs =
+      this.#latencyMs === null ? afterMs : this.#latencyMs + LATENCY_SHARE * (afterMs - this.#latencyMs);
   }
 }

@@ -9,16 +9,36 @@ import type { Upstream } from '#server/upstreams/upstream.ts';
  * again for calls, whatever was seen before: somebody has just mended it. Never throws.
  * @param credentials those of the log.
  */
-export async function testUpstream(upstream: Upstream, credentials: readonly Credential[], timeoutMs: number): Promise<CredentialTested[]> {
+export async function testUpstream(
+  upstream: Upstream,
+  credentials: readonly Credential[],
+  timeoutMs: number,
+): Promise<CredentialTested[]> {
   const labels = new Map(credentials.map(({ id, label }) => [id, label]));
   const closed = credentials.filter(({ id }) => !upstream.lines.some(({ credential }) => credential === id));
   return [
-    ...(await Promise.all(upstream.lines.map((line) => testLine(upstream, line, labels.get(line.credential ?? '') ?? '', timeoutMs)))),
-    ...closed.map(({ id, label }): CredentialTested => ({ credential: id, label, outcome: 'bad', models: null, took_ms: 0, problem: 'It does not open on this server, whose diagnostics say why.' })),
+    ...(await Promise.all(
+      upstream.lines.map((line) =>
+        testLine(upstream, line, labels.get(line.credential ?? '') ?? '', timeoutMs),
+      ),
+    )),
+    ...closed.map(({ id, label }): CredentialTested => ({
+      credential: id,
+      label,
+      outcome: 'bad',
+      models: null,
+      took_ms: 0,
+      problem: 'It does not open on this server, whose diagnostics say why.',
+    })),
   ];
 }
 
-async function testLine(upstream: Upstream, line: Line, label: string, timeoutMs: number): Promise<CredentialTested> {
+async function testLine(
+  upstream: Upstream,
+  line: Line,
+  label: string,
+  timeoutMs: number,
+): Promise<CredentialTested> {
   const startedMs = performance.now();
   const { models, problem } = await askModels(line, timeoutMs);
   if (problem === null) {

@@ -40,7 +40,20 @@ export function openUpstream({ name, terms, credentials }: UpstreamDefinition, c
   const base = new URL(terms.base_url ?? NOWHERE);
   const { provider, headersOf, models, routes, tokenLimitMember } = speak(terms);
   const openOne = (credential: Credential): Line =>
-    terms.provider === 'bridge' ? openBridgeLine({ terms, secret: credential.secret, credential: credential.id, connect: connect(terms) }) : openLine({ base, credential: credential.id, headers: headersOf(credential.secret), models, connect: connect(terms) });
+    terms.provider === 'bridge'
+      ? openBridgeLine({
+          terms,
+          secret: credential.secret,
+          credential: credential.id,
+          connect: connect(terms),
+        })
+      : openLine({
+          base,
+          credential: credential.id,
+          headers: headersOf(credential.secret),
+          models,
+          connect: connect(terms),
+        });
   return {
     name,
     terms,

@@ -1,7 +1,12 @@
 import type { UpstreamDirectory } from '#server/upstreams/directory.ts';
 import { LEFT_AFTER_MS } from '#server/upstreams/bounds.ts';
 import { ModelTable } from '#server/upstreams/model-table.ts';
-import { type ConnectTo, openUpstream, type Upstream, type UpstreamDefinition } from '#server/upstreams/upstream.ts';
+import {
+  type ConnectTo,
+  openUpstream,
+  type Upstream,
+  type UpstreamDefinition,
+} from '#server/upstreams/upstream.ts';
 
 type Open = { upstream: Upstream; signature: string };
 
@@ -24,7 +29,9 @@ export class Upstreams {
     this.#table = new ModelTable([], []);
   }
 
-  /** Has just these from here on, in this order, and the models as they are directed now. The names differ. */
+  /**
+   * Has just these from here on, in this order, and the models as they are directed now. The names differ.
+   */
   set(definitions: readonly UpstreamDefinition[]): void {
     const before = this.#open;
     this.#open = new Map();
@@ -32,7 +39,12 @@ export class Upstreams {
       const signature = JSON.stringify(definition);
       const open = before.get(definition.name);
       if (open?.signature === signature) before.delete(definition.name);
-      this.#open.set(definition.name, open?.signature === signature ? open : { upstream: openUpstream(definition, this.#connect), signature });
+      this.#open.set(
+        definition.name,
+        open?.signature === signature
+          ? open
+          : { upstream: openUpstream(definition, this.#connect), signature },
+      );
     }
     for (const { upstream } of before.values()) this.#leave(upstream);
     this.#table = new ModelTable(this.#directory.models, this.all);

@@ -55,7 +55,11 @@ export class ClientGone extends Error {
  * @returns a refusal when there are more than `maxBytes`.
  * @throws {ClientGone} when the client leaves in the middle.
  */
-export function readBody(request: IncomingMessage, response: ServerResponse, maxBytes: number): Promise<Body | Refusal> {
+export function readBody(
+  request: IncomingMessage,
+  response: ServerResponse,
+  maxBytes: number,
+): Promise<Body | Refusal> {
   const declared = request.headers['content-length'];
   const length = declared === undefined ? undefined : Number(declared);
   if (length !== undefined && length > maxBytes) return Promise.resolve(tooLarge(maxBytes));
@@ -117,7 +121,11 @@ export function releaseBody(body: Body): void {
 function releaseSlab(slab: Buffer): void {
   const sockets = writtenTo.get(slab.buffer) ?? [];
   writtenTo.delete(slab.buffer);
-  if (free.length >= SLABS_KEPT_MAX || sockets.some((socket) => socket.destroyed || socket.writableLength > 0)) return;
+  if (
+    free.length >= SLABS_KEPT_MAX ||
+    sockets.some((socket) => socket.destroyed || socket.writableLength > 0)
+  )
+    return;
   free.push(slab);
 }
 
@@ -178,12 +186,17 @@ export function bodyForUpstream(body: Body, asked: Asked, changes: Changes): Buf
 
 type Splice = { start: number; end: number; text: string };
 
-function changesOf(bytes: Buffer, asked: Asked, { model, streamOptions = 'taken', tokenLimit, tokenLimitMember }: Changes): { splices: Splice[]; additions: string[] } {
+function changesOf(
+  bytes: Buffer,
+  asked: Asked,
+  { model, streamOptions = 'taken', tokenLimit, tokenLimitMember }: Changes,
+): { splices: Splice[]; additions: string[] } {
   const { members } = asked.scanned;
   const additions: string[] = [];
   const splices: Splice[] = [];
   const name = members.get('model');
-  if (model !== undefined && model !== asked.model && name) splices.push({ ...name, text: JSON.stringify(model) });
+  if (model !== undefined && model !== asked.model && name)
+    splices.push({ ...name, text: JSON.stringify(model) });
   const options = members.get('stream_options');
   if (streamOptions === 'refused') {
     // The member itself is known everywhere; only what is in it is refused.
@@ -191,7 +204,11 @@ function changesOf(bytes: Buffer, asked: Asked, { model, streamOptions = 'taken'
   } else if (asked.sse && !asked.asksUsage) {
     if (!options) additions.push(ASK_USAGE);
     // The client's other stream options stay; `null` is the same as none.
-    else splices.push({ ...options, text: JSON.stringify({ ...(valueOf(bytes, options) as object | null), include_usage: true }) });
+    else
+      splices.push({
+        ...options,
+        text: JSON.stringify({ ...(valueOf(bytes, options) as object | null), include_usage: true }),
+      });
   }
   if (tokenLimit !== null) {
     const given = LIMIT_MEMBERS.map((member) => members.get(member)).filter((span) => span !== undefined);

@@ -25,7 +25,13 @@ export const RESPONSES: ErrorShape = {
   body: CONVENTION.body,
   event(refusal, requestId, eventsBefore) {
     const { code, message, param } = refusal;
-    const members = JSON.stringify({ type: 'error', sequence_number: eventsBefore, code, message, param }).slice(0, -1);
+    const members = JSON.stringify({
+      type: 'error',
+      sequence_number: eventsBefore,
+      code,
+      message,
+      param,
+    }).slice(0, -1);
     return `event: error\ndata: ${members},"error":${refusal.errorJson()},"request_id":"${requestId}"}\n\n`;
   },
 };

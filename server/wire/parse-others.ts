@@ -4,7 +4,12 @@ import { type Asked, type Parse, parserOf } from '#server/wire/parse.ts';
 
 /** How requests of the routes beside chat completions are read. Pure. */
 
-const readCompletion = parserOf({ prompt: { name: 'prompt', forms: ['string', 'array'] }, usage: 'asked', limits: ['max_tokens'], choices: ['n', 'best_of'] });
+const readCompletion = parserOf({
+  prompt: { name: 'prompt', forms: ['string', 'array'] },
+  usage: 'asked',
+  limits: ['max_tokens'],
+  choices: ['n', 'best_of'],
+});
 const readResponse = parserOf({
   // What is asked may stand in a template, or be what was said before.
   prompt: { name: 'input', forms: ['string', 'array'], isOptional: true },
@@ -21,7 +26,12 @@ export function parseCompletion(body: Buffer): Asked | Refusal {
   return asked instanceof Refusal ? asked : { ...asked, choices: asked.choices * promptCount(body, asked) };
 }
 
-export const parseEmbeddings: Parse = parserOf({ prompt: { name: 'input', forms: ['string', 'array'] }, usage: 'never', limits: [], choices: [] });
+export const parseEmbeddings: Parse = parserOf({
+  prompt: { name: 'input', forms: ['string', 'array'] },
+  usage: 'never',
+  limits: [],
+  choices: [],
+});
 
 /** One that runs in the background ends when nobody listens, so that nobody would know what it used. */
 export function parseResponse(body: Buffer): Asked | Refusal {
@@ -29,12 +39,21 @@ export function parseResponse(body: Buffer): Asked | Refusal {
   if (asked instanceof Refusal) return asked;
   const background = asked.scanned.members.get('background');
   if (background && valueOf(body, background) !== false && valueOf(body, background) !== null) {
-    return new Refusal('invalid_value', { message: 'The field "background" must be false here: what a response uses in the background can\'t be known. Ask for it with "stream": true instead.', param: 'background' });
+    return new Refusal('invalid_value', {
+      message:
+        'The field "background" must be false here: what a response uses in the background can\'t be known. Ask for it with "stream": true instead.',
+      param: 'background',
+    });
   }
   return asked;
 }
 
-export const parseMessage: Parse = parserOf({ prompt: { name: 'messages', forms: ['array'] }, usage: 'always', limits: ['max_tokens'], choices: [] });
+export const parseMessage: Parse = parserOf({
+  prompt: { name: 'messages', forms: ['array'] },
+  usage: 'always',
+  limits: ['max_tokens'],
+  choices: [],
+});
 
 /** A list of texts, or of lists of tokens, is as many prompts; a list of tokens is one. */
 function promptCount(body: Buffer, { scanned }: Asked): number {

@@ -24,7 +24,10 @@ export type Reading = {
   prompt: { name: string; forms: readonly ('array' | 'string')[]; isOptional?: true };
   /** `always`: the protocol has no stream options, and tells usage unasked. `never`: no reply is streamed. */
   usage: 'asked' | 'always' | 'never';
-  /** Where the client's own limit on the reply may stand; the first that does counts. None: nothing is written. */
+  /**
+   * Where the client's own limit on the reply may stand; the first that does counts. None: nothing is
+   * written.
+   */
   limits: readonly string[];
   /** Members that ask for several choices; the most of them counts. */
   choices: readonly string[];
@@ -47,13 +50,26 @@ export type Parse = (body: Buffer) => Asked | Refusal;
 /** Makes what reads the requests of a route. */
 export function parserOf(reading: Reading): Parse {
   const { prompt, usage, limits, choices, elsewhere = [], besides = [] } = reading;
-  const names = ['model', prompt.name, 'stream', ...(usage === 'asked' ? ['stream_options'] : []), ...limits, ...choices, ...elsewhere, ...besides];
+  const names = [
+    'model',
+    prompt.name,
+    'stream',
+    ...(usage === 'asked' ? ['stream_options'] : []),
+    ...limits,
+    ...choices,
+    ...elsewhere,
+    ...besides,
+  ];
   return (body) => parse(body, reading, names);
 }
 
 export const parseChat = parserOf(CHAT);
 
-function parse(body: Buffer, { prompt, usage, limits, choices, elsewhere }: Reading, names: readonly string[]): Asked | Refusal {
+function parse(
+  body: Buffer,
+  { prompt, usage, limits, choices, elsewhere }: Reading,
+  names: readonly string[],
+): Asked | Refusal {
   let scanned: ScannedObject;
   try {
     scanned = scanObject(body, names);
@@ -82,7 +98,8 @@ function parse(body: Buffer, { prompt, usage, limits, choices, elsewhere }: Read
   for (const name of limits) {
     const limit = member(name) ?? null;
     if (limit === null) continue;
-    if (typeof limit !== 'number' || !Number.isSafeInteger(limit) || limit < 0) return wrongType(name, 'a whole number');
+    if (typeof limit !== 'number' || !Number.isSafeInteger(limit) || limit < 0)
+      return wrongType(name, 'a whole number');
     completionLimit ??= limit;
   }
   let most = 1;
@@ -96,7 +113,14 @@ function parse(body: Buffer, { prompt, usage, limits, choices, elsewhere }: Read
 
   // The name goes into the log as it is, so it must be plain; no upstream has one that is not.
   if (!MODEL_NAME.test(model)) return new Refusal('model_not_found', { param: 'model' });
-  const asked: Asked = { model, sse: stream === true && usage !== 'never', asksUsage, completionLimit, choices: most, scanned };
+  const asked: Asked = {
+    model,
+    sse: stream === true && usage !== 'never',
+    asksUsage,
+    completionLimit,
+    choices: most,
+    scanned,
+  };
   const referred = elsewhere?.find((name) => (member(name) ?? null) !== null);
   if (referred !== undefined) asked.elsewhere = referred;
   return asked;
@@ -108,7 +132,8 @@ const FORM_WORDS = { array: 'an array', string: 'a string' };
 function askedUsage(options: unknown): boolean | Refusal {
   if (typeof options !== 'object' || Array.isArray(options)) return wrongType('stream_options', 'an object');
   const includeUsage = (options && 'include_usage' in options ? options.include_usage : null) ?? null;
-  if (includeUsage !== null && typeof includeUsage !== 'boolean') return wrongType('stream_options.include_usage', 'true or false');
+  if (includeUsage !== null && typeof includeUsage !== 'boolean')
+    return wrongType('stream_options.include_usage', 'true or false');
   return includeUsage === true;
 }
 

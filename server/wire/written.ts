@@ -3,7 +3,10 @@ import { BYTES_PER_TOKEN } from '#server/bounds.ts';
 /** A delta longer than this on average holds several tokens; 4 bytes a token is the usual measure. */
 const ONE_TOKEN_BYTES_MAX = 16;
 
-/** Counts what the model has written, in the way of the relay: a token for each delta, or by the bytes where deltas are long. */
+/**
+ * Counts what the model has written, in the way of the relay: a token for each delta, or by the bytes where
+ * deltas are long.
+ */
 export class Written {
   #deltas = 0;
   #bytes = 0;

@@ -16,7 +16,13 @@ const AGENT_NAMES = ['qwen', 'qwen-messages', 'qwen-responses'] as const;
 
 beforeAll(async () => {
   for (const _ of AGENT_NAMES) models.push(await startAgentModel());
-  relay = await startRelay({ upstreams: models.map(({ baseUrl }, index) => ({ baseUrl, routes: RELAYED_ROUTES, models: [`tide-${index}`] })) });
+  relay = await startRelay({
+    upstreams: models.map(({ baseUrl }, index) => ({
+      baseUrl,
+      routes: RELAYED_ROUTES,
+      models: [`tide-${index}`],
+    })),
+  });
 });
 afterAll(async () => {
   await relay?.[Symbol.asyncDispose]();
@@ -24,14 +30,22 @@ afterAll(async () => {
 });
 
 describe('a coding agent calls its tool and is answered', () => {
-  test.concurrent.each(AGENT_NAMES.map((name, index) => ({ name, index, route: AGENTS[name]?.route })))('$name, by $route', async ({ name, index }) => {
-    const agent = AGENTS[name];
-    const model = models[index];
-    if (!agent?.program || !model) throw new Error(`there is no agent ${name}`);
-    const { id, secret } = await relay.createKey({ name });
-    const ran = await runAgent(agent, agent.program, { baseUrl: relay.baseUrl, key: secret, model: `tide-${index}` });
-    const log = await relay.waitFor((events) => settledBy(id, events).length >= model.asked.length);
-    expect(faultsOf(agent, ran, model.asked, settledBy(id, log))).toEqual([]);
-    expect(ran.strayed).toEqual([]);
-  }, TEST_MS_MAX);
+  test.concurrent.each(AGENT_NAMES.map((name, index) => ({ name, index, route: AGENTS[name]?.route })))(
+    '$name, by $route',
+    async ({ name, index }) => {
+      const agent = AGENTS[name];
+      const model = models[index];
+      if (!agent?.program || !model) throw new Error(`there is no agent ${name}`);
+      const { id, secret } = await relay.createKey({ name });
+      const ran = await runAgent(agent, agent.program, {
+        baseUrl: relay.baseUrl,
+        key: secret,
+        model: `tide-${index}`,
+      });
+      const log = await relay.waitFor((events) => settledBy(id, events).length >= model.asked.length);
+      expect(faultsOf(agent, ran, model.asked, settledBy(id, log))).toEqual([]);
+      expect(ran.strayed).toEqual([]);
+    },
+    TEST_MS_MAX,
+  );
 });

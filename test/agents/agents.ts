@@ -3,7 +3,9 @@ import path from 'node:path';
 /** Where an agent is sent, and what with. */
 export type Place = { baseUrl: string; key: string; model: string; home: string };
 
-/** A coding agent from the npm registry: how it is pointed at a relay and told to do one thing without asking. */
+/**
+ * A coding agent from the npm registry: how it is pointed at a relay and told to do one thing without asking.
+ */
 export type Agent = {
   /** The route that it calls. */
   route: string;
@@ -22,18 +24,41 @@ function qwen(route: string, authType: string, env: Agent['env']): Agent {
   return {
     route,
     program: QWEN,
-    args: (prompt, { model }) => ['-p', prompt, '--bare', '--approval-mode', 'yolo', '--auth-type', authType, '--model', model],
-    env: (place) => ({ ...env(place), QWEN_SANDBOX: 'false', QWEN_CODE_NO_RELAUNCH: 'true', QWEN_USAGE_STATISTICS_ENABLED: 'false' }),
+    args: (prompt, { model }) => [
+      '-p',
+      prompt,
+      '--bare',
+      '--approval-mode',
+      'yolo',
+      '--auth-type',
+      authType,
+      '--model',
+      model,
+    ],
+    env: (place) => ({
+      ...env(place),
+      QWEN_SANDBOX: 'false',
+      QWEN_CODE_NO_RELAUNCH: 'true',
+      QWEN_USAGE_STATISTICS_ENABLED: 'false',
+    }),
   };
 }
 
-const openai = ({ baseUrl, key, model }: Place): Record<string, string> => ({ OPENAI_BASE_URL: baseUrl, OPENAI_API_KEY: key, OPENAI_MODEL: model });
+const openai = ({ baseUrl, key, model }: Place): Record<string, string> => ({
+  OPENAI_BASE_URL: baseUrl,
+  OPENAI_API_KEY: key,
+  OPENAI_MODEL: model,
+});
 /** Clients of Anthropic's write the `/v1` themselves. */
 const anthropicBase = (baseUrl: string): string => baseUrl.replace(/\/v1$/, '');
 
 export const AGENTS: Readonly<Record<string, Agent>> = {
   qwen: qwen('/v1/chat/completions', 'openai', openai),
-  'qwen-messages': qwen('/v1/messages', 'anthropic', ({ baseUrl, key, model }) => ({ ANTHROPIC_BASE_URL: anthropicBase(baseUrl), ANTHROPIC_API_KEY: key, ANTHROPIC_MODEL: model })),
+  'qwen-messages': qwen('/v1/messages', 'anthropic', ({ baseUrl, key, model }) => ({
+    ANTHROPIC_BASE_URL: anthropicBase(baseUrl),
+    ANTHROPIC_API_KEY: key,
+    ANTHROPIC_MODEL: model,
+  })),
   'qwen-responses': qwen('/v1/responses', 'openai-responses', openai),
   codex: {
     route: '/v1/responses',
@@ -58,6 +83,11 @@ export const AGENTS: Readonly<Record<string, Agent>> = {
   claude: {
     route: '/v1/messages',
     args: (prompt, { model }) => ['-p', prompt, '--model', model, '--dangerously-skip-permissions'],
-    env: ({ baseUrl, key }) => ({ ANTHROPIC_BASE_URL: anthropicBase(baseUrl), ANTHROPIC_API_KEY: key, CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1', IS_SANDBOX: '1' }),
+    env: ({ baseUrl, key }) => ({
+      ANTHROPIC_BASE_URL: anthropicBase(baseUrl),
+      ANTHROPIC_API_KEY: key,
+      CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
+      IS_SANDBOX: '1',
+    }),
   },
 };

@@ -18,19 +18,33 @@ const [name = '', given] = process.argv.slice(2);
 const agent = AGENTS[name];
 const program = given === undefined ? agent?.program : path.resolve(given);
 if (!agent || program === undefined) {
-  console.error(agent ? `Say where the program of ${name} is: npm run agents -- ${name} <path>` : `Say which agent: ${Object.keys(AGENTS).join(', ')}`);
+  console.error(
+    agent
+      ? `Say where the program of ${name} is: npm run agents -- ${name} <path>`
+      : `Say which agent: ${Object.keys(AGENTS).join(', ')}`,
+  );
   process.exit(2);
 }
 
 await using model = await startAgentModel();
-await using relay = await startRelay({ upstreams: [{ baseUrl: model.baseUrl, routes: RELAYED_ROUTES }], postgres: 'embedded' });
+await using relay = await startRelay({
+  upstreams: [{ baseUrl: model.baseUrl, routes: RELAYED_ROUTES }],
+  postgres: 'embedded',
+});
 const ran = await runAgent(agent, program, { baseUrl: relay.baseUrl, key: relay.key, model: 'tide-1' });
 const log = await relay.waitFor((events) => openRequests(events).length === 0);
 const settled = settledBy(relay.key.split('_')[1] ?? '', log);
 const faults = faultsOf(agent, ran, model.asked, settled);
 
-console.log(`${name} by ${agent.route}: ${model.asked.length} calls, ${settled.length} settled, ${settled.reduce((sum, event) => sum + event.input_tokens + event.output_tokens, 0)} tokens`);
-if (ran.strayed.length > 0) console.log(`It asked for ${[...new Set(ran.strayed)].join(', ')} besides, and was not let out.`);
+console.log(
+  `${name} by ${agent.route}: ${model.asked.length} calls, ${settled.length} settled, ${settled.reduce((sum, event) => sum + event.input_tokens + event.output_tokens, 0)} tokens`,
+);
+if (ran.strayed.length > 0)
+  console.log(`It asked for ${[...new Set(ran.strayed)].join(', ')} besides, and was not let out.`);
 for (const fault of faults) console.log(`Fault: ${fault}`);
-console.log(faults.length === 0 ? 'The whole turn went through: a call of a tool, its result, and the answer.' : 'The turn did not go through.');
+console.log(
+  faults.length === 0
+    ? 'The whole turn went through: a call of a tool, its result, and the answer.'
+    : 'The turn did not go through.',
+);
 process.exitCode = faults.length === 0 ? 0 : 1;

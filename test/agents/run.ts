@@ -49,13 +49,26 @@ export async function runAgent(agent: Agent, program: string, where: Omit<Place,
     }
     const proxyUrl = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
     const env = {
-      PATH: process.env['PATH'] ?? '', HOME: home, TMPDIR: home, CI: '1', NO_COLOR: '1', NODE_USE_ENV_PROXY: '1',
-      HTTP_PROXY: proxyUrl, HTTPS_PROXY: proxyUrl, http_proxy: proxyUrl, https_proxy: proxyUrl, NO_PROXY: '127.0.0.1,localhost', no_proxy: '127.0.0.1,localhost',
+      PATH: process.env['PATH'] ?? '',
+      HOME: home,
+      TMPDIR: home,
+      CI: '1',
+      NO_COLOR: '1',
+      NODE_USE_ENV_PROXY: '1',
+      HTTP_PROXY: proxyUrl,
+      HTTPS_PROXY: proxyUrl,
+      http_proxy: proxyUrl,
+      https_proxy: proxyUrl,
+      NO_PROXY: '127.0.0.1,localhost',
+      no_proxy: '127.0.0.1,localhost',
       ...agent.env(place),
     };
     const args = agent.args(PROMPT, place);
     const isScript = program.endsWith('.js');
-    const told = await run(isScript ? process.execPath : program, isScript ? [program, ...args] : args, { cwd: work, env });
+    const told = await run(isScript ? process.execPath : program, isScript ? [program, ...args] : args, {
+      cwd: work,
+      env,
+    });
     const written = await readFile(path.join(work, 'tide.txt'), 'utf8').catch(() => null);
     return { ...told, written, strayed };
   } finally {
@@ -64,7 +77,11 @@ export async function runAgent(agent: Agent, program: string, where: Omit<Place,
   }
 }
 
-function run(program: string, args: readonly string[], options: { cwd: string; env: Record<string, string> }): Promise<Pick<Ran, 'exitCode' | 'output' | 'errors'>> {
+function run(
+  program: string,
+  args: readonly string[],
+  options: { cwd: string; env: Record<string, string> },
+): Promise<Pick<Ran, 'exitCode' | 'output' | 'errors'>> {
   return new Promise((resolve, reject) => {
     const child = spawn(program, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
     const timer = setTimeout(() => child.kill('SIGKILL'), RUN_MS_MAX);

@@ -13,7 +13,8 @@ const COMMAND_TIMEOUT_MS = 300_000;
 /** Of a million differences the first few tell enough. */
 const OUTPUT_BYTES_MAX = 64 * 1024 * 1024;
 /** A row that is about one call, changed by hand. */
-const CHANGE = "update projection.request set model = model || '?' where request = (select request from projection.request order by request limit 1) returning request";
+const CHANGE =
+  "update projection.request set model = model || '?' where request = (select request from projection.request order by request limit 1) returning request";
 
 type Diff = { code: number | null; differences: number; text: string };
 
@@ -21,10 +22,21 @@ type Diff = { code: number | null; differences: number; text: string };
 function auditDiff(dataDir: string): Promise<Diff> {
   return new Promise((resolve, reject) => {
     const env = { ...process.env, DAYBOOK_DATA: dataDir, DATABASE_URL: '' };
-    const child = execFile(process.execPath, [MAIN, 'diff', '--json'], { env, timeout: COMMAND_TIMEOUT_MS, maxBuffer: OUTPUT_BYTES_MAX }, (_, stdout, stderr) => {
-      if (child.exitCode !== 0 && child.exitCode !== 1) reject(new Error(`audit diff ended with ${child.exitCode}: ${stderr}`));
-      else resolve({ code: child.exitCode, differences: (JSON.parse(stdout) as { differences: number }).differences, text: stdout });
-    });
+    const child = execFile(
+      process.execPath,
+      [MAIN, 'diff', '--json'],
+      { env, timeout: COMMAND_TIMEOUT_MS, maxBuffer: OUTPUT_BYTES_MAX },
+      (_, stdout, stderr) => {
+        if (child.exitCode !== 0 && child.exitCode !== 1)
+          reject(new Error(`audit diff ended with ${child.exitCode}: ${stderr}`));
+        else
+          resolve({
+            code: child.exitCode,
+            differences: (JSON.parse(stdout) as { differences: number }).differences,
+            text: stdout,
+          });
+      },
+    );
   });
 }
 
@@ -33,21 +45,54 @@ function auditDiff(dataDir: string): Promise<Diff> {
  * names a row that somebody changes by hand then.
  * @param store the embedded one below `dataDir`, still running.
  */
-export async function checkDiff(store: Store, dataDir: string): Promise<{ differences: number; violations: Finding[] }> {
+export async function checkDiff(
+  store: Store,
+  dataDir: string,
+): Promise<{ differences: number; violations: Finding[] }> {
   const auditor = new Client(store.config('auditor'));
   await auditor.connect();
-  await until(() => readProjectionState(auditor), ({ position, head }) => position === head, 'the projections', CAUGHT_UP_WITHIN_MS);
+  await until(
+    () => readProjectionState(auditor),
+    ({ position, head }) => position === head,
+    'the projections',
+    CAUGHT_UP_WITHIN_MS,
+  );
   await auditor.end();
   const { differences, text } = await auditDiff(dataDir);
-  const violations: Finding[] = differences === 0 ? [] : [{ rule: 'P5', request: '', message: `audit diff finds ${differences} differences: ${text.slice(0, 2_000)}` }];
+  const violations: Finding[] =
+    differences === 0
+      ? []
+      : [
+          {
+            rule: 'P5',
+            request: '',
+            message: `audit diff finds ${differences} differences: ${text.slice(0, 2_000)}`,
+          },
+        ];
 
   const { host, port, database } = withTimeout(store.config('owner'), COMMAND_TIMEOUT_MS);
-  const superuser = new Client({ host, port, database, user: 'postgres', password: (await readPasswords(await placeIn(dataDir)))?.superuser });
+  const superuser = new Client({
+    host,
+    port,
+    database,
+    user: 'postgres',
+    password: (await readPasswords(await placeIn(dataDir)))?.superuser,
+  });
   await superuser.connect();
   const { rows } = await superuser.query<{ request: string }>(CHANGE);
   await superuser.end();
   const request = rows[0]?.request ?? 'none';
   const changed = await auditDiff(dataDir);
   if (changed.code === 1 && changed.text.includes(request)) return { differences, violations };
-  return { differences, violations: [...violations, { rule: 'P5', request, message: `audit diff does not name a row that was changed by hand: ${changed.differences} differences` }] };
+  return {
+    differences,
+    violations: [
+      ...violations,
+      {
+        rule: 'P5',
+        request,
+        message: `audit diff does not name a row that was changed by hand: ${changed.differences} differences`,
+      },
+    ],
+  };
 }

@@ -54,7 +54,8 @@ export type Field = AsyncDisposable & {
 
 /**
  * Sets up the field.
- * @param scale how much quota there is: enough that most of the run is near a limit, in multiples of one breakage.
+ * @param scale how much quota there is: enough that most of the run is near a limit, in multiples of one
+ * breakage.
  */
 export async function openField(random: Random, scale: number): Promise<Field> {
   const dataDir = await makeTestDirectory();
@@ -81,10 +82,22 @@ export async function openField(random: Random, scale: number): Promise<Field> {
   /** An account without a plan, one far from its limits, and one for each kind of quota. */
   async function makeTenants(times: number) {
     const plans: Record<string, { terms: PlanTerms; meter: Watched['meter'] }> = {
-      wide: { terms: terms({ meter: 'tokens', limit: 10 ** 12, enforcement: 'soft_landing' }), meter: 'tokens' },
-      counted: { terms: terms({ meter: 'requests', limit: 12 * times, enforcement: 'exact' }), meter: 'requests' },
-      exact: { terms: terms({ meter: 'tokens', limit: 4_000 * times, enforcement: 'exact' }), meter: 'tokens' },
-      soft: { terms: terms({ meter: 'tokens', limit: 4_000 * times, enforcement: 'soft_landing' }), meter: 'tokens' },
+      wide: {
+        terms: terms({ meter: 'tokens', limit: 10 ** 12, enforcement: 'soft_landing' }),
+        meter: 'tokens',
+      },
+      counted: {
+        terms: terms({ meter: 'requests', limit: 12 * times, enforcement: 'exact' }),
+        meter: 'requests',
+      },
+      exact: {
+        terms: terms({ meter: 'tokens', limit: 4_000 * times, enforcement: 'exact' }),
+        meter: 'tokens',
+      },
+      soft: {
+        terms: terms({ meter: 'tokens', limit: 4_000 * times, enforcement: 'soft_landing' }),
+        meter: 'tokens',
+      },
     };
     const secrets = [server.firstKey as string];
     const watching: Watched[] = [];
@@ -105,7 +118,9 @@ export async function openField(random: Random, scale: number): Promise<Field> {
   async function everyoneKnows(position: number): Promise<void> {
     const informed = new Set<number>();
     const look = async (): Promise<number> => {
-      const reply = await fetch(`http://127.0.0.1:${server.port}/readyz`, { headers: { connection: 'close' } });
+      const reply = await fetch(`http://127.0.0.1:${server.port}/readyz`, {
+        headers: { connection: 'close' },
+      });
       const seen = (await reply.json()) as { instance: number; read_model: { position: number } };
       if (seen.read_model.position >= position) informed.add(seen.instance);
       return informed.size;
@@ -117,11 +132,18 @@ export async function openField(random: Random, scale: number): Promise<Field> {
     const key = tenants[number % tenants.length] as string;
     while (!ending.signal.aborted) {
       const model = MODELS[random.below(MODELS.length)] as string;
-      const body = { model, user: `call-${++calls}`, stream: random.below(4) > 0, messages: [{ role: 'user', content: 'hi' }] };
+      const body = {
+        model,
+        user: `call-${++calls}`,
+        stream: random.below(4) > 0,
+        messages: [{ role: 'user', content: 'hi' }],
+      };
       const row = await chat({ port: server.port, key, body, timeoutMs: CALL_TIMEOUT_MS });
       clients.push(row);
-      if (row.problem === 'timeout') findings.push({ rule: 'P10', request: row.requestId ?? body.user, message: 'was left waiting' });
-      if (row.status === 401 || row.status === 403) findings.push({ rule: 'P7', request: row.requestId ?? body.user, message: `was told ${row.status}` });
+      if (row.problem === 'timeout')
+        findings.push({ rule: 'P10', request: row.requestId ?? body.user, message: 'was left waiting' });
+      if (row.status === 401 || row.status === 403)
+        findings.push({ rule: 'P7', request: row.requestId ?? body.user, message: `was told ${row.status}` });
       if (row.status !== 200) await wait(REFUSED_PAUSE_MS);
     }
   }
@@ -140,18 +162,35 @@ export async function openField(random: Random, scale: number): Promise<Field> {
       ending.abort();
       await Promise.all(callers);
       const numbers = broken.map(({ instance }) => instance);
-      const closed = await until(() => closedAt(embedded, numbers), (times) => !times.includes(null), 'the recoveries', ENDED_WITHIN_MS);
-      const events = await until(log.read, (seen) => openRequests(seen).length === 0, 'the last open call', ENDED_WITHIN_MS);
+      const closed = await until(
+        () => closedAt(embedded, numbers),
+        (times) => !times.includes(null),
+        'the recoveries',
+        ENDED_WITHIN_MS,
+      );
+      const events = await until(
+        log.read,
+        (seen) => openRequests(seen).length === 0,
+        'the last open call',
+        ENDED_WITHIN_MS,
+      );
       await log.close();
       const code = await server.stop();
-      const recoveredMs = closed.map((at, index) => (at ?? Infinity) - (broken[index]?.at ?? 0)).toSorted((left, right) => left - right);
+      const recoveredMs = closed
+        .map((at, index) => (at ?? Infinity) - (broken[index]?.at ?? 0))
+        .toSorted((left, right) => left - right);
       findings.push(
-        ...checkIdentity({ ledger: upstream.ledger.attempts, events, clients, accounting: 'strict' }).violations,
+        ...checkIdentity({ ledger: upstream.ledger.attempts, events, clients, accounting: 'strict' })
+          .violations,
         ...checkLimits(events),
         ...(await unbalanced(embedded, events, watched)),
         ...recoveredMs
           .filter((ms) => ms > RECOVERED_WITHIN_MS)
-          .map((ms) => ({ rule: 'P4', request: '', message: `the leases of an instance came back after ${ms} ms` })),
+          .map((ms) => ({
+            rule: 'P4',
+            request: '',
+            message: `the leases of an instance came back after ${ms} ms`,
+          })),
         ...(code === 0 ? [] : [{ rule: 'end', request: '', message: `the server ended with ${code}` }]),
       );
       return {
@@ -159,7 +198,10 @@ export async function openField(random: Random, scale: number): Promise<Field> {
         calls: clients.length,
         statuses: countBy(clients.map(({ status }) => String(status))),
         abandoned: countAbandoned(events),
-        recoveredMs: { p50: recoveredMs[Math.floor(recoveredMs.length / 2)] ?? 0, max: recoveredMs.at(-1) ?? 0 },
+        recoveredMs: {
+          p50: recoveredMs[Math.floor(recoveredMs.length / 2)] ?? 0,
+          max: recoveredMs.at(-1) ?? 0,
+        },
         violations: findings,
       };
     },
@@ -177,7 +219,15 @@ export async function openField(random: Random, scale: number): Promise<Field> {
 
 const CONCURRENT_MAX = 40;
 
-function terms({ meter, limit, enforcement }: { meter: 'requests' | 'tokens'; limit: number; enforcement: 'exact' | 'soft_landing' }): PlanTerms {
+function terms({
+  meter,
+  limit,
+  enforcement,
+}: {
+  meter: 'requests' | 'tokens';
+  limit: number;
+  enforcement: 'exact' | 'soft_landing';
+}): PlanTerms {
   return {
     concurrent_requests: CONCURRENT_MAX,
     reply_tokens_max: REPLY_TOKENS_MAX,
@@ -186,8 +236,10 @@ function terms({ meter, limit, enforcement }: { meter: 'requests' | 'tokens'; li
 }
 
 function countBy(names: readonly string[]): Record<string, number> {
-  return Object.fromEntries(Object.entries(Object.groupBy(names, (name) => name)).map(([name, all]) => [name, all?.length ?? 0]));
+  return Object.fromEntries(
+    Object.entries(Object.groupBy(names, (name) => name)).map(([name, all]) => [name, all?.length ?? 0]),
+  );
 }
 
-const countAbandoned = (events: readonly Placed[]): number => events.filter(({ event }) => event.type === 'request.abandoned').length;
-
+const countAbandoned = (events: readonly Placed[]): number =>
+  events.filter(({ event }) => event.type === 'request.abandoned').length;

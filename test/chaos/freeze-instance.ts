@@ -9,7 +9,12 @@ const BETWEEN_MS = 2_000;
  * dead, and lets it go on, `n` times, under `streams` concurrent calls of accounts with quotas. It
  * must neither deliver nor spend anything of what it had, and serve again under a new number.
  */
-export async function freezeInstance(options: { n: number; streams: number; seed: number; frozenMs: number }): Promise<FieldVerdict> {
+export async function freezeInstance(options: {
+  n: number;
+  streams: number;
+  seed: number;
+  frozenMs: number;
+}): Promise<FieldVerdict> {
   const { n, streams, seed, frozenMs } = options;
   const random = randomFrom(seed);
   await using field = await openField(random, 4 * n);

@@ -7,7 +7,15 @@ import { randomFrom } from './random.ts';
  * `streams` concurrent calls of accounts with quotas. The next one dies as soon as that one is replaced,
  * and long before it is recovered. P1 to P4, and every lease back within thirty seconds.
  */
-export async function killInstance({ n, streams, seed }: { n: number; streams: number; seed: number }): Promise<FieldVerdict> {
+export async function killInstance({
+  n,
+  streams,
+  seed,
+}: {
+  n: number;
+  streams: number;
+  seed: number;
+}): Promise<FieldVerdict> {
   const random = randomFrom(seed);
   await using field = await openField(random, n);
   field.load(streams);

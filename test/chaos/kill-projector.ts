@@ -45,7 +45,15 @@ const NAMES = PROJECTIONS.map(({ name }) => name);
  * writer that keeps the projector's pages full. P5: the projections are as a replay of the log, row
  * by row; and no call has noticed anything.
  */
-export async function killProjector({ n, streams, seed }: { n: number; streams: number; seed: number }): Promise<ProjectorVerdict> {
+export async function killProjector({
+  n,
+  streams,
+  seed,
+}: {
+  n: number;
+  streams: number;
+  seed: number;
+}): Promise<ProjectorVerdict> {
   await using cleanup = new AsyncDisposableStack();
   const random = randomFrom(seed);
   const dataDir = await makeTestDirectory();
@@ -74,10 +82,19 @@ export async function killProjector({ n, streams, seed }: { n: number; streams: 
     const body = { model: MODEL, stream: true, messages: [{ role: 'user', content: 'hi' }] };
     while (!ending.signal.aborted) {
       const startedMs = performance.now();
-      const row = await chat({ port: server.port, key: server.firstKey as string, body, timeoutMs: CALL_TIMEOUT_MS });
+      const row = await chat({
+        port: server.port,
+        key: server.firstKey as string,
+        body,
+        timeoutMs: CALL_TIMEOUT_MS,
+      });
       durationsMs.push(performance.now() - startedMs);
       if (row.status === 200 && row.finished) continue;
-      violations.push({ rule: 'P7', request: row.requestId ?? '', message: `got ${row.status ?? row.problem} while workers died` });
+      violations.push({
+        rule: 'P7',
+        request: row.requestId ?? '',
+        message: `got ${row.status ?? row.problem} while workers died`,
+      });
     }
   }
 
@@ -98,7 +115,12 @@ export async function killProjector({ n, streams, seed }: { n: number; streams: 
   cleanup.defer(() => client.end());
   const loadEndedMs = performance.now();
   const isCaughtUp = ({ position, head }: ProjectionState): boolean => position === head;
-  const { head, parked } = await until(() => readProjectionState(client, NAMES), isCaughtUp, 'the projections', CAUGHT_UP_WITHIN_MS);
+  const { head, parked } = await until(
+    () => readProjectionState(client, NAMES),
+    isCaughtUp,
+    'the projections',
+    CAUGHT_UP_WITHIN_MS,
+  );
   const caughtUpMs = performance.now() - loadEndedMs;
   if (parked > 0) violations.push({ rule: 'P5', request: '', message: `${parked} events were put aside` });
   let rows = 0;
@@ -106,11 +128,25 @@ export async function killProjector({ n, streams, seed }: { n: number; streams: 
     const found = await compare(client, projection);
     rows += found.rows;
     violations.push(...found.faults.map((message) => ({ rule: 'P5', request: projection.name, message })));
-    violations.push(...found.differences.map((each) => ({ rule: 'P5', request: Object.values(each.key).join(' '), message: JSON.stringify(each) })));
+    violations.push(
+      ...found.differences.map((each) => ({
+        rule: 'P5',
+        request: Object.values(each.key).join(' '),
+        message: JSON.stringify(each),
+      })),
+    );
   }
   const sorted = durationsMs.toSorted((left, right) => left - right);
   const at = (share: number): number => Math.round(sorted[Math.floor(sorted.length * share)] ?? 0);
-  return { kills: n, calls: sorted.length, events: head, rows, callMs: { p50: at(0.5), p99: at(0.99) }, caughtUpMs: Math.round(caughtUpMs), violations };
+  return {
+    kills: n,
+    calls: sorted.length,
+    events: head,
+    rows,
+    callMs: { p50: at(0.5), p99: at(0.99) },
+    caughtUpMs: Math.round(caughtUpMs),
+    violations,
+  };
 }
 
 /** Appends batches of calls, of which some end in a later batch, until told to end; then all have ended. */
@@ -118,7 +154,9 @@ async function write(store: Store, random: Random, signal: AbortSignal): Promise
   await using writer = await openWriter(store);
   let running: EventOf<'request.accepted'>[] = [];
   while (!signal.aborted || running.length > 0) {
-    const begun = signal.aborted ? [] : Array.from({ length: 1 + random.below(BATCH_CALLS_MAX) }, () => accepted());
+    const begun = signal.aborted
+      ? []
+      : Array.from({ length: 1 + random.below(BATCH_CALLS_MAX) }, () => accepted());
     const kept = begun.length === 0 ? 0 : random.below(begun.length);
     const ended = [...running, ...begun.slice(kept)];
     running = begun.slice(0, kept);

@@ -1,9 +1,13 @@
 import { expect, test } from 'vitest';
 import { killServer } from './kill-server.ts';
 
-test('a server killed under load loses no call, ends each once and charges what was used', { timeout: 120_000 }, async () => {
-  const verdict = await killServer({ kills: 3, streams: 20, seed: 3 });
-  expect(verdict.violations).toEqual([]);
-  // The kills did hit calls in the middle.
-  expect(verdict.abandoned).toBeGreaterThan(0);
-});
+test(
+  'a server killed under load loses no call, ends each once and charges what was used',
+  { timeout: 120_000 },
+  async () => {
+    const verdict = await killServer({ kills: 3, streams: 20, seed: 3 });
+    expect(verdict.violations).toEqual([]);
+    // The kills did hit calls in the middle.
+    expect(verdict.abandoned).toBeGreaterThan(0);
+  },
+);

@@ -42,7 +42,15 @@ const RECOVERED_WITHIN_MS = 60_000;
  * again on the same data each time, and at the end compares upstream, log and clients, and the tables
  * with the log: P1, P2, P3, P5.
  */
-export async function killServer({ kills, streams, seed }: { kills: number; streams: number; seed: number }): Promise<KillVerdict> {
+export async function killServer({
+  kills,
+  streams,
+  seed,
+}: {
+  kills: number;
+  streams: number;
+  seed: number;
+}): Promise<KillVerdict> {
   const random = randomFrom(seed);
   const dataDir = await mkdtemp(path.join(tmpdir(), 'daybook-kill-'));
   await using upstream = await startUpstream();
@@ -59,7 +67,12 @@ export async function killServer({ kills, streams, seed }: { kills: number; stre
   async function caller(port: number, ended: () => boolean): Promise<void> {
     while (!ended()) {
       const model = MODELS[random.below(MODELS.length)] as string;
-      const body = { model, user: `call-${++calls}`, stream: random.below(4) > 0, messages: [{ role: 'user', content: 'hi' }] };
+      const body = {
+        model,
+        user: `call-${++calls}`,
+        stream: random.below(4) > 0,
+        messages: [{ role: 'user', content: 'hi' }],
+      };
       const row = await chat({ port, key: key as string, body, timeoutMs: CALL_TIMEOUT_MS });
       clients.push(row);
       // A refused connection returns at once: the server is gone.
@@ -88,7 +101,12 @@ export async function killServer({ kills, streams, seed }: { kills: number; stre
   await server.stop();
   await removeStore(dataDir);
 
-  const { violations } = checkIdentity({ ledger: upstream.ledger.attempts, events, clients, accounting: 'strict' });
+  const { violations } = checkIdentity({
+    ledger: upstream.ledger.attempts,
+    events,
+    clients,
+    accounting: 'strict',
+  });
   const sorted = readyMs.toSorted((left, right) => left - right);
   return {
     kills,
@@ -97,7 +115,10 @@ export async function killServer({ kills, streams, seed }: { kills: number; stre
     abandoned: events.filter(({ event }) => event.type === 'request.abandoned').length,
     differences: diff.differences,
     violations: [...violations, ...diff.violations],
-    readyMs: { p50: Math.round(sorted[Math.floor(sorted.length / 2)] ?? 0), max: Math.round(sorted.at(-1) ?? 0) },
+    readyMs: {
+      p50: Math.round(sorted[Math.floor(sorted.length / 2)] ?? 0),
+      max: Math.round(sorted.at(-1) ?? 0),
+    },
   };
 }
 
@@ -105,7 +126,8 @@ function allEnded(events: readonly Placed[]): boolean {
   const open = new Set<string>();
   for (const { event } of events) {
     if (event.type === 'request.accepted') open.add(event.request);
-    else if (event.type === 'request.settled' || event.type === 'request.abandoned') open.delete(event.request);
+    else if (event.type === 'request.settled' || event.type === 'request.abandoned')
+      open.delete(event.request);
   }
   return open.size === 0;
 }

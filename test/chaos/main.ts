@@ -15,7 +15,7 @@ const CASES: Record<string, { n: number; run: (options: Options) => Promise<{ vi
   'kill-server': { n: 100, run: ({ n, ...more }) => killServer({ kills: n, ...more }) },
   'kill-instance': { n: 50, run: killInstance },
   'kill-projector': { n: 100, run: killProjector },
-  'fallback': { n: 20, run: fallback },
+  fallback: { n: 20, run: fallback },
   'freeze-instance': { n: 3, run: (options) => freezeInstance({ ...options, frozenMs: 20_000 }) },
 };
 const SHOWN_VIOLATIONS = 20;
@@ -34,7 +34,11 @@ if (!chosen) {
   process.stderr.write(`chaos: name a case: ${Object.keys(CASES).join(', ')}\n`);
   process.exit(2);
 }
-const options = { n: Number(values.n ?? chosen.n), streams: Number(values.streams), seed: Number(values.seed) };
+const options = {
+  n: Number(values.n ?? chosen.n),
+  streams: Number(values.streams),
+  seed: Number(values.seed),
+};
 const { violations, ...figures } = await chosen.run(options);
 process.stdout.write(
   `${JSON.stringify({ case: name, ...options, ...figures, violations: violations.length, shown: violations.slice(0, SHOWN_VIOLATIONS) }, null, 2)}\n`,

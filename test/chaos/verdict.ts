@@ -13,7 +13,11 @@ export type Watched = { account: string; meter: 'requests' | 'tokens' };
  * Nothing is charged twice and nothing is lost: when nobody runs any more, what the allowances say
  * was spent is what the log says, and every lease was given back.
  */
-export async function unbalanced(store: Store, events: readonly Placed[], watched: readonly Watched[]): Promise<Finding[]> {
+export async function unbalanced(
+  store: Store,
+  events: readonly Placed[],
+  watched: readonly Watched[],
+): Promise<Finding[]> {
   type Row = { subject: string; meter: string; spent: string; held: string; out: string; open: string };
   const rows = await query<Row>(
     store,
@@ -25,14 +29,19 @@ export async function unbalanced(store: Store, events: readonly Placed[], watche
   return watched.flatMap(({ account, meter }) => {
     const row = rows.find((each) => each.subject === `account/${account}` && each.meter === meter);
     const settled = chargesOf(events, { meter, account }).at(-1)?.settled ?? 0;
-    const [spent, held, out, open] = [row?.spent, row?.held, row?.out, row?.open].map((each) => Number(each ?? 0));
+    const [spent, held, out, open] = [row?.spent, row?.held, row?.out, row?.open].map((each) =>
+      Number(each ?? 0),
+    );
     if (spent === settled && held === 0 && out === 0 && open === 0) return [];
     const message = `${settled} ${meter} in the log, but the allowance says ${spent} spent, ${held} held and ${out} out, with ${open} leases open`;
     return [{ rule: 'P4', request: account, message }];
   });
 }
 
-/** When the leases and calls of these instances had been recovered, in ms since 1970; null where they have not been. */
+/**
+ * When the leases and calls of these instances had been recovered, in ms since 1970; null where they have not
+ * been.
+ */
 export async function closedAt(store: Store, instances: readonly number[]): Promise<(number | null)[]> {
   const rows = await query<{ id: number; closed: string | null }>(
     store,

@@ -31,7 +31,11 @@ afterAll(async () => {
   await removeTestDirectory(directory);
 });
 
-const env = (): Record<string, string> => ({ DAYBOOK_DATA: path.join(directory, 'data'), DATABASE_URL: database.url, ...variables });
+const env = (): Record<string, string> => ({
+  DAYBOOK_DATA: path.join(directory, 'data'),
+  DATABASE_URL: database.url,
+  ...variables,
+});
 const { daybook, json, text } = commandLine(env);
 
 /** Somebody at a terminal, who answers. */
@@ -58,10 +62,27 @@ async function secrets(): Promise<string[]> {
   return [...opened.secrets.values()].toSorted();
 }
 
-const UPSTREAM = ['upstreams:', '  openai:', '    provider: openai', '    base_url: https://api.example.com/v1', '    models: [gpt-*]'];
+const UPSTREAM = [
+  'upstreams:',
+  '  openai:',
+  '    provider: openai',
+  '    base_url: https://api.example.com/v1',
+  '    models: [gpt-*]',
+];
 const CREDENTIALS = ['    credentials:', '      - {label: main, secret: "${OPENAI_SECRET}"}'];
-const MODELS = ['models:', '  quick: {alias_of: fast}', '  fast:', '    targets:', '      - {upstream: openai, model: gpt-4o-mini, weight: 3}'];
-const MORE = ['plans:', '  free: {requests_per_minute: 60}', 'prices:', '  gpt-4o*: {input: 2.50, cached_input: 1.25, output: 10}'];
+const MODELS = [
+  'models:',
+  '  quick: {alias_of: fast}',
+  '  fast:',
+  '    targets:',
+  '      - {upstream: openai, model: gpt-4o-mini, weight: 3}',
+];
+const MORE = [
+  'plans:',
+  '  free: {requests_per_minute: 60}',
+  'prices:',
+  '  gpt-4o*: {input: 2.50, cached_input: 1.25, output: 10}',
+];
 const WHOLE = [...UPSTREAM, ...CREDENTIALS, ...MODELS, ...MORE];
 
 describe('a file that declares a relay', () => {
@@ -94,12 +115,19 @@ describe('a file that declares a relay', () => {
 
   test('is not applied where nobody can be asked, nor where the answer is no', async () => {
     const name = await file(...WHOLE);
-    expect(await daybook('apply', name)).toMatchObject({ code: 1, stderr: expect.stringContaining('--yes') as string });
+    expect(await daybook('apply', name)).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('--yes') as string,
+    });
     const { code, stdout, stderr } = await commandLine(env, () => terminal('n')).daybook('apply', name);
     expect([code, stdout]).toEqual([0, 'Nothing was changed.\n']);
     expect(stderr).toMatch(/^\+ upstream "openai"[^]*Make these changes\? \[y\/N\] $/);
     const silent: Input = Object.assign(new PassThrough().end(), { isTTY: true });
-    expect(await commandLine(env, () => silent).daybook('apply', name)).toMatchObject({ code: 1, stdout: '', stderr: expect.stringMatching(/There was no answer, so nothing was done\.\n$/) as string });
+    expect(await commandLine(env, () => silent).daybook('apply', name)).toMatchObject({
+      code: 1,
+      stdout: '',
+      stderr: expect.stringMatching(/There was no answer, so nothing was done\.\n$/) as string,
+    });
     expect(await events()).toEqual([]);
   });
 
@@ -125,9 +153,17 @@ describe('a file that declares a relay', () => {
   test('tells field by field what changes, and leaves what it does not name', async () => {
     await json('upstream', 'pause', 'openai');
     await json('upstream', 'add', 'other', '--base-url', 'https://other.example.com/v1');
-    const changed = await file(...UPSTREAM.map((line) => line.replace('[gpt-*]', '[gpt-*, o1]')), '    retries: 1');
-    expect(await text('apply', changed, '--yes')).toMatch(/^~ upstream "openai"\n {4}~ models: \["gpt-\*"\] -> \["gpt-\*","o1"\]\n {4}~ retries: 0 -> 1\nApplied/);
-    expect(await json('upstream', 'list')).toMatchObject([{ name: 'openai', state: 'paused', credentials: 1 }, { name: 'other' }]);
+    const changed = await file(
+      ...UPSTREAM.map((line) => line.replace('[gpt-*]', '[gpt-*, o1]')),
+      '    retries: 1',
+    );
+    expect(await text('apply', changed, '--yes')).toMatch(
+      /^~ upstream "openai"\n {4}~ models: \["gpt-\*"\] -> \["gpt-\*","o1"\]\n {4}~ retries: 0 -> 1\nApplied/,
+    );
+    expect(await json('upstream', 'list')).toMatchObject([
+      { name: 'openai', state: 'paused', credentials: 1 },
+      { name: 'other' },
+    ]);
     expect(await json('model', 'list')).toHaveLength(2);
     await json('apply', await file(...UPSTREAM, '    paused: false'), '--yes');
     expect(await json('upstream', 'list')).toMatchObject([{ name: 'openai', state: 'in use' }, {}]);
@@ -138,12 +174,25 @@ describe('a file that declares a relay', () => {
     variables = { OPENAI_SECRET: SECOND };
     const before = await types();
     expect(await text('apply', name, '--yes')).toContain('    ~ credential "main": …be02 -> …a3f7\n');
-    expect((await types()).slice(before.length)).toEqual(['upstream.credential_added', 'upstream.credential_removed']);
+    expect((await types()).slice(before.length)).toEqual([
+      'upstream.credential_added',
+      'upstream.credential_removed',
+    ]);
     expect(await secrets()).toEqual([SECOND]);
     expect(await json('apply', name, '--yes')).toMatchObject({ outcome: 'nothing to do' });
     await daybook('rekey');
     expect(await json('apply', name, '--yes')).toMatchObject({ outcome: 'nothing to do' });
-    expect(await json('apply', await file(...UPSTREAM, '    credentials:', `      - {label: main, secret: "file:${path.join(directory, 'second')}"}`), '--yes')).toMatchObject({ outcome: 'nothing to do' });
+    expect(
+      await json(
+        'apply',
+        await file(
+          ...UPSTREAM,
+          '    credentials:',
+          `      - {label: main, secret: "file:${path.join(directory, 'second')}"}`,
+        ),
+        '--yes',
+      ),
+    ).toMatchObject({ outcome: 'nothing to do' });
     variables = { OPENAI_SECRET: SECRET };
   });
 
@@ -158,18 +207,33 @@ describe('a file that declares a relay', () => {
     expect(await json('plan', 'list')).toMatchObject([{ name: 'free', state: 'active' }]);
     expect(await text('apply', name, '--yes', '--prune')).toContain('Nothing to do');
     const { stderr } = await daybook('apply', await file('upstreams: {}'), '--yes', '--prune');
-    expect(stderr).toBe('daybook: relay.yaml:1: Upstream "openai" is all that "new" can go to. Direct or retire that model first.\n');
+    expect(stderr).toBe(
+      'daybook: relay.yaml:1: Upstream "openai" is all that "new" can go to. Direct or retire that model first.\n',
+    );
   });
 
   test('names the line of what can not be done', async () => {
     const before = await events();
-    const { code, stdout, stderr } = await daybook('apply', await file(...UPSTREAM, 'models:', '  one: {targets: [{upstream: nowhere}]}'), '--yes');
-    expect([code, stdout, stderr]).toEqual([1, '', 'daybook: relay.yaml:7: There is no upstream named "nowhere".\n']);
+    const { code, stdout, stderr } = await daybook(
+      'apply',
+      await file(...UPSTREAM, 'models:', '  one: {targets: [{upstream: nowhere}]}'),
+      '--yes',
+    );
+    expect([code, stdout, stderr]).toEqual([
+      1,
+      '',
+      'daybook: relay.yaml:7: There is no upstream named "nowhere".\n',
+    ]);
     expect(await events()).toEqual(before);
   });
 
   test('is applied as it was shown or not at all: what somebody changed meanwhile is not written over', async () => {
-    const name = await file(...UPSTREAM, '    retries: 3', 'models:', '  added: {targets: [{upstream: openai}]}');
+    const name = await file(
+      ...UPSTREAM,
+      '    retries: 3',
+      'models:',
+      '  added: {targets: [{upstream: openai}]}',
+    );
     const input = Object.assign(new PassThrough(), { isTTY: true });
     const asked = Promise.withResolvers<void>();
     let stderr = '';
@@ -177,7 +241,12 @@ describe('a file that declares a relay', () => {
       stderr += piece;
       if (piece.includes('[y/N]')) asked.resolve();
     };
-    const applying = runProgram(['apply', name], { env: env(), out: () => undefined, err, input: () => input });
+    const applying = runProgram(['apply', name], {
+      env: env(),
+      out: () => undefined,
+      err,
+      input: () => input,
+    });
     await asked.promise;
     await json('upstream', 'change', 'openai', '--client-gone', 'drain');
     const between = await types();

@@ -18,7 +18,12 @@ let database: TestDatabase;
 let dataDir: string;
 let directory: string;
 let keyFile: string;
-const env = () => ({ DAYBOOK_DATA: dataDir, DATABASE_URL: database.url, PUBLISH_DIR: directory, LOG_LEVEL: 'warn' });
+const env = () => ({
+  DAYBOOK_DATA: dataDir,
+  DATABASE_URL: database.url,
+  PUBLISH_DIR: directory,
+  LOG_LEVEL: 'warn',
+});
 const { daybook, json, text } = commandLine(env);
 
 beforeEach(async () => {
@@ -59,17 +64,31 @@ async function cutAfter(position: number): Promise<void> {
 describe('the keys that sign', () => {
   test('a new one signs beside the old one until that is dropped, which has to wait for the first checkpoint with both', async () => {
     expect(await text('log', 'keys')).toContain('No key has signed yet');
-    expect(await daybook('log', 'rotate-key')).toMatchObject({ code: 1, stderr: expect.stringContaining('no key has signed this log yet') });
+    expect(await daybook('log', 'rotate-key')).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('no key has signed this log yet'),
+    });
     await fill(3);
     await publish();
     const [first] = await json<Key[]>('log', 'keys');
     expect(first).toMatchObject({ position: 4, signs: true });
 
     const { added } = await json<{ added: string }>('log', 'rotate-key');
-    expect(await daybook('log', 'rotate-key')).toMatchObject({ code: 1, stderr: expect.stringContaining('drop the old one first') });
-    expect(await daybook('log', 'drop-key')).toMatchObject({ code: 1, stderr: expect.stringContaining('no checkpoint was signed by the newer key yet') });
+    expect(await daybook('log', 'rotate-key')).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('drop the old one first'),
+    });
+    expect(await daybook('log', 'drop-key')).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('no checkpoint was signed by the newer key yet'),
+    });
     await publish();
-    expect((await json<Key[]>('log', 'keys')).map(({ verifier_key, signs }) => [verifier_key, signs])).toEqual([[first?.verifier_key, true], [added, true]]);
+    expect(
+      (await json<Key[]>('log', 'keys')).map(({ verifier_key, signs }) => [verifier_key, signs]),
+    ).toEqual([
+      [first?.verifier_key, true],
+      [added, true],
+    ]);
 
     expect(await text('log', 'drop-key')).toContain(added);
     await fill(1);
@@ -77,17 +96,25 @@ describe('the keys that sign', () => {
     expect((await json<Key[]>('log', 'keys')).map(({ signs }) => signs)).toEqual([false, true]);
     expect(await text('log', 'checkpoint')).toBe(await newest());
     expect(await json('log', 'checkpoint')).toMatchObject({ origin: await nameOf(), size: 6 });
-    expect(await text('log', 'keys')).toMatch(/^FROM +SINCE +NOW +KEY\n4 +\S+Z +- +daybook\/.*\n5 +\S+Z +signs +daybook\/.*\n$/);
+    expect(await text('log', 'keys')).toMatch(
+      /^FROM +SINCE +NOW +KEY\n4 +\S+Z +- +daybook\/.*\n5 +\S+Z +signs +daybook\/.*\n$/,
+    );
   });
 
   test('a lost one is replaced only by who says so, and only where it is lost', async () => {
     await fill(3);
     await publish();
-    expect(await daybook('log', 'replace-key', '--yes')).toMatchObject({ code: 1, stderr: expect.stringContaining('nothing is lost') });
+    expect(await daybook('log', 'replace-key', '--yes')).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('nothing is lost'),
+    });
     await rm(keyFile);
     await fill(1);
     await expect(publish()).rejects.toThrow('log replace-key');
-    expect(await daybook('log', 'replace-key')).toMatchObject({ code: 1, stderr: expect.stringContaining('--yes') });
+    expect(await daybook('log', 'replace-key')).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('--yes'),
+    });
     const { verifier_key } = await json<{ verifier_key: string }>('log', 'replace-key', '--yes');
     await publish();
     expect(openCheckpoint(await newest(), [parseVerifierKey(verifier_key)]).checkpoint.size).toBe(6);
@@ -99,18 +126,33 @@ describe('a log that lost its end', () => {
     await fill(1_200);
     await publish();
     const old = await nameOf();
-    expect(await daybook('log', 'new-epoch', '--yes')).toMatchObject({ code: 1, stderr: expect.stringContaining('nothing to give up') });
+    expect(await daybook('log', 'new-epoch', '--yes')).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('nothing to give up'),
+    });
     await cutAfter(0);
     await fill(900);
 
-    await expect(spawnServer(env())).rejects.toThrow(/^the server ended:\ndaybook: the log ends at position 900, and up to position 1201 it was published .*"daybook log new-epoch"\n$/);
-    expect(await daybook('doctor')).toMatchObject({ code: 1, stdout: expect.stringContaining('FAIL checkpoints: the log ends at position 900') });
+    await expect(spawnServer(env())).rejects.toThrow(
+      /^the server ended:\ndaybook: the log ends at position 900, and up to position 1201 it was published .*"daybook log new-epoch"\n$/,
+    );
+    expect(await daybook('doctor')).toMatchObject({
+      code: 1,
+      stdout: expect.stringContaining('FAIL checkpoints: the log ends at position 900'),
+    });
 
     const shown = await daybook('log', 'new-epoch', '--json');
     expect(shown.code).toBe(1);
-    expect(JSON.parse(shown.stdout)).toMatchObject({ published: { size: 1201 }, agrees_up_to: 0, head: 900, begun: null });
+    expect(JSON.parse(shown.stdout)).toMatchObject({
+      published: { size: 1201 },
+      agrees_up_to: 0,
+      head: 900,
+      begun: null,
+    });
     expect(await ask(database.config('auditor'), 'select daybook.head(0::smallint)::int')).toBe(900);
-    expect(await text('log', 'new-epoch', '--yes')).toContain(`Epoch 2 begins at position 901. Checkpoints go on as ${old}/2;`);
+    expect(await text('log', 'new-epoch', '--yes')).toContain(
+      `Epoch 2 begins at position 901. Checkpoints go on as ${old}/2;`,
+    );
 
     // The rows of the new history stand where nodes of the old one stood.
     await fill(150);
@@ -120,39 +162,60 @@ describe('a log that lost its end', () => {
     } finally {
       await server.stop();
     }
-    expect(parseCheckpoint(await readFile(path.join(directory, 'epoch-1/checkpoint'), 'utf8').then((note) => parseNote(note).text))).toMatchObject({ origin: old, size: 1201 });
+    expect(
+      parseCheckpoint(
+        await readFile(path.join(directory, 'epoch-1/checkpoint'), 'utf8').then(
+          (note) => parseNote(note).text,
+        ),
+      ),
+    ).toMatchObject({ origin: old, size: 1201 });
     const keys = (await json<Key[]>('log', 'keys')).map(({ verifier_key }) => parseVerifierKey(verifier_key));
     expect(openCheckpoint(await newest(), keys).checkpoint.origin).toBe(`${old}/2`);
-    expect(await json('doctor')).toMatchObject({ findings: expect.arrayContaining([expect.objectContaining({ check: 'checkpoints', ok: true })]) });
+    expect(await json('doctor')).toMatchObject({
+      findings: expect.arrayContaining([expect.objectContaining({ check: 'checkpoints', ok: true })]),
+    });
   });
 
   test('has its loss told to the event, whether it has gone on since or not', async () => {
     for (const count of [300, 350, 50]) await fill(count);
     await publish();
     await cutAfter(650);
-    const shown = async (): Promise<unknown> => JSON.parse((await daybook('log', 'new-epoch', '--json')).stdout);
+    const shown = async (): Promise<unknown> =>
+      JSON.parse((await daybook('log', 'new-epoch', '--json')).stdout);
     expect(await shown()).toMatchObject({ agrees_up_to: 650, head: 650, published: { size: 701 } });
     await fill(103);
     expect(await shown()).toMatchObject({ agrees_up_to: 650, head: 753 });
-    expect((await daybook('log', 'new-epoch')).stdout).toContain('51 events that were published, positions 651 to 701');
+    expect((await daybook('log', 'new-epoch')).stdout).toContain(
+      '51 events that were published, positions 651 to 701',
+    );
   });
 
   test('is not taken up again where its streams were cut by hand, and what the log says of itself is gone', async () => {
     await fill(3);
     await publish();
     const superuser = await database.superuser();
-    await superuser.query('set session_replication_role = replica; delete from daybook.log where position = 4; delete from daybook.log_batch where last_position = 4');
+    await superuser.query(
+      'set session_replication_role = replica; delete from daybook.log where position = 4; delete from daybook.log_batch where last_position = 4',
+    );
     await superuser.end();
-    expect(await daybook('log', 'new-epoch', '--yes')).toMatchObject({ code: 1, stderr: expect.stringContaining('daybook.stream_head') });
+    expect(await daybook('log', 'new-epoch', '--yes')).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('daybook.stream_head'),
+    });
   });
 
   test('gives nothing up where only the tree was changed, which is made anew', async () => {
     await fill(700);
     await publish();
     const superuser = await database.superuser();
-    await superuser.query(`set session_replication_role = replica; update daybook.log_node set hash = sha256('') where number = 1`);
+    await superuser.query(
+      `set session_replication_role = replica; update daybook.log_node set hash = sha256('') where number = 1`,
+    );
     await superuser.end();
-    expect(await daybook('log', 'new-epoch')).toMatchObject({ code: 1, stdout: expect.stringContaining("can't be told from here") });
+    expect(await daybook('log', 'new-epoch')).toMatchObject({
+      code: 1,
+      stdout: expect.stringContaining("can't be told from here"),
+    });
     expect(await text('log', 'new-epoch', '--yes')).toContain('Nothing is given up');
     await fill(1);
     expect(await publish()).toMatchObject({ size: 702 });
@@ -166,7 +229,14 @@ describe('a log that lost its end', () => {
     await ask(other.config('owner'), 'update daybook.install set log_id = gen_random_uuid()');
     await mkdir(path.join(dataDir, 'other'));
     await rename(directory, path.join(dataDir, 'other/published'));
-    const elsewhere = commandLine(() => ({ ...env(), DATABASE_URL: other.url, PUBLISH_DIR: path.join(dataDir, 'other/published') }));
-    expect(await elsewhere.daybook('log', 'new-epoch', '--yes')).toMatchObject({ code: 1, stderr: expect.stringContaining('is of another log') });
+    const elsewhere = commandLine(() => ({
+      ...env(),
+      DATABASE_URL: other.url,
+      PUBLISH_DIR: path.join(dataDir, 'other/published'),
+    }));
+    expect(await elsewhere.daybook('log', 'new-epoch', '--yes')).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('is of another log'),
+    });
   });
 });

@@ -45,23 +45,53 @@ type Outcome = { status: number; code: string | undefined };
 
 async function call(model = 'ok'): Promise<Outcome> {
   const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
-  const reply = await fetch(`${server.baseUrl}/chat/completions`, { method: 'POST', headers, body: JSON.stringify({ model, messages: [] }) });
+  const reply = await fetch(`${server.baseUrl}/chat/completions`, {
+    method: 'POST',
+    headers,
+    body: JSON.stringify({ model, messages: [] }),
+  });
   const body = (await reply.json()) as { error?: { code: string } };
   return { status: reply.status, code: body.error?.code };
 }
-const becomes = (code: string | undefined): Promise<Outcome> => until(() => call(), (seen) => seen.code === code, 'the server');
+const becomes = (code: string | undefined): Promise<Outcome> =>
+  until(
+    () => call(),
+    (seen) => seen.code === code,
+    'the server',
+  );
 
-const TERMS = { models: ['ok', 'small-*'], concurrent_requests: 20, quotas: [{ meter: 'tokens', window: 'day', limit: 1_000_000 }], reply_tokens_max: 1_000 };
+const TERMS = {
+  models: ['ok', 'small-*'],
+  concurrent_requests: 20,
+  quotas: [{ meter: 'tokens', window: 'day', limit: 1_000_000 }],
+  reply_tokens_max: 1_000,
+};
 
 describe('plans', () => {
   test('are defined from a file, changed by another, and left alone by the same', async () => {
     const plan = await file('plan.json', TERMS);
-    expect(await json('plan', 'define', 'free', '--file', plan)).toEqual({ name: 'free', outcome: 'defined' });
-    expect(await text('plan', 'define', 'free', '--file', plan)).toBe('Plan "free" has just these terms already.\n');
-    expect(await json('plan', 'define', 'free', '--file', plan, '--windows', 'reset')).toEqual({ name: 'free', outcome: 'changed' });
-    expect(await json('account', 'set-plan', 'first', 'free')).toEqual({ name: 'first', plan: 'free', changed: true });
+    expect(await json('plan', 'define', 'free', '--file', plan)).toEqual({
+      name: 'free',
+      outcome: 'defined',
+    });
+    expect(await text('plan', 'define', 'free', '--file', plan)).toBe(
+      'Plan "free" has just these terms already.\n',
+    );
+    expect(await json('plan', 'define', 'free', '--file', plan, '--windows', 'reset')).toEqual({
+      name: 'free',
+      outcome: 'changed',
+    });
+    expect(await json('account', 'set-plan', 'first', 'free')).toEqual({
+      name: 'first',
+      plan: 'free',
+      changed: true,
+    });
     expect(await text('account', 'set-plan', 'first', 'free')).toContain('It was before.');
-    await until(() => call('other'), ({ code }) => code === 'model_not_permitted', 'the plan');
+    await until(
+      () => call('other'),
+      ({ code }) => code === 'model_not_permitted',
+      'the plan',
+    );
     expect(await json('plan', 'list')).toEqual([{ name: 'free', state: 'active', version: 2, accounts: 1 }]);
     expect(await text('plan', 'list')).toMatch(/^NAME +STATE +VERSION +ACCOUNTS\nfree +active +2 +1\n$/);
   });
@@ -70,7 +100,10 @@ describe('plans', () => {
     const shown = await json<{ terms: object }>('plan', 'show', 'free');
     const quota = { ...TERMS.quotas[0], enforcement: 'soft_landing' };
     expect(shown).toEqual({
-      name: 'free', state: 'active', version: 2, accounts: 1,
+      name: 'free',
+      state: 'active',
+      version: 2,
+      accounts: 1,
       terms: { ...TERMS, quotas: [quota] },
       overdrafts: [{ quota: 'tokens/day', tokens: 20_000 }],
     });
@@ -78,14 +111,23 @@ describe('plans', () => {
     expect(people).toContain('tokens/day may be overdrawn by 20000 tokens');
     // What is shown can be the next file.
     const next = await file('next.json', people.slice(people.indexOf('{'), people.lastIndexOf('}') + 1));
-    expect(await json('plan', 'define', 'free', '--file', next)).toEqual({ name: 'free', outcome: 'unchanged' });
+    expect(await json('plan', 'define', 'free', '--file', next)).toEqual({
+      name: 'free',
+      outcome: 'unchanged',
+    });
   });
 
   test('give way to terms of an account, which {} takes away', async () => {
-    expect(await json('account', 'override', 'first', '--file', await file('terms.json', { models: ['other'] }))).toEqual({ name: 'first', terms: { models: ['other'] }, changed: true });
+    expect(
+      await json('account', 'override', 'first', '--file', await file('terms.json', { models: ['other'] })),
+    ).toEqual({ name: 'first', terms: { models: ['other'] }, changed: true });
     await becomes('model_not_permitted');
-    expect(await json('account', 'list')).toMatchObject([{ name: 'first', state: 'active', plan: 'free', overrides: ['models'], keys: 1 }]);
-    expect(await text('account', 'override', 'first', '--file', await file('none.json', {}))).toBe('Account "first" has the terms of its plan.\n');
+    expect(await json('account', 'list')).toMatchObject([
+      { name: 'first', state: 'active', plan: 'free', overrides: ['models'], keys: 1 },
+    ]);
+    expect(await text('account', 'override', 'first', '--file', await file('none.json', {}))).toBe(
+      'Account "first" has the terms of its plan.\n',
+    );
     await becomes(undefined);
   });
 
@@ -93,8 +135,13 @@ describe('plans', () => {
     expect(await json('plan', 'retire', 'free')).toEqual({ name: 'free', state: 'retired', changed: true });
     await becomes('plan_not_active');
     expect(await text('plan', 'retire', 'free')).toBe('Plan "free" is retired already.\n');
-    for (const args of [['plan', 'define', 'free', '--file', await file('plan.json', {})], ['account', 'set-plan', 'first', 'free', '--window', 'reset']]) {
-      expect(JSON.parse((await daybook(...args, '--json')).stderr)).toMatchObject({ error: { code: 'not_allowed' } });
+    for (const args of [
+      ['plan', 'define', 'free', '--file', await file('plan.json', {})],
+      ['account', 'set-plan', 'first', 'free', '--window', 'reset'],
+    ]) {
+      expect(JSON.parse((await daybook(...args, '--json')).stderr)).toMatchObject({
+        error: { code: 'not_allowed' },
+      });
     }
     expect(await text('account', 'set-plan', 'first', 'none')).toContain('on no plan');
     await becomes(undefined);
@@ -106,55 +153,138 @@ describe('keys', () => {
 
   test('are restricted field by field, by options and by a file', async () => {
     const quota = ['--quota', 'tokens/day=100000', '--quota', 'requests/hour=50:exact'];
-    const first = await json<Restricted>('key', 'restrict', id, '--models', 'ok,small-*', '--origins', 'none', '--concurrent', '3', ...quota);
+    const first = await json<Restricted>(
+      'key',
+      'restrict',
+      id,
+      '--models',
+      'ok,small-*',
+      '--origins',
+      'none',
+      '--concurrent',
+      '3',
+      ...quota,
+    );
     const quotas = [
       { meter: 'tokens', window: 'day', limit: 100_000, enforcement: 'soft_landing' },
       { meter: 'requests', window: 'hour', limit: 50, enforcement: 'exact' },
     ];
-    expect(first).toEqual({ id, terms: { models: ['ok', 'small-*'], origins: ['none'], concurrent_requests: 3, quotas }, expires_at: null, changed: true });
+    expect(first).toEqual({
+      id,
+      terms: { models: ['ok', 'small-*'], origins: ['none'], concurrent_requests: 3, quotas },
+      expires_at: null,
+      changed: true,
+    });
     const terms = await file('key.json', { networks: ['127.0.0.0/8'], models: ['a'] });
-    const second = await json<Restricted>('key', 'restrict', id, '--file', terms, '--models', 'ok', '--quota', 'any', '--concurrent', 'any', '--expires', '2099-01-31T00:00:00Z');
-    expect(second).toMatchObject({ terms: { models: ['ok'], origins: ['none'], networks: ['127.0.0.0/8'] }, expires_at: '2099-01-31T00:00:00.000Z' });
+    const second = await json<Restricted>(
+      'key',
+      'restrict',
+      id,
+      '--file',
+      terms,
+      '--models',
+      'ok',
+      '--quota',
+      'any',
+      '--concurrent',
+      'any',
+      '--expires',
+      '2099-01-31T00:00:00Z',
+    );
+    expect(second).toMatchObject({
+      terms: { models: ['ok'], origins: ['none'], networks: ['127.0.0.0/8'] },
+      expires_at: '2099-01-31T00:00:00.000Z',
+    });
     expect(Object.keys(second.terms)).toHaveLength(3);
     expect(await text('key', 'list')).toMatch(/RESTRICTED\n.*2099-01-31.* (models|origins|networks), /);
     expect(await json('key', 'restrict', id, '--models', 'ok')).toMatchObject({ changed: false });
-    await until(() => call('other'), ({ code }) => code === 'model_not_permitted', 'the restriction');
+    await until(
+      () => call('other'),
+      ({ code }) => code === 'model_not_permitted',
+      'the restriction',
+    );
   });
 
   test.each<[string[], object | null, string[]]>([
     [['--model', 'ok', '--address', '127.0.0.1'], null, []],
     [[], null, ['model', 'address']],
     [['--model', 'ok', '--address', '203.0.113.9'], { status: 403, code: 'network_not_allowed' }, []],
-    [['--model', 'ok', '--route', '/v1/models', '--origin', 'https://evil.example'], { status: 403, code: 'origin_not_allowed' }, ['address']],
+    [
+      ['--model', 'ok', '--route', '/v1/models', '--origin', 'https://evil.example'],
+      { status: 403, code: 'origin_not_allowed' },
+      ['address'],
+    ],
   ])('are tried before a call is made: %j', async (args, refusal, open) => {
-    expect(await json('key', 'check', id, ...args)).toMatchObject({ passes: refusal === null, refusal, not_checked: open });
+    expect(await json('key', 'check', id, ...args)).toMatchObject({
+      passes: refusal === null,
+      refusal,
+      not_checked: open,
+    });
   });
 
   test('are tried for what would be refused for other reasons than their terms', async () => {
-    expect(await text('key', 'restrict', id, '--clear', '--expires', 'never')).toBe(`Key ${id} may use all that its account may; it expires never.\n`);
-    expect(await json('key', 'check', id, '--model', 'nobodys')).toMatchObject({ refusal: { status: 404, code: 'model_not_found' } });
+    expect(await text('key', 'restrict', id, '--clear', '--expires', 'never')).toBe(
+      `Key ${id} may use all that its account may; it expires never.\n`,
+    );
+    expect(await json('key', 'check', id, '--model', 'nobodys')).toMatchObject({
+      refusal: { status: 404, code: 'model_not_found' },
+    });
     expect(await json('key', 'check', id, '--model', 'daybook-demo')).toMatchObject({ passes: true });
     await daybook('account', 'suspend', 'first');
-    expect(await text('key', 'check', id)).toMatch(/^The call would be refused: 403 account_disabled\. The key is valid/);
+    expect(await text('key', 'check', id)).toMatch(
+      /^The call would be refused: 403 account_disabled\. The key is valid/,
+    );
     await daybook('account', 'reinstate', 'first');
     expect(await text('key', 'check', id)).toBe('The call would pass.\n');
   });
 
-  test('that have ended are tried, and can\'t be restricted any more', async () => {
+  test("that have ended are tried, and can't be restricted any more", async () => {
     const { id: ended } = await json<{ id: string }>('key', 'create', '--account', 'first');
     await daybook('key', 'revoke', ended);
-    expect(await json('key', 'check', ended)).toMatchObject({ passes: false, refusal: { status: 401, code: 'revoked_api_key' } });
+    expect(await json('key', 'check', ended)).toMatchObject({
+      passes: false,
+      refusal: { status: 401, code: 'revoked_api_key' },
+    });
     const ran = await daybook('key', 'restrict', ended, '--models', 'ok');
-    expect([ran.code, ran.stderr]).toEqual([1, `daybook: Key ${ended} is revoked; create a new key instead.\n`]);
+    expect([ran.code, ran.stderr]).toEqual([
+      1,
+      `daybook: Key ${ended} is revoked; create a new key instead.\n`,
+    ]);
   });
 });
 
 test.each<[string, () => Promise<string[]> | string[], string]>([
-  ['a field', async () => ['plan', 'define', 'x', '--file', await file('plan.json', { quotas: [{ meter: 'tokens', window: 'day', limit: -1 }] })], 'plan.json: quotas[0].limit must be at least 0.'],
-  ['a plan named like none', async () => ['plan', 'define', 'none', '--file', await file('plan.json', {})], 'A plan name has 1 to 64 of a-z, 0-9, ".", "_" and "-", begins with a letter or a digit, and is not "none".'],
-  ['a plan that is not there', () => ['account', 'set-plan', 'first', 'gold'], 'There is no plan named "gold".'],
-  ['an expiry', () => ['key', 'restrict', id, '--expires', '2001-01-01'], 'The expiry 2001-01-01T00:00:00.000Z is in the past.'],
-  ['an address', () => ['key', 'check', id, '--address', 'localhost'], '--address: "localhost" is not an IP address.'],
+  [
+    'a field',
+    async () => [
+      'plan',
+      'define',
+      'x',
+      '--file',
+      await file('plan.json', { quotas: [{ meter: 'tokens', window: 'day', limit: -1 }] }),
+    ],
+    'plan.json: quotas[0].limit must be at least 0.',
+  ],
+  [
+    'a plan named like none',
+    async () => ['plan', 'define', 'none', '--file', await file('plan.json', {})],
+    'A plan name has 1 to 64 of a-z, 0-9, ".", "_" and "-", begins with a letter or a digit, and is not "none".',
+  ],
+  [
+    'a plan that is not there',
+    () => ['account', 'set-plan', 'first', 'gold'],
+    'There is no plan named "gold".',
+  ],
+  [
+    'an expiry',
+    () => ['key', 'restrict', id, '--expires', '2001-01-01'],
+    'The expiry 2001-01-01T00:00:00.000Z is in the past.',
+  ],
+  [
+    'an address',
+    () => ['key', 'check', id, '--address', 'localhost'],
+    '--address: "localhost" is not an IP address.',
+  ],
 ])('%s that is wrong is told in one line', async (_, args, message) => {
   const ran = await daybook(...(await args()));
   expect([ran.code, ran.stdout, ran.stderr]).toEqual([1, '', `daybook: ${message}\n`]);

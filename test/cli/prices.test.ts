@@ -37,19 +37,37 @@ describe('the command line', () => {
   });
 
   test('sets prices, each part as told or as its whole', async () => {
-    expect(await json('price', 'set', 'house-*', '--input', '2.50', '--output', '10')).toEqual({ model: 'house-*', ...microdollars(2_500_000, 2_500_000, 10_000_000, 10_000_000) });
+    expect(await json('price', 'set', 'house-*', '--input', '2.50', '--output', '10')).toEqual({
+      model: 'house-*',
+      ...microdollars(2_500_000, 2_500_000, 10_000_000, 10_000_000),
+    });
     const all = ['--input', '0.15', '--cached-input', '0.075', '--output', '0.6', '--reasoning', '0.000001'];
-    expect(await json('price', 'set', 'gpt-4o', ...all)).toEqual({ model: 'gpt-4o', ...microdollars(150_000, 75_000, 600_000, 1) });
+    expect(await json('price', 'set', 'gpt-4o', ...all)).toEqual({
+      model: 'gpt-4o',
+      ...microdollars(150_000, 75_000, 600_000, 1),
+    });
     const said = await daybook('price', 'set', 'gpt-4o', ...all);
-    expect(said).toMatchObject({ code: 0, stderr: '', stdout: 'Price of gpt-4o: input 0.15, cached input 0.075, output 0.60, reasoning 0.000001, in US dollars for a million tokens.\n' });
+    expect(said).toMatchObject({
+      code: 0,
+      stderr: '',
+      stdout:
+        'Price of gpt-4o: input 0.15, cached input 0.075, output 0.60, reasoning 0.000001, in US dollars for a million tokens.\n',
+    });
   });
 
   test('lists them, and a price that is set again to what it is has no new version', async () => {
     expect(await json('price', 'list')).toEqual([
       { model: 'gpt-4o', ...microdollars(150_000, 75_000, 600_000, 1), source: 'manual', version: 1 },
-      { model: 'house-*', ...microdollars(2_500_000, 2_500_000, 10_000_000, 10_000_000), source: 'manual', version: 1 },
+      {
+        model: 'house-*',
+        ...microdollars(2_500_000, 2_500_000, 10_000_000, 10_000_000),
+        source: 'manual',
+        version: 1,
+      },
     ]);
-    expect((await daybook('price', 'list')).stdout).toMatch(/^MODEL +INPUT[^\n]+\ngpt-4o +0\.15 +0\.075 +0\.60 +0\.000001 +manual\nhouse-\* /);
+    expect((await daybook('price', 'list')).stdout).toMatch(
+      /^MODEL +INPUT[^\n]+\ngpt-4o +0\.15 +0\.075 +0\.60 +0\.000001 +manual\nhouse-\* /,
+    );
   });
 
   test.each([
@@ -69,21 +87,47 @@ describe('the command line', () => {
 
   const upstreams = JSON.stringify([
     { name: 'local', base_url: 'http://127.0.0.1:11434/v1', models: ['llama*'] },
-    { name: 'deepseek', base_url: 'https://api.deepseek.com/v1', api_key: CREDENTIAL, models: ['deepseek-*'] },
+    {
+      name: 'deepseek',
+      base_url: 'https://api.deepseek.com/v1',
+      api_key: CREDENTIAL,
+      models: ['deepseek-*'],
+    },
   ]);
 
   test('tells whose prices it would take for the configured upstreams, and takes none of them yet', async () => {
-    const { code, stdout } = await commandLine(() => ({ ...env(), DAYBOOK_UPSTREAMS: upstreams })).daybook('prices', 'import', '--dry-run');
+    const { code, stdout } = await commandLine(() => ({ ...env(), DAYBOOK_UPSTREAMS: upstreams })).daybook(
+      'prices',
+      'import',
+      '--dry-run',
+    );
     expect(code).toBe(0);
-    expect(stdout).toMatch(/^Would take from genai-prices \d+\.\d+\.\d+, provider deepseek:\n {2}new +deepseek-/);
+    expect(stdout).toMatch(
+      /^Would take from genai-prices \d+\.\d+\.\d+, provider deepseek:\n {2}new +deepseek-/,
+    );
     expect(stdout).not.toContain(CREDENTIAL);
     expect(await json('price', 'list')).toHaveLength(2);
   });
 
-  type Imported = { source: string; providers: string[]; dry_run: boolean; changed: { model: string; before: unknown }[]; kept_manual: { model: string }[]; unchanged: number; skipped: unknown[] };
+  type Imported = {
+    source: string;
+    providers: string[];
+    dry_run: boolean;
+    changed: { model: string; before: unknown }[];
+    kept_manual: { model: string }[];
+    unchanged: number;
+    skipped: unknown[];
+  };
 
   test('takes just the named models, and leaves what was set by hand', async () => {
-    const imported = await json<Imported>('price', 'import', '--provider', 'openai', '--models', 'gpt-4o,gpt-4o-mini,nonesuch');
+    const imported = await json<Imported>(
+      'price',
+      'import',
+      '--provider',
+      'openai',
+      '--models',
+      'gpt-4o,gpt-4o-mini,nonesuch',
+    );
     expect(imported).toMatchObject({
       source: SOURCE,
       providers: ['openai'],
@@ -93,16 +137,28 @@ describe('the command line', () => {
       unchanged: 0,
       skipped: [{ provider: 'openai', model: 'nonesuch', why: 'not in the list' }],
     });
-    expect(await json('price', 'list')).toMatchObject([{ model: 'gpt-4o', source: 'manual' }, { model: 'gpt-4o-mini', source: SOURCE }, { model: 'house-*' }]);
+    expect(await json('price', 'list')).toMatchObject([
+      { model: 'gpt-4o', source: 'manual' },
+      { model: 'gpt-4o-mini', source: SOURCE },
+      { model: 'house-*' },
+    ]);
   });
 
   test('takes a whole list, and a second time nothing', async () => {
     const options = ['--provider', 'openai', '--provider', 'openrouter'];
     const first = await json<Imported>('prices', 'import', ...options);
     expect(first.changed.length).toBeGreaterThan(600);
-    expect(first).toMatchObject({ providers: ['openai', 'openrouter'], kept_manual: [{ model: 'gpt-4o' }], unchanged: 1 });
+    expect(first).toMatchObject({
+      providers: ['openai', 'openrouter'],
+      kept_manual: [{ model: 'gpt-4o' }],
+      unchanged: 1,
+    });
     const second = await json<Imported>('prices', 'import', ...options);
-    expect(second).toMatchObject({ changed: [], kept_manual: [{ model: 'gpt-4o' }], unchanged: first.changed.length + 1 });
+    expect(second).toMatchObject({
+      changed: [],
+      kept_manual: [{ model: 'gpt-4o' }],
+      unchanged: first.changed.length + 1,
+    });
     expect(await json('price', 'list')).toHaveLength(first.changed.length + 3);
   });
 

@@ -14,7 +14,10 @@ import { createDatabase, type TestDatabase } from '../support/database.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
 import { readLog } from '../support/log/log-writer.ts';
 
-/** Upstreams, their credentials and models by the command line, on a real store, as an operator works with them. */
+/**
+ * Upstreams, their credentials and models by the command line, on a real store, as an operator works with
+ * them.
+ */
 
 const SECRET = 'sk-canary-credential-7f3a9c51be02';
 
@@ -33,14 +36,26 @@ afterAll(async () => {
 const env = (): Record<string, string> => ({
   DAYBOOK_DATA: path.join(directory, 'data'),
   DATABASE_URL: database.url,
-  DAYBOOK_UPSTREAMS: JSON.stringify([{ name: 'environment', base_url: 'http://127.0.0.1:1/v1', api_key: SECRET, models: ['env-*'] }]),
+  DAYBOOK_UPSTREAMS: JSON.stringify([
+    { name: 'environment', base_url: 'http://127.0.0.1:1/v1', api_key: SECRET, models: ['env-*'] },
+  ]),
 });
 const { daybook, json, text } = commandLine(env, () => Readable.from([piped]));
 
 /** What the log holds of upstreams and models, without what differs from run to run. */
 const events = async (): Promise<unknown[]> => (await readLog(database)).map(({ event }) => event);
 
-const ADD = ['upstream', 'add', 'openai', '--dialect', 'openai', '--base-url', 'https://api.example.com/v1/', '--models', 'gpt-*, o1'];
+const ADD = [
+  'upstream',
+  'add',
+  'openai',
+  '--dialect',
+  'openai',
+  '--base-url',
+  'https://api.example.com/v1/',
+  '--models',
+  'gpt-*, o1',
+];
 
 describe('the command line', () => {
   test('says how to begin where nothing is there', async () => {
@@ -53,10 +68,18 @@ describe('the command line', () => {
     expect(await text(...ADD)).toContain('credential add openai');
     piped = `${SECRET}\n`;
     const { id } = await json<{ id: string }>('credential', 'add', 'openai', '--label', 'main');
-    expect(await json('credential', 'list')).toEqual([{ id, upstream: 'openai', label: 'main', last4: 'be02', added_at: expect.any(String) as string }]);
+    expect(await json('credential', 'list')).toEqual([
+      { id, upstream: 'openai', label: 'main', last4: 'be02', added_at: expect.any(String) as string },
+    ]);
     expect(await json('upstream', 'list')).toMatchObject([
       { name: 'environment', source: 'environment', credentials: 1 },
-      { name: 'openai', state: 'in use', source: 'log', credentials: 1, terms: { base_url: 'https://api.example.com/v1', models: ['gpt-*', 'o1'], network: 'public' } },
+      {
+        name: 'openai',
+        state: 'in use',
+        source: 'log',
+        credentials: 1,
+        terms: { base_url: 'https://api.example.com/v1', models: ['gpt-*', 'o1'], network: 'public' },
+      },
     ]);
     expect(await events()).toMatchObject([
       { type: 'upstream.added', upstream: 'openai', actor: 'command-line' },
@@ -67,42 +90,79 @@ describe('the command line', () => {
   test('takes a secret from a file too, and from nowhere else', async () => {
     const file = path.join(directory, 'second');
     await writeFile(file, `${SECRET}-second`);
-    expect(await text('credential', 'add', 'openai', '--label', 'second', '--file', file)).toContain('data.master-key');
-    expect(await daybook('credential', 'add', 'openai', SECRET, '--label', 'third')).toMatchObject({ code: 1 });
+    expect(await text('credential', 'add', 'openai', '--label', 'second', '--file', file)).toContain(
+      'data.master-key',
+    );
+    expect(await daybook('credential', 'add', 'openai', SECRET, '--label', 'third')).toMatchObject({
+      code: 1,
+    });
     const { stderr } = await commandLine(env).daybook('credential', 'add', 'openai', '--label', 'third');
     expect(stderr).toBe('daybook: There is no secret: pipe it in, or name a file with --file.\n');
     expect(await json('credential', 'list', 'openai')).toHaveLength(2);
   });
 
   test('changes what is named and leaves the rest, and says so where nothing changes', async () => {
-    expect(await json('upstream', 'change', 'openai', '--retries', '2', '--client-gone', 'drain')).toMatchObject({ changed: true, terms: { retries: 2, client_gone: 'drain', models: ['gpt-*', 'o1'] } });
-    expect(await json('upstream', 'change', 'openai', '--drop', 'retries,client_gone')).toMatchObject({ changed: true, terms: { retries: 0, client_gone: 'cancel' } });
+    expect(
+      await json('upstream', 'change', 'openai', '--retries', '2', '--client-gone', 'drain'),
+    ).toMatchObject({ changed: true, terms: { retries: 2, client_gone: 'drain', models: ['gpt-*', 'o1'] } });
+    expect(await json('upstream', 'change', 'openai', '--drop', 'retries,client_gone')).toMatchObject({
+      changed: true,
+      terms: { retries: 0, client_gone: 'cancel' },
+    });
     const before = await events();
     expect(await text('upstream', 'change', 'openai', '--models', 'gpt-*,o1')).toContain('just so already');
     expect(await events()).toEqual(before);
   });
 
   test('knows where a provider is that has one address', async () => {
-    expect(await json('upstream', 'add', 'groq', '--dialect', 'groq')).toMatchObject({ terms: { base_url: 'https://api.groq.com/openai/v1' } });
+    expect(await json('upstream', 'add', 'groq', '--dialect', 'groq')).toMatchObject({
+      terms: { base_url: 'https://api.groq.com/openai/v1' },
+    });
     await json('upstream', 'remove', 'groq');
-    expect((await daybook('upstream', 'add', 'local', '--dialect', 'vllm')).stderr).toContain('base_url is missing');
+    expect((await daybook('upstream', 'add', 'local', '--dialect', 'vllm')).stderr).toContain(
+      'base_url is missing',
+    );
   });
 
   test('adds one that nothing is sent to until it has its credential and is resumed', async () => {
-    expect(await json('upstream', 'add', 'groq', '--dialect', 'groq', '--paused')).toMatchObject({ terms: { paused: true } });
+    expect(await json('upstream', 'add', 'groq', '--dialect', 'groq', '--paused')).toMatchObject({
+      terms: { paused: true },
+    });
     expect(await text('upstream', 'list')).toMatch(/groq +paused/);
     await json('upstream', 'remove', 'groq');
   });
 
   test('pauses and resumes', async () => {
-    expect(await json('upstream', 'pause', 'openai')).toEqual({ name: 'openai', paused: true, changed: true });
+    expect(await json('upstream', 'pause', 'openai')).toEqual({
+      name: 'openai',
+      paused: true,
+      changed: true,
+    });
     expect(await text('upstream', 'pause', 'openai')).toContain('already');
     expect(await text('upstream', 'list')).toMatch(/openai +paused/);
-    expect(await json('upstream', 'resume', 'openai')).toEqual({ name: 'openai', paused: false, changed: true });
+    expect(await json('upstream', 'resume', 'openai')).toEqual({
+      name: 'openai',
+      paused: false,
+      changed: true,
+    });
   });
 
   test('directs models: shares, fallbacks, aliases', async () => {
-    expect(await text('model', 'define', 'fast', '--target', '3*openai:gpt-4o:mini', '--target', 'environment', '--fallback', 'environment:env-2', '--fallback', '0*openai')).toBe(
+    expect(
+      await text(
+        'model',
+        'define',
+        'fast',
+        '--target',
+        '3*openai:gpt-4o:mini',
+        '--target',
+        'environment',
+        '--fallback',
+        'environment:env-2',
+        '--fallback',
+        '0*openai',
+      ),
+    ).toBe(
       'Model "fast" goes to 3*openai:gpt-4o:mini, environment, then environment:env-2, then 0*openai.\n',
     );
     expect(await json('model', 'show', 'fast')).toMatchObject({
@@ -115,7 +175,10 @@ describe('the command line', () => {
         ],
       },
     });
-    expect(await json('model', 'define', 'quick', '--alias-of', 'fast')).toMatchObject({ changed: true, terms: { alias_of: 'fast' } });
+    expect(await json('model', 'define', 'quick', '--alias-of', 'fast')).toMatchObject({
+      changed: true,
+      terms: { alias_of: 'fast' },
+    });
     expect(await json('model', 'define', 'quick', '--alias-of', 'fast')).toMatchObject({ changed: false });
     expect(await text('model', 'list')).toMatch(/\nfast +3\*openai.*\nquick +where "fast" goes\n$/);
   });
@@ -124,7 +187,9 @@ describe('the command line', () => {
     await json('account', 'create', 'first');
     const { id: key } = await json<{ id: string }>('key', 'create', '--account', 'first');
     await json('key', 'restrict', key, '--models', 'fast');
-    const check = async (...args: string[]) => (await json<{ refusal: { code: string } | null }>('key', 'check', key, ...args)).refusal?.code ?? 'passes';
+    const check = async (...args: string[]) =>
+      (await json<{ refusal: { code: string } | null }>('key', 'check', key, ...args)).refusal?.code ??
+      'passes';
     expect(await check('--model', 'quick')).toBe('passes');
     expect(await check('--model', 'gpt-4o')).toBe('model_not_permitted');
     expect(await check('--model', 'quick', '--route', '/v1/messages')).toBe('model_not_found');
@@ -139,9 +204,28 @@ describe('the command line', () => {
   test.each([
     ['already', ADD],
     ['base_url is missing', ['upstream', 'add', 'two', '--models', '*']],
-    ['base_url must be a URL without user', ['upstream', 'add', 'two', '--base-url', `https://me:${SECRET}@x.example/v1`]],
-    ['dialect', ['upstream', 'add', 'two', '--provider', 'anthropic', '--dialect', 'groq', '--base-url', 'https://x.example']],
-    ['name=value', ['upstream', 'add', 'two', '--provider', 'bridge', '--package', '@ai-sdk/x', '--option', 'region']],
+    [
+      'base_url must be a URL without user',
+      ['upstream', 'add', 'two', '--base-url', `https://me:${SECRET}@x.example/v1`],
+    ],
+    [
+      'dialect',
+      [
+        'upstream',
+        'add',
+        'two',
+        '--provider',
+        'anthropic',
+        '--dialect',
+        'groq',
+        '--base-url',
+        'https://x.example',
+      ],
+    ],
+    [
+      'name=value',
+      ['upstream', 'add', 'two', '--provider', 'bridge', '--package', '@ai-sdk/x', '--option', 'region'],
+    ],
     ['retries', ['upstream', 'change', 'openai', '--retries', 'often']],
     ['--drop', ['upstream', 'change', 'openai', '--drop', 'nonsense']],
     ['no upstream named "two"', ['upstream', 'change', 'two', '--retries', '1']],
@@ -185,7 +269,9 @@ describe('the command line', () => {
     const file = path.join(directory, 'data.master-key');
     const before = (await readFile(file, 'utf8')).trim();
     const { stdout } = await daybook('rekey');
-    expect(stdout).toMatch(/^The master key is [0-9a-f]{16} now, in .*data\.master-key\. Credentials sealed under it anew: 1\.\n/);
+    expect(stdout).toMatch(
+      /^The master key is [0-9a-f]{16} now, in .*data\.master-key\. Credentials sealed under it anew: 1\.\n/,
+    );
     const after = (await readFile(file, 'utf8')).trim();
     expect(after).toMatch(/^[0-9a-f]{64}$/);
     expect(after).not.toBe(before);
@@ -200,29 +286,48 @@ describe('the command line', () => {
   test('asks an upstream for its models with each credential, and says in one line what is wrong', async () => {
     let reply: [status: number, body: string] = [200, '{"data":[{"id":"a"},{"id":"b"}]}'];
     const server = createServer(({ headers, url }, response) => {
-      const [status, body] = headers.authorization === `Bearer ${SECRET}` && url === '/v1/models' ? reply : [401, SECRET];
+      const [status, body] =
+        headers.authorization === `Bearer ${SECRET}` && url === '/v1/models' ? reply : [401, SECRET];
       response.writeHead(status).end(body);
     });
     await once(server.listen(0, '127.0.0.1'), 'listening');
     const { port } = server.address() as AddressInfo;
-    await json('upstream', 'add', 'probed', '--base-url', `http://127.0.0.1:${port}/v1`, '--network', 'private');
+    await json(
+      'upstream',
+      'add',
+      'probed',
+      '--base-url',
+      `http://127.0.0.1:${port}/v1`,
+      '--network',
+      'private',
+    );
     piped = SECRET;
     await json('credential', 'add', 'probed', '--label', 'good');
     expect(await text('upstream', 'test', 'probed')).toBe('ok   probed, good: It lists 2 models.\n');
     piped = 'wrong';
     await json('credential', 'add', 'probed', '--label', 'wrong');
-    expect(await daybook('upstream', 'test', 'probed')).toMatchObject({ code: 1, stdout: expect.stringContaining('FAIL probed, wrong: It refuses the credential (401).\n') as string });
+    expect(await daybook('upstream', 'test', 'probed')).toMatchObject({
+      code: 1,
+      stdout: expect.stringContaining('FAIL probed, wrong: It refuses the credential (401).\n') as string,
+    });
     reply = [200, '<html>'];
-    expect((await daybook('upstream', 'test', 'probed')).stdout).toContain('probed, good: Its answer is not JSON');
+    expect((await daybook('upstream', 'test', 'probed')).stdout).toContain(
+      'probed, good: Its answer is not JSON',
+    );
     reply = [302, ''];
-    expect((await daybook('upstream', 'test', 'probed')).stdout).toContain('probed, good: It sends elsewhere (302)');
+    expect((await daybook('upstream', 'test', 'probed')).stdout).toContain(
+      'probed, good: It sends elsewhere (302)',
+    );
     await json('upstream', 'change', 'probed', '--base-url', `https://127.0.0.1:${port}/v1`);
     expect((await daybook('upstream', 'test', 'probed')).stdout).toContain('probed, good: It speaks no TLS');
     server.close();
     server.closeAllConnections();
     await once(server, 'close');
     const { code, stdout } = await daybook('upstream', 'test', 'probed');
-    expect([code, stdout]).toEqual([1, expect.stringContaining('probed, good: Nothing listens at its address.')]);
+    expect([code, stdout]).toEqual([
+      1,
+      expect.stringContaining('probed, good: Nothing listens at its address.'),
+    ]);
     expect(stdout).not.toContain(SECRET);
     await json('upstream', 'remove', 'probed');
   });
@@ -231,18 +336,35 @@ describe('the command line', () => {
     const finding = async (more: Record<string, string> = {}): Promise<object | undefined> => {
       const { stdout } = await commandLine(() => ({ ...env(), ...more })).daybook('doctor', '--json');
       expect(stdout).not.toContain(SECRET);
-      return (JSON.parse(stdout) as { findings: { check: string }[] }).findings.find(({ check }) => check === 'credentials of upstreams');
+      return (JSON.parse(stdout) as { findings: { check: string }[] }).findings.find(
+        ({ check }) => check === 'credentials of upstreams',
+      );
     };
     expect(await finding()).toMatchObject({ ok: true, detail: 'all 2 open' });
-    expect(await finding({ DAYBOOK_MASTER_KEY_FILE: path.join(directory, 'none') })).toMatchObject({ ok: false, detail: expect.stringContaining('2 of 2 do not open') as string });
+    expect(await finding({ DAYBOOK_MASTER_KEY_FILE: path.join(directory, 'none') })).toMatchObject({
+      ok: false,
+      detail: expect.stringContaining('2 of 2 do not open') as string,
+    });
   });
 
   test('and in all that there is no secret is to be seen', async () => {
     const owner = new Client(database.config('owner'));
     await owner.connect();
-    const { rows } = await owner.query<{ line: string }>(`select t::text as line from daybook.log t union all select t::text from daybook.credential t`);
+    const { rows } = await owner.query<{ line: string }>(
+      `select t::text as line from daybook.log t union all select t::text from daybook.credential t`,
+    );
     await owner.end();
-    const shown = [...rows.map(({ line }) => line), await text('credential', 'list'), await text('credential', 'list', '--json'), await text('upstream', 'list', '--json')].join('\n');
-    for (const form of [SECRET, Buffer.from(SECRET).toString('hex'), Buffer.from(SECRET).toString('base64').slice(0, -4)]) expect(shown).not.toContain(form);
+    const shown = [
+      ...rows.map(({ line }) => line),
+      await text('credential', 'list'),
+      await text('credential', 'list', '--json'),
+      await text('upstream', 'list', '--json'),
+    ].join('\n');
+    for (const form of [
+      SECRET,
+      Buffer.from(SECRET).toString('hex'),
+      Buffer.from(SECRET).toString('base64').slice(0, -4),
+    ])
+      expect(shown).not.toContain(form);
   });
 });

@@ -1,6 +1,12 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Placed } from '#db/events/events.ts';
-import type { AccountList, AccountRow, PlanRow, PriceRow, PricesImported } from '#server/contract/accounts.ts';
+import type {
+  AccountList,
+  AccountRow,
+  PlanRow,
+  PriceRow,
+  PricesImported,
+} from '#server/contract/accounts.ts';
 import type { Change, KeyChecked, ModelRow } from '#server/contract/keys.ts';
 import { callDemo, type SignedInClient, startPeopledRelay } from '../support/dashboard.ts';
 import { projectAll } from '../support/projections/projected.ts';
@@ -20,24 +26,43 @@ afterAll(() => relay?.[Symbol.asyncDispose]());
 
 type Made = Change & { id: string };
 async function make(name: string, plan?: string): Promise<Made> {
-  const reply = await administrator.post<Made>('/api/accounts', { name, ...(plan === undefined ? {} : { plan }) });
+  const reply = await administrator.post<Made>('/api/accounts', {
+    name,
+    ...(plan === undefined ? {} : { plan }),
+  });
   expect(reply.status).toBe(200);
   return reply.body;
 }
-const look = async (id: string): Promise<AccountRow> => (await administrator.get<AccountRow>(`/api/accounts/${id}`)).body;
-const newest = async (): Promise<Placed | undefined> => (await relay.readLog()).findLast(({ stream }) => stream?.startsWith('account/'));
+const look = async (id: string): Promise<AccountRow> =>
+  (await administrator.get<AccountRow>(`/api/accounts/${id}`)).body;
+const newest = async (): Promise<Placed | undefined> =>
+  (await relay.readLog()).findLast(({ stream }) => stream?.startsWith('account/'));
 
 type List<T> = { data: T[] };
-const plans = async (): Promise<PlanRow[]> => (await administrator.get<List<PlanRow>>('/api/plans')).body.data;
-const define = async (name: string, terms: object, windows = 'keep') => (await administrator.put<Change>(`/api/plans/${name}`, { terms, windows })).body.event?.type ?? null;
+const plans = async (): Promise<PlanRow[]> =>
+  (await administrator.get<List<PlanRow>>('/api/plans')).body.data;
+const define = async (name: string, terms: object, windows = 'keep') =>
+  (await administrator.put<Change>(`/api/plans/${name}`, { terms, windows })).body.event?.type ?? null;
 
 test('an account is registered, on its plan from the start, with the time that the log has, before and after the tables know of it', async () => {
   await administrator.put('/api/plans/starter', { terms: { requests_per_minute: 100 } });
   const { id, event } = await make('acme', 'starter');
   const events = (await relay.readLog()).filter(({ stream }) => stream === `account/${id}`);
   expect(events.map((each) => each.event.type)).toEqual(['account.registered', 'account.plan_changed']);
-  expect(events.at(-1)).toMatchObject({ position: event?.position, event: { actor: `member/${administrator.me.member.id}` } });
-  const row = { id, name: 'acme', state: 'active', plan: 'starter', override: null, registered_at: events[0]?.at.toISOString(), members: 0, keys: 0 };
+  expect(events.at(-1)).toMatchObject({
+    position: event?.position,
+    event: { actor: `member/${administrator.me.member.id}` },
+  });
+  const row = {
+    id,
+    name: 'acme',
+    state: 'active',
+    plan: 'starter',
+    override: null,
+    registered_at: events[0]?.at.toISOString(),
+    members: 0,
+    keys: 0,
+  };
   expect(await look(id)).toMatchObject(row);
   await projectAll(relay.store);
   expect(await look(id)).toMatchObject(row);
@@ -45,18 +70,31 @@ test('an account is registered, on its plan from the start, with the time that t
 
 test('a name is taken once, and a plan that is not there or retired is none', async () => {
   await make('once');
-  expect(await administrator.post('/api/accounts', { name: 'once' })).toMatchObject({ status: 409, code: 'already_exists' });
-  expect(await administrator.post('/api/accounts', { name: 'planned', plan: 'nowhere' })).toMatchObject({ status: 404, code: 'not_found' });
+  expect(await administrator.post('/api/accounts', { name: 'once' })).toMatchObject({
+    status: 409,
+    code: 'already_exists',
+  });
+  expect(await administrator.post('/api/accounts', { name: 'planned', plan: 'nowhere' })).toMatchObject({
+    status: 404,
+    code: 'not_found',
+  });
   await administrator.put('/api/plans/former', { terms: {} });
   await administrator.post('/api/plans/former/retire');
-  expect(await administrator.post('/api/accounts', { name: 'planned', plan: 'former' })).toMatchObject({ status: 409, code: 'not_allowed' });
+  expect(await administrator.post('/api/accounts', { name: 'planned', plan: 'former' })).toMatchObject({
+    status: 409,
+    code: 'not_allowed',
+  });
   expect(await make('planned')).toMatchObject({ event: { type: 'account.registered' } });
 });
 
 test('an account that is suspended is refused by the next call, and served again once it is reinstated', async () => {
   const { id } = await make('paused');
-  const { body: key } = await administrator.post<{ secret: string }>('/api/keys', { name: 'key', account: id });
-  const change = async (what: string) => (await administrator.post<Change>(`/api/accounts/${id}/${what}`)).body.event?.type ?? null;
+  const { body: key } = await administrator.post<{ secret: string }>('/api/keys', {
+    name: 'key',
+    account: id,
+  });
+  const change = async (what: string) =>
+    (await administrator.post<Change>(`/api/accounts/${id}/${what}`)).body.event?.type ?? null;
   expect([await change('suspend'), await change('suspend')]).toEqual(['account.suspended', null]);
   expect(await callDemo(relay, key.secret)).toBe('403 account_disabled');
   expect([await change('reinstate'), await change('reinstate')]).toEqual(['account.reinstated', null]);
@@ -66,11 +104,20 @@ test('an account that is suspended is refused by the next call, and served again
 test('plan and override are put, kept where they are the same, and taken away', async () => {
   const { id } = await make('moved');
   await administrator.put('/api/plans/small', { terms: { requests_per_minute: 1 } });
-  const put = async (what: 'plan' | 'override', body: object): Promise<string | null> => (await administrator.put<Change>(`/api/accounts/${id}/${what}`, body)).body.event?.type ?? null;
-  expect([await put('plan', { plan: 'small' }), await put('plan', { plan: 'small' })]).toEqual(['account.plan_changed', null]);
-  expect([await put('override', { terms: { requests_per_minute: 9 } }), await put('override', { terms: { requests_per_minute: 9 } })]).toEqual(['account.terms_overridden', null]);
+  const put = async (what: 'plan' | 'override', body: object): Promise<string | null> =>
+    (await administrator.put<Change>(`/api/accounts/${id}/${what}`, body)).body.event?.type ?? null;
+  expect([await put('plan', { plan: 'small' }), await put('plan', { plan: 'small' })]).toEqual([
+    'account.plan_changed',
+    null,
+  ]);
+  expect([
+    await put('override', { terms: { requests_per_minute: 9 } }),
+    await put('override', { terms: { requests_per_minute: 9 } }),
+  ]).toEqual(['account.terms_overridden', null]);
   expect(await look(id)).toMatchObject({ plan: 'small', override: { requests_per_minute: 9 } });
-  expect(await put('override', { terms: { requests_per_minute: 9 }, windows: 'reset' })).toBe('account.terms_overridden');
+  expect(await put('override', { terms: { requests_per_minute: 9 }, windows: 'reset' })).toBe(
+    'account.terms_overridden',
+  );
   expect((await newest())?.event).toMatchObject({ windows: 'reset' });
   await put('plan', { plan: null });
   await put('override', { terms: {} });
@@ -82,7 +129,10 @@ test('what is no account is told as not found, and is no fault of ours', async (
     const at = `/api/accounts/${encodeURIComponent(id)}`;
     expect(await administrator.get(at)).toMatchObject({ status: 404, code: 'not_found' });
     expect(await administrator.post(`${at}/suspend`)).toMatchObject({ status: 404, code: 'not_found' });
-    expect(await administrator.put(`${at}/plan`, { plan: null })).toMatchObject({ status: 404, code: 'not_found' });
+    expect(await administrator.put(`${at}/plan`, { plan: null })).toMatchObject({
+      status: 404,
+      code: 'not_found',
+    });
   }
 });
 
@@ -92,56 +142,121 @@ test('a list counts members, good keys and the calls of this month, and is searc
   const { body: ended } = await ana.post<{ id: string }>('/api/keys', { name: 'ended' });
   await ana.post(`/api/keys/${ended.id}/revoke`);
   await callDemo(relay, key.secret);
-  await relay.waitFor((events) => events.some(({ event }) => event.type === 'request.settled' && event.key === key.id));
+  await relay.waitFor((events) =>
+    events.some(({ event }) => event.type === 'request.settled' && event.key === key.id),
+  );
   await projectAll(relay.store);
-  const { body } = await administrator.get<AccountList>(`/api/accounts?search=${encodeURIComponent(account.name.toUpperCase())}`);
-  expect(body).toMatchObject({ data: [{ id: account.id, members: 1, keys: 1, month: { requests: 1 } }], rows_omitted: 0, behind: 0 });
+  const { body } = await administrator.get<AccountList>(
+    `/api/accounts?search=${encodeURIComponent(account.name.toUpperCase())}`,
+  );
+  expect(body).toMatchObject({
+    data: [{ id: account.id, members: 1, keys: 1, month: { requests: 1 } }],
+    rows_omitted: 0,
+    behind: 0,
+  });
   expect((await administrator.get<AccountList>('/api/accounts?search=%25')).body.data).toEqual([]);
-  expect((await administrator.get<AccountList>('/api/accounts')).body.data.map(({ name }) => name)).toContain('first');
+  expect((await administrator.get<AccountList>('/api/accounts')).body.data.map(({ name }) => name)).toContain(
+    'first',
+  );
 });
 
 test('a plan is defined, changed, left alone by the same terms, and retired for good', async () => {
-  const terms = { models: ['daybook-demo'], quotas: [{ meter: 'tokens', window: 'month', limit: 1_000, enforcement: 'exact' }] };
-  expect([await define('pro', terms), await define('pro', terms), await define('pro', { ...terms, concurrent_requests: 2 })]).toEqual(['plan.defined', null, 'plan.changed']);
-  expect(await plans()).toContainEqual({ name: 'pro', terms: { ...terms, concurrent_requests: 2 }, state: 'active', accounts: 0, version: 2 });
+  const terms = {
+    models: ['daybook-demo'],
+    quotas: [{ meter: 'tokens', window: 'month', limit: 1_000, enforcement: 'exact' }],
+  };
+  expect([
+    await define('pro', terms),
+    await define('pro', terms),
+    await define('pro', { ...terms, concurrent_requests: 2 }),
+  ]).toEqual(['plan.defined', null, 'plan.changed']);
+  expect(await plans()).toContainEqual({
+    name: 'pro',
+    terms: { ...terms, concurrent_requests: 2 },
+    state: 'active',
+    accounts: 0,
+    version: 2,
+  });
   const retire = () => administrator.post<Change>('/api/plans/pro/retire');
   expect([(await retire()).body.event?.type, (await retire()).body.event]).toEqual(['plan.retired', null]);
-  expect(await administrator.put('/api/plans/pro', { terms: {} })).toMatchObject({ status: 409, code: 'not_allowed' });
-  expect(await administrator.post('/api/plans/none-such/retire')).toMatchObject({ status: 404, code: 'not_found' });
+  expect(await administrator.put('/api/plans/pro', { terms: {} })).toMatchObject({
+    status: 409,
+    code: 'not_allowed',
+  });
+  expect(await administrator.post('/api/plans/none-such/retire')).toMatchObject({
+    status: 404,
+    code: 'not_found',
+  });
 });
 
 test.each(['none', 'Upper', 'a b', '-x', 'x'.repeat(65)])('%j names no plan', async (name) => {
-  expect(await administrator.put(`/api/plans/${encodeURIComponent(name)}`, { terms: {} })).toMatchObject({ status: 400, code: 'invalid_value' });
+  expect(await administrator.put(`/api/plans/${encodeURIComponent(name)}`, { terms: {} })).toMatchObject({
+    status: 400,
+    code: 'invalid_value',
+  });
 });
 
 test('terms that are none are refused with their place', async () => {
-  const reply = await administrator.put<{ error: { param: string } }>('/api/plans/odd', { terms: { quotas: [{ meter: 'tokens', window: 'year', limit: 1 }] } });
-  expect(reply).toMatchObject({ status: 400, code: 'invalid_value', body: { error: { param: 'terms.quotas.0.window' } } });
+  const reply = await administrator.put<{ error: { param: string } }>('/api/plans/odd', {
+    terms: { quotas: [{ meter: 'tokens', window: 'year', limit: 1 }] },
+  });
+  expect(reply).toMatchObject({
+    status: 400,
+    code: 'invalid_value',
+    body: { error: { param: 'terms.quotas.0.window' } },
+  });
 });
 
 test("an account's models are those that its plan has, with their prices, and none where the plan is retired", async () => {
   const account = ben.me.account.id;
   const models = async (): Promise<ModelRow[]> => (await ben.get<List<ModelRow>>('/api/models')).body.data;
-  expect((await models()).map(({ id }) => id)).toEqual(['daybook-demo', 'daybook-demo-cut', 'daybook-demo-fail']);
+  expect((await models()).map(({ id }) => id)).toEqual([
+    'daybook-demo',
+    'daybook-demo-cut',
+    'daybook-demo-fail',
+  ]);
   await define('narrow', { models: ['*-fail'] });
   await administrator.put(`/api/accounts/${account}/plan`, { plan: 'narrow' });
   const prices = { input: 1, cached_input: 0, output: 2_500_000, reasoning: 3 };
-  expect((await administrator.put<Change>('/api/prices', { model: 'daybook-*', prices })).body.event?.type).toBe('model.priced');
+  expect(
+    (await administrator.put<Change>('/api/prices', { model: 'daybook-*', prices })).body.event?.type,
+  ).toBe('model.priced');
   expect(await models()).toEqual([{ id: 'daybook-demo-fail', upstream: 'demo', prices }]);
   // A key that names more than its plan has gets no more by it.
-  const { body: key } = await ben.post<{ id: string }>('/api/keys', { name: 'wide', terms: { models: ['*'] } });
-  expect((await ben.post<KeyChecked>(`/api/keys/${key.id}/check`, { model: 'daybook-demo' })).body.checks.at(-1)).toMatchObject({ what: 'model', passes: false });
+  const { body: key } = await ben.post<{ id: string }>('/api/keys', {
+    name: 'wide',
+    terms: { models: ['*'] },
+  });
+  expect(
+    (await ben.post<KeyChecked>(`/api/keys/${key.id}/check`, { model: 'daybook-demo' })).body.checks.at(-1),
+  ).toMatchObject({ what: 'model', passes: false });
   await administrator.post('/api/plans/narrow/retire');
   expect(await models()).toEqual([]);
-  expect((await plans()).find(({ name }) => name === 'narrow')).toMatchObject({ accounts: 1, state: 'retired' });
+  expect((await plans()).find(({ name }) => name === 'narrow')).toMatchObject({
+    accounts: 1,
+    state: 'retired',
+  });
 });
 
 test('a price is set by hand, left alone by the same, and refused where it is none', async () => {
   const prices = { input: 10, cached_input: 5, output: 20, reasoning: 20 };
   const set = (body: object) => administrator.put<Change>('/api/prices', body);
-  expect([(await set({ model: 'mine', prices })).body.event?.type, (await set({ model: 'mine', prices })).body.event]).toEqual(['model.priced', null]);
-  expect((await administrator.get<List<PriceRow>>('/api/prices')).body.data).toContainEqual({ model: 'mine', prices, source: 'manual', version: 1 });
-  for (const body of [{ model: 'a*b', prices }, { model: 'mine', prices: { ...prices, input: -1 } }, { model: 'mine', prices: { ...prices, input: 0.5 } }, { model: 'mine' }]) {
+  expect([
+    (await set({ model: 'mine', prices })).body.event?.type,
+    (await set({ model: 'mine', prices })).body.event,
+  ]).toEqual(['model.priced', null]);
+  expect((await administrator.get<List<PriceRow>>('/api/prices')).body.data).toContainEqual({
+    model: 'mine',
+    prices,
+    source: 'manual',
+    version: 1,
+  });
+  for (const body of [
+    { model: 'a*b', prices },
+    { model: 'mine', prices: { ...prices, input: -1 } },
+    { model: 'mine', prices: { ...prices, input: 0.5 } },
+    { model: 'mine' },
+  ]) {
     expect(await set(body)).toMatchObject({ status: 400, code: 'invalid_value' });
   }
 });
@@ -149,14 +264,29 @@ test('a price is set by hand, left alone by the same, and refused where it is no
 test('prices of the installed list are shown first, then taken, but those that were set by hand; a second time there is nothing to do', async () => {
   const prices = { input: 1, cached_input: 1, output: 1, reasoning: 1 };
   await administrator.put('/api/prices', { model: 'gpt-4o', prices });
-  const take = async (more: object) => (await administrator.post<PricesImported>('/api/prices/import', { providers: ['openai'], ...more })).body;
+  const take = async (more: object) =>
+    (await administrator.post<PricesImported>('/api/prices/import', { providers: ['openai'], ...more })).body;
   const trial = await take({ dry_run: true });
-  expect(trial).toMatchObject({ object: 'price_import', providers: ['openai'], dry_run: true, event: null, kept_manual: [{ model: 'gpt-4o', set: prices }] });
+  expect(trial).toMatchObject({
+    object: 'price_import',
+    providers: ['openai'],
+    dry_run: true,
+    event: null,
+    kept_manual: [{ model: 'gpt-4o', set: prices }],
+  });
   expect(trial.changed.length).toBeGreaterThan(10);
   const taken = await take({ dry_run: false });
   expect(taken).toMatchObject({ changed: trial.changed, event: { type: 'model.priced' } });
-  expect(await take({ dry_run: false })).toMatchObject({ changed: [], event: null, unchanged: taken.changed.length + taken.unchanged });
+  expect(await take({ dry_run: false })).toMatchObject({
+    changed: [],
+    event: null,
+    unchanged: taken.changed.length + taken.unchanged,
+  });
   const listed = (await administrator.get<List<PriceRow>>('/api/prices')).body.data;
-  expect(listed.find(({ model }) => model === taken.changed[0]?.model)?.prices).toEqual(taken.changed[0]?.after);
-  expect(await administrator.post('/api/prices/import', { dry_run: true, providers: ['nobody'] })).toMatchObject({ status: 404, code: 'not_found' });
+  expect(listed.find(({ model }) => model === taken.changed[0]?.model)?.prices).toEqual(
+    taken.changed[0]?.after,
+  );
+  expect(
+    await administrator.post('/api/prices/import', { dry_run: true, providers: ['nobody'] }),
+  ).toMatchObject({ status: 404, code: 'not_found' });
 });

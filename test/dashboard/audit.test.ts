@@ -5,14 +5,25 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { EventOf, Placed } from '#db/events/events.ts';
 import { uuidv7 } from '#db/ids.ts';
 import { publishCheckpoint } from '#db/tlog/publish.ts';
-import type { CheckDone, CheckLine, CheckpointPage, Checks, Proof, ReceiptChecked, StateThen } from '#server/contract/audit.ts';
+import type {
+  CheckDone,
+  CheckLine,
+  CheckpointPage,
+  Checks,
+  Proof,
+  ReceiptChecked,
+  StateThen,
+} from '#server/contract/audit.ts';
 import { callDemo, signIn, type SignedInClient, startPeopledRelay } from '../support/dashboard.ts';
 import { connectAs, openWriter } from '../support/log/log-writer.ts';
 import { projectAll } from '../support/projections/projected.ts';
 import type { TestDatabase } from '../support/database.ts';
 import { startRelay, type TestRelay } from '../support/relay.ts';
 
-/** What auditors and administrators see of the log's proof, of its state at any place, and of checks; and that their reading is put down. */
+/**
+ * What auditors and administrators see of the log's proof, of its state at any place, and of checks; and that
+ * their reading is put down.
+ */
 
 let relay: TestRelay;
 let administrator: SignedInClient;
@@ -22,7 +33,9 @@ let directory: string;
 
 beforeAll(async () => {
   directory = await mkdtemp(path.join(tmpdir(), 'daybook-audit-'));
-  ({ relay, administrator, auditor, ana } = await startPeopledRelay({ env: { PUBLISH_DIR: path.join(directory, 'published') } }));
+  ({ relay, administrator, auditor, ana } = await startPeopledRelay({
+    env: { PUBLISH_DIR: path.join(directory, 'published') },
+  }));
 });
 
 afterAll(async () => {
@@ -35,7 +48,11 @@ async function publish(): Promise<void> {
   const client = await connectAs(relay.store, 'worker');
   let batchNo = 1_000;
   try {
-    await publishCheckpoint(client, { keyFile: path.join(directory, 'signing-key'), directory: path.join(directory, 'published'), writer: { instance: writer.instance, nextBatchNo: () => batchNo++ } });
+    await publishCheckpoint(client, {
+      keyFile: path.join(directory, 'signing-key'),
+      directory: path.join(directory, 'published'),
+      writer: { instance: writer.instance, nextBatchNo: () => batchNo++ },
+    });
   } finally {
     await client.end();
   }
@@ -44,7 +61,10 @@ async function publish(): Promise<void> {
 const head = async (): Promise<number> => (await relay.readLog()).at(-1)?.position ?? 0;
 type LogRead = EventOf<'log.read'>;
 /** What was put down of readings above a position. */
-const readings = async (after: number): Promise<LogRead[]> => (await relay.readLog()).filter(({ position, event }) => position > after && event.type === 'log.read').map(({ event }) => event as LogRead);
+const readings = async (after: number): Promise<LogRead[]> =>
+  (await relay.readLog())
+    .filter(({ position, event }) => position > after && event.type === 'log.read')
+    .map(({ event }) => event as LogRead);
 
 const endingIn = (log: readonly Placed[]): EventOf<'request.settled'> => {
   const [found] = log.flatMap(({ event }) => (event.type === 'request.settled' ? [event] : []));
@@ -61,17 +81,28 @@ async function callOf(of: TestRelay): Promise<string> {
 
 /** Runs a check to its end. */
 async function check(client: SignedInClient, what: string): Promise<CheckDone> {
-  const reply = await fetch(`${client.origin}/api/audit/checks`, { method: 'POST', headers: { origin: client.origin, cookie: client.cookie, 'content-type': 'application/json' }, body: JSON.stringify({ what }) });
-  const lines = (await reply.text()).trim().split('\n').map((line) => JSON.parse(line) as CheckLine);
+  const reply = await fetch(`${client.origin}/api/audit/checks`, {
+    method: 'POST',
+    headers: { origin: client.origin, cookie: client.cookie, 'content-type': 'application/json' },
+    body: JSON.stringify({ what }),
+  });
+  const lines = (await reply.text())
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as CheckLine);
   const last = lines.at(-1);
-  if (reply.status !== 200 || !last || !('result' in last)) throw new Error(`${reply.status} ${JSON.stringify(lines)}`);
+  if (reply.status !== 200 || !last || !('result' in last))
+    throw new Error(`${reply.status} ${JSON.stringify(lines)}`);
   return last.result;
 }
 
 describe('the proof', () => {
   test('says that nothing is covered before the first checkpoint, and afterwards what is, by which key', async () => {
     const before = await auditor.get<Proof>('/api/audit/proof');
-    expect(before).toMatchObject({ status: 200, body: { newest: null, uncovered: { events: before.body.log.head }, keys: [], witnesses: [], lost: [] } });
+    expect(before).toMatchObject({
+      status: 200,
+      body: { newest: null, uncovered: { events: before.body.log.head }, keys: [], witnesses: [], lost: [] },
+    });
     expect(before.body.log.head).toBe(await head());
     await publish();
     await ana.post('/api/keys', { name: 'after it' });
@@ -79,8 +110,14 @@ describe('the proof', () => {
     const size = body.newest?.size ?? 0;
     expect(size).toBe((await head()) - 1);
     expect(body.uncovered).toMatchObject({ events: 1, since: expect.any(String) });
-    expect(body.keys).toMatchObject([{ signs: true, key_id: body.newest?.signed_by[0]?.key_id, at: expect.any(String) }]);
-    expect(body.newest?.note.split('\n').slice(0, 3)).toEqual([body.log.origin, String(size), body.newest?.root]);
+    expect(body.keys).toMatchObject([
+      { signs: true, key_id: body.newest?.signed_by[0]?.key_id, at: expect.any(String) },
+    ]);
+    expect(body.newest?.note.split('\n').slice(0, 3)).toEqual([
+      body.log.origin,
+      String(size),
+      body.newest?.root,
+    ]);
   });
 
   test('has all checkpoints page by page, the newest first, with who cosigned each', async () => {
@@ -99,17 +136,31 @@ describe('the proof', () => {
     expect(all).toEqual(all.toSorted((left, right) => right - left));
     expect(new Set(all).size).toBe(all.length);
     const client = await connectAs(relay.store, 'relay');
-    await client.query("insert into daybook.cosignature (epoch, size, witness, line) values (1, $1, 'witness.example', '— line')", [all[1]]);
+    await client.query(
+      "insert into daybook.cosignature (epoch, size, witness, line) values (1, $1, 'witness.example', '— line')",
+      [all[1]],
+    );
     await client.end();
     const { body: page } = await administrator.get<CheckpointPage>('/api/audit/checkpoints');
-    expect(page.data.map(({ witnesses }) => witnesses)).toEqual(all.map((_size, at) => (at === 1 ? ['witness.example'] : [])));
+    expect(page.data.map(({ witnesses }) => witnesses)).toEqual(
+      all.map((_size, at) => (at === 1 ? ['witness.example'] : [])),
+    );
     const { body: proof } = await administrator.get<Proof>('/api/audit/proof');
-    expect(proof.witnesses).toEqual([{ name: 'witness.example', configured: false, size: all[1], seen_at: expect.any(String), behind: (all[0] ?? 0) - (all[1] ?? 0) }]);
+    expect(proof.witnesses).toEqual([
+      {
+        name: 'witness.example',
+        configured: false,
+        size: all[1],
+        seen_at: expect.any(String),
+        behind: (all[0] ?? 0) - (all[1] ?? 0),
+      },
+    ]);
   });
 });
 
 describe('the state at a position', () => {
-  const then = async (query: string): Promise<StateThen> => (await auditor.get<StateThen>(`/api/audit/state?${query}`)).body;
+  const then = async (query: string): Promise<StateThen> =>
+    (await auditor.get<StateThen>(`/api/audit/state?${query}`)).body;
 
   test('is that of the moment, and no digest of a secret is in it', async () => {
     const { body: key } = await ana.post<{ id: string }>('/api/keys', { name: 'first name' });
@@ -118,8 +169,15 @@ describe('the state at a position', () => {
     const renamed = await head();
     await ana.post(`/api/keys/${key.id}/revoke`);
     expect((await then(`key=${key.id}&at=${made - 1}`)).subject).toBeNull();
-    expect((await then(`key=${key.id}&at=${made}`)).subject).toMatchObject({ kind: 'key', name: 'first name', state: 'active' });
-    expect((await then(`key=${key.id}&at=${renamed}`)).subject).toMatchObject({ name: 'second name', state: 'active' });
+    expect((await then(`key=${key.id}&at=${made}`)).subject).toMatchObject({
+      kind: 'key',
+      name: 'first name',
+      state: 'active',
+    });
+    expect((await then(`key=${key.id}&at=${renamed}`)).subject).toMatchObject({
+      name: 'second name',
+      state: 'active',
+    });
     const now = await then(`key=${key.id}`);
     expect(now).toMatchObject({ subject: { state: 'revoked' }, events_omitted: 0 });
     expect(now.events.map(({ type }) => type)).toEqual(['key.revoked', 'key.renamed', 'key.created']);
@@ -134,16 +192,44 @@ describe('the state at a position', () => {
     const { position, at } = log.at(-1) as (typeof log)[number];
     await administrator.put('/api/plans/audited', { terms: { requests_per_minute: 8 } });
     await administrator.post(`/api/accounts/${account}/suspend`);
-    expect((await then(`account=${account}&at=${position}`)).subject).toMatchObject({ kind: 'account', state: 'active', plan: 'audited', terms: { requests_per_minute: 7 } });
-    expect(await then(`account=${account}&time=${at.toISOString()}`)).toMatchObject({ position, at: at.toISOString(), subject: { terms: { requests_per_minute: 7 } } });
-    expect((await then(`account=${account}`)).subject).toMatchObject({ state: 'suspended', terms: { requests_per_minute: 8 } });
-    expect((await then(`plan=audited&at=${position}`)).subject).toMatchObject({ kind: 'plan', terms: { requests_per_minute: 7 } });
-    expect((await then('plan=audited&time=2001-01-01T00:00:00Z'))).toMatchObject({ position: 0, at: null, subject: null });
+    expect((await then(`account=${account}&at=${position}`)).subject).toMatchObject({
+      kind: 'account',
+      state: 'active',
+      plan: 'audited',
+      terms: { requests_per_minute: 7 },
+    });
+    expect(await then(`account=${account}&time=${at.toISOString()}`)).toMatchObject({
+      position,
+      at: at.toISOString(),
+      subject: { terms: { requests_per_minute: 7 } },
+    });
+    expect((await then(`account=${account}`)).subject).toMatchObject({
+      state: 'suspended',
+      terms: { requests_per_minute: 8 },
+    });
+    expect((await then(`plan=audited&at=${position}`)).subject).toMatchObject({
+      kind: 'plan',
+      terms: { requests_per_minute: 7 },
+    });
+    expect(await then('plan=audited&time=2001-01-01T00:00:00Z')).toMatchObject({
+      position: 0,
+      at: null,
+      subject: null,
+    });
     await administrator.post(`/api/accounts/${account}/reinstate`);
   });
 
-  test.each([['', 'account'], ['account=Unknown0&key=Unknown0', 'account'], ['account=Unknown0&at=1&time=2027-01-01T00:00:00Z', 'time'], ['plan=x&at=-1', 'at']])('asked for in no usable way it says what is wrong: "%s"', async (query, param) => {
-    expect(await auditor.get(`/api/audit/state?${query}`)).toMatchObject({ status: 400, code: 'invalid_value', body: { error: { param } } });
+  test.each([
+    ['', 'account'],
+    ['account=Unknown0&key=Unknown0', 'account'],
+    ['account=Unknown0&at=1&time=2027-01-01T00:00:00Z', 'time'],
+    ['plan=x&at=-1', 'at'],
+  ])('asked for in no usable way it says what is wrong: "%s"', async (query, param) => {
+    expect(await auditor.get(`/api/audit/state?${query}`)).toMatchObject({
+      status: 400,
+      code: 'invalid_value',
+      body: { error: { param } },
+    });
   });
 });
 
@@ -153,12 +239,27 @@ describe('a check', () => {
     await callDemo(relay, key.secret);
     await relay.waitFor((events) => events.some(({ event }) => event.type === 'request.settled'));
     await projectAll(relay.store);
-    expect(await check(auditor, 'requests')).toMatchObject({ what: 'requests', outcome: 'good', member: auditor.me.member.id, findings: [] });
+    expect(await check(auditor, 'requests')).toMatchObject({
+      what: 'requests',
+      outcome: 'good',
+      member: auditor.me.member.id,
+      findings: [],
+    });
     const client = await connectAs(relay.store, 'worker');
-    await client.query('update projection.request set output_tokens = output_tokens + 1 where output_tokens is not null');
+    await client.query(
+      'update projection.request set output_tokens = output_tokens + 1 where output_tokens is not null',
+    );
     await client.end();
     const bad = await check(auditor, 'requests');
-    expect(bad).toMatchObject({ outcome: 'bad', findings: [{ where: expect.stringMatching(/^request request=/), problem: expect.stringMatching(/^output_tokens is \d+, not \d+$/) }] });
+    expect(bad).toMatchObject({
+      outcome: 'bad',
+      findings: [
+        {
+          where: expect.stringMatching(/^request request=/),
+          problem: expect.stringMatching(/^output_tokens is \d+, not \d+$/),
+        },
+      ],
+    });
     const { body } = await administrator.get<Checks>('/api/audit/checks');
     expect(body).toMatchObject({ running: null, newest: [bad] });
     expect(body.projections).toContain('requests');
@@ -170,12 +271,24 @@ describe('a check', () => {
       // Nothing that goes through this table gets on.
       await held.query('begin; lock table projection.request in access exclusive mode');
       const leave = new AbortController();
-      const begun = await fetch(`${auditor.origin}/api/audit/checks`, { method: 'POST', headers: { origin: auditor.origin, cookie: auditor.cookie, 'content-type': 'application/json' }, body: '{"what":"requests"}', signal: leave.signal });
+      const begun = await fetch(`${auditor.origin}/api/audit/checks`, {
+        method: 'POST',
+        headers: { origin: auditor.origin, cookie: auditor.cookie, 'content-type': 'application/json' },
+        body: '{"what":"requests"}',
+        signal: leave.signal,
+      });
       expect(begun.status).toBe(200);
-      expect(await administrator.post('/api/audit/checks', { what: 'usage' })).toMatchObject({ status: 409, code: 'not_allowed' });
-      expect((await administrator.get<Checks>('/api/audit/checks')).body.running).toMatchObject({ what: 'requests' });
+      expect(await administrator.post('/api/audit/checks', { what: 'usage' })).toMatchObject({
+        status: 409,
+        code: 'not_allowed',
+      });
+      expect((await administrator.get<Checks>('/api/audit/checks')).body.running).toMatchObject({
+        what: 'requests',
+      });
       leave.abort();
-      await expect.poll(async () => (await administrator.get<Checks>('/api/audit/checks')).body.running).toBeNull();
+      await expect
+        .poll(async () => (await administrator.get<Checks>('/api/audit/checks')).body.running)
+        .toBeNull();
     } finally {
       await held.end();
     }
@@ -186,11 +299,18 @@ describe('a check', () => {
     await publish();
     const covered = (await auditor.get<Proof>('/api/audit/proof')).body.newest?.size ?? 0;
     const good = await check(auditor, 'log');
-    expect(good).toMatchObject({ what: 'log', outcome: 'good', findings: [], summary: expect.stringContaining(`the newest covers all up to position ${covered}`) });
+    expect(good).toMatchObject({
+      what: 'log',
+      outcome: 'good',
+      findings: [],
+      summary: expect.stringContaining(`the newest covers all up to position ${covered}`),
+    });
     expect(good.position).toBeGreaterThanOrEqual(covered);
     const superuser = await (relay.store as TestDatabase).superuser();
     const change = async (plus: number): Promise<number> => {
-      const { rows } = await superuser.query<{ position: string }>(`update daybook.log set output_tokens = output_tokens + ${plus} where position = (select position from daybook.log where type = 101 order by position limit 1) returning position`);
+      const { rows } = await superuser.query<{ position: string }>(
+        `update daybook.log set output_tokens = output_tokens + ${plus} where position = (select position from daybook.log where type = 101 order by position limit 1) returning position`,
+      );
       return Number(rows[0]?.position);
     };
     try {
@@ -198,7 +318,11 @@ describe('a check', () => {
       const position = await change(1);
       const bad = await check(auditor, 'log');
       await change(-1);
-      expect(bad).toMatchObject({ outcome: 'bad', summary: `The first bad position is ${position}.`, findings: [{ position, where: 'log' }] });
+      expect(bad).toMatchObject({
+        outcome: 'bad',
+        summary: `The first bad position is ${position}.`,
+        findings: [{ position, where: 'log' }],
+      });
       expect((await check(auditor, 'log')).outcome).toBe('good');
     } finally {
       await superuser.end();
@@ -206,21 +330,38 @@ describe('a check', () => {
   });
 
   test('of what is not there is not found', async () => {
-    expect(await auditor.post('/api/audit/checks', { what: 'nothing' })).toMatchObject({ status: 404, code: 'not_found' });
+    expect(await auditor.post('/api/audit/checks', { what: 'nothing' })).toMatchObject({
+      status: 404,
+      code: 'not_found',
+    });
   });
 });
 
 describe('a receipt', () => {
   test('of this log is told to be genuine, to whoever has it, in plain words; a changed one proves nothing', async () => {
     const call = endingIn(await relay.readLog());
-    const { status, body: receipt } = await ana.get<{ request: string; checkpoint: string; events: { line: string }[] }>(`/api/requests/${call.request}/receipt`);
+    const { status, body: receipt } = await ana.get<{
+      request: string;
+      checkpoint: string;
+      events: { line: string }[];
+    }>(`/api/requests/${call.request}/receipt`);
     expect(status).toBe(200);
     const text = JSON.stringify(receipt);
     const good = await ana.post<ReceiptChecked>('/api/audit/receipt', { receipt: text });
     expect(good.body).toMatchObject({ is_good: true, problem: null });
-    expect(good.body.proven).toEqual(expect.arrayContaining([`Request ${call.request}`, expect.stringMatching(/settled \(completed\)/), expect.stringMatching(/^Proven: /)]));
+    expect(good.body.proven).toEqual(
+      expect.arrayContaining([
+        `Request ${call.request}`,
+        expect.stringMatching(/settled \(completed\)/),
+        expect.stringMatching(/^Proven: /),
+      ]),
+    );
     const [first] = receipt.events;
-    const lies = [{ ...receipt, request: uuidv7() }, { ...receipt, events: [{ ...first, line: first?.line.replace('539', '538') }] }, { ...receipt, checkpoint: receipt.checkpoint.replace(/\n\d+\n/, '\n40\n') }];
+    const lies = [
+      { ...receipt, request: uuidv7() },
+      { ...receipt, events: [{ ...first, line: first?.line.replace('539', '538') }] },
+      { ...receipt, checkpoint: receipt.checkpoint.replace(/\n\d+\n/, '\n40\n') },
+    ];
     for (const changed of [...lies.map((lie) => JSON.stringify(lie)), 'nothing', '{}']) {
       const bad = await auditor.post<ReceiptChecked>('/api/audit/receipt', { receipt: changed });
       expect(bad.body).toMatchObject({ is_good: false, proven: [], problem: expect.any(String) });
@@ -234,10 +375,16 @@ describe('a receipt', () => {
     const client = await connectAs(other.store, 'worker');
     const request = await callOf(other);
     let batchNo = 1_000;
-    await publishCheckpoint(client, { keyFile: path.join(elsewhere, 'signing-key'), directory: path.join(elsewhere, 'published'), writer: { instance: writer.instance, nextBatchNo: () => batchNo++ } });
+    await publishCheckpoint(client, {
+      keyFile: path.join(elsewhere, 'signing-key'),
+      directory: path.join(elsewhere, 'published'),
+      writer: { instance: writer.instance, nextBatchNo: () => batchNo++ },
+    });
     await client.end();
     await projectAll(other.store);
-    const reply = await fetch(`${other.baseUrl}/requests/${request}/receipt`, { headers: { authorization: `Bearer ${other.key}` } });
+    const reply = await fetch(`${other.baseUrl}/requests/${request}/receipt`, {
+      headers: { authorization: `Bearer ${other.key}` },
+    });
     expect(reply.status).toBe(200);
     const { body } = await ana.post<ReceiptChecked>('/api/audit/receipt', { receipt: await reply.text() });
     expect(body).toMatchObject({ is_good: false, problem: expect.stringContaining('not signed by the key') });
@@ -255,14 +402,21 @@ describe('that the log was read', () => {
     expect(await readings(before)).toEqual([
       { type: 'log.read', actor, what: 'export', from_position: 1, to_position: before },
       { type: 'log.read', actor, what: 'replay', from_position: 1, to_position: 5 },
-      { type: 'log.read', actor: `member/${administrator.me.member.id}`, what: 'diff', from_position: 1, to_position: exported + 1 },
+      {
+        type: 'log.read',
+        actor: `member/${administrator.me.member.id}`,
+        what: 'diff',
+        from_position: 1,
+        to_position: exported + 1,
+      },
     ]);
   });
 
   test('is put down once for a session that leafs through the list, and for each session', async () => {
     const again = await signIn(relay, auditor.email);
     const before = await head();
-    for (const query of ['', '?limit=2', '?type=key']) expect((await again.get(`/api/events${query}`)).status).toBe(200);
+    for (const query of ['', '?limit=2', '?type=key'])
+      expect((await again.get(`/api/events${query}`)).status).toBe(200);
     expect(await readings(before)).toMatchObject([{ what: 'events', to_position: before }]);
     const other = await signIn(relay, auditor.email);
     await other.get('/api/events');

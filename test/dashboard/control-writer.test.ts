@@ -25,8 +25,14 @@ afterAll(() => database?.[Symbol.asyncDispose]());
 
 const seats = async (): Promise<{ open: number; all: number }> => {
   const [open, all] = await Promise.all([
-    ask(database.config('auditor'), "select count(*)::int from daybook.instance where name like 'dashboard %' and closed_at is null and dead_at is null"),
-    ask(database.config('auditor'), "select count(*)::int from daybook.instance where name like 'dashboard %'"),
+    ask(
+      database.config('auditor'),
+      "select count(*)::int from daybook.instance where name like 'dashboard %' and closed_at is null and dead_at is null",
+    ),
+    ask(
+      database.config('auditor'),
+      "select count(*)::int from daybook.instance where name like 'dashboard %'",
+    ),
   ]);
   return { open: open as number, all: all as number };
 };
@@ -35,7 +41,8 @@ const takeSeat = (): ControlSeat & AsyncDisposable => {
   const seat = new ControlSeat(database, log);
   return Object.assign(seat, { [Symbol.asyncDispose]: () => seat.close() });
 };
-const create = (seat: ControlSeat, name: string, actor = 'member/Abcdefgh') => seat.change(actor, (control) => control.createAccount(name));
+const create = (seat: ControlSeat, name: string, actor = 'member/Abcdefgh') =>
+  seat.change(actor, (control) => control.createAccount(name));
 const codeOf = (outcome: unknown): string | null => (outcome instanceof Refusal ? outcome.code : null);
 
 test('it is an instance from its first change on, and leaves in order', async () => {
@@ -48,12 +55,14 @@ test('it is an instance from its first change on, and leaves in order', async ()
   expect(codeOf(await create(seat, 'late'))).toBe('shutting_down');
 });
 
-test('a change that can\'t be carried out is told so, and costs nobody the connection', async () => {
+test("a change that can't be carried out is told so, and costs nobody the connection", async () => {
   await using seat = takeSeat();
   await create(seat, 'taken');
   const before = await seats();
   await expect(create(seat, 'taken')).rejects.toThrow(DecisionError);
-  await expect(seat.change('member/Abcdefgh', (control) => control.suspendAccount({ id: 'Unknown0' }))).rejects.toThrow(DecisionError);
+  await expect(
+    seat.change('member/Abcdefgh', (control) => control.suspendAccount({ id: 'Unknown0' })),
+  ).rejects.toThrow(DecisionError);
   expect(await create(seat, 'next')).toMatchObject({ name: 'next' });
   expect(await seats()).toEqual(before);
 });
@@ -74,7 +83,10 @@ test('after a connection that broke, or an instance that was declared dead, the 
     expect(await create(seat, 'after')).toMatchObject({ name: 'after' });
     expect((await seats()).open).toBe(1);
 
-    const dead = await ask(database.config('auditor'), "select max(id) from daybook.instance where name like 'dashboard %'");
+    const dead = await ask(
+      database.config('auditor'),
+      "select max(id) from daybook.instance where name like 'dashboard %'",
+    );
     await owner.query('select daybook.fence_instance($1)', [dead]);
     expect(await create(seat, 'as another')).toMatchObject({ name: 'as another' });
   } finally {
@@ -86,8 +98,12 @@ test('after a connection that broke, or an instance that was declared dead, the 
 
 test('a fault of ours is one, and no word on the store', async () => {
   await using seat = takeSeat();
-  await expect(seat.change('member/Abcdefgh', (_control, client) => client.query('select no_such_column'))).rejects.toThrow('no_such_column');
-  await expect(seat.change('member/Abcdefgh', () => Promise.reject(new TypeError('ours')))).rejects.toThrow(TypeError);
+  await expect(
+    seat.change('member/Abcdefgh', (_control, client) => client.query('select no_such_column')),
+  ).rejects.toThrow('no_such_column');
+  await expect(seat.change('member/Abcdefgh', () => Promise.reject(new TypeError('ours')))).rejects.toThrow(
+    TypeError,
+  );
   expect(await create(seat, 'all the same')).toMatchObject({ name: 'all the same' });
 });
 
@@ -101,7 +117,13 @@ test('what Postgres refuses for its value is rolled back, and costs nobody the c
     return client.query('select 1 / 0');
   });
   await expect(refused).rejects.toThrow('division by zero');
-  expect(await seat.change('member/Abcdefgh', async (_control, client) => (await client.query("select current_setting('daybook.left', true) as left")).rows)).toEqual([{ left: '' }]);
+  expect(
+    await seat.change(
+      'member/Abcdefgh',
+      async (_control, client) =>
+        (await client.query("select current_setting('daybook.left', true) as left")).rows,
+    ),
+  ).toEqual([{ left: '' }]);
   expect(await create(seat, 'after the refusal')).toMatchObject({ name: 'after the refusal' });
   expect(await seats()).toEqual(before);
 });
@@ -110,11 +132,17 @@ test('who signs in or administrates finds a place when all others are taken, and
   await using seat = takeSeat();
   const order: string[] = [];
   const note = (name: string, lane: 'first' | 'ordinary', actor: string) =>
-    seat.change(actor, async () => {
-      order.push(name);
-      return name;
-    }, lane);
-  const ordinary = Array.from({ length: CONTROL_WAITING_MAX + 1 }, (_, index) => note(`ordinary ${index}`, 'ordinary', `member/${index}`));
+    seat.change(
+      actor,
+      async () => {
+        order.push(name);
+        return name;
+      },
+      lane,
+    );
+  const ordinary = Array.from({ length: CONTROL_WAITING_MAX + 1 }, (_, index) =>
+    note(`ordinary ${index}`, 'ordinary', `member/${index}`),
+  );
   const first = note('first', 'first', 'member/0');
   expect(codeOf(await ordinary.at(-1))).toBe('relay_busy');
   expect(await first).toBe('first');
@@ -125,8 +153,10 @@ test('who signs in or administrates finds a place when all others are taken, and
 
 test('one person makes only so many changes in an hour, and keeps nobody else from theirs', async () => {
   await using seat = takeSeat();
-  const change = (actor: string, lane: 'first' | 'ordinary' = 'ordinary') => seat.change(actor, async () => 'made', lane);
-  for (let made = 0; made < CHANGES_PER_HOUR_MAX; made++) expect(await change('member/Abcdefgh')).toBe('made');
+  const change = (actor: string, lane: 'first' | 'ordinary' = 'ordinary') =>
+    seat.change(actor, async () => 'made', lane);
+  for (let made = 0; made < CHANGES_PER_HOUR_MAX; made++)
+    expect(await change('member/Abcdefgh')).toBe('made');
   const refused = await change('member/Abcdefgh');
   expect(codeOf(refused)).toBe('too_many_attempts');
   expect((refused as Refusal).retryAfterS).toBeGreaterThan(3_000);
@@ -141,8 +171,15 @@ test('a store that is away, or takes connections and never answers, is a 503 for
   const frozenStore: Store = { config: (role) => ({ ...database.config(role), host: '127.0.0.1', port }) };
   const seat = new ControlSeat(frozenStore, log, 200);
   try {
-    const outcomes = await Promise.all(Array.from({ length: CONTROL_WAITING_MAX + 1 }, (_, index) => create(seat, `wait ${index}`, `member/${index}`)));
-    expect(outcomes.map(codeOf)).toEqual([...Array.from({ length: CONTROL_WAITING_MAX }, () => 'store_unavailable'), 'relay_busy']);
+    const outcomes = await Promise.all(
+      Array.from({ length: CONTROL_WAITING_MAX + 1 }, (_, index) =>
+        create(seat, `wait ${index}`, `member/${index}`),
+      ),
+    );
+    expect(outcomes.map(codeOf)).toEqual([
+      ...Array.from({ length: CONTROL_WAITING_MAX }, () => 'store_unavailable'),
+      'relay_busy',
+    ]);
   } finally {
     frozen.close();
     await seat.close();
@@ -154,9 +191,14 @@ test('a store that is away, or takes connections and never answers, is a 503 for
 
 test('one person keeps no more than some changes waiting, and leaves the others their turn', async () => {
   await using seat = takeSeat();
-  const many = Array.from({ length: CONTROL_WAITING_PER_MEMBER_MAX + 1 }, (_, index) => create(seat, `many ${index}`));
+  const many = Array.from({ length: CONTROL_WAITING_PER_MEMBER_MAX + 1 }, (_, index) =>
+    create(seat, `many ${index}`),
+  );
   const other = create(seat, 'of another', 'member/Another1');
-  expect((await Promise.all(many)).map(codeOf)).toEqual([...Array.from({ length: CONTROL_WAITING_PER_MEMBER_MAX }, () => null), 'rate_limit_exceeded']);
+  expect((await Promise.all(many)).map(codeOf)).toEqual([
+    ...Array.from({ length: CONTROL_WAITING_PER_MEMBER_MAX }, () => null),
+    'rate_limit_exceeded',
+  ]);
   expect(await other).toMatchObject({ name: 'of another' });
 });
 
@@ -164,7 +206,10 @@ test('a connection that breaks while nobody changes anything is left, and its in
   await using seat = takeSeat();
   await create(seat, 'idle');
   const superuser = await database.superuser();
-  await superuser.query("select pg_terminate_backend(pid) from pg_stat_activity where datname = $1 and application_name = 'daybook-relay'", [database.name]);
+  await superuser.query(
+    "select pg_terminate_backend(pid) from pg_stat_activity where datname = $1 and application_name = 'daybook-relay'",
+    [database.name],
+  );
   await superuser.end();
   await until(seats, ({ open }) => open === 0, 'the instance');
   expect(await create(seat, 'busy again')).toMatchObject({ name: 'busy again' });
@@ -173,7 +218,11 @@ test('a connection that breaks while nobody changes anything is left, and its in
 test('its heart beats as an instance without requests: what is still to come is all that anybody would search', async () => {
   await using seat = takeSeat();
   await create(seat, 'beating');
-  const openFrom = () => ask(database.config('auditor'), "select open_from > daybook.head(0::smallint) from daybook.instance where name like 'dashboard %' and closed_at is null and dead_at is null");
+  const openFrom = () =>
+    ask(
+      database.config('auditor'),
+      "select open_from > daybook.head(0::smallint) from daybook.instance where name like 'dashboard %' and closed_at is null and dead_at is null",
+    );
   expect(await until(openFrom, (is) => is === true, 'the heartbeat')).toBe(true);
 });
 
@@ -184,7 +233,18 @@ test('a process that freezes before it commits keeps nobody else from the log, a
   const thawed = Promise.withResolvers<void>();
   const changing = frozen.change('member/Abcdefgh', (control, client) =>
     inTransaction(client, async () => {
-      await control.append([{ event: { type: 'account.registered', account: publicId(), name: 'frozen', actor: 'member/Abcdefgh' }, version: 1, claim: 'account-name/frozen' }]);
+      await control.append([
+        {
+          event: {
+            type: 'account.registered',
+            account: publicId(),
+            name: 'frozen',
+            actor: 'member/Abcdefgh',
+          },
+          version: 1,
+          claim: 'account-name/frozen',
+        },
+      ]);
       appended.resolve();
       await thawed.promise;
     }),

@@ -28,19 +28,28 @@ afterAll(async () => {
 });
 
 async function add(label: string, secret: string): Promise<string> {
-  const { status, body } = await administrator.post<CredentialAdded>('/api/upstreams/first/credentials', { label, secret });
+  const { status, body } = await administrator.post<CredentialAdded>('/api/upstreams/first/credentials', {
+    label,
+    secret,
+  });
   expect(status).toBe(200);
   return body.id;
 }
-const remove = async (id: string): Promise<number> => (await administrator.delete(`/api/upstreams/first/credentials/${id}`)).status;
+const remove = async (id: string): Promise<number> =>
+  (await administrator.delete(`/api/upstreams/first/credentials/${id}`)).status;
 const tested = async (): Promise<Pick<CredentialTested, 'label' | 'outcome' | 'problem'>[]> =>
-  (await administrator.post<UpstreamTested>('/api/upstreams/first/test', {})).body.data.map(({ label, outcome, problem }) => ({ label, outcome, problem }));
-const call = async (): Promise<number | null> => (await chat({ port: relay.port, key: relay.key, body: { model: 'm', messages: [] } })).status;
+  (await administrator.post<UpstreamTested>('/api/upstreams/first/test', {})).body.data.map(
+    ({ label, outcome, problem }) => ({ label, outcome, problem }),
+  );
+const call = async (): Promise<number | null> =>
+  (await chat({ port: relay.port, key: relay.key, body: { model: 'm', messages: [] } })).status;
 
 test('a credential that was just added is the one that is tested, and that calls go out with', async () => {
   for (let turn = 0; turn < 5; turn++) {
     const wrong = await add('wrong', 'sk-wrong-0a1b2c3d4e5f6789');
-    expect(await tested()).toEqual([{ label: 'wrong', outcome: 'bad', problem: 'It refuses the credential (401).' }]);
+    expect(await tested()).toEqual([
+      { label: 'wrong', outcome: 'bad', problem: 'It refuses the credential (401).' },
+    ]);
     expect(await remove(wrong)).toBe(200);
     const right = await add('right', SECRET);
     expect(await call()).toBe(200);

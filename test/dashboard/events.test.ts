@@ -48,7 +48,7 @@ async function page(client: SignedInClient, query = ''): Promise<EventPage> {
 /** All pages, one after the other. */
 async function all(client: SignedInClient, query: string): Promise<EventRow[]> {
   const rows: EventRow[] = [];
-  for (let next: string | null = ''; next !== null; ) {
+  for (let next: string | null = ''; next !== null;) {
     const got: EventPage = await page(client, `?${query}${next === '' ? '' : `&cursor=${next}`}`);
     rows.push(...got.data);
     ({ next } = got);
@@ -60,18 +60,41 @@ const positions = (rows: readonly EventRow[]): number[] => rows.map(({ position 
 /** What the log itself has, newest first. */
 async function logged(fits: (event: Record<string, unknown>) => boolean): Promise<number[]> {
   const log = await relay.readLog();
-  return log.filter(({ event }) => fits(event as Record<string, unknown>)).map(({ position }) => position).toReversed();
+  return log
+    .filter(({ event }) => fits(event as Record<string, unknown>))
+    .map(({ position }) => position)
+    .toReversed();
 }
 
 test('those who oversee see every event as it stands in the log, and no digest of a secret', async () => {
   const [newest] = (await page(administrator, '?limit=1')).data;
   const log = await relay.readLog();
   const last = log.at(-1);
-  expect(newest).toMatchObject({ position: last?.position, at: last?.at.toISOString(), instance: last?.instance, type: 'request.settled', stream: null, version: null, actor: null });
-  expect(newest?.fields).toMatchObject({ request: call.request, account: call.account, key: call.key, input_tokens: 10 });
-  expect(positions(await all(administrator, 'limit=7'))).toEqual(log.map(({ position }) => position).toReversed());
+  expect(newest).toMatchObject({
+    position: last?.position,
+    at: last?.at.toISOString(),
+    instance: last?.instance,
+    type: 'request.settled',
+    stream: null,
+    version: null,
+    actor: null,
+  });
+  expect(newest?.fields).toMatchObject({
+    request: call.request,
+    account: call.account,
+    key: call.key,
+    input_tokens: 10,
+  });
+  expect(positions(await all(administrator, 'limit=7'))).toEqual(
+    log.map(({ position }) => position).toReversed(),
+  );
   const [created] = await all(administrator, `type=key.created&key=${anasKey.id}`);
-  expect(created).toMatchObject({ stream: `key/${anasKey.id}`, version: 1, actor: expect.any(String), fields: { account: ana.me.account.id, name: 'key', last4: expect.any(String) } });
+  expect(created).toMatchObject({
+    stream: `key/${anasKey.id}`,
+    version: 1,
+    actor: expect.any(String),
+    fields: { account: ana.me.account.id, name: 'key', last4: expect.any(String) },
+  });
   const digests = log.flatMap(({ event }) => ('digest' in event ? [event.digest] : []));
   const told = JSON.stringify(await all(administrator, 'limit=200'));
   expect(digests.length).toBeGreaterThan(0);
@@ -81,7 +104,12 @@ test('those who oversee see every event as it stands in the log, and no digest o
 test("members see the events of their own account, and nobody else's by any filter", async () => {
   const account = ana.me.account.id;
   expect(positions(await all(ana, 'limit=3'))).toEqual(await logged((event) => event['account'] === account));
-  for (const query of [`account=${ben.me.account.id}`, 'type=invitation', 'type=registration', `member=${administrator.me.member.id}`]) {
+  for (const query of [
+    `account=${ben.me.account.id}`,
+    'type=invitation',
+    'type=registration',
+    `member=${administrator.me.member.id}`,
+  ]) {
     expect([query, await all(ana, query)]).toEqual([query, []]);
   }
   const [bens] = (await page(ben, '?type=request.accepted')).data;
@@ -93,18 +121,31 @@ test('each filter finds what the log has, alone and with others, in pages of any
   const cases: [query: string, fits: (event: Record<string, unknown>) => boolean][] = [
     [`account=${ana.me.account.id}`, (event) => event['account'] === ana.me.account.id],
     [`key=${anasKey.id}`, (event) => event['key'] === anasKey.id],
-    [`key=${anasKey.id}&type=request.settled`, (event) => event['key'] === anasKey.id && event['type'] === 'request.settled'],
-    [`key=${anasKey.id}&type=key`, (event) => event['key'] === anasKey.id && String(event['type']).startsWith('key.')],
+    [
+      `key=${anasKey.id}&type=request.settled`,
+      (event) => event['key'] === anasKey.id && event['type'] === 'request.settled',
+    ],
+    [
+      `key=${anasKey.id}&type=key`,
+      (event) => event['key'] === anasKey.id && String(event['type']).startsWith('key.'),
+    ],
     [`request=${call.request}`, (event) => event['request'] === call.request],
     ['type=member', (event) => String(event['type']).startsWith('member.')],
     ['type=session.opened', (event) => event['type'] === 'session.opened'],
     [`member=${member}`, (event) => event['member'] === member || event['actor'] === `member/${member}`],
-    [`member=${member}&type=session`, (event) => event['member'] === member && String(event['type']).startsWith('session.')],
+    [
+      `member=${member}&type=session`,
+      (event) => event['member'] === member && String(event['type']).startsWith('session.'),
+    ],
   ];
   for (const [query, fits] of cases) {
     const expected = await logged(fits);
     expect([query, expected.length > 0]).toEqual([query, true]);
-    for (const limit of [1, 2, 200]) expect([query, positions(await all(administrator, `${query}&limit=${limit}`))]).toEqual([query, expected]);
+    for (const limit of [1, 2, 200])
+      expect([query, positions(await all(administrator, `${query}&limit=${limit}`))]).toEqual([
+        query,
+        expected,
+      ]);
   }
 });
 
@@ -112,9 +153,17 @@ test('a part of the log is found by position and by time', async () => {
   const log = await relay.readLog();
   const some = log[Math.floor(log.length / 2)];
   if (!some) throw new Error('the log is empty');
-  expect(positions(await all(administrator, `at=${some.position}&limit=5`))).toEqual(log.filter(({ position }) => position <= some.position).map(({ position }) => position).toReversed());
+  expect(positions(await all(administrator, `at=${some.position}&limit=5`))).toEqual(
+    log
+      .filter(({ position }) => position <= some.position)
+      .map(({ position }) => position)
+      .toReversed(),
+  );
   const [from, to] = [some.at, log.at(-1)?.at ?? some.at];
-  const within = log.filter(({ at }) => at >= from && at < to).map(({ position }) => position).toReversed();
+  const within = log
+    .filter(({ at }) => at >= from && at < to)
+    .map(({ position }) => position)
+    .toReversed();
   const query = new URLSearchParams({ from: from.toISOString(), to: to.toISOString() });
   expect(within.length).toBeGreaterThan(0);
   expect(positions(await all(administrator, query.toString()))).toEqual(within);
@@ -125,13 +174,26 @@ test('a part of the log is found by position and by time', async () => {
 test('an export has every event that is meant, the oldest first, and says that it is whole', async () => {
   const { body, headers } = await ana.get<string>('/api/events.ndjson');
   expect(headers.get('content-type')).toBe('application/x-ndjson; charset=utf-8');
-  const lines = body.trimEnd().split('\n').map((line) => JSON.parse(line) as EventRow & { end?: true });
+  const lines = body
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line) as EventRow & { end?: true });
   const events = lines.slice(0, -1);
-  expect(positions(events)).toEqual((await logged((event) => event['account'] === ana.me.account.id)).toReversed());
+  expect(positions(events)).toEqual(
+    (await logged((event) => event['account'] === ana.me.account.id)).toReversed(),
+  );
   expect(events).toEqual((await all(ana, 'limit=200')).toReversed());
-  expect(lines.at(-1)).toEqual({ end: true, events: events.length, is_cut: false, next: null, head: (await page(ana)).head });
+  expect(lines.at(-1)).toEqual({
+    end: true,
+    events: events.length,
+    is_cut: false,
+    next: null,
+    head: (await page(ana)).head,
+  });
   const [begun] = events;
-  const rest = (await ana.get<string>(`/api/events.ndjson?cursor=${begun?.position}`)).body.trimEnd().split('\n');
+  const rest = (await ana.get<string>(`/api/events.ndjson?cursor=${begun?.position}`)).body
+    .trimEnd()
+    .split('\n');
   expect(rest).toHaveLength(lines.length - 1);
 });
 
@@ -143,14 +205,17 @@ test('a rare event in a long log is reached by pages that each look at a bounded
   const look = { positions: 50, steps: 3 };
   const look50 = async (cursor: number | null): Promise<EventPage> => {
     const query = EventsQuery.parse({ type: 'request.settled' });
-    const read = await reads.read(EVENTS, (client, asOf) => listEvents(client, { account: call.account, key: null }, query, cursor, asOf, look));
+    const read = await reads.read(EVENTS, (client, asOf) =>
+      listEvents(client, { account: call.account, key: null }, query, cursor, asOf, look),
+    );
     if (read instanceof Refusal) throw new Error(read.message);
     return read.found;
   };
   try {
     // The tables are behind: what is not in them may be anywhere.
     const seen: EventPage[] = [];
-    for (let next: string | null = ''; next !== null; next = seen.at(-1)?.next ?? null) seen.push(await look50(next === '' ? null : Number(next)));
+    for (let next: string | null = ''; next !== null; next = seen.at(-1)?.next ?? null)
+      seen.push(await look50(next === '' ? null : Number(next)));
     expect(seen.length).toBeGreaterThan(5);
     for (const [index, { looked_to, next }] of seen.entries()) {
       const from = index === 0 ? (seen[0]?.head ?? 0) : Number(seen[index - 1]?.next);

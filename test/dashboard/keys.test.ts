@@ -28,28 +28,52 @@ async function make(client: SignedInClient, body: object = {}): Promise<KeyMade>
   expect(reply.status).toBe(200);
   return reply.body;
 }
-const look = async (client: SignedInClient, id: string): Promise<KeyRow> => (await client.get<KeyRow>(`/api/keys/${id}`)).body;
-const eventsOf = async (id: string): Promise<Placed[]> => (await relay.readLog()).filter(({ stream }) => stream === `key/${id}`);
-const rotate = (client: SignedInClient, id: string, overlap_s = 0, rotation = randomUUID()) => client.post<KeyMade>(`/api/keys/${id}/rotate`, { overlap_s, rotation });
+const look = async (client: SignedInClient, id: string): Promise<KeyRow> =>
+  (await client.get<KeyRow>(`/api/keys/${id}`)).body;
+const eventsOf = async (id: string): Promise<Placed[]> =>
+  (await relay.readLog()).filter(({ stream }) => stream === `key/${id}`);
+const rotate = (client: SignedInClient, id: string, overlap_s = 0, rotation = randomUUID()) =>
+  client.post<KeyMade>(`/api/keys/${id}/rotate`, { overlap_s, rotation });
 
 describe('a new key', () => {
   test('is good at once, is shown without its secret from then on, and the log tells who made it', async () => {
     const { id, secret, event } = await make(ana, { name: '  laptop ' });
     expect(await call(secret)).toBe('200');
     const { body } = await ana.get<KeyList>('/api/keys');
-    expect(body.data[0]).toMatchObject({ id, account: ana.me.account.id, account_name: ana.me.account.name, name: 'laptop', last4: secret.slice(-4), state: 'active', terms: null });
+    expect(body.data[0]).toMatchObject({
+      id,
+      account: ana.me.account.id,
+      account_name: ana.me.account.name,
+      name: 'laptop',
+      last4: secret.slice(-4),
+      state: 'active',
+      terms: null,
+    });
     expect(JSON.stringify(body)).not.toContain(secret.slice(13, -4));
     const [created] = await eventsOf(id);
-    expect(created).toMatchObject({ position: event?.position, event: { type: 'key.created', actor: `member/${ana.me.member.id}` } });
+    expect(created).toMatchObject({
+      position: event?.position,
+      event: { type: 'key.created', actor: `member/${ana.me.member.id}` },
+    });
   });
 
   test('has its terms and its end from the start: no call comes between', async () => {
     const ends = new Date(Date.now() + 3_600_000).toISOString();
-    const { id, secret, event } = await make(ana, { terms: { models: ['other'], quotas: [{ meter: 'tokens', window: 'day', limit: 10 }] }, expires_at: ends });
+    const { id, secret, event } = await make(ana, {
+      terms: { models: ['other'], quotas: [{ meter: 'tokens', window: 'day', limit: 10 }] },
+      expires_at: ends,
+    });
     const [created, restricted] = await eventsOf(id);
-    expect([created?.event.type, restricted?.event.type, restricted?.position]).toEqual(['key.created', 'key.restricted', event?.position]);
+    expect([created?.event.type, restricted?.event.type, restricted?.position]).toEqual([
+      'key.created',
+      'key.restricted',
+      event?.position,
+    ]);
     expect(restricted?.at).toEqual(created?.at);
-    expect(await look(ana, id)).toMatchObject({ expires_at: ends, terms: { models: ['other'], quotas: [{ limit: 10, enforcement: 'soft_landing' }] } });
+    expect(await look(ana, id)).toMatchObject({
+      expires_at: ends,
+      terms: { models: ['other'], quotas: [{ limit: 10, enforcement: 'soft_landing' }] },
+    });
     expect(await call(secret)).toBe('403 model_not_permitted');
   });
 
@@ -63,7 +87,10 @@ describe('a new key', () => {
   });
 
   test("is for the own account, whatever a member names, and for anybody's where an administrator does", async () => {
-    expect(await ana.post('/api/keys', { name: 'key', account: ben.me.account.id })).toMatchObject({ status: 404, code: 'not_found' });
+    expect(await ana.post('/api/keys', { name: 'key', account: ben.me.account.id })).toMatchObject({
+      status: 404,
+      code: 'not_found',
+    });
     const { id } = await make(administrator, { account: ben.me.account.id });
     expect((await look(ben, id)).account).toBe(ben.me.account.id);
   });
@@ -74,9 +101,15 @@ describe('a key that is changed', () => {
     const { id } = await make(ana);
     const change = { name: 'renamed', terms: { requests_per_minute: 5 }, expires_at: null };
     expect((await ana.patch<Change>(`/api/keys/${id}`, change)).body.event?.type).toBe('key.restricted');
-    expect((await eventsOf(id)).map(({ event }) => event.type)).toEqual(['key.created', 'key.renamed', 'key.restricted']);
+    expect((await eventsOf(id)).map(({ event }) => event.type)).toEqual([
+      'key.created',
+      'key.renamed',
+      'key.restricted',
+    ]);
     expect((await ana.patch<Change>(`/api/keys/${id}`, change)).body).toEqual({ event: null });
-    expect((await ana.patch<Change>(`/api/keys/${id}`, { name: 'again' })).body.event?.type).toBe('key.renamed');
+    expect((await ana.patch<Change>(`/api/keys/${id}`, { name: 'again' })).body.event?.type).toBe(
+      'key.renamed',
+    );
     expect(await look(ana, id)).toMatchObject({ name: 'again', terms: { requests_per_minute: 5 } });
     await ana.patch(`/api/keys/${id}`, { terms: {} });
     expect((await look(ana, id)).terms).toBeNull();
@@ -88,7 +121,11 @@ describe('a key that is changed', () => {
     expect(await call(secret)).toBe('401 revoked_api_key');
     expect((await ana.post<Change>(`/api/keys/${id}/revoke`)).body).toEqual({ event: null });
     expect(await look(ana, id)).toMatchObject({ state: 'revoked' });
-    for (const reply of [await rotate(ana, id), await ana.patch(`/api/keys/${id}`, { name: 'x' }), await ana.post(`/api/keys/${id}/leaked`)]) {
+    for (const reply of [
+      await rotate(ana, id),
+      await ana.patch(`/api/keys/${id}`, { name: 'x' }),
+      await ana.post(`/api/keys/${id}/leaked`),
+    ]) {
       expect(reply).toMatchObject({ status: 409, code: 'not_allowed' });
     }
   });
@@ -101,12 +138,26 @@ describe('a rotation', () => {
     expect(body.event?.type).toBe('key.rotated');
     // Before any table knows of it.
     expect((await look(ana, id)).rotated_at).toBe((await eventsOf(id)).at(-1)?.at.toISOString());
-    expect(await look(ana, id)).toMatchObject({ state: 'rotating', last4: body.secret.slice(-4), previous_last4: old.slice(-4), last_used_at: null, previous_last_used_at: null });
+    expect(await look(ana, id)).toMatchObject({
+      state: 'rotating',
+      last4: body.secret.slice(-4),
+      previous_last4: old.slice(-4),
+      last_used_at: null,
+      previous_last_used_at: null,
+    });
     expect(await call(body.secret)).toBe('200');
-    const used = await until(() => look(ana, id), ({ last_used_at }) => last_used_at !== null, 'the use of the new secret');
+    const used = await until(
+      () => look(ana, id),
+      ({ last_used_at }) => last_used_at !== null,
+      'the use of the new secret',
+    );
     expect(used.previous_last_used_at).toBeNull();
     expect(await call(old)).toBe('200');
-    const both = await until(() => look(ana, id), ({ previous_last_used_at }) => previous_last_used_at !== null, 'the use of the old secret');
+    const both = await until(
+      () => look(ana, id),
+      ({ previous_last_used_at }) => previous_last_used_at !== null,
+      'the use of the old secret',
+    );
     expect(both.last_used_at).toBe(used.last_used_at);
   });
 
@@ -117,7 +168,9 @@ describe('a rotation', () => {
     await projectAll(relay.store);
     const row = await look(ana, id);
     expect(row.last_used_at).toBeNull();
-    expect(Date.parse(row.previous_last_used_at as string)).toBeLessThanOrEqual(Date.parse(row.rotated_at as string));
+    expect(Date.parse(row.previous_last_used_at as string)).toBeLessThanOrEqual(
+      Date.parse(row.rotated_at as string),
+    );
   });
 
   test('is made once under its id, however often it is sent', async () => {
@@ -134,8 +187,16 @@ describe('a rotation', () => {
     const { id, secret: first } = await make(ana);
     const { body: second } = await rotate(ana, id, 3_600);
     const { body: third } = await ana.post<KeyMade>(`/api/keys/${id}/leaked`);
-    expect([await call(first), await call(second.secret), await call(third.secret)]).toEqual(['401 invalid_api_key', '401 invalid_api_key', '200']);
-    expect(await look(ana, id)).toMatchObject({ state: 'active', overlap_ends_at: null, previous_last4: null });
+    expect([await call(first), await call(second.secret), await call(third.secret)]).toEqual([
+      '401 invalid_api_key',
+      '401 invalid_api_key',
+      '200',
+    ]);
+    expect(await look(ana, id)).toMatchObject({
+      state: 'active',
+      overlap_ends_at: null,
+      previous_last4: null,
+    });
   });
 
   test('may overlap for a month at most', async () => {
@@ -154,37 +215,61 @@ describe('whose keys somebody manages', () => {
 
   test("another account's key looks like none to a member, and nothing happens to it", async () => {
     const { id } = await make(ana);
-    const reads = (key: string) => [ben.get(`/api/keys/${key}`), ben.post(`/api/keys/${key}/check`, { model: 'daybook-demo' })];
+    const reads = (key: string) => [
+      ben.get(`/api/keys/${key}`),
+      ben.post(`/api/keys/${key}/check`, { model: 'daybook-demo' }),
+    ];
     const foreign = await Promise.all([...attempts(ben, id), ...reads(id)]);
     const unknown = await Promise.all([...attempts(ben, 'Unknown0'), ...reads('Unknown0')]);
-    const said = (replies: typeof foreign) => replies.map(({ status, body }) => [status, (body as { error: object }).error]);
+    const said = (replies: typeof foreign) =>
+      replies.map(({ status, body }) => [status, (body as { error: object }).error]);
     expect(said(foreign)).toEqual(said(unknown));
     expect(foreign.map(({ status }) => status)).toEqual([404, 404, 404, 404, 404, 404]);
     expect(await eventsOf(id)).toHaveLength(1);
-    expect((await ben.get<KeyList>('/api/keys')).body.data.every(({ account }) => account === ben.me.account.id)).toBe(true);
+    expect(
+      (await ben.get<KeyList>('/api/keys')).body.data.every(({ account }) => account === ben.me.account.id),
+    ).toBe(true);
     expect(await ben.get(`/api/keys?account=${ana.me.account.id}`)).toMatchObject({ status: 404 });
   });
 
   test('auditors see all and change none; administrators change all', async () => {
     const { id } = await make(ana);
     expect((await look(auditor, id)).account_name).toBe(ana.me.account.name);
-    for (const reply of await Promise.all(attempts(auditor, id))) expect(reply).toMatchObject({ status: 403, code: 'role_not_permitted' });
+    for (const reply of await Promise.all(attempts(auditor, id)))
+      expect(reply).toMatchObject({ status: 403, code: 'role_not_permitted' });
     expect(await eventsOf(id)).toHaveLength(1);
     expect((await administrator.patch<Change>(`/api/keys/${id}`, { name: 'theirs' })).status).toBe(200);
-    expect((await eventsOf(id)).at(-1)?.event).toMatchObject({ actor: `member/${administrator.me.member.id}` });
+    expect((await eventsOf(id)).at(-1)?.event).toMatchObject({
+      actor: `member/${administrator.me.member.id}`,
+    });
     const narrowed = await auditor.get<KeyList>(`/api/keys?account=${ben.me.account.id}`);
     expect(new Set(narrowed.body.data.map(({ account }) => account))).toEqual(new Set([ben.me.account.id]));
   });
 });
 
 describe('a trial', () => {
-  const check = async (id: string, body: object): Promise<KeyChecked> => (await ana.post<KeyChecked>(`/api/keys/${id}/check`, body)).body;
-  const steps = ({ checks }: KeyChecked): string[] => checks.map(({ what, passes }) => (passes ? what : `${what}!`));
+  const check = async (id: string, body: object): Promise<KeyChecked> =>
+    (await ana.post<KeyChecked>(`/api/keys/${id}/check`, body)).body;
+  const steps = ({ checks }: KeyChecked): string[] =>
+    checks.map(({ what, passes }) => (passes ? what : `${what}!`));
 
   test('lists what a call is asked up to what refuses it, in the words of the call', async () => {
-    const { id, secret } = await make(ana, { terms: { models: ['daybook-*'], networks: ['10.0.0.0/8'], concurrent_requests: 0 } });
+    const { id, secret } = await make(ana, {
+      terms: { models: ['daybook-*'], networks: ['10.0.0.0/8'], concurrent_requests: 0 },
+    });
     const full = await check(id, { model: 'daybook-demo', address: '10.1.2.3' });
-    expect(steps(full)).toEqual(['key', 'account', 'plan', 'route', 'origin', 'network', 'model', 'upstream', 'price', 'limits!']);
+    expect(steps(full)).toEqual([
+      'key',
+      'account',
+      'plan',
+      'route',
+      'origin',
+      'network',
+      'model',
+      'upstream',
+      'price',
+      'limits!',
+    ]);
     expect(full.would_pass).toBe(false);
     expect(steps(await check(id, { model: 'daybook-demo', address: '192.0.2.1' })).at(-1)).toBe('network!');
     expect(steps(await check(id, { model: 'other' })).at(-1)).toBe('model!');
@@ -199,16 +284,21 @@ describe('a trial', () => {
 
   test('refuses an address that is none', async () => {
     const { id } = await make(ana);
-    expect(await ana.post(`/api/keys/${id}/check`, { model: 'daybook-demo', address: '10.0.0' })).toMatchObject({ status: 400, code: 'invalid_value' });
+    expect(
+      await ana.post(`/api/keys/${id}/check`, { model: 'daybook-demo', address: '10.0.0' }),
+    ).toMatchObject({ status: 400, code: 'invalid_value' });
   });
 });
 
 test('lists tell what was used this month, find a key by a part of its name, and no other sign', async () => {
   const { id, secret } = await make(ben, { name: 'Robot 100%' });
   await call(secret);
-  await relay.waitFor((events) => events.some(({ event }) => event.type === 'request.settled' && event.key === id));
+  await relay.waitFor((events) =>
+    events.some(({ event }) => event.type === 'request.settled' && event.key === id),
+  );
   await projectAll(relay.store);
-  const found = async (search: string): Promise<string[]> => (await ben.get<KeyList>(`/api/keys?search=${encodeURIComponent(search)}`)).body.data.map((key) => key.id);
+  const found = async (search: string): Promise<string[]> =>
+    (await ben.get<KeyList>(`/api/keys?search=${encodeURIComponent(search)}`)).body.data.map((key) => key.id);
   expect(await found('robot 100%')).toEqual([id]);
   expect(await found('%')).toEqual([id]);
   expect(await found('_')).toEqual([]);
@@ -219,38 +309,87 @@ test('lists tell what was used this month, find a key by a part of its name, and
 });
 
 test('an account has no more good keys than every server keeps in memory, and a list no more than people read', async () => {
-  const { body: { id: account } } = await administrator.post<{ id: string }>('/api/accounts', { name: 'crowded' });
+  const {
+    body: { id: account },
+  } = await administrator.post<{ id: string }>('/api/accounts', { name: 'crowded' });
   const writer = await openWriter(relay.store);
   try {
     await writer.control(
       Array.from({ length: KEYS_GOOD_MAX }, () => ({
-        event: { type: 'key.created' as const, account, key: publicId(), name: 'key', digest: 'a'.repeat(64), last4: 'aaaa', actor: 'test' },
+        event: {
+          type: 'key.created' as const,
+          account,
+          key: publicId(),
+          name: 'key',
+          digest: 'a'.repeat(64),
+          last4: 'aaaa',
+          actor: 'test',
+        },
         version: 1,
       })),
     );
   } finally {
     await writer[Symbol.asyncDispose]();
   }
-  const listed = await until(() => administrator.get<KeyList>('/api/keys'), ({ body }) => body.rows_omitted > 0, 'the list');
+  const listed = await until(
+    () => administrator.get<KeyList>('/api/keys'),
+    ({ body }) => body.rows_omitted > 0,
+    'the list',
+  );
   expect(listed.body.data).toHaveLength(KEYS_LISTED_MAX);
-  expect(await administrator.post('/api/keys', { name: 'one more', account })).toMatchObject({ status: 409, code: 'not_allowed' });
+  expect(await administrator.post('/api/keys', { name: 'one more', account })).toMatchObject({
+    status: 409,
+    code: 'not_allowed',
+  });
 });
 
 test('of an account with many keys each limit is listed, and each as the store knows it', async () => {
-  const { body: { id: account } } = await administrator.post<{ id: string }>('/api/accounts', { name: 'with many limits' });
+  const {
+    body: { id: account },
+  } = await administrator.post<{ id: string }>('/api/accounts', { name: 'with many limits' });
   const keys = Array.from({ length: ASK_LINES_MAX / 2 + 10 }, () => publicId());
   const actor = 'test';
   const writer = await openWriter(relay.store);
   try {
     await writer.control(
       keys.flatMap((key) => [
-        { event: { type: 'key.created' as const, account, key, name: 'key', digest: 'a'.repeat(64), last4: 'aaaa', actor }, version: 1 },
-        { event: { type: 'key.restricted' as const, account, key, terms: { concurrent_requests: 4, requests_per_minute: 60 }, windows: 'keep' as const, actor }, version: 2 },
+        {
+          event: {
+            type: 'key.created' as const,
+            account,
+            key,
+            name: 'key',
+            digest: 'a'.repeat(64),
+            last4: 'aaaa',
+            actor,
+          },
+          version: 1,
+        },
+        {
+          event: {
+            type: 'key.restricted' as const,
+            account,
+            key,
+            terms: { concurrent_requests: 4, requests_per_minute: 60 },
+            windows: 'keep' as const,
+            actor,
+          },
+          version: 2,
+        },
       ]),
     );
-    const { body } = await until(() => administrator.get<LimitList>(`/api/limits?account=${account}`), (reply) => reply.body.data?.length === 2 * keys.length, 'all limits');
-    expect(new Set(body.data.map(({ subject }) => subject))).toEqual(new Set(keys.map((key) => `key/${key}`)));
-    const { rows } = await writer.client.query('select distinct subject, meter from daybook.allowance where subject = any($1)', [keys.map((key) => `key/${key}`)]);
+    const { body } = await until(
+      () => administrator.get<LimitList>(`/api/limits?account=${account}`),
+      (reply) => reply.body.data?.length === 2 * keys.length,
+      'all limits',
+    );
+    expect(new Set(body.data.map(({ subject }) => subject))).toEqual(
+      new Set(keys.map((key) => `key/${key}`)),
+    );
+    const { rows } = await writer.client.query(
+      'select distinct subject, meter from daybook.allowance where subject = any($1)',
+      [keys.map((key) => `key/${key}`)],
+    );
     expect(rows).toHaveLength(2 * keys.length);
   } finally {
     await writer[Symbol.asyncDispose]();

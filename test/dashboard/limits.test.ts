@@ -18,50 +18,107 @@ beforeAll(async () => {
   const quotas = [{ meter: 'requests', window: 'day', limit: 3, enforcement: 'exact' }];
   await administrator.put('/api/plans/daily', { terms: { quotas, concurrent_requests: 4 } });
   await administrator.put(`/api/accounts/${ana.me.account.id}/plan`, { plan: 'daily' });
-  key = (await ana.post<typeof key>('/api/keys', { name: 'narrow', terms: { requests_per_minute: 50 } })).body;
+  key = (await ana.post<typeof key>('/api/keys', { name: 'narrow', terms: { requests_per_minute: 50 } }))
+    .body;
   await ana.post('/api/keys', { name: 'plain' });
 });
 afterAll(() => relay?.[Symbol.asyncDispose]());
 
 const list = (client: SignedInClient, query = '') => client.get<LimitList>(`/api/limits${query}`);
-const row = (rows: readonly LimitRow[], window: string): LimitRow | undefined => rows.find((each) => each.window === window);
+const row = (rows: readonly LimitRow[], window: string): LimitRow | undefined =>
+  rows.find((each) => each.window === window);
 const call = (): Promise<string> => callDemo(relay, key.secret);
 
 test('they are those of the account and of its keys that have some, and move with the calls, without any table', async () => {
   const { body } = await list(ana);
   const day = new Date(`${body.limits_as_of.slice(0, 10)}T00:00:00Z`);
-  const begins = { window_started_at: day.toISOString(), resets_at: new Date(day.getTime() + 86_400_000).toISOString() };
+  const begins = {
+    window_started_at: day.toISOString(),
+    resets_at: new Date(day.getTime() + 86_400_000).toISOString(),
+  };
   expect(body.rows_omitted).toBe(0);
   expect(body.data).toEqual([
-    { subject: `account/${ana.me.account.id}`, key_name: null, meter: 'concurrent', window: 'none', limit: 4, used: 0, held: 0, free: 4, window_started_at: null, resets_at: null, enforcement: 'soft_landing', overdraft: 0 },
-    { subject: `account/${ana.me.account.id}`, key_name: null, meter: 'requests', window: 'day', limit: 3, used: 0, held: 0, free: 3, ...begins, enforcement: 'exact', overdraft: 0 },
-    expect.objectContaining({ subject: `key/${key.id}`, key_name: 'narrow', meter: 'requests', window: 'minute', limit: 50 }),
+    {
+      subject: `account/${ana.me.account.id}`,
+      key_name: null,
+      meter: 'concurrent',
+      window: 'none',
+      limit: 4,
+      used: 0,
+      held: 0,
+      free: 4,
+      window_started_at: null,
+      resets_at: null,
+      enforcement: 'soft_landing',
+      overdraft: 0,
+    },
+    {
+      subject: `account/${ana.me.account.id}`,
+      key_name: null,
+      meter: 'requests',
+      window: 'day',
+      limit: 3,
+      used: 0,
+      held: 0,
+      free: 3,
+      ...begins,
+      enforcement: 'exact',
+      overdraft: 0,
+    },
+    expect.objectContaining({
+      subject: `key/${key.id}`,
+      key_name: 'narrow',
+      meter: 'requests',
+      window: 'minute',
+      limit: 50,
+    }),
   ]);
   expect([await call(), await call()]).toEqual(['200', '200']);
-  await relay.waitFor((events) => events.filter(({ event }) => event.type === 'request.settled').length === 2);
+  await relay.waitFor(
+    (events) => events.filter(({ event }) => event.type === 'request.settled').length === 2,
+  );
   expect(row((await list(ana)).body.data, 'day')).toMatchObject({ used: 2, held: 0, free: 1 });
   expect([await call(), await call()]).toEqual(['200', '429 insufficient_quota']);
-  await relay.waitFor((events) => events.filter(({ event }) => event.type === 'request.settled').length === 3);
+  await relay.waitFor(
+    (events) => events.filter(({ event }) => event.type === 'request.settled').length === 3,
+  );
   expect(row((await list(ana)).body.data, 'day')).toMatchObject({ used: 3, free: 0 });
 });
 
 test("members see their own account's alone; those who oversee choose the account, or a key", async () => {
   expect((await list(ben)).body.data).toEqual([]);
-  for (const query of [`?account=${ana.me.account.id}`, `?key=${key.id}`, '?key=Unknown0']) expect(await list(ben, query)).toMatchObject({ status: 404, code: 'not_found' });
+  for (const query of [`?account=${ana.me.account.id}`, `?key=${key.id}`, '?key=Unknown0'])
+    expect(await list(ben, query)).toMatchObject({ status: 404, code: 'not_found' });
   expect((await list(administrator, `?account=${ana.me.account.id}`)).body.data).toHaveLength(3);
-  expect((await list(administrator, `?key=${key.id}`)).body.data.map(({ subject }) => subject.split('/')[0])).toEqual(['account', 'account', 'key']);
+  expect(
+    (await list(administrator, `?key=${key.id}`)).body.data.map(({ subject }) => subject.split('/')[0]),
+  ).toEqual(['account', 'account', 'key']);
   expect((await list(administrator)).body.data).toEqual([]);
-  expect(await list(administrator, `?key=${key.id}&account=${ben.me.account.id}`)).toMatchObject({ status: 404, code: 'not_found' });
+  expect(await list(administrator, `?key=${key.id}&account=${ben.me.account.id}`)).toMatchObject({
+    status: 404,
+    code: 'not_found',
+  });
 });
 
 test('the story of a request has the quotas that it was charged to, and none that was taken away before', async () => {
-  await administrator.put('/api/plans/daily', { terms: { quotas: [{ meter: 'tokens', window: 'month', limit: 1_000_000, enforcement: 'soft_landing' }] } });
-  await until(() => list(ana), ({ body }) => body.data.some(({ window }) => window === 'month'), 'the quota of the month');
+  await administrator.put('/api/plans/daily', {
+    terms: { quotas: [{ meter: 'tokens', window: 'month', limit: 1_000_000, enforcement: 'soft_landing' }] },
+  });
+  await until(
+    () => list(ana),
+    ({ body }) => body.data.some(({ window }) => window === 'month'),
+    'the quota of the month',
+  );
   expect(await call()).toBe('200');
-  await relay.waitFor((events) => events.filter(({ event }) => event.type === 'request.settled').length === 4);
+  await relay.waitFor(
+    (events) => events.filter(({ event }) => event.type === 'request.settled').length === 4,
+  );
   await projectAll(relay.store);
   const { data } = (await ana.get<RequestPage>('/api/requests?outcome=completed')).body;
-  const quotasOf = async (request: string | undefined) => (await ana.get<RequestStory>(`/api/requests/${request}`)).body.quotas.map(({ scope, meter, window, used }) => [scope, meter, window, used > 0]);
+  const quotasOf = async (request: string | undefined) =>
+    (await ana.get<RequestStory>(`/api/requests/${request}`)).body.quotas.map(
+      ({ scope, meter, window, used }) => [scope, meter, window, used > 0],
+    );
   expect(await quotasOf(data[0]?.request)).toEqual([['account', 'tokens', 'month', true]]);
   expect(await quotasOf(data.at(-1)?.request)).toEqual([['account', 'requests', 'day', true]]);
 });

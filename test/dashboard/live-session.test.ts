@@ -26,10 +26,18 @@ afterAll(async () => {
   await upstream?.close();
 });
 
-const wayIn = ({ cookie, origin }: SignedInClient) => ({ port: relay.port, path: '/api/live' as const, headers: { cookie }, origin });
+const wayIn = ({ cookie, origin }: SignedInClient) => ({
+  port: relay.port,
+  path: '/api/live' as const,
+  headers: { cookie },
+  origin,
+});
 const look = (client: SignedInClient, query = ''): Promise<LiveViewer> => lookOn({ ...wayIn(client), query });
 const kinds = (viewer: LiveViewer): string[] => viewer.frames('notice').map(({ kind }) => kind);
-/** An event that everybody sees who sees all accounts, or this one: what came before it has been told, or never will be. */
+/**
+ * An event that everybody sees who sees all accounts, or this one: what came before it has been told, or
+ * never will be.
+ */
 async function mark(account: string): Promise<number> {
   await relay.createKey({ account });
   return (await relay.readLog()).at(-1)?.position ?? 0;
@@ -41,7 +49,11 @@ test("members see the calls of their own account alone, and those who oversee se
   await using anas = await look(ana);
   await using all = await look(administrator);
   const requests: (string | null)[] = [];
-  for (const key of secrets) requests.push((await chat({ port: relay.port, key, body: { model: 'ok', messages: [], user: 'somebody' } })).requestId);
+  for (const key of secrets)
+    requests.push(
+      (await chat({ port: relay.port, key, body: { model: 'ok', messages: [], user: 'somebody' } }))
+        .requestId,
+    );
   await all.sees(({ frames }) => frames('settled').length === 2);
   const end = await mark(ana.me.account.name);
   await anas.sees(({ position }) => position >= end);
@@ -54,7 +66,15 @@ test("members see the calls of their own account alone, and those who oversee se
 
 test('who joins, leaves or signs in is told to their own account and to those who oversee, and to no key', async () => {
   const { id, secret } = await relay.createKey({ account: ana.me.account.name });
-  await relay.control((control) => control.restrictKey(id, { set: { reads: 'account' }, drop: [], clear: false, expiresAt: undefined, windows: 'keep' }));
+  await relay.control((control) =>
+    control.restrictKey(id, {
+      set: { reads: 'account' },
+      drop: [],
+      clear: false,
+      expiresAt: undefined,
+      windows: 'keep',
+    }),
+  );
   await using key = await lookOn({ port: relay.port, key: secret });
   await using anas = await look(ana);
   await using bens = await look(ben);
@@ -66,7 +86,15 @@ test('who joins, leaves or signs in is told to their own account and to those wh
   for (const viewer of [key, anas]) await viewer.sees(({ position }) => position >= anasEnd);
   for (const viewer of [bens, all]) await viewer.sees(({ position }) => position >= bensEnd);
 
-  expect(kinds(all)).toEqual(['invitation.created', 'member.added', 'session.opened', 'registration.changed', 'session.opened', 'key.created', 'key.created']);
+  expect(kinds(all)).toEqual([
+    'invitation.created',
+    'member.added',
+    'session.opened',
+    'registration.changed',
+    'session.opened',
+    'key.created',
+    'key.created',
+  ]);
   expect(kinds(anas)).toEqual(['member.added', 'session.opened', 'key.created']);
   expect(kinds(bens)).toEqual(['session.opened', 'key.created']);
   expect(kinds(key)).toEqual(['key.created']);
@@ -92,10 +120,17 @@ test('a page of another site gets no feed, nor does whoever does not say whose p
     const { status, code } = await refusedLook({ ...options, ...(origin === undefined ? {} : { origin }) });
     expect([origin, status, code]).toEqual([origin, 403, 'cross_site']);
   }
-  for (const headers of [{}, { cookie: 'daybook=nothing' }]) expect(await refusedLook({ ...own, headers })).toMatchObject({ status: 401, code: 'not_signed_in' });
+  for (const headers of [{}, { cookie: 'daybook=nothing' }])
+    expect(await refusedLook({ ...own, headers })).toMatchObject({ status: 401, code: 'not_signed_in' });
   // A cookie is no key, and a key no cookie.
-  expect(await refusedLook({ ...own, path: '/v1/live' })).toMatchObject({ status: 401, code: 'missing_api_key' });
-  expect(await refusedLook({ ...own, headers: {}, key: relay.key })).toMatchObject({ status: 401, code: 'not_signed_in' });
+  expect(await refusedLook({ ...own, path: '/v1/live' })).toMatchObject({
+    status: 401,
+    code: 'missing_api_key',
+  });
+  expect(await refusedLook({ ...own, headers: {}, key: relay.key })).toMatchObject({
+    status: 401,
+    code: 'not_signed_in',
+  });
   const plain = await ana.get('/api/live');
   expect([plain.status, plain.code]).toEqual([426, 'upgrade_required']);
 });
@@ -123,7 +158,9 @@ test('a feed ends when its session has expired, of which no event tells', async 
     await vi.advanceTimersByTimeAsync(SESSION_CHECK_MS);
     expect((await emil.get('/api/me')).status).toBe(200);
     expect(viewer.socket.readyState).toBe(viewer.socket.OPEN);
-    await owner.query("update daybook.session set expires_at = now() - interval '1 second' where id = $1", [emil.me.session]);
+    await owner.query("update daybook.session set expires_at = now() - interval '1 second' where id = $1", [
+      emil.me.session,
+    ]);
     await vi.advanceTimersByTimeAsync(SESSION_CHECK_MS);
     expect(await viewer.closed).toMatchObject({ code: CLOSE_CODES.not_authenticated });
   } finally {

@@ -61,10 +61,16 @@ afterAll(async () => {
   await removeTestDirectory(directory);
 });
 
-const get = (at: string, headers: Record<string, string> = BROWSER, method = 'GET'): Promise<Response> => fetch(origin + at, { headers, method });
+const get = (at: string, headers: Record<string, string> = BROWSER, method = 'GET'): Promise<Response> =>
+  fetch(origin + at, { headers, method });
 
 test('whatever a browser opens is the page, which is asked for anew each time; files of the page last as long as their names', async () => {
-  for (const at of ['/', '/requests', '/requests/01a1fffd-088e-7242-bbde-9aba9931f5b9?zone=utc', '/index.html']) {
+  for (const at of [
+    '/',
+    '/requests',
+    '/requests/01a1fffd-088e-7242-bbde-9aba9931f5b9?zone=utc',
+    '/index.html',
+  ]) {
     const reply = await get(at);
     expect([at, reply.status, await reply.text()]).toEqual([at, 200, HTML]);
     expect(reply.headers.get('content-type')).toBe('text/html; charset=utf-8');
@@ -78,15 +84,27 @@ test('whatever a browser opens is the page, which is asked for anew each time; f
   expect(script.headers.get('cache-control')).toBe('public, max-age=31536000, immutable');
   expect((await get('/theme.js', { accept: '*/*' })).headers.get('cache-control')).toBe('no-cache');
   const head = await get('/', BROWSER, 'HEAD');
-  expect([head.status, head.headers.get('content-length'), await head.text()]).toEqual([200, String(HTML.length), '']);
+  expect([head.status, head.headers.get('content-length'), await head.text()]).toEqual([
+    200,
+    String(HTML.length),
+    '',
+  ]);
 });
 
 test('it comes in the smallest form that a browser takes, each under a tag of its own', async () => {
   const unpack = { br: brotliDecompressSync, gzip: gunzipSync, identity: (bytes: Buffer) => bytes };
   const tags = new Set<string>();
-  for (const [taken, encoding] of [['gzip, deflate, br, zstd', 'br'], ['gzip', 'gzip'], ['br;q=0, gzip;q=0.5', 'gzip'], ['deflate', 'identity'], ['', 'identity']] as const) {
+  for (const [taken, encoding] of [
+    ['gzip, deflate, br, zstd', 'br'],
+    ['gzip', 'gzip'],
+    ['br;q=0, gzip;q=0.5', 'gzip'],
+    ['deflate', 'identity'],
+    ['', 'identity'],
+  ] as const) {
     // Unlike fetch it leaves a body as it came.
-    const { headers, body } = await ask(`${origin}/assets/app-1a2b.js`, { headers: { 'accept-encoding': taken } });
+    const { headers, body } = await ask(`${origin}/assets/app-1a2b.js`, {
+      headers: { 'accept-encoding': taken },
+    });
     expect([taken, headers['content-encoding'] ?? 'identity']).toEqual([taken, encoding]);
     expect(headers['vary']).toBe('accept-encoding');
     expect(unpack[encoding](Buffer.from(await body.arrayBuffer())).toString()).toBe(SCRIPT);
@@ -96,15 +114,35 @@ test('it comes in the smallest form that a browser takes, each under a tag of it
 });
 
 test('a file that is not there any more is no page, nor is what is no part of it, or no browser asks for', async () => {
-  for (const at of ['/assets/app-0000.js', '/assets/', '/v1/nothing', '/api/nothing', '/healthz', '/readyz']) {
+  for (const at of [
+    '/assets/app-0000.js',
+    '/assets/',
+    '/v1/nothing',
+    '/api/nothing',
+    '/healthz',
+    '/readyz',
+  ]) {
     const reply = await get(at);
     expect([at, reply.status]).toEqual([at, 404]);
     expect(await reply.json()).toMatchObject({ error: { code: 'route_not_found' } });
   }
   // It leaves a path as it is written.
   const client = new Client(origin);
-  for (const at of ['/../secret', '/assets/..%2f..%2fsecret', '/%2e%2e/secret', '/@fs/etc/passwd', '/src/main.tsx', '/..%5csecret', '/constructor', '/__proto__']) {
-    const { statusCode, body } = await client.request({ path: at, method: 'GET', headers: { accept: '*/*' } });
+  for (const at of [
+    '/../secret',
+    '/assets/..%2f..%2fsecret',
+    '/%2e%2e/secret',
+    '/@fs/etc/passwd',
+    '/src/main.tsx',
+    '/..%5csecret',
+    '/constructor',
+    '/__proto__',
+  ]) {
+    const { statusCode, body } = await client.request({
+      path: at,
+      method: 'GET',
+      headers: { accept: '*/*' },
+    });
     expect([at, statusCode]).toEqual([at, 404]);
     await body.dump();
   }
@@ -115,17 +153,48 @@ test('a file that is not there any more is no page, nor is what is no part of it
 
 test('nothing runs in the page but its own files, nobody frames it, and TLS is kept where it is', async () => {
   const plain = (await get('/')).headers;
-  const policy = new Map((plain.get('content-security-policy') ?? '').split(';').map((each) => [each.split(' ', 1)[0], each.split(' ').slice(1)]));
+  const policy = new Map(
+    (plain.get('content-security-policy') ?? '')
+      .split(';')
+      .map((each) => [each.split(' ', 1)[0], each.split(' ').slice(1)]),
+  );
   expect(Object.fromEntries(policy)).toEqual({
-    'default-src': ["'none'"], 'script-src': ["'self'"], 'style-src': ["'self'"], 'img-src': ["'self'", 'data:'], 'font-src': ["'self'"], 'connect-src': ["'self'"],
-    'form-action': ["'self'"], 'base-uri': ["'none'"], 'frame-ancestors': ["'none'"], 'manifest-src': ["'self'"], 'require-trusted-types-for': ["'script'"], 'trusted-types': ["'none'"],
+    'default-src': ["'none'"],
+    'script-src': ["'self'"],
+    'style-src': ["'self'"],
+    'img-src': ["'self'", 'data:'],
+    'font-src': ["'self'"],
+    'connect-src': ["'self'"],
+    'form-action': ["'self'"],
+    'base-uri': ["'none'"],
+    'frame-ancestors': ["'none'"],
+    'manifest-src': ["'self'"],
+    'require-trusted-types-for': ["'script'"],
+    'trusted-types': ["'none'"],
   });
-  expect(Object.fromEntries(['x-frame-options', 'x-content-type-options', 'referrer-policy', 'cross-origin-opener-policy', 'cross-origin-resource-policy', 'strict-transport-security'].map((name) => [name, plain.get(name)]))).toEqual({
-    'x-frame-options': 'DENY', 'x-content-type-options': 'nosniff', 'referrer-policy': 'no-referrer', 'cross-origin-opener-policy': 'same-origin', 'cross-origin-resource-policy': 'same-origin',
+  expect(
+    Object.fromEntries(
+      [
+        'x-frame-options',
+        'x-content-type-options',
+        'referrer-policy',
+        'cross-origin-opener-policy',
+        'cross-origin-resource-policy',
+        'strict-transport-security',
+      ].map((name) => [name, plain.get(name)]),
+    ),
+  ).toEqual({
+    'x-frame-options': 'DENY',
+    'x-content-type-options': 'nosniff',
+    'referrer-policy': 'no-referrer',
+    'cross-origin-opener-policy': 'same-origin',
+    'cross-origin-resource-policy': 'same-origin',
     'strict-transport-security': null,
   });
   expect(plain.get('permissions-policy')).toContain('camera=()');
-  expect((await get('/', { ...BROWSER, 'x-forwarded-proto': 'https' })).headers.get('strict-transport-security')).toBe('max-age=31536000');
+  expect(
+    (await get('/', { ...BROWSER, 'x-forwarded-proto': 'https' })).headers.get('strict-transport-security'),
+  ).toBe('max-age=31536000');
 });
 
 test('where no page was built the address says how, and has one as soon as there is one', async () => {
@@ -148,12 +217,21 @@ test('where no page was built the address says how, and has one as soon as there
 
 test("the relay's API has none of it, the dashboard's has the headers, and who forgets /v1 is told", async () => {
   await using relay = await startRelay();
-  const visit = (at: string, headers: Record<string, string> = {}) => fetch(`http://127.0.0.1:${relay.port}${at}`, { headers });
+  const visit = (at: string, headers: Record<string, string> = {}) =>
+    fetch(`http://127.0.0.1:${relay.port}${at}`, { headers });
   const models = await visit('/v1/models', { authorization: `Bearer ${relay.key}` });
   expect([models.status, models.headers.get('content-security-policy')]).toEqual([200, null]);
   const api = await visit('/api/me');
-  expect([api.status, api.headers.get('x-frame-options'), api.headers.get('cache-control')]).toEqual([401, 'DENY', 'no-store']);
-  for (const [at, hint] of [['/chat/completions', 'ends in /v1'], ['/models', 'ends in /v1'], ['/', 'The dashboard is at this address']] as const) {
+  expect([api.status, api.headers.get('x-frame-options'), api.headers.get('cache-control')]).toEqual([
+    401,
+    'DENY',
+    'no-store',
+  ]);
+  for (const [at, hint] of [
+    ['/chat/completions', 'ends in /v1'],
+    ['/models', 'ends in /v1'],
+    ['/', 'The dashboard is at this address'],
+  ] as const) {
     const reply = await visit(at, { accept: '*/*' });
     expect([at, reply.status, await reply.text()]).toEqual([at, 404, expect.stringContaining(hint)]);
   }

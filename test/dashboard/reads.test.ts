@@ -35,7 +35,8 @@ afterAll(async () => {
   await relay?.[Symbol.asyncDispose]();
 });
 
-const callOf = ({ me }: SignedInClient): ReturnType<typeof accepted> => calls.get(me.account.id) as ReturnType<typeof accepted>;
+const callOf = ({ me }: SignedInClient): ReturnType<typeof accepted> =>
+  calls.get(me.account.id) as ReturnType<typeof accepted>;
 const listed = async (client: SignedInClient, query = ''): Promise<string[]> =>
   (await client.get<RequestPage>(`/api/requests${query}`)).body.data.map(({ request }) => request);
 
@@ -59,9 +60,14 @@ test("members see the requests and usage of their own account, whatever they ask
 
 test("a member reads the story of an own request, and another's is as unknown as one that never was", async () => {
   const own = await ana.get<RequestStory>(`/api/requests/${callOf(ana).request}`);
-  expect([own.status, own.body.events.map(({ type }) => type)]).toEqual([200, ['request.accepted', 'request.settled']]);
+  expect([own.status, own.body.events.map(({ type }) => type)]).toEqual([
+    200,
+    ['request.accepted', 'request.settled'],
+  ]);
   const others = await ana.get<{ error: { message: string } }>(`/api/requests/${callOf(ben).request}`);
-  const nobodys = await ana.get<{ error: { message: string } }>('/api/requests/01a1fffd-088e-7242-bbde-9aba9931f5b9');
+  const nobodys = await ana.get<{ error: { message: string } }>(
+    '/api/requests/01a1fffd-088e-7242-bbde-9aba9931f5b9',
+  );
   expect([others.status, others.code]).toEqual([404, 'request_not_found']);
   expect(others.body.error.message).toBe(nobodys.body.error.message);
   expect((await administrator.get(`/api/requests/${callOf(ben).request}`)).status).toBe(200);
@@ -69,7 +75,15 @@ test("a member reads the story of an own request, and another's is as unknown as
 
 test('what is read signed in is what a key reads that reads its account, in JSON and CSV alike', async () => {
   const { id, secret } = await relay.createKey({ account: ana.me.account.name });
-  await relay.control((control) => control.restrictKey(id, { set: { reads: 'account' }, drop: [], clear: false, expiresAt: undefined, windows: 'keep' }));
+  await relay.control((control) =>
+    control.restrictKey(id, {
+      set: { reads: 'account' },
+      drop: [],
+      clear: false,
+      expiresAt: undefined,
+      windows: 'keep',
+    }),
+  );
   await projectAll(relay.store);
   const reader = readerWith(relay.port, secret);
   const { from: _, looked_from: __, ...page } = (await ana.get<RequestPage>('/api/requests')).body;
@@ -85,14 +99,26 @@ test('what is read signed in is what a key reads that reads its account, in JSON
 });
 
 test('nobody reads without a session, from another site or with a wrong parameter', async () => {
-  const paths = ['/api/requests', '/api/usage', `/api/requests/${callOf(ana).request}`, '/api/events', '/api/events.ndjson'];
+  const paths = [
+    '/api/requests',
+    '/api/usage',
+    `/api/requests/${callOf(ana).request}`,
+    '/api/events',
+    '/api/events.ndjson',
+  ];
   const foreign = visit(relay, { 'sec-fetch-site': 'cross-site' });
   foreign.cookie = ana.cookie;
   for (const path of paths) {
     expect((await visit(relay).get(path)).code).toBe('not_signed_in');
     expect((await foreign.get(path)).code).toBe('cross_site');
   }
-  for (const path of ['/api/requests?nonsense=1', '/api/usage?bucket=year', '/api/events?type=no.such', '/api/events?cursor=x', '/api/events.ndjson?limit=0']) {
+  for (const path of [
+    '/api/requests?nonsense=1',
+    '/api/usage?bucket=year',
+    '/api/events?type=no.such',
+    '/api/events?cursor=x',
+    '/api/events.ndjson?limit=0',
+  ]) {
     const { status, code } = await ana.get(path);
     expect([path, status, code]).toEqual([path, 400, 'invalid_value']);
   }

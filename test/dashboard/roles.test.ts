@@ -3,7 +3,15 @@ import { ROLES, type Role } from '#db/events/parts.ts';
 import { uuidv7 } from '#db/ids.ts';
 import { apiRoutes } from '#server/dashboard/api.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
-import { type ApiReply, callDemo, type DashboardClient, signIn, type SignedInClient, startPeopledRelay, visit } from '../support/dashboard.ts';
+import {
+  type ApiReply,
+  callDemo,
+  type DashboardClient,
+  signIn,
+  type SignedInClient,
+  startPeopledRelay,
+  visit,
+} from '../support/dashboard.ts';
 import type { TestRelay } from '../support/relay.ts';
 
 /** Who may use which route of the dashboard's API: every route by every role. */
@@ -109,17 +117,27 @@ const PERMITTED: Record<string, string> = {
 const SIGN_OUT = new Set(['delete /api/session', 'delete /api/sessions']);
 
 // Only the list is wanted, and what its routes would work with is never asked.
-const nothing: unknown = new Proxy(() => nothing, { get: (_target, name) => (name === Symbol.toPrimitive ? () => '' : nothing), apply: () => nothing });
-const routes = apiRoutes(nothing as Dashboard).map(({ method, path, body }) => ({ name: `${method} ${path}`, method, path, hasBody: body !== null }));
+const nothing: unknown = new Proxy(() => nothing, {
+  get: (_target, name) => (name === Symbol.toPrimitive ? () => '' : nothing),
+  apply: () => nothing,
+});
+const routes = apiRoutes(nothing as Dashboard).map(({ method, path, body }) => ({
+  name: `${method} ${path}`,
+  method,
+  path,
+  hasBody: body !== null,
+}));
 type Listed = (typeof routes)[number];
 
 const UNKNOWN: Record<string, string> = { request: uuidv7() };
 /** The path with something for each of its parameters; what is not named is something that is not there. */
-const pathOf = ({ path }: Listed, named: Record<string, string> = {}): string => path.replace(/:(\w+)/g, (_all, name: string) => named[name] ?? UNKNOWN[name] ?? 'Unknown0');
+const pathOf = ({ path }: Listed, named: Record<string, string> = {}): string =>
+  path.replace(/:(\w+)/g, (_all, name: string) => named[name] ?? UNKNOWN[name] ?? 'Unknown0');
 
 function send(client: DashboardClient, listed: Listed, named?: Record<string, string>): Promise<ApiReply> {
   // Who waits for a checkpoint here waits in vain.
-  const path = pathOf(listed, named) + (listed.name === 'get /api/requests/:request/receipt' ? '?wait=0' : '');
+  const path =
+    pathOf(listed, named) + (listed.name === 'get /api/requests/:request/receipt' ? '?wait=0' : '');
   const body = listed.hasBody ? {} : undefined;
   if (listed.method === 'get' || listed.method === 'delete') return client[listed.method](path);
   return client[listed.method](path, body);
@@ -144,9 +162,12 @@ test('every route is one of which is known who may use it, and none is missing',
   expect(routes.length).toBeGreaterThan(50);
 });
 
-test.each(routes.filter(({ name }) => !anyRole(name)))('$name is for nobody who is not signed in', async (listed) => {
-  expect(await send(visit(relay), listed)).toMatchObject({ status: 401, code: 'not_signed_in' });
-});
+test.each(routes.filter(({ name }) => !anyRole(name)))(
+  '$name is for nobody who is not signed in',
+  async (listed) => {
+    expect(await send(visit(relay), listed)).toMatchObject({ status: 401, code: 'not_signed_in' });
+  },
+);
 
 test.each(routes.filter(({ name }) => anyRole(name)))('$name asks nobody to sign in', async (listed) => {
   const reply = await send(visit(relay), listed);
@@ -169,17 +190,29 @@ describe('what is of another account', () => {
     const member = people.member;
     const { body: key } = await member.post<{ id: string; secret: string }>('/api/keys', { name: 'key' });
     await callDemo(relay, key.secret);
-    const log = await relay.waitFor((events) => events.some(({ event }) => event.type === 'request.settled' && event.key === key.id));
+    const log = await relay.waitFor((events) =>
+      events.some(({ event }) => event.type === 'request.settled' && event.key === key.id),
+    );
     const accepted = log.findLast(({ event }) => event.type === 'request.accepted');
-    const named = { key: key.id, session: member.me.session, request: accepted?.event.type === 'request.accepted' ? accepted.event.request : '' };
+    const named = {
+      key: key.id,
+      session: member.me.session,
+      request: accepted?.event.type === 'request.accepted' ? accepted.event.request : '',
+    };
     const before = log.at(-1)?.position;
-    const naming = routes.filter(({ name, path }) => path.includes(':') && PERMITTED[name]?.split(' ').includes('member') === true);
+    const naming = routes.filter(
+      ({ name, path }) => path.includes(':') && PERMITTED[name]?.split(' ').includes('member') === true,
+    );
     expect(naming.length).toBeGreaterThan(7);
     for (const listed of naming) {
       const [theirs, none] = [await send(stranger, listed, named), await send(stranger, listed)];
       expect({ route: listed.name, ...said(theirs) }).toEqual({ route: listed.name, ...said(none) });
     }
-    for (const action of ['revoke', 'leaked']) expect(await stranger.post(`/api/keys/${key.id}/${action}`)).toMatchObject({ status: 404, code: 'not_found' });
+    for (const action of ['revoke', 'leaked'])
+      expect(await stranger.post(`/api/keys/${key.id}/${action}`)).toMatchObject({
+        status: 404,
+        code: 'not_found',
+      });
     expect((await relay.readLog()).at(-1)?.position).toBe(before);
     expect((await member.get('/api/me')).status).toBe(200);
   });
@@ -188,7 +221,10 @@ describe('what is of another account', () => {
 /** What a reply says, but for what differs from one to the next. */
 function said({ status, body }: ApiReply): object {
   const { error } = body as { error?: { message: string; code: string } };
-  return { status, error: error && { ...error, message: error.message.replace(/as of \S+|\d+ newer events? (is|are)/g, '') } };
+  return {
+    status,
+    error: error && { ...error, message: error.message.replace(/as of \S+|\d+ newer events? (is|are)/g, '') },
+  };
 }
 
 describe('a request that comes from elsewhere', () => {
@@ -199,22 +235,37 @@ describe('a request that comes from elsewhere', () => {
     ['from a sandboxed frame', { origin: 'null' }],
   ];
 
-  test.each(FOREIGN)('%s is refused by every route, whoever is signed in, and nothing happens', async (_where, headers) => {
-    const before = (await relay.readLog()).at(-1)?.position;
-    const client = Object.assign(visit(relay, headers), { cookie: people.administrator.cookie });
-    for (const listed of routes) {
-      const reply = await send(client, listed);
-      expect({ route: listed.name, status: reply.status, code: reply.code }).toEqual({ route: listed.name, status: 403, code: 'cross_site' });
-    }
-    expect((await relay.readLog()).at(-1)?.position).toBe(before);
-  });
+  test.each(FOREIGN)(
+    '%s is refused by every route, whoever is signed in, and nothing happens',
+    async (_where, headers) => {
+      const before = (await relay.readLog()).at(-1)?.position;
+      const client = Object.assign(visit(relay, headers), { cookie: people.administrator.cookie });
+      for (const listed of routes) {
+        const reply = await send(client, listed);
+        expect({ route: listed.name, status: reply.status, code: reply.code }).toEqual({
+          route: listed.name,
+          status: 403,
+          code: 'cross_site',
+        });
+      }
+      expect((await relay.readLog()).at(-1)?.position).toBe(before);
+    },
+  );
 
   test('a change that does not say from where it comes is refused as well', async () => {
     for (const listed of routes.filter(({ method }) => method !== 'get')) {
       const headers = { cookie: people.administrator.cookie, 'content-type': 'application/json' };
-      const reply = await fetch(people.administrator.origin + pathOf(listed), { method: listed.method.toUpperCase(), headers, ...(listed.hasBody ? { body: '{}' } : {}) });
+      const reply = await fetch(people.administrator.origin + pathOf(listed), {
+        method: listed.method.toUpperCase(),
+        headers,
+        ...(listed.hasBody ? { body: '{}' } : {}),
+      });
       const { error } = (await reply.json()) as { error: { code: string } };
-      expect({ route: listed.name, status: reply.status, code: error.code }).toEqual({ route: listed.name, status: 403, code: 'cross_site' });
+      expect({ route: listed.name, status: reply.status, code: error.code }).toEqual({
+        route: listed.name,
+        status: 403,
+        code: 'cross_site',
+      });
     }
   });
 });
@@ -225,6 +276,9 @@ test.each([...SIGN_OUT])('%s is for every role, and ends its session', async (na
     const listed = routes.find((each) => each.name === name) as Listed;
     const cookie = client.cookie;
     expect(await send(client, listed)).toMatchObject({ status: 200 });
-    expect(await Object.assign(client, { cookie }).get('/api/me')).toMatchObject({ status: 401, code: 'not_signed_in' });
+    expect(await Object.assign(client, { cookie }).get('/api/me')).toMatchObject({
+      status: 401,
+      code: 'not_signed_in',
+    });
   }
 });

@@ -8,7 +8,16 @@ import { promisify } from 'node:util';
 import OpenAI from 'openai';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse as parseYaml } from 'yaml';
-import { agentPrompt, agentSnippets, curlSnippet, type Filling, PLACEHOLDER, PROMPT, pythonSnippet, typescriptSnippet } from '../../web/features/first-call/snippets.ts';
+import {
+  agentPrompt,
+  agentSnippets,
+  curlSnippet,
+  type Filling,
+  PLACEHOLDER,
+  PROMPT,
+  pythonSnippet,
+  typescriptSnippet,
+} from '../../web/features/first-call/snippets.ts';
 import { sendTestCall } from '../../web/features/first-call/test-call.ts';
 import { ApiError } from '../../web/lib/api.ts';
 import { settledOf } from '../support/faults.ts';
@@ -42,8 +51,12 @@ afterAll(async () => {
 async function callOf<T>(make: () => Promise<T>): Promise<{ made: T; call: ReturnType<typeof settledOf> }> {
   const before = (await relay.readLog()).length;
   const made = await make();
-  const events = await relay.waitFor((log) => log.slice(before).some(({ event }) => event.type === 'request.settled'));
-  const accepted = events.slice(before).flatMap(({ event }) => (event.type === 'request.accepted' ? [event.request] : []));
+  const events = await relay.waitFor((log) =>
+    log.slice(before).some(({ event }) => event.type === 'request.settled'),
+  );
+  const accepted = events
+    .slice(before)
+    .flatMap(({ event }) => (event.type === 'request.accepted' ? [event.request] : []));
   expect(accepted).toHaveLength(1);
   return { made, call: settledOf(events, accepted[0] ?? null) };
 }
@@ -54,12 +67,15 @@ async function wordsOf(name: string, text: string): Promise<string[]> {
   return stdout.split('\0').slice(0, -1);
 }
 
-const agent = (id: string, of: Filling = filling): string => agentSnippets(of).find((each) => each.id === id)?.text ?? '';
+const agent = (id: string, of: Filling = filling): string =>
+  agentSnippets(of).find((each) => each.id === id)?.text ?? '';
 
 describe('a snippet that is pasted as it stands makes the call', () => {
   test('curl', async () => {
     const { made, call } = await callOf(() => run('sh', ['-c', curlSnippet(filling).text]));
-    const words = made.stdout.split('\n').flatMap((line) => (line.startsWith('data: {') ? [JSON.parse(line.slice(6))] : []));
+    const words = made.stdout
+      .split('\n')
+      .flatMap((line) => (line.startsWith('data: {') ? [JSON.parse(line.slice(6))] : []));
     expect(words.map(({ choices }) => choices[0]?.delta.content ?? '').join('')).toBe(REPLY);
     expect(call).toMatchObject({ end_reason: 'completed', model: MODEL });
   });
@@ -84,9 +100,16 @@ describe('a snippet that is pasted as it stands makes the call', () => {
     }
     // Python itself reads the file; what it hands to the package is sent as the package sends it.
     const { stdout } = await run(PYTHON, ['-c', READ_CALLS, file]);
-    const [client, create] = JSON.parse(stdout) as [{ base_url: string; api_key: string }, OpenAI.ChatCompletionCreateParamsStreaming];
+    const [client, create] = JSON.parse(stdout) as [
+      { base_url: string; api_key: string },
+      OpenAI.ChatCompletionCreateParamsStreaming,
+    ];
     const { made, call } = await callOf(async () => {
-      const chunks = await Array.fromAsync(await new OpenAI({ baseURL: client.base_url, apiKey: client.api_key }).chat.completions.create(create));
+      const chunks = await Array.fromAsync(
+        await new OpenAI({ baseURL: client.base_url, apiKey: client.api_key }).chat.completions.create(
+          create,
+        ),
+      );
       return chunks.map(({ choices }) => choices[0]?.delta.content ?? '').join('');
     });
     expect(made).toBe(REPLY);
@@ -97,24 +120,45 @@ describe('a snippet that is pasted as it stands makes the call', () => {
 describe('what an agent is given has the address, the model and the key where it looks for them', () => {
   test('opencode: its provider package makes the call with these options', async () => {
     const { provider, model } = JSON.parse(agent('opencode')) as {
-      provider: Record<string, { npm: string; options: { baseURL: string; apiKey: string }; models: Record<string, unknown> }>;
+      provider: Record<
+        string,
+        { npm: string; options: { baseURL: string; apiKey: string }; models: Record<string, unknown> }
+      >;
       model: string;
     };
     const [name = '', id = ''] = model.split('/');
     expect(provider[name]?.npm).toBe('@ai-sdk/openai-compatible');
     expect(Object.keys(provider[name]?.models ?? {})).toEqual([id]);
-    const { made, call } = await callOf(() => generateText({ model: createOpenAICompatible({ name, ...provider[name]!.options })(id), prompt: PROMPT }));
+    const { made, call } = await callOf(() =>
+      generateText({
+        model: createOpenAICompatible({ name, ...provider[name]!.options })(id),
+        prompt: PROMPT,
+      }),
+    );
     expect(made.text).toBe(REPLY);
     expect(call).toMatchObject({ end_reason: 'completed', model: MODEL });
   });
 
   test('aider: two variables, and a model that says which API', async () => {
-    const { stdout } = await run('sh', ['-c', `aider() { printf '%s\\n' "$OPENAI_API_BASE" "$OPENAI_API_KEY" "$@"; }\n${agent('aider')}`]);
+    const { stdout } = await run('sh', [
+      '-c',
+      `aider() { printf '%s\\n' "$OPENAI_API_BASE" "$OPENAI_API_KEY" "$@"; }\n${agent('aider')}`,
+    ]);
     expect(stdout.trim().split('\n')).toEqual([relay.baseUrl, relay.key, '--model', `openai/${MODEL}`]);
   });
 
   test('Cline: one command', async () => {
-    expect(await wordsOf('cline', agent('cline'))).toEqual(['auth', '-p', 'openai-compatible', '-b', relay.baseUrl, '-k', relay.key, '-m', MODEL]);
+    expect(await wordsOf('cline', agent('cline'))).toEqual([
+      'auth',
+      '-p',
+      'openai-compatible',
+      '-b',
+      relay.baseUrl,
+      '-k',
+      relay.key,
+      '-m',
+      MODEL,
+    ]);
   });
 
   test('Continue: one model of its settings', () => {
@@ -126,15 +170,29 @@ describe('what an agent is given has the address, the model and the key where it
 
   test('others: the variables make the call by themselves', async () => {
     const file = path.join(place, 'by-variables.ts');
-    await writeFile(file, 'import OpenAI from "openai";\nconst reply = await new OpenAI().chat.completions.create({ model: process.env.OPENAI_MODEL, messages: [{ role: "user", content: "Hello" }] });\nprocess.stdout.write(reply.choices[0].message.content);');
-    const { made } = await callOf(() => run('sh', ['-c', `${agent('environment')}\nexec "$0" "$1"`, process.execPath, file]));
+    await writeFile(
+      file,
+      'import OpenAI from "openai";\nconst reply = await new OpenAI().chat.completions.create({ model: process.env.OPENAI_MODEL, messages: [{ role: "user", content: "Hello" }] });\nprocess.stdout.write(reply.choices[0].message.content);',
+    );
+    const { made } = await callOf(() =>
+      run('sh', ['-c', `${agent('environment')}\nexec "$0" "$1"`, process.execPath, file]),
+    );
     expect(made.stdout).toBe('You said: Hello');
   });
 });
 
 describe('the call that the page itself makes', () => {
   const send = (model: string, secret: string, onWord: (word: string) => void = () => {}) =>
-    sendTestCall({ endpoint: `${relay.baseUrl}/chat/completions`, model, secret, prompt: PROMPT, signal: new AbortController().signal }, onWord);
+    sendTestCall(
+      {
+        endpoint: `${relay.baseUrl}/chat/completions`,
+        model,
+        secret,
+        prompt: PROMPT,
+        signal: new AbortController().signal,
+      },
+      onWord,
+    );
 
   test('shows each word as it comes', async () => {
     const words: string[] = [];
@@ -145,15 +203,40 @@ describe('the call that the page itself makes', () => {
   });
 
   test('tells of what failed as the relay does: a wrong key, a reply that was cut', async () => {
-    await expect(send(MODEL, `${relay.key}x`)).rejects.toMatchObject({ name: 'ApiError', status: 401, code: 'invalid_api_key', requestId: expect.any(String) });
-    await expect(send('daybook-demo-cut', relay.key)).rejects.toMatchObject({ name: 'ApiError', status: 200, code: 'upstream_cut' });
-    await expect(sendTestCall({ endpoint: 'http://127.0.0.1:1/', model: MODEL, secret: 'x', prompt: PROMPT, signal: new AbortController().signal }, () => {})).rejects.toBeInstanceOf(ApiError);
+    await expect(send(MODEL, `${relay.key}x`)).rejects.toMatchObject({
+      name: 'ApiError',
+      status: 401,
+      code: 'invalid_api_key',
+      requestId: expect.any(String),
+    });
+    await expect(send('daybook-demo-cut', relay.key)).rejects.toMatchObject({
+      name: 'ApiError',
+      status: 200,
+      code: 'upstream_cut',
+    });
+    await expect(
+      sendTestCall(
+        {
+          endpoint: 'http://127.0.0.1:1/',
+          model: MODEL,
+          secret: 'x',
+          prompt: PROMPT,
+          signal: new AbortController().signal,
+        },
+        () => {},
+      ),
+    ).rejects.toBeInstanceOf(ApiError);
   });
 });
 
 test('without a secret a placeholder stands for it, and a prompt for an agent never has one', () => {
   const bare: Filling = { ...filling, secret: null };
-  for (const { text } of [curlSnippet(bare), pythonSnippet(bare), typescriptSnippet(bare), ...agentSnippets(bare)]) {
+  for (const { text } of [
+    curlSnippet(bare),
+    pythonSnippet(bare),
+    typescriptSnippet(bare),
+    ...agentSnippets(bare),
+  ]) {
     expect(text).toContain(PLACEHOLDER);
     expect(text).not.toContain(relay.key);
   }
@@ -161,16 +244,31 @@ test('without a secret a placeholder stands for it, and a prompt for an agent ne
 });
 
 test('no name of a model gets out of its place in a snippet', async () => {
-  const odd: Filling = { baseUrl: 'http://127.0.0.1:1/v1', model: `it's "$(id)" \\ \`x\` # : {}`, secret: 'key' };
+  const odd: Filling = {
+    baseUrl: 'http://127.0.0.1:1/v1',
+    model: `it's "$(id)" \\ \`x\` # : {}`,
+    secret: 'key',
+  };
   const words = await wordsOf('curl', curlSnippet(odd).text);
   expect(words).toHaveLength(8);
   expect(JSON.parse(words.at(-1) ?? '')).toMatchObject({ model: odd.model });
   expect((await wordsOf('cline', agent('cline', odd))).at(-1)).toBe(odd.model);
-  expect((parseYaml(agent('continue', odd)) as { models: { model: string }[] }).models[0]?.model).toBe(odd.model);
-  expect(Object.keys((JSON.parse(agent('opencode', odd)) as { provider: { daybook: { models: object } } }).provider.daybook.models)).toEqual([odd.model]);
+  expect((parseYaml(agent('continue', odd)) as { models: { model: string }[] }).models[0]?.model).toBe(
+    odd.model,
+  );
+  expect(
+    Object.keys(
+      (JSON.parse(agent('opencode', odd)) as { provider: { daybook: { models: object } } }).provider.daybook
+        .models,
+    ),
+  ).toEqual([odd.model]);
 });
 
-const can = (program: string, ...words: string[]): Promise<boolean> => run(program, words).then(() => true, () => false);
+const can = (program: string, ...words: string[]): Promise<boolean> =>
+  run(program, words).then(
+    () => true,
+    () => false,
+  );
 
 /** Prints the keyword arguments of `OpenAI(…)` and of `create(…)` in a file of Python, as JSON. */
 const READ_CALLS = `

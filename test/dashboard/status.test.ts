@@ -18,7 +18,16 @@ let auditor: SignedInClient;
 let ana: SignedInClient;
 
 beforeAll(async () => {
-  ({ relay, administrator, auditor, ana } = await startPeopledRelay({ upstreams: [{ name: 'far', baseUrl: 'https://models.example.com/secret-path/v1', apiKey: SECRET, models: ['far-*'] }] }));
+  ({ relay, administrator, auditor, ana } = await startPeopledRelay({
+    upstreams: [
+      {
+        name: 'far',
+        baseUrl: 'https://models.example.com/secret-path/v1',
+        apiKey: SECRET,
+        models: ['far-*'],
+      },
+    ],
+  }));
 });
 afterAll(() => relay?.[Symbol.asyncDispose]());
 
@@ -30,9 +39,14 @@ test('the status tells of processes, log, tables and upstreams, and no credentia
   expect(status).toBe(200);
   expect(body.instances.filter(({ kind, state }) => kind === 'server' && state === 'live')).toHaveLength(1);
   expect(body.instances.map(({ id }) => id)).toContain(body.server.instance);
-  expect(body.projections.map(({ name, behind, state }) => [name, behind < 10, state])).toEqual(['directory', 'quotas', 'requests', 'usage'].map((name) => [name, true, 'live']));
+  expect(body.projections.map(({ name, behind, state }) => [name, behind < 10, state])).toEqual(
+    ['directory', 'quotas', 'requests', 'usage'].map((name) => [name, true, 'live']),
+  );
   expect(body.log.position).toBe((await relay.readLog()).at(-1)?.position);
-  expect(body).toMatchObject({ server: { running: 0, viewers: 0, store: 'up' }, upstreams: [{ name: 'far', origin: 'https://models.example.com', models: ['far-*'] }, { name: 'demo' }] });
+  expect(body).toMatchObject({
+    server: { running: 0, viewers: 0, store: 'up' },
+    upstreams: [{ name: 'far', origin: 'https://models.example.com', models: ['far-*'] }, { name: 'demo' }],
+  });
   expect(body.postgres).toMatch(/^18/);
   expect(JSON.stringify(body)).not.toMatch(/canary|secret-path/);
 });
@@ -52,17 +66,35 @@ test('the status is told when a projection is gone', async () => {
 test('members see the alerts about their account, those who oversee all; the newest first', async () => {
   const worker = await connectAs(relay.store, 'worker');
   try {
-    for (const [topic, kind, account] of [['a', 'quota', ana.me.account.id], ['b', 'quota', 'Another1'], ['c', 'projector_behind', null]]) {
-      await worker.query("select daybook.raise_alert($1, 1, $2, 'raised', $3, '{\"percent\": 50}')", [topic, kind, account]);
+    for (const [topic, kind, account] of [
+      ['a', 'quota', ana.me.account.id],
+      ['b', 'quota', 'Another1'],
+      ['c', 'projector_behind', null],
+    ]) {
+      await worker.query("select daybook.raise_alert($1, 1, $2, 'raised', $3, '{\"percent\": 50}')", [
+        topic,
+        kind,
+        account,
+      ]);
     }
   } finally {
     await worker.end();
   }
-  const kinds = async (client: SignedInClient) => (await client.get<List<AlertRow>>('/api/alerts')).body.data.map(({ kind, account }) => [kind, account]);
+  const kinds = async (client: SignedInClient) =>
+    (await client.get<List<AlertRow>>('/api/alerts')).body.data.map(({ kind, account }) => [kind, account]);
   expect(await kinds(ana)).toEqual([['quota', ana.me.account.id]]);
-  expect(await kinds(auditor)).toEqual([['projector_behind', null], ['quota', 'Another1'], ['quota', ana.me.account.id]]);
+  expect(await kinds(auditor)).toEqual([
+    ['projector_behind', null],
+    ['quota', 'Another1'],
+    ['quota', ana.me.account.id],
+  ]);
   const [alert] = (await ana.get<List<AlertRow>>('/api/alerts')).body.data;
-  expect(alert).toMatchObject({ state: 'raised', account_name: ana.me.account.name, details: { percent: 50 }, deliveries: { delivered: 0, waiting: 0, failed: 0 } });
+  expect(alert).toMatchObject({
+    state: 'raised',
+    account_name: ana.me.account.name,
+    details: { percent: 50 },
+    deliveries: { delivered: 0, waiting: 0, failed: 0 },
+  });
 });
 
 test.each([
@@ -78,28 +110,77 @@ test.each([
 });
 
 test('a webhook is for an account that is there, and a test needs a worker', async () => {
-  expect(await administrator.post('/api/webhooks', { url: 'https://example.com/', alerts: ['quota'], account: 'Unknown0' })).toMatchObject({ status: 404, code: 'not_found' });
-  const { body } = await administrator.post<WebhookMade>('/api/webhooks', { url: 'https://example.com/x', alerts: ['quota'] });
-  expect(await administrator.post(`/api/webhooks/${body.id}/test`)).toMatchObject({ status: 409, code: 'not_allowed' });
+  expect(
+    await administrator.post('/api/webhooks', {
+      url: 'https://example.com/',
+      alerts: ['quota'],
+      account: 'Unknown0',
+    }),
+  ).toMatchObject({ status: 404, code: 'not_found' });
+  const { body } = await administrator.post<WebhookMade>('/api/webhooks', {
+    url: 'https://example.com/x',
+    alerts: ['quota'],
+  });
+  expect(await administrator.post(`/api/webhooks/${body.id}/test`)).toMatchObject({
+    status: 409,
+    code: 'not_allowed',
+  });
   expect(await administrator.delete(`/api/webhooks/${body.id}`)).toMatchObject({ status: 200 });
-  expect(await administrator.delete(`/api/webhooks/${body.id}`)).toMatchObject({ status: 404, code: 'not_found' });
-  expect(await administrator.post('/api/webhooks/Unknown0/test')).toMatchObject({ status: 404, code: 'not_found' });
+  expect(await administrator.delete(`/api/webhooks/${body.id}`)).toMatchObject({
+    status: 404,
+    code: 'not_found',
+  });
+  expect(await administrator.post('/api/webhooks/Unknown0/test')).toMatchObject({
+    status: 404,
+    code: 'not_found',
+  });
 });
 
 test('a webhook is added, tested by a worker, listed without its address and secret, and removed with what was sent', async () => {
   await using receiver = await startReceiver();
-  const worker = spawnWorker({ DATABASE_URL: (relay.store as TestDatabase).url, DAYBOOK_DATA: relay.dataDir, LOG_LEVEL: 'info' });
+  const worker = spawnWorker({
+    DATABASE_URL: (relay.store as TestDatabase).url,
+    DAYBOOK_DATA: relay.dataDir,
+    LOG_LEVEL: 'info',
+  });
   try {
-    await until(() => ask(relay.store.config('worker'), 'select count(*)::int from daybook.queue_pool'), (count) => count === 1, 'the worker', 20_000);
-    const { body: made } = await administrator.post<WebhookMade>('/api/webhooks', { url: receiver.url, alerts: ['quota', 'quota'], allow_private: true });
+    await until(
+      () => ask(relay.store.config('worker'), 'select count(*)::int from daybook.queue_pool'),
+      (count) => count === 1,
+      'the worker',
+      20_000,
+    );
+    const { body: made } = await administrator.post<WebhookMade>('/api/webhooks', {
+      url: receiver.url,
+      alerts: ['quota', 'quota'],
+      allow_private: true,
+    });
     expect(made.secret).toMatch(/^whsec_/);
-    const { body: tested } = await administrator.post<{ object: string; id: string }>(`/api/webhooks/${made.id}/test`);
-    const deliveries = async () => (await auditor.get<List<DeliveryRow>>(`/api/deliveries?webhook=${made.id}`)).body.data;
+    const { body: tested } = await administrator.post<{ object: string; id: string }>(
+      `/api/webhooks/${made.id}/test`,
+    );
+    const deliveries = async () =>
+      (await auditor.get<List<DeliveryRow>>(`/api/deliveries?webhook=${made.id}`)).body.data;
     const [delivery] = await until(deliveries, ([newest]) => newest?.state === 'delivered', 'the delivery');
-    expect(delivery).toMatchObject({ id: tested.id, webhook: made.id, alert_kind: 'test', attempts: [{ status: 204, fault: null }] });
+    expect(delivery).toMatchObject({
+      id: tested.id,
+      webhook: made.id,
+      alert_kind: 'test',
+      attempts: [{ status: 204, fault: null }],
+    });
     expect(receiver.received.some((sent) => isSigned(sent, made.secret))).toBe(true);
     const { body: listed } = await auditor.get<List<WebhookRow>>('/api/webhooks');
-    expect(listed.data).toMatchObject([{ id: made.id, origin: new URL(receiver.url).origin, account: null, alerts: ['quota'], allow_private: true, failures: 0, switched_off_at: null }]);
+    expect(listed.data).toMatchObject([
+      {
+        id: made.id,
+        origin: new URL(receiver.url).origin,
+        account: null,
+        alerts: ['quota'],
+        allow_private: true,
+        failures: 0,
+        switched_off_at: null,
+      },
+    ]);
     expect(JSON.stringify(listed)).not.toMatch(/canary|whsec/);
     await administrator.delete(`/api/webhooks/${made.id}`);
     expect(await deliveries()).toEqual([]);

@@ -11,7 +11,10 @@ import { ask } from '../support/database.ts';
 import { until } from '../support/relay.ts';
 import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
 
-/** What administrators do with upstreams, credentials and models by the page for them. In this order: each test begins where the one before has left. */
+/**
+ * What administrators do with upstreams, credentials and models by the page for them. In this order: each
+ * test begins where the one before has left.
+ */
 describe.skipIf(!HAS_BROWSER)('the page of upstreams', () => {
   const SECRET = 'sk-first-5f1c7d9e2b8a4036';
   const WRONG = 'sk-wrong-0a1b2c3d4e5f6789';
@@ -31,9 +34,15 @@ describe.skipIf(!HAS_BROWSER)('the page of upstreams', () => {
     visitor = await dashboard.visit(dashboard.administrator);
     page = await visitor.context.newPage();
     page.on('response', (response) => {
-      if (new URL(response.url()).pathname.startsWith('/api/')) response.text().then((text) => told.push(text), () => {});
+      if (new URL(response.url()).pathname.startsWith('/api/'))
+        response.text().then(
+          (text) => told.push(text),
+          () => {},
+        );
     });
-    page.on('websocket', (socket) => socket.on('framereceived', ({ payload }) => told.push(payload.toString())));
+    page.on('websocket', (socket) =>
+      socket.on('framereceived', ({ payload }) => told.push(payload.toString())),
+    );
     await page.goto('/admin/upstreams');
     await settled(page);
   });
@@ -44,11 +53,22 @@ describe.skipIf(!HAS_BROWSER)('the page of upstreams', () => {
 
   const dialog = () => page.getByRole('dialog');
   const press = (name: string) => page.getByRole('button', { name, exact: true }).click();
-  const rowOf = (name: string) => page.getByRole('row').filter({ has: page.getByRole('button', { name: `Upstream ${name}`, exact: true }) });
-  const call = (): Promise<ChatReply> => chat({ port: dashboard.relay.port, key: dashboard.relay.key, body: { model: 'fast', messages: [{ role: 'user', content: 'x' }] } });
-  const listed = async (): Promise<UpstreamList['data']> => (await dashboard.administrator.get<UpstreamList>('/api/upstreams')).body.data;
+  const rowOf = (name: string) =>
+    page
+      .getByRole('row')
+      .filter({ has: page.getByRole('button', { name: `Upstream ${name}`, exact: true }) });
+  const call = (): Promise<ChatReply> =>
+    chat({
+      port: dashboard.relay.port,
+      key: dashboard.relay.key,
+      body: { model: 'fast', messages: [{ role: 'user', content: 'x' }] },
+    });
+  const listed = async (): Promise<UpstreamList['data']> =>
+    (await dashboard.administrator.get<UpstreamList>('/api/upstreams')).body.data;
 
-  /** All that the page keeps: its document, what stands in its fields, its address, and the browser's stores. */
+  /**
+   * All that the page keeps: its document, what stands in its fields, its address, and the browser's stores.
+   */
   const kept = (): Promise<string> =>
     page.evaluate<string>(`[document.documentElement.outerHTML, ...[...document.querySelectorAll('input, textarea')].map((field) => field.value),
       location.href, JSON.stringify(history.state), JSON.stringify(localStorage), JSON.stringify(sessionStorage)].join('\\n')`);
@@ -83,7 +103,14 @@ describe.skipIf(!HAS_BROWSER)('the page of upstreams', () => {
     await page.getByLabel('Also to this machine').check();
     await press('Add upstream');
     await dialog().getByRole('heading', { name: 'Upstream first' }).waitFor();
-    expect(await listed()).toMatchObject([{ name: 'first', source: 'log', terms: { dialect: 'openai', network: 'private', models: ['gpt-*', 'o*', 'text-embedding-*'] } }, { name: 'demo', source: 'demo' }]);
+    expect(await listed()).toMatchObject([
+      {
+        name: 'first',
+        source: 'log',
+        terms: { dialect: 'openai', network: 'private', models: ['gpt-*', 'o*', 'text-embedding-*'] },
+      },
+      { name: 'demo', source: 'demo' },
+    ]);
   });
 
   test('takes a credential, never shows it again, and tells by a test whether it is the right one', async () => {
@@ -103,10 +130,22 @@ describe.skipIf(!HAS_BROWSER)('the page of upstreams', () => {
     await rowOf('first').getByText('No trouble').waitFor();
   });
 
-  test('refuses a secret that can\'t be kept, without a word of it, and says what to do where the master key is away', async () => {
-    const add = (secret: string) => dashboard.administrator.post<{ error: { message: string; param: string | null } }>('/api/upstreams/first/credentials', { label: 'other', secret });
-    const [blank, long, huge] = [await add(`${WRONG} ${WRONG}`), await add(WRONG.repeat(1_000)), await add(WRONG.repeat(4_000))];
-    expect([blank, long, huge].map(({ status, code }) => `${status} ${code}`)).toEqual(['400 invalid_value', '400 invalid_value', '413 request_too_large']);
+  test("refuses a secret that can't be kept, without a word of it, and says what to do where the master key is away", async () => {
+    const add = (secret: string) =>
+      dashboard.administrator.post<{ error: { message: string; param: string | null } }>(
+        '/api/upstreams/first/credentials',
+        { label: 'other', secret },
+      );
+    const [blank, long, huge] = [
+      await add(`${WRONG} ${WRONG}`),
+      await add(WRONG.repeat(1_000)),
+      await add(WRONG.repeat(4_000)),
+    ];
+    expect([blank, long, huge].map(({ status, code }) => `${status} ${code}`)).toEqual([
+      '400 invalid_value',
+      '400 invalid_value',
+      '413 request_too_large',
+    ]);
     expect(long.body.error.param).toBe('secret');
     expect(JSON.stringify([blank, long, huge].map(({ body }) => body))).not.toContain(WRONG);
     const file = `${dashboard.relay.dataDir}.master-key`;
@@ -119,7 +158,9 @@ describe.skipIf(!HAS_BROWSER)('the page of upstreams', () => {
 
   test('defines a model and says in plain English where its calls will go', async () => {
     const terms = { provider: 'openai', base_url: second.baseUrl, network: 'private' };
-    expect((await dashboard.administrator.post('/api/upstreams', { name: 'second', terms })).status).toBe(200);
+    expect((await dashboard.administrator.post('/api/upstreams', { name: 'second', terms })).status).toBe(
+      200,
+    );
     // What somebody does elsewhere comes by the feed.
     await rowOf('second').waitFor();
     await press('Define a model');
@@ -135,7 +176,9 @@ describe.skipIf(!HAS_BROWSER)('the page of upstreams', () => {
     await press('Define model');
     await page.getByText('model.defined').waitFor();
     expect((await call()).status).toBe(200);
-    expect([first, second].map(({ ledger }) => ledger.attempts.filter(({ authorized }) => authorized).length)).toEqual([1, 0]);
+    expect(
+      [first, second].map(({ ledger }) => ledger.attempts.filter(({ authorized }) => authorized).length),
+    ).toEqual([1, 0]);
   });
 
   test('shows how one fares: left out once it fails, with the other taking over, and good again by a test', async () => {
@@ -154,8 +197,19 @@ describe.skipIf(!HAS_BROWSER)('the page of upstreams', () => {
     const stories = await visitor.context.newPage();
     await stories.goto(`/requests?request=${replies[0]?.requestId}`);
     const tries = stories.getByRole('heading', { name: 'Tries' });
-    await until(async () => (await tries.isVisible()) || (await stories.reload(), await settled(stories), false), Boolean, 'the story of a call with two tries');
-    expect((await stories.getByRole('list', { name: 'Tries' }).getByRole('listitem').allInnerTexts()).map((text) => text.split('\n').slice(0, 3))).toEqual([['First', 'first', 'it answered 500'], ['Then', 'second', 'delivered']]);
+    await until(
+      async () => (await tries.isVisible()) || (await stories.reload(), await settled(stories), false),
+      Boolean,
+      'the story of a call with two tries',
+    );
+    expect(
+      (await stories.getByRole('list', { name: 'Tries' }).getByRole('listitem').allInnerTexts()).map((text) =>
+        text.split('\n').slice(0, 3),
+      ),
+    ).toEqual([
+      ['First', 'first', 'it answered 500'],
+      ['Then', 'second', 'delivered'],
+    ]);
     await stories.close();
 
     first.script('a', 'tokens=2');
@@ -182,7 +236,9 @@ describe.skipIf(!HAS_BROWSER)('the page of upstreams', () => {
     await settled(auditor.page);
     await auditor.page.getByRole('button', { name: 'Upstream first', exact: true }).click();
     await auditor.page.getByRole('dialog').getByText('What it is').waitFor();
-    expect(await auditor.page.getByRole('button', { name: /Add|Define|Change|Test|Pause|Remove|Retire/ }).count()).toBe(0);
+    expect(
+      await auditor.page.getByRole('button', { name: /Add|Define|Change|Test|Pause|Remove|Retire/ }).count(),
+    ).toBe(0);
     await auditor.context.close();
   });
 
@@ -203,7 +259,14 @@ describe.skipIf(!HAS_BROWSER)('the page of upstreams', () => {
   });
 
   test('removes one, after it was said which model could go nowhere else', async () => {
-    expect((await dashboard.administrator.put('/api/dispatch', { model: 'single', terms: { targets: [{ upstream: 'first', model: 'a' }] } })).status).toBe(200);
+    expect(
+      (
+        await dashboard.administrator.put('/api/dispatch', {
+          model: 'single',
+          terms: { targets: [{ upstream: 'first', model: 'a' }] },
+        })
+      ).status,
+    ).toBe(200);
     await page.getByRole('button', { name: 'Retire model single' }).waitFor();
     await choose('first', 'Remove…');
     await dialog().getByText('It is all that “single” can go to.').waitFor();
@@ -219,7 +282,9 @@ describe.skipIf(!HAS_BROWSER)('the page of upstreams', () => {
     await page.getByText('upstream.removed').waitFor();
     await rowOf('first').waitFor({ state: 'detached' });
     expect((await listed()).map(({ name }) => name)).toEqual(['second', 'demo']);
-    expect(Number(await ask(dashboard.relay.store.config('owner'), 'select count(*) from daybook.credential'))).toBe(0);
+    expect(
+      Number(await ask(dashboard.relay.store.config('owner'), 'select count(*) from daybook.credential')),
+    ).toBe(0);
     expect((await call()).status).toBe(200);
   });
 

@@ -43,13 +43,23 @@ describe('DATABASE_URL', () => {
       user: 'u',
       database: 'd',
     });
-    for (const url of ['postgres://u:p@localhost/d?host=/run/pg', 'postgres://u:p@/d?host=/run/pg', 'postgres:///d?host=/run/pg&user=u']) {
-      expect(externalStore(url).config('relay'), url).toMatchObject({ host: '/run/pg', port: 5432, user: 'u', database: 'd' });
+    for (const url of [
+      'postgres://u:p@localhost/d?host=/run/pg',
+      'postgres://u:p@/d?host=/run/pg',
+      'postgres:///d?host=/run/pg&user=u',
+    ]) {
+      expect(externalStore(url).config('relay'), url).toMatchObject({
+        host: '/run/pg',
+        port: 5432,
+        user: 'u',
+        database: 'd',
+      });
     }
   });
 
   test('cannot lift a role or a time-out by its own parameters, and keeps its other options', () => {
-    const parameters = 'options=-c%20role%3Dpostgres%20-c%20work_mem%3D8MB&statement_timeout=0&query_timeout=0&application_name=x';
+    const parameters =
+      'options=-c%20role%3Dpostgres%20-c%20work_mem%3D8MB&statement_timeout=0&query_timeout=0&application_name=x';
     const config = externalStore(`postgres://u:${SECRET}@h/d?${parameters}`).config('relay');
     expect(config.options).toBe('-c role=postgres -c work_mem=8MB -c role=daybook_relay');
     expect(config.application_name).toBe('daybook-relay');

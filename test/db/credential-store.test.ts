@@ -33,7 +33,11 @@ beforeAll(async () => {
   seat = new ControlSeat(database, pino({ level: 'silent' }));
 });
 beforeEach(() => {
-  config = { upstreams: [], DAYBOOK_DATA: path.join(directory, `data-${++places}`), DAYBOOK_MASTER_KEY_FILE: undefined };
+  config = {
+    upstreams: [],
+    DAYBOOK_DATA: path.join(directory, `data-${++places}`),
+    DAYBOOK_MASTER_KEY_FILE: undefined,
+  };
 });
 afterAll(async () => {
   await seat?.close();
@@ -42,7 +46,9 @@ afterAll(async () => {
 });
 
 async function change<T>(work: (upstreams: UpstreamControl) => Promise<T>): Promise<T> {
-  const done = await seat.change('member/Abcdefgh', (control, client) => work(new UpstreamControl(control, client, config)));
+  const done = await seat.change('member/Abcdefgh', (control, client) =>
+    work(new UpstreamControl(control, client, config)),
+  );
   if (done instanceof Refusal) throw done;
   return done;
 }
@@ -51,13 +57,19 @@ async function change<T>(work: (upstreams: UpstreamControl) => Promise<T>): Prom
 function serve() {
   const upstreams = new UpstreamDirectory();
   const lines: string[] = [];
-  const store = new CredentialStore({ store: database, directory: upstreams, file: masterKeyFile(config), log: pino({ level: 'trace' }, { write: (line) => lines.push(line) }) });
+  const store = new CredentialStore({
+    store: database,
+    directory: upstreams,
+    file: masterKeyFile(config),
+    log: pino({ level: 'trace' }, { write: (line) => lines.push(line) }),
+  });
   let position = 0;
   async function follow(): Promise<void> {
     const client = await connectAs(database, 'relay');
     for (;;) {
       const page = await readPage(client, position, 'control');
-      for (const { event, at, position: own } of page) upstreams.apply(event as ControlEvent, at, (position = own));
+      for (const { event, at, position: own } of page)
+        upstreams.apply(event as ControlEvent, at, (position = own));
       if (page.length < PAGE_ROWS) break;
     }
     await closeClient(client);
@@ -77,7 +89,9 @@ const withRow = async <T>(statement: string, ...values: unknown[]): Promise<T[]>
 test('a server has what was there at its start, and from then on what comes and goes', async () => {
   const name = `one-${places}`;
   await change((upstreams) => upstreams.addUpstream(name, terms));
-  const first = await change((upstreams) => upstreams.addCredential(name, { label: 'first', secret: SECRET }));
+  const first = await change((upstreams) =>
+    upstreams.addCredential(name, { label: 'first', secret: SECRET }),
+  );
   await using server = serve();
   await server.follow();
   await server.store.start();
@@ -85,10 +99,15 @@ test('a server has what was there at its start, and from then on what comes and 
 
   let changes = 0;
   server.store.onChange(() => changes++);
-  const second = await change((upstreams) => upstreams.addCredential(name, { label: 'second', secret: `${SECRET}-2` }));
+  const second = await change((upstreams) =>
+    upstreams.addCredential(name, { label: 'second', secret: `${SECRET}-2` }),
+  );
   await server.follow();
   await server.store.refresh();
-  expect(server.store.openOf(server.upstreams.upstream(name) ?? { credentials: [] })).toEqual([{ id: first.id, secret: SECRET }, { id: second.id, secret: `${SECRET}-2` }]);
+  expect(server.store.openOf(server.upstreams.upstream(name) ?? { credentials: [] })).toEqual([
+    { id: first.id, secret: SECRET },
+    { id: second.id, secret: `${SECRET}-2` },
+  ]);
   expect(changes).toBe(1);
 
   await change((upstreams) => upstreams.removeCredential(name, first.id));
@@ -106,17 +125,25 @@ test('a server has what was there at its start, and from then on what comes and 
 test('another master key disturbs no running server, and what is sealed under it opens, too', async () => {
   const name = `two-${places}`;
   await change((upstreams) => upstreams.addUpstream(name, terms));
-  const first = await change((upstreams) => upstreams.addCredential(name, { label: 'first', secret: SECRET }));
+  const first = await change((upstreams) =>
+    upstreams.addCredential(name, { label: 'first', secret: SECRET }),
+  );
   await using server = serve();
   await server.follow();
   await server.store.start();
   const relay = await connectAs(database, 'relay');
   await rekey(relay, masterKeyFile(config), false);
   await closeClient(relay);
-  const second = await change((upstreams) => upstreams.addCredential(name, { label: 'second', secret: `${SECRET}-2` }));
+  const second = await change((upstreams) =>
+    upstreams.addCredential(name, { label: 'second', secret: `${SECRET}-2` }),
+  );
   await server.follow();
   await server.store.refresh();
-  expect([server.store.secret(first.id), server.store.secret(second.id), server.lines]).toEqual([SECRET, `${SECRET}-2`, []]);
+  expect([server.store.secret(first.id), server.store.secret(second.id), server.lines]).toEqual([
+    SECRET,
+    `${SECRET}-2`,
+    [],
+  ]);
   await change((upstreams) => upstreams.removeUpstream(name));
 });
 
@@ -124,7 +151,9 @@ test('a credential that does not open is told of in one line and left out, and i
   const name = `three-${places}`;
   await change((upstreams) => upstreams.addUpstream(name, terms));
   const [good, damaged, lost] = await Promise.all(
-    ['good', 'damaged', 'lost'].map((label) => change((upstreams) => upstreams.addCredential(name, { label, secret: `${SECRET}-${label}` }))),
+    ['good', 'damaged', 'lost'].map((label) =>
+      change((upstreams) => upstreams.addCredential(name, { label, secret: `${SECRET}-${label}` })),
+    ),
   );
   const ids = [good, damaged, lost].map((each) => each?.id ?? '');
   await withRow('update daybook.credential set sealed_secret = fingerprint where id = $1', ids[1]);
@@ -141,8 +170,15 @@ test('a credential that does not open is told of in one line and left out, and i
   server.lines.length = 0;
   await server.store.refresh();
   expect(ids.map((id) => server.store.secret(id))).toEqual([`${SECRET}-good`, undefined, undefined]);
-  expect(server.lines.map((line) => JSON.parse(line) as { credential: string; upstream: string; msg: string })).toEqual([
-    expect.objectContaining({ level: 50, upstream: name, credential: ids[1], msg: expect.stringContaining('its row has been changed') as string }),
+  expect(
+    server.lines.map((line) => JSON.parse(line) as { credential: string; upstream: string; msg: string }),
+  ).toEqual([
+    expect.objectContaining({
+      level: 50,
+      upstream: name,
+      credential: ids[1],
+      msg: expect.stringContaining('its row has been changed') as string,
+    }),
   ]);
   await server.store.refresh();
   expect(server.lines).toHaveLength(1);
@@ -154,11 +190,43 @@ test('a credential that does not open is told of in one line and left out, and i
 test('a credential and the event that tells of it are there together, or neither is', async () => {
   const name = `four-${places}`;
   await change((upstreams) => upstreams.addUpstream(name, terms));
-  const together = { appends: [{ event: { type: 'upstream.credential_added' as const, upstream: name, credential: 'Cred0001', label: 'x', last4: '', actor: 'test' }, version: 7 }], seal: [{ id: 'Cred0001', upstream: name, secret: SECRET }], remove: [] };
+  const together = {
+    appends: [
+      {
+        event: {
+          type: 'upstream.credential_added' as const,
+          upstream: name,
+          credential: 'Cred0001',
+          label: 'x',
+          last4: '',
+          actor: 'test',
+        },
+        version: 7,
+      },
+    ],
+    seal: [{ id: 'Cred0001', upstream: name, secret: SECRET }],
+    remove: [],
+  };
   await expect(change((upstreams) => upstreams.carryOut(together))).rejects.toThrow(ConflictError);
   expect(await withRow('select id from daybook.credential')).toEqual([]);
-  const { id } = await change((upstreams) => upstreams.addCredential(name, { label: 'first', secret: SECRET }));
-  const removal = { appends: [{ event: { type: 'upstream.credential_removed' as const, upstream: name, credential: id, actor: 'test' }, version: 7 }], seal: [], remove: [id] };
+  const { id } = await change((upstreams) =>
+    upstreams.addCredential(name, { label: 'first', secret: SECRET }),
+  );
+  const removal = {
+    appends: [
+      {
+        event: {
+          type: 'upstream.credential_removed' as const,
+          upstream: name,
+          credential: id,
+          actor: 'test',
+        },
+        version: 7,
+      },
+    ],
+    seal: [],
+    remove: [id],
+  };
   await expect(change((upstreams) => upstreams.carryOut(removal))).rejects.toThrow(ConflictError);
   expect(await withRow('select id from daybook.credential')).toEqual([{ id }]);
   await change((upstreams) => upstreams.removeUpstream(name));
@@ -170,7 +238,14 @@ test('of two who add at once each has theirs, and the master key is made once', 
   const other = new ControlSeat(database, pino({ level: 'silent' }));
   const added = await Promise.all(
     [seat, other].flatMap((from, at) =>
-      [1, 2].map((each) => from.change('member/Abcdefgh', (control, client) => new UpstreamControl(control, client, config).addCredential(name, { label: `${at}-${each}`, secret: SECRET }))),
+      [1, 2].map((each) =>
+        from.change('member/Abcdefgh', (control, client) =>
+          new UpstreamControl(control, client, config).addCredential(name, {
+            label: `${at}-${each}`,
+            secret: SECRET,
+          }),
+        ),
+      ),
     ),
   );
   await other.close();

@@ -4,7 +4,15 @@ import path from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { connectAs } from '#db/postgres/connect.ts';
 import { insertCredential, readCredentials, type SealedCredential } from '#db/secrets/credentials.ts';
-import { isSecret, masterKeyId, type MasterKeys, openSecret, rewrap, sealSecret, UnknownMasterKeyError } from '#db/secrets/envelope.ts';
+import {
+  isSecret,
+  masterKeyId,
+  type MasterKeys,
+  openSecret,
+  rewrap,
+  sealSecret,
+  UnknownMasterKeyError,
+} from '#db/secrets/envelope.ts';
 import { masterKeyFile } from '#db/secrets/master-key.ts';
 import { keysToSeal, readKeys, rekey } from '#server/secrets/master-key.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
@@ -18,7 +26,10 @@ const other = { id: 'Cred0002', upstream: 'two' };
 
 function keyring(count = 1): MasterKeys {
   const keys = Array.from({ length: count }, () => randomBytes(32));
-  return { current: masterKeyId(keys[0] as Buffer), all: new Map(keys.map((key) => [masterKeyId(key), key])) };
+  return {
+    current: masterKeyId(keys[0] as Buffer),
+    all: new Map(keys.map((key) => [masterKeyId(key), key])),
+  };
 }
 
 describe('an envelope', () => {
@@ -33,17 +44,25 @@ describe('an envelope', () => {
 
   test('shows nothing: not the secret, not the master key, not that two are the same', () => {
     const [first, second] = [sealSecret(keys, one, SECRET), sealSecret(keys, one, SECRET)];
-    const shown = Buffer.concat([first.sealed_secret, first.wrapped_key, first.fingerprint, Buffer.from(first.master_key, 'hex')]);
+    const shown = Buffer.concat([
+      first.sealed_secret,
+      first.wrapped_key,
+      first.fingerprint,
+      Buffer.from(first.master_key, 'hex'),
+    ]);
     expect(shown.includes(SECRET)).toBe(false);
     expect(shown.includes(keys.all.get(keys.current) as Buffer)).toBe(false);
-    for (const part of ['sealed_secret', 'wrapped_key', 'fingerprint'] as const) expect(first[part].equals(second[part]), part).toBe(false);
+    for (const part of ['sealed_secret', 'wrapped_key', 'fingerprint'] as const)
+      expect(first[part].equals(second[part]), part).toBe(false);
   });
 
   test('opens for nobody else, from nowhere else, and not when a bit of it was changed', () => {
     const envelope = sealSecret(keys, one, SECRET);
     expect(() => openSecret(keys, { ...one, id: other.id }, envelope)).toThrow();
     expect(() => openSecret(keys, { ...one, upstream: other.upstream }, envelope)).toThrow();
-    expect(() => openSecret(keys, one, { ...envelope, sealed_secret: sealSecret(keys, one, SECRET).sealed_secret })).toThrow();
+    expect(() =>
+      openSecret(keys, one, { ...envelope, sealed_secret: sealSecret(keys, one, SECRET).sealed_secret }),
+    ).toThrow();
     for (const part of ['sealed_secret', 'wrapped_key'] as const) {
       for (let at = 0; at < envelope[part].length; at += 7) {
         const changed = Buffer.from(envelope[part]);
@@ -93,14 +112,18 @@ describe('the file of the master key', () => {
     await removeTestDirectory(directory);
   });
 
-  const add = async (owner: typeof one, secret = SECRET): Promise<void> => insertCredential(client, { ...owner, ...sealSecret(await keysToSeal(client, file), owner, secret) });
+  const add = async (owner: typeof one, secret = SECRET): Promise<void> =>
+    insertCredential(client, { ...owner, ...sealSecret(await keysToSeal(client, file), owner, secret) });
   const rows = (): Promise<SealedCredential[]> => readCredentials(client);
-  const opened = async (): Promise<string[]> => (await rows()).map((row) => openSecret(readKeys(file) as MasterKeys, row, row));
+  const opened = async (): Promise<string[]> =>
+    (await rows()).map((row) => openSecret(readKeys(file) as MasterKeys, row, row));
   const lines = async (): Promise<string[]> => (await readFile(file, 'utf8')).trim().split('\n');
 
   test('lies beside the data directory, and not in it', () => {
     expect(masterKeyFile({ DAYBOOK_DATA: '/srv/data/' })).toBe('/srv/data.master-key');
-    expect(masterKeyFile({ DAYBOOK_DATA: '/srv/data', DAYBOOK_MASTER_KEY_FILE: '/run/secrets/master' })).toBe('/run/secrets/master');
+    expect(masterKeyFile({ DAYBOOK_DATA: '/srv/data', DAYBOOK_MASTER_KEY_FILE: '/run/secrets/master' })).toBe(
+      '/run/secrets/master',
+    );
   });
 
   test('is made at first need, for its owner alone, and stays the same', async () => {
@@ -147,8 +170,12 @@ describe('the file of the master key', () => {
     expect([...(readKeys(file)?.all.keys() ?? [])]).toEqual([master_key]);
     expect((await stat(file)).mode & 0o777).toBe(0o600);
     expect(await opened()).toEqual([SECRET, `${SECRET}-2`]);
-    expect((await rows()).map(({ sealed_secret }) => sealed_secret)).toEqual(sealed.map(({ sealed_secret }) => sealed_secret));
-    expect(() => sealed.map((row) => openSecret(readKeys(file) as MasterKeys, row, row))).toThrow(UnknownMasterKeyError);
+    expect((await rows()).map(({ sealed_secret }) => sealed_secret)).toEqual(
+      sealed.map(({ sealed_secret }) => sealed_secret),
+    );
+    expect(() => sealed.map((row) => openSecret(readKeys(file) as MasterKeys, row, row))).toThrow(
+      UnknownMasterKeyError,
+    );
   });
 
   test('keeps the key that a damaged credential needs, and names that one', async () => {
@@ -178,7 +205,11 @@ describe('the file of the master key', () => {
     const text = ['b'.repeat(64), ...(await lines()), ''].join('\n');
     await writeFile(file, text);
     const { master_key, rewrapped, dropped } = await rekey(client, file, true);
-    expect({ master_key, rewrapped, dropped }).toEqual({ master_key: masterKeyId(Buffer.from('b'.repeat(64), 'hex')), rewrapped: 1, dropped: [] });
+    expect({ master_key, rewrapped, dropped }).toEqual({
+      master_key: masterKeyId(Buffer.from('b'.repeat(64), 'hex')),
+      rewrapped: 1,
+      dropped: [],
+    });
     expect(await readFile(file, 'utf8')).toBe(text);
     expect((await rows()).map((row) => row.master_key)).toEqual([master_key]);
   });
@@ -193,14 +224,21 @@ test('the relay alone reads credentials, and nobody puts another secret in the p
   await using database = await createDatabase();
   for (const role of ['auditor', 'worker'] as const) {
     const client = await connectAs(database, role);
-    for (const statement of ['select id from daybook.credential', `delete from daybook.credential`, `insert into daybook.credential default values`]) {
+    for (const statement of [
+      'select id from daybook.credential',
+      `delete from daybook.credential`,
+      `insert into daybook.credential default values`,
+    ]) {
       await expect(client.query(statement), `${role}: ${statement}`).rejects.toMatchObject({ code: '42501' });
     }
     await client.end();
   }
   const relay = await connectAs(database, 'relay');
   for (const column of ['sealed_secret', 'fingerprint', 'upstream', 'id']) {
-    await expect(relay.query(`update daybook.credential set ${column} = ${column}`), column).rejects.toMatchObject({ code: '42501' });
+    await expect(
+      relay.query(`update daybook.credential set ${column} = ${column}`),
+      column,
+    ).rejects.toMatchObject({ code: '42501' });
   }
   await relay.end();
 });

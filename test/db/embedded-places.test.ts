@@ -82,7 +82,9 @@ test.runIf(IS_ROOT)('an ordinary user runs Postgres as themselves', async (conte
   await chmod(parent, 0o755);
   await mkdir(dataDir);
   await chown(dataDir, ORDINARY, ORDINARY);
-  const child = spawn('setpriv', [...AS_ORDINARY, process.execPath, CHILD, dataDir], { stdio: ['pipe', 'pipe', 'inherit'] });
+  const child = spawn('setpriv', [...AS_ORDINARY, process.execPath, CHILD, dataDir], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
   await once(child.stdout, 'data');
   expect(await postgresUser()).toBe(ORDINARY);
   const beside = await connectEmbedded(dataDir);
@@ -141,6 +143,8 @@ test('a place that cannot hold a database is refused in one line that names it',
   const inAFile = path.join(CHILD, 'data');
   await expect(startEmbedded({ dataDir: inAFile, log: () => undefined })).rejects.toMatchObject({
     name: 'StoreError',
-    message: expect.stringMatching(/^the database in \S+embedded-child\.ts\/data \(DAYBOOK_DATA\) cannot be used: ENOTDIR[^\n]*$/),
+    message: expect.stringMatching(
+      /^the database in \S+embedded-child\.ts\/data \(DAYBOOK_DATA\) cannot be used: ENOTDIR[^\n]*$/,
+    ),
   });
 });

@@ -33,13 +33,18 @@ afterEach(async () => {
   await removeTestDirectory(dataDir);
 });
 
-async function start(directory = dataDir, log: (line: string) => void = () => undefined): Promise<EmbeddedStore> {
+async function start(
+  directory = dataDir,
+  log: (line: string) => void = () => undefined,
+): Promise<EmbeddedStore> {
   const store = await startEmbedded({ dataDir: directory, log });
   running.push(store);
   return store;
 }
 
-/** Another process that runs the store. Resolves when it serves; rejects with what it says when it will not. */
+/**
+ * Another process that runs the store. Resolves when it serves; rejects with what it says when it will not.
+ */
 async function startChild(): Promise<ChildProcess> {
   const child = spawn(process.execPath, [CHILD, dataDir], { stdio: ['pipe', 'pipe', 'pipe'] });
   children.push(child);
@@ -87,7 +92,8 @@ describe('a start', () => {
     expect((await stat(path.join(dataDir, 'postgres'))).mode & 0o777).toBe(0o700);
     const passwords = Object.values(JSON.parse(await readFile(file, 'utf8')) as Record<string, string>);
     expect(new Set(passwords).size).toBe(5);
-    const seen = (await readFile(path.join(dataDir, 'postgres.log'), 'utf8')) + JSON.stringify(store.config('owner'));
+    const seen =
+      (await readFile(path.join(dataDir, 'postgres.log'), 'utf8')) + JSON.stringify(store.config('owner'));
     for (const password of passwords) expect(seen).not.toContain(password);
     const wrong = { ...store.config('owner'), password: 'not the password' };
     await expect(ask(wrong, 'select 1')).rejects.toMatchObject({ code: '28P01' });
@@ -96,7 +102,9 @@ describe('a start', () => {
   test('that was killed half-way leaves nothing that stops the next one', async () => {
     const child = spawn(process.execPath, [CHILD, dataDir], { stdio: 'ignore' });
     children.push(child);
-    await expect.poll(() => readdir(dataDir), { ...RECOVERY, interval: 5 }).toContainEqual(expect.stringMatching(/^postgres\.new-/));
+    await expect
+      .poll(() => readdir(dataDir), { ...RECOVERY, interval: 5 })
+      .toContainEqual(expect.stringMatching(/^postgres\.new-/));
     await kill(child);
     expect(await readdir(dataDir)).not.toContain('postgres');
     await start();
@@ -120,7 +128,8 @@ describe('a start', () => {
     expect(starts.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected', 'rejected']);
     const refusals = starts.flatMap((each) => (each.status === 'rejected' ? [String(each.reason)] : []));
     const winner = children.find((child) => child.exitCode === null)?.pid;
-    for (const refusal of refusals) expect(refusal).toContain(`${dataDir} is in use by another Daybook (pid ${winner})`);
+    for (const refusal of refusals)
+      expect(refusal).toContain(`${dataDir} is in use by another Daybook (pid ${winner})`);
   });
 
   test('with fsync and the like switched off is refused by name, and leaves no server', async () => {
@@ -138,10 +147,21 @@ describe('a start', () => {
     const runAs = await chooseRunAs(place.cluster, dataDir, binaries);
     await mkdir(place.cluster);
     if (runAs.owner !== null) await chown(place.cluster, runAs.owner.uid, runAs.owner.gid);
-    const options = ['-D', place.cluster, '-U', 'postgres', '--auth=trust', '--no-data-checksums', '--no-sync'];
+    const options = [
+      '-D',
+      place.cluster,
+      '-U',
+      'postgres',
+      '--auth=trust',
+      '--no-data-checksums',
+      '--no-sync',
+    ];
     const initdb = command(runAs, binaries.initdb, options);
     await run(initdb.program, initdb.args, initdb.options);
-    await writeFile(place.passwords, JSON.stringify({ superuser: 's', owner: 'o', relay: 'r', worker: 'w', auditor: 'a' }));
+    await writeFile(
+      place.passwords,
+      JSON.stringify({ superuser: 's', owner: 'o', relay: 'r', worker: 'w', auditor: 'a' }),
+    );
     await expect(startEmbedded({ dataDir, log: () => undefined })).rejects.toThrow('data_checksums=off');
   });
 });
@@ -153,7 +173,9 @@ describe('a running Postgres', () => {
     await writeRow(store);
     const before = { pid: await postmasterPid(), config: store.config('owner') };
     process.kill(before.pid, 'SIGKILL');
-    await expect.poll(() => ask(before.config, 'select answer from kept').catch(() => 'down'), RECOVERY).toBe(42);
+    await expect
+      .poll(() => ask(before.config, 'select answer from kept').catch(() => 'down'), RECOVERY)
+      .toBe(42);
     await expect.poll(() => lines.at(-1), RECOVERY).toMatch(/^PostgreSQL started/);
     expect(await postmasterPid()).not.toBe(before.pid);
     expect(await ask(before.config, SUPERVISORS)).toBe(1);
@@ -187,7 +209,10 @@ describe('a running Postgres', () => {
 
   test('stops within its bound although a session is in the middle of a statement', async () => {
     const store = await start();
-    const sleeper = ask({ ...store.config('owner'), query_timeout: 60_000, statement_timeout: 60_000 }, 'select pg_sleep(60)');
+    const sleeper = ask(
+      { ...store.config('owner'), query_timeout: 60_000, statement_timeout: 60_000 },
+      'select pg_sleep(60)',
+    );
     const ended = expect(sleeper).rejects.toMatchObject({ code: '57P01' });
     const busy = `select count(*)::int from pg_stat_activity where query = 'select pg_sleep(60)'`;
     await expect.poll(() => ask(store.config('owner'), busy), RECOVERY).toBe(1);

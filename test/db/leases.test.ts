@@ -33,9 +33,30 @@ const lineStep = fc.record({
 });
 const needStep = fc.record({ line: fc.nat(3), minimum: amount, more: amount });
 const step = fc.oneof(
-  { weight: 8, arbitrary: fc.record({ kind: fc.constant('exchange' as const), instance: fc.nat(2), lines: fc.array(lineStep, { minLength: 1, maxLength: 4 }), requests: fc.array(fc.array(needStep, { minLength: 1, maxLength: 2 }), { maxLength: 4 }), isRepeated: fc.boolean() }) },
-  { weight: 4, arbitrary: fc.record({ kind: fc.constant('accept' as const), instance: fc.nat(2), tokens: fc.nat(50), cost: fc.nat(90), isOfOldTerms: fc.boolean() }) },
-  { weight: 4, arbitrary: fc.record({ kind: fc.constant('settle' as const), index: fc.nat(9), tokens: fc.nat(60) }) },
+  {
+    weight: 8,
+    arbitrary: fc.record({
+      kind: fc.constant('exchange' as const),
+      instance: fc.nat(2),
+      lines: fc.array(lineStep, { minLength: 1, maxLength: 4 }),
+      requests: fc.array(fc.array(needStep, { minLength: 1, maxLength: 2 }), { maxLength: 4 }),
+      isRepeated: fc.boolean(),
+    }),
+  },
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      kind: fc.constant('accept' as const),
+      instance: fc.nat(2),
+      tokens: fc.nat(50),
+      cost: fc.nat(90),
+      isOfOldTerms: fc.boolean(),
+    }),
+  },
+  {
+    weight: 4,
+    arbitrary: fc.record({ kind: fc.constant('settle' as const), index: fc.nat(9), tokens: fc.nat(60) }),
+  },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('recover' as const), instance: fc.nat(2) }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('retire' as const), instance: fc.nat(2) }) },
 );
@@ -64,7 +85,8 @@ class Both {
       this.sim.register();
     }
     // What came before in the log is of no interest: other subjects, whose rows the twin has as such.
-    for (const [index] of LIMITS.entries()) this.#terms.set(String(index), { cap: 500, position: 1, reset: 0 });
+    for (const [index] of LIMITS.entries())
+      this.#terms.set(String(index), { cap: 500, position: 1, reset: 0 });
   }
 
   async close(): Promise<void> {
@@ -80,13 +102,25 @@ class Both {
   }
 
   async #exchange({ instance, lines, requests, isRepeated }: Step & { kind: 'exchange' }): Promise<void> {
-    const chosen = [...new Map(lines.map((line) => [line.limit, line])).values()].map((line) => this.#line(instance, line));
+    const chosen = [...new Map(lines.map((line) => [line.limit, line])).values()].map((line) =>
+      this.#line(instance, line),
+    );
     const sorted = chosen.toSorted((a, b) => compareNames(a.line, b.line));
-    const needs = requests.map((request) => [...new Map(request.map((need) => [need.line % sorted.length, need])).entries()].map(([line, { minimum, more }]): Need => ({ line, minimum, wanted: minimum + more })));
-    const ask: Ask = { position: this.#position, lines: sorted.map(({ line }) => ({ ...line })), requests: needs };
+    const needs = requests.map((request) =>
+      [...new Map(request.map((need) => [need.line % sorted.length, need])).entries()].map(
+        ([line, { minimum, more }]): Need => ({ line, minimum, wanted: minimum + more }),
+      ),
+    );
+    const ask: Ask = {
+      position: this.#position,
+      lines: sorted.map(({ line }) => ({ ...line })),
+      requests: needs,
+    };
     for (let times = isRepeated ? 2 : 1; times > 0; times--) {
       const client = (this.#writers[instance] as Writer).client;
-      const real = await exchange(client, this.#writers[instance]?.instance as number, ask).catch((error: unknown) => error);
+      const real = await exchange(client, this.#writers[instance]?.instance as number, ask).catch(
+        (error: unknown) => error,
+      );
       const nowMs = real instanceof Error ? 0 : (real as { now: Date }).now.getTime();
       let twin: unknown;
       try {
@@ -107,7 +141,17 @@ class Both {
   }
 
   /** The lease with some of its free units moved on; totals only rise, and none is more than was granted. */
-  #line(instance: number, { limit: index, cap, isReset, moves, strict, stock }: (typeof lineStep) extends fc.Arbitrary<infer T> ? T : never): Belief {
+  #line(
+    instance: number,
+    {
+      limit: index,
+      cap,
+      isReset,
+      moves,
+      strict,
+      stock,
+    }: typeof lineStep extends fc.Arbitrary<infer T> ? T : never,
+  ): Belief {
     const limit = LIMITS[index] as Limit;
     const terms = this.#terms.get(String(index)) as { cap: number; position: number; reset: number };
     if (cap !== undefined) {
@@ -118,7 +162,18 @@ class Both {
     const name = { ...limit, start, reset: terms.reset };
     const key = `${instance} ${nameOf(name)}`;
     const belief = this.#beliefs.get(key) ?? {
-      line: { ...name, cap: 0, terms: 0, since: terms.position, returned: 0, used: 0, overdrawn: 0, held: 0, strict, stock },
+      line: {
+        ...name,
+        cap: 0,
+        terms: 0,
+        since: terms.position,
+        returned: 0,
+        used: 0,
+        overdrawn: 0,
+        held: 0,
+        strict,
+        stock,
+      },
       granted: 0,
       isAnswered: false,
     };
@@ -126,7 +181,8 @@ class Both {
     const { line } = belief;
     Object.assign(line, { cap: terms.cap, terms: terms.position, strict, stock });
     line.held = Math.min(line.held, belief.granted - line.returned - line.used);
-    const part = (thirds: number): number => Math.floor(((belief.granted - line.returned - line.used - line.held) * thirds) / 3);
+    const part = (thirds: number): number =>
+      Math.floor(((belief.granted - line.returned - line.used - line.held) * thirds) / 3);
     line.used += part(moves[0]);
     line.held += part(moves[2]);
     line.returned += strict ? part(3) : part(1);
@@ -138,8 +194,21 @@ class Both {
   async #accept({ instance, tokens, cost, isOfOldTerms }: Step & { kind: 'accept' }): Promise<void> {
     if (!this.sim.isLive(instance + 1)) return;
     const terms = isOfOldTerms ? 0 : Math.max(...[...this.#terms.values()].map(({ position }) => position));
-    const event = accepted({ ...WHO, hold_tokens: tokens, hold_cost_microusd: cost, admitted_minute: minuteOf(Date.now()), terms_position: terms });
-    await this.#append(instance, event, { type: 'accepted', tokens, cost, minute: event.admitted_minute as number, terms, request: event.request });
+    const event = accepted({
+      ...WHO,
+      hold_tokens: tokens,
+      hold_cost_microusd: cost,
+      admitted_minute: minuteOf(Date.now()),
+      terms_position: terms,
+    });
+    await this.#append(instance, event, {
+      type: 'accepted',
+      tokens,
+      cost,
+      minute: event.admitted_minute as number,
+      terms,
+      request: event.request,
+    });
     this.#open.push({ event, instance });
   }
 
@@ -147,11 +216,28 @@ class Both {
     const [one] = this.#open.splice(index % Math.max(1, this.#open.length), 1);
     if (!one || !this.sim.isLive(one.instance + 1)) return;
     const { admitted_minute = 0, terms_position = 0 } = one.event;
-    const event = settled(one.event, { input_tokens: tokens, output_tokens: 1, cost_microusd: tokens * 2, admitted_minute, terms_position });
-    await this.#append(one.instance, event, { type: 'settled', tokens: tokens + 1, cost: tokens * 2, minute: admitted_minute, terms: terms_position, request: event.request });
+    const event = settled(one.event, {
+      input_tokens: tokens,
+      output_tokens: 1,
+      cost_microusd: tokens * 2,
+      admitted_minute,
+      terms_position,
+    });
+    await this.#append(one.instance, event, {
+      type: 'settled',
+      tokens: tokens + 1,
+      cost: tokens * 2,
+      minute: admitted_minute,
+      terms: terms_position,
+      request: event.request,
+    });
   }
 
-  async #append(instance: number, event: Parameters<Writer['append']>[0][number], row: Pick<LogRow, 'type' | 'tokens' | 'cost' | 'minute' | 'terms' | 'request'>): Promise<void> {
+  async #append(
+    instance: number,
+    event: Parameters<Writer['append']>[0][number],
+    row: Pick<LogRow, 'type' | 'tokens' | 'cost' | 'minute' | 'terms' | 'request'>,
+  ): Promise<void> {
     this.#position = await (this.#writers[instance] as Writer).append([event]);
     const full: LogRow = { ...row, instance: instance + 1, account: WHO.account, key: WHO.key };
     expect(this.sim.append([full])).toBe(this.#position);
@@ -167,7 +253,11 @@ class Both {
     }
     const by = [0, 1, 2].find((other) => other !== instance && this.sim.isLive(other + 1));
     if (by === undefined) return;
-    const count = await recoverInstance(client, this.#writers[instance]?.instance as number, this.#writers[by]?.instance as number);
+    const count = await recoverInstance(
+      client,
+      this.#writers[instance]?.instance as number,
+      this.#writers[by]?.instance as number,
+    );
     this.sim.fence(instance + 1);
     expect(this.sim.recover(instance + 1, by + 1, nowMs)).toBe(count);
     this.#position = this.sim.log.length;
@@ -182,14 +272,21 @@ class Both {
         from daybook.allowance order by id`),
     });
     expect(allowances.rows.map(({ short, ...row }) => ({ ...row, isShort: short !== null }))).toEqual(
-      [...this.sim.allowances.values()].map(({ name: _name, shortUntilMs, ...row }) => ({ ...row, isShort: shortUntilMs > -Infinity })),
+      [...this.sim.allowances.values()].map(({ name: _name, shortUntilMs, ...row }) => ({
+        ...row,
+        isShort: shortUntilMs > -Infinity,
+      })),
     );
     const leases = await client.query({
       text: text(`allowance::int, instance, granted::int, returned::int, used::int, overdrawn::int, held::int,
         position::int, since_terms::int as since, is_strict as strict, closed from daybook.lease order by 1, 2`),
     });
-    const twins = [...this.sim.leases].flatMap(([allowance, rows]) => [...rows].map(([instance, row]) => ({ allowance, instance, ...row })));
-    expect(leases.rows).toEqual(twins.toSorted((a, b) => a.allowance - b.allowance || a.instance - b.instance));
+    const twins = [...this.sim.leases].flatMap(([allowance, rows]) =>
+      [...rows].map(([instance, row]) => ({ allowance, instance, ...row })),
+    );
+    expect(leases.rows).toEqual(
+      twins.toSorted((a, b) => a.allowance - b.allowance || a.instance - b.instance),
+    );
   }
 }
 
@@ -215,19 +312,38 @@ test('a dead instance may not spend', async () => {
   const client = await connectAs(database, 'relay');
   const instance = await registerInstance(client, 'one');
   await retireInstance(client, instance);
-  await expect(exchange(client, instance, { position: 0, lines: [], requests: [] })).rejects.toThrow(FencedError);
+  await expect(exchange(client, instance, { position: 0, lines: [], requests: [] })).rejects.toThrow(
+    FencedError,
+  );
   await client.end();
 });
 
 test('Postgres and the program agree on the first minute of every window', async () => {
   await using database = await createDatabase();
   const client = await connectAs(database, 'auditor');
-  const edges = ['1970-01-01', '1999-12-31T23:59', '2000-02-29T12:00', '2024-02-29T23:59', '2026-02-28T23:59', '2026-03-29T01:30', '2026-12-28', '2027-01-01', '2096-02-29'];
-  const around = edges.flatMap((edge) => [-1, 0, 1, 60, 1_440].map((minutes) => Math.max(0, minuteOf(Date.parse(`${edge.padEnd(16, edge.length > 10 ? '' : 'T00:00')}Z`)) + minutes)));
+  const edges = [
+    '1970-01-01',
+    '1999-12-31T23:59',
+    '2000-02-29T12:00',
+    '2024-02-29T23:59',
+    '2026-02-28T23:59',
+    '2026-03-29T01:30',
+    '2026-12-28',
+    '2027-01-01',
+    '2096-02-29',
+  ];
+  const around = edges.flatMap((edge) =>
+    [-1, 0, 1, 60, 1_440].map((minutes) =>
+      Math.max(0, minuteOf(Date.parse(`${edge.padEnd(16, edge.length > 10 ? '' : 'T00:00')}Z`)) + minutes),
+    ),
+  );
   const spread = Array.from({ length: 2_000 }, (_, index) => index * 33_413);
   const minutes = [...around, ...spread];
   for (const kind of KINDS) {
-    const { rows } = await client.query<{ start: number }>('select daybook.window_start($1, minute) as start from unnest($2::int[]) as minute', [WINDOW_KINDS[kind], minutes]);
+    const { rows } = await client.query<{ start: number }>(
+      'select daybook.window_start($1, minute) as start from unnest($2::int[]) as minute',
+      [WINDOW_KINDS[kind], minutes],
+    );
     expect(rows.map(({ start }) => start)).toEqual(minutes.map((minute) => windowStart(kind, minute)));
   }
   await client.end();
@@ -238,11 +354,27 @@ test('the order in which everybody locks is the same in Postgres as in the progr
   const client = await connectAs(database, 'relay');
   const instance = await registerInstance(client, 'one');
   const names = ['account/Zz', 'account/aa', 'key/00', 'key/Zz', 'key/zz'].flatMap((subject) =>
-    (Object.keys(METERS) as Meter[]).flatMap((meter) => [1, 100].map((start) => ({ subject, meter, window: 'minute' as const, start, reset: 0 }))),
+    (Object.keys(METERS) as Meter[]).flatMap((meter) =>
+      [1, 100].map((start) => ({ subject, meter, window: 'minute' as const, start, reset: 0 })),
+    ),
   );
-  const line = { cap: 1, terms: 0, since: 0, returned: 0, used: 0, overdrawn: 0, held: 0, strict: false, stock: 0 };
+  const line = {
+    cap: 1,
+    terms: 0,
+    since: 0,
+    returned: 0,
+    used: 0,
+    overdrawn: 0,
+    held: 0,
+    strict: false,
+    stock: 0,
+  };
   const sorted = names.toSorted(compareNames);
-  await exchange(client, instance, { position: 0, lines: names.toReversed().map((name) => ({ ...name, ...line })), requests: [] });
+  await exchange(client, instance, {
+    position: 0,
+    lines: names.toReversed().map((name) => ({ ...name, ...line })),
+    requests: [],
+  });
   const { rows } = await client.query<{ subject: string; meter: number; start: number }>(
     'select subject, meter, window_start as start from daybook.allowance order by subject, meter, window_kind, window_start, reset_position',
   );

@@ -42,7 +42,13 @@ test('a column that a later version added is in every partition, those made befo
         where attnum > 0 and attrelid in (select 'daybook.log'::regclass union select inhrelid from pg_inherits where inhparent = 'daybook.log'::regclass)
         group by attrelid order by name`,
     );
-    expect(rows.map(({ name }) => name)).toEqual(['daybook.log', 'daybook.log_000000', 'daybook.log_000001', 'daybook.log_000002', 'daybook.log_000003']);
+    expect(rows.map(({ name }) => name)).toEqual([
+      'daybook.log',
+      'daybook.log_000000',
+      'daybook.log_000001',
+      'daybook.log_000002',
+      'daybook.log_000003',
+    ]);
     expect(new Set(rows.map(({ columns }) => columns)).size).toBe(1);
     expect(rows[0]?.columns).toContain('refusal text "C" f');
   } finally {
@@ -62,11 +68,18 @@ test('of four starters at once one migrates, and the others find it done', async
 test('a failing migration is named with its line, and nothing of the run stays', async () => {
   await using database = await createEmptyDatabase();
   await add('9000_good', 'create table daybook.kept (id integer);\n');
-  await add('9001_broken', '-- A comment.\ncreate table daybook.gone (id integer);\nselect no_such_column;\n');
-  await expect(migrate(database, folder)).rejects.toThrow(/^migration 9001_broken failed, line 3: .*no_such_column/);
+  await add(
+    '9001_broken',
+    '-- A comment.\ncreate table daybook.gone (id integer);\nselect no_such_column;\n',
+  );
+  await expect(migrate(database, folder)).rejects.toThrow(
+    /^migration 9001_broken failed, line 3: .*no_such_column/,
+  );
   expect(await ask(database.config('owner'), `select to_regnamespace('daybook')`)).toBeNull();
   await add('9001_broken', 'select 1;\n');
-  expect(await migrate(database, folder)).toEqual(expect.arrayContaining(['0001_roles', '9000_good', '9001_broken']));
+  expect(await migrate(database, folder)).toEqual(
+    expect.arrayContaining(['0001_roles', '9000_good', '9001_broken']),
+  );
 });
 
 test('a database that a newer version has migrated is refused', async () => {

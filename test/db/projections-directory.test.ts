@@ -36,8 +36,12 @@ async function directoryOf(after: number, head: number, step: number, table: str
   await worker.query(`begin; ${PROJECTING}; set local search_path = pg_temp, daybook`);
   try {
     await worker.query("select daybook.create_projection('directory')");
-    for (let from = after; from < head; from += step) await directory.apply(worker, { after: from, upTo: Math.min(head, from + step) });
-    const { rows } = await worker.query<[Stored]>({ text: `select row_to_json(t) from ${table} t order by position`, rowMode: 'array' });
+    for (let from = after; from < head; from += step)
+      await directory.apply(worker, { after: from, upTo: Math.min(head, from + step) });
+    const { rows } = await worker.query<[Stored]>({
+      text: `select row_to_json(t) from ${table} t order by position`,
+      rowMode: 'array',
+    });
     return rows.map(([row]) => row);
   } finally {
     await worker.query('rollback');
@@ -48,13 +52,22 @@ async function append(events: readonly ControlEvent[]): Promise<{ after: number;
   const after = await readHead(writer.client);
   for (const event of events) {
     const stream = streamOf(event);
-    const { rows } = await writer.client.query<{ version: number }>('select version from daybook.stream_head where stream = $1', [stream]);
+    const { rows } = await writer.client.query<{ version: number }>(
+      'select version from daybook.stream_head where stream = $1',
+      [stream],
+    );
     await writer.control([{ event, version: (rows[0]?.version ?? 0) + 1 }], ++last);
   }
   return { after, head: await readHead(writer.client) };
 }
 
-const accountOf = ({ id, state, plan, override, version }: Account) => ({ id, state, plan, override, version });
+const accountOf = ({ id, state, plan, override, version }: Account) => ({
+  id,
+  state,
+  plan,
+  override,
+  version,
+});
 const keyOf = ({ id, account, secret, previous, terms, version, ...times }: Key) => ({
   id,
   account,
@@ -69,38 +82,65 @@ const keyOf = ({ id, account, secret, previous, terms, version, ...times }: Key)
   revoked_at: times.revokedAt,
 });
 
-const account = (id: string, rest: object): ControlEvent => ({ account: id, actor: 'test', ...rest }) as ControlEvent;
+const account = (id: string, rest: object): ControlEvent =>
+  ({ account: id, actor: 'test', ...rest }) as ControlEvent;
 
 const of = (type: string) => anyControlEvent.filter((event) => event.type.startsWith(type));
 
 test('accounts and keys are in the directory as their folds have them, whatever came to them and however many at once', async () => {
   await assert(
-    asyncProperty(of('account.registered'), of('key.created'), array(oneof(anyControlEvent, of('account.'), of('key.')), { minLength: 5, maxLength: 25 }), async (first, second, events) => {
-      // All of one account and one key, so that each is of something.
-      const id = `Acc${String(++last).padStart(5, '0')}`;
-      const same = [first, second, ...events].map((event): ControlEvent => ({ ...event, ...('account' in event ? { account: id } : {}), ...('key' in event ? { key: id } : {}) }));
-      const { after, head } = await append(same);
-      const accounts = new Map<string, Account | undefined>();
-      const keys = new Map<string, Key | undefined>();
-      for (const { event, at, position } of await readPage(writer.client, after, 'control')) {
-        if (!('actor' in event)) continue;
-        if ('key' in event) keys.set(event.key, evolveKey(keys.get(event.key), event, at, position));
-        else if ('account' in event && event.account !== undefined) accounts.set(event.account, evolveAccount(accounts.get(event.account), event, position));
-      }
-      const stored = await directoryOf(after, head, 1, 'account');
-      expect(stored).toEqual(await directoryOf(after, head, head, 'account'));
-      expect(stored).toMatchObject([...accounts.values()].filter((each) => each !== undefined).map(accountOf));
-      const storedKeys = await directoryOf(after, head, 1, 'key');
-      expect(storedKeys).toEqual(await directoryOf(after, head, head, 'key'));
-      const dated = storedKeys.map((row) => Object.fromEntries(Object.entries(row).map(([name, value]) => [name, name.endsWith('_at') && value !== null ? new Date(value as string) : value])));
-      expect(dated).toMatchObject([...keys.values()].filter((each) => each !== undefined).map(keyOf));
-      for (const table of ['plan', 'model_price']) expect(await directoryOf(after, head, 1, table)).toEqual(await directoryOf(after, head, head, table));
-    }),
+    asyncProperty(
+      of('account.registered'),
+      of('key.created'),
+      array(oneof(anyControlEvent, of('account.'), of('key.')), { minLength: 5, maxLength: 25 }),
+      async (first, second, events) => {
+        // All of one account and one key, so that each is of something.
+        const id = `Acc${String(++last).padStart(5, '0')}`;
+        const same = [first, second, ...events].map((event): ControlEvent => ({
+          ...event,
+          ...('account' in event ? { account: id } : {}),
+          ...('key' in event ? { key: id } : {}),
+        }));
+        const { after, head } = await append(same);
+        const accounts = new Map<string, Account | undefined>();
+        const keys = new Map<string, Key | undefined>();
+        for (const { event, at, position } of await readPage(writer.client, after, 'control')) {
+          if (!('actor' in event)) continue;
+          if ('key' in event) keys.set(event.key, evolveKey(keys.get(event.key), event, at, position));
+          else if ('account' in event && event.account !== undefined)
+            accounts.set(event.account, evolveAccount(accounts.get(event.account), event, position));
+        }
+        const stored = await directoryOf(after, head, 1, 'account');
+        expect(stored).toEqual(await directoryOf(after, head, head, 'account'));
+        expect(stored).toMatchObject(
+          [...accounts.values()].filter((each) => each !== undefined).map(accountOf),
+        );
+        const storedKeys = await directoryOf(after, head, 1, 'key');
+        expect(storedKeys).toEqual(await directoryOf(after, head, head, 'key'));
+        const dated = storedKeys.map((row) =>
+          Object.fromEntries(
+            Object.entries(row).map(([name, value]) => [
+              name,
+              name.endsWith('_at') && value !== null ? new Date(value as string) : value,
+            ]),
+          ),
+        );
+        expect(dated).toMatchObject([...keys.values()].filter((each) => each !== undefined).map(keyOf));
+        for (const table of ['plan', 'model_price'])
+          expect(await directoryOf(after, head, 1, table)).toEqual(
+            await directoryOf(after, head, head, table),
+          );
+      },
+    ),
     { numRuns: 12 },
   );
 });
 
 test('a name that Postgres can not hold as a text is shown without what it can not', async () => {
-  const { after, head } = await append([account('NulName1', { type: 'account.registered', name: 'a\0b\ud800c' })]);
-  expect(await directoryOf(after, head, 1, 'account')).toMatchObject([{ id: 'NulName1', name: 'a\ufffdb\ufffdc' }]);
+  const { after, head } = await append([
+    account('NulName1', { type: 'account.registered', name: 'a\0b\ud800c' }),
+  ]);
+  expect(await directoryOf(after, head, 1, 'account')).toMatchObject([
+    { id: 'NulName1', name: 'a\ufffdb\ufffdc' },
+  ]);
 });

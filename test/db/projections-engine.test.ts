@@ -11,7 +11,15 @@ import { rebuild, RebuildBusyError } from '#db/projections/rebuild.ts';
 import { readProjectionState, readProjectionStatus } from '#db/projections/state.ts';
 import { takeIn } from '#db/projections/apply-batch.ts';
 import { ask, createDatabase, type TestDatabase } from '../support/database.ts';
-import { accepted, connectAs, openWriter, readLog, registered, settled, type Writer } from '../support/log/log-writer.ts';
+import {
+  accepted,
+  connectAs,
+  openWriter,
+  readLog,
+  registered,
+  settled,
+  type Writer,
+} from '../support/log/log-writer.ts';
 import { until } from '../support/relay.ts';
 
 /** What every projection may rely on: taken in once, put aside where unreadable, made anew at any time. */
@@ -45,7 +53,14 @@ async function appendCalls(count: number, to: Writer = writer): Promise<number> 
 }
 
 /** Projects until nothing is left; what was seen on the way. */
-async function projectAll(client: Client, { seat, projections = PROJECTIONS, pageEvents = 7 }: { seat?: number; projections?: readonly Projection[]; pageEvents?: number } = {}): Promise<Page[]> {
+async function projectAll(
+  client: Client,
+  {
+    seat,
+    projections = PROJECTIONS,
+    pageEvents = 7,
+  }: { seat?: number; projections?: readonly Projection[]; pageEvents?: number } = {},
+): Promise<Page[]> {
   const own = seat ?? (await takeSeat(client));
   const pages: Page[] = [];
   for (;;) {
@@ -64,7 +79,12 @@ async function expectEqual(): Promise<void> {
 }
 
 const parkedOf = async (projection: string): Promise<{ position: string; reason: string }[]> =>
-  (await worker.query('select position, reason from daybook.parked_event where projection = $1 order by position', [projection])).rows;
+  (
+    await worker.query(
+      'select position, reason from daybook.parked_event where projection = $1 order by position',
+      [projection],
+    )
+  ).rows;
 
 test('pages of any size come to what a replay comes to, and tell how far they are', async () => {
   const head = await appendCalls(40);
@@ -77,7 +97,11 @@ test('pages of any size come to what a replay comes to, and tell how far they ar
 
 test('a page whose projector dies in the middle has never been, and the next one takes it whole', async () => {
   const head = await appendCalls(10);
-  const deadly: Projection = { ...requests, name: 'directory', apply: (client) => client.query('select pg_terminate_backend(pg_backend_pid())').then(() => undefined) };
+  const deadly: Projection = {
+    ...requests,
+    name: 'directory',
+    apply: (client) => client.query('select pg_terminate_backend(pg_backend_pid())').then(() => undefined),
+  };
   await expect(projectAll(worker, { projections: [requests, deadly] })).rejects.toThrow();
   expect(await readProjectionState(auditor)).toMatchObject({ position: 0, head });
   worker = await connectAs(database, 'worker');
@@ -142,22 +166,36 @@ test('what is not of the vocabulary or can not have happened is put aside withou
 test('exactly the events that can not be taken are put aside, wherever they are', async () => {
   await worker.query('create temporary table taken (position bigint primary key)');
   await assert(
-    asyncProperty(uniqueArray(integer({ min: 1, max: 60 }), { maxLength: 12 }), integer({ min: 1, max: 60 }), async (bad, upTo) => {
-      const picky: Projection = {
-        ...requests,
-        async apply(client, range) {
-          await client.query('insert into taken select generate_series($1::int + 1, $2::int)', [range.after, range.upTo]);
-          if (bad.some((position) => position > range.after && position <= range.upTo)) throw new RangeError('bad');
-        },
-      };
-      await worker.query('begin; truncate taken');
-      const parked = await takeIn(worker, picky, { after: 0, upTo });
-      const { rows } = await worker.query<{ position: string }>('select position from taken order by position');
-      await worker.query('commit');
-      const wrong = bad.filter((position) => position <= upTo).toSorted((left, right) => left - right);
-      expect(parked).toEqual(wrong.map((position) => ({ position, reason: 'RangeError' })));
-      expect(rows.map(({ position }) => Number(position))).toEqual(Array.from({ length: upTo }, (_, index) => index + 1).filter((position) => !wrong.includes(position)));
-    }),
+    asyncProperty(
+      uniqueArray(integer({ min: 1, max: 60 }), { maxLength: 12 }),
+      integer({ min: 1, max: 60 }),
+      async (bad, upTo) => {
+        const picky: Projection = {
+          ...requests,
+          async apply(client, range) {
+            await client.query('insert into taken select generate_series($1::int + 1, $2::int)', [
+              range.after,
+              range.upTo,
+            ]);
+            if (bad.some((position) => position > range.after && position <= range.upTo))
+              throw new RangeError('bad');
+          },
+        };
+        await worker.query('begin; truncate taken');
+        const parked = await takeIn(worker, picky, { after: 0, upTo });
+        const { rows } = await worker.query<{ position: string }>(
+          'select position from taken order by position',
+        );
+        await worker.query('commit');
+        const wrong = bad.filter((position) => position <= upTo).toSorted((left, right) => left - right);
+        expect(parked).toEqual(wrong.map((position) => ({ position, reason: 'RangeError' })));
+        expect(rows.map(({ position }) => Number(position))).toEqual(
+          Array.from({ length: upTo }, (_, index) => index + 1).filter(
+            (position) => !wrong.includes(position),
+          ),
+        );
+      },
+    ),
     { numRuns: 25 },
   );
 });
@@ -168,9 +206,14 @@ test('a log that lacks an event is not projected past the gap', async () => {
   const reached = (await readProjectionState(auditor)).position;
   await appendCalls(5);
   const superuser = await database.superuser();
-  const lose = (position: number) => superuser.query(`set session_replication_role = replica; delete from daybook.log where position = ${position}`);
+  const lose = (position: number) =>
+    superuser.query(
+      `set session_replication_role = replica; delete from daybook.log where position = ${position}`,
+    );
   await lose(reached + 3);
-  await expect(projectAll(worker)).rejects.toThrow(new GapError(`the log has no event at position ${reached + 3}`));
+  await expect(projectAll(worker)).rejects.toThrow(
+    new GapError(`the log has no event at position ${reached + 3}`),
+  );
   expect((await readProjectionState(auditor)).position).toBe(reached);
   await expectEqual();
   await lose(2);
@@ -182,12 +225,19 @@ test('a log that lacks an event is not projected past the gap', async () => {
 test('a row changed, taken away or made up by hand is named, with what the log says', async () => {
   await appendCalls(30);
   await projectAll(worker);
-  const { rows } = await worker.query<{ request: string }>('select request from projection.request where status is not null order by request limit 2');
+  const { rows } = await worker.query<{ request: string }>(
+    'select request from projection.request where status is not null order by request limit 2',
+  );
   const [changed, missing] = rows.map(({ request }) => request);
   const surplus = '00000000-0000-7000-8000-000000000000';
-  await worker.query('update projection.request set status = 418, model = null where request = $1', [changed]);
+  await worker.query('update projection.request set status = 418, model = null where request = $1', [
+    changed,
+  ]);
   await worker.query('delete from projection.request where request = $1', [missing]);
-  await worker.query(`insert into projection.request (request, position, accepted_at, instance, account, key) values ($1, 1, now(), 1, 'a', 'k')`, [surplus]);
+  await worker.query(
+    `insert into projection.request (request, position, accepted_at, instance, account, key) values ($1, 1, now(), 1, 'a', 'k')`,
+    [surplus],
+  );
   const found = await compare(auditor, requests);
   expect(found).toMatchObject({ projection: 'requests', differing: 3, faults: [] });
   expect(found.differences.map(({ table, key, kind }) => [table, key['request'], kind])).toEqual([
@@ -211,9 +261,18 @@ test('tables dropped by hand are made anew from the log, and the others do not w
   const pages = await projectAll(worker);
   expect(pages.at(-1)).toMatchObject({ aside: ['requests'] });
   expect(await readProjectionStatus(auditor)).toMatchObject(
-    PROJECTIONS.map(({ name }) => name).toSorted().map((projection) => (projection === 'requests' ? { projection, state: 'aside' } : { projection, state: 'live', position: head })),
+    PROJECTIONS.map(({ name }) => name)
+      .toSorted()
+      .map((projection) =>
+        projection === 'requests'
+          ? { projection, state: 'aside' }
+          : { projection, state: 'live', position: head },
+      ),
   );
-  expect((await compare(auditor, requests)).faults).toEqual(['it waits for a rebuild', 'its table request is missing']);
+  expect((await compare(auditor, requests)).faults).toEqual([
+    'it waits for a rebuild',
+    'its table request is missing',
+  ]);
   await rebuild(worker, requests);
   await expectEqual();
   // It moves along with the others again, and readers may read it.
@@ -225,15 +284,21 @@ test('tables dropped by hand are made anew from the log, and the others do not w
 
 test('all of them dropped are all made anew', async () => {
   const head = await appendCalls(20);
-  for (const { tables } of PROJECTIONS) await worker.query(`drop table ${tables.map((table) => `projection.${table}`).join(', ')}`);
+  for (const { tables } of PROJECTIONS)
+    await worker.query(`drop table ${tables.map((table) => `projection.${table}`).join(', ')}`);
   const pages = await projectAll(worker);
   expect(pages.at(-1)).toMatchObject({ aside: PROJECTIONS.map(({ name }) => name).toSorted() });
-  for (const projection of PROJECTIONS) expect(await rebuild(worker, projection)).toEqual({ position: head, parked: 0 });
+  for (const projection of PROJECTIONS)
+    expect(await rebuild(worker, projection)).toEqual({ position: head, parked: 0 });
   await expectEqual();
 });
 
 test('a rebuild beside calls, projector and readers leaves out nothing, and no reader misses a table', async () => {
-  const [seat, projector, reader] = [await takeSeat(worker), await connectAs(database, 'worker'), await connectAs(database, 'relay')];
+  const [seat, projector, reader] = [
+    await takeSeat(worker),
+    await connectAs(database, 'worker'),
+    await connectAs(database, 'relay'),
+  ];
   let ended = false;
   const busy = [
     (async () => {
@@ -243,7 +308,8 @@ test('a rebuild beside calls, projector and readers leaves out nothing, and no r
       while (!ended) await projectAll(projector, { seat, pageEvents: 20 });
     })(),
     (async () => {
-      while (!ended) await reader.query({ name: 'look', text: 'select count(*), max(position) from projection.request' });
+      while (!ended)
+        await reader.query({ name: 'look', text: 'select count(*), max(position) from projection.request' });
     })(),
   ];
   for (const projection of [...PROJECTIONS, ...PROJECTIONS]) await rebuild(worker, projection);
@@ -252,19 +318,33 @@ test('a rebuild beside calls, projector and readers leaves out nothing, and no r
   await projectAll(projector, { seat });
   await Promise.all([projector.end(), reader.end()]);
   await expectEqual();
-  expect((await readProjectionStatus(auditor)).every(({ state, rebuilt_at }) => state === 'live' && rebuilt_at !== null)).toBe(true);
+  expect(
+    (await readProjectionStatus(auditor)).every(
+      ({ state, rebuilt_at }) => state === 'live' && rebuilt_at !== null,
+    ),
+  ).toBe(true);
 });
 
 test('a rebuild waits for a reader without holding others up for long, and a second one is refused', async () => {
   await appendCalls(10);
   await projectAll(worker);
-  const [reader, other, second] = [await connectAs(database, 'relay'), await connectAs(database, 'relay'), await connectAs(database, 'worker')];
+  const [reader, other, second] = [
+    await connectAs(database, 'relay'),
+    await connectAs(database, 'relay'),
+    await connectAs(database, 'worker'),
+  ];
   await reader.query('begin; select 1 from projection.request');
   const first = rebuild(worker, requests);
-  const isAwaited = (): Promise<unknown> => ask(database.config('auditor'), "select count(*)::int from pg_locks where relation = 'projection.request'::regclass and not granted");
+  const isAwaited = (): Promise<unknown> =>
+    ask(
+      database.config('auditor'),
+      "select count(*)::int from pg_locks where relation = 'projection.request'::regclass and not granted",
+    );
   await until(isAwaited, (count) => count === 1, 'the exchange');
   await expect(rebuild(second, requests)).rejects.toThrow(RebuildBusyError);
-  expect((await other.query('select count(*)::int as count from projection.request')).rows).toEqual([{ count: 10 }]);
+  expect((await other.query('select count(*)::int as count from projection.request')).rows).toEqual([
+    { count: 10 },
+  ]);
   await reader.query('commit');
   await first;
   await Promise.all([reader.end(), other.end(), second.end()]);
@@ -292,7 +372,10 @@ test('what retention has taken away is missing nowhere, and a rebuild leaves it 
   await appendCalls(10);
   await projectAll(worker);
   // In the middle of its work: some of what is to go is gone.
-  await worker.query('delete from projection.request where request in (select request from projection.request where ended_at < $1 limit 4)', [keptFrom]);
+  await worker.query(
+    'delete from projection.request where request in (select request from projection.request where ended_at < $1 limit 4)',
+    [keptFrom],
+  );
   await expectEqual();
   await rebuild(worker, requests);
   await expectEqual();

@@ -47,7 +47,10 @@ afterAll(async () => {
   await database[Symbol.asyncDispose]();
 });
 
-/** A fresh copy of all tables, made of the log above `after` in ranges that end at these positions; each row as its text. */
+/**
+ * A fresh copy of all tables, made of the log above `after` in ranges that end at these positions; each row
+ * as its text.
+ */
 async function project(after: number, ends: readonly number[]): Promise<Map<string, string[]>> {
   await worker.query(`begin; ${PROJECTING}; set local search_path = pg_temp, daybook`);
   try {
@@ -59,8 +62,14 @@ async function project(after: number, ends: readonly number[]): Promise<Map<stri
     }
     const tables = new Map<string, string[]>();
     for (const table of PROJECTIONS.flatMap((projection: Projection) => projection.tables)) {
-      const { rows } = await worker.query<[string]>({ text: `select row_to_json(t)::text from ${table} t order by 1`, rowMode: 'array' });
-      tables.set(table, rows.map(([text]) => text));
+      const { rows } = await worker.query<[string]>({
+        text: `select row_to_json(t)::text from ${table} t order by 1`,
+        rowMode: 'array',
+      });
+      tables.set(
+        table,
+        rows.map(([text]) => text),
+      );
     }
     return tables;
   } finally {
@@ -73,7 +82,8 @@ function read(table: string, texts: readonly string[]): Rows {
   return new Map(
     texts.map((text) => {
       const row = JSON.parse(text) as Row;
-      for (const [name, value] of Object.entries(row)) if (/_at$|^minute$|^hour$|^day$/.test(name) && typeof value === 'string') row[name] = new Date(value);
+      for (const [name, value] of Object.entries(row))
+        if (/_at$|^minute$|^hour$|^day$/.test(name) && typeof value === 'string') row[name] = new Date(value);
       const key = (KEYS[table] as string[]).map((name) => row[name]);
       return [key.length === 1 && typeof key[0] === 'string' ? key[0] : JSON.stringify(key), row];
     }),
@@ -88,10 +98,22 @@ test('whatever happens, and in whatever ranges it is taken in, each table is wha
       const head = await readHead(writer.client);
       const log = await readPage(writer.client, after);
       const inOne = await project(after, [head]);
-      const ends = [...new Set(cuts.map((cut) => after + 1 + (cut % (head - after))))].toSorted((one, other) => one - other);
-      expect(await project(after, [...ends, head].filter((end, index, all) => all.indexOf(end) === index))).toEqual(inOne);
-      const judged: Record<string, Rows> = { ...foldRequests(log), ...foldUsage(log), quota_window: foldQuotas(log) };
-      for (const [table, rows] of Object.entries(judged)) expect(read(table, inOne.get(table) as string[]), table).toEqual(rows);
+      const ends = [...new Set(cuts.map((cut) => after + 1 + (cut % (head - after))))].toSorted(
+        (one, other) => one - other,
+      );
+      expect(
+        await project(
+          after,
+          [...ends, head].filter((end, index, all) => all.indexOf(end) === index),
+        ),
+      ).toEqual(inOne);
+      const judged: Record<string, Rows> = {
+        ...foldRequests(log),
+        ...foldUsage(log),
+        quota_window: foldQuotas(log),
+      };
+      for (const [table, rows] of Object.entries(judged))
+        expect(read(table, inOne.get(table) as string[]), table).toEqual(rows);
       expect(JSON.stringify([...inOne])).not.toContain(DIGEST);
     }),
     { numRuns: 9 },

@@ -2,22 +2,38 @@ import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { EventOf, Placed } from '#db/events/events.ts';
 import { evolveRequest, type Request } from '#db/fold/request.ts';
-import { heartbeat, readPeers, recoverInstance, registerInstance, retireInstance } from '#db/instances/instance.ts';
+import {
+  heartbeat,
+  readPeers,
+  recoverInstance,
+  registerInstance,
+  retireInstance,
+} from '#db/instances/instance.ts';
 import { FencedError } from '#db/log/append.ts';
 import { ask, createDatabase, type TestDatabase } from '../support/database.ts';
-import { accepted, connectAs, extended, openWriter, readLog, settled, type Writer } from '../support/log/log-writer.ts';
+import {
+  accepted,
+  connectAs,
+  extended,
+  openWriter,
+  readLog,
+  settled,
+  type Writer,
+} from '../support/log/log-writer.ts';
 import { until } from '../support/relay.ts';
 
 /** Every request of the log as its events make it; throws where one has ended twice or not begun. */
 function requestsOf(log: readonly Placed[]): Map<string, Request> {
   const requests = new Map<string, Request>();
   for (const { event } of log) {
-    if ('request' in event && event.type !== 'request.refused') requests.set(event.request, evolveRequest(requests.get(event.request), event));
+    if ('request' in event && event.type !== 'request.refused')
+      requests.set(event.request, evolveRequest(requests.get(event.request), event));
   }
   return requests;
 }
 
-const abandonments = (log: readonly Placed[]) => log.filter(({ event }) => event.type === 'request.abandoned');
+const abandonments = (log: readonly Placed[]) =>
+  log.filter(({ event }) => event.type === 'request.abandoned');
 
 /** The state of an instance's row, as an operator sees it. */
 const stateOf = (database: TestDatabase, instance: number): Promise<unknown> =>
@@ -31,12 +47,19 @@ test('each open request of a dead instance gets exactly one ending, which charge
   await using database = await createDatabase();
   await using dead = await openWriter(database);
   await using living = await openWriter(database);
-  const open = [accepted({ hold_tokens: 111, model: 'a "b", \\c' }), accepted({ hold_tokens: Number.MAX_SAFE_INTEGER, account: 'Account2', key: 'Key00002' })];
+  const open = [
+    accepted({ hold_tokens: 111, model: 'a "b", \\c' }),
+    accepted({ hold_tokens: Number.MAX_SAFE_INTEGER, account: 'Account2', key: 'Key00002' }),
+  ];
   const ended = [accepted(), accepted()];
   const theirs = accepted();
   await dead.append([open[0] as EventOf<'request.accepted'>, ...ended]);
   await living.append([theirs]);
-  await dead.append([settled(ended[0] as EventOf<'request.accepted'>), open[1] as EventOf<'request.accepted'>, settled(ended[1] as EventOf<'request.accepted'>)]);
+  await dead.append([
+    settled(ended[0] as EventOf<'request.accepted'>),
+    open[1] as EventOf<'request.accepted'>,
+    settled(ended[1] as EventOf<'request.accepted'>),
+  ]);
   const before = await readLog(database);
 
   expect(await recoverInstance(living.client, dead.instance, living.instance)).toBe(2);
@@ -69,21 +92,43 @@ test('what a call was given beyond its first hold is charged with it, under the 
   const terms = { admitted_minute: 29_000_000, terms_position: 7 };
   const grown = accepted({ hold_tokens: 100, hold_cost_microusd: 1_000, ...terms });
   const ended = accepted({ hold_tokens: 50, hold_cost_microusd: 10, ...terms });
-  const steady = accepted({ hold_tokens: 3, hold_cost_microusd: 0, admitted_minute: 29_000_001, terms_position: 0 });
+  const steady = accepted({
+    hold_tokens: 3,
+    hold_cost_microusd: 0,
+    admitted_minute: 29_000_001,
+    terms_position: 0,
+  });
   await dead.append([grown, ended, steady]);
   await living.append([accepted()]);
   await dead.append([extended(grown, { hold_tokens: 200, hold_cost_microusd: 2_000 }), extended(ended)]);
-  await dead.append([extended(grown, { hold_tokens: 300, hold_cost_microusd: 3_000, ...terms }), settled(ended)]);
+  await dead.append([
+    extended(grown, { hold_tokens: 300, hold_cost_microusd: 3_000, ...terms }),
+    settled(ended),
+  ]);
 
   expect(await recoverInstance(living.client, dead.instance, living.instance)).toBe(2);
 
   const found = abandonments(await readLog(database)).map(({ event }) => event);
-  const end = { type: 'request.abandoned', account: 'Account1', key: 'Key00001', model: 'm', end_reason: 'abandoned', usage_source: 'estimated' };
+  const end = {
+    type: 'request.abandoned',
+    account: 'Account1',
+    key: 'Key00001',
+    model: 'm',
+    end_reason: 'abandoned',
+    usage_source: 'estimated',
+  };
   expect(found).toHaveLength(2);
   expect(found).toEqual(
     expect.arrayContaining([
       { ...end, request: grown.request, hold_tokens: 300, hold_cost_microusd: 3_000, ...terms },
-      { ...end, request: steady.request, hold_tokens: 3, hold_cost_microusd: 0, admitted_minute: 29_000_001, terms_position: 0 },
+      {
+        ...end,
+        request: steady.request,
+        hold_tokens: 3,
+        hold_cost_microusd: 0,
+        admitted_minute: 29_000_001,
+        terms_position: 0,
+      },
     ]),
   );
 });
@@ -91,7 +136,13 @@ test('what a call was given beyond its first hold is charged with it, under the 
 test('whatever was open and whatever was settled, afterwards nothing of the dead is open and nothing has ended twice', async () => {
   await using database = await createDatabase();
   await using living = await openWriter(database);
-  const lives = fc.array(fc.array(fc.constantFrom('open', 'extended', 'settled', 'settled in the next batch'), { minLength: 1, maxLength: 6 }), { maxLength: 5 });
+  const lives = fc.array(
+    fc.array(fc.constantFrom('open', 'extended', 'settled', 'settled in the next batch'), {
+      minLength: 1,
+      maxLength: 6,
+    }),
+    { maxLength: 5 },
+  );
   await fc.assert(
     fc.asyncProperty(lives, async (batches) => {
       await using dead = await openWriter(database);
@@ -100,7 +151,9 @@ test('whatever was open and whatever was settled, afterwards nothing of the dead
       for (const batch of batches) {
         const made = batch.map((fate) => ({ fate, event: accepted() }));
         const now = made.filter(({ fate }) => fate === 'settled');
-        const grown = made.filter(({ fate }) => fate === 'extended').flatMap(({ event }) => [extended(event), extended(event, { hold_tokens: 4_321 })]);
+        const grown = made
+          .filter(({ fate }) => fate === 'extended')
+          .flatMap(({ event }) => [extended(event), extended(event, { hold_tokens: 4_321 })]);
         await dead.append([
           ...carried.flatMap((each) => [extended(each), settled(each)]),
           ...made.map(({ event }) => event),
@@ -110,12 +163,15 @@ test('whatever was open and whatever was settled, afterwards nothing of the dead
         carried = made.filter(({ fate }) => fate === 'settled in the next batch').map(({ event }) => event);
         openCount += made.filter(({ fate }) => fate === 'open' || fate === 'extended').length;
       }
-      expect(await recoverInstance(living.client, dead.instance, living.instance)).toBe(openCount + carried.length);
+      expect(await recoverInstance(living.client, dead.instance, living.instance)).toBe(
+        openCount + carried.length,
+      );
       const log = await readLog(database);
       const requests = requestsOf(log);
       expect([...requests.values()].filter(({ end }) => end === null)).toEqual([]);
       for (const { event } of abandonments(log)) {
-        if (event.type === 'request.abandoned') expect(event.hold_tokens).toBe(requests.get(event.request)?.holdTokens);
+        if (event.type === 'request.abandoned')
+          expect(event.hold_tokens).toBe(requests.get(event.request)?.holdTokens);
       }
     }),
     { numRuns: 30 },
@@ -130,11 +186,14 @@ describe('recovering', () => {
     await using one = await openWriter(database);
     await using two = await openWriter(database);
     await using three = await openWriter(database);
-    const results = await Promise.all([one, two, three].map(({ client, instance }) => recoverInstance(client, dead.instance, instance)));
+    const results = await Promise.all(
+      [one, two, three].map(({ client, instance }) => recoverInstance(client, dead.instance, instance)),
+    );
     expect(results.toSorted((a, b) => a - b)).toEqual([0, 0, 3]);
     const log = await readLog(database);
     expect(abandonments(log)).toHaveLength(3);
-    for (const { client, instance } of [one, two]) expect(await recoverInstance(client, dead.instance, instance)).toBe(0);
+    for (const { client, instance } of [one, two])
+      expect(await recoverInstance(client, dead.instance, instance)).toBe(0);
     expect(await readLog(database)).toEqual(log);
   });
 
@@ -148,7 +207,9 @@ describe('recovering', () => {
     await expect(dead.append([settled(call)])).rejects.toThrow(FencedError);
     await expect(dead.append([accepted()])).rejects.toThrow(FencedError);
     expect(await heartbeat(dead.client, dead.instance, 1)).toBeNull();
-    expect([...requestsOf(await readLog(database)).values()]).toMatchObject([{ end: { reason: 'abandoned' } }]);
+    expect([...requestsOf(await readLog(database)).values()]).toMatchObject([
+      { end: { reason: 'abandoned' } },
+    ]);
   });
 
   test('beside an instance that is still appending leaves every call with one ending at most, and none open that was let in', async () => {
@@ -172,7 +233,7 @@ describe('recovering', () => {
     }
   });
 
-  test('waits for who holds the instance\'s row without holding up the log', async () => {
+  test("waits for who holds the instance's row without holding up the log", async () => {
     await using database = await createDatabase();
     await using doomed = await openWriter(database);
     await using living = await openWriter(database);
@@ -181,8 +242,13 @@ describe('recovering', () => {
     await spender.query('begin');
     await spender.query('select from daybook.instance where id = $1 for share', [doomed.instance]);
     const fencing = fencer.query('select daybook.fence_instance($1)', [doomed.instance]);
-    const waiting = "select count(*)::int from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
-    await until(() => ask(database.config('owner'), waiting), (count) => count === 1, 'the fence to wait');
+    const waiting =
+      "select count(*)::int from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
+    await until(
+      () => ask(database.config('owner'), waiting),
+      (count) => count === 1,
+      'the fence to wait',
+    );
     // Everybody appends on, and whoever holds the row may take the log's lock after it.
     await living.append([accepted()]);
     await doomed.append([accepted()]);
@@ -202,7 +268,9 @@ describe('recovering', () => {
     await using living = await openWriter(database);
     await living.client.query('select daybook.fence_instance($1)', [dead.instance]);
     expect(await stateOf(database, dead.instance)).toBe('dead open');
-    expect(await readPeers(living.client, living.instance)).toMatchObject([{ id: dead.instance, isDead: true }]);
+    expect(await readPeers(living.client, living.instance)).toMatchObject([
+      { id: dead.instance, isDead: true },
+    ]);
     expect(await recoverInstance(living.client, dead.instance, living.instance)).toBe(1);
     expect(await readPeers(living.client, living.instance)).toEqual([]);
   });
@@ -257,7 +325,9 @@ describe('where recovery begins to search', () => {
     await dead.append(calls);
     await heartbeat(dead.client, dead.instance, 2);
     expect(await recoverInstance(living.client, dead.instance, living.instance)).toBe(2);
-    const found = abandonments(await readLog(database)).map(({ event }) => 'request' in event && event.request);
+    const found = abandonments(await readLog(database)).map(
+      ({ event }) => 'request' in event && event.request,
+    );
     expect(new Set(found)).toEqual(new Set(calls.slice(1).map(({ request }) => request)));
   });
 
@@ -273,7 +343,9 @@ describe('where recovery begins to search', () => {
     }
     await dead.append([settled(first)]);
     expect(await recoverInstance(living.client, dead.instance, living.instance)).toBe(1);
-    expect(abandonments(await readLog(database))).toMatchObject([{ event: { request: second.request }, instance: living.instance }]);
+    expect(abandonments(await readLog(database))).toMatchObject([
+      { event: { request: second.request }, instance: living.instance },
+    ]);
   });
 });
 

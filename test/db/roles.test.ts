@@ -8,9 +8,22 @@ import { connectAs, readLog } from '../support/log/log-writer.ts';
 const ROLES = ['relay', 'worker', 'auditor'] as const;
 
 /** The tables of the log beside it and its partitions: what proves it, and what tells which log it is. */
-const BESIDE = ['log_batch', 'log_kept', 'log_partition', 'stream_head', 'log_node', 'checkpoint', 'cosignature', 'install', 'instance'];
+const BESIDE = [
+  'log_batch',
+  'log_kept',
+  'log_partition',
+  'stream_head',
+  'log_node',
+  'checkpoint',
+  'cosignature',
+  'install',
+  'instance',
+];
 
-/** What may be written to them beside the functions. Whoever verifies makes the tree anew, and checks every signature: a lie in there is found. */
+/**
+ * What may be written to them beside the functions. Whoever verifies makes the tree anew, and checks every
+ * signature: a lie in there is found.
+ */
 const GRANTED: Record<string, string[]> = {
   'worker log_node': ['INSERT'],
   'worker checkpoint': ['INSERT', 'DELETE'],
@@ -19,11 +32,15 @@ const GRANTED: Record<string, string[]> = {
 
 /** Every way to change a table, or what guards it. */
 const waysToChange = (table: string, column: string, granted: readonly string[] = []): string[] => [
-  ...(granted.includes('INSERT') ? [] : [`insert into ${table} (${column}) select ${column} from ${table}`, `copy ${table} from stdin`]),
+  ...(granted.includes('INSERT')
+    ? []
+    : [`insert into ${table} (${column}) select ${column} from ${table}`, `copy ${table} from stdin`]),
   `update ${table} set ${column} = ${column}`,
   `merge into ${table} t using (select 1) s on true when matched then update set ${column} = t.${column}`,
   ...(granted.includes('DELETE') ? [] : [`delete from ${table}`]),
-  ...(granted.length > 0 ? [] : [`select from ${table} for update`, `do $$ begin lock table ${table} in row exclusive mode; end $$`]),
+  ...(granted.length > 0
+    ? []
+    : [`select from ${table} for update`, `do $$ begin lock table ${table} in row exclusive mode; end $$`]),
   `truncate ${table}`,
   `truncate ${table} cascade`,
   `copy ${table} from '/tmp/daybook-copy'`,
@@ -54,7 +71,9 @@ const WAYS_AROUND = [
   "select set_config('session_replication_role', 'replica', false)",
   "alter role current_user set session_replication_role = 'replica'",
   'set session authorization daybook_owner',
-  ...['log', 'log_000000', 'log_batch', 'log_kept', 'log_node'].map((table) => `drop trigger append_only on daybook.${table}`),
+  ...['log', 'log_000000', 'log_batch', 'log_kept', 'log_node'].map(
+    (table) => `drop trigger append_only on daybook.${table}`,
+  ),
   'alter table daybook.log detach partition daybook.log_000000',
   'alter table daybook.log detach partition daybook.log_000000 concurrently',
   'drop function daybook.refuse_change() cascade',
@@ -99,7 +118,8 @@ async function tablesOfLog(store: Store): Promise<{ table: string; column: strin
 async function expectNoWay(store: Store): Promise<void> {
   const tables = await tablesOfLog(store);
   for (const role of ROLES) {
-    for (const { table, column } of tables) await expectRefused(store, role, waysToChange(`daybook.${table}`, column, GRANTED[`${role} ${table}`]));
+    for (const { table, column } of tables)
+      await expectRefused(store, role, waysToChange(`daybook.${table}`, column, GRANTED[`${role} ${table}`]));
     await expectRefused(store, role, WAYS_AROUND);
   }
 }
@@ -114,7 +134,10 @@ async function expectRefused(store: Store, role: Role, statements: readonly stri
   try {
     const otherwise: string[] = [];
     for (const statement of statements) {
-      const outcome = await client.query(statement).then(() => 'carried out', (error: { code?: string }) => error.code);
+      const outcome = await client.query(statement).then(
+        () => 'carried out',
+        (error: { code?: string }) => error.code,
+      );
       if (outcome !== REFUSED) otherwise.push(`${role}: ${statement}: ${outcome}`);
     }
     expect(otherwise).toEqual([]);
@@ -142,9 +165,14 @@ test('no role has been granted more than what it is refused above', async () => 
         or (privilege in ('INSERT', 'UPDATE', 'REFERENCES') and has_any_column_privilege('daybook_' || role, c.oid, privilege)))`,
     [ROLES, (await tablesOfLog(database)).map(({ table }) => `daybook.${table}`)],
   );
-  const granted = Object.entries(GRANTED).flatMap(([at, privileges]) => privileges.map((privilege) => `${at} ${privilege}`));
-  expect(rows.map(({ role, table, privilege }) => `${role} ${table} ${privilege}`).toSorted()).toEqual(granted.toSorted());
-  // What runs with the owner's rights is a way into the log, too: the auditor has one, which says that it has read.
+  const granted = Object.entries(GRANTED).flatMap(([at, privileges]) =>
+    privileges.map((privilege) => `${at} ${privilege}`),
+  );
+  expect(rows.map(({ role, table, privilege }) => `${role} ${table} ${privilege}`).toSorted()).toEqual(
+    granted.toSorted(),
+  );
+  // What runs with the owner's rights is a way into the log, too: the auditor has one, which says that it has
+  // read.
   const definers = await client.query<{ name: string }>(
     `select proname as name from pg_proc where pronamespace = 'daybook'::regnamespace and prosecdef and has_function_privilege('daybook_auditor', oid, 'EXECUTE')`,
   );
@@ -155,11 +183,18 @@ test('no role has been granted more than what it is refused above', async () => 
 test('the same holds for the roles that one DATABASE_URL serves', async () => {
   await using database = await createDatabase();
   const external = externalStore(database.url);
-  for (const role of ROLES) expect(await ask(external.config(role), 'select current_user')).toBe(`daybook_${role}`);
+  for (const role of ROLES)
+    expect(await ask(external.config(role), 'select current_user')).toBe(`daybook_${role}`);
   for (const role of ROLES) {
-    for (const table of ['log', 'log_batch']) await expectRefused(external, role, waysToChange(`daybook.${table}`, 'shard'));
-    // The login itself is the owner's here, and who has it can be the owner again: SERVICE_DATABASE_URL is for those who want more.
-    await expectRefused(external, role, WAYS_AROUND.filter((statement) => !statement.startsWith('set session authorization')));
+    for (const table of ['log', 'log_batch'])
+      await expectRefused(external, role, waysToChange(`daybook.${table}`, 'shard'));
+    // The login itself is the owner's here, and who has it can be the owner again: SERVICE_DATABASE_URL is
+    // for those who want more.
+    await expectRefused(
+      external,
+      role,
+      WAYS_AROUND.filter((statement) => !statement.startsWith('set session authorization')),
+    );
   }
   expect(await ask(external.config('owner'), 'select current_user')).toBe('daybook_owner');
 });
@@ -208,9 +243,18 @@ describe('the one event that whoever reads may append', () => {
 
   test('is of the vocabulary, for every kind of reading', async () => {
     await using database = await createDatabase();
-    const events = LOG_READINGS.map((what) => ({ type: 'log.read', actor: 'login/An_Auditor.1-2', what, from_position: 0, to_position: Number.MAX_SAFE_INTEGER }));
-    for (const { actor, what, from_position, to_position } of events) await record(database, actor, what, from_position, to_position);
-    expect(await readLog(database)).toMatchObject(events.map((event, index) => ({ stream: 'log/readings', version: index + 1, event })));
+    const events = LOG_READINGS.map((what) => ({
+      type: 'log.read',
+      actor: 'login/An_Auditor.1-2',
+      what,
+      from_position: 0,
+      to_position: Number.MAX_SAFE_INTEGER,
+    }));
+    for (const { actor, what, from_position, to_position } of events)
+      await record(database, actor, what, from_position, to_position);
+    expect(await readLog(database)).toMatchObject(
+      events.map((event, index) => ({ stream: 'log/readings', version: index + 1, event })),
+    );
   });
 
   const INJECTED = 'x","what":"diff","type":"key.revoked';
@@ -236,7 +280,10 @@ describe('the one event that whoever reads may append', () => {
       ['x', 'verify', null, 2],
       ['x', 'verify', 1, null],
     ];
-    for (const values of wrong) await expect(record(database, ...values), JSON.stringify(values)).rejects.toMatchObject({ code: '22023' });
+    for (const values of wrong)
+      await expect(record(database, ...values), JSON.stringify(values)).rejects.toMatchObject({
+        code: '22023',
+      });
     expect(await readLog(database)).toEqual([]);
   });
 });

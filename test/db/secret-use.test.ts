@@ -14,8 +14,13 @@ afterAll(() => database?.[Symbol.asyncDispose]());
 test('servers that report the same secrets at once never wait for one another in a circle', async () => {
   const [one, other] = await Promise.all([connectAs(database, 'relay'), connectAs(database, 'relay')]);
   try {
-    const uses = Array.from({ length: 2_000 }, (_, number) => ({ key: `Key${number}`, last4: 'aaaa', usedAt: new Date() }));
-    for (let round = 0; round < 5; round++) await Promise.all([writeSecretUse(one, uses), writeSecretUse(other, uses.toReversed())]);
+    const uses = Array.from({ length: 2_000 }, (_, number) => ({
+      key: `Key${number}`,
+      last4: 'aaaa',
+      usedAt: new Date(),
+    }));
+    for (let round = 0; round < 5; round++)
+      await Promise.all([writeSecretUse(one, uses), writeSecretUse(other, uses.toReversed())]);
     expect(await readSecretUse(one, ['Key7'])).toHaveLength(1);
   } finally {
     await Promise.all([one.end(), other.end()]);
@@ -26,9 +31,14 @@ test('what was used long ago, in a rotation that is over, goes with the next rep
   const client = await connectAs(database, 'relay');
   const daysAgo = (days: number): Date => new Date(Date.now() - days * 86_400_000);
   try {
-    await writeSecretUse(client, [{ key: 'Longpast', last4: 'aaaa', usedAt: daysAgo(200) }, { key: 'Recent01', last4: 'aaaa', usedAt: daysAgo(40) }]);
+    await writeSecretUse(client, [
+      { key: 'Longpast', last4: 'aaaa', usedAt: daysAgo(200) },
+      { key: 'Recent01', last4: 'aaaa', usedAt: daysAgo(40) },
+    ]);
     await writeSecretUse(client, [{ key: 'Another1', last4: 'aaaa', usedAt: new Date() }]);
-    expect((await readSecretUse(client, ['Longpast', 'Recent01', 'Another1'])).map(({ key }) => key).toSorted()).toEqual(['Another1', 'Recent01']);
+    expect(
+      (await readSecretUse(client, ['Longpast', 'Recent01', 'Another1'])).map(({ key }) => key).toSorted(),
+    ).toEqual(['Another1', 'Recent01']);
   } finally {
     await client.end();
   }

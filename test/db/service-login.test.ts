@@ -8,13 +8,23 @@ import { prepareQueue } from '../../worker/queue.ts';
 import { createLogger } from '../../worker/logger.ts';
 import { ask, createEmptyDatabase, type TestDatabase } from '../support/database.ts';
 
-/** An empty database with the address of an owner that may make logins, and that of a login still to be made. */
-function addresses({ name }: TestDatabase): { owner: Store; url(password?: string, login?: string): string; login: string } {
+/**
+ * An empty database with the address of an owner that may make logins, and that of a login still to be made.
+ */
+function addresses({ name }: TestDatabase): {
+  owner: Store;
+  url(password?: string, login?: string): string;
+  login: string;
+} {
   const { host, port, passwords } = inject('cluster');
   const login = `service_${publicId()}`;
   const url = (password: string, user = login): string =>
     `postgres://${user}:${encodeURIComponent(password)}@localhost/${name}?host=${encodeURIComponent(host)}&port=${port}`;
-  return { owner: externalStore(url(passwords.superuser, 'postgres')), url: (password = 'first', user = login) => url(password, user), login };
+  return {
+    owner: externalStore(url(passwords.superuser, 'postgres')),
+    url: (password = 'first', user = login) => url(password, user),
+    login,
+  };
 }
 
 async function prepare(owner: Store): Promise<void> {
@@ -30,7 +40,9 @@ test('the login of servers and workers acts as each of them and can change nothi
   const service = externalStore(url());
   for (const role of ['relay', 'worker', 'auditor'] as const) {
     expect(await ask(service.config(role), 'select current_user::text')).toBe(`daybook_${role}`);
-    await expect(ask(service.config(role), 'update daybook.install set log_id = default')).rejects.toThrow('permission denied');
+    await expect(ask(service.config(role), 'update daybook.install set log_id = default')).rejects.toThrow(
+      'permission denied',
+    );
     await expect(ask(service.config(role), 'drop table daybook.log')).rejects.toThrow('must be owner');
   }
   const asItself = service.config('owner');
@@ -48,12 +60,25 @@ test('it finds a database that is up to date so, and is told who has to migrate 
   expect(await migrate(service)).toEqual([]);
   await prepareQueue(service, createLogger('silent'));
 
-  await ask(owner.config('owner'), `insert into daybook_migrations.kysely_migration values ('9000_newer', '')`);
+  await ask(
+    owner.config('owner'),
+    `insert into daybook_migrations.kysely_migration values ('9000_newer', '')`,
+  );
   await expect(migrate(service)).rejects.toThrow('the database was migrated by a newer version (9000_newer)');
-  await ask(owner.config('owner'), `delete from daybook_migrations.kysely_migration where name in ('9000_newer', '0007_worker')`);
-  await expect(migrate(service)).rejects.toThrow('the database lacks 0007_worker, and this login may not migrate it');
-  await ask(owner.config('owner'), 'delete from graphile_worker.migrations where id = (select max(id) from graphile_worker.migrations)');
-  await expect(prepareQueue(service, createLogger('silent'))).rejects.toThrow('the job queue is not up to date');
+  await ask(
+    owner.config('owner'),
+    `delete from daybook_migrations.kysely_migration where name in ('9000_newer', '0007_worker')`,
+  );
+  await expect(migrate(service)).rejects.toThrow(
+    'the database lacks 0007_worker, and this login may not migrate it',
+  );
+  await ask(
+    owner.config('owner'),
+    'delete from graphile_worker.migrations where id = (select max(id) from graphile_worker.migrations)',
+  );
+  await expect(prepareQueue(service, createLogger('silent'))).rejects.toThrow(
+    'the job queue is not up to date',
+  );
 });
 
 test('made again it has the new password and not the old one, also by several at once', async () => {
@@ -63,14 +88,18 @@ test('made again it has the new password and not the old one, also by several at
   await Promise.all([1, 2, 3].map(() => ensureServiceLogin(owner, url('first'))));
   await ensureServiceLogin(owner, url('second %/@'));
   expect(await ask(externalStore(url('second %/@')).config('relay'), 'select 1')).toBe(1);
-  await expect(ask(externalStore(url('first')).config('relay'), 'select 1')).rejects.toThrow('password authentication failed');
+  await expect(ask(externalStore(url('first')).config('relay'), 'select 1')).rejects.toThrow(
+    'password authentication failed',
+  );
 });
 
 test('it is never the owner, nor a password that Postgres would read otherwise, and no error shows one', async () => {
   await using database = await createEmptyDatabase();
   const { owner, url } = addresses(database);
   await prepare(owner);
-  await expect(ensureServiceLogin(owner, url('canary', 'postgres'))).rejects.toThrow(/^SERVICE_DATABASE_URL is not usable: postgres may act as the owner/);
+  await expect(ensureServiceLogin(owner, url('canary', 'postgres'))).rejects.toThrow(
+    /^SERVICE_DATABASE_URL is not usable: postgres may act as the owner/,
+  );
   await expect(ensureServiceLogin(owner, url('pässword'))).rejects.toThrow(/must be printable ASCII$/);
   const stranger = { config: () => ({ ...owner.config('owner'), options: '-c role=daybook_auditor' }) };
   const refused = ensureServiceLogin(stranger, url('canary')).catch((error: Error) => error.message);
@@ -85,7 +114,10 @@ test('its password reaches Postgres only as what Postgres keeps of it', async ()
   await ensureServiceLogin(owner, url('canary'));
   const client: Client = await database.superuser();
   try {
-    const { rows } = await client.query<{ kept: string }>('select rolpassword as kept from pg_authid where rolname = $1', [login]);
+    const { rows } = await client.query<{ kept: string }>(
+      'select rolpassword as kept from pg_authid where rolname = $1',
+      [login],
+    );
     expect(rows[0]?.kept).toMatch(/^SCRAM-SHA-256\$4096:/);
   } finally {
     await client.end();

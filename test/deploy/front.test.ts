@@ -32,7 +32,10 @@ async function start(address: string): Promise<RunningServer> {
   return server;
 }
 
-const ask = (model: string, more: object = {}): { method: string; path: string; headers: Record<string, string>; body: string } => ({
+const ask = (
+  model: string,
+  more: object = {},
+): { method: string; path: string; headers: Record<string, string>; body: string } => ({
   method: 'POST',
   path: CHAT,
   headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
@@ -51,7 +54,8 @@ async function instances(): Promise<number[]> {
   return [...new Set(ready.map(({ text }) => (JSON.parse(text) as { instance: number }).instance))];
 }
 
-const found = (count: number): Promise<unknown> => until(instances, ({ length }) => length === count, `${count} servers behind the front`);
+const found = (count: number): Promise<unknown> =>
+  until(instances, ({ length }) => length === count, `${count} servers behind the front`);
 
 describe.skipIf(!canRunFront)('the front', () => {
   beforeAll(async () => {
@@ -101,32 +105,66 @@ describe.skipIf(!canRunFront)('the front', () => {
 
   test('lets the servers know who leaves, also while nothing of the reply has come', async () => {
     const leaving = new AbortController();
-    const call = front.send({ ...ask('s:head=60s', { user: 'leaver' }), signal: leaving.signal }).catch(() => null);
-    await until(() => upstream.attemptsOf('leaver').length, (count) => count === 1, 'the call at the provider');
+    const call = front
+      .send({ ...ask('s:head=60s', { user: 'leaver' }), signal: leaving.signal })
+      .catch(() => null);
+    await until(
+      () => upstream.attemptsOf('leaver').length,
+      (count) => count === 1,
+      'the call at the provider',
+    );
     leaving.abort();
     await call;
-    await until(() => upstream.attemptsOf('leaver')[0]?.ended, (ended) => ended === 'client_closed', 'the end of the call at the provider');
+    await until(
+      () => upstream.attemptsOf('leaver')[0]?.ended,
+      (ended) => ended === 'client_closed',
+      'the end of the call at the provider',
+    );
     expect(upstream.attemptsOf('leaver')).toHaveLength(1);
   });
 
   test('tells where a call comes from, whatever the call says of itself', async () => {
     const restricted = await changeControl(place.store!, place.dataDir, async (control, pepper) => {
-      const created = await control.createKey(pepper, { account: 'first', name: 'by address', expiresAt: null });
-      await control.restrictKey(created.id, { set: { networks: ['127.0.0.9', '203.0.113.0/24'] }, drop: [], clear: false, expiresAt: undefined, windows: 'keep' });
+      const created = await control.createKey(pepper, {
+        account: 'first',
+        name: 'by address',
+        expiresAt: null,
+      });
+      await control.restrictKey(created.id, {
+        set: { networks: ['127.0.0.9', '203.0.113.0/24'] },
+        drop: [],
+        clear: false,
+        expiresAt: undefined,
+        windows: 'keep',
+      });
       return created.secret;
     });
-    const from = async (address: string, headers: Record<string, string> = {}): Promise<number | undefined> => {
-      const reply = await front.send({ path: '/v1/models', from: address, headers: { authorization: `Bearer ${restricted}`, ...headers } });
+    const from = async (
+      address: string,
+      headers: Record<string, string> = {},
+    ): Promise<number | undefined> => {
+      const reply = await front.send({
+        path: '/v1/models',
+        from: address,
+        headers: { authorization: `Bearer ${restricted}`, ...headers },
+      });
       await textOf(reply);
       return reply.statusCode;
     };
-    await until(() => from('127.0.0.9'), (status) => status === 200, 'the permitted address');
+    await until(
+      () => from('127.0.0.9'),
+      (status) => status === 200,
+      'the permitted address',
+    );
     expect(await from('127.0.0.8')).toBe(403);
     expect(await from('127.0.0.8', { 'x-forwarded-for': '203.0.113.5' })).toBe(403);
   });
 
   test('takes a WebSocket through', async () => {
-    const socket = new WebSocket(`wss://127.0.0.1:${front.port}/v1/live`, { rejectUnauthorized: false, headers: { authorization: `Bearer ${key}` } });
+    const socket = new WebSocket(`wss://127.0.0.1:${front.port}/v1/live`, {
+      rejectUnauthorized: false,
+      headers: { authorization: `Bearer ${key}` },
+    });
     const first = await new Promise<string>((resolve, reject) => {
       socket.once('message', (data: Buffer) => resolve(data.toString()));
       socket.once('error', reject);
@@ -145,7 +183,8 @@ describe.skipIf(!canRunFront)('the front', () => {
 
   test('loses no call when a server ends: running replies end as they would, new calls go to others', async () => {
     const running: IncomingMessage[] = [];
-    for (let count = 0; count < 4; count += 1) running.push(await front.send(ask('s:tokens=20,every=50ms', { stream: true })));
+    for (let count = 0; count < 4; count += 1)
+      running.push(await front.send(ask('s:tokens=20,every=50ms', { stream: true })));
     const texts = running.map(textOf);
     const ending = servers.get(ADDRESSES[0]);
     servers.delete(ADDRESSES[0]);
@@ -173,7 +212,11 @@ describe.skipIf(!canRunFront)('the front', () => {
     );
     const { error, request_id: id } = JSON.parse(refusal.text) as { error: object; request_id: string };
     expect(error).toMatchObject({ type: 'server_error', code: 'relay_busy' });
-    expect(refusal.headers).toMatchObject({ 'content-type': 'application/json', 'retry-after': '1', 'x-request-id': id });
+    expect(refusal.headers).toMatchObject({
+      'content-type': 'application/json',
+      'retry-after': '1',
+      'x-request-id': id,
+    });
   });
 
   test('repeats no call, and keeps no address in its log', async () => {

@@ -6,7 +6,15 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { chat } from '../support/client.ts';
 import { type Compose, readCompose, serviceOf } from '../support/deploy/compose.ts';
 import { type ComposePostgres, startComposePostgres } from '../support/deploy/compose-postgres.ts';
-import { checkHealth, makeApp, type Running, runService, type Stage, startService, writeSecrets } from '../support/deploy/containers.ts';
+import {
+  checkHealth,
+  makeApp,
+  type Running,
+  runService,
+  type Stage,
+  startService,
+  writeSecrets,
+} from '../support/deploy/containers.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
 import { until } from '../support/relay.ts';
 import { refusedPort } from '../support/upstream/upstream.ts';
@@ -48,8 +56,15 @@ beforeAll(async () => {
   });
   const app = makeApp(directory, compose);
   ports = [await refusedPort(), await refusedPort()];
-  stage = { compose, app, mapping: { '/run/secrets': secrets, '/published': path.join(directory, 'published') } };
-  const alone = (port: number): Stage => ({ ...stage, mapping: { ...stage.mapping, '0.0.0.0': '127.0.0.1', '4000': String(port) } });
+  stage = {
+    compose,
+    app,
+    mapping: { '/run/secrets': secrets, '/published': path.join(directory, 'published') },
+  };
+  const alone = (port: number): Stage => ({
+    ...stage,
+    mapping: { ...stage.mapping, '0.0.0.0': '127.0.0.1', '4000': String(port) },
+  });
   stages = [alone(ports[0]), alone(ports[1])];
 });
 
@@ -62,14 +77,26 @@ afterAll(async () => {
 
 test('migrate prepares the database, and again and again changes nothing', async () => {
   const first = await runService(stage, 'migrate');
-  expect(first).toMatchObject({ code: 0, output: expect.stringMatching(/^Migrated: 0001_roles, .*\nServers and workers may come as daybook_service\.\n$/s) });
+  expect(first).toMatchObject({
+    code: 0,
+    output: expect.stringMatching(
+      /^Migrated: 0001_roles, .*\nServers and workers may come as daybook_service\.\n$/s,
+    ),
+  });
   const more = await Promise.all([runService(stage, 'migrate'), runService(stage, 'migrate')]);
-  for (const again of more) expect(again).toEqual({ code: 0, output: 'Nothing to migrate.\nServers and workers may come as daybook_service.\n' });
+  for (const again of more)
+    expect(again).toEqual({
+      code: 0,
+      output: 'Nothing to migrate.\nServers and workers may come as daybook_service.\n',
+    });
 });
 
 test('what is not up is not healthy', async () => {
   expect(await checkHealth(stages[0], 'server')).toMatchObject({ code: 1 });
-  expect(await checkHealth(stage, 'worker')).toMatchObject({ code: 1, output: expect.stringContaining('no worker of this host') });
+  expect(await checkHealth(stage, 'worker')).toMatchObject({
+    code: 1,
+    output: expect.stringContaining('no worker of this host'),
+  });
 });
 
 test('two servers and two workers, begun at the same moment, all come up, and one key is made', async () => {
@@ -94,28 +121,52 @@ test('none of them has the owner as its login', async () => {
 test('a quota holds over both servers, and the command line works in one of them', async () => {
   const key = firstKeys()[0] as string;
   const [, id = ''] = key.split('_');
-  const restricted = await runService(stage, 'server', ['node', 'server/cli.ts', 'key', 'restrict', id, '--quota', 'requests/month=10']);
+  const restricted = await runService(stage, 'server', [
+    'node',
+    'server/cli.ts',
+    'key',
+    'restrict',
+    id,
+    '--quota',
+    'requests/month=10',
+  ]);
   expect(restricted).toMatchObject({ code: 0 });
   // Both know the key and its quota before the first call.
   for (const port of ports) {
-    const usage = async (): Promise<string> => (await fetch(`http://127.0.0.1:${port}/v1/usage`, { headers: { authorization: `Bearer ${key}` } })).text();
+    const usage = async (): Promise<string> =>
+      (
+        await fetch(`http://127.0.0.1:${port}/v1/usage`, { headers: { authorization: `Bearer ${key}` } })
+      ).text();
     await until(usage, (text) => text.includes('"month"'), 'the quota');
   }
   const body = { model: 'daybook-demo', messages: [{ role: 'user', content: 'Hello' }] };
-  const replies = await Promise.all(Array.from({ length: 24 }, (_, index) => chat({ port: ports[index % 2] as number, key, body })));
+  const replies = await Promise.all(
+    Array.from({ length: 24 }, (_, index) => chat({ port: ports[index % 2] as number, key, body })),
+  );
   const withStatus = (wanted: number): number => replies.filter(({ status }) => status === wanted).length;
   expect([withStatus(200), withStatus(429)]).toEqual([10, 14]);
 
   // The workers, who own no table of it, have projected each call by then.
   const listed = async (): Promise<{ data: { status: number }[] }> => {
-    const reply = await fetch(`http://127.0.0.1:${ports[0]}/v1/requests`, { headers: { authorization: `Bearer ${key}` } });
+    const reply = await fetch(`http://127.0.0.1:${ports[0]}/v1/requests`, {
+      headers: { authorization: `Bearer ${key}` },
+    });
     return (await reply.json()) as { data: { status: number }[] };
   };
-  await until(listed, ({ data }) => data.length === 10 && data.every(({ status }) => status === 200), 'the list of calls');
+  await until(
+    listed,
+    ({ data }) => data.length === 10 && data.every(({ status }) => status === 200),
+    'the list of calls',
+  );
 });
 
 test('the workers publish the head of the log outside the database', async () => {
-  await until(() => existsSync(path.join(directory, 'published', 'checkpoint')), (is) => is, 'the first checkpoint', 20_000);
+  await until(
+    () => existsSync(path.join(directory, 'published', 'checkpoint')),
+    (is) => is,
+    'the first checkpoint',
+    20_000,
+  );
 });
 
 test('each ends in good order when it is told to', async () => {
@@ -131,10 +182,26 @@ test('none of them met an error or told a password, and nothing was written besi
     expect(each.output()).not.toMatch(/"level":"(error|fatal)"/);
   }
   const files = (place: string): string[] => readdirSync(place).toSorted();
-  expect(files(stage.app)).toEqual(['.npmrc', 'db', 'node_modules', 'package-lock.json', 'package.json', 'server', 'worker']);
+  expect(files(stage.app)).toEqual([
+    '.npmrc',
+    'db',
+    'node_modules',
+    'package-lock.json',
+    'package.json',
+    'server',
+    'worker',
+  ]);
   expect(files(directory)).toEqual(['app', 'postgres', 'published', 'secrets']);
   expect(files(path.join(directory, 'published'))).toEqual(['checkpoint', 'keys', 'tile']);
-  expect(files(path.join(directory, 'secrets'))).toEqual(['master_key', 'owner_url', 'pepper', 'postgres_password', 'service_url', 'signing_key', 'upstreams']);
+  expect(files(path.join(directory, 'secrets'))).toEqual([
+    'master_key',
+    'owner_url',
+    'pepper',
+    'postgres_password',
+    'service_url',
+    'signing_key',
+    'upstreams',
+  ]);
 });
 
 /** The keys that a server showed as the first one. */

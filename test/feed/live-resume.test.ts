@@ -28,7 +28,11 @@ afterAll(async () => {
 const portOf = (instance: number): number => fleet.ports[instance % fleet.ports.length] ?? 0;
 
 /** Accepted and settled calls of some subjects, in batches of changing size, until told to stop. */
-async function hammer(writer: Writer, subjects: readonly { account: string; key: string }[], until_: () => boolean): Promise<void> {
+async function hammer(
+  writer: Writer,
+  subjects: readonly { account: string; key: string }[],
+  until_: () => boolean,
+): Promise<void> {
   for (let batch = 0; !until_(); batch++) {
     const events: RequestEvent[] = [];
     for (let count = 0; count <= (batch * 7) % 40; count++) {
@@ -44,9 +48,13 @@ async function hammer(writer: Writer, subjects: readonly { account: string; key:
 
 /** The positions of the events in these messages. */
 const positionsIn = (messages: readonly LiveMessage[]): number[] =>
-  messages.flatMap(({ frames }) => frames).flatMap((frame) => (frame.type === 'started' || frame.type === 'settled' ? [frame.position] : []));
+  messages
+    .flatMap(({ frames }) => frames)
+    .flatMap((frame) => (frame.type === 'started' || frame.type === 'settled' ? [frame.position] : []));
 const positionsOf = (events: readonly Placed[], key: string, after: number): number[] =>
-  events.flatMap(({ event, position }) => ('key' in event && event.key === key && 'request' in event && position > after ? [position] : []));
+  events.flatMap(({ event, position }) =>
+    'key' in event && event.key === key && 'request' in event && position > after ? [position] : [],
+  );
 
 test('gets each event once and in order over forty connections to two servers under load', async () => {
   const mine = await fleet.createKey();
@@ -90,7 +98,9 @@ test('who missed more than is kept for it is told so, and goes on from there', a
   const subject = { account: fleet.accountId, key: id };
   const before = (await fleet.readLog()).at(-1)?.position ?? 0;
   for (let count = 0; count < RESUME_EVENTS_MAX; count += 500) {
-    await writer.append(Array.from({ length: 251 }, () => accepted(subject)).flatMap((begun) => [begun, settled(begun)]));
+    await writer.append(
+      Array.from({ length: 251 }, () => accepted(subject)).flatMap((begun) => [begun, settled(begun)]),
+    );
   }
   await using viewer = await lookOn({ port: portOf(0), key: secret, query: `after=${before}` });
   await viewer.sees(({ frames }) => frames('gap').length === 1);
@@ -123,7 +133,9 @@ test('how far a reply is at one server is told to viewers at the other, while th
   await viewer.sees(({ frames }) => frames('settled').length === 1);
   const told = viewer.frames('progress');
   expect(new Set(told.map(({ request }) => request))).toEqual(new Set([requestId]));
-  expect(told.map(({ output_tokens }) => output_tokens)).toEqual(told.map(({ output_tokens }) => output_tokens).toSorted((left, right) => left - right));
+  expect(told.map(({ output_tokens }) => output_tokens)).toEqual(
+    told.map(({ output_tokens }) => output_tokens).toSorted((left, right) => left - right),
+  );
   expect(told.length).toBeLessThanOrEqual(8);
 });
 
@@ -136,10 +148,20 @@ test('nothing is said between servers about calls that nobody watches', async ()
   const { secret: unwatched } = await fleet.tenant('unwatched', {});
   await using viewer = await lookOn({ port: portOf(1), key });
   const body = { model: 's:tokens=60,every=10ms', stream: true, messages: [] };
-  const [watched] = await Promise.all([fleet.chat(0, { key, body }), fleet.chat(0, { key: unwatched, body }), fleet.chat(1, { key, body })]);
-  await until(() => viewer.frames('settled').length, (count) => count === 2, 'the endings');
+  const [watched] = await Promise.all([
+    fleet.chat(0, { key, body }),
+    fleet.chat(0, { key: unwatched, body }),
+    fleet.chat(1, { key, body }),
+  ]);
+  await until(
+    () => viewer.frames('settled').length,
+    (count) => count === 2,
+    'the endings',
+  );
   await listener.end();
-  const requests = heard.flatMap((payload) => (JSON.parse(payload) as { calls: [string][] }).calls.map(([request]) => request));
+  const requests = heard.flatMap((payload) =>
+    (JSON.parse(payload) as { calls: [string][] }).calls.map(([request]) => request),
+  );
   // The one that runs where its viewer is needs no notification either.
   expect(new Set(requests)).toEqual(new Set([watched.requestId]));
 });

@@ -22,10 +22,12 @@ afterAll(async () => {
   await upstream?.close();
 });
 
-const call = () => chat({ port: relay.port, key: relay.key, body: { model: 'ok', stream: true, messages: [] } });
+const call = () =>
+  chat({ port: relay.port, key: relay.key, body: { model: 'ok', stream: true, messages: [] } });
 const look = () => lookOn({ port: relay.port, key: relay.key });
 const pidFile = (): string => path.join(relay.dataDir, 'postgres', 'postmaster.pid');
-const postmaster = (): number => (existsSync(pidFile()) ? Number(readFileSync(pidFile(), 'utf8').split('\n', 1)[0]) : Number.NaN);
+const postmaster = (): number =>
+  existsSync(pidFile()) ? Number(readFileSync(pidFile(), 'utf8').split('\n', 1)[0]) : Number.NaN;
 
 test('a viewer stays through the death of the store, misses nothing and sees nothing twice; who comes meanwhile is told to come again', async () => {
   await using viewer = await look();
@@ -52,11 +54,16 @@ test('a viewer stays through the death of the store, misses nothing and sees not
       20_000,
     );
   }
-  const log = await relay.waitFor((events) => requests.every((request) => events.filter(({ event }) => 'request' in event && event.request === request).length === 2));
+  const log = await relay.waitFor((events) =>
+    requests.every(
+      (request) => events.filter(({ event }) => 'request' in event && event.request === request).length === 2,
+    ),
+  );
   const head = log.at(-1)?.position ?? 0;
   await viewer.sees(({ position }) => position >= head, 20_000);
   const of = (type: 'started' | 'settled') => viewer.frames(type).map(({ position }) => position);
-  const inLog = (type: string) => log.flatMap(({ event, position }) => (event.type === type ? [position] : []));
+  const inLog = (type: string) =>
+    log.flatMap(({ event, position }) => (event.type === type ? [position] : []));
   expect(of('started')).toEqual(inLog('request.accepted'));
   expect(of('settled')).toEqual(inLog('request.settled'));
   expect(viewer.frames('gap')).toEqual([]);

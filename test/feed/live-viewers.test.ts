@@ -25,7 +25,8 @@ afterAll(async () => {
   await upstream?.close();
 });
 
-const look = (options: Partial<Parameters<typeof lookOn>[0]> = {}): Promise<LiveViewer> => lookOn({ port: relay.port, key: relay.key, ...options });
+const look = (options: Partial<Parameters<typeof lookOn>[0]> = {}): Promise<LiveViewer> =>
+  lookOn({ port: relay.port, key: relay.key, ...options });
 const refused = async (options: Partial<Parameters<typeof lookOn>[0]>) => {
   const { status, code } = await refusedLook({ port: relay.port, ...options });
   return `${status} ${code}`;
@@ -37,13 +38,17 @@ describe('who may look on', () => {
   test('nobody without a good key, wherever it stands', async () => {
     const unknown = createSecret('00000000');
     expect(await refused({})).toBe('401 missing_api_key');
-    expect(await refused({ headers: { cookie: `key=${relay.key}; __Host-session=anything` } })).toBe('401 missing_api_key');
+    expect(await refused({ headers: { cookie: `key=${relay.key}; __Host-session=anything` } })).toBe(
+      '401 missing_api_key',
+    );
     expect(await refused({ query: `key=${relay.key}` })).toBe('401 missing_api_key');
     expect(await refused({ headers: { 'x-api-key': relay.key } })).toBe('401 missing_api_key');
     expect(await refused({ key: unknown })).toBe('401 invalid_api_key');
     expect(await refused({ key: `${relay.key}x` })).toBe('401 invalid_api_key');
     expect(await refused({ protocols: ['daybook.v1', unknown] })).toBe('401 invalid_api_key');
-    expect(await refused({ key: relay.key, protocols: ['daybook.v1', relay.key] })).toBe('401 invalid_api_key');
+    expect(await refused({ key: relay.key, protocols: ['daybook.v1', relay.key] })).toBe(
+      '401 invalid_api_key',
+    );
   });
 
   test('a page with the key among its subprotocols, which is never told back', async () => {
@@ -58,7 +63,9 @@ describe('who may look on', () => {
     expect(await refused({ key: secret, origin: 'null' })).toBe('403 origin_not_allowed');
     expect(await refused({ key: secret })).toBe('403 origin_not_allowed');
     // The header of an old version of the protocol stands for nothing.
-    expect(await refused({ key: secret, headers: { 'sec-websocket-origin': 'https://app.example.com' } })).toBe('403 origin_not_allowed');
+    expect(
+      await refused({ key: secret, headers: { 'sec-websocket-origin': 'https://app.example.com' } }),
+    ).toBe('403 origin_not_allowed');
     await using viewer = await look({ key: secret, origin: 'https://app.example.com' });
     expect(viewer.frames('hello')).toHaveLength(1);
   });
@@ -74,17 +81,30 @@ describe('who may look on', () => {
   });
 
   test('nobody who asks for what there is not', async () => {
-    for (const query of ['after=-1', 'after=1.5', 'outcome=good', 'nothing=1', 'model=a&model=b', 'status=7']) {
+    for (const query of [
+      'after=-1',
+      'after=1.5',
+      'outcome=good',
+      'nothing=1',
+      'model=a&model=b',
+      'status=7',
+    ]) {
       expect(await refused({ key: relay.key, query })).toBe('400 invalid_value');
     }
   });
 
   test(`at most ${VIEWERS_PER_KEY_MAX} of one key at once, and again when one has left`, async () => {
     const { secret } = await relay.createKey();
-    const viewers = await Promise.all(Array.from({ length: VIEWERS_PER_KEY_MAX }, () => look({ key: secret })));
+    const viewers = await Promise.all(
+      Array.from({ length: VIEWERS_PER_KEY_MAX }, () => look({ key: secret })),
+    );
     expect(await refused({ key: secret })).toBe('429 rate_limit_exceeded');
     await viewers[0]?.leave();
-    const another = await until(() => look({ key: secret }).catch(() => null), (viewer) => viewer !== null, 'a place');
+    const another = await until(
+      () => look({ key: secret }).catch(() => null),
+      (viewer) => viewer !== null,
+      'a place',
+    );
     await another?.leave();
     await Promise.all(viewers.slice(1).map((viewer) => viewer.leave()));
   });
@@ -94,17 +114,34 @@ describe('what is no viewer', () => {
   test('is told to be one, or that there is nothing', async () => {
     const address = `http://127.0.0.1:${relay.port}/v1/live`;
     const plain = await fetch(address);
-    expect([plain.status, plain.headers.get('upgrade'), ((await plain.json()) as { error: { code: string } }).error.code]).toEqual([426, 'websocket', 'upgrade_required']);
+    expect([
+      plain.status,
+      plain.headers.get('upgrade'),
+      ((await plain.json()) as { error: { code: string } }).error.code,
+    ]).toEqual([426, 'websocket', 'upgrade_required']);
     expect((await fetch(address, { method: 'POST' })).status).toBe(405);
-    expect(await say('GET /v1/elsewhere HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n')).toContain('404 Not Found');
+    expect(
+      await say('GET /v1/elsewhere HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n'),
+    ).toContain('404 Not Found');
     const half = `GET /v1/live HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${relay.key}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n`;
     expect(await say(`${half}\r\n`)).toContain('"code":"bad_request"');
-    expect(await say(`${half}Sec-WebSocket-Version: 8\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n`)).toContain('"code":"bad_request"');
+    expect(
+      await say(`${half}Sec-WebSocket-Version: 8\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n`),
+    ).toContain('"code":"bad_request"');
   });
 
   test('may ask for HTTP/2 and is answered in HTTP/1.1, as clients in Java do with every call', async () => {
-    const headers = { connection: 'Upgrade, HTTP2-Settings', upgrade: 'h2c', 'http2-settings': 'AAMAAABkAAQCAAAAAAIAAAAA' };
-    const reply = await chat({ port: relay.port, key: relay.key, headers, body: { model: 'ok', stream: true, messages: [] } });
+    const headers = {
+      connection: 'Upgrade, HTTP2-Settings',
+      upgrade: 'h2c',
+      'http2-settings': 'AAMAAABkAAQCAAAAAAIAAAAA',
+    };
+    const reply = await chat({
+      port: relay.port,
+      key: relay.key,
+      headers,
+      body: { model: 'ok', stream: true, messages: [] },
+    });
     expect([reply.status, reply.sawDone]).toEqual([200, true]);
   });
 });
@@ -125,12 +162,32 @@ function say(text: string): Promise<string> {
 
 describe('who may not look on any more', () => {
   const CLOSED_WITHIN_MS = 1_000;
-  type Withdrawal = [name: string, change: (control: Control, id: string, pepper: Buffer) => Promise<unknown>, code: number, reason: string];
+  type Withdrawal = [
+    name: string,
+    change: (control: Control, id: string, pepper: Buffer) => Promise<unknown>,
+    code: number,
+    reason: string,
+  ];
   const withdrawals: Withdrawal[] = [
     ['its key was revoked', (control, id) => control.revokeKey(id), 4401, 'revoked_api_key'],
-    ['its secret was replaced', (control, id, pepper) => control.rotateKey(pepper, id, 0), 4401, 'invalid_api_key'],
-    ['its key may not use the route', (control, id) => restrict(id, { routes: ['/v1/models'] })(control), 4403, 'route_not_permitted'],
-    ['its key is for another network', (control, id) => restrict(id, { networks: ['192.0.2.0/24'] })(control), 4403, 'network_not_allowed'],
+    [
+      'its secret was replaced',
+      (control, id, pepper) => control.rotateKey(pepper, id, 0),
+      4401,
+      'invalid_api_key',
+    ],
+    [
+      'its key may not use the route',
+      (control, id) => restrict(id, { routes: ['/v1/models'] })(control),
+      4403,
+      'route_not_permitted',
+    ],
+    [
+      'its key is for another network',
+      (control, id) => restrict(id, { networks: ['192.0.2.0/24'] })(control),
+      4403,
+      'network_not_allowed',
+    ],
     ['its account is suspended', (control) => control.suspendAccount('left'), 4403, 'account_disabled'],
   ];
 
@@ -158,7 +215,8 @@ describe('who may not look on any more', () => {
     await relay.control(restrict(id, { reads: 'key' }));
     await viewer.sees(({ frames }) => frames('gap').length === 1);
     const gap = viewer.frames('gap')[0]?.position ?? 0;
-    for (const key of [relay.key, secret]) await chat({ port: relay.port, key, body: { model: 'ok', messages: [] } });
+    for (const key of [relay.key, secret])
+      await chat({ port: relay.port, key, body: { model: 'ok', messages: [] } });
     await viewer.sees(({ frames }) => frames('settled').some(({ key }) => key === id));
     expect(viewer.frames('settled').filter(({ position, key }) => position > gap && key !== id)).toEqual([]);
   });
@@ -170,7 +228,10 @@ describe('what a viewer may cost', () => {
 
   test('one that stops reading is sent no more than a bound, costs nobody else a frame, and is told of the gap when it reads again', async () => {
     const { id, secret } = await relay.createKey();
-    const account = (await relay.readLog()).flatMap(({ event }) => (event.type === 'key.created' && event.key === id ? [event.account] : []))[0] ?? '';
+    const account =
+      (await relay.readLog()).flatMap(({ event }) =>
+        event.type === 'key.created' && event.key === id ? [event.account] : [],
+      )[0] ?? '';
     await using stuck = await look({ key: secret });
     await using reading = await look({ key: secret });
     stuck.socket.pause();
@@ -178,7 +239,9 @@ describe('what a viewer may cost', () => {
     const model = 'm'.repeat(256);
     let position = 0;
     while (reading.bytes < BEYOND_BYTES) {
-      const events = Array.from({ length: 1_000 }, () => accepted({ account, key: id, model })).flatMap((begun) => [begun, settled(begun)]);
+      const events = Array.from({ length: 1_000 }, () => accepted({ account, key: id, model })).flatMap(
+        (begun) => [begun, settled(begun)],
+      );
       position = await writer.append(events);
       await reading.sees((viewer) => viewer.position >= position);
       // Silent instances are declared dead.
@@ -213,7 +276,11 @@ describe('what a viewer may cost', () => {
 test('a server that ends sends its viewers elsewhere, and takes no more', async () => {
   await using ending = await startRelay({ upstreams: [upstream] });
   await using viewer = await lookOn({ port: ending.port, key: ending.key });
-  const running = chat({ port: ending.port, key: ending.key, body: { model: 's:tokens=30,every=20ms', stream: true, messages: [] } });
+  const running = chat({
+    port: ending.port,
+    key: ending.key,
+    body: { model: 's:tokens=30,every=20ms', stream: true, messages: [] },
+  });
   await viewer.sees(({ frames }) => frames('started').length === 1);
   const stopped = ending.stop();
   expect((await viewer.closed).code).toBe(1001);

@@ -25,7 +25,8 @@ afterAll(async () => {
 const call = (model: string, { key = relay.key, stream = true } = {}) =>
   chat({ port: relay.port, key, body: { model, stream, messages: [], user: randomUUID() } });
 const look = (query = '', key = relay.key): Promise<LiveViewer> => lookOn({ port: relay.port, key, query });
-const eventsOf = (events: readonly Placed[], request: string) => events.filter(({ event }) => 'request' in event && event.request === request);
+const eventsOf = (events: readonly Placed[], request: string) =>
+  events.filter(({ event }) => 'request' in event && event.request === request);
 
 test('a call is shown while it runs, its tokens rising at most four times a second, and then its end as the log has it', async () => {
   await using viewer = await look();
@@ -42,50 +43,91 @@ test('a call is shown while it runs, its tokens rising at most four times a seco
   const [settled] = viewer.frames('settled');
   const request = reply.requestId ?? '';
   const [begun, ended] = eventsOf(await relay.readLog(), request);
-  if (begun?.event.type !== 'request.accepted' || ended?.event.type !== 'request.settled') throw new Error('the log has another story');
-  expect(started).toEqual({ ...begun.event, type: 'started', position: begun.position, at: begun.at.toISOString() });
-  expect(settled).toEqual({ ...ended.event, type: 'settled', outcome: 'completed', position: ended.position, at: ended.at.toISOString() });
+  if (begun?.event.type !== 'request.accepted' || ended?.event.type !== 'request.settled')
+    throw new Error('the log has another story');
+  expect(started).toEqual({
+    ...begun.event,
+    type: 'started',
+    position: begun.position,
+    at: begun.at.toISOString(),
+  });
+  expect(settled).toEqual({
+    ...ended.event,
+    type: 'settled',
+    outcome: 'completed',
+    position: ended.position,
+    at: ended.at.toISOString(),
+  });
 
-  const told = viewer.frames('progress').filter((frame) => frame.request === request).map(({ output_tokens }) => output_tokens);
+  const told = viewer
+    .frames('progress')
+    .filter((frame) => frame.request === request)
+    .map(({ output_tokens }) => output_tokens);
   expect(told).toEqual([...new Set(told)].toSorted((left, right) => left - right));
   expect(told.at(-1)).toBeLessThanOrEqual(120);
   expect(told.length).toBeLessThanOrEqual(Math.ceil(tookMs / 250));
 });
 
-test('a key sees its own calls, one that reads its account sees those of all its keys, and nobody another account\'s', async () => {
+test("a key sees its own calls, one that reads its account sees those of all its keys, and nobody another account's", async () => {
   const { id: other } = await relay.createAccount('other');
   const stranger = await relay.createKey({ account: 'other' });
   const second = await relay.createKey();
   const reader = await relay.createKey();
-  await relay.control((control) => control.restrictKey(reader.id, { set: { reads: 'account' }, drop: [], clear: false, expiresAt: undefined, windows: 'keep' }));
+  await relay.control((control) =>
+    control.restrictKey(reader.id, {
+      set: { reads: 'account' },
+      drop: [],
+      clear: false,
+      expiresAt: undefined,
+      windows: 'keep',
+    }),
+  );
   await using own = await look();
   await using seconds = await look('', second.secret);
   await using accounts = await look('', reader.secret);
   await using strangers = await look('', stranger.secret);
   const ids = new Map<string, string | null>();
-  for (const key of [relay.key, second.secret, stranger.secret]) ids.set(key, (await call('ok', { key })).requestId);
-  const end = (await relay.waitFor((events) => eventsOf(events, ids.get(stranger.secret) ?? '').length === 2)).at(-1)?.position ?? 0;
+  for (const key of [relay.key, second.secret, stranger.secret])
+    ids.set(key, (await call('ok', { key })).requestId);
+  const end =
+    (await relay.waitFor((events) => eventsOf(events, ids.get(stranger.secret) ?? '').length === 2)).at(-1)
+      ?.position ?? 0;
   await strangers.sees(({ position }) => position >= end);
   await relay.createKey();
   await accounts.sees(({ frames }) => frames('notice').length > 0);
 
-  const settledBy = (viewer: LiveViewer): (string | null)[] => viewer.frames('settled').map(({ request }) => request);
+  const settledBy = (viewer: LiveViewer): (string | null)[] =>
+    viewer.frames('settled').map(({ request }) => request);
   expect(settledBy(own)).toEqual([ids.get(relay.key)]);
   expect(settledBy(seconds)).toEqual([ids.get(second.secret)]);
   expect(settledBy(accounts)).toEqual([ids.get(relay.key), ids.get(second.secret)]);
   expect(settledBy(strangers)).toEqual([ids.get(stranger.secret)]);
-  expect(strangers.messages.flatMap(({ frames }) => frames).filter((frame) => 'account' in frame && frame.account !== other)).toEqual([]);
+  expect(
+    strangers.messages
+      .flatMap(({ frames }) => frames)
+      .filter((frame) => 'account' in frame && frame.account !== other),
+  ).toEqual([]);
   expect(own.frames('hello')).toMatchObject([{ key: expect.any(String) }]);
   expect(accounts.frames('hello')).toMatchObject([{ key: null }]);
 });
 
 test('calls that were refused alike within a second are one frame with their number', async () => {
   const { id, secret } = await relay.createKey();
-  await relay.control((control) => control.restrictKey(id, { set: { models: ['ok'] }, drop: [], clear: false, expiresAt: undefined, windows: 'keep' }));
+  await relay.control((control) =>
+    control.restrictKey(id, {
+      set: { models: ['ok'] },
+      drop: [],
+      clear: false,
+      expiresAt: undefined,
+      windows: 'keep',
+    }),
+  );
   await using viewer = await look('', secret);
   const replies = await Promise.all(Array.from({ length: 5 }, () => call('s:tokens=1', { key: secret })));
   expect(replies.map(({ status }) => status)).toEqual(replies.map(() => 403));
-  await viewer.sees(({ frames }) => frames('refused').reduce((sum, { refused_count }) => sum + refused_count, 0) === 5);
+  await viewer.sees(
+    ({ frames }) => frames('refused').reduce((sum, { refused_count }) => sum + refused_count, 0) === 5,
+  );
   expect(viewer.frames('refused').length).toBeLessThanOrEqual(2);
   expect(viewer.frames('refused')[0]).toMatchObject({ key: id, refusal: 'model_not_permitted', status: 403 });
   expect(viewer.frames('started')).toEqual([]);
@@ -94,15 +136,21 @@ test('calls that were refused alike within a second are one frame with their num
 test('what endings add to usage comes with them, key by key and model by model', async () => {
   const { id, secret } = await relay.createKey();
   await using viewer = await look('', secret);
-  for (const model of ['s:tokens=5', 's:tokens=7', 's:tokens=9,end=cut@3']) await call(model, { key: secret });
+  for (const model of ['s:tokens=5', 's:tokens=7', 's:tokens=9,end=cut@3'])
+    await call(model, { key: secret });
   await viewer.sees(({ frames }) => frames('settled').length === 3);
   const rows = viewer.frames('usage').flatMap((frame) => frame.rows);
   const settled = viewer.frames('settled');
-  const sum = (numbers: (number | undefined)[]): number => numbers.reduce<number>((total, each) => total + (each ?? 0), 0);
+  const sum = (numbers: (number | undefined)[]): number =>
+    numbers.reduce<number>((total, each) => total + (each ?? 0), 0);
   expect(sum(rows.map((row) => row.output_tokens))).toBe(sum(settled.map((frame) => frame.output_tokens)));
   expect(sum(rows.map((row) => row.input_tokens))).toBe(sum(settled.map((frame) => frame.input_tokens)));
-  expect([sum(rows.map((row) => row.completed)), sum(rows.map((row) => row.upstream_failed))]).toEqual([2, 1]);
-  expect(new Set(rows.map((row) => `${row.key} ${row.model}`))).toEqual(new Set(settled.map(({ model }) => `${id} ${model}`)));
+  expect([sum(rows.map((row) => row.completed)), sum(rows.map((row) => row.upstream_failed))]).toEqual([
+    2, 1,
+  ]);
+  expect(new Set(rows.map((row) => `${row.key} ${row.model}`))).toEqual(
+    new Set(settled.map(({ model }) => `${id} ${model}`)),
+  );
 });
 
 test('a filter leaves out what it does not mean, and who asks for running calls hears of their ends', async () => {
@@ -117,10 +165,14 @@ test('a filter leaves out what it does not mean, and who asks for running calls 
     ...[ofModel, failed, status].map((viewer) => viewer.sees(({ frames }) => frames('settled').length === 1)),
   ]);
   await hasHadItsTurn(relay.port);
-  const seen = (viewer: LiveViewer) => (['started', 'settled'] as const).map((type) => viewer.frames(type).map(({ model }) => model));
+  const seen = (viewer: LiveViewer) =>
+    (['started', 'settled'] as const).map((type) => viewer.frames(type).map(({ model }) => model));
   expect(seen(ofModel)).toEqual([['ok'], ['ok']]);
   expect(seen(failed)).toEqual([[], ['s:end=cut@head']]);
-  expect(seen(running)).toEqual([['ok', 's:end=cut@head'], ['ok', 's:end=cut@head']]);
+  expect(seen(running)).toEqual([
+    ['ok', 's:end=cut@head'],
+    ['ok', 's:end=cut@head'],
+  ]);
   expect(seen(status)).toEqual([[], ['ok']]);
   expect(running.frames('usage')).toEqual([]);
   expect(status.frames('usage').flatMap(({ rows }) => rows)).toMatchObject([{ model: 'ok', completed: 1 }]);
@@ -130,7 +182,15 @@ test('changes of an account, its plan and its keys are told by their kind, and n
   const { id: account } = await relay.createAccount('noticed');
   const reader = await relay.createKey({ account: 'noticed' });
   const other = await relay.createKey({ account: 'noticed' });
-  await relay.control((control) => control.restrictKey(reader.id, { set: { reads: 'account' }, drop: [], clear: false, expiresAt: undefined, windows: 'keep' }));
+  await relay.control((control) =>
+    control.restrictKey(reader.id, {
+      set: { reads: 'account' },
+      drop: [],
+      clear: false,
+      expiresAt: undefined,
+      windows: 'keep',
+    }),
+  );
   await using viewer = await look('', reader.secret);
   await using narrow = await look('', other.secret);
   await relay.control(async (control) => {
@@ -144,7 +204,9 @@ test('changes of an account, its plan and its keys are told by their kind, and n
     await control.rotateKey(pepper, reader.id, 60_000);
   });
   await viewer.sees(({ frames }) => frames('notice').length >= 3);
-  expect(viewer.frames('notice').map(({ kind, account: of, key, plan }) => ({ kind, of, key, plan }))).toEqual([
+  expect(
+    viewer.frames('notice').map(({ kind, account: of, key, plan }) => ({ kind, of, key, plan })),
+  ).toEqual([
     { kind: 'account.plan_changed', of: account, key: undefined, plan: 'noticed' },
     { kind: 'plan.changed', of: undefined, key: undefined, plan: 'noticed' },
     { kind: 'key.rotated', of: account, key: reader.id, plan: undefined },
@@ -171,8 +233,18 @@ test('a quota is told when the projections have a newer figure of it, to those w
   await ask(projector, "select pg_notify('daybook_projected', '1')");
   await viewer.sees(({ frames }) => frames('quota').length === 2);
   expect(viewer.frames('quota')).toContainEqual({
-    type: 'quota', position: row.position, subject: `key/${id}`, account: expect.any(String), meter: 'tokens', window: 'day',
-    window_start: 29_000_000, cap: 10, used: 7, held: 3, reset_position: 0, is_exact: false,
+    type: 'quota',
+    position: row.position,
+    subject: `key/${id}`,
+    account: expect.any(String),
+    meter: 'tokens',
+    window: 'day',
+    window_start: 29_000_000,
+    cap: 10,
+    used: 7,
+    held: 3,
+    reset_position: 0,
+    is_exact: false,
   });
   await other.sees(({ frames }) => frames('quota').length === 1);
   expect(other.frames('quota')[0]?.subject).toMatch(/^account\//);

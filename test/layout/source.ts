@@ -38,7 +38,9 @@ export function describeFile(name: string, text: string): File {
   const lines = text.split('\n').length - (text.endsWith('\n') ? 1 : 0);
   const file: File = { path: name, lines, imports: [], onlyReexports: false, usesConsole: false };
   if (!/\.tsx?$/.test(name)) return file;
-  const program = parseAst(text, { lang: name.endsWith('x') ? 'tsx' : 'ts' }) as unknown as Node & { body: Node[] };
+  const program = parseAst(text, { lang: name.endsWith('x') ? 'tsx' : 'ts' }) as unknown as Node & {
+    body: Node[];
+  };
   file.onlyReexports = program.body.length > 0 && program.body.every(passesOn) && program.body.some(isExport);
   walk(program, (node) => {
     const specifier = addressIn(node);

@@ -5,7 +5,13 @@ import { type Fleet, startFleet, type Tenant } from '../support/fleet.ts';
 import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
 
 /** What a page can read of a reply. */
-type Read = { status: number; text: string; requestId: string | null; retryAfter: string | null; remaining: string | null };
+type Read = {
+  status: number;
+  text: string;
+  requestId: string | null;
+  retryAfter: string | null;
+  remaining: string | null;
+};
 
 describe.skipIf(!HAS_BROWSER)('a web page', () => {
   let upstream: ScriptedUpstream;
@@ -33,7 +39,12 @@ describe.skipIf(!HAS_BROWSER)('a web page', () => {
   });
 
   /** What a page of this site gets when its script makes a call. */
-  async function callFrom(site: Site, path: string, body: object | null, secret = tenant.secret): Promise<Read> {
+  async function callFrom(
+    site: Site,
+    path: string,
+    body: object | null,
+    secret = tenant.secret,
+  ): Promise<Read> {
     const page = await browser.newPage();
     try {
       await page.goto(site.origin);
@@ -42,7 +53,11 @@ describe.skipIf(!HAS_BROWSER)('a web page', () => {
         async ({ url: address, secret: key, text }) => {
           const reply = await fetch(address, {
             method: text === null ? 'GET' : 'POST',
-            headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', 'x-stainless-lang': 'js' },
+            headers: {
+              authorization: `Bearer ${key}`,
+              'content-type': 'application/json',
+              'x-stainless-lang': 'js',
+            },
             body: text,
           });
           const told = (name: string): string | null => reply.headers.get(name);
@@ -67,25 +82,41 @@ describe.skipIf(!HAS_BROWSER)('a web page', () => {
   test('is held to the rules of origins by this browser', async () => {
     const page = await browser.newPage();
     await page.goto(permitted.origin);
-    await expect(page.evaluate((address) => fetch(address).then(({ status }) => status), other.origin)).rejects.toThrow('Failed to fetch');
+    await expect(
+      page.evaluate((address) => fetch(address).then(({ status }) => status), other.origin),
+    ).rejects.toThrow('Failed to fetch');
     await page.close();
   });
 
   test('of a permitted origin makes its call, in one piece and streamed', async () => {
     const whole = await callFrom(permitted, CHAT, HELLO);
-    expect(whole).toMatchObject({ status: 200, requestId: expect.stringMatching(/^[0-9a-f-]{36}$/) as string });
+    expect(whole).toMatchObject({
+      status: 200,
+      requestId: expect.stringMatching(/^[0-9a-f-]{36}$/) as string,
+    });
     expect(whole.text).toContain('tok0 tok1 tok2');
     const streamed = await callFrom(permitted, CHAT, { ...HELLO, stream: true });
     expect(streamed.status).toBe(200);
     expect(streamed.text.trimEnd()).toMatch(/data: \[DONE\]$/);
-    expect(await callFrom(permitted, '/v1/usage', null)).toMatchObject({ status: 200, text: expect.stringContaining('"used":2') as string });
+    expect(await callFrom(permitted, '/v1/usage', null)).toMatchObject({
+      status: 200,
+      text: expect.stringContaining('"used":2') as string,
+    });
     expect((await callFrom(permitted, '/v1/models', null)).status).toBe(200);
   });
 
   test('of another origin gets a 403 that it can read', async () => {
-    for (const [path, body] of [[CHAT, HELLO], [CHAT, { ...HELLO, stream: true }], ['/v1/usage', null], ['/v1/models', null]] as const) {
+    for (const [path, body] of [
+      [CHAT, HELLO],
+      [CHAT, { ...HELLO, stream: true }],
+      ['/v1/usage', null],
+      ['/v1/models', null],
+    ] as const) {
       const reply = await callFrom(other, path, body);
-      expect(reply).toMatchObject({ status: 403, requestId: expect.stringMatching(/^[0-9a-f-]{36}$/) as string });
+      expect(reply).toMatchObject({
+        status: 403,
+        requestId: expect.stringMatching(/^[0-9a-f-]{36}$/) as string,
+      });
       const { error } = JSON.parse(reply.text) as { error: { code: string; message: string } };
       expect(error.code).toBe('origin_not_allowed');
       expect(error.message).toContain(other.origin);
@@ -98,7 +129,11 @@ describe.skipIf(!HAS_BROWSER)('a web page', () => {
     expect(refused).toMatchObject({ status: 429, remaining: '0' });
     const { secret: busy } = await fleet.tenant('busy', { concurrent_requests: 1 });
     const leaving = new AbortController();
-    const running = fleet.chat(0, { key: busy, body: { ...HELLO, model: 's:end=hang@head' }, signal: leaving.signal });
+    const running = fleet.chat(0, {
+      key: busy,
+      body: { ...HELLO, model: 's:end=hang@head' },
+      signal: leaving.signal,
+    });
     await upstream.ledger.until((rows) => rows.at(-1)?.model === 's:end=hang@head');
     expect(await callFrom(permitted, CHAT, HELLO, busy)).toMatchObject({ status: 429, retryAfter: '1' });
     leaving.abort();

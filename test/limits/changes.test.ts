@@ -19,12 +19,17 @@ afterAll(async () => {
 });
 
 const BODY = { model: 's:tokens=3', messages: [{ role: 'user', content: 'Hello' }] };
-const daily = (limit: number) => ({ quotas: [{ meter: 'requests' as const, window: 'day' as const, limit, enforcement: 'exact' as const }] });
+const daily = (limit: number) => ({
+  quotas: [{ meter: 'requests' as const, window: 'day' as const, limit, enforcement: 'exact' as const }],
+});
 
 /** Makes so many calls at once, round the instances. @returns how many were admitted. */
 async function admitted(secret: string, calls: number): Promise<number> {
-  const replies = await Promise.all(Array.from({ length: calls }, (_, number) => fleet.chat(number, { key: secret, body: BODY })));
-  for (const reply of replies) expect([null, 'insufficient_quota', 'rate_limit_exceeded']).toContain(errorCodeOf(reply));
+  const replies = await Promise.all(
+    Array.from({ length: calls }, (_, number) => fleet.chat(number, { key: secret, body: BODY })),
+  );
+  for (const reply of replies)
+    expect([null, 'insufficient_quota', 'rate_limit_exceeded']).toContain(errorCodeOf(reply));
   return replies.filter(({ status }) => status === 200).length;
 }
 
@@ -37,7 +42,9 @@ test('a plan that is changed while it is used keeps what was spent, or begins an
   await fleet.control((control) => control.definePlan('changing', daily(5), 'keep'));
   expect(await admitted(secret, 6)).toBe(0);
   for (const instance of [0, 1, 2]) {
-    expect((await fleet.settledUsage(secret, instance)).limits).toMatchObject([{ limit: 5, used: 14, held: 0, free: 0 }]);
+    expect((await fleet.settledUsage(secret, instance)).limits).toMatchObject([
+      { limit: 5, used: 14, held: 0, free: 0 },
+    ]);
   }
   await fleet.control((control) => control.definePlan('changing', daily(6), 'reset'));
   expect(await admitted(secret, 20)).toBe(6);
@@ -77,7 +84,10 @@ test('another plan, and terms of the account alone, take the place of what was',
   expect(await admitted(secret, 4)).toBe(4);
   await fleet.control((control) => control.overrideTerms('moved', daily(9), 'keep'));
   // The override has its quota in place of the plan's; what it is silent on stays the plan's.
-  expect((await fleet.settledUsage(secret)).limits.map(({ meter, limit }) => [meter, limit])).toEqual([['concurrent', 4], ['requests', 9]]);
+  expect((await fleet.settledUsage(secret)).limits.map(({ meter, limit }) => [meter, limit])).toEqual([
+    ['concurrent', 4],
+    ['requests', 9],
+  ]);
   expect(await admitted(secret, 3)).toBe(2);
   await fleet.control((control) => control.setPlan('moved', null, 'keep'));
   await fleet.control((control) => control.overrideTerms('moved', {}, 'keep'));
@@ -88,7 +98,15 @@ test('another plan, and terms of the account alone, take the place of what was',
 test("a key's own limits stand beside its account's, and a call is charged to both", async () => {
   const { secret, key } = await fleet.tenant('both', daily(10));
   const { secret: free } = await fleet.createKey({ account: 'both' });
-  await fleet.control((control) => control.restrictKey(key, { set: daily(4), drop: [], clear: false, expiresAt: undefined, windows: 'keep' }));
+  await fleet.control((control) =>
+    control.restrictKey(key, {
+      set: daily(4),
+      drop: [],
+      clear: false,
+      expiresAt: undefined,
+      windows: 'keep',
+    }),
+  );
   expect(await admitted(secret, 9)).toBe(4);
   const refused = await fleet.chat(0, { key: secret, body: BODY });
   expect(limitOf(refused)).toMatchObject({ scope: 'key', limit: 4, free: 0 });
@@ -96,9 +114,21 @@ test("a key's own limits stand beside its account's, and a call is charged to bo
   expect(ofKey).toMatchObject({ limit: 4, free: 0 });
   // What one key has left over another may use, up to the account's own limit.
   expect(await admitted(free, 12)).toBe(6);
-  expect(limitOf(await fleet.chat(1, { key: free, body: BODY }))).toMatchObject({ scope: 'account', limit: 10, free: 0 });
-  const both = (await fleet.settledUsage(secret)).limits.map(({ scope, limit, used, free: left }) => [scope, limit, used, left]);
-  expect(both).toEqual([['account', 10, 10, 0], ['key', 4, 4, 0]]);
+  expect(limitOf(await fleet.chat(1, { key: free, body: BODY }))).toMatchObject({
+    scope: 'account',
+    limit: 10,
+    free: 0,
+  });
+  const both = (await fleet.settledUsage(secret)).limits.map(({ scope, limit, used, free: left }) => [
+    scope,
+    limit,
+    used,
+    left,
+  ]);
+  expect(both).toEqual([
+    ['account', 10, 10, 0],
+    ['key', 4, 4, 0],
+  ]);
 });
 
 test('a suspended account spends nothing, and has what it had when it is back', async () => {

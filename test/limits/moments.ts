@@ -2,7 +2,10 @@ import { setTimeout as wait } from 'node:timers/promises';
 
 const MINUTE_MS = 60_000;
 
-/** Waits for the next minute when less than this is left of the running one, so that it doesn't end in the middle of a test. */
+/**
+ * Waits for the next minute when less than this is left of the running one, so that it doesn't end in the
+ * middle of a test.
+ */
 export async function minuteWith(leftMs: number): Promise<void> {
   const left = MINUTE_MS - (Date.now() % MINUTE_MS);
   if (left < leftMs) await wait(left + 50);

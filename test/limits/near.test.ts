@@ -28,7 +28,11 @@ afterAll(async () => {
 /** The first calls of a process are slow, and so are its answers then. */
 async function warmUp(): Promise<void> {
   for (let turn = 0; turn < 10; turn += 1) {
-    await Promise.all(Array.from({ length: 30 }, (_, number) => fleet.chat(number, { body: { model: 'quick', messages: MESSAGES, stream: number % 2 === 0 } })));
+    await Promise.all(
+      Array.from({ length: 30 }, (_, number) =>
+        fleet.chat(number, { body: { model: 'quick', messages: MESSAGES, stream: number % 2 === 0 } }),
+      ),
+    );
   }
 }
 
@@ -41,61 +45,92 @@ const CLOSELY_MS = 20;
 
 type Refused = { reply: ChatReply; atMs: number };
 
-test.each(FEW_SEEDS)('nobody is refused while the quota covers the call, over 3 instances and near the limit: seed %i', async (seed) => {
-  const limit = 6_000;
-  const tenant = await fleet.tenant(`near-${seed}`, {
-    quotas: [{ meter: 'tokens', window: 'day', limit, enforcement: 'exact' }],
-    reply_tokens_max: 300,
-  });
-  const random = randomFrom(seed);
-  const refused: Refused[] = [];
-  let admitted = 0;
-  const caller = async (number: number): Promise<void> => {
-    for (let turn = 0; ; turn += 1) {
-      const body = { model: random.below(3) === 0 ? 'slow' : 'quick', messages: MESSAGES, stream: random.below(2) === 0 };
-      const reply = await fleet.chat(number + turn, { key: tenant.secret, body });
-      if (reply.status === 200) {
-        admitted += 1;
-        continue;
+test.each(FEW_SEEDS)(
+  'nobody is refused while the quota covers the call, over 3 instances and near the limit: seed %i',
+  async (seed) => {
+    const limit = 6_000;
+    const tenant = await fleet.tenant(`near-${seed}`, {
+      quotas: [{ meter: 'tokens', window: 'day', limit, enforcement: 'exact' }],
+      reply_tokens_max: 300,
+    });
+    const random = randomFrom(seed);
+    const refused: Refused[] = [];
+    let admitted = 0;
+    const caller = async (number: number): Promise<void> => {
+      for (let turn = 0; ; turn += 1) {
+        const body = {
+          model: random.below(3) === 0 ? 'slow' : 'quick',
+          messages: MESSAGES,
+          stream: random.below(2) === 0,
+        };
+        const reply = await fleet.chat(number + turn, { key: tenant.secret, body });
+        if (reply.status === 200) {
+          admitted += 1;
+          continue;
+        }
+        expect([reply.status, errorCodeOf(reply)]).toEqual([429, 'insufficient_quota']);
+        refused.push({ reply, atMs: Date.now() });
+        // With nothing held any more there is nothing left to come back.
+        if (limitOf(reply).held === 0) return;
       }
-      expect([reply.status, errorCodeOf(reply)]).toEqual([429, 'insufficient_quota']);
-      refused.push({ reply, atMs: Date.now() });
-      // With nothing held any more there is nothing left to come back.
-      if (limitOf(reply).held === 0) return;
+    };
+    await Promise.all(Array.from({ length: 20 }, (_, number) => caller(number)));
+    const counted = { meter: 'tokens', account: tenant.account } as const;
+    const events = await fleet.settledLog();
+    expect(peakOf(chargesOf(events, counted))).toBeLessThanOrEqual(limit);
+    expect(admitted).toBeGreaterThan(50);
+    expect(refused.length).toBeGreaterThan(20);
+    for (const { reply, atMs } of refused) {
+      const told = limitOf(reply);
+      expect(told).toMatchObject({ scope: 'account', meter: 'tokens', window: 'day', limit });
+      expect(told.used + told.held + told.free).toBe(limit);
+      expect(told.free).toBeLessThan(needOf(reply));
+      expect(limit - mostCharged(events, counted, atMs, AROUND_MS)).toBeLessThan(needOf(reply));
     }
-  };
-  await Promise.all(Array.from({ length: 20 }, (_, number) => caller(number)));
-  const counted = { meter: 'tokens', account: tenant.account } as const;
-  const events = await fleet.settledLog();
-  expect(peakOf(chargesOf(events, counted))).toBeLessThanOrEqual(limit);
-  expect(admitted).toBeGreaterThan(50);
-  expect(refused.length).toBeGreaterThan(20);
-  for (const { reply, atMs } of refused) {
-    const told = limitOf(reply);
-    expect(told).toMatchObject({ scope: 'account', meter: 'tokens', window: 'day', limit });
-    expect(told.used + told.held + told.free).toBe(limit);
-    expect(told.free).toBeLessThan(needOf(reply));
-    expect(limit - mostCharged(events, counted, atMs, AROUND_MS)).toBeLessThan(needOf(reply));
-  }
-  const late = refused.filter(({ reply, atMs }) => limit - mostCharged(events, counted, atMs, CLOSELY_MS) >= needOf(reply));
-  if (IS_LONG) expect(late.length).toBeLessThan(refused.length / 50);
-});
+    const late = refused.filter(
+      ({ reply, atMs }) => limit - mostCharged(events, counted, atMs, CLOSELY_MS) >= needOf(reply),
+    );
+    if (IS_LONG) expect(late.length).toBeLessThan(refused.length / 50);
+  },
+);
 
 test.each([
-  { window: 'a day', terms: { quotas: [{ meter: 'requests' as const, window: 'day' as const, limit: 300, enforcement: 'soft_landing' as const }] } },
+  {
+    window: 'a day',
+    terms: {
+      quotas: [
+        {
+          meter: 'requests' as const,
+          window: 'day' as const,
+          limit: 300,
+          enforcement: 'soft_landing' as const,
+        },
+      ],
+    },
+  },
   { window: 'a minute', terms: { requests_per_minute: 300 } },
-])('of 300 requests $window each of the first 300 is admitted, on whatever instance', async ({ window, terms }) => {
-  const { secret } = await fleet.tenant(window.replace(' ', '-'), terms);
-  if (window === 'a minute') await minuteWith(6_000);
-  const statuses: (number | null)[] = [];
-  const caller = async (number: number): Promise<void> => {
-    for (let turn = 0; turn < 20; turn += 1) {
-      const reply = await fleet.chat(number * 2 + turn, { key: secret, body: { model: 'quick', messages: MESSAGES } });
-      statuses.push(reply.status);
-    }
-  };
-  await Promise.all(Array.from({ length: 15 }, (_, number) => caller(number)));
-  expect(statuses.filter((status) => status !== 200)).toEqual([]);
-  const further = await Promise.all([0, 1, 2].map((instance) => fleet.chat(instance, { key: secret, body: { model: 'quick', messages: MESSAGES } })));
-  expect(further.map(({ status }) => status)).toEqual([429, 429, 429]);
-});
+])(
+  'of 300 requests $window each of the first 300 is admitted, on whatever instance',
+  async ({ window, terms }) => {
+    const { secret } = await fleet.tenant(window.replace(' ', '-'), terms);
+    if (window === 'a minute') await minuteWith(6_000);
+    const statuses: (number | null)[] = [];
+    const caller = async (number: number): Promise<void> => {
+      for (let turn = 0; turn < 20; turn += 1) {
+        const reply = await fleet.chat(number * 2 + turn, {
+          key: secret,
+          body: { model: 'quick', messages: MESSAGES },
+        });
+        statuses.push(reply.status);
+      }
+    };
+    await Promise.all(Array.from({ length: 15 }, (_, number) => caller(number)));
+    expect(statuses.filter((status) => status !== 200)).toEqual([]);
+    const further = await Promise.all(
+      [0, 1, 2].map((instance) =>
+        fleet.chat(instance, { key: secret, body: { model: 'quick', messages: MESSAGES } }),
+      ),
+    );
+    expect(further.map(({ status }) => status)).toEqual([429, 429, 429]);
+  },
+);

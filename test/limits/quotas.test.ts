@@ -43,7 +43,12 @@ const exact = (meter: 'tokens' | 'cost_microusd', limit: number): PlanTerms => (
 
 /** Any body: JSON or SSE, with a limit of its own or none, one choice or several. */
 function anyBody(random: { below(bound: number): number }): object {
-  const limits = [{}, {}, { max_tokens: 1 + random.below(80) }, { max_completion_tokens: 1 + random.below(300) }];
+  const limits = [
+    {},
+    {},
+    { max_tokens: 1 + random.below(80) },
+    { max_completion_tokens: 1 + random.below(300) },
+  ];
   return {
     model: VARIED,
     messages: [{ role: 'user', content: 'x'.repeat(random.below(400)) }],
@@ -53,8 +58,12 @@ function anyBody(random: { below(bound: number): number }): object {
   };
 }
 
-/** What a server says that a busy machine kept from its store or its peers for a moment: its client comes again. */
-const isPutOff = (reply: ChatReply): boolean => reply.status === 503 && ['store_unavailable', 'limit_undecided'].includes(errorCodeOf(reply) ?? '');
+/**
+ * What a server says that a busy machine kept from its store or its peers for a moment: its client comes
+ * again.
+ */
+const isPutOff = (reply: ChatReply): boolean =>
+  reply.status === 503 && ['store_unavailable', 'limit_undecided'].includes(errorCodeOf(reply) ?? '');
 
 /** Calls from all sides until every caller was refused with nothing held any more. @returns the replies. */
 async function spendAll({ secret }: Tenant, seed: number): Promise<ChatReply[]> {
@@ -63,7 +72,9 @@ async function spendAll({ secret }: Tenant, seed: number): Promise<ChatReply[]> 
   const caller = async (number: number): Promise<void> => {
     for (let turn = 0; ; turn += 1) {
       // Some calls fail, and some callers leave: before the answer, or in the middle of it.
-      const departure = [{ abortAt: 'sent' as const }, { abortAfterTokens: 2 }, {}, {}, {}, {}, {}, {}][random.below(8)];
+      const departure = [{ abortAt: 'sent' as const }, { abortAfterTokens: 2 }, {}, {}, {}, {}, {}, {}][
+        random.below(8)
+      ];
       const body = { ...anyBody(random), ...(random.below(8) === 0 ? { model: BROKEN[turn % 2] } : {}) };
       const reply = await fleet.chat(number + turn, { key: secret, body, ...departure });
       if (!reply.aborted && !isPutOff(reply)) replies.push(reply);
@@ -73,16 +84,24 @@ async function spendAll({ secret }: Tenant, seed: number): Promise<ChatReply[]> 
   await Promise.all(Array.from({ length: CALLERS }, (_, number) => caller(number)));
   // The smallest call there is takes what is left, if it can.
   for (;;) {
-    const reply = await fleet.chat(0, { key: secret, body: { model: VARIED, messages: HELLO, max_tokens: 1 } });
+    const reply = await fleet.chat(0, {
+      key: secret,
+      body: { model: VARIED, messages: HELLO, max_tokens: 1 },
+    });
     if (!isPutOff(reply)) replies.push(reply);
     if (reply.status === 429) return replies;
   }
 }
 
 test('the hold of a long stream grows ahead of what is relayed', async () => {
-  const tenant = await fleet.tenant('growing', { quotas: [{ meter: 'tokens', window: 'day', limit: 1_000_000, enforcement: 'soft_landing' }] });
+  const tenant = await fleet.tenant('growing', {
+    quotas: [{ meter: 'tokens', window: 'day', limit: 1_000_000, enforcement: 'soft_landing' }],
+  });
   const user = 'grown';
-  const call = fleet.chat(1, { key: tenant.secret, body: { model: 's:tokens=3000,batch=8,every=2ms', stream: true, user, messages: HELLO } });
+  const call = fleet.chat(1, {
+    key: tenant.secret,
+    body: { model: 's:tokens=3000,batch=8,every=2ms', stream: true, user, messages: HELLO },
+  });
   let isOver = false;
   void call.then(() => void (isOver = true));
   const short: string[] = [];
@@ -96,7 +115,10 @@ test('the hold of a long stream grows ahead of what is relayed', async () => {
   expect((await call).tokens).toBe(3_000);
   expect(short).toEqual([]);
   const events = await fleet.settledLog();
-  expect(events.filter(({ event }) => event.type === 'request.extended' && event.account === tenant.account).length).toBeGreaterThan(1);
+  expect(
+    events.filter(({ event }) => event.type === 'request.extended' && event.account === tenant.account)
+      .length,
+  ).toBeGreaterThan(1);
 });
 
 describe.each<{ meter: 'tokens' | 'cost_microusd'; limit: number }>([
@@ -107,7 +129,13 @@ describe.each<{ meter: 'tokens' | 'cost_microusd'; limit: number }>([
     const tenant = await fleet.tenant(`${meter.slice(0, 4)}-${seed}`, exact(meter, limit));
     const replies = await spendAll(tenant, seed);
     expect(new Set(replies.map((reply) => `${reply.status} ${errorCodeOf(reply) ?? 'ok'}`))).toEqual(
-      new Set(['200 ok', '429 insufficient_quota', '502 upstream_error', '502 upstream_cut', '200 upstream_cut']),
+      new Set([
+        '200 ok',
+        '429 insufficient_quota',
+        '502 upstream_error',
+        '502 upstream_cut',
+        '200 upstream_cut',
+      ]),
     );
     const charges = chargesOf(await fleet.settledLog(), { meter, account: tenant.account });
     expect(peakOf(charges)).toBeLessThanOrEqual(limit);
@@ -126,7 +154,9 @@ describe.each<{ meter: 'tokens' | 'cost_microusd'; limit: number }>([
 test('an upstream that does not stop where it is asked to is cut, and what was counted stays within the hold', async () => {
   const tenant = await fleet.tenant('cut', exact('tokens', 10_000));
   const replies = await Promise.all(
-    Array.from({ length: 6 }, (_, number) => fleet.chat(number, { key: tenant.secret, body: { model: 'endless', stream: true, messages: HELLO } })),
+    Array.from({ length: 6 }, (_, number) =>
+      fleet.chat(number, { key: tenant.secret, body: { model: 'endless', stream: true, messages: HELLO } }),
+    ),
   );
   const events = await fleet.settledLog();
   const admitted = replies.filter(({ status }) => status === 200);
@@ -134,7 +164,11 @@ test('an upstream that does not stop where it is asked to is cut, and what was c
   for (const reply of admitted) {
     expect(errorCodeOf(reply)).toBe('insufficient_quota');
     expect(reply.sawDone).toBe(false);
-    expect(settledOf(events, reply.requestId)).toMatchObject({ end_reason: 'quota_spent', usage_source: 'counted', output_tokens: 200 });
+    expect(settledOf(events, reply.requestId)).toMatchObject({
+      end_reason: 'quota_spent',
+      usage_source: 'counted',
+      output_tokens: 200,
+    });
   }
   expect(peakOf(chargesOf(events, { meter: 'tokens', account: tenant.account }))).toBeLessThanOrEqual(10_000);
 });
@@ -152,9 +186,13 @@ describe('a soft-landing quota', () => {
     const replies: ChatReply[] = [];
     const caller = async (number: number): Promise<void> => {
       for (let turn = 0; ; turn += 1) {
-        const reply = await fleet.chat(number + turn, { key: tenant.secret, body: { model: long, stream: (number + turn) % 3 > 0, messages: HELLO } });
+        const reply = await fleet.chat(number + turn, {
+          key: tenant.secret,
+          body: { model: long, stream: (number + turn) % 3 > 0, messages: HELLO },
+        });
         replies.push(reply);
-        if (reply.status === 429 && errorCodeOf(reply) === 'insufficient_quota' && limitOf(reply).held === 0) return;
+        if (reply.status === 429 && errorCodeOf(reply) === 'insufficient_quota' && limitOf(reply).held === 0)
+          return;
       }
     };
     await Promise.all(Array.from({ length: 10 }, (_, number) => caller(number)));
@@ -167,7 +205,11 @@ describe('a soft-landing quota', () => {
     expect(charges.at(-1)?.settled).toBeGreaterThan(limit * 0.95);
     for (const reply of replies.filter(({ status }) => status === 200)) {
       expect(errorCodeOf(reply)).toBeNull();
-      expect(settledOf(events, reply.requestId)).toMatchObject({ end_reason: 'completed', usage_source: 'provider', output_tokens: reply.tokens });
+      expect(settledOf(events, reply.requestId)).toMatchObject({
+        end_reason: 'completed',
+        usage_source: 'provider',
+        output_tokens: reply.tokens,
+      });
     }
   });
 });

@@ -32,7 +32,10 @@ test('requests a minute: the headers tell what is left, never too much, and a re
   await minuteWith(10_000);
   for (let call = 1; call <= limit; call += 1) {
     // Whole rounds at one instance after the other.
-    const reply = await fleet.chat(Math.floor((call - 1) / 4), { key: secret, body: { ...BODY, stream: call % 2 === 0 } });
+    const reply = await fleet.chat(Math.floor((call - 1) / 4), {
+      key: secret,
+      body: { ...BODY, stream: call % 2 === 0 },
+    });
     expect(reply.status).toBe(200);
     expect(numberIn(reply, 'x-ratelimit-limit-requests')).toBe(limit);
     expect(numberIn(reply, 'x-ratelimit-remaining-requests')).toBeGreaterThanOrEqual(0);
@@ -44,7 +47,13 @@ test('requests a minute: the headers tell what is left, never too much, and a re
     const reply = await fleet.chat(instance, { key: secret, body: BODY });
     expect([reply.status, errorCodeOf(reply)]).toEqual([429, 'rate_limit_exceeded']);
     expect(numberIn(reply, 'x-ratelimit-remaining-requests')).toBe(0);
-    expect(limitOf(reply)).toMatchObject({ scope: 'account', meter: 'requests', window: 'minute', limit, free: 0 });
+    expect(limitOf(reply)).toMatchObject({
+      scope: 'account',
+      meter: 'requests',
+      window: 'minute',
+      limit,
+      free: 0,
+    });
     const untilNext = 60_000 - (before % 60_000);
     expect(numberIn(reply, 'retry-after-ms')).toBeGreaterThan(0);
     expect(numberIn(reply, 'retry-after-ms')).toBeLessThanOrEqual(untilNext + 1_000);
@@ -77,7 +86,10 @@ test('tokens a minute: refused with what is left, and told when a call is too la
   await minuteWith(10_000);
   const statuses: string[] = [];
   for (let call = 0; call < 30; call += 1) {
-    const reply = await fleet.chat(call, { key: secret, body: { ...BODY, model: 's:tokens=40', max_tokens: 40 } });
+    const reply = await fleet.chat(call, {
+      key: secret,
+      body: { ...BODY, model: 's:tokens=40', max_tokens: 40 },
+    });
     statuses.push(`${reply.status} ${errorCodeOf(reply) ?? 'ok'}`);
     if (reply.status === 200) continue;
     expect(limitOf(reply)).toMatchObject({ meter: 'tokens', window: 'minute', limit });
@@ -87,51 +99,89 @@ test('tokens a minute: refused with what is left, and told when a call is too la
   expect(new Set(statuses)).toEqual(new Set(['200 ok', '429 rate_limit_exceeded']));
   const spent = chargesOf(await fleet.settledLog(), { meter: 'tokens', account }).at(-1)?.settled ?? 0;
   expect(spent).toBeGreaterThan(limit / 2);
-  const large = await fleet.chat(0, { key: secret, body: { ...BODY, max_tokens: 4_000, messages: [{ role: 'user', content: 'many words '.repeat(300) }] } });
-  expect([large.status, errorCodeOf(large), large.header('x-should-retry')]).toEqual([429, 'rate_limit_exceeded', 'false']);
+  const large = await fleet.chat(0, {
+    key: secret,
+    body: { ...BODY, max_tokens: 4_000, messages: [{ role: 'user', content: 'many words '.repeat(300) }] },
+  });
+  expect([large.status, errorCodeOf(large), large.header('x-should-retry')]).toEqual([
+    429,
+    'rate_limit_exceeded',
+    'false',
+  ]);
   expect(large.header('retry-after')).toBeNull();
 });
 
 test('the openai package gives up at once where a quota is spent', async () => {
-  const { secret, key } = await fleet.tenant('spent', { quotas: [{ meter: 'requests', window: 'day', limit: 1, enforcement: 'exact' }] });
-  const client = new OpenAI({ baseURL: `http://127.0.0.1:${fleet.ports[0]}/v1`, apiKey: secret, maxRetries: 5 });
+  const { secret, key } = await fleet.tenant('spent', {
+    quotas: [{ meter: 'requests', window: 'day', limit: 1, enforcement: 'exact' }],
+  });
+  const client = new OpenAI({
+    baseURL: `http://127.0.0.1:${fleet.ports[0]}/v1`,
+    apiKey: secret,
+    maxRetries: 5,
+  });
   await client.chat.completions.create(BODY);
   const error: unknown = await client.chat.completions.create(BODY).catch((thrown: unknown) => thrown);
   expect(error).toBeInstanceOf(RateLimitError);
   expect(error).toMatchObject({ status: 429, code: 'insufficient_quota', type: 'insufficient_quota' });
-  const events = await fleet.waitFor((log) => log.some(({ event }) => event.type === 'request.refused' && event.key === key));
-  const refused = events.flatMap(({ event }) => (event.type === 'request.refused' && event.key === key ? [event] : []));
+  const events = await fleet.waitFor((log) =>
+    log.some(({ event }) => event.type === 'request.refused' && event.key === key),
+  );
+  const refused = events.flatMap(({ event }) =>
+    event.type === 'request.refused' && event.key === key ? [event] : [],
+  );
   expect(refused).toMatchObject([{ refusal: 'insufficient_quota', status: 429, refused_count: 1 }]);
 });
 
 test('the openai package waits as it is told where too much runs at once, and then goes on', async () => {
   const { secret, key } = await fleet.tenant('narrow', { concurrent_requests: 1 });
-  const client = new OpenAI({ baseURL: `http://127.0.0.1:${fleet.ports[2]}/v1`, apiKey: secret, maxRetries: 1 });
-  const running = fleet.chat(0, { key: secret, body: { ...BODY, model: 's:tokens=1,head=700ms', user: 'narrow' } });
+  const client = new OpenAI({
+    baseURL: `http://127.0.0.1:${fleet.ports[2]}/v1`,
+    apiKey: secret,
+    maxRetries: 1,
+  });
+  const running = fleet.chat(0, {
+    key: secret,
+    body: { ...BODY, model: 's:tokens=1,head=700ms', user: 'narrow' },
+  });
   await upstream.ledger.until(() => upstream.attemptsOf('narrow').length === 1);
   const second = await client.chat.completions.create(BODY);
   expect(second.choices[0]?.message.content).toBe('tok0 tok1 tok2 ');
   expect((await running).status).toBe(200);
   const events = await fleet.settledLog();
-  expect(events.findLast(({ event }) => event.type === 'request.accepted' && event.key === key)?.event).toMatchObject({ retry_count: 1 });
+  expect(
+    events.findLast(({ event }) => event.type === 'request.accepted' && event.key === key)?.event,
+  ).toMatchObject({ retry_count: 1 });
 });
 
 // The wait lasts until the next minute begins, so it is for the long form.
-test.skipIf(!IS_LONG)('the openai package waits as it is told where a rate is reached, and then goes on', async () => {
-  const { secret, key } = await fleet.tenant('hasty', { requests_per_minute: 2 });
-  const client = new OpenAI({ baseURL: `http://127.0.0.1:${fleet.ports[1]}/v1`, apiKey: secret, maxRetries: 2 });
-  await minuteAlmostOver(4_000);
-  await client.chat.completions.create(BODY);
-  await client.chat.completions.create(BODY);
-  const minute = Math.floor(Date.now() / 60_000);
-  const third = await client.chat.completions.create(BODY);
-  expect(third.choices[0]?.message.content).toBe('tok0 tok1 tok2 ');
-  expect(Math.floor(Date.now() / 60_000)).toBe(minute + 1);
-  const events = await fleet.settledLog();
-  const told = events.flatMap(({ event }) => (event.type === 'request.refused' && event.key === key ? [event.refused_count] : []));
-  // One refusal, one wait, and then it was let in.
-  expect(told).toEqual([1]);
-  const accepted = events.flatMap(({ event }) => (event.type === 'request.accepted' && event.key === key ? [event] : []));
-  expect(accepted.map(({ admitted_minute }) => admitted_minute)).toEqual([minute, minute, minute + 1]);
-  expect(accepted.at(-1)).toMatchObject({ retry_count: 1 });
-}, 90_000);
+test.skipIf(!IS_LONG)(
+  'the openai package waits as it is told where a rate is reached, and then goes on',
+  async () => {
+    const { secret, key } = await fleet.tenant('hasty', { requests_per_minute: 2 });
+    const client = new OpenAI({
+      baseURL: `http://127.0.0.1:${fleet.ports[1]}/v1`,
+      apiKey: secret,
+      maxRetries: 2,
+    });
+    await minuteAlmostOver(4_000);
+    await client.chat.completions.create(BODY);
+    await client.chat.completions.create(BODY);
+    const minute = Math.floor(Date.now() / 60_000);
+    const third = await client.chat.completions.create(BODY);
+    expect(third.choices[0]?.message.content).toBe('tok0 tok1 tok2 ');
+    expect(Math.floor(Date.now() / 60_000)).toBe(minute + 1);
+    const events = await fleet.settledLog();
+    const told = events.flatMap(({ event }) =>
+      event.type === 'request.refused' && event.key === key ? [event.refused_count] : [],
+    );
+    // One refusal, one wait, and then it was let in.
+    expect(told).toEqual([1]);
+    const accepted = events.flatMap(({ event }) =>
+      event.type === 'request.accepted' && event.key === key ? [event] : [],
+    );
+    expect(accepted.map(({ admitted_minute }) => admitted_minute)).toEqual([minute, minute, minute + 1]);
+    expect(accepted.at(-1)).toMatchObject({ retry_count: 1 });
+  },
+  90_000,
+);

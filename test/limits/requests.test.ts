@@ -31,7 +31,10 @@ async function burst(secret: string, seed: number, calls = CALLS): Promise<Recor
   const models = ['s:tokens=1', `s:tokens=3,head=${seed}ms`, 's:tokens=2,every=5ms'];
   const replies = await Promise.all(
     Array.from({ length: calls }, (_, index) =>
-      fleet.chat(index + seed, { key: secret, body: { model: models[(index * seed) % 3], stream: index % 2 === 0, messages: HELLO } }),
+      fleet.chat(index + seed, {
+        key: secret,
+        body: { model: models[(index * seed) % 3], stream: index % 2 === 0, messages: HELLO },
+      }),
     ),
   );
   return counted(replies.map((reply) => `${reply.status} ${errorCodeOf(reply) ?? 'ok'}`));
@@ -43,7 +46,11 @@ function counted(words: readonly string[]): Record<string, number> {
 
 describe.each<{ window: string; terms: PlanTerms; code: string }>([
   { window: 'minute', terms: { requests_per_minute: ALLOWED }, code: 'rate_limit_exceeded' },
-  { window: 'day', terms: { quotas: [{ meter: 'requests', window: 'day', limit: ALLOWED, enforcement: 'exact' }] }, code: 'insufficient_quota' },
+  {
+    window: 'day',
+    terms: { quotas: [{ meter: 'requests', window: 'day', limit: ALLOWED, enforcement: 'exact' }] },
+    code: 'insufficient_quota',
+  },
 ])('1,000 concurrent requests over 3 instances for 100 a $window', ({ window, terms, code }) => {
   test.each(SEEDS)('exactly 100 are admitted: seed %i', async (seed) => {
     const { account, secret } = await fleet.tenant(`${window}-${seed}`, terms);
@@ -59,30 +66,41 @@ describe.each<{ window: string; terms: PlanTerms; code: string }>([
 });
 
 describe('the limit on concurrent requests', () => {
-  test.each(SEEDS)('is never exceeded over 3 instances, and what ends makes room at once: seed %i', async (seed) => {
-    const limit = 5 + seed;
-    const { account, secret } = await fleet.tenant(`concurrent-${seed}`, { concurrent_requests: limit });
-    let admitted = 0;
-    const caller = async (number: number): Promise<void> => {
-      for (let turn = 0; turn < 12; turn += 1) {
-        const body = { model: `s:tokens=4,every=${1 + ((number + turn) % 3)}ms`, stream: turn % 2 === 0, messages: HELLO };
-        const reply = await fleet.chat(number + turn, { key: secret, body });
-        expect([200, 429]).toContain(reply.status);
-        if (reply.status === 200) admitted += 1;
-        else expect(errorCodeOf(reply)).toBe('rate_limit_exceeded');
+  test.each(SEEDS)(
+    'is never exceeded over 3 instances, and what ends makes room at once: seed %i',
+    async (seed) => {
+      const limit = 5 + seed;
+      const { account, secret } = await fleet.tenant(`concurrent-${seed}`, { concurrent_requests: limit });
+      let admitted = 0;
+      const caller = async (number: number): Promise<void> => {
+        for (let turn = 0; turn < 12; turn += 1) {
+          const body = {
+            model: `s:tokens=4,every=${1 + ((number + turn) % 3)}ms`,
+            stream: turn % 2 === 0,
+            messages: HELLO,
+          };
+          const reply = await fleet.chat(number + turn, { key: secret, body });
+          expect([200, 429]).toContain(reply.status);
+          if (reply.status === 200) admitted += 1;
+          else expect(errorCodeOf(reply)).toBe('rate_limit_exceeded');
+        }
+      };
+      await Promise.all(Array.from({ length: limit * 3 }, (_, number) => caller(number)));
+      const charges = chargesOf(await fleet.settledLog(), { meter: 'concurrent', account });
+      expect(peakOf(charges)).toBe(limit);
+      expect(admitted).toBeGreaterThan(limit);
+      // All places are free again, wherever they are asked for.
+      for (const instance of [0, 1, 2]) {
+        const together = Array.from({ length: limit }, () =>
+          fleet.chat(instance, { key: secret, body: { model: 's:tokens=2,head=20ms', messages: HELLO } }),
+        );
+        expect(counted((await Promise.all(together)).map(({ status }) => String(status)))).toEqual({
+          '200': limit,
+        });
+        await fleet.settledLog();
       }
-    };
-    await Promise.all(Array.from({ length: limit * 3 }, (_, number) => caller(number)));
-    const charges = chargesOf(await fleet.settledLog(), { meter: 'concurrent', account });
-    expect(peakOf(charges)).toBe(limit);
-    expect(admitted).toBeGreaterThan(limit);
-    // All places are free again, wherever they are asked for.
-    for (const instance of [0, 1, 2]) {
-      const together = Array.from({ length: limit }, () => fleet.chat(instance, { key: secret, body: { model: 's:tokens=2,head=20ms', messages: HELLO } }));
-      expect(counted((await Promise.all(together)).map(({ status }) => String(status)))).toEqual({ '200': limit });
-      await fleet.settledLog();
-    }
-  });
+    },
+  );
 
   test('lets an agent that makes two calls at a time through where two are allowed', async () => {
     const { account, secret } = await fleet.tenant('agent', { concurrent_requests: 2 });
@@ -90,12 +108,18 @@ describe('the limit on concurrent requests', () => {
     const turns = async (instance: number, count: number, script: string): Promise<number[]> => {
       const statuses: number[] = [];
       for (let turn = 0; turn < count; turn += 1) {
-        const reply = await fleet.chat(instance + turn, { key: secret, body: { model: `s:${script}`, stream: true, messages: HELLO } });
+        const reply = await fleet.chat(instance + turn, {
+          key: secret,
+          body: { model: `s:${script}`, stream: true, messages: HELLO },
+        });
         statuses.push(reply.status ?? 0);
       }
       return statuses;
     };
-    const statuses = await Promise.all([turns(0, 20, 'tokens=6,every=4ms'), turns(1, 40, 'tokens=3,every=2ms')]);
+    const statuses = await Promise.all([
+      turns(0, 20, 'tokens=6,every=4ms'),
+      turns(1, 40, 'tokens=3,every=2ms'),
+    ]);
     expect(new Set(statuses.flat())).toEqual(new Set([200]));
     expect(peakOf(chargesOf(await fleet.settledLog(), { meter: 'concurrent', account }))).toBe(2);
   });

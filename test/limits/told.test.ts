@@ -16,7 +16,14 @@ let fleet: Fleet;
 beforeAll(async () => {
   upstream = await startUpstream();
   fleet = await startFleet({ upstreams: [upstream] });
-  await fleet.control((control) => control.setPrice('s:*', { input: 1_000_000, cached_input: 1_000_000, output: 2_000_000, reasoning: 2_000_000 }));
+  await fleet.control((control) =>
+    control.setPrice('s:*', {
+      input: 1_000_000,
+      cached_input: 1_000_000,
+      output: 2_000_000,
+      reasoning: 2_000_000,
+    }),
+  );
 });
 
 afterAll(async () => {
@@ -29,7 +36,9 @@ const BODY = { model: 's:tokens=3', messages: [{ role: 'user', content: 'Hello' 
 async function refusalsOf(key: string, count: number): Promise<EventOf<'request.refused'>[]> {
   const of = (log: readonly Placed[]): EventOf<'request.refused'>[] =>
     log.flatMap(({ event }) => (event.type === 'request.refused' && event.key === key ? [event] : []));
-  return of(await fleet.waitFor((log) => of(log).reduce((sum, { refused_count: each }) => sum + each, 0) >= count));
+  return of(
+    await fleet.waitFor((log) => of(log).reduce((sum, { refused_count: each }) => sum + each, 0) >= count),
+  );
 }
 
 test('a flood of refusals is recorded to the last one, in a few events', async () => {
@@ -39,7 +48,11 @@ test('a flood of refusals is recorded to the last one, in a few events', async (
   const caller = async (): Promise<void> => {
     while (sent < flood) {
       const reply = await fleet.chat(sent++, { key: secret, body: BODY });
-      expect([reply.status, errorCodeOf(reply), reply.header('x-should-retry')]).toEqual([429, 'rate_limit_exceeded', 'false']);
+      expect([reply.status, errorCodeOf(reply), reply.header('x-should-retry')]).toEqual([
+        429,
+        'rate_limit_exceeded',
+        'false',
+      ]);
     }
   };
   const beganMs = performance.now();
@@ -47,14 +60,19 @@ test('a flood of refusals is recorded to the last one, in a few events', async (
   const tookS = (performance.now() - beganMs) / 1_000;
   const refused = await refusalsOf(key, flood);
   expect(refused.reduce((sum, { refused_count: each }) => sum + each, 0)).toBe(flood);
-  for (const event of refused) expect(event).toMatchObject({ account, refusal: 'rate_limit_exceeded', status: 429 });
+  for (const event of refused)
+    expect(event).toMatchObject({ account, refusal: 'rate_limit_exceeded', status: 429 });
   // One a second of each instance, and a little more for the seconds that had begun.
   expect(refused.length).toBeLessThanOrEqual(3 * (Math.ceil(tookS) + 2));
   expect(upstream.ledger.attempts.length).toBe(0);
 });
 
 test('each 403 and 429 of a known account is recorded under its code, and a 401 is not', async () => {
-  const { secret, key } = await fleet.tenant('several', { models: ['s:tokens=3'], origins: ['none'], requests_per_minute: 1 });
+  const { secret, key } = await fleet.tenant('several', {
+    models: ['s:tokens=3'],
+    origins: ['none'],
+    requests_per_minute: 1,
+  });
   const call = (more: object = {}, headers: Record<string, string> = {}, bearer = secret) =>
     fleet.chat(0, { key: bearer, headers, body: { ...BODY, ...more } });
   expect((await call()).status).toBe(200);
@@ -67,12 +85,12 @@ test('each 403 and 429 of a known account is recorded under its code, and a 401 
   await fleet.control((control) => control.revokeKey(key));
   expect((await call()).status).toBe(401);
   const refused = await refusalsOf(key, 3);
-  expect(refused.map(({ refusal, status, refused_count: count }) => `${status} ${refusal} ${count}`).toSorted()).toEqual([
-    '403 model_not_permitted 1',
-    '403 origin_not_allowed 1',
-    '429 rate_limit_exceeded 1',
-  ]);
-  const codes = (await fleet.readLog()).flatMap(({ event }) => (event.type === 'request.refused' ? [event.status] : []));
+  expect(
+    refused.map(({ refusal, status, refused_count: count }) => `${status} ${refusal} ${count}`).toSorted(),
+  ).toEqual(['403 model_not_permitted 1', '403 origin_not_allowed 1', '429 rate_limit_exceeded 1']);
+  const codes = (await fleet.readLog()).flatMap(({ event }) =>
+    event.type === 'request.refused' ? [event.status] : [],
+  );
   expect(new Set(codes)).toEqual(new Set([403, 429]));
 });
 
@@ -87,18 +105,40 @@ test('GET /v1/usage tells all limits of a key as the log has them, and what they
       { meter: 'requests', window: 'hour', limit: 1_000, enforcement: 'exact' },
     ],
   });
-  const restriction = { set: { quotas: [{ meter: 'tokens' as const, window: 'day' as const, limit: 1_000, enforcement: 'exact' as const }] }, drop: [], clear: false, expiresAt: undefined };
+  const restriction = {
+    set: {
+      quotas: [
+        { meter: 'tokens' as const, window: 'day' as const, limit: 1_000, enforcement: 'exact' as const },
+      ],
+    },
+    drop: [],
+    clear: false,
+    expiresAt: undefined,
+  };
   await fleet.control((control) => control.restrictKey(key, { ...restriction, windows: 'keep' }));
-  for (let call = 0; call < 9; call += 1) expect((await fleet.chat(call, { key: secret, body: { ...BODY, max_tokens: 10 } })).status).toBe(200);
+  for (let call = 0; call < 9; call += 1)
+    expect((await fleet.chat(call, { key: secret, body: { ...BODY, max_tokens: 10 } })).status).toBe(200);
   const events = await fleet.settledLog();
   const spent = { tokens: 0, cost_microusd: 0, requests: 0, concurrent: 0 };
-  for (const meter of ['tokens', 'cost_microusd', 'requests'] as const) spent[meter] = chargesOf(events, { meter, account }).at(-1)?.settled ?? 0;
+  for (const meter of ['tokens', 'cost_microusd', 'requests'] as const)
+    spent[meter] = chargesOf(events, { meter, account }).at(-1)?.settled ?? 0;
   expect(spent.tokens).toBeGreaterThan(0);
   expect(spent.cost_microusd).toBeGreaterThan(spent.tokens);
   const usage = await fleet.usage(secret, 1);
-  expect(usage).toMatchObject({ object: 'usage', account: { id: account, name: 'usage', plan: 'usage' }, key: { id: key, name: 'key' } });
+  expect(usage).toMatchObject({
+    object: 'usage',
+    account: { id: account, name: 'usage', plan: 'usage' },
+    key: { id: key, name: 'key' },
+  });
   expect(Date.parse(usage.limits_as_of)).toBeGreaterThan(0);
-  const rows = usage.limits.map((told) => [told.scope, told.meter, told.window, told.limit, told.enforcement, told.overdraft]);
+  const rows = usage.limits.map((told) => [
+    told.scope,
+    told.meter,
+    told.window,
+    told.limit,
+    told.enforcement,
+    told.overdraft,
+  ]);
   expect(rows).toEqual([
     ['account', 'concurrent', 'now', 7, 'soft_landing', 0],
     ['account', 'requests', 'minute', 500, 'soft_landing', 0],
@@ -109,21 +149,31 @@ test('GET /v1/usage tells all limits of a key as the log has them, and what they
   ]);
   for (const told of usage.limits) {
     expect(told.used + told.held + told.free).toBe(told.limit);
-    // What other instances have not told of yet is with them, so it is never shown as free where the end is near.
+    // What other instances have not told of yet is with them, so it is never shown as free where the end is
+    // near.
     expect(told.used).toBeLessThanOrEqual(spent[told.meter]);
     expect(told.resets_at === null).toBe(told.window === 'now');
   }
   // As soon as each instance has told the store, the figures are those of the log.
   for (const instance of [0, 1, 2]) await fleet.usage(secret, instance);
   const settled = await fleet.settledUsage(secret, 0);
-  for (const told of settled.limits) if (told.window !== 'minute') expect([told.meter, told.used]).toEqual([told.meter, spent[told.meter]]);
+  for (const told of settled.limits)
+    if (told.window !== 'minute') expect([told.meter, told.used]).toEqual([told.meter, spent[told.meter]]);
 });
 
 test('GET /v1/usage asks for the key and its permissions, may be read by pages, and takes no other method', async () => {
   const { secret } = await fleet.tenant('asking', { routes: ['/v1/chat/completions'] });
-  const ask = (bearer: string | null, method = 'GET', headers: Record<string, string> = {}): Promise<Response> =>
-    fetch(`http://127.0.0.1:${fleet.ports[2]}/v1/usage`, { method, headers: { ...headers, ...(bearer ? { authorization: `Bearer ${bearer}` } : {}) } });
-  const codeOf = async (reply: Response): Promise<unknown> => ((await reply.json()) as { error: { code: string } }).error.code;
+  const ask = (
+    bearer: string | null,
+    method = 'GET',
+    headers: Record<string, string> = {},
+  ): Promise<Response> =>
+    fetch(`http://127.0.0.1:${fleet.ports[2]}/v1/usage`, {
+      method,
+      headers: { ...headers, ...(bearer ? { authorization: `Bearer ${bearer}` } : {}) },
+    });
+  const codeOf = async (reply: Response): Promise<unknown> =>
+    ((await reply.json()) as { error: { code: string } }).error.code;
   const forbidden = await ask(secret, 'GET', { origin: 'https://page.example' });
   expect([forbidden.status, await codeOf(forbidden)]).toEqual([403, 'route_not_permitted']);
   expect(forbidden.headers.get('access-control-allow-origin')).toBe('*');
@@ -134,18 +184,41 @@ test('GET /v1/usage asks for the key and its permissions, may be read by pages, 
   const good = await ask(fleet.key, 'GET', { origin: 'https://page.example' });
   expect(good.headers.get('access-control-allow-origin')).toBe('*');
   expect(await good.json()).toMatchObject({ object: 'usage', account: { plan: null }, limits: [] });
-  const preflight = await ask(null, 'OPTIONS', { origin: 'https://page.example', 'access-control-request-method': 'GET', 'access-control-request-headers': 'authorization' });
+  const preflight = await ask(null, 'OPTIONS', {
+    origin: 'https://page.example',
+    'access-control-request-method': 'GET',
+    'access-control-request-headers': 'authorization',
+  });
   expect([200, 204]).toContain(preflight.status);
   expect(preflight.headers.get('access-control-allow-headers')?.toLowerCase()).toContain('authorization');
 });
 
 test('the body of a refusal names the limit, what is left of it, and when it begins anew', async () => {
-  const { secret } = await fleet.tenant('bodies', { quotas: [{ meter: 'cost_microusd', window: 'month', limit: 300, enforcement: 'exact' }], reply_tokens_max: 50 });
-  const first = await fleet.chat(0, { key: secret, body: { ...BODY, messages: [{ role: 'user', content: 'x'.repeat(2_000) }] } });
-  expect([first.status, errorCodeOf(first), first.header('x-should-retry')]).toEqual([429, 'insufficient_quota', 'false']);
+  const { secret } = await fleet.tenant('bodies', {
+    quotas: [{ meter: 'cost_microusd', window: 'month', limit: 300, enforcement: 'exact' }],
+    reply_tokens_max: 50,
+  });
+  const first = await fleet.chat(0, {
+    key: secret,
+    body: { ...BODY, messages: [{ role: 'user', content: 'x'.repeat(2_000) }] },
+  });
+  expect([first.status, errorCodeOf(first), first.header('x-should-retry')]).toEqual([
+    429,
+    'insufficient_quota',
+    'false',
+  ]);
   const now = new Date();
   const nextMonth = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1)).toISOString();
-  expect(limitOf(first)).toEqual({ scope: 'account', meter: 'cost_microusd', window: 'month', limit: 300, used: 0, held: 0, free: 300, resets_at: nextMonth });
+  expect(limitOf(first)).toEqual({
+    scope: 'account',
+    meter: 'cost_microusd',
+    window: 'month',
+    limit: 300,
+    used: 0,
+    held: 0,
+    free: 300,
+    resets_at: nextMonth,
+  });
   expect(first.header('x-quota-reset')).toBe(nextMonth);
   expect(first.header('retry-after')).toBeNull();
 });

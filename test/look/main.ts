@@ -17,7 +17,10 @@ const WIDTHS = [1440, 390] as const;
 const THEMES = ['light', 'dark'] as const;
 
 async function main(): Promise<void> {
-  const { values, positionals } = parseArgs({ allowPositionals: true, options: { out: { type: 'string', default: 'look' } } });
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: { out: { type: 'string', default: 'look' } },
+  });
   const out = path.resolve(values.out);
   await mkdir(out, { recursive: true });
   const upstream = await startUpstream();
@@ -27,7 +30,9 @@ async function main(): Promise<void> {
     const { member, auditor, traffic } = await seed(dashboard, upstream);
     const running = traffic(stop.signal);
     const clients = { nobody: null, administrator: dashboard.administrator, member, auditor };
-    const chosen = SCENES.filter(({ name }) => positionals.length === 0 || positionals.some((each) => name.startsWith(each)));
+    const chosen = SCENES.filter(
+      ({ name }) => positionals.length === 0 || positionals.some((each) => name.startsWith(each)),
+    );
     for (const scene of chosen) await shoot(dashboard, scene, clients[scene.who], out);
     stop.abort();
     await running;
@@ -38,17 +43,28 @@ async function main(): Promise<void> {
   }
 }
 
-async function shoot(dashboard: TestDashboard, scene: Scene, client: Parameters<TestDashboard['visit']>[0], out: string): Promise<void> {
+async function shoot(
+  dashboard: TestDashboard,
+  scene: Scene,
+  client: Parameters<TestDashboard['visit']>[0],
+  out: string,
+): Promise<void> {
   for (const theme of THEMES) {
     for (const width of WIDTHS) {
-      const { context, page, problems } = await dashboard.visit(client, { theme, width, height: width === 390 ? 844 : 900 });
+      const { context, page, problems } = await dashboard.visit(client, {
+        theme,
+        width,
+        height: width === 390 ? 844 : 900,
+      });
       await page.goto(scene.path);
       await settled(page).catch(() => problems.push('not settled within 20 s'));
       await scene.act?.(page);
       await page.waitForTimeout(1_200);
       const file = path.join(out, `${scene.name}-${theme}-${width}.png`);
       await page.screenshot({ path: file });
-      const overflow = await page.evaluate<number>('document.documentElement.scrollWidth - window.innerWidth');
+      const overflow = await page.evaluate<number>(
+        'document.documentElement.scrollWidth - window.innerWidth',
+      );
       problems.push(...(await violations(page)));
       if (overflow > 0) problems.push(`wider than the window by ${overflow} px`);
       process.stdout.write(`${file}${problems.map((problem) => `\n  ${problem}`).join('')}\n`);

@@ -6,8 +6,14 @@ import type { TestDashboard } from '../support/browser/dashboard-browser.ts';
 import { until } from '../support/relay.ts';
 import { refusedPort, type ScriptedUpstream } from '../support/upstream/upstream.ts';
 
-/** An installation as a small team has it after some time, so that pages are looked at with something in them. */
-export type Seeded = { member: SignedInClient; auditor: SignedInClient; /** Makes calls until it is aborted. */ traffic(signal: AbortSignal): Promise<void> };
+/**
+ * An installation as a small team has it after some time, so that pages are looked at with something in them.
+ */
+export type Seeded = {
+  member: SignedInClient;
+  auditor: SignedInClient;
+  /** Makes calls until it is aborted. */ traffic(signal: AbortSignal): Promise<void>;
+};
 
 /** What the scripted upstream answers for models with names as people know them. */
 const SCRIPTS: Record<string, string> = {
@@ -30,12 +36,44 @@ export async function seed(dashboard: TestDashboard, upstream: ScriptedUpstream)
     if (status >= 300) throw new Error(`seeding failed: ${status} ${JSON.stringify(body)}`);
     return body;
   };
-  await made(administrator.put('/api/plans/team', { terms: { requests_per_minute: 600, tokens_per_minute: 200_000, concurrent_requests: 40, quotas: [{ meter: 'tokens', window: 'day', limit: 120_000 }, { meter: 'cost_microusd', window: 'month', limit: 5_000_000 }] } }));
-  await made(administrator.put('/api/plans/trial', { terms: { models: ['daybook-demo*'], requests_per_minute: 20, quotas: [{ meter: 'requests', window: 'day', limit: 200, enforcement: 'exact' }] } }));
+  await made(
+    administrator.put('/api/plans/team', {
+      terms: {
+        requests_per_minute: 600,
+        tokens_per_minute: 200_000,
+        concurrent_requests: 40,
+        quotas: [
+          { meter: 'tokens', window: 'day', limit: 120_000 },
+          { meter: 'cost_microusd', window: 'month', limit: 5_000_000 },
+        ],
+      },
+    }),
+  );
+  await made(
+    administrator.put('/api/plans/trial', {
+      terms: {
+        models: ['daybook-demo*'],
+        requests_per_minute: 20,
+        quotas: [{ meter: 'requests', window: 'day', limit: 200, enforcement: 'exact' }],
+      },
+    }),
+  );
   for (const [index, model] of [...MODELS, 'daybook-demo*', 'llama3.2', 'local-first'].entries()) {
-    await made(administrator.put('/api/prices', { model, prices: { input: 250_000 * (index + 1), cached_input: 25_000 * (index + 1), output: 2_000_000 * (index + 1), reasoning: 2_000_000 * (index + 1) } }));
+    await made(
+      administrator.put('/api/prices', {
+        model,
+        prices: {
+          input: 250_000 * (index + 1),
+          cached_input: 25_000 * (index + 1),
+          output: 2_000_000 * (index + 1),
+          reasoning: 2_000_000 * (index + 1),
+        },
+      }),
+    );
   }
-  const globex = await made(administrator.post<{ id: string }>('/api/accounts', { name: 'Globex Robotics', plan: 'team' }));
+  const globex = await made(
+    administrator.post<{ id: string }>('/api/accounts', { name: 'Globex Robotics', plan: 'team' }),
+  );
   await made(administrator.post('/api/accounts', { name: 'Initech', plan: 'trial' }));
   await made(administrator.put(`/api/accounts/${administrator.me.account.id}/plan`, { plan: 'team' }));
   const member = await addMember(relay, { account: globex.id, email: 'grace@globex.example' });
@@ -45,23 +83,96 @@ export async function seed(dashboard: TestDashboard, upstream: ScriptedUpstream)
     (await made(client.post<{ secret: string }>('/api/keys', { name, ...more }))).secret;
   const secrets = [
     await key(administrator, 'ci-nightly'),
-    await key(administrator, 'agent-laptop', { expires_at: new Date(Date.now() + 9 * 86_400_000).toISOString() }),
+    await key(administrator, 'agent-laptop', {
+      expires_at: new Date(Date.now() + 9 * 86_400_000).toISOString(),
+    }),
     await key(member, 'web-prod', { terms: { requests_per_minute: 300 } }),
     await key(member, 'notebook'),
   ];
-  const narrow = await key(administrator, 'narrow', { terms: { models: ['llama-*'], requests_per_minute: 5 } });
+  const narrow = await key(administrator, 'narrow', {
+    terms: { models: ['llama-*'], requests_per_minute: 5 },
+  });
 
-  await made(administrator.post('/api/upstreams', { name: 'openai', terms: { provider: 'openai', dialect: 'openai', base_url: upstream.baseUrl, models: ['gpt-*', 'o*'], network: 'private' } }));
-  for (const label of ['main', 'second']) await made(administrator.post('/api/upstreams/openai/credentials', { label, secret: `sk-not-a-secret-${label}-0123456789` }));
-  await made(administrator.post('/api/upstreams', { name: 'ollama', terms: { provider: 'openai', dialect: 'ollama', base_url: `http://127.0.0.1:${await refusedPort()}/v1`, models: ['llama3.2', 'qwen3*'], network: 'private' } }));
-  await made(administrator.post('/api/upstreams', { name: 'anthropic', terms: { provider: 'anthropic', base_url: 'https://api.anthropic.com/v1', models: ['claude-opus-*'], paused: true } }));
-  await made(administrator.put('/api/dispatch', { model: 'fast', terms: { targets: [{ upstream: 'openai', model: 'gpt-5.2-mini', weight: 3 }, { upstream: 'upstream-1', model: 'gemini-3-flash' }, { upstream: 'ollama', model: 'llama3.2', order: 1 }] } }));
+  await made(
+    administrator.post('/api/upstreams', {
+      name: 'openai',
+      terms: {
+        provider: 'openai',
+        dialect: 'openai',
+        base_url: upstream.baseUrl,
+        models: ['gpt-*', 'o*'],
+        network: 'private',
+      },
+    }),
+  );
+  for (const label of ['main', 'second'])
+    await made(
+      administrator.post('/api/upstreams/openai/credentials', {
+        label,
+        secret: `sk-not-a-secret-${label}-0123456789`,
+      }),
+    );
+  await made(
+    administrator.post('/api/upstreams', {
+      name: 'ollama',
+      terms: {
+        provider: 'openai',
+        dialect: 'ollama',
+        base_url: `http://127.0.0.1:${await refusedPort()}/v1`,
+        models: ['llama3.2', 'qwen3*'],
+        network: 'private',
+      },
+    }),
+  );
+  await made(
+    administrator.post('/api/upstreams', {
+      name: 'anthropic',
+      terms: {
+        provider: 'anthropic',
+        base_url: 'https://api.anthropic.com/v1',
+        models: ['claude-opus-*'],
+        paused: true,
+      },
+    }),
+  );
+  await made(
+    administrator.put('/api/dispatch', {
+      model: 'fast',
+      terms: {
+        targets: [
+          { upstream: 'openai', model: 'gpt-5.2-mini', weight: 3 },
+          { upstream: 'upstream-1', model: 'gemini-3-flash' },
+          { upstream: 'ollama', model: 'llama3.2', order: 1 },
+        ],
+      },
+    }),
+  );
   await made(administrator.put('/api/dispatch', { model: 'quick', terms: { alias_of: 'fast' } }));
-  await made(administrator.put('/api/dispatch', { model: 'local-first', terms: { targets: [{ upstream: 'ollama', model: 'llama3.2' }, { upstream: 'openai', model: 'gpt-5.2-mini', order: 1 }] } }));
+  await made(
+    administrator.put('/api/dispatch', {
+      model: 'local-first',
+      terms: {
+        targets: [
+          { upstream: 'ollama', model: 'llama3.2' },
+          { upstream: 'openai', model: 'gpt-5.2-mini', order: 1 },
+        ],
+      },
+    }),
+  );
 
   let count = 0;
   const call = (secret: string, model: string): Promise<unknown> =>
-    chat({ port: relay.port, key: secret, body: { model, stream: true, messages: [{ role: 'user', content: `Write a line about number ${count}. `.repeat(1 + (count % 20)) }] } });
+    chat({
+      port: relay.port,
+      key: secret,
+      body: {
+        model,
+        stream: true,
+        messages: [
+          { role: 'user', content: `Write a line about number ${count}. `.repeat(1 + (count % 20)) },
+        ],
+      },
+    });
   const called = [...MODELS, 'gpt-5.2-mini', 'daybook-demo', 'daybook-demo-cut'];
   const inTurn = <T>(list: readonly T[]): T => list[count % list.length] as T;
   function callNext(): void {
@@ -72,12 +183,14 @@ export async function seed(dashboard: TestDashboard, upstream: ScriptedUpstream)
   async function traffic(signal: AbortSignal): Promise<void> {
     for (; !signal.aborted; await wait(PAUSE_MS)) callNext();
   }
-  for (let each = 0; each < FAILING_CALLS; each++) await call(secrets[0] ?? '', each === 0 ? 'local-first' : 'llama3.2');
+  for (let each = 0; each < FAILING_CALLS; each++)
+    await call(secrets[0] ?? '', each === 0 ? 'local-first' : 'llama3.2');
   while (count < CALLS_BEFORE) {
     callNext();
     await wait(PAUSE_MS / 6);
   }
-  const inTables = async (): Promise<number> => (await administrator.get<UsageReport>('/api/usage')).body.totals.requests;
+  const inTables = async (): Promise<number> =>
+    (await administrator.get<UsageReport>('/api/usage')).body.totals.requests;
   await until(inTables, (requests) => requests > CALLS_BEFORE / 2, 'calls in the tables', 60_000);
   return { member, auditor, traffic };
 }

@@ -15,8 +15,14 @@ test('a server that others have declared dead cuts what it runs, ends nothing tw
   const call = (model: string, stream: boolean) =>
     chat({ port: relay.port, key: relay.key, body: { model, messages: [], stream, user: randomUUID() } });
 
-  const running = [call('s:tokens=5000,every=10ms', true), call('s:tokens=5000,every=10ms', false), call('s:end=hang@head', true)];
-  await upstream.ledger.until((rows) => rows.length === 3 && rows.filter(({ tokensSent }) => tokensSent > 3).length === 2);
+  const running = [
+    call('s:tokens=5000,every=10ms', true),
+    call('s:tokens=5000,every=10ms', false),
+    call('s:end=hang@head', true),
+  ];
+  await upstream.ledger.until(
+    (rows) => rows.length === 3 && rows.filter(({ tokensSent }) => tokensSent > 3).length === 2,
+  );
   const dead = (await relay.readLog()).at(-1)?.instance ?? 0;
 
   const client = new Client(relay.store.config('relay'));
@@ -36,11 +42,23 @@ test('a server that others have declared dead cuts what it runs, ends nothing tw
   ]);
   await upstream.ledger.until((rows) => rows.every(({ endedAt }) => endedAt !== null));
 
-  await until(() => call('ok', true), (reply) => clients.push(reply) > 0 && reply.status === 200, 'the server');
+  await until(
+    () => call('ok', true),
+    (reply) => clients.push(reply) > 0 && reply.status === 200,
+    'the server',
+  );
   const events = await relay.waitFor((log) => openRequests(log).length === 0);
   expect(events.at(-1)?.instance).not.toBe(dead);
-  expect(events.filter(({ event }) => event.type === 'request.settled' && clients.slice(0, 3).some(({ requestId }) => requestId === event.request))).toEqual([]);
-  expect(checkIdentity({ ledger: upstream.ledger.attempts, events, clients, accounting: 'strict' }).violations).toEqual([]);
+  expect(
+    events.filter(
+      ({ event }) =>
+        event.type === 'request.settled' &&
+        clients.slice(0, 3).some(({ requestId }) => requestId === event.request),
+    ),
+  ).toEqual([]);
+  expect(
+    checkIdentity({ ledger: upstream.ledger.attempts, events, clients, accounting: 'strict' }).violations,
+  ).toEqual([]);
 });
 
 test('an appender that is closed leaves nobody waiting for a record that it will never write', async () => {

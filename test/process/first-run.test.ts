@@ -11,7 +11,9 @@ import { makePlace, until, upstreamsVariable } from '../support/relay.ts';
 import { type ServerProcess, spawnServer } from '../support/servers/server-process.ts';
 import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
 
-/** The way of a stranger: one command, the curl that it prints, and the commands beside the running server. */
+/**
+ * The way of a stranger: one command, the curl that it prints, and the commands beside the running server.
+ */
 
 const ROOT = path.join(import.meta.dirname, '../..');
 const CREDENTIAL = 'sk-canary-of-the-first-run';
@@ -26,7 +28,10 @@ let firstKey: string;
 beforeAll(async () => {
   dataDir = await makeTestDirectory();
   upstream = await startUpstream({ apiKey: CREDENTIAL });
-  env = { DAYBOOK_DATA: dataDir, DAYBOOK_UPSTREAMS: upstreamsVariable([{ ...upstream, apiKey: CREDENTIAL }]) };
+  env = {
+    DAYBOOK_DATA: dataDir,
+    DAYBOOK_UPSTREAMS: upstreamsVariable([{ ...upstream, apiKey: CREDENTIAL }]),
+  };
   server = await spawnServer(env);
   firstKey = server.firstKey ?? '';
 });
@@ -39,24 +44,38 @@ afterAll(async () => {
 
 /** Runs the printed command as a person would; where there is no curl, does what it says. */
 async function runPrinted(command: string): Promise<string> {
-  if (spawnSync('curl', ['--version']).status === 0) return (await runFile('sh', ['-c', command.replace(/^curl/, 'curl -sSN')])).stdout;
+  if (spawnSync('curl', ['--version']).status === 0)
+    return (await runFile('sh', ['-c', command.replace(/^curl/, 'curl -sSN')])).stdout;
   const [, url = ''] = /^curl (\S+)/.exec(command) ?? [];
-  const headers = [...command.matchAll(/-H '([^:]+): ([^']*)'/g)].map(([, name, value]) => [name, value] as [string, string]);
+  const headers = [...command.matchAll(/-H '([^:]+): ([^']*)'/g)].map(
+    ([, name, value]) => [name, value] as [string, string],
+  );
   const [, body = ''] = /-d '([^']*)'/.exec(command) ?? [];
   return (await fetch(url, { method: 'POST', headers, body })).text();
 }
 
 async function printedCommand(): Promise<string> {
-  const output = await until(() => server.output(), (text) => /-d '[^']*'/.test(text), 'the greeting');
+  const output = await until(
+    () => server.output(),
+    (text) => /-d '[^']*'/.test(text),
+    'the greeting',
+  );
   return /^ {2}(curl [^]*?-d '[^']*')/m.exec(output)?.[1] ?? '';
 }
 
 type Ran = { code: number; stdout: string; stderr: string };
 
 /** Runs a command line program to its end, whatever that is. */
-async function runToEnd(file: string, args: string[], more: Record<string, string | undefined> = {}): Promise<Ran> {
+async function runToEnd(
+  file: string,
+  args: string[],
+  more: Record<string, string | undefined> = {},
+): Promise<Ran> {
   try {
-    return { code: 0, ...(await runFile(file, args, { cwd: ROOT, env: { ...process.env, ...env, ...more } })) };
+    return {
+      code: 0,
+      ...(await runFile(file, args, { cwd: ROOT, env: { ...process.env, ...env, ...more } })),
+    };
   } catch (error) {
     const { code, stdout, stderr } = error as Ran;
     return { code, stdout, stderr };
@@ -74,15 +93,26 @@ async function json<T>(...args: string[]): Promise<T> {
 
 async function statusWith(key: string, model = 'ok'): Promise<number> {
   const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
-  const reply = await fetch(`${server.baseUrl}/chat/completions`, { method: 'POST', headers, body: JSON.stringify({ model, messages: [] }) });
+  const reply = await fetch(`${server.baseUrl}/chat/completions`, {
+    method: 'POST',
+    headers,
+    body: JSON.stringify({ model, messages: [] }),
+  });
   await reply.text();
   return reply.status;
 }
 
-const becomes = (key: string, status: number): Promise<number> => until(() => statusWith(key), (seen) => seen === status, 'the server');
+const becomes = (key: string, status: number): Promise<number> =>
+  until(
+    () => statusWith(key),
+    (seen) => seen === status,
+    'the server',
+  );
 
 test('the first start prints a curl that answers as it stands', async () => {
-  const reply = JSON.parse(await runPrinted(await printedCommand())) as { choices: { message: { content: string } }[] };
+  const reply = JSON.parse(await runPrinted(await printedCommand())) as {
+    choices: { message: { content: string } }[];
+  };
   expect(reply.choices[0]?.message.content).toBe('You said: Hello, Daybook');
 });
 
@@ -94,19 +124,35 @@ test('the same curl with "stream": true streams', async () => {
 describe('the commands work beside the running server', () => {
   test('through npm, as the documentation has it', async () => {
     const { code, stdout } = await runToEnd('npm', ['run', '-s', 'daybook', '--', 'key', 'list', '--json']);
-    expect([code, JSON.parse(stdout)]).toMatchObject([0, [{ id: firstKey.slice(4, 12), account: 'first', state: 'active', last4: firstKey.slice(-4) }]]);
+    expect([code, JSON.parse(stdout)]).toMatchObject([
+      0,
+      [{ id: firstKey.slice(4, 12), account: 'first', state: 'active', last4: firstKey.slice(-4) }],
+    ]);
     expect(stdout).not.toContain(firstKey);
   });
 
   test('account create, suspend and reinstate; key create, rotate, revoke and list', async () => {
     const account = await json<{ id: string; name: string }>('account', 'create', 'anna & söhne');
     expect(account).toEqual({ id: expect.stringMatching(/^\w{8}$/) as string, name: 'anna & söhne' });
-    const made = await json<{ id: string; key: string }>('key', 'create', '--account', 'anna & söhne', '--name', 'laptop');
+    const made = await json<{ id: string; key: string }>(
+      'key',
+      'create',
+      '--account',
+      'anna & söhne',
+      '--name',
+      'laptop',
+    );
     expect(made.key).toMatch(new RegExp(`^dbk_${made.id}_`));
     await becomes(made.key, 200);
-    expect(await json('account', 'suspend', 'anna & söhne')).toEqual({ name: 'anna & söhne', state: 'suspended' });
+    expect(await json('account', 'suspend', 'anna & söhne')).toEqual({
+      name: 'anna & söhne',
+      state: 'suspended',
+    });
     await becomes(made.key, 403);
-    expect(await json('account', 'reinstate', 'anna & söhne')).toEqual({ name: 'anna & söhne', state: 'active' });
+    expect(await json('account', 'reinstate', 'anna & söhne')).toEqual({
+      name: 'anna & söhne',
+      state: 'active',
+    });
     await becomes(made.key, 200);
 
     const rotated = await json<{ id: string; key: string }>('key', 'rotate', made.id, '--overlap', '1h');
@@ -114,12 +160,24 @@ describe('the commands work beside the running server', () => {
     await becomes(rotated.key, 200);
     expect(await statusWith(made.key)).toBe(200);
     const listed = (await json<{ id: string }[]>('key', 'list')).find(({ id }) => id === made.id);
-    expect(listed).toMatchObject({ account: 'anna & söhne', name: 'laptop', state: 'rotating', last4: rotated.key.slice(-4) });
+    expect(listed).toMatchObject({
+      account: 'anna & söhne',
+      name: 'laptop',
+      state: 'rotating',
+      last4: rotated.key.slice(-4),
+    });
 
     expect(await json('key', 'revoke', made.id)).toEqual({ id: made.id, state: 'revoked' });
     await becomes(rotated.key, 401);
     expect(await statusWith(made.key)).toBe(401);
-    const ending = await json<{ key: string }>('key', 'create', '--account', 'first', '--expires', '2099-01-31T00:00:00Z');
+    const ending = await json<{ key: string }>(
+      'key',
+      'create',
+      '--account',
+      'first',
+      '--expires',
+      '2099-01-31T00:00:00Z',
+    );
     await becomes(ending.key, 200);
   });
 
@@ -131,14 +189,29 @@ describe('the commands work beside the running server', () => {
     [['key', 'create', '--account', 'first', '--expires', 'soon'], 'invalid'],
     [['key', 'revoke', '00000000'], 'not_found'],
     [['key', 'rotate', '00000000', '--overlap', 'long'], 'invalid'],
-  ])('what can\'t be done is told in one line, and as JSON where that was asked for: %j', async (args, code) => {
-    const here = commandLine(() => env);
-    const [text, before, after] = await Promise.all([here.daybook(...args), here.daybook('--json', ...args), here.daybook(...args, '--json')]);
-    expect([text.code, text.stdout, text.stderr]).toEqual([1, '', expect.stringMatching(/^daybook: [^\n]+\n$/)]);
-    for (const ran of [before, after]) {
-      expect([ran.code, ran.stdout, JSON.parse(ran.stderr)]).toEqual([1, '', { error: { code, message: expect.any(String) as string } }]);
-    }
-  });
+  ])(
+    "what can't be done is told in one line, and as JSON where that was asked for: %j",
+    async (args, code) => {
+      const here = commandLine(() => env);
+      const [text, before, after] = await Promise.all([
+        here.daybook(...args),
+        here.daybook('--json', ...args),
+        here.daybook(...args, '--json'),
+      ]);
+      expect([text.code, text.stdout, text.stderr]).toEqual([
+        1,
+        '',
+        expect.stringMatching(/^daybook: [^\n]+\n$/),
+      ]);
+      for (const ran of [before, after]) {
+        expect([ran.code, ran.stdout, JSON.parse(ran.stderr)]).toEqual([
+          1,
+          '',
+          { error: { code, message: expect.any(String) as string } },
+        ]);
+      }
+    },
+  );
 
   test('a mistyped command shows the help and fails', async () => {
     const ran = await daybook('key', 'creat');
@@ -148,7 +221,13 @@ describe('the commands work beside the running server', () => {
 
   test('doctor finds all well, and masks every secret', async () => {
     const report = await json<{ findings: { check: string; ok: boolean }[] }>('doctor');
-    const checks = ['embedded PostgreSQL', 'worker and projections', 'checkpoints', 'credentials of upstreams', 'upstream upstream-1'];
+    const checks = [
+      'embedded PostgreSQL',
+      'worker and projections',
+      'checkpoints',
+      'credentials of upstreams',
+      'upstream upstream-1',
+    ];
     expect(report.findings).toMatchObject(checks.map((check) => ({ check, ok: true })));
     const { stdout } = await daybook('doctor');
     for (const text of [JSON.stringify(report), stdout]) {
@@ -156,22 +235,35 @@ describe('the commands work beside the running server', () => {
       expect(text).toContain(`(set, ${CREDENTIAL.length} characters)`);
     }
     expect(stdout).toMatch(/worker and projections: 1 worker\(s\) running; .*requests at \d+ \(\d+ behind\)/);
-    const wrong = await runToEnd(process.execPath, ['server/cli.ts', 'doctor'], { DAYBOOK_UPSTREAMS: upstreamsVariable([{ ...upstream, apiKey: 'sk-wrong' }]) });
-    expect([wrong.code, wrong.stdout]).toEqual([1, expect.stringMatching(/FAIL upstream upstream-1: refuses its api_key/)]);
+    const wrong = await runToEnd(process.execPath, ['server/cli.ts', 'doctor'], {
+      DAYBOOK_UPSTREAMS: upstreamsVariable([{ ...upstream, apiKey: 'sk-wrong' }]),
+    });
+    expect([wrong.code, wrong.stdout]).toEqual([
+      1,
+      expect.stringMatching(/FAIL upstream upstream-1: refuses its api_key/),
+    ]);
   });
 
   test('log tail shows the newest events', async () => {
     const { code, stdout } = await daybook('log', 'tail', '--no-follow', '-n', '3', '--json');
-    const events = stdout.trim().split('\n').map((line) => JSON.parse(line) as { position: number; event: { type: string } });
+    const events = stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as { position: number; event: { type: string } });
     expect([code, events.length]).toEqual([0, 3]);
-    expect(events.map(({ position }) => position)).toEqual([0, 1, 2].map((n) => (events[0]?.position ?? 0) + n));
+    expect(events.map(({ position }) => position)).toEqual(
+      [0, 1, 2].map((n) => (events[0]?.position ?? 0) + n),
+    );
     const text = (await daybook('log', 'tail', '--no-follow', '-n', '1000')).stdout;
     expect(text).toMatch(/account\.registered[^]*key\.created[^]*request\.accepted[^]*request\.settled/);
     expect(text).not.toMatch(/dbk_|digest|Hello, Daybook/);
   });
 });
 
-test.each([['SIGTERM', () => server.stop()], ['SIGKILL', () => server.kill()]] as const)('after %s a new start keeps keys and log, and prints no key', async (_signal, end) => {
+test.each([
+  ['SIGTERM', () => server.stop()],
+  ['SIGKILL', () => server.kill()],
+] as const)('after %s a new start keeps keys and log, and prints no key', async (_signal, end) => {
   const { stdout: before } = await daybook('log', 'tail', '--no-follow', '-n', '1000', '--json');
   const code = await end();
   expect(code ?? 0).toBe(0);
@@ -184,13 +276,20 @@ test.each([['SIGTERM', () => server.stop()], ['SIGKILL', () => server.kill()]] a
 
 test('servers that start at the same moment on one empty database all run, and one of them prints the first key', async () => {
   await using place = await makePlace();
-  const servers = await Promise.all(Array.from({ length: 5 }, () => startServer(readConfig(place.env), createLogger('silent'))));
+  const servers = await Promise.all(
+    Array.from({ length: 5 }, () => startServer(readConfig(place.env), createLogger('silent'))),
+  );
   try {
     const keys = servers.flatMap(({ firstKey: first }) => first?.secret ?? []);
     expect(keys).toHaveLength(1);
     for (const { baseUrl } of servers) {
-      const list = () => fetch(`${baseUrl}/models`, { headers: { authorization: `Bearer ${keys[0] ?? ''}` } });
-      await until(async () => (await list()).status, (status) => status === 200, 'the first key');
+      const list = () =>
+        fetch(`${baseUrl}/models`, { headers: { authorization: `Bearer ${keys[0] ?? ''}` } });
+      await until(
+        async () => (await list()).status,
+        (status) => status === 200,
+        'the first key',
+      );
     }
   } finally {
     await Promise.all(servers.map((each) => each.stop()));

@@ -33,7 +33,8 @@ afterAll(async () => {
   await removeTestDirectory(dataDir);
 });
 
-const upstreams = (more: object): string => JSON.stringify([{ name: 'a', base_url: 'https://a.example/v1', api_key: SECRET, models: ['*'], ...more }]);
+const upstreams = (more: object): string =>
+  JSON.stringify([{ name: 'a', base_url: 'https://a.example/v1', api_key: SECRET, models: ['*'], ...more }]);
 const inData = (name: string): string => path.join(dataDir, name);
 const noCertificate = () => ({ TLS_CERT: inData('no-certificate'), TLS_KEY: inData('no-certificate') });
 
@@ -44,12 +45,28 @@ test.for<[named: string, wrong: string, env: () => Record<string, string>]>([
   ['HOST', 'no address of this machine', () => ({ HOST: '192.0.2.1' })],
   ['DAYBOOK_UPSTREAMS', 'no JSON', () => ({ DAYBOOK_UPSTREAMS: `[{"api_key":"${SECRET}"` })],
   ['DAYBOOK_UPSTREAMS', 'no array', () => ({ DAYBOOK_UPSTREAMS: `{"api_key":"${SECRET}"}` })],
-  ['DAYBOOK_UPSTREAMS', 'an address without /v1', () => ({ DAYBOOK_UPSTREAMS: upstreams({ base_url: 'https://a.example/' }) })],
-  ['DAYBOOK_UPSTREAMS', 'an address with a password', () => ({ DAYBOOK_UPSTREAMS: upstreams({ base_url: `https://u:${SECRET}@a.example/v1` }) })],
-  ['DAYBOOK_UPSTREAMS', 'another protocol', () => ({ DAYBOOK_UPSTREAMS: upstreams({ base_url: 'ftp://a.example/v1' }) })],
+  [
+    'DAYBOOK_UPSTREAMS',
+    'an address without /v1',
+    () => ({ DAYBOOK_UPSTREAMS: upstreams({ base_url: 'https://a.example/' }) }),
+  ],
+  [
+    'DAYBOOK_UPSTREAMS',
+    'an address with a password',
+    () => ({ DAYBOOK_UPSTREAMS: upstreams({ base_url: `https://u:${SECRET}@a.example/v1` }) }),
+  ],
+  [
+    'DAYBOOK_UPSTREAMS',
+    'another protocol',
+    () => ({ DAYBOOK_UPSTREAMS: upstreams({ base_url: 'ftp://a.example/v1' }) }),
+  ],
   ['DAYBOOK_UPSTREAMS', 'no models', () => ({ DAYBOOK_UPSTREAMS: upstreams({ models: [] }) })],
   ['DAYBOOK_UPSTREAMS', 'an unknown field', () => ({ DAYBOOK_UPSTREAMS: upstreams({ apikey: SECRET }) })],
-  ['DAYBOOK_UPSTREAMS', 'a key with a blank', () => ({ DAYBOOK_UPSTREAMS: upstreams({ api_key: `${SECRET} ` }) })],
+  [
+    'DAYBOOK_UPSTREAMS',
+    'a key with a blank',
+    () => ({ DAYBOOK_UPSTREAMS: upstreams({ api_key: `${SECRET} ` }) }),
+  ],
   ['OPENAI_API_KEY', 'a blank in it', () => ({ OPENAI_API_KEY: `${SECRET} ` })],
   ['OPENAI_BASE_URL', 'no address', () => ({ OPENAI_BASE_URL: 'api.openai.com' })],
   ['UPSTREAM_IDLE_TIMEOUT_MS', 'negative', () => ({ UPSTREAM_IDLE_TIMEOUT_MS: '-1' })],
@@ -64,16 +81,36 @@ test.for<[named: string, wrong: string, env: () => Record<string, string>]>([
   ['DATABASE_URL', 'another protocol', () => ({ DATABASE_URL: `mysql://u:${SECRET}@127.0.0.1/x` })],
   ['DATABASE_URL', 'no address', () => ({ DATABASE_URL: `postgres://u:${SECRET}@127.0.0.1:port/x` })],
   ['DATABASE_URL', 'nobody there', () => ({ DATABASE_URL: `postgres://u:${SECRET}@127.0.0.1:1/x` })],
-  ['DATABASE_URL', 'no such database', () => ({ DATABASE_URL: database.url.replace(database.name, 'nothing') })],
+  [
+    'DATABASE_URL',
+    'no such database',
+    () => ({ DATABASE_URL: database.url.replace(database.name, 'nothing') }),
+  ],
   ['DAYBOOK_PEPPER_FILE', 'readable by others', () => ({ DAYBOOK_PEPPER_FILE: inData('open-pepper') })],
   ['DAYBOOK_PEPPER_FILE', 'too short', () => ({ DAYBOOK_PEPPER_FILE: inData('short-pepper') })],
   ['DAYBOOK_DATA', 'a file', () => ({ DAYBOOK_DATA: inData('no-certificate'), DATABASE_URL: '' })],
 ])('%s: %s', { concurrent: true }, async ([named, _wrong, env], { expect: ensure }) => {
-  const environment = { PATH: process.env['PATH'], PORT: '0', DAYBOOK_DATA: dataDir, DATABASE_URL: database.url, LOG_LEVEL: 'silent', ...env() };
+  const environment = {
+    PATH: process.env['PATH'],
+    PORT: '0',
+    DAYBOOK_DATA: dataDir,
+    DATABASE_URL: database.url,
+    LOG_LEVEL: 'silent',
+    ...env(),
+  };
   const ended = await new Promise<{ code: unknown; stdout: string; stderr: string }>((resolve) => {
-    execFile(process.execPath, [MAIN], { env: environment, timeout: REFUSED_WITHIN_MS }, (error, stdout, stderr) => resolve({ code: error?.code, stdout, stderr }));
+    execFile(
+      process.execPath,
+      [MAIN],
+      { env: environment, timeout: REFUSED_WITHIN_MS },
+      (error, stdout, stderr) => resolve({ code: error?.code, stdout, stderr }),
+    );
   });
-  ensure(ended).toEqual({ code: 1, stdout: '', stderr: ensure.stringMatching(/^daybook: [^\n]+\n$/) as string });
+  ensure(ended).toEqual({
+    code: 1,
+    stdout: '',
+    stderr: ensure.stringMatching(/^daybook: [^\n]+\n$/) as string,
+  });
   ensure(ended.stderr).toContain(named);
   ensure(ended.stderr).not.toContain(SECRET);
 });

@@ -38,7 +38,12 @@ afterAll(async () => {
 const store = () => place.store as NonNullable<Place['store']>;
 
 async function call(model: string, stream = true): Promise<ChatReply> {
-  const reply = await chat({ port: server.port, key: server.firstKey ?? '', body: { model, stream, messages: [], user: randomUUID() }, timeoutMs: 60_000 });
+  const reply = await chat({
+    port: server.port,
+    key: server.firstKey ?? '',
+    body: { model, stream, messages: [], user: randomUUID() },
+    timeoutMs: 60_000,
+  });
   clients.push(reply);
   return reply;
 }
@@ -66,7 +71,10 @@ async function running(count: number): Promise<Map<string, number>> {
 }
 
 const endingsOf = (events: readonly Placed[], request: string | null) =>
-  events.filter(({ event }) => 'request' in event && event.request === request).map(({ event }) => event.type).slice(1);
+  events
+    .filter(({ event }) => 'request' in event && event.request === request)
+    .map(({ event }) => event.type)
+    .slice(1);
 
 const idsOf = (runs: Map<string, number>, isMeant: (instance: number) => boolean): string[] =>
   [...runs].flatMap(([request, instance]) => (isMeant(instance) ? [request] : []));
@@ -96,13 +104,26 @@ test('one that is killed costs its own calls, each ended once, and comes back un
   // A call that was recorded may be cut before its head came: nothing tells its client which call that was.
   const cut = replies.filter(({ sawDone }) => !sawDone);
   expect(whole.map(({ status }) => status)).toEqual(whole.map(() => 200));
-  expect(new Set(whole.map(({ requestId }) => requestId))).toEqual(new Set(idsOf(runs, (instance) => instance !== victim.id)));
+  expect(new Set(whole.map(({ requestId }) => requestId))).toEqual(
+    new Set(idsOf(runs, (instance) => instance !== victim.id)),
+  );
   expect(cut).toHaveLength(idsOf(runs, (instance) => instance === victim.id).length);
-  const events = await until(log.read, (seen) => openRequests(seen).length === 0, 'the last endings', RECOVERED_WITHIN_MS);
+  const events = await until(
+    log.read,
+    (seen) => openRequests(seen).length === 0,
+    'the last endings',
+    RECOVERED_WITHIN_MS,
+  );
   for (const [request, instance] of runs) {
-    expect(endingsOf(events, request)).toEqual([instance === victim.id ? 'request.abandoned' : 'request.settled']);
+    expect(endingsOf(events, request)).toEqual([
+      instance === victim.id ? 'request.abandoned' : 'request.settled',
+    ]);
   }
-  const servers = await until(() => liveServers(store()), (seen) => seen.length === 3, 'the replacement');
+  const servers = await until(
+    () => liveServers(store()),
+    (seen) => seen.length === 3,
+    'the replacement',
+  );
   expect(servers.map(({ id }) => id)).not.toContain(victim.id);
   expect(servers.map(({ id }) => id)).toEqual(expect.arrayContaining(await whoAnswer(6)));
   expect((await call('ok')).sawDone).toBe(true);
@@ -122,8 +143,10 @@ test('connections that a killed one had not taken yet are served by others: nobo
   const knock = async (): Promise<void> => {
     while (!isOver) {
       // A connection that the dead one had taken is reset, which its client sees at once.
-      const reply = await fetch(`http://127.0.0.1:${server.port}/healthz`, { headers: { connection: 'close' }, signal: AbortSignal.timeout(15_000) })
-        .catch((error: Error) => error);
+      const reply = await fetch(`http://127.0.0.1:${server.port}/healthz`, {
+        headers: { connection: 'close' },
+        signal: AbortSignal.timeout(15_000),
+      }).catch((error: Error) => error);
       if (reply instanceof Response) served.push(reply.status);
       else expect(reply.name).not.toBe('TimeoutError');
     }
@@ -131,36 +154,56 @@ test('connections that a killed one had not taken yet are served by others: nobo
   const knocking = Array.from({ length: 20 }, knock);
   for (let kill = 0; kill < 3; kill++) {
     const before = served.length;
-    await until(() => served.length, (count) => count > before + 100, 'the callers');
+    await until(
+      () => served.length,
+      (count) => count > before + 100,
+      'the callers',
+    );
     // One that was killed before is not known to be dead yet, and may be gone at any moment.
     for (const { pid } of await liveServers(store())) if (killIfRunning(pid)) break;
   }
   isOver = true;
   await Promise.all(knocking);
-  await until(() => liveServers(store()), (seen) => seen.length === 3 && seen.every(({ pid }) => isRunning(pid)), 'the replacements', RECOVERED_WITHIN_MS);
+  await until(
+    () => liveServers(store()),
+    (seen) => seen.length === 3 && seen.every(({ pid }) => isRunning(pid)),
+    'the replacements',
+    RECOVERED_WITHIN_MS,
+  );
 });
 
 test('one that was frozen until others had declared it dead delivers nothing more of a reply when it wakes', async () => {
   // Those that took the place of others have a number before they take connections.
-  await until(() => whoAnswer(6), (seen) => new Set(seen).size === 3, 'three that answer', RECOVERED_WITHIN_MS);
+  await until(
+    () => whoAnswer(6),
+    (seen) => new Set(seen).size === 3,
+    'three that answer',
+    RECOVERED_WITHIN_MS,
+  );
   const followed = Array.from({ length: 6 }, () => followStream('s:tokens=3000,every=10ms'));
   const whole = Array.from({ length: 6 }, () => call('s:tokens=200,every=10ms', false));
   const runs = await running(12);
   const victim = await victimOf(runs);
   const isHit = (request: string | null) => runs.get(request ?? '') === victim.id;
-  await until(() => followed.map(({ text }) => text().length), (sizes) => sizes.every((size) => size > 500), 'the streams');
+  await until(
+    () => followed.map(({ text }) => text().length),
+    (sizes) => sizes.every((size) => size > 500),
+    'the streams',
+  );
 
   process.kill(victim.pid, 'SIGSTOP');
   const hit = [...runs].filter(([, instance]) => instance === victim.id).map(([request]) => request);
   // Its calls are ended and charged while it stands still, and the upstream goes on sending.
-  const isAbandoned = (events: readonly Placed[]) => hit.every((request) => endingsOf(events, request).includes('request.abandoned'));
+  const isAbandoned = (events: readonly Placed[]) =>
+    hit.every((request) => endingsOf(events, request).includes('request.abandoned'));
   await until(log.read, isAbandoned, 'the recovery', RECOVERED_WITHIN_MS);
   const before = followed.map(({ text }) => text());
   process.kill(victim.pid, 'SIGCONT');
 
   const replies = await Promise.all(whole);
   for (const reply of replies) {
-    if (isHit(reply.requestId)) expect([reply.status, errorCodeOf(reply)]).toEqual([503, 'store_unavailable']);
+    if (isHit(reply.requestId))
+      expect([reply.status, errorCodeOf(reply)]).toEqual([503, 'store_unavailable']);
     else expect([reply.status, reply.finished]).toEqual([200, true]);
   }
   for (const [index, { requestId, text, ended }] of followed.entries()) {
@@ -169,24 +212,45 @@ test('one that was frozen until others had declared it dead delivers nothing mor
     const after = text().slice(before[index]?.length);
     const events = after.split(/\n{2,}/).filter((event) => event !== '');
     expect(events.pop()).toMatch(/^data: \{"error":\{[^\n]*"code":"store_unavailable"/);
-    // What Node was writing in the moment of the stop belongs to the time before; of five seconds of tokens nothing else.
+    // What Node was writing in the moment of the stop belongs to the time before; of five seconds of tokens
+    // nothing else.
     expect(events.length).toBeLessThanOrEqual(1);
   }
   expect(followed.length + whole.length).toBeGreaterThan(hit.length);
   expect(hit.length).toBeGreaterThan(0);
 
-  const servers = await until(() => liveServers(store()), (seen) => seen.length === 3 && seen.every(({ id }) => id !== victim.id), 'the new number');
+  const servers = await until(
+    () => liveServers(store()),
+    (seen) => seen.length === 3 && seen.every(({ id }) => id !== victim.id),
+    'the new number',
+  );
   expect(servers.map(({ pid }) => pid)).toContain(victim.pid);
   for (const { leave } of followed) leave();
-  const events = await until(log.read, (seen) => openRequests(seen).length === 0, 'the last endings', RECOVERED_WITHIN_MS);
+  const events = await until(
+    log.read,
+    (seen) => openRequests(seen).length === 0,
+    'the last endings',
+    RECOVERED_WITHIN_MS,
+  );
   for (const request of hit) expect(endingsOf(events, request)).toEqual(['request.abandoned']);
-  const next = await until(() => call('ok'), (reply) => reply.sawDone, 'the new instance');
+  const next = await until(
+    () => call('ok'),
+    (reply) => reply.sawDone,
+    'the new instance',
+  );
   expect(next.status).toBe(200);
 });
 
 test('afterwards upstream, log and clients agree', async () => {
-  const events = await until(log.read, (seen) => openRequests(seen).length === 0, 'the last endings', RECOVERED_WITHIN_MS);
-  expect(checkIdentity({ ledger: upstream.ledger.attempts, events, clients, accounting: 'strict' }).violations).toEqual([]);
+  const events = await until(
+    log.read,
+    (seen) => openRequests(seen).length === 0,
+    'the last endings',
+    RECOVERED_WITHIN_MS,
+  );
+  expect(
+    checkIdentity({ ledger: upstream.ledger.attempts, events, clients, accounting: 'strict' }).violations,
+  ).toEqual([]);
 });
 
 /** A streamed call whose text can be looked at while it comes. */
@@ -218,16 +282,29 @@ describe('all of them end', () => {
     const own = await spawnServer({ ...home.env, DAYBOOK_INSTANCES: '2' });
     const reader = openLog(database);
     try {
-      const all = (seen: Instance[]) => seen.filter(({ kind }) => kind === 'server').length === 2 && seen.some(({ kind }) => kind === 'worker');
+      const all = (seen: Instance[]) =>
+        seen.filter(({ kind }) => kind === 'server').length === 2 &&
+        seen.some(({ kind }) => kind === 'worker');
       const instances = await until(() => readInstances(database), all, 'the worker');
       const pids = instances.filter(({ pid }) => pid > 0).map(({ pid }) => pid);
       await use({
         own,
         pids,
-        stream: () => chat({ port: own.port, key: own.firstKey ?? '', body: { model: 's:tokens=100,every=10ms', stream: true, messages: [] } }),
-        streaming: async () => void (await until(reader.read, (events) => openRequests(events).length === 1, 'the stream')),
+        stream: () =>
+          chat({
+            port: own.port,
+            key: own.firstKey ?? '',
+            body: { model: 's:tokens=100,every=10ms', stream: true, messages: [] },
+          }),
+        streaming: async () =>
+          void (await until(reader.read, (events) => openRequests(events).length === 1, 'the stream')),
       });
-      await until(() => pids.filter(isRunning), (left) => left.length === 0, 'the processes', RECOVERED_WITHIN_MS);
+      await until(
+        () => pids.filter(isRunning),
+        (left) => left.length === 0,
+        'the processes',
+        RECOVERED_WITHIN_MS,
+      );
     } finally {
       await own.kill();
       await reader.close();
@@ -247,7 +324,11 @@ describe('all of them end', () => {
       const reply = stream();
       await streaming();
       const code = own.stop();
-      await until(() => own.output(), (text) => text.includes('Once more to end at once'), 'the first signal');
+      await until(
+        () => own.output(),
+        (text) => text.includes('Once more to end at once'),
+        'the first signal',
+      );
       process.kill(own.pid, 'SIGTERM');
       expect(await code).toBe(1);
       expect((await reply).sawDone).toBe(false);
@@ -268,8 +349,12 @@ test('what keeps the processes from starting is told once, in one line', async (
   await using home = await makePlace({ upstreams: [upstream] });
   try {
     const { port } = taken.address() as { port: number };
-    const failure = await spawnServer({ ...home.env, PORT: String(port), DAYBOOK_INSTANCES: '2' }).catch((error: Error) => error.message);
-    expect(failure).toMatch(/^the server ended:\ndaybook: PORT is not usable: something listens on [^\n]+\n$/);
+    const failure = await spawnServer({ ...home.env, PORT: String(port), DAYBOOK_INSTANCES: '2' }).catch(
+      (error: Error) => error.message,
+    );
+    expect(failure).toMatch(
+      /^the server ended:\ndaybook: PORT is not usable: something listens on [^\n]+\n$/,
+    );
   } finally {
     taken.close();
   }

@@ -20,15 +20,23 @@ async function* endless(): AsyncGenerator<string> {
 }
 
 /** What the reply to one request came to here, and what its reader saw of it. */
-async function exportOnce<T>(lines: AsyncIterable<string>, read: (response: globalThis.Response) => Promise<T>): Promise<{ here: unknown; there: T | Error }> {
+async function exportOnce<T>(
+  lines: AsyncIterable<string>,
+  read: (response: globalThis.Response) => Promise<T>,
+): Promise<{ here: unknown; there: T | Error }> {
   const answered = Promise.withResolvers<unknown>();
   const server = createServer((_request, response: ServerResponse) => {
     (response as WithReply).reply = { requestId: 'one', extraHeaders: [] };
-    replyWithLines(response as unknown as Response, ['content-type', 'text/plain'], lines).then(answered.resolve, answered.resolve);
+    replyWithLines(response as unknown as Response, ['content-type', 'text/plain'], lines).then(
+      answered.resolve,
+      answered.resolve,
+    );
   });
   await once(server.listen(0, '127.0.0.1'), 'listening');
   try {
-    const there = await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`).then(read).catch((error: Error) => error);
+    const there = await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`)
+      .then(read)
+      .catch((error: Error) => error);
     return { here: await answered.promise, there };
   } finally {
     server.close();
@@ -45,7 +53,7 @@ test('an export that fails in the middle is cut off, so that nobody takes a part
   expect(away.here).toBeNull();
 });
 
-test('a reader who leaves in the middle of an export ends it, and is nobody\'s fault', async () => {
+test("a reader who leaves in the middle of an export ends it, and is nobody's fault", async () => {
   const { here } = await exportOnce(endless(), (response) => (response.body as ReadableStream).cancel());
   expect(here).toBeNull();
 });

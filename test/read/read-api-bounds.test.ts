@@ -37,11 +37,21 @@ test('readers wait for a slow store in vain and in bounds: 503 for the first, 42
   const lock = await lockTable();
   try {
     const reads = Array.from({ length: READS_PER_KEY_MAX + 1 }, () => reader.get('/v1/requests'));
-    const call = await chat({ port: relay.port, key: relay.key, body: { model: 'daybook-demo', messages: [] } });
+    const call = await chat({
+      port: relay.port,
+      key: relay.key,
+      body: { model: 'daybook-demo', messages: [] },
+    });
     expect(call.status).toBe(200);
-    const codes = (await Promise.all(reads)).map(({ status, json, headers }) => [status, json.error.code, headers.has('retry-after')]);
+    const codes = (await Promise.all(reads)).map(({ status, json, headers }) => [
+      status,
+      json.error.code,
+      headers.has('retry-after'),
+    ]);
     expect(codes.filter(([status]) => status === 429)).toEqual([[429, 'rate_limit_exceeded', true]]);
-    expect(codes.filter(([status]) => status === 503)).toEqual(Array.from({ length: READS_PER_KEY_MAX }, () => [503, 'store_unavailable', true]));
+    expect(codes.filter(([status]) => status === 503)).toEqual(
+      Array.from({ length: READS_PER_KEY_MAX }, () => [503, 'store_unavailable', true]),
+    );
   } finally {
     await lock.end();
   }
@@ -56,7 +66,10 @@ test('while the tables are gone the answer is a 503, and the limits and calls ar
     await owner.query('alter table projection.request rename to gone');
     const answer = await reader.get('/v1/requests');
     expect([answer.status, answer.json.error.code]).toEqual([503, 'store_unavailable']);
-    expect((await chat({ port: relay.port, key: relay.key, body: { model: 'daybook-demo', messages: [] } })).status).toBe(200);
+    expect(
+      (await chat({ port: relay.port, key: relay.key, body: { model: 'daybook-demo', messages: [] } }))
+        .status,
+    ).toBe(200);
   } finally {
     await owner.query('alter table projection.gone rename to request');
     await owner.end();
@@ -68,12 +81,19 @@ test('an export has every row that the list has, whatever its pages, and tells i
   const { id: key, secret } = await relay.createKey({ account: 'exporter' });
   const reader = readerWith(relay.port, secret);
   // More than two steps of an export.
-  for (let batch = 0; batch < 3; batch++) await writer.append(Array.from({ length: 800 }, (_, index) => accepted({ account, key, model: index % 2 === 0 ? '=evil()' : 'm,"x"' })));
+  for (let batch = 0; batch < 3; batch++)
+    await writer.append(
+      Array.from({ length: 800 }, (_, index) =>
+        accepted({ account, key, model: index % 2 === 0 ? '=evil()' : 'm,"x"' }),
+      ),
+    );
   await projectAll(relay.store);
   for (const query of ['', '&model=%3Devil()', '&outcome=completed']) {
     const listed: string[] = [];
-    for (let cursor = ''; ; ) {
-      const { json }: { json: RequestPage } = await reader.get<RequestPage>(`/v1/requests?limit=200${query}${cursor}`);
+    for (let cursor = ''; ;) {
+      const { json }: { json: RequestPage } = await reader.get<RequestPage>(
+        `/v1/requests?limit=200${query}${cursor}`,
+      );
       listed.push(...json.data.map(({ request }) => request));
       if (json.next === null) break;
       cursor = `&cursor=${json.next}`;
@@ -88,7 +108,10 @@ test('an export has every row that the list has, whatever its pages, and tells i
 });
 
 /** What `fetch` does not show. */
-function readWithTrailers(path: string, key: string): Promise<{ text: string; trailers: object; headers: object }> {
+function readWithTrailers(
+  path: string,
+  key: string,
+): Promise<{ text: string; trailers: object; headers: object }> {
   return new Promise((resolve, reject) => {
     httpGet({ port: relay.port, path, headers: { authorization: `Bearer ${key}` } }, (reply) => {
       let text = '';

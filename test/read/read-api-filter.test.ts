@@ -37,16 +37,48 @@ afterAll(async () => {
   await store?.[Symbol.asyncDispose]();
 });
 
-const subject = fc.constantFrom(...ACCOUNTS).chain((account) => fc.constantFrom(...(KEYS[account] as string[])).map((key) => ({ account, key })));
+const subject = fc
+  .constantFrom(...ACCOUNTS)
+  .chain((account) => fc.constantFrom(...(KEYS[account] as string[])).map((key) => ({ account, key })));
 const status = fc.constantFrom(200, 403, 429, 499, 502);
 const oneRequest: fc.Arbitrary<RequestEvent[]> = fc
-  .record({ subject, model: fc.constantFrom(...MODELS), status, end: fc.option(fc.constantFrom(...(Object.keys(END_REASONS) as EndReason[])), { freq: 6 }), isRefused: fc.integer({ max: 4, min: 0 }) })
+  .record({
+    subject,
+    model: fc.constantFrom(...MODELS),
+    status,
+    end: fc.option(fc.constantFrom(...(Object.keys(END_REASONS) as EndReason[])), { freq: 6 }),
+    isRefused: fc.integer({ max: 4, min: 0 }),
+  })
   .map(({ subject: who, model, status: code, end, isRefused }) => {
-    if (isRefused === 0) return [{ type: 'request.refused', request: uuidv7(), ...who, refusal: 'insufficient_quota', status: code, refused_count: 2 }];
+    if (isRefused === 0)
+      return [
+        {
+          type: 'request.refused',
+          request: uuidv7(),
+          ...who,
+          refusal: 'insufficient_quota',
+          status: code,
+          refused_count: 2,
+        },
+      ];
     const begun = accepted({ ...who, model });
     if (end === null) return [begun];
     const { request, account, key } = begun;
-    return [begun, end === 'abandoned' ? { type: 'request.abandoned', request, account, key, model, end_reason: end, usage_source: 'none', hold_tokens: 5 } : settled(begun, { end_reason: end, status: code })];
+    return [
+      begun,
+      end === 'abandoned'
+        ? {
+            type: 'request.abandoned',
+            request,
+            account,
+            key,
+            model,
+            end_reason: end,
+            usage_source: 'none',
+            hold_tokens: 5,
+          }
+        : settled(begun, { end_reason: end, status: code }),
+    ];
   });
 
 const anyFilter: fc.Arbitrary<RequestFilter> = fc
@@ -61,7 +93,11 @@ const anyFilter: fc.Arbitrary<RequestFilter> = fc
     { requiredKeys: ['account', 'key', 'model', 'outcome', 'status'] },
   )
   // Two fields at most: with more hardly any request fits.
-  .chain((filter) => fc.subarray(Object.keys(filter) as (keyof RequestFilter)[], { maxLength: 2 }).map((fields) => Object.fromEntries(fields.map((field) => [field, filter[field]])) as RequestFilter));
+  .chain((filter) =>
+    fc
+      .subarray(Object.keys(filter) as (keyof RequestFilter)[], { maxLength: 2 })
+      .map((fields) => Object.fromEntries(fields.map((field) => [field, filter[field]])) as RequestFilter),
+  );
 const anyScope: fc.Arbitrary<Scope> = fc.oneof(
   fc.constant({ account: null, key: null }),
   fc.constantFrom(...ACCOUNTS).map((account) => ({ account, key: null })),
@@ -70,8 +106,16 @@ const anyScope: fc.Arbitrary<Scope> = fc.oneof(
 
 async function listAll(scope: Scope, filter: RequestFilter, limit: number, lookMax?: number) {
   const rows = [];
-  for (let after = null; ; ) {
-    const page = await listRequests(client, { scope, filter, fromMs: 0, toMs: null, after, limit, ...(lookMax === undefined ? {} : { lookMax }) });
+  for (let after = null; ;) {
+    const page = await listRequests(client, {
+      scope,
+      filter,
+      fromMs: 0,
+      toMs: null,
+      after,
+      limit,
+      ...(lookMax === undefined ? {} : { lookMax }),
+    });
     expect(page.rows.length).toBeLessThanOrEqual(limit);
     rows.push(...page.rows);
     if (page.next === null) return rows;
@@ -82,14 +126,26 @@ async function listAll(scope: Scope, filter: RequestFilter, limit: number, lookM
 test('Postgres and the feed agree on which requests a filter means, whoever asks, by pages of any size and reach', async () => {
   const all = await listAll({ account: null, key: null }, {}, 200);
   expect(all).toHaveLength(300);
-  for (const outcome of [...Outcome.options, 'running']) expect(all.some((row) => row.outcome === outcome)).toBe(true);
+  for (const outcome of [...Outcome.options, 'running'])
+    expect(all.some((row) => row.outcome === outcome)).toBe(true);
   let found = 0;
   await fc.assert(
-    fc.asyncProperty(anyScope, anyFilter, fc.constantFrom(3, 20, 200), fc.constantFrom(9, 40, 1_000), async (scope, filter, limit, lookMax) => {
-      const expected = all.filter((row) => (scope.account === null || scope.account === row.account) && (scope.key === null || scope.key === row.key) && matches(filter, row));
-      found += expected.length;
-      expect(await listAll(scope, filter, limit, lookMax)).toEqual(expected);
-    }),
+    fc.asyncProperty(
+      anyScope,
+      anyFilter,
+      fc.constantFrom(3, 20, 200),
+      fc.constantFrom(9, 40, 1_000),
+      async (scope, filter, limit, lookMax) => {
+        const expected = all.filter(
+          (row) =>
+            (scope.account === null || scope.account === row.account) &&
+            (scope.key === null || scope.key === row.key) &&
+            matches(filter, row),
+        );
+        found += expected.length;
+        expect(await listAll(scope, filter, limit, lookMax)).toEqual(expected);
+      },
+    ),
     { numRuns: 80 },
   );
   expect(found).toBeGreaterThan(300);
@@ -97,9 +153,21 @@ test('Postgres and the feed agree on which requests a filter means, whoever asks
 
 test('a page is of the time that was asked for, to the millisecond', async () => {
   const all = await listAll({ account: null, key: null }, {}, 200);
-  const [fromMs, toMs] = [Date.parse(all[200]?.accepted_at as string), Date.parse(all[40]?.accepted_at as string)];
-  const { rows } = await listRequests(client, { scope: { account: null, key: null }, filter: {}, fromMs, toMs, after: null, limit: 200 });
+  const [fromMs, toMs] = [
+    Date.parse(all[200]?.accepted_at as string),
+    Date.parse(all[40]?.accepted_at as string),
+  ];
+  const { rows } = await listRequests(client, {
+    scope: { account: null, key: null },
+    filter: {},
+    fromMs,
+    toMs,
+    after: null,
+    limit: 200,
+  });
   expect(rows.map(({ request }) => request)).toEqual(
-    all.filter(({ accepted_at: at }) => Date.parse(at) >= fromMs && Date.parse(at) < toMs).map(({ request }) => request),
+    all
+      .filter(({ accepted_at: at }) => Date.parse(at) >= fromMs && Date.parse(at) < toMs)
+      .map(({ request }) => request),
   );
 });

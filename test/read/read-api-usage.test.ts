@@ -24,7 +24,15 @@ beforeAll(async () => {
     const { id, secret } = await relay.createKey({ account: '=users', name });
     keys.push({ id, reader: readerWith(relay.port, secret) });
   }
-  await relay.control((control) => control.restrictKey(keys[1]?.id as string, { set: { reads: 'account' }, drop: [], clear: false, expiresAt: undefined, windows: 'keep' }));
+  await relay.control((control) =>
+    control.restrictKey(keys[1]?.id as string, {
+      set: { reads: 'account' },
+      drop: [],
+      clear: false,
+      expiresAt: undefined,
+      windows: 'keep',
+    }),
+  );
   await relay.createAccount('others');
   const { secret } = await relay.createKey({ account: 'others' });
   stranger = readerWith(relay.port, secret);
@@ -32,16 +40,44 @@ beforeAll(async () => {
   const writer = await openLivingWriter(relay.store);
   const reasons = Object.keys(END_REASONS) as EndReason[];
   for (let index = 0; index < 60; index++) {
-    const call = accepted({ account, key: keys[index % 2]?.id as string, model: ['=m-1', 'm-2', 'm-3'][index % 3] as string });
+    const call = accepted({
+      account,
+      key: keys[index % 2]?.id as string,
+      model: ['=m-1', 'm-2', 'm-3'][index % 3] as string,
+    });
     const { request, key, model } = call;
     const end_reason = reasons[index % reasons.length] as EndReason;
     const ending: RequestEvent =
       end_reason === 'abandoned'
-        ? { type: 'request.abandoned', request, account, key, model, end_reason, usage_source: 'none', hold_tokens: 500, hold_cost_microusd: 70 }
-        : settled(call, { end_reason, input_tokens: index, output_tokens: 2 * index, ...(index % 5 === 0 ? {} : { cost_microusd: index }), duration_ms: index });
+        ? {
+            type: 'request.abandoned',
+            request,
+            account,
+            key,
+            model,
+            end_reason,
+            usage_source: 'none',
+            hold_tokens: 500,
+            hold_cost_microusd: 70,
+          }
+        : settled(call, {
+            end_reason,
+            input_tokens: index,
+            output_tokens: 2 * index,
+            ...(index % 5 === 0 ? {} : { cost_microusd: index }),
+            duration_ms: index,
+          });
     events.push(call, ending);
   }
-  events.push({ type: 'request.refused', request: uuidv7(), account, key: keys[0]?.id as string, refusal: 'rate_limit_exceeded', status: 429, refused_count: 9 });
+  events.push({
+    type: 'request.refused',
+    request: uuidv7(),
+    account,
+    key: keys[0]?.id as string,
+    refusal: 'rate_limit_exceeded',
+    status: 429,
+    refused_count: 9,
+  });
   await writer.append(events);
   await writer[Symbol.asyncDispose]();
   await projectAll(relay.store);
@@ -51,7 +87,20 @@ afterAll(() => relay?.[Symbol.asyncDispose]());
 
 /** What the events of some key, or with some model, come to. */
 function sumsOf(isMeant: (event: { key: string; model?: string }) => boolean): Partial<UsageFigures> {
-  const sums = { requests: 0, completed: 0, client_gone: 0, upstream_failed: 0, cut_short: 0, relay_failed: 0, refused: 0, input_tokens: 0, output_tokens: 0, abandoned_tokens: 0, cost_microusd: 0, unpriced: 0 };
+  const sums = {
+    requests: 0,
+    completed: 0,
+    client_gone: 0,
+    upstream_failed: 0,
+    cut_short: 0,
+    relay_failed: 0,
+    refused: 0,
+    input_tokens: 0,
+    output_tokens: 0,
+    abandoned_tokens: 0,
+    cost_microusd: 0,
+    unpriced: 0,
+  };
   for (const event of events) {
     if (!isMeant(event)) continue;
     if (event.type === 'request.refused') sums.refused += event.refused_count;
@@ -76,14 +125,25 @@ const keyId = (index: number): string => (keys[index] as (typeof keys)[number]).
 const SINCE = new Date(Date.now() - 2 * 3_600_000).toISOString();
 
 describe('GET /v1/usage', () => {
-  test('sums up the own calls of a key, or its account\'s, exactly as the log has them, and nobody else\'s', async () => {
+  test("sums up the own calls of a key, or its account's, exactly as the log has them, and nobody else's", async () => {
     for (const unit of ['', '&bucket=minute', '&bucket=hour', '&bucket=day']) {
-      expect((await reader(0).usage(`?from=${SINCE}${unit}`)).totals).toMatchObject(sumsOf(({ key }) => key === keyId(0)));
+      expect((await reader(0).usage(`?from=${SINCE}${unit}`)).totals).toMatchObject(
+        sumsOf(({ key }) => key === keyId(0)),
+      );
       expect((await reader(1).usage(`?from=${SINCE}${unit}`)).totals).toMatchObject(sumsOf(() => true));
-      expect((await reader(1).usage(`?from=${SINCE}${unit}&key=${keyId(0)}`)).totals).toMatchObject(sumsOf(({ key }) => key === keyId(0)));
-      expect((await reader(1).usage(`?from=${SINCE}${unit}&model=m-2`)).totals).toMatchObject(sumsOf(({ model }) => model === 'm-2'));
+      expect((await reader(1).usage(`?from=${SINCE}${unit}&key=${keyId(0)}`)).totals).toMatchObject(
+        sumsOf(({ key }) => key === keyId(0)),
+      );
+      expect((await reader(1).usage(`?from=${SINCE}${unit}&model=m-2`)).totals).toMatchObject(
+        sumsOf(({ model }) => model === 'm-2'),
+      );
       for (const query of ['', `&account=${account}`, `&key=${keyId(0)}`]) {
-        expect((await stranger.usage(`?from=${SINCE}${unit}${query}`)).totals).toMatchObject({ requests: 0, refused: 0, cost_microusd: 0, duration_p50_ms: null });
+        expect((await stranger.usage(`?from=${SINCE}${unit}${query}`)).totals).toMatchObject({
+          requests: 0,
+          refused: 0,
+          cost_microusd: 0,
+          duration_p50_ms: null,
+        });
       }
     }
   });
@@ -93,11 +153,18 @@ describe('GET /v1/usage', () => {
     expect(byKey.rows?.map(({ key }) => key).toSorted()).toEqual([keyId(0), keyId(1)].toSorted());
     for (const row of byKey.rows ?? []) expect(row).toMatchObject(sumsOf(({ key }) => key === row.key));
     const byBoth = await reader(1).usage(`?from=${SINCE}&group_by=model,key&bucket=minute`);
-    expect(byBoth).toMatchObject({ bucket: 'minute', group_by: ['model', 'key'], rows_omitted: 0, totals: sumsOf(() => true) });
+    expect(byBoth).toMatchObject({
+      bucket: 'minute',
+      group_by: ['model', 'key'],
+      rows_omitted: 0,
+      totals: sumsOf(() => true),
+    });
     for (const key of [keyId(0), keyId(1)]) {
       for (const model of ['=m-1', 'm-2', 'm-3']) {
         const rows = (byBoth.rows ?? []).filter((row) => row.key === key && row.model === model);
-        expect(rows.reduce((sum, { requests }) => sum + requests, 0)).toBe(sumsOf((event) => event.key === key && event.model === model).requests);
+        expect(rows.reduce((sum, { requests }) => sum + requests, 0)).toBe(
+          sumsOf((event) => event.key === key && event.model === model).requests,
+        );
         for (const { from } of rows) expect(from).toMatch(/:00\.000Z$/);
       }
     }
@@ -112,22 +179,45 @@ describe('GET /v1/usage', () => {
     expect(usage.totals.duration_p95_ms).toBeGreaterThan(50);
     expect(usage.totals.duration_p95_ms).toBeLessThanOrEqual(100);
     // Of groups only where they are asked for.
-    const [plain, asked] = [await reader(1).usage(`?from=${SINCE}&group_by=key`), await reader(1).usage(`?from=${SINCE}&group_by=key&times=true`)];
+    const [plain, asked] = [
+      await reader(1).usage(`?from=${SINCE}&group_by=key`),
+      await reader(1).usage(`?from=${SINCE}&group_by=key&times=true`),
+    ];
     expect([plain.totals, ...(plain.rows ?? [])].some((figures) => 'duration_p50_ms' in figures)).toBe(false);
     expect(asked.totals).toEqual(usage.totals);
     for (const row of asked.rows ?? []) expect(row.duration_p50_ms).toBeGreaterThan(25);
-    expect(usage).toMatchObject({ object: 'usage', of: { account, key: null }, account: { id: account }, key: { id: keyId(1) }, limits: [], behind: 0, parked: 0 });
+    expect(usage).toMatchObject({
+      object: 'usage',
+      of: { account, key: null },
+      account: { id: account },
+      key: { id: keyId(1) },
+      limits: [],
+      behind: 0,
+      parked: 0,
+    });
     expect(usage.position).toBeGreaterThanOrEqual(events.length);
     expect(Date.parse(usage.as_of as string)).toBeGreaterThan(Date.parse(SINCE));
   });
 
   test('is CSV for whoever asks for it, with the same figures, and no formula in it', async () => {
     const json = await reader(1).usage(`?from=${SINCE}&group_by=model`);
-    for (const answer of [await reader(1).get(`/v1/usage?from=${SINCE}&group_by=model&format=csv`), await reader(1).get(`/v1/usage?from=${SINCE}&group_by=model`, { accept: 'text/csv' })]) {
-      expect([answer.status, answer.headers.get('content-type'), answer.headers.get('x-position')]).toEqual([200, 'text/csv; charset=utf-8; header=present', String(json.position)]);
-      const [head, ...lines] = answer.text.trimEnd().split('\r\n').map((line) => line.split(','));
+    for (const answer of [
+      await reader(1).get(`/v1/usage?from=${SINCE}&group_by=model&format=csv`),
+      await reader(1).get(`/v1/usage?from=${SINCE}&group_by=model`, { accept: 'text/csv' }),
+    ]) {
+      expect([answer.status, answer.headers.get('content-type'), answer.headers.get('x-position')]).toEqual([
+        200,
+        'text/csv; charset=utf-8; header=present',
+        String(json.position),
+      ]);
+      const [head, ...lines] = answer.text
+        .trimEnd()
+        .split('\r\n')
+        .map((line) => line.split(','));
       expect(head?.slice(0, 3)).toEqual(['model', 'requests', 'completed']);
-      expect(lines.map(([model, requests]) => [model, requests])).toEqual(json.rows?.map(({ model, requests }) => [model === '=m-1' ? "'=m-1" : model, String(requests)]));
+      expect(lines.map(([model, requests]) => [model, requests])).toEqual(
+        json.rows?.map(({ model, requests }) => [model === '=m-1' ? "'=m-1" : model, String(requests)]),
+      );
     }
     expect((await reader(1).get(`/v1/usage?from=${SINCE}&format=csv`)).text.split('\r\n')).toHaveLength(3);
   });

@@ -32,7 +32,15 @@ async function tenant(name: string): Promise<Tenant> {
 async function another(of: Tenant, name: string, reads: 'key' | 'account' = 'key'): Promise<Tenant> {
   const { id: key, secret } = await relay.createKey({ account: name });
   if (reads === 'account') {
-    await relay.control((control) => control.restrictKey(key, { set: { reads }, drop: [], clear: false, expiresAt: undefined, windows: 'keep' }));
+    await relay.control((control) =>
+      control.restrictKey(key, {
+        set: { reads },
+        drop: [],
+        clear: false,
+        expiresAt: undefined,
+        windows: 'keep',
+      }),
+    );
   }
   return { account: of.account, key, reader: readerWith(relay.port, secret) };
 }
@@ -43,7 +51,15 @@ test('a key lists its requests, newest first: the running, the ended and the ref
   const one = await tenant('all kinds');
   const [ended, running, cut] = [call(one, { model: 'm-1', retry_count: 2 }), call(one), call(one)];
   await writer.append([ended, running, cut]);
-  const refusal = { type: 'request.refused' as const, request: uuidv7(), account: one.account, key: one.key, refusal: 'rate_limit_exceeded', status: 429, refused_count: 7 };
+  const refusal = {
+    type: 'request.refused' as const,
+    request: uuidv7(),
+    account: one.account,
+    key: one.key,
+    refusal: 'rate_limit_exceeded',
+    status: 429,
+    refused_count: 7,
+  };
   const at = await writer.append([
     settled(ended, { cost_microusd: 5, price_version: 3, cached_tokens: 4, reasoning_tokens: 2 }),
     settled(cut, { end_reason: 'upstream_cut', usage_source: 'counted', status: 200 }),
@@ -58,15 +74,45 @@ test('a key lists its requests, newest first: the running, the ended and the ref
     [ended.request, 'completed'],
   ]);
   expect(page.data[3]).toEqual({
-    request: ended.request, accepted_at: expect.any(String) as string, ended_at: expect.any(String) as string, account: one.account, key: one.key,
-    model: 'm-1', upstream: 'one', outcome: 'completed', end_reason: 'completed', refusal: null, refused_count: null, status: 200, sse: true,
-    input_tokens: 10, cached_tokens: 4, output_tokens: 20, reasoning_tokens: 2, usage_source: 'provider', cost_microusd: 5, first_byte_ms: 5,
-    duration_ms: 50, attempts: 1, retry_count: 2, hold_tokens: 500, hold_cost_microusd: null, position: at - 5, end_position: at - 2,
+    request: ended.request,
+    accepted_at: expect.any(String) as string,
+    ended_at: expect.any(String) as string,
+    account: one.account,
+    key: one.key,
+    model: 'm-1',
+    upstream: 'one',
+    outcome: 'completed',
+    end_reason: 'completed',
+    refusal: null,
+    refused_count: null,
+    status: 200,
+    sse: true,
+    input_tokens: 10,
+    cached_tokens: 4,
+    output_tokens: 20,
+    reasoning_tokens: 2,
+    usage_source: 'provider',
+    cost_microusd: 5,
+    first_byte_ms: 5,
+    duration_ms: 50,
+    attempts: 1,
+    retry_count: 2,
+    hold_tokens: 500,
+    hold_cost_microusd: null,
+    position: at - 5,
+    end_position: at - 2,
   });
   expect(page.data[2]).toMatchObject({ ended_at: null, end_reason: null, status: null, end_position: null });
-  expect(page.data[0]).toMatchObject({ refusal: 'rate_limit_exceeded', refused_count: 7, status: 429, model: null });
+  expect(page.data[0]).toMatchObject({
+    refusal: 'rate_limit_exceeded',
+    refused_count: 7,
+    status: 429,
+    model: null,
+  });
   expect(page).toMatchObject({ object: 'list', next: null, to: null, position: at, behind: 0, parked: 0 });
-  expect(Date.parse(page.as_of as string)).toBeGreaterThanOrEqual(Date.parse(page.data[0]?.ended_at as string));
+  expect(Date.parse(page.as_of as string)).toBeGreaterThanOrEqual(
+    Date.parse(page.data[0]?.ended_at as string),
+  );
 });
 
 test("a key sees its own requests alone, one that reads its account's sees those of all its keys, and nobody another account's", async () => {
@@ -78,21 +124,34 @@ test("a key sees its own requests alone, one that reads its account's sees those
   await writer.append([mine, siblings, strangers]);
   await writer.append([settled(mine), settled(siblings)]);
   await projectAll(relay.store);
-  const seen = async ({ reader }: Tenant, query = ''): Promise<string[]> => (await reader.list(query)).data.map(({ request }) => request);
+  const seen = async ({ reader }: Tenant, query = ''): Promise<string[]> =>
+    (await reader.list(query)).data.map(({ request }) => request);
   expect(await seen(own)).toEqual([mine.request]);
   expect(await seen(sibling)).toEqual([siblings.request]);
   expect(await seen(seer)).toEqual([siblings.request, mine.request]);
   expect(await seen(seer, `?key=${own.key}`)).toEqual([mine.request]);
   expect(await seen(stranger, '?outcome=running')).toEqual([strangers.request]);
   // Naming what is another's opens nothing.
-  for (const query of [`?key=${own.key}`, `?account=${own.account}`, `?account=${own.account}&key=${own.key}&outcome=running`]) expect(await seen(stranger, query)).toEqual([]);
+  for (const query of [
+    `?key=${own.key}`,
+    `?account=${own.account}`,
+    `?account=${own.account}&key=${own.key}&outcome=running`,
+  ])
+    expect(await seen(stranger, query)).toEqual([]);
   expect(await seen(own, `?key=${sibling.key}`)).toEqual([]);
   expect(await seen(seer, `?account=${stranger.account}&outcome=running`)).toEqual([]);
   for (const [{ reader }, request, status] of [
-    [own, mine, 200], [own, siblings, 404], [seer, siblings, 200], [seer, strangers, 404], [stranger, mine, 404],
+    [own, mine, 200],
+    [own, siblings, 404],
+    [seer, siblings, 200],
+    [seer, strangers, 404],
+    [stranger, mine, 404],
   ] as const) {
     const answer = await reader.get(`/v1/requests/${request.request}`);
-    expect([answer.status, answer.json.error?.code]).toEqual([status, status === 200 ? undefined : 'request_not_found']);
+    expect([answer.status, answer.json.error?.code]).toEqual([
+      status,
+      status === 200 ? undefined : 'request_not_found',
+    ]);
   }
 });
 
@@ -112,7 +171,12 @@ test('the pages of a list are the whole of it, each request once, while new ones
     await writer.append([fresh, settled(fresh)]);
     await projectAll(relay.store);
   } while (next !== null);
-  expect(seen).toEqual(calls.flat().map(({ request }) => request).toReversed());
+  expect(seen).toEqual(
+    calls
+      .flat()
+      .map(({ request }) => request)
+      .toReversed(),
+  );
 });
 
 test('the story of a request has its events from the log in their order, and tells where they stand', async () => {
@@ -132,8 +196,20 @@ test('the story of a request has its events from the log in their order, and tel
     [last, 'request.settled', undefined],
   ]);
   expect(story).toMatchObject({
-    object: 'request', request: told.request, first_position: first, end_position: last, has_all_events: true, outcome: 'completed', hold_tokens: 900,
-    cost_microusd: 12, price_version: 4, usage_source: 'provider', terms_position: 1, admitted_minute: new Date(29_000_000 * 60_000).toISOString(), position: last, behind: 0,
+    object: 'request',
+    request: told.request,
+    first_position: first,
+    end_position: last,
+    has_all_events: true,
+    outcome: 'completed',
+    hold_tokens: 900,
+    cost_microusd: 12,
+    price_version: 4,
+    usage_source: 'provider',
+    terms_position: 1,
+    admitted_minute: new Date(29_000_000 * 60_000).toISOString(),
+    position: last,
+    behind: 0,
   });
   expect(story.events[3]).toMatchObject({ end_reason: 'completed', duration_ms: 50, attempts: 1 });
 });
@@ -146,7 +222,12 @@ test('what the tables do not have yet is told as such: how far behind they are, 
   const late = call(one);
   await writer.append([late, settled(late)]);
   const after = await one.reader.list();
-  expect([after.data.length, after.behind, after.position, after.as_of]).toEqual([1, 2, before.position, before.as_of]);
+  expect([after.data.length, after.behind, after.position, after.as_of]).toEqual([
+    1,
+    2,
+    before.position,
+    before.as_of,
+  ]);
   const unknown = await one.reader.get(`/v1/requests/${late.request}`);
   expect([unknown.status, unknown.json.error.code]).toEqual([404, 'request_not_found']);
   expect(unknown.json.error.message).toContain(`as of ${before.as_of}`);
@@ -158,13 +239,31 @@ test('what the tables do not have yet is told as such: how far behind they are, 
 test('a parameter that is unknown, doubled or not usable is a 400 that names it', async () => {
   const { reader } = await tenant('mistaken');
   for (const [query, param] of [
-    ['requests?modle=a', 'modle'], ['requests?limit=0', 'limit'], ['requests?limit=201', 'limit'], ['requests?limit=many', 'limit'], ['requests?limit=1&limit=2', 'limit'],
-    ['requests?from=soon', 'from'], ['requests?from=2027-01-31T00:00:00', 'from'], ['requests?from=2027-02-01&to=2027-01-31', 'from'], ['requests?cursor=abc', 'cursor'],
-    ['requests?outcome=fine', 'outcome'], ['requests?status=99', 'status'], ['requests?key=short', 'key'], ['requests?format=xml', 'format'],
-    ['usage?bucket=week', 'bucket'], ['usage?group_by=colour', 'group_by'], ['usage?group_by=key,key', 'group_by'], ['usage?from=2020-01-01&bucket=minute', null],
+    ['requests?modle=a', 'modle'],
+    ['requests?limit=0', 'limit'],
+    ['requests?limit=201', 'limit'],
+    ['requests?limit=many', 'limit'],
+    ['requests?limit=1&limit=2', 'limit'],
+    ['requests?from=soon', 'from'],
+    ['requests?from=2027-01-31T00:00:00', 'from'],
+    ['requests?from=2027-02-01&to=2027-01-31', 'from'],
+    ['requests?cursor=abc', 'cursor'],
+    ['requests?outcome=fine', 'outcome'],
+    ['requests?status=99', 'status'],
+    ['requests?key=short', 'key'],
+    ['requests?format=xml', 'format'],
+    ['usage?bucket=week', 'bucket'],
+    ['usage?group_by=colour', 'group_by'],
+    ['usage?group_by=key,key', 'group_by'],
+    ['usage?from=2020-01-01&bucket=minute', null],
   ]) {
     const { status, json } = await reader.get(`/v1/${query}`);
-    expect([query, status, json.error?.code, json.error?.param]).toEqual([query, 400, 'invalid_value', param]);
+    expect([query, status, json.error?.code, json.error?.param]).toEqual([
+      query,
+      400,
+      'invalid_value',
+      param,
+    ]);
   }
   for (const id of ['nonsense', uuidv7(), '%00', "'; drop table x --"]) {
     const { status, json } = await reader.get(`/v1/requests/${encodeURIComponent(id)}`);

@@ -15,12 +15,19 @@ test('a connection that breaks in the middle of a read costs that read alone: th
   // Between the two, so that the connection can be cut without a word, as a crash does.
   const between = createServer((client) => {
     const server = connect(path.join(config.host ?? '', `.s.PGSQL.${config.port}`));
-    for (const socket of [client, server]) socket.on('error', () => undefined).on('close', () => [client, server].forEach((each) => each.destroy()));
+    for (const socket of [client, server])
+      socket
+        .on('error', () => undefined)
+        .on('close', () => [client, server].forEach((each) => each.destroy()));
     sockets.add(client);
     client.pipe(server).pipe(client);
   });
   await once(between.listen(0, '127.0.0.1'), 'listening');
-  const reads = new ReadStore({ ...config, host: '127.0.0.1', port: (between.address() as AddressInfo).port });
+  const reads = new ReadStore({
+    ...config,
+    host: '127.0.0.1',
+    port: (between.address() as AddressInfo).port,
+  });
   try {
     const cut = await reads.read(SOURCE, async (client) => {
       const waiting = client.query('select pg_sleep(60)');
@@ -49,7 +56,9 @@ test('what goes wrong in ourselves while the store is well is thrown, to be logg
     const ours = new TypeError('of undefined');
     const failed = reads.read(SOURCE, () => Promise.reject(ours));
     await expect(failed).rejects.toBe(ours);
-    await expect(reads.read(SOURCE, (client) => client.query('select no_such_column'))).rejects.toMatchObject({ code: '42703' });
+    await expect(reads.read(SOURCE, (client) => client.query('select no_such_column'))).rejects.toMatchObject(
+      { code: '42703' },
+    );
     expect(await reads.read(SOURCE, async () => 'read')).toMatchObject({ found: 'read' });
   } finally {
     await reads.close();

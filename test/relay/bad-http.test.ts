@@ -1,7 +1,16 @@
 import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { exchange } from '../support/exchange.ts';
-import { CHAT, expectRefusal, HELLO, onlyReply, rawRequest, type RawReply, readReplies, requestIdsOf } from '../support/wire/raw-http.ts';
+import {
+  CHAT,
+  expectRefusal,
+  HELLO,
+  onlyReply,
+  rawRequest,
+  type RawReply,
+  readReplies,
+  requestIdsOf,
+} from '../support/wire/raw-http.ts';
 import { footprint, readiness, startRelay, type TestRelay } from '../support/relay.ts';
 import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
 
@@ -28,23 +37,31 @@ async function untraced(request: Buffer | string | (Buffer | string)[], method =
   return reply;
 }
 
-const start = (method: string, target: string): { start: string; body: string } => ({ start: `${method} ${target} HTTP/1.1`, body: '' });
+const start = (method: string, target: string): { start: string; body: string } => ({
+  start: `${method} ${target} HTTP/1.1`,
+  body: '',
+});
 
 describe('each route takes its own methods and tells which', () => {
-  test.each(['GET', 'PUT', 'DELETE', 'PATCH', 'TRACE', 'PROPFIND'])('%s of chat completions is a 405', async (method) => {
-    const reply = await untraced(rawRequest([key], start(method, CHAT)), method);
-    expectRefusal(reply, 405, 'method_not_allowed');
-    expect(reply.header('allow')).toBe('POST, OPTIONS');
-  });
-
-  test.each([['POST', '/v1/models', 'GET, HEAD, OPTIONS'], ['DELETE', '/v1/models', 'GET, HEAD, OPTIONS'], ['POST', '/healthz', 'GET, HEAD'], ['PUT', '/readyz', 'GET, HEAD']])(
-    '%s of %s is a 405',
-    async (method, path, allow) => {
-      const reply = await untraced(rawRequest([key], { ...start(method, path), body: HELLO }), method);
+  test.each(['GET', 'PUT', 'DELETE', 'PATCH', 'TRACE', 'PROPFIND'])(
+    '%s of chat completions is a 405',
+    async (method) => {
+      const reply = await untraced(rawRequest([key], start(method, CHAT)), method);
       expectRefusal(reply, 405, 'method_not_allowed');
-      expect(reply.header('allow')).toBe(allow);
+      expect(reply.header('allow')).toBe('POST, OPTIONS');
     },
   );
+
+  test.each([
+    ['POST', '/v1/models', 'GET, HEAD, OPTIONS'],
+    ['DELETE', '/v1/models', 'GET, HEAD, OPTIONS'],
+    ['POST', '/healthz', 'GET, HEAD'],
+    ['PUT', '/readyz', 'GET, HEAD'],
+  ])('%s of %s is a 405', async (method, path, allow) => {
+    const reply = await untraced(rawRequest([key], { ...start(method, path), body: HELLO }), method);
+    expectRefusal(reply, 405, 'method_not_allowed');
+    expect(reply.header('allow')).toBe(allow);
+  });
 
   test('HEAD of chat completions is a 405 without a body', async () => {
     const reply = await untraced(rawRequest([key], start('HEAD', CHAT)), 'HEAD');
@@ -58,29 +75,63 @@ describe('each route takes its own methods and tells which', () => {
 
 describe('a path that is no route is a 404', () => {
   test.each([
-    '/', '/v1', '/v1/', '/v1/chat', '/v1/chat/completionsx', '/v1/chat/completions/x', '/V1/chat/completions', '/v1/Chat/completions',
-    '/v1/chat/completions.json', '/v1/chat%2Fcompletions', '/v1/chat/./completions', '/v1/models/../chat/completions', '/chat/completions',
-    '/v1/responsesx', '/v1/responses/resp_1', '/v1/completion', '/v2/chat/completions', '/v1/chat/completions;x=1', '/healthz/x',
-    '/v1/chat/completions%00', '*', 'http://127.0.0.1', 'http://127.0.0.1?x',
+    '/',
+    '/v1',
+    '/v1/',
+    '/v1/chat',
+    '/v1/chat/completionsx',
+    '/v1/chat/completions/x',
+    '/V1/chat/completions',
+    '/v1/Chat/completions',
+    '/v1/chat/completions.json',
+    '/v1/chat%2Fcompletions',
+    '/v1/chat/./completions',
+    '/v1/models/../chat/completions',
+    '/chat/completions',
+    '/v1/responsesx',
+    '/v1/responses/resp_1',
+    '/v1/completion',
+    '/v2/chat/completions',
+    '/v1/chat/completions;x=1',
+    '/healthz/x',
+    '/v1/chat/completions%00',
+    '*',
+    'http://127.0.0.1',
+    'http://127.0.0.1?x',
   ])('%s', async (target) => {
-    expectRefusal(await untraced(rawRequest([key], { ...start('POST', target), body: HELLO })), 404, 'route_not_found');
+    expectRefusal(
+      await untraced(rawRequest([key], { ...start('POST', target), body: HELLO })),
+      404,
+      'route_not_found',
+    );
   });
 
   test('a path of 8 KB', async () => {
-    expectRefusal(await untraced(rawRequest([key], start('POST', `/${'x'.repeat(8_000)}`))), 404, 'route_not_found');
+    expectRefusal(
+      await untraced(rawRequest([key], start('POST', `/${'x'.repeat(8_000)}`))),
+      404,
+      'route_not_found',
+    );
   });
 
   test('a path that cannot be decoded is refused', async () => {
     expectRefusal(await untraced(rawRequest([key], start('POST', '/v1/%zz'))), 404, 'route_not_found');
   });
 
-  test.each(['/v1//chat/completions', '//v1/chat/completions', '/v1/chat//completions', '/v1/chat/completions/', '/v1/chat/completions//', `${CHAT}?beta=true`, `${CHAT}/?x`])(
-    '%s is the route all the same',
-    async (target) => {
-      const reply = onlyReply(await exchange(relay.port, rawRequest([key], { ...start('POST', target), body: HELLO })));
-      expect([reply.status, requestIdsOf(reply).length]).toEqual([200, 1]);
-    },
-  );
+  test.each([
+    '/v1//chat/completions',
+    '//v1/chat/completions',
+    '/v1/chat//completions',
+    '/v1/chat/completions/',
+    '/v1/chat/completions//',
+    `${CHAT}?beta=true`,
+    `${CHAT}/?x`,
+  ])('%s is the route all the same', async (target) => {
+    const reply = onlyReply(
+      await exchange(relay.port, rawRequest([key], { ...start('POST', target), body: HELLO })),
+    );
+    expect([reply.status, requestIdsOf(reply).length]).toEqual([200, 1]);
+  });
 });
 
 describe('Expect', () => {
@@ -92,7 +143,10 @@ describe('Expect', () => {
   });
 
   test('100-continue for a body that is too large is a 413, and the body is not asked for', async () => {
-    const bytes = await exchange(relay.port, rawRequest([key, 'Expect: 100-continue', 'Content-Length: 40000000'], { body: '' }));
+    const bytes = await exchange(
+      relay.port,
+      rawRequest([key, 'Expect: 100-continue', 'Content-Length: 40000000'], { body: '' }),
+    );
     expectRefusal(onlyReply(bytes), 413, 'request_too_large');
     expect(bytes.toString()).not.toContain('100 Continue');
   });
@@ -101,7 +155,11 @@ describe('Expect', () => {
     const reply = await new Promise<string>((resolve) => {
       let text = '';
       const socket = connect(relay.port, '127.0.0.1', () => {
-        socket.write(rawRequest([key, 'Expect: 100-continue', `Content-Length: ${HELLO.length}`, 'Connection: close'], { body: '' }));
+        socket.write(
+          rawRequest([key, 'Expect: 100-continue', `Content-Length: ${HELLO.length}`, 'Connection: close'], {
+            body: '',
+          }),
+        );
       });
       socket.on('data', (bytes) => {
         text += bytes.toString();
@@ -120,8 +178,15 @@ describe('Expect', () => {
 describe('a message that is no proper HTTP is a 400 with an error object, and the connection ends', () => {
   const framed = (...lines: string[]): Buffer => rawRequest([key, ...lines], { body: '' });
   test.each<[name: string, request: () => Buffer | string]>([
-    ['Content-Length and Transfer-Encoding', () => Buffer.concat([framed('Content-Length: 5', 'Transfer-Encoding: chunked'), Buffer.from('0\r\n\r\n')])],
-    ['two different Content-Lengths', () => Buffer.concat([framed('Content-Length: 58', 'Content-Length: 5'), Buffer.from(HELLO)])],
+    [
+      'Content-Length and Transfer-Encoding',
+      () =>
+        Buffer.concat([framed('Content-Length: 5', 'Transfer-Encoding: chunked'), Buffer.from('0\r\n\r\n')]),
+    ],
+    [
+      'two different Content-Lengths',
+      () => Buffer.concat([framed('Content-Length: 58', 'Content-Length: 5'), Buffer.from(HELLO)]),
+    ],
     ['a negative Content-Length', () => framed('Content-Length: -1')],
     ['a Content-Length that is no number', () => framed('Content-Length: many')],
     ['a Content-Length with a plus sign', () => framed('Content-Length: +5')],
@@ -143,7 +208,11 @@ describe('a message that is no proper HTTP is a 400 with an error object, and th
   });
 
   test.each(['x-note', 'cookie'])('one header %s of 40 KB is a 431', async (name) => {
-    expectRefusal(await untraced(rawRequest([key, `${name}: ${'x'.repeat(40 * 1024)}`])), 431, 'headers_too_large');
+    expectRefusal(
+      await untraced(rawRequest([key, `${name}: ${'x'.repeat(40 * 1024)}`])),
+      431,
+      'headers_too_large',
+    );
   });
 
   test('forty headers of 1 KB are a 431', async () => {
@@ -152,7 +221,11 @@ describe('a message that is no proper HTTP is a 400 with an error object, and th
   });
 
   test('a target of 40 KB is a 431', async () => {
-    expectRefusal(await untraced(rawRequest([key], start('POST', `/${'x'.repeat(40 * 1024)}`))), 431, 'headers_too_large');
+    expectRefusal(
+      await untraced(rawRequest([key], start('POST', `/${'x'.repeat(40 * 1024)}`))),
+      431,
+      'headers_too_large',
+    );
   });
 
   test('30 KB of headers are fine', async () => {
@@ -160,20 +233,35 @@ describe('a message that is no proper HTTP is a 400 with an error object, and th
     expect(onlyReply(await exchange(relay.port, rawRequest([key, ...lines]))).status).toBe(200);
   });
 
-  test.each([['a bad chunk size', 'zz\r\n'], ['a chunk that is longer than its size', '2\r\n{"model"\r\n'], ['a negative chunk size', '-1\r\n']])(
-    '%s in the body',
-    async (_name, chunk) => {
-      expectRefusal(await untraced([rawRequest([key, 'Transfer-Encoding: chunked'], { body: '' }), chunk]), 400, 'bad_request');
-    },
-  );
+  test.each([
+    ['a bad chunk size', 'zz\r\n'],
+    ['a chunk that is longer than its size', '2\r\n{"model"\r\n'],
+    ['a negative chunk size', '-1\r\n'],
+  ])('%s in the body', async (_name, chunk) => {
+    expectRefusal(
+      await untraced([rawRequest([key, 'Transfer-Encoding: chunked'], { body: '' }), chunk]),
+      400,
+      'bad_request',
+    );
+  });
 
   test.each<[name: string, lines: () => string[], body: string]>([
-    ['a body that ends before its Content-Length', () => [key, `Content-Length: ${HELLO.length}`], HELLO.slice(0, 20)],
-    ['a chunked body without an end', () => [key, 'Transfer-Encoding: chunked'], `${HELLO.length.toString(16)}\r\n${HELLO}\r\n`],
+    [
+      'a body that ends before its Content-Length',
+      () => [key, `Content-Length: ${HELLO.length}`],
+      HELLO.slice(0, 20),
+    ],
+    [
+      'a chunked body without an end',
+      () => [key, 'Transfer-Encoding: chunked'],
+      `${HELLO.length.toString(16)}\r\n${HELLO}\r\n`,
+    ],
   ])('%s, when the client closes, is never relayed', async (_name, lines, body) => {
     const before = await footprint(relay, upstream);
     await new Promise<void>((resolve) => {
-      const socket = connect(relay.port, '127.0.0.1', () => socket.end(Buffer.concat([rawRequest(lines(), { body: '' }), Buffer.from(body)])));
+      const socket = connect(relay.port, '127.0.0.1', () =>
+        socket.end(Buffer.concat([rawRequest(lines(), { body: '' }), Buffer.from(body)])),
+      );
       socket.resume();
       socket.on('close', () => resolve());
     });
@@ -189,7 +277,9 @@ test('requests that come in one packet are each answered, in their order, with i
   const last = rawRequest(['Authorization: Bearer x', 'Connection: close']);
   const bytes = await new Promise<Buffer>((resolve) => {
     const parts: Buffer[] = [];
-    const socket = connect(relay.port, '127.0.0.1', () => socket.write(Buffer.concat([good, bad, models, good, last])));
+    const socket = connect(relay.port, '127.0.0.1', () =>
+      socket.write(Buffer.concat([good, bad, models, good, last])),
+    );
     socket.on('data', (part: Buffer) => parts.push(part));
     socket.on('close', () => resolve(Buffer.concat(parts)));
   });
@@ -199,7 +289,9 @@ test('requests that come in one packet are each answered, in their order, with i
 });
 
 test('noise behind a request whose reply is running puts nothing into that reply', async () => {
-  const request = rawRequest([key], { body: '{"model":"s:tokens=50,every=10ms","messages":[],"stream":true,"user":"noisy"}' });
+  const request = rawRequest([key], {
+    body: '{"model":"s:tokens=50,every=10ms","messages":[],"stream":true,"user":"noisy"}',
+  });
   const received = await new Promise<string>((resolve) => {
     let text = '';
     const socket = connect(relay.port, '127.0.0.1', () => socket.write(request));
@@ -212,16 +304,23 @@ test('noise behind a request whose reply is running puts nothing into that reply
   });
   expect(received).toMatch(/^HTTP\/1\.1 200 OK/);
   expect(received.match(/HTTP\/1\.1/g)).toHaveLength(1);
-  await upstream.ledger.until(() => upstream.attemptsOf('noisy').every(({ ended }) => ended === 'client_closed'));
+  await upstream.ledger.until(() =>
+    upstream.attemptsOf('noisy').every(({ ended }) => ended === 'client_closed'),
+  );
 });
 
 describe('pages on other origins', () => {
   const ORIGIN = 'Origin: https://page.example';
-  const asked = (list: string): string[] => [ORIGIN, 'Access-Control-Request-Method: POST', `Access-Control-Request-Headers: ${list}`];
+  const asked = (list: string): string[] => [
+    ORIGIN,
+    'Access-Control-Request-Method: POST',
+    `Access-Control-Request-Headers: ${list}`,
+  ];
   const options = start('OPTIONS', CHAT);
 
   test('a preflight is answered without a key and allows what it asks for', async () => {
-    const list = 'authorization,content-type,x-stainless-arch,x-stainless-retry-count,x-stainless-timeout,x-custom';
+    const list =
+      'authorization,content-type,x-stainless-arch,x-stainless-retry-count,x-stainless-timeout,x-custom';
     const reply = await untraced(rawRequest(asked(list), options), 'OPTIONS');
     expect([reply.status, reply.body.length, requestIdsOf(reply).length]).toEqual([204, 0, 1]);
     expect(reply.header('access-control-allow-headers')).toBe(list);
@@ -230,12 +329,15 @@ describe('pages on other origins', () => {
     expect(reply.header('access-control-allow-credentials')).toBeNull();
   });
 
-  test.each(['x'.repeat(3_000), 'authorization\x01', 'a;b', 'a: b'])('a list of headers that is none is not echoed (%#)', async (list) => {
-    const bytes = await exchange(relay.port, rawRequest(asked(list), options));
-    const reply = onlyReply(bytes, 'OPTIONS');
-    expect(reply.header('access-control-allow-headers')).not.toBe(list);
-    expect([204, 400]).toContain(reply.status);
-  });
+  test.each(['x'.repeat(3_000), 'authorization\x01', 'a;b', 'a: b'])(
+    'a list of headers that is none is not echoed (%#)',
+    async (list) => {
+      const bytes = await exchange(relay.port, rawRequest(asked(list), options));
+      const reply = onlyReply(bytes, 'OPTIONS');
+      expect(reply.header('access-control-allow-headers')).not.toBe(list);
+      expect([204, 400]).toContain(reply.status);
+    },
+  );
 
   test.each<[status: number, request: () => Buffer, method?: string]>([
     [200, () => rawRequest([key, ORIGIN])],

@@ -1,7 +1,15 @@
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { exchange } from '../support/exchange.ts';
-import { type ErrorObject, expectRefusal, HELLO, onlyReply, rawRequest, requestIdsOf, type RawReply } from '../support/wire/raw-http.ts';
+import {
+  type ErrorObject,
+  expectRefusal,
+  HELLO,
+  onlyReply,
+  rawRequest,
+  requestIdsOf,
+  type RawReply,
+} from '../support/wire/raw-http.ts';
 import { footprint, startRelay, type TestRelay } from '../support/relay.ts';
 import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
 
@@ -21,7 +29,13 @@ afterAll(async () => {
 type Sent = { body: string | Buffer; headers?: string[] };
 
 async function post({ body, headers = [] }: Sent): Promise<RawReply> {
-  return onlyReply(await exchange(relay.port, rawRequest([`Authorization: Bearer ${relay.key}`, ...headers], { body }), 30_000));
+  return onlyReply(
+    await exchange(
+      relay.port,
+      rawRequest([`Authorization: Bearer ${relay.key}`, ...headers], { body }),
+      30_000,
+    ),
+  );
 }
 
 /** Sends what is to be refused; returns the error object. Nothing may be forwarded or recorded. */
@@ -75,11 +89,35 @@ describe('a body that is not valid JSON is a 400 that leaves no trace', () => {
     ['NaN', `{"model":"ok",${MESSAGES},"n":NaN}`],
     ['undefined', `{"model":"ok",${MESSAGES},"n":undefined}`],
     ['a hole in an array', '{"model":"ok","messages":[1,,2]}'],
-    ['brackets that don\'t match', '{"model":"ok","messages":[}]'],
-    ['a byte that is not UTF-8', Buffer.concat([Buffer.from('{"model":"ok","messages":["'), Buffer.from([0xff]), Buffer.from('"]}')])],
-    ['a character that is cut in the middle', Buffer.concat([Buffer.from('{"model":"ok","messages":["'), Buffer.from('€').subarray(0, 2), Buffer.from('"]}')])],
-    ['an overlong form of a character', Buffer.concat([Buffer.from('{"model":"ok","messages":["'), Buffer.from([0xc0, 0xaf]), Buffer.from('"]}')])],
-    ['a surrogate in UTF-8', Buffer.concat([Buffer.from('{"model":"ok","messages":["'), Buffer.from([0xed, 0xa0, 0x80]), Buffer.from('"]}')])],
+    ["brackets that don't match", '{"model":"ok","messages":[}]'],
+    [
+      'a byte that is not UTF-8',
+      Buffer.concat([Buffer.from('{"model":"ok","messages":["'), Buffer.from([0xff]), Buffer.from('"]}')]),
+    ],
+    [
+      'a character that is cut in the middle',
+      Buffer.concat([
+        Buffer.from('{"model":"ok","messages":["'),
+        Buffer.from('€').subarray(0, 2),
+        Buffer.from('"]}'),
+      ]),
+    ],
+    [
+      'an overlong form of a character',
+      Buffer.concat([
+        Buffer.from('{"model":"ok","messages":["'),
+        Buffer.from([0xc0, 0xaf]),
+        Buffer.from('"]}'),
+      ]),
+    ],
+    [
+      'a surrogate in UTF-8',
+      Buffer.concat([
+        Buffer.from('{"model":"ok","messages":["'),
+        Buffer.from([0xed, 0xa0, 0x80]),
+        Buffer.from('"]}'),
+      ]),
+    ],
     ['gzip without saying so', gzipSync(HELLO)],
     ['an array', '[]'],
     ['a string', '"ok"'],
@@ -106,17 +144,45 @@ describe('a field that is missing, of the wrong type or ambiguous is a 400 that 
     ['missing_field', 'model', `{"Model":"ok",${MESSAGES}}`],
     ['missing_field', 'messages', '{"model":"ok"}'],
     ['missing_field', 'messages', '{"model":"ok","input":[],"nested":{"messages":[]}}'],
-    ...[1, null, '', [], {}, true].map((model) => ['invalid_value', 'model', fields({ model })] as [string, string, string]),
-    ...[1, null, '', {}, true].map((messages) => ['invalid_value', 'messages', fields({ messages })] as [string, string, string]),
-    ...['true', 1, 0, [], {}].map((stream) => ['invalid_value', 'stream', fields({ stream })] as [string, string, string]),
-    ...['x', 1, [], true].map((value) => ['invalid_value', 'stream_options', fields({ stream: true, stream_options: value })] as [string, string, string]),
-    ...['yes', 1, {}].map((value) => ['invalid_value', 'stream_options.include_usage', fields({ stream_options: { include_usage: value } })] as [string, string, string]),
-    ...['10', 1.5, -1, 1e30, true, []].flatMap((value) => ['max_tokens', 'max_completion_tokens'].map((name) => ['invalid_value', name, fields({ [name]: value })] as [string, string, string])),
+    ...[1, null, '', [], {}, true].map(
+      (model) => ['invalid_value', 'model', fields({ model })] as [string, string, string],
+    ),
+    ...[1, null, '', {}, true].map(
+      (messages) => ['invalid_value', 'messages', fields({ messages })] as [string, string, string],
+    ),
+    ...['true', 1, 0, [], {}].map(
+      (stream) => ['invalid_value', 'stream', fields({ stream })] as [string, string, string],
+    ),
+    ...['x', 1, [], true].map(
+      (value) =>
+        ['invalid_value', 'stream_options', fields({ stream: true, stream_options: value })] as [
+          string,
+          string,
+          string,
+        ],
+    ),
+    ...['yes', 1, {}].map(
+      (value) =>
+        [
+          'invalid_value',
+          'stream_options.include_usage',
+          fields({ stream_options: { include_usage: value } }),
+        ] as [string, string, string],
+    ),
+    ...['10', 1.5, -1, 1e30, true, []].flatMap((value) =>
+      ['max_tokens', 'max_completion_tokens'].map(
+        (name) => ['invalid_value', name, fields({ [name]: value })] as [string, string, string],
+      ),
+    ),
     ['duplicate_field', 'model', `{"model":"ok","model":"ok",${MESSAGES}}`],
     ['duplicate_field', 'model', `{"model":"s:","mod\\u0065l":"ok",${MESSAGES}}`],
     ['duplicate_field', 'messages', `{"model":"ok",${MESSAGES},${MESSAGES}}`],
     ['duplicate_field', 'stream', `{"model":"ok",${MESSAGES},"stream":true,"stream":false}`],
-    ['duplicate_field', 'stream_options', `{"model":"ok",${MESSAGES},"stream_options":{},"stream_options":null}`],
+    [
+      'duplicate_field',
+      'stream_options',
+      `{"model":"ok",${MESSAGES},"stream_options":{},"stream_options":null}`,
+    ],
     ['duplicate_field', 'max_tokens', `{"model":"ok",${MESSAGES},"max_tokens":1,"max_tokens":9}`],
   ])('%s: %s (%#)', async (code, param, body) => {
     const error = await refused({ body }, 400, code);
@@ -135,20 +201,28 @@ describe('a field that is missing, of the wrong type or ambiguous is a 400 that 
 test.each(['nothing', 'OK', ' ok', 'ok ', 'ök', 'ok\u0000', 'o\nk', 'm'.repeat(257), 's', 'daybook-demo*'])(
   'a model that no upstream serves is a 404: %j',
   async (model) => {
-    const { param } = await refused({ body: JSON.stringify({ model, messages: [] }) }, 404, 'model_not_found');
+    const { param } = await refused(
+      { body: JSON.stringify({ model, messages: [] }) },
+      404,
+      'model_not_found',
+    );
     expect(param).toBe('model');
   },
 );
 
 describe('nesting is bounded at 128, whatever the size of the body', () => {
-  const nested = (depth: number): string => `{"model":"ok","messages":[],"deep":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`;
+  const nested = (depth: number): string =>
+    `{"model":"ok","messages":[],"deep":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`;
 
   test('128 levels pass', () => relayed({ body: nested(128) }));
 
   test.each<[name: string, body: string]>([
     ['129 levels', nested(129)],
     ['129 levels in a message', `{"model":"ok","messages":${'['.repeat(128)}${']'.repeat(128)}}`],
-    ['129 levels of objects', `{"model":"ok","messages":[],"deep":${'{"a":'.repeat(128)}1${'}'.repeat(128)}}`],
+    [
+      '129 levels of objects',
+      `{"model":"ok","messages":[],"deep":${'{"a":'.repeat(128)}1${'}'.repeat(128)}}`,
+    ],
     ['10 MB of opening brackets', '['.repeat(10 * 1024 * 1024)],
     ['10 MB of opening braces with names', '{"a":'.repeat(2 * 1024 * 1024)],
     ['10 MB of matching brackets', nested(5 * 1024 * 1024)],
@@ -164,7 +238,9 @@ describe('a body above 32 MiB is a 413, one of 32 MiB passes', () => {
     return frame.replace('""', `"${'x'.repeat(bytes - frame.length)}"`);
   };
   const chunked = (body: string, chunkBytes: number): string => {
-    const chunks = Array.from({ length: Math.ceil(body.length / chunkBytes) }, (_, at) => body.slice(at * chunkBytes, (at + 1) * chunkBytes));
+    const chunks = Array.from({ length: Math.ceil(body.length / chunkBytes) }, (_, at) =>
+      body.slice(at * chunkBytes, (at + 1) * chunkBytes),
+    );
     return `${chunks.map((chunk) => `${chunk.length.toString(16)}\r\n${chunk}\r\n`).join('')}0\r\n\r\n`;
   };
   const CHUNKED = ['Transfer-Encoding: chunked'];
@@ -173,21 +249,32 @@ describe('a body above 32 MiB is a 413, one of 32 MiB passes', () => {
 
   test('exactly 32 MiB, in chunks', async () => {
     const request = rawRequest([`Authorization: Bearer ${relay.key}`, ...CHUNKED], { body: '' });
-    expect(onlyReply(await exchange(relay.port, [request, chunked(sized(32 * MIB), MIB)], 30_000)).status).toBe(200);
+    expect(
+      onlyReply(await exchange(relay.port, [request, chunked(sized(32 * MIB), MIB)], 30_000)).status,
+    ).toBe(200);
     expect(upstream.ledger.attempts.at(-1)?.bodyBytes).toBe(32 * MIB);
   });
 
-  test('one byte more, by Content-Length', () => refused({ body: sized(32 * MIB + 1) }, 413, 'request_too_large'));
+  test('one byte more, by Content-Length', () =>
+    refused({ body: sized(32 * MIB + 1) }, 413, 'request_too_large'));
 
   test('33 MiB by Content-Length are refused before any of them is sent', async () => {
-    const { message } = await refused({ body: '', headers: [`Content-Length: ${33 * MIB}`] }, 413, 'request_too_large');
+    const { message } = await refused(
+      { body: '', headers: [`Content-Length: ${33 * MIB}`] },
+      413,
+      'request_too_large',
+    );
     expect(message).toContain('32 MiB');
   });
 
   test('33 MiB in chunks', async () => {
     const before = await footprint(relay, upstream);
     const request = rawRequest([`Authorization: Bearer ${relay.key}`, ...CHUNKED], { body: '' });
-    expectRefusal(onlyReply(await exchange(relay.port, [request, chunked(sized(33 * MIB), MIB)], 30_000)), 413, 'request_too_large');
+    expectRefusal(
+      onlyReply(await exchange(relay.port, [request, chunked(sized(33 * MIB), MIB)], 30_000)),
+      413,
+      'request_too_large',
+    );
     expect(await footprint(relay, upstream)).toEqual(before);
   });
 
@@ -200,22 +287,41 @@ describe('a body above 32 MiB is a 413, one of 32 MiB passes', () => {
 });
 
 describe('only plain JSON is taken', () => {
-  test.each(['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data; boundary=x', 'application/jsonx', 'text/json', 'json', 'application/json,text/plain'])(
-    'Content-Type %s is a 415',
-    async (type) => {
-      await refused({ body: HELLO, headers: [`Content-Type: ${type}`] }, 415, 'unsupported_media_type');
+  test.each([
+    'text/plain',
+    'application/x-www-form-urlencoded',
+    'multipart/form-data; boundary=x',
+    'application/jsonx',
+    'text/json',
+    'json',
+    'application/json,text/plain',
+  ])('Content-Type %s is a 415', async (type) => {
+    await refused({ body: HELLO, headers: [`Content-Type: ${type}`] }, 415, 'unsupported_media_type');
+  });
+  test.each(['gzip', 'br', 'deflate', 'zstd', 'gzip, identity', 'x'])(
+    'Content-Encoding %s is a 415',
+    async (encoding) => {
+      await refused(
+        { body: gzipSync(HELLO), headers: [`Content-Encoding: ${encoding}`] },
+        415,
+        'unsupported_encoding',
+      );
     },
   );
-  test.each(['gzip', 'br', 'deflate', 'zstd', 'gzip, identity', 'x'])('Content-Encoding %s is a 415', async (encoding) => {
-    await refused({ body: gzipSync(HELLO), headers: [`Content-Encoding: ${encoding}`] }, 415, 'unsupported_encoding');
-  });
-  test.each(['Content-Type: application/json; charset=utf-8', 'Content-Type: APPLICATION/JSON', 'Content-Type: application/vnd.api+json', 'Content-Encoding: identity'])(
-    '%s passes',
-    (line) => relayed({ body: HELLO, headers: [line] }),
-  );
+  test.each([
+    'Content-Type: application/json; charset=utf-8',
+    'Content-Type: APPLICATION/JSON',
+    'Content-Type: application/vnd.api+json',
+    'Content-Encoding: identity',
+  ])('%s passes', (line) => relayed({ body: HELLO, headers: [line] }));
 
   test('no Content-Type at all is taken for JSON', async () => {
-    const lines = ['POST /v1/chat/completions HTTP/1.1', 'Host: x', `Authorization: Bearer ${relay.key}`, `Content-Length: ${HELLO.length}`];
+    const lines = [
+      'POST /v1/chat/completions HTTP/1.1',
+      'Host: x',
+      `Authorization: Bearer ${relay.key}`,
+      `Content-Length: ${HELLO.length}`,
+    ];
     expect(onlyReply(await exchange(relay.port, `${lines.join('\r\n')}\r\n\r\n${HELLO}`)).status).toBe(200);
   });
 });

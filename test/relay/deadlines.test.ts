@@ -28,7 +28,11 @@ afterAll(async () => {
 
 const PATIENCE_MS = 15_000;
 
-async function replies(variables: readonly string[], limitMs: number, script: string): Promise<{ reply: ChatReply; reason: string | undefined }[]> {
+async function replies(
+  variables: readonly string[],
+  limitMs: number,
+  script: string,
+): Promise<{ reply: ChatReply; reason: string | undefined }[]> {
   const { port } = silent.address() as { port: number };
   await using relay = await startRelay({
     upstreams: [
@@ -57,14 +61,26 @@ describe('an upstream is given up by each deadline alone', () => {
     ['UPSTREAM_TOTAL_TIMEOUT_MS', 5_000, 's:tokens=100000,every=20ms', 200],
   ])('%s of %d ms ends %s', async (variable, limitMs, script, sseStatus) => {
     const [json, sse] = await replies([variable], limitMs, script);
-    expect([json?.reply.status, json && errorCodeOf(json.reply), json?.reason]).toEqual([504, 'upstream_timeout', 'timed_out']);
-    expect([sse?.reply.status, sse && errorCodeOf(sse.reply), sse?.reason]).toEqual([sseStatus, 'upstream_timeout', 'timed_out']);
+    expect([json?.reply.status, json && errorCodeOf(json.reply), json?.reason]).toEqual([
+      504,
+      'upstream_timeout',
+      'timed_out',
+    ]);
+    expect([sse?.reply.status, sse && errorCodeOf(sse.reply), sse?.reason]).toEqual([
+      sseStatus,
+      'upstream_timeout',
+      'timed_out',
+    ]);
     expect(sse?.reply.sawDone).toBe(false);
   });
 });
 
 test('deadlines for a connection, a first byte and the next one do not end a reply that takes longer than they but goes on', async () => {
-  const deadlines = ['UPSTREAM_CONNECT_TIMEOUT_MS', 'UPSTREAM_FIRST_BYTE_TIMEOUT_MS', 'UPSTREAM_IDLE_TIMEOUT_MS'];
+  const deadlines = [
+    'UPSTREAM_CONNECT_TIMEOUT_MS',
+    'UPSTREAM_FIRST_BYTE_TIMEOUT_MS',
+    'UPSTREAM_IDLE_TIMEOUT_MS',
+  ];
   for (const { reply, reason } of await replies(deadlines, 3_000, 's:tokens=60,every=75ms')) {
     expect([reply.status, reply.tokens, reason]).toEqual([200, 60, 'completed']);
   }

@@ -2,7 +2,16 @@ import { createServer, type Server } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Placed } from '#db/events/events.ts';
 import { chat } from '../support/client.ts';
-import { BREAKAGES, HEALTHY, openRequests, outcomeOf, type Played, playFaults, settledOf, STATUSES } from '../support/faults.ts';
+import {
+  BREAKAGES,
+  HEALTHY,
+  openRequests,
+  outcomeOf,
+  type Played,
+  playFaults,
+  settledOf,
+  STATUSES,
+} from '../support/faults.ts';
 import { checkIdentity } from '../support/identity/identity.ts';
 import { expectRefusal } from '../support/wire/raw-http.ts';
 import { startRelay, type TestRelay } from '../support/relay.ts';
@@ -53,22 +62,32 @@ const each = (kind: Played['kind'], script: string): Played => {
   return call;
 };
 
-describe.each(['json', 'sse'] as const)('whatever the upstream does, the client is told and the log agrees: %s', (kind) => {
-  test.each(FAULTS)('$script', (fault) => {
-    expect(outcomeOf(each(kind, fault.script))).toEqual(fault[kind]);
-  });
-});
+describe.each(['json', 'sse'] as const)(
+  'whatever the upstream does, the client is told and the log agrees: %s',
+  (kind) => {
+    test.each(FAULTS)('$script', (fault) => {
+      expect(outcomeOf(each(kind, fault.script))).toEqual(fault[kind]);
+    });
+  },
+);
 
 test('the log, the upstream and the clients agree on every call (I1 to I3, I5, P2, P8)', () => {
   const clients = played.map(({ reply }) => reply);
-  expect(checkIdentity({ ledger: upstream.ledger.attempts, events, clients, accounting: 'strict' })).toEqual({ violations: [], unattributed: [] });
+  expect(checkIdentity({ ledger: upstream.ledger.attempts, events, clients, accounting: 'strict' })).toEqual({
+    violations: [],
+    unattributed: [],
+  });
   expect(events.filter(({ event }) => event.type === 'request.settled')).toHaveLength(FAULTS.length * 2);
 });
 
 test('every refusal is an error object with its request id, and a retry hint where trying again may help', () => {
   for (const { reply, fault } of played.filter(({ reply: { status } }) => status !== 200)) {
     const outcome = outcomeOf({ reply, settled: settledOf(events, reply.requestId) as Played['settled'] });
-    expectRefusal({ status: reply.status ?? 0, headers: reply.headers, body: reply.body }, outcome.status, outcome.code as string);
+    expectRefusal(
+      { status: reply.status ?? 0, headers: reply.headers, body: reply.body },
+      outcome.status,
+      outcome.code as string,
+    );
     const retryAfter = reply.header('retry-after');
     const isHopeless = outcome.status < 500 || outcome.code === 'upstream_unauthorized';
     expect([fault.script, retryAfter !== null]).toEqual([fault.script, !isHopeless]);
@@ -84,12 +103,18 @@ test('an error within a stream is the last event, carries the request id, and [D
     expect([fault.script, reply.sawDone, reply.finished]).toEqual([fault.script, false, true]);
     expect(reply.events.at(-1)).toHaveProperty('error');
     if (fault.sse.code !== 'server_error') {
-      expect(reply.events.at(-1)).toMatchObject({ error: { type: 'server_error', param: null }, request_id: reply.requestId });
+      expect(reply.events.at(-1)).toMatchObject({
+        error: { type: 'server_error', param: null },
+        request_id: reply.requestId,
+      });
     }
   }
   for (const { reply, fault } of streams.filter(({ fault: { sse } }) => sse.code === null)) {
     const sent = upstream.ledger.attempts.find(({ id }) => id === reply.upstreamId);
-    expect([fault.script, reply.sawDone]).toEqual([fault.script, sent?.doneSent === true && fault.script !== 'length=-5']);
+    expect([fault.script, reply.sawDone]).toEqual([
+      fault.script,
+      sent?.doneSent === true && fault.script !== 'length=-5',
+    ]);
   }
 });
 
@@ -102,10 +127,17 @@ test('what the provider says of a fault in the request reaches the client in its
   }
 });
 
-test('no reply tells the credential, the provider\'s pages or its hosts', () => {
+test("no reply tells the credential, the provider's pages or its hosts", () => {
   for (const { reply, fault } of played) {
     const text = reply.raw.toString('latin1');
-    for (const secret of [CREDENTIAL, INNER_HOST, `127.0.0.1:${upstream.port}`, '<html', 'org-scripted', 'req_upstream']) {
+    for (const secret of [
+      CREDENTIAL,
+      INNER_HOST,
+      `127.0.0.1:${upstream.port}`,
+      '<html',
+      'org-scripted',
+      'req_upstream',
+    ]) {
       expect([fault.script, secret, text.includes(secret)]).toEqual([fault.script, secret, false]);
     }
   }
@@ -117,7 +149,11 @@ test('a redirect is not followed', () => {
 
 test('a wait that the provider asks for is passed on, but never one that would put clients to sleep', async () => {
   const hint = async (script: string): Promise<string | null> => {
-    const reply = await chat({ port: relay.port, key: relay.key, body: { model: `s:${script}`, messages: [] } });
+    const reply = await chat({
+      port: relay.port,
+      key: relay.key,
+      body: { model: `s:${script}`, messages: [] },
+    });
     return reply.header('retry-after');
   };
   expect(await hint('status=429,retry=7')).toBe('7');
@@ -131,15 +167,22 @@ test('a wait that the provider asks for is passed on, but never one that would p
 test.each([
   ['refused', 502, 'upstream_unreachable', 'upstream_unreachable'],
   ['silent', 504, 'upstream_timeout', 'timed_out'],
-] as const)('a provider that is %s is a %i, settled once with nothing used', async (model, status, code, reason) => {
-  const calls = await Promise.all([true, false].map((stream) => chat({ port: relay.port, key: relay.key, body: { model, messages: [], stream } })));
-  const log = await relay.waitFor((all) => openRequests(all).length === 0);
-  for (const reply of calls) {
-    const settled = settledOf(log, reply.requestId) as Played['settled'];
-    expect(outcomeOf({ reply, settled })).toEqual({ status, code, reason, source: 'none' });
-    expect(settled).toMatchObject({ input_tokens: 0, output_tokens: 0 });
-  }
-});
+] as const)(
+  'a provider that is %s is a %i, settled once with nothing used',
+  async (model, status, code, reason) => {
+    const calls = await Promise.all(
+      [true, false].map((stream) =>
+        chat({ port: relay.port, key: relay.key, body: { model, messages: [], stream } }),
+      ),
+    );
+    const log = await relay.waitFor((all) => openRequests(all).length === 0);
+    for (const reply of calls) {
+      const settled = settledOf(log, reply.requestId) as Played['settled'];
+      expect(outcomeOf({ reply, settled })).toEqual({ status, code, reason, source: 'none' });
+      expect(settled).toMatchObject({ input_tokens: 0, output_tokens: 0 });
+    }
+  },
+);
 
 test('afterwards nothing runs and no connection to an upstream is left', async () => {
   await upstream.ledger.until((rows) => rows.every(({ endedAt }) => endedAt !== null));

@@ -24,7 +24,11 @@ beforeAll(async () => {
   await relay.control((control) => control.suspendAccount('suspended'));
   const expiresAt = new Date(Date.now() + 300);
   secrets.expired = (await relay.createKey({ name: 'expired', expiresAt })).secret;
-  await until(() => Date.now(), (now) => now > expiresAt.getTime() + 100, 'the clock');
+  await until(
+    () => Date.now(),
+    (now) => now > expiresAt.getTime() + 100,
+    'the clock',
+  );
 });
 
 afterAll(async () => {
@@ -37,7 +41,8 @@ const utf8 = (text: string): string => Buffer.from(text).toString('latin1');
 const crossed = (): string => secrets.good.slice(0, 12) + secrets.other.slice(12);
 /** The public id of one key with a random part of our own, and a checksum that is right. */
 const forged = (): string => createSecret(secrets.good.slice(4, 12));
-const changed = (key: string, at: number): string => key.slice(0, at) + (key[at] === 'x' ? 'y' : 'x') + key.slice(at + 1);
+const changed = (key: string, at: number): string =>
+  key.slice(0, at) + (key[at] === 'x' ? 'y' : 'x') + key.slice(at + 1);
 
 type Form = [name: string, lines: () => string[], more?: () => { start?: string; body?: string }];
 
@@ -50,17 +55,32 @@ const INVALID: Form[] = [
   ['a colon between scheme and key', () => [`Authorization: Bearer: ${secrets.good}`]],
   ['an equals sign between scheme and key', () => [`Authorization: Bearer=${secrets.good}`]],
   ['the scheme twice', () => [`Authorization: Bearer Bearer ${secrets.good}`]],
-  ['a blank inside the key', () => [`Authorization: Bearer ${secrets.good.slice(0, 20)} ${secrets.good.slice(20)}`]],
-  ['a tab inside the key', () => [`Authorization: Bearer ${secrets.good.slice(0, 20)}\t${secrets.good.slice(20)}`]],
+  [
+    'a blank inside the key',
+    () => [`Authorization: Bearer ${secrets.good.slice(0, 20)} ${secrets.good.slice(20)}`],
+  ],
+  [
+    'a tab inside the key',
+    () => [`Authorization: Bearer ${secrets.good.slice(0, 20)}\t${secrets.good.slice(20)}`],
+  ],
   ['text after the key', () => [`Authorization: Bearer ${secrets.good} x`]],
   ['a comma after the key', () => [`Authorization: Bearer ${secrets.good},`]],
   ['two keys joined by a comma', () => [`Authorization: Bearer ${secrets.good}, Bearer ${secrets.other}`]],
   ['the same key twice, joined by a comma', () => [`Authorization: Bearer ${secrets.good},${secrets.good}`]],
   ['quotes around the key', () => [`Authorization: Bearer "${secrets.good}"`]],
   ['angle brackets around the key', () => [`Authorization: Bearer <${secrets.good}>`]],
-  ['the header twice, with one key', () => [`Authorization: Bearer ${secrets.good}`, `Authorization: Bearer ${secrets.good}`]],
-  ['the header twice, the good one first', () => [`Authorization: Bearer ${secrets.good}`, 'Authorization: Bearer x']],
-  ['the header twice, the good one last', () => ['authorization: Bearer x', `AUTHORIZATION: Bearer ${secrets.good}`]],
+  [
+    'the header twice, with one key',
+    () => [`Authorization: Bearer ${secrets.good}`, `Authorization: Bearer ${secrets.good}`],
+  ],
+  [
+    'the header twice, the good one first',
+    () => [`Authorization: Bearer ${secrets.good}`, 'Authorization: Bearer x'],
+  ],
+  [
+    'the header twice, the good one last',
+    () => ['authorization: Bearer x', `AUTHORIZATION: Bearer ${secrets.good}`],
+  ],
   ['the header twice, one of them empty', () => ['Authorization:', `Authorization: Bearer ${secrets.good}`]],
   ['the scheme Basic', () => [`Authorization: Basic ${Buffer.from(`:${secrets.good}`).toString('base64')}`]],
   ['the scheme Basic before the bare key', () => [`Authorization: Basic ${secrets.good}`]],
@@ -75,10 +95,16 @@ const INVALID: Form[] = [
   ['the byte 0x80 after the key', () => [`Authorization: Bearer ${secrets.good}\x80`]],
   ['the byte 0xFF after the key', () => [`Authorization: Bearer ${secrets.good}\xff`]],
   ['a zero-width space after the key', () => [`Authorization: Bearer ${secrets.good}${utf8('\u200b')}`]],
-  ['a zero-width joiner inside the key', () => [`Authorization: Bearer ${changedTo(secrets.good, utf8('\u200d'))}`]],
+  [
+    'a zero-width joiner inside the key',
+    () => [`Authorization: Bearer ${changedTo(secrets.good, utf8('\u200d'))}`],
+  ],
   ['a byte-order mark before the key', () => [`Authorization: Bearer ${utf8('\ufeff')}${secrets.good}`]],
   ['a byte-order mark before the scheme', () => [`Authorization: ${utf8('\ufeff')}Bearer ${secrets.good}`]],
-  ['an ideographic space between scheme and key', () => [`Authorization: Bearer${utf8('\u3000')}${secrets.good}`]],
+  [
+    'an ideographic space between scheme and key',
+    () => [`Authorization: Bearer${utf8('\u3000')}${secrets.good}`],
+  ],
   ['a Cyrillic letter in the scheme', () => [`Authorization: B${utf8('\u0435')}arer ${secrets.good}`]],
   ['a NUL after the key', () => [`Authorization: Bearer ${secrets.good}\0`]],
   ['a NUL before the key', () => [`Authorization: Bearer \0${secrets.good}`]],
@@ -96,7 +122,10 @@ const INVALID: Form[] = [
   ['a key with one character more', () => [`Authorization: Bearer ${secrets.good}0`]],
   ['a key with one character of its id changed', () => [`Authorization: Bearer ${changed(secrets.good, 6)}`]],
   ['a key with one random character changed', () => [`Authorization: Bearer ${changed(secrets.good, 30)}`]],
-  ['a key with a wrong checksum', () => [`Authorization: Bearer ${changed(secrets.good, secrets.good.length - 1)}`]],
+  [
+    'a key with a wrong checksum',
+    () => [`Authorization: Bearer ${changed(secrets.good, secrets.good.length - 1)}`],
+  ],
   ['a key in lower case', () => [`Authorization: Bearer ${otherCase(secrets.good, 'toLowerCase')}`]],
   ['a key in upper case', () => [`Authorization: Bearer ${otherCase(secrets.good, 'toUpperCase')}`]],
   ['a key with another prefix', () => [`Authorization: Bearer sk-${secrets.good.slice(4)}`]],
@@ -107,10 +136,24 @@ const INVALID: Form[] = [
   ['the key in hexadecimal', () => [`Authorization: Bearer ${Buffer.from(secrets.good).toString('hex')}`]],
   ['a value of 20 KB', () => [`Authorization: Bearer ${secrets.good}${'0'.repeat(20 * 1024)}`]],
   ['a value of 33 KB', () => [`Authorization: Bearer ${'0'.repeat(33 * 1024)}`]],
-  ['a good value after 20 KB of blanks inside it', () => [`Authorization: Bearer${' '.repeat(20 * 1024)}${secrets.good}`]],
-  ['a bad key in a request in HTTP/1.0', () => [`Authorization: Bearer ${forged()}`], () => ({ start: `POST ${CHAT} HTTP/1.0` })],
-  ['a bad key with an absolute target', () => [`Authorization: Bearer ${forged()}`], () => ({ start: `POST http://127.0.0.1${CHAT} HTTP/1.1` })],
-  ['a bad key and two Host headers', () => ['Host: a', 'Host: 127.0.0.1', `Authorization: Bearer ${forged()}`]],
+  [
+    'a good value after 20 KB of blanks inside it',
+    () => [`Authorization: Bearer${' '.repeat(20 * 1024)}${secrets.good}`],
+  ],
+  [
+    'a bad key in a request in HTTP/1.0',
+    () => [`Authorization: Bearer ${forged()}`],
+    () => ({ start: `POST ${CHAT} HTTP/1.0` }),
+  ],
+  [
+    'a bad key with an absolute target',
+    () => [`Authorization: Bearer ${forged()}`],
+    () => ({ start: `POST http://127.0.0.1${CHAT} HTTP/1.1` }),
+  ],
+  [
+    'a bad key and two Host headers',
+    () => ['Host: a', 'Host: 127.0.0.1', `Authorization: Bearer ${forged()}`],
+  ],
   ['a bad key beside a good x-api-key', () => ['Authorization: Bearer x', `x-api-key: ${secrets.good}`]],
   ['a blank before the colon', () => [`Authorization : Bearer ${secrets.good}`]],
   ['a tab before the colon', () => [`Authorization\t: Bearer ${secrets.good}`]],
@@ -129,14 +172,31 @@ function otherCase(key: string, how: 'toLowerCase' | 'toUpperCase'): string {
 
 const MISSING: Form[] = [
   ['no Authorization header', () => []],
-  ['the key in the query only', () => [], () => ({ start: `POST ${CHAT}?api_key=${secrets.good}&key=${secrets.good} HTTP/1.1` })],
-  ['the key in a cookie only', () => [`Cookie: authorization=Bearer ${secrets.good}; api_key=${secrets.good}`]],
+  [
+    'the key in the query only',
+    () => [],
+    () => ({ start: `POST ${CHAT}?api_key=${secrets.good}&key=${secrets.good} HTTP/1.1` }),
+  ],
+  [
+    'the key in a cookie only',
+    () => [`Cookie: authorization=Bearer ${secrets.good}; api_key=${secrets.good}`],
+  ],
   ['the key in x-api-key only', () => [`x-api-key: ${secrets.good}`]],
   ['the key in api-key only', () => [`api-key: ${secrets.good}`]],
   ['the key in Proxy-Authorization only', () => [`Proxy-Authorization: Bearer ${secrets.good}`]],
   ['the key in X-Authorization only', () => [`X-Authorization: Bearer ${secrets.good}`]],
-  ['the key in the body only', () => [], () => ({ body: HELLO.replace('{', `{"api_key":"${secrets.good}","authorization":"Bearer ${secrets.good}",`) })],
-  ['the key as user of an absolute target', () => [], () => ({ start: `POST http://${secrets.good}@127.0.0.1${CHAT} HTTP/1.1` })],
+  [
+    'the key in the body only',
+    () => [],
+    () => ({
+      body: HELLO.replace('{', `{"api_key":"${secrets.good}","authorization":"Bearer ${secrets.good}",`),
+    }),
+  ],
+  [
+    'the key as user of an absolute target',
+    () => [],
+    () => ({ start: `POST http://${secrets.good}@127.0.0.1${CHAT} HTTP/1.1` }),
+  ],
   ['an underscore header', () => [`Authorization_: Bearer ${secrets.good}`]],
 ];
 
@@ -151,16 +211,27 @@ const ACCEPTED: Form[] = [
   ['the scheme in lower case', () => [`Authorization: bearer ${secrets.good}`]],
   ['the scheme in upper case', () => [`Authorization: BEARER ${secrets.good}`]],
   ['the scheme in mixed case', () => [`Authorization: bEaReR ${secrets.good}`]],
-  ['the header\'s name in lower case', () => [`authorization: Bearer ${secrets.good}`]],
-  ['the header\'s name in upper case', () => [`AUTHORIZATION: Bearer ${secrets.good}`]],
+  ["the header's name in lower case", () => [`authorization: Bearer ${secrets.good}`]],
+  ["the header's name in upper case", () => [`AUTHORIZATION: Bearer ${secrets.good}`]],
   // HTTP strips blanks around a value before any program sees it, so these equal the plain header.
   ['no blank after the colon', () => [`Authorization:Bearer ${secrets.good}`]],
   ['blanks and tabs before the value', () => [`Authorization: \t  Bearer ${secrets.good}`]],
   ['blanks after the value', () => [`Authorization: Bearer ${secrets.good}   `]],
   ['a tab after the value', () => [`Authorization: Bearer ${secrets.good}\t`]],
-  ['a good key with an absolute target', () => [`Authorization: Bearer ${secrets.good}`], () => ({ start: `POST http://127.0.0.1${CHAT} HTTP/1.1` })],
-  ['a good key in HTTP/1.0', () => [`Authorization: Bearer ${secrets.good}`], () => ({ start: `POST ${CHAT} HTTP/1.0` })],
-  ['a good key and another one in x-api-key', () => [`Authorization: Bearer ${secrets.good}`, 'x-api-key: nonsense']],
+  [
+    'a good key with an absolute target',
+    () => [`Authorization: Bearer ${secrets.good}`],
+    () => ({ start: `POST http://127.0.0.1${CHAT} HTTP/1.1` }),
+  ],
+  [
+    'a good key in HTTP/1.0',
+    () => [`Authorization: Bearer ${secrets.good}`],
+    () => ({ start: `POST ${CHAT} HTTP/1.0` }),
+  ],
+  [
+    'a good key and another one in x-api-key',
+    () => [`Authorization: Bearer ${secrets.good}`, 'x-api-key: nonsense'],
+  ],
 ];
 
 describe('every form of Authorization that is not exactly one good Bearer key is a 401 that leaves no trace', () => {
@@ -182,7 +253,11 @@ describe('every form of Authorization that is not exactly one good Bearer key is
 
   test.each(ENDED)('%s is told so, as who holds it may know', async (_name, secret, status, code) => {
     const before = await footprint(relay, upstream);
-    expectRefusal(onlyReply(await exchange(relay.port, rawRequest([`Authorization: Bearer ${secret()}`]))), status, code);
+    expectRefusal(
+      onlyReply(await exchange(relay.port, rawRequest([`Authorization: Bearer ${secret()}`]))),
+      status,
+      code,
+    );
     expect(await footprint(relay, upstream)).toEqual(before);
   });
 
@@ -190,21 +265,30 @@ describe('every form of Authorization that is not exactly one good Bearer key is
 
   test('a value of 1 MB, in one write', async () => {
     const before = await footprint(relay, upstream);
-    expectRefusal(onlyReply(await exchange(relay.port, rawRequest([`Authorization: Bearer ${MIB}`]))), 401, 'invalid_api_key');
+    expectRefusal(
+      onlyReply(await exchange(relay.port, rawRequest([`Authorization: Bearer ${MIB}`]))),
+      401,
+      'invalid_api_key',
+    );
     expect(await footprint(relay, upstream)).toEqual(before);
   });
 
   test('a value of 1 MB, in many small writes', async () => {
     const before = await footprint(relay, upstream);
     const request = rawRequest([`Authorization: Bearer ${MIB}`]);
-    const pieces = Array.from({ length: Math.ceil(request.length / 1000) }, (_, at) => request.subarray(at * 1000, (at + 1) * 1000));
+    const pieces = Array.from({ length: Math.ceil(request.length / 1000) }, (_, at) =>
+      request.subarray(at * 1000, (at + 1) * 1000),
+    );
     expectRefusal(onlyReply(await exchange(relay.port, pieces)), 401, 'invalid_api_key');
     expect(await footprint(relay, upstream)).toEqual(before);
   });
 
   test('the same holds for the list of models', async () => {
     for (const [, lines] of INVALID.slice(0, 30)) {
-      const reply = onlyReply(await exchange(relay.port, rawRequest(lines(), { start: 'GET /v1/models HTTP/1.1', body: '' })), 'GET');
+      const reply = onlyReply(
+        await exchange(relay.port, rawRequest(lines(), { start: 'GET /v1/models HTTP/1.1', body: '' })),
+        'GET',
+      );
       expectRefusal(reply, 401, 'invalid_api_key');
     }
   });

@@ -12,7 +12,9 @@ async function withReply(use: (reply: Written) => Promise<void>): Promise<void> 
   const made = Promise.withResolvers<Outgoing>();
   const flow: string[] = [];
   const source: Source = { pause: () => void flow.push('pause'), resume: () => void flow.push('resume') };
-  const server = createServer((_request, response) => made.resolve(new Outgoing({ response, requestId: 'id', extraHeaders: [], life }, source)));
+  const server = createServer((_request, response) =>
+    made.resolve(new Outgoing({ response, requestId: 'id', extraHeaders: [], life }, source)),
+  );
   await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
   const reply = fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`);
   try {

@@ -1,14 +1,30 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Placed } from '#db/events/events.ts';
-import { BREAKAGES, HEALTHY, type Outcome, outcomeOf, type Played, playFaults, STATUSES } from '../support/faults.ts';
+import {
+  BREAKAGES,
+  HEALTHY,
+  type Outcome,
+  outcomeOf,
+  type Played,
+  playFaults,
+  STATUSES,
+} from '../support/faults.ts';
 import { checkIdentity } from '../support/identity/identity.ts';
 import { startRelay, type TestRelay } from '../support/relay.ts';
 import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
 
-/** The upstream's call starts while the append is in flight; what the client gets and the log says must not differ. */
+/**
+ * The upstream's call starts while the append is in flight; what the client gets and the log says must not
+ * differ.
+ */
 const FAULTS = [...BREAKAGES, ...STATUSES, ...HEALTHY];
 
-const BROKE_OFF_EARLY: Outcome = { status: 502, code: 'upstream_cut', reason: 'upstream_cut', source: 'estimated' };
+const BROKE_OFF_EARLY: Outcome = {
+  status: 502,
+  code: 'upstream_cut',
+  reason: 'upstream_cut',
+  source: 'estimated',
+};
 
 let upstream: ScriptedUpstream;
 let relay: TestRelay;
@@ -34,18 +50,26 @@ afterAll(async () => {
   await upstream?.close();
 });
 
-test.each(['json', 'sse'] as const)('with overlapped accounting each misbehaviour of an upstream has the same outcome: %s', (kind) => {
-  for (const call of played.filter((each) => each.kind === kind)) {
-    const { script } = call.fault;
-    // What broke off before the call was recorded was never begun with: the client gets a clean error.
-    const early = /(cut|reset)@/.test(script) ? [BROKE_OFF_EARLY] : [];
-    expect([call.fault[kind], ...early].map((outcome) => ({ script, ...outcome }))).toContainEqual({ script, ...outcomeOf(call) });
-  }
-});
+test.each(['json', 'sse'] as const)(
+  'with overlapped accounting each misbehaviour of an upstream has the same outcome: %s',
+  (kind) => {
+    for (const call of played.filter((each) => each.kind === kind)) {
+      const { script } = call.fault;
+      // What broke off before the call was recorded was never begun with: the client gets a clean error.
+      const early = /(cut|reset)@/.test(script) ? [BROKE_OFF_EARLY] : [];
+      expect([call.fault[kind], ...early].map((outcome) => ({ script, ...outcome }))).toContainEqual({
+        script,
+        ...outcomeOf(call),
+      });
+    }
+  },
+);
 
 test('with overlapped accounting log, upstream and clients agree, and nothing is unattributed while the store answers', () => {
   const clients = played.map(({ reply }) => reply);
-  expect(checkIdentity({ ledger: upstream.ledger.attempts, events, clients, accounting: 'overlapped' })).toEqual({ violations: [], unattributed: [] });
+  expect(
+    checkIdentity({ ledger: upstream.ledger.attempts, events, clients, accounting: 'overlapped' }),
+  ).toEqual({ violations: [], unattributed: [] });
 });
 
 test('with overlapped accounting nothing runs afterwards and no connection is left', async () => {

@@ -55,39 +55,73 @@ function isUsageOnly(event: string): boolean {
   }
 }
 
-const withoutUsage = (bytes: Buffer): string => eventsOf(bytes).filter((event) => !isUsageOnly(event)).join('');
+const withoutUsage = (bytes: Buffer): string =>
+  eventsOf(bytes)
+    .filter((event) => !isUsageOnly(event))
+    .join('');
 
-describe('the bytes of a reply are the upstream\'s, however they are cut and written', () => {
+describe("the bytes of a reply are the upstream's, however they are cut and written", () => {
   const SCRIPTS = [
-    'tokens=30', 'tokens=0', 'tokens=30,text=utf8', 'tokens=30,text=utf8,split=chars', 'tokens=30,text=utf8,split=lines', 'tokens=10,text=utf8,split=1',
-    'tokens=30,text=utf8,split=random,seed=7', 'tokens=30,split=13', 'tokens=30,eol=crlf', 'tokens=30,eol=crlf,split=random,seed=3', 'tokens=10,eol=crlf,split=1',
-    'tokens=30,eol=crlf,split=lines', 'tokens=30,space=no', 'tokens=30,batch=7', 'tokens=30,batch=40,split=100', 'tokens=30,tools=3', 'tokens=30,tools=2,text=utf8,split=chars',
-    'tokens=3,pad=300KB', 'tokens=2,pad=3MB', 'tokens=30,framing=close', 'tokens=30,framing=length', 'tokens=30,reasoning=5,cached=3',
+    'tokens=30',
+    'tokens=0',
+    'tokens=30,text=utf8',
+    'tokens=30,text=utf8,split=chars',
+    'tokens=30,text=utf8,split=lines',
+    'tokens=10,text=utf8,split=1',
+    'tokens=30,text=utf8,split=random,seed=7',
+    'tokens=30,split=13',
+    'tokens=30,eol=crlf',
+    'tokens=30,eol=crlf,split=random,seed=3',
+    'tokens=10,eol=crlf,split=1',
+    'tokens=30,eol=crlf,split=lines',
+    'tokens=30,space=no',
+    'tokens=30,batch=7',
+    'tokens=30,batch=40,split=100',
+    'tokens=30,tools=3',
+    'tokens=30,tools=2,text=utf8,split=chars',
+    'tokens=3,pad=300KB',
+    'tokens=2,pad=3MB',
+    'tokens=30,framing=close',
+    'tokens=30,framing=length',
+    'tokens=30,reasoning=5,cached=3',
   ];
 
   test.each(SCRIPTS)('JSON: %s', async (script) => {
     const reply = await ask(`s:${script}`);
     const { attempt } = upstream.attemptsOf(reply.user ?? '')[0] ?? { attempt: 0 };
     expect([reply.status, reply.header('content-type')]).toEqual([200, 'application/json']);
-    if (script !== 'tokens=2,pad=3MB') expect(reply.body.equals(upstream.ledger.replyBody(attempt))).toBe(true);
+    if (script !== 'tokens=2,pad=3MB')
+      expect(reply.body.equals(upstream.ledger.replyBody(attempt))).toBe(true);
     expect(reply.bytes).toBe(upstream.ledger.attempts[attempt - 1]?.replyBytesSent);
   });
 
-  test.each(SCRIPTS.flatMap((script) => ['asked', 'always', 'never', 'finish', 'every', 'nulls', 'broken'].slice(0, script.length < 12 ? 7 : 1).map((usage) => `${script},usage=${usage}`)))(
-    'SSE: %s',
-    async (script) => {
-      const asking = await ask(`s:${script}`, ASKING);
-      const notAsking = await ask(`s:${script}`, NOT_ASKING);
-      for (const [reply, asked] of [[asking, true], [notAsking, false]] as const) {
-        const row = upstream.attemptsOf(reply.user ?? '')[0];
-        expect([reply.status, reply.header('content-type'), row?.askedUsage]).toEqual([200, 'text/event-stream; charset=utf-8', true]);
-        if (script.startsWith('tokens=2,pad=3MB')) continue;
-        const sent = upstream.ledger.replyBody(row?.attempt ?? 0);
-        expect(reply.body.toString('latin1')).toBe(asked ? sent.toString('latin1') : withoutUsage(sent));
-      }
-      expect(notAsking.events.filter((event) => (event as { choices?: unknown[] }).choices?.length === 0)).toEqual([]);
-    },
-  );
+  test.each(
+    SCRIPTS.flatMap((script) =>
+      ['asked', 'always', 'never', 'finish', 'every', 'nulls', 'broken']
+        .slice(0, script.length < 12 ? 7 : 1)
+        .map((usage) => `${script},usage=${usage}`),
+    ),
+  )('SSE: %s', async (script) => {
+    const asking = await ask(`s:${script}`, ASKING);
+    const notAsking = await ask(`s:${script}`, NOT_ASKING);
+    for (const [reply, asked] of [
+      [asking, true],
+      [notAsking, false],
+    ] as const) {
+      const row = upstream.attemptsOf(reply.user ?? '')[0];
+      expect([reply.status, reply.header('content-type'), row?.askedUsage]).toEqual([
+        200,
+        'text/event-stream; charset=utf-8',
+        true,
+      ]);
+      if (script.startsWith('tokens=2,pad=3MB')) continue;
+      const sent = upstream.ledger.replyBody(row?.attempt ?? 0);
+      expect(reply.body.toString('latin1')).toBe(asked ? sent.toString('latin1') : withoutUsage(sent));
+    }
+    expect(
+      notAsking.events.filter((event) => (event as { choices?: unknown[] }).choices?.length === 0),
+    ).toEqual([]);
+  });
 });
 
 describe('recorded replies of real providers pass unchanged, whole and broken ones', () => {
@@ -103,7 +137,9 @@ describe('recorded replies of real providers pass unchanged, whole and broken on
   test.each(names('.sse'))('%s', async (name) => {
     const bytes = fixture(name);
     const events = eventsOf(bytes);
-    const isWhole = events.some((event) => /"finish_reason": ?"/.test(event) || event.includes('[DONE]') || /"error": ?\{/.test(event));
+    const isWhole = events.some(
+      (event) => /"finish_reason": ?"/.test(event) || event.includes('[DONE]') || /"error": ?\{/.test(event),
+    );
     for (const pieces of cuts(bytes)) {
       replay.record('replay', { contentType: 'text/event-stream', pieces });
       for (const options of [ASKING, NOT_ASKING]) {
@@ -114,9 +150,13 @@ describe('recorded replies of real providers pass unchanged, whole and broken on
           continue;
         }
         // Only whole events of a reply that broke off, then the error, and nothing after it.
-        const kept = eventsOf(Buffer.from(whole, 'latin1')).filter((event) => event.endsWith('\n\n')).join('');
+        const kept = eventsOf(Buffer.from(whole, 'latin1'))
+          .filter((event) => event.endsWith('\n\n'))
+          .join('');
         expect(received.slice(0, kept.length)).toBe(kept);
-        expect(received.slice(kept.length)).toMatch(/^data: \{"error":\{[^\n]*"code":"upstream_cut"\},"request_id":"[^"]+"\}\n\n$/);
+        expect(received.slice(kept.length)).toMatch(
+          /^data: \{"error":\{[^\n]*"code":"upstream_cut"\},"request_id":"[^"]+"\}\n\n$/,
+        );
       }
     }
   });
@@ -126,7 +166,11 @@ describe('recorded replies of real providers pass unchanged, whole and broken on
     for (const pieces of cuts(bytes)) {
       replay.record('replay', { contentType: 'application/json; charset=utf-8', pieces });
       const reply = await ask('replay');
-      expect([reply.status, reply.header('content-type'), reply.header('content-length')]).toEqual([200, 'application/json; charset=utf-8', String(bytes.length)]);
+      expect([reply.status, reply.header('content-type'), reply.header('content-length')]).toEqual([
+        200,
+        'application/json; charset=utf-8',
+        String(bytes.length),
+      ]);
       expect(reply.body.equals(bytes)).toBe(true);
     }
   });
@@ -134,28 +178,47 @@ describe('recorded replies of real providers pass unchanged, whole and broken on
   test('a JSON reply that broke off is a 502, and none of it is passed on', async () => {
     replay.record('replay', { contentType: 'application/json', pieces: [fixture('broken-truncated.json')] });
     const reply = await ask('replay');
-    expect([reply.status, (reply.json as { error: { code: string } }).error.code]).toEqual([502, 'upstream_error']);
+    expect([reply.status, (reply.json as { error: { code: string } }).error.code]).toEqual([
+      502,
+      'upstream_error',
+    ]);
   });
 });
 
 describe('headers of a reply', () => {
-  const FORBIDDEN = ownHeaders(1).map(([name]) => name).filter((name) => name !== 'date' && name !== 'x-request-id' && !name.startsWith('access-control'));
+  const FORBIDDEN = ownHeaders(1)
+    .map(([name]) => name)
+    .filter((name) => name !== 'date' && name !== 'x-request-id' && !name.startsWith('access-control'));
 
-  test.each([['JSON', {}], ['SSE', NOT_ASKING], ['a refusal', { model: 's:status=429' }], ['a fault of the client', { model: 's:status=400' }]])(
-    'none of the upstream\'s own headers reaches the client: %s',
-    async (_name, more) => {
-      const reply = await ask('ok', more);
-      const seen = reply.headers.map(([name]) => name.toLowerCase());
-      expect(FORBIDDEN.length).toBeGreaterThan(8);
-      expect(seen.filter((name) => FORBIDDEN.includes(name) || name.startsWith('x-ratelimit') || name.startsWith('access-control'))).toEqual([]);
-      expect(requestIdsOf(reply)).toHaveLength(1);
-      expect(reply.raw.toString('latin1')).not.toMatch(/org-scripted|proj_scripted|req_upstream|__scripted/);
-      expect(new Set(seen).size).toBe(seen.length);
-    },
-  );
+  test.each([
+    ['JSON', {}],
+    ['SSE', NOT_ASKING],
+    ['a refusal', { model: 's:status=429' }],
+    ['a fault of the client', { model: 's:status=400' }],
+  ])("none of the upstream's own headers reaches the client: %s", async (_name, more) => {
+    const reply = await ask('ok', more);
+    const seen = reply.headers.map(([name]) => name.toLowerCase());
+    expect(FORBIDDEN.length).toBeGreaterThan(8);
+    expect(
+      seen.filter(
+        (name) =>
+          FORBIDDEN.includes(name) || name.startsWith('x-ratelimit') || name.startsWith('access-control'),
+      ),
+    ).toEqual([]);
+    expect(requestIdsOf(reply)).toHaveLength(1);
+    expect(reply.raw.toString('latin1')).not.toMatch(/org-scripted|proj_scripted|req_upstream|__scripted/);
+    expect(new Set(seen).size).toBe(seen.length);
+  });
 
-  test('an upstream\'s cross-origin rules are replaced by our own', async () => {
-    const reply = await chat({ port: relay.port, key: relay.key, body: { model: 'ok', messages: [] }, headers: { origin: 'https://page.example' } });
-    expect(reply.headers.filter(([name]) => name.toLowerCase() === 'access-control-allow-origin')).toEqual([['access-control-allow-origin', '*']]);
+  test("an upstream's cross-origin rules are replaced by our own", async () => {
+    const reply = await chat({
+      port: relay.port,
+      key: relay.key,
+      body: { model: 'ok', messages: [] },
+      headers: { origin: 'https://page.example' },
+    });
+    expect(reply.headers.filter(([name]) => name.toLowerCase() === 'access-control-allow-origin')).toEqual([
+      ['access-control-allow-origin', '*'],
+    ]);
   });
 });

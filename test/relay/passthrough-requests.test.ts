@@ -42,9 +42,17 @@ const sha256 = (text: string | Buffer): string => createHash('sha256').update(te
 async function sent(body: string | Buffer, more: { chunked?: boolean } = {}): Promise<Attempt> {
   const before = upstream.ledger.attempts.length;
   const bytes = Buffer.from(body);
-  const lines = [`Authorization: Bearer ${relay.key}`, ...(more.chunked === true ? ['Transfer-Encoding: chunked'] : [`Content-Length: ${bytes.length}`])];
-  const framed = more.chunked === true ? Buffer.concat([Buffer.from(`${bytes.length.toString(16)}\r\n`), bytes, Buffer.from('\r\n0\r\n\r\n')]) : bytes;
-  const reply = onlyReply(await exchange(relay.port, Buffer.concat([rawRequest(lines, { body: '' }), framed]), 30_000));
+  const lines = [
+    `Authorization: Bearer ${relay.key}`,
+    ...(more.chunked === true ? ['Transfer-Encoding: chunked'] : [`Content-Length: ${bytes.length}`]),
+  ];
+  const framed =
+    more.chunked === true
+      ? Buffer.concat([Buffer.from(`${bytes.length.toString(16)}\r\n`), bytes, Buffer.from('\r\n0\r\n\r\n')])
+      : bytes;
+  const reply = onlyReply(
+    await exchange(relay.port, Buffer.concat([rawRequest(lines, { body: '' }), framed]), 30_000),
+  );
   expect([reply.status, reply.body.toString('utf8', 0, 200)]).toEqual([200, expect.any(String)]);
   expect(upstream.ledger.attempts).toHaveLength(before + 1);
   return upstream.ledger.attempts[before] as Attempt;
@@ -52,32 +60,68 @@ async function sent(body: string | Buffer, more: { chunked?: boolean } = {}): Pr
 
 /** The text of any JSON value, written in ways that a parser and a serialiser would not keep. */
 const oddValue: fc.Arbitrary<string> = fc.oneof(
-  fc.constantFrom('12345678901234567890', '-0', '1e400', '1.10', '1E+2', '0.1e-7', '"\\u0041\\/\\ud83d\\ude00"', '"\\ud800"', '"\u2028€😀"', '{"b":1,"a":2,"10":3,"2":4}', '{"x":1,"x":2}', '[ ]', '{ }', '[[[]]]', 'null'),
+  fc.constantFrom(
+    '12345678901234567890',
+    '-0',
+    '1e400',
+    '1.10',
+    '1E+2',
+    '0.1e-7',
+    '"\\u0041\\/\\ud83d\\ude00"',
+    '"\\ud800"',
+    '"\u2028€😀"',
+    '{"b":1,"a":2,"10":3,"2":4}',
+    '{"x":1,"x":2}',
+    '[ ]',
+    '{ }',
+    '[[[]]]',
+    'null',
+  ),
   fc.json({ maxDepth: 4 }),
   fc.string({ unit: 'grapheme', maxLength: 40 }).map((text) => JSON.stringify(text)),
 );
 const blank = fc.constantFrom('', '', ' ', '\n', '\t', '\r\n  ');
-const oddMember = fc.tuple(fc.string({ maxLength: 12 }).map((name) => JSON.stringify(`x_${name}`)), oddValue);
+const oddMember = fc.tuple(
+  fc.string({ maxLength: 12 }).map((name) => JSON.stringify(`x_${name}`)),
+  oddValue,
+);
 
 /** A body with odd members around those that matter, in any order; `last` tells what ends it. */
 const oddBody = (members: [string, string][]): fc.Arbitrary<{ start: string; end: string }> =>
   fc
     .tuple(fc.array(oddMember, { maxLength: 6 }), blank, blank, fc.infiniteStream(fc.nat()))
     .map(([odd, before, after, order]) => {
-      const shuffled = [...members, ...odd].map((member) => [order.next().value, member] as const).toSorted((left, right) => left[0] - right[0]);
-      const text = shuffled.map(([, [name, value]]) => `${before}${name}${after}:${before}${value}`).join(`${after},`);
+      const shuffled = [...members, ...odd]
+        .map((member) => [order.next().value, member] as const)
+        .toSorted((left, right) => left[0] - right[0]);
+      const text = shuffled
+        .map(([, [name, value]]) => `${before}${name}${after}:${before}${value}`)
+        .join(`${after},`);
       return { start: `${before}{${text}${before}`, end: `}${after}` };
     });
 
 const MODEL: [string, string] = ['"model"', '"ok"'];
-const MESSAGES: [string, string] = ['"messages"', '[{"role":"user","content":[{"type":"text","text":"h\\u0069"}]}]'];
+const MESSAGES: [string, string] = [
+  '"messages"',
+  '[{"role":"user","content":[{"type":"text","text":"h\\u0069"}]}]',
+];
 const ASK = '"stream_options":{"include_usage":true}';
 
-describe('a request\'s bytes reach the upstream as they came', () => {
+describe("a request's bytes reach the upstream as they came", () => {
   test('when JSON is asked for, or a stream with its usage', () =>
     fc.assert(
       fc.asyncProperty(
-        fc.constantFrom<[string, string][]>([], [['"stream"', 'false']], [['"stream"', 'null']], [['"stream"', 'true'], ['"stream_options"', '{ "include_usage" : true, "n": 1e3 }']]).chain((more) => oddBody([MODEL, MESSAGES, ...more])),
+        fc
+          .constantFrom<[string, string][]>(
+            [],
+            [['"stream"', 'false']],
+            [['"stream"', 'null']],
+            [
+              ['"stream"', 'true'],
+              ['"stream_options"', '{ "include_usage" : true, "n": 1e3 }'],
+            ],
+          )
+          .chain((more) => oddBody([MODEL, MESSAGES, ...more])),
         fc.boolean(),
         async ({ start, end }, chunked) => {
           const { attempt } = await sent(start + end, { chunked });
@@ -100,9 +144,13 @@ describe('a request\'s bytes reach the upstream as they came', () => {
     ['null', '{"include_usage":true}'],
     ['{}', '{"include_usage":true}'],
     ['{"include_usage":false}', '{"include_usage":true}'],
-    ['{ "include_obfuscation": false, "include_usage": null }', '{"include_obfuscation":false,"include_usage":true}'],
-  ])('with the client\'s other stream options kept: %s', async (options, asked) => {
-    const body = (value: string): string => `{"a":[1, 2],"stream_options" : ${value} ,"stream":true,"model":"ok","messages":[],"z":-0}`;
+    [
+      '{ "include_obfuscation": false, "include_usage": null }',
+      '{"include_obfuscation":false,"include_usage":true}',
+    ],
+  ])("with the client's other stream options kept: %s", async (options, asked) => {
+    const body = (value: string): string =>
+      `{"a":[1, 2],"stream_options" : ${value} ,"stream":true,"model":"ok","messages":[],"z":-0}`;
     const { attempt } = await sent(body(options));
     expect(upstream.ledger.requestBody(attempt).toString()).toBe(body(asked));
   });
@@ -111,7 +159,19 @@ describe('a request\'s bytes reach the upstream as they came', () => {
     const frame = `{"model":"ok",${more}"messages":["${randomUUID()}"],"pad":""}`;
     return frame.replace('""}', `"${'p'.repeat(bytes - frame.length)}"}`);
   };
-  const SIZES = [64 * KIB - 1, 64 * KIB, 64 * KIB + 1, 400_000, 1024 * KIB - 60, 1024 * KIB - 47, 1024 * KIB - 46, 1024 * KIB - 1, 1024 * KIB, 1024 * KIB + 1, 3_000_000];
+  const SIZES = [
+    64 * KIB - 1,
+    64 * KIB,
+    64 * KIB + 1,
+    400_000,
+    1024 * KIB - 60,
+    1024 * KIB - 47,
+    1024 * KIB - 46,
+    1024 * KIB - 1,
+    1024 * KIB,
+    1024 * KIB + 1,
+    3_000_000,
+  ];
 
   test.each(SIZES)('whatever their size: %i bytes', async (bytes) => {
     for (const chunked of [false, true]) {
@@ -120,23 +180,45 @@ describe('a request\'s bytes reach the upstream as they came', () => {
       const streamed = sized(bytes, '"stream":true,');
       expect((await sent(`${streamed}\n \t`, { chunked })).bodySha256).toSatisfy((digest: string) =>
         // Blanks after the closing brace carry nothing, so they may be left out.
-        [`${streamed.slice(0, -1)},${ASK}}`, `${streamed.slice(0, -1)},${ASK}}\n \t`].map(sha256).includes(digest),
+        [`${streamed.slice(0, -1)},${ASK}}`, `${streamed.slice(0, -1)},${ASK}}\n \t`]
+          .map(sha256)
+          .includes(digest),
       );
     }
   });
 });
 
-test('the upstream sees our own headers and credential, and nothing of the client\'s', async () => {
+test("the upstream sees our own headers and credential, and nothing of the client's", async () => {
   const user = randomUUID();
   const headers = {
-    cookie: 'session=1', origin: 'https://page.example', 'user-agent': 'curious/1', 'accept-encoding': 'gzip, br, zstd', 'x-forwarded-for': '10.0.0.1',
-    'x-api-key': 'k', 'openai-organization': 'org-client', 'x-stainless-retry-count': '2', 'x-request-id': 'mine', te: 'trailers', connection: 'keep-alive, x-hop', 'x-hop': '1',
+    cookie: 'session=1',
+    origin: 'https://page.example',
+    'user-agent': 'curious/1',
+    'accept-encoding': 'gzip, br, zstd',
+    'x-forwarded-for': '10.0.0.1',
+    'x-api-key': 'k',
+    'openai-organization': 'org-client',
+    'x-stainless-retry-count': '2',
+    'x-request-id': 'mine',
+    te: 'trailers',
+    connection: 'keep-alive, x-hop',
+    'x-hop': '1',
   };
   await chat({ port: relay.port, key: relay.key, body: { model: 'ok', messages: [], user }, headers });
-  await chat({ port: relay.port, key: relay.key, body: { model: 'ok', messages: [], user: `${user}-sse`, stream: true }, headers });
-  for (const [name, accept] of [[user, 'application/json'], [`${user}-sse`, 'text/event-stream']] as const) {
+  await chat({
+    port: relay.port,
+    key: relay.key,
+    body: { model: 'ok', messages: [], user: `${user}-sse`, stream: true },
+    headers,
+  });
+  for (const [name, accept] of [
+    [user, 'application/json'],
+    [`${user}-sse`, 'text/event-stream'],
+  ] as const) {
     const [row] = upstream.attemptsOf(name);
-    const { 'content-length': length, ...seen } = Object.fromEntries(row?.headers.map(([header, value]) => [header.toLowerCase(), value]) ?? []);
+    const { 'content-length': length, ...seen } = Object.fromEntries(
+      row?.headers.map(([header, value]) => [header.toLowerCase(), value]) ?? [],
+    );
     expect(seen).toEqual({
       host: `127.0.0.1:${upstream.port}`,
       connection: 'keep-alive',
@@ -150,7 +232,9 @@ test('the upstream sees our own headers and credential, and nothing of the clien
     expect(row?.authorized).toBe(true);
   }
   const settled = await relay.waitFor((log) => openRequests(log).length === 0);
-  expect(settled.findLast(({ event }) => event.type === 'request.accepted')?.event).toMatchObject({ retry_count: 2 });
+  expect(settled.findLast(({ event }) => event.type === 'request.accepted')?.event).toMatchObject({
+    retry_count: 2,
+  });
 });
 
 describe('bodies of calls that run at the same time never mix', () => {
@@ -166,7 +250,12 @@ describe('bodies of calls that run at the same time never mix', () => {
       Array.from({ length: 200 }, async (_, n) => {
         const user = randomUUID();
         const body = bodyOf(n, user);
-        const leave = n % 8 === 3 ? ({ abortAt: 'half_body' } as const) : n % 8 === 6 ? ({ abortAt: 'sent' } as const) : {};
+        const leave =
+          n % 8 === 3
+            ? ({ abortAt: 'half_body' } as const)
+            : n % 8 === 6
+              ? ({ abortAt: 'sent' } as const)
+              : {};
         const reply = await chat({ port: relay.port, key: relay.key, body, ...leave });
         clients.push(reply);
         if (!reply.aborted) expect([reply.status, reply.tokens]).toEqual([200, 3]);
@@ -179,12 +268,20 @@ describe('bodies of calls that run at the same time never mix', () => {
     const users = new Set(clients.map(({ user }) => user));
     const ledger = upstream.ledger.attempts.filter(({ user }) => users.has(user));
     const theirs = new Set(clients.map(({ requestId }) => requestId));
-    const known = events.filter(({ event }) => 'request' in event && (theirs.has(event.request) || ('model' in event && event.model.startsWith('s:tokens=3'))));
+    const known = events.filter(
+      ({ event }) =>
+        'request' in event &&
+        (theirs.has(event.request) || ('model' in event && event.model.startsWith('s:tokens=3'))),
+    );
     expect(checkIdentity({ ledger, events: known, clients, accounting: 'strict' }).violations).toEqual([]);
   });
 
   test('nor when an upstream answers before it has read them', async () => {
-    const call = (model: string, bytes: number, fill: string): { body: string; reply: Promise<ChatReply> } => {
+    const call = (
+      model: string,
+      bytes: number,
+      fill: string,
+    ): { body: string; reply: Promise<ChatReply> } => {
       const body = `{"model":"${model}","messages":["${fill.repeat(bytes)}"]}`;
       return { body, reply: chat({ port: relay.port, key: relay.key, body }) };
     };

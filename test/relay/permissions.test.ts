@@ -14,7 +14,10 @@ let relay: TestRelay;
 
 beforeAll(async () => {
   upstream = await startUpstream();
-  relay = await startRelay({ upstreams: [{ baseUrl: upstream.baseUrl, models: ['ok', 'other', 's:*'] }], env: { TRUSTED_PROXIES: '127.0.0.0/8, ::1' } });
+  relay = await startRelay({
+    upstreams: [{ baseUrl: upstream.baseUrl, models: ['ok', 'other', 's:*'] }],
+    env: { TRUSTED_PROXIES: '127.0.0.0/8, ::1' },
+  });
 });
 
 afterAll(async () => {
@@ -28,20 +31,30 @@ const call = (key: string, { model = 'ok', headers = {} }: CallOptions = {}): Pr
 
 const listModels = (key: string, headers: Record<string, string> = {}): Promise<Response> =>
   fetch(`${relay.baseUrl}/models`, { headers: { authorization: `Bearer ${key}`, ...headers } });
-const modelNames = async (key: string): Promise<string[]> => ((await (await listModels(key)).json()) as { data: { id: string }[] }).data.map(({ id }) => id);
+const modelNames = async (key: string): Promise<string[]> =>
+  ((await (await listModels(key)).json()) as { data: { id: string }[] }).data.map(({ id }) => id);
 
 /** Makes a call that is to be refused, and not to be forwarded. */
-async function refused(key: string, code: string, options: CallOptions = {}): Promise<ErrorObject & { reply: ChatReply }> {
+async function refused(
+  key: string,
+  code: string,
+  options: CallOptions = {},
+): Promise<ErrorObject & { reply: ChatReply }> {
   const { attempts, visits } = upstream.ledger;
   const before = attempts.length + visits.length;
   const reply = await call(key, options);
-  const error = expectRefusal({ status: reply.status ?? 0, headers: reply.headers, body: reply.body }, 403, code);
+  const error = expectRefusal(
+    { status: reply.status ?? 0, headers: reply.headers, body: reply.body },
+    403,
+    code,
+  );
   expect(error.type).toBe('permission_error');
   expect(attempts.length + visits.length).toBe(before);
   return { ...error, reply };
 }
 
-const accepted = async (key: string, options: CallOptions = {}): Promise<void> => expect((await call(key, options)).status).toBe(200);
+const accepted = async (key: string, options: CallOptions = {}): Promise<void> =>
+  expect((await call(key, options)).status).toBe(200);
 
 /** An account on a plan of its own, with a key. */
 async function onPlan(name: string, terms: PlanTerms): Promise<{ id: string; secret: string }> {
@@ -50,16 +63,22 @@ async function onPlan(name: string, terms: PlanTerms): Promise<{ id: string; sec
   await relay.control((control) => control.setPlan(name, name, 'keep'));
   return relay.createKey({ account: name });
 }
-const define = (name: string, terms: PlanTerms): Promise<unknown> => relay.control((control) => control.definePlan(name, terms, 'keep'));
+const define = (name: string, terms: PlanTerms): Promise<unknown> =>
+  relay.control((control) => control.definePlan(name, terms, 'keep'));
 const restrict = (id: string, set: KeyTerms): Promise<unknown> =>
-  relay.control((control) => control.restrictKey(id, { set, drop: [], clear: true, expiresAt: undefined, windows: 'keep' }));
+  relay.control((control) =>
+    control.restrictKey(id, { set, drop: [], clear: true, expiresAt: undefined, windows: 'keep' }),
+  );
 
 describe('each thing that may not be called is a 403 of its own', () => {
   test('a model, with the field; whether or not anybody serves it', async () => {
     const { secret } = await onPlan('models', { models: ['ok', 'nobody-*'] });
     await accepted(secret);
     const error = await refused(secret, 'model_not_permitted', { model: 'other' });
-    expect([error.param, error.message]).toEqual(['model', expect.stringMatching(/"other".*administrator/) as string]);
+    expect([error.param, error.message]).toEqual([
+      'model',
+      expect.stringMatching(/"other".*administrator/) as string,
+    ]);
     await refused(secret, 'model_not_permitted', { model: 'never-heard-of' });
     expect((await call(secret, { model: 'nobody-serves' })).status).toBe(404);
   });
@@ -78,9 +97,14 @@ describe('each thing that may not be called is a 403 of its own', () => {
   test('a page on another origin, which can read why', async () => {
     const { secret } = await onPlan('origins', { origins: [PAGE] });
     await accepted(secret, { headers: { origin: PAGE } });
-    const { message, reply } = await refused(secret, 'origin_not_allowed', { headers: { origin: 'https://evil.example' } });
+    const { message, reply } = await refused(secret, 'origin_not_allowed', {
+      headers: { origin: 'https://evil.example' },
+    });
     expect(message).toContain('https://evil.example');
-    expect([reply.header('access-control-allow-origin'), reply.header('access-control-expose-headers')]).toEqual(['*', expect.stringContaining('x-request-id') as string]);
+    expect([
+      reply.header('access-control-allow-origin'),
+      reply.header('access-control-expose-headers'),
+    ]).toEqual(['*', expect.stringContaining('x-request-id') as string]);
     const list = await listModels(secret, { origin: 'https://evil.example' });
     expect([list.status, list.headers.get('access-control-allow-origin')]).toEqual([403, '*']);
   });
@@ -100,7 +124,9 @@ describe('each thing that may not be called is a 403 of its own', () => {
     await restrict(id, { networks: ['198.51.100.0/24', '2001:db8::/32'] });
     expect((await refused(secret, 'network_not_allowed')).message).toContain('127.0.0.1');
     await refused(secret, 'network_not_allowed', { headers: { 'x-forwarded-for': '203.0.113.9' } });
-    await refused(secret, 'network_not_allowed', { headers: { 'x-forwarded-for': '198.51.100.7, 203.0.113.9' } });
+    await refused(secret, 'network_not_allowed', {
+      headers: { 'x-forwarded-for': '198.51.100.7, 203.0.113.9' },
+    });
     await accepted(secret, { headers: { 'x-forwarded-for': '203.0.113.9, 198.51.100.7, 127.0.0.2' } });
     await accepted(secret, { headers: { 'x-forwarded-for': '[2001:db8::7]:4711' } });
   });
@@ -119,10 +145,25 @@ test('an address that a stranger claims counts for nothing where no proxy is tru
   await using plain = await startRelay({ upstreams: [upstream] });
   const { id, secret } = await plain.createKey();
   await plain.control((control) =>
-    control.restrictKey(id, { set: { networks: ['198.51.100.0/24'] }, drop: [], clear: false, expiresAt: undefined, windows: 'keep' }),
+    control.restrictKey(id, {
+      set: { networks: ['198.51.100.0/24'] },
+      drop: [],
+      clear: false,
+      expiresAt: undefined,
+      windows: 'keep',
+    }),
   );
-  const reply = await chat({ port: plain.port, key: secret, headers: { 'x-forwarded-for': '198.51.100.7' }, body: { model: 'ok', messages: [] } });
-  expectRefusal({ status: reply.status ?? 0, headers: reply.headers, body: reply.body }, 403, 'network_not_allowed');
+  const reply = await chat({
+    port: plain.port,
+    key: secret,
+    headers: { 'x-forwarded-for': '198.51.100.7' },
+    body: { model: 'ok', messages: [] },
+  });
+  expectRefusal(
+    { status: reply.status ?? 0, headers: reply.headers, body: reply.body },
+    403,
+    'network_not_allowed',
+  );
 });
 
 test('the list of models has just those that account and key may use', async () => {
@@ -137,9 +178,17 @@ test('the list of models has just those that account and key may use', async () 
 
 describe('a change reaches a running server by itself', () => {
   /** Changes something behind the server's back, and waits until it knows. */
-  const becomes = async (key: string, status: number, change: Parameters<typeof changeControl>[2]): Promise<void> => {
+  const becomes = async (
+    key: string,
+    status: number,
+    change: Parameters<typeof changeControl>[2],
+  ): Promise<void> => {
     await changeControl(relay.store, relay.dataDir, change);
-    await until(() => call(key), (reply) => reply.status === status, 'the change');
+    await until(
+      () => call(key),
+      (reply) => reply.status === status,
+      'the change',
+    );
   };
 
   test('of a plan, for all of its accounts', async () => {
@@ -156,7 +205,9 @@ describe('a change reaches a running server by itself', () => {
   test("of an account's own terms, which stand in place of its plan's", async () => {
     const { secret } = await onPlan('special', { models: ['ok'], routes: ['/v1/models'] });
     await refused(secret, 'route_not_permitted');
-    await becomes(secret, 200, (control) => control.overrideTerms('special', { routes: ['/v1/chat/completions'] }, 'keep'));
+    await becomes(secret, 200, (control) =>
+      control.overrideTerms('special', { routes: ['/v1/chat/completions'] }, 'keep'),
+    );
     await refused(secret, 'model_not_permitted', { model: 'other' });
     await becomes(secret, 403, (control) => control.overrideTerms('special', {}, 'keep'));
   });
@@ -164,15 +215,30 @@ describe('a change reaches a running server by itself', () => {
   test('of a key, and its new expiry', async () => {
     const { id, secret } = await relay.createKey();
     const change = { set: {}, drop: [], clear: false, windows: 'keep' } as const;
-    await becomes(secret, 403, (control) => control.restrictKey(id, { ...change, set: { models: ['other'] }, expiresAt: undefined }));
-    await becomes(secret, 200, (control) => control.restrictKey(id, { ...change, drop: ['models'], expiresAt: undefined }));
-    await becomes(secret, 401, (control) => control.restrictKey(id, { ...change, expiresAt: new Date(Date.now() + 1_500) }));
+    await becomes(secret, 403, (control) =>
+      control.restrictKey(id, { ...change, set: { models: ['other'] }, expiresAt: undefined }),
+    );
+    await becomes(secret, 200, (control) =>
+      control.restrictKey(id, { ...change, drop: ['models'], expiresAt: undefined }),
+    );
+    await becomes(secret, 401, (control) =>
+      control.restrictKey(id, { ...change, expiresAt: new Date(Date.now() + 1_500) }),
+    );
   });
 });
 
 test('a key never may more than its account, whatever it was given', async () => {
-  const { id, secret } = await onPlan('narrow', { models: ['ok'], routes: ['/v1/chat/completions'], origins: ['none'] });
-  await restrict(id, { models: ['*'], routes: ['/v1/chat/completions', '/v1/models'], origins: ['none', PAGE], networks: ['0.0.0.0/0'] });
+  const { id, secret } = await onPlan('narrow', {
+    models: ['ok'],
+    routes: ['/v1/chat/completions'],
+    origins: ['none'],
+  });
+  await restrict(id, {
+    models: ['*'],
+    routes: ['/v1/chat/completions', '/v1/models'],
+    origins: ['none', PAGE],
+    networks: ['0.0.0.0/0'],
+  });
   await accepted(secret);
   await refused(secret, 'model_not_permitted', { model: 'other' });
   await refused(secret, 'origin_not_allowed', { headers: { origin: PAGE } });

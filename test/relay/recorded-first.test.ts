@@ -31,16 +31,31 @@ describe.each(['strict', 'overlapped'] as const)('%s accounting', (accounting) =
     await upstream?.close();
   });
 
-  const ask = (model: string, stream: boolean, more: object = {}) => ({ model, stream, messages: [], user: randomUUID(), ...more });
-  const call = (body: object, more: object = {}): Promise<ChatReply> => chat({ port: relay.port, key: relay.key, body, ...more });
-  const ended = (): Promise<Placed[]> => relay.waitFor((log) => log.some(({ event }) => event.type === 'request.accepted') && openRequests(log).length === 0);
-  const settlements = (log: readonly Placed[]) => log.map(({ event }) => event).filter((event) => event.type === 'request.settled');
+  const ask = (model: string, stream: boolean, more: object = {}) => ({
+    model,
+    stream,
+    messages: [],
+    user: randomUUID(),
+    ...more,
+  });
+  const call = (body: object, more: object = {}): Promise<ChatReply> =>
+    chat({ port: relay.port, key: relay.key, body, ...more });
+  const ended = (): Promise<Placed[]> =>
+    relay.waitFor(
+      (log) => log.some(({ event }) => event.type === 'request.accepted') && openRequests(log).length === 0,
+    );
+  const settlements = (log: readonly Placed[]) =>
+    log.map(({ event }) => event).filter((event) => event.type === 'request.settled');
 
   /** A client whose reply can be watched as it grows. */
   function watch(body: object): { socket: Socket; received(): Buffer; whole: Promise<Buffer> } {
     const parts: Buffer[] = [];
     const socket = connect(relay.port, '127.0.0.1', () => {
-      socket.write(rawRequest([`Authorization: Bearer ${relay.key}`, 'Connection: close'], { body: JSON.stringify(body) }));
+      socket.write(
+        rawRequest([`Authorization: Bearer ${relay.key}`, 'Connection: close'], {
+          body: JSON.stringify(body),
+        }),
+      );
     });
     socket.on('data', (part: Buffer) => parts.push(part));
     const whole = new Promise<Buffer>((resolve) => socket.on('close', () => resolve(Buffer.concat(parts))));
@@ -48,10 +63,13 @@ describe.each(['strict', 'overlapped'] as const)('%s accounting', (accounting) =
   }
 
   test('not a byte reaches the client before the call is in the log, then all of it does', async () => {
-    const clients = [true, false].map((stream) => watch(ask('s:tokens=20', stream, { stream_options: { include_usage: true } })));
+    const clients = [true, false].map((stream) =>
+      watch(ask('s:tokens=20', stream, { stream_options: { include_usage: true } })),
+    );
     await held.awaited();
     // Strict accounting does not even call the upstream.
-    if (accounting === 'overlapped') await upstream.ledger.until((rows) => rows.length === 2 && rows.every(({ status }) => status === 200));
+    if (accounting === 'overlapped')
+      await upstream.ledger.until((rows) => rows.length === 2 && rows.every(({ status }) => status === 200));
     await hasHadItsTurn(relay.port);
     expect(clients.map(({ received }) => received().length)).toEqual([0, 0]);
     expect(upstream.ledger.attempts).toHaveLength(accounting === 'strict' ? 0 : 2);
@@ -77,7 +95,9 @@ describe.each(['strict', 'overlapped'] as const)('%s accounting', (accounting) =
     const clients = errors.map(([model]) => watch(ask(model, false)));
     await held.awaited();
     if (accounting === 'overlapped') {
-      await upstream.ledger.until((rows) => rows.length === errors.length - 1 && rows.every(({ ended: how }) => how !== 'open'));
+      await upstream.ledger.until(
+        (rows) => rows.length === errors.length - 1 && rows.every(({ ended: how }) => how !== 'open'),
+      );
     }
     await hasHadItsTurn(relay.port);
     expect(clients.map(({ received }) => received().length)).toEqual(errors.map(() => 0));
@@ -88,10 +108,14 @@ describe.each(['strict', 'overlapped'] as const)('%s accounting', (accounting) =
     expect(settlements(await ended())).toHaveLength(errors.length);
   });
 
-  test('a call that can\'t be recorded is a 503 with a retry hint, and nothing of a reply', async () => {
+  test("a call that can't be recorded is a 503 with a retry hint, and nothing of a reply", async () => {
     const replies = await Promise.all([true, false].map((stream) => call(ask('s:tokens=20', stream))));
     for (const reply of replies) {
-      expectRefusal({ status: reply.status ?? 0, headers: reply.headers, body: reply.body }, 503, 'store_unavailable');
+      expectRefusal(
+        { status: reply.status ?? 0, headers: reply.headers, body: reply.body },
+        503,
+        'store_unavailable',
+      );
       expect(reply.header('retry-after')).toMatch(/^[1-5]$/);
     }
     expect(upstream.ledger.attempts).toHaveLength(accounting === 'strict' ? 0 : 2);
@@ -102,9 +126,19 @@ describe.each(['strict', 'overlapped'] as const)('%s accounting', (accounting) =
     const recorded = replies.flatMap(({ requestId }) => settledOf(events, requestId) ?? []);
     expect(recorded.length).toBeGreaterThan(0);
     for (const settled of recorded) {
-      expect(settled).toMatchObject({ end_reason: 'shed', usage_source: 'none', status: 503, output_tokens: 0 });
+      expect(settled).toMatchObject({
+        end_reason: 'shed',
+        usage_source: 'none',
+        status: 503,
+        output_tokens: 0,
+      });
     }
-    const { violations, unattributed } = checkIdentity({ ledger: upstream.ledger.attempts, events, clients: replies, accounting });
+    const { violations, unattributed } = checkIdentity({
+      ledger: upstream.ledger.attempts,
+      events,
+      clients: replies,
+      accounting,
+    });
     expect(violations).toEqual([]);
     expect(unattributed).toHaveLength(accounting === 'strict' ? 0 : replies.length - recorded.length);
     expect((await call(ask('ok', false))).status).toBe(200);
@@ -125,8 +159,12 @@ describe.each(['strict', 'overlapped'] as const)('%s accounting', (accounting) =
     await held.release();
     await expect.poll(async () => (await call(ask('ok', false))).status).toBe(200);
     // What was refused at once was never sent to the store.
-    const accepted = (await ended()).map(({ event }) => event).filter((event) => event.type === 'request.accepted');
-    expect(accepted.filter(({ request }) => replies.some(({ requestId }) => requestId === request))).toEqual([]);
+    const accepted = (await ended())
+      .map(({ event }) => event)
+      .filter((event) => event.type === 'request.accepted');
+    expect(accepted.filter(({ request }) => replies.some(({ requestId }) => requestId === request))).toEqual(
+      [],
+    );
   });
 
   test('a client that leaves while its call is being recorded is charged only for what the upstream did', async () => {
@@ -141,11 +179,15 @@ describe.each(['strict', 'overlapped'] as const)('%s accounting', (accounting) =
     const events = await ended();
     const charged = accounting === 'overlapped';
     const source = charged ? 'estimated' : 'none';
-    expect(settlements(events)).toMatchObject([{ end_reason: 'client_gone', status: 499, usage_source: source, output_tokens: 0 }]);
+    expect(settlements(events)).toMatchObject([
+      { end_reason: 'client_gone', status: 499, usage_source: source, output_tokens: 0 },
+    ]);
     expect((settlements(events)[0]?.input_tokens ?? 0) > 0).toBe(charged);
     expect(upstream.ledger.attempts).toHaveLength(charged ? 1 : 0);
     await upstream.ledger.until((rows) => rows.every(({ endedAt }) => endedAt !== null));
-    expect(checkIdentity({ ledger: upstream.ledger.attempts, events, clients: [reply], accounting }).violations).toEqual([]);
+    expect(
+      checkIdentity({ ledger: upstream.ledger.attempts, events, clients: [reply], accounting }).violations,
+    ).toEqual([]);
   });
 
   test('a client that leaves, and then a store that does not answer, make one ending and not two', async () => {
@@ -158,9 +200,12 @@ describe.each(['strict', 'overlapped'] as const)('%s accounting', (accounting) =
     expect((await call(ask('ok', false))).status).toBe(503);
     await held.release();
     const events = await ended();
-    expect(settlements(events).filter(({ end_reason: reason }) => reason === 'client_gone' || reason === 'shed').length).toBe(
-      events.filter(({ event }) => event.type === 'request.accepted').length,
-    );
-    expect(checkIdentity({ ledger: upstream.ledger.attempts, events, clients: [reply], accounting }).violations).toEqual([]);
+    expect(
+      settlements(events).filter(({ end_reason: reason }) => reason === 'client_gone' || reason === 'shed')
+        .length,
+    ).toBe(events.filter(({ event }) => event.type === 'request.accepted').length);
+    expect(
+      checkIdentity({ ledger: upstream.ledger.attempts, events, clients: [reply], accounting }).violations,
+    ).toEqual([]);
   });
 });

@@ -24,7 +24,8 @@ afterAll(async () => {
 const call = (key: string, model = 'ok'): Promise<ChatReply> =>
   chat({ port: relay.port, key, body: { model, messages: [], user: randomUUID() } });
 
-const models = (key: string): Promise<Response> => fetch(`${relay.baseUrl}/models`, { headers: { authorization: `Bearer ${key}` } });
+const models = (key: string): Promise<Response> =>
+  fetch(`${relay.baseUrl}/models`, { headers: { authorization: `Bearer ${key}` } });
 
 /** Calls with a key that is to be refused, on each route; nothing may be forwarded or recorded. */
 async function refused(key: string, status: number, code: string): Promise<void> {
@@ -32,7 +33,10 @@ async function refused(key: string, status: number, code: string): Promise<void>
   const reply = await call(key);
   expectRefusal({ status: reply.status ?? 0, headers: reply.headers, body: reply.body }, status, code);
   const list = await models(key);
-  expect([list.status, ((await list.json()) as { error: { code: string } }).error.code]).toEqual([status, code]);
+  expect([list.status, ((await list.json()) as { error: { code: string } }).error.code]).toEqual([
+    status,
+    code,
+  ]);
   expect(await footprint(relay, upstream)).toEqual(before);
 }
 
@@ -41,7 +45,7 @@ async function accepted(key: string): Promise<void> {
   expect([(await call(key)).status, (await models(key)).status]).toEqual([200, 200]);
 }
 
-test('a suspended account\'s keys are a 403 until it is reinstated', async () => {
+test("a suspended account's keys are a 403 until it is reinstated", async () => {
   await relay.createAccount('anna');
   const { secret } = await relay.createKey({ account: 'anna' });
   await accepted(secret);
@@ -52,7 +56,7 @@ test('a suspended account\'s keys are a 403 until it is reinstated', async () =>
   await accepted(secret);
 });
 
-test('who does not hold a suspended account\'s key is not told that it is suspended', async () => {
+test("who does not hold a suspended account's key is not told that it is suspended", async () => {
   await relay.createAccount('berta');
   const { id } = await relay.createKey({ account: 'berta' });
   await relay.control((control) => control.suspendAccount('berta'));
@@ -71,7 +75,11 @@ test('a revocation reaches a running server by itself', async () => {
   const { id, secret } = await relay.createKey();
   await accepted(secret);
   await changeControl(relay.store, relay.dataDir, (control) => control.revokeKey(id));
-  await until(() => call(secret), ({ status }) => status === 401, 'the revocation');
+  await until(
+    () => call(secret),
+    ({ status }) => status === 401,
+    'the revocation',
+  );
   await refused(secret, 401, 'revoked_api_key');
 });
 
@@ -80,9 +88,17 @@ test('a new key, and a suspension, reach a running server by themselves', async 
     await control.createAccount('carla');
     return control.createKey(pepper, { account: 'carla', name: 'new', expiresAt: null });
   });
-  await until(() => call(secret), ({ status }) => status === 200, 'the new key');
+  await until(
+    () => call(secret),
+    ({ status }) => status === 200,
+    'the new key',
+  );
   await changeControl(relay.store, relay.dataDir, (control) => control.suspendAccount('carla'));
-  await until(() => call(secret), ({ status }) => status === 403, 'the suspension');
+  await until(
+    () => call(secret),
+    ({ status }) => status === 403,
+    'the suspension',
+  );
 });
 
 test('a key ends at its expiry and not before', async () => {
@@ -104,7 +120,7 @@ test('a key ends at its expiry and not before', async () => {
   expect([replies[0]?.status, early]).toEqual([200, []]);
 });
 
-test('a rotated key\'s old secret is a 401 at once, the new one good', async () => {
+test("a rotated key's old secret is a 401 at once, the new one good", async () => {
   const { id, secret: old } = await relay.createKey();
   const { secret } = await relay.control((control, pepper) => control.rotateKey(pepper, id, 0));
   await refused(old, 401, 'invalid_api_key');
@@ -116,7 +132,11 @@ test('with an overlap both secrets are good until it ends, and only one after', 
   const { secret } = await relay.control((control, pepper) => control.rotateKey(pepper, id, 2_500));
   await accepted(old);
   await accepted(secret);
-  await until(() => call(old), ({ status }) => status === 401, 'the overlap\'s end');
+  await until(
+    () => call(old),
+    ({ status }) => status === 401,
+    "the overlap's end",
+  );
   await refused(old, 401, 'revoked_api_key');
   await accepted(secret);
 });
@@ -138,7 +158,11 @@ test('a second rotation ends the first secret, and a revocation all of them', as
 test('a model that nobody serves is a 404 that names the field', async () => {
   const before = await footprint(relay, upstream);
   const reply = await call(relay.key, 'gpt-unheard-of');
-  const error = expectRefusal({ status: reply.status ?? 0, headers: reply.headers, body: reply.body }, 404, 'model_not_found');
+  const error = expectRefusal(
+    { status: reply.status ?? 0, headers: reply.headers, body: reply.body },
+    404,
+    'model_not_found',
+  );
   expect([error.param, error.type]).toEqual(['model', 'invalid_request_error']);
   expect(await footprint(relay, upstream)).toEqual(before);
 });
@@ -147,8 +171,18 @@ test('the log knows every change of a key or an account by who made it, and no s
   const events = await relay.readLog();
   const changes = events.filter(({ stream }) => stream !== null);
   const kinds = new Set(changes.map(({ event }) => event.type));
-  expect(kinds).toEqual(new Set(['account.registered', 'account.suspended', 'account.reinstated', 'key.created', 'key.rotated', 'key.revoked']));
-  for (const { event } of changes) expect(event).toHaveProperty('actor', expect.stringMatching(/^(test|first-start)$/));
+  expect(kinds).toEqual(
+    new Set([
+      'account.registered',
+      'account.suspended',
+      'account.reinstated',
+      'key.created',
+      'key.rotated',
+      'key.revoked',
+    ]),
+  );
+  for (const { event } of changes)
+    expect(event).toHaveProperty('actor', expect.stringMatching(/^(test|first-start)$/));
   expect(JSON.stringify(events)).not.toMatch(/dbk_/);
 });
 
@@ -158,7 +192,9 @@ test('a server that is told to stop lets replies end, and refuses what comes aft
   const body = JSON.stringify({ model: 's:tokens=40,every=20ms', messages: [], stream: true, user });
   const bytes = await new Promise<Buffer>((resolve) => {
     const parts: Buffer[] = [];
-    const socket = connect(stopping.port, '127.0.0.1', () => socket.write(rawRequest([`Authorization: Bearer ${stopping.key}`], { body })));
+    const socket = connect(stopping.port, '127.0.0.1', () =>
+      socket.write(rawRequest([`Authorization: Bearer ${stopping.key}`], { body })),
+    );
     socket.on('data', (part: Buffer) => {
       const isFirst = !Buffer.concat(parts).includes('tok3') && part.includes('tok3');
       parts.push(part);

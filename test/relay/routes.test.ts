@@ -39,11 +39,24 @@ const OTHERS = RELAYED_ROUTES.filter((route) => route !== '/v1/chat/completions'
 const STREAMED = ['/v1/completions', '/v1/responses', '/v1/messages'] as const;
 
 type Sent = { status: number; headers: Headers; text: string };
-async function post(route: string, body: object, headers: Record<string, string> = { authorization: `Bearer ${relay.key}` }): Promise<Sent> {
-  const reply = await fetch(`http://127.0.0.1:${relay.port}${route}`, { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body: JSON.stringify(body) });
+async function post(
+  route: string,
+  body: object,
+  headers: Record<string, string> = { authorization: `Bearer ${relay.key}` },
+): Promise<Sent> {
+  const reply = await fetch(`http://127.0.0.1:${relay.port}${route}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: JSON.stringify(body),
+  });
   return { status: reply.status, headers: reply.headers, text: await reply.text() };
 }
-const call = (route: RelayedRoute, model: string, more: object = {}, headers?: Record<string, string>): Promise<Sent> => post(route, { model, ...BODIES[route], ...more }, headers);
+const call = (
+  route: RelayedRoute,
+  model: string,
+  more: object = {},
+  headers?: Record<string, string>,
+): Promise<Sent> => post(route, { model, ...BODIES[route], ...more }, headers);
 
 async function lastSettled(): Promise<EventOf<'request.settled'>> {
   const log = await relay.waitFor((events) => openRequests(events).length === 0);
@@ -51,11 +64,19 @@ async function lastSettled(): Promise<EventOf<'request.settled'>> {
   if (last?.type !== 'request.settled') throw new Error('nothing was settled');
   return last;
 }
-const sentBody = (): Record<string, unknown> => JSON.parse(upstream.ledger.requestBody(upstream.ledger.attempts.length).toString()) as Record<string, unknown>;
+const sentBody = (): Record<string, unknown> =>
+  JSON.parse(upstream.ledger.requestBody(upstream.ledger.attempts.length).toString()) as Record<
+    string,
+    unknown
+  >;
 
 /** An error as its clients read it: messages have their own shape, the others that of the convention. */
 function errorOf(route: string, { headers, text }: Sent): { code: string; message: string } {
-  const body = JSON.parse(text) as { type?: string; error: { type: string; code: string; message: string }; request_id: string };
+  const body = JSON.parse(text) as {
+    type?: string;
+    error: { type: string; code: string; message: string };
+    request_id: string;
+  };
   expect(headers.get('x-request-id')).toBe(body.request_id);
   expect(headers.get('request-id')).toBe(route.startsWith('/v1/messages') ? body.request_id : null);
   expect(body.type).toBe(route.startsWith('/v1/messages') ? 'error' : undefined);
@@ -64,22 +85,38 @@ function errorOf(route: string, { headers, text }: Sent): { code: string; messag
 }
 
 describe.each(OTHERS)('%s', (route) => {
-  test('passes the upstream\'s bytes, and is recorded as what it is and settled as it told', async () => {
+  test("passes the upstream's bytes, and is recorded as what it is and settled as it told", async () => {
     const reply = await call(route, 's:tokens=6,cached=1');
     const attempt = upstream.ledger.attempts.at(-1);
     expect(reply.status).toBe(200);
     expect(reply.text).toBe(upstream.ledger.replyBody(attempt?.attempt ?? 0).toString());
     expect(attempt?.path).toBe(route);
-    expect(upstream.ledger.requestBody(attempt?.attempt ?? 0).toString()).toBe(JSON.stringify({ model: 's:tokens=6,cached=1', ...BODIES[route] }));
+    expect(upstream.ledger.requestBody(attempt?.attempt ?? 0).toString()).toBe(
+      JSON.stringify({ model: 's:tokens=6,cached=1', ...BODIES[route] }),
+    );
     const output = route === '/v1/embeddings' ? 0 : 6;
-    expect(await lastSettled()).toMatchObject({ end_reason: 'completed', usage_source: 'provider', input_tokens: attempt?.usageReported?.prompt, cached_tokens: 1, output_tokens: output });
+    expect(await lastSettled()).toMatchObject({
+      end_reason: 'completed',
+      usage_source: 'provider',
+      input_tokens: attempt?.usageReported?.prompt,
+      cached_tokens: 1,
+      output_tokens: output,
+    });
     const accepted = (await relay.readLog()).findLast(({ event }) => event.type === 'request.accepted');
     expect(accepted?.event).toMatchObject({ route });
   });
 
-  test('tells every stage\'s refusal in the words of its clients', async () => {
+  test("tells every stage's refusal in the words of its clients", async () => {
     const { secret } = await relay.createKey({ name: `none-${route}` });
-    await relay.control((control) => control.restrictKey(secret.split('_')[1] ?? '', { set: { routes: ['/v1/models'] }, drop: [], clear: true, expiresAt: undefined, windows: 'keep' }));
+    await relay.control((control) =>
+      control.restrictKey(secret.split('_')[1] ?? '', {
+        set: { routes: ['/v1/models'] },
+        drop: [],
+        clear: true,
+        expiresAt: undefined,
+        windows: 'keep',
+      }),
+    );
     const cases: [Promise<Sent>, number, string][] = [
       [call(route, 'ok', {}, {}), 401, 'missing_api_key'],
       [call(route, 'ok', {}, { authorization: 'Bearer nonsense' }), 401, 'invalid_api_key'],
@@ -98,7 +135,11 @@ describe.each(OTHERS)('%s', (route) => {
       expect([reply.status, errorOf(route, reply).code]).toEqual([status, code]);
     }
     const got = await fetch(`http://127.0.0.1:${relay.port}${route}`);
-    expect([got.status, got.headers.get('allow'), errorOf(route, { status: got.status, headers: got.headers, text: await got.text() }).code]).toEqual([405, 'POST, OPTIONS', 'method_not_allowed']);
+    expect([
+      got.status,
+      got.headers.get('allow'),
+      errorOf(route, { status: got.status, headers: got.headers, text: await got.text() }).code,
+    ]).toEqual([405, 'POST, OPTIONS', 'method_not_allowed']);
   });
 });
 
@@ -111,18 +152,45 @@ describe.each(STREAMED)('a stream of %s', (route) => {
       expect(reply.text).toBe(sent.replace(/data: [^\n]*"choices":\[\][^\n]*\n\n/, ''));
     } else expect(reply.text).toBe(sent);
     expect(reply.text).not.toBe('');
-    expect(await lastSettled()).toMatchObject({ end_reason: 'completed', usage_source: 'provider', output_tokens: 6, cached_tokens: 1 });
+    expect(await lastSettled()).toMatchObject({
+      end_reason: 'completed',
+      usage_source: 'provider',
+      output_tokens: 6,
+      cached_tokens: 1,
+    });
   });
 
-  test.each(['end=cut@3', 'end=reset@3', 'end=stop@3'])('that breaks off is told in it, in the words of its clients: %s', async (end) => {
-    const { text } = await call(route, `s:${end}`, { stream: true });
-    const last = text.trimEnd().split('\n\n').at(-1) ?? '';
-    const data = JSON.parse(last.slice(last.indexOf('data: ') + 'data: '.length)) as Record<string, unknown>;
-    if (route === '/v1/completions') expect([last.startsWith('data: '), data['error']]).toEqual([true, expect.objectContaining({ code: 'upstream_cut' })]);
-    if (route === '/v1/messages') expect([last.startsWith('event: error\n'), data]).toMatchObject([true, { type: 'error', error: { type: 'api_error', code: 'upstream_cut' } }]);
-    if (route === '/v1/responses') expect([last.startsWith('event: error\n'), data]).toMatchObject([true, { type: 'error', code: 'upstream_cut', sequence_number: (text.match(/^data:/gm)?.length ?? 0) - 1 }]);
-    expect(await lastSettled()).toMatchObject({ end_reason: 'upstream_cut', usage_source: 'counted', output_tokens: 3 });
-  });
+  test.each(['end=cut@3', 'end=reset@3', 'end=stop@3'])(
+    'that breaks off is told in it, in the words of its clients: %s',
+    async (end) => {
+      const { text } = await call(route, `s:${end}`, { stream: true });
+      const last = text.trimEnd().split('\n\n').at(-1) ?? '';
+      const data = JSON.parse(last.slice(last.indexOf('data: ') + 'data: '.length)) as Record<
+        string,
+        unknown
+      >;
+      if (route === '/v1/completions')
+        expect([last.startsWith('data: '), data['error']]).toEqual([
+          true,
+          expect.objectContaining({ code: 'upstream_cut' }),
+        ]);
+      if (route === '/v1/messages')
+        expect([last.startsWith('event: error\n'), data]).toMatchObject([
+          true,
+          { type: 'error', error: { type: 'api_error', code: 'upstream_cut' } },
+        ]);
+      if (route === '/v1/responses')
+        expect([last.startsWith('event: error\n'), data]).toMatchObject([
+          true,
+          { type: 'error', code: 'upstream_cut', sequence_number: (text.match(/^data:/gm)?.length ?? 0) - 1 },
+        ]);
+      expect(await lastSettled()).toMatchObject({
+        end_reason: 'upstream_cut',
+        usage_source: 'counted',
+        output_tokens: 3,
+      });
+    },
+  );
 
   test('in which the upstream tells of an error is not settled as completed', async () => {
     const { text } = await call(route, 's:end=error@3', { stream: true });
@@ -134,26 +202,42 @@ describe.each(STREAMED)('a stream of %s', (route) => {
 describe('the clients throw where a stream breaks off', () => {
   test('of responses', async () => {
     const client = new OpenAI({ baseURL: relay.baseUrl, apiKey: relay.key, maxRetries: 0 });
-    const error = await Array.fromAsync(await client.responses.create({ model: 's:end=cut@3', input: 'hi', stream: true })).catch((thrown: unknown) => thrown);
+    const error = await Array.fromAsync(
+      await client.responses.create({ model: 's:end=cut@3', input: 'hi', stream: true }),
+    ).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(APIError);
     expect(error).not.toBeInstanceOf(APIConnectionError);
     expect(error).toMatchObject({ code: 'upstream_cut' });
   });
 
-  test('of messages, and are told the request\'s id of any error', async () => {
-    const client = new Anthropic({ baseURL: `http://127.0.0.1:${relay.port}`, apiKey: relay.key, maxRetries: 0 });
+  test("of messages, and are told the request's id of any error", async () => {
+    const client = new Anthropic({
+      baseURL: `http://127.0.0.1:${relay.port}`,
+      apiKey: relay.key,
+      maxRetries: 0,
+    });
     const asked = { max_tokens: 9, messages: [{ role: 'user' as const, content: 'hi' }] };
-    await expect(client.messages.stream({ model: 's:end=cut@3', ...asked }).finalMessage()).rejects.toThrow(/before it was complete/);
-    const error = await client.messages.create({ model: 's:status=400', ...asked }).catch((thrown: unknown) => thrown);
+    await expect(client.messages.stream({ model: 's:end=cut@3', ...asked }).finalMessage()).rejects.toThrow(
+      /before it was complete/,
+    );
+    const error = await client.messages
+      .create({ model: 's:status=400', ...asked })
+      .catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(Anthropic.BadRequestError);
-    expect(error).toMatchObject({ status: 400, requestID: expect.stringMatching(/^[0-9a-f-]{36}$/) as string });
+    expect(error).toMatchObject({
+      status: 400,
+      requestID: expect.stringMatching(/^[0-9a-f-]{36}$/) as string,
+    });
   });
 });
 
 test('an embedding is read by the client that asked for it', async () => {
   const client = new OpenAI({ baseURL: relay.baseUrl, apiKey: relay.key, maxRetries: 0 });
   const { data, usage } = await client.embeddings.create({ model: 'ok', input: ['one', 'two'] });
-  expect(data.map(({ embedding }) => embedding)).toEqual([[0.5, -0.25, 0.125], [0.5, -0.25, 0.125]]);
+  expect(data.map(({ embedding }) => embedding)).toEqual([
+    [0.5, -0.25, 0.125],
+    [0.5, -0.25, 0.125],
+  ]);
   expect(usage.total_tokens).toBe(usage.prompt_tokens);
 });
 
@@ -168,8 +252,16 @@ describe('the key of messages', () => {
   });
 
   test.each<[string, () => Record<string, string>, string]>([
-    ['two that differ', () => ({ 'x-api-key': relay.key, authorization: `Bearer ${relay.key}x` }), 'invalid_api_key'],
-    ['a good one beside nonsense', () => ({ 'x-api-key': 'nonsense', authorization: `Bearer ${relay.key}` }), 'invalid_api_key'],
+    [
+      'two that differ',
+      () => ({ 'x-api-key': relay.key, authorization: `Bearer ${relay.key}x` }),
+      'invalid_api_key',
+    ],
+    [
+      'a good one beside nonsense',
+      () => ({ 'x-api-key': 'nonsense', authorization: `Bearer ${relay.key}` }),
+      'invalid_api_key',
+    ],
     ['a bearer in the wrong place', () => ({ 'x-api-key': `Bearer ${relay.key}` }), 'invalid_api_key'],
     ['an empty one', () => ({ 'x-api-key': '' }), 'invalid_api_key'],
     ['none', () => ({}), 'missing_api_key'],
@@ -179,7 +271,8 @@ describe('the key of messages', () => {
   });
 
   test('is asked for as a bearer by every other route', async () => {
-    for (const route of OTHERS.filter((each) => each !== '/v1/messages')) expect((await call(route, 'ok', {}, { 'x-api-key': relay.key })).status).toBe(401);
+    for (const route of OTHERS.filter((each) => each !== '/v1/messages'))
+      expect((await call(route, 'ok', {}, { 'x-api-key': relay.key })).status).toBe(401);
   });
 });
 
@@ -190,25 +283,61 @@ describe('what agents do besides', () => {
   });
 
   test('headers of their protocol go on, and nothing else of theirs', async () => {
-    const own = { 'x-api-key': relay.key, 'anthropic-beta': 'context-management-2025-06-27,other', 'anthropic-version': '2023-01-01', 'anthropic-dangerous-direct-browser-access': 'true', 'x-stainless-lang': 'js', cookie: 'a=b' };
+    const own = {
+      'x-api-key': relay.key,
+      'anthropic-beta': 'context-management-2025-06-27,other',
+      'anthropic-version': '2023-01-01',
+      'anthropic-dangerous-direct-browser-access': 'true',
+      'x-stainless-lang': 'js',
+      cookie: 'a=b',
+    };
     await call('/v1/messages', 'ok', {}, own);
-    const headers = new Map(upstream.ledger.attempts.at(-1)?.headers.map(([name, value]) => [name.toLowerCase(), value]));
-    expect([headers.get('anthropic-beta'), headers.get('anthropic-version')]).toEqual([own['anthropic-beta'], '2023-01-01']);
-    for (const name of ['x-api-key', 'anthropic-dangerous-direct-browser-access', 'x-stainless-lang', 'cookie']) expect(headers.has(name)).toBe(false);
-    await call('/v1/responses', 'ok', {}, { authorization: `Bearer ${relay.key}`, 'anthropic-beta': 'x', 'openai-beta': 'y' });
+    const headers = new Map(
+      upstream.ledger.attempts.at(-1)?.headers.map(([name, value]) => [name.toLowerCase(), value]),
+    );
+    expect([headers.get('anthropic-beta'), headers.get('anthropic-version')]).toEqual([
+      own['anthropic-beta'],
+      '2023-01-01',
+    ]);
+    for (const name of [
+      'x-api-key',
+      'anthropic-dangerous-direct-browser-access',
+      'x-stainless-lang',
+      'cookie',
+    ])
+      expect(headers.has(name)).toBe(false);
+    await call(
+      '/v1/responses',
+      'ok',
+      {},
+      { authorization: `Bearer ${relay.key}`, 'anthropic-beta': 'x', 'openai-beta': 'y' },
+    );
     const others = upstream.ledger.attempts.at(-1)?.headers.map(([name]) => name.toLowerCase()) ?? [];
     expect(others.filter((name) => name.endsWith('-beta'))).toEqual([]);
   });
 
   test('HEAD of the root says that somebody is there', async () => {
-    const status = await new Promise((resolve, reject) => httpRequest({ port: relay.port, method: 'HEAD', path: '/' }, (reply) => resolve([reply.statusCode, reply.headers['x-request-id'] !== undefined])).on('error', reject).end());
+    const status = await new Promise((resolve, reject) =>
+      httpRequest({ port: relay.port, method: 'HEAD', path: '/' }, (reply) =>
+        resolve([reply.statusCode, reply.headers['x-request-id'] !== undefined]),
+      )
+        .on('error', reject)
+        .end(),
+    );
     expect(status).toEqual([200, true]);
   });
 
   test('tokens are not counted in advance, and that is said in their words', async () => {
     const before = upstream.ledger.visits.length;
-    const reply = await post('/v1/messages/count_tokens', { model: 'ok', messages: [] }, { 'x-api-key': relay.key });
-    expect([reply.status, errorOf('/v1/messages/count_tokens', reply)]).toEqual([404, expect.objectContaining({ type: 'not_found_error', code: 'route_not_found' })]);
+    const reply = await post(
+      '/v1/messages/count_tokens',
+      { model: 'ok', messages: [] },
+      { 'x-api-key': relay.key },
+    );
+    expect([reply.status, errorOf('/v1/messages/count_tokens', reply)]).toEqual([
+      404,
+      expect.objectContaining({ type: 'not_found_error', code: 'route_not_found' }),
+    ]);
     expect(upstream.ledger.visits.length).toBe(before);
   });
 });
@@ -216,12 +345,18 @@ describe('what agents do besides', () => {
 describe('under an exact quota', () => {
   const withQuota = async (name: string, limit: number): Promise<Record<string, string>> => {
     await relay.createAccount(name);
-    await relay.control((control) => control.definePlan(name, { quotas: [{ meter: 'tokens', window: 'day', limit, enforcement: 'exact' }] }, 'keep'));
+    await relay.control((control) =>
+      control.definePlan(
+        name,
+        { quotas: [{ meter: 'tokens', window: 'day', limit, enforcement: 'exact' }] },
+        'keep',
+      ),
+    );
     await relay.control((control) => control.setPlan(name, name, 'keep'));
     return { authorization: `Bearer ${(await relay.createKey({ account: name })).secret}` };
   };
 
-  test('each route\'s reply is limited by the member that it knows', async () => {
+  test("each route's reply is limited by the member that it knows", async () => {
     const key = await withQuota('limited', 1_000_000);
     const limitOf = async (route: RelayedRoute, more: object = {}): Promise<Record<string, unknown>> => {
       expect((await call(route, 's:obey=yes,tokens=3', more, key)).status).toBe(200);
@@ -230,10 +365,19 @@ describe('under an exact quota', () => {
     expect(await limitOf('/v1/completions')).toEqual({ max_tokens: expect.any(Number) as number });
     expect(await limitOf('/v1/responses')).toEqual({ max_output_tokens: expect.any(Number) as number });
     expect(await limitOf('/v1/responses', { max_output_tokens: 50 })).toEqual({ max_output_tokens: 50 });
-    expect(await limitOf('/v1/responses', { max_output_tokens: 900_000_000 })).toEqual({ max_output_tokens: expect.any(Number) as number });
-    expect(upstream.ledger.requestBody(upstream.ledger.attempts.length).toString().match(/max_output_tokens/g)).toHaveLength(1);
+    expect(await limitOf('/v1/responses', { max_output_tokens: 900_000_000 })).toEqual({
+      max_output_tokens: expect.any(Number) as number,
+    });
+    expect(
+      upstream.ledger
+        .requestBody(upstream.ledger.attempts.length)
+        .toString()
+        .match(/max_output_tokens/g),
+    ).toHaveLength(1);
     expect(await limitOf('/v1/messages')).toEqual({ max_tokens: 100 });
-    expect(await limitOf('/v1/messages', { max_tokens: 900_000_000 })).toEqual({ max_tokens: expect.any(Number) as number });
+    expect(await limitOf('/v1/messages', { max_tokens: 900_000_000 })).toEqual({
+      max_tokens: expect.any(Number) as number,
+    });
     expect(sentBody()['max_tokens']).toBeLessThan(1_000_000);
     expect(await limitOf('/v1/embeddings')).toEqual({});
   });
@@ -242,14 +386,21 @@ describe('under an exact quota', () => {
     const key = await withQuota('spent', 10);
     for (const route of OTHERS) {
       const reply = await call(route, 'ok', {}, key);
-      expect([reply.status, errorOf(route, reply).code, reply.headers.get('x-should-retry')]).toEqual([429, 'insufficient_quota', 'false']);
+      expect([reply.status, errorOf(route, reply).code, reply.headers.get('x-should-retry')]).toEqual([
+        429,
+        'insufficient_quota',
+        'false',
+      ]);
     }
   });
 
-  test('a response can\'t go on from what nobody has counted', async () => {
+  test("a response can't go on from what nobody has counted", async () => {
     const key = await withQuota('elsewhere', 1_000_000);
     const reply = await call('/v1/responses', 'ok', { previous_response_id: 'resp_1' }, key);
-    expect([reply.status, errorOf('/v1/responses', reply)]).toEqual([400, expect.objectContaining({ code: 'invalid_value', param: 'previous_response_id' })]);
+    expect([reply.status, errorOf('/v1/responses', reply)]).toEqual([
+      400,
+      expect.objectContaining({ code: 'invalid_value', param: 'previous_response_id' }),
+    ]);
     expect((await call('/v1/responses', 'ok', { previous_response_id: 'resp_1' })).status).toBe(200);
   });
 });

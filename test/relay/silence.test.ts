@@ -25,15 +25,22 @@ afterAll(async () => {
 const SILENCE = '17s';
 
 const ask = (script: string, stream: boolean): Promise<ChatReply> =>
-  chat({ port: relay.port, key: relay.key, body: { model: `s:tokens=2,${script}=${SILENCE}`, messages: [], stream, user: randomUUID() } });
+  chat({
+    port: relay.port,
+    key: relay.key,
+    body: { model: `s:tokens=2,${script}=${SILENCE}`, messages: [], stream, user: randomUUID() },
+  });
 
 describe.concurrent('an upstream that is silent for long', { timeout: 60_000 }, () => {
-  test.for(['every', 'first'])('after its head: a comment keeps the client\'s connection alive, and nothing else is added (%s)', async (pause, { expect }) => {
-    const { comments, events, tokens, sawDone, body } = await ask(pause, true);
-    expect([comments, tokens, sawDone]).toEqual([['keep-alive'], 2, true]);
-    expect(body.toString().replace(': keep-alive\n\n', '')).toMatch(/^(data: [^\n]+\n\n)+$/);
-    expect(events.length).toEqual(4);
-  });
+  test.for(['every', 'first'])(
+    "after its head: a comment keeps the client's connection alive, and nothing else is added (%s)",
+    async (pause, { expect }) => {
+      const { comments, events, tokens, sawDone, body } = await ask(pause, true);
+      expect([comments, tokens, sawDone]).toEqual([['keep-alive'], 2, true]);
+      expect(body.toString().replace(': keep-alive\n\n', '')).toMatch(/^(data: [^\n]+\n\n)+$/);
+      expect(events.length).toEqual(4);
+    },
+  );
 
   test('before its head: nothing is said, since its status is not known', async ({ expect }) => {
     const { comments, tokens, raw } = await ask('head', true);
@@ -50,18 +57,22 @@ describe.concurrent('an upstream that is silent for long', { timeout: 60_000 }, 
 describe.concurrent('a client that drips', { timeout: 60_000 }, () => {
   test('its headers is told so and closed, however many there are', async () => {
     const replies = await Promise.all(
-      Array.from({ length: 100 }, () =>
-        new Promise<Buffer>((resolve) => {
-          const parts: Buffer[] = [];
-          const socket = connect(relay.port, '127.0.0.1', () => socket.write('POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nx-slow: '));
-          const drip = setInterval(() => socket.write('x'), 500);
-          socket.on('data', (part: Buffer) => parts.push(part));
-          socket.on('error', () => {});
-          socket.on('close', () => {
-            clearInterval(drip);
-            resolve(Buffer.concat(parts));
-          });
-        }),
+      Array.from(
+        { length: 100 },
+        () =>
+          new Promise<Buffer>((resolve) => {
+            const parts: Buffer[] = [];
+            const socket = connect(relay.port, '127.0.0.1', () =>
+              socket.write('POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nx-slow: '),
+            );
+            const drip = setInterval(() => socket.write('x'), 500);
+            socket.on('data', (part: Buffer) => parts.push(part));
+            socket.on('error', () => {});
+            socket.on('close', () => {
+              clearInterval(drip);
+              resolve(Buffer.concat(parts));
+            });
+          }),
       ),
     );
     for (const reply of replies) expectRefusal(onlyReply(reply), 408, 'request_timeout');

@@ -31,19 +31,28 @@ afterAll(async () => {
 });
 
 const call = async (model: string, stream: boolean, key = relay.key): Promise<ChatReply> => {
-  const reply = await chat({ port: relay.port, key, body: { model, messages: [], stream, user: randomUUID() } });
+  const reply = await chat({
+    port: relay.port,
+    key,
+    body: { model, messages: [], stream, user: randomUUID() },
+  });
   clients.push(reply);
   return reply;
 };
 
 function postmaster(): number {
-  return Number(readFileSync(path.join(relay.dataDir, 'postgres', 'postmaster.pid'), 'utf8').split('\n', 1)[0]);
+  return Number(
+    readFileSync(path.join(relay.dataDir, 'postgres', 'postmaster.pid'), 'utf8').split('\n', 1)[0],
+  );
 }
 
 /** Stops every process of the cluster where it stands: it takes connections and never answers. */
 function freeze(): void {
   const pid = postmaster();
-  const table = execFileSync('ps', ['-A', '-o', 'pid=,ppid='], { encoding: 'utf8' }).trim().split('\n').map((line) => line.trim().split(/\s+/).map(Number));
+  const table = execFileSync('ps', ['-A', '-o', 'pid=,ppid='], { encoding: 'utf8' })
+    .trim()
+    .split('\n')
+    .map((line) => line.trim().split(/\s+/).map(Number));
   frozen = [pid, ...table.filter(([, parent]) => parent === pid).map(([child]) => child as number)];
   for (const each of frozen) signal(each, 'SIGSTOP');
 }
@@ -79,7 +88,11 @@ async function recovered(): Promise<ChatReply[]> {
 }
 
 function expectUnavailable(reply: ChatReply): void {
-  const { type } = expectRefusal({ status: reply.status ?? 0, headers: reply.headers, body: reply.body }, 503, 'store_unavailable');
+  const { type } = expectRefusal(
+    { status: reply.status ?? 0, headers: reply.headers, body: reply.body },
+    503,
+    'store_unavailable',
+  );
   expect(type).toBe('server_error');
   expect(reply.header('retry-after')).toMatch(/^[1-5]$/);
 }
@@ -99,11 +112,16 @@ test('a frozen store is a 503 with a retry hint, never a 401, 403 or 429; what r
   expect((await readiness(relay.port)).status).toBe(503);
   expect((await fetch(`http://127.0.0.1:${relay.port}/healthz`)).status).toBe(200);
 
-  for (const reply of await Promise.all(runners)) expect([reply.status, reply.tokens, reply.sawDone]).toEqual([200, 150, true]);
+  for (const reply of await Promise.all(runners))
+    expect([reply.status, reply.tokens, reply.sawDone]).toEqual([200, 150, true]);
 
   // Once the log has not been seen for some seconds even a bad key is not judged any more.
   const unknown = createSecret('00000000');
-  await until(() => call('ok', false, unknown), ({ status }) => status === 503, 'the read model');
+  await until(
+    () => call('ok', false, unknown),
+    ({ status }) => status === 503,
+    'the read model',
+  );
   for (const key of [relay.key, unknown, 'nonsense']) expectUnavailable(await call('ok', false, key));
   const list = await fetch(`${relay.baseUrl}/models`, { headers: { authorization: `Bearer ${relay.key}` } });
   expect(list.status).toBe(503);
@@ -129,7 +147,10 @@ test('a store that is killed again and again is a 503 or nothing at all, and com
 test('afterwards every call that was recorded has its one ending, and the accounts agree', async () => {
   await upstream.ledger.until((rows) => rows.every(({ endedAt }) => endedAt !== null));
   const events = await relay.waitFor((log) => openRequests(log).length === 0);
-  expect(checkIdentity({ ledger: upstream.ledger.attempts, events, clients, accounting: 'strict' })).toEqual({ violations: [], unattributed: [] });
+  expect(checkIdentity({ ledger: upstream.ledger.attempts, events, clients, accounting: 'strict' })).toEqual({
+    violations: [],
+    unattributed: [],
+  });
   for (const { status, requestId } of clients) {
     const settled = settledOf(events, requestId);
     if (status === 200) expect(settled).toMatchObject({ end_reason: 'completed' });

@@ -50,7 +50,8 @@ export class Clockwork {
       for (;;) {
         let below = 2 * index + 1;
         if (below >= heap.length) break;
-        if (below + 1 < heap.length && isBefore(heap[below + 1] as typeof next, heap[below] as typeof next)) below++;
+        if (below + 1 < heap.length && isBefore(heap[below + 1] as typeof next, heap[below] as typeof next))
+          below++;
         if (!isBefore(heap[below] as typeof next, last)) break;
         heap[index] = heap[below] as typeof next;
         index = below;

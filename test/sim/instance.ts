@@ -32,8 +32,8 @@ const TURN_MS = 0.05;
 
 /**
  * One instance: a real desk, with the ways to the store and the log simulated. Its errand boy does
- * what server/limits/lease-client.ts does, its appender what server/instance/appender.ts does. All that happens in
- * it stops when it crashes, and waits while it is frozen.
+ * what server/limits/lease-client.ts does, its appender what server/instance/appender.ts does. All that
+ * happens in it stops when it crashes, and waits while it is frozen.
  */
 export class Instance {
   readonly id: number;
@@ -105,7 +105,10 @@ export class Instance {
   }
 
   call(call: Call): void {
-    const { world, subjects } = { world: this.#world, subjects: this.#world.plans.subjects(this.version, call.key) };
+    const { world, subjects } = {
+      world: this.#world,
+      subjects: this.#world.plans.subjects(this.version, call.key),
+    };
     call.terms = subjects.reduce((newest, { position }) => Math.max(newest, position), 0);
     const decide = (outcome: Outcome, isAtOnce = false): void => {
       call.decisions++;
@@ -124,8 +127,17 @@ export class Instance {
     const { clockwork } = this.#world;
     this.running++;
     this.#note(hold.counters);
-    const row = (type: LogRow['type'], { tokens, cost }: { tokens: number; cost: number }): LogRow =>
-      ({ type, instance: this.id, request: call.request, account: Plans.ACCOUNT, key: call.key, tokens, cost, minute: hold.minute, terms: call.terms });
+    const row = (type: LogRow['type'], { tokens, cost }: { tokens: number; cost: number }): LogRow => ({
+      type,
+      instance: this.id,
+      request: call.request,
+      account: Plans.ACCOUNT,
+      key: call.key,
+      tokens,
+      cost,
+      minute: hold.minute,
+      terms: call.terms,
+    });
     const settle = (): void => {
       const spent = this.#world.plans.spend(call, hold);
       this.#append({
@@ -145,7 +157,15 @@ export class Instance {
             if (hold.isOver) return;
             const grown = (): void => this.#append({ row: row('extended', hold) });
             const more = { tokens: call.need.wanted.tokens, cost: call.need.wanted.cost };
-            if (this.desk.grow(hold, more, this.nowMs, (outcome) => outcome === hold && !hold.isOver && !call.isSettling && grown())) grown();
+            if (
+              this.desk.grow(
+                hold,
+                more,
+                this.nowMs,
+                (outcome) => outcome === hold && !hold.isOver && !call.isSettling && grown(),
+              )
+            )
+              grown();
             else this.start();
           });
         }
@@ -279,7 +299,8 @@ export class Instance {
   #note(counters: readonly Counter[]): void {
     for (const counter of counters) {
       this.counters.set(nameOf(counter), counter);
-      if (counter.free < 0) this.#world.violation(`instance ${this.id} has ${counter.free} free of ${nameOf(counter)}`);
+      if (counter.free < 0)
+        this.#world.violation(`instance ${this.id} has ${counter.free} free of ${nameOf(counter)}`);
     }
   }
 }

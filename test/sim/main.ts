@@ -6,7 +6,9 @@ import { type Outcomes, simulate } from './world.ts';
  * the limits' core, from a seed on. Prints figures as JSON, and what went wrong with its seed; exits 1
  * on any violation. `--n 1 --seed S` repeats one.
  */
-const { values } = parseArgs({ options: { n: { type: 'string', default: '100000' }, seed: { type: 'string', default: '1' } } });
+const { values } = parseArgs({
+  options: { n: { type: 'string', default: '100000' }, seed: { type: 'string', default: '1' } },
+});
 const [count, first] = [Number(values.n), Number(values.seed)];
 const FAILED_SHOWN = 10;
 
@@ -19,5 +21,7 @@ for (let seed = first; seed < first + count; seed++) {
   if (violations.length > 0) failed.push({ seed, violations: violations.slice(0, 3) });
 }
 const seconds = Math.round((performance.now() - startedMs) / 100) / 10;
-process.stdout.write(`${JSON.stringify({ schedules: count, seconds, ...figures, failed: failed.length, shown: failed.slice(0, FAILED_SHOWN) }, null, 2)}\n`);
+process.stdout.write(
+  `${JSON.stringify({ schedules: count, seconds, ...figures, failed: failed.length, shown: failed.slice(0, FAILED_SHOWN) }, null, 2)}\n`,
+);
 process.exitCode = failed.length === 0 ? 0 : 1;

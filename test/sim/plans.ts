@@ -42,7 +42,10 @@ export class Plans {
 
   constructor(clockwork: Clockwork) {
     this.#clockwork = clockwork;
-    this.#shape = { account: this.#terms(0.35), keys: { Key00001: clockwork.chance(0.5) ? this.#terms(0.3) : null, Key00002: null } };
+    this.#shape = {
+      account: this.#terms(0.35),
+      keys: { Key00001: clockwork.chance(0.5) ? this.#terms(0.3) : null, Key00002: null },
+    };
     this.change(1, null);
   }
 
@@ -50,15 +53,26 @@ export class Plans {
   change(position: number, reset: 'account' | 'key' | null): void {
     if (reset) this.#resets[reset] = position;
     const before = this.versions.at(-1);
-    const of = (subject: string, terms: Terms | null | undefined, isReset: number, last: SubjectLimits | null | undefined): SubjectLimits | null => {
+    const of = (
+      subject: string,
+      terms: Terms | null | undefined,
+      isReset: number,
+      last: SubjectLimits | null | undefined,
+    ): SubjectLimits | null => {
       if (!terms) return null;
       if (last && !this.#clockwork.chance(0.7) && reset === null) return last;
-      const limits = limitsOf(terms, isReset).map((limit): Limit => (before ? { ...limit, cap: this.#recap(limit.cap) } : limit));
+      const limits = limitsOf(terms, isReset).map((limit): Limit =>
+        before ? { ...limit, cap: this.#recap(limit.cap) } : limit,
+      );
       return { subject, limits, position, replyTokensMax: null };
     };
     const { account, keys } = this.#shape;
     const key = of(`key/${Plans.KEYS[0]}`, keys['Key00001'], this.#resets.key, before?.keys['Key00001']);
-    this.versions.push({ position, account: of(`account/${Plans.ACCOUNT}`, account, this.#resets.account, before?.account), keys: { Key00001: key } });
+    this.versions.push({
+      position,
+      account: of(`account/${Plans.ACCOUNT}`, account, this.#resets.account, before?.account),
+      keys: { Key00001: key },
+    });
   }
 
   subjects(version: number, key: string): SubjectLimits[] {
@@ -69,10 +83,15 @@ export class Plans {
   call(): Call {
     const clockwork = this.#clockwork;
     const key = clockwork.pick(Plans.KEYS);
-    const isExact = [this.#shape.account, this.#shape.keys[key]].some((terms) => terms?.quotas?.some(({ enforcement }) => enforcement === 'exact'));
+    const isExact = [this.#shape.account, this.#shape.keys[key]].some((terms) =>
+      terms?.quotas?.some(({ enforcement }) => enforcement === 'exact'),
+    );
     const prompt = clockwork.between(1, 20);
     const reply = clockwork.chance(0.1) ? clockwork.between(50, 400) : clockwork.between(5, 40);
-    const amounts = (tokens: number): Amounts => ({ tokens: prompt + tokens, cost: (prompt + tokens) * PRICE });
+    const amounts = (tokens: number): Amounts => ({
+      tokens: prompt + tokens,
+      cost: (prompt + tokens) * PRICE,
+    });
     const wanted = amounts(reply);
     return {
       request: String(++this.#requests).padStart(6, '0'),
@@ -97,16 +116,26 @@ export class Plans {
 
   #recap(cap: number): number {
     const clockwork = this.#clockwork;
-    return clockwork.pick([cap, Math.floor(cap / 2), cap * 2, cap + clockwork.between(0, 5), Math.max(0, cap - clockwork.between(0, 5))]);
+    return clockwork.pick([
+      cap,
+      Math.floor(cap / 2),
+      cap * 2,
+      cap + clockwork.between(0, 5),
+      Math.max(0, cap - clockwork.between(0, 5)),
+    ]);
   }
 
   #terms(probability: number): Terms {
     const clockwork = this.#clockwork;
-    const maybe = (caps: readonly number[]): number | undefined => (clockwork.chance(probability) ? clockwork.pick(caps) : undefined);
+    const maybe = (caps: readonly number[]): number | undefined =>
+      clockwork.chance(probability) ? clockwork.pick(caps) : undefined;
     const isExact = clockwork.chance(0.4);
     const enforcement = isExact ? 'exact' : 'soft_landing';
-    const quota = (meter: 'requests' | 'tokens' | 'cost_microusd', window: 'hour' | 'day' | 'week' | 'month', limit: number | undefined) =>
-      limit === undefined ? [] : [{ meter, window, limit, enforcement } as const];
+    const quota = (
+      meter: 'requests' | 'tokens' | 'cost_microusd',
+      window: 'hour' | 'day' | 'week' | 'month',
+      limit: number | undefined,
+    ) => (limit === undefined ? [] : [{ meter, window, limit, enforcement } as const]);
     const tokens = maybe(TOKEN_CAPS);
     const cost = maybe(TOKEN_CAPS);
     return {
@@ -115,7 +144,11 @@ export class Plans {
       tokens_per_minute: maybe(TOKEN_CAPS),
       quotas: [
         ...quota('tokens', clockwork.pick(['hour', 'day']), tokens),
-        ...quota('cost_microusd', clockwork.pick(['day', 'month', 'week']), cost === undefined ? undefined : cost * PRICE),
+        ...quota(
+          'cost_microusd',
+          clockwork.pick(['day', 'month', 'week']),
+          cost === undefined ? undefined : cost * PRICE,
+        ),
         ...quota('requests', 'hour', maybe(CAPS)),
       ],
     };

@@ -61,7 +61,14 @@ export class DeadError extends Error {
 /** As in 0005_leases.sql. */
 const SHORT_MS = 2_000;
 
-type Line = { allowance: AllowanceRow; lease: LeaseRow; before: number; wasNear: boolean; isRecalled: boolean; free: number };
+type Line = {
+  allowance: AllowanceRow;
+  lease: LeaseRow;
+  before: number;
+  wasNear: boolean;
+  isRecalled: boolean;
+  free: number;
+};
 
 export class SimStore {
   readonly allowances = new Map<string, AllowanceRow>();
@@ -118,7 +125,8 @@ export class SimStore {
       const short = needs.find(({ line, minimum }) => minimum > (lines[line] as Line).free);
       if (short) {
         const line = lines[short.line] as Line;
-        if (short.minimum <= line.allowance.cap - line.allowance.used - line.allowance.overdrawn) line.isRecalled = true;
+        if (short.minimum <= line.allowance.cap - line.allowance.used - line.allowance.overdrawn)
+          line.isRecalled = true;
         return { shortOf: short.line };
       }
       const amounts = needs.map(({ line, wanted }) => Math.min(wanted, (lines[line] as Line).free));
@@ -133,14 +141,22 @@ export class SimStore {
       if (isRecalled) allowance.shortUntilMs = nowMs + SHORT_MS;
       const isShort = allowance.shortUntilMs >= nowMs;
       if (stock > 0 && !isShort && !(wasNear && line.free < 2 * threshold)) {
-        const amount = Math.min(stock, Math.trunc(line.free / (2 * allowance.sharers)), line.free - threshold);
+        const amount = Math.min(
+          stock,
+          Math.trunc(line.free / (2 * allowance.sharers)),
+          line.free - threshold,
+        );
         if (amount > 0) grant(line, amount);
       }
       allowance.near = line.free < threshold || isShort || (wasNear && line.free < 2 * threshold);
       lease.strict = strict && allowance.near;
       this.#check(allowance);
-      const others = [...(this.leases.get(allowance.id) ?? [])].filter(([id]) => id !== instance).map(([, each]) => each);
-      const loose = allowance.near && others.some((each) => !each.strict && !each.closed && each.granted - each.returned > each.used);
+      const others = [...(this.leases.get(allowance.id) ?? [])]
+        .filter(([id]) => id !== instance)
+        .map(([, each]) => each);
+      const loose =
+        allowance.near &&
+        others.some((each) => !each.strict && !each.closed && each.granted - each.returned > each.used);
       if (loose && (!wasNear || isRecalled)) this.onRecall(allowance.id);
       const { returned, used, overdrawn } = lease;
       return {
@@ -196,8 +212,13 @@ export class SimStore {
     for (const { allowance, lease } of own) {
       const { subject, meter, window, start, reset } = allowance.name;
       const charges = (row: LogRow): boolean => {
-        const known = own.filter(({ allowance: { name } }) => name.subject === subject && name.meter === meter && name.window === window);
-        const resets = known.filter(({ allowance: { name } }) => name.start === start && name.reset <= row.terms);
+        const known = own.filter(
+          ({ allowance: { name } }) =>
+            name.subject === subject && name.meter === meter && name.window === window,
+        );
+        const resets = known.filter(
+          ({ allowance: { name } }) => name.start === start && name.reset <= row.terms,
+        );
         return (
           (subject === `account/${row.account}` || subject === `key/${row.key}`) &&
           windowStart(window, row.minute) === start &&
@@ -208,7 +229,9 @@ export class SimStore {
       const left = lease.granted - lease.returned;
       // Else nothing was left to spend, or the window limits nothing any more: it is as it was reported.
       const isLive = left > lease.used && start >= windowStart(window, Math.floor(nowMs / 60_000) - 1);
-      const settled = this.log.slice(lease.position).filter((row) => row.type === 'settled' && row.instance === instance);
+      const settled = this.log
+        .slice(lease.position)
+        .filter((row) => row.type === 'settled' && row.instance === instance);
       const charged = isLive ? [...settled, ...open].filter(charges) : [];
       const spent = lease.used + sum(charged.map((row) => unitsOf(meter, row)));
       const used = Math.min(spent, left);
@@ -218,7 +241,13 @@ export class SimStore {
       allowance.held -= lease.held;
       allowance.sharers--;
       allowance.ceiling = Math.max(allowance.cap, allowance.granted - allowance.returned);
-      Object.assign(lease, { returned: lease.granted - used, used, overdrawn: lease.overdrawn + Math.max(0, spent - left), held: 0, closed: true });
+      Object.assign(lease, {
+        returned: lease.granted - used,
+        used,
+        overdrawn: lease.overdrawn + Math.max(0, spent - left),
+        held: 0,
+        closed: true,
+      });
       this.#check(allowance);
     }
   }
@@ -230,7 +259,16 @@ export class SimStore {
     if (!row) {
       const counts = { granted: 0, returned: 0, overdrawn: 0, used: 0, held: 0, sharers: 0 };
       const name = { subject, meter, window, start, reset };
-      row = { id: this.allowances.size + 1, name, cap, ceiling: cap, terms, near: false, shortUntilMs: -Infinity, ...counts };
+      row = {
+        id: this.allowances.size + 1,
+        name,
+        cap,
+        ceiling: cap,
+        terms,
+        near: false,
+        shortUntilMs: -Infinity,
+        ...counts,
+      };
       this.allowances.set(key, row);
       this.leases.set(row.id, new Map());
     }
@@ -241,7 +279,17 @@ export class SimStore {
     const leases = this.leases.get(allowance.id) as Map<number, LeaseRow>;
     let row = leases.get(instance);
     if (!row) {
-      row = { granted: 0, returned: 0, used: 0, overdrawn: 0, held: 0, position, since, strict: false, closed: false };
+      row = {
+        granted: 0,
+        returned: 0,
+        used: 0,
+        overdrawn: 0,
+        held: 0,
+        position,
+        since,
+        strict: false,
+        closed: false,
+      };
       leases.set(instance, row);
       allowance.sharers++;
     }
@@ -249,7 +297,8 @@ export class SimStore {
   }
 
   #check(row: AllowanceRow): void {
-    if (row.granted - row.returned > row.ceiling) throw new CeilingError(`${nameOf(row.name)}: ${JSON.stringify(row)}`);
+    if (row.granted - row.returned > row.ceiling)
+      throw new CeilingError(`${nameOf(row.name)}: ${JSON.stringify(row)}`);
   }
 }
 
@@ -258,7 +307,10 @@ export function nameOf({ subject, meter, window, start, reset }: AllowanceName):
 }
 
 /** What a settled or open request charges to a limit. */
-export function unitsOf(meter: AllowanceName['meter'], { tokens, cost }: { tokens: number; cost: number }): number {
+export function unitsOf(
+  meter: AllowanceName['meter'],
+  { tokens, cost }: { tokens: number; cost: number },
+): number {
   return { requests: 1, tokens, cost_microusd: cost, concurrent: 0 }[meter];
 }
 

@@ -4,7 +4,11 @@ import { windowEnd, windowStart } from '#db/limits/windows.ts';
 import { type LogRow, nameOf, unitsOf } from './store.ts';
 
 /** The limits from one position of the log on; those of the key hold for calls with that key alone. */
-export type Version = { position: number; account: SubjectLimits | null; keys: Record<string, SubjectLimits | null> };
+export type Version = {
+  position: number;
+  account: SubjectLimits | null;
+  keys: Record<string, SubjectLimits | null>;
+};
 
 /** By how much an instance may be ahead of Postgres after jumps. */
 const CLOCKS_APART_MS = 3_000;
@@ -58,7 +62,9 @@ export class Truth {
         this.#hold(open, 1);
         for (const charge of charges) {
           // A window that is over by anybody's clock does not grow with the hold: its limit is out of force.
-          const isOver = row.type === 'extended' && windowEnd(charge.name.window, charge.name.start) * 60_000 <= nowMs + CLOCKS_APART_MS;
+          const isOver =
+            row.type === 'extended' &&
+            windowEnd(charge.name.window, charge.name.start) * 60_000 <= nowMs + CLOCKS_APART_MS;
           if (!isOver) this.#judge(charge, row);
         }
         return;
@@ -80,17 +86,23 @@ export class Truth {
 
   #chargesOf({ account, key, minute, terms }: LogRow): Charge[] {
     const version = this.#versions.findLast(({ position }) => position <= terms);
-    const subjects = [version?.account, version?.keys[key]].filter((subject) => subject?.subject === `account/${account}` || subject?.subject === `key/${key}`);
+    const subjects = [version?.account, version?.keys[key]].filter(
+      (subject) => subject?.subject === `account/${account}` || subject?.subject === `key/${key}`,
+    );
     return subjects.flatMap((each) =>
       (each?.limits ?? []).map((limit) => {
         const { meter, window, reset } = limit;
-        return { limit, name: { subject: each?.subject ?? '', meter, window, start: windowStart(window, minute), reset } };
+        return {
+          limit,
+          name: { subject: each?.subject ?? '', meter, window, start: windowStart(window, minute), reset },
+        };
       }),
     );
   }
 
   #hold({ charges, row }: Open, sign: 1 | -1): void {
-    for (const { name } of charges) add(this.#held, nameOf(name), sign * (name.meter === 'concurrent' ? 1 : unitsOf(name.meter, row)));
+    for (const { name } of charges)
+      add(this.#held, nameOf(name), sign * (name.meter === 'concurrent' ? 1 : unitsOf(name.meter, row)));
   }
 
   #judge({ name, limit }: Charge, row: LogRow): void {
@@ -102,12 +114,20 @@ export class Truth {
       const next = this.#versions[this.#versions.indexOf(version) + 1];
       if (next && next.position <= row.terms) continue;
       const subject = name.subject.startsWith('key/') ? version.keys[name.subject.slice(4)] : version.account;
-      const same = subject?.limits.find(({ meter, window, reset }) => meter === name.meter && window === name.window && reset === name.reset);
+      const same = subject?.limits.find(
+        ({ meter, window, reset }) => meter === name.meter && window === name.window && reset === name.reset,
+      );
       cap = Math.max(cap, same?.cap ?? 0);
     }
     const isCounted = name.meter === 'tokens' || name.meter === 'cost_microusd';
-    const more = isCounted && limit.enforcement === 'soft_landing' ? this.#overdraft[name.meter as 'tokens'] * this.#openMost : 0;
-    if (total > cap + more) this.violations.push(`${key}: ${total} of ${cap}, more by ${more} at most, at position ${this.#position}`);
+    const more =
+      isCounted && limit.enforcement === 'soft_landing'
+        ? this.#overdraft[name.meter as 'tokens'] * this.#openMost
+        : 0;
+    if (total > cap + more)
+      this.violations.push(
+        `${key}: ${total} of ${cap}, more by ${more} at most, at position ${this.#position}`,
+      );
   }
 }
 

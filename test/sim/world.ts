@@ -24,10 +24,19 @@ export type Outcomes = {
 };
 
 /** When a schedule begins: a little before windows of all kinds end, or in the middle of them. */
-const EDGES = ['2026-11-21T05:00:00Z', '2026-11-23T00:00:00Z', '2026-12-01T00:00:00Z', '2027-01-01T00:00:00Z', '2026-11-18T10:30:00Z'];
+const EDGES = [
+  '2026-11-21T05:00:00Z',
+  '2026-11-23T00:00:00Z',
+  '2026-12-01T00:00:00Z',
+  '2027-01-01T00:00:00Z',
+  '2026-11-18T10:30:00Z',
+];
 /** Nobody may be left waiting this long after the last call came. */
 const REST_MS = 30_000;
-/** Instances read the clock once a second, and what they dropped as over before it was set back they find again. */
+/**
+ * Instances read the clock once a second, and what they dropped as over before it was set back they find
+ * again.
+ */
 const CLOCK_LEARNT_MS = 2_000;
 /** A schedule takes some hundred; one that goes round in circles takes any number. */
 const STEPS_MAX = 20_000;
@@ -93,7 +102,12 @@ export class World implements Surroundings {
     } catch (error) {
       this.violation(String((error as Error).stack));
     }
-    return { violations: [...this.#violations, ...this.#truth.violations], steps: this.clockwork.steps, exchanges: this.exchanges, ...this.#counts };
+    return {
+      violations: [...this.#violations, ...this.#truth.violations],
+      steps: this.clockwork.steps,
+      exchanges: this.exchanges,
+      ...this.#counts,
+    };
   }
 
   violation(message: string): void {
@@ -128,15 +142,21 @@ export class World implements Surroundings {
     if (outcome instanceof Hold) {
       this.#counts.admitted++;
       if (isAtOnce) this.#counts.atOnce++;
-      const isOfItsMinute = outcome.counters.every(({ window, start }) => windowStart(window, outcome.minute) === start);
-      if (!isOfItsMinute) this.violation(`call ${call.request} of minute ${outcome.minute} holds of another window`);
+      const isOfItsMinute = outcome.counters.every(
+        ({ window, start }) => windowStart(window, outcome.minute) === start,
+      );
+      if (!isOfItsMinute)
+        this.violation(`call ${call.request} of minute ${outcome.minute} holds of another window`);
       return instance.run(call, outcome);
     }
     this.#counts[outcome.kind]++;
     if (outcome.kind === 'short' && this.#isInformed(instance, outcome.counter.end)) {
       const key = nameOf(outcome.counter);
       const least = this.#free.leastSince(key, this.clockwork.nowMs - this.#toleranceMs);
-      if (least >= outcome.minimum) this.violation(`call ${call.request} was refused ${outcome.minimum} of ${key}, of which ${least} were free for long`);
+      if (least >= outcome.minimum)
+        this.violation(
+          `call ${call.request} was refused ${outcome.minimum} of ${key}, of which ${least} were free for long`,
+        );
     }
     if (outcome.kind === 'undecided') {
       // A clock that jumps by as much as a call waits ends the wait early.
@@ -144,30 +164,43 @@ export class World implements Surroundings {
       if (!this.#instances.some((each) => !each.isReachable || each.lastAwayMs >= sinceMs)) {
         this.violation(`call ${call.request} is undecided although everybody could be asked`);
       }
-    } else if (outcome.kind === 'unavailable' && instance.lastAwayMs < this.clockwork.nowMs - 3 * LOOSE_WAIT_MS && instance.isReachable) {
+    } else if (
+      outcome.kind === 'unavailable' &&
+      instance.lastAwayMs < this.clockwork.nowMs - 3 * LOOSE_WAIT_MS &&
+      instance.isReachable
+    ) {
       this.violation(`call ${call.request} found the store unavailable, which it was not`);
     }
   }
 
-  /** It was not asleep, knows the newest terms and the time, and the window is over by nobody's clock: then nothing comes back. */
+  /**
+   * It was not asleep, knows the newest terms and the time, and the window is over by nobody's clock: then
+   * nothing comes back.
+   */
   #isInformed(instance: Instance, end: number): boolean {
     const { nowMs } = this.clockwork;
-    const isAwake = instance.lastAwayMs < nowMs - this.#toleranceMs && this.#jumpedMs < nowMs - CLOCK_LEARNT_MS;
-    return isAwake && instance.version === this.plans.versions.length - 1 && this.#instances.every((each) => each.nowMs < end * 60_000);
+    const isAwake =
+      instance.lastAwayMs < nowMs - this.#toleranceMs && this.#jumpedMs < nowMs - CLOCK_LEARNT_MS;
+    return (
+      isAwake &&
+      instance.version === this.plans.versions.length - 1 &&
+      this.#instances.every((each) => each.nowMs < end * 60_000)
+    );
   }
 
   /** Everything that is decided in advance: when calls come, limits change, and things break. */
   #plan(lengthMs: number, jumps: boolean): void {
     const { clockwork } = this;
     const later = (run: () => void): void => clockwork.after(clockwork.between(0, lengthMs), run);
-    for (let left = clockwork.between(15, 60); left > 0; ) {
+    for (let left = clockwork.between(15, 60); left > 0;) {
       const burst = Math.min(left, clockwork.chance(0.2) ? clockwork.between(2, 20) : 1);
       left -= burst;
       later(() => {
         for (let count = 0; count < burst; count++) this.#arrive();
       });
     }
-    if (clockwork.chance(0.4)) for (let count = clockwork.between(1, 3); count > 0; count--) later(() => this.#changeTerms());
+    if (clockwork.chance(0.4))
+      for (let count = clockwork.between(1, 3); count > 0; count--) later(() => this.#changeTerms());
     if (clockwork.chance(0.3)) later(() => this.#crash(clockwork.pick(this.#instances)));
     if (clockwork.chance(0.2)) later(() => this.#freeze(clockwork.pick(this.#instances)));
     if (clockwork.chance(0.2)) later(() => this.#retire(clockwork.pick(this.#instances)));
@@ -183,7 +216,9 @@ export class World implements Surroundings {
   }
 
   #arrive(): void {
-    const instance = this.clockwork.pick(this.#instances.filter(({ state }) => state === 'running' || state === 'frozen')) as Instance | undefined;
+    const instance = this.clockwork.pick(
+      this.#instances.filter(({ state }) => state === 'running' || state === 'frozen'),
+    ) as Instance | undefined;
     const call = this.plans.call();
     if (instance) this.#calls.push({ call, instance });
     instance?.after(0, () => instance.call(call));
@@ -222,7 +257,9 @@ export class World implements Surroundings {
 
   #recover(instance: Instance): void {
     const count = this.store.recover(instance.id, this.#worker, this.clockwork.nowMs + this.clockMs);
-    if (count > 0) for (const row of this.store.log.slice(-count)) this.#truth.add(row, this.clockwork.nowMs + this.clockMs);
+    if (count > 0)
+      for (const row of this.store.log.slice(-count))
+        this.#truth.add(row, this.clockwork.nowMs + this.clockMs);
     this.#counts.abandoned += count;
     for (const { name } of this.store.allowances.values()) this.#checkSums(name);
   }
@@ -273,16 +310,21 @@ export class World implements Surroundings {
     for (const instance of this.#instances) if (instance.state === 'running') instance.recallAll();
     this.#runUntil(REST_MS);
     for (const { call, instance } of this.#calls) {
-      if (call.decisions !== 1 && instance.state === 'running') this.violation(`call ${call.request} was decided ${call.decisions} times`);
+      if (call.decisions !== 1 && instance.state === 'running')
+        this.violation(`call ${call.request} was decided ${call.decisions} times`);
     }
     if (this.#truth.openCount > 0) this.violation(`${this.#truth.openCount} requests never ended`);
     for (const { id, counters } of this.#instances.filter(({ state }) => state === 'running')) {
-      for (const each of counters.values()) if (each.held > 0) this.violation(`instance ${id} still holds ${each.held} of ${nameOf(each)}`);
+      for (const each of counters.values())
+        if (each.held > 0) this.violation(`instance ${id} still holds ${each.held} of ${nameOf(each)}`);
     }
     for (const [key, { name, granted, returned, used, overdrawn, held }] of this.store.allowances) {
       if (windowEnd(name.window, name.start) * 60_000 < this.clockwork.nowMs + this.clockMs + 2_000) continue;
       const settled = this.#truth.settled.get(key) ?? 0;
-      if (granted - returned !== used || used + overdrawn !== settled || held !== 0) this.violation(`${key}: ${granted} − ${returned} granted, ${used} + ${overdrawn} used, ${held} held, ${settled} settled in the log`);
+      if (granted - returned !== used || used + overdrawn !== settled || held !== 0)
+        this.violation(
+          `${key}: ${granted} − ${returned} granted, ${used} + ${overdrawn} used, ${held} held, ${settled} settled in the log`,
+        );
     }
   }
 
@@ -290,11 +332,23 @@ export class World implements Surroundings {
     const row = this.store.allowances.get(nameOf(name));
     if (!row) return;
     let leased = 0;
-    for (const lease of this.store.leases.get(row.id)?.values() ?? []) leased += lease.granted - lease.returned;
-    if (leased !== row.granted - row.returned) this.violation(`${nameOf(name)}: leases have ${leased}, the allowance ${row.granted - row.returned}`);
+    for (const lease of this.store.leases.get(row.id)?.values() ?? [])
+      leased += lease.granted - lease.returned;
+    if (leased !== row.granted - row.returned)
+      this.violation(`${nameOf(name)}: leases have ${leased}, the allowance ${row.granted - row.returned}`);
   }
 }
 
 function control(instance: number): LogRow {
-  return { type: 'control', instance, request: '', account: '', key: '', tokens: 0, cost: 0, minute: 0, terms: 0 };
+  return {
+    type: 'control',
+    instance,
+    request: '',
+    account: '',
+    key: '',
+    tokens: 0,
+    cost: 0,
+    minute: 0,
+    terms: 0,
+  };
 }

@@ -67,7 +67,8 @@ export function visit(relay: { port: number }, headers: Record<string, string> =
 export const tokenOf = (link: string): string => link.slice(link.indexOf('#') + 1);
 
 /** In order, for replies of which it does not matter whose is whose. */
-export const statuses = (replies: readonly ApiReply[]): number[] => replies.map(({ status }) => status).toSorted((one, other) => one - other);
+export const statuses = (replies: readonly ApiReply[]): number[] =>
+  replies.map(({ status }) => status).toSorted((one, other) => one - other);
 
 /** The administrator of each relay that was set up. */
 const administrators = new WeakMap<object, Promise<SignedInClient>>();
@@ -82,14 +83,22 @@ export function setUp(relay: Pick<TestRelay, 'port' | 'dataDir'>): Promise<Signe
 async function claim(relay: Pick<TestRelay, 'port' | 'dataDir'>): Promise<SignedInClient> {
   const client = visit(relay);
   const link = (await readFile(path.join(relay.dataDir, 'setup-link.txt'), 'utf8')).trim();
-  const reply = await client.post<Me>('/api/setup', { token: tokenOf(link), email: ADMINISTRATOR, password: PASSWORD });
+  const reply = await client.post<Me>('/api/setup', {
+    token: tokenOf(link),
+    email: ADMINISTRATOR,
+    password: PASSWORD,
+  });
   return signedIn(client, reply, ADMINISTRATOR);
 }
 
 /** Somebody who comes by an invitation: to an account, or with one of their own. */
 export async function addMember(
   relay: TestRelay,
-  { role = 'member', account = null, email = `${randomBase62(12).toLowerCase()}@example.com` }: { role?: Role; account?: string | null; email?: string } = {},
+  {
+    role = 'member',
+    account = null,
+    email = `${randomBase62(12).toLowerCase()}@example.com`,
+  }: { role?: Role; account?: string | null; email?: string } = {},
 ): Promise<SignedInClient> {
   const administrator = await setUp(relay);
   const made = await administrator.post<LinkMade>('/api/invitations', { account, role });
@@ -104,8 +113,17 @@ export async function addMember(
   return signedIn(client, reply, email);
 }
 
-/** A relay and who comes to it: an administrator, an auditor, and two members; each has an account of their own. */
-type PeopledRelay = { relay: TestRelay; administrator: SignedInClient; auditor: SignedInClient; ana: SignedInClient; ben: SignedInClient };
+/**
+ * A relay and who comes to it: an administrator, an auditor, and two members; each has an account of their
+ * own.
+ */
+type PeopledRelay = {
+  relay: TestRelay;
+  administrator: SignedInClient;
+  auditor: SignedInClient;
+  ana: SignedInClient;
+  ben: SignedInClient;
+};
 
 /** Whoever disposes of its relay has disposed of all of it. */
 export async function startPeopledRelay(options: RelayOptions = {}): Promise<PeopledRelay> {
@@ -121,18 +139,27 @@ export async function startPeopledRelay(options: RelayOptions = {}): Promise<Peo
 
 /** What a call to the demo comes to: its status and, where it was refused, the code. */
 export async function callDemo(relay: TestRelay, secret: string, model = 'daybook-demo'): Promise<string> {
-  const { status, body } = await chat({ port: relay.port, key: secret, body: { model, messages: [{ role: 'user', content: 'hi' }] } });
+  const { status, body } = await chat({
+    port: relay.port,
+    key: secret,
+    body: { model, messages: [{ role: 'user', content: 'hi' }] },
+  });
   const { error } = JSON.parse(body.toString()) as { error?: { code: string } };
   return error ? `${status} ${error.code}` : String(status);
 }
 
 /** Signs in with the password that everybody has. */
-export async function signIn(relay: { port: number }, email: string, password: string = PASSWORD): Promise<SignedInClient> {
+export async function signIn(
+  relay: { port: number },
+  email: string,
+  password: string = PASSWORD,
+): Promise<SignedInClient> {
   const client = visit(relay);
   return signedIn(client, await client.post<Me>('/api/session', { email, password }), email);
 }
 
 function signedIn(client: DashboardClient, reply: ApiReply<Me>, email: string): SignedInClient {
-  if (reply.status !== 200 || client.cookie === '') throw new Error(`not signed in: ${reply.status} ${JSON.stringify(reply.body)}`);
+  if (reply.status !== 200 || client.cookie === '')
+    throw new Error(`not signed in: ${reply.status} ${JSON.stringify(reply.body)}`);
   return Object.assign(client, { me: reply.body, email });
 }

@@ -9,7 +9,9 @@ export type TestDatabase = Store &
     name: string;
     /** As the owner: what a spawned server takes as DATABASE_URL. */
     url: string;
-    /** A connected client with the superuser's rights, for what no role of Daybook may do. The caller ends it. */
+    /**
+     * A connected client with the superuser's rights, for what no role of Daybook may do. The caller ends it.
+     */
     superuser(): Promise<Client>;
   };
 

@@ -8,18 +8,26 @@ import { masterKeyFile } from '#db/secrets/master-key.ts';
 const PREFIX = 'daybook-test-';
 const NAME = /^daybook-test-(\d+)-\w+$/;
 
-/** A new empty directory. Its name tells which process made it, so that a later run can clear up after a killed one. */
+/**
+ * A new empty directory. Its name tells which process made it, so that a later run can clear up after a
+ * killed one.
+ */
 export async function makeTestDirectory(): Promise<string> {
   return mkdtemp(path.join(tmpdir(), `${PREFIX}${process.pid}-`));
 }
 
-/** An environment with which checkpoints, too, are written within the test's own directory, and go with it. */
+/**
+ * An environment with which checkpoints, too, are written within the test's own directory, and go with it.
+ */
 export function publishingWithin(env: Record<string, string>): Record<string, string> {
   const { DAYBOOK_DATA } = env;
   return DAYBOOK_DATA === undefined ? env : { PUBLISH_DIR: path.join(DAYBOOK_DATA, 'published'), ...env };
 }
 
-/** Removes a test's directory, and the master key that a server put beside it. First stops the Postgres that a failed test may have left in it. */
+/**
+ * Removes a test's directory, and the master key that a server put beside it. First stops the Postgres that a
+ * failed test may have left in it.
+ */
 export async function removeTestDirectory(directory: string): Promise<void> {
   await shutDown(await placeIn(directory));
   await rm(directory, { recursive: true, force: true });

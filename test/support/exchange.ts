@@ -26,7 +26,10 @@ export function exchange(
     const received: Buffer[] = [];
     let receivedBytes = 0;
     let isConnected = false;
-    let reader: ReturnType<typeof readReply> | null = readReply(method, { head: () => undefined, body: () => undefined });
+    let reader: ReturnType<typeof readReply> | null = readReply(method, {
+      head: () => undefined,
+      body: () => undefined,
+    });
     const socket = connect({ port, host: '127.0.0.1', noDelay: true });
     const timer = setTimeout(() => {
       const shown = Buffer.concat(received).toString('latin1', 0, SHOWN_CHARACTERS);
@@ -67,7 +70,8 @@ export function exchange(
     socket.on('data', (bytes: Buffer) => {
       received.push(bytes);
       receivedBytes += bytes.length;
-      if (receivedBytes > KEPT_BYTES_MAX) finish(new Error(`the reply is longer than ${KEPT_BYTES_MAX} bytes`));
+      if (receivedBytes > KEPT_BYTES_MAX)
+        finish(new Error(`the reply is longer than ${KEPT_BYTES_MAX} bytes`));
       else if (isWhole(bytes)) finish();
     });
     socket.on('error', (error) => finish(isConnected ? undefined : error));

@@ -16,16 +16,37 @@ export type Outcome = {
 /** A script of the upstream with its outcome when the client asks for JSON and for SSE. */
 export type Fault = { script: string; json: Outcome; sse: Outcome };
 
-const refused = (status: number, code: string, reason: EndReason): Outcome => ({ status, code, reason, source: 'none' });
-const broken = (status: number, code: string, reason: EndReason): Outcome => ({ status, code, reason, source: 'estimated' });
-const inBand = (code: string, reason: EndReason): Outcome => ({ status: 200, code, reason, source: 'counted' });
+const refused = (status: number, code: string, reason: EndReason): Outcome => ({
+  status,
+  code,
+  reason,
+  source: 'none',
+});
+const broken = (status: number, code: string, reason: EndReason): Outcome => ({
+  status,
+  code,
+  reason,
+  source: 'estimated',
+});
+const inBand = (code: string, reason: EndReason): Outcome => ({
+  status: 200,
+  code,
+  reason,
+  source: 'counted',
+});
 const whole = (source: UsageSource): Outcome => ({ status: 200, code: null, reason: 'completed', source });
 const both = (script: string, outcome: Outcome): Fault => ({ script, json: outcome, sse: outcome });
 
 const CUT = refused(502, 'upstream_error', 'upstream_cut');
 const TIMED_OUT = refused(504, 'upstream_timeout', 'timed_out');
-const CUT_BODY = { json: broken(502, 'upstream_cut', 'upstream_cut'), sse: inBand('upstream_cut', 'upstream_cut') };
-const SILENT_BODY = { json: broken(504, 'upstream_timeout', 'timed_out'), sse: inBand('upstream_timeout', 'timed_out') };
+const CUT_BODY = {
+  json: broken(502, 'upstream_cut', 'upstream_cut'),
+  sse: inBand('upstream_cut', 'upstream_cut'),
+};
+const SILENT_BODY = {
+  json: broken(504, 'upstream_timeout', 'timed_out'),
+  sse: inBand('upstream_timeout', 'timed_out'),
+};
 
 /** An upstream that breaks off, falls silent or talks nonsense. */
 export const BREAKAGES: Fault[] = [
@@ -57,17 +78,27 @@ export const BREAKAGES: Fault[] = [
   { script: 'end=hang@done', json: whole('provider'), sse: whole('provider') },
   { script: 'end=stop@body', json: broken(502, 'upstream_error', 'upstream_error'), sse: CUT_BODY.sse },
   { script: 'end=stop@3', json: broken(502, 'upstream_error', 'upstream_error'), sse: CUT_BODY.sse },
-  { script: 'end=error@3', json: { ...broken(200, 'server_error', 'upstream_error') }, sse: inBand('server_error', 'upstream_error') },
+  {
+    script: 'end=error@3',
+    json: { ...broken(200, 'server_error', 'upstream_error') },
+    sse: inBand('server_error', 'upstream_error'),
+  },
   { script: 'length=-5', json: broken(502, 'upstream_error', 'upstream_error'), sse: whole('provider') },
   { script: 'length=+5', json: CUT_BODY.json, sse: whole('provider') },
-  { script: 'framing=close,end=cut@3', json: broken(502, 'upstream_error', 'upstream_error'), sse: CUT_BODY.sse },
+  {
+    script: 'framing=close,end=cut@3',
+    json: broken(502, 'upstream_error', 'upstream_error'),
+    sse: CUT_BODY.sse,
+  },
   both('garbage=http', CUT),
   { script: 'garbage=body', json: broken(502, 'upstream_error', 'upstream_error'), sse: CUT_BODY.sse },
   both('headers=200KB', CUT),
   both('encoding=gzip', refused(502, 'upstream_error', 'upstream_error')),
 ];
 
-/** An upstream that refuses. The client's faults keep their status, the relay's own and the provider's don't. */
+/**
+ * An upstream that refuses. The client's faults keep their status, the relay's own and the provider's don't.
+ */
 export const STATUSES: Fault[] = [
   both('status=400', refused(400, 'upstream_refused', 'upstream_refused')),
   both('status=400,body=html', refused(400, 'upstream_refused', 'upstream_refused')),
@@ -91,12 +122,16 @@ export const STATUSES: Fault[] = [
   both('status=101', CUT),
 ];
 
-/** A healthy upstream in each of the ways that providers tell their usage, and with odd but proper framing. */
+/**
+ * A healthy upstream in each of the ways that providers tell their usage, and with odd but proper framing.
+ */
 export const HEALTHY: Fault[] = [
   both('tokens=12', whole('provider')),
   both('tokens=0', whole('provider')),
   both('tokens=12,cached=9,reasoning=30', whole('provider')),
-  ...['always', 'finish', 'every', 'nulls'].map((usage) => both(`tokens=12,usage=${usage}`, whole('provider'))),
+  ...['always', 'finish', 'every', 'nulls'].map((usage) =>
+    both(`tokens=12,usage=${usage}`, whole('provider')),
+  ),
   // A stream can be counted as it passes, a JSON reply only be guessed by its size.
   { script: 'tokens=12,usage=never', json: whole('estimated'), sse: whole('counted') },
   { script: 'tokens=12,usage=broken', json: whole('estimated'), sse: whole('counted') },
@@ -116,7 +151,10 @@ export const HEALTHY: Fault[] = [
 type Settled = EventOf<'request.settled'>;
 export type Played = { fault: Fault; kind: 'json' | 'sse'; reply: ChatReply; settled: Settled };
 
-/** Lets the upstream misbehave in all these ways at the same time; returns when each call has its ending in the log. */
+/**
+ * Lets the upstream misbehave in all these ways at the same time; returns when each call has its ending in
+ * the log.
+ */
 export async function playFaults(
   relay: Pick<TestRelay, 'port' | 'key' | 'waitFor'>,
   upstream: ScriptedUpstream,
@@ -125,7 +163,12 @@ export async function playFaults(
   const calls = await Promise.all(
     faults.flatMap((fault) =>
       (['json', 'sse'] as const).map(async (kind) => {
-        const { reply } = await callScript(upstream, fault.script, { stream: kind === 'sse' }, { port: relay.port, key: relay.key });
+        const { reply } = await callScript(
+          upstream,
+          fault.script,
+          { stream: kind === 'sse' },
+          { port: relay.port, key: relay.key },
+        );
         return { fault, kind, reply };
       }),
     ),
@@ -133,7 +176,8 @@ export async function playFaults(
   const events = await relay.waitFor((log) => openRequests(log).length === 0);
   const played = calls.map((call) => {
     const settled = settledOf(events, call.reply.requestId);
-    if (!settled) throw new Error(`${call.fault.script}: nothing is settled for the request ${call.reply.requestId}`);
+    if (!settled)
+      throw new Error(`${call.fault.script}: nothing is settled for the request ${call.reply.requestId}`);
     return { ...call, settled };
   });
   return { played, events };
@@ -141,10 +185,17 @@ export async function playFaults(
 
 /** What came of a call, in the words of its {@link Fault}. */
 export function outcomeOf({ reply, settled }: Pick<Played, 'reply' | 'settled'>): Outcome {
-  return { status: reply.status ?? 0, code: errorCodeOf(reply), reason: settled.end_reason, source: settled.usage_source };
+  return {
+    status: reply.status ?? 0,
+    code: errorCodeOf(reply),
+    reason: settled.end_reason,
+    source: settled.usage_source,
+  };
 }
 
-/** The code of the error object that a client got, as the reply or within the stream; null when it got none. */
+/**
+ * The code of the error object that a client got, as the reply or within the stream; null when it got none.
+ */
 export function errorCodeOf(reply: Pick<ChatReply, 'json' | 'events'>): string | null {
   const errors = [reply.json, ...reply.events].flatMap((value) =>
     typeof value === 'object' && value !== null && 'error' in value ? [value.error as { code: string }] : [],
@@ -158,12 +209,15 @@ export function openRequests(events: readonly Placed[]): string[] {
   const open = new Set<string>();
   for (const { event } of events) {
     if (event.type === 'request.accepted') open.add(event.request);
-    else if (event.type === 'request.settled' || event.type === 'request.abandoned') open.delete(event.request);
+    else if (event.type === 'request.settled' || event.type === 'request.abandoned')
+      open.delete(event.request);
   }
   return [...open];
 }
 
 /** The settlement of a request. */
 export function settledOf(events: readonly Placed[], request: string | null): Settled | undefined {
-  return events.map(({ event }) => event).find((event): event is Settled => event.type === 'request.settled' && event.request === request);
+  return events
+    .map(({ event }) => event)
+    .find((event): event is Settled => event.type === 'request.settled' && event.request === request);
 }

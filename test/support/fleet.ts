@@ -15,7 +15,9 @@ export type FleetOptions = {
   /** How many servers; 3 unless told otherwise. */
   instances?: number;
   upstreams: readonly UpstreamEntry[];
-  /** What the first account may use: the terms of a plan named `fleet`, which it is on. Absent: it is on none. */
+  /**
+   * What the first account may use: the terms of a plan named `fleet`, which it is on. Absent: it is on none.
+   */
   plan?: PlanTerms;
   env?: Record<string, string>;
 };
@@ -100,7 +102,9 @@ export async function startFleet({ instances = 3, upstreams, plan, env = {} }: F
     return result;
   };
   const usage: Fleet['usage'] = async (secret = key, instance = 0) => {
-    const reply = await fetch(`http://127.0.0.1:${portOf(instance)}/v1/usage`, { headers: { authorization: `Bearer ${secret}` } });
+    const reply = await fetch(`http://127.0.0.1:${portOf(instance)}/v1/usage`, {
+      headers: { authorization: `Bearer ${secret}` },
+    });
     return (await reply.json()) as Usage;
   };
   if (plan) {
@@ -112,9 +116,18 @@ export async function startFleet({ instances = 3, upstreams, plan, env = {} }: F
   const [accountId, keyId] = firstIds(await log.read());
 
   return {
-    ports, account, accountId, key, keyId, store, control, change,
+    ports,
+    account,
+    accountId,
+    key,
+    keyId,
+    store,
+    control,
+    change,
     createKey: ({ account: owner = account } = {}) =>
-      control((commands, pepper) => commands.createKey(pepper, { account: owner, name: 'key', expiresAt: null })),
+      control((commands, pepper) =>
+        commands.createKey(pepper, { account: owner, name: 'key', expiresAt: null }),
+      ),
     tenant: (name, terms) =>
       control(async (commands, pepper) => {
         const { id } = await commands.createAccount(name);
@@ -126,7 +139,11 @@ export async function startFleet({ instances = 3, upstreams, plan, env = {} }: F
     chat: (instance, options) => chat({ key, ...options, port: portOf(instance) }),
     usage,
     settledUsage: (secret, instance) =>
-      until(() => usage(secret, instance), ({ limits }) => limits.every(({ held }) => held === 0), 'what is held'),
+      until(
+        () => usage(secret, instance),
+        ({ limits }) => limits.every(({ held }) => held === 0),
+        'what is held',
+      ),
     readLog: log.read,
     waitFor: (condition) => until(log.read, condition, 'the log'),
     settledLog: () => until(log.read, (events) => openRequests(events).length === 0, 'the last open call'),

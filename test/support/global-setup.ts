@@ -32,9 +32,17 @@ export default async function setup(project: TestProject): Promise<() => Promise
   try {
     const passwords = await readPasswords(await placeIn(dataDir));
     const { host, port } = store.config('owner');
-    if (passwords === null || host === undefined || port === undefined) throw new Error('the server has no address');
-    // Not the server's own database: its supervisor is connected to that, and a template may have no sessions.
-    const superuser = new Client({ host, port, user: 'postgres', database: 'postgres', password: passwords.superuser });
+    if (passwords === null || host === undefined || port === undefined)
+      throw new Error('the server has no address');
+    // Not the server's own database: its supervisor is connected to that, and a template may have no
+    // sessions.
+    const superuser = new Client({
+      host,
+      port,
+      user: 'postgres',
+      database: 'postgres',
+      password: passwords.superuser,
+    });
     await superuser.connect();
     await superuser.query(`create database ${TEMPLATE} owner daybook_owner`);
     await superuser.end();

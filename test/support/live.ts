@@ -45,7 +45,8 @@ export async function lookOn(options: LiveOptions): Promise<LiveViewer> {
       if (isBinary) throw new TypeError('a binary message');
       const message = LiveMessage.parse(JSON.parse(bytes.toString()));
       const before = messages.at(-1)?.position ?? 0;
-      if (message.position < before) throw new RangeError(`the position went back from ${before} to ${message.position}`);
+      if (message.position < before)
+        throw new RangeError(`the position went back from ${before} to ${message.position}`);
       messages.push(message);
     } catch (error) {
       problems.push(error);
@@ -70,7 +71,8 @@ export async function lookOn(options: LiveOptions): Promise<LiveViewer> {
     get bytes() {
       return received;
     },
-    frames: (type) => messages.flatMap(({ frames }) => frames).filter((frame) => frame.type === type) as never,
+    frames: (type) =>
+      messages.flatMap(({ frames }) => frames).filter((frame) => frame.type === type) as never,
     get position() {
       return messages.at(-1)?.position ?? 0;
     },
@@ -127,7 +129,15 @@ export async function refusedLook(options: LiveOptions): Promise<LiveRefused> {
   throw new Error('nobody was refused');
 }
 
-function openSocket({ port, path = '/v1/live', key, query = '', origin, headers = {}, protocols = [] }: LiveOptions): WebSocket {
+function openSocket({
+  port,
+  path = '/v1/live',
+  key,
+  query = '',
+  origin,
+  headers = {},
+  protocols = [],
+}: LiveOptions): WebSocket {
   return new WebSocket(`ws://127.0.0.1:${port}${path}${query === '' ? '' : `?${query}`}`, protocols, {
     headers: { ...(key === undefined ? {} : { authorization: `Bearer ${key}` }), ...headers },
     ...(origin === undefined ? {} : { origin }),

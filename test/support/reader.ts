@@ -14,10 +14,17 @@ export type ApiReader = {
 
 export function readerWith(port: number, key: string): ApiReader {
   const get = async <T>(path: string, headers: Record<string, string> = {}): Promise<Answer<T>> => {
-    const reply = await fetch(`http://127.0.0.1:${port}${path}`, { headers: { authorization: `Bearer ${key}`, ...headers } });
+    const reply = await fetch(`http://127.0.0.1:${port}${path}`, {
+      headers: { authorization: `Bearer ${key}`, ...headers },
+    });
     const text = await reply.text();
     const isJson = reply.headers.get('content-type')?.startsWith('application/json') ?? false;
-    return { status: reply.status, headers: reply.headers, text, json: (isJson ? JSON.parse(text) : null) as T };
+    return {
+      status: reply.status,
+      headers: reply.headers,
+      text,
+      json: (isJson ? JSON.parse(text) : null) as T,
+    };
   };
   const good = async <T>(path: string): Promise<T> => {
     const answer = await get<T>(path);

@@ -14,7 +14,14 @@ import { makeTestDirectory, removeTestDirectory } from './directory.ts';
 import type { ScriptedUpstream } from './upstream/upstream.ts';
 
 /** An upstream as a test names it; a scripted upstream fits as it is. */
-export type UpstreamEntry = { baseUrl: string; name?: string; apiKey?: string; models?: string[]; provider?: 'openai' | 'anthropic'; routes?: readonly string[] };
+export type UpstreamEntry = {
+  baseUrl: string;
+  name?: string;
+  apiKey?: string;
+  models?: string[];
+  provider?: 'openai' | 'anthropic';
+  routes?: readonly string[];
+};
 
 export type RelayOptions = {
   /** In their order; without `models` an upstream serves every model. */
@@ -38,7 +45,11 @@ export type TestRelay = AsyncDisposable & {
   control<T>(use: (control: Control, pepper: Buffer) => Promise<T>): Promise<T>;
   createAccount(name: string): Promise<{ id: string; name: string }>;
   /** A further key; of the first account unless another is named. */
-  createKey(options?: { account?: string; name?: string; expiresAt?: Date }): Promise<{ id: string; secret: string }>;
+  createKey(options?: {
+    account?: string;
+    name?: string;
+    expiresAt?: Date;
+  }): Promise<{ id: string; secret: string }>;
   /** The whole log, in order. */
   readLog(): Promise<Placed[]>;
   /** Reads the log again and again until it satisfies a condition. @throws {Error} after 10 s. */
@@ -97,7 +108,10 @@ export type Place = AsyncDisposable & {
 };
 
 /** A directory and, unless the relay brings its own, a database; with the environment that names them. */
-export async function makePlace({ upstreams = [], postgres = 'database' }: RelayOptions = {}): Promise<Place> {
+export async function makePlace({
+  upstreams = [],
+  postgres = 'database',
+}: RelayOptions = {}): Promise<Place> {
   const dataDir = await makeTestDirectory();
   const database = postgres === 'database' ? await createDatabase() : null;
   return {
@@ -133,13 +147,19 @@ export function upstreamsVariable(upstreams: readonly UpstreamEntry[]): string {
 }
 
 /** Changes accounts and keys in a store whose pepper lies in this data directory. */
-export function changeControl<T>(store: Store, dataDir: string, use: (control: Control, pepper: Buffer) => Promise<T>): Promise<T> {
+export function changeControl<T>(
+  store: Store,
+  dataDir: string,
+  use: (control: Control, pepper: Buffer) => Promise<T>,
+): Promise<T> {
   return withControl(store, 'test', async (control, client) =>
     use(control, await loadPepper(client, { DAYBOOK_DATA: dataDir, DAYBOOK_PEPPER_FILE: undefined })),
   );
 }
 
-/** A reader of the log over a connection of its own, which is made at the first use and after each failure. */
+/**
+ * A reader of the log over a connection of its own, which is made at the first use and after each failure.
+ */
 export function openLog(store: Store): { read(): Promise<Placed[]>; close(): Promise<void> } {
   // One for all who read at the same time, so that none is left open.
   let client: Promise<Client> | null = null;
@@ -181,7 +201,11 @@ export function openLog(store: Store): { read(): Promise<Placed[]>; close(): Pro
 /** Waits until the server's read model has taken in the newest control event of these. */
 async function caughtUp(port: number, events: readonly Placed[]): Promise<void> {
   const newest = events.findLast(({ stream }) => stream !== null)?.position ?? 0;
-  await until(() => readiness(port), ({ position }) => position >= newest, 'the read model');
+  await until(
+    () => readiness(port),
+    ({ position }) => position >= newest,
+    'the read model',
+  );
 }
 
 /** The log's lock, held by somebody else: until it is released no append comes to its end. */
@@ -212,7 +236,10 @@ export async function holdLog(store: Store): Promise<HeldLog> {
   };
 }
 
-/** Resolves when the server has dealt with all that had reached it before: it answers those who come later, too. */
+/**
+ * Resolves when the server has dealt with all that had reached it before: it answers those who come later,
+ * too.
+ */
 export async function hasHadItsTurn(port: number): Promise<void> {
   for (let turn = 0; turn < 3; turn += 1) await (await fetch(`http://127.0.0.1:${port}/healthz`)).text();
 }
@@ -221,9 +248,14 @@ export async function hasHadItsTurn(port: number): Promise<void> {
  * What a refused request must leave as it was: how much was forwarded, and how much recorded.
  * Endings and notes of refusals are not counted: those of requests before it may still be on their way.
  */
-export async function footprint(relay: TestRelay, upstream: ScriptedUpstream): Promise<{ forwarded: number; recorded: number }> {
+export async function footprint(
+  relay: TestRelay,
+  upstream: ScriptedUpstream,
+): Promise<{ forwarded: number; recorded: number }> {
   const { attempts, visits } = upstream.ledger;
-  const begun = (await relay.readLog()).filter(({ event }) => event.type !== 'request.settled' && event.type !== 'request.refused');
+  const begun = (await relay.readLog()).filter(
+    ({ event }) => event.type !== 'request.settled' && event.type !== 'request.refused',
+  );
   return { forwarded: attempts.length + visits.length, recorded: begun.length };
 }
 
@@ -238,13 +270,20 @@ export async function readiness(port: number): Promise<{ status: number; positio
  * Looks at something again and again until it is as wanted, and returns it.
  * @throws {Error} naming `what` after `timeoutMs`, with what was seen last.
  */
-export async function until<T>(look: () => T | Promise<T>, condition: (seen: T) => boolean, what: string, timeoutMs = WAIT_MS): Promise<T> {
+export async function until<T>(
+  look: () => T | Promise<T>,
+  condition: (seen: T) => boolean,
+  what: string,
+  timeoutMs = WAIT_MS,
+): Promise<T> {
   const deadline = performance.now() + timeoutMs;
   for (;;) {
     const seen = await look();
     if (condition(seen)) return seen;
     if (performance.now() > deadline) {
-      throw new Error(`${what} did not come to be as wanted; last seen: ${JSON.stringify(seen)?.slice(-2_000)}`);
+      throw new Error(
+        `${what} did not come to be as wanted; last seen: ${JSON.stringify(seen)?.slice(-2_000)}`,
+      );
     }
     await wait(POLL_MS);
   }

@@ -44,26 +44,39 @@ export async function makeFit(world: World, from: number): Promise<void> {
     chain = linkBatch(chain, own, batch);
     linked.push([batch.lastPosition, chain]);
   }
-  await superuser.query('update daybook.log_batch b set chain = n.chain from unnest($1::bigint[], $2::bytea[]) n(position, chain) where b.last_position = n.position', [
-    linked.map(([position]) => position),
-    linked.map(([, value]) => value),
-  ]);
+  await superuser.query(
+    'update daybook.log_batch b set chain = n.chain from unnest($1::bigint[], $2::bytea[]) n(position, chain) where b.last_position = n.position',
+    [linked.map(([position]) => position), linked.map(([, value]) => value)],
+  );
   await makeTreeFit(world, from, leaves);
   await makeHeadsFit(superuser);
 }
 
-async function makeTreeFit({ superuser, directory, first }: World, from: number, leaves: ReadonlyMap<number, Buffer>): Promise<void> {
+async function makeTreeFit(
+  { superuser, directory, first }: World,
+  from: number,
+  leaves: ReadonlyMap<number, Buffer>,
+): Promise<void> {
   const head = Math.max(first - 1, ...leaves.keys());
   for (let number = Math.floor((from - 1) / NODE); (number + 1) * NODE <= head; number++) {
     // What left the database is as it was published.
     const tile = await readLeafTile(directory, number);
-    const below = Array.from({ length: NODE }, (_, at) => leaves.get(number * NODE + at + 1) ?? (tile?.subarray(at * HASH_BYTES, (at + 1) * HASH_BYTES) as Buffer));
-    await superuser.query('update daybook.log_node set hash = $2 where level = 1 and number = $1', [number, completed(below)]);
+    const below = Array.from(
+      { length: NODE },
+      (_, at) =>
+        leaves.get(number * NODE + at + 1) ??
+        (tile?.subarray(at * HASH_BYTES, (at + 1) * HASH_BYTES) as Buffer),
+    );
+    await superuser.query('update daybook.log_node set hash = $2 where level = 1 and number = $1', [
+      number,
+      completed(below),
+    ]);
   }
   await superuser.query('delete from daybook.log_node where (number + 1) * 256 > $1', [head]);
 }
 
-const EVENTS = 'select stream, version, type, body from daybook.log where stream is not null union all select stream, version, type, body from daybook.log_kept';
+const EVENTS =
+  'select stream, version, type, body from daybook.log where stream is not null union all select stream, version, type, body from daybook.log_kept';
 
 async function makeHeadsFit(superuser: Client): Promise<void> {
   await superuser.query(`with truth as (select stream, max(version) as version from (${EVENTS}) e group by stream)

@@ -29,19 +29,32 @@ export async function changeByte(world: World, random: Random): Promise<Attack> 
   for (;;) {
     const { table, key } = random.below(INSTALL_EVERY) === 0 ? INSTALL : oneOf(random, TABLES);
     const row = await randomRow(world, random, table);
-    const column = oneOf(random, (await columnsOf(superuser, table)).filter(({ name }) => table !== 'install' || name === 'log_id'));
+    const column = oneOf(
+      random,
+      (await columnsOf(superuser, table)).filter(({ name }) => table !== 'install' || name === 'log_id'),
+    );
     const before = row[column.name] ?? null;
     const { sql, what } = changeOf(random, column, before);
     const where = key.map((name, index) => `${name} = $${index + 2}`).join(' and ');
     const text = `update daybook.${table} set ${column.name} = ${sql.replaceAll('$1', '$1::text')} where ${where} and ${column.name}::text is distinct from (${sql.replaceAll('$1', '$1::text')})::text`;
     const values = [before, ...key.map((name) => row[name])];
-    // A value that the type, a constraint or a partition does not accept is no change that anybody could make.
+    // A value that the type, a constraint or a partition does not accept is no change that anybody could
+    // make.
     if ((await attempt(superuser, text, values)) !== 1) continue;
-    const after = await superuser.query<{ value: string | null }>(`select (${sql.replaceAll('$1', '$1::text')})::text as value`, [before]);
+    const after = await superuser.query<{ value: string | null }>(
+      `select (${sql.replaceAll('$1', '$1::text')})::text as value`,
+      [before],
+    );
     const value = after.rows[0]?.value ?? null;
     const expected = await expectedOf(world, table, column.name, row, value);
     const at = key.map((name) => row[name]).join(', ');
-    return { kind: expected === null ? 'byte that nobody attests' : `byte of ${table}`, what: `${what} in the row ${at} of ${table}`, expected, table, ...orElse(table, column.name, row, value) };
+    return {
+      kind: expected === null ? 'byte that nobody attests' : `byte of ${table}`,
+      what: `${what} in the row ${at} of ${table}`,
+      expected,
+      table,
+      ...orElse(table, column.name, row, value),
+    };
   }
 }
 
@@ -63,46 +76,77 @@ const COVERED: Partial<Record<Table, string>> = { log: 'position <= $1', log_bat
 
 async function randomRow({ superuser, covered }: World, random: Random, table: Table): Promise<Row> {
   const condition = COVERED[table] ?? '$1::bigint is not null';
-  const { rows } = await superuser.query<{ count: number }>(`select count(*)::integer as count from daybook.${table} where ${condition}`, [covered]);
-  const columns = (await columnsOf(superuser, table)).map(({ name }) => `${name}::text as ${name}`).join(', ');
-  const found = await superuser.query<Row>(`select ${columns} from daybook.${table} where ${condition} order by ${table === 'stream_head' ? 'stream' : '2, 1'} offset $2 limit 1`, [
-    covered,
-    random.below(rows[0]?.count ?? 1),
-  ]);
+  const { rows } = await superuser.query<{ count: number }>(
+    `select count(*)::integer as count from daybook.${table} where ${condition}`,
+    [covered],
+  );
+  const columns = (await columnsOf(superuser, table))
+    .map(({ name }) => `${name}::text as ${name}`)
+    .join(', ');
+  const found = await superuser.query<Row>(
+    `select ${columns} from daybook.${table} where ${condition} order by ${table === 'stream_head' ? 'stream' : '2, 1'} offset $2 limit 1`,
+    [covered, random.below(rows[0]?.count ?? 1)],
+  );
   return found.rows[0] as Row;
 }
 
-/** What depends on nothing but on who wrote it down: moments of our own doing, of which no signature speaks. */
+/**
+ * What depends on nothing but on who wrote it down: moments of our own doing, of which no signature speaks.
+ */
 const UNATTESTED: Partial<Record<Table, readonly string[]>> = {
   log_partition: ['made_at', 'restored_at', 'archived_at'],
   checkpoint: ['published_at'],
 };
 
-/** Where a row beside the log has only its own word for its place, that word counts as well; and a border is of two partitions. */
+/**
+ * Where a row beside the log has only its own word for its place, that word counts as well; and a border is
+ * of two partitions.
+ */
 function orElse(table: Table, column: string, row: Row, after: string | null): { orElse?: number } {
-  if ((table === 'checkpoint' && column === 'size') || (table === 'log_partition' && column === 'first_position')) return { orElse: Number(after) };
-  return table === 'log_partition' && column === 'end_position' ? { orElse: Number(row['end_position']) } : {};
+  if (
+    (table === 'checkpoint' && column === 'size') ||
+    (table === 'log_partition' && column === 'first_position')
+  )
+    return { orElse: Number(after) };
+  return table === 'log_partition' && column === 'end_position'
+    ? { orElse: Number(row['end_position']) }
+    : {};
 }
 
 /** The first bad position by how the change was made; null where nothing attested was changed. */
-async function expectedOf(world: World, table: Table, column: string, row: Row, after: string | null): Promise<number | null> {
+async function expectedOf(
+  world: World,
+  table: Table,
+  column: string,
+  row: Row,
+  after: string | null,
+): Promise<number | null> {
   if (UNATTESTED[table]?.includes(column) === true && row[column] !== null && after !== null) return null;
   if (table === 'log_partition' && column === 'restored_at') return null;
   const number = (name: string): number => Number(row[name]);
   switch (table) {
     case 'log':
     case 'log_kept':
-      return column === 'position' ? Math.max(1, Math.min(number('position'), Number(after))) : number('position');
+      return column === 'position'
+        ? Math.max(1, Math.min(number('position'), Number(after)))
+        : number('position');
     case 'log_batch':
-      return column === 'last_position' ? firstOfSplit(world, number('last_position') - number('event_count') + 1, Number(after)) : number('last_position') - number('event_count') + 1;
+      return column === 'last_position'
+        ? firstOfSplit(world, number('last_position') - number('event_count') + 1, Number(after))
+        : number('last_position') - number('event_count') + 1;
     case 'log_partition':
       return isMomentInManifest(column, row, after) ? null : Math.max(1, number('first_position'));
     case 'stream_head':
       return positionOfStream(world, row['stream'] as string);
     case 'log_node':
-      return Math.min(number('number'), column === 'number' ? Number(after) : Infinity) * 256 ** number('level') + 1;
+      return (
+        Math.min(number('number'), column === 'number' ? Number(after) : Infinity) * 256 ** number('level') +
+        1
+      );
     case 'checkpoint':
-      return column === 'note' && isStillSigned(world, row['note'] as string, after as string) ? null : number('size');
+      return column === 'note' && isStillSigned(world, row['note'] as string, after as string)
+        ? null
+        : number('size');
     case 'install':
       return 1;
   }

@@ -12,9 +12,15 @@ export async function cutTail(world: World, random: Random): Promise<Attack> {
   const isWithin = last >= batch.from;
   const isFitted = random.below(2) === 0;
   await superuser.query('delete from daybook.log where position > $1', [last]);
-  await superuser.query('delete from daybook.log_batch where last_position > $1', [isWithin && isFitted ? batch.to : last]);
+  await superuser.query('delete from daybook.log_batch where last_position > $1', [
+    isWithin && isFitted ? batch.to : last,
+  ]);
   if (isFitted) {
-    if (isWithin) await superuser.query('update daybook.log_batch set last_position = $1, event_count = $2 where last_position = $3', [last, last - batch.from + 1, batch.to]);
+    if (isWithin)
+      await superuser.query(
+        'update daybook.log_batch set last_position = $1, event_count = $2 where last_position = $3',
+        [last, last - batch.from + 1, batch.to],
+      );
     await superuser.query('delete from daybook.checkpoint where size > $1', [last]);
     // Of what is left only a batch that was cut itself has to be made anew.
     await makeFit(world, isWithin ? batch.from : last + 1);
@@ -35,5 +41,10 @@ export async function cutWithinWindow(world: World, random: Random): Promise<Att
   await world.superuser.query('delete from daybook.log where position >= $1', [from]);
   await world.superuser.query('delete from daybook.log_batch where last_position >= $1', [from]);
   await makeFit(world, from);
-  return { kind: 'cut of what no checkpoint covers', what: `all from ${from} on`, expected: null, table: 'log' };
+  return {
+    kind: 'cut of what no checkpoint covers',
+    what: `all from ${from} on`,
+    expected: null,
+    table: 'log',
+  };
 }

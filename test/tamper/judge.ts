@@ -12,11 +12,18 @@ export type Outcome = Attack & {
   published: Judged;
   older: Judged & { size: number | null };
 };
-/** Whether it was found, whether its place is exact or lies within what is said, and whether its table is the one that is named. */
+/**
+ * Whether it was found, whether its place is exact or lies within what is said, and whether its table is the
+ * one that is named.
+ */
 type Judged = { isFound: boolean; isPlaced: boolean; isNamed: boolean; first: Finding | null };
 
 /** What an auditor holds who has the directory in which the log is published. */
-const withPublished = ({ directory, key, archive }: World): Evidence => ({ published: directory, keys: [key], archive });
+const withPublished = ({ directory, key, archive }: World): Evidence => ({
+  published: directory,
+  keys: [key],
+  archive,
+});
 
 /** Makes an attack, looks for it by both kinds of evidence, and undoes it. */
 export async function tryAttack(world: World, random: Random, attacker: Attacker): Promise<Outcome> {
@@ -24,10 +31,16 @@ export async function tryAttack(world: World, random: Random, attacker: Attacker
     const attack = await attacker(world, random);
     const published = judge(attack, await look(world, withPublished(world)), true);
     const { key, archive } = world;
-    const covering = world.checkpoints.filter(({ size }) => attack.expected === null || size >= attack.expected);
+    const covering = world.checkpoints.filter(
+      ({ size }) => attack.expected === null || size >= attack.expected,
+    );
     const kept = covering.length === 0 ? null : oneOf(random, covering);
     if (kept === null) return { ...attack, published, older: { ...published, size: null } };
-    const findings = await look(world, { checkpoints: [{ from: 'kept', note: kept.note }], keys: [key], archive });
+    const findings = await look(world, {
+      checkpoints: [{ from: 'kept', note: kept.note }],
+      keys: [key],
+      archive,
+    });
     return { ...attack, published, older: { ...judge(attack, findings, false), size: kept.size } };
   });
 }
@@ -49,8 +62,11 @@ async function look({ superuser }: World, evidence: Evidence): Promise<Finding[]
 
 function judge({ expected, orElse, table }: Attack, findings: readonly Finding[], isExact: boolean): Judged {
   const first = findings[0] ?? null;
-  if (expected === null || first === null) return { isFound: first !== null, isPlaced: false, isNamed: false, first };
+  if (expected === null || first === null)
+    return { isFound: first !== null, isPlaced: false, isNamed: false, first };
   const to = isExact ? first.position : (first.to ?? first.position);
-  const isPlaced = [expected, orElse].some((position) => position !== undefined && first.position <= position && to >= position);
+  const isPlaced = [expected, orElse].some(
+    (position) => position !== undefined && first.position <= position && to >= position,
+  );
   return { isFound: true, isPlaced, isNamed: first.table === table, first };
 }

@@ -11,21 +11,38 @@ type Rewrite = { what: string; expected: number };
 
 /** An event is changed, and everything after it made to fit: a chain alone says nothing of this. */
 export async function rewriteAll(world: World, random: Random): Promise<Attack> {
-  const batch = oneOf(random, (await wholeBatches(world)).filter(({ to }) => to <= world.covered));
+  const batch = oneOf(
+    random,
+    (await wholeBatches(world)).filter(({ to }) => to <= world.covered),
+  );
   const { what, expected } = await oneOf(random, [changeRequest, changeTime])(world, random, batch);
-  const { rows } = await world.superuser.query<{ size: number; note: string }>('delete from daybook.checkpoint where size >= $1 returning size::float8 as size, note', [expected]);
+  const { rows } = await world.superuser.query<{ size: number; note: string }>(
+    'delete from daybook.checkpoint where size >= $1 returning size::float8 as size, note',
+    [expected],
+  );
   await makeFit(world, batch.from);
   const forges = random.below(2) === 0;
   if (forges) for (const { size, note } of rows) await putForged(world, size, note);
-  return { kind: 'rewrite', what: `${what}${forges ? ', checkpoints signed anew by another key' : ''}`, expected, table: 'log' };
+  return {
+    kind: 'rewrite',
+    what: `${what}${forges ? ', checkpoints signed anew by another key' : ''}`,
+    expected,
+    table: 'log',
+  };
 }
 
 /** What a request cost, or whose it was. */
 async function changeRequest(world: World, random: Random, batch: Span): Promise<Rewrite> {
-  const { rows } = await world.superuser.query<{ position: number }>('select position::float8 as position from daybook.log where position between $1 and $2 and type >= 100', [batch.from, batch.to]);
+  const { rows } = await world.superuser.query<{ position: number }>(
+    'select position::float8 as position from daybook.log where position between $1 and $2 and type >= 100',
+    [batch.from, batch.to],
+  );
   if (rows.length === 0) return changeTime(world, random, batch);
   const { position } = oneOf(random, rows);
-  const change = oneOf(random, ['account = \'Intruder\'', 'input_tokens = coalesce(input_tokens, 0) # 1, hold_tokens = coalesce(hold_tokens, 0) # 1']);
+  const change = oneOf(random, [
+    "account = 'Intruder'",
+    'input_tokens = coalesce(input_tokens, 0) # 1, hold_tokens = coalesce(hold_tokens, 0) # 1',
+  ]);
   await world.superuser.query(`update daybook.log set ${change} where position = $1`, [position]);
   return { what: `the event at ${position}: ${change}`, expected: position };
 }
@@ -33,15 +50,28 @@ async function changeRequest(world: World, random: Random, batch: Span): Promise
 /** When a batch was appended, with all its events. */
 async function changeTime({ superuser }: World, random: Random, { from, to }: Span): Promise<Rewrite> {
   const us = between(random, 1, 9);
-  await superuser.query(`update daybook.log set at = at + $3 * interval '1 microsecond' where position between $1 and $2`, [from, to, us]);
-  await superuser.query(`update daybook.log_batch set at = at + $2 * interval '1 microsecond' where last_position = $1`, [to, us]);
+  await superuser.query(
+    `update daybook.log set at = at + $3 * interval '1 microsecond' where position between $1 and $2`,
+    [from, to, us],
+  );
+  await superuser.query(
+    `update daybook.log_batch set at = at + $2 * interval '1 microsecond' where last_position = $1`,
+    [to, us],
+  );
   return { what: `positions ${from} to ${to} ${us} microseconds later`, expected: from };
 }
 
 /** A checkpoint of what the log is now, by the log's own name and by somebody else's key. */
 async function putForged({ superuser }: World, size: number, note: string): Promise<void> {
   const { origin } = parseCheckpoint(parseNote(note).text);
-  const signer = signerOf(origin, 'ed25519', generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }));
+  const signer = signerOf(
+    origin,
+    'ed25519',
+    generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }),
+  );
   const root = await readRoot(superuser, size).catch(() => Buffer.alloc(32));
-  await superuser.query('insert into daybook.checkpoint (epoch, size, note) values (1, $1, $2)', [size, signCheckpoint({ origin, size, root }, [signer])]);
+  await superuser.query('insert into daybook.checkpoint (epoch, size, note) values (1, $1, $2)', [
+    size,
+    signCheckpoint({ origin, size, root }, [signer]),
+  ]);
 }

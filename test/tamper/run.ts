@@ -3,8 +3,15 @@ import { lookAtWhole, type Outcome, tryAttack } from './judge.ts';
 import type { Attacker } from './trial.ts';
 import type { World } from './world.ts';
 
-/** Tries attacks one after the other, each on the log as it was. @throws {Error} when anything is found before the first or after the last. */
-export async function runTrials(world: World, random: Random, trials: readonly { attacker: Attacker; count: number }[]): Promise<Outcome[]> {
+/**
+ * Tries attacks one after the other, each on the log as it was. @throws {Error} when anything is found before
+ * the first or after the last.
+ */
+export async function runTrials(
+  world: World,
+  random: Random,
+  trials: readonly { attacker: Attacker; count: number }[],
+): Promise<Outcome[]> {
   await requireWhole(world);
   const outcomes: Outcome[] = [];
   for (const { attacker, count } of trials) {
@@ -16,11 +23,23 @@ export async function runTrials(world: World, random: Random, trials: readonly {
 
 async function requireWhole(world: World): Promise<void> {
   const findings = await lookAtWhole(world);
-  if (findings.length > 0) throw new Error(`something is found where nothing was done: ${JSON.stringify(findings[0])}`);
+  if (findings.length > 0)
+    throw new Error(`something is found where nothing was done: ${JSON.stringify(findings[0])}`);
 }
 
-/** How many of a kind were tried, found, placed, and laid to the right table; with what was published, and with one older checkpoint alone. */
-export type Tally = { kind: string; tried: number; found: number; exact: number; named: number; found_by_older: number; within_older: number };
+/**
+ * How many of a kind were tried, found, placed, and laid to the right table; with what was published, and
+ * with one older checkpoint alone.
+ */
+export type Tally = {
+  kind: string;
+  tried: number;
+  found: number;
+  exact: number;
+  named: number;
+  found_by_older: number;
+  within_older: number;
+};
 
 /**
  * What all of it comes to. Of attacks that change nothing attested nothing has to be found, and they
@@ -40,5 +59,10 @@ export function tally(outcomes: readonly Outcome[]): { kinds: Tally[]; missed: O
       within_older: count(({ older }) => older.isPlaced),
     };
   });
-  return { kinds, missed: outcomes.filter(({ expected, published, older }) => expected !== null && !(published.isPlaced && older.isPlaced)) };
+  return {
+    kinds,
+    missed: outcomes.filter(
+      ({ expected, published, older }) => expected !== null && !(published.isPlaced && older.isPlaced),
+    ),
+  };
 }

@@ -13,8 +13,19 @@ import { readCheckpointFile, readVerifierKeys } from '#db/tlog/published.ts';
 import { addSigningKey } from '#db/tlog/signing-key.ts';
 import type { Random } from '../chaos/random.ts';
 import { anyControlEvent, anyRequestEvent } from '../support/log/arbitrary-event.ts';
-import { appendFirstControls, appendFirstRequests, migrateToFirstVersion } from '../support/audit/format-one.ts';
-import { accepted, connectAs, extended, openWriter, settled, type Writer } from '../support/log/log-writer.ts';
+import {
+  appendFirstControls,
+  appendFirstRequests,
+  migrateToFirstVersion,
+} from '../support/audit/format-one.ts';
+import {
+  accepted,
+  connectAs,
+  extended,
+  openWriter,
+  settled,
+  type Writer,
+} from '../support/log/log-writer.ts';
 import { publishNow } from '../support/audit/publishing.ts';
 
 /** An empty database, and somebody in it who may do anything. */
@@ -48,7 +59,12 @@ const WRITERS = 3;
 const BATCH_EVENTS_MAX = 12;
 
 /** Fills an empty database with a log of so many events and an archive of its first partition. */
-export async function openWorld(ground: Ground, events: number, random: Random, place: string): Promise<World> {
+export async function openWorld(
+  ground: Ground,
+  events: number,
+  random: Random,
+  place: string,
+): Promise<World> {
   const { store } = ground;
   await migrateToFirstVersion(store);
   await appendAsFirstVersion(store);
@@ -60,7 +76,11 @@ export async function openWorld(ground: Ground, events: number, random: Random, 
   const checkpoints: Kept[] = [];
   const publish = async (): Promise<void> => {
     const checkpoint = await publishNow(store, publishing);
-    if (checkpoint) checkpoints.push({ size: checkpoint.size, note: (await readCheckpointFile(publishing.directory)) as string });
+    if (checkpoint)
+      checkpoints.push({
+        size: checkpoint.size,
+        note: (await readCheckpointFile(publishing.directory)) as string,
+      });
   };
   const writers: Writer[] = [];
   for (let each = 0; each < WRITERS; each++) writers.push(await openWriter(store));
@@ -69,10 +89,17 @@ export async function openWorld(ground: Ground, events: number, random: Random, 
   const appendUpTo = async (position: number): Promise<void> => {
     while (head < position) {
       const writer = writers[random.below(WRITERS)] as Writer;
-      head = random.below(6) === 0 ? await writer.control(calls.controls(1 + random.below(3))) : await writer.append(calls.requests(1 + random.below(BATCH_EVENTS_MAX)));
+      head =
+        random.below(6) === 0
+          ? await writer.control(calls.controls(1 + random.below(3)))
+          : await writer.append(calls.requests(1 + random.below(BATCH_EVENTS_MAX)));
     }
   };
-  for (let upTo = EVENTS_PER_CHECKPOINT; upTo < events; upTo += EVENTS_PER_CHECKPOINT - 20 + random.below(40)) {
+  for (
+    let upTo = EVENTS_PER_CHECKPOINT;
+    upTo < events;
+    upTo += EVENTS_PER_CHECKPOINT - 20 + random.below(40)
+  ) {
     await appendUpTo(upTo);
     // Midway another key takes the first one's place.
     if (checkpoints.length === 3) addSigningKey(publishing.keyFile);
@@ -87,13 +114,20 @@ export async function openWorld(ground: Ground, events: number, random: Random, 
   const archiveDirectory = path.join(place, 'archive');
   await mkdir(archiveDirectory);
   const full = Math.floor(covered / PARTITION_POSITIONS);
-  await archive({ connect: () => connectAs(store, 'owner'), directory: archiveDirectory, keep: full - 1, drop: true });
+  await archive({
+    connect: () => connectAs(store, 'owner'),
+    directory: archiveDirectory,
+    keep: full - 1,
+    drop: true,
+  });
   await appendUpTo(head + UNCOVERED_EVENTS);
   for (const writer of writers) {
     await retireInstance(writer.client, writer.instance);
     await writer[Symbol.asyncDispose]();
   }
-  const { rows } = await superuser.query<{ first: number; head: number }>('select daybook.first_position()::float8 as first, daybook.head(0::smallint)::float8 as head');
+  const { rows } = await superuser.query<{ first: number; head: number }>(
+    'select daybook.first_position()::float8 as first, daybook.head(0::smallint)::float8 as head',
+  );
   return {
     superuser,
     ...(rows[0] as { first: number; head: number }),
@@ -119,14 +153,23 @@ async function appendAsFirstVersion(store: Store): Promise<void> {
 
 /** Partitions that a migration makes are too large to be filled. */
 async function cutIntoPartitions(superuser: Client): Promise<void> {
-  await superuser.query('alter table daybook.log detach partition daybook.log_000000; alter table daybook.log_000000 rename to taken_out');
-  await superuser.query('alter table daybook.log detach partition daybook.log_000001; drop table daybook.log_000001; delete from daybook.log_partition');
+  await superuser.query(
+    'alter table daybook.log detach partition daybook.log_000000; alter table daybook.log_000000 rename to taken_out',
+  );
+  await superuser.query(
+    'alter table daybook.log detach partition daybook.log_000001; drop table daybook.log_000001; delete from daybook.log_partition',
+  );
   await superuser.query(`update daybook.install set partition_size = ${PARTITION_POSITIONS}`);
   await superuser.query('set role daybook_owner; select daybook.create_partitions(12); reset role');
-  await superuser.query('insert into daybook.log select * from daybook.taken_out; drop table daybook.taken_out');
+  await superuser.query(
+    'insert into daybook.log select * from daybook.taken_out; drop table daybook.taken_out',
+  );
 }
 
-/** Calls of several accounts with what comes of them, and changes to accounts, keys and plans, each as the next of its own stream. */
+/**
+ * Calls of several accounts with what comes of them, and changes to accounts, keys and plans, each as the
+ * next of its own stream.
+ */
 class Calls {
   readonly #random: Random;
   readonly #versions = new Map<string, number>();
@@ -137,21 +180,39 @@ class Calls {
 
   requests(count: number): Parameters<Writer['append']>[0][number][] {
     const account = `Account${this.#random.below(ACCOUNTS)}`;
-    const begun = accepted({ account, key: `Key0000${this.#random.below(9)}`, hold_cost_microusd: 700, sse: this.#random.below(2) === 0 });
-    const told = [begun, extended(begun), settled(begun, { cost_microusd: 1 + this.#random.below(9_999), output_tokens: this.#random.below(500) })];
+    const begun = accepted({
+      account,
+      key: `Key0000${this.#random.below(9)}`,
+      hold_cost_microusd: 700,
+      sse: this.#random.below(2) === 0,
+    });
+    const told = [
+      begun,
+      extended(begun),
+      settled(begun, {
+        cost_microusd: 1 + this.#random.below(9_999),
+        output_tokens: this.#random.below(500),
+      }),
+    ];
     // Others have every value that the vocabulary allows, refusals among them.
-    return [...told, ...fc.sample(anyRequestEvent, { numRuns: count, seed: this.#random.below(2 ** 31) })].slice(0, Math.max(count, 2));
+    return [
+      ...told,
+      ...fc.sample(anyRequestEvent, { numRuns: count, seed: this.#random.below(2 ** 31) }),
+    ].slice(0, Math.max(count, 2));
   }
 
   controls(count: number): Parameters<Writer['control']>[0] {
     const events = fc.sample(anyControlEvent, { numRuns: 4 * count, seed: this.#random.below(2 ** 31) });
-    return events.filter((event) => !event.type.startsWith('log.')).slice(0, count).map((event: ControlEvent) => {
-      const stream = streamOf(event);
-      const version = (this.#versions.get(stream) ?? 0) + 1;
-      this.#versions.set(stream, version);
-      // Names that are taken have rows of their own among the heads of streams.
-      const isName = event.type === 'account.registered' && version === 1;
-      return { event, version, ...(isName ? { claim: `account-name/${event.name}` } : {}) };
-    });
+    return events
+      .filter((event) => !event.type.startsWith('log.'))
+      .slice(0, count)
+      .map((event: ControlEvent) => {
+        const stream = streamOf(event);
+        const version = (this.#versions.get(stream) ?? 0) + 1;
+        this.#versions.set(stream, version);
+        // Names that are taken have rows of their own among the heads of streams.
+        const isName = event.type === 'account.registered' && version === 1;
+        return { event, version, ...(isName ? { claim: `account-name/${event.name}` } : {}) };
+      });
   }
 }

@@ -2,7 +2,15 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { RELAYED_ROUTES } from '#db/limits/limits.ts';
 import { withControl } from '#server/control/control.ts';
 import { UpstreamControl } from '#server/control/upstream-control.ts';
-import { CHAT_CLIENTS, type Flows, MESSAGES_CLIENT, PICTURE, RESPONSES_CLIENT, RESULTS, type To } from '../support/providers/client-flows.ts';
+import {
+  CHAT_CLIENTS,
+  type Flows,
+  MESSAGES_CLIENT,
+  PICTURE,
+  RESPONSES_CLIENT,
+  RESULTS,
+  type To,
+} from '../support/providers/client-flows.ts';
 import { openRequests } from '../support/faults.ts';
 import { startRelay, type TestRelay, until } from '../support/relay.ts';
 import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstream.ts';
@@ -18,7 +26,12 @@ const CLIENTS: Readonly<Record<Letter, Readonly<Record<string, Flows>>>> = {
   a: { ...CHAT_CLIENTS, ...MESSAGES_CLIENT },
   g: CHAT_CLIENTS,
 };
-const SCRIPTS = { text: 'tokens=6,cached=2', tools: 'tokens=8,tools=2', json: 'tokens=2,text=json', long: 'tokens=500,every=5ms' };
+const SCRIPTS = {
+  text: 'tokens=6,cached=2',
+  tools: 'tokens=8,tools=2',
+  json: 'tokens=2,text=json',
+  long: 'tokens=500,every=5ms',
+};
 
 let upstream: ScriptedUpstream;
 let relay: TestRelay;
@@ -30,19 +43,39 @@ beforeAll(async () => {
   upstream = await startUpstream({ apiKey: 'of-the-relay' });
   const entry = { baseUrl: upstream.baseUrl, apiKey: 'of-the-relay' };
   relay = await startRelay({
-    upstreams: [{ ...entry, name: 'o', models: ['o-*'], routes: RELAYED_ROUTES }, { ...entry, name: 'a', baseUrl: upstream.url, models: ['a-*'], provider: 'anthropic' }],
+    upstreams: [
+      { ...entry, name: 'o', models: ['o-*'], routes: RELAYED_ROUTES },
+      { ...entry, name: 'a', baseUrl: upstream.url, models: ['a-*'], provider: 'anthropic' },
+    ],
   });
   to = { baseUrl: relay.baseUrl, key: relay.key };
-  for (const letter of Object.keys(ADAPTERS)) for (const [name, script] of Object.entries(SCRIPTS)) upstream.script(`${letter}-${name}`, script);
+  for (const letter of Object.keys(ADAPTERS))
+    for (const [name, script] of Object.entries(SCRIPTS)) upstream.script(`${letter}-${name}`, script);
   await withControl(relay.store, 'test', async (control, client) => {
-    const upstreams = new UpstreamControl(control, client, { upstreams: [], DAYBOOK_DATA: relay.dataDir, DAYBOOK_MASTER_KEY_FILE: undefined });
+    const upstreams = new UpstreamControl(control, client, {
+      upstreams: [],
+      DAYBOOK_DATA: relay.dataDir,
+      DAYBOOK_MASTER_KEY_FILE: undefined,
+    });
     await upstreams.addUpstream('g', {
-      provider: 'bridge', package: '@ai-sdk/google', base_url: `${upstream.url}/v1beta`, models: ['g-*'], network: 'private', client_gone: 'cancel', retries: 0, paused: false,
+      provider: 'bridge',
+      package: '@ai-sdk/google',
+      base_url: `${upstream.url}/v1beta`,
+      models: ['g-*'],
+      network: 'private',
+      client_gone: 'cancel',
+      retries: 0,
+      paused: false,
     });
     await upstreams.addCredential('g', { label: 'main', secret: 'of-the-relay' });
   });
-  await until(async () => (await CHAT_CLIENTS.openai.chat(to, 'g-text').catch(() => null))?.text ?? null, (text) => text !== null, 'the bridge');
-  // A client asks again where the server does not know the new upstream's credential yet, and that call is settled, too.
+  await until(
+    async () => (await CHAT_CLIENTS.openai.chat(to, 'g-text').catch(() => null))?.text ?? null,
+    (text) => text !== null,
+    'the bridge',
+  );
+  // A client asks again where the server does not know the new upstream's credential yet, and that call is
+  // settled, too.
   before = { events: (await settledLog()).length, attempts: upstream.ledger.attempts.length };
 });
 
@@ -53,7 +86,8 @@ afterAll(async () => {
   await upstream?.close();
 });
 
-const lastBody = (): string => upstream.ledger.requestBody(upstream.ledger.attempts.at(-1)?.attempt ?? 0).toString();
+const lastBody = (): string =>
+  upstream.ledger.requestBody(upstream.ledger.attempts.at(-1)?.attempt ?? 0).toString();
 const TEXT = 'tok0 tok1 tok2 tok3 tok4 tok5 ';
 
 describe.each(Object.entries(ADAPTERS) as [Letter, string][])('%s: the adapter %s', (letter) => {
@@ -70,7 +104,10 @@ describe.each(Object.entries(ADAPTERS) as [Letter, string][])('%s: the adapter %
 
     test('calls tools in parallel, and is told their results', async () => {
       const { calls, text } = await flows.tools(to, `${letter}-tools`, `${letter}-text`);
-      expect(calls).toEqual([{ name: 'tool_0', input: { text: 'tok0 tok1 tok2 tok3 ' } }, { name: 'tool_1', input: { text: 'tok4 tok5 tok6 tok7 ' } }]);
+      expect(calls).toEqual([
+        { name: 'tool_0', input: { text: 'tok0 tok1 tok2 tok3 ' } },
+        { name: 'tool_1', input: { text: 'tok4 tok5 tok6 tok7 ' } },
+      ]);
       expect(text).toBe(TEXT);
       for (const told of [...RESULTS, 'tok4 tok5 tok6 tok7 ', 'tool_1']) expect(lastBody()).toContain(told);
     });
@@ -88,21 +125,43 @@ describe.each(Object.entries(ADAPTERS) as [Letter, string][])('%s: the adapter %
     test('leaves, and the upstream is left', async () => {
       await flows.abort(to, `${letter}-long`);
       await upstream.ledger.until((rows) => rows.at(-1)?.endedAt !== null);
-      expect(upstream.ledger.attempts.at(-1)).toMatchObject({ model: `${letter}-long`, ended: 'client_closed' });
+      expect(upstream.ledger.attempts.at(-1)).toMatchObject({
+        model: `${letter}-long`,
+        ended: 'client_closed',
+      });
     });
   });
 });
 
 test('each of these calls was settled once, as its upstream told it, or as counted where it was left', async () => {
-  const settled = (await settledLog()).slice(before.events).flatMap(({ event }) => (event.type === 'request.settled' ? [event] : []));
+  const settled = (await settledLog())
+    .slice(before.events)
+    .flatMap(({ event }) => (event.type === 'request.settled' ? [event] : []));
   for (const letter of Object.keys(ADAPTERS) as Letter[]) {
     const own = settled.filter(({ upstream: name }) => name === letter);
-    const rows = upstream.ledger.attempts.slice(before.attempts).filter(({ model }) => model?.startsWith(`${letter}-`));
+    const rows = upstream.ledger.attempts
+      .slice(before.attempts)
+      .filter(({ model }) => model?.startsWith(`${letter}-`));
     const left = rows.filter(({ ended }) => ended === 'client_closed').length;
     expect(left).toBe(Object.keys(CLIENTS[letter]).length);
-    expect(own.map(({ end_reason: reason, usage_source: source }) => `${reason} ${source}`).filter((each) => each !== 'completed provider')).toEqual(Array(left).fill('client_gone counted'));
+    expect(
+      own
+        .map(({ end_reason: reason, usage_source: source }) => `${reason} ${source}`)
+        .filter((each) => each !== 'completed provider'),
+    ).toEqual(Array(left).fill('client_gone counted'));
     expect(own.length).toBe(rows.length);
-    const told = (of: readonly Attempt[]): number => of.reduce((sum, { usageReported: usage, ended }) => sum + (ended === 'complete' && usage ? usage.prompt + usage.completion : 0), 0);
-    expect(own.reduce((sum, { end_reason: reason, input_tokens: input, output_tokens: output }) => sum + (reason === 'completed' ? input + output : 0), 0)).toBe(told(rows));
+    const told = (of: readonly Attempt[]): number =>
+      of.reduce(
+        (sum, { usageReported: usage, ended }) =>
+          sum + (ended === 'complete' && usage ? usage.prompt + usage.completion : 0),
+        0,
+      );
+    expect(
+      own.reduce(
+        (sum, { end_reason: reason, input_tokens: input, output_tokens: output }) =>
+          sum + (reason === 'completed' ? input + output : 0),
+        0,
+      ),
+    ).toBe(told(rows));
   }
 });

@@ -2,7 +2,17 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Placed } from '#db/events/events.ts';
 import type { Usage } from '#server/relay/usage.ts';
 import { EJECT_AFTER_FAILURES } from '#server/upstreams/bounds.ts';
-import { BREAKAGES, errorCodeOf, type Fault, type Outcome, outcomeOf, type Played, settledOf, STATUSES, openRequests } from '../support/faults.ts';
+import {
+  BREAKAGES,
+  errorCodeOf,
+  type Fault,
+  type Outcome,
+  outcomeOf,
+  type Played,
+  settledOf,
+  STATUSES,
+  openRequests,
+} from '../support/faults.ts';
 import { checkIdentity } from '../support/identity/identity.ts';
 import { chat } from '../support/client.ts';
 import { startRelay, type TestRelay } from '../support/relay.ts';
@@ -39,20 +49,38 @@ const MORE_STATUSES = [402, 405, 425, 529].map((status): Fault => {
   const outcome: Outcome = { status: 502, code: 'upstream_error', reason: 'upstream_error', source: 'none' };
   return { script: `status=${status}`, json: outcome, sse: outcome };
 });
-const RETRY_AFTER = STATUSES.filter(({ script }) => script === 'status=429').map((fault) => ({ ...fault, script: 'status=429,retry=30' }));
-const HUGE: Fault = { ...ERROR_EVENT, script: 'tokens=1,pad=65MB', json: { status: 502, code: 'upstream_error', reason: 'upstream_error', source: 'estimated' } };
+const RETRY_AFTER = STATUSES.filter(({ script }) => script === 'status=429').map((fault) => ({
+  ...fault,
+  script: 'status=429,retry=30',
+}));
+const HUGE: Fault = {
+  ...ERROR_EVENT,
+  script: 'tokens=1,pad=65MB',
+  json: { status: 502, code: 'upstream_error', reason: 'upstream_error', source: 'estimated' },
+};
 const FAULTS = [...BREAKAGES, ERROR_EVENT, FIRST_EVENT, ...STATUSES, ...MORE_STATUSES, ...RETRY_AFTER];
 
 /** What no other upstream takes over: the request itself is refused, or its reply is whole, or has begun. */
 const KEPT = {
-  both: [/^status=(400|405|409|413|422)\b/, /end=(cut|hang|stop|reset)@(done|usage|finish)/, /^end=(cut|reset|hang|stop|comments|error)@[03]/, /^every=/, /^tokens=100,drip/, /^framing=close/, /^end=comments@body/],
+  both: [
+    /^status=(400|405|409|413|422)\b/,
+    /end=(cut|hang|stop|reset)@(done|usage|finish)/,
+    /^end=(cut|reset|hang|stop|comments|error)@[03]/,
+    /^every=/,
+    /^tokens=100,drip/,
+    /^framing=close/,
+    /^end=comments@body/,
+  ],
   json: [/^garbage=body/, /^length=/, /^end=error@body/, /^end=stop@body/],
   sse: [/^length=/],
 };
-const isKept = (script: string, kind: 'json' | 'sse'): boolean => [...KEPT.both, ...KEPT[kind]].some((pattern) => pattern.test(script));
+const isKept = (script: string, kind: 'json' | 'sse'): boolean =>
+  [...KEPT.both, ...KEPT[kind]].some((pattern) => pattern.test(script));
 
 type Case = { fault: Fault; kind: 'json' | 'sse'; name: string };
-const CASES: Case[] = FAULTS.flatMap((fault, index) => (['json', 'sse'] as const).map((kind) => ({ fault, kind, name: `${kind}-${index}` })));
+const CASES: Case[] = FAULTS.flatMap((fault, index) =>
+  (['json', 'sse'] as const).map((kind) => ({ fault, kind, name: `${kind}-${index}` })),
+);
 
 let [first, second] = [undefined, undefined] as unknown as [ScriptedUpstream, ScriptedUpstream];
 let relay: TestRelay;
@@ -63,27 +91,64 @@ let rssBefore = 0;
 beforeAll(async () => {
   [first, second] = await Promise.all([startUpstream(), startUpstream()]);
   relay = await startRelay({ env: DEADLINES });
-  const declared: Required<Declared> = { upstreams: { second: { base_url: second.baseUrl }, refused: { base_url: `http://127.0.0.1:${await refusedPort()}/v1` } }, models: {} };
+  const declared: Required<Declared> = {
+    upstreams: {
+      second: { base_url: second.baseUrl },
+      refused: { base_url: `http://127.0.0.1:${await refusedPort()}/v1` },
+    },
+    models: {},
+  };
   for (const { fault, name } of CASES) {
     declared.upstreams[name] = { base_url: first.baseUrl };
-    declared.models[name] = { targets: [{ upstream: name, model: `s:${fault.script}` }, { upstream: 'second', model: SECOND, order: 1 }] };
+    declared.models[name] = {
+      targets: [
+        { upstream: name, model: `s:${fault.script}` },
+        { upstream: 'second', model: SECOND, order: 1 },
+      ],
+    };
   }
-  declared.models['refused'] = { targets: [{ upstream: 'refused' }, { upstream: 'second', model: SECOND, order: 1 }] };
+  declared.models['refused'] = {
+    targets: [{ upstream: 'refused' }, { upstream: 'second', model: SECOND, order: 1 }],
+  };
   declared.upstreams['breaking'] = { base_url: first.baseUrl };
-  declared.models['breaking'] = { targets: [{ upstream: 'breaking', model: 's:end=cut@3' }, { upstream: 'second', model: SECOND, order: 1 }] };
-  declared.models['huge'] = { targets: [{ upstream: 'json-0', model: `s:${HUGE.script}` }, { upstream: 'second', model: SECOND, order: 1 }] };
+  declared.models['breaking'] = {
+    targets: [
+      { upstream: 'breaking', model: 's:end=cut@3' },
+      { upstream: 'second', model: SECOND, order: 1 },
+    ],
+  };
+  declared.models['huge'] = {
+    targets: [
+      { upstream: 'json-0', model: `s:${HUGE.script}` },
+      { upstream: 'second', model: SECOND, order: 1 },
+    ],
+  };
   await declare(relay, declared);
 
-  await relay.control((control) => control.overrideTerms(relay.account, { concurrent_requests: 1_000, tokens_per_minute: 100_000_000 }, 'keep'));
+  await relay.control((control) =>
+    control.overrideTerms(
+      relay.account,
+      { concurrent_requests: 1_000, tokens_per_minute: 100_000_000 },
+      'keep',
+    ),
+  );
   rssBefore = process.memoryUsage.rss();
   const calls = await Promise.all(
     CASES.map(async ({ fault, kind, name }) => {
-      const { reply } = await callScript(first, fault.script, { model: name, stream: kind === 'sse' }, { port: relay.port, key: relay.key });
+      const { reply } = await callScript(
+        first,
+        fault.script,
+        { model: name, stream: kind === 'sse' },
+        { port: relay.port, key: relay.key },
+      );
       return { fault, kind, name, reply };
     }),
   );
   events = await relay.waitFor((log) => openRequests(log).length === 0);
-  played = calls.map((call) => ({ ...call, settled: settledOf(events, call.reply.requestId) as Played['settled'] }));
+  played = calls.map((call) => ({
+    ...call,
+    settled: settledOf(events, call.reply.requestId) as Played['settled'],
+  }));
 });
 
 afterAll(async () => {
@@ -91,32 +156,65 @@ afterAll(async () => {
   await Promise.all([first?.close(), second?.close()]);
 });
 
-const each = (script: string, kind: string): (typeof played)[number] => played.find((call) => call.fault.script === script && call.kind === kind) as (typeof played)[number];
+const each = (script: string, kind: string): (typeof played)[number] =>
+  played.find((call) => call.fault.script === script && call.kind === kind) as (typeof played)[number];
 
-describe.each(['json', 'sse'] as const)('with another upstream behind it, the client gets that one\'s reply, or what has begun: %s', (kind) => {
-  test.each(FAULTS)('$script', (fault) => {
-    const { reply, settled, name } = each(fault.script, kind);
-    const { attempts, upstream, tries } = settled;
-    const outcome = { ...outcomeOf({ reply, settled }), attempts, upstream };
-    const one = { upstream: name, duration_ms: expect.any(Number) as number };
-    if (isKept(fault.script, kind)) {
-      expect({ ...outcome, tries }).toEqual({ ...fault[kind], attempts: 1, upstream: name, tries: undefined });
-    } else {
-      expect(outcome).toEqual({ status: 200, code: null, reason: 'completed', source: 'provider', attempts: 2, upstream: 'second' });
-      expect(tries).toEqual([{ ...one, outcome: expect.stringMatching(/^(status_\d+|timed_out|cut|unreadable|error_event)$/) as string }, { ...one, upstream: 'second', outcome: 'completed' }]);
-      expect([reply.tokens, reply.finished, reply.sawDone, reply.sawError]).toEqual([9, true, kind === 'sse', false]);
-      // Not a byte of the first one's.
-      expect(reply.upstreamId).toContain(`-${second.port}-`);
-    }
-  });
-});
+describe.each(['json', 'sse'] as const)(
+  "with another upstream behind it, the client gets that one's reply, or what has begun: %s",
+  (kind) => {
+    test.each(FAULTS)('$script', (fault) => {
+      const { reply, settled, name } = each(fault.script, kind);
+      const { attempts, upstream, tries } = settled;
+      const outcome = { ...outcomeOf({ reply, settled }), attempts, upstream };
+      const one = { upstream: name, duration_ms: expect.any(Number) as number };
+      if (isKept(fault.script, kind)) {
+        expect({ ...outcome, tries }).toEqual({
+          ...fault[kind],
+          attempts: 1,
+          upstream: name,
+          tries: undefined,
+        });
+      } else {
+        expect(outcome).toEqual({
+          status: 200,
+          code: null,
+          reason: 'completed',
+          source: 'provider',
+          attempts: 2,
+          upstream: 'second',
+        });
+        expect(tries).toEqual([
+          {
+            ...one,
+            outcome: expect.stringMatching(/^(status_\d+|timed_out|cut|unreadable|error_event)$/) as string,
+          },
+          { ...one, upstream: 'second', outcome: 'completed' },
+        ]);
+        expect([reply.tokens, reply.finished, reply.sawDone, reply.sawError]).toEqual([
+          9,
+          true,
+          kind === 'sse',
+          false,
+        ]);
+        // Not a byte of the first one's.
+        expect(reply.upstreamId).toContain(`-${second.port}-`);
+      }
+    });
+  },
+);
 
 test('the log, the upstreams and the clients agree on every call, however many tries it took', () => {
   const ledger = [...first.ledger.attempts, ...second.ledger.attempts];
   const clients = played.map(({ reply }) => reply);
-  expect(checkIdentity({ ledger, events, clients, accounting: 'strict' })).toEqual({ violations: [], unattributed: [] });
+  expect(checkIdentity({ ledger, events, clients, accounting: 'strict' })).toEqual({
+    violations: [],
+    unattributed: [],
+  });
   for (const { settled, reply } of played) {
-    expect([settled.model, settled.attempts]).toEqual([settled.model, ledger.filter(({ user }) => user === reply.user).length]);
+    expect([settled.model, settled.attempts]).toEqual([
+      settled.model,
+      ledger.filter(({ user }) => user === reply.user).length,
+    ]);
   }
   expect(events.filter(({ event }) => event.type === 'request.settled')).toHaveLength(CASES.length);
 });
@@ -124,7 +222,15 @@ test('the log, the upstreams and the clients agree on every call, however many t
 test('no reply that another upstream gave tells anything of the first', () => {
   for (const { reply, settled, fault } of played.filter(({ settled: { attempts } }) => attempts === 2)) {
     const text = reply.raw.toString('latin1');
-    for (const word of [INNER_HOST, `:${first.port}`, `-${first.port}-`, '<html', 'retry-after', 'error', settled.tries?.[0]?.upstream ?? '']) {
+    for (const word of [
+      INNER_HOST,
+      `:${first.port}`,
+      `-${first.port}-`,
+      '<html',
+      'retry-after',
+      'error',
+      settled.tries?.[0]?.upstream ?? '',
+    ]) {
       expect([fault.script, word, text.toLowerCase().includes(word)]).toEqual([fault.script, word, false]);
     }
   }
@@ -132,26 +238,45 @@ test('no reply that another upstream gave tells anything of the first', () => {
 
 test('an upstream that can not be reached is one more', async () => {
   for (const stream of [false, true]) {
-    const reply = await chat({ port: relay.port, key: relay.key, body: { model: 'refused', messages: [], stream } });
+    const reply = await chat({
+      port: relay.port,
+      key: relay.key,
+      body: { model: 'refused', messages: [], stream },
+    });
     const log = await relay.waitFor((all) => openRequests(all).length === 0);
-    expect([reply.status, reply.tokens, settledOf(log, reply.requestId)?.tries?.map(({ outcome }) => outcome)]).toEqual([200, 9, ['unreachable', 'completed']]);
+    expect([
+      reply.status,
+      reply.tokens,
+      settledOf(log, reply.requestId)?.tries?.map(({ outcome }) => outcome),
+    ]).toEqual([200, 9, ['unreachable', 'completed']]);
   }
 });
 
 test('an upstream whose replies all break off after they have begun is left to itself for a while', async () => {
   const answers: [number, string | null][] = [];
   for (let count = 0; count < EJECT_AFTER_FAILURES + 2; count++) {
-    const reply = await chat({ port: relay.port, key: relay.key, body: { model: 'breaking', messages: [], stream: true } });
+    const reply = await chat({
+      port: relay.port,
+      key: relay.key,
+      body: { model: 'breaking', messages: [], stream: true },
+    });
     answers.push([reply.tokens, errorCodeOf(reply)]);
   }
-  expect(answers).toEqual([...Array.from({ length: EJECT_AFTER_FAILURES }, () => [3, 'upstream_cut']), [9, null], [9, null]]);
+  expect(answers).toEqual([
+    ...Array.from({ length: EJECT_AFTER_FAILURES }, () => [3, 'upstream_cut']),
+    [9, null],
+    [9, null],
+  ]);
 });
 
 test('a JSON reply that does not end is refused, not tried elsewhere, and not kept', async () => {
   const reply = await chat({ port: relay.port, key: relay.key, body: { model: 'huge', messages: [] } });
   const log = await relay.waitFor((all) => openRequests(all).length === 0);
   const settled = settledOf(log, reply.requestId) as Played['settled'];
-  expect({ ...outcomeOf({ reply, settled }), attempts: settled.attempts }).toEqual({ ...HUGE.json, attempts: 1 });
+  expect({ ...outcomeOf({ reply, settled }), attempts: settled.attempts }).toEqual({
+    ...HUGE.json,
+    attempts: 1,
+  });
 });
 
 test('the memory of all that is bounded', () => {
@@ -162,7 +287,10 @@ test('afterwards nothing is held or runs, and no connection to an upstream is le
   await first.ledger.until((rows) => rows.every(({ endedAt }) => endedAt !== null));
   const reply = await fetch(`${relay.baseUrl}/usage`, { headers: { authorization: `Bearer ${relay.key}` } });
   const { limits } = (await reply.json()) as Usage;
-  expect(limits.map(({ meter, held }) => [meter, held])).toEqual([['concurrent', 0], ['tokens', 0]]);
+  expect(limits.map(({ meter, held }) => [meter, held])).toEqual([
+    ['concurrent', 0],
+    ['tokens', 0],
+  ]);
   await relay.stop();
   await expect.poll(() => first.connections + second.connections).toBe(0);
 });

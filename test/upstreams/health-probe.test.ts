@@ -11,11 +11,15 @@ import { startUpstream } from '../support/upstream/upstream.ts';
 
 function open(baseUrl: string, more: Partial<UpstreamTerms> = {}): Upstream {
   const terms = UpstreamTerms.parse({ provider: 'openai', base_url: baseUrl, network: 'private', ...more });
-  return openUpstream({ name: 'one', terms, credentials: ['sk-good', 'sk-bad'].map((secret) => ({ id: secret, secret })) }, ({ network }) => guardedConnector({ network, timeoutMs: 2_000 }));
+  return openUpstream(
+    { name: 'one', terms, credentials: ['sk-good', 'sk-bad'].map((secret) => ({ id: secret, secret })) },
+    ({ network }) => guardedConnector({ network, timeoutMs: 2_000 }),
+  );
 }
 
 const stateOf = (health: Upstream['health']): string => health.standing(performance.now()).state;
-const eject = (health: Upstream['health'], problem: string): void => health.failed(performance.now(), performance.now(), problem, 1);
+const eject = (health: Upstream['health'], problem: string): void =>
+  health.failed(performance.now(), performance.now(), problem, 1);
 
 test('what was ejected comes back without a call on it, but for a credential that is still refused, and for what is paused', async () => {
   await using remote = await startUpstream({ apiKey: 'sk-good' });
@@ -25,7 +29,11 @@ test('what was ejected comes back without a call on it, but for a credential tha
   for (const line of back.lines) eject(line.health, 'status_401');
   const end = keepReviving({ all: [back, resting] });
   try {
-    await until(() => [back.health, good?.health, bad?.health].map((health) => health && stateOf(health)), (states) => states.join() === 'good,good,ejected', 'what is there to be good again');
+    await until(
+      () => [back.health, good?.health, bad?.health].map((health) => health && stateOf(health)),
+      (states) => states.join() === 'good,good,ejected',
+      'what is there to be good again',
+    );
     expect(stateOf(resting.health)).toBe('on_trial');
     expect(remote.ledger.attempts).toEqual([]);
     // Nobody is asked again before his time.

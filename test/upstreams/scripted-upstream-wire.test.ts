@@ -20,8 +20,11 @@ afterAll(() => upstream.close());
 
 const PROGRAM = path.join(import.meta.dirname, '../support/upstream/upstream.ts');
 const sse = { stream: true };
-const play = (script: string, fields: object = {}, options: Partial<ChatOptions> = {}): Promise<ScriptedCall> =>
-  callScript(upstream, script, fields, options);
+const play = (
+  script: string,
+  fields: object = {},
+  options: Partial<ChatOptions> = {},
+): Promise<ScriptedCall> => callScript(upstream, script, fields, options);
 
 /** The HTTP chunks of a reply as they were framed. */
 function chunksOf(raw: Buffer): Buffer[] {
@@ -39,17 +42,29 @@ function chunksOf(raw: Buffer): Buffer[] {
 describe('the way bytes are cut and written', () => {
   const text = 't\u00f6k\u20ac\u{1f600}0 t\u00f6k\u20ac\u{1f600}1 ';
 
-  const cuts = ['split=1', 'split=17', 'split=random,seed=5', 'split=chars', 'split=lines', 'split=40,drip=1ms'];
-  test.each([...cuts, 'batch=3', 'eol=crlf', 'space=no'])('%s changes nothing of what is said', async (script) => {
-    const { reply, row } = await play(`tokens=2,text=utf8,${script}`, sse);
-    expect(reply).toMatchObject({ text, tokens: 2, sawDone: true, finished: true });
-    expect(row).toMatchObject({ ended: 'complete', tokensSent: 2 });
-  });
+  const cuts = [
+    'split=1',
+    'split=17',
+    'split=random,seed=5',
+    'split=chars',
+    'split=lines',
+    'split=40,drip=1ms',
+  ];
+  test.each([...cuts, 'batch=3', 'eol=crlf', 'space=no'])(
+    '%s changes nothing of what is said',
+    async (script) => {
+      const { reply, row } = await play(`tokens=2,text=utf8,${script}`, sse);
+      expect(reply).toMatchObject({ text, tokens: 2, sawDone: true, finished: true });
+      expect(row).toMatchObject({ ended: 'complete', tokensSent: 2 });
+    },
+  );
 
   test('cuts go through characters, through `data:`, and between the two ends of a blank line', async () => {
     const inCharacters = chunksOf((await play('tokens=2,text=utf8,split=chars', sse)).reply.raw);
     expect(inCharacters.some((chunk) => chunk.toString().includes('\ufffd'))).toBe(true);
-    const inLines = chunksOf((await play('tokens=2,split=lines', sse)).reply.raw).map((chunk) => chunk.toString());
+    const inLines = chunksOf((await play('tokens=2,split=lines', sse)).reply.raw).map((chunk) =>
+      chunk.toString(),
+    );
     expect(inLines.some((chunk) => chunk.endsWith('da'))).toBe(true);
     for (const chunk of inLines) expect(chunk).not.toMatch(/data:|\n\n/);
   });
@@ -91,7 +106,9 @@ describe('the way bytes are cut and written', () => {
     const user = randomUUID();
     const body = JSON.stringify({ model: 's:tokens=1,pad=1GB', user });
     const socket = connect({ port: upstream.port, host: '127.0.0.1' }).pause();
-    socket.write(`POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: ${body.length}\r\n\r\n${body}`);
+    socket.write(
+      `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+    );
     await upstream.ledger.until(() => upstream.attemptsOf(user)[0]?.status === 200);
     await play('');
     // What the kernel takes on both sides is some MB; the rest has to wait.
@@ -102,12 +119,17 @@ describe('the way bytes are cut and written', () => {
 });
 
 describe('an error answer', () => {
-  test.each([400, 401, 403, 404, 408, 413, 422, 429, 500, 503, 999])('with status %i is an error object', async (status) => {
-    const { reply, row } = await play(`status=${status}`, sse);
-    expect(reply).toMatchObject({ status, finished: true, sawError: true, upstreamId: null });
-    expect(reply.json).toMatchObject({ error: { message: expect.any(String), type: expect.any(String), param: null } });
-    expect(row).toMatchObject({ status, ended: 'refused', tokensSent: 0, usageReported: null });
-  });
+  test.each([400, 401, 403, 404, 408, 413, 422, 429, 500, 503, 999])(
+    'with status %i is an error object',
+    async (status) => {
+      const { reply, row } = await play(`status=${status}`, sse);
+      expect(reply).toMatchObject({ status, finished: true, sawError: true, upstreamId: null });
+      expect(reply.json).toMatchObject({
+        error: { message: expect.any(String), type: expect.any(String), param: null },
+      });
+      expect(row).toMatchObject({ status, ended: 'refused', tokensSent: 0, usageReported: null });
+    },
+  );
 
   test.each([
     ['status=429', '1'],
@@ -180,7 +202,9 @@ describe('a connection', () => {
   test.each(['connection=close', 'idle=0ms'])('is closed after a reply with %s', async (script) => {
     const model = JSON.stringify({ model: `s:${script}` });
     const socket = connect({ port: upstream.port, host: '127.0.0.1' }).resume();
-    socket.write(`POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: ${model.length}\r\n\r\n${model}`);
+    socket.write(
+      `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: ${model.length}\r\n\r\n${model}`,
+    );
     await once(socket, 'end');
   });
 
@@ -195,7 +219,11 @@ describe('a request', () => {
     const body = '{"model":"ok","big":12345678901234567890,"user":"exact","-0":-0}';
     const chunked = `${body.length.toString(16)};note=x\r\n${body}\r\n0\r\ntrailer: t\r\n\r\n`;
     const head = 'POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nx-request-id: r-1\r\n';
-    const reply = await exchange(upstream.port, [`${head}transfer-`, 'encoding: chunked\r\n\r\n', ...chunked.split('')]);
+    const reply = await exchange(upstream.port, [
+      `${head}transfer-`,
+      'encoding: chunked\r\n\r\n',
+      ...chunked.split(''),
+    ]);
     expect(reply.toString()).toContain('"finish_reason":"stop"');
     const [row] = upstream.attemptsOf('exact');
     expect(row).toMatchObject({ requestId: 'r-1', bodyBytes: body.length });
@@ -203,7 +231,8 @@ describe('a request', () => {
   });
 
   test('that expects 100 Continue is told to go on', async () => {
-    const head = 'POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 14\r\n\r\n';
+    const head =
+      'POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 14\r\n\r\n';
     const reply = await exchange(upstream.port, [head, '{"model":"ok"}']);
     expect(reply.toString()).toMatch(/^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 OK/);
   });
@@ -228,7 +257,9 @@ describe('a request', () => {
 });
 
 test('the upstream runs as a program and shows its ledger', async () => {
-  const child = spawn(process.execPath, [PROGRAM, '--api-key', 'sk-up'], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const child = spawn(process.execPath, [PROGRAM, '--api-key', 'sk-up'], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
   try {
     const line = String(await once(createInterface(child.stdout), 'line'));
     const port = Number(/^upstream ready (\d+)$/.exec(line)?.[1]);

@@ -15,8 +15,11 @@ beforeAll(async () => {
 });
 afterAll(() => upstream.close());
 
-const play = (script: string, fields: object = {}, options: Partial<ChatOptions> = {}): Promise<ScriptedCall> =>
-  callScript(upstream, script, fields, options);
+const play = (
+  script: string,
+  fields: object = {},
+  options: Partial<ChatOptions> = {},
+): Promise<ScriptedCall> => callScript(upstream, script, fields, options);
 const sse = { stream: true };
 const sseWithUsage = { stream: true, stream_options: { include_usage: true } };
 
@@ -26,8 +29,19 @@ describe('a healthy reply', () => {
     ['SSE', sseWithUsage],
   ])('is told alike by the ledger and the client, as %s', async (_, fields) => {
     const { reply, row } = await play('tokens=5,cached=3,reasoning=4', fields);
-    expect(reply).toMatchObject({ status: 200, upstreamId: row.id, problem: null, sawError: false, sawDone: row.sse });
-    expect(reply).toMatchObject({ tokens: 5, text: 'tok0 tok1 tok2 tok3 tok4 ', finishReason: 'stop', finished: true });
+    expect(reply).toMatchObject({
+      status: 200,
+      upstreamId: row.id,
+      problem: null,
+      sawError: false,
+      sawDone: row.sse,
+    });
+    expect(reply).toMatchObject({
+      tokens: 5,
+      text: 'tok0 tok1 tok2 tok3 tok4 ',
+      finishReason: 'stop',
+      finished: true,
+    });
     expect(row).toMatchObject({ ended: 'complete', tokensSent: 5, contentBytesSent: 25 });
     expect(row).toMatchObject({ finishSent: true, doneSent: true, usageIsFinal: true });
     const prompt = Math.ceil(row.bodyBytes / 4);
@@ -91,26 +105,66 @@ describe('an ending', () => {
     ['end=cut@head', sse, { ended: 'cut', status: null }, { status: null, problem: 'closed' }],
     ['end=reset@head', {}, { ended: 'reset', status: null }, { status: null, problem: 'ECONNRESET' }],
     ['end=cut@body', sse, { ended: 'cut', replyBytesSent: 0 }, { status: 200, bytes: 0, finished: false }],
-    ['end=cut@3', sse, { ended: 'cut', tokensSent: 3 }, { tokens: 3, finished: false, sawDone: false, problem: 'closed' }],
+    [
+      'end=cut@3',
+      sse,
+      { ended: 'cut', tokensSent: 3 },
+      { tokens: 3, finished: false, sawDone: false, problem: 'closed' },
+    ],
     ['end=cut@3', {}, { ended: 'cut', tokensSent: 3 }, { finished: false, json: undefined }],
     ['end=reset@3', sse, { ended: 'reset', tokensSent: 3 }, { finished: false, problem: 'ECONNRESET' }],
     ['end=reset@0', {}, { ended: 'reset', tokensSent: 0 }, { finished: false, problem: 'ECONNRESET' }],
-    ['end=stop@3', sse, { ended: 'stopped', tokensSent: 3 }, { tokens: 3, finished: true, finishReason: null }],
+    [
+      'end=stop@3',
+      sse,
+      { ended: 'stopped', tokensSent: 3 },
+      { tokens: 3, finished: true, finishReason: null },
+    ],
     ['end=stop@3', {}, { ended: 'stopped', tokensSent: 3 }, { finished: true, json: undefined }],
     ['end=stop@0', sse, { ended: 'stopped', tokensSent: 0 }, { tokens: 0, finished: true }],
-    ['end=stop@finish', sse, { ended: 'complete', doneSent: false }, { finishReason: 'stop', sawDone: false }],
-    ['end=stop@usage,usage=always', sse, { doneSent: false, usageIsFinal: true }, { finished: true, sawDone: false }],
+    [
+      'end=stop@finish',
+      sse,
+      { ended: 'complete', doneSent: false },
+      { finishReason: 'stop', sawDone: false },
+    ],
+    [
+      'end=stop@usage,usage=always',
+      sse,
+      { doneSent: false, usageIsFinal: true },
+      { finished: true, sawDone: false },
+    ],
     ['end=cut@done', sse, { ended: 'cut', doneSent: true }, { sawDone: true, finished: false }],
     ['end=cut@done', {}, { ended: 'complete' }, { finished: true, tokens: ALL }],
-    ['end=error@3', sse, { ended: 'error_event', tokensSent: 3 }, { sawError: true, tokens: 3, sawDone: false }],
-    ['end=error@3', {}, { ended: 'error_event', tokensSent: 0 }, { sawError: true, status: 200, finished: true }],
+    [
+      'end=error@3',
+      sse,
+      { ended: 'error_event', tokensSent: 3 },
+      { sawError: true, tokens: 3, sawDone: false },
+    ],
+    [
+      'end=error@3',
+      {},
+      { ended: 'error_event', tokensSent: 0 },
+      { sawError: true, status: 200, finished: true },
+    ],
     ['end=cut@3,framing=close', sse, { ended: 'stopped' }, { finished: true, tokens: 3 }],
     ['framing=close', {}, { ended: 'complete' }, { finished: true, tokens: ALL }],
     ['framing=length', sse, { ended: 'complete' }, { finished: true, sawDone: true }],
     ['framing=chunked', {}, { ended: 'complete' }, { finished: true, tokens: ALL }],
     ['length=+5', {}, { ended: 'cut' }, { finished: false, problem: 'closed' }],
-    ['length=-5', {}, { ended: 'stopped', tokensSent: ALL, doneSent: false }, { finished: true, json: undefined }],
-    ['length=-5', sse, { ended: 'complete', finishSent: true, doneSent: false }, { finished: true, sawDone: false }],
+    [
+      'length=-5',
+      {},
+      { ended: 'stopped', tokensSent: ALL, doneSent: false },
+      { finished: true, json: undefined },
+    ],
+    [
+      'length=-5',
+      sse,
+      { ended: 'complete', finishSent: true, doneSent: false },
+      { finished: true, sawDone: false },
+    ],
     ['garbage=http', sse, { ended: 'garbage', status: null }, { status: null, problem: 'not HTTP' }],
     ['garbage=body', sse, { ended: 'garbage', status: 200 }, { status: 200, finished: true, tokens: 0 }],
     ['garbage=body', {}, { ended: 'garbage', status: 200 }, { status: 200, finished: true, json: undefined }],
@@ -130,9 +184,17 @@ describe('an ending', () => {
   ] as const)('%s of %j stays open until the client leaves', async (script, fields, tokensSent) => {
     const user = randomUUID();
     const leave = new AbortController();
-    const reply = chat({ port: upstream.port, body: { model: `s:${script}`, user, ...fields }, signal: leave.signal });
+    const reply = chat({
+      port: upstream.port,
+      body: { model: `s:${script}`, user, ...fields },
+      signal: leave.signal,
+    });
     await upstream.ledger.until(() => upstream.attemptsOf(user)[0]?.ended === 'hung');
-    expect(upstream.attemptsOf(user)[0]).toMatchObject({ endedAt: null, tokensSent, clientClosedEarly: false });
+    expect(upstream.attemptsOf(user)[0]).toMatchObject({
+      endedAt: null,
+      tokensSent,
+      clientClosedEarly: false,
+    });
     leave.abort();
     expect(await reply).toMatchObject({ aborted: true, finished: false });
     await upstream.ledger.until(() => upstream.attemptsOf(user)[0]?.endedAt !== null);
@@ -154,7 +216,11 @@ describe('an ending', () => {
     // A body that is kept waiting can't have known its length.
     expect((await reply).header('transfer-encoding')).toBe('chunked');
     await upstream.ledger.until(() => upstream.attemptsOf(user)[0]?.endedAt !== null);
-    expect(upstream.attemptsOf(user)[0]).toMatchObject({ ended: 'hung', clientClosedEarly: true, tokensSent: 2 });
+    expect(upstream.attemptsOf(user)[0]).toMatchObject({
+      ended: 'hung',
+      clientClosedEarly: true,
+      tokensSent: 2,
+    });
   });
 });
 
@@ -167,7 +233,11 @@ test.each<[string, Partial<Attempt>]>([
 ])('a pause of %s is kept, and ends when the client leaves', async (script, held) => {
   const user = randomUUID();
   const leave = new AbortController();
-  const reply = chat({ port: upstream.port, body: { model: `s:${script}`, user, ...sse }, signal: leave.signal });
+  const reply = chat({
+    port: upstream.port,
+    body: { model: `s:${script}`, user, ...sse },
+    signal: leave.signal,
+  });
   await expect.poll(() => upstream.attemptsOf(user)[0]).toMatchObject(held);
   await play('tokens=50', sse);
   expect(upstream.attemptsOf(user)[0]).toMatchObject({ ...held, ended: 'open' });
@@ -190,13 +260,16 @@ describe('a client that leaves', () => {
     expect(row.clientClosedEarly).toBe(true);
   });
 
-  test.each(['connected', 'half_body'] as const)('before its request is whole (%s) makes no attempt', async (abortAt) => {
-    await using own = await startUpstream();
-    const reply = await chat({ port: own.port, body: { model: 'ok', user: 'u' }, abortAt });
-    expect(reply).toMatchObject({ aborted: true, status: null });
-    await expect.poll(() => own.connections).toBe(0);
-    expect(own.ledger.attempts).toEqual([]);
-  });
+  test.each(['connected', 'half_body'] as const)(
+    'before its request is whole (%s) makes no attempt',
+    async (abortAt) => {
+      await using own = await startUpstream();
+      const reply = await chat({ port: own.port, body: { model: 'ok', user: 'u' }, abortAt });
+      expect(reply).toMatchObject({ aborted: true, status: null });
+      await expect.poll(() => own.connections).toBe(0);
+      expect(own.ledger.attempts).toEqual([]);
+    },
+  );
 
   test.each([
     ['close', 'end'],
@@ -207,7 +280,13 @@ describe('a client that leaves', () => {
     await once(server, 'listening');
     const end = once(server, 'connection').then(async ([socket]: Socket[]) => {
       socket?.resume();
-      return socket && once(socket, 'end').then(() => 'end', (error: NodeJS.ErrnoException) => error.code);
+      return (
+        socket &&
+        once(socket, 'end').then(
+          () => 'end',
+          (error: NodeJS.ErrnoException) => error.code,
+        )
+      );
     });
     const address = server.address();
     const port = typeof address === 'object' && address ? address.port : 0;

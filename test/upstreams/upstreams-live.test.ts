@@ -10,18 +10,29 @@ import { type ScriptedUpstream, startUpstream } from '../support/upstream/upstre
 import type { Attempt } from '../support/upstream/ledger.ts';
 import { commandsOf, declare, settled } from '../support/upstream/upstreams-live.ts';
 
-/** Upstreams, models and credentials that change while calls run: what is under way ends whole, and what comes next goes the new way. */
+/**
+ * Upstreams, models and credentials that change while calls run: what is under way ends whole, and what comes
+ * next goes the new way.
+ */
 
 const STREAM = 's:tokens=15,every=30ms';
 
-let [one, two, guarded] = [undefined, undefined, undefined] as unknown as [ScriptedUpstream, ScriptedUpstream, ScriptedUpstream];
+let [one, two, guarded] = [undefined, undefined, undefined] as unknown as [
+  ScriptedUpstream,
+  ScriptedUpstream,
+  ScriptedUpstream,
+];
 let relay: TestRelay;
 const clients: ChatReply[] = [];
 const GOOD = 'sk-good-credential-0123456789';
 const BAD = 'sk-bad-credential-0123456789';
 
 beforeAll(async () => {
-  [one, two, guarded] = await Promise.all([startUpstream(), startUpstream(), startUpstream({ apiKey: GOOD })]);
+  [one, two, guarded] = await Promise.all([
+    startUpstream(),
+    startUpstream(),
+    startUpstream({ apiKey: GOOD }),
+  ]);
   relay = await startRelay();
 });
 
@@ -36,38 +47,66 @@ const daybook = async (...args: string[]): Promise<void> => {
 };
 
 async function call(model: string, more: object = {}): Promise<ChatReply> {
-  const reply = await chat({ port: relay.port, key: relay.key, body: { model, messages: [], user: randomUUID(), stream: true, ...more } });
+  const reply = await chat({
+    port: relay.port,
+    key: relay.key,
+    body: { model, messages: [], user: randomUUID(), stream: true, ...more },
+  });
   clients.push(reply);
   return reply;
 }
 
 /** Who answered: by the port that the scripted upstreams put into a reply's id. */
-const answeredBy = ({ upstreamId }: ChatReply): string => Object.entries({ one, two, guarded }).find(([, { port }]) => upstreamId?.includes(`-${port}-`))?.[0] ?? 'nobody';
-const isWhole = (tokens: number) => (reply: ChatReply): boolean => reply.status === 200 && reply.tokens === tokens && reply.sawDone && !reply.sawError;
+const answeredBy = ({ upstreamId }: ChatReply): string =>
+  Object.entries({ one, two, guarded }).find(([, { port }]) => upstreamId?.includes(`-${port}-`))?.[0] ??
+  'nobody';
+const isWhole =
+  (tokens: number) =>
+  (reply: ChatReply): boolean =>
+    reply.status === 200 && reply.tokens === tokens && reply.sawDone && !reply.sawError;
 
 /** Changes something while ten replies are under way; tells who answered those, and who answers the next. */
-async function changeMeanwhile(model: string, change: () => Promise<void>): Promise<{ meanwhile: string[]; next: string }> {
+async function changeMeanwhile(
+  model: string,
+  change: () => Promise<void>,
+): Promise<{ meanwhile: string[]; next: string }> {
   const begun = one.ledger.attempts.length + two.ledger.attempts.length;
   const calls = Array.from({ length: 10 }, () => call(model));
-  await until(() => [...one.ledger.attempts, ...two.ledger.attempts], (rows) => rows.length === begun + 10 && rows.every(({ tokensSent }) => tokensSent > 0), 'the calls');
+  await until(
+    () => [...one.ledger.attempts, ...two.ledger.attempts],
+    (rows) => rows.length === begun + 10 && rows.every(({ tokensSent }) => tokensSent > 0),
+    'the calls',
+  );
   await change();
   const next = await call(model);
   const replies = await Promise.all(calls);
   expect(replies.filter(isWhole(15))).toHaveLength(10);
-  return { meanwhile: [...new Set(replies.map(answeredBy))], next: next.status === 200 ? answeredBy(next) : `${next.status} ${errorCodeOf(next)}` };
+  return {
+    meanwhile: [...new Set(replies.map(answeredBy))],
+    next: next.status === 200 ? answeredBy(next) : `${next.status} ${errorCodeOf(next)}`,
+  };
 }
 
 describe('while ten replies are under way', () => {
   beforeEach(() =>
     declare(relay, {
       upstreams: { here: { base_url: one.baseUrl, paused: false }, there: { base_url: two.baseUrl } },
-      models: { moving: { targets: [{ upstream: 'here', model: STREAM }, { upstream: 'there', model: STREAM, order: 1 }] } },
+      models: {
+        moving: {
+          targets: [
+            { upstream: 'here', model: STREAM },
+            { upstream: 'there', model: STREAM, order: 1 },
+          ],
+        },
+      },
     }),
   );
   const from = (next: string): object => ({ meanwhile: ['one'], next });
 
   test('an upstream is sent somewhere else', async () => {
-    expect(await changeMeanwhile('moving', () => daybook('upstream', 'change', 'here', '--base-url', two.baseUrl))).toEqual(from('two'));
+    expect(
+      await changeMeanwhile('moving', () => daybook('upstream', 'change', 'here', '--base-url', two.baseUrl)),
+    ).toEqual(from('two'));
   });
 
   test('an upstream is paused, and resumed', async () => {
@@ -77,7 +116,11 @@ describe('while ten replies are under way', () => {
   });
 
   test('a model is directed to another upstream, and retired', async () => {
-    expect(await changeMeanwhile('moving', () => daybook('model', 'define', 'moving', '--target', `there:${STREAM}`))).toEqual(from('two'));
+    expect(
+      await changeMeanwhile('moving', () =>
+        daybook('model', 'define', 'moving', '--target', `there:${STREAM}`),
+      ),
+    ).toEqual(from('two'));
     await daybook('model', 'retire', 'moving');
     expect(errorCodeOf(await call('moving'))).toBe('model_not_found');
   });
@@ -86,7 +129,17 @@ describe('while ten replies are under way', () => {
     const away = async (): Promise<void> => {
       await daybook('model', 'retire', 'moving');
       await daybook('upstream', 'remove', 'here');
-      await daybook('upstream', 'add', 'new', '--base-url', two.baseUrl, '--network', 'private', '--models', 'moving');
+      await daybook(
+        'upstream',
+        'add',
+        'new',
+        '--base-url',
+        two.baseUrl,
+        '--network',
+        'private',
+        '--models',
+        'moving',
+      );
     };
     two.script('moving', STREAM.slice(2));
     expect(await changeMeanwhile('moving', away)).toEqual(from('two'));
@@ -105,7 +158,14 @@ describe('while ten replies are under way', () => {
 test('no call of a crowd fails or is tried twice while its upstreams are changed again and again', async () => {
   await declare(relay, {
     upstreams: { here: { base_url: one.baseUrl }, there: { base_url: two.baseUrl } },
-    models: { crowded: { targets: [{ upstream: 'here', model: 's:tokens=3' }, { upstream: 'there', model: 's:tokens=3' }] } },
+    models: {
+      crowded: {
+        targets: [
+          { upstream: 'here', model: 's:tokens=3' },
+          { upstream: 'there', model: 's:tokens=3' },
+        ],
+      },
+    },
   });
   const crowd: ChatReply[] = [];
   let isOver = false;
@@ -119,23 +179,43 @@ test('no call of a crowd fails or is tried twice while its upstreams are changed
   isOver = true;
   await Promise.all(callers);
   expect(crowd.length).toBeGreaterThan(50);
-  expect(crowd.filter((reply) => !isWhole(3)(reply)).map(({ status, body }) => [status, body.toString().slice(0, 300)])).toEqual([]);
+  expect(
+    crowd
+      .filter((reply) => !isWhole(3)(reply))
+      .map(({ status, body }) => [status, body.toString().slice(0, 300)]),
+  ).toEqual([]);
   const events = await relay.waitFor((log) => openRequests(log).length === 0);
-  const settlements = events.map(({ event }) => event).filter((event): event is EventOf<'request.settled'> => event.type === 'request.settled');
-  expect(settlements.filter(({ model, attempts }) => model === 'crowded' && attempts !== 1).map(({ tries }) => tries)).toEqual([]);
+  const settlements = events
+    .map(({ event }) => event)
+    .filter((event): event is EventOf<'request.settled'> => event.type === 'request.settled');
+  expect(
+    settlements
+      .filter(({ model, attempts }) => model === 'crowded' && attempts !== 1)
+      .map(({ tries }) => tries),
+  ).toEqual([]);
 });
 
 describe('of several credentials', () => {
-  const credentialOf = ({ headers }: Attempt): string | null => headerOf({ headers }, 'authorization')?.replace('Bearer ', '') ?? null;
-  const attemptsFor = ({ user }: ChatReply): (string | null)[] => [one, guarded].flatMap((upstream) => upstream.attemptsOf(user ?? '').map(credentialOf));
+  const credentialOf = ({ headers }: Attempt): string | null =>
+    headerOf({ headers }, 'authorization')?.replace('Bearer ', '') ?? null;
+  const attemptsFor = ({ user }: ChatReply): (string | null)[] =>
+    [one, guarded].flatMap((upstream) => upstream.attemptsOf(user ?? '').map(credentialOf));
 
-  /** Declares a pool, and waits until each of its credentials has been used: they are opened one after the other. */
+  /**
+   * Declares a pool, and waits until each of its credentials has been used: they are opened one after the
+   * other.
+   */
   async function pool(name: string, upstream: ScriptedUpstream, ...secrets: string[]): Promise<void> {
     const variables = Object.fromEntries(secrets.map((secret, index) => [`SECRET_${index}`, secret]));
     const credentials = secrets.map((_, index) => ({ label: `${index}`, secret: `\${SECRET_${index}}` }));
-    await declare(relay, { upstreams: { [name]: { base_url: upstream.baseUrl, models: [`${name}-*`], credentials } } }, variables);
+    await declare(
+      relay,
+      { upstreams: { [name]: { base_url: upstream.baseUrl, models: [`${name}-*`], credentials } } },
+      variables,
+    );
     upstream.script(`${name}-probe`, 'tokens=2,every=30ms');
-    const probe = async (): Promise<Set<string | null>> => new Set((await Promise.all(secrets.map(() => call(`${name}-probe`)))).flatMap(attemptsFor));
+    const probe = async (): Promise<Set<string | null>> =>
+      new Set((await Promise.all(secrets.map(() => call(`${name}-probe`)))).flatMap(attemptsFor));
     await until(probe, (used) => used.size === secrets.length, 'the credentials');
   }
 
@@ -159,20 +239,35 @@ describe('of several credentials', () => {
     const crowd = await Promise.all(Array.from({ length: 6 }, () => call('busy-chat')));
     expect(crowd.flatMap(attemptsFor)).toEqual(Array.from({ length: 6 }, () => other));
     // It comes back by itself.
-    await until(async () => attemptsFor(await call('busy-chat')), (used) => used.includes(over), 'the credential');
+    await until(
+      async () => attemptsFor(await call('busy-chat')),
+      (used) => used.includes(over),
+      'the credential',
+    );
   });
 
   test('one that is removed is used no more, and what runs with it ends whole', async () => {
     await pool('both', one, 'sk-stays', 'sk-goes');
     one.script('both-chat', 'tokens=15,every=30ms');
     const calls = Array.from({ length: 6 }, () => call('both-chat'));
-    await until(() => one.ledger.attempts.slice(-6), (rows) => rows.every(({ model, tokensSent }) => model === 'both-chat' && tokensSent > 0), 'the calls');
-    const listed = await commandsOf(relay).json<{ id: string; label: string }[]>('credential', 'list', 'both');
+    await until(
+      () => one.ledger.attempts.slice(-6),
+      (rows) => rows.every(({ model, tokensSent }) => model === 'both-chat' && tokensSent > 0),
+      'the calls',
+    );
+    const listed = await commandsOf(relay).json<{ id: string; label: string }[]>(
+      'credential',
+      'list',
+      'both',
+    );
     await daybook('credential', 'remove', listed.find(({ label }) => label === '1')?.id ?? '');
     const next = await Promise.all(Array.from({ length: 4 }, () => call('both-chat')));
     const running = await Promise.all(calls);
     expect([...running, ...next].filter(isWhole(15))).toHaveLength(10);
-    expect([new Set(running.flatMap(attemptsFor)), new Set(next.flatMap(attemptsFor))]).toEqual([new Set(['sk-stays', 'sk-goes']), new Set(['sk-stays'])]);
+    expect([new Set(running.flatMap(attemptsFor)), new Set(next.flatMap(attemptsFor))]).toEqual([
+      new Set(['sk-stays', 'sk-goes']),
+      new Set(['sk-stays']),
+    ]);
   });
 
   test('none is missed while the key that seals them is changed', async () => {
@@ -187,7 +282,10 @@ describe('of several credentials', () => {
 test('the log, the upstreams and the clients agree on all of that, and no connection is left', async () => {
   const events = await relay.waitFor((log) => openRequests(log).length === 0);
   const ledger = [one, two, guarded].flatMap((upstream) => upstream.ledger.attempts);
-  expect(checkIdentity({ ledger, events, clients, accounting: 'strict' })).toEqual({ violations: [], unattributed: [] });
+  expect(checkIdentity({ ledger, events, clients, accounting: 'strict' })).toEqual({
+    violations: [],
+    unattributed: [],
+  });
   await relay.stop();
   await expect.poll(() => one.connections + two.connections + guarded.connections).toBe(0);
 });

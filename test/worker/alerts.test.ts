@@ -24,13 +24,19 @@ afterAll(async () => {
 });
 
 afterEach(async () => {
-  await client.query('delete from daybook.alert; delete from daybook.alert_look; truncate projection.quota_window, projection.key, projection.request');
+  await client.query(
+    'delete from daybook.alert; delete from daybook.alert_look; truncate projection.quota_window, projection.key, projection.request',
+  );
   await client.query('update daybook.projection set position = daybook.head(0::smallint), is_live = true');
 });
 
 const alerts = async (): Promise<string[]> =>
-  (await client.query<{ text: string }>(`select concat_ws(' ', kind, state, account, coalesce(details->>'percent', details->>'days', details->>'upstream')) as text
-    from daybook.alert order by raised_at, text`)).rows.map(({ text }) => text);
+  (
+    await client.query<{
+      text: string;
+    }>(`select concat_ws(' ', kind, state, account, coalesce(details->>'percent', details->>'days', details->>'upstream')) as text
+    from daybook.alert order by raised_at, text`)
+  ).rows.map(({ text }) => text);
 
 /** Looks as several workers do that know nothing of one another. */
 async function atOnce(look: (client: Client) => Promise<unknown>): Promise<void> {
@@ -40,7 +46,8 @@ async function atOnce(look: (client: Client) => Promise<unknown>): Promise<void>
 }
 
 describe('quotas', () => {
-  const reach = (position: number) => client.query("update daybook.projection set position = $1 where name = 'quotas'", [position]);
+  const reach = (position: number) =>
+    client.query("update daybook.projection set position = $1 where name = 'quotas'", [position]);
   const use = (subject: string, used: number, position: number) =>
     client.query(
       `insert into projection.quota_window (cap, used, reset_position, position, window_start, meter, window_kind, is_exact, subject, account)
@@ -55,7 +62,11 @@ describe('quotas', () => {
       await reach(position + 1);
       await atOnce(watchQuotas);
     }
-    expect(await alerts()).toEqual(['quota raised Account1 50', 'quota raised Account1 80', 'quota raised Account1 100']);
+    expect(await alerts()).toEqual([
+      'quota raised Account1 50',
+      'quota raised Account1 80',
+      'quota raised Account1 100',
+    ]);
   });
 
   test('are looked at up to where the projection is, and what was not looked at yet is not passed over', async () => {
@@ -99,7 +110,10 @@ test('keys that end soon are told of, ended and revoked ones not', async () => {
   );
   await atOnce(watchService);
   await atOnce(watchService);
-  expect((await alerts()).toSorted()).toEqual(['key_expiring raised Account1 1', 'key_expiring raised Account1 7']);
+  expect((await alerts()).toSorted()).toEqual([
+    'key_expiring raised Account1 1',
+    'key_expiring raised Account1 7',
+  ]);
 });
 
 test('an upstream that fails is told of once, and once when it is well again; what callers did wrong is not held against it', async () => {
@@ -125,13 +139,18 @@ test('an upstream that fails is told of once, and once when it is well again; wh
 test('projections that are behind are told of by the age of what they lack, not by how long nothing happened', async () => {
   await using writer = await openWriter(database);
   const first = await writer.append([accepted()]);
-  await client.query("update daybook.projection set position = $1, position_at = clock_timestamp() - interval '1 day'", [first]);
+  await client.query(
+    "update daybook.projection set position = $1, position_at = clock_timestamp() - interval '1 day'",
+    [first],
+  );
   await writer.append([accepted()]);
   await watchService(client);
   expect(await alerts()).toEqual([]);
 
   const superuser = await database.superuser();
-  await superuser.query("set session_replication_role = replica; update daybook.log set at = at - interval '2 minutes'");
+  await superuser.query(
+    "set session_replication_role = replica; update daybook.log set at = at - interval '2 minutes'",
+  );
   await superuser.end();
   await atOnce(watchService);
   await client.query('update daybook.projection set position = daybook.head(0::smallint)');

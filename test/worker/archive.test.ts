@@ -41,7 +41,10 @@ beforeAll(async () => {
   await until(
     async () => {
       // The clock would ask once an hour.
-      await ask(log.database.config('owner'), "select graphile_worker.add_job('archive', job_key => 'archive', max_attempts => 1)").catch(() => undefined);
+      await ask(
+        log.database.config('owner'),
+        "select graphile_worker.add_job('archive', job_key => 'archive', max_attempts => 1)",
+      ).catch(() => undefined);
       await new Promise((resolve) => setTimeout(resolve, 200));
       return ask(log.database.config('auditor'), 'select daybook.first_position()::integer');
     },
@@ -71,7 +74,13 @@ type Ran = { code: number; stdout: string; stderr: string };
 
 async function daybook(args: string[], more: Record<string, string> = {}): Promise<Ran> {
   try {
-    return { code: 0, ...(await runFile(process.execPath, ['server/cli.ts', ...args], { cwd: ROOT, env: { ...process.env, ...env, ...more } })) };
+    return {
+      code: 0,
+      ...(await runFile(process.execPath, ['server/cli.ts', ...args], {
+        cwd: ROOT,
+        env: { ...process.env, ...env, ...more },
+      })),
+    };
   } catch (error) {
     const { code, stdout, stderr } = error as Ran;
     return { code, stdout, stderr };
@@ -92,7 +101,11 @@ describe('on the command line', () => {
     expect(listed.stdout).toMatch(/log_000002 +200 +299 +in the log/);
     const { code, stdout } = await daybook(['archive', 'verify', '--json']);
     expect(code).toBe(0);
-    expect((JSON.parse(stdout) as { verified: { first_position: number }[] }).verified.map(({ first_position }) => first_position)).toEqual([1, 100]);
+    expect(
+      (JSON.parse(stdout) as { verified: { first_position: number }[] }).verified.map(
+        ({ first_position }) => first_position,
+      ),
+    ).toEqual([1, 100]);
   });
 
   test('files are verified with no database at hand, and a damaged one is named with its position', async () => {
@@ -107,7 +120,9 @@ describe('on the command line', () => {
     const damaged = await daybook(['archive', 'verify', ...files], nowhere);
     await writeFile(file, content);
     expect(damaged.code).toBe(1);
-    expect(damaged.stderr).toMatch(/^daybook: log_000000\.ndjson\.zst is damaged at position \d+: unreadable\n$/);
+    expect(damaged.stderr).toMatch(
+      /^daybook: log_000000\.ndjson\.zst is damaged at position \d+: unreadable\n$/,
+    );
   });
 
   test('a projection is made anew from a restored log, and is refused before with the files that it takes', async () => {
@@ -121,7 +136,9 @@ describe('on the command line', () => {
     expect((await daybook(['projections', 'rebuild', 'usage'])).stderr).toBe('');
     expect((await daybook(['archive', 'drop', 'log_000001'])).stdout).toBe('log_000001 is dropped.\n');
     await dropArchived(connect, 0, log.directory);
-    expect(await ask(log.database.config('auditor'), 'select daybook.first_position()::integer')).toBe(2 * SIZE);
+    expect(await ask(log.database.config('auditor'), 'select daybook.first_position()::integer')).toBe(
+      2 * SIZE,
+    );
   });
 
   test('a key whose events are all in the archive is revoked like any other', async () => {

@@ -46,8 +46,15 @@ const endsOf = async (key: string) =>
   (await readLog(database)).filter(({ event }) => event.type === 'key.expired' && event.key === key);
 /** Waits until a key's moment has come by the clock that decides. */
 const come = async (key: string): Promise<void> => {
-  const expiresAt = (await readLog(database)).flatMap(({ event }) => (event.type === 'key.created' && event.key === key ? [event.expires_at] : []))[0];
-  await until(async () => (await client.query('select 1 where clock_timestamp() >= $1::timestamptz', [expiresAt])).rowCount, (count) => count === 1, 'its moment');
+  const expiresAt = (await readLog(database)).flatMap(({ event }) =>
+    event.type === 'key.created' && event.key === key ? [event.expires_at] : [],
+  )[0];
+  await until(
+    async () =>
+      (await client.query('select 1 where clock_timestamp() >= $1::timestamptz', [expiresAt])).rowCount,
+    (count) => count === 1,
+    'its moment',
+  );
 };
 
 test('a key is put down as ended once, after its moment, by the worker', async () => {
@@ -70,19 +77,41 @@ test('ten that try at once put it down once', async () => {
   const id = await makeKey(LIFE_MS);
   await come(id);
   const writers = await Promise.all(Array.from({ length: 10 }, () => openWriter(database)));
-  const results = await Promise.all(writers.map((each) => recordExpiry(each.client, id, { instance: each.instance, nextBatchNo: () => 1 })));
+  const results = await Promise.all(
+    writers.map((each) => recordExpiry(each.client, id, { instance: each.instance, nextBatchNo: () => 1 })),
+  );
   expect(results.filter(Boolean)).toEqual([true]);
   expect(await endsOf(id)).toHaveLength(1);
   for (const each of writers) await each[Symbol.asyncDispose]();
 });
 
 test('a key that was revoked, that has time, that never ends, or whose end was moved on is left alone', async () => {
-  const [revoked, young, endless, moved] = [await makeKey(LIFE_MS), await makeKey(HOUR_MS), await makeKey(null), await makeKey(LIFE_MS)];
+  const [revoked, young, endless, moved] = [
+    await makeKey(LIFE_MS),
+    await makeKey(HOUR_MS),
+    await makeKey(null),
+    await makeKey(LIFE_MS),
+  ];
   await changeControl(database, dataDir, (control) => control.revokeKey(revoked));
-  const { event } = (await readLog(database)).findLast((each) => each.stream === `key/${moved}`) as Placed<EventOf<'key.created'>>;
+  const { event } = (await readLog(database)).findLast((each) => each.stream === `key/${moved}`) as Placed<
+    EventOf<'key.created'>
+  >;
   const later = new Date(Date.now() + HOUR_MS).toISOString();
   await using another = await openWriter(database);
-  await another.control([{ event: { type: 'key.restricted', account: event.account, key: moved, terms: {}, expires_at: later, windows: 'keep', actor: 'test' }, version: 2 }]);
+  await another.control([
+    {
+      event: {
+        type: 'key.restricted',
+        account: event.account,
+        key: moved,
+        terms: {},
+        expires_at: later,
+        windows: 'keep',
+        actor: 'test',
+      },
+      version: 2,
+    },
+  ]);
   await come(moved);
   for (const id of [revoked, young, endless, moved, 'Unknown1']) {
     expect(await recordExpiry(client, id, number())).toBe(false);
@@ -93,10 +122,24 @@ test('a key that was revoked, that has time, that never ends, or whose end was m
 test('a key that has ended and is given another end lives again, and ends again', () => {
   const now = new Date('2026-11-21T12:00:00Z');
   const ended = {
-    id: 'Key00001', account: 'Account1', name: 'key', createdAt: now, expiresAt: now, expiredAt: now, revokedAt: null,
-    secret: { digest: '', last4: '' }, previous: null, terms: null, termsPosition: 0, resetPosition: 0, version: 2,
+    id: 'Key00001',
+    account: 'Account1',
+    name: 'key',
+    createdAt: now,
+    expiresAt: now,
+    expiredAt: now,
+    revokedAt: null,
+    secret: { digest: '', last4: '' },
+    previous: null,
+    terms: null,
+    termsPosition: 0,
+    resetPosition: 0,
+    version: 2,
   };
   expect(expireKey(ended, now)).toBeNull();
-  expect(expireKey({ ...ended, expiredAt: null }, now)).toMatchObject({ type: 'key.expired', key: 'Key00001' });
+  expect(expireKey({ ...ended, expiredAt: null }, now)).toMatchObject({
+    type: 'key.expired',
+    key: 'Key00001',
+  });
   expect(expireKey({ ...ended, expiredAt: null }, new Date(now.getTime() - 1))).toBeNull();
 });

@@ -22,13 +22,20 @@ test('what was written last is in a checkpoint when the worker has ended: nobody
   try {
     const worker = spawnWorker(env);
     try {
-      await until(() => ask(database.config('worker'), 'select count(*)::int from daybook.queue_pool'), (count) => count === 1, 'the worker', WITHIN_MS);
+      await until(
+        () => ask(database.config('worker'), 'select count(*)::int from daybook.queue_pool'),
+        (count) => count === 1,
+        'the worker',
+        WITHIN_MS,
+      );
       await changeControl(database, dataDir, (control) => control.createAccount('last'));
     } finally {
       expect(await worker.stop()).toBe(0);
     }
     expect(await published()).toBe(await head());
-    expect(await ask(database.config('auditor'), 'select max(size)::int from daybook.checkpoint')).toBe(await head());
+    expect(await ask(database.config('auditor'), 'select max(size)::int from daybook.checkpoint')).toBe(
+      await head(),
+    );
   } finally {
     await removeTestDirectory(dataDir);
   }

@@ -24,7 +24,11 @@ let worker: Client;
 let beat: NodeJS.Timeout;
 const workers: WorkerProcess[] = [];
 
-const env = (): Record<string, string> => ({ DATABASE_URL: database.url, DAYBOOK_DATA: dataDir, LOG_LEVEL: 'error' });
+const env = (): Record<string, string> => ({
+  DATABASE_URL: database.url,
+  DAYBOOK_DATA: dataDir,
+  LOG_LEVEL: 'error',
+});
 
 function start(): WorkerProcess {
   const started = spawnWorker(env());
@@ -36,14 +40,23 @@ function start(): WorkerProcess {
 async function callAndSee(): Promise<void> {
   const begun = Array.from({ length: 10 }, () => accepted());
   const head = await writer.append([...begun, ...begun.slice(2).map((event) => settled(event))]);
-  await until(() => readProjectionState(auditor), ({ position }) => position >= head, 'the projections', WITHIN_MS);
+  await until(
+    () => readProjectionState(auditor),
+    ({ position }) => position >= head,
+    'the projections',
+    WITHIN_MS,
+  );
 }
 
 /** Runs `daybook projections …`, and reads what it prints. */
 async function projections(...args: string[]): Promise<{ code: number; output: string }> {
   return new Promise((resolve) => {
-    execFile(process.execPath, [CLI, 'projections', ...args], { env: { ...process.env, ...env() } }, (error, stdout, stderr) =>
-      resolve({ code: error === null ? 0 : Number(error.code), output: stdout + stderr }),
+    execFile(
+      process.execPath,
+      [CLI, 'projections', ...args],
+      { env: { ...process.env, ...env() } },
+      (error, stdout, stderr) =>
+        resolve({ code: error === null ? 0 : Number(error.code), output: stdout + stderr }),
     );
   });
 }
@@ -81,16 +94,33 @@ test('what a worker could not project is told once on its log, at the level of a
   const before = workers.at(-1)?.output() ?? '';
   const orphan = await writer.append([settled(accepted())]);
   await callAndSee();
-  const told = await until(() => (workers.at(-1)?.output() ?? '').slice(before.length), (text) => text.includes('\n'), 'the line');
-  expect(told.trim().split('\n').map((line) => JSON.parse(line) as object)).toEqual([
-    expect.objectContaining({ level: 'error', position: orphan, projection: 'requests', msg: 'an event could not be projected and was put aside' }),
+  const told = await until(
+    () => (workers.at(-1)?.output() ?? '').slice(before.length),
+    (text) => text.includes('\n'),
+    'the line',
+  );
+  expect(
+    told
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as object),
+  ).toEqual([
+    expect.objectContaining({
+      level: 'error',
+      position: orphan,
+      projection: 'requests',
+      msg: 'an event could not be projected and was put aside',
+    }),
   ]);
 });
 
 test('tables that somebody has dropped are made again by the worker alone', async () => {
   await worker.query('drop table projection.usage_day, projection.account');
   const isRebuilt = (rows: readonly ProjectionStatus[]): boolean =>
-    rows.every(({ projection, state, rebuilt_at }) => state === 'live' && (rebuilt_at !== null) === ['usage', 'directory'].includes(projection));
+    rows.every(
+      ({ projection, state, rebuilt_at }) =>
+        state === 'live' && (rebuilt_at !== null) === ['usage', 'directory'].includes(projection),
+    );
   await until(() => readProjectionStatus(auditor), isRebuilt, 'the rebuilt projections', WITHIN_MS);
   await callAndSee();
 });
@@ -98,7 +128,11 @@ test('tables that somebody has dropped are made again by the worker alone', asyn
 test('the command line tells how far they are, names a row that was changed by hand, and puts it right', async () => {
   const status = await projections('status', '--json');
   const rows = JSON.parse(status.output) as { projection: string; state: string; behind: number }[];
-  expect(rows.map(({ projection, state, behind }) => [projection, state, behind])).toEqual(PROJECTIONS.map(({ name }) => name).toSorted().map((name) => [name, 'live', 0]));
+  expect(rows.map(({ projection, state, behind }) => [projection, state, behind])).toEqual(
+    PROJECTIONS.map(({ name }) => name)
+      .toSorted()
+      .map((name) => [name, 'live', 0]),
+  );
 
   const { rows: changed } = await worker.query<{ request: string }>(
     'update projection.request set input_tokens = 1 where request = (select request from projection.request where ended_at is not null limit 1) returning request',

@@ -19,9 +19,15 @@ let dataDir: string;
 let worker: WorkerProcess;
 
 const workerEnv = () => ({ DATABASE_URL: database.url, DAYBOOK_DATA: dataDir, LOG_LEVEL: 'warn' });
-const liveWorkers = async (): Promise<Instance[]> => (await readInstances(database)).filter(({ kind, isDead }) => kind === 'worker' && !isDead);
-const isClosed = async (instance: number): Promise<boolean> => (await readInstances(database)).some(({ id, isClosed: closed }) => id === instance && closed);
-const jobs = (): Promise<unknown> => ask(database.config('owner'), "select count(*)::int from graphile_worker.jobs where task_identifier = 'recover_instance'");
+const liveWorkers = async (): Promise<Instance[]> =>
+  (await readInstances(database)).filter(({ kind, isDead }) => kind === 'worker' && !isDead);
+const isClosed = async (instance: number): Promise<boolean> =>
+  (await readInstances(database)).some(({ id, isClosed: closed }) => id === instance && closed);
+const jobs = (): Promise<unknown> =>
+  ask(
+    database.config('owner'),
+    "select count(*)::int from graphile_worker.jobs where task_identifier = 'recover_instance'",
+  );
 const connect = async (role: 'relay' | 'worker' = 'relay'): Promise<Client> => {
   const client = new Client(database.config(role));
   client.on('error', () => undefined);
@@ -51,7 +57,12 @@ afterAll(async () => {
 
 test('the death of the last server is noticed by a worker alone, and its calls are ended once', async () => {
   const dead = await makeDead();
-  await until(() => isClosed(dead), (is) => is, 'the recovery', WITHIN_MS);
+  await until(
+    () => isClosed(dead),
+    (is) => is,
+    'the recovery',
+    WITHIN_MS,
+  );
   expect((await readLog(database)).filter(({ event }) => event.type === 'request.abandoned')).toHaveLength(2);
   const [by] = await liveWorkers();
   expect((await readLog(database)).at(-1)?.instance).toBe(by?.id);
@@ -63,16 +74,26 @@ test('a server that asks gets it done by the worker at once, and the dead one is
   const self = await registerInstance(client, 'server asks 0');
   expect(await requestRecovery(client, dead)).toBe(true);
   expect(await heartbeat(client, dead, 0)).toBeNull();
-  await until(() => isClosed(dead), (is) => is, 'the recovery');
+  await until(
+    () => isClosed(dead),
+    (is) => is,
+    'the recovery',
+  );
   await until(jobs, (count) => count === 0, 'the queue');
   await retireInstance(client, self);
   await client.end();
 });
 
 test('the queue belongs to the worker: a server may neither look into it nor add to it', async () => {
-  await expect(ask(database.config('relay'), 'select count(*) from graphile_worker.jobs')).rejects.toThrow(/permission denied/);
-  await expect(ask(database.config('relay'), "select graphile_worker.add_job('recover_instance')")).rejects.toThrow(/permission denied/);
-  await expect(ask(database.config('worker'), 'drop table graphile_worker._private_jobs')).rejects.toThrow(/must be owner/);
+  await expect(ask(database.config('relay'), 'select count(*) from graphile_worker.jobs')).rejects.toThrow(
+    /permission denied/,
+  );
+  await expect(
+    ask(database.config('relay'), "select graphile_worker.add_job('recover_instance')"),
+  ).rejects.toThrow(/permission denied/);
+  await expect(ask(database.config('worker'), 'drop table graphile_worker._private_jobs')).rejects.toThrow(
+    /must be owner/,
+  );
 });
 
 test('a worker that is killed is recovered like a server by the next one, which takes over what it had to do', async () => {
@@ -80,16 +101,33 @@ test('a worker that is killed is recovered like a server by the next one, which 
   await worker.kill();
   const dead = await makeDead();
   worker = spawnWorker(workerEnv());
-  await until(() => isClosed(dead), (is) => is, 'the recovery', WITHIN_MS);
-  await until(() => isClosed(before?.id ?? 0), (is) => is, 'the end of the old worker', WITHIN_MS);
+  await until(
+    () => isClosed(dead),
+    (is) => is,
+    'the recovery',
+    WITHIN_MS,
+  );
+  await until(
+    () => isClosed(before?.id ?? 0),
+    (is) => is,
+    'the end of the old worker',
+    WITHIN_MS,
+  );
 });
 
 describe('a server that has noticed a death', () => {
   /** Looks as a server does, at made-up times. */
-  async function withRescue(use: (look: (dead: number[], nowMs: number) => Promise<void>) => Promise<void>): Promise<void> {
+  async function withRescue(
+    use: (look: (dead: number[], nowMs: number) => Promise<void>) => Promise<void>,
+  ): Promise<void> {
     const client = await connect();
     const instance = await registerInstance(client, 'server noticed 0');
-    const rescue = new Rescue({ connect: () => connect(), instance, onRecovered: () => undefined, onError: () => undefined });
+    const rescue = new Rescue({
+      connect: () => connect(),
+      instance,
+      onRecovered: () => undefined,
+      onError: () => undefined,
+    });
     try {
       await use(async (dead, nowMs) => {
         rescue.look(dead, nowMs);
@@ -140,7 +178,12 @@ describe('a server that has noticed a death', () => {
 
 test('a worker without a database to work on says so in one line', async () => {
   const lost = spawnWorker({ DATABASE_URL: '', DAYBOOK_DATA: dataDir });
-  const seen = await until(() => lost.output(), (text) => text.endsWith('\n'), 'the line', WITHIN_MS);
+  const seen = await until(
+    () => lost.output(),
+    (text) => text.endsWith('\n'),
+    'the line',
+    WITHIN_MS,
+  );
   expect(seen).toMatch(/^daybook worker: no PostgreSQL runs in [^\n]+\n$/);
   await lost.stop();
 });

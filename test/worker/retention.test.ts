@@ -17,7 +17,9 @@ import { projectAll } from '../support/projections/projected.ts';
 import { until } from '../support/relay.ts';
 import { spawnWorker } from '../support/servers/worker-process.ts';
 
-/** Old rows go, and exactly those that `kept_from` says are gone: so a table and its rebuild stay the same. */
+/**
+ * Old rows go, and exactly those that `kept_from` says are gone: so a table and its rebuild stay the same.
+ */
 
 const ROWS = 12_000;
 const NEVER = new AbortController().signal;
@@ -37,7 +39,9 @@ afterAll(async () => {
 });
 
 afterEach(async () => {
-  await client.query('truncate projection.request, projection.usage_minute, projection.usage_hour_key, projection.quota_window');
+  await client.query(
+    'truncate projection.request, projection.usage_minute, projection.usage_hour_key, projection.quota_window',
+  );
   await client.query("update daybook.projection set kept_from = '-infinity'");
 });
 
@@ -51,7 +55,11 @@ const makeRequests = () =>
   );
 
 /** What is there that should be gone, and what was gone that should be there. */
-async function wrongly({ projection: { name, kept = [] }, keep }: Forgetful, made: number, of = 0): Promise<{ kept: number; lacking: number; late: boolean }> {
+async function wrongly(
+  { projection: { name, kept = [] }, keep }: Forgetful,
+  made: number,
+  of = 0,
+): Promise<{ kept: number; lacking: number; late: boolean }> {
   const { table, time } = kept[of] ?? { table: 'none', time: 'none' };
   const { rows } = await client.query<{ kept: number; there: number; late: boolean }>(
     `select count(*) filter (where t.${time} < p.kept_from)::int as kept, count(*) filter (where t.${time} >= p.kept_from or t.${time} is null)::int as there,
@@ -68,7 +76,9 @@ describe('rows of calls', () => {
 
   test('go when they ended long enough ago, however long they ran; running ones never go', async () => {
     await makeRequests();
-    const before = await client.query<{ at: string }>("select (date_trunc('minute', clock_timestamp()) - interval '4 days')::text as at");
+    const before = await client.query<{ at: string }>(
+      "select (date_trunc('minute', clock_timestamp()) - interval '4 days')::text as at",
+    );
     const { rows } = await client.query<{ stay: number }>(
       `select count(*)::int as stay from projection.request where ended_at >= $1::timestamptz or ended_at is null`,
       [before.rows[0]?.at],
@@ -107,7 +117,12 @@ describe('rows of calls', () => {
     await makeRequests();
     await client.query("update daybook.projection set is_live = false where name = 'requests'");
     expect(await retain(client, [requests], NEVER)).toBe(0);
-    expect(await ask(database.config('worker'), "select kept_from::text from daybook.projection where name = 'requests'")).toBe('-infinity');
+    expect(
+      await ask(
+        database.config('worker'),
+        "select kept_from::text from daybook.projection where name = 'requests'",
+      ),
+    ).toBe('-infinity');
     await client.query("update daybook.projection set is_live = true where name = 'requests'");
   });
 });
@@ -127,7 +142,12 @@ test('usage by the minute, and by key and hour, goes after two days', async () =
   expect(await wrongly(usage, 49 * 60)).toMatchObject({ kept: 0, lacking: 0, late: false });
   expect(await wrongly(usage, 48, 1)).toMatchObject({ kept: 0, late: false });
   // The hour in which the two days begin is whole.
-  expect(await ask(database.config('worker'), `select min(hour) <= clock_timestamp() - interval '48 hours' from projection.usage_hour_key`)).toBe(true);
+  expect(
+    await ask(
+      database.config('worker'),
+      `select min(hour) <= clock_timestamp() - interval '48 hours' from projection.usage_hour_key`,
+    ),
+  ).toBe(true);
 });
 
 test('windows of quotas go when they ended long enough ago; one that still runs never goes', async () => {
@@ -140,7 +160,11 @@ test('windows of quotas go when they ended long enough ago; one that still runs 
        union all select 2, generate_series(date_trunc('hour', now()) - interval '40 days', now(), interval '1 hour')) made`,
   );
   await retain(client, [quotas], NEVER);
-  const left = (kind: number) => ask(database.config('worker'), `select count(*)::int from projection.quota_window where window_kind = ${kind}`);
+  const left = (kind: number) =>
+    ask(
+      database.config('worker'),
+      `select count(*)::int from projection.quota_window where window_kind = ${kind}`,
+    );
   expect(await left(5)).toBeGreaterThanOrEqual(1);
   expect(await left(5)).toBeLessThanOrEqual(2);
   expect(await left(2)).toBeGreaterThanOrEqual(32 * 24);
@@ -170,31 +194,65 @@ test('a comparison with the log finds nothing missing, nor does a rebuild bring 
 test('old alerts go, and jobs a week after they failed for good', async () => {
   await client.query(`insert into daybook.alert (topic, ordinal, kind, state, details, raised_at)
     select 'topic/' || n, 1, 'quota', 'raised', '{}', clock_timestamp() - n * interval '1 day' from generate_series(1, 100) n`);
-  await client.query(`select graphile_worker.add_job('expire_keys', job_key => 'key ' || n, max_attempts => 1) from generate_series(1, 10) n`);
-  await client.query(`update graphile_worker._private_jobs set attempts = (id % 2)::smallint, updated_at = clock_timestamp() - interval '8 days' where key < 'key 5'`);
+  await client.query(
+    `select graphile_worker.add_job('expire_keys', job_key => 'key ' || n, max_attempts => 1) from generate_series(1, 10) n`,
+  );
+  await client.query(
+    `update graphile_worker._private_jobs set attempts = (id % 2)::smallint, updated_at = clock_timestamp() - interval '8 days' where key < 'key 5'`,
+  );
   await client.query(`update graphile_worker._private_jobs set attempts = 1 where key >= 'key 5'`);
   await retain(client, [], NEVER);
   expect(await ask(database.config('worker'), 'select count(*)::int from daybook.alert')).toBe(89);
-  expect(await ask(database.config('worker'), 'select count(*)::int from graphile_worker._private_jobs where attempts >= max_attempts')).toBe(5);
-  expect(await ask(database.config('worker'), 'select count(*) > 0 from graphile_worker._private_jobs where attempts < max_attempts')).toBe(true);
+  expect(
+    await ask(
+      database.config('worker'),
+      'select count(*)::int from graphile_worker._private_jobs where attempts >= max_attempts',
+    ),
+  ).toBe(5);
+  expect(
+    await ask(
+      database.config('worker'),
+      'select count(*) > 0 from graphile_worker._private_jobs where attempts < max_attempts',
+    ),
+  ).toBe(true);
 });
 
 test('checkpoints of two days stay, and of each hour before the last one and the last that a witness has signed', async () => {
   await client.query(`insert into daybook.checkpoint (epoch, size, note, published_at)
     select epoch, 1000 * hour + part, 'note', date_trunc('hour', clock_timestamp() - interval '48 hours', 'UTC') + (hour - 4) * interval '1 hour' + part * interval '10 minutes'
     from generate_series(1, 5) hour, generate_series(0, 5) part, (values (1), (2)) e(epoch) where epoch = 1 or hour = 3`);
-  await ask(database.config('relay'), `insert into daybook.cosignature (epoch, size, witness, line) values (1, 1001, 'w', ''), (1, 1003, 'w', ''), (1, 2005, 'w', '')`);
+  await ask(
+    database.config('relay'),
+    `insert into daybook.cosignature (epoch, size, witness, line) values (1, 1001, 'w', ''), (1, 1003, 'w', ''), (1, 2005, 'w', '')`,
+  );
   await retain(client, [], NEVER);
-  const sizes = (epoch: number) => ask(database.config('worker'), `select array_agg(size::int order by size) from daybook.checkpoint where epoch = ${epoch}`);
-  expect(await sizes(1)).toEqual([1003, 1005, 2005, 3005, 4000, 4001, 4002, 4003, 4004, 4005, 5000, 5001, 5002, 5003, 5004, 5005]);
+  const sizes = (epoch: number) =>
+    ask(
+      database.config('worker'),
+      `select array_agg(size::int order by size) from daybook.checkpoint where epoch = ${epoch}`,
+    );
+  expect(await sizes(1)).toEqual([
+    1003, 1005, 2005, 3005, 4000, 4001, 4002, 4003, 4004, 4005, 5000, 5001, 5002, 5003, 5004, 5005,
+  ]);
   expect(await sizes(2)).toEqual([3005]);
-  expect(await ask(database.config('worker'), 'select array_agg(size::int order by size) from daybook.cosignature')).toEqual([1003, 2005]);
+  expect(
+    await ask(
+      database.config('worker'),
+      'select array_agg(size::int order by size) from daybook.cosignature',
+    ),
+  ).toEqual([1003, 2005]);
 });
 
 test('allowances of windows that ended long ago go with their leases, and those stay that anybody may still spend from or look at', async () => {
   const day = 1_440;
   /** How long before now a window began that may still be looked at, and one that may not. */
-  const ages: Partial<Record<WindowKind, [kept: number, gone: number]>> = { minute: [5, 15], hour: [119, 240], day: [day, 4 * day], week: [day, 20 * day], month: [31 * day, 100 * day] };
+  const ages: Partial<Record<WindowKind, [kept: number, gone: number]>> = {
+    minute: [5, 15],
+    hour: [119, 240],
+    day: [day, 4 * day],
+    week: [day, 20 * day],
+    month: [31 * day, 100 * day],
+  };
   const now = minuteOf(Date.now());
   const insert = (subject: string, window: WindowKind, minute: number) =>
     ask(
@@ -213,12 +271,27 @@ test('allowances of windows that ended long ago go with their leases, and those 
   const worker = spawnWorker({ DATABASE_URL: database.url, DAYBOOK_DATA: dataDir, LOG_LEVEL: 'warn' });
   try {
     await client.query("select graphile_worker.add_job('drop_allowances')");
-    await until(() => ask(database.config('owner'), "select count(*)::int from daybook.allowance where subject = 'goes'"), (count) => count === 0, 'the worker');
+    await until(
+      () =>
+        ask(database.config('owner'), "select count(*)::int from daybook.allowance where subject = 'goes'"),
+      (count) => count === 0,
+      'the worker',
+    );
   } finally {
     await worker.stop();
     await removeTestDirectory(dataDir);
   }
-  expect(await ask(database.config('owner'), "select count(*)::int from daybook.allowance a join daybook.lease on allowance = a.id where subject like 'stays%'")).toBe(11);
-  expect(await ask(database.config('owner'), "select count(*)::int from daybook.lease where allowance not in (select id from daybook.allowance)")).toBe(0);
+  expect(
+    await ask(
+      database.config('owner'),
+      "select count(*)::int from daybook.allowance a join daybook.lease on allowance = a.id where subject like 'stays%'",
+    ),
+  ).toBe(11);
+  expect(
+    await ask(
+      database.config('owner'),
+      'select count(*)::int from daybook.lease where allowance not in (select id from daybook.allowance)',
+    ),
+  ).toBe(0);
   expect(await dropEndedAllowances(client)).toBe(0);
 });

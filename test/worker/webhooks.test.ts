@@ -36,7 +36,13 @@ beforeAll(async () => {
 });
 
 /** Waits for a worker to take jobs. */
-const untilAtWork = () => until(() => ask(database.config('worker'), 'select count(*)::int from daybook.queue_pool'), (count) => count === 1, 'the worker', WITHIN_MS);
+const untilAtWork = () =>
+  until(
+    () => ask(database.config('worker'), 'select count(*)::int from daybook.queue_pool'),
+    (count) => count === 1,
+    'the worker',
+    WITHIN_MS,
+  );
 
 afterAll(async () => {
   await worker?.stop();
@@ -49,8 +55,14 @@ afterAll(async () => {
 afterEach(async () => {
   await client.query('delete from daybook.webhook; delete from daybook.alert');
   // An attempt that is under way would arrive in the next test.
-  const running = "select count(*)::int from graphile_worker.jobs where key like 'deliver-%' and locked_at is not null";
-  await until(() => ask(database.config('owner'), running), (count) => count === 0, 'the attempts under way', WITHIN_MS);
+  const running =
+    "select count(*)::int from graphile_worker.jobs where key like 'deliver-%' and locked_at is not null";
+  await until(
+    () => ask(database.config('owner'), running),
+    (count) => count === 0,
+    'the attempts under way',
+    WITHIN_MS,
+  );
   receiver.reply = { status: 204 };
   receiver.received.length = 0;
 });
@@ -58,26 +70,42 @@ afterEach(async () => {
 const { daybook, json } = commandLine(env);
 
 /** What `webhook add` does, in this process. */
-async function add(url: string = receiver.url, { alerts = [...ALERT_KINDS], allowPrivate = true }: { alerts?: AlertKind[]; allowPrivate?: boolean } = {}) {
+async function add(
+  url: string = receiver.url,
+  { alerts = [...ALERT_KINDS], allowPrivate = true }: { alerts?: AlertKind[]; allowPrivate?: boolean } = {},
+) {
   const [id, secret] = [publicId(), createWebhookSecret()];
-  await client.query('insert into daybook.webhook (id, origin, sealed_target, alerts, allow_private) values ($1, $2, $3, $4, $5)', [
-    id, new URL(url).origin, sealTarget(pepper, id, { url, secret }), alerts, allowPrivate,
-  ]);
+  await client.query(
+    'insert into daybook.webhook (id, origin, sealed_target, alerts, allow_private) values ($1, $2, $3, $4, $5)',
+    [id, new URL(url).origin, sealTarget(pepper, id, { url, secret }), alerts, allowPrivate],
+  );
   return { id, secret };
 }
 
 const alert = (kind: AlertKind = 'quota', account: string | null = 'Account1'): Alert => ({
-  topic: `test/${Math.random()}`, ordinal: 1, kind, state: 'raised', account, details: { percent: 80 },
+  topic: `test/${Math.random()}`,
+  ordinal: 1,
+  kind,
+  state: 'raised',
+  account,
+  details: { percent: 80 },
 });
 const states = async () =>
-  (await client.query<{ state: string; status: number | null; fault: string | null }>(
-    'select d.state, t.status, t.fault from daybook.webhook_delivery d left join daybook.webhook_attempt t on t.delivery = d.id order by t.attempted_at',
-  )).rows;
+  (
+    await client.query<{ state: string; status: number | null; fault: string | null }>(
+      'select d.state, t.status, t.fault from daybook.webhook_delivery d left join daybook.webhook_attempt t on t.delivery = d.id order by t.attempted_at',
+    )
+  ).rows;
 /**
  * Looks until it is as wanted, and lets none of so many attempts wait for its time meanwhile. One that is
  * due already is left alone: a worker may be taking it, and it would be made twice.
  */
-const hurried = <T>(attempts: number, look: () => T | Promise<T>, condition: (seen: T) => boolean, what: string): Promise<T> =>
+const hurried = <T>(
+  attempts: number,
+  look: () => T | Promise<T>,
+  condition: (seen: T) => boolean,
+  what: string,
+): Promise<T> =>
   until(
     async () => {
       await client.query(
@@ -92,7 +120,8 @@ const hurried = <T>(attempts: number, look: () => T | Promise<T>, condition: (se
     what,
     WITHIN_MS,
   );
-const queued = () => ask(database.config('owner'), "select count(*)::int from graphile_worker.jobs where key like 'deliver-%'");
+const queued = () =>
+  ask(database.config('owner'), "select count(*)::int from graphile_worker.jobs where key like 'deliver-%'");
 /** What `webhook test` does, in this process. */
 async function tested(id: string): Promise<unknown> {
   await ask(database.config('relay'), `select daybook.test_webhook('${id}')`);
@@ -109,14 +138,21 @@ describe('a delivery', () => {
     expect(more).toEqual([]);
     expect(sent && isSigned(sent, secret)).toBe(true);
     expect(Math.abs(Number(sent?.headers['webhook-timestamp']) - Date.now() / 1000)).toBeLessThan(60);
-    expect(JSON.parse(sent?.body ?? '')).toMatchObject({ type: 'quota.raised', data: { account: 'Account1', percent: 80 } });
+    expect(JSON.parse(sent?.body ?? '')).toMatchObject({
+      type: 'quota.raised',
+      data: { account: 'Account1', percent: 80 },
+    });
   });
 
   test('goes to those alone that want this kind of alert and may hear of this account', async () => {
-    await client.query("insert into daybook.webhook (id, origin, sealed_target, account, alerts, allow_private) values ('Another1', 'x', '', 'Account2', '{quota}', true)");
+    await client.query(
+      "insert into daybook.webhook (id, origin, sealed_target, account, alerts, allow_private) values ('Another1', 'x', '', 'Account2', '{quota}', true)",
+    );
     const { id } = await add(receiver.url, { alerts: ['quota'] });
     await raiseAlerts(client, [alert('quota'), alert('key_expiring'), alert('upstream_failing', null)]);
-    const { rows } = await client.query<{ webhook: string; kind: string }>('select d.webhook, a.kind from daybook.webhook_delivery d join daybook.alert a on a.id = d.alert');
+    const { rows } = await client.query<{ webhook: string; kind: string }>(
+      'select d.webhook, a.kind from daybook.webhook_delivery d join daybook.alert a on a.id = d.alert',
+    );
     expect(rows).toEqual([{ webhook: id, kind: 'quota' }]);
   });
 
@@ -125,8 +161,13 @@ describe('a delivery', () => {
     await add();
     await raiseAlerts(client, [alert()]);
     await until(states, (rows) => rows.length === 1, 'the first attempt');
-    const later = "select count(*)::int from graphile_worker.jobs where key like 'deliver-%' and run_at > now() and locked_at is null";
-    await until(() => ask(database.config('owner'), later), (count) => count === 1, 'the next attempt');
+    const later =
+      "select count(*)::int from graphile_worker.jobs where key like 'deliver-%' and run_at > now() and locked_at is null";
+    await until(
+      () => ask(database.config('owner'), later),
+      (count) => count === 1,
+      'the next attempt',
+    );
     receiver.reply = { status: 302, headers: { location: `${receiver.url}/elsewhere` } };
     await hurried(2, states, (rows) => rows.length === 2, 'the second attempt');
     receiver.reply = { status: 200 };
@@ -160,7 +201,9 @@ describe('a webhook', () => {
   test('that has failed for a day is switched off and told of, gets nothing more, and is on again after a test', async () => {
     const { id } = await add();
     receiver.reply = { status: 503 };
-    await client.query("update daybook.webhook set failures = 9, failing_since = now() - interval '25 hours'");
+    await client.query(
+      "update daybook.webhook set failures = 9, failing_since = now() - interval '25 hours'",
+    );
     await raiseAlerts(client, [alert()]);
     await until(states, ([first]) => first?.state === 'failed', 'the end');
     expect(worker.output()).toContain(`"webhook":"${id}"`);
@@ -169,7 +212,9 @@ describe('a webhook', () => {
     expect(await states()).toEqual([]);
     receiver.reply = { status: 204 };
     expect(await tested(id)).toEqual(['delivered', 204]);
-    expect((await client.query('select failures, failing_since, switched_off_at from daybook.webhook')).rows).toEqual([{ failures: 0, failing_since: null, switched_off_at: null }]);
+    expect(
+      (await client.query('select failures, failing_since, switched_off_at from daybook.webhook')).rows,
+    ).toEqual([{ failures: 0, failing_since: null, switched_off_at: null }]);
   });
 
   test('that says it is gone is switched off at once', async () => {
@@ -177,7 +222,9 @@ describe('a webhook', () => {
     receiver.reply = { status: 410 };
     await raiseAlerts(client, [alert()]);
     await until(states, ([first]) => first?.state === 'failed', 'the end');
-    expect(await ask(database.config('relay'), 'select switched_off_at is not null from daybook.webhook')).toBe(true);
+    expect(
+      await ask(database.config('relay'), 'select switched_off_at is not null from daybook.webhook'),
+    ).toBe(true);
   });
 
   test('that is removed takes what was to be sent with it', async () => {
@@ -198,9 +245,18 @@ describe('a webhook', () => {
     try {
       // The row that a removal takes first, long enough for the worker to come to it.
       await client.query(`select from daybook.webhook where id = '${id}' for no key update`);
-      await ask(database.config('owner'), `select daybook.raise_alert('test/removed', 1, 'quota', 'raised', 'Account1', '{}')`);
-      const waiting = "select count(*)::int from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
-      await until(() => ask(database.config('owner'), waiting), (count) => count === 1, 'the worker at the webhook', WITHIN_MS);
+      await ask(
+        database.config('owner'),
+        `select daybook.raise_alert('test/removed', 1, 'quota', 'raised', 'Account1', '{}')`,
+      );
+      const waiting =
+        "select count(*)::int from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
+      await until(
+        () => ask(database.config('owner'), waiting),
+        (count) => count === 1,
+        'the worker at the webhook',
+        WITHIN_MS,
+      );
       // What the removal takes next is not in the hands of who waits for it.
       await client.query('select from daybook.webhook_delivery for update nowait');
       await client.query(`delete from daybook.webhook where id = '${id}'`);
@@ -227,19 +283,34 @@ describe('a webhook', () => {
       expect(text).not.toMatch(/canary-path|what a receiver says/);
       expect(text).not.toContain(bare);
     }
-    await expect(ask(database.config('relay'), 'select sealed_target from daybook.webhook')).rejects.toThrow(/permission denied/);
-    await expect(ask(database.config('auditor'), 'select id from daybook.webhook')).rejects.toThrow(/permission denied/);
+    await expect(ask(database.config('relay'), 'select sealed_target from daybook.webhook')).rejects.toThrow(
+      /permission denied/,
+    );
+    await expect(ask(database.config('auditor'), 'select id from daybook.webhook')).rejects.toThrow(
+      /permission denied/,
+    );
   });
 });
 
 describe('the command line', () => {
   test('adds, lists, tests and removes a webhook, and tells what was delivered', async () => {
-    const { id, secret, origin } = await json<{ id: string; secret: string; origin: string }>('webhook', 'add', receiver.url, '--allow-private', '--alerts', 'quota,key_expiring');
+    const { id, secret, origin } = await json<{ id: string; secret: string; origin: string }>(
+      'webhook',
+      'add',
+      receiver.url,
+      '--allow-private',
+      '--alerts',
+      'quota,key_expiring',
+    );
     expect(origin).toBe(new URL(receiver.url).origin);
     expect(await json('webhook', 'test', id)).toMatchObject({ state: 'delivered', reply: '204' });
     expect(receiver.received.map((sent) => isSigned(sent, secret))).toEqual([true]);
-    expect(await json('webhook', 'list')).toMatchObject([{ id, origin, account: null, alerts: ['quota', 'key_expiring'], switched_off_at: null }]);
-    expect(await json('webhook', 'deliveries', id)).toMatchObject([{ webhook: id, alert: 'test.raised', state: 'delivered', attempts: 1, reply: '204' }]);
+    expect(await json('webhook', 'list')).toMatchObject([
+      { id, origin, account: null, alerts: ['quota', 'key_expiring'], switched_off_at: null },
+    ]);
+    expect(await json('webhook', 'deliveries', id)).toMatchObject([
+      { webhook: id, alert: 'test.raised', state: 'delivered', attempts: 1, reply: '204' },
+    ]);
     expect(await json('webhook', 'remove', id)).toEqual({ id });
   });
 
@@ -250,7 +321,9 @@ describe('the command line', () => {
       daybook('webhook', 'add', 'https://example.com/', '--alerts', 'quota,everything'),
       daybook('webhook', 'test', 'Unknown1'),
     ]);
-    expect(refused.map(({ code, stderr }) => [code, stderr.replace(/(such as|is none of) .*/, '$1')])).toEqual([
+    expect(
+      refused.map(({ code, stderr }) => [code, stderr.replace(/(such as|is none of) .*/, '$1')]),
+    ).toEqual([
       [1, 'daybook: The address must be one such as\n'],
       [1, 'daybook: The address must have no user: deliveries are signed instead.\n'],
       [1, 'daybook: --alerts: "everything" is none of\n'],
@@ -263,7 +336,11 @@ test('a worker that is told to end gives a receiver that does not answer up, end
   receiver.reply = { status: null };
   await add();
   await raiseAlerts(client, [alert()]);
-  await until(() => receiver.received.length, (count) => count === 1, 'the attempt');
+  await until(
+    () => receiver.received.length,
+    (count) => count === 1,
+    'the attempt',
+  );
   expect(await worker.stop()).toBe(0);
   expect(await states()).toEqual([{ state: 'waiting', status: null, fault: null }]);
   receiver.reply = { status: 204 };
@@ -278,10 +355,20 @@ test('a worker without the pepper says what it needs, and sends when it has it',
   const elsewhere = await makeTestDirectory();
   const blind = spawnWorker({ ...env(), DAYBOOK_DATA: elsewhere });
   await raiseAlerts(client, [alert()]);
-  await until(() => blind.output(), (text) => text.includes('DAYBOOK_PEPPER_FILE is needed'), 'the line', WITHIN_MS);
+  await until(
+    () => blind.output(),
+    (text) => text.includes('DAYBOOK_PEPPER_FILE is needed'),
+    'the line',
+    WITHIN_MS,
+  );
   expect(await blind.stop()).toBe(0);
   expect(receiver.received).toEqual([]);
   worker = spawnWorker(env());
-  await hurried(1, () => receiver.received.length, (count) => count === 1, 'what waited');
+  await hurried(
+    1,
+    () => receiver.received.length,
+    (count) => count === 1,
+    'what waited',
+  );
   await removeTestDirectory(elsewhere);
 });

@@ -9,4 +9,5 @@ export type AccountSearch = {
   name?: string;
 };
 
-export const readAccountSearch = (search: Record<string, unknown>): AccountSearch => textsIn(search, ['account', 'plan', 'name'], 100);
+export const readAccountSearch = (search: Record<string, unknown>): AccountSearch =>
+  textsIn(search, ['account', 'plan', 'name'], 100);

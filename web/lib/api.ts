@@ -11,7 +11,16 @@ export class ApiError extends Error {
   readonly requestId: string | null;
   readonly retryAfterS: number | null;
 
-  constructor(message: string, more: { status: number; code: string; param?: string | null; requestId?: string | null; retryAfterS?: number | null }) {
+  constructor(
+    message: string,
+    more: {
+      status: number;
+      code: string;
+      param?: string | null;
+      requestId?: string | null;
+      retryAfterS?: number | null;
+    },
+  ) {
     super(message);
     this.status = more.status;
     this.code = more.code;
@@ -32,7 +41,10 @@ export function whenSignedOut(listener: () => void): void {
 export const tellSignedOut = (): void => onSignedOut();
 
 export const noReply = (method: string): ApiError =>
-  new ApiError(`The server does not answer. Check your connection.${method === 'GET' ? '' : ' It may have been done all the same: look before you repeat it.'}`, { status: 0, code: 'no_reply' });
+  new ApiError(
+    `The server does not answer. Check your connection.${method === 'GET' ? '' : ' It may have been done all the same: look before you repeat it.'}`,
+    { status: 0, code: 'no_reply' },
+  );
 
 /** Longer than the server's own slowest read. */
 const TIMEOUT_MS = 30_000;
@@ -42,14 +54,22 @@ const TIMEOUT_MS = 30_000;
  * @param path begins with `/api/`; its query is already encoded.
  * @throws {ApiError} whatever went wrong.
  */
-export async function api<T>(method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE', path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
+export async function api<T>(
+  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE',
+  path: string,
+  body?: unknown,
+  signal?: AbortSignal,
+): Promise<T> {
   let response: Response;
   try {
     const timeout = AbortSignal.timeout(TIMEOUT_MS);
     response = await fetch(path, {
       method,
       credentials: 'same-origin',
-      headers: body === undefined ? { accept: 'application/json' } : { accept: 'application/json', 'content-type': 'application/json' },
+      headers:
+        body === undefined
+          ? { accept: 'application/json' }
+          : { accept: 'application/json', 'content-type': 'application/json' },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
     });
@@ -67,7 +87,10 @@ export async function api<T>(method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   throw failure;
 }
 
-/** Why a request failed, as its reply tells it. @param said JSON of its body, or of what came in the middle of it; whatever that is. */
+/**
+ * Why a request failed, as its reply tells it. @param said JSON of its body, or of what came in the middle of
+ * it; whatever that is.
+ */
 export function failureOf(response: Response, said: unknown): ApiError {
   const { error, request_id } = (said ?? {}) as ErrorBody;
   return new ApiError(error?.message ?? `The server replied with status ${response.status}.`, {
@@ -87,7 +110,8 @@ export type LongList<T> = List<T> & { /** Those that are left out, the oldest. *
 /** `?a=1&b=2` of what is there; empty where nothing is. */
 export function queryString(values: Record<string, string | number | boolean | null | undefined>): string {
   const query = new URLSearchParams();
-  for (const [name, value] of Object.entries(values)) if (value !== undefined && value !== null && value !== '') query.set(name, String(value));
+  for (const [name, value] of Object.entries(values))
+    if (value !== undefined && value !== null && value !== '') query.set(name, String(value));
   const text = query.toString();
   return text === '' ? '' : `?${text}`;
 }

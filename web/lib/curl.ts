@@ -1,10 +1,21 @@
 /** A call to paste into a terminal. Pure. */
 
 /** As one word of a POSIX shell, whatever is in it. */
-export const shellWord = (text: string): string => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`);
+export const shellWord = (text: string): string =>
+  /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
 
 /** @param baseUrl ends in `/v1`. */
-export function curlOf({ baseUrl, secret, model, prompt }: { baseUrl: string; secret: string; model: string; prompt: string }): string {
+export function curlOf({
+  baseUrl,
+  secret,
+  model,
+  prompt,
+}: {
+  baseUrl: string;
+  secret: string;
+  model: string;
+  prompt: string;
+}): string {
   return [
     `curl -N ${shellWord(`${baseUrl}/chat/completions`)} \\`,
     `  -H ${shellWord(`Authorization: Bearer ${secret}`)} \\`,

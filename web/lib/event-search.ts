@@ -1,10 +1,23 @@
 import { textsIn } from './search-text.ts';
 
 /** Which events of the log are meant, as it stands in the address of the audit page. Pure. */
-export type EventSearch = { type?: string; account?: string; key?: string; member?: string; request?: string; at?: number; from?: string; to?: string };
+export type EventSearch = {
+  type?: string;
+  account?: string;
+  key?: string;
+  member?: string;
+  request?: string;
+  at?: number;
+  from?: string;
+  to?: string;
+};
 
 export function readEventSearch(search: Record<string, unknown>): EventSearch {
-  const found: EventSearch = textsIn(search, ['type', 'account', 'key', 'member', 'request', 'from', 'to'], 256);
+  const found: EventSearch = textsIn(
+    search,
+    ['type', 'account', 'key', 'member', 'request', 'from', 'to'],
+    256,
+  );
   if (Number.isInteger(search['at']) && Number(search['at']) > 0) found.at = Number(search['at']);
   return found;
 }

@@ -59,7 +59,8 @@ class Feed {
 
   /**
    * Opens the feed for these requests, or changes which they are.
-   * @param after the position that the figures on the page were fetched at: the feed goes on behind it. Null: from now on.
+   * @param after the position that the figures on the page were fetched at: the feed goes on behind it. Null:
+   * from now on.
    */
   open(filter: RequestFilter, after: number | null): void {
     const isSame = this.#isWanted && JSON.stringify(filter) === JSON.stringify(this.#filter);
@@ -79,7 +80,10 @@ class Feed {
   }
 
   #connect(): void {
-    this.#set({ status: this.#state.status === 'ended' ? 'connecting' : 'reconnecting', behindMs: this.#state.behindMs });
+    this.#set({
+      status: this.#state.status === 'ended' ? 'connecting' : 'reconnecting',
+      behindMs: this.#state.behindMs,
+    });
     const url = `/api/live${queryString({ ...this.#filter, after: this.#position })}`;
     const socket = new WebSocket(url, LIVE_PROTOCOL);
     this.#socket = socket;

@@ -7,7 +7,13 @@ import { textsIn } from './search-text.ts';
  * the screen, the live feed and the CSV. Pure.
  */
 
-export const RANGES = { '15m': 15 * 60_000, '1h': 3_600_000, '24h': 86_400_000, '7d': 7 * 86_400_000, '30d': 30 * 86_400_000 } as const;
+export const RANGES = {
+  '15m': 15 * 60_000,
+  '1h': 3_600_000,
+  '24h': 86_400_000,
+  '7d': 7 * 86_400_000,
+  '30d': 30 * 86_400_000,
+} as const;
 export type Range = keyof typeof RANGES;
 
 export type FilterSearch = RequestFilter & {
@@ -24,8 +30,10 @@ export function readFilterSearch(search: Record<string, unknown>): FilterSearch 
   const { account, key, outcome, status, range, from, to } = search;
   if (isId(account)) found.account = String(account);
   if (isId(key)) found.key = String(key);
-  if (typeof outcome === 'string' && Object.hasOwn(OUTCOME_WORDS, outcome)) found.outcome = outcome as NonNullable<FilterSearch['outcome']>;
-  if (Number.isInteger(Number(status)) && Number(status) >= 100 && Number(status) <= 599) found.status = Number(status);
+  if (typeof outcome === 'string' && Object.hasOwn(OUTCOME_WORDS, outcome))
+    found.outcome = outcome as NonNullable<FilterSearch['outcome']>;
+  if (Number.isInteger(Number(status)) && Number(status) >= 100 && Number(status) <= 599)
+    found.status = Number(status);
   if (typeof range === 'string' && Object.hasOwn(RANGES, range)) found.range = range as Range;
   if (isTime(from)) found.from = from;
   // An end alone names no time.
@@ -40,11 +48,17 @@ export function requestFilterOf({ account, key, model, outcome, status }: Filter
 }
 
 /** The time that is meant. `toMs` null: up to now, and live. */
-export function timeOf({ range, from, to }: FilterSearch, fallback: Range, nowMs: number): { fromMs: number; toMs: number | null } {
+export function timeOf(
+  { range, from, to }: FilterSearch,
+  fallback: Range,
+  nowMs: number,
+): { fromMs: number; toMs: number | null } {
   if (from !== undefined) return { fromMs: Date.parse(from), toMs: to === undefined ? null : Date.parse(to) };
   return { fromMs: nowMs - RANGES[range ?? fallback], toMs: null };
 }
 
 // A router may have read an id of digits as a number.
-const isId = (value: unknown): boolean => (typeof value === 'string' || typeof value === 'number') && /^[0-9A-Za-z]{8}$/.test(String(value));
-const isTime = (value: unknown): value is string => typeof value === 'string' && /^\d{4}-\d\d-\d\dT/.test(value) && !Number.isNaN(Date.parse(value));
+const isId = (value: unknown): boolean =>
+  (typeof value === 'string' || typeof value === 'number') && /^[0-9A-Za-z]{8}$/.test(String(value));
+const isTime = (value: unknown): value is string =>
+  typeof value === 'string' && /^\d{4}-\d\d-\d\dT/.test(value) && !Number.isNaN(Date.parse(value));

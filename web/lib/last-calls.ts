@@ -2,11 +2,48 @@ import type { RequestRow } from '#server/contract/requests.ts';
 import type { Ending } from './tally.ts';
 
 /** A call that ended, as short lists show it. */
-export type LastCall = Pick<RequestRow, 'request' | 'key' | 'model' | 'outcome' | 'refusal' | 'refused_count' | 'status' | 'input_tokens' | 'output_tokens' | 'cost_microusd' | 'duration_ms'> & { at: string };
+export type LastCall = Pick<
+  RequestRow,
+  | 'request'
+  | 'key'
+  | 'model'
+  | 'outcome'
+  | 'refusal'
+  | 'refused_count'
+  | 'status'
+  | 'input_tokens'
+  | 'output_tokens'
+  | 'cost_microusd'
+  | 'duration_ms'
+> & { at: string };
 
 /** What a list of requests tells of those that ended. Pure. */
-export const lastCallOf = ({ request, key, model, outcome, refusal, refused_count, status, input_tokens, output_tokens, cost_microusd, duration_ms, accepted_at, ended_at }: RequestRow): LastCall => ({
-  request, key, model, outcome, refusal, refused_count, status, input_tokens, output_tokens, cost_microusd, duration_ms,
+export const lastCallOf = ({
+  request,
+  key,
+  model,
+  outcome,
+  refusal,
+  refused_count,
+  status,
+  input_tokens,
+  output_tokens,
+  cost_microusd,
+  duration_ms,
+  accepted_at,
+  ended_at,
+}: RequestRow): LastCall => ({
+  request,
+  key,
+  model,
+  outcome,
+  refusal,
+  refused_count,
+  status,
+  input_tokens,
+  output_tokens,
+  cost_microusd,
+  duration_ms,
   at: ended_at ?? accepted_at,
 });
 
@@ -16,8 +53,35 @@ export function lastCallOfFrame(frame: Ending): LastCall {
   const call = { request, key, at, status: status ?? null };
   if (frame.type === 'refused') {
     const { refusal, refused_count } = frame;
-    return { ...call, model: null, outcome: 'refused', refusal, refused_count, input_tokens: null, output_tokens: null, cost_microusd: null, duration_ms: null };
+    return {
+      ...call,
+      model: null,
+      outcome: 'refused',
+      refusal,
+      refused_count,
+      input_tokens: null,
+      output_tokens: null,
+      cost_microusd: null,
+      duration_ms: null,
+    };
   }
-  const { model, outcome, input_tokens = null, output_tokens = null, cost_microusd = null, duration_ms = null } = frame;
-  return { ...call, model, outcome, refusal: null, refused_count: null, input_tokens, output_tokens, cost_microusd, duration_ms };
+  const {
+    model,
+    outcome,
+    input_tokens = null,
+    output_tokens = null,
+    cost_microusd = null,
+    duration_ms = null,
+  } = frame;
+  return {
+    ...call,
+    model,
+    outcome,
+    refusal: null,
+    refused_count: null,
+    input_tokens,
+    output_tokens,
+    cost_microusd,
+    duration_ms,
+  };
 }

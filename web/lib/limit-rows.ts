@@ -3,7 +3,12 @@ import type { LimitRow } from '#server/contract/keys.ts';
 /** Limits with their windows, brought on by the clock. Pure. */
 
 const MINUTE_MS = 60_000;
-const LENGTHS_MS = { minute: MINUTE_MS, hour: 60 * MINUTE_MS, day: 1_440 * MINUTE_MS, week: 7 * 1_440 * MINUTE_MS } as const;
+const LENGTHS_MS = {
+  minute: MINUTE_MS,
+  hour: 60 * MINUTE_MS,
+  day: 1_440 * MINUTE_MS,
+  week: 7 * 1_440 * MINUTE_MS,
+} as const;
 
 /** When a window ends that begins then; null: it has no end. Months are those of the UTC calendar. */
 export function windowEndMs(window: LimitRow['window'], fromMs: number): number | null {
@@ -22,14 +27,24 @@ export function atTime(row: LimitRow, nowMs: number): LimitRow {
     fromMs += Math.floor((nowMs - fromMs) / (endMs - fromMs)) * (endMs - fromMs);
     endMs = windowEndMs(row.window, fromMs);
   }
-  return { ...row, used: 0, held: 0, free: row.limit, window_started_at: new Date(fromMs).toISOString(), resets_at: endMs === null ? null : new Date(endMs).toISOString() };
+  return {
+    ...row,
+    used: 0,
+    held: 0,
+    free: row.limit,
+    window_started_at: new Date(fromMs).toISOString(),
+    resets_at: endMs === null ? null : new Date(endMs).toISOString(),
+  };
 }
 
 /** So long a window has to have run before its pace says something. */
 const PACE_SHARE_MIN = 0.01;
 
 /** When the limit is used up if the window goes on as it has so far; null: not before it begins anew. */
-export function usedUpAtMs({ window_started_at, resets_at, used, held, free }: LimitRow, nowMs: number): number | null {
+export function usedUpAtMs(
+  { window_started_at, resets_at, used, held, free }: LimitRow,
+  nowMs: number,
+): number | null {
   if (window_started_at === null || resets_at === null || free <= 0) return null;
   const [fromMs, endMs] = [Date.parse(window_started_at), Date.parse(resets_at)];
   const elapsedMs = nowMs - fromMs;

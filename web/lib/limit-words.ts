@@ -3,13 +3,26 @@ import { showCost } from './show.ts';
 
 /** What limits count and for how long, in words. Pure. */
 
-export const METER_WORDS: Record<LimitRow['meter'], string> = { requests: 'requests', tokens: 'tokens', cost_microusd: 'cost', concurrent: 'at the same time' };
+export const METER_WORDS: Record<LimitRow['meter'], string> = {
+  requests: 'requests',
+  tokens: 'tokens',
+  cost_microusd: 'cost',
+  concurrent: 'at the same time',
+};
 
 /** Each time a window begins: "a day". */
-export const WINDOW_WORDS: Record<LimitRow['window'], string> = { none: '', minute: 'a minute', hour: 'an hour', day: 'a day', week: 'a week', month: 'a month' };
+export const WINDOW_WORDS: Record<LimitRow['window'], string> = {
+  none: '',
+  minute: 'a minute',
+  hour: 'an hour',
+  day: 'a day',
+  week: 'a week',
+  month: 'a month',
+};
 
 /** What is limited, in a few words: "tokens a day". */
-export const limitName = ({ meter, window }: Pick<LimitRow, 'meter' | 'window'>): string => (meter === 'concurrent' ? 'requests at the same time' : `${METER_WORDS[meter]} ${WINDOW_WORDS[window]}`);
+export const limitName = ({ meter, window }: Pick<LimitRow, 'meter' | 'window'>): string =>
+  meter === 'concurrent' ? 'requests at the same time' : `${METER_WORDS[meter]} ${WINDOW_WORDS[window]}`;
 
 /** The same at the beginning of a line: "Tokens a day". */
 export function limitTitle(limit: Pick<LimitRow, 'meter' | 'window'>): string {
@@ -18,4 +31,8 @@ export function limitTitle(limit: Pick<LimitRow, 'meter' | 'window'>): string {
 }
 
 /** An amount of what a limit counts. @param show for all but money. */
-export const showAmount = (meter: LimitRow['meter'], amount: number, show: (amount: number) => string): string => (meter === 'cost_microusd' ? showCost(amount) : show(amount));
+export const showAmount = (
+  meter: LimitRow['meter'],
+  amount: number,
+  show: (amount: number) => string,
+): string => (meter === 'cost_microusd' ? showCost(amount) : show(amount));

@@ -8,7 +8,8 @@ import { useFrames } from './use-feed.ts';
 const limitsQuery = (account: string) =>
   queryOptions({
     queryKey: ['limits', account],
-    queryFn: ({ signal }) => api<LimitList>('GET', `/api/limits${queryString({ account })}`, undefined, signal),
+    queryFn: ({ signal }) =>
+      api<LimitList>('GET', `/api/limits${queryString({ account })}`, undefined, signal),
   });
 
 /** What may change which limits are in force. */
@@ -27,9 +28,15 @@ export function useLimits(account: string): UseQueryResult<LimitList> {
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
   const { refetch } = query;
   useFrames((frames) => {
-    const isOther = frames.some((frame) => frame.type === 'gap' || (frame.type === 'notice' && KINDS.test(frame.kind)));
+    const isOther = frames.some(
+      (frame) => frame.type === 'gap' || (frame.type === 'notice' && KINDS.test(frame.kind)),
+    );
     if (isOther) void queries.invalidateQueries(options);
-    const hasMoved = frames.some((frame) => (frame.type === 'started' || frame.type === 'settled' || frame.type === 'quota') && frame.account === account);
+    const hasMoved = frames.some(
+      (frame) =>
+        (frame.type === 'started' || frame.type === 'settled' || frame.type === 'quota') &&
+        frame.account === account,
+    );
     if (!hasMoved) return;
     timer.current ??= setTimeout(() => {
       timer.current = undefined;

@@ -58,7 +58,8 @@ const BUCKETS_KEPT_MAX = 900;
 const GROUPS_KEPT_MAX = 4_000;
 
 /** The position behind which the feed has to go on. */
-export const positionOf = ({ series, groups, last, running }: Base): number => Math.min(series.position, groups.position, last.position, running.position);
+export const positionOf = ({ series, groups, last, running }: Base): number =>
+  Math.min(series.position, groups.position, last.position, running.position);
 
 /**
  * Figures from the tables, brought on by the live feed: each ending is counted once, when it comes,
@@ -138,7 +139,7 @@ export class LiveStore {
         else this.#end(frame);
         return;
       default:
-        // Quotas and notices are for others, and usage is counted from the endings.
+      // Quotas and notices are for others, and usage is counted from the endings.
     }
   }
 
@@ -148,7 +149,10 @@ export class LiveStore {
     this.#running.ended(frame.request);
     this.#count(frame);
     this.#listLast(frame);
-    this.#seconds.add(Math.floor(Date.parse(frame.at) / 1_000), frame.type === 'refused' ? frame.refused_count : 1);
+    this.#seconds.add(
+      Math.floor(Date.parse(frame.at) / 1_000),
+      frame.type === 'refused' ? frame.refused_count : 1,
+    );
   }
 
   #forget(): void {
@@ -156,7 +160,10 @@ export class LiveStore {
     this.#knownFrom = gone.at(-1)?.position ?? this.#knownFrom;
   }
 
-  /** Whether there is anything to move on a page where nothing comes: the last seconds. @param nowMs by this clock. */
+  /**
+   * Whether there is anything to move on a page where nothing comes: the last seconds. @param nowMs by this
+   * clock.
+   */
   isMoving(nowMs: number): boolean {
     return this.#seconds.upTo(this.#second(nowMs), SECONDS_SHOWN + 1).some((count) => count > 0);
   }
@@ -195,13 +202,18 @@ export class LiveStore {
     for (const ending of this.#recent) this.#count(ending);
     // Also later: of those that run for long the list before may have had no room.
     const { running } = base;
-    this.#running.join(running.data, this.#recent.filter(({ position }) => position > running.position));
+    this.#running.join(
+      running.data,
+      this.#recent.filter(({ position }) => position > running.position),
+    );
   }
 
   #beginCalls({ last }: Base): void {
     this.#lastFrom = last.position;
     const ended = last.data.filter(({ outcome }) => outcome !== 'running').map(lastCallOf);
-    this.#last = ended.toSorted((one, other) => Date.parse(other.at) - Date.parse(one.at)).slice(0, LAST_SHOWN);
+    this.#last = ended
+      .toSorted((one, other) => Date.parse(other.at) - Date.parse(one.at))
+      .slice(0, LAST_SHOWN);
     for (const ending of this.#recent) this.#listLast(ending);
   }
 
@@ -213,7 +225,8 @@ export class LiveStore {
       countEnding(placeOf(this.#buckets, atMs), ending);
       if (this.#buckets.size > BUCKETS_KEPT_MAX) this.#buckets.delete(Math.min(...this.#buckets.keys()));
       const firstByteMs = ending.type === 'settled' ? ending.first_byte_ms : undefined;
-      if (firstByteMs !== undefined) this.#firstBytes[bucketOf(firstByteMs)] = (this.#firstBytes[bucketOf(firstByteMs)] ?? 0) + 1;
+      if (firstByteMs !== undefined)
+        this.#firstBytes[bucketOf(firstByteMs)] = (this.#firstBytes[bucketOf(firstByteMs)] ?? 0) + 1;
     }
     if (ending.position > groups.position) {
       countIn(this.#byKey, ending.key, ending);
@@ -228,8 +241,12 @@ export class LiveStore {
 
   #times(): LiveView['firstByte'] {
     const { first_byte_p50_ms: p50, first_byte_p95_ms: p95, requests } = this.#base.series.totals;
-    const known: Known | null = p50 == null || p95 == null ? null : { count: requests, p50_ms: p50, p95_ms: p95 };
-    const [half, most] = [mixedQuantile(known, this.#firstBytes, 0.5), mixedQuantile(known, this.#firstBytes, 0.95)];
+    const known: Known | null =
+      p50 == null || p95 == null ? null : { count: requests, p50_ms: p50, p95_ms: p95 };
+    const [half, most] = [
+      mixedQuantile(known, this.#firstBytes, 0.5),
+      mixedQuantile(known, this.#firstBytes, 0.95),
+    ];
     return half === null || most === null ? null : { p50_ms: half, p95_ms: most };
   }
 
@@ -273,6 +290,11 @@ function countIn(tallies: Map<string, Tally>, name: string, ending: Ending): voi
 }
 
 function ranked(tallies: ReadonlyMap<string, Tally>): Ranking {
-  const all = [...tallies].toSorted(([one, few], [other, many]) => callsOf(many) - callsOf(few) || (one < other ? -1 : 1));
-  return { first: all.slice(0, GROUPS_SHOWN).map(([id, tally]) => ({ id, tally: { ...tally } })), count: all.length };
+  const all = [...tallies].toSorted(
+    ([one, few], [other, many]) => callsOf(many) - callsOf(few) || (one < other ? -1 : 1),
+  );
+  return {
+    first: all.slice(0, GROUPS_SHOWN).map(([id, tally]) => ({ id, tally: { ...tally } })),
+    count: all.length,
+  };
 }

@@ -16,7 +16,8 @@ export const keysQuery = queryOptions({
 /** Every account; for administrators and auditors alone. */
 export const accountsQuery = queryOptions({
   queryKey: ['accounts'],
-  queryFn: async ({ signal }) => (await api<List<AccountRow>>('GET', '/api/accounts', undefined, signal)).data,
+  queryFn: async ({ signal }) =>
+    (await api<List<AccountRow>>('GET', '/api/accounts', undefined, signal)).data,
   staleTime: 30_000,
 });
 

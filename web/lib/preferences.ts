@@ -1,7 +1,10 @@
 import { useSyncExternalStore } from 'react';
 import type { Zone } from './show.ts';
 
-/** What somebody chose for this browser: the theme, whether times are local or in UTC, and whether single keys do something. */
+/**
+ * What somebody chose for this browser: the theme, whether times are local or in UTC, and whether single keys
+ * do something.
+ */
 
 const listeners = new Set<() => void>();
 const tell = (): void => {
@@ -29,7 +32,10 @@ function write(name: string, value: string): void {
 }
 
 type Theme = 'light' | 'dark';
-export const useTheme = (): Theme => useSyncExternalStore(subscribe, () => (document.documentElement.dataset['theme'] === 'dark' ? 'dark' : 'light'));
+export const useTheme = (): Theme =>
+  useSyncExternalStore(subscribe, () =>
+    document.documentElement.dataset['theme'] === 'dark' ? 'dark' : 'light',
+  );
 export function setTheme(theme: Theme): void {
   document.documentElement.dataset['theme'] = theme;
   write('theme', theme);
@@ -43,7 +49,10 @@ export function setZone(chosen: Zone): void {
 }
 
 let hasSingleKeys = read('single-keys') !== 'off';
-/** Whether shortcuts of keys without Ctrl or Alt work. Who speaks to the computer, or touches keys unawares, turns them off. */
+/**
+ * Whether shortcuts of keys without Ctrl or Alt work. Who speaks to the computer, or touches keys unawares,
+ * turns them off.
+ */
 export const useSingleKeys = (): boolean => useSyncExternalStore(subscribe, () => hasSingleKeys);
 export function setSingleKeys(chosen: boolean): void {
   hasSingleKeys = chosen;

@@ -9,7 +9,11 @@ export type Known = { count: number; p50_ms: number; p95_ms: number };
  * @param counts as {@link quantileOf} takes them.
  * @returns null where nothing was counted.
  */
-export function mixedQuantile(known: Known | null, counts: readonly number[], share: 0.5 | 0.95): number | null {
+export function mixedQuantile(
+  known: Known | null,
+  counts: readonly number[],
+  share: 0.5 | 0.95,
+): number | null {
   const counted = counts.reduce((sum, count) => sum + count, 0);
   if (known === null || known.count === 0) return quantileOf(counts, share);
   if (counted === 0) return share === 0.5 ? known.p50_ms : known.p95_ms;

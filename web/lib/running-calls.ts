@@ -3,7 +3,14 @@ import type { FrameOf } from '#server/contract/frames.ts';
 import type { Ending } from './tally.ts';
 
 /** A call that runs. */
-export type RunningCall = { request: string; account: string; key: string; model: string; atMs: number; /** Relayed so far, by our count; null: nothing was told yet. */ outputTokens: number | null };
+export type RunningCall = {
+  request: string;
+  account: string;
+  key: string;
+  model: string;
+  atMs: number;
+  /** Relayed so far, by our count; null: nothing was told yet. */ outputTokens: number | null;
+};
 
 /** More than a page could show; the oldest are let go of first. */
 const RUNNING_KEPT_MAX = 2_000;
@@ -44,7 +51,14 @@ export class RunningCalls {
     const over = new Set(endings.map(({ request }) => request));
     for (const { request, account, key, model, accepted_at } of rows.toReversed()) {
       if (this.#calls.has(request) || over.has(request)) continue;
-      this.#keep({ request, account, key, model: model ?? '', atMs: Date.parse(accepted_at), outputTokens: null });
+      this.#keep({
+        request,
+        account,
+        key,
+        model: model ?? '',
+        atMs: Date.parse(accepted_at),
+        outputTokens: null,
+      });
     }
   }
 

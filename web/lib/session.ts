@@ -14,7 +14,8 @@ export const meQuery = queryOptions({
       const me = await api<Me>('GET', '/api/me', undefined, signal);
       const before = client.getQueryData<Me | null>(['me']);
       // Who may see something else is not shown what was seen before.
-      if (before && rightsOf(before) !== rightsOf(me)) client.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== 'me' });
+      if (before && rightsOf(before) !== rightsOf(me))
+        client.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== 'me' });
       return me;
     } catch (error) {
       if (error instanceof ApiError && error.code === 'not_signed_in') return null;
@@ -31,13 +32,16 @@ export const welcomeQuery = queryOptions({
   staleTime: 60_000,
 });
 
-/** Given by what stands around all pages of somebody who is signed in, so that they all know of the same one. */
+/**
+ * Given by what stands around all pages of somebody who is signed in, so that they all know of the same one.
+ */
 export const MeContext = createContext<Me | null>(null);
 
 /** Who is signed in, on pages that nobody else gets to see. */
 export function useMe(): Me {
   const me = use(MeContext);
-  if (me === null) throw new ApiError('You are not signed in any more.', { status: 401, code: 'not_signed_in' });
+  if (me === null)
+    throw new ApiError('You are not signed in any more.', { status: 401, code: 'not_signed_in' });
   return me;
 }
 

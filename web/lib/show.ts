@@ -1,24 +1,36 @@
-/** How figures and times are written, everywhere the same. Pure. English, whatever the browser's language: so is the page. */
+/**
+ * How figures and times are written, everywhere the same. Pure. English, whatever the browser's language: so
+ * is the page.
+ */
 
 /** Times as this browser's clock shows them, or in UTC. */
 export type Zone = 'local' | 'utc';
 
 // Figures are written without Intl, whose formats take a slow phone a tenth of a second to make.
 const grouped = (digits: string): string => digits.replace(/\B(?=(\d{3})+$)/g, ',');
-const SHORT_UNITS = [['T', 1e12], ['B', 1e9], ['M', 1e6], ['K', 1e3]] as const;
+const SHORT_UNITS = [
+  ['T', 1e12],
+  ['B', 1e9],
+  ['M', 1e6],
+  ['K', 1e3],
+] as const;
 
 /** 1,234,567 */
 export function showCount(value: number): string {
-  const [whole = '', fraction] = Math.abs(Number.isInteger(value) ? value : Math.round(value * 1_000) / 1_000).toString().split('.');
+  const [whole = '', fraction] = Math.abs(Number.isInteger(value) ? value : Math.round(value * 1_000) / 1_000)
+    .toString()
+    .split('.');
   return `${value < 0 ? '-' : ''}${grouped(whole)}${fraction === undefined ? '' : `.${fraction}`}`;
 }
 /** 1 event, 1,234 events. @param one a word that takes an s. */
-export const showCounted = (value: number, one: string): string => `${showCount(value)} ${one}${value === 1 ? '' : 's'}`;
+export const showCounted = (value: number, one: string): string =>
+  `${showCount(value)} ${one}${value === 1 ? '' : 's'}`;
 /** 1.2M; whole up to 9,999. */
 export function showShort(value: number): string {
   if (Math.abs(value) < 10_000) return showCount(Math.round(value));
   // 999,950 is 1M, and not 1,000K.
-  const [unit, size] = SHORT_UNITS.find(([, each]) => Math.round(Math.abs(value) / (each / 10_000)) >= 10_000) ?? SHORT_UNITS[3];
+  const [unit, size] =
+    SHORT_UNITS.find(([, each]) => Math.round(Math.abs(value) / (each / 10_000)) >= 10_000) ?? SHORT_UNITS[3];
   return `${showCount(Math.round(value / (size / 10)) / 10)}${unit}`;
 }
 
@@ -37,7 +49,8 @@ export function showDuration(ms: number): string {
   const s = ms / 1_000;
   if (s < 10) return `${s.toFixed(1)} s`;
   if (s < 60) return `${Math.round(s)} s`;
-  const parts = (large: number, largeUnit: string, small: number, smallUnit: string): string => (small === 0 ? `${large} ${largeUnit}` : `${large} ${largeUnit} ${small} ${smallUnit}`);
+  const parts = (large: number, largeUnit: string, small: number, smallUnit: string): string =>
+    small === 0 ? `${large} ${largeUnit}` : `${large} ${largeUnit} ${small} ${smallUnit}`;
   const total = Math.round(s);
   if (total < 3_600) return parts(Math.floor(total / 60), 'min', total % 60, 's');
   if (total < 86_400) return parts(Math.floor(total / 3_600), 'h', Math.floor((total % 3_600) / 60), 'min');
@@ -45,10 +58,12 @@ export function showDuration(ms: number): string {
 }
 
 /** How long something goes on so far, in whole seconds: 0 s, 9 s, 3 min 4 s. */
-export const showSeconds = (ms: number): string => (ms < 10_000 ? `${Math.max(0, Math.floor(ms / 1_000))} s` : showDuration(ms));
+export const showSeconds = (ms: number): string =>
+  ms < 10_000 ? `${Math.max(0, Math.floor(ms / 1_000))} s` : showDuration(ms);
 
 /** 99.5 % */
-export const showPercent = (share: number): string => `${(share * 100).toFixed(share > 0 && share < 0.1 ? 1 : 0)} %`;
+export const showPercent = (share: number): string =>
+  `${(share * 100).toFixed(share > 0 && share < 0.1 ? 1 : 0)} %`;
 
 type Form = 'time' | 'minute' | 'day' | 'date' | 'full';
 const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sept', 'Oct', 'Nov', 'Dec'];

@@ -4,7 +4,9 @@
 const EVENT_CHARACTERS_MAX = 1_000_000;
 const LINE_END = /\r\n|\n|\r/;
 
-/** Takes text as it comes and gives the data of the events that are complete. Pure but for what it remembers. */
+/**
+ * Takes text as it comes and gives the data of the events that are complete. Pure but for what it remembers.
+ */
 export class EventReader {
   #rest = '';
   #data: string[] = [];
@@ -28,7 +30,8 @@ export class EventReader {
         this.#size += data.length;
       }
     }
-    if (this.#size + this.#rest.length > EVENT_CHARACTERS_MAX) throw new RangeError('an event of the reply is too long');
+    if (this.#size + this.#rest.length > EVENT_CHARACTERS_MAX)
+      throw new RangeError('an event of the reply is too long');
     return found;
   }
 }

@@ -1,7 +1,13 @@
 import { textsIn } from './search-text.ts';
 
 /** Whose state is meant and of when, as it stands in the address of the page. Pure. */
-export type StateSearch = { account?: string; key?: string; plan?: string; /** A position. */ at?: number; time?: string };
+export type StateSearch = {
+  account?: string;
+  key?: string;
+  plan?: string;
+  /** A position. */ at?: number;
+  time?: string;
+};
 
 export function readStateSearch(search: Record<string, unknown>): StateSearch {
   const found: StateSearch = textsIn(search, ['account', 'key', 'plan', 'time'], 100);

@@ -13,7 +13,14 @@ export type Tally = {
   cost_microusd: number;
 };
 
-export const noTally = (): Tally => ({ served: 0, failed: 0, refused: 0, input_tokens: 0, output_tokens: 0, cost_microusd: 0 });
+export const noTally = (): Tally => ({
+  served: 0,
+  failed: 0,
+  refused: 0,
+  input_tokens: 0,
+  output_tokens: 0,
+  cost_microusd: 0,
+});
 
 /** An ending, as the feed tells it. */
 export type Ending = FrameOf<'settled' | 'refused'>;
@@ -29,7 +36,8 @@ export function countEnding(tally: Tally, frame: Ending): void {
   tally.input_tokens += frame.input_tokens ?? 0;
   tally.output_tokens += frame.output_tokens ?? 0;
   // What an abandoned call used nobody knows: its hold stays charged.
-  tally.cost_microusd += (frame.end_reason === 'abandoned' ? frame.hold_cost_microusd : frame.cost_microusd) ?? 0;
+  tally.cost_microusd +=
+    (frame.end_reason === 'abandoned' ? frame.hold_cost_microusd : frame.cost_microusd) ?? 0;
 }
 
 /** The same sums of a report. */

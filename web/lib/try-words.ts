@@ -1,4 +1,7 @@
-/** How a try of a call at an upstream went, from the word that the log and the health of upstreams have for it. Pure. */
+/**
+ * How a try of a call at an upstream went, from the word that the log and the health of upstreams have for
+ * it. Pure.
+ */
 
 const WORDS: Readonly<Record<string, string>> = {
   completed: 'delivered',

@@ -6,7 +6,11 @@ import { useCallback } from 'react';
  * The page stays where it is scrolled to. The same function each time.
  * @param replace whether going back leads past it.
  */
-export function useAddressChange({ replace }: { replace: boolean }): (part: Readonly<Record<string, unknown>>) => void {
+export function useAddressChange({
+  replace,
+}: {
+  replace: boolean;
+}): (part: Readonly<Record<string, unknown>>) => void {
   const navigate = useNavigate();
   return useCallback(
     (part) => {

@@ -19,7 +19,11 @@ export function useNotices(kinds: readonly string[], queryKeys: readonly QueryKe
   useEffect(() => renew(), []);
   useFeed(EVERYTHING, null);
   useFrames((frames) => {
-    const concerns = frames.some((frame) => frame.type === 'gap' || (frame.type === 'notice' && kinds.some((kind) => frame.kind.startsWith(kind))));
+    const concerns = frames.some(
+      (frame) =>
+        frame.type === 'gap' ||
+        (frame.type === 'notice' && kinds.some((kind) => frame.kind.startsWith(kind))),
+    );
     if (concerns) for (const queryKey of queryKeys) void queries.invalidateQueries({ queryKey });
   });
 }

@@ -8,7 +8,10 @@ const TYPING_MS = 250;
  * address the text once nobody types any more: it follows too late to hold what is being typed.
  * @param value what the address says; when that changes by other means, the field follows.
  */
-export function useTyped(value: string, onSettle: (text: string) => void): [text: string, type: (text: string) => void] {
+export function useTyped(
+  value: string,
+  onSettle: (text: string) => void,
+): [text: string, type: (text: string) => void] {
   const [text, setText] = useState(value);
   const [known, setKnown] = useState({ value, sent: value });
   if (value !== known.value) {

@@ -14,11 +14,30 @@ export function buttonClass(look: Look = 'plain', more = ''): string {
   return `inline-flex items-center justify-center gap-1.5 rounded-md border px-3 min-h-8 text-sm font-medium whitespace-nowrap disabled:opacity-50 aria-disabled:opacity-50 ${LOOKS[look]} ${more}`;
 }
 
-type ButtonProps = ComponentProps<'button'> & { look?: Look; icon?: IconName; /** It works on what it was asked for. */ busy?: boolean };
+type ButtonProps = ComponentProps<'button'> & {
+  look?: Look;
+  icon?: IconName;
+  /** It works on what it was asked for. */ busy?: boolean;
+};
 
-export function Button({ look = 'plain', icon, busy = false, children, className = '', disabled, type = 'button', ...rest }: ButtonProps) {
+export function Button({
+  look = 'plain',
+  icon,
+  busy = false,
+  children,
+  className = '',
+  disabled,
+  type = 'button',
+  ...rest
+}: ButtonProps) {
   return (
-    <button type={type} disabled={disabled === true || busy} aria-busy={busy || undefined} className={buttonClass(look, className)} {...rest}>
+    <button
+      type={type}
+      disabled={disabled === true || busy}
+      aria-busy={busy || undefined}
+      className={buttonClass(look, className)}
+      {...rest}
+    >
       {icon && <Icon name={icon} />}
       {children}
     </button>
@@ -26,9 +45,21 @@ export function Button({ look = 'plain', icon, busy = false, children, className
 }
 
 /** A button that is a picture alone; its name is told to readers and on hovering. */
-export function IconButton({ icon, label, className = '', type = 'button', ...rest }: Omit<ComponentProps<'button'>, 'children'> & { icon: IconName; label: string }) {
+export function IconButton({
+  icon,
+  label,
+  className = '',
+  type = 'button',
+  ...rest
+}: Omit<ComponentProps<'button'>, 'children'> & { icon: IconName; label: string }) {
   return (
-    <button type={type} aria-label={label} title={label} className={buttonClass('quiet', `px-2 ${className}`)} {...rest}>
+    <button
+      type={type}
+      aria-label={label}
+      title={label}
+      className={buttonClass('quiet', `px-2 ${className}`)}
+      {...rest}
+    >
       <Icon name={icon} />
     </button>
   );

@@ -15,7 +15,10 @@ export function ChangeTold({ done, change: { event } }: { done: string; change: 
   );
 }
 
-/** Tells of a change at the edge of the page. A dialog that stays open lies over that, and has to tell of it itself. */
+/**
+ * Tells of a change at the edge of the page. A dialog that stays open lies over that, and has to tell of it
+ * itself.
+ */
 export function announceChange(done: string, change: Change): void {
   announce({ text: <ChangeTold done={done} change={change} /> });
 }

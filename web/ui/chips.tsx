@@ -9,7 +9,12 @@ export function Chips({ chips, onClear }: { chips: readonly Chip[]; onClear: () 
     <ul aria-label="The filter" className="flex flex-wrap gap-1.5">
       {chips.map(({ name, value, onRemove }) => (
         <li key={name} className="max-w-full">
-          <button type="button" onClick={onRemove} aria-label={`Take away the filter ${name} ${value}`} className="flex max-w-full items-center gap-1.5 rounded-full bg-accent-soft px-2.5 py-0.5 text-xs text-accent hover:line-through">
+          <button
+            type="button"
+            onClick={onRemove}
+            aria-label={`Take away the filter ${name} ${value}`}
+            className="flex max-w-full items-center gap-1.5 rounded-full bg-accent-soft px-2.5 py-0.5 text-xs text-accent hover:line-through"
+          >
             <span className="truncate">
               {name}: <b className="font-medium">{value}</b>
             </span>
@@ -19,7 +24,11 @@ export function Chips({ chips, onClear }: { chips: readonly Chip[]; onClear: () 
       ))}
       {chips.length > 1 && (
         <li>
-          <button type="button" onClick={onClear} className="px-1 py-0.5 text-xs text-muted underline hover:text-ink">
+          <button
+            type="button"
+            onClick={onClear}
+            className="px-1 py-0.5 text-xs text-muted underline hover:text-ink"
+          >
             Take all away
           </button>
         </li>

@@ -15,7 +15,14 @@ type ChoicesProps<Value extends string> = {
 };
 
 /** One of a few, all of them to be seen, each with what it means. */
-export function Choices<Value extends string>({ legend, choices, value, onChange, isInline = false, children }: ChoicesProps<Value>) {
+export function Choices<Value extends string>({
+  legend,
+  choices,
+  value,
+  onChange,
+  isInline = false,
+  children,
+}: ChoicesProps<Value>) {
   const id = useId();
   return (
     <fieldset className="min-w-0">

@@ -15,7 +15,9 @@ function useCopy(text: string): { isCopied: boolean; isRefused: boolean; copy: (
   }, [isCopied]);
   const copy = (): void => {
     // Browsers have no clipboard for pages that come without TLS from another machine.
-    const written = (navigator.clipboard as Clipboard | undefined)?.writeText(text) ?? Promise.reject(new Error('no clipboard'));
+    const written =
+      (navigator.clipboard as Clipboard | undefined)?.writeText(text) ??
+      Promise.reject(new Error('no clipboard'));
     written.then(
       () => {
         setRefused(false);
@@ -37,7 +39,15 @@ function Refused() {
   );
 }
 
-export function CopyButton({ text, label = 'Copy', look = 'plain' }: { text: string; label?: string; look?: 'plain' | 'primary' }) {
+export function CopyButton({
+  text,
+  label = 'Copy',
+  look = 'plain',
+}: {
+  text: string;
+  label?: string;
+  look?: 'plain' | 'primary';
+}) {
   const { isCopied, isRefused, copy } = useCopy(text);
   return (
     <>
@@ -49,7 +59,12 @@ export function CopyButton({ text, label = 'Copy', look = 'plain' }: { text: str
   );
 }
 
-type CopyableProps = { text: string; shown?: string; /** For readers: "the id of the request". */ what: string; /** It has words, between which a line may end. */ hasWords?: boolean };
+type CopyableProps = {
+  text: string;
+  shown?: string;
+  /** For readers: "the id of the request". */ what: string;
+  /** It has words, between which a line may end. */ hasWords?: boolean;
+};
 
 /** An id or address with a small button that copies it. */
 export function Copyable({ text, shown = text, what, hasWords = false }: CopyableProps) {
@@ -57,7 +72,12 @@ export function Copyable({ text, shown = text, what, hasWords = false }: Copyabl
   return (
     <span className={`inline-flex max-w-full items-center gap-1 ${isRefused ? 'flex-wrap' : ''}`}>
       <code className={`min-w-0 font-mono text-xs ${hasWords ? 'wrap-anywhere' : 'break-all'}`}>{shown}</code>
-      <IconButton icon={isCopied ? 'check' : 'copy'} label={`Copy ${what}`} onClick={copy} className="min-h-6 px-1" />
+      <IconButton
+        icon={isCopied ? 'check' : 'copy'}
+        label={`Copy ${what}`}
+        onClick={copy}
+        className="min-h-6 px-1"
+      />
       {isRefused && <Refused />}
     </span>
   );

@@ -1,9 +1,14 @@
 import { type ComponentProps, type ReactNode, useId } from 'react';
 import { Icon } from './icon.tsx';
 
-const BOX = 'w-full rounded-md border border-line-strong bg-surface px-2.5 py-1.5 text-sm text-ink placeholder:text-muted aria-invalid:border-bad';
+const BOX =
+  'w-full rounded-md border border-line-strong bg-surface px-2.5 py-1.5 text-sm text-ink placeholder:text-muted aria-invalid:border-bad';
 
-type FieldProps = { label: ReactNode; hint?: ReactNode; /** What is wrong with it. */ error?: string | null | undefined };
+type FieldProps = {
+  label: ReactNode;
+  hint?: ReactNode;
+  /** What is wrong with it. */ error?: string | null | undefined;
+};
 
 /** What stands beneath a field: how to fill it in, and what is wrong with it. */
 export function FieldNotes({ id, hint, error }: Pick<FieldProps, 'hint' | 'error'> & { id: string }) {
@@ -38,10 +43,18 @@ function Frame({ id, label, hint, error, children }: FieldProps & { id: string; 
 /** What tells readers of a field about it. */
 export const described = (id: string, { hint, error }: Pick<FieldProps, 'hint' | 'error'>) => ({
   'aria-invalid': error != null || undefined,
-  'aria-describedby': [error != null ? `${id}-error` : '', hint === undefined ? '' : `${id}-hint`].join(' ').trim() || undefined,
+  'aria-describedby':
+    [error != null ? `${id}-error` : '', hint === undefined ? '' : `${id}-hint`].join(' ').trim() ||
+    undefined,
 });
 
-export function TextField({ label, hint, error, className = '', ...rest }: FieldProps & ComponentProps<'input'>) {
+export function TextField({
+  label,
+  hint,
+  error,
+  className = '',
+  ...rest
+}: FieldProps & ComponentProps<'input'>) {
   const id = useId();
   return (
     <Frame id={id} label={label} hint={hint} error={error}>
@@ -50,7 +63,13 @@ export function TextField({ label, hint, error, className = '', ...rest }: Field
   );
 }
 
-export function TextArea({ label, hint, error, className = '', ...rest }: FieldProps & ComponentProps<'textarea'>) {
+export function TextArea({
+  label,
+  hint,
+  error,
+  className = '',
+  ...rest
+}: FieldProps & ComponentProps<'textarea'>) {
   const id = useId();
   return (
     <Frame id={id} label={label} hint={hint} error={error}>
@@ -59,7 +78,14 @@ export function TextArea({ label, hint, error, className = '', ...rest }: FieldP
   );
 }
 
-export function SelectField({ label, hint, error, children, className = '', ...rest }: FieldProps & ComponentProps<'select'>) {
+export function SelectField({
+  label,
+  hint,
+  error,
+  children,
+  className = '',
+  ...rest
+}: FieldProps & ComponentProps<'select'>) {
   const id = useId();
   return (
     <Frame id={id} label={label} hint={hint} error={error}>
@@ -77,16 +103,30 @@ export function Select({ className = '', children, ...rest }: ComponentProps<'se
       <select className={`${BOX} appearance-none pr-8`} {...rest}>
         {children}
       </select>
-      <Icon name="chevron" size={14} className="pointer-events-none absolute top-1/2 right-2.5 -translate-y-1/2 text-muted" />
+      <Icon
+        name="chevron"
+        size={14}
+        className="pointer-events-none absolute top-1/2 right-2.5 -translate-y-1/2 text-muted"
+      />
     </span>
   );
 }
 
-export function Checkbox({ label, hint, ...rest }: { label: ReactNode; hint?: ReactNode } & ComponentProps<'input'>) {
+export function Checkbox({
+  label,
+  hint,
+  ...rest
+}: { label: ReactNode; hint?: ReactNode } & ComponentProps<'input'>) {
   const id = useId();
   return (
     <div className="flex items-start gap-2">
-      <input id={id} type="checkbox" className="mt-0.5 size-4 accent-(--accent)" aria-describedby={hint === undefined ? undefined : `${id}-hint`} {...rest} />
+      <input
+        id={id}
+        type="checkbox"
+        className="mt-0.5 size-4 accent-(--accent)"
+        aria-describedby={hint === undefined ? undefined : `${id}-hint`}
+        {...rest}
+      />
       <div>
         <label htmlFor={id}>{label}</label>
         <FieldNotes id={id} hint={hint} />

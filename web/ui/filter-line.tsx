@@ -15,7 +15,15 @@ type FilterLineProps = {
 };
 
 /** A line of text that narrows a list once Enter is pressed. */
-export function FilterLine({ label, placeholder, icon, maxLength, input, onLine, children }: FilterLineProps) {
+export function FilterLine({
+  label,
+  placeholder,
+  icon,
+  maxLength,
+  input,
+  onLine,
+  children,
+}: FilterLineProps) {
   const id = useId();
   const [problem, setProblem] = useState<string | null>(null);
   const submit = (event: FormEvent<HTMLFormElement>): void => {
@@ -28,7 +36,10 @@ export function FilterLine({ label, placeholder, icon, maxLength, input, onLine,
     <>
       <div className="flex flex-wrap items-center gap-2">
         <form onSubmit={submit} className="relative min-w-52 flex-1 max-sm:basis-full">
-          <Icon name={icon} className="pointer-events-none absolute top-1/2 left-2.5 -translate-y-1/2 text-muted" />
+          <Icon
+            name={icon}
+            className="pointer-events-none absolute top-1/2 left-2.5 -translate-y-1/2 text-muted"
+          />
           <input
             ref={input}
             type="search"

@@ -7,7 +7,8 @@ const PATHS = {
   key: 'M10 6a3 3 0 1 0-2.6 3L9 10.5h2V12h2v-2l-3.2-3.2',
   chat: 'M2.5 3.5h11v7h-6l-3 2.5v-2.5h-2Z',
   gauge: 'M2.5 12a6 6 0 1 1 11 0M8 9.5l2.5-3',
-  people: 'M6 7.5a2.3 2.3 0 1 0 0-4.6 2.3 2.3 0 0 0 0 4.6Zm-4 6c0-2.5 1.8-4 4-4s4 1.5 4 4m.5-10.3a2.3 2.3 0 0 1 0 4.2m1 2.3c1.6.5 2.5 1.9 2.5 3.8',
+  people:
+    'M6 7.5a2.3 2.3 0 1 0 0-4.6 2.3 2.3 0 0 0 0 4.6Zm-4 6c0-2.5 1.8-4 4-4s4 1.5 4 4m.5-10.3a2.3 2.3 0 0 1 0 4.2m1 2.3c1.6.5 2.5 1.9 2.5 3.8',
   layers: 'M8 2 2 5.2l6 3.2 6-3.2ZM2.5 8.5 8 11.5l5.5-3M2.5 11.5l5.5 3 5.5-3',
   fork: 'M1.5 8h3.5c4 0 2.5-4.5 6.5-4.5h2.5M5 8c4 0 2.5 4.5 6.5 4.5h2.5M12 1.5l2 2-2 2m0 5 2 2-2 2',
   tag: 'M2.5 2.5h5l6 6-5 5-6-6ZM5.5 5.5v.01',
@@ -40,9 +41,28 @@ const PATHS = {
 export type IconName = keyof typeof PATHS;
 
 /** Beside a text that says the same; hidden from readers. */
-export function Icon({ name, size = 16, className = '' }: { name: IconName; size?: number; className?: string }) {
+export function Icon({
+  name,
+  size = 16,
+  className = '',
+}: {
+  name: IconName;
+  size?: number;
+  className?: string;
+}) {
   return (
-    <svg width={size} height={size} viewBox="0 0 16 16" fill="none" stroke="currentColor" strokeWidth={1.4} strokeLinecap="round" strokeLinejoin="round" aria-hidden="true" className={`shrink-0 ${className}`}>
+    <svg
+      width={size}
+      height={size}
+      viewBox="0 0 16 16"
+      fill="none"
+      stroke="currentColor"
+      strokeWidth={1.4}
+      strokeLinecap="round"
+      strokeLinejoin="round"
+      aria-hidden="true"
+      className={`shrink-0 ${className}`}
+    >
       <path d={PATHS[name]} />
     </svg>
   );

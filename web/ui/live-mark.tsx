@@ -3,7 +3,11 @@ import { useFeedState } from '../lib/use-feed.ts';
 const BEHIND_MS = 3_000;
 
 /** Whether what is shown is live, and if not, what is going on. */
-export function LiveMark({ isHeld = false }: { /** The page holds still because somebody wants it to. */ isHeld?: boolean }) {
+export function LiveMark({
+  isHeld = false,
+}: {
+  /** The page holds still because somebody wants it to. */ isHeld?: boolean;
+}) {
   const { status, behindMs } = useFeedState();
   const isBehind = status === 'live' && behindMs > BEHIND_MS;
   const [text, dot] = isHeld

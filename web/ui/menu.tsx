@@ -4,7 +4,10 @@ import { Icon, type IconName } from './icon.tsx';
 
 export type MenuItem = { label: ReactNode; icon?: IconName; onChoose: () => void; isDanger?: boolean };
 
-/** A few actions behind one button: a popover of the browser's own, with plain buttons inside that Tab reaches. */
+/**
+ * A few actions behind one button: a popover of the browser's own, with plain buttons inside that Tab
+ * reaches.
+ */
 export function Menu({ label, items }: { label: string; items: readonly MenuItem[] }) {
   const id = useId();
   const button = useRef<HTMLButtonElement>(null);
@@ -19,10 +22,23 @@ export function Menu({ label, items }: { label: string; items: readonly MenuItem
   };
   return (
     <>
-      <button ref={button} type="button" aria-label={label} title={label} popoverTarget={id} className={buttonClass('quiet', 'px-2')}>
+      <button
+        ref={button}
+        type="button"
+        aria-label={label}
+        title={label}
+        popoverTarget={id}
+        className={buttonClass('quiet', 'px-2')}
+      >
         <Icon name="more" />
       </button>
-      <div ref={menu} id={id} popover="auto" onToggle={(event) => event.newState === 'open' && place()} className="fixed m-0 min-w-44 rounded-lg border border-line bg-surface p-1 text-ink shadow-lg">
+      <div
+        ref={menu}
+        id={id}
+        popover="auto"
+        onToggle={(event) => event.newState === 'open' && place()}
+        className="fixed m-0 min-w-44 rounded-lg border border-line bg-surface p-1 text-ink shadow-lg"
+      >
         {items.map((item, index) => (
           <button
             key={index}

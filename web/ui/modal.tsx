@@ -44,7 +44,9 @@ export function Modal({ onClose, isSticky = false, ...rest }: ModalProps) {
       closedby={isSticky ? 'none' : 'closerequest'}
       // Whoever marks the text of a field may let go beside the dialog: that is a click on it, too.
       onPointerDown={(event) => (isPressedBeside.current = event.target === dialog.current)}
-      onClick={(event) => event.target === dialog.current && isPressedBeside.current && !isSticky && onClose()}
+      onClick={(event) =>
+        event.target === dialog.current && isPressedBeside.current && !isSticky && onClose()
+      }
       {...rest}
     />
   );

@@ -15,7 +15,12 @@ type NamedSelectProps = {
 /** Narrows a list to one account, key, model or member, or to none of them. */
 export function NamedSelect({ label, all, value, rows, onChoose, className }: NamedSelectProps) {
   return (
-    <Select aria-label={label} className={className} value={value ?? ''} onChange={({ target }) => onChoose(target.value || undefined)}>
+    <Select
+      aria-label={label}
+      className={className}
+      value={value ?? ''}
+      onChange={({ target }) => onChoose(target.value || undefined)}
+    >
       <option value="">{all}</option>
       <NamedOptions rows={rows} chosen={value} />
     </Select>

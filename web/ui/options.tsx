@@ -1,10 +1,18 @@
 /** What there is to choose, for within a select. */
 
 /** Rows to choose from by name; one that is chosen and not among them by its id. */
-export function NamedOptions({ rows, chosen }: { rows: readonly { id: string; name: string }[]; chosen?: string | undefined }) {
+export function NamedOptions({
+  rows,
+  chosen,
+}: {
+  rows: readonly { id: string; name: string }[];
+  chosen?: string | undefined;
+}) {
   return (
     <>
-      {chosen !== undefined && !rows.some(({ id }) => id === chosen) && <option value={chosen}>{chosen}</option>}
+      {chosen !== undefined && !rows.some(({ id }) => id === chosen) && (
+        <option value={chosen}>{chosen}</option>
+      )}
       {rows.map(({ id, name }) => (
         <option key={id} value={id}>
           {name}
@@ -15,4 +23,6 @@ export function NamedOptions({ rows, chosen }: { rows: readonly { id: string; na
 }
 
 /** Each of a vocabulary in words. */
-export const WordOptions = ({ words }: { words: Readonly<Record<string, string>> }) => <NamedOptions rows={Object.entries(words).map(([id, name]) => ({ id, name }))} />;
+export const WordOptions = ({ words }: { words: Readonly<Record<string, string>> }) => (
+  <NamedOptions rows={Object.entries(words).map(([id, name]) => ({ id, name }))} />
+);

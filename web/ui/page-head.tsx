@@ -1,7 +1,15 @@
 import type { ReactNode } from 'react';
 
 /** A page's head: what it is, a line about it, and its actions. */
-export function PageHead({ title, about, children }: { title: string; about?: ReactNode; /** Actions, at the right. */ children?: ReactNode }) {
+export function PageHead({
+  title,
+  about,
+  children,
+}: {
+  title: string;
+  about?: ReactNode;
+  /** Actions, at the right. */ children?: ReactNode;
+}) {
   return (
     <header className="mb-5 flex flex-wrap items-end justify-between gap-x-4 gap-y-3">
       <title>{`${title} · Daybook`}</title>

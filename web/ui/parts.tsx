@@ -4,7 +4,19 @@ import { Icon, type IconName } from './icon.tsx';
 /** The parts that pages are put together from. */
 
 /** A framed part of a page, with or without a head of its own. */
-export function Card({ title, actions, children, className = '', flush = false }: { title?: ReactNode; actions?: ReactNode; children: ReactNode; className?: string; /** Its content reaches its edges: tables. */ flush?: boolean }) {
+export function Card({
+  title,
+  actions,
+  children,
+  className = '',
+  flush = false,
+}: {
+  title?: ReactNode;
+  actions?: ReactNode;
+  children: ReactNode;
+  className?: string;
+  /** Its content reaches its edges: tables. */ flush?: boolean;
+}) {
   return (
     <section className={`rounded-xl border border-line bg-surface ${className}`}>
       {(title !== undefined || actions !== undefined) && (
@@ -28,7 +40,13 @@ export type Tone = keyof typeof TONES;
 
 /** A word about the state of something. The word says it; the colour only helps. */
 export function Badge({ tone = 'plain', children }: { tone?: Tone; children: ReactNode }) {
-  return <span className={`inline-flex items-center gap-1 rounded-full px-2 text-xs leading-5 font-medium whitespace-nowrap ${TONES[tone]}`}>{children}</span>;
+  return (
+    <span
+      className={`inline-flex items-center gap-1 rounded-full px-2 text-xs leading-5 font-medium whitespace-nowrap ${TONES[tone]}`}
+    >
+      {children}
+    </span>
+  );
 }
 
 /** Where there is nothing yet: why, and what to do next. */
@@ -45,7 +63,11 @@ export function Empty({ icon, title, children }: { icon: IconName; title: string
 /** Something is about to be here, of about this height: nothing jumps when it comes. */
 export function Waiting({ height = 'h-40', label = 'Loading' }: { height?: string; label?: string }) {
   return (
-    <div role="status" aria-label={label} className={`grid w-full place-items-center rounded-xl bg-sunken ${height}`}>
+    <div
+      role="status"
+      aria-label={label}
+      className={`grid w-full place-items-center rounded-xl bg-sunken ${height}`}
+    >
       <span className="sr-only">{label}</span>
     </div>
   );

@@ -5,12 +5,18 @@ import { TextField } from './field.tsx';
 const CHARACTERS_MIN: typeof PASSWORD_CHARACTERS_MIN = 10;
 const CHARACTERS_MAX: typeof PASSWORD_CHARACTERS_MAX = 200;
 
-type PasswordFieldProps = Omit<ComponentProps<typeof TextField>, 'type' | 'autoComplete' | 'minLength' | 'maxLength' | 'required' | 'hint'> & {
+type PasswordFieldProps = Omit<
+  ComponentProps<typeof TextField>,
+  'type' | 'autoComplete' | 'minLength' | 'maxLength' | 'required' | 'hint'
+> & {
   /** One that is chosen here has a length to keep to; one that is known already is taken as it is. */
   kind: 'current' | 'new';
 };
 
-/** A password, hidden until somebody wants to see it. Managers of passwords know what it is for; pasting is allowed. */
+/**
+ * A password, hidden until somebody wants to see it. Managers of passwords know what it is for; pasting is
+ * allowed.
+ */
 export function PasswordField({ kind, ...rest }: PasswordFieldProps) {
   const [isShown, show] = useState(false);
   const isNew = kind === 'new';
@@ -18,7 +24,9 @@ export function PasswordField({ kind, ...rest }: PasswordFieldProps) {
     <div className="relative">
       <TextField
         {...rest}
-        {...(isNew ? { minLength: CHARACTERS_MIN, hint: `At least ${CHARACTERS_MIN} characters. Longer is better.` } : {})}
+        {...(isNew
+          ? { minLength: CHARACTERS_MIN, hint: `At least ${CHARACTERS_MIN} characters. Longer is better.` }
+          : {})}
         type={isShown ? 'text' : 'password'}
         autoComplete={isNew ? 'new-password' : 'current-password'}
         autoCapitalize="none"

@@ -4,7 +4,15 @@ import { Copyable } from './copy.tsx';
 import { Icon } from './icon.tsx';
 
 /** What went wrong, why, and what to do: for whatever a page could not show or do. */
-export function Problem({ error, title, onRetry }: { error: unknown; /** What was to be done: "The keys could not be loaded". */ title: string; onRetry?: () => void }) {
+export function Problem({
+  error,
+  title,
+  onRetry,
+}: {
+  error: unknown;
+  /** What was to be done: "The keys could not be loaded". */ title: string;
+  onRetry?: () => void;
+}) {
   const known = error instanceof ApiError ? error : null;
   return (
     <div role="alert" className="flex gap-3 rounded-lg border border-bad bg-bad-soft p-4">
@@ -36,7 +44,13 @@ export function Problem({ error, title, onRetry }: { error: unknown; /** What wa
 }
 
 /** The same in one line, beneath a form. Errors of a single field stand at the field: see `fieldError`. */
-export function FormProblem({ error, fields = [] }: { error: unknown; /** Those that show their own. */ fields?: readonly string[] }) {
+export function FormProblem({
+  error,
+  fields = [],
+}: {
+  error: unknown;
+  /** Those that show their own. */ fields?: readonly string[];
+}) {
   if (error === null || error === undefined) return null;
   if (fields.some((field) => fieldError(error, field) !== null)) return null;
   return (
@@ -49,5 +63,7 @@ export function FormProblem({ error, fields = [] }: { error: unknown; /** Those 
 
 /** What is wrong with one field of a form, or a part of it; null where it is something else. */
 export function fieldError(error: unknown, name: string): string | null {
-  return error instanceof ApiError && `${error.param}.`.startsWith(`${name}.`) ? error.message.replace(/^"[^"]*": /, '') : null;
+  return error instanceof ApiError && `${error.param}.`.startsWith(`${name}.`)
+    ? error.message.replace(/^"[^"]*": /, '')
+    : null;
 }

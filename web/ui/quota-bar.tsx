@@ -8,7 +8,15 @@ import { useNow } from '../lib/use-now.ts';
 import { Meter } from './meter.tsx';
 
 /** One limit: how much is used, held and free, when it begins anew, and whether it lasts until then. */
-export function QuotaBar({ row: given, isOwnerKnown = false, note }: { row: LimitRow; /** What is around it says whose it is. */ isOwnerKnown?: boolean; note?: string }) {
+export function QuotaBar({
+  row: given,
+  isOwnerKnown = false,
+  note,
+}: {
+  row: LimitRow;
+  /** What is around it says whose it is. */ isOwnerKnown?: boolean;
+  note?: string;
+}) {
   const nowMs = useNow();
   const zone = useZone();
   const row = atTime(given, nowMs);
@@ -27,11 +35,17 @@ export function QuotaBar({ row: given, isOwnerKnown = false, note }: { row: Limi
         </p>
         {resets_at !== null && (
           <p className="text-xs text-muted" title={showTime(resets_at, zone)}>
-            begins anew in {showDuration(Math.max(1_000, Math.round((Date.parse(resets_at) - nowMs) / 1_000) * 1_000))}
+            begins anew in{' '}
+            {showDuration(Math.max(1_000, Math.round((Date.parse(resets_at) - nowMs) / 1_000) * 1_000))}
           </p>
         )}
       </div>
-      <Meter label={key_name === null ? name : `${name} of key ${key_name}`} used={used} held={held} limit={limit} />
+      <Meter
+        label={key_name === null ? name : `${name} of key ${key_name}`}
+        used={used}
+        held={held}
+        limit={limit}
+      />
       <p className="mt-1.5 text-muted">
         {meter === 'concurrent' ? (
           <>
@@ -49,9 +63,13 @@ export function QuotaBar({ row: given, isOwnerKnown = false, note }: { row: Limi
       {/* Its place is kept, so that nothing jumps when it comes. */}
       <p className="min-h-5 text-xs leading-5">
         {free <= 0 ? (
-          <span className="text-warn">Used up: calls are refused until {meter === 'concurrent' ? 'one ends' : 'it begins anew'}.</span>
+          <span className="text-warn">
+            Used up: calls are refused until {meter === 'concurrent' ? 'one ends' : 'it begins anew'}.
+          </span>
         ) : (
-          emptyAtMs !== null && <span className="text-warn">At this pace it is used up {at(emptyAtMs, nowMs, zone)}.</span>
+          emptyAtMs !== null && (
+            <span className="text-warn">At this pace it is used up {at(emptyAtMs, nowMs, zone)}.</span>
+          )
         )}
       </p>
     </div>

@@ -24,7 +24,10 @@ export function Secret({ secret, what, about, children }: SecretProps) {
         </p>
       </div>
       <div className="flex flex-wrap items-center gap-2">
-        <code data-secret className="min-w-0 flex-1 basis-60 rounded-md border border-line bg-sunken px-2.5 py-1.5 font-mono text-xs break-all select-all">
+        <code
+          data-secret
+          className="min-w-0 flex-1 basis-60 rounded-md border border-line bg-sunken px-2.5 py-1.5 font-mono text-xs break-all select-all"
+        >
           {secret}
         </code>
         <CopyButton text={secret} label={`Copy the ${what}`} look="primary" />

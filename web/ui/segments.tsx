@@ -2,12 +2,30 @@ import type { ComponentProps } from 'react';
 import { buttonClass } from './button.tsx';
 
 /** One of them, pressed where it is chosen. */
-export const Segment = (props: ComponentProps<'button'>) => <button type="button" className={buttonClass('quiet', 'px-2.5 aria-pressed:bg-accent-soft aria-pressed:text-accent')} {...props} />;
+export const Segment = (props: ComponentProps<'button'>) => (
+  <button
+    type="button"
+    className={buttonClass('quiet', 'px-2.5 aria-pressed:bg-accent-soft aria-pressed:text-accent')}
+    {...props}
+  />
+);
 
-type SegmentsProps<Id extends string> = { label: string; /** Else it is for readers alone. */ isLabelShown?: boolean; choices: readonly (readonly [id: Id, name: string])[]; chosen: Id; onChoose: (id: Id) => void };
+type SegmentsProps<Id extends string> = {
+  label: string;
+  /** Else it is for readers alone. */ isLabelShown?: boolean;
+  choices: readonly (readonly [id: Id, name: string])[];
+  chosen: Id;
+  onChoose: (id: Id) => void;
+};
 
 /** One of a few, all of them in view. */
-export function Segments<Id extends string>({ label, isLabelShown = false, choices, chosen, onChoose }: SegmentsProps<Id>) {
+export function Segments<Id extends string>({
+  label,
+  isLabelShown = false,
+  choices,
+  chosen,
+  onChoose,
+}: SegmentsProps<Id>) {
   return (
     <div role="group" aria-label={label} className="flex flex-wrap items-center gap-0.5">
       {isLabelShown && (

@@ -14,7 +14,11 @@ export type Column<Row> = {
 };
 
 /** What can be done with a row, at its end. */
-export const actionsColumn = <Row,>(cell: Column<Row>['cell']): Column<Row> => ({ head: <span className="sr-only">Actions</span>, align: 'right', cell });
+export const actionsColumn = <Row,>(cell: Column<Row>['cell']): Column<Row> => ({
+  head: <span className="sr-only">Actions</span>,
+  align: 'right',
+  cell,
+});
 
 type TableProps<Row> = {
   /** What it lists, for readers. */
@@ -28,14 +32,19 @@ type TableProps<Row> = {
 
 export function Table<Row>({ label, columns, rows, keyOf, empty }: TableProps<Row>) {
   if (rows.length === 0 && empty !== undefined) return <>{empty}</>;
-  const side = ({ align, isExtra }: Column<Row>): string => `${align === 'right' ? 'text-right whitespace-nowrap' : 'text-left'} ${isExtra === true ? 'max-md:hidden' : ''}`;
+  const side = ({ align, isExtra }: Column<Row>): string =>
+    `${align === 'right' ? 'text-right whitespace-nowrap' : 'text-left'} ${isExtra === true ? 'max-md:hidden' : ''}`;
   return (
     <div className="relative overflow-x-auto" tabIndex={0} role="region" aria-label={label}>
       <table className="w-full border-collapse">
         <thead>
           <tr className="border-b border-line text-muted">
             {columns.map((column, index) => (
-              <th key={index} scope="col" className={`px-4 py-2 font-normal whitespace-nowrap ${side(column)}`}>
+              <th
+                key={index}
+                scope="col"
+                className={`px-4 py-2 font-normal whitespace-nowrap ${side(column)}`}
+              >
                 {column.head}
               </th>
             ))}

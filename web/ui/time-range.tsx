@@ -10,7 +10,13 @@ import { Segment } from './segments.tsx';
 
 type TimeSearch = Pick<FilterSearch, 'range' | 'from' | 'to'>;
 
-const NAMES: Record<Range, string> = { '15m': '15 min', '1h': '1 h', '24h': '24 h', '7d': '7 days', '30d': '30 days' };
+const NAMES: Record<Range, string> = {
+  '15m': '15 min',
+  '1h': '1 h',
+  '24h': '24 h',
+  '7d': '7 days',
+  '30d': '30 days',
+};
 
 type TimeRangeProps = {
   search: TimeSearch;
@@ -24,7 +30,13 @@ type TimeRangeProps = {
 };
 
 /** Of what time: the last so and so long, or from one moment to another in the zone that was chosen. */
-export function TimeRange({ search, fallback, onChange, ranges = Object.keys(RANGES) as Range[], hasSpan = true }: TimeRangeProps) {
+export function TimeRange({
+  search,
+  fallback,
+  onChange,
+  ranges = Object.keys(RANGES) as Range[],
+  hasSpan = true,
+}: TimeRangeProps) {
   const zone = useZone();
   const id = useId();
   const form = useRef<HTMLFormElement>(null);
@@ -56,7 +68,13 @@ export function TimeRange({ search, fallback, onChange, ranges = Object.keys(RAN
   return (
     <div role="group" aria-label="Time" className="flex flex-wrap items-center gap-0.5">
       {ranges.map((range) => (
-        <Segment key={range} aria-pressed={!isCustom && (search.range ?? fallback) === range} onClick={() => onChange({ range: range === fallback ? undefined : range, from: undefined, to: undefined })}>
+        <Segment
+          key={range}
+          aria-pressed={!isCustom && (search.range ?? fallback) === range}
+          onClick={() =>
+            onChange({ range: range === fallback ? undefined : range, from: undefined, to: undefined })
+          }
+        >
           {NAMES[range]}
         </Segment>
       ))}
@@ -67,11 +85,21 @@ export function TimeRange({ search, fallback, onChange, ranges = Object.keys(RAN
             {isCustom ? spanOf(search, zone) : 'From – to'}
           </Segment>
           {/* Its fields begin anew with what is chosen. */}
-          <form key={`${search.from} ${search.to} ${zone}`} ref={form} id={id} popover="auto" onSubmit={submit} onToggle={(event) => event.newState === 'open' && place()} className="fixed m-0 w-64 rounded-lg border border-line bg-surface p-4 text-ink shadow-lg">
+          <form
+            key={`${search.from} ${search.to} ${zone}`}
+            ref={form}
+            id={id}
+            popover="auto"
+            onSubmit={submit}
+            onToggle={(event) => event.newState === 'open' && place()}
+            className="fixed m-0 w-64 rounded-lg border border-line bg-surface p-4 text-ink shadow-lg"
+          >
             <div className="flex flex-col gap-3">
               <TextField label="From" required {...field('from')} />
               <TextField label="To" {...field('to')} />
-              <p className="text-xs text-muted">{zone === 'utc' ? 'In UTC.' : 'In local time.'} Without an end: up to now.</p>
+              <p className="text-xs text-muted">
+                {zone === 'utc' ? 'In UTC.' : 'In local time.'} Without an end: up to now.
+              </p>
               <Button type="submit" look="primary">
                 Show
               </Button>

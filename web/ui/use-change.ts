@@ -10,7 +10,10 @@ type ChangeOptions<Made> = {
 };
 
 /** Carries out a change, tells of its event, and has what it altered fetched anew. */
-export function useChange<Made extends Change, Input = void>(ask: (input: Input) => Promise<Made>, { done, altered, onDone }: ChangeOptions<Made>) {
+export function useChange<Made extends Change, Input = void>(
+  ask: (input: Input) => Promise<Made>,
+  { done, altered, onDone }: ChangeOptions<Made>,
+) {
   const queries = useQueryClient();
   return useMutation({
     mutationFn: ask,

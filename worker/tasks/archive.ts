@@ -27,15 +27,22 @@ export async function archiveTask({ config, connect, log, signal }: ArchiveTaskO
     const result = await archive({ connect, directory, keep, drop: ARCHIVE_DROP === 'on', signal });
     if (result === null) return;
     const { archived, detached, dropped, waiting } = result;
-    if (archived.length + detached.length + dropped.length > 0) log.info({ archived, detached, dropped }, 'parts of the log were archived');
+    if (archived.length + detached.length + dropped.length > 0)
+      log.info({ archived, detached, dropped }, 'parts of the log were archived');
     if (waiting !== null) log.debug({ waiting }, 'the archive waits');
   } catch (error) {
     if (signal.aborted) return;
     if (error instanceof ArchiveDamageError) {
-      log.error({ position: error.position, problem: error.message }, 'the log or its archive is damaged: nothing of that part leaves the database');
-    } else if (error instanceof StoreError) log.error({ problem: error.message }, 'the archive is not usable');
+      log.error(
+        { position: error.position, problem: error.message },
+        'the log or its archive is damaged: nothing of that part leaves the database',
+      );
+    } else if (error instanceof StoreError)
+      log.error({ problem: error.message }, 'the archive is not usable');
     else if (error instanceof DatabaseError && error.code === INSUFFICIENT_PRIVILEGE) {
-      log.error("this worker's login does not own the log and can't take a part out of it: run `daybook archive run` with the owner's");
+      log.error(
+        "this worker's login does not own the log and can't take a part out of it: run `daybook archive run` with the owner's",
+      );
     } else log.error(errorFields(error), 'archiving failed; it is tried again');
   }
 }

@@ -18,7 +18,10 @@ export type DeliverOptions = {
   /** @throws {Error} when the pepper is not there; the job is tried again later. */
   open: (webhook: string, sealed: Buffer) => Target;
   onSwitchedOff: (webhook: string) => void;
-  /** Gives a receiver up that does not answer while the worker ends: the attempt is not counted, and made again. */
+  /**
+   * Gives a receiver up that does not answer while the worker ends: the attempt is not counted, and made
+   * again.
+   */
   signal: AbortSignal;
 };
 
@@ -65,7 +68,10 @@ type Waiting = {
  * queued. A worker that dies in between leaves the attempt to be made again: receivers tell a
  * repetition by its `webhook-id`.
  */
-export async function deliverWebhook(payload: unknown, { query, open, onSwitchedOff, signal }: DeliverOptions): Promise<void> {
+export async function deliverWebhook(
+  payload: unknown,
+  { query, open, onSwitchedOff, signal }: DeliverOptions,
+): Promise<void> {
   const { delivery } = DeliverWebhook.parse(payload);
   const { rows } = await query<Waiting>(READ, [delivery]);
   const [waiting] = rows;
@@ -83,18 +89,40 @@ export async function deliverWebhook(payload: unknown, { query, open, onSwitched
   const status = 'status' in reply ? reply.status : null;
   const fault = 'status' in reply ? null : reply.fault;
   // 410 is how a receiver says that nobody is there any more.
-  const after = await query<{ is_off: boolean }>(FAILED, [delivery, status, fault, durationMs, waiting.webhook, status === 410]);
+  const after = await query<{ is_off: boolean }>(FAILED, [
+    delivery,
+    status,
+    fault,
+    durationMs,
+    waiting.webhook,
+    status === 410,
+  ]);
   const isOff = after.rows[0]?.is_off ?? true;
   if (isOff && !waiting.is_off) onSwitchedOff(waiting.webhook);
   const pauseS = isOff || isTest ? undefined : PAUSES_S[waiting.attempts];
-  await (pauseS === undefined ? query(GIVE_UP, [delivery]) : query(AGAIN, [delivery, waiting.webhook, pauseS]));
+  await (pauseS === undefined
+    ? query(GIVE_UP, [delivery])
+    : query(AGAIN, [delivery, waiting.webhook, pauseS]));
 }
 
-function send(delivery: string, { kind, state, account, details, raised_at, allow_private, now_s }: Waiting, { url, secret }: Target, signal: AbortSignal): Promise<Reply> {
-  const body = JSON.stringify({ type: `${kind}.${state}`, timestamp: raised_at.toISOString(), data: { account, ...details } });
+function send(
+  delivery: string,
+  { kind, state, account, details, raised_at, allow_private, now_s }: Waiting,
+  { url, secret }: Target,
+  signal: AbortSignal,
+): Promise<Reply> {
+  const body = JSON.stringify({
+    type: `${kind}.${state}`,
+    timestamp: raised_at.toISOString(),
+    data: { account, ...details },
+  });
   return post({
     url,
-    headers: { 'content-type': 'application/json', 'user-agent': 'daybook', ...signedHeaders(secret, delivery, now_s, body) },
+    headers: {
+      'content-type': 'application/json',
+      'user-agent': 'daybook',
+      ...signedHeaders(secret, delivery, now_s, body),
+    },
     body,
     allowPrivate: allow_private,
     timeoutMs: TIMEOUT_MS,

@@ -6,7 +6,10 @@ const LOOK_MS = 5_000;
 /** Keys in one look; of more, which is rare, the next ones are looked for at once. */
 const KEYS_MAX = 200;
 
-/** The projection says where to look, and the key's own events decide: a projection that is behind costs time only. */
+/**
+ * The projection says where to look, and the key's own events decide: a projection that is behind costs time
+ * only.
+ */
 const DUE = `select id, expires_at::text as expires_at from projection.key
   where expired_at is null and revoked_at is null and expires_at <= clock_timestamp() and (expires_at, id) > ($1::timestamptz, $2)
   order by expires_at, id limit ${KEYS_MAX}`;
@@ -19,7 +22,10 @@ type Due = { id: string; expires_at: string };
  * Puts down the end of each key that has come to it.
  * @returns in how many milliseconds the next one is due, or is to be looked for.
  */
-export async function expireKeys(client: ClientBase, writer: { instance: number; nextBatchNo(): number }): Promise<number> {
+export async function expireKeys(
+  client: ClientBase,
+  writer: { instance: number; nextBatchNo(): number },
+): Promise<number> {
   let last: Due | undefined = { id: '', expires_at: '-infinity' };
   while (last) {
     const { rows }: { rows: Due[] } = await client.query<Due>(DUE, [last.expires_at, last.id]);

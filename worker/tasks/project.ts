@@ -24,7 +24,10 @@ export type ProjectOptions = {
   onAside: (names: readonly ProjectionName[]) => Promise<void>;
 };
 
-/** One page of a backlog. Sorting and merging fifty thousand events takes a second or two, on a busy disk some more. */
+/**
+ * One page of a backlog. Sorting and merging fifty thousand events takes a second or two, on a busy disk some
+ * more.
+ */
 export const PROJECT_TIMEOUT_MS = 60_000;
 
 /**
@@ -44,7 +47,10 @@ const GAP_PAUSE_MS = 30_000;
 /** How often it is looked whether tables are gone, and whether a projection that stands aside is rebuilt. */
 const LOOK_EVERY_MS = 5_000;
 
-/** @returns whether the job has to go on elsewhere: `stopped` with its worker, or `unseated` by one that goes on. */
+/**
+ * @returns whether the job has to go on elsewhere: `stopped` with its worker, or `unseated` by one that goes
+ * on.
+ */
 export async function projectTask(options: ProjectOptions): Promise<'stopped' | 'unseated'> {
   const { signal, log } = options;
   let seat: number | null = null;
@@ -56,9 +62,13 @@ export async function projectTask(options: ProjectOptions): Promise<'stopped' | 
       seat ??= await takeSeat(client);
       if ((await follow(client, seat, options, () => (failures = 0))) === 'unseated') return 'unseated';
     } catch (error) {
-      if (isLogFault(error)) log.error({ fault: error.message }, 'the log is not whole; nothing is projected until it is');
+      if (isLogFault(error))
+        log.error({ fault: error.message }, 'the log is not whole; nothing is projected until it is');
       else log.warn(errorFields(error), 'projecting failed; it is tried again');
-      await rest(isLogFault(error) ? GAP_PAUSE_MS : Math.min(RETRY_MAX_MS, RETRY_FIRST_MS * 2 ** failures++), signal);
+      await rest(
+        isLogFault(error) ? GAP_PAUSE_MS : Math.min(RETRY_MAX_MS, RETRY_FIRST_MS * 2 ** failures++),
+        signal,
+      );
     } finally {
       if (client !== undefined) await closeClient(client).catch(() => undefined);
     }
@@ -66,7 +76,12 @@ export async function projectTask(options: ProjectOptions): Promise<'stopped' | 
   return 'stopped';
 }
 
-async function follow(client: Client, seat: number, { projections, signal, log, onAside }: ProjectOptions, onPage: () => void): Promise<'stopped' | 'unseated'> {
+async function follow(
+  client: Client,
+  seat: number,
+  { projections, signal, log, onAside }: ProjectOptions,
+  onPage: () => void,
+): Promise<'stopped' | 'unseated'> {
   const bell = new Bell();
   const ring = (): void => bell.ring();
   client.on('notification', ring).on('error', ring).on('end', ring);

@@ -13,7 +13,8 @@ export const PUBLISH_TIMEOUT_MS = 60_000;
 
 /**
  * What is not published yet can be cut off without anybody knowing: never more than ten seconds of it.
- * A look may come two seconds late, since the queue finds what is due later by polling, and signing takes its time.
+ * A look may come two seconds late, since the queue finds what is due later by polling, and signing takes its
+ * time.
  */
 const AGE_MAX_MS = 6_000;
 /** Nor much more than so many events. */
@@ -21,7 +22,10 @@ const EVENTS_MAX = 1_000;
 const LOOK_MS = 1_000;
 /** What an operator has to put right is said this often. */
 const AFTER_FAULT_MS = 10_000;
-/** What a worker that ends may take for its last one; the first checkpoint of a long log is left to the next worker. */
+/**
+ * What a worker that ends may take for its last one; the first checkpoint of a long log is left to the next
+ * worker.
+ */
 const LAST_MS_MAX = 3_000;
 
 type Publisher = {
@@ -43,7 +47,9 @@ const READ_UNPUBLISHED = `select daybook.head($1)::float8 - p.size as events,
  * @returns in how many milliseconds to look again.
  */
 export async function publishTask({ config, log, place, look, connect }: PublishTask): Promise<number> {
-  const { rows } = await look((client) => client.query<{ events: number; age_ms: number | null }>(READ_UNPUBLISHED, [SHARD]));
+  const { rows } = await look((client) =>
+    client.query<{ events: number; age_ms: number | null }>(READ_UNPUBLISHED, [SHARD]),
+  );
   const { events, age_ms } = rows[0] as (typeof rows)[number];
   // After a restore there may be more checkpoints than log: then, too, it is looked at.
   if (events === 0 || (events > 0 && events < EVENTS_MAX && (age_ms ?? 0) < AGE_MAX_MS)) return LOOK_MS;
@@ -81,5 +87,9 @@ export async function publishLast({ config, log, place, connect }: Publisher): P
 
 function publish(client: Client, { config, place }: Pick<Publisher, 'config' | 'place'>): Promise<unknown> {
   const writer = { instance: place.instance, nextBatchNo: () => place.nextBatchNo() };
-  return publishCheckpoint(client, { keyFile: signingKeyFile(config), directory: publishDirectory(config), writer });
+  return publishCheckpoint(client, {
+    keyFile: signingKeyFile(config),
+    directory: publishDirectory(config),
+    writer,
+  });
 }

@@ -30,12 +30,18 @@ const QUEUE = `select graphile_worker.add_job('rebuild_projection', json_build_o
       and database = (select oid from pg_database where datname = current_database()))`;
 
 /** Sees to it that these are rebuilt. May be called again and again. */
-export async function queueRebuilds(client: Pick<Client, 'query'>, names: readonly ProjectionName[]): Promise<void> {
+export async function queueRebuilds(
+  client: Pick<Client, 'query'>,
+  names: readonly ProjectionName[],
+): Promise<void> {
   for (const name of names) await client.query(QUEUE, [name]);
 }
 
 /** Makes a projection anew. One that another rebuild keeps waiting is tried again by the queue. */
-export async function rebuildProjectionTask(payload: unknown, { projections, connect, signal, log }: RebuildOptions): Promise<void> {
+export async function rebuildProjectionTask(
+  payload: unknown,
+  { projections, connect, signal, log }: RebuildOptions,
+): Promise<void> {
   const { projection: name } = RebuildProjection.parse(payload);
   const projection = projections.find((each) => each.name === name);
   // A newer version has added it, and will find the job again.
@@ -45,7 +51,8 @@ export async function rebuildProjectionTask(payload: unknown, { projections, con
     const { position, parked } = await rebuild(client, projection, { signal });
     log.warn({ projection: name, position, parked }, 'a projection was rebuilt from the log');
   } catch (error) {
-    if (!(error instanceof RebuildBusyError)) log.error({ projection: name }, 'a projection could not be rebuilt; it is tried again');
+    if (!(error instanceof RebuildBusyError))
+      log.error({ projection: name }, 'a projection could not be rebuilt; it is tried again');
     throw error;
   } finally {
     await closeClient(client);

@@ -15,25 +15,39 @@ const STEP_PAUSE_MS = 50;
 /** One run; what is left then is for the next hour's. */
 const RUN_MS_MAX = 10 * 60_000;
 
-/** A page of events that is being projected is waited for, and reading old rows may take long on a cold disk. */
+/**
+ * A page of events that is being projected is waited for, and reading old rows may take long on a cold disk.
+ */
 export const RETAIN_TIMEOUT_MS = 60_000;
 
-/** Windows of quotas are kept for as long as requests are, after their end: a month's began up to so many days before it. */
+/**
+ * Windows of quotas are kept for as long as requests are, after their end: a month's began up to so many days
+ * before it.
+ */
 const WINDOW_DAYS_MAX = 31;
-/** Usage by the minute is shown for two days, and the hour that they begin in is to be whole. An account's hours, and all days, are kept. */
+/**
+ * Usage by the minute is shown for two days, and the hour that they begin in is to be whole. An account's
+ * hours, and all days, are kept.
+ */
 const USAGE_MINUTES_HOURS = 49;
 /** Alerts with their deliveries; far longer than the longest window that one was raised for. */
 const ALERTS_DAYS = 90;
 /** Jobs that failed for good are kept to be looked at. */
 const JOBS_DAYS = 7;
 
-/** All checkpoints of so long are there for those who look at them closely; of each hour before that, one proves as much. */
+/**
+ * All checkpoints of so long are there for those who look at them closely; of each hour before that, one
+ * proves as much.
+ */
 const CHECKPOINTS_HOURS = 48;
 
 /** A projection that forgets: which rows, the projection itself says, so that a rebuild forgets the same. */
 export type Forgetful = {
   projection: Projection;
-  /** The indexed time that the oldest rows of the first of its tables are found by: never later than that which they go by. */
+  /**
+   * The indexed time that the oldest rows of the first of its tables are found by: never later than that
+   * which they go by.
+   */
   found_by: string;
   /** How long they are kept, as Postgres reads it. */
   keep: string;
@@ -63,7 +77,11 @@ const THIN_CHECKPOINTS = `with old as (
  * Takes rows away in steps until none is too old, the run's time is over, or `signal` says to stop.
  * @returns how many rows went.
  */
-export async function retain(client: ClientBase, all: readonly Forgetful[], signal: AbortSignal): Promise<number> {
+export async function retain(
+  client: ClientBase,
+  all: readonly Forgetful[],
+  signal: AbortSignal,
+): Promise<number> {
   const endMs = performance.now() + RUN_MS_MAX;
   let gone = 0;
   for (const each of all) {
@@ -74,7 +92,9 @@ export async function retain(client: ClientBase, all: readonly Forgetful[], sign
       await new Promise((resolve) => setTimeout(resolve, STEP_PAUSE_MS));
     }
   }
-  await client.query(`delete from daybook.alert where raised_at < clock_timestamp() - interval '${ALERTS_DAYS} days'`);
+  await client.query(
+    `delete from daybook.alert where raised_at < clock_timestamp() - interval '${ALERTS_DAYS} days'`,
+  );
   await client.query(`delete from graphile_worker._private_jobs
     where attempts >= max_attempts and locked_at is null and updated_at < clock_timestamp() - interval '${JOBS_DAYS} days'`);
   await client.query(THIN_CHECKPOINTS);
@@ -85,7 +105,10 @@ export async function retain(client: ClientBase, all: readonly Forgetful[], sign
  * Moves `kept_from` on by as much as some thousand rows are old, and takes away what is before it. The
  * projection's row is locked meanwhile, so that whoever projects, rebuilds or compares sees both or neither.
  */
-async function takeAway(client: ClientBase, { projection: { name, kept }, found_by, keep }: Forgetful): Promise<{ gone: number; isDone: boolean }> {
+async function takeAway(
+  client: ClientBase,
+  { projection: { name, kept }, found_by, keep }: Forgetful,
+): Promise<{ gone: number; isDone: boolean }> {
   const [finest, ...coarser] = kept ?? [];
   if (finest === undefined) return { gone: 0, isDone: true };
   const table = `${LIVE_SCHEMA}.${finest.table}`;
@@ -96,7 +119,8 @@ async function takeAway(client: ClientBase, { projection: { name, kept }, found_
   );
   const [state] = rows;
   if (!state) return { gone: 0, isDone: true };
-  // The next bound is the time of the row so many further on; at least a millisecond on, should they all be of one moment.
+  // The next bound is the time of the row so many further on; at least a millisecond on, should they all be
+  // of one moment.
   const next = await client.query<{ bound: string; is_done: boolean }>(
     `select bound::text as bound, bound >= $2::timestamptz as is_done from (
       select least($2::timestamptz, greatest(f.found, $1::timestamptz + interval '1 ms')) as bound from (
@@ -108,8 +132,14 @@ async function takeAway(client: ClientBase, { projection: { name, kept }, found_
   const [step] = next.rows;
   if (!step) return { gone: 0, isDone: true };
   await client.query('update daybook.projection set kept_from = $2 where name = $1', [name, step.bound]);
-  const { rowCount } = await client.query(`delete from ${table} where ${found_by} < $1::timestamptz and ${finest.time} < $1::timestamptz`, [step.bound]);
-  for (const each of coarser) await client.query(`delete from ${LIVE_SCHEMA}.${each.table} where ${each.time} < $1::timestamptz`, [step.bound]);
+  const { rowCount } = await client.query(
+    `delete from ${table} where ${found_by} < $1::timestamptz and ${finest.time} < $1::timestamptz`,
+    [step.bound],
+  );
+  for (const each of coarser)
+    await client.query(`delete from ${LIVE_SCHEMA}.${each.table} where ${each.time} < $1::timestamptz`, [
+      step.bound,
+    ]);
   return { gone: rowCount ?? 0, isDone: step.is_done };
 }
 

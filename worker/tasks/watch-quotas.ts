@@ -2,13 +2,18 @@ import type { ClientBase } from 'pg';
 import { raiseAlerts, readRaised } from '#db/alerts/alert-log.ts';
 import { quotaAlert, type QuotaFigures, QUOTA_PERCENTS, quotaTopics } from '#db/alerts/alerts.ts';
 
-/** Windows in one look, those of longest ago first; the rest is for the next look, at once. One event changes far fewer. */
+/**
+ * Windows in one look, those of longest ago first; the rest is for the next look, at once. One event changes
+ * far fewer.
+ */
 const WINDOWS_MAX = 1_000;
 const LOOK_MS = 5_000;
 
 const STATE = `select l.position as looked, p.position as reached, clock_timestamp() as now
   from daybook.projection p left join daybook.alert_look l on l.kind = 'quota' where p.name = 'quotas' and p.is_live`;
-/** The windows that changed since the last look and of which enough is used. None lasts longer than a month. */
+/**
+ * The windows that changed since the last look and of which enough is used. None lasts longer than a month.
+ */
 const CHANGED = `select q.subject, q.account, a.name as account_name, q.meter, q.window_kind, q.window_start,
     q.reset_position::float8 as reset_position, q.cap::float8 as cap, q.used::float8 as used, q.position::float8 as position
   from projection.quota_window q left join projection.account a on a.id = q.account
@@ -33,7 +38,10 @@ export async function watchQuotas(client: ClientBase): Promise<number> {
   if (state === undefined || looked >= Number(state.reached)) return LOOK_MS;
   const { rows } = await client.query<QuotaFigures & { position: number }>(CHANGED, [looked, state.reached]);
   const raised = await readRaised(client, rows.flatMap(quotaTopics));
-  await raiseAlerts(client, rows.map((quota) => quotaAlert(quota, raised, state.now.getTime())).filter((alert) => alert !== null));
+  await raiseAlerts(
+    client,
+    rows.map((quota) => quotaAlert(quota, raised, state.now.getTime())).filter((alert) => alert !== null),
+  );
   const isAll = rows.length < WINDOWS_MAX;
   // More windows that the last event changed may be beyond the limit: the next look begins with it.
   await client.query(LOOKED, [isAll ? state.reached : (rows.at(-1)?.position ?? 1) - 1]);

@@ -17,7 +17,10 @@ import { END_REASONS, type EndReason } from '#db/events/events.ts';
 
 /** Keys in one look; the nearest to their end first, so that nothing is told too late. */
 const KEYS_MAX = 1_000;
-/** An upstream is judged by the calls of the last minutes, at a high rate by the newest of them: this look reads no more. */
+/**
+ * An upstream is judged by the calls of the last minutes, at a high rate by the newest of them: this look
+ * reads no more.
+ */
 const UPSTREAM_MINUTES = 5;
 const CALLS_MAX = 20_000;
 
@@ -34,7 +37,9 @@ const UPSTREAMS = `select upstream, count(*)::int as ended, count(*) filter (whe
     where accepted_at > clock_timestamp() - interval '${UPSTREAM_MINUTES} minutes' and end_reason is not null and upstream is not null
     order by accepted_at desc limit ${CALLS_MAX}) newest
   group by upstream`;
-/** The age of the first event that some projection lacks; the newest one that it has may be from long before. */
+/**
+ * The age of the first event that some projection lacks; the newest one that it has may be from long before.
+ */
 const BEHIND = `select (p.head - p.position)::float8 as events,
     coalesce((select extract(epoch from clock_timestamp() - l.at) * 1000 from daybook.log l
       where l.shard = 0 and l.position = p.position + 1), 0)::float8 as ms
@@ -53,21 +58,38 @@ export async function watchService(client: ClientBase): Promise<void> {
 async function watchProjections(client: ClientBase): Promise<void> {
   const { rows } = await client.query<BehindFigures>(BEHIND);
   const raised = await readRaised(client, [PROJECTOR_TOPIC]);
-  await raise(client, rows.map((figures) => projectorAlert(figures, raised.get(PROJECTOR_TOPIC) ?? 0)));
+  await raise(
+    client,
+    rows.map((figures) => projectorAlert(figures, raised.get(PROJECTOR_TOPIC) ?? 0)),
+  );
 }
 
 async function watchUpstreams(client: ClientBase): Promise<void> {
-  const { rows } = await client.query<UpstreamFigures>(UPSTREAMS, [FAULTS.map((reason) => END_REASONS[reason])]);
-  const raised = await readRaised(client, rows.map(({ upstream }) => upstreamTopic(upstream)));
-  await raise(client, rows.map((figures) => upstreamAlert(figures, raised.get(upstreamTopic(figures.upstream)) ?? 0)));
+  const { rows } = await client.query<UpstreamFigures>(UPSTREAMS, [
+    FAULTS.map((reason) => END_REASONS[reason]),
+  ]);
+  const raised = await readRaised(
+    client,
+    rows.map(({ upstream }) => upstreamTopic(upstream)),
+  );
+  await raise(
+    client,
+    rows.map((figures) => upstreamAlert(figures, raised.get(upstreamTopic(figures.upstream)) ?? 0)),
+  );
 }
 
 async function watchKeys(client: ClientBase): Promise<void> {
   const { rows } = await client.query<EndingKey & { now: Date }>(ENDING_KEYS, [Math.max(...KEY_NOTICE_DAYS)]);
   const raised = await readRaised(client, rows.flatMap(keyTopics));
-  await raise(client, rows.map((key) => keyAlert(key, raised, key.now.getTime())));
+  await raise(
+    client,
+    rows.map((key) => keyAlert(key, raised, key.now.getTime())),
+  );
 }
 
 async function raise(client: ClientBase, due: readonly (Alert | null)[]): Promise<void> {
-  await raiseAlerts(client, due.filter((alert) => alert !== null));
+  await raiseAlerts(
+    client,
+    due.filter((alert) => alert !== null),
+  );
 }

@@ -8,10 +8,20 @@ import { verifyCommand } from '#db/audit/commands/verify.ts';
 import type { Command } from '#db/command-line/command.ts';
 
 /** What an auditor can do, in the order in which the help lists it. */
-export const AUDIT_COMMANDS: readonly ((audit: Command) => void)[] = [exportCommand, verifyCommand, replayCommand, statementCommand, traceCommand, diffCommand, receiptCommand];
+export const AUDIT_COMMANDS: readonly ((audit: Command) => void)[] = [
+  exportCommand,
+  verifyCommand,
+  replayCommand,
+  statementCommand,
+  traceCommand,
+  diffCommand,
+  receiptCommand,
+];
 
 /** `daybook audit …` */
 export function auditCommands(program: Command): void {
-  const audit = program.command('audit').description('export, verify, replay and prove the log, trusting nobody');
+  const audit = program
+    .command('audit')
+    .description('export, verify, replay and prove the log, trusting nobody');
   for (const add of AUDIT_COMMANDS) add(audit);
 }

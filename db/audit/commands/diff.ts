@@ -16,20 +16,33 @@ import { Option } from 'commander';
 type Options = Pick<Places, 'archiveDir'> & { projection?: Projection };
 
 /** The tables' figures beside those of the fold in Node; null where the tables could not be asked. */
-type Second = { position: number; events_per_s: number; disagreements: Disagreement[]; faults: Fault[]; fault_count: number } | null;
+type Second = {
+  position: number;
+  events_per_s: number;
+  disagreements: Disagreement[];
+  faults: Fault[];
+  fault_count: number;
+} | null;
 type Found = { differences: number; position: number; projections: Comparison[]; second: Second };
 
 /** `daybook audit diff`: the live tables beside the log, twice. */
 export function diffCommand(audit: Command): void {
   withJson(audit.command('diff'))
-    .description('the tables beside a replay of the log: row by row by the statements that make them, and in sums by a fold that shares nothing with those; exits with 1 where they differ')
+    .description(
+      'the tables beside a replay of the log: row by row by the statements that make them, and in sums by a fold that shares nothing with those; exits with 1 where they differ',
+    )
     .addOption(new Option('--projection <name>', 'this one alone, row by row').argParser(parseProjection))
-    .addOption(new Option('--archive-dir <directory>', 'where the files lie of what has left the database').env('ARCHIVE_DIR'))
+    .addOption(
+      new Option('--archive-dir <directory>', 'where the files lie of what has left the database').env(
+        'ARCHIVE_DIR',
+      ),
+    )
     .action((options: Options, command: Command) =>
       asAuditor(command, async (client) => {
         await recordReading(command, client, 'diff', { after: 0, upTo: await readHead(client) });
         const projections: Comparison[] = [];
-        for (const projection of options.projection ? [options.projection] : PROJECTIONS) projections.push(await compare(client, projection));
+        for (const projection of options.projection ? [options.projection] : PROJECTIONS)
+          projections.push(await compare(client, projection));
         const second = options.projection ? null : await foldBeside(command, client, options.archiveDir);
         const rows = projections.reduce((sum, { differing, faults }) => sum + differing + faults.length, 0);
         const found: Found = {
@@ -49,12 +62,24 @@ async function foldBeside(command: Command, client: Client, archiveDir: string |
   if (tables === null) return null;
   const source = await wholeSource(client, archiveDir);
   const state = new AuditState();
-  const { events_per_s } = await foldPart(command, source, { after: 0, upTo: tables.position }, 'folded', (event) => {
-    state.take(event);
-    return true;
-  });
+  const { events_per_s } = await foldPart(
+    command,
+    source,
+    { after: 0, upTo: tables.position },
+    'folded',
+    (event) => {
+      state.take(event);
+      return true;
+    },
+  );
   const { faults, faultCount: fault_count } = state;
-  return { position: tables.position, events_per_s, disagreements: disagreements(state, tables), faults, fault_count };
+  return {
+    position: tables.position,
+    events_per_s,
+    disagreements: disagreements(state, tables),
+    faults,
+    fault_count,
+  };
 }
 
 function showFound({ differences, position, projections, second }: Found, isOne: boolean): string {
@@ -66,12 +91,19 @@ function showFound({ differences, position, projections, second }: Found, isOne:
 }
 
 function showSecond(second: Second): string[] {
-  if (second === null) return ['second opinion: the tables of usage are not whole, so there is nothing to compare'];
+  if (second === null)
+    return ['second opinion: the tables of usage are not whole, so there is nothing to compare'];
   const { disagreements: found, faults, position, events_per_s } = second;
-  const verdict = found.length === 0 ? 'a fold in Node comes to the same usage, open requests and quotas' : `a fold in Node comes to ${found.length} other figures`;
+  const verdict =
+    found.length === 0
+      ? 'a fold in Node comes to the same usage, open requests and quotas'
+      : `a fold in Node comes to ${found.length} other figures`;
   return [
     `second opinion: ${verdict}, at position ${position} (${events_per_s} events/s)`,
-    ...found.map(({ table, what, figure, projected, folded }) => `  ${table} ${what}: ${figure} is ${projected}, not ${folded}`),
+    ...found.map(
+      ({ table, what, figure, projected, folded }) =>
+        `  ${table} ${what}: ${figure} is ${projected}, not ${folded}`,
+    ),
     ...faults.map(({ position: at, problem }) => `  position ${at}: ${problem}`),
   ];
 }

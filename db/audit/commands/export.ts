@@ -16,16 +16,27 @@ type Options = { from?: string; to?: string; out: string; published?: string };
 /** `daybook audit export` */
 export function exportCommand(audit: Command): void {
   withJson(audit.command('export'))
-    .description('write a part of the log to a file, with a manifest and what proves it by a signed checkpoint; "verify <directory>" checks it anywhere')
-    .option('--from <position|time>', 'the first position, or a time from which on (default: the first in the database)')
+    .description(
+      'write a part of the log to a file, with a manifest and what proves it by a signed checkpoint; "verify <directory>" checks it anywhere',
+    )
+    .option(
+      '--from <position|time>',
+      'the first position, or a time from which on (default: the first in the database)',
+    )
     .option('--to <position|time>', 'the last position, or a time before which (default: the newest)')
     .requiredOption('--out <directory>', 'where the files go')
-    .option('--published <directory>', 'where the log is published; PUBLISH_DIR, or beside the data directory')
+    .option(
+      '--published <directory>',
+      'where the log is published; PUBLISH_DIR, or beside the data directory',
+    )
     .action((options: Options, command: Command) =>
       asAuditor(command, async (client) => {
         const { from, to } = await windowOf(client, options);
         const { env } = command.surroundings;
-        const published = publishDirectory({ DAYBOOK_DATA: env['DAYBOOK_DATA'] || './data', PUBLISH_DIR: options.published ?? (env['PUBLISH_DIR'] || undefined) });
+        const published = publishDirectory({
+          DAYBOOK_DATA: env['DAYBOOK_DATA'] || './data',
+          PUBLISH_DIR: options.published ?? (env['PUBLISH_DIR'] || undefined),
+        });
         const progress = new Progress(command, 'exported', to - from + 1);
         let before = 0;
         const onProgress = (done: number): void => {
@@ -33,7 +44,13 @@ export function exportCommand(audit: Command): void {
           before = done;
         };
         try {
-          const exported = await exportPart(client, { from, to, directory: options.out, published: existsSync(published) ? published : undefined, onProgress });
+          const exported = await exportPart(client, {
+            from,
+            to,
+            directory: options.out,
+            published: existsSync(published) ? published : undefined,
+            onProgress,
+          });
           await recordReading(command, client, 'export', { after: from - 1, upTo: to });
           progress.end();
           print(command, exported, showExported);
@@ -53,14 +70,19 @@ async function windowOf(client: Client, options: Options): Promise<{ from: numbe
     from: from instanceof Date ? Math.max(first, await positionAt(client, from, head)) : from,
     to: to instanceof Date ? (await positionAt(client, to, head)) - 1 : to,
   };
-  if (part.from < first) throw new StoreError(`the events before position ${first} are in the archive: its files are exports already`);
+  if (part.from < first)
+    throw new StoreError(
+      `the events before position ${first} are in the archive: its files are exports already`,
+    );
   if (part.to > head) throw new StoreError(`the log ends at position ${head}`);
-  if (part.from > part.to) throw new StoreError(`there is no event from ${options.from ?? first} to ${options.to ?? head}`);
+  if (part.from > part.to)
+    throw new StoreError(`there is no event from ${options.from ?? first} to ${options.to ?? head}`);
   return part;
 }
 
 function showExported({ file, manifest, unproved }: Exported): string {
   const { first_position: first, last_position: last, event_count: count, bytes, proof } = manifest;
-  const size = proof === undefined ? '' : ` Proved by the checkpoint of size ${proof.checkpoint.split('\n')[1]}.`;
+  const size =
+    proof === undefined ? '' : ` Proved by the checkpoint of size ${proof.checkpoint.split('\n')[1]}.`;
   return `${file}: ${count} events, positions ${first} to ${last}, ${bytes} bytes.${size}${unproved === null ? '' : `\nNot proved by a checkpoint: ${unproved}`}`;
 }

@@ -25,7 +25,11 @@ export class Progress {
   /** How many are done, and how long that took. */
   get figures(): { events: number; elapsed_ms: number; events_per_s: number } {
     const elapsedMs = performance.now() - this.#startedAt;
-    return { events: this.#done, elapsed_ms: Math.round(elapsedMs), events_per_s: Math.round((this.#done / Math.max(elapsedMs, 1)) * 1000) };
+    return {
+      events: this.#done,
+      elapsed_ms: Math.round(elapsedMs),
+      events_per_s: Math.round((this.#done / Math.max(elapsedMs, 1)) * 1000),
+    };
   }
 
   add(count: number): void {
@@ -33,7 +37,9 @@ export class Progress {
     if (this.#err === null || performance.now() - this.#shownAt < SHOWN_EVERY_MS) return;
     this.#shownAt = performance.now();
     const share = this.#total === 0 ? 100 : Math.floor((this.#done / this.#total) * 100);
-    this.#err(`\r\x1b[K${this.#what} ${share} %: ${this.#done} of ${this.#total} events, ${this.figures.events_per_s} a second`);
+    this.#err(
+      `\r\x1b[K${this.#what} ${share} %: ${this.#done} of ${this.#total} events, ${this.figures.events_per_s} a second`,
+    );
   }
 
   /** Takes the line away again. */

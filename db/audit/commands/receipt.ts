@@ -9,20 +9,34 @@ import { type Opened, openReceipt, RECEIPT_BYTES_MAX, ReceiptError } from '#db/t
 type Options = { key: string[]; witness: string[] };
 
 /** What is printed: what happened and what is proved, or why nothing is. */
-type Checked = { proven: true; log: string; size: number; request: string; events: string[]; proof: string[] } | { proven: false; problem: string };
+type Checked =
+  | { proven: true; log: string; size: number; request: string; events: string[]; proof: string[] }
+  | { proven: false; problem: string };
 
 const more = (value: string, before: string[]): string[] => [...before, value];
 
 /** `daybook audit receipt`: checks a receipt with nothing else at hand. */
 export function receiptCommand(audit: Command): void {
   withJson(audit.command('receipt <file>'))
-    .description('what a receipt of a request proves, without a server or a database; "-" reads it from the standard input; exits with 1 when it proves nothing')
-    .option('--key <line|file>', "the log's verifier key as you know it, or a file of such keys; once for each", more, [])
+    .description(
+      'what a receipt of a request proves, without a server or a database; "-" reads it from the standard input; exits with 1 when it proves nothing',
+    )
+    .option(
+      '--key <line|file>',
+      "the log's verifier key as you know it, or a file of such keys; once for each",
+      more,
+      [],
+    )
     .option('--witness <line|file>', 'a witness that must have cosigned; once for each', more, [])
     .action(async (file: string, options: Options, command: Command) => {
-      const known = { keys: readKeys(options.key, 'ed25519'), witnesses: readKeys(options.witness, 'cosignature') };
+      const known = {
+        keys: readKeys(options.key, 'ed25519'),
+        witnesses: readKeys(options.witness, 'cosignature'),
+      };
       const checked = check(await readReceipt(file), known);
-      print<Checked>(command, checked, (result) => (result.proven ? [...result.events, '', ...result.proof].join('\n') : `Not proven: ${result.problem}.`));
+      print<Checked>(command, checked, (result) =>
+        result.proven ? [...result.events, '', ...result.proof].join('\n') : `Not proven: ${result.problem}.`,
+      );
       if (!checked.proven) throw new FoundFault();
     });
 }
@@ -31,7 +45,14 @@ function check(text: string, known: Parameters<typeof openReceipt>[1]): Checked 
   try {
     const opened: Opened = openReceipt(parseJson(text), known);
     const { receipt, checkpoint } = opened;
-    return { proven: true, log: checkpoint.origin, size: checkpoint.size, request: receipt.request, events: [`Request ${receipt.request}`, ...tellEvents(opened)], proof: tellProof(opened) };
+    return {
+      proven: true,
+      log: checkpoint.origin,
+      size: checkpoint.size,
+      request: receipt.request,
+      events: [`Request ${receipt.request}`, ...tellEvents(opened)],
+      proof: tellProof(opened),
+    };
   } catch (error) {
     if (error instanceof ReceiptError) return { proven: false, problem: error.message };
     throw error;
@@ -56,7 +77,9 @@ async function readReceipt(file: string): Promise<string> {
       if (bytes > RECEIPT_BYTES_MAX) throw new StoreError(`${file} is longer than any receipt`);
     }
   } catch (error) {
-    throw error instanceof StoreError ? error : new StoreError(`${file} can't be read (${(error as NodeJS.ErrnoException).code})`, { cause: error });
+    throw error instanceof StoreError
+      ? error
+      : new StoreError(`${file} can't be read (${(error as NodeJS.ErrnoException).code})`, { cause: error });
   }
   return Buffer.concat(parts).toString();
 }

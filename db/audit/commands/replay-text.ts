@@ -13,39 +13,137 @@ const ROWS_SHOWN_MAX = 40;
 
 /** A state in tables, each as far as people read on. */
 export function showSnapshot(shown: Shown): string {
-  const { accounts, keys, plans, upstreams, models, usage, open_requests, windows, faults, read, total } = shown;
+  const { accounts, keys, plans, upstreams, models, usage, open_requests, windows, faults, read, total } =
+    shown;
   const names = new Map(accounts.map(({ id, name }) => [id, name]));
   const touched = windows.filter(({ settled, held }) => settled > 0 || held > 0);
   return [
     `After position ${shown.position}, of ${shown.position_at}; keys and windows as of ${shown.moment}.`,
-    section('Accounts', accounts.length, ['ID', 'STATE', 'PLAN', 'KEYS', 'OPEN', 'REQUESTS', 'REFUSED', 'TOKENS', 'DOLLARS', 'NAME'], accounts, (each) => [
-      each.id, each.state, each.plan ?? '-', `${each.good_keys}/${each.keys}`, each.open_requests, each.requests, each.refused,
-      each.input_tokens + each.output_tokens, formatDollars(each.cost_microusd), each.name,
-    ]),
+    section(
+      'Accounts',
+      accounts.length,
+      ['ID', 'STATE', 'PLAN', 'KEYS', 'OPEN', 'REQUESTS', 'REFUSED', 'TOKENS', 'DOLLARS', 'NAME'],
+      accounts,
+      (each) => [
+        each.id,
+        each.state,
+        each.plan ?? '-',
+        `${each.good_keys}/${each.keys}`,
+        each.open_requests,
+        each.requests,
+        each.refused,
+        each.input_tokens + each.output_tokens,
+        formatDollars(each.cost_microusd),
+        each.name,
+      ],
+    ),
     section('Keys', keys.length, ['ID', 'STATE', 'LAST 4', 'EXPIRES', 'ACCOUNT', 'NAME'], keys, (each) => [
-      each.id, each.state, each.last4, each.expires_at ?? '-', names.get(each.account) ?? each.account, each.name,
+      each.id,
+      each.state,
+      each.last4,
+      each.expires_at ?? '-',
+      names.get(each.account) ?? each.account,
+      each.name,
     ]),
-    section('Plans', plans.length, ['NAME', 'STATE', 'ACCOUNTS', 'TERMS'], plans, (each) => [each.name, each.state, each.accounts, Object.keys(each.terms).join(', ') || '-']),
-    section('Upstreams', upstreams.length, ['NAME', 'STATE', 'PROVIDER', 'ADDRESS', 'MODELS', 'CREDENTIALS'], upstreams, ({ name, state, terms, credentials }) => [
-      name, state === 'active' && terms.paused ? 'paused' : state, terms.package ?? terms.dialect ?? terms.provider, terms.base_url ?? '-',
-      terms.models.join(', ') || '-', credentials.map(({ id, label, last4 }) => `${label} (${id}${last4 === '' ? '' : `, …${last4}`})`).join(', ') || '-',
+    section('Plans', plans.length, ['NAME', 'STATE', 'ACCOUNTS', 'TERMS'], plans, (each) => [
+      each.name,
+      each.state,
+      each.accounts,
+      Object.keys(each.terms).join(', ') || '-',
     ]),
-    section('Models', models.length, ['NAME', 'STATE', 'GOES TO'], models, (each) => [each.name, each.state, showTargets(each.terms)]),
-    section('Usage', usage.length, ['ACCOUNT', 'KEY', 'MODEL', 'REQUESTS', 'REFUSED', 'INPUT', 'CACHED', 'OUTPUT', 'REASONING', 'ABANDONED', 'UNPRICED', 'DOLLARS'], usage, (each) => [
-      names.get(each.account) ?? each.account, each.key, each.model === '' ? '-' : each.model, each.requests, each.refused, each.input_tokens,
-      each.cached_tokens, each.output_tokens, each.reasoning_tokens, each.abandoned_tokens, each.unpriced, formatDollars(each.cost_microusd),
+    section(
+      'Upstreams',
+      upstreams.length,
+      ['NAME', 'STATE', 'PROVIDER', 'ADDRESS', 'MODELS', 'CREDENTIALS'],
+      upstreams,
+      ({ name, state, terms, credentials }) => [
+        name,
+        state === 'active' && terms.paused ? 'paused' : state,
+        terms.package ?? terms.dialect ?? terms.provider,
+        terms.base_url ?? '-',
+        terms.models.join(', ') || '-',
+        credentials
+          .map(({ id, label, last4 }) => `${label} (${id}${last4 === '' ? '' : `, …${last4}`})`)
+          .join(', ') || '-',
+      ],
+    ),
+    section('Models', models.length, ['NAME', 'STATE', 'GOES TO'], models, (each) => [
+      each.name,
+      each.state,
+      showTargets(each.terms),
     ]),
-    section('Quota windows that run', touched.length, ['WHOSE', 'OF WHAT', 'FROM', 'LIMIT', 'SETTLED', 'HELD', 'FREE', ''], touched, (each) => [
-      each.subject, `${each.meter} each ${each.window}`, each.starts_at.slice(0, 16), each.limit, each.settled, each.held, each.free, each.in_force ? '' : 'not in force any more',
-    ]),
+    section(
+      'Usage',
+      usage.length,
+      [
+        'ACCOUNT',
+        'KEY',
+        'MODEL',
+        'REQUESTS',
+        'REFUSED',
+        'INPUT',
+        'CACHED',
+        'OUTPUT',
+        'REASONING',
+        'ABANDONED',
+        'UNPRICED',
+        'DOLLARS',
+      ],
+      usage,
+      (each) => [
+        names.get(each.account) ?? each.account,
+        each.key,
+        each.model === '' ? '-' : each.model,
+        each.requests,
+        each.refused,
+        each.input_tokens,
+        each.cached_tokens,
+        each.output_tokens,
+        each.reasoning_tokens,
+        each.abandoned_tokens,
+        each.unpriced,
+        formatDollars(each.cost_microusd),
+      ],
+    ),
+    section(
+      'Quota windows that run',
+      touched.length,
+      ['WHOSE', 'OF WHAT', 'FROM', 'LIMIT', 'SETTLED', 'HELD', 'FREE', ''],
+      touched,
+      (each) => [
+        each.subject,
+        `${each.meter} each ${each.window}`,
+        each.starts_at.slice(0, 16),
+        each.limit,
+        each.settled,
+        each.held,
+        each.free,
+        each.in_force ? '' : 'not in force any more',
+      ],
+    ),
     ...(windows.length > touched.length ? [`${windows.length - touched.length} more are untouched.`] : []),
-    section('Open requests', open_requests.length, ['REQUEST', 'SINCE', 'ACCOUNT', 'KEY', 'MODEL', 'HOLDS TOKENS', 'HOLDS DOLLARS'], open_requests, (each) => [
-      each.request, each.accepted_at, names.get(each.account) ?? each.account, each.key, each.model, each.hold_tokens,
-      each.hold_cost_microusd === null ? '-' : formatDollars(each.hold_cost_microusd),
-    ]),
+    section(
+      'Open requests',
+      open_requests.length,
+      ['REQUEST', 'SINCE', 'ACCOUNT', 'KEY', 'MODEL', 'HOLDS TOKENS', 'HOLDS DOLLARS'],
+      open_requests,
+      (each) => [
+        each.request,
+        each.accepted_at,
+        names.get(each.account) ?? each.account,
+        each.key,
+        each.model,
+        each.hold_tokens,
+        each.hold_cost_microusd === null ? '-' : formatDollars(each.hold_cost_microusd),
+      ],
+    ),
     `${shown.members.length} members, ${shown.prices} prices; registration is ${shown.registration.policy}.`,
     `In all ${total.requests} requests, ${total.refused} refused, ${total.input_tokens} input and ${total.output_tokens} output tokens, ${total.cost_microusd} micro-dollars (${formatDollars(total.cost_microusd)} dollars).`,
-    ...(shown.begun_before > 0 ? [`${shown.begun_before} requests had begun before position ${read.first_position}, from which on was read.`] : []),
+    ...(shown.begun_before > 0
+      ? [
+          `${shown.begun_before} requests had begun before position ${read.first_position}, from which on was read.`,
+        ]
+      : []),
     showFaults(shown),
     ...faults.map(({ position, problem }) => `  position ${position}: ${problem}`),
     `Read ${read.events} events from position ${read.first_position} in ${(read.elapsed_ms / 1000).toFixed(1)} s, ${read.events_per_s} events/s.`,
@@ -54,15 +152,27 @@ export function showSnapshot(shown: Shown): string {
 
 function showTargets(terms: ModelTerms): string {
   if ('alias_of' in terms) return `where ${terms.alias_of} goes`;
-  return terms.targets.map(({ upstream, model, weight, order }) => `${upstream}${model === undefined ? '' : `:${model}`} (order ${order}, weight ${weight})`).join(', ');
+  return terms.targets
+    .map(
+      ({ upstream, model, weight, order }) =>
+        `${upstream}${model === undefined ? '' : `:${model}`} (order ${order}, weight ${weight})`,
+    )
+    .join(', ');
 }
 
 function showFaults({ fault_count, faults }: Shown): string {
-  if (fault_count === 0) return 'Every request was accepted once and ended at most once; no exact quota was exceeded; every stream is in order.';
+  if (fault_count === 0)
+    return 'Every request was accepted once and ended at most once; no exact quota was exceeded; every stream is in order.';
   return `${fault_count} events are not as they may be${fault_count > faults.length ? `; the first ${faults.length} are` : ''}:`;
 }
 
-function section<T>(title: string, count: number, heading: string[], rows: readonly T[], cells: (row: T) => (string | number)[]): string {
+function section<T>(
+  title: string,
+  count: number,
+  heading: string[],
+  rows: readonly T[],
+  cells: (row: T) => (string | number)[],
+): string {
   if (count === 0) return `${title}: none.`;
   const shown = rows.slice(0, ROWS_SHOWN_MAX).map((row) => cells(row).map(String));
   const more = count > shown.length ? `\n… and ${count - shown.length} more (--json has all)` : '';

@@ -18,18 +18,28 @@ type Options = Places & { account?: string; month: string; all?: boolean; csv?: 
 /** `daybook audit statement`: what an account used in a month, from the events alone. */
 export function statementCommand(audit: Command): void {
   withPlaces(withJson(audit.command('statement')))
-    .description("an account's month as an invoice shows it, from the events alone; with --all, every account's, which come to the log's total")
+    .description(
+      "an account's month as an invoice shows it, from the events alone; with --all, every account's, which come to the log's total",
+    )
     .option('--account <name|id>', 'whose')
     .option('--all', 'of all accounts')
     .requiredOption('--month <yyyy-mm>', 'a month of UTC; a call belongs to that in which it ended')
     .option('--csv', 'print the lines for a spreadsheet')
-    .action((options: Options, command: Command) => onSource(command, options, (source, client) => state(command, options, source, client)));
+    .action((options: Options, command: Command) =>
+      onSource(command, options, (source, client) => state(command, options, source, client)),
+    );
 }
 
-async function state(command: Command, { account, all, month: text, csv }: Options, source: Source, client: Client | null): Promise<void> {
+async function state(
+  command: Command,
+  { account, all, month: text, csv }: Options,
+  source: Source,
+  client: Client | null,
+): Promise<void> {
   const month = parseMonth(text);
   if (month === null) throw new StoreError(`"${text}" is no month such as 2026-11`);
-  if ((account === undefined) === (all !== true)) throw new StoreError('whose statement? Name one account by --account, or ask for --all');
+  if ((account === undefined) === (all !== true))
+    throw new StoreError('whose statement? Name one account by --account, or ask for --all');
   const part = await partOf(source, month);
   await recordReading(command, client, 'statement', part);
   const statements = new Statements(month);
@@ -37,7 +47,10 @@ async function state(command: Command, { account, all, month: text, csv }: Optio
   if (client !== null && part.after >= source.first) await takeNames(client, subjects, part.after);
   const read = { first: null as number | null, last: null as number | null, isOver: false };
   await foldPart(command, source, part, 'read', (event) => {
-    if (event instanceof UnreadableEventError) throw new StoreError(`${event.message}: no statement can be made of what is not whole; audit verify tells more`);
+    if (event instanceof UnreadableEventError)
+      throw new StoreError(
+        `${event.message}: no statement can be made of what is not whole; audit verify tells more`,
+      );
     if (event.at >= month.until) read.isOver = true;
     if (read.isOver) return false;
     if (isControl(event)) subjects.take(event, ignore);
@@ -47,11 +60,21 @@ async function state(command: Command, { account, all, month: text, csv }: Optio
     statements.take(event);
     return true;
   });
-  const meant = account === undefined ? statements.accounts : [accountNamed(subjects.accounts.values(), account).id];
-  const own = meant.map((id) => ({ ...statements.of(id), name: subjects.accounts.get(id)?.name ?? id, keys: keyNames(subjects, id) }));
+  const meant =
+    account === undefined ? statements.accounts : [accountNamed(subjects.accounts.values(), account).id];
+  const own = meant.map((id) => ({
+    ...statements.of(id),
+    name: subjects.accounts.get(id)?.name ?? id,
+    keys: keyNames(subjects, id),
+  }));
   const shown: ShownStatements = {
-    month: month.name, from: month.from.toISOString(), until: month.until.toISOString(),
-    is_over: read.isOver || part.upTo < source.head, first_position: read.first, last_position: read.last, statements: own,
+    month: month.name,
+    from: month.from.toISOString(),
+    until: month.until.toISOString(),
+    is_over: read.isOver || part.upTo < source.head,
+    first_position: read.first,
+    last_position: read.last,
+    statements: own,
     total: all === true ? await totalOf(own, statements, client, source, read) : null,
   };
   if (csv === true) command.surroundings.out(statementsCsv(shown));
@@ -63,14 +86,18 @@ async function state(command: Command, { account, all, month: text, csv }: Optio
 async function partOf(source: Source, month: Month): Promise<Part> {
   const from = await source.seek(month.from);
   const until = await source.seek(month.until);
-  return { after: Math.max(source.first, from ?? 0) - 1, upTo: until === null ? source.head : Math.max(source.first, until) - 1 };
+  return {
+    after: Math.max(source.first, from ?? 0) - 1,
+    upTo: until === null ? source.head : Math.max(source.first, until) - 1,
+  };
 }
 
 /** Accounts and keys as they were before the part that is read. */
 async function takeNames(client: Client, subjects: Subjects, upTo: number): Promise<void> {
-  for (let after = 0; after < upTo; ) {
+  for (let after = 0; after < upTo;) {
     const page = await readPage(client, after, 'control');
-    for (const placed of page) if (isControl(placed) && placed.position <= upTo) subjects.take(placed, ignore);
+    for (const placed of page)
+      if (isControl(placed) && placed.position <= upTo) subjects.take(placed, ignore);
     after = page.length < PAGE_ROWS ? upTo : (page.at(-1)?.position ?? upTo);
   }
 }
@@ -80,7 +107,9 @@ const isControl = (placed: Placed): placed is Placed<ControlEvent> => 'actor' in
 const ignore = (): void => undefined;
 
 function keyNames({ keys }: Subjects, account: string): Record<string, string> {
-  return Object.fromEntries([...keys.values()].filter((key) => key.account === account).map(({ id, name }) => [id, name]));
+  return Object.fromEntries(
+    [...keys.values()].filter((key) => key.account === account).map(({ id, name }) => [id, name]),
+  );
 }
 
 // What the statements have to come to, by the database itself.
@@ -105,5 +134,11 @@ async function totalOf(
     log = { requests: Number(rows[0]?.requests), cost: BigInt(rows[0]?.cost ?? 0) };
   }
   const isEqual = requests === log.requests && cost === log.cost && statements.totalMicrousd === log.cost;
-  return { requests, cost_microusd: Number(cost), log_requests: log.requests, log_cost_microusd: Number(log.cost), is_equal: isEqual };
+  return {
+    requests,
+    cost_microusd: Number(cost),
+    log_requests: log.requests,
+    log_cost_microusd: Number(log.cost),
+    is_equal: isEqual,
+  };
 }

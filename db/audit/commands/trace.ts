@@ -16,7 +16,10 @@ import { allReadable, firstPosition, readHead } from '#db/log/read.ts';
 const STRETCH_POSITIONS = 100_000;
 /** More events than any request has; a reply is given more to spend some dozen times at most. */
 const EVENTS_MAX = 10_000;
-/** By so much a server's clock may be ahead of the database's: an id is older than its first event but for that. */
+/**
+ * By so much a server's clock may be ahead of the database's: an id is older than its first event but for
+ * that.
+ */
 const CLOCKS_APART_MS = 10 * 60_000;
 
 /** One event of a request, and what proves it. */
@@ -36,14 +39,22 @@ export function traceCommand(audit: Command): void {
     .description('every event of one request, where it stands in the log, and what it says')
     .action((request: string, _options: object, command: Command) =>
       asAuditor(command, async (client) => {
-        if (!RequestId.safeParse(request).success) throw new StoreError(`"${request}" is no id of a request: the reply to it carried one as x-request-id`);
+        if (!RequestId.safeParse(request).success)
+          throw new StoreError(
+            `"${request}" is no id of a request: the reply to it carried one as x-request-id`,
+          );
         const first = await firstPosition(client);
         const head = await readHead(client);
         await recordReading(command, client, 'trace', { after: first - 1, upTo: head });
         const found = await find(client, request, { after: first - 1, upTo: head });
         if (found.length === 0) {
-          const archived = first > 1 ? `; what is before position ${first} is in the archive, and is found after daybook archive restore` : '';
-          throw new StoreError(`no event of request ${request} is in the log from position ${first} to ${head}${archived}`);
+          const archived =
+            first > 1
+              ? `; what is before position ${first} is in the archive, and is found after daybook archive restore`
+              : '';
+          throw new StoreError(
+            `no event of request ${request} is in the log from position ${first} to ${head}${archived}`,
+          );
         }
         const traced: Traced[] = [];
         for (const position of found) traced.push(await trace(client, position));
@@ -52,37 +63,78 @@ export function traceCommand(audit: Command): void {
     );
 }
 
-/** The positions of a request's events. The table of calls tells where to look; without it, the time in the id does. */
+/**
+ * The positions of a request's events. The table of calls tells where to look; without it, the time in the id
+ * does.
+ */
 async function find(client: Client, request: string, whole: Stretch): Promise<number[]> {
   const hint = await hintOf(client, request);
   if (hint !== null && hint.first > whole.after) {
-    const found = await walk(client, request, { after: hint.first - 1, upTo: hint.last ?? whole.upTo }, 'forward');
+    const found = await walk(
+      client,
+      request,
+      { after: hint.first - 1, upTo: hint.last ?? whole.upTo },
+      'forward',
+    );
     if (found.length > 0) return found;
   }
   const madeAtMs = Number.parseInt(request.replaceAll('-', '').slice(0, 12), 16);
-  const from = request[14] === '7' ? await positionAt(client, new Date(madeAtMs - CLOCKS_APART_MS), whole.upTo) : whole.upTo + 1;
-  const found = await walk(client, request, { after: Math.max(whole.after, from - 1), upTo: whole.upTo }, 'forward');
-  return found.length > 0 ? found : walk(client, request, { after: whole.after, upTo: Math.min(whole.upTo, from - 1) }, 'backward');
+  const from =
+    request[14] === '7'
+      ? await positionAt(client, new Date(madeAtMs - CLOCKS_APART_MS), whole.upTo)
+      : whole.upTo + 1;
+  const found = await walk(
+    client,
+    request,
+    { after: Math.max(whole.after, from - 1), upTo: whole.upTo },
+    'forward',
+  );
+  return found.length > 0
+    ? found
+    : walk(client, request, { after: whole.after, upTo: Math.min(whole.upTo, from - 1) }, 'backward');
 }
 
-/** Null where the projection has no such row, or isn't there: the log is the truth, and is asked in any case. */
-async function hintOf(client: Client, request: string): Promise<{ first: number; last: number | null } | null> {
-  const there = await client.query<{ is_there: boolean }>("select to_regclass('projection.request') is not null as is_there");
+/**
+ * Null where the projection has no such row, or isn't there: the log is the truth, and is asked in any case.
+ */
+async function hintOf(
+  client: Client,
+  request: string,
+): Promise<{ first: number; last: number | null } | null> {
+  const there = await client.query<{ is_there: boolean }>(
+    "select to_regclass('projection.request') is not null as is_there",
+  );
   if (there.rows[0]?.is_there !== true) return null;
-  const { rows } = await client.query<{ position: string; end_position: string | null }>('select position, end_position from projection.request where request = $1', [request]);
+  const { rows } = await client.query<{ position: string; end_position: string | null }>(
+    'select position, end_position from projection.request where request = $1',
+    [request],
+  );
   const row = rows[0];
-  return row ? { first: Number(row.position), last: row.end_position === null ? null : Number(row.end_position) } : null;
+  return row
+    ? { first: Number(row.position), last: row.end_position === null ? null : Number(row.end_position) }
+    : null;
 }
 
 /** Looks through a range stretch by stretch, until the request has ended or, backward, begun. */
-async function walk(client: Client, request: string, { after, upTo }: Stretch, direction: 'forward' | 'backward'): Promise<number[]> {
+async function walk(
+  client: Client,
+  request: string,
+  { after, upTo }: Stretch,
+  direction: 'forward' | 'backward',
+): Promise<number[]> {
   const found: number[] = [];
   let isDone = false;
   for (let done = 0; done < upTo - after && !isDone; done += STRETCH_POSITIONS) {
-    const stretch = direction === 'forward' ? { after: after + done, upTo: Math.min(upTo, after + done + STRETCH_POSITIONS) } : { after: Math.max(after, upTo - done - STRETCH_POSITIONS), upTo: upTo - done };
+    const stretch =
+      direction === 'forward'
+        ? { after: after + done, upTo: Math.min(upTo, after + done + STRETCH_POSITIONS) }
+        : { after: Math.max(after, upTo - done - STRETCH_POSITIONS), upTo: upTo - done };
     const events = allReadable(await lookThrough(client, { request }, stretch, 'oldest', EVENTS_MAX));
     found.push(...events.map(({ position }) => position));
-    const last = direction === 'forward' ? ['request.settled', 'request.abandoned', 'request.refused'] : ['request.accepted', 'request.refused'];
+    const last =
+      direction === 'forward'
+        ? ['request.settled', 'request.abandoned', 'request.refused']
+        : ['request.accepted', 'request.refused'];
     isDone = events.some(({ event }) => last.includes(event.type));
   }
   return found.toSorted((one, other) => one - other);
@@ -95,11 +147,26 @@ const READ_BATCH = `select last_position, event_count, instance, batch_no, forma
   from daybook.log_batch where shard = $1 and last_position >= $2 order by last_position limit 1`;
 
 async function trace(client: Client, position: number): Promise<Traced> {
-  const leaf = await client.query<(string | null)[]>({ text: READ_LEAF, values: [SHARD, position], rowMode: 'array', types: AS_TEXT });
-  const batches = await client.query<{ last_position: string; event_count: number; instance: number; batch_no: string; format: number; chain: string }>(READ_BATCH, [SHARD, position]);
-  const [placed] = allReadable(await lookThrough(client, {}, { after: position - 1, upTo: position }, 'oldest', 1));
+  const leaf = await client.query<(string | null)[]>({
+    text: READ_LEAF,
+    values: [SHARD, position],
+    rowMode: 'array',
+    types: AS_TEXT,
+  });
+  const batches = await client.query<{
+    last_position: string;
+    event_count: number;
+    instance: number;
+    batch_no: string;
+    format: number;
+    chain: string;
+  }>(READ_BATCH, [SHARD, position]);
+  const [placed] = allReadable(
+    await lookThrough(client, {}, { after: position - 1, upTo: position }, 'oldest', 1),
+  );
   const batch = batches.rows[0];
-  if (placed === undefined || batch === undefined) throw new StoreError(`position ${position} of the log can't be read any more`);
+  if (placed === undefined || batch === undefined)
+    throw new StoreError(`position ${position} of the log can't be read any more`);
   const { last_position, event_count, instance, batch_no, format, chain } = batch;
   const event = placed.event as RequestEvent;
   return {

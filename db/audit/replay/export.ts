@@ -44,33 +44,68 @@ export type Exported = { file: string; manifest: FileManifest; unproved: string 
  * @throws {StoreError} when such a file is there, or the part is not all in the database.
  * @throws {ArchiveDamageError} when what was written does not agree with its chain.
  */
-export async function exportPart(client: ClientBase, { from, to, directory, published, onProgress, waitMs = CHECKPOINT_WAIT_MS }: ExportOptions): Promise<Exported> {
+export async function exportPart(
+  client: ClientBase,
+  { from, to, directory, published, onProgress, waitMs = CHECKPOINT_WAIT_MS }: ExportOptions,
+): Promise<Exported> {
   await mkdir(directory, { recursive: true, mode: 0o700 });
   const name = fileName(`log-${from}-${to}`);
   const file = path.join(directory, name);
-  if (await access(file).then(() => true, () => false)) throw new StoreError(`${file} is there already`);
+  if (
+    await access(file).then(
+      () => true,
+      () => false,
+    )
+  )
+    throw new StoreError(`${file} is there already`);
   const partial = `${file}.partial`;
   try {
     let done = 0;
-    await exportWindow(client, { from, to }, partial, (count) => onProgress?.((done += count), to - from + 1));
+    await exportWindow(client, { from, to }, partial, (count) =>
+      onProgress?.((done += count), to - from + 1),
+    );
     const { leavesBefore: _before, openLeaves: _open, lastLink: _last, ...facts } = await verifyFile(partial);
     const { proof, unproved } = await prove(client, from, to, published, waitMs);
-    const manifest: FileManifest = { ...facts, file: name, made_at: new Date().toISOString(), ...(proof === null ? {} : { proof }) };
+    const manifest: FileManifest = {
+      ...facts,
+      file: name,
+      made_at: new Date().toISOString(),
+      ...(proof === null ? {} : { proof }),
+    };
     await rename(partial, file);
-    await writeFile(path.join(directory, manifestName(name)), `${JSON.stringify(manifest, null, 2)}\n`, { mode: 0o600, flush: true });
+    await writeFile(path.join(directory, manifestName(name)), `${JSON.stringify(manifest, null, 2)}\n`, {
+      mode: 0o600,
+      flush: true,
+    });
     return { file, manifest, unproved };
   } finally {
     await rm(partial, { force: true });
   }
 }
 
-async function prove(client: ClientBase, from: number, to: number, published: string | undefined, waitMs: number): Promise<{ proof: Proof | null; unproved: string | null }> {
+async function prove(
+  client: ClientBase,
+  from: number,
+  to: number,
+  published: string | undefined,
+  waitMs: number,
+): Promise<{ proof: Proof | null; unproved: string | null }> {
   const found = await awaitCheckpoint(client, to, published, waitMs);
-  if (found === null) return { proof: null, unproved: `no checkpoint covers position ${to} yet: is the worker running?` };
+  if (found === null)
+    return { proof: null, unproved: `no checkpoint covers position ${to} yet: is the worker running?` };
   try {
-    const hex = async (subtrees: readonly Subtree[]): Promise<string[]> => (await readHashes(client, subtrees, published)).map((each) => each.toString('hex'));
+    const hex = async (subtrees: readonly Subtree[]): Promise<string[]> =>
+      (await readHashes(client, subtrees, published)).map((each) => each.toString('hex'));
     const { size } = found.checkpoint;
-    return { proof: { checkpoint: found.note, keys: found.keys, before: await hex(subtreesOf(0, from - 1)), after: await hex(subtreesOf(to, size)) }, unproved: null };
+    return {
+      proof: {
+        checkpoint: found.note,
+        keys: found.keys,
+        before: await hex(subtreesOf(0, from - 1)),
+        after: await hex(subtreesOf(to, size)),
+      },
+      unproved: null,
+    };
   } catch (error) {
     if (!(error instanceof MissingHashesError)) throw error;
     return { proof: null, unproved: error.message };
@@ -78,12 +113,19 @@ async function prove(client: ClientBase, from: number, to: number, published: st
 }
 
 /** From the database or, where the events have left it, from published tiles. */
-async function readHashes(client: ClientBase, subtrees: readonly Subtree[], published: string | undefined): Promise<Buffer[]> {
+async function readHashes(
+  client: ClientBase,
+  subtrees: readonly Subtree[],
+  published: string | undefined,
+): Promise<Buffer[]> {
   const inDatabase = hashesIn(client);
   const hashes: Buffer[] = [];
   for (const subtree of subtrees) {
     const read = inDatabase([subtree]).catch(async (error: unknown) => {
-      const note = published === undefined || !(error instanceof MissingHashesError) ? null : await readCheckpointFile(published);
+      const note =
+        published === undefined || !(error instanceof MissingHashesError)
+          ? null
+          : await readCheckpointFile(published);
       if (note === null || published === undefined) throw error;
       return hashesInTiles(published, parseCheckpoint(parseNote(note).text).size)([subtree]);
     });
@@ -94,14 +136,23 @@ async function readHashes(client: ClientBase, subtrees: readonly Subtree[], publ
 
 type Found = { note: string; checkpoint: Checkpoint; keys: string[] };
 
-async function awaitCheckpoint(client: ClientBase, to: number, published: string | undefined, waitMs: number): Promise<Found | null> {
+async function awaitCheckpoint(
+  client: ClientBase,
+  to: number,
+  published: string | undefined,
+  waitMs: number,
+): Promise<Found | null> {
   for (const deadline = performance.now() + waitMs; ; await sleep(CHECKPOINT_POLL_MS)) {
     const found = await findCheckpoint(client, to, published);
     if (found !== null || performance.now() >= deadline) return found;
   }
 }
 
-async function findCheckpoint(client: ClientBase, to: number, published: string | undefined): Promise<Found | null> {
+async function findCheckpoint(
+  client: ClientBase,
+  to: number,
+  published: string | undefined,
+): Promise<Found | null> {
   const { signing, origin, head } = await readStanding(client);
   const { rows } = await client.query<{ note: string }>(
     'select note from daybook.checkpoint where shard = $1 and epoch = $2 and size >= $3 order by size limit 1',
@@ -113,7 +164,11 @@ async function findCheckpoint(client: ClientBase, to: number, published: string 
     try {
       const checkpoint = parseCheckpoint(parseNote(note ?? '').text);
       if (checkpoint.origin === origin && checkpoint.size >= to && checkpoint.size <= head) {
-        return { note: note as string, checkpoint, keys: keys.length > 0 ? keys : signing.keys.map(({ verifierKey }) => verifierKey) };
+        return {
+          note: note as string,
+          checkpoint,
+          keys: keys.length > 0 ? keys : signing.keys.map(({ verifierKey }) => verifierKey),
+        };
       }
     } catch (error) {
       if (!(error instanceof NoteError)) throw error;

@@ -25,19 +25,36 @@ export type Figures = {
 };
 
 export const FIGURES = [
-  'requests', 'refused', 'unpriced', 'abandoned',
-  'input_tokens', 'cached_tokens', 'output_tokens', 'reasoning_tokens', 'abandoned_tokens', 'cost_microusd',
+  'requests',
+  'refused',
+  'unpriced',
+  'abandoned',
+  'input_tokens',
+  'cached_tokens',
+  'output_tokens',
+  'reasoning_tokens',
+  'abandoned_tokens',
+  'cost_microusd',
 ] as const satisfies readonly (keyof Figures)[];
 
 export function noFigures(): Figures {
   return {
-    requests: 0, refused: 0, unpriced: 0, abandoned: 0,
-    input_tokens: 0, cached_tokens: 0, output_tokens: 0, reasoning_tokens: 0, abandoned_tokens: 0, cost_microusd: 0,
+    requests: 0,
+    refused: 0,
+    unpriced: 0,
+    abandoned: 0,
+    input_tokens: 0,
+    cached_tokens: 0,
+    output_tokens: 0,
+    reasoning_tokens: 0,
+    abandoned_tokens: 0,
+    cost_microusd: 0,
   };
 }
 
 /** What an ending cost in micro-dollars; null where its model had no price. */
-export const costOf = (event: Ending): number | null => (event.type === 'request.settled' ? event.cost_microusd : event.hold_cost_microusd) ?? null;
+export const costOf = (event: Ending): number | null =>
+  (event.type === 'request.settled' ? event.cost_microusd : event.hold_cost_microusd) ?? null;
 
 /** Counts one more event into figures. */
 export function count(figures: Figures, event: Ending | EventOf<'request.refused'>): void {
@@ -73,7 +90,10 @@ export class Usage {
   readonly #accounts = new Map<string, Map<string, Map<string, Figures>>>();
 
   take(event: Ending | EventOf<'request.refused'>): void {
-    count(this.#figuresOf(event.account, event.key, event.type === 'request.refused' ? '' : event.model), event);
+    count(
+      this.#figuresOf(event.account, event.key, event.type === 'request.refused' ? '' : event.model),
+      event,
+    );
   }
 
   #figuresOf(account: string, key: string, model: string): Figures {
@@ -91,9 +111,15 @@ export class Usage {
     const rows: UsageRow[] = [];
     for (const [account, keys] of this.#accounts) {
       if (only !== undefined && account !== only) continue;
-      for (const [key, models] of keys) for (const [model, figures] of models) rows.push({ account, key, model, ...figures });
+      for (const [key, models] of keys)
+        for (const [model, figures] of models) rows.push({ account, key, model, ...figures });
     }
-    return rows.toSorted((one, other) => compareTexts(one.account, other.account) || compareTexts(one.key, other.key) || compareTexts(one.model, other.model));
+    return rows.toSorted(
+      (one, other) =>
+        compareTexts(one.account, other.account) ||
+        compareTexts(one.key, other.key) ||
+        compareTexts(one.model, other.model),
+    );
   }
 }
 
@@ -106,6 +132,8 @@ export function compareTexts(one: string, other: string): number {
 export function totalOf(rows: readonly Figures[]): Figures {
   const total = noFigures();
   for (const row of rows) addTo(total, row);
-  for (const name of FIGURES) if (!Number.isSafeInteger(total[name])) throw new StoreError(`${name} of the log come to more than a number holds exactly`);
+  for (const name of FIGURES)
+    if (!Number.isSafeInteger(total[name]))
+      throw new StoreError(`${name} of the log come to more than a number holds exactly`);
   return total;
 }

@@ -31,7 +31,9 @@ export type Charge = { subject: Subject; window: QuotaWindow; limit: Limit; term
 
 /** Quotas from a position of the log on. */
 type Version = { position: number; minute: number; quotas: readonly Limit[] };
-/** An account or a key: its quotas since the beginning, and those of its windows that may still be charged. */
+/**
+ * An account or a key: its quotas since the beginning, and those of its windows that may still be charged.
+ */
 type Subject = { name: string; versions: Version[]; windows: QuotaWindow[] };
 
 type Hold = { hold_tokens: number; hold_cost_microusd?: number | undefined };
@@ -39,10 +41,17 @@ type Spent = EventOf<'request.settled' | 'request.abandoned'>;
 
 const QUOTA_WINDOWS: ReadonlySet<WindowKind> = new Set(['hour', 'day', 'week', 'month']);
 const isSame = (one: Limit, other: Limit): boolean =>
-  one.meter === other.meter && one.window === other.window && one.reset === other.reset && one.cap === other.cap && one.enforcement === other.enforcement;
-const isOf = (window: QuotaWindow, { meter, window: kind, reset }: Limit): boolean => window.meter === meter && window.window === kind && window.reset === reset;
+  one.meter === other.meter &&
+  one.window === other.window &&
+  one.reset === other.reset &&
+  one.cap === other.cap &&
+  one.enforcement === other.enforcement;
+const isOf = (window: QuotaWindow, { meter, window: kind, reset }: Limit): boolean =>
+  window.meter === meter && window.window === kind && window.reset === reset;
 
-/** It grows with accounts and keys, and with the changes of their quotas; windows that are over are let go. */
+/**
+ * It grows with accounts and keys, and with the changes of their quotas; windows that are over are let go.
+ */
 export class QuotaWindows {
   readonly #subjects = new Map<string, Subject>();
 
@@ -51,12 +60,17 @@ export class QuotaWindows {
     const subject = this.#subjects.get(name) ?? { name, versions: [], windows: [] };
     const quotas = limits.filter(({ window }) => QUOTA_WINDOWS.has(window));
     const before = subject.versions.at(-1)?.quotas ?? [];
-    if (quotas.length === before.length && quotas.every((limit) => before.some((other) => isSame(limit, other)))) return;
+    if (
+      quotas.length === before.length &&
+      quotas.every((limit) => before.some((other) => isSame(limit, other)))
+    )
+      return;
     this.#subjects.set(name, subject);
     subject.versions.push({ position, minute, quotas });
     for (const limit of quotas) {
       for (const window of subject.windows) {
-        if (isOf(window, limit) && window.end > minute) Object.assign(window, { cap: limit.cap, enforcement: limit.enforcement });
+        if (isOf(window, limit) && window.end > minute)
+          Object.assign(window, { cap: limit.cap, enforcement: limit.enforcement });
       }
     }
   }
@@ -66,7 +80,11 @@ export class QuotaWindows {
    * @param minute that of the event, which tells the windows that are over.
    * @param onFault told of a limit that was exceeded.
    */
-  accept(event: EventOf<'request.accepted'>, minute: number, onFault: (problem: string) => void): Charge[] | null {
+  accept(
+    event: EventOf<'request.accepted'>,
+    minute: number,
+    onFault: (problem: string) => void,
+  ): Charge[] | null {
     const { account, key, admitted_minute: admitted, terms_position: terms = 0 } = event;
     if (admitted === undefined) return null;
     let charges: Charge[] | null = null;
@@ -85,7 +103,12 @@ export class QuotaWindows {
   }
 
   /** A call was given more to spend. A window that is over is not charged for it any more. */
-  extend(charges: readonly Charge[] | null, event: EventOf<'request.extended'>, minute: number, onFault: (problem: string) => void): void {
+  extend(
+    charges: readonly Charge[] | null,
+    event: EventOf<'request.extended'>,
+    minute: number,
+    onFault: (problem: string) => void,
+  ): void {
     for (const charge of charges ?? []) {
       const { window, limit } = charge;
       if (window.end <= minute) continue;
@@ -100,7 +123,8 @@ export class QuotaWindows {
   end(charges: readonly Charge[] | null, event: Spent, onFault: (problem: string) => void): void {
     for (const charge of charges ?? []) {
       const { window, limit } = charge;
-      const units = event.type === 'request.abandoned' ? heldUnits(limit.meter, event) : spentUnits(limit.meter, event);
+      const units =
+        event.type === 'request.abandoned' ? heldUnits(limit.meter, event) : spentUnits(limit.meter, event);
       window.held -= charge.held;
       window.settled += units;
       if (units > charge.held) judge(charge, onFault);
@@ -116,12 +140,27 @@ export class QuotaWindows {
     for (const { name, versions, windows } of this.#subjects.values()) {
       const quotas = versions.at(-1)?.quotas ?? [];
       const current = windows.filter(({ start, end }) => start <= minute && end > minute);
-      running.push(...current.map((window) => ({ ...window, in_force: quotas.some((limit) => isOf(window, limit)) })));
+      running.push(
+        ...current.map((window) => ({ ...window, in_force: quotas.some((limit) => isOf(window, limit)) })),
+      );
       for (const limit of quotas) {
         if (current.some((window) => isOf(window, limit))) continue;
         const { meter, window, reset, cap, enforcement } = limit;
         const start = windowStart(window, minute);
-        running.push({ subject: name, meter, window, start, end: windowEnd(window, start), reset, cap, enforcement, settled: 0, held: 0, overdraws: false, in_force: true });
+        running.push({
+          subject: name,
+          meter,
+          window,
+          start,
+          end: windowEnd(window, start),
+          reset,
+          cap,
+          enforcement,
+          settled: 0,
+          held: 0,
+          overdraws: false,
+          in_force: true,
+        });
       }
     }
     return running;
@@ -134,17 +173,34 @@ function versionAt({ versions }: Subject, terms: number): Version | undefined {
 }
 
 function windowOf(subject: Subject, limit: Limit, admitted: number, minute: number): QuotaWindow {
-  const known = subject.windows.find((window) => isOf(window, limit) && window.start <= admitted && window.end > admitted);
+  const known = subject.windows.find(
+    (window) => isOf(window, limit) && window.start <= admitted && window.end > admitted,
+  );
   if (known) return known;
   const start = windowStart(limit.window, admitted);
   const end = windowEnd(limit.window, start);
-  // Its cap is what the newest terms said that came while it lasted; of terms that all came later, the oldest.
+  // Its cap is what the newest terms said that came while it lasted; of terms that all came later, the
+  // oldest.
   const same = subject.versions.flatMap((version) => {
-    const said = version.quotas.find(({ meter, window, reset }) => meter === limit.meter && window === limit.window && reset === limit.reset);
+    const said = version.quotas.find(
+      ({ meter, window, reset }) => meter === limit.meter && window === limit.window && reset === limit.reset,
+    );
     return said ? [{ minute: version.minute, cap: said.cap, enforcement: said.enforcement }] : [];
   });
   const { cap, enforcement } = same.findLast((version) => version.minute < end) ?? same[0] ?? limit;
-  const window: QuotaWindow = { subject: subject.name, meter: limit.meter, window: limit.window, start, end, reset: limit.reset, cap, enforcement, settled: 0, held: 0, overdraws: false };
+  const window: QuotaWindow = {
+    subject: subject.name,
+    meter: limit.meter,
+    window: limit.window,
+    start,
+    end,
+    reset: limit.reset,
+    cap,
+    enforcement,
+    settled: 0,
+    held: 0,
+    overdraws: false,
+  };
   subject.windows = subject.windows.filter((each) => each.end > minute || each.held > 0);
   subject.windows.push(window);
   return window;
@@ -158,15 +214,23 @@ function windowOf(subject: Subject, limit: Limit, admitted: number, minute: numb
 function judge({ subject, window, limit, terms }: Charge, onFault: (problem: string) => void): void {
   const { settled, held } = window;
   if (settled + held <= limit.cap || window.overdraws) return;
-  const later = subject.versions.filter(({ position }) => position > terms).flatMap(({ quotas }) => quotas.filter((each) => isOf(window, each)));
+  const later = subject.versions
+    .filter(({ position }) => position > terms)
+    .flatMap(({ quotas }) => quotas.filter((each) => isOf(window, each)));
   const cap = Math.max(limit.cap, ...later.map((each) => each.cap));
-  if (settled + held > cap) onFault(`${limit.meter} of ${subject.name} in its ${limit.window}: ${settled} settled and ${held} held exceed ${cap}`);
+  if (settled + held > cap)
+    onFault(
+      `${limit.meter} of ${subject.name} in its ${limit.window}: ${settled} settled and ${held} held exceed ${cap}`,
+    );
 }
 
 function heldUnits(meter: Meter, { hold_tokens, hold_cost_microusd }: Hold): number {
   return meter === 'requests' ? 1 : meter === 'tokens' ? hold_tokens : (hold_cost_microusd ?? 0);
 }
 
-function spentUnits(meter: Meter, { input_tokens, output_tokens, cost_microusd }: EventOf<'request.settled'>): number {
+function spentUnits(
+  meter: Meter,
+  { input_tokens, output_tokens, cost_microusd }: EventOf<'request.settled'>,
+): number {
   return meter === 'requests' ? 1 : meter === 'tokens' ? input_tokens + output_tokens : (cost_microusd ?? 0);
 }

@@ -16,18 +16,48 @@ export type Snapshot = {
   position: number;
   position_at: string;
   moment: string;
-  accounts: ({ id: string; name: string; state: string; plan: string | null; keys: number; good_keys: number; members: number; open_requests: number } & Figures)[];
-  keys: { id: string; account: string; name: string; state: string; last4: string; expires_at: string | null }[];
+  accounts: ({
+    id: string;
+    name: string;
+    state: string;
+    plan: string | null;
+    keys: number;
+    good_keys: number;
+    members: number;
+    open_requests: number;
+  } & Figures)[];
+  keys: {
+    id: string;
+    account: string;
+    name: string;
+    state: string;
+    last4: string;
+    expires_at: string | null;
+  }[];
   plans: { name: string; state: string; accounts: number; terms: PlanTerms }[];
   prices: number;
   /** With what everybody may know of their credentials. */
-  upstreams: { name: string; state: string; terms: UpstreamTerms; credentials: { id: string; label: string; last4: string; added_at: string }[] }[];
+  upstreams: {
+    name: string;
+    state: string;
+    terms: UpstreamTerms;
+    credentials: { id: string; label: string; last4: string; added_at: string }[];
+  }[];
   models: { name: string; state: string; terms: ModelTerms }[];
   registration: { policy: string; plan: string | null };
   members: { id: string; account: string; role: string; state: string }[];
   usage: UsageRow[];
   total: Figures;
-  open_requests: { request: string; account: string; key: string; model: string; position: number; accepted_at: string; hold_tokens: number; hold_cost_microusd: number | null }[];
+  open_requests: {
+    request: string;
+    account: string;
+    key: string;
+    model: string;
+    position: number;
+    accepted_at: string;
+    hold_tokens: number;
+    hold_cost_microusd: number | null;
+  }[];
   windows: ShownWindow[];
   /** Endings of calls that began before the first position that was read. */
   begun_before: number;
@@ -35,7 +65,10 @@ export type Snapshot = {
   faults: Fault[];
 };
 
-export type ShownWindow = Pick<QuotaWindow, 'subject' | 'meter' | 'window' | 'enforcement' | 'settled' | 'held'> & {
+export type ShownWindow = Pick<
+  QuotaWindow,
+  'subject' | 'meter' | 'window' | 'enforcement' | 'settled' | 'held'
+> & {
   account: string;
   starts_at: string;
   ends_at: string;
@@ -54,7 +87,9 @@ export type ShownWindow = Pick<QuotaWindow, 'subject' | 'meter' | 'window' | 'en
 export function snapshotOf(state: AuditState, moment: Date, only?: string): Snapshot {
   const { accounts, keys, plans, prices, upstreams, models, members, registration } = state.subjects;
   const isMeant = (account: string): boolean => only === undefined || account === only;
-  const meant = [...accounts.values()].filter(({ id }) => isMeant(id)).toSorted((one, other) => compareTexts(one.name, other.name));
+  const meant = [...accounts.values()]
+    .filter(({ id }) => isMeant(id))
+    .toSorted((one, other) => compareTexts(one.name, other.name));
   const usage = state.usage.rows(only);
   const usageOf = Map.groupBy(usage, ({ account }) => account);
   const keysOf = Map.groupBy(keys.values(), ({ account }) => account);
@@ -68,9 +103,13 @@ export function snapshotOf(state: AuditState, moment: Date, only?: string): Snap
     position_at: state.at.toISOString(),
     moment: moment.toISOString(),
     accounts: meant.map(({ id, name, state: own, plan }) => ({
-      id, name, state: own, plan,
+      id,
+      name,
+      state: own,
+      plan,
       keys: keysOf.get(id)?.length ?? 0,
-      good_keys: keysOf.get(id)?.filter((key) => ['active', 'rotating'].includes(keyState(key, moment))).length ?? 0,
+      good_keys:
+        keysOf.get(id)?.filter((key) => ['active', 'rotating'].includes(keyState(key, moment))).length ?? 0,
       members: membersOf.get(id)?.filter((member) => member.state === 'active').length ?? 0,
       open_requests: openOf.get(id)?.length ?? 0,
       ...totalOf(usageOf.get(id) ?? []),
@@ -78,7 +117,12 @@ export function snapshotOf(state: AuditState, moment: Date, only?: string): Snap
     keys: [...keys.values()].filter(({ account }) => isMeant(account)).map((key) => shownKey(key, moment)),
     plans: [...plans.values()]
       .filter(({ name }) => only === undefined || meant.some(({ plan }) => plan === name))
-      .map(({ name, state: own, terms }) => ({ name, state: own, accounts: onPlan.get(name)?.length ?? 0, terms })),
+      .map(({ name, state: own, terms }) => ({
+        name,
+        state: own,
+        accounts: onPlan.get(name)?.length ?? 0,
+        terms,
+      })),
     prices: prices.size,
     upstreams: [...upstreams.values()].map(shownUpstream),
     models: [...models.values()].map(({ name, state: own, terms }) => ({ name, state: own, terms })),
@@ -86,9 +130,18 @@ export function snapshotOf(state: AuditState, moment: Date, only?: string): Snap
     members: ownMembers.map(({ id, account, role, state: own }) => ({ id, account, role, state: own })),
     usage,
     total: totalOf(usage),
-    open_requests: openCalls.map(({ request: { id, account, key, model, holdTokens, holdCostMicrousd }, position, at }) => ({
-      request: id, account, key, model, position, accepted_at: at.toISOString(), hold_tokens: holdTokens, hold_cost_microusd: holdCostMicrousd,
-    })),
+    open_requests: openCalls.map(
+      ({ request: { id, account, key, model, holdTokens, holdCostMicrousd }, position, at }) => ({
+        request: id,
+        account,
+        key,
+        model,
+        position,
+        accepted_at: at.toISOString(),
+        hold_tokens: holdTokens,
+        hold_cost_microusd: holdCostMicrousd,
+      }),
+    ),
     windows: shownWindows(state, moment).filter(({ account }) => isMeant(account)),
     begun_before: state.begunBefore,
     fault_count: state.faultCount,
@@ -97,12 +150,29 @@ export function snapshotOf(state: AuditState, moment: Date, only?: string): Snap
 }
 
 function shownUpstream({ name, state, terms, credentials }: Upstream): Snapshot['upstreams'][number] {
-  return { name, state, terms, credentials: credentials.map(({ id, label, last4, addedAt }) => ({ id, label, last4, added_at: addedAt.toISOString() })) };
+  return {
+    name,
+    state,
+    terms,
+    credentials: credentials.map(({ id, label, last4, addedAt }) => ({
+      id,
+      label,
+      last4,
+      added_at: addedAt.toISOString(),
+    })),
+  };
 }
 
 function shownKey(key: Key, moment: Date): Snapshot['keys'][number] {
   const { id, account, name, secret, expiresAt } = key;
-  return { id, account, name, state: keyState(key, moment), last4: secret.last4, expires_at: expiresAt?.toISOString() ?? null };
+  return {
+    id,
+    account,
+    name,
+    state: keyState(key, moment),
+    last4: secret.last4,
+    expires_at: expiresAt?.toISOString() ?? null,
+  };
 }
 
 /** The quota windows that run at a moment, in the order of their subjects. */
@@ -113,16 +183,33 @@ export function shownWindows({ windows, subjects }: AuditState, moment: Date): S
     .map(({ subject, meter, window, start, end, reset, cap, enforcement, settled, held, in_force }) => {
       const [kind, id] = subject.split('/', 2) as [string, string];
       return {
-        subject, account: kind === 'account' ? id : (subjects.keys.get(id)?.account ?? ''), meter, window, starts_at: time(start), ends_at: time(end),
-        reset_position: reset, limit: cap, enforcement, settled, held, free: cap - settled - held, in_force,
+        subject,
+        account: kind === 'account' ? id : (subjects.keys.get(id)?.account ?? ''),
+        meter,
+        window,
+        starts_at: time(start),
+        ends_at: time(end),
+        reset_position: reset,
+        limit: cap,
+        enforcement,
+        settled,
+        held,
+        free: cap - settled - held,
+        in_force,
       };
     })
-    .toSorted((one, other) => compareTexts(one.subject, other.subject) || compareTexts(one.meter, other.meter) || compareTexts(one.starts_at, other.starts_at));
+    .toSorted(
+      (one, other) =>
+        compareTexts(one.subject, other.subject) ||
+        compareTexts(one.meter, other.meter) ||
+        compareTexts(one.starts_at, other.starts_at),
+    );
 }
 
 /** The account that somebody means by its name or its id. @throws {StoreError} when there is none. */
 export function accountNamed(accounts: Iterable<Account>, nameOrId: string): Account {
   const found = [...accounts].find(({ id, name }) => id === nameOrId || name === nameOrId);
-  if (found === undefined) throw new StoreError(`there is no account "${nameOrId}" in what was read of the log`);
+  if (found === undefined)
+    throw new StoreError(`there is no account "${nameOrId}" in what was read of the log`);
   return found;
 }

@@ -15,7 +15,9 @@ import { minuteOf } from '#db/limits/windows.ts';
  * open; not with the calls that have ended.
  */
 
-/** Something in the log that should not be, at a position: promise P2, P4 or the order of the log is broken. */
+/**
+ * Something in the log that should not be, at a position: promise P2, P4 or the order of the log is broken.
+ */
 export type Fault = { position: number; problem: string };
 
 /** So many faults are named, and all of them counted. One tells that something is wrong. */
@@ -53,7 +55,8 @@ export class AuditState {
   take(read: Read): void {
     this.events++;
     this.position = read.position;
-    if (read instanceof UnreadableEventError) return this.#fault('the event can\'t be read: it is damaged, or of a newer version');
+    if (read instanceof UnreadableEventError)
+      return this.#fault("the event can't be read: it is damaged, or of a newer version");
     this.#takeTime(read.at);
     const { event } = read;
     switch (event.type) {
@@ -90,10 +93,14 @@ export class AuditState {
   }
 
   #accept(event: EventOf<'request.accepted'>): void {
-    if (this.#ended.has(event.request)) throw new RequestOrderError(`request ${event.request} was accepted again after its end`);
+    if (this.#ended.has(event.request))
+      throw new RequestOrderError(`request ${event.request} was accepted again after its end`);
     const request = evolveRequest(this.open.get(event.request)?.request, event);
     const isInOrder = event.terms_position === undefined || event.terms_position < this.position;
-    if (!isInOrder) this.#fault(`request ${event.request} was admitted under terms of position ${event.terms_position}, which came later`);
+    if (!isInOrder)
+      this.#fault(
+        `request ${event.request} was admitted under terms of position ${event.terms_position}, which came later`,
+      );
     const charges = isInOrder ? this.windows.accept(event, this.#minute, this.#onFault) : null;
     this.open.set(event.request, { request, position: this.position, at: this.at, charges });
   }
@@ -102,9 +109,13 @@ export class AuditState {
     const open = this.open.get(event.request);
     if (open === undefined) return this.#withoutBeginning(event);
     const { account, key, model } = open.request;
-    if (event.account !== account || event.key !== key || event.model !== model) this.#fault(`request ${event.request} goes on for another account, key or model than it was accepted for`);
+    if (event.account !== account || event.key !== key || event.model !== model)
+      this.#fault(
+        `request ${event.request} goes on for another account, key or model than it was accepted for`,
+      );
     open.request = evolveRequest(open.request, event);
-    if (event.type === 'request.extended') return this.windows.extend(open.charges, event, this.#minute, this.#onFault);
+    if (event.type === 'request.extended')
+      return this.windows.extend(open.charges, event, this.#minute, this.#onFault);
     this.windows.end(open.charges, event, this.#onFault);
     this.open.delete(event.request);
     this.#ended.add(event.request);
@@ -112,8 +123,14 @@ export class AuditState {
 
   #withoutBeginning(event: EventOf<'request.extended'> | Ending): void {
     const did = event.type === 'request.extended' ? 'was extended' : 'ended';
-    if (this.#ended.has(event.request)) throw new RequestOrderError(`request ${event.request} ${did}${did === 'ended' ? ' twice' : ' after its end'}`);
-    if (this.#isWhole) throw new RequestOrderError(`request ${event.request} ${did} without being accepted, or long after its end`);
+    if (this.#ended.has(event.request))
+      throw new RequestOrderError(
+        `request ${event.request} ${did}${did === 'ended' ? ' twice' : ' after its end'}`,
+      );
+    if (this.#isWhole)
+      throw new RequestOrderError(
+        `request ${event.request} ${did} without being accepted, or long after its end`,
+      );
     if (event.type !== 'request.extended') this.begunBefore++;
   }
 

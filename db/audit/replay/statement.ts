@@ -8,7 +8,10 @@ import type { EventOf, Placed } from '#db/events/events.ts';
  */
 
 /** Calls of one key and model. Tokens are those that were settled; of abandoned calls, their holds. */
-export type Line = { kind: 'priced' | 'unpriced' | 'abandoned'; key: string; model: string } & Omit<Figures, 'refused' | 'unpriced' | 'abandoned'>;
+export type Line = { kind: 'priced' | 'unpriced' | 'abandoned'; key: string; model: string } & Omit<
+  Figures,
+  'refused' | 'unpriced' | 'abandoned'
+>;
 
 /** The kinds of lines, in the order of a statement. */
 export const KINDS: readonly Line['kind'][] = ['priced', 'abandoned', 'unpriced'];
@@ -31,7 +34,11 @@ export function parseMonth(text: string): Month | null {
   const match = /^(\d{4})-(0[1-9]|1[0-2])$/.exec(text);
   if (!match) return null;
   const [year, month] = [Number(match[1]), Number(match[2])];
-  return { name: text, from: new Date(Date.UTC(year, month - 1, 1)), until: new Date(Date.UTC(year, month, 1)) };
+  return {
+    name: text,
+    from: new Date(Date.UTC(year, month - 1, 1)),
+    until: new Date(Date.UTC(year, month, 1)),
+  };
 }
 
 /** Gathers the statements of all accounts for one month; it grows with accounts, keys and models. */
@@ -50,7 +57,8 @@ export class Statements {
   /** Takes in an event of any time; those of other months change nothing. */
   take({ event, at }: Placed): void {
     if (at < this.#month.from || at >= this.#month.until) return;
-    if (event.type === 'request.refused') this.#refused.set(event.account, (this.#refused.get(event.account) ?? 0) + event.refused_count);
+    if (event.type === 'request.refused')
+      this.#refused.set(event.account, (this.#refused.get(event.account) ?? 0) + event.refused_count);
     else if (event.type === 'request.settled' || event.type === 'request.abandoned') this.#takeEnding(event);
   }
 
@@ -58,7 +66,10 @@ export class Statements {
     const cost = costOf(event);
     this.endings++;
     this.totalMicrousd += BigInt(cost ?? 0);
-    const line = this.#lineOf(event, event.type === 'request.abandoned' ? 'abandoned' : cost === null ? 'unpriced' : 'priced');
+    const line = this.#lineOf(
+      event,
+      event.type === 'request.abandoned' ? 'abandoned' : cost === null ? 'unpriced' : 'priced',
+    );
     line.requests++;
     line.cost_microusd += cost ?? 0;
     if (event.type === 'request.abandoned') line.abandoned_tokens += event.hold_tokens;
@@ -71,7 +82,18 @@ export class Statements {
     const name = `${kind} ${key} ${model}`;
     const known = lines.get(name);
     if (known) return known;
-    const line: Line = { kind, key, model, requests: 0, input_tokens: 0, cached_tokens: 0, output_tokens: 0, reasoning_tokens: 0, abandoned_tokens: 0, cost_microusd: 0 };
+    const line: Line = {
+      kind,
+      key,
+      model,
+      requests: 0,
+      input_tokens: 0,
+      cached_tokens: 0,
+      output_tokens: 0,
+      reasoning_tokens: 0,
+      abandoned_tokens: 0,
+      cost_microusd: 0,
+    };
     lines.set(name, line);
     return line;
   }
@@ -84,10 +106,20 @@ export class Statements {
   /** The statement of an account, empty where there was nothing. */
   of(account: string): Statement {
     const lines = [...(this.#lines.get(account)?.values() ?? [])].toSorted(
-      (one, other) => KINDS.indexOf(one.kind) - KINDS.indexOf(other.kind) || compareTexts(one.key, other.key) || compareTexts(one.model, other.model),
+      (one, other) =>
+        KINDS.indexOf(one.kind) - KINDS.indexOf(other.kind) ||
+        compareTexts(one.key, other.key) ||
+        compareTexts(one.model, other.model),
     );
-    const sum = (name: 'requests' | 'cost_microusd'): number => lines.reduce((total, line) => total + line[name], 0);
-    return { account, lines, refused: this.#refused.get(account) ?? 0, requests: sum('requests'), cost_microusd: sum('cost_microusd') };
+    const sum = (name: 'requests' | 'cost_microusd'): number =>
+      lines.reduce((total, line) => total + line[name], 0);
+    return {
+      account,
+      lines,
+      refused: this.#refused.get(account) ?? 0,
+      requests: sum('requests'),
+      cost_microusd: sum('cost_microusd'),
+    };
   }
 }
 

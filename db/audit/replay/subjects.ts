@@ -1,5 +1,11 @@
 import type { QuotaWindows } from '#db/audit/replay/quota-windows.ts';
-import { isAccountEvent, isKeyEvent, isModelEvent, isPlanEvent, isUpstreamEvent } from '#db/events/subjects.ts';
+import {
+  isAccountEvent,
+  isKeyEvent,
+  isModelEvent,
+  isPlanEvent,
+  isUpstreamEvent,
+} from '#db/events/subjects.ts';
 import type { ControlEvent, Placed } from '#db/events/events.ts';
 import { type Account, accountTerms, evolveAccount } from '#db/fold/account.ts';
 import { evolveKey, type Key } from '#db/fold/key.ts';
@@ -13,8 +19,8 @@ import { limitsOf } from '#db/limits/limits.ts';
 import { minuteOf } from '#db/limits/windows.ts';
 
 /**
- * Accounts, keys, plans, prices, upstreams, models and members by the folds that enforcement uses, and the quotas that
- * follow from them. Pure.
+ * Accounts, keys, plans, prices, upstreams, models and members by the folds that enforcement uses, and the
+ * quotas that follow from them. Pure.
  */
 export class Subjects {
   readonly accounts = new Map<string, Account>();
@@ -52,7 +58,12 @@ export class Subjects {
       const key = evolveKey(this.keys.get(event.key), event, at, position);
       if (key === undefined) return;
       this.keys.set(key.id, key);
-      this.#windows.setLimits(`key/${key.id}`, limitsOf(key.terms ?? {}, key.resetPosition), position, minuteOf(at.getTime()));
+      this.#windows.setLimits(
+        `key/${key.id}`,
+        limitsOf(key.terms ?? {}, key.resetPosition),
+        position,
+        minuteOf(at.getTime()),
+      );
     } else if (isPlanEvent(event)) {
       const plan = evolvePlan(this.plans.get(event.plan), event, position);
       if (plan === undefined) return;
@@ -98,6 +109,11 @@ export class Subjects {
   #note(account: Account, position: number, at: Date): void {
     this.accounts.set(account.id, account);
     const plan = account.plan === null ? undefined : this.plans.get(account.plan);
-    this.#windows.setLimits(`account/${account.id}`, limitsOf(accountTerms(account, plan), account.resetPosition), position, minuteOf(at.getTime()));
+    this.#windows.setLimits(
+      `account/${account.id}`,
+      limitsOf(accountTerms(account, plan), account.resetPosition),
+      position,
+      minuteOf(at.getTime()),
+    );
   }
 }

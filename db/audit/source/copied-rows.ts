@@ -1,5 +1,13 @@
 import { type EventRow, microsecondsOf, rowOfFields } from '#db/audit/source/lines.ts';
-import { type Column, endOfDigits, endOfValue, isValue, numberOf, REQUESTS, stands } from '#db/audit/source/plain-columns.ts';
+import {
+  type Column,
+  endOfDigits,
+  endOfValue,
+  isValue,
+  numberOf,
+  REQUESTS,
+  stands,
+} from '#db/audit/source/plain-columns.ts';
 import { AT, NAMES } from '#db/audit/verify/event.ts';
 
 /**
@@ -13,7 +21,10 @@ const [COMMA, LINE_BREAK, OPEN, CLOSE, ZERO, TRUE, FALSE] = [0x2c, 0x0a, 0x28, 0
 /** Reads rows one after the other. */
 export class CopiedRows {
   readonly rows: EventRow[] = [];
-  /** Whether there was a row that can't be told from another one by what COPY wrote: an empty text beside null, or a time that is none. */
+  /**
+   * Whether there was a row that can't be told from another one by what COPY wrote: an empty text beside
+   * null, or a time that is none.
+   */
   isAmbiguous = false;
   /** The time of the row before, as it was written and in microseconds: all rows of a batch have the same. */
   #time = Buffer.alloc(0);
@@ -39,7 +50,11 @@ export class CopiedRows {
     if (position === 0 || bytes[behindPosition] !== COMMA) return null;
     let at = behindPosition + 1;
     const time = this.#time;
-    if ((time.length === 0 || !stands(bytes, at, time) || bytes[at + time.length] !== COMMA) && !this.#takeTime(bytes, at)) return null;
+    if (
+      (time.length === 0 || !stands(bytes, at, time) || bytes[at + time.length] !== COMMA) &&
+      !this.#takeTime(bytes, at)
+    )
+      return null;
     const behindTime = (at += this.#time.length);
     const behindType = endOfDigits(bytes, at + 1);
     const columns = bytes[behindType] === COMMA ? REQUESTS[numberOf(bytes, at + 1, behindType)] : undefined;
@@ -65,14 +80,24 @@ export class CopiedRows {
       this.#instance = instance;
       this.#instanceText = String(instance);
     }
-    return { position, at: this.#microseconds, instance: this.#instanceText, text: bytes.subarray(this.#beginLeaf(bytes, start, behindPosition, behindTime), at + 1), fields: null };
+    return {
+      position,
+      at: this.#microseconds,
+      instance: this.#instanceText,
+      text: bytes.subarray(this.#beginLeaf(bytes, start, behindPosition, behindTime), at + 1),
+      fields: null,
+    };
   }
 
-  /** Writes what is before the type as a leaf has it, up to the comma behind the time. @returns where that begins: microseconds are shorter than what they stand for. */
+  /**
+   * Writes what is before the type as a leaf has it, up to the comma behind the time. @returns where that
+   * begins: microseconds are shorter than what they stand for.
+   */
   #beginLeaf(bytes: Buffer, start: number, behindPosition: number, behindTime: number): number {
     const microseconds = this.#microsecondBytes;
     let to = behindTime - microseconds.length;
-    for (let index = 0; index < microseconds.length; index++) bytes[to + index] = microseconds[index] as number;
+    for (let index = 0; index < microseconds.length; index++)
+      bytes[to + index] = microseconds[index] as number;
     for (let from = behindPosition; from >= start; from--) bytes[--to] = bytes[from] as number;
     bytes[--to] = OPEN;
     bytes[--to] = 0;
@@ -111,7 +136,9 @@ export function copiedFields(line: string): (string | null)[] {
   if (!line.includes('\\')) return line.split(',').map((field) => (field === '' ? null : field));
   const fields: (string | null)[] = [];
   for (const [, written = '', ending] of line.matchAll(VALUE)) {
-    fields.push(written === '' ? null : written.replace(/\\(.)/gs, (_, escaped: string) => ESCAPED[escaped] ?? escaped));
+    fields.push(
+      written === '' ? null : written.replace(/\\(.)/gs, (_, escaped: string) => ESCAPED[escaped] ?? escaped),
+    );
     if (ending === '') break;
   }
   return fields;

@@ -1,7 +1,14 @@
 import { type Client, DatabaseError } from 'pg';
 import { z } from 'zod';
 import type { Command } from '#db/command-line/command.ts';
-import { closeClient, connectAs, externalStore, patient, type Store, StoreError } from '#db/postgres/connect.ts';
+import {
+  closeClient,
+  connectAs,
+  externalStore,
+  patient,
+  type Store,
+  StoreError,
+} from '#db/postgres/connect.ts';
 import { readEnvironment } from '#db/environment.ts';
 import { isLogFault } from '#db/projections/apply-batch.ts';
 import { borrowStore } from '#db/postgres/store.ts';
@@ -12,7 +19,10 @@ const STATEMENT_TIMEOUT_MS = 3_600_000;
 /** What an auditor's commands need to know of the environment. Unset and empty are the same. */
 const Environment = z.object({
   DAYBOOK_DATA: z.string().default('./data'),
-  DATABASE_URL: z.string().regex(/^postgres(ql)?:\/\//, 'must start with postgres://').optional(),
+  DATABASE_URL: z
+    .string()
+    .regex(/^postgres(ql)?:\/\//, 'must start with postgres://')
+    .optional(),
 });
 const SECRETS = ['DATABASE_URL'];
 
@@ -32,7 +42,9 @@ export async function asAuditor(command: Command, work: (client: Client) => Prom
   const { store, close } = await openAuditedStore(command);
   try {
     const client = await connectAs(patient(store), 'auditor', STATEMENT_TIMEOUT_MS).catch((error: Error) => {
-      throw new StoreError(`the database is not usable as its auditor: no connection (${error.message})`, { cause: error });
+      throw new StoreError(`the database is not usable as its auditor: no connection (${error.message})`, {
+        cause: error,
+      });
     });
     try {
       await work(client);
@@ -46,10 +58,13 @@ export async function asAuditor(command: Command, work: (client: Client) => Prom
   }
 }
 
-async function openAuditedStore({ surroundings }: Command): Promise<{ store: Store; close(): Promise<void> }> {
+async function openAuditedStore({
+  surroundings,
+}: Command): Promise<{ store: Store; close(): Promise<void> }> {
   const config = readConfig(surroundings.env);
   // The checks of a server are made as the owner, who an auditor need not be.
-  if (config.DATABASE_URL !== undefined) return { store: externalStore(config.DATABASE_URL), close: async () => {} };
+  if (config.DATABASE_URL !== undefined)
+    return { store: externalStore(config.DATABASE_URL), close: async () => {} };
   return borrowStore(config, () => {});
 }
 
@@ -60,7 +75,15 @@ const NOT_ALLOWED = '42501';
 function forPeople(error: unknown): unknown {
   if (isLogFault(error)) return new StoreError(error.message, { cause: error });
   if (!(error instanceof DatabaseError)) return error;
-  if (ANOTHER_VERSION.has(error.code ?? '')) return new StoreError('this database is not of the version of this program: start a server on it, or npm run migrate', { cause: error });
-  if (error.code === NOT_ALLOWED) return new StoreError(`this login may not read that: it needs the role daybook_auditor (${error.message})`, { cause: error });
+  if (ANOTHER_VERSION.has(error.code ?? ''))
+    return new StoreError(
+      'this database is not of the version of this program: start a server on it, or npm run migrate',
+      { cause: error },
+    );
+  if (error.code === NOT_ALLOWED)
+    return new StoreError(
+      `this login may not read that: it needs the role daybook_auditor (${error.message})`,
+      { cause: error },
+    );
   return error;
 }

@@ -2,7 +2,14 @@ import { createReadStream } from 'node:fs';
 import { basename } from 'node:path';
 import { createZstdDecompress } from 'node:zlib';
 import { type Header, Header as HeaderShape } from '#db/archive/line.ts';
-import { ArchiveDamageError, type Before, beginning, breach, type Contents, verifyFile } from '#db/archive/verify.ts';
+import {
+  ArchiveDamageError,
+  type Before,
+  beginning,
+  breach,
+  type Contents,
+  verifyFile,
+} from '#db/archive/verify.ts';
 import type { Part, Source } from '#db/audit/source/source.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 import { COLUMNS, type Row } from '#db/log/decode.ts';
@@ -28,9 +35,12 @@ export async function fileSource(names: readonly string[]): Promise<Source & { l
   if (first === undefined || last === undefined) throw new StoreError('no files were named');
   for (const [index, { file, header }] of files.entries()) {
     const before = files[index - 1]?.header;
-    if (before && before.log_id !== header.log_id) throw new StoreError(`${file} is of another log than ${files[index - 1]?.file}`);
+    if (before && before.log_id !== header.log_id)
+      throw new StoreError(`${file} is of another log than ${files[index - 1]?.file}`);
     if (before && before.last_position + 1 !== header.first_position) {
-      throw new StoreError(`${file} begins at position ${header.first_position}, and ${files[index - 1]?.file} ends at ${before.last_position}`);
+      throw new StoreError(
+        `${file} begins at position ${header.first_position}, and ${files[index - 1]?.file} ends at ${before.last_position}`,
+      );
     }
   }
   return {

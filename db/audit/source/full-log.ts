@@ -8,7 +8,8 @@ import { ArchivedError } from '#db/log/read.ts';
 /**
  * The log from its beginning: the part that left the database from the files of its archive, where
  * there is such a part, and the rest from the database.
- * @throws {StoreError} when a part is archived and the files are not there. {ArchivedError} when nobody said where they are.
+ * @throws {StoreError} when a part is archived and the files are not there. {ArchivedError} when nobody said
+ * where they are.
  */
 export async function wholeSource(client: Client, archiveDir: string | undefined): Promise<Source> {
   const live = await databaseSource(client);
@@ -17,8 +18,12 @@ export async function wholeSource(client: Client, archiveDir: string | undefined
   if (archiveDir === undefined) throw new ArchivedError(live.first, archived);
   const files = await fileSource(archived.map((file) => path.join(archiveDir, file)));
   const { rows } = await client.query<{ log_id: string }>('select log_id from daybook.install');
-  if (files.logId !== rows[0]?.log_id) throw new StoreError(`the files in ${archiveDir} are of another log than the database's`);
-  if (files.head + 1 !== live.first) throw new StoreError(`the files in ${archiveDir} end at position ${files.head}, and the log begins at ${live.first}`);
+  if (files.logId !== rows[0]?.log_id)
+    throw new StoreError(`the files in ${archiveDir} are of another log than the database's`);
+  if (files.head + 1 !== live.first)
+    throw new StoreError(
+      `the files in ${archiveDir} end at position ${files.head}, and the log begins at ${live.first}`,
+    );
   return {
     first: files.first,
     head: live.head,

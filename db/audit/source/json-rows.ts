@@ -1,6 +1,14 @@
 import type { EventRow } from '#db/audit/source/lines.ts';
 import { Pieces } from '#db/audit/source/chunks.ts';
-import { type Column, endOfDigits, endOfValue, isValue, numberOf, REQUESTS, stands } from '#db/audit/source/plain-columns.ts';
+import {
+  type Column,
+  endOfDigits,
+  endOfValue,
+  isValue,
+  numberOf,
+  REQUESTS,
+  stands,
+} from '#db/audit/source/plain-columns.ts';
 import { NAMES } from '#db/audit/verify/event.ts';
 
 /**
@@ -11,12 +19,16 @@ import { NAMES } from '#db/audit/verify/event.ts';
 
 const [COMMA, QUOTE, OPEN, CLOSE, ZERO, TRUE, FALSE, END] = [0x2c, 0x22, 0x28, 0x29, 0x30, 0x74, 0x66, 0x7d];
 
-const [POSITION, TIME, TYPE, INSTANCE] = ['{"position":', ',"at_us":', ',"type":', ',"instance":'].map((label) => Buffer.from(label)) as [Buffer, Buffer, Buffer, Buffer];
+const [POSITION, TIME, TYPE, INSTANCE] = ['{"position":', ',"at_us":', ',"type":', ',"instance":'].map(
+  (label) => Buffer.from(label),
+) as [Buffer, Buffer, Buffer, Buffer];
 const [TRUE_VALUE, FALSE_VALUE] = [Buffer.from('true'), Buffer.from('false')];
 
 /** A column with what stands before its value. */
 type Labelled = { column: Column; label: Buffer };
-const LABELLED: readonly (readonly Labelled[])[] = REQUESTS.map((columns) => columns.map((column) => ({ column, label: Buffer.from(`,"${column.name}":`) })));
+const LABELLED: readonly (readonly Labelled[])[] = REQUESTS.map((columns) =>
+  columns.map((column) => ({ column, label: Buffer.from(`,"${column.name}":`) })),
+);
 
 /** Where digits behind a label that stands here end; 0 where there are none, or another label. */
 function endBehind(line: Buffer, at: number, label: Buffer): number {
@@ -49,7 +61,8 @@ export class JsonRows {
     const behindTime = behindPosition && endBehind(line, behindPosition, TIME);
     const behindType = behindTime && endBehind(line, behindTime, TYPE);
     const behindInstance = behindType && endBehind(line, behindType, INSTANCE);
-    const columns = behindInstance === 0 ? undefined : LABELLED[numberOf(line, behindTime + TYPE.length, behindType)];
+    const columns =
+      behindInstance === 0 ? undefined : LABELLED[numberOf(line, behindTime + TYPE.length, behindType)];
     if (columns === undefined) return null;
     // What is not in it is at most a comma in the leaf.
     this.#pieces.reserve(end - start + NAMES.length);
@@ -84,8 +97,18 @@ export class JsonRows {
   }
 }
 
-/** Copies what a line has from `at` up to its end into a leaf. @returns where that ends, 0 where the line has anything else. */
-function takeColumns(leaf: Buffer, begin: number, line: Buffer, begun: number, end: number, columns: readonly Labelled[]): number {
+/**
+ * Copies what a line has from `at` up to its end into a leaf. @returns where that ends, 0 where the line has
+ * anything else.
+ */
+function takeColumns(
+  leaf: Buffer,
+  begin: number,
+  line: Buffer,
+  begun: number,
+  end: number,
+  columns: readonly Labelled[],
+): number {
   let to = begin;
   let at = begun;
   for (let index = 0; index < columns.length; index++) {

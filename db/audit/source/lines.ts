@@ -11,21 +11,31 @@ export type EventRow = {
   position: number;
   at: string | null;
   instance: string | null;
-  /** As bytes it has a zero before it, and is all that its leaf of the newest format is the hash of; those are of ASCII alone. */
+  /**
+   * As bytes it has a zero before it, and is all that its leaf of the newest format is the hash of; those are
+   * of ASCII alone.
+   */
   text: string | Uint8Array;
   /** All columns; null for a request of shard 0 that was found to be of the vocabulary by its text alone. */
   fields: LeafRow | null;
 };
 
-/** The columns of a composite value, null for null. What is no composite value comes out as some other row. */
+/**
+ * The columns of a composite value, null for null. What is no composite value comes out as some other row.
+ */
 export function fieldsOf(text: string): LeafRow {
-  if (!text.includes('"')) return text.slice(1, -1).split(',').map((field) => (field === '' ? null : field));
+  if (!text.includes('"'))
+    return text
+      .slice(1, -1)
+      .split(',')
+      .map((field) => (field === '' ? null : field));
   const fields: (string | null)[] = [];
   let field: string | null = null;
   let isQuoted = false;
   for (let at = 1; at < text.length - 1; at++) {
     const character = text[at] as string;
-    if (isQuoted && (character === '\\' || (character === '"' && text[at + 1] === '"'))) field += text[++at] as string;
+    if (isQuoted && (character === '\\' || (character === '"' && text[at + 1] === '"')))
+      field += text[++at] as string;
     else if (character === '"') {
       isQuoted = !isQuoted;
       field ??= '';
@@ -39,16 +49,29 @@ export function fieldsOf(text: string): LeafRow {
 }
 
 const TEXT = '(?:[^\\s"\\\\(),]+|"(?:[^"\\\\]|\\\\\\\\|"")*")';
-const PATTERNS: Readonly<Record<string, string>> = { request: '[0-9a-f-]{36}', account: TEXT, key: TEXT, model: TEXT, upstream: TEXT, refusal: TEXT, sse: '[tf]' };
+const PATTERNS: Readonly<Record<string, string>> = {
+  request: '[0-9a-f-]{36}',
+  account: TEXT,
+  key: TEXT,
+  model: TEXT,
+  upstream: TEXT,
+  refusal: TEXT,
+  sse: '[tf]',
+};
 const patternOf = (name: string): string => {
   const codes = CODES.get(name);
   return codes ? `(?:${[...codes.keys()].join('|')})` : (PATTERNS[name] ?? '\\d+');
 };
 
-/** What is behind the common columns of a request, as one pattern: taking the row apart would cost as much as all the rest. */
+/**
+ * What is behind the common columns of a request, as one pattern: taking the row apart would cost as much as
+ * all the rest.
+ */
 const REQUESTS = new Map(
   PLAIN_SHAPES.map(([code, { needed, allowed }]) => {
-    const fields = NAMES.slice(COMMON).map((name) => (needed.includes(name) ? patternOf(name) : allowed.includes(name) ? `(?:${patternOf(name)})?` : ''));
+    const fields = NAMES.slice(COMMON).map((name) =>
+      needed.includes(name) ? patternOf(name) : allowed.includes(name) ? `(?:${patternOf(name)})?` : '',
+    );
     return [String(code), new RegExp(`${fields.join(',')}\\)$`, 'y')];
   }),
 );
@@ -60,7 +83,14 @@ export function rowOfText(text: string): EventRow {
   const request = begun && REQUESTS.get(begun[3] as string);
   if (begun && request) {
     request.lastIndex = begun[0].length;
-    if (request.test(text)) return { position: Number(begun[1]), at: begun[2] as string, instance: begun[4] as string, text, fields: null };
+    if (request.test(text))
+      return {
+        position: Number(begun[1]),
+        at: begun[2] as string,
+        instance: begun[4] as string,
+        text,
+        fields: null,
+      };
   }
   return rowOfFields(fieldsOf(text), text);
 }
@@ -71,12 +101,20 @@ const TIME = /^(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?([+-]\d\d)(:\d\
 export function microsecondsOf(time: string): string | null {
   const [, date, clock, fraction = '', hours, minutes = ':00'] = TIME.exec(time) ?? [];
   const seconds = date === undefined ? Number.NaN : Date.parse(`${date}T${clock}${hours}${minutes}`) / 1000;
-  return Number.isNaN(seconds) ? null : String(BigInt(seconds) * 1_000_000n + BigInt(fraction.padEnd(6, '0')));
+  return Number.isNaN(seconds)
+    ? null
+    : String(BigInt(seconds) * 1_000_000n + BigInt(fraction.padEnd(6, '0')));
 }
 
 /** The row of columns. */
 export function rowOfFields(fields: LeafRow, text: string = compositeText(fields)): EventRow {
-  return { position: Number(fields[AT.position] ?? Number.NaN), at: fields[AT.at] ?? null, instance: fields[AT.instance] ?? null, text, fields };
+  return {
+    position: Number(fields[AT.position] ?? Number.NaN),
+    at: fields[AT.at] ?? null,
+    instance: fields[AT.instance] ?? null,
+    text,
+    fields,
+  };
 }
 
 /** Each format covers so many columns; see `db/log/chain.ts`. */
@@ -84,7 +122,10 @@ const COVERED: Readonly<Record<string, number>> = { 1: 27, 2: 34 };
 const NOTHING_BEHIND_FORMAT_1 = `${','.repeat(34 - 27)})`;
 
 /** The text of all columns. */
-export const textOf = ({ text }: EventRow): string => (typeof text === 'string' ? text : Buffer.from(text.buffer, text.byteOffset, text.length).toString('latin1', 1));
+export const textOf = ({ text }: EventRow): string =>
+  typeof text === 'string'
+    ? text
+    : Buffer.from(text.buffer, text.byteOffset, text.length).toString('latin1', 1);
 
 /** What a leaf of this format is the hash of; null for a format that is not known. */
 export function leafContent(row: EventRow, format: string): string | Uint8Array | null {
@@ -99,5 +140,8 @@ export function leafContent(row: EventRow, format: string): string | Uint8Array 
 /** Whether a row has a value in a column that its format does not cover. */
 export function hasSurplus(row: EventRow, format: string): boolean {
   const covered = COVERED[format] ?? NAMES.length;
-  return covered < NAMES.length && (row.fields ?? fieldsOf(textOf(row))).slice(covered).some((field) => field !== null);
+  return (
+    covered < NAMES.length &&
+    (row.fields ?? fieldsOf(textOf(row))).slice(covered).some((field) => field !== null)
+  );
 }

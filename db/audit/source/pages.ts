@@ -23,11 +23,30 @@ const HAS_ENDING = ['end_reason', 'usage_source'];
 
 /** The columns of each type, a `?` behind those that may be null. */
 const FIELDS: Partial<Record<EventType, readonly string[]>> = {
-  'request.accepted': [...HAS_CALL, ...MAY_HAVE_HOLD, ...MAY_HAVE_ADMISSION, 'sse', 'body_bytes', 'retry_count?'],
+  'request.accepted': [
+    ...HAS_CALL,
+    ...MAY_HAVE_HOLD,
+    ...MAY_HAVE_ADMISSION,
+    'sse',
+    'body_bytes',
+    'retry_count?',
+  ],
   'request.extended': [...HAS_CALL, ...MAY_HAVE_HOLD, ...MAY_HAVE_ADMISSION],
   'request.settled': [
-    ...HAS_CALL, ...HAS_ENDING, ...MAY_HAVE_ADMISSION, 'upstream?', 'status', 'input_tokens', 'cached_tokens', 'output_tokens', 'reasoning_tokens',
-    'cost_microusd?', 'price_version?', 'attempts', 'first_byte_ms?', 'duration_ms',
+    ...HAS_CALL,
+    ...HAS_ENDING,
+    ...MAY_HAVE_ADMISSION,
+    'upstream?',
+    'status',
+    'input_tokens',
+    'cached_tokens',
+    'output_tokens',
+    'reasoning_tokens',
+    'cost_microusd?',
+    'price_version?',
+    'attempts',
+    'first_byte_ms?',
+    'duration_ms',
   ],
   'request.abandoned': [...HAS_CALL, ...HAS_ENDING, ...MAY_HAVE_HOLD, ...MAY_HAVE_ADMISSION],
   'request.refused': ['request', 'account', 'key', 'refusal', 'status', 'refused_count'],
@@ -38,14 +57,25 @@ const ROW = COLUMNS.split(',').map((column) => column.trim().replace('at::text',
 const TEXTS = new Set(['request', 'account', 'key', 'model', 'upstream', 'refusal']);
 const TYPE = ROW.indexOf('type');
 
-/** Where the fields of an event belong in a row, by the number of its type, and how they are read; before them come the type, the time and the instance. */
+/**
+ * Where the fields of an event belong in a row, by the number of its type, and how they are read; before them
+ * come the type, the time and the instance.
+ */
 type Place = { at: number; kind: 'text' | 'number' | 'truth' };
 const PLACES = new Map<string, readonly Place[]>();
 const CASES = Object.entries(FIELDS).map(([type, fields]) => {
   const code = EVENT_CODES[type as EventType];
   const names = fields.map((field) => field.replace('?', ''));
-  PLACES.set(String(code), names.map((name) => ({ at: ROW.indexOf(name), kind: name === 'sse' ? 'truth' : TEXTS.has(name) ? 'text' : 'number' })));
-  const columns = fields.map((field) => (field.endsWith('?') ? `coalesce(${field.slice(0, -1)}::text, '')` : field));
+  PLACES.set(
+    String(code),
+    names.map((name) => ({
+      at: ROW.indexOf(name),
+      kind: name === 'sse' ? 'truth' : TEXTS.has(name) ? 'text' : 'number',
+    })),
+  );
+  const columns = fields.map((field) =>
+    field.endsWith('?') ? `coalesce(${field.slice(0, -1)}::text, '')` : field,
+  );
   const text = `concat_ws('${FIELD_END}', type, date_part('epoch', at), instance, ${columns.join(', ')})`;
   // An acceptance or a settlement may say more in its body, and then it is read by itself.
   return `when ${code} then ${type === 'request.settled' || type === 'request.accepted' ? `case when body is null then ${text} else '${OTHER}' end` : text}`;
@@ -60,11 +90,21 @@ const READ_OTHERS = `select ${COLUMNS} from daybook.log where shard = $1 and pos
  * @returns null where something is not what an event of its type has, or one is missing.
  */
 export async function readPart(client: Client, after: number, upTo: number): Promise<Read[] | null> {
-  const { rows } = await client.query<[string | null]>({ name: 'audit_part', text: READ, values: [SHARD, after, upTo], rowMode: 'array' });
+  const { rows } = await client.query<[string | null]>({
+    name: 'audit_part',
+    text: READ,
+    values: [SHARD, after, upTo],
+    rowMode: 'array',
+  });
   const page = new Page(rows[0]?.[0] ?? '', after);
   if (page.events.length !== upTo - after) return null;
   if (page.others.length > 0) {
-    const others = await client.query<Row>({ name: 'audit_others', text: READ_OTHERS, values: [SHARD, page.others], rowMode: 'array' });
+    const others = await client.query<Row>({
+      name: 'audit_others',
+      text: READ_OTHERS,
+      values: [SHARD, page.others],
+      rowMode: 'array',
+    });
     if (others.rows.length !== page.others.length) return null;
     for (const read of placeRows(others.rows)) page.events[read.position - after - 1] = read;
   }
@@ -106,7 +146,13 @@ class Page {
       const instance = this.#takeNumber() ?? 0;
       this.#row.fill(null);
       this.#row[TYPE] = Number(type);
-      for (const { at: place, kind } of places) this.#row[place] = kind === 'number' ? this.#takeNumber() : kind === 'truth' ? this.#takeText() === 't' : this.#takeText() || null;
+      for (const { at: place, kind } of places)
+        this.#row[place] =
+          kind === 'number'
+            ? this.#takeNumber()
+            : kind === 'truth'
+              ? this.#takeText() === 't'
+              : this.#takeText() || null;
       if (this.#next > text.length + 1) return;
       this.#add(position, at, instance);
     }
@@ -141,7 +187,15 @@ class Page {
 
   #add(position: number, at: Date, instance: number): void {
     try {
-      this.events.push({ shard: SHARD, position, at, instance, stream: null, version: null, event: decode(this.#row as unknown as Row) });
+      this.events.push({
+        shard: SHARD,
+        position,
+        at,
+        instance,
+        stream: null,
+        version: null,
+        event: decode(this.#row as unknown as Row),
+      });
     } catch (error) {
       this.events.push(new UnreadableEventError(position, error));
     }

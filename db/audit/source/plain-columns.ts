@@ -12,30 +12,54 @@ const UUID = 4;
 const KIND_OF_BYTE = Uint8Array.from({ length: 256 }, (_, byte) => {
   const character = String.fromCharCode(byte);
   // Plain is what neither COPY, JSON nor a composite value would have to quote for what is in it.
-  return (/\d/.test(character) ? DIGIT : 0) | (/[\x21-\x7e]/.test(character) && !/["\\(),]/.test(character) ? PLAIN : 0) | (/[0-9a-f-]/.test(character) ? UUID : 0);
+  return (
+    (/\d/.test(character) ? DIGIT : 0) |
+    (/[\x21-\x7e]/.test(character) && !/["\\(),]/.test(character) ? PLAIN : 0) |
+    (/[0-9a-f-]/.test(character) ? UUID : 0)
+  );
 });
-const isOf = (byte: number | undefined, kinds: number): boolean => ((KIND_OF_BYTE[byte ?? 0] ?? 0) & kinds) !== 0;
+const isOf = (byte: number | undefined, kinds: number): boolean =>
+  ((KIND_OF_BYTE[byte ?? 0] ?? 0) & kinds) !== 0;
 const UUID_BYTES = 36;
 const ZERO = 0x30;
 
 /** A column of a request. No byte fits one that its type does not have. */
-export type Column = { name: string; bytes: number; isNeeded: boolean; isText: boolean; isBoolean: boolean; length: number; codes: ReadonlyMap<number, string> | null };
+export type Column = {
+  name: string;
+  bytes: number;
+  isNeeded: boolean;
+  isText: boolean;
+  isBoolean: boolean;
+  length: number;
+  codes: ReadonlyMap<number, string> | null;
+};
 
-const BYTES: Readonly<Record<string, number>> = { request: UUID, account: PLAIN, key: PLAIN, model: PLAIN, upstream: PLAIN, refusal: PLAIN, sse: PLAIN };
+const BYTES: Readonly<Record<string, number>> = {
+  request: UUID,
+  account: PLAIN,
+  key: PLAIN,
+  model: PLAIN,
+  upstream: PLAIN,
+  refusal: PLAIN,
+  sse: PLAIN,
+};
 
 /** By the code of its type: the columns of a request behind those that every row has. */
-export const REQUESTS: readonly (readonly Column[])[] = PLAIN_SHAPES.reduce<Column[][]>((found, [code, { needed, allowed }]) => {
-  found[code] = NAMES.slice(COMMON).map((name) => ({
-    name,
-    bytes: needed.includes(name) || allowed.includes(name) ? (BYTES[name] ?? DIGIT) : 0,
-    isNeeded: needed.includes(name),
-    isText: name in BYTES && name !== 'sse',
-    isBoolean: name === 'sse',
-    length: name === 'request' ? UUID_BYTES : 0,
-    codes: CODES.get(name) ?? null,
-  }));
-  return found;
-}, []);
+export const REQUESTS: readonly (readonly Column[])[] = PLAIN_SHAPES.reduce<Column[][]>(
+  (found, [code, { needed, allowed }]) => {
+    found[code] = NAMES.slice(COMMON).map((name) => ({
+      name,
+      bytes: needed.includes(name) || allowed.includes(name) ? (BYTES[name] ?? DIGIT) : 0,
+      isNeeded: needed.includes(name),
+      isText: name in BYTES && name !== 'sse',
+      isBoolean: name === 'sse',
+      length: name === 'request' ? UUID_BYTES : 0,
+      codes: CODES.get(name) ?? null,
+    }));
+    return found;
+  },
+  [],
+);
 
 /** Where a value of this column that begins here ends: where the first byte is that does not fit. */
 export function endOfValue(bytes: Buffer, from: number, { bytes: kinds }: Column): number {

@@ -10,7 +10,10 @@ import { StoreError } from '#db/postgres/connect.ts';
 import type { LOG_READINGS } from '#db/events/log-events.ts';
 import type { Read } from '#db/log/read.ts';
 
-/** Who read, as far as a database can tell of a command: the login. A name that no actor can have is not put down. */
+/**
+ * Who read, as far as a database can tell of a command: the login. A name that no actor can have is not put
+ * down.
+ */
 const ACTOR = `case when session_user::text collate "C" ~ '^[A-Za-z0-9._-]{1,63}$' then 'login/' || session_user else 'command-line' end`;
 /** A replica takes nothing down. */
 const READ_ONLY = '25006';
@@ -22,17 +25,30 @@ export type Places = { files?: string[]; archiveDir?: string };
 export function withPlaces(command: Command): Command {
   return command
     .option('--files <files...>', 'read exported files instead of the database')
-    .addOption(new Option('--archive-dir <directory>', 'where the files lie of what has left the database').env('ARCHIVE_DIR'));
+    .addOption(
+      new Option('--archive-dir <directory>', 'where the files lie of what has left the database').env(
+        'ARCHIVE_DIR',
+      ),
+    );
 }
 
 /** Runs a command on the events that its options name; the client is null where those are files. */
-export async function onSource(command: Command, { files, archiveDir }: Places, work: (source: Source, client: Client | null) => Promise<void>): Promise<void> {
+export async function onSource(
+  command: Command,
+  { files, archiveDir }: Places,
+  work: (source: Source, client: Client | null) => Promise<void>,
+): Promise<void> {
   if (files !== undefined) return work(await fileSource(files), null);
   await asAuditor(command, async (client) => work(await wholeSource(client, archiveDir), client));
 }
 
 /** Puts down in the log that it is read; who reads a replica is told that nothing could be. */
-export async function recordReading({ surroundings }: Command, client: Client | null, what: (typeof LOG_READINGS)[number], { after, upTo }: Part): Promise<void> {
+export async function recordReading(
+  { surroundings }: Command,
+  client: Client | null,
+  what: (typeof LOG_READINGS)[number],
+  { after, upTo }: Part,
+): Promise<void> {
   if (client === null) return;
   try {
     await client.query(`select daybook.record_reading(${ACTOR}, $1, $2, $3)`, [what, after + 1, upTo]);
@@ -47,7 +63,13 @@ export async function recordReading({ surroundings }: Command, client: Client | 
  * @param take returns false where it wants no more.
  * @returns how many events it took, and how fast.
  */
-export async function foldPart(command: Command, source: Source, part: Part, what: string, take: (read: Read) => boolean): Promise<Progress['figures']> {
+export async function foldPart(
+  command: Command,
+  source: Source,
+  part: Part,
+  what: string,
+  take: (read: Read) => boolean,
+): Promise<Progress['figures']> {
   const progress = new Progress(command, what, Math.min(part.upTo, source.head) - part.after);
   try {
     for await (const page of source.read(part)) {
@@ -66,7 +88,10 @@ export function parseAt(text: string): number | Date {
   if (/^\d{1,15}$/.test(text)) return Number(text);
   const isDated = /^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,3})?)?)?(Z|[+-]\d\d:\d\d)?$/.test(text);
   // A time without a zone is UTC, as all times of the log are.
-  const moment = new Date(/Z$|[+-]\d\d:\d\d$/.test(text) || !/\d\d:\d\d/.test(text) ? text : `${text.replace(' ', 'T')}Z`);
-  if (!isDated || Number.isNaN(moment.getTime())) throw new StoreError(`"${text}" is neither a position nor a time such as 2026-11-22T06:00:00Z`);
+  const moment = new Date(
+    /Z$|[+-]\d\d:\d\d$/.test(text) || !/\d\d:\d\d/.test(text) ? text : `${text.replace(' ', 'T')}Z`,
+  );
+  if (!isDated || Number.isNaN(moment.getTime()))
+    throw new StoreError(`"${text}" is neither a position nor a time such as 2026-11-22T06:00:00Z`);
   return moment;
 }

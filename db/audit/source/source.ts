@@ -12,7 +12,10 @@ export type Source = {
   /** The first and the last position that are there, and everything between them. */
   first: number;
   head: number;
-  /** The first position whose event is not earlier than a moment, behind the head where there is none; null where only reading would tell. */
+  /**
+   * The first position whose event is not earlier than a moment, behind the head where there is none; null
+   * where only reading would tell.
+   */
   seek(moment: Date): Promise<number | null>;
   /** Whether the database itself has all from a position on. */
   isLive(position: number): boolean;
@@ -44,7 +47,7 @@ async function* pagesOf(client: Client, { after, upTo }: Part): AsyncGenerator<R
     return page;
   };
   let next = after < upTo ? fetch(after) : null;
-  for (let at = after; next !== null; ) {
+  for (let at = after; next !== null;) {
     const page = await next;
     at = (page.at(-1) as Read).position;
     next = at < upTo ? fetch(at) : null;
@@ -64,5 +67,6 @@ async function readWhole(client: Client, after: number, upTo: number): Promise<R
 /** @throws {GapError} naming the first position above `after` that is missing. */
 function requireDense(page: readonly Read[], after: number): void {
   const gap = page.findIndex(({ position }, index) => position !== after + 1 + index);
-  if (gap >= 0 || page.length === 0) throw new GapError(`the log has no event at position ${after + 1 + Math.max(gap, 0)}`);
+  if (gap >= 0 || page.length === 0)
+    throw new GapError(`the log has no event at position ${after + 1 + Math.max(gap, 0)}`);
 }

@@ -15,11 +15,22 @@ import type { Snapshot } from '#db/audit/verify/tables.ts';
  * is read all the same as far as that goes.
  * @throws {StoreError} when there is no such file.
  */
-export async function* archivedPages(client: ClientBase, directory: string, { partitions, first }: Snapshot, beside: Finding[]): AsyncGenerator<Page> {
-  // Rows of the table of partitions may be wrong themselves: what they leave out is looked for in the database.
+export async function* archivedPages(
+  client: ClientBase,
+  directory: string,
+  { partitions, first }: Snapshot,
+  beside: Finding[],
+): AsyncGenerator<Page> {
+  // Rows of the table of partitions may be wrong themselves: what they leave out is looked for in the
+  // database.
   let after = 0;
   const between = async (rows: EventRow[], upTo: number): Promise<Page> => ({
-    after, upTo, rows, batches: await readBatches(client, after || LEAST, upTo), checkpoints: await readCheckpointRows(client, after || LEAST, upTo), unreadable: [],
+    after,
+    upTo,
+    rows,
+    batches: await readBatches(client, after || LEAST, upTo),
+    checkpoints: await readCheckpointRows(client, after || LEAST, upTo),
+    unreadable: [],
   });
   for (const partition of partitions) {
     const last = Math.min(partition.last, first - 1);
@@ -32,7 +43,11 @@ export async function* archivedPages(client: ClientBase, directory: string, { pa
       await requireFile(directory, manifest.data);
     } catch (error) {
       if (!(error instanceof ArchiveDamageError)) throw error;
-      beside.push({ position: partition.first, table: manifest.data.file, problem: 'it is not the file that was recorded' });
+      beside.push({
+        position: partition.first,
+        table: manifest.data.file,
+        problem: 'it is not the file that was recorded',
+      });
     }
     try {
       for await (const { rows } of piecesOf(file)) {
@@ -44,7 +59,11 @@ export async function* archivedPages(client: ClientBase, directory: string, { pa
       }
     } catch (error) {
       if (!(error instanceof ArchiveDamageError)) throw error;
-      beside.push({ position: after + 1, table: manifest.data.file, problem: 'it can be read to here and no further' });
+      beside.push({
+        position: after + 1,
+        table: manifest.data.file,
+        problem: 'it can be read to here and no further',
+      });
     }
     if (after < last) yield await between([], last);
     after = last;

@@ -51,14 +51,18 @@ export class ClaimCheck {
       this.#find(table, row.size, from, `its note is of ${checkpoint.origin} at size ${checkpoint.size}`);
       return false;
     }
-    if (checkpoint.origin !== originOf(this.#logId, 1) && !checkpoint.origin.startsWith(`${originOf(this.#logId, 1)}/`)) {
+    if (
+      checkpoint.origin !== originOf(this.#logId, 1) &&
+      !checkpoint.origin.startsWith(`${originOf(this.#logId, 1)}/`)
+    ) {
       this.#find(table, checkpoint.size, from, `it is of another log: ${checkpoint.origin}`);
       return false;
     }
     try {
       const { note } = openCheckpoint(told.note, this.#keys.verifiers);
       // What the log itself keeps was signed by its keys alone, one or two of them, and by nobody else.
-      if (row !== null && verifyNote(note, this.#keys.known).length < note.signatures.length) throw new NoteError('it has a signature that no key of the log has made');
+      if (row !== null && verifyNote(note, this.#keys.known).length < note.signatures.length)
+        throw new NoteError('it has a signature that no key of the log has made');
       return true;
     } catch (error) {
       if (!(error instanceof NoteError)) throw error;
@@ -72,11 +76,16 @@ export class ClaimCheck {
     this.#givenUp.set(originOf(this.#logId, epoch), position);
   }
 
-  /** Whether a checkpoint is of a history that the log says it has given up. Its reader has to know, and it contradicts nothing. */
+  /**
+   * Whether a checkpoint is of a history that the log says it has given up. Its reader has to know, and it
+   * contradicts nothing.
+   */
   #isGivenUp({ checkpoint, from }: Told): boolean {
     const position = this.#givenUp.get(checkpoint.origin);
     if (position === undefined || checkpoint.size < position) return false;
-    this.notes.push(`${from} is of a history that was given up on purpose: positions ${position} to ${checkpoint.size} of it are not in this log, as the event at position ${position} says`);
+    this.notes.push(
+      `${from} is of a history that was given up on purpose: positions ${position} to ${checkpoint.size} of it are not in this log, as the event at position ${position} says`,
+    );
     return true;
   }
 
@@ -91,7 +100,8 @@ export class ClaimCheck {
       this.covered = Math.max(this.covered, size);
       if (size === this.covered) this.publishedAt ??= told.row?.published_at ?? null;
       this.#keys.confirm(size);
-    } else if (this.contradiction === null) this.contradiction = { size, from: told.from, good: this.covered };
+    } else if (this.contradiction === null)
+      this.contradiction = { size, from: told.from, good: this.covered };
   }
 
   /** Those that are signed and of a longer log than there is. */
@@ -99,7 +109,10 @@ export class ClaimCheck {
     return told.filter((each) => this.isSigned(each) && !this.#isGivenUp(each));
   }
 
-  /** The head of a checkpoint that may prove tiles: signed by one who is believed. Says nothing where it isn't. */
+  /**
+   * The head of a checkpoint that may prove tiles: signed by one who is believed. Says nothing where it
+   * isn't.
+   */
   headOf(told: Told | null): Head | null {
     if (told === null) return null;
     try {

@@ -6,7 +6,10 @@ import { completed, HASH_BYTES, type Head, type Subtree } from '#db/tlog/merkle.
 import { inclusionSpans, type ReadHashes, readSpans, rootByInclusion } from '#db/tlog/proof.ts';
 import { readLeafTile, TILE_BYTES, tilePath } from '#db/tlog/published.ts';
 
-/** Tiles that are held at once, of 8 KB each: those of a batch that is as long as may be, and of the pages about it. */
+/**
+ * Tiles that are held at once, of 8 KB each: those of a batch that is as long as may be, and of the pages
+ * about it.
+ */
 const TILES_HELD_MAX = 4_096;
 
 /** Leaf hashes as they were published, tile by tile, while a log is read. */
@@ -38,7 +41,7 @@ export class LeafTiles implements PublishedLeaves {
   compare(from: number, leaves: Buffer): { different: number[]; isWhole: boolean } {
     const different: number[] = [];
     let isWhole = true;
-    for (let at = 0; at < leaves.length; ) {
+    for (let at = 0; at < leaves.length;) {
       const position = from + at / HASH_BYTES;
       const inTile = ((position - 1) % NODE_CHILDREN) * HASH_BYTES;
       const end = Math.min(leaves.length, at + TILE_BYTES - inTile);
@@ -47,7 +50,16 @@ export class LeafTiles implements PublishedLeaves {
       isWhole &&= known === end - at;
       if (tile != null && known > 0 && tile.compare(leaves, at, at + known, inTile, inTile + known) !== 0) {
         for (let each = 0; each < known; each += HASH_BYTES) {
-          if (tile.compare(leaves, at + each, at + each + HASH_BYTES, inTile + each, inTile + each + HASH_BYTES) !== 0) different.push(position + each / HASH_BYTES);
+          if (
+            tile.compare(
+              leaves,
+              at + each,
+              at + each + HASH_BYTES,
+              inTile + each,
+              inTile + each + HASH_BYTES,
+            ) !== 0
+          )
+            different.push(position + each / HASH_BYTES);
         }
       }
       at = end;
@@ -59,7 +71,10 @@ export class LeafTiles implements PublishedLeaves {
 /** The tile that has the leaf of a position. */
 export const tileOf = (position: number): number => Math.floor((position - 1) / NODE_CHILDREN);
 
-/** Whether a leaf tile is the one that a signed head covers: its leaves and their proof, both from tiles, come to the head's root. */
+/**
+ * Whether a leaf tile is the one that a signed head covers: its leaves and their proof, both from tiles, come
+ * to the head's root.
+ */
 export async function isProvedTile(directory: string, number: number, head: Head): Promise<boolean> {
   const first = number * NODE_CHILDREN;
   if (first >= head.size) return false;
@@ -88,13 +103,26 @@ async function readInTile(directory: string, size: number, { level, number }: Su
   const tileLevel = Math.floor(level / NODE_BITS);
   const first = number * count;
   const tile = Math.floor(first / NODE_CHILDREN);
-  const bytes = tileLevel === 0 ? await readLeafTile(directory, tile) : await readNodeTile(directory, size, tileLevel, tile);
+  const bytes =
+    tileLevel === 0
+      ? await readLeafTile(directory, tile)
+      : await readNodeTile(directory, size, tileLevel, tile);
   const at = (first % NODE_CHILDREN) * HASH_BYTES;
-  if (bytes === null || bytes.length < at + count * HASH_BYTES) throw new MissingHashesError(`${directory} does not have the tile ${tilePath(tileLevel, tile)}`);
-  return completed(Array.from({ length: count }, (_, index) => bytes.subarray(at + index * HASH_BYTES, at + (index + 1) * HASH_BYTES)));
+  if (bytes === null || bytes.length < at + count * HASH_BYTES)
+    throw new MissingHashesError(`${directory} does not have the tile ${tilePath(tileLevel, tile)}`);
+  return completed(
+    Array.from({ length: count }, (_, index) =>
+      bytes.subarray(at + index * HASH_BYTES, at + (index + 1) * HASH_BYTES),
+    ),
+  );
 }
 
-async function readNodeTile(directory: string, size: number, level: number, number: number): Promise<Buffer | null> {
+async function readNodeTile(
+  directory: string,
+  size: number,
+  level: number,
+  number: number,
+): Promise<Buffer | null> {
   const width = Math.min(NODE_CHILDREN, Math.floor(size / NODE_CHILDREN ** level) - number * NODE_CHILDREN);
   for (const name of [tilePath(level, number), tilePath(level, number, width)]) {
     const bytes = await readFile(path.join(directory, name)).catch(() => null);

@@ -33,9 +33,14 @@ async function readText(file: string): Promise<string> {
 }
 
 /** What is published in a directory: the newest checkpoint, and the keys that sign. */
-export async function readPublishedClaim(directory: string): Promise<{ claim: Claim | null; keys: Verifier[] }> {
+export async function readPublishedClaim(
+  directory: string,
+): Promise<{ claim: Claim | null; keys: Verifier[] }> {
   const note = await readCheckpointFile(directory);
-  return { claim: note === null ? null : { from: `${directory}/checkpoint`, note }, keys: readKeyLines(await readVerifierKeys(directory)) };
+  return {
+    claim: note === null ? null : { from: `${directory}/checkpoint`, note },
+    keys: readKeyLines(await readVerifierKeys(directory)),
+  };
 }
 
 /** Keys that a log has published. What is no key signs nothing and is left out. */
@@ -85,7 +90,8 @@ export class TrustedKeys {
 
   /** A checkpoint of this size agrees with the log, signed by one who is believed. */
   confirm(size: number): void {
-    for (const { verifier } of this.#told.filter(({ position }) => position <= size)) this.verifiers.push(verifier);
+    for (const { verifier } of this.#told.filter(({ position }) => position <= size))
+      this.verifiers.push(verifier);
     this.#told = this.#told.filter(({ position }) => position > size);
   }
 }

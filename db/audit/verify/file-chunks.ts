@@ -12,11 +12,16 @@ import { StoreError } from '#db/postgres/connect.ts';
 
 /** Compressed bytes that are read at once. */
 const READ_BYTES = 64 * 1024;
-/** Text that is made of them at once, and how much of it waits: the next is made on another core while one is looked at. */
+/**
+ * Text that is made of them at once, and how much of it waits: the next is made on another core while one is
+ * looked at.
+ */
 const TEXT_BYTES = 64 * 1024;
 const WAITING_BYTES_MAX = 4 * TEXT_BYTES;
 
-/** What some lines of a file say, in order: batches stand behind their last events. Nothing of it is checked. */
+/**
+ * What some lines of a file say, in order: batches stand behind their last events. Nothing of it is checked.
+ */
 export type Piece = { header: Header; rows: EventRow[]; batches: BatchRow[]; leavesAfter: Buffer[] };
 
 /**
@@ -27,7 +32,10 @@ export type Piece = { header: Header; rows: EventRow[]; batches: BatchRow[]; lea
 export async function* piecesOf(file: string, onBytes?: (bytes: Buffer) => void): AsyncGenerator<Piece> {
   const stored = createReadStream(file, { highWaterMark: READ_BYTES });
   if (onBytes) stored.on('data', (chunk) => onBytes(chunk as Buffer));
-  const text = stored.pipe(createZstdDecompress({ chunkSize: TEXT_BYTES, readableHighWaterMark: WAITING_BYTES_MAX } as ZstdOptions & TransformOptions));
+  const text = stored.pipe(
+    createZstdDecompress({ chunkSize: TEXT_BYTES, readableHighWaterMark: WAITING_BYTES_MAX } as ZstdOptions &
+      TransformOptions),
+  );
   stored.on('error', (error) => text.destroy(error));
   let header: Header | undefined;
   let next = 0;
@@ -40,7 +48,8 @@ export async function* piecesOf(file: string, onBytes?: (bytes: Buffer) => void)
         for (const [start, end] of spansOf(lines)) {
           const plain = header?.shard === 0 ? plainRows.take(lines, start, end) : null;
           if (plain !== null) next += piece.rows.push(plain) && 1;
-          else if (header !== undefined) next += takeLine(piece, lines.toString('utf8', start, end), header.shard);
+          else if (header !== undefined)
+            next += takeLine(piece, lines.toString('utf8', start, end), header.shard);
           else {
             header = Header.parse(JSON.parse(lines.toString('utf8', start, end)));
             next = header.first_position;
@@ -56,7 +65,8 @@ export async function* piecesOf(file: string, onBytes?: (bytes: Buffer) => void)
     if (header === undefined) throw new Error('empty');
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    if (code === 'ENOENT' || code === 'EACCES') throw new StoreError(`${file} can't be read`, { cause: error });
+    if (code === 'ENOENT' || code === 'EACCES')
+      throw new StoreError(`${file} can't be read`, { cause: error });
     throw new ArchiveDamageError(basename(file), { position: next, problem: 'unreadable' }, error);
   } finally {
     stored.destroy();

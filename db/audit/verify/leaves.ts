@@ -11,7 +11,10 @@ export type Pending = EventRow | Buffer | null;
 export const FORMATS = ['1', '2'];
 
 /** The leaf hashes of rows, one behind the other, and of those that are at hand themselves. */
-export function leavesOf(rows: readonly Pending[], format: string): { bytes: Buffer; texts: (HashText | null)[]; isKnown: boolean } {
+export function leavesOf(
+  rows: readonly Pending[],
+  format: string,
+): { bytes: Buffer; texts: (HashText | null)[]; isKnown: boolean } {
   const bytes = Buffer.allocUnsafe(rows.length * HASH_BYTES);
   const texts: (HashText | null)[] = [];
   let isKnown = true;

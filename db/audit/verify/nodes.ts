@@ -28,9 +28,14 @@ export class NodeCheck {
     this.#firsts = new Map(UPPER_LEVELS.map((level) => [level, firstOf(level)]));
   }
 
-  /** Asks for the nodes that were completed since the last call, and waits for what was asked for then: the database has the next page to make. */
+  /**
+   * Asks for the nodes that were completed since the last call, and waits for what was asked for then: the
+   * database has the next page to make.
+   */
   async take(tree: AuditTree | null): Promise<void> {
-    const completed = (tree?.completed.splice(0) ?? []).filter(({ level, number }) => (level === 1 ? number >= this.#next : number >= (this.#firsts.get(level) ?? 0)));
+    const completed = (tree?.completed.splice(0) ?? []).filter(({ level, number }) =>
+      level === 1 ? number >= this.#next : number >= (this.#firsts.get(level) ?? 0),
+    );
     this.#upper.push(...completed.filter(({ level }) => level > 1));
     const nodes = completed.filter(({ level }) => level === 1);
     const last = nodes.at(-1);
@@ -44,17 +49,38 @@ export class NodeCheck {
     this.#wrong.push(...(await compareNodes(this.#client, 1, from, to, nodes, this.#built)));
   }
 
-  /** All that the table has otherwise, upper levels and rows for which there are no events included. @param tree null where it broke off on the way. */
+  /**
+   * All that the table has otherwise, upper levels and rows for which there are no events included. @param
+   * tree null where it broke off on the way.
+   */
   async finish(tree: AuditTree | null, head: number): Promise<Wrong[]> {
     await this.take(tree);
     await this.#asked;
     const wrong = this.#wrong;
     const surplusFrom = (level: number): number => Math.floor(head / NODE_CHILDREN ** level);
-    wrong.push(...(await compareNodes(this.#client, 1, tree === null ? surplusFrom(1) : this.#next, Number.MAX_SAFE_INTEGER, [], this.#built)));
+    wrong.push(
+      ...(await compareNodes(
+        this.#client,
+        1,
+        tree === null ? surplusFrom(1) : this.#next,
+        Number.MAX_SAFE_INTEGER,
+        [],
+        this.#built,
+      )),
+    );
     for (const [level, first] of this.#firsts) {
       const nodes = this.#upper.filter((node) => node.level === level);
       const from = tree === null ? Math.max(surplusFrom(level), first) : first;
-      wrong.push(...(await compareNodes(this.#client, level, from, Number.MAX_SAFE_INTEGER, nodes.filter(({ number }) => number >= from), this.#built)));
+      wrong.push(
+        ...(await compareNodes(
+          this.#client,
+          level,
+          from,
+          Number.MAX_SAFE_INTEGER,
+          nodes.filter(({ number }) => number >= from),
+          this.#built,
+        )),
+      );
     }
     return wrong;
   }

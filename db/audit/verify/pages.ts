@@ -13,17 +13,29 @@ const BEFORE_ALL = -1;
 /** Below every number that a column of positions can hold; only partitions refuse what is below zero. */
 export const LEAST = '-9223372036854775808';
 
-/** A piece of a log in order: all events above one position up to another, and the batches and checkpoints that end there. */
-export type Page = { after: number; upTo: number; rows: EventRow[]; batches: BatchRow[]; checkpoints: CheckpointRow[]; unreadable: { position: number; problem: string }[] };
+/**
+ * A piece of a log in order: all events above one position up to another, and the batches and checkpoints
+ * that end there.
+ */
+export type Page = {
+  after: number;
+  upTo: number;
+  rows: EventRow[];
+  batches: BatchRow[];
+  checkpoints: CheckpointRow[];
+  unreadable: { position: number; problem: string }[];
+};
 
 /** The columns that may have an empty text. */
 const TEXT_COLUMNS = ['account', 'key', 'model', 'upstream', 'stream', 'body', 'refusal'];
 const AT_US = '(extract(epoch from at) * 1000000)::bigint';
 // A time that is no number must not fail the whole page.
 const TEXT = `row(${LEAF_COLUMNS.replace(AT_US, `case when isfinite(at) then ${AT_US} end`)})::text`;
-const rowsOf = (table: string, columns: string): string => `select ${columns} from ${table} where shard = $1 and position > $2 and position <= $3 order by position`;
-// Reckoning the microseconds of each row would take Postgres a tenth of the time, and all rows of a batch have the same.
-// Behind all else: whether an empty text stands in the row, since COPY writes nothing for it as it does for null.
+const rowsOf = (table: string, columns: string): string =>
+  `select ${columns} from ${table} where shard = $1 and position > $2 and position <= $3 order by position`;
+// Reckoning the microseconds of each row would take Postgres a tenth of the time, and all rows of a batch
+// have the same. Behind all else: whether an empty text stands in the row, since COPY writes nothing for it
+// as it does for null.
 const COPIED = `${LEAF_COLUMNS.replace(AT_US, 'at')}, nullif(${TEXT_COLUMNS.map((name) => `${name} = ''`).join(' or ')}, false)`;
 const copyOf = (table: string, after: number, upTo: number): string => {
   const values = [0, SHARD, after, upTo];
@@ -42,21 +54,43 @@ export const READ_KEPT_TEXTS = `select ${TEXT}, (select b.format::text from dayb
   from daybook.log_kept k where shard = $1 and position > $2 and position <= $3 order by position limit $4`;
 
 /** Rows of the log, or of a table of its shape. */
-export async function readRowTexts(client: ClientBase, table: string, after: number, upTo: number): Promise<EventRow[]> {
+export async function readRowTexts(
+  client: ClientBase,
+  table: string,
+  after: number,
+  upTo: number,
+): Promise<EventRow[]> {
   const rows = await copiedRows(client, copyOf(table, after, upTo));
   if (rows !== null) return rows;
-  const single = await client.query<[string]>({ text: rowsOf(table, TEXT), values: [SHARD, after, upTo], rowMode: 'array' });
+  const single = await client.query<[string]>({
+    text: rowsOf(table, TEXT),
+    values: [SHARD, after, upTo],
+    rowMode: 'array',
+  });
   return single.rows.map(([text]) => rowOfText(text));
 }
 
-export async function readBatches(client: ClientBase, after: number | string, upTo: number): Promise<BatchRow[]> {
+export async function readBatches(
+  client: ClientBase,
+  after: number | string,
+  upTo: number,
+): Promise<BatchRow[]> {
   const { rows } = await client.query<[string, string, string, string, string, string, string, Buffer]>({
     name: 'verify_batches',
     text: READ_BATCHES,
     values: [SHARD, after, upTo],
     rowMode: 'array',
   });
-  return rows.map(([shard, lastPosition, eventCount, instance, batchNo, at, format, chain]) => ({ shard, lastPosition, eventCount, instance, batchNo, at, format, chain }));
+  return rows.map(([shard, lastPosition, eventCount, instance, batchNo, at, format, chain]) => ({
+    shard,
+    lastPosition,
+    eventCount,
+    instance,
+    batchNo,
+    at,
+    format,
+    chain,
+  }));
 }
 
 /** A row of `daybook.checkpoint` as SQL. */
@@ -64,13 +98,22 @@ export const CHECKPOINT_JSON = `json_build_object('epoch', epoch, 'size', size, 
 const READ_CHECKPOINTS = `select ${CHECKPOINT_JSON} as row from daybook.checkpoint where shard = $1 and size > $2 and size <= $3 order by size, epoch`;
 
 /** The checkpoints in the table of more than one size up to another. */
-export async function readCheckpointRows(client: ClientBase, after: number | string, upTo: number): Promise<CheckpointRow[]> {
-  const { rows } = await client.query<{ row: CheckpointRow }>({ name: 'verify_checkpoints', text: READ_CHECKPOINTS, values: [SHARD, after, upTo] });
+export async function readCheckpointRows(
+  client: ClientBase,
+  after: number | string,
+  upTo: number,
+): Promise<CheckpointRow[]> {
+  const { rows } = await client.query<{ row: CheckpointRow }>({
+    name: 'verify_checkpoints',
+    text: READ_CHECKPOINTS,
+    values: [SHARD, after, upTo],
+  });
   return rows.map(({ row }) => row);
 }
 
 /** Corrupted pages of a table, and values that no type allows. */
-const isDamage = (error: unknown): boolean => error instanceof DatabaseError && /^(XX|22)/.test(error.code ?? '');
+const isDamage = (error: unknown): boolean =>
+  error instanceof DatabaseError && /^(XX|22)/.test(error.code ?? '');
 
 /** Finds the rows that make reading fail by halves. */
 async function readAround(client: ClientBase, after: number, upTo: number, page: Page): Promise<void> {
@@ -91,18 +134,29 @@ async function readAround(client: ClientBase, after: number, upTo: number, page:
 async function readPage(client: ClientBase, after: number, upTo: number): Promise<Page> {
   const page: Page = { after, upTo, rows: [], batches: [], checkpoints: [], unreadable: [] };
   const above = after === BEFORE_ALL ? LEAST : after;
-  const [, batches, checkpoints] = await Promise.all([readAround(client, after, upTo, page), readBatches(client, above, upTo), readCheckpointRows(client, above, upTo)]);
+  const [, batches, checkpoints] = await Promise.all([
+    readAround(client, after, upTo, page),
+    readBatches(client, above, upTo),
+    readCheckpointRows(client, above, upTo),
+  ]);
   return { ...page, batches, checkpoints };
 }
 
-/** The events and batches above one position up to another, page by page; Postgres makes the next page while one is looked at. */
+/**
+ * The events and batches above one position up to another, page by page; Postgres makes the next page while
+ * one is looked at.
+ */
 export async function* pagesOf(client: ClientBase, after: number, upTo: number): AsyncGenerator<Page> {
-  let next = after < upTo ? readPage(client, after === 0 ? BEFORE_ALL : after, Math.min(after + PAGE_POSITIONS, upTo)) : null;
+  let next =
+    after < upTo
+      ? readPage(client, after === 0 ? BEFORE_ALL : after, Math.min(after + PAGE_POSITIONS, upTo))
+      : null;
   for (;;) {
     if (next === null) return;
     const page: Page = await next;
     let at = page.upTo;
-    if (page.rows.length === 0 && page.batches.length === 0 && page.unreadable.length === 0) at = (await nextPosition(client, at, upTo)) - 1;
+    if (page.rows.length === 0 && page.batches.length === 0 && page.unreadable.length === 0)
+      at = (await nextPosition(client, at, upTo)) - 1;
     next = at < upTo ? readPage(client, at, Math.min(at + PAGE_POSITIONS, upTo)) : null;
     next?.catch(() => undefined);
     // pg sends a question when the event loop turns, which it does not while a page is hashed.

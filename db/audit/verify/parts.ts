@@ -2,7 +2,9 @@ import { createHash, type Hash } from 'node:crypto';
 import type { Link } from '#db/archive/line.ts';
 import { HASH_BYTES } from '#db/tlog/merkle.ts';
 
-/** A part of the log that a file holds, or did: what its manifest says of it can be counted from the events. */
+/**
+ * A part of the log that a file holds, or did: what its manifest says of it can be counted from the events.
+ */
 export type PartSpan = { first: number; last: number };
 
 /** What was counted of a part. Hashes are hexadecimal. */
@@ -16,7 +18,15 @@ export type PartFacts = {
   openLeaves: Buffer;
 };
 
-type Counting = { batches: number; formats: Set<string>; before: Link; after: Link; controls: number; digest: Hash; open: Buffer };
+type Counting = {
+  batches: number;
+  formats: Set<string>;
+  before: Link;
+  after: Link;
+  controls: number;
+  digest: Hash;
+  open: Buffer;
+};
 
 /** Counts what manifests tell of parts, while the batches of a log go by in order. */
 export class PartCounter {
@@ -33,18 +43,33 @@ export class PartCounter {
     this.#link = start;
   }
 
-  /** A batch whose leaves were all at hand, one behind the other. @param controls the positions of control events in it. */
+  /**
+   * A batch whose leaves were all at hand, one behind the other. @param controls the positions of control
+   * events in it.
+   */
   take(from: number, leaves: Buffer, controls: ReadonlySet<number>, format: string, link: Link): void {
-    for (let part = this.#parts[this.#at]; part !== undefined && part.first <= link.position; part = this.#parts[this.#at]) {
+    for (
+      let part = this.#parts[this.#at];
+      part !== undefined && part.first <= link.position;
+      part = this.#parts[this.#at]
+    ) {
       const counting = (this.#counting ??= {
-        batches: 0, formats: new Set(), before: this.#link, after: this.#link, controls: 0, digest: createHash('sha256'), open: Buffer.alloc(0),
+        batches: 0,
+        formats: new Set(),
+        before: this.#link,
+        after: this.#link,
+        controls: 0,
+        digest: createHash('sha256'),
+        open: Buffer.alloc(0),
       });
       counting.batches++;
       counting.formats.add(format);
       for (const position of controls) {
         if (position < part.first || position > part.last) continue;
         counting.controls++;
-        counting.digest.update(leaves.subarray((position - from) * HASH_BYTES, (position - from + 1) * HASH_BYTES));
+        counting.digest.update(
+          leaves.subarray((position - from) * HASH_BYTES, (position - from + 1) * HASH_BYTES),
+        );
       }
       if (link.position <= part.last) counting.after = link;
       else counting.open = Buffer.from(leaves.subarray(0, Math.max(0, part.last + 1 - from) * HASH_BYTES));

@@ -7,7 +7,10 @@
  */
 export type Finding = { position: number; to?: number; table: string; problem: string };
 
-/** Whom a verification believed: the auditor's own key, those that were published, or the log's own word for it. */
+/**
+ * Whom a verification believed: the auditor's own key, those that were published, or the log's own word for
+ * it.
+ */
 export type Trust = 'given' | 'published' | 'log' | 'none';
 
 export type Report = {
@@ -19,9 +22,15 @@ export type Report = {
   batches: number;
   /** How many signed checkpoints the events agree with. */
   checkpoints: number;
-  /** The root of the tree over all events up to the head, in base64 as in checkpoints; null where its left part is not at hand. */
+  /**
+   * The root of the tree over all events up to the head, in base64 as in checkpoints; null where its left
+   * part is not at hand.
+   */
   root: string | null;
-  /** Up to this position a checkpoint that agrees covers the log, and when that was published; 0 and null without one. */
+  /**
+   * Up to this position a checkpoint that agrees covers the log, and when that was published; 0 and null
+   * without one.
+   */
   covered: number;
   published_at: string | null;
   trust: Trust;
@@ -38,4 +47,5 @@ export const OF_ANOTHER_BATCH = 'has another time or instance than its batch';
 export const FINDINGS_MAX = 100;
 
 /** What a span of positions is called. */
-export const spanOf = (from: number, to: number): string => (from === to ? `position ${from}` : `positions ${from} to ${to}`);
+export const spanOf = (from: number, to: number): string =>
+  from === to ? `position ${from}` : `positions ${from} to ${to}`;

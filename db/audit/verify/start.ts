@@ -11,13 +11,32 @@ import { cut, hashesIn, MissingHashesError, NODE_BITS } from '#db/tlog/hashes.ts
 import { subtreesOf } from '#db/tlog/merkle.ts';
 import { readPublished } from '#db/tlog/standing.ts';
 
-/** Which log it is: as checkpoints say that are signed by somebody who is believed, or else as the database says of itself. */
-export function identify(stored: string, keys: TrustedKeys, claims: readonly (Claim | null)[]): { logId: string; direct: Finding[] } {
+/**
+ * Which log it is: as checkpoints say that are signed by somebody who is believed, or else as the database
+ * says of itself.
+ */
+export function identify(
+  stored: string,
+  keys: TrustedKeys,
+  claims: readonly (Claim | null)[],
+): { logId: string; direct: Finding[] } {
   for (const claim of claims) {
     try {
-      const [, logId] = /^daybook\/([0-9a-f-]{36})(?:\/\d+)?$/.exec(openCheckpoint(claim?.note ?? '', keys.verifiers).checkpoint.origin) ?? [];
+      const [, logId] =
+        /^daybook\/([0-9a-f-]{36})(?:\/\d+)?$/.exec(
+          openCheckpoint(claim?.note ?? '', keys.verifiers).checkpoint.origin,
+        ) ?? [];
       if (logId === undefined || logId === stored) continue;
-      return { logId, direct: [{ position: 1, table: 'install', problem: `the database says it is log ${stored}, and its checkpoint is of log ${logId}` }] };
+      return {
+        logId,
+        direct: [
+          {
+            position: 1,
+            table: 'install',
+            problem: `the database says it is log ${stored}, and its checkpoint is of log ${logId}`,
+          },
+        ],
+      };
     } catch {
       // Whoever hasn't signed for it says nothing; it is put down when it is compared.
     }
@@ -26,7 +45,13 @@ export function identify(stored: string, keys: TrustedKeys, claims: readonly (Cl
 }
 
 /** What is before the first event that is read, as far as it is at hand. */
-export async function readStart(client: ClientBase, logId: string, first: number, published: string | undefined, notes: string[]): Promise<Start> {
+export async function readStart(
+  client: ClientBase,
+  logId: string,
+  first: number,
+  published: string | undefined,
+  notes: string[],
+): Promise<Start> {
   if (first === 1) return { first, chain: genesis(logId), leavesBefore: [], tree: new AuditTree() };
   const { rows } = await client.query<{ leaves: Buffer | null; chain: Buffer | null }>(
     `select p.open_leaves as leaves, (select chain from daybook.log_batch where shard = $1 and last_position < $2 order by last_position desc limit 1) as chain
@@ -34,12 +59,24 @@ export async function readStart(client: ClientBase, logId: string, first: number
     [SHARD, first],
   );
   const { leaves = null, chain = null } = rows[0] ?? {};
-  notes.push(`the events before position ${first} are in the archive and were not read: --archive-dir says where that is`);
-  return { first, chain, leavesBefore: cut(leaves ?? Buffer.alloc(0)), tree: await readTree(client, first - 1, published, notes) };
+  notes.push(
+    `the events before position ${first} are in the archive and were not read: --archive-dir says where that is`,
+  );
+  return {
+    first,
+    chain,
+    leavesBefore: cut(leaves ?? Buffer.alloc(0)),
+    tree: await readTree(client, first - 1, published, notes),
+  };
 }
 
 /** The tree of what is before, from its nodes and from tiles. The root tells later whether they were true. */
-async function readTree(client: ClientBase, size: number, published: string | undefined, notes: string[]): Promise<AuditTree | null> {
+async function readTree(
+  client: ClientBase,
+  size: number,
+  published: string | undefined,
+  notes: string[],
+): Promise<AuditTree | null> {
   const subtrees = subtreesOf(0, size);
   try {
     const head = published === undefined ? null : await readPublished(published);

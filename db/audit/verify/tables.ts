@@ -54,8 +54,13 @@ const READ_SNAPSHOT = `with head as (
 /** All in one statement, so that nothing that is appended meanwhile comes between. */
 export async function readSnapshot(client: ClientBase): Promise<Snapshot> {
   const { rows } = await client.query<{
-    log_id: string | null; head: string; first: string; built: string;
-    streams: [string, number][] | null; partitions: (Omit<PartitionRow, 'openLeaves'> & { openLeaves: string | null })[] | null; beyond: CheckpointRow[] | null;
+    log_id: string | null;
+    head: string;
+    first: string;
+    built: string;
+    streams: [string, number][] | null;
+    partitions: (Omit<PartitionRow, 'openLeaves'> & { openLeaves: string | null })[] | null;
+    beyond: CheckpointRow[] | null;
   }>(READ_SNAPSHOT, [SHARD]);
   const row = rows[0];
   if (row?.log_id == null) throw new StoreError('the database has no log: daybook.install is empty');
@@ -64,7 +69,10 @@ export async function readSnapshot(client: ClientBase): Promise<Snapshot> {
     head: Number(row.head),
     first: Number(row.first),
     streams: new Map(row.streams),
-    partitions: (row.partitions ?? []).map((each) => ({ ...each, openLeaves: each.openLeaves === null ? null : Buffer.from(each.openLeaves, 'hex') })),
+    partitions: (row.partitions ?? []).map((each) => ({
+      ...each,
+      openLeaves: each.openLeaves === null ? null : Buffer.from(each.openLeaves, 'hex'),
+    })),
     built: Number(row.built),
     beyond: row.beyond ?? [],
   };
@@ -73,19 +81,40 @@ export async function readSnapshot(client: ClientBase): Promise<Snapshot> {
 /** Rows that are in no shard that there is: the first of each table. */
 export async function readStrays(client: ClientBase): Promise<Finding[]> {
   const found: Finding[] = [];
-  for (const [table, position] of [['log', 'position'], ['log_batch', 'last_position'], ['log_kept', 'position'], ['log_node', 'number'], ['checkpoint', 'size']]) {
+  for (const [table, position] of [
+    ['log', 'position'],
+    ['log_batch', 'last_position'],
+    ['log_kept', 'position'],
+    ['log_node', 'number'],
+    ['checkpoint', 'size'],
+  ]) {
     const { rows } = await client.query<[string, string]>({
       text: `select shard::text, ${position}::text from daybook.${table} where shard < $1 or shard > $1 order by shard, ${position} limit 1`,
       values: [SHARD],
       rowMode: 'array',
     });
-    for (const [shard, at] of rows) found.push({ position: Number(at), table: table as string, problem: `the row at ${at} is of shard ${shard}, and there is no such shard` });
+    for (const [shard, at] of rows)
+      found.push({
+        position: Number(at),
+        table: table as string,
+        problem: `the row at ${at} is of shard ${shard}, and there is no such shard`,
+      });
   }
   return found;
 }
 
-/** Nodes of a level of the tree in the table that differ from the true ones, which are all there should be in this range. */
-export async function compareNodes(client: ClientBase, level: number, from: number, to: number, nodes: readonly Node[], builtTo: number): Promise<{ level: number; number: number }[]> {
+/**
+ * Nodes of a level of the tree in the table that differ from the true ones, which are all there should be in
+ * this range.
+ */
+export async function compareNodes(
+  client: ClientBase,
+  level: number,
+  from: number,
+  to: number,
+  nodes: readonly Node[],
+  builtTo: number,
+): Promise<{ level: number; number: number }[]> {
   const { rows } = await client.query<[string, Buffer]>({
     name: 'verify_nodes',
     text: 'select number, hash from daybook.log_node where shard = $1 and level = $2 and number >= $3 and number < $4',
@@ -97,37 +126,67 @@ export async function compareNodes(client: ClientBase, level: number, from: numb
   for (const { number, hash } of nodes) {
     const there = stored.get(number);
     stored.delete(number);
-    if (there === undefined ? (number + 1) * NODE_CHILDREN ** level <= builtTo : !there?.equals(hash)) wrong.push(number);
+    if (there === undefined ? (number + 1) * NODE_CHILDREN ** level <= builtTo : !there?.equals(hash))
+      wrong.push(number);
   }
   return [...wrong, ...stored.keys()].map((number) => ({ level, number }));
 }
 
 /** Compares control events that were kept with those of the log itself, as far as both are at hand. */
-export async function compareKept(client: ClientBase, controls: readonly ControlRow[], after: number, upTo: number): Promise<Finding[]> {
-  const kept = new Map((await readRowTexts(client, 'daybook.log_kept', after, upTo)).map((row) => [row.position, textOf(row)]));
+export async function compareKept(
+  client: ClientBase,
+  controls: readonly ControlRow[],
+  after: number,
+  upTo: number,
+): Promise<Finding[]> {
+  const kept = new Map(
+    (await readRowTexts(client, 'daybook.log_kept', after, upTo)).map((row) => [row.position, textOf(row)]),
+  );
   const found: Finding[] = [];
   for (const { position, text } of controls) {
     if (position <= after || position > upTo) continue;
     const copy = kept.get(position);
     kept.delete(position);
-    if (copy !== text) found.push({ position, table: 'log_kept', problem: copy === undefined ? `the row of position ${position} is missing` : `the row of position ${position} is not the event of the log` });
+    if (copy !== text)
+      found.push({
+        position,
+        table: 'log_kept',
+        problem:
+          copy === undefined
+            ? `the row of position ${position} is missing`
+            : `the row of position ${position} is not the event of the log`,
+      });
   }
-  for (const position of kept.keys()) found.push({ position, table: 'log_kept', problem: `the row of position ${position} is no control event of the log` });
+  for (const position of kept.keys())
+    found.push({
+      position,
+      table: 'log_kept',
+      problem: `the row of position ${position} is no control event of the log`,
+    });
   return found;
 }
 
-/** Whether partitions follow one another without a gap; where they don't nothing can be said of their manifests. */
+/**
+ * Whether partitions follow one another without a gap; where they don't nothing can be said of their
+ * manifests.
+ */
 export function checkPartitions(partitions: readonly PartitionRow[]): Finding[] {
   const found: Finding[] = [];
   let end = 0;
   let isArchived = true;
   for (const [index, each] of partitions.entries()) {
-    const find = (problem: string): void => void found.push({ position: each.first, table: 'log_partition', problem: `the row of partition ${each.number} ${problem}` });
+    const find = (problem: string): void =>
+      void found.push({
+        position: each.first,
+        table: 'log_partition',
+        problem: `the row of partition ${each.number} ${problem}`,
+      });
     if (each.number !== index) find(`is the ${index + 1}. in order`);
     if (each.first !== end + 1) find(`begins at position ${each.first}, and the one before ends at ${end}`);
     if (!each.isBound) find('has other bounds than its table');
     if (each.isArchived && !isArchived) find('is archived, and one before it is not');
-    if (each.isArchived !== (each.manifest !== null) || each.isArchived !== (each.openLeaves !== null)) find('is archived in part');
+    if (each.isArchived !== (each.manifest !== null) || each.isArchived !== (each.openLeaves !== null))
+      find('is archived in part');
     end = each.last;
     isArchived = each.isArchived;
   }
@@ -135,20 +194,40 @@ export function checkPartitions(partitions: readonly PartitionRow[]): Finding[] 
 }
 
 /** Where the manifest of an archived partition says something else than its events. */
-export function compareManifest(partition: PartitionRow, facts: PartFacts | undefined, logId: string): Finding[] {
-  const find = (problem: string): Finding[] => [{ position: partition.first, table: 'log_partition', problem: `the manifest of partition ${partition.number} ${problem}` }];
+export function compareManifest(
+  partition: PartitionRow,
+  facts: PartFacts | undefined,
+  logId: string,
+): Finding[] {
+  const find = (problem: string): Finding[] => [
+    {
+      position: partition.first,
+      table: 'log_partition',
+      problem: `the manifest of partition ${partition.number} ${problem}`,
+    },
+  ];
   const parsed = Manifest.safeParse(partition.manifest);
   if (!parsed.success) return find('is none');
-  // The file's own size and digest are compared with the file, where that is at hand; when it was made nobody can tell.
+  // The file's own size and digest are compared with the file, where that is at hand; when it was made nobody
+  // can tell.
   const { bytes: _bytes, sha256: _sha256, made_at: _madeAt, ...manifest } = parsed.data;
   const { openLeaves, ...counted } = facts ?? { openLeaves: partition.openLeaves };
   const { number, first, last } = partition;
   const truth: Record<string, unknown> = {
-    log_id: logId, shard: SHARD, partition: number, first_position: first, last_position: last, file: fileName(`log_${String(number).padStart(6, '0')}`), event_count: last - first + 1, ...counted,
+    log_id: logId,
+    shard: SHARD,
+    partition: number,
+    first_position: first,
+    last_position: last,
+    file: fileName(`log_${String(number).padStart(6, '0')}`),
+    event_count: last - first + 1,
+    ...counted,
   };
-  const wrong = Object.entries(truth).find(([name, value]) => JSON.stringify(value) !== JSON.stringify(manifest[name as keyof typeof manifest]));
+  const wrong = Object.entries(truth).find(
+    ([name, value]) => JSON.stringify(value) !== JSON.stringify(manifest[name as keyof typeof manifest]),
+  );
   if (wrong) return find(`has another ${wrong[0]} than the log`);
-  if (partition.openLeaves?.equals(openLeaves ?? Buffer.alloc(0)) === false) return find('has leaves of its last batch that are not those of the log');
+  if (partition.openLeaves?.equals(openLeaves ?? Buffer.alloc(0)) === false)
+    return find('has leaves of its last batch that are not those of the log');
   return [];
 }
-

@@ -24,7 +24,9 @@ function pairHash(left: HashText, right: HashText): HashText {
   return hashText(PAIR);
 }
 
-/** The tree of a log while it is read: its root at any moment, and the nodes that were completed on the way. */
+/**
+ * The tree of a log while it is read: its root at any moment, and the nodes that were completed on the way.
+ */
 export class AuditTree {
   #size = 0;
   /** The complete subtree of each level at the right end, where there is one. */
@@ -40,10 +42,13 @@ export class AuditTree {
     this.#append(0, leaf);
   }
 
-  /** Appends subtrees that are known by their hashes. @throws {RangeError} where none of such a level begins. */
+  /**
+   * Appends subtrees that are known by their hashes. @throws {RangeError} where none of such a level begins.
+   */
   appendAll(subtrees: readonly Subtree[], hashes: readonly Buffer[]): void {
     for (const [index, { level }] of subtrees.entries()) {
-      if (this.#size % 2 ** level !== 0) throw new RangeError(`no subtree of level ${level} begins at leaf ${this.#size}`);
+      if (this.#size % 2 ** level !== 0)
+        throw new RangeError(`no subtree of level ${level} begins at leaf ${this.#size}`);
       this.#append(level, textOf(hashes[index] as Buffer));
     }
   }
@@ -56,7 +61,12 @@ export class AuditTree {
       this.#peaks[at++] = null;
       whole = pairHash(left, whole);
       // What was appended whole was somebody else's to compare.
-      if (at % NODE_BITS === 0) this.completed.push({ level: at / NODE_BITS, number: this.#size / 2 ** at - 1, hash: bufferOf(whole) });
+      if (at % NODE_BITS === 0)
+        this.completed.push({
+          level: at / NODE_BITS,
+          number: this.#size / 2 ** at - 1,
+          hash: bufferOf(whole),
+        });
     }
     while (this.#peaks.length <= at) this.#peaks.push(null);
     this.#peaks[at] = whole;

@@ -25,7 +25,10 @@ export type Start = {
 
 /** Leaf hashes as they were published. */
 export type PublishedLeaves = {
-  /** Compares the leaves from a position on, one behind the other. @returns the positions of others, and whether all were published. */
+  /**
+   * Compares the leaves from a position on, one behind the other. @returns the positions of others, and
+   * whether all were published.
+   */
   compare(from: number, leaves: Buffer): { different: number[]; isWhole: boolean };
 };
 
@@ -40,7 +43,13 @@ export type Broken = {
 };
 
 /** A control event where it stands; `leaf` is there once its batch was taken. */
-export type ControlRow = { position: number; text: string; stream: string; version: number; event: ControlEvent | null };
+export type ControlRow = {
+  position: number;
+  text: string;
+  stream: string;
+  version: number;
+  event: ControlEvent | null;
+};
 
 type Link = { reckoned: readonly Buffer[]; at: number; fits: boolean };
 
@@ -51,7 +60,10 @@ type Link = { reckoned: readonly Buffer[]; at: number; fits: boolean };
 export class Verifier {
   readonly #published: PublishedLeaves;
   readonly #parts: PartCounter;
-  /** The chain values that the next batch may continue: the stored one, and where that was wrong the one that was reckoned. */
+  /**
+   * The chain values that the next batch may continue: the stored one, and where that was wrong the one that
+   * was reckoned.
+   */
   #links: Buffer[];
   #before: BatchRow | null = null;
   #lastPosition: number;
@@ -103,7 +115,11 @@ export class Verifier {
     const { position } = row;
     if (!(position >= this.next)) {
       const why = position === this.next - 1 ? 'stands there twice' : 'stands where none may be';
-      this.#find(Number.isNaN(position) ? this.next : position, 'log', Number.isNaN(position) ? 'there is a row without a position' : why);
+      this.#find(
+        Number.isNaN(position) ? this.next : position,
+        'log',
+        Number.isNaN(position) ? 'there is a row without a position' : why,
+      );
       return;
     }
     this.#skipTo(position);
@@ -124,7 +140,9 @@ export class Verifier {
     this.#controls.push({ position, text: textOf(row), stream, version: Number(fields[AT.version]), event });
   }
 
-  /** Leaf hashes of rows that are not at hand, behind the last one: those that the last batch goes on with. */
+  /**
+   * Leaf hashes of rows that are not at hand, behind the last one: those that the last batch goes on with.
+   */
   takeLeaves(leaves: readonly Buffer[]): void {
     this.#pending.push(...leaves);
   }
@@ -153,8 +171,18 @@ export class Verifier {
     const isWhole = count === own.length;
     if (!isWhole) {
       const missing = own.length - count;
-      if (missing > 0) this.#find(from, 'log_batch', `no batch has ${spanOf(from, from + missing - 1)}, or the row of the batch that ends at ${last} counts wrong`);
-      else this.#find(from, 'log_batch', `the row of the batch that ends at position ${last} counts ${count} events, and there are ${own.length}`);
+      if (missing > 0)
+        this.#find(
+          from,
+          'log_batch',
+          `no batch has ${spanOf(from, from + missing - 1)}, or the row of the batch that ends at ${last} counts wrong`,
+        );
+      else
+        this.#find(
+          from,
+          'log_batch',
+          `the row of the batch that ends at position ${last} counts ${count} events, and there are ${own.length}`,
+        );
     }
     this.#lastPosition = last;
     this.#before = batch;
@@ -170,10 +198,12 @@ export class Verifier {
   }
 
   #checkBatch(batch: BatchRow, from: number): void {
-    const problem = (text: string): void => this.#find(from, 'log_batch', `the batch that ends at position ${batch.lastPosition} ${text}`);
+    const problem = (text: string): void =>
+      this.#find(from, 'log_batch', `the batch that ends at position ${batch.lastPosition} ${text}`);
     if (batch.shard !== '0') problem(`is of shard ${batch.shard}`);
     if (batch.at === '') problem('has no time');
-    else if (this.#before && Number(batch.at) < Number(this.#before.at)) problem('is earlier than the one before it');
+    else if (this.#before && Number(batch.at) < Number(this.#before.at))
+      problem('is earlier than the one before it');
     // One that nobody knows is told by what its chain value is of.
     if (FORMATS.includes(batch.format)) this.#format = batch.format;
   }
@@ -184,9 +214,16 @@ export class Verifier {
     let link = isWhole && leaves.isKnown ? this.#linkOf(batch, leaves.bytes) : null;
     if (link !== null && !link.fits) {
       // Whoever changes the format of a batch has changed none of its rows.
-      const other = FORMATS.find((format) => format !== stated.format && this.#linkOf({ ...stated, format }, leavesOf(own, format).bytes).fits);
+      const other = FORMATS.find(
+        (format) =>
+          format !== stated.format && this.#linkOf({ ...stated, format }, leavesOf(own, format).bytes).fits,
+      );
       if (other !== undefined) {
-        this.#find(from, 'log_batch', `the batch that ends at position ${stated.lastPosition} says it is of format ${stated.format}, and is of format ${other}`);
+        this.#find(
+          from,
+          'log_batch',
+          `the batch that ends at position ${stated.lastPosition} says it is of format ${stated.format}, and is of format ${other}`,
+        );
         batch = { ...stated, format: other };
         leaves = leavesOf(own, other);
         link = this.#linkOf(batch, leaves.bytes);
@@ -199,22 +236,36 @@ export class Verifier {
       if (row === null || Buffer.isBuffer(row)) continue;
       if (row.fields !== null && row.fields[AT.stream] != null) controls.add(row.position);
       if (row.at !== batch.at || row.instance !== batch.instance) unlike.push(row.position);
-      if (batch.format === '1' && hasSurplus(row, batch.format)) this.#find(row.position, 'log', 'has more than the format of its batch covers');
+      if (batch.format === '1' && hasSurplus(row, batch.format))
+        this.#find(row.position, 'log', 'has more than the format of its batch covers');
       const leaf = leaves.texts[index];
       if (leaf != null) this.#grow(leaf);
     }
     // Where some rows are unlike their batch it is they that were changed, and where all are the batch.
-    if (isWhole && unlike.length < own.length) for (const position of unlike) this.#find(position, 'log', OF_ANOTHER_BATCH);
-    if (isWhole && unlike.length > 0 && unlike.length === own.length) this.#find(from, 'log_batch', `the batch that ends at position ${batch.lastPosition} has another time or instance than its rows`);
+    if (isWhole && unlike.length < own.length)
+      for (const position of unlike) this.#find(position, 'log', OF_ANOTHER_BATCH);
+    if (isWhole && unlike.length > 0 && unlike.length === own.length)
+      this.#find(
+        from,
+        'log_batch',
+        `the batch that ends at position ${batch.lastPosition} has another time or instance than its rows`,
+      );
     const first = own.findIndex((row) => !Buffer.isBuffer(row));
-    const leavesAre = leaves.isKnown ? this.#compare(from + Math.max(0, first), leaves.bytes.subarray(Math.max(0, first) * HASH_BYTES)) : 'unknown';
-    if (link !== null) this.#follow(batch, link, { from, to: from + own.length - 1, leaves: leavesAre, isValueAlone: false });
+    const leavesAre = leaves.isKnown
+      ? this.#compare(from + Math.max(0, first), leaves.bytes.subarray(Math.max(0, first) * HASH_BYTES))
+      : 'unknown';
+    if (link !== null)
+      this.#follow(batch, link, { from, to: from + own.length - 1, leaves: leavesAre, isValueAlone: false });
     else {
       // Nobody can tell what came before; the next one is taken to continue this one's own word.
       this.#links = [batch.chain];
       this.#suspect = null;
     }
-    if (leaves.isKnown) this.#parts.take(from, leaves.bytes, controls, batch.format, { position: Number(batch.lastPosition), chain: batch.chain.toString('hex') });
+    if (leaves.isKnown)
+      this.#parts.take(from, leaves.bytes, controls, batch.format, {
+        position: Number(batch.lastPosition),
+        chain: batch.chain.toString('hex'),
+      });
   }
 
   #compare(from: number, leaves: Buffer): Broken['leaves'] {
@@ -224,7 +275,9 @@ export class Verifier {
     return isWhole ? 'same' : 'unknown';
   }
 
-  /** What a batch's chain value has to be, after each value that it may continue, and which of these it is. */
+  /**
+   * What a batch's chain value has to be, after each value that it may continue, and which of these it is.
+   */
   #linkOf(batch: BatchRow, leaves: Buffer): Link {
     // All leaves at once are to the chain what they are one by one.
     const reckoned = this.#links.map((before) => linkBatch(before, [leaves], batch));
@@ -257,7 +310,12 @@ export class Verifier {
   #skipTo(position: number): void {
     if (position <= this.next) return;
     const to = position - 1;
-    this.findings.push({ position: this.next, ...(to > this.next ? { to } : {}), table: 'log', problem: `${spanOf(this.next, to)} missing` });
+    this.findings.push({
+      position: this.next,
+      ...(to > this.next ? { to } : {}),
+      table: 'log',
+      problem: `${spanOf(this.next, to)} missing`,
+    });
     // Where whole partitions are missing nothing of them can be proved, and nothing has to be held for it.
     if (to - this.next >= BATCH_EVENTS_MAX) {
       this.#pending = [];
@@ -275,7 +333,13 @@ export class Verifier {
     const own = this.#pending.filter((row): row is EventRow => row !== null && !Buffer.isBuffer(row));
     const from = own[0]?.position;
     const to = this.#lastPosition + this.#pending.length;
-    if (from !== undefined && isToTell) this.findings.push({ position: from, to, table: 'log_batch', problem: `${spanOf(from, to)} belong${from === to ? 's' : ''} to no batch` });
+    if (from !== undefined && isToTell)
+      this.findings.push({
+        position: from,
+        to,
+        table: 'log_batch',
+        problem: `${spanOf(from, to)} belong${from === to ? 's' : ''} to no batch`,
+      });
     for (const row of own) {
       const [leaf] = leavesOf([row], this.#format).texts;
       if (leaf == null) continue;

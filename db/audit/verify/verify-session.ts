@@ -11,13 +11,28 @@ import { type ControlRow, type Start, Verifier } from '#db/audit/verify/verifier
 import type { Head } from '#db/tlog/merkle.ts';
 import { NODE_CHILDREN } from '#db/tlog/hashes.ts';
 
-/** Events that are gone through at once: a moment, after which what has come from the database is taken from the wire. */
+/**
+ * Events that are gone through at once: a moment, after which what has come from the database is taken from
+ * the wire.
+ */
 const EVENTS_AT_ONCE = 500;
 
 /** What a verification is made of, wherever the events come from. */
-export type Parts = { logId: string; start: Start; tiles: LeafTiles; published: string | undefined; keys: TrustedKeys; claims: ClaimCheck; streams: Streams; parts: PartCounter };
+export type Parts = {
+  logId: string;
+  start: Start;
+  tiles: LeafTiles;
+  published: string | undefined;
+  keys: TrustedKeys;
+  claims: ClaimCheck;
+  streams: Streams;
+  parts: PartCounter;
+};
 
-/** One reading of a log: its pages in order, its checkpoints as the tree reaches them, and in the end what is wrong. */
+/**
+ * One reading of a log: its pages in order, its checkpoints as the tree reaches them, and in the end what is
+ * wrong.
+ */
 export class Session {
   readonly #of: Parts;
   readonly verifier: Verifier;
@@ -38,15 +53,23 @@ export class Session {
   tell(told: readonly (Told | null)[]): void {
     const added = told.filter((each) => each !== null);
     if (added.length === 0) return;
-    this.#told = [...this.#told, ...added].toSorted((one, other) => one.checkpoint.size - other.checkpoint.size);
+    this.#told = [...this.#told, ...added].toSorted(
+      (one, other) => one.checkpoint.size - other.checkpoint.size,
+    );
     this.verifier.wanted = [...new Set(this.#told.map(({ checkpoint }) => checkpoint.size))];
   }
 
   /** @param leavesAfter those that the last batch goes on with. @returns the control events of the page. */
-  async take({ rows, batches, unreadable, upTo }: Pick<Page, 'rows' | 'batches' | 'unreadable' | 'upTo'>, leavesAfter: readonly Buffer[] = []): Promise<ControlRow[]> {
+  async take(
+    { rows, batches, unreadable, upTo }: Pick<Page, 'rows' | 'batches' | 'unreadable' | 'upTo'>,
+    leavesAfter: readonly Buffer[] = [],
+  ): Promise<ControlRow[]> {
     const { verifier } = this;
     // Of each event that comes, not of the stretch: a position that was changed may be far away.
-    await this.#of.tiles.load([...rows.map(({ position }) => position), ...leavesAfter.map((_, index) => upTo + 1 + index)]);
+    await this.#of.tiles.load([
+      ...rows.map(({ position }) => position),
+      ...leavesAfter.map((_, index) => upTo + 1 + index),
+    ]);
     let at = 0;
     const rowsTo = (last: number): void => {
       for (let row = rows[at]; row !== undefined && !(row.position > last); row = rows[++at]) {
@@ -99,7 +122,9 @@ export class Session {
       const told = this.#told.shift() as Told;
       this.#of.claims.compare(told, this.verifier.roots.get(told.checkpoint.size) ?? null);
     }
-    for (const size of this.verifier.roots.keys()) if (this.#told[0] === undefined || size < this.#told[0].checkpoint.size) this.verifier.roots.delete(size);
+    for (const size of this.verifier.roots.keys())
+      if (this.#told[0] === undefined || size < this.#told[0].checkpoint.size)
+        this.verifier.roots.delete(size);
   }
 
   /** Those of more events than there are. */
@@ -132,12 +157,22 @@ export class Session {
       return tiles.get(tile) === true;
     };
     const different: number[] = [];
-    for (const position of verifier.different.slice(0, FINDINGS_MAX)) if (await isProved(position)) different.push(position);
+    for (const position of verifier.different.slice(0, FINDINGS_MAX))
+      if (await isProved(position)) different.push(position);
     for (const broken of verifier.broken.slice(0, FINDINGS_MAX)) {
-      for (let at = broken.from; at <= broken.to && broken.leaves !== 'unknown'; at += NODE_CHILDREN) if (!(await isProved(at)) || !(await isProved(broken.to))) broken.leaves = 'unknown';
+      for (let at = broken.from; at <= broken.to && broken.leaves !== 'unknown'; at += NODE_CHILDREN)
+        if (!(await isProved(at)) || !(await isProved(broken.to))) broken.leaves = 'unknown';
     }
     const falseTiles = [...tiles].flatMap(([tile, isGood]): Finding[] =>
-      isGood ? [] : [{ position: tile * NODE_CHILDREN + 1, table: 'published', problem: `the tile of positions ${tile * NODE_CHILDREN + 1} and on is not what the checkpoint covers` }],
+      isGood
+        ? []
+        : [
+            {
+              position: tile * NODE_CHILDREN + 1,
+              table: 'published',
+              problem: `the tile of positions ${tile * NODE_CHILDREN + 1} and on is not what the checkpoint covers`,
+            },
+          ],
     );
     const findings = judge({
       direct: [...verifier.findings, ...streams.findings, ...direct],

@@ -10,7 +10,9 @@ const REPLY_BYTES_MAX = 256 * 1024;
 /** A server that answers at all answers within this; the next look is soon. */
 const TIMEOUT_MS = 10_000;
 
-/** The log can't be asked, or says nothing that helps: it is asked again, and nothing is concluded from it. */
+/**
+ * The log can't be asked, or says nothing that helps: it is asked again, and nothing is concluded from it.
+ */
 export class LogAwayError extends StoreError {
   override name = 'LogAwayError';
 }
@@ -23,10 +25,19 @@ type Reply = { status: number; text: string; headers: Headers };
 export class WitnessedLog {
   readonly address: string;
 
-  /** @param address of the log's server, such as `https://daybook.example.com`. @throws {StoreError} when it is none. */
+  /**
+   * @param address of the log's server, such as `https://daybook.example.com`. @throws {StoreError} when it
+   * is none.
+   */
   constructor(address: string) {
     const url = URL.parse(address);
-    if (url === null || !['http:', 'https:'].includes(url.protocol) || url.username !== '' || url.search !== '' || url.hash !== '') {
+    if (
+      url === null ||
+      !['http:', 'https:'].includes(url.protocol) ||
+      url.username !== '' ||
+      url.search !== '' ||
+      url.hash !== ''
+    ) {
       throw new StoreError('--log must be the address of a server, such as https://daybook.example.com');
     }
     this.address = url.href.replace(/\/+$/, '');
@@ -35,7 +46,10 @@ export class WitnessedLog {
   /** @throws {LogAwayError} when there is none to be had. */
   async newest(): Promise<Shown> {
     const { status, text, headers } = await this.#ask('/log/checkpoint');
-    if (status !== 200) throw new LogAwayError(`${this.address} shows no checkpoint: it answers ${status} ${codeIn(text)}`.trimEnd());
+    if (status !== 200)
+      throw new LogAwayError(
+        `${this.address} shows no checkpoint: it answers ${status} ${codeIn(text)}`.trimEnd(),
+      );
     return { note: text, waitingMs: Number(headers.get('x-waiting-ms') ?? 0) };
   }
 
@@ -49,8 +63,14 @@ export class WitnessedLog {
     const { status, text } = await this.#ask(`/log/consistency?from=${from}&to=${to}`);
     if (status === 400) return null;
     const hashes = text.split('\n').slice(0, -1).map(fromBase64);
-    if (status !== 200 || hashes.length > PROOF_HASHES_MAX || !hashes.every((hash) => hash?.length === HASH_BYTES)) {
-      throw new LogAwayError(`${this.address} sends no proof from ${from} to ${to}: it answers ${status} ${codeIn(text)}`.trimEnd());
+    if (
+      status !== 200 ||
+      hashes.length > PROOF_HASHES_MAX ||
+      !hashes.every((hash) => hash?.length === HASH_BYTES)
+    ) {
+      throw new LogAwayError(
+        `${this.address} sends no proof from ${from} to ${to}: it answers ${status} ${codeIn(text)}`.trimEnd(),
+      );
     }
     return hashes as Buffer[];
   }
@@ -58,14 +78,20 @@ export class WitnessedLog {
   /** Hands in a checkpoint with this witness's signature. @throws {LogAwayError} when it was not taken. */
   async handIn(cosigned: string): Promise<void> {
     const { status, text } = await this.#ask('/log/cosignatures', cosigned);
-    if (status !== 200) throw new LogAwayError(`${this.address} did not take the cosignature: it answers ${status} ${codeIn(text)}; is this witness's key in its WITNESSES?`);
+    if (status !== 200)
+      throw new LogAwayError(
+        `${this.address} did not take the cosignature: it answers ${status} ${codeIn(text)}; is this witness's key in its WITNESSES?`,
+      );
   }
 
   async #ask(path: string, body?: string): Promise<Reply> {
     try {
       const reply = await fetch(this.address + path, {
         method: body === undefined ? 'GET' : 'POST',
-        headers: { 'cache-control': 'no-cache', ...(body === undefined ? {} : { 'content-type': 'text/plain; charset=utf-8' }) },
+        headers: {
+          'cache-control': 'no-cache',
+          ...(body === undefined ? {} : { 'content-type': 'text/plain; charset=utf-8' }),
+        },
         signal: AbortSignal.timeout(TIMEOUT_MS),
         ...(body === undefined ? {} : { body }),
       });
@@ -83,7 +109,8 @@ async function readText(reply: Response): Promise<string> {
   let bytes = 0;
   for await (const part of reply.body ?? []) {
     bytes += part.length;
-    if (bytes > REPLY_BYTES_MAX) throw new LogAwayError(`${new URL(reply.url).host} sends more than any proof is`);
+    if (bytes > REPLY_BYTES_MAX)
+      throw new LogAwayError(`${new URL(reply.url).host} sends more than any proof is`);
     parts.push(part);
   }
   return Buffer.concat(parts).toString();

@@ -4,7 +4,9 @@ import { type Alarm, checkpointIn, type WitnessState } from '#db/audit/witness/w
 import { type Checkpoint } from '#db/tlog/checkpoint.ts';
 import type { Verifier } from '#db/tlog/note.ts';
 
-/** The worker publishes every ten seconds; an event that waits this long waits for a worker that is not there. */
+/**
+ * The worker publishes every ten seconds; an event that waits this long waits for a worker that is not there.
+ */
 const STALE_MS = 60_000;
 
 export type Witness = { state: WitnessState; log: WitnessedLog; keys: readonly Verifier[] };
@@ -29,9 +31,17 @@ export async function look({ state, log, keys }: Witness): Promise<Looked> {
   const before = state.checkpoint();
   const known = before === null ? null : checkpointIn(before);
   const { note: shown, waitingMs } = await log.newest();
-  const complaints = waitingMs > STALE_MS ? [`events have waited for ${Math.round(waitingMs / 1_000)} s for a checkpoint: does a worker run?`] : [];
+  const complaints =
+    waitingMs > STALE_MS
+      ? [`events have waited for ${Math.round(waitingMs / 1_000)} s for a checkpoint: does a worker run?`]
+      : [];
   const size = known?.size ?? 0;
-  const alarmed = (alarm: AlarmKind, proof: readonly Buffer[] | null = null): Looked => ({ size, isNew: false, complaints, alarm: alarmOf({ state, log }, alarm, { known: before, shown, proof }) });
+  const alarmed = (alarm: AlarmKind, proof: readonly Buffer[] | null = null): Looked => ({
+    size,
+    isNew: false,
+    complaints,
+    alarm: alarmOf({ state, log }, alarm, { known: before, shown, proof }),
+  });
   const judged = judge(shown, known, keys, state.signer);
   switch (judged.kind) {
     case 'no_checkpoint':
@@ -40,20 +50,40 @@ export async function look({ state, log, keys }: Witness): Promise<Looked> {
       return alarmed(judged.alarm);
     case 'older': {
       const proof = await log.consistency(judged.checkpoint.size, size);
-      if (proof === null || !continues(judged.checkpoint, known as Checkpoint, proof)) return alarmed('shorter', proof);
-      return { size, isNew: false, alarm: null, complaints: [...complaints, `${log.address} shows a checkpoint that is older than one before: is there a cache in between?`] };
+      if (proof === null || !continues(judged.checkpoint, known as Checkpoint, proof))
+        return alarmed('shorter', proof);
+      return {
+        size,
+        isNew: false,
+        alarm: null,
+        complaints: [
+          ...complaints,
+          `${log.address} shows a checkpoint that is older than one before: is there a cache in between?`,
+        ],
+      };
     }
     case 'same':
       if (!judged.isCosigned) await handIn(log, before as string, complaints);
-      return { size, isNew: false, alarm: null, complaints: [...complaints, ...strangersIn(judged.strangers)] };
+      return {
+        size,
+        isNew: false,
+        alarm: null,
+        complaints: [...complaints, ...strangersIn(judged.strangers)],
+      };
     case 'newer': {
       const proof = await log.consistency(size, judged.checkpoint.size);
-      if (proof === null) throw new LogAwayError(`${log.address} has no proof from ${size} to ${judged.checkpoint.size}`);
+      if (proof === null)
+        throw new LogAwayError(`${log.address} has no proof from ${size} to ${judged.checkpoint.size}`);
       if (!continues(known, judged.checkpoint, proof)) return alarmed('inconsistent', proof);
       const cosigned = cosign(judged.note, keys, state.signer, Date.now());
       state.advance(cosigned);
       await handIn(log, cosigned, complaints);
-      return { size: judged.checkpoint.size, isNew: true, alarm: null, complaints: [...complaints, ...strangersIn(judged.strangers)] };
+      return {
+        size: judged.checkpoint.size,
+        isNew: true,
+        alarm: null,
+        complaints: [...complaints, ...strangersIn(judged.strangers)],
+      };
     }
   }
 }
@@ -73,7 +103,10 @@ async function handIn(log: WitnessedLog, cosigned: string, complaints: string[])
  * a signature covers the text alone, so anybody in between can put another one below it.
  */
 function strangersIn(strangers: readonly string[]): string[] {
-  return strangers.map((key) => `the log signs with another key too (${key}): where its operator confirms that, name it by a second --key before the old one goes`);
+  return strangers.map(
+    (key) =>
+      `the log signs with another key too (${key}): where its operator confirms that, name it by a second --key before the old one goes`,
+  );
 }
 
 /** That this witness's own state was put back, before anything is asked: null where it was not. */
@@ -83,7 +116,20 @@ export function rolledBack(witness: Pick<Witness, 'state' | 'log'>): Alarm | nul
   return alarmOf(witness, 'rolled_back', { known: kept, shown: last, proof: null });
 }
 
-function alarmOf({ state, log }: Pick<Witness, 'state' | 'log'>, alarm: AlarmKind, evidence: { known: string | null; shown: string; proof: readonly Buffer[] | null }): Alarm {
+function alarmOf(
+  { state, log }: Pick<Witness, 'state' | 'log'>,
+  alarm: AlarmKind,
+  evidence: { known: string | null; shown: string; proof: readonly Buffer[] | null },
+): Alarm {
   const { known, shown, proof } = evidence;
-  return { alarm, message: ALARMS[alarm], at: new Date().toISOString(), log: log.address, witness: state.signer.name, known, shown, proof: proof?.map((hash) => hash.toString('base64')) ?? null };
+  return {
+    alarm,
+    message: ALARMS[alarm],
+    at: new Date().toISOString(),
+    log: log.address,
+    witness: state.signer.name,
+    known,
+    shown,
+    proof: proof?.map((hash) => hash.toString('base64')) ?? null,
+  };
 }

@@ -1,12 +1,31 @@
 import { generateKeyPairSync } from 'node:crypto';
-import { appendFileSync, closeSync, existsSync, fsyncSync, mkdirSync, openSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  closeSync,
+  existsSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { z } from 'zod';
 import { ALARMS, type AlarmKind } from '#db/audit/witness/witness.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 import { type Checkpoint, parseCheckpoint } from '#db/tlog/checkpoint.ts';
-import { formatVerifierKey, NoteError, parseNote, parseVerifierKey, type Signer, signerOf } from '#db/tlog/note.ts';
+import {
+  formatVerifierKey,
+  NoteError,
+  parseNote,
+  parseVerifierKey,
+  type Signer,
+  signerOf,
+} from '#db/tlog/note.ts';
 
 /**
  * The directory of a witness: its key, the checkpoint that it has signed last, those before it, and
@@ -20,7 +39,10 @@ const ALARM = 'alarm';
 const LOCK = 'lock';
 const HISTORY = /^history-\d{4}-\d{2}$/;
 
-/** One in so long goes into the history: some 300 MB a year where the log never rests. The newest is in a file of its own. */
+/**
+ * One in so long goes into the history: some 300 MB a year where the log never rests. The newest is in a file
+ * of its own.
+ */
 const HISTORY_EVERY_MS = 60_000;
 
 const Alarm = z.object({
@@ -61,7 +83,9 @@ export class WitnessState {
       this.signer = this.#openSigner(name);
     } catch (error) {
       this.close();
-      throw error instanceof NoteError ? new StoreError(`the key in ${this.directory} can't be used: ${error.message}`, { cause: error }) : error;
+      throw error instanceof NoteError
+        ? new StoreError(`the key in ${this.directory} can't be used: ${error.message}`, { cause: error })
+        : error;
     }
   }
 
@@ -79,13 +103,20 @@ export class WitnessState {
   /** Keeps a note that was just signed. Nothing that is shorter ever takes the place of what is there. */
   advance(note: string): void {
     const before = this.checkpoint();
-    if (before !== null && checkpointIn(before).size > checkpointIn(note).size) throw new StoreError('a witness goes back to no shorter log');
+    if (before !== null && checkpointIn(before).size > checkpointIn(note).size)
+      throw new StoreError('a witness goes back to no shorter log');
     this.#keep(note, false);
   }
 
-  /** The newest note of the history; null where there is none. The checkpoint is never behind it, unless it was put back. */
+  /**
+   * The newest note of the history; null where there is none. The checkpoint is never behind it, unless it
+   * was put back.
+   */
   lastInHistory(): string | null {
-    const last = readdirSync(this.directory).filter((name) => HISTORY.test(name)).toSorted().at(-1);
+    const last = readdirSync(this.directory)
+      .filter((name) => HISTORY.test(name))
+      .toSorted()
+      .at(-1);
     if (last === undefined) return null;
     // Each note is a text and signatures, with an empty line behind each of them.
     const [text, signatures] = readFileSync(this.#file(last), 'utf8').split('\n\n').slice(-3, -1);
@@ -97,7 +128,10 @@ export class WitnessState {
     const text = readIfThere(this.#file(ALARM));
     if (text === null) return null;
     const parsed = Alarm.safeParse(parseJson(text));
-    if (!parsed.success) throw new StoreError(`${this.#file(ALARM)} can't be read, and while it is there this witness signs nothing`);
+    if (!parsed.success)
+      throw new StoreError(
+        `${this.#file(ALARM)} can't be read, and while it is there this witness signs nothing`,
+      );
     return parsed.data;
   }
 
@@ -105,10 +139,16 @@ export class WitnessState {
     this.#write(ALARM, `${JSON.stringify(alarm, null, 2)}\n`);
   }
 
-  /** Goes on from a note, as a person has decided; the evidence stays under another name. @param note null: from what was signed last. */
+  /**
+   * Goes on from a note, as a person has decided; the evidence stays under another name. @param note null:
+   * from what was signed last.
+   */
   accept(note: string | null, nowMs: number): void {
     if (note !== null) this.#keep(note, true);
-    renameSync(this.#file(ALARM), this.#file(`${ALARM}-accepted-${new Date(nowMs).toISOString().replace(/[:.]/g, '-')}`));
+    renameSync(
+      this.#file(ALARM),
+      this.#file(`${ALARM}-accepted-${new Date(nowMs).toISOString().replace(/[:.]/g, '-')}`),
+    );
     syncDirectory(this.directory);
   }
 
@@ -125,7 +165,9 @@ export class WitnessState {
     try {
       return checkpointIn(note);
     } catch (error) {
-      throw new StoreError(`${this.#file(CHECKPOINT)} is not what this witness has written there`, { cause: error });
+      throw new StoreError(`${this.#file(CHECKPOINT)} is not what this witness has written there`, {
+        cause: error,
+      });
     }
   }
 
@@ -134,27 +176,38 @@ export class WitnessState {
     const nowMs = Date.now();
     if (!always && nowMs - this.#historyAtMs < HISTORY_EVERY_MS) return;
     this.#historyAtMs = nowMs;
-    appendFileSync(this.#file(`history-${new Date(nowMs).toISOString().slice(0, 7)}`), `${note}\n`, { flush: true });
+    appendFileSync(this.#file(`history-${new Date(nowMs).toISOString().slice(0, 7)}`), `${note}\n`, {
+      flush: true,
+    });
   }
 
   /** The key is made once; its public line lies beside it and says the name. */
   #openSigner(name: string | undefined): Signer {
     const file = this.#file(KEY);
     if (!existsSync(file)) {
-      if (name === undefined) throw new StoreError('--name is needed the first time: a name for this witness, such as witness.example.com');
+      if (name === undefined)
+        throw new StoreError(
+          '--name is needed the first time: a name for this witness, such as witness.example.com',
+        );
       const pem = generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' });
       const signer = signerOf(name, 'cosignature', pem);
       this.#write(VERIFIER_KEY, `${formatVerifierKey(signer)}\n`);
       this.#write(KEY, pem);
       return signer;
     }
-    if (process.platform !== 'win32' && (statSync(file).mode & 0o077) !== 0) throw new StoreError(`other users can read ${file}. Run: chmod 600 ${file}`);
+    if (process.platform !== 'win32' && (statSync(file).mode & 0o077) !== 0)
+      throw new StoreError(`other users can read ${file}. Run: chmod 600 ${file}`);
     const line = readIfThere(this.#file(VERIFIER_KEY))?.trim();
     const told = line === undefined ? name : parseVerifierKey(line).name;
-    if (told === undefined) throw new StoreError(`${this.#file(VERIFIER_KEY)} is missing: name this witness by --name as before`);
-    if (name !== undefined && name !== told) throw new StoreError(`the witness in ${this.directory} is ${told}; for another name take another directory`);
+    if (told === undefined)
+      throw new StoreError(`${this.#file(VERIFIER_KEY)} is missing: name this witness by --name as before`);
+    if (name !== undefined && name !== told)
+      throw new StoreError(
+        `the witness in ${this.directory} is ${told}; for another name take another directory`,
+      );
     const signer = signerOf(told, 'cosignature', readFileSync(file, 'utf8'));
-    if (line !== undefined && formatVerifierKey(signer) !== line) throw new StoreError(`${this.#file(VERIFIER_KEY)} is not of the key beside it`);
+    if (line !== undefined && formatVerifierKey(signer) !== line)
+      throw new StoreError(`${this.#file(VERIFIER_KEY)} is not of the key beside it`);
     return signer;
   }
 

@@ -1,5 +1,13 @@
 import { type Checkpoint, openCheckpoint, parseCheckpoint } from '#db/tlog/checkpoint.ts';
-import { formatNote, type Note, NoteError, parseNote, type Signer, signText, type Verifier } from '#db/tlog/note.ts';
+import {
+  formatNote,
+  type Note,
+  NoteError,
+  parseNote,
+  type Signer,
+  signText,
+  type Verifier,
+} from '#db/tlog/note.ts';
 import { isConsistent } from '#db/tlog/proof.ts';
 
 /**
@@ -9,9 +17,11 @@ import { isConsistent } from '#db/tlog/proof.ts';
 
 /** Why a witness signs no more until a person has looked. */
 export const ALARMS = {
-  another_log: 'the log there has another name: it is another log, or another epoch of this one after an older backup was restored',
+  another_log:
+    'the log there has another name: it is another log, or another epoch of this one after an older backup was restored',
   unknown_key: 'no key of the log that this witness was given has signed its checkpoint',
-  shorter: 'the log is shorter than what this witness has signed, and proves no more that it was a part of it',
+  shorter:
+    'the log is shorter than what this witness has signed, and proves no more that it was a part of it',
   forked: 'the log has the same size as before, and is another',
   inconsistent: 'the log does not begin with what this witness has signed',
   rolled_back: "this witness's own state is older than what it has signed: it was restored from a backup",
@@ -33,7 +43,12 @@ export type Judgement =
  * @param known what this witness has signed last; null: nothing yet.
  * @param keys of the log, as the witness was given them.
  */
-export function judge(shown: string, known: Checkpoint | null, keys: readonly Verifier[], own: Verifier): Judgement {
+export function judge(
+  shown: string,
+  known: Checkpoint | null,
+  keys: readonly Verifier[],
+  own: Verifier,
+): Judgement {
   let checkpoint: Checkpoint;
   try {
     checkpoint = parseCheckpoint(parseNote(shown).text);
@@ -45,7 +60,9 @@ export function judge(shown: string, known: Checkpoint | null, keys: readonly Ve
   try {
     const { note, verified } = openCheckpoint(shown, [...keys, own]);
     const isCosigned = verified.some(({ verifier }) => verifier === own);
-    const strangers = note.signatures.filter(({ name, keyId }) => name === checkpoint.origin && !keys.some((key) => key.keyId === keyId)).map(({ name, keyId }) => `${name}+${keyId}`);
+    const strangers = note.signatures
+      .filter(({ name, keyId }) => name === checkpoint.origin && !keys.some((key) => key.keyId === keyId))
+      .map(({ name, keyId }) => `${name}+${keyId}`);
     if (isCosigned && checkpoint.size > (known?.size ?? -1)) return alarmOf('rolled_back');
     if (known === null || checkpoint.size > known.size) return { kind: 'newer', checkpoint, note, strangers };
     if (checkpoint.size < known.size) return { kind: 'older', checkpoint };
@@ -69,7 +86,14 @@ export function continues(known: Checkpoint | null, newer: Checkpoint, proof: re
 }
 
 /** The note with this witness's signature below those of the log, and of nobody else. */
-export function cosign({ text, signatures }: Note, keys: readonly Verifier[], own: Signer, nowMs: number): string {
-  const ofLog = signatures.filter(({ name, keyId }) => keys.some((key) => key.name === name && key.keyId === keyId));
+export function cosign(
+  { text, signatures }: Note,
+  keys: readonly Verifier[],
+  own: Signer,
+  nowMs: number,
+): string {
+  const ofLog = signatures.filter(({ name, keyId }) =>
+    keys.some((key) => key.name === name && key.keyId === keyId),
+  );
   return formatNote({ text, signatures: [...ofLog, signText(text, own, Math.floor(nowMs / 1_000))] });
 }

@@ -45,7 +45,8 @@ async function mendLinks(root: string): Promise<void> {
       // Relative, so that the installation may be moved as a whole.
       await symlink(path.relative(path.dirname(link), path.join(root, source)), link);
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'EEXIST' && (await stat(link).catch(() => null)) === null) throw error;
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST' && (await stat(link).catch(() => null)) === null)
+        throw error;
     }
   }
 }

@@ -37,7 +37,9 @@ export async function bootstrap(superuser: ClientConfig, passwords: Passwords): 
 
 async function ensureRole(client: Client, name: string, password: string): Promise<void> {
   const isOwner = name === 'daybook_owner';
-  if (!(await isTrue(client, `select exists (select from pg_roles where rolname = '${name}' and rolcanlogin)`))) {
+  if (
+    !(await isTrue(client, `select exists (select from pg_roles where rolname = '${name}' and rolcanlogin)`))
+  ) {
     const known = await isTrue(client, `select exists (select from pg_roles where rolname = '${name}')`);
     await client.query(
       `${known ? 'alter' : 'create'} role ${name} login ${isOwner ? 'createrole' : ''} password ${client.escapeLiteral(password)}`,
@@ -46,7 +48,13 @@ async function ensureRole(client: Client, name: string, password: string): Promi
   // The owner may act as the others (migrations check it), but does not inherit what they may do. It
   // makes logins for auditors, and so passes on their right.
   const isPassedOn = name === 'daybook_auditor';
-  if (!isOwner && !(await isTrue(client, `select pg_has_role('daybook_owner', '${name}', 'SET${isPassedOn ? ' WITH ADMIN OPTION' : ''}')`))) {
+  if (
+    !isOwner &&
+    !(await isTrue(
+      client,
+      `select pg_has_role('daybook_owner', '${name}', 'SET${isPassedOn ? ' WITH ADMIN OPTION' : ''}')`,
+    ))
+  ) {
     await client.query(`grant ${name} to daybook_owner with inherit false, set true, admin ${isPassedOn}`);
   }
 }

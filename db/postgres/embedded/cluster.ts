@@ -1,5 +1,18 @@
 import { randomBytes } from 'node:crypto';
-import { chmod, chown, link, mkdir, mkdtemp, open, readdir, readFile, realpath, rename, rm, stat } from 'node:fs/promises';
+import {
+  chmod,
+  chown,
+  link,
+  mkdir,
+  mkdtemp,
+  open,
+  readdir,
+  readFile,
+  realpath,
+  rename,
+  rm,
+  stat,
+} from 'node:fs/promises';
 import path from 'node:path';
 import { z } from 'zod';
 import { INITDB_TIMEOUT_MS, LEFTOVER_RETRIES_MAX } from '#db/bounds.ts';
@@ -85,7 +98,9 @@ export async function readPasswords(place: Place): Promise<Passwords | null> {
   try {
     return Passwords.parse(JSON.parse(text));
   } catch {
-    throw new StoreError(`${place.passwords} is damaged: restore it from a backup, PostgreSQL cannot be opened without it`);
+    throw new StoreError(
+      `${place.passwords} is damaged: restore it from a backup, PostgreSQL cannot be opened without it`,
+    );
   }
 }
 
@@ -97,7 +112,9 @@ export async function ensurePasswords(place: Place): Promise<Passwords> {
   const known = await readPasswords(place);
   if (known !== null) return known;
   if (await holdsCluster(place)) {
-    throw new StoreError(`${place.passwords} is missing: restore it from a backup, PostgreSQL cannot be opened without it`);
+    throw new StoreError(
+      `${place.passwords} is missing: restore it from a backup, PostgreSQL cannot be opened without it`,
+    );
   }
   const fresh = Object.fromEntries(Object.keys(Passwords.shape).map((role) => [role, newPassword()]));
   const draft = `${place.passwords}.new-${process.pid}`;
@@ -122,7 +139,12 @@ function newPassword(): string {
  * killed half-way leaves nothing that looks like a cluster.
  * @throws {StoreError} when the directory holds something else, or initdb fails.
  */
-export async function ensureCluster(place: Place, runAs: RunAs, binaries: Binaries, passwords: Passwords): Promise<void> {
+export async function ensureCluster(
+  place: Place,
+  runAs: RunAs,
+  binaries: Binaries,
+  passwords: Passwords,
+): Promise<void> {
   await removeLeftovers(place);
   if (await holdsCluster(place)) {
     await adoptOwnership(place, runAs);
@@ -148,7 +170,12 @@ export async function ensureCluster(place: Place, runAs: RunAs, binaries: Binari
   }
 }
 
-async function initdb(runAs: RunAs, binaries: Binaries, directory: string, passwordFile: string): Promise<void> {
+async function initdb(
+  runAs: RunAs,
+  binaries: Binaries,
+  directory: string,
+  passwordFile: string,
+): Promise<void> {
   const { program, args, options } = command(runAs, binaries.initdb, [
     `--pgdata=${directory}`,
     '--username=postgres',
@@ -160,21 +187,28 @@ async function initdb(runAs: RunAs, binaries: Binaries, directory: string, passw
     '--no-instructions',
     ...Object.entries(TUNING).map(([name, value]) => `--set=${name}=${value}`),
   ]);
-  await run(program, args, { ...options, timeout: INITDB_TIMEOUT_MS }).catch((error: Error & { stderr?: string }) => {
-    const reason = error.stderr?.trim().split('\n').at(-1) || error.message;
-    throw new StoreError(`PostgreSQL could not make its files: ${reason}`);
-  });
+  await run(program, args, { ...options, timeout: INITDB_TIMEOUT_MS }).catch(
+    (error: Error & { stderr?: string }) => {
+      const reason = error.stderr?.trim().split('\n').at(-1) || error.message;
+      throw new StoreError(`PostgreSQL could not make its files: ${reason}`);
+    },
+  );
 }
 
 /** Whether the cluster is there, and is one that these programs can run. */
 async function holdsCluster(place: Place): Promise<boolean> {
-  const version = await readFile(path.join(place.cluster, 'PG_VERSION'), 'utf8').catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ENOENT') return null;
-    if (error.code === 'EACCES') throw new StoreError(`${place.cluster} belongs to another user: start Daybook as that user`);
-    throw error;
-  });
+  const version = await readFile(path.join(place.cluster, 'PG_VERSION'), 'utf8').catch(
+    (error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return null;
+      if (error.code === 'EACCES')
+        throw new StoreError(`${place.cluster} belongs to another user: start Daybook as that user`);
+      throw error;
+    },
+  );
   if (version !== null && version.trim() !== MAJOR_VERSION) {
-    throw new StoreError(`${place.cluster} was made by PostgreSQL ${version.trim()}, and this Daybook runs ${MAJOR_VERSION}`);
+    throw new StoreError(
+      `${place.cluster} was made by PostgreSQL ${version.trim()}, and this Daybook runs ${MAJOR_VERSION}`,
+    );
   }
   return version !== null;
 }
@@ -192,7 +226,11 @@ async function removeLeftovers(place: Place): Promise<void> {
     // In a container each start has the same number, so our own number marks a leftover as well.
     if (pid !== undefined && (Number(pid) === process.pid || !exists(Number(pid)))) {
       // The initdb of a killed start may still be writing. It gives up when its files are gone.
-      await rm(path.join(place.dataDir, name), { recursive: true, force: true, maxRetries: LEFTOVER_RETRIES_MAX });
+      await rm(path.join(place.dataDir, name), {
+        recursive: true,
+        force: true,
+        maxRetries: LEFTOVER_RETRIES_MAX,
+      });
     }
   }
 }

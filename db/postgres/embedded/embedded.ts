@@ -8,9 +8,24 @@ import {
   RESTART_STABLE_MS,
   START_CONNECT_TIMEOUT_MS,
 } from '#db/bounds.ts';
-import { checkDurability, closeClient, connectAs, sessionConfig, StoreError, withTimeout, type Role, type Store } from '#db/postgres/connect.ts';
+import {
+  checkDurability,
+  closeClient,
+  connectAs,
+  sessionConfig,
+  StoreError,
+  withTimeout,
+  type Role,
+  type Store,
+} from '#db/postgres/connect.ts';
 import { findBinaries, type Binaries } from '#db/postgres/embedded/binaries.ts';
-import { bootstrap, DATABASE, DirectoryInUse, takeSupervisorLock, type SupervisorLock } from '#db/postgres/embedded/bootstrap.ts';
+import {
+  bootstrap,
+  DATABASE,
+  DirectoryInUse,
+  takeSupervisorLock,
+  type SupervisorLock,
+} from '#db/postgres/embedded/bootstrap.ts';
 import {
   ensureCluster,
   ensurePasswords,
@@ -20,7 +35,14 @@ import {
   type Passwords,
   type Place,
 } from '#db/postgres/embedded/cluster.ts';
-import { chooseAddress, findRunning, launch, readPidFile, shutDown, type Address } from '#db/postgres/embedded/postmaster.ts';
+import {
+  chooseAddress,
+  findRunning,
+  launch,
+  readPidFile,
+  shutDown,
+  type Address,
+} from '#db/postgres/embedded/postmaster.ts';
 import { chooseRunAs, type RunAs } from '#db/postgres/embedded/run-as.ts';
 
 export type EmbeddedStore = Store & {
@@ -54,7 +76,10 @@ type Server = {
  * @param options.log is given one line for each thing that an operator may want to know.
  * @throws {StoreError} when it cannot run here; the message says why and what to do.
  */
-export async function startEmbedded(options: { dataDir: string; log: (line: string) => void }): Promise<EmbeddedStore> {
+export async function startEmbedded(options: {
+  dataDir: string;
+  log: (line: string) => void;
+}): Promise<EmbeddedStore> {
   const { dataDir, log } = options;
   const stopping = new AbortController();
   const { signal } = stopping;
@@ -62,7 +87,9 @@ export async function startEmbedded(options: { dataDir: string; log: (line: stri
     signal.addEventListener('abort', () => resolve(), { once: true });
   });
   const server = await prepare(dataDir, log).catch((error: Error) => refuse(dataDir, error));
-  let lock: SupervisorLock | null = await bringUp(server, signal).catch((error: Error) => refuse(dataDir, error));
+  let lock: SupervisorLock | null = await bringUp(server, signal).catch((error: Error) =>
+    refuse(dataDir, error),
+  );
   let lockedOut = false;
 
   /** *Recovering*: returns with the lock held, or null when stopped meanwhile. */
@@ -109,7 +136,8 @@ export async function startEmbedded(options: { dataDir: string; log: (line: stri
     stopping.abort();
     await supervision;
     await lock?.release();
-    if (!lockedOut && !(await shutDown(server.place))) log(`PostgreSQL in ${server.place.cluster} did not stop`);
+    if (!lockedOut && !(await shutDown(server.place)))
+      log(`PostgreSQL in ${server.place.cluster} did not stop`);
   };
   let stop: Promise<void> | null = null;
   return { config: (role) => configFor(server, role), stop: () => (stop ??= stopOnce()) };
@@ -139,7 +167,9 @@ export async function connectEmbedded(dataDir: string): Promise<Store | null> {
 
 function refuse(dataDir: string, error: Error): never {
   if (error instanceof StoreError) throw error;
-  throw new StoreError(`the database in ${dataDir} (DAYBOOK_DATA) cannot be used: ${error.message}`, { cause: error });
+  throw new StoreError(`the database in ${dataDir} (DAYBOOK_DATA) cannot be used: ${error.message}`, {
+    cause: error,
+  });
 }
 
 async function prepare(dataDir: string, log: (line: string) => void): Promise<Server> {
@@ -152,7 +182,9 @@ async function prepare(dataDir: string, log: (line: string) => void): Promise<Se
   return { place, runAs, binaries, passwords, address: null, log };
 }
 
-/** Adopts or launches, then takes the lock. What it launched and cannot keep, or may not use, it stops again. */
+/**
+ * Adopts or launches, then takes the lock. What it launched and cannot keep, or may not use, it stops again.
+ */
 async function bringUp(server: Server, signal: AbortSignal): Promise<SupervisorLock> {
   const { place, passwords, log } = server;
   const launched = await adoptOrLaunch(server, signal);
@@ -213,6 +245,11 @@ function unhurried(config: ClientConfig): ClientConfig {
 
 function superuserAt(server: Pick<Server, 'address' | 'passwords'>): ClientConfig {
   const password = (): string => server.passwords.superuser;
-  const session = sessionConfig('owner', { ...server.address, user: 'postgres', database: 'postgres', password });
+  const session = sessionConfig('owner', {
+    ...server.address,
+    user: 'postgres',
+    database: 'postgres',
+    password,
+  });
   return { ...session, application_name: 'daybook-bootstrap' };
 }

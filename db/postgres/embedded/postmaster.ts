@@ -166,17 +166,22 @@ function patience({ place, log, signal }: Watch, problem: string): () => Promise
   let told = false;
   return async () => {
     const waitedMs = performance.now() - since;
-    if (waitedMs > START_TIMEOUT_MS) throw new StoreError(`the PostgreSQL in ${place.cluster} ${problem} (see ${place.log})`);
+    if (waitedMs > START_TIMEOUT_MS)
+      throw new StoreError(`the PostgreSQL in ${place.cluster} ${problem} (see ${place.log})`);
     if (waitedMs > START_NOTICE_MS && !told) {
       told = true;
-      log(`waiting for the PostgreSQL in ${place.cluster}, which may be recovering from a crash (see ${place.log})`);
+      log(
+        `waiting for the PostgreSQL in ${place.cluster}, which may be recovering from a crash (see ${place.log})`,
+      );
     }
     await sleep(POSTMASTER_POLL_MS, undefined, { signal });
   };
 }
 
 function wrongPassword(place: Place): StoreError {
-  return new StoreError(`the PostgreSQL in ${place.cluster} does not accept the passwords of ${place.passwords}`);
+  return new StoreError(
+    `the PostgreSQL in ${place.cluster} does not accept the passwords of ${place.passwords}`,
+  );
 }
 
 /**
@@ -185,9 +190,18 @@ function wrongPassword(place: Place): StoreError {
  * successor finds it running.
  * @throws {StoreError} with the reason from Postgres' own log.
  */
-export async function launch(watch: Watch, runAs: RunAs, binaries: Binaries, address: Address): Promise<void> {
+export async function launch(
+  watch: Watch,
+  runAs: RunAs,
+  binaries: Binaries,
+  address: Address,
+): Promise<void> {
   const { place } = watch;
-  const { program, args, options } = command(runAs, binaries.postgres, ['-D', place.cluster, ...settings(address)]);
+  const { program, args, options } = command(runAs, binaries.postgres, [
+    '-D',
+    place.cluster,
+    ...settings(address),
+  ]);
   const log = await openLog(place);
   const { size: logStart } = await log.stat();
   let child: ChildProcess;
@@ -251,7 +265,9 @@ async function lastComplaint(place: Place, start: number): Promise<string | null
     const { buffer, bytesRead } = await log.read(Buffer.alloc(size - from), 0, size - from, from);
     const lines = buffer.toString('utf8', 0, bytesRead).trim().split('\n');
     // "The database system is starting up" is what it told our own knocking.
-    const complaints = lines.filter((line) => /\b(FATAL|PANIC|ERROR):(?!\s+the database system is )/.test(line));
+    const complaints = lines.filter((line) =>
+      /\b(FATAL|PANIC|ERROR):(?!\s+the database system is )/.test(line),
+    );
     const complaint = complaints.at(-1) ?? lines.at(-1);
     return complaint?.replace(/^.*?\b(?:FATAL|PANIC|ERROR):\s*/, '') || null;
   } finally {
@@ -275,7 +291,8 @@ export async function shutDown(place: Place): Promise<boolean> {
     if (processKind(file.pid, place) !== 'ours') return true;
     tell(file.pid, signal);
     const deadline = performance.now() + timeoutMs;
-    while (processKind(file.pid, place) === 'ours' && performance.now() < deadline) await sleep(POSTMASTER_POLL_MS);
+    while (processKind(file.pid, place) === 'ours' && performance.now() < deadline)
+      await sleep(POSTMASTER_POLL_MS);
   }
   return processKind(file.pid, place) !== 'ours';
 }

@@ -91,7 +91,11 @@ export function command(
   runAs: RunAs,
   program: string,
   args: readonly string[],
-): { program: string; args: string[]; options: { uid?: number; gid?: number; cwd: string; env: NodeJS.ProcessEnv } } {
+): {
+  program: string;
+  args: string[];
+  options: { uid?: number; gid?: number; cwd: string; env: NodeJS.ProcessEnv };
+} {
   const [first, ...rest] = [...runAs.prefix, program, ...args];
   return {
     program: first as string,

@@ -55,7 +55,9 @@ export function accountCommands(program: Command): void {
 
   withJson(account.command('list'))
     .description('all accounts')
-    .action((_options: unknown, command: Command) => run(command, ({ control }) => listAccounts(control), showAccounts));
+    .action((_options: unknown, command: Command) =>
+      run(command, ({ control }) => listAccounts(control), showAccounts),
+    );
 
   withJson(account.command('set-plan <name> <plan>'))
     .description('put an account on a plan, or on none')
@@ -68,14 +70,19 @@ export function accountCommands(program: Command): void {
           return { name, plan: chosen, changed: isChange(await control.setPlan(name, chosen, window)) };
         },
         ({ plan: chosen, changed }) => {
-          const state = chosen === null ? `Account "${name}" is on no plan: nothing limits it but terms of its own.` : `Account "${name}" is on plan "${chosen}".`;
+          const state =
+            chosen === null
+              ? `Account "${name}" is on no plan: nothing limits it but terms of its own.`
+              : `Account "${name}" is on plan "${chosen}".`;
           return changed ? state : `${state} It was before.`;
         },
       ),
     );
 
   withJson(account.command('override <name>'))
-    .description('give an account terms of its own; each field stands in place of its plan\'s, and {} takes them away')
+    .description(
+      "give an account terms of its own; each field stands in place of its plan's, and {} takes them away",
+    )
     .requiredOption('--file <terms.json>', 'all of the terms, as in a plan')
     .addOption(windowsOption('--window'))
     .action((name: string, { file, window }: { file: string; window: WindowsChoice }, command: Command) =>
@@ -87,13 +94,22 @@ export function accountCommands(program: Command): void {
         },
         ({ terms, changed }) => {
           if (!changed) return `Account "${name}" has just these terms already.`;
-          return Object.keys(terms).length === 0 ? `Account "${name}" has the terms of its plan.` : `Account "${name}" has terms of its own: ${Object.keys(terms).join(', ')}.`;
+          return Object.keys(terms).length === 0
+            ? `Account "${name}" has the terms of its plan.`
+            : `Account "${name}" has terms of its own: ${Object.keys(terms).join(', ')}.`;
         },
       ),
     );
 }
 
-type Listed = { id: string; name: string; state: string; plan: string | null; overrides: string[]; keys: number };
+type Listed = {
+  id: string;
+  name: string;
+  state: string;
+  plan: string | null;
+  overrides: string[];
+  keys: number;
+};
 
 async function listAccounts(control: Control): Promise<Listed[]> {
   const model = await control.load();
@@ -111,7 +127,14 @@ async function listAccounts(control: Control): Promise<Listed[]> {
 function showAccounts(accounts: Listed[]): string {
   return showTable(
     ['ID', 'STATE', 'PLAN', 'KEYS', 'NAME', 'TERMS OF ITS OWN'],
-    accounts.map(({ id, state, plan, keys, name, overrides }) => [id, state, plan ?? '-', String(keys), name, overrides.join(', ') || '-']),
+    accounts.map(({ id, state, plan, keys, name, overrides }) => [
+      id,
+      state,
+      plan ?? '-',
+      String(keys),
+      name,
+      overrides.join(', ') || '-',
+    ]),
   );
 }
 

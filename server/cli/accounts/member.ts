@@ -3,7 +3,13 @@ import type { Command } from '#db/command-line/command.ts';
 import { withJson } from '#db/command-line/print.ts';
 import { showTable } from '#db/command-line/table.ts';
 import { ROLES, type Role } from '#db/events/parts.ts';
-import { hasAdministrator, memberByEmail, type MemberRow, readEmails, removeTotp } from '#db/members/members.ts';
+import {
+  hasAdministrator,
+  memberByEmail,
+  type MemberRow,
+  readEmails,
+  removeTotp,
+} from '#db/members/members.ts';
 import { run, type Session } from '#server/cli/control-session.ts';
 import { Email } from '#server/contract/session.ts';
 import { DecisionError } from '#server/decide/decision.ts';
@@ -13,7 +19,10 @@ import { ownOrigin } from '#server/sign-in/origin.ts';
 import { makeSetupLink } from '#server/sign-in/setup.ts';
 import { inTransaction } from '#server/sign-in/transaction.ts';
 
-/** `daybook setup-link` and `daybook member …`: for who has a shell here, and may have locked themselves out of the dashboard. */
+/**
+ * `daybook setup-link` and `daybook member …`: for who has a shell here, and may have locked themselves out
+ * of the dashboard.
+ */
 export function memberCommands(program: Command): void {
   withJson(program.command('setup-link'))
     .description('a fresh link that makes the first administrator, once and within an hour')
@@ -28,28 +37,51 @@ export function memberCommands(program: Command): void {
   withJson(member.command('role <email>').addArgument(new Argument('<role>').choices(ROLES)))
     .description('give a member another role')
     .action((email: string, role: Role, _options: unknown, command: Command) =>
-      run(command, (session) => setRole(session, email, role), ({ changed }) => (changed ? `${email} is ${role} now.` : `${email} is ${role} already.`)),
+      run(
+        command,
+        (session) => setRole(session, email, role),
+        ({ changed }) => (changed ? `${email} is ${role} now.` : `${email} is ${role} already.`),
+      ),
     );
 
   withJson(member.command('reset-link <email>'))
     .description('a link by which a member chooses a new password, once and within an hour')
     .option('--drop-code', 'signing in takes no code any more: for a device that is lost')
-    .action((email: string, options: { dropCode?: true }, command: Command) => run(command, (session) => resetLink(session, email, options.dropCode === true), ({ link }) => link));
+    .action((email: string, options: { dropCode?: true }, command: Command) =>
+      run(
+        command,
+        (session) => resetLink(session, email, options.dropCode === true),
+        ({ link }) => link,
+      ),
+    );
 }
 
 async function setupLink({ client, config }: Session): Promise<{ link: string }> {
   if (await hasAdministrator(client)) {
-    throw new DecisionError('not_allowed', 'There is an administrator already. To let somebody be one: daybook member role <email> administrator');
+    throw new DecisionError(
+      'not_allowed',
+      'There is an administrator already. To let somebody be one: daybook member role <email> administrator',
+    );
   }
   return { link: await makeSetupLink(client, config, ownOrigin(config)) };
 }
 
-type Listed = { id: string; email: string | null; account: string; role: Role; code: boolean; added_at: Date };
+type Listed = {
+  id: string;
+  email: string | null;
+  account: string;
+  role: Role;
+  code: boolean;
+  added_at: Date;
+};
 
 async function list({ control, client }: Session): Promise<Listed[]> {
   const model = await control.load();
   const members = [...model.members].filter(({ state }) => state === 'active');
-  const emails = await readEmails(client, members.map(({ id }) => id));
+  const emails = await readEmails(
+    client,
+    members.map(({ id }) => id),
+  );
   return members.map(({ id, account, role, hasTotp, addedAt }) => ({
     id,
     email: emails.get(id) ?? null,
@@ -63,21 +95,38 @@ async function list({ control, client }: Session): Promise<Listed[]> {
 function showList(members: Listed[]): string {
   return showTable(
     ['ID', 'ROLE', 'CODE', 'ADDED', 'EMAIL', 'ACCOUNT'],
-    members.map(({ id, role, code, added_at, email, account }) => [id, role, code ? 'yes' : 'no', added_at.toISOString(), email ?? '-', account]),
+    members.map(({ id, role, code, added_at, email, account }) => [
+      id,
+      role,
+      code ? 'yes' : 'no',
+      added_at.toISOString(),
+      email ?? '-',
+      account,
+    ]),
   );
 }
 
-async function setRole({ control, client }: Session, email: string, role: Role): Promise<{ email: string; role: Role; changed: boolean }> {
+async function setRole(
+  { control, client }: Session,
+  email: string,
+  role: Role,
+): Promise<{ email: string; role: Role; changed: boolean }> {
   const { id } = await requireMember({ client }, email);
   const changed = await inTransaction(client, () => changeRole(control, client, id, role));
   if (changed instanceof Refusal) throw new DecisionError('not_allowed', changed.message);
   return { email, role, changed: changed.done.event !== null };
 }
 
-async function resetLink({ control, client, config }: Session, email: string, dropsCode: boolean): Promise<{ email: string; link: string; expires_at: Date }> {
+async function resetLink(
+  { control, client, config }: Session,
+  email: string,
+  dropsCode: boolean,
+): Promise<{ email: string; link: string; expires_at: Date }> {
   const { id, sealedTotp } = await requireMember({ client }, email);
   const dropCode = dropsCode && sealedTotp !== null ? () => removeTotp(client, id) : null;
-  const made = await inTransaction(client, () => makeResetLink(control, client, id, { origin: ownOrigin(config), by: null, dropCode }));
+  const made = await inTransaction(client, () =>
+    makeResetLink(control, client, id, { origin: ownOrigin(config), by: null, dropCode }),
+  );
   if (made instanceof Refusal) throw new DecisionError('not_allowed', made.message);
   return { email, link: made.done.link, expires_at: made.done.expiresAt };
 }

@@ -13,7 +13,9 @@ import { overdraftOf } from '#server/relay/usage.ts';
 
 /** `daybook plan …` */
 export function planCommands(program: Command): void {
-  const plan = program.command('plan').description('what accounts may use: models, routes, origins, rates and quotas');
+  const plan = program
+    .command('plan')
+    .description('what accounts may use: models, routes, origins, rates and quotas');
 
   withJson(plan.command('define <name>'))
     .description('give a plan its terms, the first time or anew')
@@ -23,19 +25,33 @@ export function planCommands(program: Command): void {
       run(
         command,
         async ({ control }) => {
-          const { event } = await control.definePlan(checkPlanName(name), readTerms(PlanTerms, file), windows);
-          return { name, outcome: event === null ? 'unchanged' : event.type === 'plan.defined' ? 'defined' : 'changed' };
+          const { event } = await control.definePlan(
+            checkPlanName(name),
+            readTerms(PlanTerms, file),
+            windows,
+          );
+          return {
+            name,
+            outcome: event === null ? 'unchanged' : event.type === 'plan.defined' ? 'defined' : 'changed',
+          };
         },
-        ({ outcome }) => (outcome === 'unchanged' ? `Plan "${name}" has just these terms already.` : `Plan "${name}" is ${outcome}.`),
+        ({ outcome }) =>
+          outcome === 'unchanged'
+            ? `Plan "${name}" has just these terms already.`
+            : `Plan "${name}" is ${outcome}.`,
       ),
     );
 
   withJson(plan.command('list'))
     .description('all plans')
-    .action((_options: unknown, command: Command) => run(command, ({ control }) => listPlans(control), showPlans));
+    .action((_options: unknown, command: Command) =>
+      run(command, ({ control }) => listPlans(control), showPlans),
+    );
 
   withJson(plan.command('show <name>'))
-    .description("a plan's terms, as a file for plan define, and how far its soft landings may go beyond their limits")
+    .description(
+      "a plan's terms, as a file for plan define, and how far its soft landings may go beyond their limits",
+    )
     .action((name: string, _options: unknown, command: Command) =>
       run(
         command,
@@ -52,7 +68,11 @@ export function planCommands(program: Command): void {
     .action((name: string, _options: unknown, command: Command) =>
       run(
         command,
-        async ({ control }) => ({ name, state: 'retired', changed: isChange(await control.retirePlan(name)) }),
+        async ({ control }) => ({
+          name,
+          state: 'retired',
+          changed: isChange(await control.retirePlan(name)),
+        }),
         ({ changed }) => (changed ? `Plan "${name}" is retired.` : `Plan "${name}" is retired already.`),
       ),
     );
@@ -68,12 +88,18 @@ function countAccounts(accounts: Iterable<{ plan: string | null }>, name: string
 async function listPlans(control: Control): Promise<Summary[]> {
   const model = await control.load();
   return [...model.plans]
-    .map(({ name, state, version }) => ({ name, state, version, accounts: countAccounts(model.accounts, name) }))
+    .map(({ name, state, version }) => ({
+      name,
+      state,
+      version,
+      accounts: countAccounts(model.accounts, name),
+    }))
     .toSorted((one, other) => (one.name < other.name ? -1 : 1));
 }
 
 function showPlans(plans: Summary[]): string {
-  if (plans.length === 0) return 'There are no plans yet. Define one with: npm run -s daybook -- plan define NAME --file plan.json';
+  if (plans.length === 0)
+    return 'There are no plans yet. Define one with: npm run -s daybook -- plan define NAME --file plan.json';
   return showTable(
     ['NAME', 'STATE', 'VERSION', 'ACCOUNTS'],
     plans.map(({ name, state, version, accounts }) => [name, state, String(version), String(accounts)]),
@@ -86,7 +112,10 @@ function describePlan({ name, state, version, terms }: Plan, accounts: number): 
   const overdrafts = limits
     .filter(({ meter, window }) => (meter === 'tokens' || meter === 'cost_microusd') && window !== 'minute')
     .filter(({ enforcement }) => enforcement === 'soft_landing')
-    .map((limit) => ({ quota: `${limit.meter}/${limit.window}`, tokens: overdraftOf({ ...limit, meter: 'tokens' }, subject) }));
+    .map((limit) => ({
+      quota: `${limit.meter}/${limit.window}`,
+      tokens: overdraftOf({ ...limit, meter: 'tokens' }, subject),
+    }));
   return { name, state, version, accounts, terms, overdrafts };
 }
 

@@ -7,7 +7,10 @@ import type { WindowsChoice } from '#server/decide/plan.ts';
 
 /** Whether a change lets the usage of the running windows count on. */
 export function windowsOption(flag: '--windows' | '--window'): Option {
-  return new Option(`${flag} <choice>`, 'whether usage of the running windows counts on, or they begin at zero')
+  return new Option(
+    `${flag} <choice>`,
+    'whether usage of the running windows counts on, or they begin at zero',
+  )
     .choices(['keep', 'reset'] satisfies WindowsChoice[])
     .default('keep');
 }
@@ -44,11 +47,19 @@ export function checkTerms<T extends z.ZodType>(schema: T, value: unknown, sourc
   throw new DecisionError('invalid', `${source}${issue ? describeIssue(issue) : 'is not usable'}.`);
 }
 
-const NAMES: Record<string, string> = { int: 'a whole number', number: 'a whole number', string: 'a text', array: 'a list', object: 'an object' };
+const NAMES: Record<string, string> = {
+  int: 'a whole number',
+  number: 'a whole number',
+  string: 'a text',
+  array: 'a list',
+  object: 'an object',
+};
 
 /** A finding of zod in plain words, with its place written as in JavaScript: `quotas[0].limit must be …`. */
 export function describeIssue(issue: z.core.$ZodIssue): string {
-  const place = issue.path.map((part, index) => (typeof part === 'number' ? `[${part}]` : `${index > 0 ? '.' : ''}${String(part)}`)).join('');
+  const place = issue.path
+    .map((part, index) => (typeof part === 'number' ? `[${part}]` : `${index > 0 ? '.' : ''}${String(part)}`))
+    .join('');
   const field = place === '' ? 'it' : place;
   switch (issue.code) {
     case 'unrecognized_keys':
@@ -60,7 +71,9 @@ export function describeIssue(issue: z.core.$ZodIssue): string {
     case 'too_small':
       return `${field} must be at least ${issue.minimum}`;
     case 'too_big':
-      return issue.origin === 'array' ? `${field} must have at most ${issue.maximum} entries` : `${field} must be at most ${issue.maximum}`;
+      return issue.origin === 'array'
+        ? `${field} must have at most ${issue.maximum} entries`
+        : `${field} must be at most ${issue.maximum}`;
     case 'invalid_union':
       return `${field} must be an address or a network such as 10.0.0.0/8`;
     default:

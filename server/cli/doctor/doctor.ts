@@ -16,7 +16,10 @@ export function doctorCommand(program: Command): void {
     .description('print the configuration with secrets masked, and check store, log and upstreams')
     .action(async (_options: unknown, command: Command) => {
       const config = readConfig(command.surroundings.env);
-      const findings = [...(await checkStore(config)), ...(await Promise.all(config.upstreams.map(checkUpstream)))];
+      const findings = [
+        ...(await checkStore(config)),
+        ...(await Promise.all(config.upstreams.map(checkUpstream))),
+      ];
       print(command, { node: process.version, configuration: describeConfig(config), findings }, show);
       if (findings.some(({ ok }) => !ok)) throw new FoundFault();
     });
@@ -28,7 +31,12 @@ async function checkStore(config: Config): Promise<Finding[]> {
     const { store, close } = await borrowStore(config, () => {});
     try {
       const client = await connectRelay(store);
-      const findings = [{ check, ok: true, detail: await describeLog(client) }, await checkProjections(client), await checkCheckpoints(client, config), await checkCredentials(client, config)];
+      const findings = [
+        { check, ok: true, detail: await describeLog(client) },
+        await checkProjections(client),
+        await checkCheckpoints(client, config),
+        await checkCredentials(client, config),
+      ];
       await closeClient(client);
       return findings;
     } finally {
@@ -39,17 +47,28 @@ async function checkStore(config: Config): Promise<Finding[]> {
   }
 }
 
-/** Workers and what they project. Being behind is no fault; to be stuck, or to have left something out, is. */
+/**
+ * Workers and what they project. Being behind is no fault; to be stuck, or to have left something out, is.
+ */
 async function checkProjections(client: Client): Promise<Finding> {
-  const { rows } = await client.query<{ live: string }>(`select count(*) as live from daybook.instance where dead_at is null and name like 'worker %'`);
+  const { rows } = await client.query<{ live: string }>(
+    `select count(*) as live from daybook.instance where dead_at is null and name like 'worker %'`,
+  );
   const workers = Number(rows[0]?.live);
   const statuses = await readProjectionStatus(client);
   const stuck = statuses.filter(({ state, parked }) => state === 'aside' || parked > 0);
   const told = statuses.map(({ projection, position, behind, parked, state }) => {
-    const more = [state === 'aside' ? 'waits for a rebuild' : `${behind} behind`, ...(parked > 0 ? [`${parked} put aside`] : [])];
+    const more = [
+      state === 'aside' ? 'waits for a rebuild' : `${behind} behind`,
+      ...(parked > 0 ? [`${parked} put aside`] : []),
+    ];
     return `${projection} at ${position} (${more.join(', ')})`;
   });
-  return { check: 'worker and projections', ok: stuck.length === 0, detail: [`${workers} worker(s) running`, ...told].join('; ') };
+  return {
+    check: 'worker and projections',
+    ok: stuck.length === 0,
+    detail: [`${workers} worker(s) running`, ...told].join('; '),
+  };
 }
 
 async function describeLog(client: Client): Promise<string> {
@@ -73,15 +92,30 @@ async function checkUpstream(upstream: Config['upstreams'][number]): Promise<Fin
     });
     await reply.body?.cancel();
     const refused = reply.status === 401 || reply.status === 403;
-    return { check, ok: !refused, detail: refused ? `refuses its api_key (${reply.status})` : `answers (${reply.status})` };
+    return {
+      check,
+      ok: !refused,
+      detail: refused ? `refuses its api_key (${reply.status})` : `answers (${reply.status})`,
+    };
   } catch (error) {
     const cause = (error as Error).cause as NodeJS.ErrnoException | undefined;
     return { check, ok: false, detail: `does not answer (${cause?.code ?? (error as Error).name})` };
   }
 }
 
-function show({ node, configuration, findings }: { node: string; configuration: Record<string, unknown>; findings: Finding[] }): string {
-  const settings = Object.entries(configuration).map(([name, value]) => `  ${name.padEnd(32)} ${value === null ? '(not set)' : typeof value === 'string' ? value : JSON.stringify(value)}`);
+function show({
+  node,
+  configuration,
+  findings,
+}: {
+  node: string;
+  configuration: Record<string, unknown>;
+  findings: Finding[];
+}): string {
+  const settings = Object.entries(configuration).map(
+    ([name, value]) =>
+      `  ${name.padEnd(32)} ${value === null ? '(not set)' : typeof value === 'string' ? value : JSON.stringify(value)}`,
+  );
   const checks = findings.map(({ check, ok, detail }) => `  ${ok ? 'ok  ' : 'FAIL'} ${check}: ${detail}`);
   return [`Node ${node}`, 'Configuration', ...settings, 'Checks', ...checks].join('\n');
 }

@@ -37,19 +37,34 @@ export function checkCommand(key: Command): void {
     .addOption(new Option('--route <path>', 'the route that is called').choices(ROUTES).default(ROUTES[0]))
     .option('--origin <origin>', 'the Origin header; without it the call has none, like that of a program')
     .option('--address <ip>', "the caller's address")
-    .action((id: string, options: Options, command: Command) => run(command, (session) => check(session, id, options), show));
+    .action((id: string, options: Options, command: Command) =>
+      run(command, (session) => check(session, id, options), show),
+    );
 }
 
-async function check({ config, control, client }: Session, id: string, { model, route, origin, address }: Options): Promise<Checked> {
-  if (address !== undefined && isIP(address) === 0) throw new DecisionError('invalid', `--address: "${address}" is not an IP address.`);
+async function check(
+  { config, control, client }: Session,
+  id: string,
+  { model, route, origin, address }: Options,
+): Promise<Checked> {
+  if (address !== undefined && isIP(address) === 0)
+    throw new DecisionError('invalid', `--address: "${address}" is not an IP address.`);
   const { model: loaded, key } = await control.loadKey(id);
   // Prices matter only to a quota in money, and upstreams to a model; they are many.
   const state = model !== undefined || loaded.limitsOf(key).some(countsCost) ? await control.load() : loaded;
   const models = modelsAt(state.directory, config);
   const relayed = RELAYED_ROUTES.find((each) => each === route);
-  const trial = { route, origin: origin ?? null, address: address ?? null, model: model === undefined ? null : models.resolve(model) };
-  const counters = relayed !== undefined ? await readCounters(client, state.limitsOf(key), state.nowMs()) : [];
-  const refusal = judge(key, trial, state, (name) => refusalOfModel(models, name, relayed ?? CHAT_COMPLETIONS)) ?? judgeLimits(counters, state.nowMs());
+  const trial = {
+    route,
+    origin: origin ?? null,
+    address: address ?? null,
+    model: model === undefined ? null : models.resolve(model),
+  };
+  const counters =
+    relayed !== undefined ? await readCounters(client, state.limitsOf(key), state.nowMs()) : [];
+  const refusal =
+    judge(key, trial, state, (name) => refusalOfModel(models, name, relayed ?? CHAT_COMPLETIONS)) ??
+    judgeLimits(counters, state.nowMs());
   const account = state.account(key.account);
   const access = [account ? state.accountAccess(account) : null, state.keyAccess(key)];
   return {
@@ -63,11 +78,21 @@ async function check({ config, control, client }: Session, id: string, { model, 
   };
 }
 
-/** Where a server with this configuration would send the calls of each model. Nothing is connected to, and so no secret is needed. */
+/**
+ * Where a server with this configuration would send the calls of each model. Nothing is connected to, and so
+ * no secret is needed.
+ */
 function modelsAt({ upstreams, models }: UpstreamDirectory, config: Session['config']): ModelTable {
   const configured = [...config.upstreams, demoConfig('http://127.0.0.1/v1', '')].map(definitionOf);
-  const definitions = definitionsOf(upstreams, { openOf: ({ credentials }) => credentials.map(({ id }) => ({ id, secret: '' })) }, configured);
-  return new ModelTable(models, definitions.map((each) => openUpstream(each, () => ({}))));
+  const definitions = definitionsOf(
+    upstreams,
+    { openOf: ({ credentials }) => credentials.map(({ id }) => ({ id, secret: '' })) },
+    configured,
+  );
+  return new ModelTable(
+    models,
+    definitions.map((each) => openUpstream(each, () => ({}))),
+  );
 }
 
 function show({ refusal, not_checked, limits }: Checked): string {
@@ -76,8 +101,15 @@ function show({ refusal, not_checked, limits }: Checked): string {
     ? `The call would be refused: ${refusal.status} ${refusal.code}. ${refusal.message}`
     : `The call would pass.${open === '' ? '' : ` It depends on more that was not asked for: ${open}.`}`;
   if (limits.length === 0) return verdict;
-  const rows = limits.map(({ scope, meter, window, limit, used, held, free, resets_at }) =>
-    [scope, meter, window, String(limit), String(used), String(held), String(free), resets_at ?? ''],
-  );
+  const rows = limits.map(({ scope, meter, window, limit, used, held, free, resets_at }) => [
+    scope,
+    meter,
+    window,
+    String(limit),
+    String(used),
+    String(held),
+    String(free),
+    resets_at ?? '',
+  ]);
   return `${verdict}\n${showTable(['OF', 'LIMIT ON', 'WINDOW', 'LIMIT', 'USED', 'HELD', 'FREE', 'RESETS'], rows)}`;
 }

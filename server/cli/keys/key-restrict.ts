@@ -35,17 +35,31 @@ const collect = (value: string, before: string[] = []): string[] => [...before, 
 /** `daybook key restrict …` */
 export function restrictCommand(key: Command): void {
   withJson(key.command('restrict <id>'))
-    .description(`narrow what a key may use of what its account may; "${ANY}" for a value takes a restriction away`)
+    .description(
+      `narrow what a key may use of what its account may; "${ANY}" for a value takes a restriction away`,
+    )
     .option('--models <list>', 'names and patterns, separated by commas: gpt-4o,claude-*')
     .option('--routes <list>', 'such as /v1/chat/completions')
-    .option('--origins <list>', 'web origins, https://*.example.com for all below a host, none for programs that are no web page')
+    .option(
+      '--origins <list>',
+      'web origins, https://*.example.com for all below a host, none for programs that are no web page',
+    )
     .option('--networks <list>', 'addresses and networks, such as 10.0.0.0/8')
     .option('--expires <time>', `when it ends, as ISO 8601, or ${NEVER}`)
     .option('--requests-per-minute <n>')
     .option('--tokens-per-minute <n>')
     .option('--concurrent <n>', 'calls that may run at once')
-    .option('--quota <quota>', 'such as tokens/day=100000 or requests/hour=50:exact; may be repeated, and takes the place of all the key had', collect)
-    .addOption(new Option('--reads <whose>', 'whose calls and usage it may read: its own, which is the default, or the whole account\'s').choices(Reads.options))
+    .option(
+      '--quota <quota>',
+      'such as tokens/day=100000 or requests/hour=50:exact; may be repeated, and takes the place of all the key had',
+      collect,
+    )
+    .addOption(
+      new Option(
+        '--reads <whose>',
+        "whose calls and usage it may read: its own, which is the default, or the whole account's",
+      ).choices(Reads.options),
+    )
     .option('--file <terms.json>', 'these fields, as in a plan; options go before')
     .option('--clear', 'take away all that the key had before')
     .addOption(windowsOption('--window'))
@@ -59,8 +73,12 @@ export function restrictCommand(key: Command): void {
         },
         ({ terms, expires_at, changed }) => {
           const fields = Object.entries(terms).map(([name, value]) => `  ${name}: ${JSON.stringify(value)}`);
-          const state = fields.length === 0 ? `Key ${id} may use all that its account may` : `Key ${id} is restricted`;
-          return [`${state}${changed ? '' : ', as before'}; it expires ${expires_at ?? NEVER}.`, ...fields].join('\n');
+          const state =
+            fields.length === 0 ? `Key ${id} may use all that its account may` : `Key ${id} is restricted`;
+          return [
+            `${state}${changed ? '' : ', as before'}; it expires ${expires_at ?? NEVER}.`,
+            ...fields,
+          ].join('\n');
         },
       ),
     );
@@ -71,7 +89,12 @@ export function readRestriction(options: RestrictOptions): Restriction {
   const set: KeyTerms = options.file === undefined ? {} : readTerms(KeyTerms, options.file);
   const drop: (keyof KeyTerms)[] = [];
   /** @param read makes of the option's text what the file would have for the field. */
-  const take = (option: string, field: keyof KeyTerms, text: string | undefined, read: (text: string) => unknown): void => {
+  const take = (
+    option: string,
+    field: keyof KeyTerms,
+    text: string | undefined,
+    read: (text: string) => unknown,
+  ): void => {
     if (text === undefined) return;
     if (text === ANY) {
       drop.push(field);
@@ -90,7 +113,13 @@ export function readRestriction(options: RestrictOptions): Restriction {
   // Its own alone is what a key without the field reads.
   if (options.reads === 'key') drop.push('reads');
   else if (options.reads !== undefined) set.reads = options.reads;
-  return { set, drop, clear: options.clear === true, expiresAt: readExpiry(options.expires), windows: options.window };
+  return {
+    set,
+    drop,
+    clear: options.clear === true,
+    expiresAt: readExpiry(options.expires),
+    windows: options.window,
+  };
 }
 
 function readExpiry(text: string | undefined): Date | null | undefined {
@@ -105,7 +134,11 @@ const readNumber = (text: string): number | string => (/^\d{1,16}$/.test(text) ?
 
 function readQuota(text: string): object {
   const match = /^(\w+)\/(\w+)=(\d{1,16})(?::(\w+))?$/.exec(text);
-  if (!match) throw new DecisionError('invalid', `--quota: "${text}" is not a quota such as tokens/day=100000 or requests/hour=50:exact.`);
+  if (!match)
+    throw new DecisionError(
+      'invalid',
+      `--quota: "${text}" is not a quota such as tokens/day=100000 or requests/hour=50:exact.`,
+    );
   const [, meter, window, limit, enforcement] = match;
   return { meter, window, limit: Number(limit), ...(enforcement === undefined ? {} : { enforcement }) };
 }

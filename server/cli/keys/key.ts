@@ -44,7 +44,11 @@ export function keyCommands(program: Command): void {
       run(
         command,
         async ({ config, control, client }) => {
-          const { secret } = await control.rotateKey(await loadPepper(client, config), id, parseDuration(options.overlap));
+          const { secret } = await control.rotateKey(
+            await loadPepper(client, config),
+            id,
+            parseDuration(options.overlap),
+          );
           return { id, key: secret };
         },
         showSecret,
@@ -69,7 +73,9 @@ export function keyCommands(program: Command): void {
 
   withJson(key.command('list'))
     .description('all keys, without secrets')
-    .action((_options: unknown, command: Command) => run(command, ({ control }) => listKeys(control), showKeys));
+    .action((_options: unknown, command: Command) =>
+      run(command, ({ control }) => listKeys(control), showKeys),
+    );
 }
 
 type Listed = {
@@ -109,10 +115,19 @@ function showSecret({ id, key }: { id: string; key: string }): string {
 }
 
 function showKeys(keys: Listed[]): string {
-  if (keys.length === 0) return 'There are no keys yet. Create one with: npm run -s daybook -- key create --account NAME';
+  if (keys.length === 0)
+    return 'There are no keys yet. Create one with: npm run -s daybook -- key create --account NAME';
   return showTable(
     ['ID', 'STATE', 'SECRET', 'ACCOUNT', 'NAME', 'EXPIRES', 'RESTRICTED'],
-    keys.map((key) => [key.id, key.state, `…${key.last4}`, key.account, key.name, key.expires_at ?? 'never', Object.keys(key.terms).join(', ') || '-']),
+    keys.map((key) => [
+      key.id,
+      key.state,
+      `…${key.last4}`,
+      key.account,
+      key.name,
+      key.expires_at ?? 'never',
+      Object.keys(key.terms).join(', ') || '-',
+    ]),
   );
 }
 

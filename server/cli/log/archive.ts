@@ -14,7 +14,10 @@ import { migrate } from '#db/schema/migrate.ts';
 import { borrowStore } from '#db/postgres/store.ts';
 import { readConfig } from '#server/process/config.ts';
 
-const DIRECTORY = (): Option => new Option('--dir <directory>', 'where the files of the archive lie').env('ARCHIVE_DIR').makeOptionMandatory();
+const DIRECTORY = (): Option =>
+  new Option('--dir <directory>', 'where the files of the archive lie')
+    .env('ARCHIVE_DIR')
+    .makeOptionMandatory();
 
 /** `daybook archive …` */
 export function archiveCommands(program: Command): void {
@@ -23,7 +26,9 @@ export function archiveCommands(program: Command): void {
   withJson(commands.command('list'))
     .description('the partitions of the log and where they are')
     .action((_options: object, command: Command) =>
-      onStore(command, async (connect) => print(command, await withClient(connect, listPartitions), showPartitions)),
+      onStore(command, async (connect) =>
+        print(command, await withClient(connect, listPartitions), showPartitions),
+      ),
     );
 
   withJson(commands.command('run'))
@@ -33,21 +38,36 @@ export function archiveCommands(program: Command): void {
     .option('--drop', 'drop tables once they have left the log')
     .action((options: { dir: string; keep: string; drop?: boolean }, command: Command) =>
       onStore(command, async (connect) => {
-        const result = await archive({ connect, directory: options.dir, keep: readCount(options.keep), drop: options.drop === true });
+        const result = await archive({
+          connect,
+          directory: options.dir,
+          keep: readCount(options.keep),
+          drop: options.drop === true,
+        });
         if (result === null) throw new StoreError('the archive is at work already');
         print(command, result, showResult);
       }),
     );
 
   withJson(commands.command('verify [files...]'))
-    .description('check files, each by itself and one as the continuation of another, with no database at hand; without files, all that this log has archived')
+    .description(
+      'check files, each by itself and one as the continuation of another, with no database at hand; without files, all that this log has archived',
+    )
     .option('--dir <directory>', 'without files: where they lie', commands.surroundings.env['ARCHIVE_DIR'])
-    .action((files: string[], options: { dir?: string }, command: Command) => verify(files, options.dir, command));
+    .action((files: string[], options: { dir?: string }, command: Command) =>
+      verify(files, options.dir, command),
+    );
 
   withJson(commands.command('restore <file>'))
     .description('load a file into the log again, for rebuilds; it stays until it is dropped')
     .action((file: string, _options: object, command: Command) =>
-      onStore(command, async (connect) => print(command, { restored: await restorePartition(connect, file) }, ({ restored }) => `${restored} is in the log again.`)),
+      onStore(command, async (connect) =>
+        print(
+          command,
+          { restored: await restorePartition(connect, file) },
+          ({ restored }) => `${restored} is in the log again.`,
+        ),
+      ),
     );
 
   withJson(commands.command('drop <partition>'))
@@ -55,13 +75,26 @@ export function archiveCommands(program: Command): void {
     .addOption(DIRECTORY())
     .action((partition: string, options: { dir: string }, command: Command) =>
       onStore(command, async (connect) =>
-        print(command, { dropped: await dropArchived(connect, readCount(partition.replace(/^log_0*(?=\d)/, '')), options.dir) }, ({ dropped }) => `${dropped} is dropped.`),
+        print(
+          command,
+          {
+            dropped: await dropArchived(
+              connect,
+              readCount(partition.replace(/^log_0*(?=\d)/, '')),
+              options.dir,
+            ),
+          },
+          ({ dropped }) => `${dropped} is dropped.`,
+        ),
       ),
     );
 }
 
 /** Runs a command as the owner, who alone may take a part out of the log. */
-async function onStore(command: Command, work: (connect: () => Promise<Client>) => Promise<void>): Promise<void> {
+async function onStore(
+  command: Command,
+  work: (connect: () => Promise<Client>) => Promise<void>,
+): Promise<void> {
   const { store, close } = await borrowStore(readConfig(command.surroundings.env), () => {});
   try {
     await migrate(store);
@@ -71,7 +104,10 @@ async function onStore(command: Command, work: (connect: () => Promise<Client>) 
   }
 }
 
-async function withClient<T>(connect: () => Promise<Client>, work: (client: Client) => Promise<T>): Promise<T> {
+async function withClient<T>(
+  connect: () => Promise<Client>,
+  work: (client: Client) => Promise<T>,
+): Promise<T> {
   const client = await connect();
   try {
     return await work(client);
@@ -80,12 +116,20 @@ async function withClient<T>(connect: () => Promise<Client>, work: (client: Clie
   }
 }
 
-async function verify(files: readonly string[], directory: string | undefined, command: Command): Promise<void> {
+async function verify(
+  files: readonly string[],
+  directory: string | undefined,
+  command: Command,
+): Promise<void> {
   const verified: Manifest[] = [];
-  const verifyThem = (names: readonly string[]): Promise<void> => verifySeries(names, (_file, manifest) => verified.push(manifest));
+  const verifyThem = (names: readonly string[]): Promise<void> =>
+    verifySeries(names, (_file, manifest) => verified.push(manifest));
   if (files.length > 0) await verifyThem(files);
   else {
-    if (directory === undefined) throw new StoreError('which files? Name them, or the directory of the archive by --dir or ARCHIVE_DIR.');
+    if (directory === undefined)
+      throw new StoreError(
+        'which files? Name them, or the directory of the archive by --dir or ARCHIVE_DIR.',
+      );
     await onStore(command, (connect) =>
       withClient(connect, async (client) => {
         const recorded = (await listPartitions(client)).flatMap(({ manifest }) => manifest ?? []);
@@ -106,21 +150,42 @@ function showPartitions(partitions: readonly Listed[]): string {
   const where = ({ standing, restored_at, archived_at }: Listed): string => {
     if (standing === 'attached') return restored_at === null ? 'in the log' : 'in the log, restored';
     if (standing === 'leaving') return 'leaving the log';
-    return standing === 'detached' ? 'archived, its table stands' : archived_at === null ? 'lost' : 'archived';
+    return standing === 'detached'
+      ? 'archived, its table stands'
+      : archived_at === null
+        ? 'lost'
+        : 'archived';
   };
   const rows = partitions.map((each) => [
-    each.name, String(each.first_position), String(each.last_position), where(each), each.manifest?.file ?? '', String(each.manifest?.bytes ?? ''),
+    each.name,
+    String(each.first_position),
+    String(each.last_position),
+    where(each),
+    each.manifest?.file ?? '',
+    String(each.manifest?.bytes ?? ''),
   ]);
   return showTable(['PARTITION', 'FROM', 'TO', 'WHERE', 'FILE', 'BYTES'], rows);
 }
 
 function showResult({ archived, detached, dropped, waiting }: ArchiveResult): string {
-  const line = (what: string, names: readonly string[]): string[] => (names.length > 0 ? [`${what}: ${names.join(', ')}`] : []);
-  return [...line('archived', archived), ...line('left the log', detached), ...line('dropped', dropped), ...(waiting === null ? [] : [waiting])].join('\n');
+  const line = (what: string, names: readonly string[]): string[] =>
+    names.length > 0 ? [`${what}: ${names.join(', ')}`] : [];
+  return [
+    ...line('archived', archived),
+    ...line('left the log', detached),
+    ...line('dropped', dropped),
+    ...(waiting === null ? [] : [waiting]),
+  ].join('\n');
 }
 
 function showVerified({ verified }: { verified: readonly Manifest[] }): string {
   if (verified.length === 0) return 'Nothing is archived.';
-  const rows = verified.map((each) => [each.file, String(each.first_position), String(each.last_position), String(each.batch_count), each.chain_after.chain]);
+  const rows = verified.map((each) => [
+    each.file,
+    String(each.first_position),
+    String(each.last_position),
+    String(each.batch_count),
+    each.chain_after.chain,
+  ]);
   return `${showTable(['SOUND', 'FROM', 'TO', 'BATCHES', 'CHAIN'], rows)}\nEach continues the one before it.`;
 }

@@ -8,14 +8,20 @@ import { type Config, readConfig } from '#server/process/config.ts';
 
 /** `daybook auditor-login …`: who may read the log in PostgreSQL itself, and nothing else there. */
 export function auditorLoginCommands(program: Command): void {
-  const login = program.command('auditor-login').description('logins of PostgreSQL with which auditors read and verify the log, and change nothing');
+  const login = program
+    .command('auditor-login')
+    .description('logins of PostgreSQL with which auditors read and verify the log, and change nothing');
 
   withJson(login.command('create <name>'))
     .description('make one; its address is shown this once')
     .action((name: string, _options: object, command: Command) =>
       onStore(command, async (store, { DATABASE_URL }) => {
         const password = await createAuditorLogin(store, name);
-        print(command, { login: name, database_url: addressFor(store, name, password, DATABASE_URL) }, showMade);
+        print(
+          command,
+          { login: name, database_url: addressFor(store, name, password, DATABASE_URL) },
+          showMade,
+        );
       }),
     );
 
@@ -29,7 +35,10 @@ export function auditorLoginCommands(program: Command): void {
     );
 }
 
-async function onStore(command: Command, work: (store: Store, config: Config) => Promise<void>): Promise<void> {
+async function onStore(
+  command: Command,
+  work: (store: Store, config: Config) => Promise<void>,
+): Promise<void> {
   const config = readConfig(command.surroundings.env);
   const { store, close } = await borrowStore(config, () => {});
   try {

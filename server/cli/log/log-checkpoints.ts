@@ -15,24 +15,36 @@ const ACTOR = 'command-line';
 /** `daybook log checkpoint` and `new-epoch`. */
 export function logCheckpointCommands(log: Command): void {
   withJson(log.command('checkpoint'))
-    .description('print the newest checkpoint as it was signed; kept somewhere else, it proves later that nothing before it was changed')
+    .description(
+      'print the newest checkpoint as it was signed; kept somewhere else, it proves later that nothing before it was changed',
+    )
     .action((_options: unknown, command: Command) =>
       onLog(command, 'relay', async (client, config) => {
         const newest = await newestCheckpoint(client, config);
-        if (newest === null) throw new StoreError('there is no checkpoint yet: the worker signs the first within ten seconds of the first event');
+        if (newest === null)
+          throw new StoreError(
+            'there is no checkpoint yet: the worker signs the first within ten seconds of the first event',
+          );
         const { origin, size, root } = parseCheckpoint(parseNote(newest.note).text);
-        print(command, { origin, size, root: root.toString('base64'), note: newest.note }, ({ note }) => note.trimEnd());
+        print(command, { origin, size, root: root.toString('base64'), note: newest.note }, ({ note }) =>
+          note.trimEnd(),
+        );
       }),
     );
 
   withJson(log.command('new-epoch'))
-    .description('go on with a log that was restored from an older backup, or lost its end: shows what is lost, and gives it up with --yes')
+    .description(
+      'go on with a log that was restored from an older backup, or lost its end: shows what is lost, and gives it up with --yes',
+    )
     .option('--yes', 'give up what is lost')
     .action((options: { yes?: boolean }, command: Command) =>
       onLog(command, 'worker', async (client, config) => {
         const directory = publishDirectory(config);
         const loss = await findLoss(client, directory);
-        if (loss === null) throw new StoreError(`there is nothing to give up: the log holds all that was published of it in ${directory}`);
+        if (loss === null)
+          throw new StoreError(
+            `there is nothing to give up: the log holds all that was published of it in ${directory}`,
+          );
         const begun = options.yes === true ? await beginEpoch(client, directory, loss, ACTOR) : null;
         print(command, { ...tellable(loss), begun }, () => `${showLoss(loss)}\n${showBegun(begun)}`);
         if (begun === null) throw new FoundFault();
@@ -40,18 +52,33 @@ export function logCheckpointCommands(log: Command): void {
     );
 }
 
-/** The newest checkpoint: that of the directory in which they are published, and where that is elsewhere, the database's copy. */
-export async function newestCheckpoint(client: Client, config: Pick<Config, 'DAYBOOK_DATA' | 'PUBLISH_DIR'>): Promise<{ note: string } | null> {
+/**
+ * The newest checkpoint: that of the directory in which they are published, and where that is elsewhere, the
+ * database's copy.
+ */
+export async function newestCheckpoint(
+  client: Client,
+  config: Pick<Config, 'DAYBOOK_DATA' | 'PUBLISH_DIR'>,
+): Promise<{ note: string } | null> {
   const published = await readCheckpointFile(publishDirectory(config));
   if (published !== null) return { note: published };
-  const { rows } = await client.query<{ note: string }>('select note from daybook.checkpoint where shard = $1 order by epoch desc, size desc limit 1', [SHARD]);
+  const { rows } = await client.query<{ note: string }>(
+    'select note from daybook.checkpoint where shard = $1 order by epoch desc, size desc limit 1',
+    [SHARD],
+  );
   return rows[0] ?? null;
 }
 
 /** As JSON has it, with the names that all output of commands has. */
 function tellable({ problem, published, publishedAt, agreesUpTo, agreesUntil, head }: Loss) {
   const { origin, size, root } = published;
-  return { problem, published: { origin, size, root: root.toString('base64'), at: publishedAt }, agrees_up_to: agreesUpTo, agrees_until: agreesUntil, head };
+  return {
+    problem,
+    published: { origin, size, root: root.toString('base64'), at: publishedAt },
+    agrees_up_to: agreesUpTo,
+    agrees_until: agreesUntil,
+    head,
+  };
 }
 
 function showLoss({ problem, published, publishedAt, agreesUpTo, agreesUntil, head }: Loss): string {
@@ -63,12 +90,18 @@ function showLoss({ problem, published, publishedAt, agreesUpTo, agreesUntil, he
     agreesUpTo === null
       ? '  they agree  up to a position that can\'t be told from here: "daybook audit verify" names the place'
       : `  they agree  up to position ${agreesUpTo}${time(agreesUntil)}`,
-    ...(agreesUpTo === null ? [] : [`  given up    ${published.size - agreesUpTo} events that were published, positions ${agreesUpTo + 1} to ${published.size}`]),
+    ...(agreesUpTo === null
+      ? []
+      : [
+          `  given up    ${published.size - agreesUpTo} events that were published, positions ${agreesUpTo + 1} to ${published.size}`,
+        ]),
   ].join('\n');
 }
 
 function showBegun(begun: Begun | null): string {
-  if (begun === null) return 'Nothing is done yet. To go on with the log as it is: daybook log new-epoch --yes';
-  if (begun === 'mended') return 'Only the tree over the log was wrong, and it was made anew. Nothing is given up.';
+  if (begun === null)
+    return 'Nothing is done yet. To go on with the log as it is: daybook log new-epoch --yes';
+  if (begun === 'mended')
+    return 'Only the tree over the log was wrong, and it was made anew. Nothing is given up.';
   return `Epoch ${begun.epoch} begins at position ${begun.position}. Checkpoints go on as ${begun.origin}; those of before are set aside beside them.`;
 }

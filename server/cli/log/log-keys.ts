@@ -21,23 +21,40 @@ type Listed = { verifier_key: string; position: number; since: Date; signs: bool
 /** `daybook log keys`, `rotate-key`, `drop-key` and `replace-key`. */
 export function logKeyCommands(log: Command): void {
   withJson(log.command('keys'))
-    .description('the keys that have signed its checkpoints, by the lines that auditors and witnesses know them by')
-    .action((_options: unknown, command: Command) => onLog(command, 'relay', async (client, config) => print(command, await listKeys(client, config), showKeys)));
+    .description(
+      'the keys that have signed its checkpoints, by the lines that auditors and witnesses know them by',
+    )
+    .action((_options: unknown, command: Command) =>
+      onLog(command, 'relay', async (client, config) =>
+        print(command, await listKeys(client, config), showKeys),
+      ),
+    );
 
   withJson(log.command('rotate-key'))
-    .description('make a new key, which signs beside the one in use until that is dropped; where the worker runs')
+    .description(
+      'make a new key, which signs beside the one in use until that is dropped; where the worker runs',
+    )
     .action((_options: unknown, command: Command) =>
       onLog(command, 'relay', async (client, config) => {
         const file = signingKeyFile(config);
         const { origin, signing } = await readStanding(client);
         const inUse = readSigners(file, origin)?.map(formatVerifierKey) ?? [];
         const known = signing.keys.at(-1)?.verifierKey;
-        if (known === undefined) throw new StoreError('no key has signed this log yet: the worker makes one with the first checkpoint');
-        if (!inUse.includes(known)) throw new StoreError(`${file} does not hold the key that signs this log: this has to be done where the worker runs, with its DAYBOOK_SIGNING_KEY_FILE`);
+        if (known === undefined)
+          throw new StoreError(
+            'no key has signed this log yet: the worker makes one with the first checkpoint',
+          );
+        if (!inUse.includes(known))
+          throw new StoreError(
+            `${file} does not hold the key that signs this log: this has to be done where the worker runs, with its DAYBOOK_SIGNING_KEY_FILE`,
+          );
         change(file, addSigningKey);
         const [added] = readSigners(file, origin)?.map(formatVerifierKey) ?? [];
-        print(command, { file, added, in_use: known }, ({ added: line }) =>
-          `The next checkpoint is signed by both. Tell auditors and witnesses of the new key, and when they have it: daybook log drop-key\n\n${line}`,
+        print(
+          command,
+          { file, added, in_use: known },
+          ({ added: line }) =>
+            `The next checkpoint is signed by both. Tell auditors and witnesses of the new key, and when they have it: daybook log drop-key\n\n${line}`,
         );
       }),
     );
@@ -51,15 +68,23 @@ export function logKeyCommands(log: Command): void {
         const { origin } = await readStanding(client);
         const newer = readSigners(file, origin)?.map(formatVerifierKey)[0];
         if (newer !== undefined && !keys.some(({ verifier_key, signs }) => verifier_key === newer && signs)) {
-          throw new StoreError('no checkpoint was signed by the newer key yet: wait until "daybook log keys" shows that it signs');
+          throw new StoreError(
+            'no checkpoint was signed by the newer key yet: wait until "daybook log keys" shows that it signs',
+          );
         }
         change(file, dropOldKey);
-        print(command, { file, in_use: newer }, ({ in_use }) => `From the next checkpoint on this one signs alone:\n\n${in_use}`);
+        print(
+          command,
+          { file, in_use: newer },
+          ({ in_use }) => `From the next checkpoint on this one signs alone:\n\n${in_use}`,
+        );
       }),
     );
 
   withJson(log.command('replace-key'))
-    .description('put the key in DAYBOOK_SIGNING_KEY_FILE in the place of one that is lost; where there is no such file, make it')
+    .description(
+      'put the key in DAYBOOK_SIGNING_KEY_FILE in the place of one that is lost; where there is no such file, make it',
+    )
     .option('--yes', 'do it')
     .action((options: { yes?: boolean }, command: Command) =>
       onLog(command, 'relay', async (client, config) => {
@@ -69,19 +94,30 @@ export function logKeyCommands(log: Command): void {
           );
         }
         const replaced = await replaceSigner(client, signingKeyFile(config), ACTOR);
-        print(command, replaced, ({ verifier_key, position }) => `Put down at position ${position}. This one signs from the next checkpoint on:\n\n${verifier_key}`);
+        print(
+          command,
+          replaced,
+          ({ verifier_key, position }) =>
+            `Put down at position ${position}. This one signs from the next checkpoint on:\n\n${verifier_key}`,
+        );
       }),
     );
 }
 
-/** Changes the file of the key. @throws {StoreError} where it lies so that nobody may, such as a secret of a container. */
+/**
+ * Changes the file of the key. @throws {StoreError} where it lies so that nobody may, such as a secret of a
+ * container.
+ */
 function change(file: string, how: (file: string) => void): void {
   try {
     how(file);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (error instanceof StoreError || code === undefined) throw error;
-    throw new StoreError(`${file} can't be written (${code}): change it where it comes from. It holds one key in PEM, or two while both sign, the newer one first`, { cause: error });
+    throw new StoreError(
+      `${file} can't be written (${code}): change it where it comes from. It holds one key in PEM, or two while both sign, the newer one first`,
+      { cause: error },
+    );
   }
 }
 
@@ -100,6 +136,11 @@ async function listKeys(client: Client, config: Parameters<typeof newestCheckpoi
 
 function showKeys(keys: readonly Listed[]): string {
   if (keys.length === 0) return 'No key has signed yet: the worker makes one with the first checkpoint.';
-  const rows = keys.map(({ verifier_key, position, since, signs }) => [String(position), since.toISOString(), signs ? 'signs' : '-', verifier_key]);
+  const rows = keys.map(({ verifier_key, position, since, signs }) => [
+    String(position),
+    since.toISOString(),
+    signs ? 'signs' : '-',
+    verifier_key,
+  ]);
   return showTable(['FROM', 'SINCE', 'NOW', 'KEY'], rows);
 }

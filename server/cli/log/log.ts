@@ -26,7 +26,12 @@ export function logCommands(program: Command): void {
   logKeyCommands(log);
 }
 
-async function tail({ surroundings }: Command, lines: number, goOn: boolean, show: (placed: Placed) => string): Promise<void> {
+async function tail(
+  { surroundings }: Command,
+  lines: number,
+  goOn: boolean,
+  show: (placed: Placed) => string,
+): Promise<void> {
   const { store, close } = await borrowStore(readConfig(surroundings.env), () => {});
   try {
     const client = await connectRelay(store);
@@ -45,7 +50,10 @@ async function tail({ surroundings }: Command, lines: number, goOn: boolean, sho
       onCurrent: () => {
         if (!goOn) ended.resolve();
       },
-      onError: (error) => surroundings.err(`daybook: the log can't be read right now (${(error as Error).message}); trying again\n`),
+      onError: (error) =>
+        surroundings.err(
+          `daybook: the log can't be read right now (${(error as Error).message}); trying again\n`,
+        ),
     });
     await ended.promise;
     await follower.close();

@@ -5,11 +5,18 @@ import { migrate } from '#db/schema/migrate.ts';
 import { borrowStore } from '#db/postgres/store.ts';
 import { type Config, readConfig } from '#server/process/config.ts';
 
-/** Making the tree of a long log anew reads all of it, page by page; this is for one page, and for a lock that a checkpoint holds. */
+/**
+ * Making the tree of a long log anew reads all of it, page by page; this is for one page, and for a lock that
+ * a checkpoint holds.
+ */
 const STATEMENT_TIMEOUT_MS = 120_000;
 
 /** Runs a command on the log over a connection as this role, which may take its time. */
-export async function onLog(command: Command, role: Role, work: (client: Client, config: Config) => Promise<void>): Promise<void> {
+export async function onLog(
+  command: Command,
+  role: Role,
+  work: (client: Client, config: Config) => Promise<void>,
+): Promise<void> {
   const config = readConfig(command.surroundings.env);
   const { store, close } = await borrowStore(config, () => {});
   try {

@@ -23,15 +23,27 @@ export function projectionCommands(program: Command): void {
 
   withJson(projections.command('status'))
     .description('how far each of them is, and what it has put aside')
-    .action((_options: unknown, command: Command) => using(command, 'relay', async (client) => print(command, await readProjectionStatus(client), showStatus)));
+    .action((_options: unknown, command: Command) =>
+      using(command, 'relay', async (client) =>
+        print(command, await readProjectionStatus(client), showStatus),
+      ),
+    );
 
   withJson(projections.command('rebuild').argument('[name]', 'which; all when absent', parseProjection))
     .description('make them anew from the log, beside those in use, and put them in their place')
     .action((only: Projection | undefined, _options: unknown, command: Command) =>
       using(command, 'worker', async (client) => {
         const rebuilt = [];
-        for (const projection of only ? [only] : PROJECTIONS) rebuilt.push({ projection: projection.name, ...(await rebuild(client, projection)) });
-        print(command, rebuilt, (rows) => rows.map((row) => `${row.projection}: rebuilt up to position ${row.position}${row.parked > 0 ? `, ${row.parked} events put aside` : ''}`).join('\n'));
+        for (const projection of only ? [only] : PROJECTIONS)
+          rebuilt.push({ projection: projection.name, ...(await rebuild(client, projection)) });
+        print(command, rebuilt, (rows) =>
+          rows
+            .map(
+              (row) =>
+                `${row.projection}: rebuilt up to position ${row.position}${row.parked > 0 ? `, ${row.parked} events put aside` : ''}`,
+            )
+            .join('\n'),
+        );
       }),
     );
 

@@ -20,10 +20,20 @@ const FILE_BYTES_MAX = 1024 * 1024;
 const SECRET_REFERENCE = /^(?:\$\{([A-Za-z_]\w*)\}|file:(.+))$/;
 
 const Named = z.record(z.string(), z.looseObject({}));
-const Sections = z.strictObject({ upstreams: Named.optional(), models: Named.optional(), plans: Named.optional(), prices: Named.optional() });
+const Sections = z.strictObject({
+  upstreams: Named.optional(),
+  models: Named.optional(),
+  plans: Named.optional(),
+  prices: Named.optional(),
+});
 const Credentials = z.array(z.strictObject({ label: z.string(), secret: z.string() }));
 const Dollars = z.union([z.number(), z.string()]);
-const PricesInFile = z.strictObject({ input: Dollars, cached_input: Dollars.optional(), output: Dollars, reasoning: Dollars.optional() });
+const PricesInFile = z.strictObject({
+  input: Dollars,
+  cached_input: Dollars.optional(),
+  output: Dollars,
+  reasoning: Dollars.optional(),
+});
 
 type Path = readonly PropertyKey[];
 export type AppliedFile = { wanted: Wanted; placeOf: (section: Section, name: string) => string };
@@ -49,16 +59,30 @@ class ApplyFile {
     // Messages that quote the file could show a secret that somebody wrote there in spite of all.
     this.#document = parseDocument(readText(file), { lineCounter: this.#lines, prettyErrors: false });
     const [error] = this.#document.errors;
-    if (error) throw new DecisionError('invalid', `${this.#name}:${this.#lines.linePos(error.pos[0]).line}: is not YAML (${error.code.toLowerCase().replaceAll('_', ' ')}).`);
+    if (error)
+      throw new DecisionError(
+        'invalid',
+        `${this.#name}:${this.#lines.linePos(error.pos[0]).line}: is not YAML (${error.code.toLowerCase().replaceAll('_', ' ')}).`,
+      );
   }
 
   read(): AppliedFile {
     const sections = this.#check(Sections, this.#value() ?? {}, []);
     const wanted: Wanted = {};
-    if (sections.upstreams) wanted.upstreams = this.#each('upstreams', sections.upstreams, (value, path) => this.#upstream(value, path));
-    if (sections.models) wanted.models = this.#each('models', sections.models, (value, path) => this.#check(ModelTerms.options['alias_of' in value ? 1 : 0], value, path));
-    if (sections.plans) wanted.plans = this.#each('plans', sections.plans, (value, path) => this.#check(PlanTerms, value, path));
-    if (sections.prices) wanted.prices = this.#each('prices', sections.prices, (value, path) => this.#prices(value, path));
+    if (sections.upstreams)
+      wanted.upstreams = this.#each('upstreams', sections.upstreams, (value, path) =>
+        this.#upstream(value, path),
+      );
+    if (sections.models)
+      wanted.models = this.#each('models', sections.models, (value, path) =>
+        this.#check(ModelTerms.options['alias_of' in value ? 1 : 0], value, path),
+      );
+    if (sections.plans)
+      wanted.plans = this.#each('plans', sections.plans, (value, path) =>
+        this.#check(PlanTerms, value, path),
+      );
+    if (sections.prices)
+      wanted.prices = this.#each('prices', sections.prices, (value, path) => this.#prices(value, path));
     return { wanted, placeOf: (section, name) => this.#place([section, name]) };
   }
 
@@ -70,7 +94,11 @@ class ApplyFile {
     }
   }
 
-  #each<T>(section: Section, values: Record<string, Record<string, unknown>>, read: (value: Record<string, unknown>, path: Path) => T): Map<string, T> {
+  #each<T>(
+    section: Section,
+    values: Record<string, Record<string, unknown>>,
+    read: (value: Record<string, unknown>, path: Path) => T,
+  ): Map<string, T> {
     return new Map(Object.entries(values).map(([name, value]) => [name, read(value, [section, name])]));
   }
 
@@ -78,7 +106,12 @@ class ApplyFile {
     const terms = this.#check(UpstreamTerms, rest, path);
     const fault = terms.base_url === undefined ? null : checkBaseUrl(terms.base_url, terms.network);
     if (fault !== null) throw this.#fault([...path, 'base_url'], fault);
-    return { terms, saysPaused: 'paused' in rest, credentials: credentials === undefined ? null : this.#credentials(credentials, [...path, 'credentials']) };
+    return {
+      terms,
+      saysPaused: 'paused' in rest,
+      credentials:
+        credentials === undefined ? null : this.#credentials(credentials, [...path, 'credentials']),
+    };
   }
 
   #credentials(value: unknown, path: Path): Map<string, { secret: string }> {
@@ -100,20 +133,39 @@ class ApplyFile {
         throw this.#fault(path, (error as Error).message);
       }
     }
-    if (variable === undefined) throw this.#fault(path, 'A secret must not stand in the file: write ${NAME} for an environment variable, or file:/path/of/a/file.');
+    if (variable === undefined)
+      throw this.#fault(
+        path,
+        'A secret must not stand in the file: write ${NAME} for an environment variable, or file:/path/of/a/file.',
+      );
     const secret = this.#env[variable];
-    if (secret === undefined || secret === '') throw this.#fault(path, `The environment variable ${variable} is not set.`);
+    if (secret === undefined || secret === '')
+      throw this.#fault(path, `The environment variable ${variable} is not set.`);
     return secret;
   }
 
   #prices(value: unknown, path: Path): Prices {
-    const { input, cached_input = input, output, reasoning = output } = this.#check(PricesInFile, value, path);
+    const {
+      input,
+      cached_input = input,
+      output,
+      reasoning = output,
+    } = this.#check(PricesInFile, value, path);
     const read = (field: string, dollars: number | string): number => {
       const price = parseDollars(String(dollars));
-      if (price === null) throw this.#fault([...path, field], `${field} is not a price in dollars such as 2.50: 0 to 1000, at most 6 digits after the point.`);
+      if (price === null)
+        throw this.#fault(
+          [...path, field],
+          `${field} is not a price in dollars such as 2.50: 0 to 1000, at most 6 digits after the point.`,
+        );
       return price;
     };
-    return { input: read('input', input), cached_input: read('cached_input', cached_input), output: read('output', output), reasoning: read('reasoning', reasoning) };
+    return {
+      input: read('input', input),
+      cached_input: read('cached_input', cached_input),
+      output: read('output', output),
+      reasoning: read('reasoning', reasoning),
+    };
   }
 
   #check<T extends z.ZodType>(schema: T, value: unknown, path: Path): z.infer<T> {
@@ -132,9 +184,12 @@ class ApplyFile {
   /** File and line of a value; of what is absent, those of what it should be in. */
   #place(path: Path): string {
     for (let length = path.length; length > 0; length--) {
-      const parent = length === 1 ? this.#document.contents : this.#document.getIn(path.slice(0, length - 1), true);
+      const parent =
+        length === 1 ? this.#document.contents : this.#document.getIn(path.slice(0, length - 1), true);
       const last = path[length - 1];
-      const pair = isMap(parent) ? parent.items.find(({ key }) => isNode(key) && String(key) === String(last)) : undefined;
+      const pair = isMap(parent)
+        ? parent.items.find(({ key }) => isNode(key) && String(key) === String(last))
+        : undefined;
       const node = pair?.key ?? this.#document.getIn(path.slice(0, length), true);
       if (isNode(node) && node.range) return `${this.#name}:${this.#lines.linePos(node.range[0]).line}: `;
     }
@@ -149,6 +204,7 @@ function readText(file: string): string {
   } catch (error) {
     throw new DecisionError('invalid', `${file} can't be read (${(error as NodeJS.ErrnoException).code}).`);
   }
-  if (bytes.length > FILE_BYTES_MAX) throw new DecisionError('invalid', `${file} is longer than ${FILE_BYTES_MAX} bytes.`);
+  if (bytes.length > FILE_BYTES_MAX)
+    throw new DecisionError('invalid', `${file} is longer than ${FILE_BYTES_MAX} bytes.`);
   return bytes.toString();
 }

@@ -22,7 +22,11 @@ const DIFFERENT = 2;
 const VALUE_CHARACTERS_MAX = 200;
 
 type Options = { yes?: true; dryRun?: true; prune?: true };
-type Applied = { outcome: 'nothing to do' | 'would change' | 'applied' | 'left'; differences: Difference[]; position: number | null };
+type Applied = {
+  outcome: 'nothing to do' | 'would change' | 'applied' | 'left';
+  differences: Difference[];
+  position: number | null;
+};
 
 /** Ends a dry run that found differences. */
 class WouldChange extends CommanderError {
@@ -34,10 +38,15 @@ class WouldChange extends CommanderError {
 /** `daybook apply …` */
 export function applyCommand(program: Command): void {
   withJson(program.command('apply <config.yaml>'))
-    .description('make upstreams, models, plans and prices as a file declares them: shows what differs, and asks')
+    .description(
+      'make upstreams, models, plans and prices as a file declares them: shows what differs, and asks',
+    )
     .option('--yes', 'go ahead without asking')
     .option('--dry-run', `only show what differs; exits with ${DIFFERENT} when something does`)
-    .option('--prune', 'also take away what the sections of the file do not name: upstreams, models, credentials')
+    .option(
+      '--prune',
+      'also take away what the sections of the file do not name: upstreams, models, credentials',
+    )
     .action(async (file: string, options: Options, command: Command) => {
       const declared = readApplyFile(file, command.surroundings.env);
       const actor = actorOf();
@@ -69,27 +78,44 @@ function actorOf(): string {
   return `apply/${name.replaceAll(/[^A-Za-z0-9._-]/g, '-').slice(0, 64)}`;
 }
 
-async function apply(command: Command, session: Session, declared: AppliedFile, { yes, dryRun, prune }: Options): Promise<Applied> {
+async function apply(
+  command: Command,
+  session: Session,
+  declared: AppliedFile,
+  { yes, dryRun, prune }: Options,
+): Promise<Applied> {
   const { control, client, config } = session;
   const plan = await makePlan(session, declared, prune === true);
   const { differences, appends, seal, remove } = plan;
   if (differences.length === 0) return { outcome: 'nothing to do', differences, position: null };
-  if (appends.length > CHANGES_MAX) throw new DecisionError('not_allowed', `These are ${appends.length} changes, and ${CHANGES_MAX} can be made at once: apply a part of the file first.`);
+  if (appends.length > CHANGES_MAX)
+    throw new DecisionError(
+      'not_allowed',
+      `These are ${appends.length} changes, and ${CHANGES_MAX} can be made at once: apply a part of the file first.`,
+    );
   if (dryRun === true) return { outcome: 'would change', differences, position: null };
   if (yes !== true) {
     command.surroundings.err(`${showDifferences(differences)}\n`);
-    if (!(await askYes(command, 'Make these changes?'))) return { outcome: 'left', differences: [], position: null };
+    if (!(await askYes(command, 'Make these changes?')))
+      return { outcome: 'left', differences: [], position: null };
   }
   try {
     const position = await new UpstreamControl(control, client, config).carryOut({ appends, seal, remove });
     return { outcome: 'applied', differences, position };
   } catch (error) {
     if (!(error instanceof ConflictError)) throw error;
-    throw new DecisionError('not_allowed', 'Somebody changed something of this meanwhile, so nothing was applied. Run it again, and look at what differs now.');
+    throw new DecisionError(
+      'not_allowed',
+      'Somebody changed something of this meanwhile, so nothing was applied. Run it again, and look at what differs now.',
+    );
   }
 }
 
-async function makePlan({ control, client, config }: Session, { wanted, placeOf }: AppliedFile, prune: boolean): Promise<ApplyPlan> {
+async function makePlan(
+  { control, client, config }: Session,
+  { wanted, placeOf }: AppliedFile,
+  prune: boolean,
+): Promise<ApplyPlan> {
   const model = await control.load();
   const keys = readKeys(masterKeyFile(config));
   const sealed = new Map((await readCredentials(client)).map((each) => [each.id, each]));
@@ -99,7 +125,8 @@ async function makePlan({ control, client, config }: Session, { wanted, placeOf 
     plan: (name: string) => model.plan(name),
     price: (pattern: string) => model.prices.get(pattern),
     configured: new Set(config.upstreams.map(({ name }) => name)),
-    isListed: (name: string, upstreams: Parameters<typeof reachable>[0]['upstreams']) => reachable({ upstreams, models: [] }, config).isListed(name),
+    isListed: (name: string, upstreams: Parameters<typeof reachable>[0]['upstreams']) =>
+      reachable({ upstreams, models: [] }, config).isListed(name),
     isSecret(id: string, secret: string): boolean | null {
       const credential = sealed.get(id);
       if (!credential || !keys) return null;
@@ -127,7 +154,12 @@ const SIGNS = { added: '+', changed: '~', removed: '-' };
 
 /** One line for each thing, and one below it for each field. */
 function showDifferences(differences: readonly Difference[]): string {
-  return differences.flatMap(({ section, name, change, fields }) => [`${SIGNS[change]} ${SUBJECTS[section]} "${name}"`, ...fields.map(showField)]).join('\n');
+  return differences
+    .flatMap(({ section, name, change, fields }) => [
+      `${SIGNS[change]} ${SUBJECTS[section]} "${name}"`,
+      ...fields.map(showField),
+    ])
+    .join('\n');
 }
 
 function showField(change: FieldChange): string {

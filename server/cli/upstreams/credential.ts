@@ -11,7 +11,10 @@ import { UpstreamControl } from '#server/control/upstream-control.ts';
 
 /** `daybook credential …` and `daybook rekey`. What upstreams ask for goes in and never comes out. */
 export function credentialCommands(program: Command): void {
-  const credential = program.command('credential').alias('credentials').description('what upstreams ask for: sealed, and never shown again');
+  const credential = program
+    .command('credential')
+    .alias('credentials')
+    .description('what upstreams ask for: sealed, and never shown again');
 
   withJson(credential.command('add <upstream>'))
     .description('add one, read from the input or a file')
@@ -25,13 +28,16 @@ export function credentialCommands(program: Command): void {
           const { id, last4 } = await controlOf(session).addCredential(upstream, { label, secret });
           return { id, upstream, label: label.trim(), last4, master_key_file: masterKeyFile(session.config) };
         },
-        ({ id, master_key_file }) => `Credential ${id} of upstream "${upstream}" is added, sealed under the master key in ${master_key_file}: keep a copy of that file apart from backups.`,
+        ({ id, master_key_file }) =>
+          `Credential ${id} of upstream "${upstream}" is added, sealed under the master key in ${master_key_file}: keep a copy of that file apart from backups.`,
       );
     });
 
   withJson(credential.command('list [upstream]'))
     .description('of one upstream or of all, without secrets')
-    .action((upstream: string | undefined, _options: unknown, command: Command) => run(command, (session) => listCredentials(session, upstream), showCredentials));
+    .action((upstream: string | undefined, _options: unknown, command: Command) =>
+      run(command, (session) => listCredentials(session, upstream), showCredentials),
+    );
 
   withJson(credential.command('remove <id>'))
     .description('remove one for good')
@@ -44,13 +50,17 @@ export function credentialCommands(program: Command): void {
           await controlOf(session).removeCredential(upstream, id);
           return { id, upstream };
         },
-        ({ upstream }) => `Credential ${id} of upstream "${upstream}" is removed. Withdraw it at the provider, too.`,
+        ({ upstream }) =>
+          `Credential ${id} of upstream "${upstream}" is removed. Withdraw it at the provider, too.`,
       ),
     );
 
   withJson(program.command('rekey'))
     .description('a new master key, while everything runs: no credential has to be given again')
-    .option('--by-hand', 'the file has the new key as its first line already; where it is handed over read-only')
+    .option(
+      '--by-hand',
+      'the file has the new key as its first line already; where it is handed over read-only',
+    )
     .action((options: { byHand?: true }, command: Command) =>
       onLog(command, 'relay', async (client, config) => {
         const file = masterKeyFile(config);
@@ -59,7 +69,8 @@ export function credentialCommands(program: Command): void {
     );
 }
 
-const controlOf = ({ control, client, config }: Session): UpstreamControl => new UpstreamControl(control, client, config);
+const controlOf = ({ control, client, config }: Session): UpstreamControl =>
+  new UpstreamControl(control, client, config);
 
 type Listed = { id: string; upstream: string; label: string; last4: string; added_at: string };
 
@@ -67,22 +78,50 @@ async function listCredentials({ control }: Session, only?: string): Promise<Lis
   const { directory } = await control.load();
   return [...directory.upstreams]
     .filter(({ name, state }) => state === 'active' && (only === undefined || name === only))
-    .flatMap(({ name, credentials }) => credentials.map(({ id, label, last4, addedAt }) => ({ id, upstream: name, label, last4, added_at: addedAt.toISOString() })));
+    .flatMap(({ name, credentials }) =>
+      credentials.map(({ id, label, last4, addedAt }) => ({
+        id,
+        upstream: name,
+        label,
+        last4,
+        added_at: addedAt.toISOString(),
+      })),
+    );
 }
 
 function showCredentials(credentials: Listed[]): string {
-  if (credentials.length === 0) return 'There are no credentials. Add one with: npm run -s daybook -- credential add UPSTREAM --label main';
+  if (credentials.length === 0)
+    return 'There are no credentials. Add one with: npm run -s daybook -- credential add UPSTREAM --label main';
   return showTable(
     ['ID', 'UPSTREAM', 'ENDS IN', 'ADDED', 'LABEL'],
-    credentials.map(({ id, upstream, label, last4, added_at }) => [id, upstream, last4 === '' ? '-' : `…${last4}`, added_at.slice(0, 10), label]),
+    credentials.map(({ id, upstream, label, last4, added_at }) => [
+      id,
+      upstream,
+      last4 === '' ? '-' : `…${last4}`,
+      added_at.slice(0, 10),
+      label,
+    ]),
   );
 }
 
-function showRekeyed({ master_key, rewrapped, damaged, dropped, kept, file }: Rekeyed & { file: string }): string {
+function showRekeyed({
+  master_key,
+  rewrapped,
+  damaged,
+  dropped,
+  kept,
+  file,
+}: Rekeyed & { file: string }): string {
   return [
     `The master key is ${master_key} now, in ${file}. Credentials sealed under it anew: ${rewrapped}.`,
-    ...(damaged.length > 0 ? [`These don't open and stay as they are; remove them, and add them again: ${damaged.join(', ')}.`] : []),
-    ...(dropped.length > 0 ? [`Gone from the file, since nothing here needs them: ${dropped.join(', ')}. Backups from before still do: keep your copy as long as you keep those.`] : []),
+    ...(damaged.length > 0
+      ? [`These don't open and stay as they are; remove them, and add them again: ${damaged.join(', ')}.`]
+      : []),
+    ...(dropped.length > 0
+      ? [
+          `Gone from the file, since nothing here needs them: ${dropped.join(', ')}. Backups from before still do: keep your copy as long as you keep those.`,
+        ]
+      : []),
     ...(kept.length > 0 ? [`Still in the file: ${kept.join(', ')}.`] : []),
     'Copy the file to your other hosts, and to where you keep it.',
   ].join('\n');

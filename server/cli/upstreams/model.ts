@@ -16,12 +16,23 @@ const collect = (value: string, before: string[] = []): string[] => [...before, 
 
 /** `daybook model …`: where calls go. What they cost is `daybook price …`. */
 export function modelCommands(program: Command): void {
-  const model = program.command('model').alias('models').description('public model names, and the upstreams that their calls go to');
+  const model = program
+    .command('model')
+    .alias('models')
+    .description('public model names, and the upstreams that their calls go to');
 
   withJson(model.command('define <name>'))
     .description('say where the calls of a model go, the first time or anew')
-    .option('--target <target>', 'upstream, upstream:model, or 3*upstream:model for three times the share of 1*; may be repeated', collect)
-    .option('--fallback <target>', 'the same, tried when those before have failed; may be repeated, each behind the one before', collect)
+    .option(
+      '--target <target>',
+      'upstream, upstream:model, or 3*upstream:model for three times the share of 1*; may be repeated',
+      collect,
+    )
+    .option(
+      '--fallback <target>',
+      'the same, tried when those before have failed; may be repeated, each behind the one before',
+      collect,
+    )
     .option('--alias-of <model>', 'another name for that model, in place of targets')
     .action((name: string, options: Options, command: Command) =>
       run(
@@ -30,7 +41,8 @@ export function modelCommands(program: Command): void {
           const terms = readModelTerms(options);
           return { name, terms, changed: isChange(await controlOf(session).defineModel(name, terms)) };
         },
-        ({ terms, changed }) => `Model "${name}" ${changed ? 'goes' : 'goes already'} to ${showTerms(terms)}.`,
+        ({ terms, changed }) =>
+          `Model "${name}" ${changed ? 'goes' : 'goes already'} to ${showTerms(terms)}.`,
       ),
     );
 
@@ -44,7 +56,8 @@ export function modelCommands(program: Command): void {
       run(
         command,
         async ({ control }) => describe(requireModel(await control.loadModel(name), name)),
-        ({ terms, version }) => `Model "${name}", version ${version}, goes to ${showTerms(terms)}.\n${JSON.stringify(terms, null, 2)}`,
+        ({ terms, version }) =>
+          `Model "${name}", version ${version}, goes to ${showTerms(terms)}.\n${JSON.stringify(terms, null, 2)}`,
       ),
     );
 
@@ -59,23 +72,39 @@ export function modelCommands(program: Command): void {
     );
 }
 
-const controlOf = ({ control, client, config }: Session): UpstreamControl => new UpstreamControl(control, client, config);
+const controlOf = ({ control, client, config }: Session): UpstreamControl =>
+  new UpstreamControl(control, client, config);
 
 function readModelTerms({ target = [], fallback = [], aliasOf }: Options): ModelTerms {
   const hasTargets = target.length > 0;
   if ((aliasOf !== undefined) === hasTargets || (aliasOf !== undefined && fallback.length > 0)) {
-    throw new DecisionError('invalid', 'Name at least one --target, or a model with --alias-of, and not both.');
+    throw new DecisionError(
+      'invalid',
+      'Name at least one --target, or a model with --alias-of, and not both.',
+    );
   }
   if (aliasOf !== undefined) return checkTerms(ModelTerms.options[1], { alias_of: aliasOf }, '');
-  const targets = [...target.map((each) => readTarget(each, 0)), ...fallback.map((each, index) => readTarget(each, index + 1))];
+  const targets = [
+    ...target.map((each) => readTarget(each, 0)),
+    ...fallback.map((each, index) => readTarget(each, index + 1)),
+  ];
   return checkTerms(ModelTerms.options[0], { targets }, '');
 }
 
 /** The name of an upstream has neither `*` nor `:`; that of a model may have both. */
 function readTarget(text: string, order: number): object {
   const [, weight, upstream, model] = /^(?:(\d{1,6})\*)?([^:*]+)(?::(.+))?$/s.exec(text) ?? [];
-  if (upstream === undefined) throw new DecisionError('invalid', `"${text}" is not a target such as openai, openai:gpt-4o or 3*openai:gpt-4o.`);
-  return { upstream, ...(model === undefined ? {} : { model }), ...(weight === undefined ? {} : { weight: Number(weight) }), order };
+  if (upstream === undefined)
+    throw new DecisionError(
+      'invalid',
+      `"${text}" is not a target such as openai, openai:gpt-4o or 3*openai:gpt-4o.`,
+    );
+  return {
+    upstream,
+    ...(model === undefined ? {} : { model }),
+    ...(weight === undefined ? {} : { weight: Number(weight) }),
+    order,
+  };
 }
 
 type Described = { name: string; version: number; terms: ModelTerms };
@@ -84,17 +113,35 @@ const describe = ({ name, version, terms }: Model): Described => ({ name, versio
 
 async function listModels({ control }: Session): Promise<Described[]> {
   const { directory } = await control.load();
-  return [...directory.models].filter(({ state }) => state === 'active').map(describe).toSorted((one, other) => (one.name < other.name ? -1 : 1));
+  return [...directory.models]
+    .filter(({ state }) => state === 'active')
+    .map(describe)
+    .toSorted((one, other) => (one.name < other.name ? -1 : 1));
 }
 
 function showModels(models: Described[]): string {
-  if (models.length === 0) return 'No models were defined: calls go to the upstream that lists their model. Define one with: npm run -s daybook -- model define NAME --target UPSTREAM:MODEL';
-  return showTable(['MODEL', 'GOES TO'], models.map(({ name, terms }) => [name, showTerms(terms)]));
+  if (models.length === 0)
+    return 'No models were defined: calls go to the upstream that lists their model. Define one with: npm run -s daybook -- model define NAME --target UPSTREAM:MODEL';
+  return showTable(
+    ['MODEL', 'GOES TO'],
+    models.map(({ name, terms }) => [name, showTerms(terms)]),
+  );
 }
 
 /** Targets in the order in which they are tried. */
 export function showTerms(terms: ModelTerms): string {
   if ('alias_of' in terms) return `where "${terms.alias_of}" goes`;
-  const orders = [...Map.groupBy(terms.targets, ({ order }) => order)].toSorted(([one], [other]) => one - other);
-  return orders.map(([, targets]) => targets.map(({ upstream, model, weight }) => `${weight === 1 ? '' : `${weight}*`}${upstream}${model === undefined ? '' : `:${model}`}`).join(', ')).join(', then ');
+  const orders = [...Map.groupBy(terms.targets, ({ order }) => order)].toSorted(
+    ([one], [other]) => one - other,
+  );
+  return orders
+    .map(([, targets]) =>
+      targets
+        .map(
+          ({ upstream, model, weight }) =>
+            `${weight === 1 ? '' : `${weight}*`}${upstream}${model === undefined ? '' : `:${model}`}`,
+        )
+        .join(', '),
+    )
+    .join(', then ');
 }

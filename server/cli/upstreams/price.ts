@@ -16,7 +16,10 @@ const collect = (value: string, before: string[]): string[] => [...before, value
 
 /** `daybook price …` */
 export function priceCommands(program: Command): void {
-  const price = program.command('price').alias('prices').description('what calls of a model cost, in US dollars for a million tokens');
+  const price = program
+    .command('price')
+    .alias('prices')
+    .description('what calls of a model cost, in US dollars for a million tokens');
 
   withJson(price.command('set <model>'))
     .description('set the price of a model, or of all whose names begin so: gpt-4o*')
@@ -42,14 +45,24 @@ export function priceCommands(program: Command): void {
       run(
         command,
         async ({ control }) =>
-          (await control.load()).prices.all.map(({ pattern, prices, source, version }) => ({ model: pattern, ...inMicrodollars(prices), source, version })),
+          (await control.load()).prices.all.map(({ pattern, prices, source, version }) => ({
+            model: pattern,
+            ...inMicrodollars(prices),
+            source,
+            version,
+          })),
         showPrices,
       ),
     );
 
   withJson(price.command('import'))
     .description('set prices from the list that is installed with Daybook; nothing is fetched')
-    .option('--provider <id>', "whose list, such as openai; may be repeated; else those of the configured upstreams' addresses", collect, [])
+    .option(
+      '--provider <id>',
+      "whose list, such as openai; may be repeated; else those of the configured upstreams' addresses",
+      collect,
+      [],
+    )
     .option('--models <names>', 'only these, separated by commas, each under just this name')
     .option('--dry-run', 'print what would change, and change nothing')
     .option('--replace-manual', 'also where a price was set by hand')
@@ -62,7 +75,10 @@ export function priceCommands(program: Command): void {
           const { offerPrices } = await import('#server/read-model/price-import.ts');
           const offered = offerPrices(options.provider, models, config);
           const dryRun = options.dryRun === true;
-          const plan = await control.importPrices(offered.offers, { replaceManual: options.replaceManual === true, dryRun });
+          const plan = await control.importPrices(offered.offers, {
+            replaceManual: options.replaceManual === true,
+            dryRun,
+          });
           return describeImport(offered, dryRun, plan);
         },
         showImport,
@@ -73,7 +89,11 @@ export function priceCommands(program: Command): void {
 function readPrices(options: SetOptions): Prices {
   const read = (name: string, text: string): number => {
     const price = parseDollars(text);
-    if (price === null) throw new DecisionError('invalid', `--${name} "${text}" is not a price in dollars such as 2.50: 0 to 1000, at most 6 digits after the point.`);
+    if (price === null)
+      throw new DecisionError(
+        'invalid',
+        `--${name} "${text}" is not a price in dollars such as 2.50: 0 to 1000, at most 6 digits after the point.`,
+      );
     return price;
   };
   const input = read('input', options.input);
@@ -90,13 +110,22 @@ type Imported = {
   source: string;
   providers: string[];
   dry_run: boolean;
-  changed: { model: string; before: InMicrodollars | null; after: InMicrodollars; notes: readonly string[] }[];
+  changed: {
+    model: string;
+    before: InMicrodollars | null;
+    after: InMicrodollars;
+    notes: readonly string[];
+  }[];
   kept_manual: { model: string; set: InMicrodollars; offered: InMicrodollars }[];
   unchanged: number;
   skipped: Skipped[];
 };
 
-function describeImport({ source, providers, skipped }: Offered, dryRun: boolean, plan: ImportPlan): Imported {
+function describeImport(
+  { source, providers, skipped }: Offered,
+  dryRun: boolean,
+  plan: ImportPlan,
+): Imported {
   return {
     source,
     providers,
@@ -107,31 +136,64 @@ function describeImport({ source, providers, skipped }: Offered, dryRun: boolean
       after: inMicrodollars(event.prices),
       notes: offer.notes,
     })),
-    kept_manual: plan.kept.map(({ offer, price }) => ({ model: offer.pattern, set: inMicrodollars(price.prices), offered: inMicrodollars(offer.prices) })),
+    kept_manual: plan.kept.map(({ offer, price }) => ({
+      model: offer.pattern,
+      set: inMicrodollars(price.prices),
+      offered: inMicrodollars(offer.prices),
+    })),
     unchanged: plan.unchanged,
     skipped,
   };
 }
 
-function showImport({ source, providers, dry_run, changed, kept_manual, unchanged, skipped }: Imported): string {
-  const line = (state: string, model: string, rest: string): string => `  ${state.padEnd(8)} ${model}  ${rest}`;
+function showImport({
+  source,
+  providers,
+  dry_run,
+  changed,
+  kept_manual,
+  unchanged,
+  skipped,
+}: Imported): string {
+  const line = (state: string, model: string, rest: string): string =>
+    `  ${state.padEnd(8)} ${model}  ${rest}`;
   const notes = (list: readonly string[]): string => list.map((note) => ` (${note})`).join('');
   return [
     `${dry_run ? 'Would take' : 'Took'} from ${source}, provider ${providers.join(', ')}:`,
     ...changed.map(({ model, before, after, notes: told }) =>
-      line(before ? 'changed' : 'new', model, `${short(after)}${before ? `, before ${short(before)}` : ''}${notes(told)}`),
+      line(
+        before ? 'changed' : 'new',
+        model,
+        `${short(after)}${before ? `, before ${short(before)}` : ''}${notes(told)}`,
+      ),
     ),
-    ...kept_manual.map(({ model, set, offered }) => line('kept', model, `${short(set)} set by hand, the list has ${short(offered)}; --replace-manual takes it`)),
+    ...kept_manual.map(({ model, set, offered }) =>
+      line(
+        'kept',
+        model,
+        `${short(set)} set by hand, the list has ${short(offered)}; --replace-manual takes it`,
+      ),
+    ),
     ...skipped.map(({ provider, model, why }) => line('skipped', model, `${provider}: ${why}`)),
     `${changed.length} ${dry_run ? 'would change' : 'changed'}, ${unchanged} unchanged, ${kept_manual.length} kept, ${skipped.length} skipped. Dollars for a million tokens: input, cached input, output, reasoning.`,
   ].join('\n');
 }
 
 /** Micro-dollars for a million tokens, for programs. */
-type InMicrodollars = { input_microusd: number; cached_input_microusd: number; output_microusd: number; reasoning_microusd: number };
+type InMicrodollars = {
+  input_microusd: number;
+  cached_input_microusd: number;
+  output_microusd: number;
+  reasoning_microusd: number;
+};
 
 function inMicrodollars({ input, cached_input, output, reasoning }: Prices): InMicrodollars {
-  return { input_microusd: input, cached_input_microusd: cached_input, output_microusd: output, reasoning_microusd: reasoning };
+  return {
+    input_microusd: input,
+    cached_input_microusd: cached_input,
+    output_microusd: output,
+    reasoning_microusd: reasoning,
+  };
 }
 
 function inWords({ input, cached_input, output, reasoning }: Prices): string {
@@ -139,11 +201,16 @@ function inWords({ input, cached_input, output, reasoning }: Prices): string {
 }
 
 const cells = (price: InMicrodollars): string[] =>
-  [price.input_microusd, price.cached_input_microusd, price.output_microusd, price.reasoning_microusd].map(formatDollars);
+  [price.input_microusd, price.cached_input_microusd, price.output_microusd, price.reasoning_microusd].map(
+    formatDollars,
+  );
 const short = (price: InMicrodollars): string => cells(price).join(' ');
 
-function showPrices(prices: (InMicrodollars & { model: string; source: string; version: Price['version'] })[]): string {
-  if (prices.length === 0) return 'There are no prices yet. Set one with price set, or take a list with price import.';
+function showPrices(
+  prices: (InMicrodollars & { model: string; source: string; version: Price['version'] })[],
+): string {
+  if (prices.length === 0)
+    return 'There are no prices yet. Set one with price set, or take a list with price import.';
   return showTable(
     ['MODEL', 'INPUT', 'CACHED', 'OUTPUT', 'REASONING', 'SOURCE'],
     prices.map((price) => [price.model, ...cells(price), price.source]),

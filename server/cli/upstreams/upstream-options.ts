@@ -1,7 +1,13 @@
 import { Option } from 'commander';
 import type { Command } from '#db/command-line/command.ts';
 import { RELAYED_ROUTES } from '#db/limits/limits.ts';
-import { DIALECTS, PROVIDERS, RETRIES_MAX, TokenLimitMember, UpstreamTerms } from '#db/events/upstream-events.ts';
+import {
+  DIALECTS,
+  PROVIDERS,
+  RETRIES_MAX,
+  TokenLimitMember,
+  UpstreamTerms,
+} from '#db/events/upstream-events.ts';
 import { checkTerms } from '#server/cli/accounts/terms-file.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 
@@ -26,17 +32,51 @@ const collect = (value: string, before: string[] = []): string[] => [...before, 
 /** Adds them to a command. */
 export function withTerms(command: Command): Command {
   return command
-    .addOption(new Option('--provider <name>', 'the protocol that it speaks: openai for all that speak the convention of OpenAI').choices(PROVIDERS))
-    .addOption(new Option('--dialect <name>', 'who speaks the convention, with --provider openai').choices(DIALECTS))
-    .option('--base-url <url>', 'its address, such as https://llm.example.com/v1; when one is added with a --dialect of a provider with one address, that one')
+    .addOption(
+      new Option(
+        '--provider <name>',
+        'the protocol that it speaks: openai for all that speak the convention of OpenAI',
+      ).choices(PROVIDERS),
+    )
+    .addOption(
+      new Option('--dialect <name>', 'who speaks the convention, with --provider openai').choices(DIALECTS),
+    )
+    .option(
+      '--base-url <url>',
+      'its address, such as https://llm.example.com/v1; when one is added with a --dialect of a provider with one address, that one',
+    )
     .option('--models <list>', 'what it serves by these names and patterns, separated by commas: gpt-*,o1')
-    .addOption(new Option('--network <which>', 'private: its address may be on this machine or in a private network').choices(UpstreamTermsChoices.network))
+    .addOption(
+      new Option(
+        '--network <which>',
+        'private: its address may be on this machine or in a private network',
+      ).choices(UpstreamTermsChoices.network),
+    )
     .option('--package <name>', 'the npm package to load, with --provider bridge')
-    .option('--option <name=value>', 'given to that package, such as region=eu-west-1; may be repeated. Never a secret', collect)
-    .option('--routes <list>', `those of ${RELAYED_ROUTES.join(', ')} that it speaks; else those of its dialect`)
-    .addOption(new Option('--token-limit <member>', 'where a limit on replies is set for calls without one').choices(TokenLimitMember.options))
-    .addOption(new Option('--client-gone <what>', 'what happens to a call whose client has left: it is cancelled, or read to its end').choices(UpstreamTermsChoices.client_gone))
-    .option('--retries <n>', `how often a failed call is tried again there before its first byte, 0 to ${RETRIES_MAX}`);
+    .option(
+      '--option <name=value>',
+      'given to that package, such as region=eu-west-1; may be repeated. Never a secret',
+      collect,
+    )
+    .option(
+      '--routes <list>',
+      `those of ${RELAYED_ROUTES.join(', ')} that it speaks; else those of its dialect`,
+    )
+    .addOption(
+      new Option('--token-limit <member>', 'where a limit on replies is set for calls without one').choices(
+        TokenLimitMember.options,
+      ),
+    )
+    .addOption(
+      new Option(
+        '--client-gone <what>',
+        'what happens to a call whose client has left: it is cancelled, or read to its end',
+      ).choices(UpstreamTermsChoices.client_gone),
+    )
+    .option(
+      '--retries <n>',
+      `how often a failed call is tried again there before its first byte, 0 to ${RETRIES_MAX}`,
+    );
 }
 
 const UpstreamTermsChoices = { network: ['public', 'private'], client_gone: ['cancel', 'drain'] };
@@ -47,13 +87,33 @@ const UpstreamTermsChoices = { network: ['public', 'private'], client_gone: ['ca
  * @param drop the names of fields that are as by default again.
  * @throws {DecisionError} naming the field at fault.
  */
-export function readUpstreamTerms(options: TermsOptions, before?: UpstreamTerms, drop: readonly string[] = []): UpstreamTerms {
+export function readUpstreamTerms(
+  options: TermsOptions,
+  before?: UpstreamTerms,
+  drop: readonly string[] = [],
+): UpstreamTerms {
   const terms: Record<string, unknown> = { ...before };
   for (const field of drop) {
-    if (!(field in UpstreamTerms.shape)) throw new DecisionError('invalid', `--drop: "${field}" is none of ${Object.keys(UpstreamTerms.shape).join(', ')}.`);
+    if (!(field in UpstreamTerms.shape))
+      throw new DecisionError(
+        'invalid',
+        `--drop: "${field}" is none of ${Object.keys(UpstreamTerms.shape).join(', ')}.`,
+      );
     delete terms[field];
   }
-  const { provider, dialect, baseUrl, package: name, option, models, routes, tokenLimit, network, clientGone, retries } = options;
+  const {
+    provider,
+    dialect,
+    baseUrl,
+    package: name,
+    option,
+    models,
+    routes,
+    tokenLimit,
+    network,
+    clientGone,
+    retries,
+  } = options;
   const given = {
     provider,
     dialect,
@@ -71,7 +131,11 @@ export function readUpstreamTerms(options: TermsOptions, before?: UpstreamTerms,
   return checkTerms(UpstreamTerms, terms, '');
 }
 
-const list = (text: string | undefined): string[] | undefined => text?.split(',').map((each) => each.trim()).filter((each) => each !== '');
+const list = (text: string | undefined): string[] | undefined =>
+  text
+    ?.split(',')
+    .map((each) => each.trim())
+    .filter((each) => each !== '');
 
 /** Numbers and truth values as such, since packages tell them from texts. */
 function readOption(text: string): [string, string | number | boolean] {

@@ -20,7 +20,9 @@ type Tested = { name: string; results: CredentialTested[] };
 /** `daybook upstream test` */
 export function testCommand(upstream: Command): void {
   withJson(upstream.command('test <name>'))
-    .description('ask one for its models, with each of its credentials; exits with 1 where something is wrong')
+    .description(
+      'ask one for its models, with each of its credentials; exits with 1 where something is wrong',
+    )
     .action(async (name: string, _options: unknown, command: Command) => {
       let isSound = true;
       await run(
@@ -30,7 +32,13 @@ export function testCommand(upstream: Command): void {
           isSound = tested.results.every(({ outcome }) => outcome !== 'bad');
           return tested;
         },
-        ({ results }) => results.map(({ label, outcome, models, problem }) => `${MARKS[outcome]} ${name}${label === '' ? '' : `, ${label}`}: ${problem ?? `It lists ${models} models.`}`).join('\n'),
+        ({ results }) =>
+          results
+            .map(
+              ({ label, outcome, models, problem }) =>
+                `${MARKS[outcome]} ${name}${label === '' ? '' : `, ${label}`}: ${problem ?? `It lists ${models} models.`}`,
+            )
+            .join('\n'),
       );
       if (!isSound) throw new FoundFault();
     });
@@ -38,10 +46,17 @@ export function testCommand(upstream: Command): void {
 
 async function test({ config, control, client }: Session, name: string): Promise<Tested> {
   const { terms, credentials } = requireUpstream(await control.loadUpstream(name), name);
-  const { secrets } = await openCredentials(client, readKeys(masterKeyFile(config)), credentials.map(({ id }) => id));
+  const { secrets } = await openCredentials(
+    client,
+    readKeys(masterKeyFile(config)),
+    credentials.map(({ id }) => id),
+  );
   const open = [...secrets].map(([id, secret]) => ({ id, secret }));
   const connect = guardedConnector({ network: terms.network, timeoutMs: config.UPSTREAM_CONNECT_TIMEOUT_MS });
-  const upstream = openUpstream({ name, terms, credentials: credentials.length === 0 ? [{ id: null, secret: '' }] : open }, () => connect);
+  const upstream = openUpstream(
+    { name, terms, credentials: credentials.length === 0 ? [{ id: null, secret: '' }] : open },
+    () => connect,
+  );
   try {
     return { name, results: await testUpstream(upstream, credentials, TEST_TIMEOUT_MS) };
   } finally {

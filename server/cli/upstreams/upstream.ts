@@ -12,21 +12,29 @@ import { UpstreamControl } from '#server/control/upstream-control.ts';
 
 /** `daybook upstream …` */
 export function upstreamCommands(program: Command): void {
-  const upstream = program.command('upstream').alias('upstreams').description('model providers that calls are passed on to');
+  const upstream = program
+    .command('upstream')
+    .alias('upstreams')
+    .description('model providers that calls are passed on to');
 
   withJson(withTerms(upstream.command('add <name>')))
     .description('add one; its credential comes next, by credential add')
-    .option('--paused', 'send nothing there before upstream resume: time for its credential and a test, where others serve the same names')
-    .action((name: string, { paused = false, ...options }: TermsOptions & { paused?: boolean }, command: Command) =>
-      run(
-        command,
-        async (session) => {
-          const terms = { ...readUpstreamTerms(withAddress({ provider: 'openai', ...options })), paused };
-          await controlOf(session).addUpstream(name, terms);
-          return { name, terms };
-        },
-        () => `Upstream "${name}" is added. If it asks for a credential: npm run -s daybook -- credential add ${name} --label main`,
-      ),
+    .option(
+      '--paused',
+      'send nothing there before upstream resume: time for its credential and a test, where others serve the same names',
+    )
+    .action(
+      (name: string, { paused = false, ...options }: TermsOptions & { paused?: boolean }, command: Command) =>
+        run(
+          command,
+          async (session) => {
+            const terms = { ...readUpstreamTerms(withAddress({ provider: 'openai', ...options })), paused };
+            await controlOf(session).addUpstream(name, terms);
+            return { name, terms };
+          },
+          () =>
+            `Upstream "${name}" is added. If it asks for a credential: npm run -s daybook -- credential add ${name} --label main`,
+        ),
     );
 
   withJson(withTerms(upstream.command('change <name>')))
@@ -38,21 +46,37 @@ export function upstreamCommands(program: Command): void {
         async (session) => {
           let terms: UpstreamTerms | null = null;
           const fields = drop?.split(',').map((each) => each.trim()) ?? [];
-          const changed = isChange(await controlOf(session).changeUpstream(name, (before) => (terms = readUpstreamTerms(options, before, fields))));
+          const changed = isChange(
+            await controlOf(session).changeUpstream(
+              name,
+              (before) => (terms = readUpstreamTerms(options, before, fields)),
+            ),
+          );
           return { name, terms, changed };
         },
-        ({ changed }) => (changed ? `Upstream "${name}" is changed. Running servers use it so from the next call on.` : `Upstream "${name}" is just so already.`),
+        ({ changed }) =>
+          changed
+            ? `Upstream "${name}" is changed. Running servers use it so from the next call on.`
+            : `Upstream "${name}" is just so already.`,
       ),
     );
 
-  for (const [verb, paused, said] of [['pause', true, 'send nothing there, until resume'], ['resume', false, 'send calls there again']] as const) {
+  for (const [verb, paused, said] of [
+    ['pause', true, 'send nothing there, until resume'],
+    ['resume', false, 'send calls there again'],
+  ] as const) {
     withJson(upstream.command(`${verb} <name>`))
       .description(said)
       .action((name: string, _options: unknown, command: Command) =>
         run(
           command,
-          async (session) => ({ name, paused, changed: isChange(await controlOf(session).pauseUpstream(name, paused)) }),
-          ({ changed }) => `Upstream "${name}" is ${paused ? 'paused' : 'in use'}${changed ? '' : ' already'}.`,
+          async (session) => ({
+            name,
+            paused,
+            changed: isChange(await controlOf(session).pauseUpstream(name, paused)),
+          }),
+          ({ changed }) =>
+            `Upstream "${name}" is ${paused ? 'paused' : 'in use'}${changed ? '' : ' already'}.`,
         ),
       );
   }
@@ -81,7 +105,8 @@ function withAddress(options: TermsOptions): TermsOptions {
   return options.baseUrl === undefined && known !== null ? { ...options, baseUrl: known } : options;
 }
 
-const controlOf = ({ control, client, config }: Session): UpstreamControl => new UpstreamControl(control, client, config);
+const controlOf = ({ control, client, config }: Session): UpstreamControl =>
+  new UpstreamControl(control, client, config);
 
 type Listed = {
   name: string;
@@ -89,25 +114,49 @@ type Listed = {
   /** Whether it was added to the log, or is set by an environment variable and can be changed there alone. */
   source: 'log' | 'environment';
   credentials: number;
-  terms: Pick<UpstreamTerms, 'models'> & { [field in keyof UpstreamTerms]?: UpstreamTerms[field] | undefined };
+  terms: Pick<UpstreamTerms, 'models'> & {
+    [field in keyof UpstreamTerms]?: UpstreamTerms[field] | undefined;
+  };
 };
 
 async function listUpstreams({ config, control }: Session): Promise<Listed[]> {
   const { directory } = await control.load();
-  const configured = config.upstreams.map(({ name, api_key, ...terms }): Listed => ({ name, state: 'in use', source: 'environment', credentials: api_key === '' ? 0 : 1, terms }));
-  return [...[...directory.upstreams].filter(({ state }) => state === 'active').map(describe), ...configured].toSorted((one, other) => (one.name < other.name ? -1 : 1));
+  const configured = config.upstreams.map(({ name, api_key, ...terms }): Listed => ({
+    name,
+    state: 'in use',
+    source: 'environment',
+    credentials: api_key === '' ? 0 : 1,
+    terms,
+  }));
+  return [
+    ...[...directory.upstreams].filter(({ state }) => state === 'active').map(describe),
+    ...configured,
+  ].toSorted((one, other) => (one.name < other.name ? -1 : 1));
 }
 
 function describe({ name, terms, credentials }: Upstream): Listed {
-  return { name, state: terms.paused ? 'paused' : 'in use', source: 'log', credentials: credentials.length, terms };
+  return {
+    name,
+    state: terms.paused ? 'paused' : 'in use',
+    source: 'log',
+    credentials: credentials.length,
+    terms,
+  };
 }
 
 function showUpstreams(upstreams: Listed[]): string {
-  if (upstreams.length === 0) return 'There are no upstreams yet. Add one with: npm run -s daybook -- upstream add NAME --dialect openai --base-url https://api.openai.com/v1 --models "gpt-*"';
+  if (upstreams.length === 0)
+    return 'There are no upstreams yet. Add one with: npm run -s daybook -- upstream add NAME --dialect openai --base-url https://api.openai.com/v1 --models "gpt-*"';
   return showTable(
     ['NAME', 'STATE', 'FROM', 'SPEAKS', 'ADDRESS', 'CREDENTIALS', 'MODELS'],
     upstreams.map(({ name, state, source, credentials, terms }) => [
-      name, state, source, terms.package ?? terms.dialect ?? terms.provider ?? '', terms.base_url ?? '-', String(credentials), terms.models.join(', ') || '-',
+      name,
+      state,
+      source,
+      terms.package ?? terms.dialect ?? terms.provider ?? '',
+      terms.base_url ?? '-',
+      String(credentials),
+      terms.models.join(', ') || '-',
     ]),
   );
 }

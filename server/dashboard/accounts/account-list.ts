@@ -12,20 +12,36 @@ import type { ReadModel } from '#server/read-model/read-model.ts';
 export const ACCOUNTS: Source = { projection: 'usage', tables: ['account', 'usage_day_account'] };
 
 /** The newest accounts that fit, as they are now. */
-export function chooseAccounts(readModel: ReadModel, search: string): { accounts: Account[]; omitted: number } {
+export function chooseAccounts(
+  readModel: ReadModel,
+  search: string,
+): { accounts: Account[]; omitted: number } {
   const text = search.trim().toLowerCase();
   const all = [...readModel.accounts];
-  const fitting = text === '' ? all : all.filter(({ id, name }) => name.toLowerCase().includes(text) || id.toLowerCase().includes(text));
-  return { accounts: fitting.slice(-ACCOUNTS_LISTED_MAX).toReversed(), omitted: Math.max(0, fitting.length - ACCOUNTS_LISTED_MAX) };
+  const fitting =
+    text === ''
+      ? all
+      : all.filter(({ id, name }) => name.toLowerCase().includes(text) || id.toLowerCase().includes(text));
+  return {
+    accounts: fitting.slice(-ACCOUNTS_LISTED_MAX).toReversed(),
+    omitted: Math.max(0, fitting.length - ACCOUNTS_LISTED_MAX),
+  };
 }
 
 /** What the tables know of an account beside what it is. */
 export type AccountFacts = { registeredAt: Date; month: MonthUsage };
 
 /** Reads it. When an account was registered comes from the log where the tables are not that far yet. */
-export async function readAccountFacts(client: ClientBase, accounts: readonly Account[], nowMs: number): Promise<Map<string, AccountFacts>> {
+export async function readAccountFacts(
+  client: ClientBase,
+  accounts: readonly Account[],
+  nowMs: number,
+): Promise<Map<string, AccountFacts>> {
   const ids = accounts.map(({ id }) => id);
-  const { rows } = await client.query<{ id: string; registered_at: Date }>('select id, registered_at from projection.account where id = any($1)', [ids]);
+  const { rows } = await client.query<{ id: string; registered_at: Date }>(
+    'select id, registered_at from projection.account where id = any($1)',
+    [ids],
+  );
   const registered = new Map(rows.map(({ id, registered_at }) => [id, registered_at]));
   const months = await monthOfAccounts(client, ids, nowMs);
   const facts = new Map<string, AccountFacts>();
@@ -37,18 +53,32 @@ export async function readAccountFacts(client: ClientBase, accounts: readonly Ac
 }
 
 /** Accounts as people are shown them. */
-export function accountRows(readModel: ReadModel, accounts: readonly Account[], facts: ReadonlyMap<string, AccountFacts>, now: Date): AccountRow[] {
-  const members = Map.groupBy([...readModel.members].filter(({ state }) => state === 'active'), ({ account }) => account);
+export function accountRows(
+  readModel: ReadModel,
+  accounts: readonly Account[],
+  facts: ReadonlyMap<string, AccountFacts>,
+  now: Date,
+): AccountRow[] {
+  const members = Map.groupBy(
+    [...readModel.members].filter(({ state }) => state === 'active'),
+    ({ account }) => account,
+  );
   return accounts.flatMap(({ id, name, state, plan, override }) => {
     const known = facts.get(id);
     if (!known) return [];
     const keys = readModel.keysOf(id).filter((key) => isGoodKey(key, now));
-    return [{
-      id, name, state, plan, override,
-      registered_at: known.registeredAt.toISOString(),
-      members: members.get(id)?.length ?? 0,
-      keys: keys.length,
-      month: known.month,
-    }];
+    return [
+      {
+        id,
+        name,
+        state,
+        plan,
+        override,
+        registered_at: known.registeredAt.toISOString(),
+        members: members.get(id)?.length ?? 0,
+        keys: keys.length,
+        month: known.month,
+      },
+    ];
   });
 }

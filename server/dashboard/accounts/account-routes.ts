@@ -1,7 +1,18 @@
 import type { Account } from '#db/fold/account.ts';
-import { accountRows, ACCOUNTS, chooseAccounts, readAccountFacts } from '#server/dashboard/accounts/account-list.ts';
+import {
+  accountRows,
+  ACCOUNTS,
+  chooseAccounts,
+  readAccountFacts,
+} from '#server/dashboard/accounts/account-list.ts';
 import { idOf, makeChange } from '#server/dashboard/change.ts';
-import { type AccountList, AccountsQuery, CreateAccount, PutOverride, PutPlan } from '#server/contract/accounts.ts';
+import {
+  type AccountList,
+  AccountsQuery,
+  CreateAccount,
+  PutOverride,
+  PutPlan,
+} from '#server/contract/accounts.ts';
 import type { Change } from '#server/contract/keys.ts';
 import type { Control } from '#server/control/control.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
@@ -18,16 +29,25 @@ export function accountRoutes(dashboard: Dashboard): ApiRoute[] {
   const { relay, reads } = dashboard;
   const { readModel } = relay;
 
-  async function describe(accounts: readonly Account[], who: SignedIn): Promise<Omit<AccountList, 'object' | 'rows_omitted'> | Refusal> {
+  async function describe(
+    accounts: readonly Account[],
+    who: SignedIn,
+  ): Promise<Omit<AccountList, 'object' | 'rows_omitted'> | Refusal> {
     if (!readModel.isCurrent()) return STALE;
     const nowMs = readModel.nowMs();
-    const read = await withPlace(reads, holderOf(who), () => reads.read(ACCOUNTS, (client) => readAccountFacts(client, accounts, nowMs)));
+    const read = await withPlace(reads, holderOf(who), () =>
+      reads.read(ACCOUNTS, (client) => readAccountFacts(client, accounts, nowMs)),
+    );
     if (read instanceof Refusal) return read;
     return { data: accountRows(readModel, accounts, read.found, new Date(nowMs)), ...read.asOf };
   }
 
   /** A change of the account that the route names. */
-  async function change(params: Readonly<Record<string, string>>, who: SignedIn, use: (control: Control, account: { id: string }) => Promise<Change>): Promise<Change | Refusal> {
+  async function change(
+    params: Readonly<Record<string, string>>,
+    who: SignedIn,
+    use: (control: Control, account: { id: string }) => Promise<Change>,
+  ): Promise<Change | Refusal> {
     const id = idOf(params, 'account');
     return id instanceof Refusal ? id : makeChange(dashboard, who, (control) => use(control, { id }));
   }
@@ -55,9 +75,13 @@ export function accountRoutes(dashboard: Dashboard): ApiRoute[] {
       return made instanceof Refusal ? made : { object: 'account', id: made.id, event: made.event };
     }),
 
-    route('post', '/api/accounts/:account/suspend', ADMINISTRATORS, null, ({ params }, who) => change(params, who, (control, account) => control.suspendAccount(account))),
+    route('post', '/api/accounts/:account/suspend', ADMINISTRATORS, null, ({ params }, who) =>
+      change(params, who, (control, account) => control.suspendAccount(account)),
+    ),
 
-    route('post', '/api/accounts/:account/reinstate', ADMINISTRATORS, null, ({ params }, who) => change(params, who, (control, account) => control.reinstateAccount(account))),
+    route('post', '/api/accounts/:account/reinstate', ADMINISTRATORS, null, ({ params }, who) =>
+      change(params, who, (control, account) => control.reinstateAccount(account)),
+    ),
 
     route('put', '/api/accounts/:account/plan', ADMINISTRATORS, PutPlan, ({ body, params }, who) =>
       change(params, who, (control, account) => control.setPlan(account, body.plan, body.windows)),

@@ -7,9 +7,25 @@ import { lockAdministrators, memberById, readEmails } from '#db/members/members.
 import { lastSeen } from '#db/members/sessions.ts';
 import { idOf } from '#server/dashboard/change.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
-import { ChangeMember, CreateInvitation, type InvitationRow, type LinkMade, type MemberRow, PutRegistration, type RegistrationShown } from '#server/contract/accounts.ts';
+import {
+  ChangeMember,
+  CreateInvitation,
+  type InvitationRow,
+  type LinkMade,
+  type MemberRow,
+  PutRegistration,
+  type RegistrationShown,
+} from '#server/contract/accounts.ts';
 import type { Change } from '#server/contract/keys.ts';
-import { ADMINISTRATORS, type ApiRoute, EVERYBODY, OVERSEERS, route, scopeOfMember, type SignedIn } from '#server/dashboard/gate.ts';
+import {
+  ADMINISTRATORS,
+  type ApiRoute,
+  EVERYBODY,
+  OVERSEERS,
+  route,
+  scopeOfMember,
+  type SignedIn,
+} from '#server/dashboard/gate.ts';
 import { requirePlan } from '#server/decide/plan.ts';
 import { Refusal } from '#server/errors/api-error.ts';
 import { MEMBERS_LISTED_MAX } from '#server/sign-in/bounds.ts';
@@ -18,7 +34,11 @@ import { changeRole, makeResetLink, removeMember } from '#server/sign-in/member-
 import { originFor } from '#server/sign-in/origin.ts';
 import { change } from '#server/sign-in/transaction.ts';
 
-const NO_PLAN = new Refusal('invalid_value', { message: 'Choose a plan first: without one, strangers could call every model at your cost, without a limit.', param: 'plan' });
+const NO_PLAN = new Refusal('invalid_value', {
+  message:
+    'Choose a plan first: without one, strangers could call every model at your cost, without a limit.',
+  param: 'plan',
+});
 
 const actorOf = ({ member }: SignedIn): string => `member/${member.id}`;
 
@@ -27,12 +47,17 @@ export function memberRoutes(dashboard: Dashboard): ApiRoute[] {
   const { signIn, config } = dashboard;
   const readModel = dashboard.relay.readModel;
   const seat = { control: dashboard.control, readModel };
-  const origin = (request: Parameters<typeof originFor>[0]): string => originFor(request, config, dashboard.origin());
-  const accountName = (id: string | null): string | null => (id === null ? null : (readModel.account(id)?.name ?? null));
+  const origin = (request: Parameters<typeof originFor>[0]): string =>
+    originFor(request, config, dashboard.origin());
+  const accountName = (id: string | null): string | null =>
+    id === null ? null : (readModel.account(id)?.name ?? null);
 
   async function rows(members: readonly Member[], showsEmails: boolean): Promise<MemberRow[]> {
     const ids = members.map(({ id }) => id);
-    const [emails, seen] = await Promise.all([showsEmails ? readEmails(signIn.pool, ids) : null, lastSeen(signIn.pool, ids)]);
+    const [emails, seen] = await Promise.all([
+      showsEmails ? readEmails(signIn.pool, ids) : null,
+      lastSeen(signIn.pool, ids),
+    ]);
     return members.map(({ id, account, role, hasTotp, addedAt }) => ({
       id,
       email: emails?.get(id) ?? null,
@@ -50,20 +75,31 @@ export function memberRoutes(dashboard: Dashboard): ApiRoute[] {
       const narrowed = request.query['account'];
       const scope = scopeOfMember(who);
       const members = [...readModel.members].filter(
-        ({ state, account }) => state === 'active' && (scope.account === null || account === scope.account) && (narrowed === undefined || account === narrowed),
+        ({ state, account }) =>
+          state === 'active' &&
+          (scope.account === null || account === scope.account) &&
+          (narrowed === undefined || account === narrowed),
       );
       const listed = members.slice(-MEMBERS_LISTED_MAX);
-      return { object: 'list', data: await rows(listed, who.member.role !== 'auditor'), rows_omitted: members.length - listed.length };
+      return {
+        object: 'list',
+        data: await rows(listed, who.member.role !== 'auditor'),
+        rows_omitted: members.length - listed.length,
+      };
     }),
 
     route('patch', '/api/members/:member', ADMINISTRATORS, ChangeMember, async ({ body, params }, who) => {
       const member = idOf(params, 'member');
-      return member instanceof Refusal ? member : change(seat, actorOf(who), (control, client) => changeRole(control, client, member, body.role));
+      return member instanceof Refusal
+        ? member
+        : change(seat, actorOf(who), (control, client) => changeRole(control, client, member, body.role));
     }),
 
     route('delete', '/api/members/:member', ADMINISTRATORS, null, async ({ params }, who) => {
       const member = idOf(params, 'member');
-      return member instanceof Refusal ? member : change(seat, actorOf(who), (control, client) => removeMember(control, client, member));
+      return member instanceof Refusal
+        ? member
+        : change(seat, actorOf(who), (control, client) => removeMember(control, client, member));
     }),
 
     route('post', '/api/members/:member/reset', ADMINISTRATORS, null, async ({ params, request }, who) => {
@@ -71,37 +107,52 @@ export function memberRoutes(dashboard: Dashboard): ApiRoute[] {
       if (member instanceof Refusal) return member;
       const row = await memberById(signIn.pool, member);
       if (!row) return new Refusal('not_found');
-      const made = await change(seat, actorOf(who), (control, client) => makeResetLink(control, client, member, { origin: origin(request), by: who.member.id }));
+      const made = await change(seat, actorOf(who), (control, client) =>
+        makeResetLink(control, client, member, { origin: origin(request), by: who.member.id }),
+      );
       if (made instanceof Refusal) return made;
       const text = `An administrator made this link, by which you choose a new password. It is good once, for an hour:\n\n${made.link}\n`;
       const wasSent = (await signIn.mail?.send(row.email, 'Choose a new Daybook password', text)) ?? false;
-      const answer: LinkMade = { object: 'link', id: made.id, link: made.link, expires_at: made.expiresAt.toISOString(), was_sent: wasSent, event: made.event };
+      const answer: LinkMade = {
+        object: 'link',
+        id: made.id,
+        link: made.link,
+        expires_at: made.expiresAt.toISOString(),
+        was_sent: wasSent,
+        event: made.event,
+      };
       return answer;
     }),
 
     route('get', '/api/invitations', OVERSEERS, null, async () => {
       const { invitations, omitted } = await listInvitations(signIn.pool, MEMBERS_LISTED_MAX);
-      const data = invitations.map(
-        ({ id, account, role, createdAt, expiresAt }): InvitationRow => ({
-          id,
-          account,
-          account_name: accountName(account),
-          role,
-          created_at: createdAt.toISOString(),
-          expires_at: expiresAt.toISOString(),
-        }),
-      );
+      const data = invitations.map(({ id, account, role, createdAt, expiresAt }): InvitationRow => ({
+        id,
+        account,
+        account_name: accountName(account),
+        role,
+        created_at: createdAt.toISOString(),
+        expires_at: expiresAt.toISOString(),
+      }));
       return { object: 'list', data, rows_omitted: omitted };
     }),
 
     route('post', '/api/invitations', ADMINISTRATORS, CreateInvitation, async ({ body, request }, who) => {
       const { account, role, email } = body;
-      if (account !== null && !readModel.account(account)) return new Refusal('not_found', { message: 'There is no such account.', param: 'account' });
+      if (account !== null && !readModel.account(account))
+        return new Refusal('not_found', { message: 'There is no such account.', param: 'account' });
       const id = publicId();
       const made = await change(seat, actorOf(who), async (control, client) => {
         // What it lets somebody do nobody may give who is no administrator any more.
-        if (!(await lockAdministrators(client)).includes(who.member.id)) return new Refusal('role_not_permitted');
-        const link = await makeLink(client, origin(request), { kind: 'invitation', account, role }, who.member.id, id);
+        if (!(await lockAdministrators(client)).includes(who.member.id))
+          return new Refusal('role_not_permitted');
+        const link = await makeLink(
+          client,
+          origin(request),
+          { kind: 'invitation', account, role },
+          who.member.id,
+          id,
+        );
         const event = {
           type: 'invitation.created' as const,
           invitation: id,
@@ -115,8 +166,18 @@ export function memberRoutes(dashboard: Dashboard): ApiRoute[] {
       });
       if (made instanceof Refusal) return made;
       const text = `You are invited to Daybook. This link is good once, for a day:\n\n${made.link}\n`;
-      const wasSent = email === undefined ? false : ((await signIn.mail?.send(email, 'You are invited to Daybook', text)) ?? false);
-      const answer: LinkMade = { object: 'link', id, link: made.link, expires_at: made.expiresAt.toISOString(), was_sent: wasSent, event: made.event };
+      const wasSent =
+        email === undefined
+          ? false
+          : ((await signIn.mail?.send(email, 'You are invited to Daybook', text)) ?? false);
+      const answer: LinkMade = {
+        object: 'link',
+        id,
+        link: made.link,
+        expires_at: made.expiresAt.toISOString(),
+        was_sent: wasSent,
+        event: made.event,
+      };
       return answer;
     }),
 
@@ -125,7 +186,9 @@ export function memberRoutes(dashboard: Dashboard): ApiRoute[] {
       if (invitation instanceof Refusal) return invitation;
       return change<Change>(seat, actorOf(who), async (control, client) => {
         if (!(await deleteInvitation(client, invitation))) return new Refusal('not_found');
-        const position = await control.append([{ event: { type: 'invitation.withdrawn', invitation, actor: control.actor }, version: 2 }]);
+        const position = await control.append([
+          { event: { type: 'invitation.withdrawn', invitation, actor: control.actor }, version: 2 },
+        ]);
         return { position, done: { event: { type: 'invitation.withdrawn', position } } };
       });
     }),
@@ -141,12 +204,20 @@ export function memberRoutes(dashboard: Dashboard): ApiRoute[] {
         const { policy, plan } = body;
         if (policy === 'open' && plan === null) return NO_PLAN;
         const { state } = plan === null ? { state: null } : requirePlan(await control.loadPlan(plan), plan);
-        if (state === 'retired') return new Refusal('not_allowed', { message: `Plan "${plan}" is retired; no account can land on it.`, param: 'plan' });
+        if (state === 'retired')
+          return new Refusal('not_allowed', {
+            message: `Plan "${plan}" is retired; no account can land on it.`,
+            param: 'plan',
+          });
         let registration = REGISTRATION_FIRST;
-        for (const { event } of await readStream(client, 'registration')) registration = evolveRegistration(registration, event);
-        if (registration.policy === policy && registration.plan === plan) return { position: null, done: { event: null } };
+        for (const { event } of await readStream(client, 'registration'))
+          registration = evolveRegistration(registration, event);
+        if (registration.policy === policy && registration.plan === plan)
+          return { position: null, done: { event: null } };
         const type = 'registration.changed';
-        const position = await control.append([{ event: { type, policy, plan, actor: control.actor }, version: registration.version + 1 }]);
+        const position = await control.append([
+          { event: { type, policy, plan, actor: control.actor }, version: registration.version + 1 },
+        ]);
         return { position, done: { event: { type, position } } };
       }),
     ),

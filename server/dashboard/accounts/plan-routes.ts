@@ -15,13 +15,21 @@ export function planRoutes(dashboard: Dashboard): ApiRoute[] {
       if (!readModel.isCurrent()) return STALE;
       const accounts = Map.groupBy(readModel.accounts, ({ plan }) => plan);
       const data = [...readModel.plans]
-        .map(({ name, terms, state, version }): PlanRow => ({ name, terms, state, accounts: accounts.get(name)?.length ?? 0, version }))
+        .map(({ name, terms, state, version }): PlanRow => ({
+          name,
+          terms,
+          state,
+          accounts: accounts.get(name)?.length ?? 0,
+          version,
+        }))
         .toSorted((one, other) => (one.name < other.name ? -1 : 1));
       return { object: 'list', data };
     }),
 
     route('put', '/api/plans/:plan', ADMINISTRATORS, PutTerms, ({ body, params }, who) =>
-      makeChange(dashboard, who, (control) => control.definePlan(checkPlanName(params['plan'] ?? ''), body.terms, body.windows)),
+      makeChange(dashboard, who, (control) =>
+        control.definePlan(checkPlanName(params['plan'] ?? ''), body.terms, body.windows),
+      ),
     ),
 
     route('post', '/api/plans/:plan/retire', ADMINISTRATORS, null, ({ params }, who) =>

@@ -15,7 +15,14 @@ const FINDINGS_TOLD_MAX = 20;
 export type Outcome = Pick<CheckDone, 'outcome' | 'summary' | 'position' | 'findings' | 'findings_omitted'>;
 
 /** One piece of checking: told how far it is, and when to give it up. */
-export type Check = (client: Client, options: { /** The directory that the log is published in. */ published: string; signal: AbortSignal; onProgress: (done: number) => void }) => Promise<Outcome>;
+export type Check = (
+  client: Client,
+  options: {
+    /** The directory that the log is published in. */ published: string;
+    signal: AbortSignal;
+    onProgress: (done: number) => void;
+  },
+) => Promise<Outcome>;
 
 /** The projections that can be compared with a replay. */
 export const COMPARED: readonly string[] = PROJECTIONS.map(({ name }) => name);
@@ -35,13 +42,24 @@ export function checkOf(what: string): Check | null {
       ...found.faults.map((problem) => ({ position: null, where: projection.name, problem })),
       ...found.differences.map(({ table, key, kind, columns }) => ({
         position: null,
-        where: `${table} ${Object.entries(key).map(([column, value]) => `${column}=${value}`).join(' ')}`,
-        problem: { missing: 'is missing', surplus: 'is not in the log', changed: columns.map((each) => `${each.column} is ${each.projected}, not ${each.replayed}`).join('; ') }[kind],
+        where: `${table} ${Object.entries(key)
+          .map(([column, value]) => `${column}=${value}`)
+          .join(' ')}`,
+        problem: {
+          missing: 'is missing',
+          surplus: 'is not in the log',
+          changed: columns
+            .map((each) => `${each.column} is ${each.projected}, not ${each.replayed}`)
+            .join('; '),
+        }[kind],
       })),
     ];
     return {
       outcome: isEqual(found) ? 'good' : 'bad',
-      summary: differing === 0 && findings.length > 0 ? `Not as the log says: ${findings[0]?.problem}.` : `${differing} differences in ${rows} rows.`,
+      summary:
+        differing === 0 && findings.length > 0
+          ? `Not as the log says: ${findings[0]?.problem}.`
+          : `${differing} differences in ${rows} rows.`,
       position,
       ...bounded(findings, differing + found.faults.length),
     };
@@ -56,24 +74,39 @@ const verify: Check = async (client, { published, onProgress }) => {
     outcome: first === undefined ? 'good' : 'bad',
     summary: first === undefined ? tellGood(report) : `The first bad position is ${first.position}.`,
     position: head,
-    ...bounded(findings.map(({ position, table, problem }) => ({ position, where: table, problem })), findings.length),
+    ...bounded(
+      findings.map(({ position, table, problem }) => ({ position, where: table, problem })),
+      findings.length,
+    ),
   };
 };
 
 function tellGood({ events, batches, checkpoints, covered, head, notes }: Report): string {
   const agree = `${events} events in ${batches} batches agree with one another`;
-  const proof = covered === 0 ? 'No checkpoint was at hand that covers any of it.' : `${checkpoints} checkpoints agree; the newest covers all up to position ${covered}${covered === head ? '' : `, none yet the newest ${head - covered}`}.`;
-  return [`${agree}. ${proof}`, ...notes.map((note) => `${note.charAt(0).toUpperCase()}${note.slice(1)}.`)].join(' ');
+  const proof =
+    covered === 0
+      ? 'No checkpoint was at hand that covers any of it.'
+      : `${checkpoints} checkpoints agree; the newest covers all up to position ${covered}${covered === head ? '' : `, none yet the newest ${head - covered}`}.`;
+  return [
+    `${agree}. ${proof}`,
+    ...notes.map((note) => `${note.charAt(0).toUpperCase()}${note.slice(1)}.`),
+  ].join(' ');
 }
 
 /** What is told of findings. @param total how many there are, where not all are named. */
-export function bounded(findings: CheckDone['findings'], total: number): Pick<CheckDone, 'findings' | 'findings_omitted'> {
+export function bounded(
+  findings: CheckDone['findings'],
+  total: number,
+): Pick<CheckDone, 'findings' | 'findings_omitted'> {
   const told = findings.slice(0, FINDINGS_TOLD_MAX);
   return { findings: told, findings_omitted: total - told.length };
 }
 
-/** What can't be checked because of how the log is, in one line for people; null for what went wrong with us. */
+/**
+ * What can't be checked because of how the log is, in one line for people; null for what went wrong with us.
+ */
 export function faultOfLog(error: unknown): string | null {
-  if (error instanceof ArchivedError) return `A part of the log is in its archive, so this is for the command line: ${error.message}.`;
+  if (error instanceof ArchivedError)
+    return `A part of the log is in its archive, so this is for the command line: ${error.message}.`;
   return isLogFault(error) || error instanceof StoreError ? `${error.message}.` : null;
 }

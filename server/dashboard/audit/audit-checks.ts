@@ -7,7 +7,10 @@ import type { SignedIn } from '#server/dashboard/gate.ts';
 import { Refusal } from '#server/errors/api-error.ts';
 import { errorFields, type Logger } from '#server/process/logger.ts';
 
-/** Logs up to here are gone through within the time below beside the calls; longer ones are for the command line. */
+/**
+ * Logs up to here are gone through within the time below beside the calls; longer ones are for the command
+ * line.
+ */
 const EVENTS_MAX = 1_000_000;
 /** A person's patience with a page that shows how far it is. */
 const CHECK_MS_MAX = 300_000;
@@ -16,7 +19,10 @@ const STATEMENT_TIMEOUT_MS = 120_000;
 /** How far it is, is told this often: as often as people see a bar move. */
 const TOLD_EVERY_MS = 250;
 
-const BUSY = new Refusal('not_allowed', { message: 'This server is at a check already. It goes on until it ends, or until whoever began it leaves the page.' });
+const BUSY = new Refusal('not_allowed', {
+  message:
+    'This server is at a check already. It goes on until it ends, or until whoever began it leaves the page.',
+});
 
 /**
  * Checks of the log and of its projections, one at a time on a server process: they go through
@@ -36,7 +42,14 @@ export class AuditChecks {
   async read(): Promise<Checks | Refusal> {
     const head = await this.#desk.use(readHead);
     if (head instanceof Refusal) return head;
-    return { object: 'checks', running: this.#running, newest: [...this.#newest.values()], projections: [...COMPARED], events_max: EVENTS_MAX, head };
+    return {
+      object: 'checks',
+      running: this.#running,
+      newest: [...this.#newest.values()],
+      projections: [...COMPARED],
+      events_max: EVENTS_MAX,
+      head,
+    };
   }
 
   /**
@@ -45,7 +58,12 @@ export class AuditChecks {
    * @param signal cancels it.
    * @returns the lines that tell how far it is, and at the end what came of it; or why there is none.
    */
-  async begin(what: string, who: SignedIn, { published }: { published: string }, signal: AbortSignal): Promise<AsyncGenerator<CheckLine> | Refusal> {
+  async begin(
+    what: string,
+    who: SignedIn,
+    { published }: { published: string },
+    signal: AbortSignal,
+  ): Promise<AsyncGenerator<CheckLine> | Refusal> {
     const check = checkOf(what);
     if (check === null) return new Refusal('not_found');
     if (this.#running !== null) return BUSY;
@@ -57,16 +75,31 @@ export class AuditChecks {
     const ended = AbortSignal.any([signal, AbortSignal.timeout(CHECK_MS_MAX)]);
     const work = this.#desk.use(async (client): Promise<Outcome | Refusal> => {
       const head = await readHead(client);
-      if (head > EVENTS_MAX) return new Refusal('not_allowed', { message: `The log has more than ${EVENTS_MAX} events: check it by the command line, which says how far it is and is bounded by nothing.` });
+      if (head > EVENTS_MAX)
+        return new Refusal('not_allowed', {
+          message: `The log has more than ${EVENTS_MAX} events: check it by the command line, which says how far it is and is bounded by nothing.`,
+        });
       running.of = head;
-      await noteReading(client, who, { what: what === LOG ? 'verify' : 'diff', from: Math.min(1, head), to: head });
+      await noteReading(client, who, {
+        what: what === LOG ? 'verify' : 'diff',
+        from: Math.min(1, head),
+        to: head,
+      });
       begun.resolve(null);
-      return this.#carryOut(client, ended, () => check(client, { published, signal: ended, onProgress: (done) => (running.done = done) }));
+      return this.#carryOut(client, ended, () =>
+        check(client, { published, signal: ended, onProgress: (done) => (running.done = done) }),
+      );
     }, STATEMENT_TIMEOUT_MS);
     const result = work
       .then((outcome): CheckDone | Refusal => {
         if (outcome instanceof Refusal) return outcome;
-        const done: CheckDone = { what, began_at: beganAt.toISOString(), took_ms: Math.round(performance.now() - startedMs), member: who.member.id, ...outcome };
+        const done: CheckDone = {
+          what,
+          began_at: beganAt.toISOString(),
+          took_ms: Math.round(performance.now() - startedMs),
+          member: who.member.id,
+          ...outcome,
+        };
         if (done.outcome !== 'cancelled') this.#newest.set(what, done);
         return done;
       })
@@ -84,24 +117,41 @@ export class AuditChecks {
     await client.query("set client_connection_check_interval = '1s'");
     const cut = (): void => void client.connection.stream.destroy();
     ended.addEventListener('abort', cut, { once: true });
-    const nothing = (outcome: Outcome['outcome'], summary: string): Outcome => ({ outcome, summary, position: 0, findings: [], findings_omitted: 0 });
+    const nothing = (outcome: Outcome['outcome'], summary: string): Outcome => ({
+      outcome,
+      summary,
+      position: 0,
+      findings: [],
+      findings_omitted: 0,
+    });
     try {
       return await work();
     } catch (error) {
       if (ended.aborted) {
         const isLate = (ended.reason as Error).name === 'TimeoutError';
-        return isLate ? nothing('too_long', `It took more than ${CHECK_MS_MAX / 60_000} minutes, and was given up. The command line takes as long as it needs.`) : nothing('cancelled', 'It was cancelled.');
+        return isLate
+          ? nothing(
+              'too_long',
+              `It took more than ${CHECK_MS_MAX / 60_000} minutes, and was given up. The command line takes as long as it needs.`,
+            )
+          : nothing('cancelled', 'It was cancelled.');
       }
       const fault = faultOfLog(error);
       if (fault === null) this.#log.error(errorFields(error), 'a check of the log failed');
-      return nothing('failed', fault ?? 'It failed, and the server\'s own log says why. That says nothing of the event log.');
+      return nothing(
+        'failed',
+        fault ?? "It failed, and the server's own log says why. That says nothing of the event log.",
+      );
     } finally {
       ended.removeEventListener('abort', cut);
     }
   }
 }
 
-async function* tell(running: NonNullable<Checks['running']>, result: Promise<CheckDone | Refusal>): AsyncGenerator<CheckLine> {
+async function* tell(
+  running: NonNullable<Checks['running']>,
+  result: Promise<CheckDone | Refusal>,
+): AsyncGenerator<CheckLine> {
   for (;;) {
     yield { done: running.done, of: running.of };
     const pause = Promise.withResolvers<null>();

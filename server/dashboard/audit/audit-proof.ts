@@ -36,15 +36,29 @@ function describe({ epoch, size, note, published_at, witnesses }: Row): Checkpoi
 }
 
 /** One page of the checkpoints, the newest first. @param cursor `next` of the page before. */
-export async function listCheckpoints(client: ClientBase, limit: number, cursor: string | undefined): Promise<CheckpointPage> {
+export async function listCheckpoints(
+  client: ClientBase,
+  limit: number,
+  cursor: string | undefined,
+): Promise<CheckpointPage> {
   const [epoch = 0, size = 0] = cursor?.split('-').map(Number) ?? [];
   const data = await readRows(client, cursor === undefined ? NEWEST : { epoch, size }, limit);
   const last = data.at(-1);
-  return { object: 'list', data, next: last === undefined || data.length < limit ? null : `${last.epoch}-${last.size}` };
+  return {
+    object: 'list',
+    data,
+    next: last === undefined || data.length < limit ? null : `${last.epoch}-${last.size}`,
+  };
 }
 
-/** How much of the log is proved, and by whom. @param configured names of the witnesses that the operator knows. */
-export async function readProof(client: ClientBase, configured: readonly string[]): Promise<Omit<Proof, 'object'>> {
+/**
+ * How much of the log is proved, and by whom. @param configured names of the witnesses that the operator
+ * knows.
+ */
+export async function readProof(
+  client: ClientBase,
+  configured: readonly string[],
+): Promise<Omit<Proof, 'object'>> {
   const { logId, origin, signing, head } = await readStanding(client);
   const [newest = null] = await readRows(client, NEWEST, 1);
   const covered = newest?.epoch === signing.epoch ? newest.size : 0;
@@ -53,7 +67,9 @@ export async function readProof(client: ClientBase, configured: readonly string[
     [SHARD, covered],
   );
   const { now, since } = rows[0] as (typeof rows)[number];
-  const times = new Map((await readStream(client, LOG_STREAM)).map(({ position, at }) => [position, at.toISOString()]));
+  const times = new Map(
+    (await readStream(client, LOG_STREAM)).map(({ position, at }) => [position, at.toISOString()]),
+  );
   return {
     now: now.toISOString(),
     log: { id: logId, origin, epoch: signing.epoch, head, first: await firstPosition(client) },
@@ -62,7 +78,13 @@ export async function readProof(client: ClientBase, configured: readonly string[
     keys: signing.keys
       .map(({ verifierKey, position }) => {
         const keyId = verifierKey.split('+')[1] ?? '';
-        return { verifier_key: verifierKey, key_id: keyId, position, at: times.get(position) ?? null, signs: newest?.signed_by.some(({ key_id }) => key_id === keyId) ?? false };
+        return {
+          verifier_key: verifierKey,
+          key_id: keyId,
+          position,
+          at: times.get(position) ?? null,
+          signs: newest?.signed_by.some(({ key_id }) => key_id === keyId) ?? false,
+        };
       })
       .toReversed(),
     lost: signing.lost.map((each) => ({ ...each, at: times.get(each.position) ?? null })).toReversed(),
@@ -73,8 +95,15 @@ export async function readProof(client: ClientBase, configured: readonly string[
 const READ_WITNESSES = `select distinct on (witness) witness, epoch, size, received_at from daybook.cosignature
   where shard = $1 order by witness, epoch desc, size desc`;
 
-async function readWitnesses(client: ClientBase, configured: readonly string[], newest: CheckpointRow | null): Promise<WitnessRow[]> {
-  const { rows } = await client.query<{ witness: string; epoch: number; size: string; received_at: Date }>(READ_WITNESSES, [SHARD]);
+async function readWitnesses(
+  client: ClientBase,
+  configured: readonly string[],
+  newest: CheckpointRow | null,
+): Promise<WitnessRow[]> {
+  const { rows } = await client.query<{ witness: string; epoch: number; size: string; received_at: Date }>(
+    READ_WITNESSES,
+    [SHARD],
+  );
   const seen = new Map(rows.map((row) => [row.witness, row]));
   return [...new Set([...configured, ...seen.keys()])].toSorted().map((name) => {
     const row = seen.get(name);

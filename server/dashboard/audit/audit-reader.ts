@@ -10,13 +10,24 @@ import { isStoreFault } from '#server/errors/store-fault.ts';
 const CONNECTIONS_MAX = 4;
 /** How often it is put down that one session looks at the list of events. */
 const LISTING_NOTED_EVERY_MS = 3_600_000;
-/** Sessions for which that is remembered: more than look within the hour. One that is forgotten is put down once more. */
+/**
+ * Sessions for which that is remembered: more than look within the hour. One that is forgotten is put down
+ * once more.
+ */
 const LISTINGS_NOTED_MAX = 1_000;
 
-export type Reading = { what: (typeof LOG_READINGS)[number]; /** The positions that were asked for. */ from: number; to: number };
+export type Reading = {
+  what: (typeof LOG_READINGS)[number];
+  /** The positions that were asked for. */ from: number;
+  to: number;
+};
 
-const UNAVAILABLE = new Refusal('store_unavailable', { message: "The log can't be read for an audit right now. Try again." });
-const CROWDED = new Refusal('relay_busy', { message: 'As many audits as can be are at work on this server. Try again.' });
+const UNAVAILABLE = new Refusal('store_unavailable', {
+  message: "The log can't be read for an audit right now. Try again.",
+});
+const CROWDED = new Refusal('relay_busy', {
+  message: 'As many audits as can be are at work on this server. Try again.',
+});
 
 /**
  * From where auditors and administrators read the log of all accounts: over connections that can do
@@ -51,7 +62,10 @@ export class AuditDesk {
     }
   }
 
-  /** Puts down what somebody is about to read. Members read what is their own account's, of which nothing is put down. */
+  /**
+   * Puts down what somebody is about to read. Members read what is their own account's, of which nothing is
+   * put down.
+   */
   async note(who: SignedIn, reading: Reading): Promise<Refusal | null> {
     if (who.member.role === 'member') return null;
     return this.use(async (client) => {
@@ -60,7 +74,9 @@ export class AuditDesk {
     });
   }
 
-  /** The same for somebody who leafs through the list of events: once for a session, and again an hour later. */
+  /**
+   * The same for somebody who leafs through the list of events: once for a session, and again an hour later.
+   */
   async noteListing(who: SignedIn): Promise<Refusal | null> {
     if (who.member.role === 'member') return null;
     const now = performance.now();
@@ -96,6 +112,15 @@ export class AuditDesk {
 }
 
 /** Puts down in the log that somebody reads it. */
-export async function noteReading(client: Client, { member }: Pick<SignedIn, 'member'>, { what, from, to }: Reading): Promise<void> {
-  await client.query('select daybook.record_reading($1, $2, $3, $4)', [`member/${member.id}`, what, from, to]);
+export async function noteReading(
+  client: Client,
+  { member }: Pick<SignedIn, 'member'>,
+  { what, from, to }: Reading,
+): Promise<void> {
+  await client.query('select daybook.record_reading($1, $2, $3, $4)', [
+    `member/${member.id}`,
+    what,
+    from,
+    to,
+  ]);
 }

@@ -5,15 +5,32 @@ import { openReceipt, ReceiptError } from '#db/tlog/receipt.ts';
 import { readStanding } from '#db/tlog/standing.ts';
 import type { ReceiptChecked } from '#server/contract/audit.ts';
 
-/** Whether a receipt is one of this log: by its own keys, those of the histories that were given up included, and with no look at the events. */
+/**
+ * Whether a receipt is one of this log: by its own keys, those of the histories that were given up included,
+ * and with no look at the events.
+ */
 export async function checkReceipt(client: ClientBase, text: string): Promise<ReceiptChecked> {
   const { signing } = await readStanding(client);
-  const nothing = (problem: string): ReceiptChecked => ({ object: 'receipt_check', is_good: false, proven: [], problem });
+  const nothing = (problem: string): ReceiptChecked => ({
+    object: 'receipt_check',
+    is_good: false,
+    proven: [],
+    problem,
+  });
   // Without a key that is known a receipt is believed by its own word.
-  if (signing.keys.length === 0) return nothing('This log has not been signed yet, so nothing can be proved of it.');
+  if (signing.keys.length === 0)
+    return nothing('This log has not been signed yet, so nothing can be proved of it.');
   try {
-    const opened = openReceipt(parse(text), { keys: signing.keys.map(({ verifierKey }) => parseVerifierKey(verifierKey)), witnesses: [] });
-    return { object: 'receipt_check', is_good: true, proven: [`Request ${opened.receipt.request}`, ...tellEvents(opened), ...tellProof(opened)], problem: null };
+    const opened = openReceipt(parse(text), {
+      keys: signing.keys.map(({ verifierKey }) => parseVerifierKey(verifierKey)),
+      witnesses: [],
+    });
+    return {
+      object: 'receipt_check',
+      is_good: true,
+      proven: [`Request ${opened.receipt.request}`, ...tellEvents(opened), ...tellProof(opened)],
+      problem: null,
+    };
   } catch (error) {
     if (!(error instanceof ReceiptError)) throw error;
     return nothing(`${error.message.charAt(0).toUpperCase()}${error.message.slice(1)}.`);

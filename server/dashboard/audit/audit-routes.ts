@@ -3,7 +3,14 @@ import { publishDirectory } from '#db/tlog/published.ts';
 import { listCheckpoints, readProof } from '#server/dashboard/audit/audit-proof.ts';
 import { checkReceipt } from '#server/dashboard/audit/audit-receipt.ts';
 import { readMoment, readState } from '#server/dashboard/audit/audit-state.ts';
-import { BeginCheck, type CheckLine, CheckpointsQuery, CheckReceipt, type Proof, StateQuery } from '#server/contract/audit.ts';
+import {
+  BeginCheck,
+  type CheckLine,
+  CheckpointsQuery,
+  CheckReceipt,
+  type Proof,
+  StateQuery,
+} from '#server/contract/audit.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { noteReading } from '#server/dashboard/audit/audit-reader.ts';
 import { replyWithLines } from '#server/read/export-reply.ts';
@@ -17,7 +24,10 @@ import { Refusal } from '#server/errors/api-error.ts';
 const LOG: Source = { projection: 'directory', tables: [] };
 const LINES = ['content-type', 'application/x-ndjson; charset=utf-8'] as const;
 
-/** The proof of the log, its state at any place, and checks of it: for administrators and auditors, who change nothing by any of it. */
+/**
+ * The proof of the log, its state at any place, and checks of it: for administrators and auditors, who change
+ * nothing by any of it.
+ */
 export function auditRoutes({ reads, audit, checks, config }: Dashboard): ApiRoute[] {
   const readLog = <T>(who: SignedIn, work: (client: ClientBase) => Promise<T>): Promise<T | Refusal> =>
     withPlace(reads, holderOf(who), async () => {
@@ -34,11 +44,15 @@ export function auditRoutes({ reads, audit, checks, config }: Dashboard): ApiRou
 
     route('get', '/api/audit/checkpoints', OVERSEERS, null, ({ request }, who) => {
       const query = readQuery(CheckpointsQuery, request.url);
-      return query instanceof Refusal ? Promise.resolve(query) : readLog(who, (client) => listCheckpoints(client, query.limit, query.cursor));
+      return query instanceof Refusal
+        ? Promise.resolve(query)
+        : readLog(who, (client) => listCheckpoints(client, query.limit, query.cursor));
     }),
 
     // A receipt shows nobody what they did not have before, and so it is for everybody.
-    route('post', '/api/audit/receipt', EVERYBODY, CheckReceipt, ({ body }, who) => readLog(who, (client) => checkReceipt(client, body.receipt))),
+    route('post', '/api/audit/receipt', EVERYBODY, CheckReceipt, ({ body }, who) =>
+      readLog(who, (client) => checkReceipt(client, body.receipt)),
+    ),
 
     route('get', '/api/audit/state', OVERSEERS, null, ({ request }, who) => {
       const query = readQuery(StateQuery, request.url);
@@ -46,7 +60,11 @@ export function auditRoutes({ reads, audit, checks, config }: Dashboard): ApiRou
       return withPlace(reads, holderOf(who), () =>
         audit.use(async (client) => {
           const moment = await readMoment(client, query);
-          await noteReading(client, who, { what: 'replay', from: Math.min(1, moment.position), to: moment.position });
+          await noteReading(client, who, {
+            what: 'replay',
+            from: Math.min(1, moment.position),
+            to: moment.position,
+          });
           return readState(client, query, moment);
         }),
       );

@@ -14,13 +14,20 @@ const EVENTS_TOLD_MAX = 50;
 /** Where in the log is meant: what the state is of. */
 export type Moment = { position: number; head: number; /** What an expiry is judged by. */ at: Date | null };
 
-const READ_AT = 'select at from daybook.log_batch where shard = $1 and last_position >= $2 order by last_position limit 1';
+const READ_AT =
+  'select at from daybook.log_batch where shard = $1 and last_position >= $2 order by last_position limit 1';
 
 /** The position that a query means: the one it names, the last one at a time, or the head. */
-export async function readMoment(client: ClientBase, { at, time }: Pick<StateQuery, 'at' | 'time'>): Promise<Moment> {
+export async function readMoment(
+  client: ClientBase,
+  { at, time }: Pick<StateQuery, 'at' | 'time'>,
+): Promise<Moment> {
   const head = await readHead(client);
   // A time here has milliseconds, and the log's have microseconds: all of the millisecond is meant.
-  const position = time === undefined ? Math.min(at ?? head, head) : (await positionAt(client, new Date(time.getTime() + 1), head)) - 1;
+  const position =
+    time === undefined
+      ? Math.min(at ?? head, head)
+      : (await positionAt(client, new Date(time.getTime() + 1), head)) - 1;
   if (position === 0) return { position, head, at: null };
   const { rows } = await client.query<{ at: Date }>(READ_AT, [SHARD, position]);
   return { position, head, at: rows[0]?.at ?? null };
@@ -29,36 +36,63 @@ export async function readMoment(client: ClientBase, { at, time }: Pick<StateQue
 /** A subject as it was then, folded from its events alone, archived ones included. */
 export async function readState(client: ClientBase, query: StateQuery, moment: Moment): Promise<StateThen> {
   const { position, head, at } = moment;
-  const upTo = async (stream: string): Promise<Placed<ControlEvent>[]> => (await readStream(client, stream)).filter((placed) => placed.position <= position);
-  const own = await upTo(query.account === undefined ? (query.key === undefined ? `plan/${query.plan}` : `key/${query.key}`) : `account/${query.account}`);
+  const upTo = async (stream: string): Promise<Placed<ControlEvent>[]> =>
+    (await readStream(client, stream)).filter((placed) => placed.position <= position);
+  const own = await upTo(
+    query.account === undefined
+      ? query.key === undefined
+        ? `plan/${query.plan}`
+        : `key/${query.key}`
+      : `account/${query.account}`,
+  );
   return {
     object: 'state',
     position,
     at: at?.toISOString() ?? null,
     head,
     subject: await fold(query, own, query.time ?? at, (plan) => upTo(`plan/${plan}`)),
-    events: own.toReversed().slice(0, EVENTS_TOLD_MAX).map((placed) => ({ position: placed.position, at: placed.at.toISOString(), type: placed.event.type })),
+    events: own
+      .toReversed()
+      .slice(0, EVENTS_TOLD_MAX)
+      .map((placed) => ({ position: placed.position, at: placed.at.toISOString(), type: placed.event.type })),
     events_omitted: Math.max(0, own.length - EVENTS_TOLD_MAX),
   };
 }
 
 type Events = readonly Placed<ControlEvent>[];
 
-async function fold({ account, key }: StateQuery, events: Events, at: Date | null, planEvents: (plan: string) => Promise<Events>): Promise<SubjectState | null> {
+async function fold(
+  { account, key }: StateQuery,
+  events: Events,
+  at: Date | null,
+  planEvents: (plan: string) => Promise<Events>,
+): Promise<SubjectState | null> {
   if (account !== undefined) {
-    const found = events.reduce<Account | undefined>((before, { event, position }) => evolveAccount(before, event, position), undefined);
+    const found = events.reduce<Account | undefined>(
+      (before, { event, position }) => evolveAccount(before, event, position),
+      undefined,
+    );
     const plan = found?.plan == null ? undefined : foldPlan(await planEvents(found.plan));
     return found === undefined ? null : describeAccount(found, plan);
   }
   if (key !== undefined) {
-    const found = events.reduce<Key | undefined>((before, placed) => evolveKey(before, placed.event, placed.at, placed.position), undefined);
+    const found = events.reduce<Key | undefined>(
+      (before, placed) => evolveKey(before, placed.event, placed.at, placed.position),
+      undefined,
+    );
     return found === undefined ? null : describeKey(found, at ?? new Date(0));
   }
   const found = foldPlan(events);
-  return found === undefined ? null : { kind: 'plan', name: found.name, state: found.state, terms: found.terms };
+  return found === undefined
+    ? null
+    : { kind: 'plan', name: found.name, state: found.state, terms: found.terms };
 }
 
-const foldPlan = (events: Events): Plan | undefined => events.reduce<Plan | undefined>((before, { event, position }) => evolvePlan(before, event, position), undefined);
+const foldPlan = (events: Events): Plan | undefined =>
+  events.reduce<Plan | undefined>(
+    (before, { event, position }) => evolvePlan(before, event, position),
+    undefined,
+  );
 
 function describeAccount(account: Account, plan: Plan | undefined): SubjectState {
   const { name, state, override } = account;

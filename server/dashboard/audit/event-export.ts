@@ -2,14 +2,29 @@ import type { Response } from 'express';
 import { firstPosition, type Read, readHead, UnreadableEventError } from '#db/log/read.ts';
 import { EVENTS_EXPORT_MAX, EVENTS_EXPORT_STEPS_MAX, EXPORT_STEP_ROWS } from '#server/bounds.ts';
 import type { EventsQuery } from '#server/contract/service.ts';
-import { eventRow, EVENTS, eventsWanted, type EventsWanted, stepThrough } from '#server/dashboard/audit/event-list.ts';
+import {
+  eventRow,
+  EVENTS,
+  eventsWanted,
+  type EventsWanted,
+  stepThrough,
+} from '#server/dashboard/audit/event-list.ts';
 import { ExportCutError, replyWithLines } from '#server/read/export-reply.ts';
 import type { ReadStore } from '#server/read/read-store.ts';
 import type { Scope } from '#server/read/scope.ts';
 import { Refusal } from '#server/errors/api-error.ts';
 
-/** The last line: that this is the end and, where not all fitted into one export, from where on to ask for the rest. */
-type LastLine = { end: true; events: number; is_cut: boolean; /** `cursor` of the part after this one; null: this was all. */ next: string | null; head: number };
+/**
+ * The last line: that this is the end and, where not all fitted into one export, from where on to ask for the
+ * rest.
+ */
+type LastLine = {
+  end: true;
+  events: number;
+  is_cut: boolean;
+  /** `cursor` of the part after this one; null: this was all. */ next: string | null;
+  head: number;
+};
 
 /**
  * Events as lines of JSON, the oldest first, up to the head of the log at the beginning. Each step is
@@ -19,10 +34,21 @@ type LastLine = { end: true; events: number; is_cut: boolean; /** `cursor` of th
  * @param note puts down which positions are read, before any is.
  * @returns why there is none; once it has begun, a failure cuts the connection.
  */
-export async function exportEvents(reads: ReadStore, scope: Scope, query: EventsQuery, after: number, response: Response, note: (from: number, to: number) => Promise<Refusal | null>): Promise<Refusal | null> {
+export async function exportEvents(
+  reads: ReadStore,
+  scope: Scope,
+  query: EventsQuery,
+  after: number,
+  response: Response,
+  note: (from: number, to: number) => Promise<Refusal | null>,
+): Promise<Refusal | null> {
   const begun = await reads.read(EVENTS, async (client) => {
     const head = await readHead(client);
-    return { head, first: await firstPosition(client), wanted: await eventsWanted(client, scope, query, head) };
+    return {
+      head,
+      first: await firstPosition(client),
+      wanted: await eventsWanted(client, scope, query, head),
+    };
   });
   if (begun instanceof Refusal) return begun;
   const { head, first, wanted } = begun.found;
@@ -34,7 +60,11 @@ export async function exportEvents(reads: ReadStore, scope: Scope, query: Events
   async function* lines(): AsyncGenerator<string> {
     let events = 0;
     let position = begins;
-    for (let step = 0; step < EVENTS_EXPORT_STEPS_MAX && events < EVENTS_EXPORT_MAX && position < upTo; step++) {
+    for (
+      let step = 0;
+      step < EVENTS_EXPORT_STEPS_MAX && events < EVENTS_EXPORT_MAX && position < upTo;
+      step++
+    ) {
       const part: EventsWanted = { filter: wanted?.filter ?? {}, stretch: { after: position, upTo } };
       const limit = Math.min(EXPORT_STEP_ROWS, EVENTS_EXPORT_MAX - events);
       const read = await reads.read(EVENTS, (client) => stepThrough(client, part, first, 'oldest', limit));
@@ -48,7 +78,12 @@ export async function exportEvents(reads: ReadStore, scope: Scope, query: Events
     yield `${JSON.stringify({ end: true, events, is_cut: isCut, next: isCut ? String(position) : null, head } satisfies LastLine)}\n`;
   }
 
-  const headers = ['content-type', 'application/x-ndjson; charset=utf-8', 'content-disposition', 'attachment; filename="events.ndjson"'];
+  const headers = [
+    'content-type',
+    'application/x-ndjson; charset=utf-8',
+    'content-disposition',
+    'attachment; filename="events.ndjson"',
+  ];
   return replyWithLines(response, headers, lines());
 }
 

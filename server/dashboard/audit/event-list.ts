@@ -1,6 +1,13 @@
 import type { ClientBase } from 'pg';
 import { EVENT_CODES, type EventType, type Placed } from '#db/events/events.ts';
-import { type Direction, type EventFilter, lookThrough, lookThroughControl, positionAt, type Stretch } from '#db/log/lookup.ts';
+import {
+  type Direction,
+  type EventFilter,
+  lookThrough,
+  lookThroughControl,
+  positionAt,
+  type Stretch,
+} from '#db/log/lookup.ts';
 import { firstPosition, type Read, readHead, UnreadableEventError } from '#db/log/read.ts';
 import { EVENTS_CONTROL_LOOK_MAX, EVENTS_STEP_POSITIONS, EVENTS_STEPS_MAX } from '#server/bounds.ts';
 import type { AsOf } from '#server/contract/requests.ts';
@@ -25,31 +32,50 @@ const LOOK: EventsLook = { positions: EVENTS_STEP_POSITIONS, steps: EVENTS_STEPS
 const TYPES = Object.keys(EVENT_CODES) as EventType[];
 
 /** The types that a type, or the beginning of types up to the point, stands for. */
-export const typesOf = (type: string): EventType[] => TYPES.filter((each) => each === type || each.startsWith(`${type}.`));
+export const typesOf = (type: string): EventType[] =>
+  TYPES.filter((each) => each === type || each.startsWith(`${type}.`));
 
 /**
  * What a query means for somebody who may see `scope`.
  * @param head the newest position of the log.
  * @returns null where it means nothing that they may see.
  */
-export async function eventsWanted(client: ClientBase, scope: Scope, query: EventsQuery, head: number): Promise<EventsWanted | null> {
+export async function eventsWanted(
+  client: ClientBase,
+  scope: Scope,
+  query: EventsQuery,
+  head: number,
+): Promise<EventsWanted | null> {
   const { type, account = scope.account ?? undefined, key, member, request, at, from, to } = query;
   if (scope.account !== null && account !== scope.account) return null;
   const types = type === undefined ? undefined : typesOf(type);
   const after = from === undefined ? 0 : (await positionAt(client, from, head)) - 1;
   const before = to === undefined ? head : (await positionAt(client, to, head)) - 1;
   const given = { types, account, key, member, request };
-  const filter: EventFilter = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
-  return { filter, stretch: await narrowed(client, filter, { after, upTo: Math.min(before, at ?? head, head) }) };
+  const filter: EventFilter = Object.fromEntries(
+    Object.entries(given).filter(([, value]) => value !== undefined),
+  );
+  return {
+    filter,
+    stretch: await narrowed(client, filter, { after, upTo: Math.min(before, at ?? head, head) }),
+  };
 }
 
-/** The stretch in which a request is, where the requests' table knows it: from its beginning to its ending. */
+/**
+ * The stretch in which a request is, where the requests' table knows it: from its beginning to its ending.
+ */
 async function narrowed(client: ClientBase, { request }: EventFilter, stretch: Stretch): Promise<Stretch> {
   if (request === undefined) return stretch;
-  const { rows } = await client.query<{ position: string; end_position: string | null }>('select position, end_position from projection.request where request = $1', [request]);
+  const { rows } = await client.query<{ position: string; end_position: string | null }>(
+    'select position, end_position from projection.request where request = $1',
+    [request],
+  );
   const [found] = rows;
   if (!found) return stretch;
-  return { after: Math.max(stretch.after, Number(found.position) - 1), upTo: Math.min(stretch.upTo, Number(found.end_position ?? stretch.upTo)) };
+  return {
+    after: Math.max(stretch.after, Number(found.position) - 1),
+    upTo: Math.min(stretch.upTo, Number(found.end_position ?? stretch.upTo)),
+  };
 }
 
 /** Whether only control events can fit, which have an index of their own. */
@@ -63,7 +89,14 @@ function meansControl({ types, member }: EventFilter): boolean {
  * @param first from where on the log is whole.
  * @param limit the most events that it finds.
  */
-export async function stepThrough(client: ClientBase, { filter, stretch }: EventsWanted, first: number, direction: Direction, limit: number, positions = EVENTS_STEP_POSITIONS): Promise<EventsStep> {
+export async function stepThrough(
+  client: ClientBase,
+  { filter, stretch }: EventsWanted,
+  first: number,
+  direction: Direction,
+  limit: number,
+  positions = EVENTS_STEP_POSITIONS,
+): Promise<EventsStep> {
   const { after, upTo } = stretch;
   const isArchived = direction === 'newest' ? upTo < first : after + 1 < first;
   if (meansControl(filter) || isArchived) {
@@ -83,7 +116,14 @@ export async function stepThrough(client: ClientBase, { filter, stretch }: Event
  * One page, the newest first. However long the log is, only so much of it is looked at: a page may hold
  * less than its limit, and go on.
  */
-export async function listEvents(client: ClientBase, scope: Scope, query: EventsQuery, upTo: number | null, asOf: AsOf, look = LOOK): Promise<EventPage> {
+export async function listEvents(
+  client: ClientBase,
+  scope: Scope,
+  query: EventsQuery,
+  upTo: number | null,
+  asOf: AsOf,
+  look = LOOK,
+): Promise<EventPage> {
   const head = await readHead(client);
   const wanted = await eventsWanted(client, scope, query, head);
   if (wanted === null) return { object: 'list', data: [], next: null, head, looked_to: 1 };
@@ -92,10 +132,18 @@ export async function listEvents(client: ClientBase, scope: Scope, query: Events
   const found: Read[] = [];
   const left: Stretch = { after: wanted.stretch.after, upTo: Math.min(wanted.stretch.upTo, upTo ?? head) };
   for (let step = 0; step < look.steps && left.upTo > left.after && found.length < query.limit; step++) {
-    const { rows, lookedTo } = await stepThrough(client, { filter, stretch: left }, first, 'newest', query.limit - found.length, look.positions);
+    const { rows, lookedTo } = await stepThrough(
+      client,
+      { filter, stretch: left },
+      first,
+      'newest',
+      query.limit - found.length,
+      look.positions,
+    );
     found.push(...rows);
     left.upTo = lookedTo - 1;
-    if (rows.length === 0 && left.upTo > left.after && !meansControl(filter)) left.upTo = (await skipTo(client, filter, left.upTo, asOf)) ?? left.upTo;
+    if (rows.length === 0 && left.upTo > left.after && !meansControl(filter))
+      left.upTo = (await skipTo(client, filter, left.upTo, asOf)) ?? left.upTo;
   }
   const isDone = left.upTo <= left.after;
   return {
@@ -109,6 +157,11 @@ export async function listEvents(client: ClientBase, scope: Scope, query: Events
 
 /** An event as it is shown: what places it, then its own fields, but for the digest of a secret. */
 export function eventRow({ position, at, instance, stream, version, event }: Placed): EventRow {
-  const { type, actor = null, digest: _, ...fields } = event as Placed['event'] & { actor?: string; digest?: string };
+  const {
+    type,
+    actor = null,
+    digest: _,
+    ...fields
+  } = event as Placed['event'] & { actor?: string; digest?: string };
   return { position, at: at.toISOString(), instance, stream, version, type, actor, fields };
 }

@@ -2,30 +2,54 @@ import type { AuditDesk } from '#server/dashboard/audit/audit-reader.ts';
 import { EventsQuery } from '#server/contract/service.ts';
 import { exportEvents } from '#server/dashboard/audit/event-export.ts';
 import { EVENTS, listEvents, typesOf } from '#server/dashboard/audit/event-list.ts';
-import { type ApiCall, type ApiRoute, EVERYBODY, route, scopeOfMember, type SignedIn } from '#server/dashboard/gate.ts';
+import {
+  type ApiCall,
+  type ApiRoute,
+  EVERYBODY,
+  route,
+  scopeOfMember,
+  type SignedIn,
+} from '#server/dashboard/gate.ts';
 import { holderOf, withPlace } from '#server/read/read-api.ts';
 import { readQuery, wrong } from '#server/read/read-query.ts';
 import type { ReadStore } from '#server/read/read-store.ts';
 import { Refusal } from '#server/errors/api-error.ts';
 
-type Asked = { query: EventsQuery; /** The position that a page or a part gave as where to go on. */ cursor: number | null };
+type Asked = {
+  query: EventsQuery;
+  /** The position that a page or a part gave as where to go on. */ cursor: number | null;
+};
 
-/** The log itself, as events: members see those of their account, the others all, and that they did is put down. */
+/**
+ * The log itself, as events: members see those of their account, the others all, and that they did is put
+ * down.
+ */
 export function eventRoutes({ reads, audit }: { reads: ReadStore; audit: AuditDesk }): ApiRoute[] {
-  const get = (path: string, answer: (asked: Asked, call: ApiCall<undefined>, who: SignedIn) => Promise<object | Refusal | null>): ApiRoute =>
+  const get = (
+    path: string,
+    answer: (asked: Asked, call: ApiCall<undefined>, who: SignedIn) => Promise<object | Refusal | null>,
+  ): ApiRoute =>
     route('get', path, EVERYBODY, null, (call, who) => {
       const asked = readAsked(call.request.url);
-      return asked instanceof Refusal ? Promise.resolve(asked) : withPlace(reads, holderOf(who), () => answer(asked, call, who));
+      return asked instanceof Refusal
+        ? Promise.resolve(asked)
+        : withPlace(reads, holderOf(who), () => answer(asked, call, who));
     });
   return [
     get('/api/events', async ({ query, cursor }, _call, who) => {
       // Before it is read, so that the list has it.
       const refusal = await audit.noteListing(who);
       if (refusal) return refusal;
-      const read = await reads.read(EVENTS, (client, asOf) => listEvents(client, scopeOfMember(who), query, cursor, asOf));
+      const read = await reads.read(EVENTS, (client, asOf) =>
+        listEvents(client, scopeOfMember(who), query, cursor, asOf),
+      );
       return read instanceof Refusal ? read : read.found;
     }),
-    get('/api/events.ndjson', ({ query, cursor }, { response }, who) => exportEvents(reads, scopeOfMember(who), query, cursor ?? 0, response, (from, to) => audit.note(who, { what: 'export', from, to }))),
+    get('/api/events.ndjson', ({ query, cursor }, { response }, who) =>
+      exportEvents(reads, scopeOfMember(who), query, cursor ?? 0, response, (from, to) =>
+        audit.note(who, { what: 'export', from, to }),
+      ),
+    ),
   ];
 }
 
@@ -34,6 +58,7 @@ function readAsked(url: string): Asked | Refusal {
   if (query instanceof Refusal) return query;
   const { cursor, type } = query;
   if (type !== undefined && typesOf(type).length === 0) return wrong('type', 'is no type of event');
-  if (cursor !== undefined && !/^\d{1,15}$/.test(cursor)) return wrong('cursor', 'is not one that a page gave as "next"');
+  if (cursor !== undefined && !/^\d{1,15}$/.test(cursor))
+    return wrong('cursor', 'is not one that a page gave as "next"');
   return { query, cursor: cursor === undefined ? null : Number(cursor) };
 }

@@ -13,7 +13,12 @@ type Found = { seen: string; newest: string | null; is_open: boolean | null; is_
  * @param asOf of the table, as of this reading.
  * @returns null where it can't tell.
  */
-export async function skipTo(client: ClientBase, filter: EventFilter, upTo: number, asOf: AsOf): Promise<number | null> {
+export async function skipTo(
+  client: ClientBase,
+  filter: EventFilter,
+  upTo: number,
+  asOf: AsOf,
+): Promise<number | null> {
   const { account, key } = filter;
   if ((account === undefined && key === undefined) || asOf.parked > 0 || asOf.position < upTo) return null;
   const values: unknown[] = [SHARD, upTo, EVENTS_SKIP_ROWS_MAX + 1];
@@ -34,7 +39,16 @@ export async function skipTo(client: ClientBase, filter: EventFilter, upTo: numb
   const [found] = rows;
   // A call that still ran at that place may have been given more to spend anywhere in between. Of those
   // that retention has taken away none ended after one that is still there.
-  if (!found || Number(found.seen) > EVENTS_SKIP_ROWS_MAX || found.is_open === true || (found.newest === null && found.is_cut)) return null;
-  const control = await lookThroughControl(client, filter, { after: 0, upTo }, 'newest', { limit: 1, lookMax: EVENTS_CONTROL_LOOK_MAX });
+  if (
+    !found ||
+    Number(found.seen) > EVENTS_SKIP_ROWS_MAX ||
+    found.is_open === true ||
+    (found.newest === null && found.is_cut)
+  )
+    return null;
+  const control = await lookThroughControl(client, filter, { after: 0, upTo }, 'newest', {
+    limit: 1,
+    lookMax: EVENTS_CONTROL_LOOK_MAX,
+  });
   return Math.max(Number(found.newest ?? 0), control.rows[0]?.position ?? control.lookedTo - 1);
 }

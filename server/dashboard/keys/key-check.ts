@@ -9,7 +9,18 @@ import type { Relay } from '#server/relay/relay.ts';
 import type { z } from 'zod';
 
 /** What a call is asked, in the order in which it is. */
-const STEPS: readonly CheckStep[] = ['key', 'account', 'plan', 'route', 'origin', 'network', 'model', 'upstream', 'price', 'limits'];
+const STEPS: readonly CheckStep[] = [
+  'key',
+  'account',
+  'plan',
+  'route',
+  'origin',
+  'network',
+  'model',
+  'upstream',
+  'price',
+  'limits',
+];
 /** Those that only relayed calls are asked. */
 const OF_MODELS = new Set<CheckStep>(['model', 'upstream', 'price', 'limits']);
 
@@ -28,8 +39,15 @@ const STEP_OF: Partial<Record<Code, CheckStep>> = {
   model_not_priced: 'price',
 };
 
-/** Whether a call with this key would pass now, asked by what asks the calls themselves. Nothing is held or recorded. */
-export async function checkKey({ readModel, upstreams, seat }: Relay, key: Key, asked: z.output<typeof CheckKey>): Promise<KeyChecked | Refusal> {
+/**
+ * Whether a call with this key would pass now, asked by what asks the calls themselves. Nothing is held or
+ * recorded.
+ */
+export async function checkKey(
+  { readModel, upstreams, seat }: Relay,
+  key: Key,
+  asked: z.output<typeof CheckKey>,
+): Promise<KeyChecked | Refusal> {
   const models = upstreams.table;
   const relayed = RELAYED_ROUTES.find((route) => route === asked.route);
   const isRelayed = relayed !== undefined;
@@ -39,13 +57,17 @@ export async function checkKey({ readModel, upstreams, seat }: Relay, key: Key, 
     address: asked.address ?? null,
     model: isRelayed ? models.resolve(asked.model) : null,
   };
-  let refusal = judge(key, trial, readModel, (model) => (isRelayed ? refusalOfModel(models, model, relayed) : null));
+  let refusal = judge(key, trial, readModel, (model) =>
+    isRelayed ? refusalOfModel(models, model, relayed) : null,
+  );
   if (refusal === null && isRelayed) {
     const counters = await seat.limits.figures(readModel.limitsOf(key));
     if (counters === null) return LIMITS_UNTOLD;
     refusal = judgeLimits(counters, readModel.nowMs());
   }
-  const steps = STEPS.filter((step) => (step !== 'network' || trial.address !== null) && (isRelayed || !OF_MODELS.has(step)));
+  const steps = STEPS.filter(
+    (step) => (step !== 'network' || trial.address !== null) && (isRelayed || !OF_MODELS.has(step)),
+  );
   return { object: 'key_check', would_pass: refusal === null, checks: listChecks(steps, refusal) };
 }
 

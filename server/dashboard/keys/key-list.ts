@@ -11,11 +11,23 @@ import type { ReadModel } from '#server/read-model/read-model.ts';
 export const KEYS: Source = { projection: 'usage', tables: ['key', 'key_use', 'usage_day'] };
 
 /** The newest keys that fit, as they are now. @param account null: of all. */
-export function chooseKeys(readModel: ReadModel, account: string | null, search: string): { keys: Key[]; omitted: number } {
+export function chooseKeys(
+  readModel: ReadModel,
+  account: string | null,
+  search: string,
+): { keys: Key[]; omitted: number } {
   const text = search.trim().toLowerCase();
   const all = account === null ? [...readModel.keys] : readModel.keysOf(account);
-  const fitting = text === '' ? all : all.filter((key) => [key.name, key.id, key.secret.last4].some((each) => each.toLowerCase().includes(text)));
-  return { keys: fitting.slice(-KEYS_LISTED_MAX).toReversed(), omitted: Math.max(0, fitting.length - KEYS_LISTED_MAX) };
+  const fitting =
+    text === ''
+      ? all
+      : all.filter((key) =>
+          [key.name, key.id, key.secret.last4].some((each) => each.toLowerCase().includes(text)),
+        );
+  return {
+    keys: fitting.slice(-KEYS_LISTED_MAX).toReversed(),
+    omitted: Math.max(0, fitting.length - KEYS_LISTED_MAX),
+  };
 }
 
 /** What the tables know of a key beside what it is. */
@@ -29,9 +41,18 @@ export type KeyFacts = {
 };
 
 /** Reads it. When a key was rotated comes from the log where the tables are not that far yet. */
-export async function readKeyFacts(client: ClientBase, keys: readonly Key[], nowMs: number): Promise<Map<string, KeyFacts>> {
+export async function readKeyFacts(
+  client: ClientBase,
+  keys: readonly Key[],
+  nowMs: number,
+): Promise<Map<string, KeyFacts>> {
   const ids = keys.map(({ id }) => id);
-  const { rows } = await client.query<{ id: string; version: number | null; rotated_at: Date | null; last_used_at: Date | null }>(
+  const { rows } = await client.query<{
+    id: string;
+    version: number | null;
+    rotated_at: Date | null;
+    last_used_at: Date | null;
+  }>(
     `select k.id, t.version, t.rotated_at, u.last_used_at from unnest($1::text[]) as k(id)
       left join projection.key t on t.id = k.id left join projection.key_use u on u.key = k.id`,
     [ids],
@@ -40,7 +61,10 @@ export async function readKeyFacts(client: ClientBase, keys: readonly Key[], now
   const used = Map.groupBy(await readSecretUse(client, ids), ({ key }) => key);
   const versions = new Map(keys.map(({ id, version }) => [id, version]));
   const behind = rows.filter(({ id, version }) => version === null || version < (versions.get(id) ?? 0));
-  const rotations = await lastRotations(client, behind.map(({ id }) => id));
+  const rotations = await lastRotations(
+    client,
+    behind.map(({ id }) => id),
+  );
   const facts = new Map<string, KeyFacts>();
   for (const { id, rotated_at, last_used_at } of rows) {
     facts.set(id, {
@@ -56,7 +80,10 @@ export async function readKeyFacts(client: ClientBase, keys: readonly Key[], now
 /** When these keys were last rotated, by the log; null: never. */
 async function lastRotations(client: ClientBase, ids: readonly string[]): Promise<Map<string, Date | null>> {
   const rotations = new Map<string, Date | null>(ids.map((id) => [id, null]));
-  for (const { event, at } of await readStreams(client, ids.map((id) => `key/${id}`))) {
+  for (const { event, at } of await readStreams(
+    client,
+    ids.map((id) => `key/${id}`),
+  )) {
     if (event.type === 'key.rotated') rotations.set(event.key, at);
   }
   return rotations;
@@ -98,8 +125,11 @@ function currentUsedAt({ secret, previous }: Key, { rotatedAt, usedAt, secretsUs
 
 /** Uses before the rotation were of the old secret, too. */
 function previousUsedAt(last4: string, { rotatedAt, usedAt, secretsUsed }: KeyFacts): Date | null {
-  return secretsUsed.get(last4) ?? (usedAt !== null && rotatedAt !== null && usedAt <= rotatedAt ? usedAt : null);
+  return (
+    secretsUsed.get(last4) ?? (usedAt !== null && rotatedAt !== null && usedAt <= rotatedAt ? usedAt : null)
+  );
 }
 
-const later = (one: Date | null, other: Date | null): Date | null => (one === null || (other !== null && other > one) ? other : one);
+const later = (one: Date | null, other: Date | null): Date | null =>
+  one === null || (other !== null && other > one) ? other : one;
 const timeOf = (date: Date | null | undefined): string | null => date?.toISOString() ?? null;

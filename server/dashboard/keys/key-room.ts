@@ -3,7 +3,10 @@ import { KEYS_EVER_MAX, KEYS_GOOD_MAX } from '#server/bounds.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
 
-/** How many keys an account may have. What was made here and has not been heard of by the log counts as well, so that many at once count as many. */
+/**
+ * How many keys an account may have. What was made here and has not been heard of by the log counts as well,
+ * so that many at once count as many.
+ */
 export class KeyRoom {
   readonly #readModel: ReadModel;
   /** The accounts of keys that were made here, by the keys' ids. */
@@ -26,15 +29,24 @@ export class KeyRoom {
 
   #require(account: string): void {
     for (const id of this.#unheard.keys()) if (this.#readModel.key(id)) this.#unheard.delete(id);
-    const coming = this.#unheard.values().filter((each) => each === account).toArray().length;
+    const coming = this.#unheard
+      .values()
+      .filter((each) => each === account)
+      .toArray().length;
     const keys = this.#readModel.keysOf(account);
     if (keys.length + coming >= KEYS_EVER_MAX) {
-      throw new DecisionError('not_allowed', `An account may have ${KEYS_EVER_MAX} keys in all, those that are revoked too. Rotate one instead.`);
+      throw new DecisionError(
+        'not_allowed',
+        `An account may have ${KEYS_EVER_MAX} keys in all, those that are revoked too. Rotate one instead.`,
+      );
     }
     const now = new Date(this.#readModel.nowMs());
     const good = keys.filter((key) => isGoodKey(key, now)).length;
     if (good + coming >= KEYS_GOOD_MAX) {
-      throw new DecisionError('not_allowed', `An account may have ${KEYS_GOOD_MAX} keys at once. Revoke one that nobody uses first.`);
+      throw new DecisionError(
+        'not_allowed',
+        `An account may have ${KEYS_GOOD_MAX} keys at once. Revoke one that nobody uses first.`,
+      );
     }
   }
 }

@@ -2,8 +2,23 @@ import { isIP } from 'node:net';
 import type { Key } from '#db/fold/key.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { keyOf, makeChange } from '#server/dashboard/change.ts';
-import { ChangeKey, CheckKey, CreateKey, type KeyList, type KeyMade, KeysQuery, RotateKey } from '#server/contract/keys.ts';
-import { type ApiRoute, CALLERS, EVERYBODY, route, scopeOfMember, type SignedIn } from '#server/dashboard/gate.ts';
+import {
+  ChangeKey,
+  CheckKey,
+  CreateKey,
+  type KeyList,
+  type KeyMade,
+  KeysQuery,
+  RotateKey,
+} from '#server/contract/keys.ts';
+import {
+  type ApiRoute,
+  CALLERS,
+  EVERYBODY,
+  route,
+  scopeOfMember,
+  type SignedIn,
+} from '#server/dashboard/gate.ts';
 import { checkKey } from '#server/dashboard/keys/key-check.ts';
 import { chooseKeys, keyRow, KEYS, readKeyFacts } from '#server/dashboard/keys/key-list.ts';
 import { KeyRoom } from '#server/dashboard/keys/key-room.ts';
@@ -21,10 +36,15 @@ export function keyRoutes(dashboard: Dashboard): ApiRoute[] {
   const room = new KeyRoom(readModel);
 
   /** These keys as rows, with what the tables know of them. */
-  async function describe(keys: readonly Key[], who: SignedIn): Promise<Pick<KeyList, 'data' | 'as_of' | 'position' | 'behind' | 'parked'> | Refusal> {
+  async function describe(
+    keys: readonly Key[],
+    who: SignedIn,
+  ): Promise<Pick<KeyList, 'data' | 'as_of' | 'position' | 'behind' | 'parked'> | Refusal> {
     if (!readModel.isCurrent()) return STALE;
     const nowMs = readModel.nowMs();
-    const read = await withPlace(reads, holderOf(who), () => reads.read(KEYS, (client) => readKeyFacts(client, keys, nowMs)));
+    const read = await withPlace(reads, holderOf(who), () =>
+      reads.read(KEYS, (client) => readKeyFacts(client, keys, nowMs)),
+    );
     if (read instanceof Refusal) return read;
     const data = keys.flatMap((key) => {
       const facts = read.found.get(key.id);
@@ -38,7 +58,8 @@ export function keyRoutes(dashboard: Dashboard): ApiRoute[] {
       const query = readQuery(KeysQuery, request.url);
       if (query instanceof Refusal) return query;
       const { account } = scopeOfMember(who);
-      if (account !== null && query.account !== undefined && query.account !== account) return new Refusal('not_found');
+      if (account !== null && query.account !== undefined && query.account !== account)
+        return new Refusal('not_found');
       const { keys, omitted } = chooseKeys(readModel, account ?? query.account ?? null, query.search ?? '');
       const described = await describe(keys, who);
       if (described instanceof Refusal) return described;
@@ -55,16 +76,27 @@ export function keyRoutes(dashboard: Dashboard): ApiRoute[] {
 
     route('post', '/api/keys', CALLERS, CreateKey, async ({ body }, who) => {
       const account = readModel.account(body.account ?? who.member.account);
-      if (!account || (who.member.role === 'member' && account.id !== who.member.account)) return new Refusal('not_found', { param: 'account' });
+      if (!account || (who.member.role === 'member' && account.id !== who.member.account))
+        return new Refusal('not_found', { param: 'account' });
       const { name, expires_at, terms = {} } = body;
       const expiresAt = expires_at === undefined ? null : new Date(expires_at);
-      return made(await makeChange(dashboard, who, (control) => room.make(account.id, () => control.createKey(pepper, { account: { id: account.id }, name, expiresAt, terms }))));
+      return made(
+        await makeChange(dashboard, who, (control) =>
+          room.make(account.id, () =>
+            control.createKey(pepper, { account: { id: account.id }, name, expiresAt, terms }),
+          ),
+        ),
+      );
     }),
 
     route('post', '/api/keys/:key/rotate', CALLERS, RotateKey, async ({ body, params }, who) => {
       const key = keyOf(dashboard, who, params);
       if (key instanceof Refusal) return key;
-      return made(await makeChange(dashboard, who, (control) => control.rotateKey(pepper, key.id, body.overlap_s * 1_000, body.rotation)));
+      return made(
+        await makeChange(dashboard, who, (control) =>
+          control.rotateKey(pepper, key.id, body.overlap_s * 1_000, body.rotation),
+        ),
+      );
     }),
 
     route('post', '/api/keys/:key/leaked', CALLERS, null, async ({ params }, who) => {
@@ -75,7 +107,9 @@ export function keyRoutes(dashboard: Dashboard): ApiRoute[] {
 
     route('post', '/api/keys/:key/revoke', CALLERS, null, async ({ params }, who) => {
       const key = keyOf(dashboard, who, params);
-      return key instanceof Refusal ? key : makeChange(dashboard, who, (control) => control.revokeKey(key.id));
+      return key instanceof Refusal
+        ? key
+        : makeChange(dashboard, who, (control) => control.revokeKey(key.id));
     }),
 
     route('patch', '/api/keys/:key', CALLERS, ChangeKey, async ({ body, params }, who) => {
@@ -85,19 +119,30 @@ export function keyRoutes(dashboard: Dashboard): ApiRoute[] {
       const expiresAt = typeof expires_at === 'string' ? new Date(expires_at) : expires_at;
       const isRestriction = terms !== undefined || expires_at !== undefined || windows === 'reset';
       const restriction = { set: terms ?? {}, drop: [], clear: terms !== undefined, expiresAt, windows };
-      return makeChange(dashboard, who, (control) => control.changeKey(key.id, { ...(name === undefined ? {} : { name }), ...(isRestriction ? { restriction } : {}) }));
+      return makeChange(dashboard, who, (control) =>
+        control.changeKey(key.id, {
+          ...(name === undefined ? {} : { name }),
+          ...(isRestriction ? { restriction } : {}),
+        }),
+      );
     }),
 
     route('post', '/api/keys/:key/check', EVERYBODY, CheckKey, async ({ body, params }, who) => {
       const key = keyOf(dashboard, who, params);
       if (key instanceof Refusal) return key;
       if (!readModel.isCurrent()) return STALE;
-      if (body.address !== undefined && isIP(body.address) === 0) return new Refusal('invalid_value', { message: '"address": must be an IP address.', param: 'address' });
+      if (body.address !== undefined && isIP(body.address) === 0)
+        return new Refusal('invalid_value', {
+          message: '"address": must be an IP address.',
+          param: 'address',
+        });
       return withPlace(reads, holderOf(who), () => checkKey(relay, key, body));
     }),
   ];
 }
 
 function made(change: Omit<KeyMade, 'object'> | Refusal): KeyMade | Refusal {
-  return change instanceof Refusal ? change : { object: 'key', id: change.id, secret: change.secret, event: change.event };
+  return change instanceof Refusal
+    ? change
+    : { object: 'key', id: change.id, secret: change.secret, event: change.event };
 }

@@ -45,14 +45,26 @@ const packGzip = promisify(gzip);
 /** Reads the built page. @returns null where there is none. @throws where it can't be read. */
 export async function readPageFiles(directory: string): Promise<BuiltPage | null> {
   const entries = await readdir(directory, { recursive: true, withFileTypes: true });
-  const files = entries.filter((entry) => entry.isFile()).map((entry) => path.join(entry.parentPath, entry.name));
+  const files = entries
+    .filter((entry) => entry.isFile())
+    .map((entry) => path.join(entry.parentPath, entry.name));
   const own = files.filter((file) => placeOf(directory, file) !== BUILD_LIST);
-  const found = new Map(await Promise.all(own.map(async (file) => [placeOf(directory, file), fileOf(file, directory, await readFile(file))] as const)));
-  const list = files.length === own.length ? {} : (JSON.parse(await readFile(path.join(directory, BUILD_LIST), 'utf8')) as BuildList);
+  const found = new Map(
+    await Promise.all(
+      own.map(
+        async (file) => [placeOf(directory, file), fileOf(file, directory, await readFile(file))] as const,
+      ),
+    ),
+  );
+  const list =
+    files.length === own.length
+      ? {}
+      : (JSON.parse(await readFile(path.join(directory, BUILD_LIST), 'utf8')) as BuildList);
   return found.has('/index.html') ? { files: found, list } : null;
 }
 
-const placeOf = (directory: string, file: string): string => `/${path.relative(directory, file).replaceAll(path.sep, '/')}`;
+const placeOf = (directory: string, file: string): string =>
+  `/${path.relative(directory, file).replaceAll(path.sep, '/')}`;
 
 function fileOf(file: string, directory: string, bytes: Buffer): PageFile {
   const ending = path.extname(file);
@@ -76,7 +88,12 @@ function fileOf(file: string, directory: string, bytes: Buffer): PageFile {
 
 function packAs(encoding: 'br' | 'gzip', bytes: Buffer): Promise<Buffer> {
   if (encoding === 'gzip') return packGzip(bytes, { level: constants.Z_BEST_COMPRESSION });
-  return packBrotli(bytes, { params: { [constants.BROTLI_PARAM_QUALITY]: constants.BROTLI_MAX_QUALITY, [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length } });
+  return packBrotli(bytes, {
+    params: {
+      [constants.BROTLI_PARAM_QUALITY]: constants.BROTLI_MAX_QUALITY,
+      [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length,
+    },
+  });
 }
 
 /** The smaller of those that a browser takes. One that it gives no weight is one that it does not take. */

@@ -32,7 +32,8 @@ const COMMON = {
 } as const satisfies HelmetOptions;
 
 /** Of the browser's abilities the page needs the clipboard, to copy a secret. */
-const PERMISSIONS = 'camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=(), clipboard-write=(self)';
+const PERMISSIONS =
+  'camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=(), clipboard-write=(self)';
 
 /**
  * The headers of the dashboard's page and its API. That TLS is to be kept is told by TLS alone: a

@@ -1,5 +1,7 @@
 /** The build's own list of what each source became, as Vite writes it. */
-export type BuildList = Readonly<Record<string, { file: string; imports?: readonly string[]; isEntry?: boolean }>>;
+export type BuildList = Readonly<
+  Record<string, { file: string; imports?: readonly string[]; isEntry?: boolean }>
+>;
 
 const ENTRY = 'index.html';
 /** What all pages of somebody who is signed in are made of. */

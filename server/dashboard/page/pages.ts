@@ -6,7 +6,8 @@ import { hintsFor } from '#server/dashboard/page/page-hints.ts';
 /** What no page is under. */
 const NO_PAGE = /^\/(v1|api|log|healthz|readyz)(\/|$)/;
 const FOREVER = 'public, max-age=31536000, immutable';
-const NOT_BUILT = 'The dashboard has not been built. Run "npm run build" where this server is installed, and load this page again.\n';
+const NOT_BUILT =
+  'The dashboard has not been built. Run "npm run build" where this server is installed, and load this page again.\n';
 
 /**
  * Serves the built page: its files by their paths and, whatever else a browser opens, the page itself,
@@ -32,7 +33,10 @@ export function pages(directory: string, headers: RequestHandler): RequestHandle
     const page = isPage ? found?.files.get('/index.html') : undefined;
     const file = found?.files.get(path) ?? page;
     if (file === undefined && !(isPage && found === null)) return next();
-    await new Promise<void>((resolve, reject) => void headers(request, response, (error?: unknown) => (error ? reject(error) : resolve())));
+    await new Promise<void>(
+      (resolve, reject) =>
+        void headers(request, response, (error?: unknown) => (error ? reject(error) : resolve())),
+    );
     if (file === undefined) sendNotBuilt(response);
     else await send(request, response, file, file === page ? hintsFor(found?.list ?? {}, path) : null);
   };
@@ -43,27 +47,42 @@ function wantsPage({ headers }: Request): boolean {
   return /\btext\/html\b/i.test(headers.accept ?? '');
 }
 
-async function send(request: Request, response: Response, file: PageFile, hints: string | null): Promise<void> {
+async function send(
+  request: Request,
+  response: Response,
+  file: PageFile,
+  hints: string | null,
+): Promise<void> {
   const { encoding, bytes, etag } = await file.body(request.headers['accept-encoding'] ?? '');
-  const isKnown = (request.headers['if-none-match'] ?? '').split(',').some((each) => each.trim().replace(/^W\//, '') === etag);
+  const isKnown = (request.headers['if-none-match'] ?? '')
+    .split(',')
+    .some((each) => each.trim().replace(/^W\//, '') === etag);
   response.writeHead(isKnown ? 304 : 200, [
     ...(isKnown ? [] : ['content-type', file.type, 'content-length', String(bytes.length)]),
     ...(encoding === null || isKnown ? [] : ['content-encoding', encoding]),
     ...(hints === null ? [] : ['link', hints]),
-    'cache-control', file.isLasting ? FOREVER : 'no-cache',
-    'etag', etag,
-    'vary', 'accept-encoding',
-    'x-request-id', replyOf(response).requestId,
+    'cache-control',
+    file.isLasting ? FOREVER : 'no-cache',
+    'etag',
+    etag,
+    'vary',
+    'accept-encoding',
+    'x-request-id',
+    replyOf(response).requestId,
   ]);
   response.end(isKnown || request.method === 'HEAD' ? undefined : bytes);
 }
 
 function sendNotBuilt(response: Response): void {
   response.writeHead(503, [
-    'content-type', 'text/plain; charset=utf-8',
-    'content-length', String(Buffer.byteLength(NOT_BUILT)),
-    'cache-control', 'no-store',
-    'x-request-id', replyOf(response).requestId,
+    'content-type',
+    'text/plain; charset=utf-8',
+    'content-length',
+    String(Buffer.byteLength(NOT_BUILT)),
+    'cache-control',
+    'no-store',
+    'x-request-id',
+    replyOf(response).requestId,
   ]);
   response.end(NOT_BUILT);
 }

@@ -1,19 +1,30 @@
 import type { ClientBase } from 'pg';
-import { ALERTS_LISTED_MAX, ALERTS_LOOK_MAX, ATTEMPTS_SHOWN_MAX, DELIVERIES_LISTED_MAX } from '#server/bounds.ts';
+import {
+  ALERTS_LISTED_MAX,
+  ALERTS_LOOK_MAX,
+  ATTEMPTS_SHOWN_MAX,
+  DELIVERIES_LISTED_MAX,
+} from '#server/bounds.ts';
 import type { AlertRow, DeliveryRow } from '#server/contract/service.ts';
 import type { Source } from '#server/read/read-store.ts';
 
 /** Alerts and deliveries are the worker's own tables, and no projection. */
 export const ALERTS: Source = { projection: 'directory', tables: [] };
 
-type AlertRecord = Omit<AlertRow, 'raised_at' | 'account_name' | 'deliveries'> & { raised_at: Date } & AlertRow['deliveries'];
+type AlertRecord = Omit<AlertRow, 'raised_at' | 'account_name' | 'deliveries'> & {
+  raised_at: Date;
+} & AlertRow['deliveries'];
 
 /**
  * The newest alerts. Those about one account are looked for among the newest of all, so that a list
  * costs the same however many there are.
  * @param account null: all, and those that are about no account.
  */
-export async function listAlerts(client: ClientBase, account: string | null, nameOf: (account: string) => string | null): Promise<AlertRow[]> {
+export async function listAlerts(
+  client: ClientBase,
+  account: string | null,
+  nameOf: (account: string) => string | null,
+): Promise<AlertRow[]> {
   const { rows } = await client.query<AlertRecord>(
     `select a.id, a.kind, a.state, a.account, a.details, a.raised_at, d.delivered, d.waiting, d.failed
       from (select * from (select * from daybook.alert order by raised_at desc limit ${ALERTS_LOOK_MAX}) looked
@@ -32,7 +43,10 @@ export async function listAlerts(client: ClientBase, account: string | null, nam
   }));
 }
 
-type DeliveryRecord = Omit<DeliveryRow, 'created_at' | 'ended_at'> & { created_at: Date; ended_at: Date | null };
+type DeliveryRecord = Omit<DeliveryRow, 'created_at' | 'ended_at'> & {
+  created_at: Date;
+  ended_at: Date | null;
+};
 
 /** The newest deliveries with their attempts, the first attempt first. @param webhook null: of all. */
 export async function listDeliveries(client: ClientBase, webhook: string | null): Promise<DeliveryRow[]> {

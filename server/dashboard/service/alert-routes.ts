@@ -1,9 +1,22 @@
 import type { ClientBase } from 'pg';
 import { ALERTS, listAlerts, listDeliveries } from '#server/dashboard/service/alert-list.ts';
 import { idOf } from '#server/dashboard/change.ts';
-import { CreateWebhook, DeliveriesQuery, type WebhookMade, type WebhookRow } from '#server/contract/service.ts';
+import {
+  CreateWebhook,
+  DeliveriesQuery,
+  type WebhookMade,
+  type WebhookRow,
+} from '#server/contract/service.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
-import { ADMINISTRATORS, type ApiRoute, EVERYBODY, OVERSEERS, route, scopeOfMember, type SignedIn } from '#server/dashboard/gate.ts';
+import {
+  ADMINISTRATORS,
+  type ApiRoute,
+  EVERYBODY,
+  OVERSEERS,
+  route,
+  scopeOfMember,
+  type SignedIn,
+} from '#server/dashboard/gate.ts';
 import { holderOf, withPlace } from '#server/read/read-api.ts';
 import { readQuery } from '#server/read/read-query.ts';
 import { Refusal } from '#server/errors/api-error.ts';
@@ -13,51 +26,69 @@ import { addWebhook, listWebhooks, removeWebhook, testWebhook } from '#server/co
 export function alertRoutes({ relay, reads, control }: Dashboard): ApiRoute[] {
   const { readModel, pepper } = relay;
 
-  async function list<T>(who: SignedIn, read: (client: ClientBase) => Promise<T[]>): Promise<{ object: 'list'; data: T[] } | Refusal> {
+  async function list<T>(
+    who: SignedIn,
+    read: (client: ClientBase) => Promise<T[]>,
+  ): Promise<{ object: 'list'; data: T[] } | Refusal> {
     const found = await withPlace(reads, holderOf(who), () => reads.read(ALERTS, read));
     return found instanceof Refusal ? found : { object: 'list', data: found.found };
   }
 
   return [
     route('get', '/api/alerts', EVERYBODY, null, (_call, who) =>
-      list(who, (client) => listAlerts(client, scopeOfMember(who).account, (account) => readModel.account(account)?.name ?? null)),
+      list(who, (client) =>
+        listAlerts(client, scopeOfMember(who).account, (account) => readModel.account(account)?.name ?? null),
+      ),
     ),
 
     route('get', '/api/webhooks', OVERSEERS, null, (_call, who) =>
       list(who, async (client) =>
-        (await listWebhooks(client)).map(({ created_at, failing_since, switched_off_at, ...webhook }): WebhookRow => ({
-          ...webhook,
-          created_at: created_at.toISOString(),
-          failing_since: failing_since?.toISOString() ?? null,
-          switched_off_at: switched_off_at?.toISOString() ?? null,
-        })),
+        (await listWebhooks(client)).map(
+          ({ created_at, failing_since, switched_off_at, ...webhook }): WebhookRow => ({
+            ...webhook,
+            created_at: created_at.toISOString(),
+            failing_since: failing_since?.toISOString() ?? null,
+            switched_off_at: switched_off_at?.toISOString() ?? null,
+          }),
+        ),
       ),
     ),
 
     route('post', '/api/webhooks', ADMINISTRATORS, CreateWebhook, async ({ body }, { member }) => {
       const { url, account, alerts, allow_private: allowPrivate } = body;
-      if (account !== null && !readModel.account(account)) return new Refusal('not_found', { param: 'account' });
-      const made = await control.change(`member/${member.id}`, (_control, client) => addWebhook(client, pepper, { url, account, alerts, allowPrivate }));
-      return made instanceof Refusal ? made : ({ object: 'webhook', id: made.id, secret: made.secret } satisfies WebhookMade);
+      if (account !== null && !readModel.account(account))
+        return new Refusal('not_found', { param: 'account' });
+      const made = await control.change(`member/${member.id}`, (_control, client) =>
+        addWebhook(client, pepper, { url, account, alerts, allowPrivate }),
+      );
+      return made instanceof Refusal
+        ? made
+        : ({ object: 'webhook', id: made.id, secret: made.secret } satisfies WebhookMade);
     }),
 
     route('delete', '/api/webhooks/:webhook', ADMINISTRATORS, null, async ({ params }, { member }) => {
       const id = idOf(params, 'webhook');
       if (id instanceof Refusal) return id;
-      const removed = await control.change(`member/${member.id}`, (_control, client) => removeWebhook(client, id));
+      const removed = await control.change(`member/${member.id}`, (_control, client) =>
+        removeWebhook(client, id),
+      );
       return removed instanceof Refusal ? removed : { object: 'webhook', id };
     }),
 
     route('post', '/api/webhooks/:webhook/test', ADMINISTRATORS, null, async ({ params }, { member }) => {
       const id = idOf(params, 'webhook');
       if (id instanceof Refusal) return id;
-      const delivery = await control.change(`member/${member.id}`, (_control, client) => testWebhook(client, id));
+      const delivery = await control.change(`member/${member.id}`, (_control, client) =>
+        testWebhook(client, id),
+      );
       return delivery instanceof Refusal ? delivery : { object: 'delivery', id: delivery };
     }),
 
     route('get', '/api/deliveries', OVERSEERS, null, async ({ request }, who) => {
       const query = readQuery(DeliveriesQuery, request.url);
-      return query instanceof Refusal ? query : list(who, (client) => listDeliveries(client, query.webhook ?? null));
+      return query instanceof Refusal
+        ? query
+        : list(who, (client) => listDeliveries(client, query.webhook ?? null));
     }),
   ];
 }

@@ -11,7 +11,9 @@ import type { Source } from '#server/read/read-store.ts';
 import { listUpstreams } from '#server/dashboard/upstreams/upstream-list.ts';
 import { Refusal } from '#server/errors/api-error.ts';
 
-const { version } = JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8')) as { version: string };
+const { version } = JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8')) as {
+  version: string;
+};
 
 /** No table of a projection is asked: how they are is to be seen when one of them is gone. */
 const SERVICE: Source = { projection: 'directory', tables: [] };
@@ -29,12 +31,24 @@ export function statusRoutes({ relay, reads, config, viewers }: Dashboard): ApiR
         object: 'status',
         version,
         ...read.found,
-        server: { instance: appender.instance, running: relay.running.size, viewers: viewers(), store: appender.mode },
-        upstreams: listUpstreams(relay, config, performance.now()).map(({ name, source, terms: { base_url, package: pkg, models } }) => ({
-          name,
-          origin: source === 'demo' ? 'built in' : base_url === undefined ? (pkg ?? '') : new URL(base_url).origin,
-          models,
-        })),
+        server: {
+          instance: appender.instance,
+          running: relay.running.size,
+          viewers: viewers(),
+          store: appender.mode,
+        },
+        upstreams: listUpstreams(relay, config, performance.now()).map(
+          ({ name, source, terms: { base_url, package: pkg, models } }) => ({
+            name,
+            origin:
+              source === 'demo'
+                ? 'built in'
+                : base_url === undefined
+                  ? (pkg ?? '')
+                  : new URL(base_url).origin,
+            models,
+          }),
+        ),
       } satisfies Status;
     }),
   ];
@@ -49,7 +63,9 @@ async function readService(client: ClientBase): Promise<Read> {
     [SHARD],
   );
   const [{ now, postgres, position, at }] = rows as [(typeof rows)[number]];
-  const { rows: instances } = await client.query<InstanceRow>('select id, name, started_at, heartbeat_at from daybook.instance where closed_at is null order by id');
+  const { rows: instances } = await client.query<InstanceRow>(
+    'select id, name, started_at, heartbeat_at from daybook.instance where closed_at is null order by id',
+  );
   const projections = await readProjectionStatus(client);
   return {
     now: now.toISOString(),
@@ -64,7 +80,12 @@ async function readService(client: ClientBase): Promise<Read> {
       state: now.getTime() - heartbeat_at.getTime() > DEAD_AFTER_MS ? 'late' : 'live',
     })),
     projections: projections.map(({ projection, position: reached, behind, as_of, parked, state }) => ({
-      name: projection, position: reached, behind, as_of: as_of?.toISOString() ?? null, parked, state,
+      name: projection,
+      position: reached,
+      behind,
+      as_of: as_of?.toISOString() ?? null,
+      parked,
+      state,
     })),
   };
 }

@@ -1,10 +1,26 @@
 import type { IncomingMessage } from 'node:http';
 import { findLink, takeLink } from '#db/members/links.ts';
-import { beginTotp, confirmTotp, holdMember, memberByEmail, memberById, type MemberRow, removeTotp } from '#db/members/members.ts';
+import {
+  beginTotp,
+  confirmTotp,
+  holdMember,
+  memberByEmail,
+  memberById,
+  type MemberRow,
+  removeTotp,
+} from '#db/members/members.ts';
 import { seal, unseal } from '#db/secrets/seal.ts';
 import { sendJson } from '#server/http/respond.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
-import { BeginTotp, ChangePassword, ConfirmTotp, ForgotPassword, RemoveTotp, ResetPassword, type TotpBegun } from '#server/contract/session.ts';
+import {
+  BeginTotp,
+  ChangePassword,
+  ConfirmTotp,
+  ForgotPassword,
+  RemoveTotp,
+  ResetPassword,
+  type TotpBegun,
+} from '#server/contract/session.ts';
 import type { Change } from '#server/contract/keys.ts';
 import { type ApiRoute, EVERYBODY, openRoute, route, type SignedIn } from '#server/dashboard/gate.ts';
 import { describeMe } from '#server/dashboard/session/me.ts';
@@ -21,17 +37,28 @@ import { errorFields } from '#server/process/logger.ts';
 
 const NOT_VALID = new Refusal('link_not_valid');
 
-/** Passwords and devices: changed by who knows the password, or by a link that an administrator or a mail gave them. */
+/**
+ * Passwords and devices: changed by who knows the password, or by a link that an administrator or a mail gave
+ * them.
+ */
 export function passwordRoutes(dashboard: Dashboard): ApiRoute[] {
   const { signIn, config } = dashboard;
   const { readModel, pepper } = dashboard.relay;
   const seat = { control: dashboard.control, readModel };
 
   /** The row of somebody who is signed in and has given their password once more. */
-  async function again(request: IncomingMessage, { member }: SignedIn, password: string): Promise<MemberRow | Refusal> {
+  async function again(
+    request: IncomingMessage,
+    { member }: SignedIn,
+    password: string,
+  ): Promise<MemberRow | Refusal> {
     const row = await memberById(signIn.pool, member.id);
     if (!row) return new Refusal('not_signed_in');
-    return verifyPassword(signIn, { email: row.email, password, network: networkOf(request, config.trustedProxies) });
+    return verifyPassword(signIn, {
+      email: row.email,
+      password,
+      network: networkOf(request, config.trustedProxies),
+    });
   }
 
   /** Sends a reset link to an address, if it is somebody's. */
@@ -57,7 +84,9 @@ export function passwordRoutes(dashboard: Dashboard): ApiRoute[] {
       const refused = await signIn.attempts.count('forgotten', networkOf(request, config.trustedProxies));
       if (refused) return refused;
       // The reply must not tell whether there is anybody to send it to, nor by how long it takes.
-      sendReset(body.email).catch((error: unknown) => dashboard.log.warn(errorFields(error), 'a reset link was not made'));
+      sendReset(body.email).catch((error: unknown) =>
+        dashboard.log.warn(errorFields(error), 'a reset link was not made'),
+      );
       sendJson(response, 202, { object: 'password' });
       return null;
     }),
@@ -77,11 +106,16 @@ export function passwordRoutes(dashboard: Dashboard): ApiRoute[] {
         const appends = await setPassword(control.actor, client, member, passwordHash, null);
         // Who reads somebody's mail does not have their device.
         const isWithDevice = (await holdMember(client, member))?.sealedTotp !== null;
-        const session = isWithDevice ? null : await signIn.sessions.open(client, request, { id: member, account: who.account.id });
+        const session = isWithDevice
+          ? null
+          : await signIn.sessions.open(client, request, { id: member, account: who.account.id });
         return { position: await control.append([...appends, ...(session?.appends ?? [])]), done: session };
       });
       if (opened instanceof Refusal) return opened;
-      if (opened === null) return new Refusal('totp_required', { message: 'Your new password is set. Sign in with it, and with a code from your device.' });
+      if (opened === null)
+        return new Refusal('totp_required', {
+          message: 'Your new password is set. Sign in with it, and with a code from your device.',
+        });
       opened.tell(response);
       return describeMe(dashboard, request, { ...who, session: opened.id });
     }),
@@ -92,7 +126,9 @@ export function passwordRoutes(dashboard: Dashboard): ApiRoute[] {
       const passwordHash = await signIn.passwords.hash(body.password);
       if (passwordHash instanceof Refusal) return passwordHash;
       return change<Change>(seat, `member/${row.id}`, async (control, client) => {
-        const position = await control.append(await setPassword(control.actor, client, row.id, passwordHash, who.session));
+        const position = await control.append(
+          await setPassword(control.actor, client, row.id, passwordHash, who.session),
+        );
         return { position, done: { event: { type: 'member.password_changed', position } } };
       });
     }),
@@ -114,10 +150,13 @@ export function passwordRoutes(dashboard: Dashboard): ApiRoute[] {
       if (refused) return refused;
       const answer = await change(seat, `member/${member.id}`, async (control, client) => {
         const sealed = (await holdMember(client, member.id))?.sealedTotpBegun ?? null;
-        if (sealed === null) return new Refusal('not_allowed', { message: 'No device is being set up. Begin anew.' });
+        if (sealed === null)
+          return new Refusal('not_allowed', { message: 'No device is being set up. Begin anew.' });
         const step = stepOf(unseal(pepper, TOTP_PURPOSE, member.id, sealed), body.code, readModel.nowMs());
         if (step === null) return new Refusal('wrong_code');
-        return changeTotp(control, client, member.id, true, () => confirmTotp(client, member.id, sealed, step));
+        return changeTotp(control, client, member.id, true, () =>
+          confirmTotp(client, member.id, sealed, step),
+        );
       });
       if (!(answer instanceof Refusal)) await signIn.attempts.forget('code', member.id);
       return answer;
@@ -127,7 +166,9 @@ export function passwordRoutes(dashboard: Dashboard): ApiRoute[] {
       const row = await again(request, who, body.password);
       if (row instanceof Refusal) return row;
       if (row.sealedTotp === null) return { event: null };
-      return change(seat, `member/${row.id}`, (control, client) => changeTotp(control, client, row.id, false, () => removeTotp(client, row.id)));
+      return change(seat, `member/${row.id}`, (control, client) =>
+        changeTotp(control, client, row.id, false, () => removeTotp(client, row.id)),
+      );
     }),
   ];
 }

@@ -1,12 +1,26 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { z } from 'zod';
 import type { IncomingMessage } from 'node:http';
-import { deleteLinks, findLink, type Invitation, lockSetup, lookAtInvitation, takeLink } from '#db/members/links.ts';
+import {
+  deleteLinks,
+  findLink,
+  type Invitation,
+  lockSetup,
+  lookAtInvitation,
+  takeLink,
+} from '#db/members/links.ts';
 import { hasAdministrator } from '#db/members/members.ts';
 import { sendJson } from '#server/http/respond.ts';
 import { REGISTRATION_STEP_MS } from '#server/sign-in/bounds.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
-import { AcceptInvitation, type InvitationShown, LookAtInvitation, type Me, Register, SetUp } from '#server/contract/session.ts';
+import {
+  AcceptInvitation,
+  type InvitationShown,
+  LookAtInvitation,
+  type Me,
+  Register,
+  SetUp,
+} from '#server/contract/session.ts';
 import { type ApiRoute, openRoute } from '#server/dashboard/gate.ts';
 import { describeMe } from '#server/dashboard/session/me.ts';
 import { Refusal } from '#server/errors/api-error.ts';
@@ -25,11 +39,16 @@ export function arrivalRoutes(dashboard: Dashboard): ApiRoute[] {
   const readModel = dashboard.relay.readModel;
   const seat = { control: dashboard.control, readModel };
 
-  /** The plan that new accounts land on; refused where it is of no use any more, since none would limit nothing. */
+  /**
+   * The plan that new accounts land on; refused where it is of no use any more, since none would limit
+   * nothing.
+   */
   function landing(): { plan: string | null } | Refusal {
     const { plan } = readModel.registration;
     if (plan !== null && readModel.plan(plan)?.state !== 'active') {
-      return new Refusal('registration_closed', { message: 'Nobody can register right now: the plan for new accounts has ended. Tell an administrator.' });
+      return new Refusal('registration_closed', {
+        message: 'Nobody can register right now: the plan for new accounts has ended. Tell an administrator.',
+      });
     }
     return { plan };
   }
@@ -42,20 +61,40 @@ export function arrivalRoutes(dashboard: Dashboard): ApiRoute[] {
   }
 
   /** Who has just come in, in their new session. */
-  async function me(request: IncomingMessage, arrived: { member: string; session: string | null } | Refusal): Promise<Me | Refusal> {
+  async function me(
+    request: IncomingMessage,
+    arrived: { member: string; session: string | null } | Refusal,
+  ): Promise<Me | Refusal> {
     if (arrived instanceof Refusal) return arrived;
     const who = await signIn.sessions.whoIs(arrived.member);
     if (who instanceof Refusal) return who;
     return describeMe(dashboard, request, { ...who, session: arrived.session ?? '' });
   }
 
-  async function register(body: z.output<typeof Register>, invitation: Invitation | null, digest: Buffer | null): Promise<Refusal | null> {
+  async function register(
+    body: z.output<typeof Register>,
+    invitation: Invitation | null,
+    digest: Buffer | null,
+  ): Promise<Refusal | null> {
     const passwordHash = await signIn.passwords.hash(body.password);
     if (passwordHash instanceof Refusal) return passwordHash;
     const account = accountOf(invitation ?? { account: null }, body.account_name);
     if (account instanceof Refusal) return account;
-    const arrival: Arrival = { email: body.email, passwordHash, role: invitation?.role ?? 'member', account, ...(invitation ? { invitation: invitation.id } : {}) };
-    const arrived = await arrive(seat, 'registration', arrival, async (client) => (digest === null || (await takeLink(client, 'invitation', digest)) ? null : NOT_VALID), null);
+    const arrival: Arrival = {
+      email: body.email,
+      passwordHash,
+      role: invitation?.role ?? 'member',
+      account,
+      ...(invitation ? { invitation: invitation.id } : {}),
+    };
+    const arrived = await arrive(
+      seat,
+      'registration',
+      arrival,
+      async (client) =>
+        digest === null || (await takeLink(client, 'invitation', digest)) ? null : NOT_VALID,
+      null,
+    );
     // Whether an address is known here is nobody's business but its owner's.
     return arrived instanceof Refusal && arrived !== TAKEN ? arrived : null;
   }
@@ -76,7 +115,8 @@ export function arrivalRoutes(dashboard: Dashboard): ApiRoute[] {
         { email, passwordHash, role: 'administrator', account },
         async (client) => {
           await lockSetup(client);
-          if (!(await takeLink(client, 'setup', digest)) || (await hasAdministrator(client))) return NOT_VALID;
+          if (!(await takeLink(client, 'setup', digest)) || (await hasAdministrator(client)))
+            return NOT_VALID;
           await deleteLinks(client, 'setup');
           return null;
         },
@@ -95,7 +135,8 @@ export function arrivalRoutes(dashboard: Dashboard): ApiRoute[] {
       const refused = await signIn.attempts.count('registration', networkOf(request, config.trustedProxies));
       if (refused) return refused;
       const digest = body.invitation === undefined ? null : digestOf(body.invitation);
-      const invitation = digest === null ? null : await askForStranger(signIn, (pool) => lookAtInvitation(pool, digest));
+      const invitation =
+        digest === null ? null : await askForStranger(signIn, (pool) => lookAtInvitation(pool, digest));
       if (invitation instanceof Refusal) return invitation;
       if (digest !== null && invitation === null) return NOT_VALID;
       const failed = await register(body, invitation, digest);
@@ -111,7 +152,8 @@ export function arrivalRoutes(dashboard: Dashboard): ApiRoute[] {
       const shown: InvitationShown = {
         object: 'invitation',
         role: invitation.role,
-        account_name: invitation.account === null ? null : (readModel.account(invitation.account)?.name ?? null),
+        account_name:
+          invitation.account === null ? null : (readModel.account(invitation.account)?.name ?? null),
         expires_at: invitation.expiresAt.toISOString(),
       };
       return shown;
@@ -122,7 +164,11 @@ export function arrivalRoutes(dashboard: Dashboard): ApiRoute[] {
       const digest = digestOf(token);
       const invitation = await askForStranger(signIn, (pool) => lookAtInvitation(pool, digest));
       if (invitation === null || invitation instanceof Refusal) return invitation ?? NOT_VALID;
-      if (invitation.account === null && name === undefined) return new Refusal('missing_field', { message: 'This invitation is for an account of your own: give it a name.', param: 'account_name' });
+      if (invitation.account === null && name === undefined)
+        return new Refusal('missing_field', {
+          message: 'This invitation is for an account of your own: give it a name.',
+          param: 'account_name',
+        });
       const account = accountOf(invitation, name ?? '');
       if (account instanceof Refusal) return account;
       const passwordHash = await signIn.passwords.hash(password);
@@ -135,7 +181,10 @@ export function arrivalRoutes(dashboard: Dashboard): ApiRoute[] {
         { sessions: signIn.sessions, request, response },
       );
       // An invitation must not serve to ask for addresses one by one.
-      if (arrived === TAKEN) return (await signIn.attempts.count('registration', networkOf(request, config.trustedProxies))) ?? TAKEN;
+      if (arrived === TAKEN)
+        return (
+          (await signIn.attempts.count('registration', networkOf(request, config.trustedProxies))) ?? TAKEN
+        );
       return me(request, arrived);
     }),
   ];

@@ -5,7 +5,14 @@ import { idOf } from '#server/dashboard/change.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import type { Change } from '#server/contract/keys.ts';
 import { type SessionRow, SignIn, type Welcome } from '#server/contract/session.ts';
-import { type ApiCall, type ApiRoute, EVERYBODY, openRoute, route, type SignedIn } from '#server/dashboard/gate.ts';
+import {
+  type ApiCall,
+  type ApiRoute,
+  EVERYBODY,
+  openRoute,
+  route,
+  type SignedIn,
+} from '#server/dashboard/gate.ts';
 import { describeMe } from '#server/dashboard/session/me.ts';
 import { Refusal } from '#server/errors/api-error.ts';
 import { clearCookie } from '#server/sign-in/cookie.ts';
@@ -22,17 +29,24 @@ export function sessionRoutes(dashboard: Dashboard): ApiRoute[] {
   /** Ends sessions of the one who asks; `end` takes the rows away and says which. */
   function close(who: SignedIn, end: (client: Client) => Promise<string[]>): Promise<Change | Refusal> {
     const member = { id: who.member.id, account: who.account.id };
-    return change<Change>({ control: dashboard.control, readModel }, `member/${member.id}`, async (control, client) => {
-      const ended = await end(client);
-      // Somebody else ended them first, and told of it.
-      if (ended.length === 0) return { position: null, done: { event: null } };
-      const position = await control.append(closings(ended, member, control.actor));
-      return { position, done: { event: { type: 'session.closed', position } } };
-    });
+    return change<Change>(
+      { control: dashboard.control, readModel },
+      `member/${member.id}`,
+      async (control, client) => {
+        const ended = await end(client);
+        // Somebody else ended them first, and told of it.
+        if (ended.length === 0) return { position: null, done: { event: null } };
+        const position = await control.append(closings(ended, member, control.actor));
+        return { position, done: { event: { type: 'session.closed', position } } };
+      },
+    );
   }
 
   /** The same, and takes the cookie from this browser. */
-  async function signOut({ request, response }: ApiCall<unknown>, closed: Promise<Change | Refusal>): Promise<Change | Refusal> {
+  async function signOut(
+    { request, response }: ApiCall<unknown>,
+    closed: Promise<Change | Refusal>,
+  ): Promise<Change | Refusal> {
     const answer = await closed;
     if (!(answer instanceof Refusal)) clearCookie(request, response, dashboard.config);
     return answer;
@@ -53,50 +67,69 @@ export function sessionRoutes(dashboard: Dashboard): ApiRoute[] {
 
     openRoute('post', '/api/session', SignIn, async ({ body, request, response }) => {
       const { email, password, code } = body;
-      const row = await verifyPassword(signIn, { email, password, network: networkOf(request, dashboard.config.trustedProxies) });
+      const row = await verifyPassword(signIn, {
+        email,
+        password,
+        network: networkOf(request, dashboard.config.trustedProxies),
+      });
       if (row instanceof Refusal) return row;
       const refused = await verifyCode(signIn, dashboard.relay.pepper, row, code, readModel.nowMs());
       if (refused) return refused;
       const known = await signIn.sessions.whoIs(row.id);
       if (known instanceof Refusal) return known;
       const member = { id: row.id, account: known.account.id };
-      const opened = await change({ control: dashboard.control, readModel }, `member/${row.id}`, async (control, client) => {
-        // A password that was changed meanwhile has ended all sessions, and this would be one more.
-        if ((await holdMember(client, row.id))?.passwordHash !== row.passwordHash) return new Refusal('wrong_credentials');
-        const session = await signIn.sessions.open(client, request, member);
-        return { position: await control.append(session.appends), done: session };
-      });
+      const opened = await change(
+        { control: dashboard.control, readModel },
+        `member/${row.id}`,
+        async (control, client) => {
+          // A password that was changed meanwhile has ended all sessions, and this would be one more.
+          if ((await holdMember(client, row.id))?.passwordHash !== row.passwordHash)
+            return new Refusal('wrong_credentials');
+          const session = await signIn.sessions.open(client, request, member);
+          return { position: await control.append(session.appends), done: session };
+        },
+      );
       if (opened instanceof Refusal) return opened;
       opened.tell(response);
       return describeMe(dashboard, request, { ...known, session: opened.id });
     }),
 
     route('delete', '/api/session', EVERYBODY, null, (call, who) =>
-      signOut(call, close(who, async (client) => ((await deleteSession(client, who.member.id, who.session)) ? [who.session] : []))),
+      signOut(
+        call,
+        close(who, async (client) =>
+          (await deleteSession(client, who.member.id, who.session)) ? [who.session] : [],
+        ),
+      ),
     ),
 
     route('get', '/api/sessions', EVERYBODY, null, async (_call, who) => {
       const rows = await listSessions(signIn.pool, who.member.id);
-      const data = rows.map(
-        ({ id, openedAt, seenAt, expiresAt, browser, network }): SessionRow => ({
-          id,
-          opened_at: openedAt.toISOString(),
-          seen_at: seenAt.toISOString(),
-          expires_at: expiresAt.toISOString(),
-          browser,
-          network,
-          is_this: id === who.session,
-        }),
-      );
+      const data = rows.map(({ id, openedAt, seenAt, expiresAt, browser, network }): SessionRow => ({
+        id,
+        opened_at: openedAt.toISOString(),
+        seen_at: seenAt.toISOString(),
+        expires_at: expiresAt.toISOString(),
+        browser,
+        network,
+        is_this: id === who.session,
+      }));
       return { object: 'list', data };
     }),
 
-    route('delete', '/api/sessions', EVERYBODY, null, (call, who) => signOut(call, close(who, (client) => deleteSessions(client, who.member.id, null)))),
+    route('delete', '/api/sessions', EVERYBODY, null, (call, who) =>
+      signOut(
+        call,
+        close(who, (client) => deleteSessions(client, who.member.id, null)),
+      ),
+    ),
 
     route('delete', '/api/sessions/:session', EVERYBODY, null, async (call, who) => {
       const id = idOf(call.params, 'session');
       if (id instanceof Refusal) return id;
-      const closed = close(who, async (client) => ((await deleteSession(client, who.member.id, id)) ? [id] : []));
+      const closed = close(who, async (client) =>
+        (await deleteSession(client, who.member.id, id)) ? [id] : [],
+      );
       const answer = id === who.session ? await signOut(call, closed) : await closed;
       return !(answer instanceof Refusal) && answer.event === null ? new Refusal('not_found') : answer;
     }),

@@ -7,9 +7,15 @@ import { UpstreamControl } from '#server/control/upstream-control.ts';
 
 const STALE = stale('models');
 
-/** Where the calls of models go, as far as somebody has said: administrators say it, auditors look. Names are in bodies, since a path can't hold every one. */
+/**
+ * Where the calls of models go, as far as somebody has said: administrators say it, auditors look. Names are
+ * in bodies, since a path can't hold every one.
+ */
 export function dispatchRoutes(dashboard: Dashboard): ApiRoute[] {
-  const { config, relay: { readModel } } = dashboard;
+  const {
+    config,
+    relay: { readModel },
+  } = dashboard;
   return [
     route('get', '/api/dispatch', OVERSEERS, null, async () => {
       if (!readModel.isCurrent()) return STALE;
@@ -21,11 +27,15 @@ export function dispatchRoutes(dashboard: Dashboard): ApiRoute[] {
     }),
 
     route('put', '/api/dispatch', ADMINISTRATORS, DefineModel, ({ body: { model, terms } }, who) =>
-      makeChange(dashboard, who, (control, client) => new UpstreamControl(control, client, config).defineModel(model, terms)),
+      makeChange(dashboard, who, (control, client) =>
+        new UpstreamControl(control, client, config).defineModel(model, terms),
+      ),
     ),
 
     route('post', '/api/dispatch/retire', ADMINISTRATORS, RetireModel, ({ body: { model } }, who) =>
-      makeChange(dashboard, who, (control, client) => new UpstreamControl(control, client, config).retireModel(model)),
+      makeChange(dashboard, who, (control, client) =>
+        new UpstreamControl(control, client, config).retireModel(model),
+      ),
     ),
   ];
 }

@@ -10,10 +10,15 @@ export function modelRoutes({ relay: { readModel }, modelList }: Dashboard): Api
       const account = readModel.account(id);
       if (!account || !readModel.isCurrent()) return new Refusal('store_unavailable');
       const access = readModel.accountAccess(account);
-      const mayUse = (model: string): boolean => access === null || (access.isActive && (access.permissions?.models?.has(model) ?? true));
+      const mayUse = (model: string): boolean =>
+        access === null || (access.isActive && (access.permissions?.models?.has(model) ?? true));
       const data = (await modelList.read())
         .filter(({ model }) => mayUse(model))
-        .map(({ model, upstream }): ModelRow => ({ id: model, upstream, prices: readModel.prices.find(model)?.prices ?? null }));
+        .map(({ model, upstream }): ModelRow => ({
+          id: model,
+          upstream,
+          prices: readModel.prices.find(model)?.prices ?? null,
+        }));
       return { object: 'list', data };
     }),
   ];

@@ -16,11 +16,18 @@ export function priceRoutes(dashboard: Dashboard): ApiRoute[] {
   return [
     route('get', '/api/prices', OVERSEERS, null, async () => {
       if (!readModel.isCurrent()) return STALE;
-      const data = readModel.prices.all.map(({ pattern, prices, source, version }): PriceRow => ({ model: pattern, prices, source, version }));
+      const data = readModel.prices.all.map(({ pattern, prices, source, version }): PriceRow => ({
+        model: pattern,
+        prices,
+        source,
+        version,
+      }));
       return { object: 'list', data };
     }),
 
-    route('put', '/api/prices', ADMINISTRATORS, PutPrice, ({ body }, who) => makeChange(dashboard, who, (control) => control.setPrice(body.model, body.prices))),
+    route('put', '/api/prices', ADMINISTRATORS, PutPrice, ({ body }, who) =>
+      makeChange(dashboard, who, (control) => control.setPrice(body.model, body.prices)),
+    ),
 
     route('post', '/api/prices/import', ADMINISTRATORS, ImportPrices, async ({ body }, who) => {
       const { dry_run: dryRun, providers, replace_manual: replaceManual } = body;
@@ -28,20 +35,35 @@ export function priceRoutes(dashboard: Dashboard): ApiRoute[] {
       const { offerPrices } = await import('#server/read-model/price-import.ts');
       // It takes its time, in which nobody else's change has to wait.
       const offered = offerPrices(providers, undefined, dashboard.config);
-      const plan = await makeChange(dashboard, who, (control) => control.importPrices(offered.offers, { replaceManual, dryRun }));
+      const plan = await makeChange(dashboard, who, (control) =>
+        control.importPrices(offered.offers, { replaceManual, dryRun }),
+      );
       return plan instanceof Refusal ? plan : describe(offered, dryRun, plan);
     }),
   ];
 }
 
-function describe({ source, providers, skipped }: Offered, dryRun: boolean, plan: ImportPlan & Change): PricesImported {
+function describe(
+  { source, providers, skipped }: Offered,
+  dryRun: boolean,
+  plan: ImportPlan & Change,
+): PricesImported {
   return {
     object: 'price_import',
     source,
     providers,
     dry_run: dryRun,
-    changed: plan.changes.map(({ event, before, offer }) => ({ model: event.model, before, after: event.prices, notes: offer.notes })),
-    kept_manual: plan.kept.map(({ offer, price }) => ({ model: offer.pattern, set: price.prices, offered: offer.prices })),
+    changed: plan.changes.map(({ event, before, offer }) => ({
+      model: event.model,
+      before,
+      after: event.prices,
+      notes: offer.notes,
+    })),
+    kept_manual: plan.kept.map(({ offer, price }) => ({
+      model: offer.pattern,
+      set: price.prices,
+      offered: offer.prices,
+    })),
     unchanged: plan.unchanged,
     skipped,
     event: plan.event,

@@ -4,8 +4,15 @@ import type { CredentialRow, UpstreamRow } from '#server/contract/upstreams.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import type { Upstream } from '#server/upstreams/upstream.ts';
 
-/** The upstreams as people see them: what the log or the environment says of each, beside how this process finds it. */
-export function listUpstreams({ upstreams, readModel: { directory } }: Pick<Relay, 'upstreams' | 'readModel'>, config: Pick<Config, 'upstreams'>, nowMs: number): UpstreamRow[] {
+/**
+ * The upstreams as people see them: what the log or the environment says of each, beside how this process
+ * finds it.
+ */
+export function listUpstreams(
+  { upstreams, readModel: { directory } }: Pick<Relay, 'upstreams' | 'readModel'>,
+  config: Pick<Config, 'upstreams'>,
+  nowMs: number,
+): UpstreamRow[] {
   const configured = new Map(config.upstreams.map(({ name, api_key: secret }) => [name, secret !== '']));
   return upstreams.all.map((upstream) => {
     const { name, terms, routes, lines, health } = upstream;
@@ -19,7 +26,10 @@ export function listUpstreams({ upstreams, readModel: { directory } }: Pick<Rela
       routes: [...routes],
       state: terms.paused ? 'paused' : lines.length === 0 ? 'no_credential' : 'in_use',
       health: health.standing(nowMs),
-      credentials: logged && logged.credentials.length > 0 ? ofLog(logged, upstream, nowMs) : [unlogged(upstream, source !== 'log' && configured.get(name) !== false, nowMs)],
+      credentials:
+        logged && logged.credentials.length > 0
+          ? ofLog(logged, upstream, nowMs)
+          : [unlogged(upstream, source !== 'log' && configured.get(name) !== false, nowMs)],
       position: logged?.position ?? null,
     };
   });
@@ -38,5 +48,12 @@ function ofLog({ credentials }: Logged, { lines }: Upstream, nowMs: number): Cre
 
 /** @param hasSecret whether the environment gives one. */
 function unlogged({ lines }: Upstream, hasSecret: boolean, nowMs: number): CredentialRow {
-  return { id: null, source: hasSecret ? 'environment' : 'none', label: '', last4: '', added_at: null, health: lines[0]?.health.standing(nowMs) ?? null };
+  return {
+    id: null,
+    source: hasSecret ? 'environment' : 'none',
+    label: '',
+    last4: '',
+    added_at: null,
+    health: lines[0]?.health.standing(nowMs) ?? null,
+  };
 }

@@ -3,7 +3,15 @@ import { DIALECTS, type UpstreamTerms } from '#db/events/upstream-events.ts';
 import { ConfigError } from '#server/process/config.ts';
 import { makeChange } from '#server/dashboard/change.ts';
 import type { Change } from '#server/contract/keys.ts';
-import { AddCredential, AddUpstream, ChangeUpstream, type CredentialAdded, type UpstreamList, type UpstreamModels, type UpstreamTested } from '#server/contract/upstreams.ts';
+import {
+  AddCredential,
+  AddUpstream,
+  ChangeUpstream,
+  type CredentialAdded,
+  type UpstreamList,
+  type UpstreamModels,
+  type UpstreamTested,
+} from '#server/contract/upstreams.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { ADMINISTRATORS, type ApiRoute, OVERSEERS, route, type SignedIn } from '#server/dashboard/gate.ts';
 import { stale } from '#server/read/stale-responses.ts';
@@ -24,7 +32,12 @@ const TEST_TIMEOUT_MS = 8_000;
 const SUGGESTIONS_TIMEOUT_MS = 3_000;
 const SUGGESTIONS_MAX = 2_000;
 
-const DIALECTS_TOLD = Object.fromEntries(DIALECTS.map((dialect) => [dialect, { base_url: DIALECT_TRAITS[dialect].baseUrl, routes: DIALECT_TRAITS[dialect].routes }])) as UpstreamList['dialects'];
+const DIALECTS_TOLD = Object.fromEntries(
+  DIALECTS.map((dialect) => [
+    dialect,
+    { base_url: DIALECT_TRAITS[dialect].baseUrl, routes: DIALECT_TRAITS[dialect].routes },
+  ]),
+) as UpstreamList['dialects'];
 
 /** Upstreams and their credentials: administrators manage them, auditors look. */
 export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
@@ -33,14 +46,23 @@ export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
   const tests = new Map<Upstream, Promise<UpstreamTested>>();
 
   /** @param terms those that it would have: what is wrong with their address is told at its field. */
-  async function change<T extends Change>(who: SignedIn, use: (control: UpstreamControl) => Promise<T>, terms?: UpstreamTerms): Promise<T | Refusal> {
+  async function change<T extends Change>(
+    who: SignedIn,
+    use: (control: UpstreamControl) => Promise<T>,
+    terms?: UpstreamTerms,
+  ): Promise<T | Refusal> {
     try {
-      const changed = await makeChange(dashboard, who, (control, client) => use(new UpstreamControl(control, client, config)).catch(tellOfFile));
+      const changed = await makeChange(dashboard, who, (control, client) =>
+        use(new UpstreamControl(control, client, config)).catch(tellOfFile),
+      );
       // What this process answers next is with the change, and a credential is one only when it is open.
       await credentials.refresh();
       return changed;
     } catch (error) {
-      const isOfAddress = error instanceof DecisionError && terms?.base_url !== undefined && error.message === checkBaseUrl(terms.base_url, terms.network);
+      const isOfAddress =
+        error instanceof DecisionError &&
+        terms?.base_url !== undefined &&
+        error.message === checkBaseUrl(terms.base_url, terms.network);
       if (!isOfAddress) throw error;
       return new Refusal('invalid_value', { message: error.message, param: 'terms.base_url' });
     }
@@ -59,34 +81,69 @@ export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
 
   return [
     route('get', '/api/upstreams', OVERSEERS, null, async () =>
-      relay.readModel.isCurrent() ? ({ object: 'list', data: listUpstreams(relay, config, performance.now()), dialects: DIALECTS_TOLD } satisfies UpstreamList) : STALE,
+      relay.readModel.isCurrent()
+        ? ({
+            object: 'list',
+            data: listUpstreams(relay, config, performance.now()),
+            dialects: DIALECTS_TOLD,
+          } satisfies UpstreamList)
+        : STALE,
     ),
 
-    route('post', '/api/upstreams', ADMINISTRATORS, AddUpstream, ({ body: { name, terms } }, who) => change(who, (control) => control.addUpstream(name, terms), terms)),
+    route('post', '/api/upstreams', ADMINISTRATORS, AddUpstream, ({ body: { name, terms } }, who) =>
+      change(who, (control) => control.addUpstream(name, terms), terms),
+    ),
 
-    route('patch', '/api/upstreams/:upstream', ADMINISTRATORS, ChangeUpstream, async ({ params, body: { terms, paused } }, who) => {
-      const name = nameOf(params);
-      if (name instanceof Refusal) return name;
-      if (terms === undefined) return change(who, (control) => control.pauseUpstream(name, paused === true));
-      return change(who, (control) => control.changeUpstream(name, (before) => ({ ...terms, paused: before.paused })), terms);
-    }),
+    route(
+      'patch',
+      '/api/upstreams/:upstream',
+      ADMINISTRATORS,
+      ChangeUpstream,
+      async ({ params, body: { terms, paused } }, who) => {
+        const name = nameOf(params);
+        if (name instanceof Refusal) return name;
+        if (terms === undefined)
+          return change(who, (control) => control.pauseUpstream(name, paused === true));
+        return change(
+          who,
+          (control) => control.changeUpstream(name, (before) => ({ ...terms, paused: before.paused })),
+          terms,
+        );
+      },
+    ),
 
     route('delete', '/api/upstreams/:upstream', ADMINISTRATORS, null, async ({ params }, who) => {
       const name = nameOf(params);
       return name instanceof Refusal ? name : change(who, (control) => control.removeUpstream(name));
     }),
 
-    route('post', '/api/upstreams/:upstream/credentials', ADMINISTRATORS, AddCredential, async ({ params, body }, who) => {
-      const name = nameOf(params);
-      if (name instanceof Refusal) return name;
-      const added = await change(who, (control) => control.addCredential(name, body));
-      return added instanceof Refusal ? added : ({ ...added, object: 'credential' } satisfies CredentialAdded);
-    }),
+    route(
+      'post',
+      '/api/upstreams/:upstream/credentials',
+      ADMINISTRATORS,
+      AddCredential,
+      async ({ params, body }, who) => {
+        const name = nameOf(params);
+        if (name instanceof Refusal) return name;
+        const added = await change(who, (control) => control.addCredential(name, body));
+        return added instanceof Refusal
+          ? added
+          : ({ ...added, object: 'credential' } satisfies CredentialAdded);
+      },
+    ),
 
-    route('delete', '/api/upstreams/:upstream/credentials/:credential', ADMINISTRATORS, null, async ({ params }, who) => {
-      const name = nameOf(params);
-      return name instanceof Refusal ? name : change(who, (control) => control.removeCredential(name, params['credential'] ?? ''));
-    }),
+    route(
+      'delete',
+      '/api/upstreams/:upstream/credentials/:credential',
+      ADMINISTRATORS,
+      null,
+      async ({ params }, who) => {
+        const name = nameOf(params);
+        return name instanceof Refusal
+          ? name
+          : change(who, (control) => control.removeCredential(name, params['credential'] ?? ''));
+      },
+    ),
 
     route('post', '/api/upstreams/:upstream/test', ADMINISTRATORS, null, async ({ params }) => {
       // Whoever has put a master key in its place tests at once.
@@ -100,7 +157,11 @@ export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
       if (!upstream) return NOT_FOUND;
       const [line] = upstream.lines;
       const answer = line ? await askModels(line, SUGGESTIONS_TIMEOUT_MS) : { models: null, problem: null };
-      return { object: 'list', data: answer.models?.slice(0, SUGGESTIONS_MAX) ?? [], problem: answer.problem?.line ?? null } satisfies UpstreamModels;
+      return {
+        object: 'list',
+        data: answer.models?.slice(0, SUGGESTIONS_MAX) ?? [],
+        problem: answer.problem?.line ?? null,
+      } satisfies UpstreamModels;
     }),
   ];
 }
@@ -111,7 +172,9 @@ function nameOf(params: Readonly<Record<string, string>>): string | Refusal {
   return parsed.success ? parsed.data : NOT_FOUND;
 }
 
-/** A master key that can't be used is nothing that the program can mend: whoever administrates is told of it. */
+/**
+ * A master key that can't be used is nothing that the program can mend: whoever administrates is told of it.
+ */
 function tellOfFile(error: unknown): never {
   throw error instanceof ConfigError ? new DecisionError('not_allowed', error.message) : error;
 }

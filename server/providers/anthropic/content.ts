@@ -57,9 +57,12 @@ function blockOf(part: Part, at: string, note: Note): string[] {
     case 'file':
       return [documentBlock(part, at)];
     case 'input_audio':
-      throw new Unsayable(`${at}.input_audio`, 'holds a recording, and this model\'s provider takes none');
+      throw new Unsayable(`${at}.input_audio`, "holds a recording, and this model's provider takes none");
     default:
-      throw new Unsayable(`${at}.type`, 'is none that this model\'s provider takes; it takes text, image_url and file');
+      throw new Unsayable(
+        `${at}.type`,
+        "is none that this model's provider takes; it takes text, image_url and file",
+      );
   }
 }
 
@@ -76,7 +79,10 @@ function documentBlock(part: Part, at: string): string {
   const file = part['file'];
   if (!isRecord(file)) throw new Unsayable(`${at}.file`, 'must be an object');
   if (file['file_data'] === undefined) {
-    throw new Unsayable(`${at}.file.${file['file_id'] === undefined ? 'file_data' : 'file_id'}`, 'can\'t be used with this model\'s provider; put the file itself into "file_data"');
+    throw new Unsayable(
+      `${at}.file.${file['file_id'] === undefined ? 'file_data' : 'file_id'}`,
+      'can\'t be used with this model\'s provider; put the file itself into "file_data"',
+    );
   }
   const source = sourceOf(stringAt(file, 'file_data', `${at}.file`), `${at}.file.file_data`);
   const title = typeof file['filename'] === 'string' ? JSON.stringify(file['filename']) : null;
@@ -94,8 +100,13 @@ function sourceOf(url: string, at: string): string {
     return objectOf({ type: '"text"', media_type: '"text/plain"', data: JSON.stringify(text) });
   }
   const mediaType = /^image\/jpg$/i.test(type) ? 'image/jpeg' : type.toLowerCase();
-  // The whole address is made JSON and then cut: its beginning has nothing to escape, and to make a slice of megabytes JSON takes twice as long.
-  return objectOf({ type: '"base64"', media_type: JSON.stringify(mediaType), data: `"${JSON.stringify(url).slice(1 + head.length)}` });
+  // The whole address is made JSON and then cut: its beginning has nothing to escape, and to make a slice of
+  // megabytes JSON takes twice as long.
+  return objectOf({
+    type: '"base64"',
+    media_type: JSON.stringify(mediaType),
+    data: `"${JSON.stringify(url).slice(1 + head.length)}`,
+  });
 }
 
 function stringAt(record: Part, name: string, at: string): string {

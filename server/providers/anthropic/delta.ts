@@ -16,7 +16,11 @@ export type Delta = {
 /** Up to the text itself, with blanks where some servers write them. */
 const HEAD =
   /(?:event: ?content_block_delta\n)?data: ?\{"type": ?"content_block_delta", ?"index": ?(0|[1-9]\d{0,3}), ?"delta": ?\{"type": ?"(text|input_json|thinking)_delta", ?"(text|partial_json|thinking)": ?"/y;
-const KINDS: Record<string, Delta['kind']> = { 'text text': 'text', 'input_json partial_json': 'arguments', 'thinking thinking': 'thinking' };
+const KINDS: Record<string, Delta['kind']> = {
+  'text text': 'text',
+  'input_json partial_json': 'arguments',
+  'thinking thinking': 'thinking',
+};
 /** Anthropic pads its events with blanks, so that their length does not tell what is in them. */
 const TAIL = / *\} *\}\s*$/y;
 /** What a string of JSON may not hold as it stands, and the one sign that what follows has a meaning. */

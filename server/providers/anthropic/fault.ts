@@ -8,7 +8,10 @@ import type { ProviderFault } from '#server/providers/provider.ts';
 /** What is told of an upstream that has too much to do. */
 const BUSY = new Set(['overloaded_error', 'rate_limit_error']);
 
-/** What a reply says whose status is no success. The position that it may name is one in our translation, so no field is named. */
+/**
+ * What a reply says whose status is no success. The position that it may name is one in our translation, so
+ * no field is named.
+ */
 export function readFault(body: Buffer): ProviderFault | null {
   try {
     const fault = JSON.parse(body.toString()) as unknown;
@@ -33,14 +36,25 @@ export function relayedError(error: string | undefined): string {
 
 /** Anthropic's types of errors, by status; its SDKs and agents tell people what to do by them. */
 const TYPES: Record<number, string> = {
-  400: 'invalid_request_error', 401: 'authentication_error', 403: 'permission_error', 404: 'not_found_error', 413: 'request_too_large',
-  429: 'rate_limit_error', 503: 'overloaded_error', 504: 'timeout_error',
+  400: 'invalid_request_error',
+  401: 'authentication_error',
+  403: 'permission_error',
+  404: 'not_found_error',
+  413: 'request_too_large',
+  429: 'rate_limit_error',
+  503: 'overloaded_error',
+  504: 'timeout_error',
 };
 
 /** A refusal as a client of Anthropic's Messages reads it: a reply's body, or the data of an event. */
 export function messagesErrorBody(refusal: Refusal, requestId: string): string {
   const type = TYPES[refusal.status] ?? (refusal.status < 500 ? 'invalid_request_error' : 'api_error');
-  const error = objectOf({ type: JSON.stringify(type), message: JSON.stringify(refusal.message), code: JSON.stringify(refusal.code), param: refusal.param === null ? null : JSON.stringify(refusal.param) });
+  const error = objectOf({
+    type: JSON.stringify(type),
+    message: JSON.stringify(refusal.message),
+    code: JSON.stringify(refusal.code),
+    param: refusal.param === null ? null : JSON.stringify(refusal.param),
+  });
   return objectOf({ type: '"error"', error, request_id: JSON.stringify(requestId) });
 }
 

@@ -18,9 +18,22 @@ export const messages: Provider = {
   fault: readFault,
 };
 
-function nativeRequest({ body, asked, model, tokenLimit, protocolHeaders = [] }: ProviderCall): ProviderRequest {
-  const headers = protocolHeaders.includes('anthropic-version') ? protocolHeaders : [...VERSION_HEADER, ...protocolHeaders];
-  return { path: MESSAGES_PATH, body: bodyForUpstream(body, asked, { model, tokenLimit, tokenLimitMember: 'max_tokens' }), headers, dropped: [] };
+function nativeRequest({
+  body,
+  asked,
+  model,
+  tokenLimit,
+  protocolHeaders = [],
+}: ProviderCall): ProviderRequest {
+  const headers = protocolHeaders.includes('anthropic-version')
+    ? protocolHeaders
+    : [...VERSION_HEADER, ...protocolHeaders];
+  return {
+    path: MESSAGES_PATH,
+    body: bodyForUpstream(body, asked, { model, tokenLimit, tokenLimitMember: 'max_tokens' }),
+    headers,
+    dropped: [],
+  };
 }
 
 function nativeReply(bytes: Buffer): JsonReply | null {
@@ -32,5 +45,10 @@ function nativeReply(bytes: Buffer): JsonReply | null {
   const message = membersOf(bytes.toString('latin1'));
   const told = readTold(message.get('usage'));
   const content = message.get('content');
-  return { bytes, usage: told && usageOf(told), outputBytes: content?.length ?? 0, failed: content === undefined && message.get('error')?.[0] === '{' };
+  return {
+    bytes,
+    usage: told && usageOf(told),
+    outputBytes: content?.length ?? 0,
+    failed: content === undefined && message.get('error')?.[0] === '{',
+  };
 }

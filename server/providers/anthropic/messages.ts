@@ -1,4 +1,10 @@
-import { blocksOf, cacheControlOf, isRecord, type Note, textBlock } from '#server/providers/anthropic/content.ts';
+import {
+  blocksOf,
+  cacheControlOf,
+  isRecord,
+  type Note,
+  textBlock,
+} from '#server/providers/anthropic/content.ts';
 import { arrayOf, elementsOf, objectOf } from '#server/providers/anthropic/raw.ts';
 import { thoughtBlocks } from '#server/providers/anthropic/thought.ts';
 import { toolId, toolUseBlocks } from '#server/providers/anthropic/tool-calls.ts';
@@ -43,7 +49,8 @@ export function conversationOf(text: string, note: Note): Conversation {
       case 'developer': {
         const blocks = contentOf(message, at, note);
         // Instructions alone ask for something, too: the last of them is what a reply is made to.
-        if (turns.length === 0 && (index < elements.length - 1 || blocks.length === 0)) system.push(...blocks);
+        if (turns.length === 0 && (index < elements.length - 1 || blocks.length === 0))
+          system.push(...blocks);
         else turnOf('user').blocks.push(...blocks);
         break;
       }
@@ -52,7 +59,12 @@ export function conversationOf(text: string, note: Note): Conversation {
         break;
       case 'assistant': {
         const thoughts = thoughtBlocks(message);
-        const blocks = [...thoughts, ...contentOf(message, at, note), ...refusalOf(message), ...toolUseBlocks(message, at)];
+        const blocks = [
+          ...thoughts,
+          ...contentOf(message, at, note),
+          ...refusalOf(message),
+          ...toolUseBlocks(message, at),
+        ];
         if (blocks.length === 0) break;
         const turn = turnOf('assistant');
         if (turn.blocks.length === 0) turn.thought = thoughts.length > 0;
@@ -63,7 +75,7 @@ export function conversationOf(text: string, note: Note): Conversation {
         turnOf('user').results.push(resultBlock(message, at, note));
         break;
       default:
-        throw new Unsayable(`${at}.role`, 'is none that this model\'s provider knows');
+        throw new Unsayable(`${at}.role`, "is none that this model's provider knows");
     }
   }
   const told = turns.filter(({ results, blocks }) => results.length + blocks.length > 0);
@@ -91,7 +103,8 @@ function refusalOf(message: Record<string, unknown>): string[] {
 
 function resultBlock(message: Record<string, unknown>, at: string, note: Note): string {
   const id = message['tool_call_id'];
-  if (typeof id !== 'string' || id === '') throw new Unsayable(`${at}.tool_call_id`, 'must be the id of a tool call');
+  if (typeof id !== 'string' || id === '')
+    throw new Unsayable(`${at}.tool_call_id`, 'must be the id of a tool call');
   const blocks = blocksOf(message['content'], `${at}.content`, note);
   return objectOf({
     type: '"tool_result"',

@@ -18,7 +18,9 @@ export function speakAnthropic(nowMs: () => number): Provider {
   return {
     request(call) {
       if (isChat(call)) return messagesRequest(call);
-      return call.route === '/v1/messages' ? messages.request(call) : new Refusal('model_not_found', { param: 'model' });
+      return call.route === '/v1/messages'
+        ? messages.request(call)
+        : new Refusal('model_not_found', { param: 'model' });
     },
     sse: (call) => (isChat(call) ? new MessageSse(created(), call.asked.asksUsage) : messages.sse(call)),
     json: (bytes, call) => (isChat(call) ? readReply(bytes, created()) : messages.json(bytes, call)),

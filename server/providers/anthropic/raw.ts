@@ -64,10 +64,14 @@ export function insideQuotes(text: string | undefined): string | null {
   return text !== undefined && text.length >= 2 && text[0] === '"' ? text.slice(1, -1) : null;
 }
 
-/** An object of these members, each already JSON; one that is null is left out. Nothing is copied: parts may be megabytes. */
+/**
+ * An object of these members, each already JSON; one that is null is left out. Nothing is copied: parts may
+ * be megabytes.
+ */
 export function objectOf(members: Record<string, string | null>): string {
   let text = '';
-  for (const [name, value] of Object.entries(members)) if (value !== null) text += `${text === '' ? '{' : ','}"${name}":${value}`;
+  for (const [name, value] of Object.entries(members))
+    if (value !== null) text += `${text === '' ? '{' : ','}"${name}":${value}`;
   return text === '' ? '{}' : `${text}}`;
 }
 

@@ -26,7 +26,12 @@ export function readReply(bytes: Buffer, created: number): JsonReply | null {
   if (content?.[0] !== '[') {
     const error = message.get('error');
     if (error?.[0] !== '{') return null;
-    return { bytes: Buffer.from(`{"error":${relayedError(error)}}`), usage: null, outputBytes: 0, failed: true };
+    return {
+      bytes: Buffer.from(`{"error":${relayedError(error)}}`),
+      usage: null,
+      outputBytes: 0,
+      failed: true,
+    };
   }
   const parts = partsOf(elementsOf(content));
   const told = readTold(message.get('usage'));
@@ -43,7 +48,12 @@ export function readReply(bytes: Buffer, created: number): JsonReply | null {
     })}]`,
     usage: told && usageJson(told),
   });
-  return { bytes: Buffer.from(text, 'latin1'), usage: told && usageOf(told), outputBytes: content.length, failed: false };
+  return {
+    bytes: Buffer.from(text, 'latin1'),
+    usage: told && usageOf(told),
+    outputBytes: content.length,
+    failed: false,
+  };
 }
 
 function partsOf(blocks: readonly string[]): Parts {
@@ -62,8 +72,13 @@ function partsOf(blocks: readonly string[]): Parts {
         parts.details.push(lockedDetail(index, stringOr(block.get('data'), '""')));
         break;
       case '"tool_use"': {
-        const called = objectOf({ name: stringOr(block.get('name'), '""'), arguments: JSON.stringify(block.get('input') ?? '{}') });
-        parts.toolCalls.push(objectOf({ id: stringOr(block.get('id'), '""'), type: '"function"', function: called }));
+        const called = objectOf({
+          name: stringOr(block.get('name'), '""'),
+          arguments: JSON.stringify(block.get('input') ?? '{}'),
+        });
+        parts.toolCalls.push(
+          objectOf({ id: stringOr(block.get('id'), '""'), type: '"function"', function: called }),
+        );
         break;
       }
       // What tools of the provider's own have done has no place in the convention.

@@ -26,13 +26,40 @@ const JSON_ONLY = 'Reply with a single JSON object and nothing else: no code fen
 
 /** Members that are translated, or that the relay has already acted on. */
 const TAKEN = new Set([
-  'model', 'messages', 'max_tokens', 'max_completion_tokens', 'stream', 'stream_options', 'stop', 'temperature', 'top_p', 'top_k', 'tools',
-  'tool_choice', 'parallel_tool_calls', 'response_format', 'reasoning_effort', 'reasoning', 'thinking', 'user', 'safety_identifier', 'metadata', 'cache_control',
+  'model',
+  'messages',
+  'max_tokens',
+  'max_completion_tokens',
+  'stream',
+  'stream_options',
+  'stop',
+  'temperature',
+  'top_p',
+  'top_k',
+  'tools',
+  'tool_choice',
+  'parallel_tool_calls',
+  'response_format',
+  'reasoning_effort',
+  'reasoning',
+  'thinking',
+  'user',
+  'safety_identifier',
+  'metadata',
+  'cache_control',
 ]);
 /** Values that ask for nothing; leaving them out changes nothing. */
 const ASKS_NOTHING: Record<string, string> = {
-  n: '1', logprobs: 'false', frequency_penalty: '0', presence_penalty: '0', logit_bias: '{}', store: 'false', service_tier: '"auto"', modalities: '["text"]',
-  functions: '[]', function_call: '"none"',
+  n: '1',
+  logprobs: 'false',
+  frequency_penalty: '0',
+  presence_penalty: '0',
+  logit_bias: '{}',
+  store: 'false',
+  service_tier: '"auto"',
+  modalities: '["text"]',
+  functions: '[]',
+  function_call: '"none"',
 };
 
 /** @returns a refusal where the call can't be said in Anthropic's Messages. */
@@ -55,9 +82,16 @@ function translate({ body, asked, model, tokenLimit }: ProviderCall): ProviderRe
   refuseWhatMatters(members, dropped);
 
   const maxTokens = tokenLimit ?? asked.completionLimit ?? REPLY_TOKENS_DEFAULT;
-  const { system, messages, forgotThoughts } = conversationOf(members.get('messages') ?? '[]', (member) => dropped.add(member));
+  const { system, messages, forgotThoughts } = conversationOf(members.get('messages') ?? '[]', (member) =>
+    dropped.add(member),
+  );
   const { tools, choice, forced } = toolsOf(members);
-  const { thinking, effort, withBudget, dropped: thoughtless } = thinkingOf(members, model, maxTokens, forced || forgotThoughts);
+  const {
+    thinking,
+    effort,
+    withBudget,
+    dropped: thoughtless,
+  } = thinkingOf(members, model, maxTokens, forced || forgotThoughts);
   for (const name of thoughtless) dropped.add(name);
   const { format, instruction } = formatOf(members.get('response_format'));
   if (instruction !== null) system.push(instruction);
@@ -73,7 +107,8 @@ function translate({ body, asked, model, tokenLimit }: ProviderCall): ProviderRe
     output_config: effort === null && format === null ? null : objectOf({ effort, format }),
     metadata: metadataOf(members, dropped),
     tool_choice: choice,
-    // What comes before changes from call to call, what follows grows: a prompt's cache begins with the tools.
+    // What comes before changes from call to call, what follows grows: a prompt's cache begins with the
+    // tools.
     tools,
     cache_control: objectAmong(members.get('cache_control')),
     system: system.length === 0 ? null : arrayOf(system),
@@ -84,11 +119,17 @@ function translate({ body, asked, model, tokenLimit }: ProviderCall): ProviderRe
 
 /** Without these a reply would be of another kind than what was asked for. */
 function refuseWhatMatters(members: ReadonlyMap<string, string>, dropped: ReadonlySet<string>): void {
-  if (dropped.has('functions')) throw new Unsayable('functions', 'is not known to this model\'s provider; use "tools"');
-  if (members.get('modalities')?.includes('"audio"')) throw new Unsayable('modalities', 'asks for sound, and this model\'s provider replies in text alone');
+  if (dropped.has('functions'))
+    throw new Unsayable('functions', 'is not known to this model\'s provider; use "tools"');
+  if (members.get('modalities')?.includes('"audio"'))
+    throw new Unsayable('modalities', "asks for sound, and this model's provider replies in text alone");
 }
 
-function samplingOf(members: ReadonlyMap<string, string>, may: boolean, dropped: Set<string>): Record<string, string | null> {
+function samplingOf(
+  members: ReadonlyMap<string, string>,
+  may: boolean,
+  dropped: Set<string>,
+): Record<string, string | null> {
   let temperature = members.get('temperature') ?? null;
   let topP = members.get('top_p') ?? null;
   // Asking for 1 asks for nothing, and some models refuse even that.
@@ -96,7 +137,9 @@ function samplingOf(members: ReadonlyMap<string, string>, may: boolean, dropped:
   if (Number(temperature) === 1 && (topP !== null || !may)) temperature = null;
   if (temperature !== null && Number(temperature) > TEMPERATURE_MAX) temperature = String(TEMPERATURE_MAX);
   const topK = members.get('top_k') ?? null;
-  const told = may ? { temperature, top_p: temperature === null ? topP : null, top_k: topK } : { temperature: null, top_p: null, top_k: null };
+  const told = may
+    ? { temperature, top_p: temperature === null ? topP : null, top_k: topK }
+    : { temperature: null, top_p: null, top_k: null };
   // Models from 4.1 on refuse both at once.
   for (const [name, text] of Object.entries({ temperature, top_p: topP, top_k: topK })) {
     if (text !== null && told[name as keyof typeof told] === null) dropped.add(name);
@@ -116,7 +159,9 @@ function stopOf(stop: string | undefined, dropped: Set<string>): string | null {
 function metadataOf(members: ReadonlyMap<string, string>, dropped: Set<string>): string | null {
   const metadata = membersOf(members.get('metadata') ?? '{}');
   if ([...metadata.keys()].some((name) => name !== 'user_id')) dropped.add('metadata');
-  const user = [metadata.get('user_id'), members.get('safety_identifier'), members.get('user')].find((each) => each?.[0] === '"');
+  const user = [metadata.get('user_id'), members.get('safety_identifier'), members.get('user')].find(
+    (each) => each?.[0] === '"',
+  );
   return user === undefined ? null : objectOf({ user_id: user });
 }
 

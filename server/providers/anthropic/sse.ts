@@ -6,7 +6,14 @@ import { relayedError } from '#server/providers/anthropic/fault.ts';
 import { insideQuotes, membersOf } from '#server/providers/anthropic/raw.ts';
 import { finishReason } from '#server/providers/anthropic/stop-reason.ts';
 import { lockedDetail, thoughtDetail } from '#server/providers/anthropic/thought.ts';
-import { laterOf, promptUsageOf, readTold, type Told, usageJson, usageOf } from '#server/providers/anthropic/usage.ts';
+import {
+  laterOf,
+  promptUsageOf,
+  readTold,
+  type Told,
+  usageJson,
+  usageOf,
+} from '#server/providers/anthropic/usage.ts';
 import { Written } from '#server/wire/written.ts';
 import type { PromptUsage, SseReader } from '#server/providers/provider.ts';
 
@@ -116,7 +123,8 @@ export class MessageSse implements SseReader {
     if (data === null || data.trim() === '') return '';
     if (!isJson(data)) return data.trim() === '[DONE]' ? '' : this.#fail();
     const members = membersOf(data);
-    // Until a message begins, pings tell of nothing but a connection. Within it they tell of a model that thinks.
+    // Until a message begins, pings tell of nothing but a connection. Within it they tell of a model that
+    // thinks.
     if (members.get('type') !== '"ping"' || this.#head !== null) this.#dataEvents++;
     return this.#event(members);
   }
@@ -175,10 +183,13 @@ export class MessageSse implements SseReader {
   #openCall(index: number, block: Members): string {
     const id = insideQuotes(block.get('id'));
     const name = insideQuotes(block.get('name'));
-    if (id === null || name === null || this.#openCalls.has(index) || this.#openCalls.size >= OPEN_CALLS_MAX) return this.#fail();
+    if (id === null || name === null || this.#openCalls.has(index) || this.#openCalls.size >= OPEN_CALLS_MAX)
+      return this.#fail();
     const position = this.#calls++;
     this.#openCalls.set(index, { position, isEmpty: true });
-    const first = this.#chunk(`{"tool_calls":[{"index":${position},"id":"${id}","type":"function","function":{"name":"${name}","arguments":""}}]}`);
+    const first = this.#chunk(
+      `{"tool_calls":[{"index":${position},"id":"${id}","type":"function","function":{"name":"${name}","arguments":""}}]}`,
+    );
     // Some servers that speak the protocol give the whole input at once.
     const input = block.get('input') ?? '{}';
     const whole = membersOf(input).size === 0 ? '' : JSON.stringify(input).slice(1, -1);
@@ -194,14 +205,18 @@ export class MessageSse implements SseReader {
         return `${this.#contentHead}${inside}"},"finish_reason":null}]}\n\n`;
       case 'thinking':
         this.#written.add(inside.length);
-        return this.#chunk(`{"reasoning_content":"${inside}","reasoning_details":[${thoughtDetail(index, `"${inside}"`, undefined)}]}`);
+        return this.#chunk(
+          `{"reasoning_content":"${inside}","reasoning_details":[${thoughtDetail(index, `"${inside}"`, undefined)}]}`,
+        );
       case 'arguments': {
         const call = this.#openCalls.get(index);
         // The input of tools that the provider runs by itself is none of the client's.
         if (!call) return '';
         call.isEmpty = false;
         this.#written.add(inside.length);
-        return this.#chunk(`{"tool_calls":[{"index":${call.position},"function":{"arguments":"${inside}"}}]}`);
+        return this.#chunk(
+          `{"tool_calls":[{"index":${call.position},"function":{"arguments":"${inside}"}}]}`,
+        );
       }
     }
   }
@@ -209,7 +224,9 @@ export class MessageSse implements SseReader {
   #signature(members: Members): string {
     const signature = membersOf(members.get('delta') ?? '').get('signature');
     if (signature?.[0] !== '"' || this.#head === null) return '';
-    return this.#chunk(`{"reasoning_details":[${thoughtDetail(Number(members.get('index')), undefined, signature)}]}`);
+    return this.#chunk(
+      `{"reasoning_details":[${thoughtDetail(Number(members.get('index')), undefined, signature)}]}`,
+    );
   }
 
   /** A call of a tool that takes nothing comes without any input, and the convention wants an object. */

@@ -1,4 +1,6 @@
-/** Why a reply has ended, in the convention's words. A turn that is paused has said what it had to say so far. */
+/**
+ * Why a reply has ended, in the convention's words. A turn that is paused has said what it had to say so far.
+ */
 const FINISHES: Record<string, string> = {
   '"end_turn"': '"stop"',
   '"stop_sequence"': '"stop"',
@@ -9,7 +11,10 @@ const FINISHES: Record<string, string> = {
   '"refusal"': '"content_filter"',
 };
 
-/** @param stopReason as JSON; null, absent or unknown where nothing is known of it. @returns a finish reason, as JSON. */
+/**
+ * @param stopReason as JSON; null, absent or unknown where nothing is known of it. @returns a finish reason,
+ * as JSON.
+ */
 export function finishReason(stopReason: string | undefined, hasToolCalls: boolean): string {
   return FINISHES[stopReason ?? ''] ?? (hasToolCalls ? '"tool_calls"' : '"stop"');
 }

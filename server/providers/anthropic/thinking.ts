@@ -8,13 +8,29 @@ import { membersOf } from '#server/providers/anthropic/raw.ts';
  */
 
 const CLAUDE = /claude/i;
-const WITH_BUDGET = /claude-(?:instant|(?:(?:opus|sonnet|haiku)-)?(?:[123](?!\d)|4(?!\d)(?![.-][6-9](?!\d))))/i;
-const WITH_SAMPLING = /claude-(?:instant|(?:(?:opus|sonnet|haiku)-)?(?:[123](?!\d)|4(?!\d)(?![.-][7-9](?!\d))))/i;
+const WITH_BUDGET =
+  /claude-(?:instant|(?:(?:opus|sonnet|haiku)-)?(?:[123](?!\d)|4(?!\d)(?![.-][6-9](?!\d))))/i;
+const WITH_SAMPLING =
+  /claude-(?:instant|(?:(?:opus|sonnet|haiku)-)?(?:[123](?!\d)|4(?!\d)(?![.-][7-9](?!\d))))/i;
 
 /** The convention's levels in those of Anthropic. */
-const EFFORTS: Record<string, string> = { minimal: 'low', low: 'low', medium: 'medium', high: 'high', xhigh: 'xhigh', max: 'max' };
+const EFFORTS: Record<string, string> = {
+  minimal: 'low',
+  low: 'low',
+  medium: 'medium',
+  high: 'high',
+  xhigh: 'xhigh',
+  max: 'max',
+};
 /** The same as a budget in tokens, for models that take one. */
-const BUDGETS_TOKENS: Record<string, number> = { minimal: 1_024, low: 2_048, medium: 8_192, high: 16_384, xhigh: 24_576, max: 24_576 };
+const BUDGETS_TOKENS: Record<string, number> = {
+  minimal: 1_024,
+  low: 2_048,
+  medium: 8_192,
+  high: 16_384,
+  xhigh: 24_576,
+  max: 24_576,
+};
 /** Anthropic takes no smaller budget. */
 const BUDGET_LEAST_TOKENS = 1_024;
 /** Of the limit on a reply at most this share is for thought, so that something is left to say. */
@@ -38,9 +54,15 @@ export type Thinking = {
 /**
  * @param members the client's request. `thinking` goes out as it is, with a smaller budget where the limit
  *   on the reply asks for that; else `reasoning_effort`, or `reasoning.effort`, tells how hard to think.
- * @param mayNotBudget whether this call can't have a budget, since a tool is forced or thoughts were not sent back.
+ * @param mayNotBudget whether this call can't have a budget, since a tool is forced or thoughts were not sent
+ * back.
  */
-export function thinkingOf(members: ReadonlyMap<string, string>, model: string, maxTokens: number, mayNotBudget: boolean): Thinking {
+export function thinkingOf(
+  members: ReadonlyMap<string, string>,
+  model: string,
+  maxTokens: number,
+  mayNotBudget: boolean,
+): Thinking {
   const own = members.get('thinking');
   const { name, level } = levelOf(members);
   const budgets = !CLAUDE.test(model) || WITH_BUDGET.test(model);
@@ -51,7 +73,8 @@ export function thinkingOf(members: ReadonlyMap<string, string>, model: string, 
   if (effort === undefined && level !== 'none') return { ...result, dropped: [...result.dropped, name] };
   if (effort !== undefined && !budgets) result.effort = `"${effort}"`;
   if (own?.[0] === '{') return budgets ? { ...result, dropped: [...result.dropped, name] } : result;
-  if (!budgets) return { ...result, thinking: effort === undefined ? '{"type":"disabled"}' : '{"type":"adaptive"}' };
+  if (!budgets)
+    return { ...result, thinking: effort === undefined ? '{"type":"disabled"}' : '{"type":"adaptive"}' };
   if (effort === undefined) return result;
   const budget = Math.min(BUDGETS_TOKENS[level] as number, Math.floor(maxTokens * BUDGET_SHARE));
   if (mayNotBudget || budget < BUDGET_LEAST_TOKENS) return { ...result, dropped: [name] };

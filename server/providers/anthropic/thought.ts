@@ -13,8 +13,14 @@ import { objectOf } from '#server/providers/anthropic/raw.ts';
 const THOUGHT_FORMAT = '"anthropic-claude-v1"';
 
 /** A detail that tells of a block of thought, or of a fragment of it; every part is JSON. */
-export function thoughtDetail(index: number, text: string | undefined, signature: string | undefined): string {
-  const parts = (text === undefined ? '' : `"text":${text},`) + (signature === undefined ? '' : `"signature":${signature},`);
+export function thoughtDetail(
+  index: number,
+  text: string | undefined,
+  signature: string | undefined,
+): string {
+  const parts =
+    (text === undefined ? '' : `"text":${text},`) +
+    (signature === undefined ? '' : `"signature":${signature},`);
   return `{"type":"reasoning.text",${parts}"format":${THOUGHT_FORMAT},"index":${index}}`;
 }
 
@@ -34,7 +40,13 @@ export function thoughtBlocks(message: Record<string, unknown>): string[] {
   let open: { index: unknown; text: string; signature: string } | null = null;
   const close = (): void => {
     if (open && open.signature !== '') {
-      blocks.push(objectOf({ type: '"thinking"', thinking: JSON.stringify(open.text), signature: JSON.stringify(open.signature) }));
+      blocks.push(
+        objectOf({
+          type: '"thinking"',
+          thinking: JSON.stringify(open.text),
+          signature: JSON.stringify(open.signature),
+        }),
+      );
     }
     open = null;
   };
@@ -46,7 +58,8 @@ export function thoughtBlocks(message: Record<string, unknown>): string[] {
       blocks.push(objectOf({ type: '"redacted_thinking"', data: JSON.stringify(data) }));
     }
     if (type !== 'reasoning.text') continue;
-    // Fragments of one block bear its index; two whole blocks without any are told apart by the first one's signature.
+    // Fragments of one block bear its index; two whole blocks without any are told apart by the first one's
+    // signature.
     if (open && (open.index !== index || open.signature !== '')) close();
     open ??= { index, text: '', signature: '' };
     if (typeof text === 'string') open.text += text;

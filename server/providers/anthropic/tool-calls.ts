@@ -15,15 +15,24 @@ export function toolId(id: string): string {
 
 /** @throws {Unsayable} where a call has no name or id, or arguments that are no JSON object. */
 export function toolUseBlocks(message: Record<string, unknown>, at: string): string[] {
-  if (isRecord(message['function_call'])) throw new Unsayable(`${at}.function_call`, 'is of a kind that this model\'s provider does not know; use "tool_calls"');
+  if (isRecord(message['function_call']))
+    throw new Unsayable(
+      `${at}.function_call`,
+      'is of a kind that this model\'s provider does not know; use "tool_calls"',
+    );
   const calls = message['tool_calls'] ?? [];
   if (!Array.isArray(calls)) throw new Unsayable(`${at}.tool_calls`, 'must be an array');
   return calls.map((call: unknown, index) => {
     const place = `${at}.tool_calls[${index}]`;
     if (!isRecord(call)) throw new Unsayable(place, 'must be an object');
     const { id, function: called } = call;
-    if (typeof id !== 'string' || id === '') throw new Unsayable(`${place}.id`, 'must be a string that is not empty');
-    if (!isRecord(called)) throw new Unsayable(`${place}.function`, 'must be an object; this model\'s provider knows no other calls than those of functions');
+    if (typeof id !== 'string' || id === '')
+      throw new Unsayable(`${place}.id`, 'must be a string that is not empty');
+    if (!isRecord(called))
+      throw new Unsayable(
+        `${place}.function`,
+        "must be an object; this model's provider knows no other calls than those of functions",
+      );
     if (typeof called['name'] !== 'string') throw new Unsayable(`${place}.function.name`, 'must be a string');
     return objectOf({
       type: '"tool_use"',
@@ -40,7 +49,9 @@ function inputOf(given: unknown, at: string): string {
   if (typeof given !== 'string') throw new Unsayable(at, 'must be a string that holds a JSON object');
   try {
     // Half a surrogate pair is fine in a string of JSON as an escape, and nowhere in UTF-8.
-    const text = given.isWellFormed() ? given : given.replaceAll(/\p{Cs}/gu, (half) => `\\u${half.charCodeAt(0).toString(16)}`);
+    const text = given.isWellFormed()
+      ? given
+      : given.replaceAll(/\p{Cs}/gu, (half) => `\\u${half.charCodeAt(0).toString(16)}`);
     scanObject(Buffer.from(text), []);
     return text.trim();
   } catch {

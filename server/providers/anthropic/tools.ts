@@ -1,7 +1,10 @@
 import { arrayOf, elementsOf, membersOf, objectOf } from '#server/providers/anthropic/raw.ts';
 import { Unsayable } from '#server/providers/anthropic/unsayable.ts';
 
-/** The tools of a request, and which of them are to be used. Schemas stay the text that the client wrote. Pure. */
+/**
+ * The tools of a request, and which of them are to be used. Schemas stay the text that the client wrote.
+ * Pure.
+ */
 
 const NO_PARAMETERS = '{"type":"object","properties":{}}';
 const CHOICES: Record<string, string> = { '"auto"': 'auto', '"none"': 'none', '"required"': 'any' };
@@ -19,7 +22,9 @@ export type Tools = {
  * @throws {Unsayable} where a tool is no function, or the choice is none that Anthropic knows.
  */
 export function toolsOf(members: ReadonlyMap<string, string>): Tools {
-  const tools = elementsOf(members.get('tools') ?? '[]').map((tool, index) => toolOf(tool, `tools[${index}]`));
+  const tools = elementsOf(members.get('tools') ?? '[]').map((tool, index) =>
+    toolOf(tool, `tools[${index}]`),
+  );
   // Without tools there is nothing to choose from; the convention has it the same way.
   if (tools.length === 0) return { tools: null, choice: null, forced: false };
   const choice = choiceOf(members.get('tool_choice') ?? 'null');
@@ -27,14 +32,21 @@ export function toolsOf(members: ReadonlyMap<string, string>): Tools {
   const told = oneByOne ? (choice ?? { type: 'auto', name: null }) : choice;
   return {
     tools: arrayOf(tools),
-    choice: told && objectOf({ type: `"${told.type}"`, name: told.name, disable_parallel_tool_use: oneByOne ? 'true' : null }),
+    choice:
+      told &&
+      objectOf({
+        type: `"${told.type}"`,
+        name: told.name,
+        disable_parallel_tool_use: oneByOne ? 'true' : null,
+      }),
     forced: told?.type === 'any' || told?.type === 'tool',
   };
 }
 
 function toolOf(text: string, at: string): string {
   const tool = membersOf(text);
-  if (tool.get('type') !== '"function"') throw new Unsayable(`${at}.type`, 'must be "function"; this model\'s provider takes no other tools');
+  if (tool.get('type') !== '"function"')
+    throw new Unsayable(`${at}.type`, 'must be "function"; this model\'s provider takes no other tools');
   const called = membersOf(tool.get('function') ?? '{}');
   const name = called.get('name');
   if (name?.[0] !== '"') throw new Unsayable(`${at}.function.name`, 'must be a string');
@@ -44,7 +56,8 @@ function toolOf(text: string, at: string): string {
     description: description?.[0] === '"' ? description : null,
     input_schema: schemaOf(called.get('parameters')),
     strict: called.get('strict') === 'true' ? 'true' : null,
-    cache_control: [tool.get('cache_control'), called.get('cache_control')].find((mark) => mark?.[0] === '{') ?? null,
+    cache_control:
+      [tool.get('cache_control'), called.get('cache_control')].find((mark) => mark?.[0] === '{') ?? null,
   });
 }
 

@@ -9,7 +9,12 @@ import type { PromptUsage } from '#server/providers/provider.ts';
  */
 export type Told = { fresh: number; read: number; written: number; output: number; thinking: number };
 
-const NAMES = { fresh: 'input_tokens', read: 'cache_read_input_tokens', written: 'cache_creation_input_tokens', output: 'output_tokens' } as const;
+const NAMES = {
+  fresh: 'input_tokens',
+  read: 'cache_read_input_tokens',
+  written: 'cache_creation_input_tokens',
+  output: 'output_tokens',
+} as const;
 
 /** @param text a usage object, as JSON. @returns null where it is none, or its totals are no counts. */
 export function readTold(text: string | undefined): Told | null {
@@ -19,14 +24,26 @@ export function readTold(text: string | undefined): Told | null {
   const count = (name: string): number => countOf(members.get(name));
   const thinking = countOf(membersOf(members.get('output_tokens_details') ?? '').get('thinking_tokens'));
   const output = count(NAMES.output);
-  return { fresh: count(NAMES.fresh), read: count(NAMES.read), written: count(NAMES.written), output, thinking: Math.min(thinking, output) };
+  return {
+    fresh: count(NAMES.fresh),
+    read: count(NAMES.read),
+    written: count(NAMES.written),
+    output,
+    thinking: Math.min(thinking, output),
+  };
 }
 
 /** Counts only grow while a reply goes on, and each report may leave out what another has told. */
 export function laterOf(before: Told | null, now: Told | null): Told | null {
   if (!before || !now) return now ?? before;
   const most = (name: keyof Told): number => Math.max(before[name], now[name]);
-  return { fresh: most('fresh'), read: most('read'), written: most('written'), output: most('output'), thinking: most('thinking') };
+  return {
+    fresh: most('fresh'),
+    read: most('read'),
+    written: most('written'),
+    output: most('output'),
+    thinking: most('thinking'),
+  };
 }
 
 export function usageOf(told: Told): Usage {

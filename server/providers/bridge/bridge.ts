@@ -2,7 +2,12 @@ import { randomUUID } from 'node:crypto';
 import type { Dispatcher } from 'undici';
 import { CHAT_COMPLETIONS } from '#db/limits/limits.ts';
 import type { UpstreamTerms } from '#db/events/upstream-events.ts';
-import { type Asking, callOptionsOf, type Request, requestOf } from '#server/providers/bridge/call-options.ts';
+import {
+  type Asking,
+  callOptionsOf,
+  type Request,
+  requestOf,
+} from '#server/providers/bridge/call-options.ts';
 import { Chunks } from '#server/providers/bridge/chunks.ts';
 import { completionOf } from '#server/providers/bridge/completion.ts';
 import { droppedBy, type ReplyName } from '#server/providers/bridge/convention.ts';
@@ -17,7 +22,10 @@ import type { ProviderCall } from '#server/providers/provider.ts';
 
 /** An upstream that is reached through an AI SDK package. */
 export type Bridge = {
-  /** Carries a call out. Everything that happens then is told to the handler as an upstream of the convention would do it. */
+  /**
+   * Carries a call out. Everything that happens then is told to the handler as an upstream of the convention
+   * would do it.
+   */
   send(call: ProviderCall, handler: Dispatcher.DispatchHandler): void;
   /** Whether the package can be used: null, or one line for the operator that says what to do. */
   check(): Promise<string | null>;
@@ -37,7 +45,9 @@ export type BridgeOptions = {
 /** The names that one header tells; more are left out. */
 const DROPPED_MAX = 32;
 
-/** Opens the way to a provider. Its package is loaded with the first call, and again as long as that fails. */
+/**
+ * Opens the way to a provider. Its package is loaded with the first call, and again as long as that fails.
+ */
 export function openBridge({ terms, secret, fetch }: BridgeOptions): Bridge {
   const secrets = secretTexts(secret);
   const running = new Set<Exchange>();
@@ -50,23 +60,35 @@ export function openBridge({ terms, secret, fetch }: BridgeOptions): Bridge {
 
   async function carryOut(call: ProviderCall, request: Request, exchange: Exchange): Promise<void> {
     const model = (await models())(call.model);
-    const asking = callOptionsOf(request, call.tokenLimit ?? call.asked.completionLimit, model.specificationVersion);
+    const asking = callOptionsOf(
+      request,
+      call.tokenLimit ?? call.asked.completionLimit,
+      model.specificationVersion,
+    );
     await checkAddresses(asking.options.prompt, model);
     if (exchange.over) return;
-    const name = { id: `chatcmpl-${randomUUID()}`, model: call.model, createdS: Math.floor(Date.now() / 1_000) };
+    const name = {
+      id: `chatcmpl-${randomUUID()}`,
+      model: call.model,
+      createdS: Math.floor(Date.now() / 1_000),
+    };
     const wire = new Wire(call.asked.sse, exchange.signal, () => exchange.lives());
     try {
-      await overWire(wire, () => (call.asked.sse ? streamed : complete)({ model, asking, name, exchange, wire, secrets }));
+      await overWire(wire, () =>
+        (call.asked.sse ? streamed : complete)({ model, asking, name, exchange, wire, secrets }),
+      );
     } catch (error) {
       // A whole reply that came and could not be read has cost something, and is told as one that was cut.
-      if (wire.answered && !call.asked.sse && faultOf(error, secrets).kind === 'broken') exchange.head(200, headOf(false, asking, []));
+      if (wire.answered && !call.asked.sse && faultOf(error, secrets).kind === 'broken')
+        exchange.head(200, headOf(false, asking, []));
       throw error;
     } finally {
       wire.close();
     }
   }
 
-  const allEnded = async (): Promise<void> => void (await Promise.all([...running].map(({ ended }) => ended)));
+  const allEnded = async (): Promise<void> =>
+    void (await Promise.all([...running].map(({ ended }) => ended)));
 
   return {
     send(call, handler) {
@@ -74,9 +96,16 @@ export function openBridge({ terms, secret, fetch }: BridgeOptions): Bridge {
       if (exchange.over) return;
       // Read before this returns: the memory of the body is used again when the relay is done with it.
       const request = requestOf(call);
-      const carried = call.route === CHAT_COMPLETIONS ? carryOut(call, request, exchange) : Promise.reject(new Unsaid('model', `This model does not know ${call.route}.`));
+      const carried =
+        call.route === CHAT_COMPLETIONS
+          ? carryOut(call, request, exchange)
+          : Promise.reject(new Unsaid('model', `This model does not know ${call.route}.`));
       // Whatever a package does, the process goes on.
-      carried.catch((error: unknown) => tellFault(error, exchange, secrets)).catch((error: unknown) => exchange.abort(error instanceof Error ? error : new Error('the bridge failed')));
+      carried
+        .catch((error: unknown) => tellFault(error, exchange, secrets))
+        .catch((error: unknown) =>
+          exchange.abort(error instanceof Error ? error : new Error('the bridge failed')),
+        );
       running.add(exchange);
       void exchange.ended.then(() => running.delete(exchange));
     },
@@ -97,13 +126,24 @@ export function openBridge({ terms, secret, fetch }: BridgeOptions): Bridge {
   };
 }
 
-type Carrying = { model: LanguageModel; asking: Asking; name: ReplyName; exchange: Exchange; wire: Wire; secrets: readonly string[] };
+type Carrying = {
+  model: LanguageModel;
+  asking: Asking;
+  name: ReplyName;
+  exchange: Exchange;
+  wire: Wire;
+  secrets: readonly string[];
+};
 
 async function complete({ model, asking, name, exchange }: Carrying): Promise<void> {
   const generated = await model.doGenerate({ ...asking.options, abortSignal: exchange.signal });
   await exchange.whileTaken();
   const { id, modelId, timestamp } = generated.response ?? {};
-  const own = { id: id || name.id, model: modelId || name.model, createdS: timestamp ? Math.floor(timestamp.getTime() / 1_000) : name.createdS };
+  const own = {
+    id: id || name.id,
+    model: modelId || name.model,
+    createdS: timestamp ? Math.floor(timestamp.getTime() / 1_000) : name.createdS,
+  };
   const completion = completionOf(generated, own);
   if (!completion) return refuse(exchange, 502, null, errorInBand(null, []));
   exchange.head(200, headOf(false, asking, generated.warnings));
@@ -139,13 +179,18 @@ async function streamed({ model, asking, name, exchange, wire, secrets }: Carryi
   } finally {
     reader.cancel().catch(() => {});
   }
-  if (!exchange.begun) return chunks.failed ? refuse(exchange, 502, null, errorInBand(null, [])) : exchange.fail(new Error('the provider ended its reply before it began'));
+  if (!exchange.begun)
+    return chunks.failed
+      ? refuse(exchange, 502, null, errorInBand(null, []))
+      : exchange.fail(new Error('the provider ended its reply before it began'));
   if (chunks.failed) exchange.data(`data: ${JSON.stringify({ error: errorInBand(null, []) })}\n\n`);
   exchange.end();
 }
 
 function headOf(sse: boolean, { dropped }: Asking, warnings: readonly Warning[]): Record<string, string> {
-  const names = [...new Set([...dropped, ...droppedBy(warnings)])].filter((name) => /^[\w.-]{1,64}$/.test(name)).slice(0, DROPPED_MAX);
+  const names = [...new Set([...dropped, ...droppedBy(warnings)])]
+    .filter((name) => /^[\w.-]{1,64}$/.test(name))
+    .slice(0, DROPPED_MAX);
   return {
     'content-type': sse ? 'text/event-stream' : 'application/json',
     ...(names.length > 0 ? { 'x-daybook-dropped': names.join(', ') } : {}),
@@ -154,12 +199,16 @@ function headOf(sse: boolean, { dropped }: Asking, warnings: readonly Warning[])
 
 function tellFault(error: unknown, exchange: Exchange, secrets: readonly string[]): void {
   const fault = faultOf(error, secrets);
-  if (fault.kind === 'broken' || exchange.begun) return exchange.fail(fault.kind === 'broken' ? fault.error : new Error(fault.error.message));
+  if (fault.kind === 'broken' || exchange.begun)
+    return exchange.fail(fault.kind === 'broken' ? fault.error : new Error(fault.error.message));
   refuse(exchange, fault.status, fault.retryAfter, fault.error);
 }
 
 function refuse(exchange: Exchange, status: number, retryAfter: string | null, error: object): void {
-  exchange.head(status, { 'content-type': 'application/json', ...(retryAfter === null ? {} : { 'retry-after': retryAfter }) });
+  exchange.head(status, {
+    'content-type': 'application/json',
+    ...(retryAfter === null ? {} : { 'retry-after': retryAfter }),
+  });
   exchange.data(JSON.stringify({ error }));
   exchange.end();
 }

@@ -1,5 +1,11 @@
 import { Refusal } from '#server/errors/api-error.ts';
-import { type CallOptions, type Effort, EFFORTS, type FunctionTool, type Specification } from '#server/providers/bridge/language-model.ts';
+import {
+  type CallOptions,
+  type Effort,
+  EFFORTS,
+  type FunctionTool,
+  type Specification,
+} from '#server/providers/bridge/language-model.ts';
 import { promptOf } from '#server/providers/bridge/prompt.ts';
 import { listAt, numberAt, objectAt, textAt, Unsaid } from '#server/providers/bridge/said.ts';
 import type { ProviderCall, ProviderRequest } from '#server/providers/provider.ts';
@@ -11,12 +17,34 @@ export type Request = Record<string, unknown>;
 
 /** Members that are said to a model, or are the relay's own. */
 const SAID = new Set([
-  'model', 'messages', 'stream', 'stream_options', 'max_tokens', 'max_completion_tokens', 'temperature', 'top_p', 'top_k', 'stop', 'seed',
-  'presence_penalty', 'frequency_penalty', 'response_format', 'tools', 'tool_choice', 'reasoning_effort',
+  'model',
+  'messages',
+  'stream',
+  'stream_options',
+  'max_tokens',
+  'max_completion_tokens',
+  'temperature',
+  'top_p',
+  'top_k',
+  'stop',
+  'seed',
+  'presence_penalty',
+  'frequency_penalty',
+  'response_format',
+  'tools',
+  'tool_choice',
+  'reasoning_effort',
 ]);
 
 /** Values that ask for what happens anyway: nothing is lost with them. */
-const SAYS_NOTHING: Request = { n: 1, logprobs: false, top_logprobs: 0, parallel_tool_calls: true, store: false, service_tier: 'auto' };
+const SAYS_NOTHING: Request = {
+  n: 1,
+  logprobs: false,
+  top_logprobs: 0,
+  parallel_tool_calls: true,
+  store: false,
+  service_tier: 'auto',
+};
 
 /**
  * A chat-completions request as the options of a language model's call. Pure.
@@ -27,11 +55,18 @@ const SAYS_NOTHING: Request = { n: 1, logprobs: false, top_logprobs: 0, parallel
  * @param tokenLimit on the reply, in tokens; null: none.
  * @throws {Unsaid} where leaving something out would make the reply a wrong one.
  */
-export function callOptionsOf(request: Request, tokenLimit: number | null, specification: Specification): Asking {
+export function callOptionsOf(
+  request: Request,
+  tokenLimit: number | null,
+  specification: Specification,
+): Asking {
   for (const name of ['functions', 'function_call']) {
-    if (isSaid(request[name])) throw new Unsaid(name, `The field "${name}" is not known to this upstream. Use "tools" instead.`);
+    if (isSaid(request[name]))
+      throw new Unsaid(name, `The field "${name}" is not known to this upstream. Use "tools" instead.`);
   }
-  const dropped = Object.keys(request).filter((name) => !SAID.has(name) && isSaid(request[name]) && request[name] !== SAYS_NOTHING[name]);
+  const dropped = Object.keys(request).filter(
+    (name) => !SAID.has(name) && isSaid(request[name]) && request[name] !== SAYS_NOTHING[name],
+  );
   const effort = effortOf(request['reasoning_effort']);
   if (effort !== undefined && specification === 'v3') dropped.push('reasoning_effort');
   const tools = toolsOf(request['tools']);
@@ -69,7 +104,8 @@ export function bridgeRequest(call: ProviderCall): ProviderRequest | Refusal {
     const { dropped } = callOptionsOf(requestOf(call), null, 'v4');
     return { path: '', body: NO_BYTES, headers: [], dropped };
   } catch (error) {
-    if (error instanceof Unsaid) return new Refusal('invalid_value', { message: error.message, param: error.param });
+    if (error instanceof Unsaid)
+      return new Refusal('invalid_value', { message: error.message, param: error.param });
     throw error;
   }
 }
@@ -85,13 +121,20 @@ function withoutNothing<T extends object>(options: { [K in keyof T]: T[K] | unde
 
 function stopsOf(stop: unknown): string[] | undefined {
   if (!isSaid(stop)) return undefined;
-  const stops = typeof stop === 'string' ? [stop] : listAt(stop, 'stop').map((each, index) => textAt(each, `stop[${index}]`));
+  const stops =
+    typeof stop === 'string'
+      ? [stop]
+      : listAt(stop, 'stop').map((each, index) => textAt(each, `stop[${index}]`));
   return stops.length > 0 ? stops : undefined;
 }
 
 function effortOf(effort: unknown): Effort | undefined {
   if (!isSaid(effort)) return undefined;
-  if (!(EFFORTS as readonly unknown[]).includes(effort)) throw new Unsaid('reasoning_effort', `The field "reasoning_effort" must be one of ${EFFORTS.join(', ')}.`);
+  if (!(EFFORTS as readonly unknown[]).includes(effort))
+    throw new Unsaid(
+      'reasoning_effort',
+      `The field "reasoning_effort" must be one of ${EFFORTS.join(', ')}.`,
+    );
   return effort as Effort;
 }
 
@@ -100,7 +143,11 @@ function formatOf(format: unknown): CallOptions['responseFormat'] {
   const { type, json_schema: described } = objectAt(format, 'response_format');
   if (type === 'text') return { type: 'text' };
   if (type === 'json_object') return { type: 'json' };
-  if (type !== 'json_schema') throw new Unsaid('response_format.type', 'The field "response_format.type" must be text, json_object or json_schema.');
+  if (type !== 'json_schema')
+    throw new Unsaid(
+      'response_format.type',
+      'The field "response_format.type" must be text, json_object or json_schema.',
+    );
   const { name, description, schema } = objectAt(described, 'response_format.json_schema');
   return {
     type: 'json',
@@ -114,12 +161,15 @@ function toolsOf(tools: unknown): FunctionTool[] {
   return listAt(tools, 'tools').map((each, index) => {
     const param = `tools[${index}]`;
     const tool = objectAt(each, param);
-    if (tool['type'] !== 'function') throw new Unsaid(`${param}.type`, 'Only tools of the type "function" can be used with this upstream.');
+    if (tool['type'] !== 'function')
+      throw new Unsaid(`${param}.type`, 'Only tools of the type "function" can be used with this upstream.');
     const { name, description, parameters, strict } = objectAt(tool['function'], `${param}.function`);
     return {
       type: 'function',
       name: textAt(name, `${param}.function.name`),
-      inputSchema: isSaid(parameters) ? objectAt(parameters, `${param}.function.parameters`) : { type: 'object', properties: {} },
+      inputSchema: isSaid(parameters)
+        ? objectAt(parameters, `${param}.function.parameters`)
+        : { type: 'object', properties: {} },
       ...(typeof description === 'string' ? { description } : {}),
       ...(typeof strict === 'boolean' ? { strict } : {}),
     };
@@ -130,6 +180,10 @@ function choiceOf(choice: unknown): CallOptions['toolChoice'] {
   if (!isSaid(choice)) return undefined;
   if (choice === 'auto' || choice === 'none' || choice === 'required') return { type: choice };
   const { type, function: chosen } = objectAt(choice, 'tool_choice');
-  if (type !== 'function') throw new Unsaid('tool_choice', 'The field "tool_choice" must be auto, none, required or one function.');
-  return { type: 'tool', toolName: textAt(objectAt(chosen, 'tool_choice.function')['name'], 'tool_choice.function.name') };
+  if (type !== 'function')
+    throw new Unsaid('tool_choice', 'The field "tool_choice" must be auto, none, required or one function.');
+  return {
+    type: 'tool',
+    toolName: textAt(objectAt(chosen, 'tool_choice.function')['name'], 'tool_choice.function.name'),
+  };
 }

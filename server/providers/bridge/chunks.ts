@@ -60,10 +60,22 @@ export class Chunks {
   }
 
   /** Its own name for the reply, which comes before anything of it or not at all. */
-  #rename({ id, modelId, timestamp }: { id?: string | undefined; modelId?: string | undefined; timestamp?: Date | undefined }): void {
+  #rename({
+    id,
+    modelId,
+    timestamp,
+  }: {
+    id?: string | undefined;
+    modelId?: string | undefined;
+    timestamp?: Date | undefined;
+  }): void {
     if (this.begun) return;
     const { id: ownId, model, createdS } = this.#name;
-    this.#name = { id: id || ownId, model: modelId || model, createdS: timestamp ? Math.floor(timestamp.getTime() / 1_000) : createdS };
+    this.#name = {
+      id: id || ownId,
+      model: modelId || model,
+      createdS: timestamp ? Math.floor(timestamp.getTime() / 1_000) : createdS,
+    };
   }
 
   #startCall(id: string, toolName: string, byProvider: boolean): string {
@@ -73,7 +85,13 @@ export class Chunks {
     }
     const index = this.#callCount++;
     this.#calls.set(id, { index, written: false });
-    return this.#delta(JSON.stringify({ tool_calls: [{ index, id: id || `call_${index}`, type: 'function', function: { name: toolName, arguments: '' } }] }));
+    return this.#delta(
+      JSON.stringify({
+        tool_calls: [
+          { index, id: id || `call_${index}`, type: 'function', function: { name: toolName, arguments: '' } },
+        ],
+      }),
+    );
   }
 
   #writeCall(id: string, text: string): string {
@@ -84,7 +102,9 @@ export class Chunks {
   }
 
   #argumentsOf({ index }: { index: number }, text: string): string {
-    return this.#delta(`{"tool_calls":[{"index":${index},"function":{"arguments":${JSON.stringify(text)}}}]}`);
+    return this.#delta(
+      `{"tool_calls":[{"index":${index},"function":{"arguments":${JSON.stringify(text)}}}]}`,
+    );
   }
 
   /** The whole call, whose input may or may not have come in deltas before. */
@@ -97,7 +117,13 @@ export class Chunks {
     if (!call) return start;
     const written = call.written ? '' : this.#argumentsOf(call, input || '{}');
     const extra = extraOf(part);
-    return start + written + ('extra_content' in extra ? this.#delta(JSON.stringify({ tool_calls: [{ index: call.index, ...extra }] })) : '');
+    return (
+      start +
+      written +
+      ('extra_content' in extra
+        ? this.#delta(JSON.stringify({ tool_calls: [{ index: call.index, ...extra }] }))
+        : '')
+    );
   }
 
   #finish({ finishReason, usage }: Extract<StreamPart, { type: 'finish' }>): string {

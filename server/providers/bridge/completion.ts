@@ -1,14 +1,29 @@
-import { extraOf, finishOf, imageOf, isClientsCall, type ReplyName, usageOf } from '#server/providers/bridge/convention.ts';
+import {
+  extraOf,
+  finishOf,
+  imageOf,
+  isClientsCall,
+  type ReplyName,
+  usageOf,
+} from '#server/providers/bridge/convention.ts';
 import type { ContentPart, Generated, GeneratedFile } from '#server/providers/bridge/language-model.ts';
 
-/** A complete answer as a `chat.completion`. Pure. @returns null where the model failed, and there is no reply. */
-export function completionOf({ content, finishReason, usage }: Generated, { id, model, createdS }: ReplyName): object | null {
+/**
+ * A complete answer as a `chat.completion`. Pure. @returns null where the model failed, and there is no
+ * reply.
+ */
+export function completionOf(
+  { content, finishReason, usage }: Generated,
+  { id, model, createdS }: ReplyName,
+): object | null {
   const calls = content.filter(isClientsCall);
   const finish = finishOf(finishReason, calls.length > 0);
   if (finish === 'error') return null;
   const text = joined(content, 'text');
   const reasoning = joined(content, 'reasoning');
-  const images = content.filter((part): part is GeneratedFile => part.type === 'file').flatMap((part) => imageOf(part) ?? []);
+  const images = content
+    .filter((part): part is GeneratedFile => part.type === 'file')
+    .flatMap((part) => imageOf(part) ?? []);
   const told = usageOf(usage);
   return {
     id,
@@ -41,5 +56,10 @@ function joined(content: readonly ContentPart[], type: 'text' | 'reasoning'): st
 
 function toolCall(call: Parameters<typeof extraOf>[0], index: number): object {
   const { toolCallId, toolName, input } = call;
-  return { id: toolCallId || `call_${index}`, type: 'function', function: { name: toolName, arguments: input || '{}' }, ...extraOf(call) };
+  return {
+    id: toolCallId || `call_${index}`,
+    type: 'function',
+    function: { name: toolName, arguments: input || '{}' },
+    ...extraOf(call),
+  };
 }

@@ -1,4 +1,11 @@
-import type { ContentPart, FinishReason, GeneratedFile, ModelUsage, ToolCall, Warning } from '#server/providers/bridge/language-model.ts';
+import type {
+  ContentPart,
+  FinishReason,
+  GeneratedFile,
+  ModelUsage,
+  ToolCall,
+  Warning,
+} from '#server/providers/bridge/language-model.ts';
 
 /** What language models say, in the words of the chat-completions convention. Pure. */
 
@@ -9,7 +16,10 @@ export type ReplyName = { id: string; model: string; createdS: number };
  * Why the model ended. Null: it never said so, and the reply is not known to be whole. `error`: the
  * model failed, as with a tool call that it could not write down.
  */
-export function finishOf({ unified, raw }: FinishReason, calledTools: boolean): 'stop' | 'length' | 'content_filter' | 'tool_calls' | 'error' | null {
+export function finishOf(
+  { unified, raw }: FinishReason,
+  calledTools: boolean,
+): 'stop' | 'length' | 'content_filter' | 'tool_calls' | 'error' | null {
   switch (unified) {
     case 'length':
       return 'length';
@@ -42,21 +52,36 @@ export function usageOf(usage: ModelUsage | undefined): object | null {
     prompt_tokens: input,
     completion_tokens: output,
     total_tokens: input + output,
-    prompt_tokens_details: { cached_tokens: cacheRead, ...(cacheWrite > 0 ? { cache_write_tokens: cacheWrite } : {}) },
+    prompt_tokens_details: {
+      cached_tokens: cacheRead,
+      ...(cacheWrite > 0 ? { cache_write_tokens: cacheWrite } : {}),
+    },
     completion_tokens_details: { reasoning_tokens: usage.outputTokens.reasoning ?? 0 },
   };
 }
 
-/** What the provider wants back with the next turn goes to the client beside the call, as Gemini's own compatible endpoint does it. */
+/**
+ * What the provider wants back with the next turn goes to the client beside the call, as Gemini's own
+ * compatible endpoint does it.
+ */
 export function extraOf({ providerMetadata }: ToolCall): { extra_content?: object } {
-  return providerMetadata && Object.keys(providerMetadata).length > 0 ? { extra_content: providerMetadata } : {};
+  return providerMetadata && Object.keys(providerMetadata).length > 0
+    ? { extra_content: providerMetadata }
+    : {};
 }
 
-/** A picture that the model made, as OpenRouter and those after it tell it; null for other files, which have no place. */
+/**
+ * A picture that the model made, as OpenRouter and those after it tell it; null for other files, which have
+ * no place.
+ */
 export function imageOf({ mediaType, data }: GeneratedFile): object | null {
   if (!mediaType.startsWith('image/')) return null;
-  const held = typeof data === 'object' && 'type' in data ? (data.type === 'url' ? data.url : data.data) : data;
-  const url = held instanceof URL ? held.href : `data:${mediaType};base64,${typeof held === 'string' ? held : Buffer.from(held).toString('base64')}`;
+  const held =
+    typeof data === 'object' && 'type' in data ? (data.type === 'url' ? data.url : data.data) : data;
+  const url =
+    held instanceof URL
+      ? held.href
+      : `data:${mediaType};base64,${typeof held === 'string' ? held : Buffer.from(held).toString('base64')}`;
   return { type: 'image_url', image_url: { url } };
 }
 
@@ -66,12 +91,18 @@ export function isClientsCall(part: ContentPart): part is ToolCall {
 }
 
 /** The convention's names of what packages name in their own way. */
-const PARAMETERS: Record<string, string> = { maxOutputTokens: 'max_tokens', stopSequences: 'stop', reasoning: 'reasoning_effort' };
+const PARAMETERS: Record<string, string> = {
+  maxOutputTokens: 'max_tokens',
+  stopSequences: 'stop',
+  reasoning: 'reasoning_effort',
+};
 
 /** The parameters that a package says it has dropped. Others of its words may hold parts of the request. */
 export function droppedBy(warnings: readonly Warning[]): string[] {
   return warnings.flatMap((warning) => {
     if (warning.type !== 'unsupported' || !/^[A-Za-z]{1,40}$/.test(warning.feature)) return [];
-    return PARAMETERS[warning.feature] ?? warning.feature.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+    return (
+      PARAMETERS[warning.feature] ?? warning.feature.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+    );
   });
 }

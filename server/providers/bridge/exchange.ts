@@ -89,7 +89,9 @@ export class Exchange implements Dispatcher.DispatchController {
     this.#handler.onResponseData?.(this, Buffer.from(text));
   }
 
-  /** The provider sends something that makes no data: comments of its own, or what a chat has no place for. */
+  /**
+   * The provider sends something that makes no data: comments of its own, or what a chat has no place for.
+   */
   lives(): void {
     if (this.#over || !this.#begun || this.#paused || Date.now() - this.#toldMs < SIGN_OF_LIFE_MS) return;
     this.#toldMs = Date.now();

@@ -15,7 +15,10 @@ const MESSAGE_CHARACTERS_MAX = 1_000;
 /** Errors within errors, at most. */
 const CAUSES_MAX = 8;
 
-/** The AI SDK's names of errors that are not the provider's: the request can't be said to it, or the configuration is wrong. */
+/**
+ * The AI SDK's names of errors that are not the provider's: the request can't be said to it, or the
+ * configuration is wrong.
+ */
 const STATUSES: Record<string, number> = {
   AI_UnsupportedFunctionalityError: 400,
   AI_InvalidPromptError: 400,
@@ -33,17 +36,36 @@ const WRONG_CREDENTIAL = /\bAPI_KEY_INVALID\b/;
  * @param secrets the values of the credential, which no message keeps.
  */
 export function faultOf(error: unknown, secrets: readonly string[]): Fault {
-  if (error instanceof Unsaid) return refused(400, null, { message: error.message, type: 'invalid_request_error', param: error.param, code: 'invalid_value' });
-  if (error instanceof PackageFault) return refused(502, null, { message: error.message, type: 'server_error', param: null, code: error.code });
+  if (error instanceof Unsaid)
+    return refused(400, null, {
+      message: error.message,
+      type: 'invalid_request_error',
+      param: error.param,
+      code: 'invalid_value',
+    });
+  if (error instanceof PackageFault)
+    return refused(502, null, {
+      message: error.message,
+      type: 'server_error',
+      param: null,
+      code: error.code,
+    });
   const { name, statusCode, responseHeaders, responseBody } = asRecord(error);
   const own = typeof name === 'string' ? STATUSES[name] : undefined;
   // A success that can't be read is a connection that has failed.
-  const isStatus = typeof statusCode === 'number' && Number.isInteger(statusCode) && statusCode >= 300 && statusCode <= 599;
+  const isStatus =
+    typeof statusCode === 'number' && Number.isInteger(statusCode) && statusCode >= 300 && statusCode <= 599;
   if (own === undefined && !isStatus) return { kind: 'broken', error: innermost(error) };
   const told = own ?? (statusCode as number);
-  const status = told === 400 && typeof responseBody === 'string' && WRONG_CREDENTIAL.test(responseBody) ? 401 : told;
+  const status =
+    told === 400 && typeof responseBody === 'string' && WRONG_CREDENTIAL.test(responseBody) ? 401 : told;
   const type = status < 500 ? 'invalid_request_error' : 'server_error';
-  return refused(status, retryAfterOf(asRecord(responseHeaders)), { message: messageOf(error, secrets), type, param: null, code: null });
+  return refused(status, retryAfterOf(asRecord(responseHeaders)), {
+    message: messageOf(error, secrets),
+    type,
+    param: null,
+    code: null,
+  });
 }
 
 /** The error object for an error that comes after the head. */
@@ -61,25 +83,36 @@ function messageOf(error: unknown, secrets: readonly string[]): string {
   const fallback = 'The model provider failed.';
   // Errors in reading tell what was read, which is the reply.
   if (typeof message !== 'string' || message === '' || READING.has(name as string)) return fallback;
-  if (typeof responseBody === 'string' && responseBody.trim() !== '' && message.includes(responseBody.trim())) return fallback;
+  if (typeof responseBody === 'string' && responseBody.trim() !== '' && message.includes(responseBody.trim()))
+    return fallback;
   const host = typeof url === 'string' ? (URL.parse(url)?.hostname ?? '') : '';
   let told = message.slice(0, 4 * MESSAGE_CHARACTERS_MAX);
   for (const secret of secrets) told = told.replaceAll(secret, '[credential]');
   told = told
-    .replace(/\b(?:sk|pk|rk|dbk|gsk|key|xai)[-_][\w*.-]{8,}|\bAIza[\w-]{20,}|\bAKIA[A-Z0-9]{12,}/gi, '[credential]')
+    .replace(
+      /\b(?:sk|pk|rk|dbk|gsk|key|xai)[-_][\w*.-]{8,}|\bAIza[\w-]{20,}|\bAKIA[A-Z0-9]{12,}/gi,
+      '[credential]',
+    )
     .replace(/Bearer\s+\S+/gi, '[credential]')
     .replace(/https?:\/\/[^\s"')]+/gi, '[address]');
   if (host !== '') told = told.replaceAll(host, '[address]');
   return told.slice(0, MESSAGE_CHARACTERS_MAX);
 }
 
-const READING = new Set(['AI_JSONParseError', 'AI_TypeValidationError', 'AI_InvalidResponseDataError', 'ZodError']);
+const READING = new Set([
+  'AI_JSONParseError',
+  'AI_TypeValidationError',
+  'AI_InvalidResponseDataError',
+  'ZodError',
+]);
 
 function retryAfterOf(headers: Record<string, unknown>): string | null {
   const seconds = headers['retry-after'];
   if (typeof seconds === 'string' && /^\d{1,6}$/.test(seconds)) return seconds;
   const ms = headers['retry-after-ms'];
-  return typeof ms === 'string' && /^\d{1,9}(?:\.\d+)?$/.test(ms) ? String(Math.ceil(Number(ms) / 1_000)) : null;
+  return typeof ms === 'string' && /^\d{1,9}(?:\.\d+)?$/.test(ms)
+    ? String(Math.ceil(Number(ms) / 1_000))
+    : null;
 }
 
 /**

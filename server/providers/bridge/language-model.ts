@@ -36,9 +36,18 @@ export type SendOptions = CallOptions & { abortSignal: AbortSignal };
 export const EFFORTS = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh'] as const;
 export type Effort = (typeof EFFORTS)[number];
 
-export type FunctionTool = { type: 'function'; name: string; inputSchema: object; description?: string; strict?: boolean };
+export type FunctionTool = {
+  type: 'function';
+  name: string;
+  inputSchema: object;
+  description?: string;
+  strict?: boolean;
+};
 
-/** Values of the provider's own, by the provider's name: what it wants to get back with the part that it gave them with. */
+/**
+ * Values of the provider's own, by the provider's name: what it wants to get back with the part that it gave
+ * them with.
+ */
 export type OwnValues = Record<string, Record<string, unknown>>;
 
 export type Message =
@@ -49,10 +58,26 @@ export type Message =
 export type TextPart = { type: 'text'; text: string };
 export type ReasoningPart = { type: 'reasoning'; text: string };
 /** `data`: tagged in V4; the base64 text or the address itself in V3. */
-export type FilePart = { type: 'file'; mediaType: string; filename?: string; data: TaggedData | string | URL };
+export type FilePart = {
+  type: 'file';
+  mediaType: string;
+  filename?: string;
+  data: TaggedData | string | URL;
+};
 type TaggedData = { type: 'data'; data: string } | { type: 'url'; url: URL };
-export type ToolCallPart = { type: 'tool-call'; toolCallId: string; toolName: string; input: unknown; providerOptions?: OwnValues };
-export type ToolResultPart = { type: 'tool-result'; toolCallId: string; toolName: string; output: { type: 'text'; value: string } };
+export type ToolCallPart = {
+  type: 'tool-call';
+  toolCallId: string;
+  toolName: string;
+  input: unknown;
+  providerOptions?: OwnValues;
+};
+export type ToolResultPart = {
+  type: 'tool-result';
+  toolCallId: string;
+  toolName: string;
+  output: { type: 'text'; value: string };
+};
 
 /** A complete answer. */
 export type Generated = {
@@ -62,19 +87,32 @@ export type Generated = {
   warnings: Warning[];
   response?: ResponseMetadata;
 };
-type ResponseMetadata = { id?: string | undefined; timestamp?: Date | undefined; modelId?: string | undefined };
+type ResponseMetadata = {
+  id?: string | undefined;
+  timestamp?: Date | undefined;
+  modelId?: string | undefined;
+};
 
 export type ContentPart =
-  | { type: 'text' | 'reasoning'; text: string }
-  | ToolCall
-  | GeneratedFile
-  | { type: OtherPart };
+  { type: 'text' | 'reasoning'; text: string } | ToolCall | GeneratedFile | { type: OtherPart };
 /** `input`: JSON as text. */
-export type ToolCall = { type: 'tool-call'; toolCallId: string; toolName: string; input: string; providerExecuted?: boolean; providerMetadata?: OwnValues };
+export type ToolCall = {
+  type: 'tool-call';
+  toolCallId: string;
+  toolName: string;
+  input: string;
+  providerExecuted?: boolean;
+  providerMetadata?: OwnValues;
+};
 /** `data`: tagged in V4; base64 text or bytes in V3. */
-export type GeneratedFile = { type: 'file'; mediaType: string; data: string | Uint8Array | { type: 'data'; data: string | Uint8Array } | { type: 'url'; url: URL } };
+export type GeneratedFile = {
+  type: 'file';
+  mediaType: string;
+  data: string | Uint8Array | { type: 'data'; data: string | Uint8Array } | { type: 'url'; url: URL };
+};
 /** Parts that a chat completion has no place for: the names are some of theirs. */
-type OtherPart = 'source' | 'tool-result' | 'custom' | 'reasoning-file' | 'tool-approval-request' | 'raw' | 'ping';
+type OtherPart =
+  'source' | 'tool-result' | 'custom' | 'reasoning-file' | 'tool-approval-request' | 'raw' | 'ping';
 
 /** Text, reasoning and tool inputs come in blocks with an id: a start, deltas, and an end. */
 export type StreamPart =
@@ -97,7 +135,12 @@ export type FinishReason = {
 
 /** In tokens; undefined: not told. The totals include the parts. */
 export type ModelUsage = {
-  inputTokens: { total?: number | undefined; noCache?: number | undefined; cacheRead?: number | undefined; cacheWrite?: number | undefined };
+  inputTokens: {
+    total?: number | undefined;
+    noCache?: number | undefined;
+    cacheRead?: number | undefined;
+    cacheWrite?: number | undefined;
+  };
   outputTokens: { total?: number | undefined; text?: number | undefined; reasoning?: number | undefined };
 };
 

@@ -29,7 +29,11 @@ const KIN = ['@ai-sdk/provider', '@ai-sdk/provider-utils', 'ai'];
  * @param secret the credential; one that is a JSON object holds several values, as clouds need them.
  * @throws {PackageFault}
  */
-export async function loadModels(terms: Terms, secret: string, fetch: typeof globalThis.fetch): Promise<Models> {
+export async function loadModels(
+  terms: Terms,
+  secret: string,
+  fetch: typeof globalThis.fetch,
+): Promise<Models> {
   const name = terms.package ?? '';
   await checkKin(name);
   const exported = await importPackage(name);
@@ -44,25 +48,40 @@ export async function loadModels(terms: Terms, secret: string, fetch: typeof glo
   return modelsOf(name, exported, settings);
 }
 
-/** The models that a package gives, from what it exports. Pure but for what the package does. @throws {PackageFault} */
+/**
+ * The models that a package gives, from what it exports. Pure but for what the package does. @throws
+ * {PackageFault}
+ */
 export function modelsOf(name: string, exported: Record<string, unknown>, settings: object): Models {
   const provider = makeProvider(name, exported, settings);
   return (model) => {
     const found = 'languageModel' in provider ? provider.languageModel(model) : provider(model);
     const { specificationVersion } = found;
     if (specificationVersion === 'v3' || specificationVersion === 'v4') return found;
-    throw new PackageFault('provider_package_unfit', `The package ${name} speaks version ${String(specificationVersion)} of the AI SDK's specification, and Daybook v3 and v4. Install a newer one: npm install ${name}@latest`);
+    throw new PackageFault(
+      'provider_package_unfit',
+      `The package ${name} speaks version ${String(specificationVersion)} of the AI SDK's specification, and Daybook v3 and v4. Install a newer one: npm install ${name}@latest`,
+    );
   };
 }
 
 async function checkKin(name: string): Promise<void> {
   const place = manifestPath(name);
   if (place === undefined) {
-    throw new PackageFault('provider_package_missing', `The package ${name} is not installed. In Daybook's directory run: npm install ${name}`);
+    throw new PackageFault(
+      'provider_package_missing',
+      `The package ${name} is not installed. In Daybook's directory run: npm install ${name}`,
+    );
   }
-  const { dependencies, peerDependencies } = JSON.parse(await readFile(place, 'utf8')) as Record<string, Record<string, string> | undefined>;
+  const { dependencies, peerDependencies } = JSON.parse(await readFile(place, 'utf8')) as Record<
+    string,
+    Record<string, string> | undefined
+  >;
   if (!KIN.some((each) => each in { ...dependencies, ...peerDependencies })) {
-    throw new PackageFault('provider_package_unfit', `The package ${name} is not a provider of the AI SDK: it depends on none of ${KIN.join(', ')}.`);
+    throw new PackageFault(
+      'provider_package_unfit',
+      `The package ${name} is not a provider of the AI SDK: it depends on none of ${KIN.join(', ')}.`,
+    );
   }
 }
 
@@ -78,7 +97,10 @@ async function importPackage(name: string): Promise<Record<string, unknown>> {
   try {
     return (await import(name)) as Record<string, unknown>;
   } catch (error) {
-    throw new PackageFault('provider_package_failed', `The package ${name} can't be loaded (${codeOf(error)}). In Daybook's directory run: npm install ${name}`);
+    throw new PackageFault(
+      'provider_package_failed',
+      `The package ${name} can't be loaded (${codeOf(error)}). In Daybook's directory run: npm install ${name}`,
+    );
   }
 }
 
@@ -132,7 +154,10 @@ function makeProvider(name: string, exported: Record<string, unknown>, settings:
       problem = codeOf(error);
     }
   }
-  throw new PackageFault('provider_package_unfit', `The package ${name} makes no provider from the upstream's options (${problem}). See its documentation for the options that it needs.`);
+  throw new PackageFault(
+    'provider_package_unfit',
+    `The package ${name} makes no provider from the upstream's options (${problem}). See its documentation for the options that it needs.`,
+  );
 }
 
 /**
@@ -140,7 +165,9 @@ function makeProvider(name: string, exported: Record<string, unknown>, settings:
  * one that has a provider ready-made beside it: `createGoogle` and `google`. None is called to find out.
  */
 function factoryOf(exported: Record<string, unknown>): ((settings: object) => unknown) | null {
-  const names = Object.keys(exported).filter((each) => /^create[A-Z]/.test(each) && typeof exported[each] === 'function');
+  const names = Object.keys(exported).filter(
+    (each) => /^create[A-Z]/.test(each) && typeof exported[each] === 'function',
+  );
   const known = new Set(Object.keys(exported).map((each) => each.toLowerCase()));
   const paired = names.filter((each) => known.has(each.slice('create'.length).toLowerCase()));
   const factories = new Set((paired.length > 0 ? paired : names).map((each) => exported[each]));
@@ -148,6 +175,12 @@ function factoryOf(exported: Record<string, unknown>): ((settings: object) => un
 }
 
 function isProvider(made: unknown): made is ProviderMade {
-  if (typeof made === 'function') return 'languageModel' in made || 'specificationVersion' in made || 'chat' in made;
-  return typeof made === 'object' && made !== null && 'languageModel' in made && typeof made.languageModel === 'function';
+  if (typeof made === 'function')
+    return 'languageModel' in made || 'specificationVersion' in made || 'chat' in made;
+  return (
+    typeof made === 'object' &&
+    made !== null &&
+    'languageModel' in made &&
+    typeof made.languageModel === 'function'
+  );
 }

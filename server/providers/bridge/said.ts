@@ -1,4 +1,7 @@
-/** Something in a request that a language model can't be asked. Never holds more of the request than the place. */
+/**
+ * Something in a request that a language model can't be asked. Never holds more of the request than the
+ * place.
+ */
 export class Unsaid extends Error {
   override name = 'Unsaid';
   /** Where it stands: `messages[2].content[0].image_url`. */
@@ -11,7 +14,8 @@ export class Unsaid extends Error {
 
 /** A JSON object. @throws {Unsaid} */
 export function objectAt(value: unknown, param: string): Record<string, unknown> {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new Unsaid(param, `The field "${param}" must be an object.`);
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw new Unsaid(param, `The field "${param}" must be an object.`);
   return value as Record<string, unknown>;
 }
 

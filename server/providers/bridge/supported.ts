@@ -1,4 +1,9 @@
-import type { FilePart, LanguageModel, Message, SupportedUrls } from '#server/providers/bridge/language-model.ts';
+import type {
+  FilePart,
+  LanguageModel,
+  Message,
+  SupportedUrls,
+} from '#server/providers/bridge/language-model.ts';
 import { Unsaid } from '#server/providers/bridge/said.ts';
 
 /**
@@ -7,12 +12,17 @@ import { Unsaid } from '#server/providers/bridge/said.ts';
  * @throws {Unsaid}
  */
 export async function checkAddresses(prompt: readonly Message[], model: LanguageModel): Promise<void> {
-  const files = prompt.flatMap((message) => (message.role === 'user' ? message.content.filter((part) => part.type === 'file') : []));
+  const files = prompt.flatMap((message) =>
+    message.role === 'user' ? message.content.filter((part) => part.type === 'file') : [],
+  );
   const addressed = files.filter((file) => addressOf(file) !== null);
   if (addressed.length === 0) return;
   const supported = (await model.supportedUrls) ?? {};
   if (addressed.every((file) => isSupported(file, supported))) return;
-  throw new Unsaid('messages', 'The provider of this model does not fetch files from such an address. Send them as data: URLs.');
+  throw new Unsaid(
+    'messages',
+    'The provider of this model does not fetch files from such an address. Send them as data: URLs.',
+  );
 }
 
 function addressOf({ data }: FilePart): string | null {
@@ -25,7 +35,8 @@ function isSupported(file: FilePart, supported: SupportedUrls): boolean {
   const address = addressOf(file) ?? '';
   return Object.entries(supported).some(([key, patterns]) => {
     const prefix = key === '*' || key === '*/*' ? '' : key.toLowerCase().replace('*', '');
-    const fits = prefix === '' || prefix.endsWith('/') ? file.mediaType.startsWith(prefix) : file.mediaType === prefix;
+    const fits =
+      prefix === '' || prefix.endsWith('/') ? file.mediaType.startsWith(prefix) : file.mediaType === prefix;
     return fits && patterns.some((pattern) => address.search(pattern) === 0 || pattern.test(address));
   });
 }

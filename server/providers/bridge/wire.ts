@@ -22,7 +22,10 @@ export class Wire {
     if (this.#streams) this.#bytes = 0;
   }
 
-  /** The call is over. An idle connection remembers the call that it was made for, which must not keep the rest of it alive. */
+  /**
+   * The call is over. An idle connection remembers the call that it was made for, which must not keep the
+   * rest of it alive.
+   */
   close(): void {
     this.#bytesCame = () => {};
   }
@@ -30,12 +33,16 @@ export class Wire {
   /** @throws {Error} where it is too much for one event, or for a reply that comes at once. */
   came(bytes: number): void {
     this.#bytes += bytes;
-    if (this.#bytes > (this.#streams ? EVENT_BYTES_MAX : JSON_REPLY_BYTES_MAX)) throw new Error('the reply of the provider is too large');
+    if (this.#bytes > (this.#streams ? EVENT_BYTES_MAX : JSON_REPLY_BYTES_MAX))
+      throw new Error('the reply of the provider is too large');
     this.#bytesCame();
   }
 }
 
-/** Between two parts a package may hold an event, and what came with it. Pictures are events of some megabytes. */
+/**
+ * Between two parts a package may hold an event, and what came with it. Pictures are events of some
+ * megabytes.
+ */
 const EVENT_BYTES_MAX = 8 * SSE_EVENT_BYTES_MAX;
 
 const calls = new AsyncLocalStorage<Wire>();
@@ -55,7 +62,12 @@ export function boundedFetch(fetch: typeof globalThis.fetch): typeof globalThis.
     const headers = new Headers(init?.headers ?? (input instanceof Request ? input.headers : undefined));
     headers.set('accept-encoding', 'identity');
     const signals = [init?.signal, wire?.signal].filter((signal) => signal !== undefined && signal !== null);
-    const response = await fetch(input, { ...init, headers, redirect: 'manual', signal: AbortSignal.any(signals) });
+    const response = await fetch(input, {
+      ...init,
+      headers,
+      redirect: 'manual',
+      signal: AbortSignal.any(signals),
+    });
     const { status, statusText, body } = response;
     if ((response.headers.get('content-encoding') ?? 'identity') !== 'identity') {
       await body?.cancel();
@@ -63,7 +75,9 @@ export function boundedFetch(fetch: typeof globalThis.fetch): typeof globalThis.
     }
     if (response.ok && wire) wire.answered = true;
     if (!body) return response;
-    const bounded = response.ok ? readBy(body, (bytes) => wire?.came(bytes)) : firstBytes(body, ERROR_REPLY_BYTES_MAX);
+    const bounded = response.ok
+      ? readBy(body, (bytes) => wire?.came(bytes))
+      : firstBytes(body, ERROR_REPLY_BYTES_MAX);
     return new Response(bounded, { status, statusText, headers: response.headers });
   };
 }

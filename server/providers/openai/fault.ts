@@ -30,13 +30,17 @@ export function readFault(body: Buffer): ProviderFault | null {
 function faultIn(value: unknown, depth: number): ProviderFault | null {
   if (depth > DEPTH_MAX) return null;
   if (typeof value === 'string') return faultInText(value, depth);
-  if (Array.isArray(value)) return value.length > 0 && value.every(isInvalidField) ? faultOfFields(value) : faultIn(value[0], depth + 1);
+  if (Array.isArray(value))
+    return value.length > 0 && value.every(isInvalidField)
+      ? faultOfFields(value)
+      : faultIn(value[0], depth + 1);
   if (typeof value !== 'object' || value === null) return null;
   const record = value as Record<string, unknown>;
   for (const name of ['error', 'message', 'detail', 'errors', 'msg']) {
     const fault = faultIn(record[name], depth + 1);
     if (fault === null) continue;
-    const param = fault.param ?? (typeof record['param'] === 'string' && record['param'] !== '' ? record['param'] : null);
+    const param =
+      fault.param ?? (typeof record['param'] === 'string' && record['param'] !== '' ? record['param'] : null);
     return { message: withCause(fault.message, record['metadata'], depth), param };
   }
   return null;
@@ -51,19 +55,31 @@ function faultInText(text: string, depth: number): ProviderFault | null {
 
 /** A gateway's own words are of little use without those of the provider behind it. */
 function withCause(message: string, metadata: unknown, depth: number): string {
-  const raw = typeof metadata === 'object' && metadata !== null && 'raw' in metadata ? faultIn(metadata.raw, depth + 1) : null;
+  const raw =
+    typeof metadata === 'object' && metadata !== null && 'raw' in metadata
+      ? faultIn(metadata.raw, depth + 1)
+      : null;
   return raw === null ? message : `${message}: ${raw.message}`;
 }
 
 type InvalidField = { loc: (string | number)[]; msg: string };
 
 function isInvalidField(value: unknown): value is InvalidField {
-  return typeof value === 'object' && value !== null && 'msg' in value && typeof value.msg === 'string' && 'loc' in value && Array.isArray(value.loc);
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    'msg' in value &&
+    typeof value.msg === 'string' &&
+    'loc' in value &&
+    Array.isArray(value.loc)
+  );
 }
 
 function faultOfFields(fields: readonly InvalidField[]): ProviderFault {
   const nameOf = ({ loc }: InvalidField): string => (loc[0] === 'body' ? loc.slice(1) : loc).join('.');
-  const message = fields.map((field) => (nameOf(field) === '' ? field.msg : `${nameOf(field)}: ${field.msg}`)).join('; ');
+  const message = fields
+    .map((field) => (nameOf(field) === '' ? field.msg : `${nameOf(field)}: ${field.msg}`))
+    .join('; ');
   const [first] = fields;
   return { message, param: (first && nameOf(first)) || null };
 }

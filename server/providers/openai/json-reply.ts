@@ -29,16 +29,25 @@ function isError(bytes: Buffer, members: ReadonlyMap<string, Span>): boolean {
   const error = members.get('error');
   const object = members.get('object');
   if (object && valueOf(bytes, object) === 'error') return true;
-  return error !== undefined && (bytes[error.start] === OPEN_BRACE || (bytes[error.start] === QUOTE && error.end - error.start > 2));
+  return (
+    error !== undefined &&
+    (bytes[error.start] === OPEN_BRACE || (bytes[error.start] === QUOTE && error.end - error.start > 2))
+  );
 }
 
 const OPEN_BRACE = 0x7b;
 const QUOTE = 0x22;
 
-/** Whether a choice says that it broke off. No text can hold the word in bare quotes, so it is mostly not there at all. */
+/**
+ * Whether a choice says that it broke off. No text can hold the word in bare quotes, so it is mostly not
+ * there at all.
+ */
 function endsInError(bytes: Buffer, { start, end }: Span): boolean {
   const at = bytes.indexOf('"error"', start);
   if (at < 0 || at >= end) return false;
   const choices = JSON.parse(bytes.toString('utf8', start, end)) as unknown;
-  return Array.isArray(choices) && choices.some((choice: { finish_reason?: unknown } | null) => choice?.finish_reason === 'error');
+  return (
+    Array.isArray(choices) &&
+    choices.some((choice: { finish_reason?: unknown } | null) => choice?.finish_reason === 'error')
+  );
 }

@@ -17,23 +17,38 @@ export function openai(dialect: Dialect): Provider {
   const { takesStreamOptions } = DIALECT_TRAITS[dialect];
   const isResponses = ({ route }: ProviderCall): boolean => route === '/v1/responses';
   return {
-    request: (call) => (isResponses(call) ? responses.request(call) : requestOf(call, takesStreamOptions ? 'taken' : 'refused')),
-    sse: (call) => (isResponses(call) ? responses.sse(call) : new SseTap(call.asked.sse && !call.asked.asksUsage)),
+    request: (call) =>
+      isResponses(call) ? responses.request(call) : requestOf(call, takesStreamOptions ? 'taken' : 'refused'),
+    sse: (call) =>
+      isResponses(call) ? responses.sse(call) : new SseTap(call.asked.sse && !call.asked.asksUsage),
     json: (bytes, call) => (isResponses(call) ? responses.json(bytes, call) : readJsonReply(bytes)),
     fault: readFault,
   };
 }
 
-function requestOf(call: ProviderCall, streamOptions: NonNullable<Changes['streamOptions']>): ProviderRequest | Refusal {
+function requestOf(
+  call: ProviderCall,
+  streamOptions: NonNullable<Changes['streamOptions']>,
+): ProviderRequest | Refusal {
   const { route, body, asked, model } = call;
   const limit = limitOf(call);
   if (limit === null) return new Refusal('route_not_found');
-  const dropped = streamOptions === 'refused' && asked.scanned.members.has('stream_options') ? ['stream_options'] : [];
-  return { path: route.slice('/v1'.length), body: bodyForUpstream(body, asked, { model, streamOptions, ...limit }), headers: [], dropped };
+  const dropped =
+    streamOptions === 'refused' && asked.scanned.members.has('stream_options') ? ['stream_options'] : [];
+  return {
+    path: route.slice('/v1'.length),
+    body: bodyForUpstream(body, asked, { model, streamOptions, ...limit }),
+    headers: [],
+    dropped,
+  };
 }
 
 /** How a reply is limited on this route; null where the route is not spoken here. */
-function limitOf({ route, tokenLimit, tokenLimitMember }: ProviderCall): Pick<Changes, 'tokenLimit' | 'tokenLimitMember'> | null {
+function limitOf({
+  route,
+  tokenLimit,
+  tokenLimitMember,
+}: ProviderCall): Pick<Changes, 'tokenLimit' | 'tokenLimitMember'> | null {
   switch (route) {
     case '/v1/chat/completions':
       return { tokenLimit, tokenLimitMember };

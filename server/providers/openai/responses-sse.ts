@@ -3,7 +3,10 @@ import { readUsage } from '#server/providers/openai/usage.ts';
 import { PassingSse } from '#server/wire/passing-sse.ts';
 import { dataOf } from '#server/wire/sse-events.ts';
 
-/** What the model writes: text, thoughts, refusals, arguments of calls. A literal of JSON can't hold bare quotes, so nothing it writes looks like this. */
+/**
+ * What the model writes: text, thoughts, refusals, arguments of calls. A literal of JSON can't hold bare
+ * quotes, so nothing it writes looks like this.
+ */
 const DELTA = /"type": ?"response\.[a-z_.]+\.delta"/;
 const DELTA_TEXT = /"delta": ?"((?:[^"\\]|\\.)*)"/;
 /** Events that may be the last one, or tell of an error. */

@@ -17,7 +17,14 @@ import { dataOf, eventEnds } from '#server/wire/sse-events.ts';
 const BLANKS_AND_COLON = /[\s:]*/y;
 
 /** The members of a delta that carry what the model has written. */
-const TEXT_MEMBERS = ['"content"', '"reasoning_content"', '"reasoning"', '"arguments"', '"refusal"', '"text"'];
+const TEXT_MEMBERS = [
+  '"content"',
+  '"reasoning_content"',
+  '"reasoning"',
+  '"arguments"',
+  '"refusal"',
+  '"text"',
+];
 
 const DONE = /(^|[\r\n])data: ?\[DONE\]/;
 
@@ -86,7 +93,10 @@ export class SseTap {
     return chunky ? Math.max(this.#deltas, Math.ceil(this.#textBytes / BYTES_PER_TOKEN)) : this.#deltas;
   }
 
-  /** Whether the reply is complete by its own words: a finish reason that is no error, or `[DONE]` without one. */
+  /**
+   * Whether the reply is complete by its own words: a finish reason that is no error, or `[DONE]` without
+   * one.
+   */
   get complete(): boolean {
     return this.#finished || this.#done;
   }
@@ -136,14 +146,21 @@ export class SseTap {
     this.#dataEvents++;
     this.#countText(event);
     if (!this.#finished) this.#finished = tellsFinish(event);
-    // `[DONE]` must be the data itself: inside a string of a reply it means nothing. Some send it behind an error, too.
+    // `[DONE]` must be the data itself: inside a string of a reply it means nothing. Some send it behind an
+    // error, too.
     if (event.length < 64 && !this.#failed && DONE.test(event)) this.#done = true;
     const hasUsage = tellsUsage(event);
     if (!hasUsage && !event.includes('"error"')) return false;
     const data = parseData(bytes.toString('utf8', start, start + event.length));
     if (!data) return false;
     const groq = asRecord(data['x_groq']);
-    if (isTold(data['error']) || isTold(groq?.['error']) || data['object'] === 'error' || endsInError(data['choices'])) this.#failed = true;
+    if (
+      isTold(data['error']) ||
+      isTold(groq?.['error']) ||
+      data['object'] === 'error' ||
+      endsInError(data['choices'])
+    )
+      this.#failed = true;
     this.#usage = readUsage(data['usage']) ?? readUsage(groq?.['usage']) ?? this.#usage;
     return hasUsage && this.#stripUsage && Array.isArray(data['choices']) && data['choices'].length === 0;
   }
@@ -196,7 +213,9 @@ function endsInError(choices: unknown): boolean {
 }
 
 function asRecord(value: unknown): Record<string, unknown> | null {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : null;
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+    ? (value as Record<string, unknown>)
+    : null;
 }
 
 /** Where the string that begins at `from` ends, at its closing quote or with the text. */

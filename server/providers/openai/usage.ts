@@ -18,7 +18,9 @@ export function readUsage(value: unknown): Usage | null {
   const usage = asRecord(value);
   if (!usage) return null;
   const anthropic = !('prompt_tokens' in usage) && !('completion_tokens' in usage);
-  const [promptName, completionName] = anthropic ? ['input_tokens', 'output_tokens'] : ['prompt_tokens', 'completion_tokens'];
+  const [promptName, completionName] = anthropic
+    ? ['input_tokens', 'output_tokens']
+    : ['prompt_tokens', 'completion_tokens'];
   if (!(promptName in usage) && !(completionName in usage)) return null;
   if (isAbsurd(usage[promptName]) || isAbsurd(usage[completionName])) return null;
 
@@ -36,7 +38,14 @@ export function readUsage(value: unknown): Usage | null {
 }
 
 /** The counts as the provider told them. */
-type Told = { prompt: number; completion: number; cached: number; written: number; reasoning: number; total: number };
+type Told = {
+  prompt: number;
+  completion: number;
+  cached: number;
+  written: number;
+  reasoning: number;
+  total: number;
+};
 
 /** Which parts stand beside their wholes and not within. */
 type Reading = { cache: boolean; reasoning: boolean };
@@ -51,16 +60,27 @@ const READINGS: readonly Reading[] = [
 
 /** A part can only be within a whole that is as large. */
 function isPossible(told: Told, reading: Reading): boolean {
-  return (reading.cache || told.cached + told.written <= told.prompt) && (reading.reasoning || told.reasoning <= told.completion);
+  return (
+    (reading.cache || told.cached + told.written <= told.prompt) &&
+    (reading.reasoning || told.reasoning <= told.completion)
+  );
 }
 
 function sum(told: Told, reading: Reading): number {
-  return told.prompt + (reading.cache ? told.cached + told.written : 0) + told.completion + (reading.reasoning ? told.reasoning : 0);
+  return (
+    told.prompt +
+    (reading.cache ? told.cached + told.written : 0) +
+    told.completion +
+    (reading.reasoning ? told.reasoning : 0)
+  );
 }
 
 /** The reading without the help of a total. */
 function likelyReading(told: Told, cacheBeside: boolean): Reading {
-  return { cache: cacheBeside || told.cached + told.written > told.prompt, reasoning: told.reasoning > told.completion };
+  return {
+    cache: cacheBeside || told.cached + told.written > told.prompt,
+    reasoning: told.reasoning > told.completion,
+  };
 }
 
 function settle(told: Told, reading: Reading): Usage {
@@ -104,7 +124,9 @@ function isAbsurd(value: unknown): boolean {
 }
 
 function asRecord(value: unknown): Record<string, unknown> | null {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : null;
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+    ? (value as Record<string, unknown>)
+    : null;
 }
 
 function detail(details: unknown, name: string): number {

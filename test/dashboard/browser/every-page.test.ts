@@ -10,7 +10,10 @@ import { startDashboard, type TestDashboard } from '../../support/browser/dashbo
 import { type Scene, SCENES } from '../../support/browser/scenes.ts';
 import { type ScriptedUpstream, startUpstream } from '../../support/upstream/upstream.ts';
 
-/** What a browser makes of the dashboard: of its first load, of pages of others in the same browser, and of every page that it has. */
+/**
+ * What a browser makes of the dashboard: of its first load, of pages of others in the same browser, and of
+ * every page that it has.
+ */
 describe.skipIf(!HAS_BROWSER)('the dashboard', () => {
   let upstream: ScriptedUpstream;
   let dashboard: TestDashboard;
@@ -29,7 +32,10 @@ describe.skipIf(!HAS_BROWSER)('the dashboard', () => {
     const FIRST_LOAD_BYTES_MAX = 150 * 1024;
     const SIGN_IN_BYTES_MAX = 115 * 1024;
 
-    async function weigh(client: SignedInClient | null, path: string): Promise<{ bytes: number; files: Record<string, number>; strangers: string[] }> {
+    async function weigh(
+      client: SignedInClient | null,
+      path: string,
+    ): Promise<{ bytes: number; files: Record<string, number>; strangers: string[] }> {
       const { context, page } = await dashboard.visit(client);
       const files: Record<string, number> = {};
       const strangers: string[] = [];
@@ -37,7 +43,12 @@ describe.skipIf(!HAS_BROWSER)('the dashboard', () => {
       page.on('response', (response) => {
         const url = new URL(response.url());
         if (url.origin !== dashboard.origin && url.protocol !== 'data:') strangers.push(url.origin);
-        weighed.push(response.body().then((body) => void (files[url.pathname] = gzipSync(body, { level: 9 }).length), () => {}));
+        weighed.push(
+          response.body().then(
+            (body) => void (files[url.pathname] = gzipSync(body, { level: 9 }).length),
+            () => {},
+          ),
+        );
       });
       await page.goto(path, { waitUntil: 'networkidle' });
       await settled(page);
@@ -74,33 +85,51 @@ describe.skipIf(!HAS_BROWSER)('the dashboard', () => {
       }
     }
 
-    const keysMade = async (): Promise<number> => (await dashboard.relay.readLog()).filter(({ event }) => event.type === 'key.created').length;
+    const keysMade = async (): Promise<number> =>
+      (await dashboard.relay.readLog()).filter(({ event }) => event.type === 'key.created').length;
 
     // To a browser another port is the same site, so that cookies are sent along; another name is not.
-    test.for(['127.0.0.1', 'localhost'])('carries out nothing that a page on another port or site sends, and gives it no feed (%s)', async (host) => {
-      const before = await keysMade();
-      await onOtherSite(host, async (page) => {
-        const target = dashboard.origin;
-        await page.evaluate(`fetch('${target}/api/keys', { method: 'POST', mode: 'no-cors', credentials: 'include', body: '{"name":"stolen"}' }).catch(() => {})`);
-        await page.evaluate(`fetch('${target}/api/keys', { method: 'POST', credentials: 'include', headers: { 'content-type': 'application/json' }, body: '{"name":"stolen"}' }).catch(() => {})`);
-        const answered = page.waitForResponse((reply) => reply.request().isNavigationRequest() && reply.url() === `${target}/api/keys`);
-        await page.evaluate(`{ const form = Object.assign(document.createElement('form'), { method: 'post', action: '${target}/api/keys', enctype: 'text/plain', target: 'frame' });
+    test.for(['127.0.0.1', 'localhost'])(
+      'carries out nothing that a page on another port or site sends, and gives it no feed (%s)',
+      async (host) => {
+        const before = await keysMade();
+        await onOtherSite(host, async (page) => {
+          const target = dashboard.origin;
+          await page.evaluate(
+            `fetch('${target}/api/keys', { method: 'POST', mode: 'no-cors', credentials: 'include', body: '{"name":"stolen"}' }).catch(() => {})`,
+          );
+          await page.evaluate(
+            `fetch('${target}/api/keys', { method: 'POST', credentials: 'include', headers: { 'content-type': 'application/json' }, body: '{"name":"stolen"}' }).catch(() => {})`,
+          );
+          const answered = page.waitForResponse(
+            (reply) => reply.request().isNavigationRequest() && reply.url() === `${target}/api/keys`,
+          );
+          await page.evaluate(`{ const form = Object.assign(document.createElement('form'), { method: 'post', action: '${target}/api/keys', enctype: 'text/plain', target: 'frame' });
           form.append(Object.assign(document.createElement('input'), { name: '{"name":"stolen","x":"', value: '"}' }));
           document.body.append(Object.assign(document.createElement('iframe'), { name: 'frame' }), form); form.submit(); }`);
-        const feed = await page.evaluate<string>(`new Promise((resolve) => { const socket = new WebSocket('${target.replace('http', 'ws')}/api/live', 'daybook.v1');
+          const feed =
+            await page.evaluate<string>(`new Promise((resolve) => { const socket = new WebSocket('${target.replace('http', 'ws')}/api/live', 'daybook.v1');
           socket.onopen = () => resolve('open'); socket.onerror = () => resolve('refused'); })`);
-        expect(feed).toBe('refused');
-        const read = await page.evaluate<string>(`fetch('${target}/api/me', { credentials: 'include' }).then((reply) => reply.text(), () => 'not readable')`);
-        expect(read).toBe('not readable');
-        expect((await answered).status()).toBe(403);
-      });
-      expect(await keysMade()).toBe(before);
-    });
+          expect(feed).toBe('refused');
+          const read = await page.evaluate<string>(
+            `fetch('${target}/api/me', { credentials: 'include' }).then((reply) => reply.text(), () => 'not readable')`,
+          );
+          expect(read).toBe('not readable');
+          expect((await answered).status()).toBe(403);
+        });
+        expect(await keysMade()).toBe(before);
+      },
+    );
 
     test('may not be framed', async () => {
       await onOtherSite('127.0.0.1', async (page) => {
-        const framed = page.waitForEvent('framenavigated', (frame) => frame !== page.mainFrame() && frame.url() !== 'about:blank');
-        await page.evaluate(`document.body.append(Object.assign(document.createElement('iframe'), { src: '${dashboard.origin}/' }))`);
+        const framed = page.waitForEvent(
+          'framenavigated',
+          (frame) => frame !== page.mainFrame() && frame.url() !== 'about:blank',
+        );
+        await page.evaluate(
+          `document.body.append(Object.assign(document.createElement('iframe'), { src: '${dashboard.origin}/' }))`,
+        );
         expect((await framed).url()).toBe('chrome-error://chromewebdata/');
       });
     });
@@ -121,7 +150,12 @@ describe.skipIf(!HAS_BROWSER)('the dashboard', () => {
     ];
 
     /** What is at fault, each with the page that it is on. */
-    const faults: Record<'access' | 'policy' | 'width' | 'executed', string[]> = { access: [], policy: [], width: [], executed: [] };
+    const faults: Record<'access' | 'policy' | 'width' | 'executed', string[]> = {
+      access: [],
+      policy: [],
+      width: [],
+      executed: [],
+    };
     /** Where what was planted first is shown by itself. */
     let planted: string[];
 
@@ -132,10 +166,24 @@ describe.skipIf(!HAS_BROWSER)('the dashboard', () => {
         const account = await administrator.post<{ id: string }>('/api/accounts', { name });
         expect(account.status).toBe(200);
         const { body: key } = await administrator.post<{ id: string; secret: string }>('/api/keys', { name });
-        await administrator.put('/api/prices', { model: text, prices: { input: 1, cached_input: 1, output: 1, reasoning: 1 } });
+        await administrator.put('/api/prices', {
+          model: text,
+          prices: { input: 1, cached_input: 1, output: 1, reasoning: 1 },
+        });
         // The demo says it again; every other call fails, with the name of its model in the refusal.
-        const { requestId } = await chat({ port: relay.port, key: key.secret, body: { model: index % 2 === 0 ? 'daybook-demo' : text, messages: [{ role: 'user', content: text }] } });
-        planted ??= [`/requests?request=${requestId}`, `/admin/accounts?account=${account.body.id}`, `/keys?key=${key.id}`];
+        const { requestId } = await chat({
+          port: relay.port,
+          key: key.secret,
+          body: {
+            model: index % 2 === 0 ? 'daybook-demo' : text,
+            messages: [{ role: 'user', content: text }],
+          },
+        });
+        planted ??= [
+          `/requests?request=${requestId}`,
+          `/admin/accounts?account=${account.body.id}`,
+          `/keys?key=${key.id}`,
+        ];
       }
     }
 
@@ -155,7 +203,9 @@ describe.skipIf(!HAS_BROWSER)('the dashboard', () => {
       found.push(...(await violations(page, 'colours')));
       faults.access.push(...found.map((violation) => `${name}: ${violation}`));
       await page.setViewportSize({ width: 390, height: 844 });
-      const overflow = await page.evaluate<number>('document.documentElement.scrollWidth - window.innerWidth');
+      const overflow = await page.evaluate<number>(
+        'document.documentElement.scrollWidth - window.innerWidth',
+      );
       if (overflow > 0) faults.width.push(`${name}: wider than a phone by ${overflow} px`);
     }
 
@@ -166,7 +216,8 @@ describe.skipIf(!HAS_BROWSER)('the dashboard', () => {
       const clients = { nobody: null, administrator, member, auditor };
       for (const who of ['nobody', 'administrator', 'member', 'auditor'] as const) {
         const visitor = await dashboard.visit(clients[who]);
-        for (const scene of SCENES.filter((each) => each.who === who && each.act === undefined)) await lookAt(visitor, scene);
+        for (const scene of SCENES.filter((each) => each.who === who && each.act === undefined))
+          await lookAt(visitor, scene);
         await visitor.context.close();
         faults.policy.push(...visitor.problems);
       }
@@ -183,7 +234,8 @@ describe.skipIf(!HAS_BROWSER)('the dashboard', () => {
     test('shows names, errors and replies as text, whatever they hold, and breaks no rule of its own policy', async () => {
       const visitor = await dashboard.visit(dashboard.administrator);
       const asked = CORPUS.slice(0, 3).map(encodeURIComponent);
-      for (const path of [...asked.flatMap((text) => [`/requests?model=${text}`, `/${text}`]), ...planted]) await open(visitor, path);
+      for (const path of [...asked.flatMap((text) => [`/requests?model=${text}`, `/${text}`]), ...planted])
+        await open(visitor, path);
       await open(visitor, '/keys');
       expect(await visitor.page.evaluate<string>('document.body.innerText')).toContain(CORPUS[0]);
       await visitor.context.close();

@@ -20,7 +20,8 @@ describe.skipIf(!HAS_BROWSER)('a page that is live', () => {
   let client: SignedInClient;
   let key: string;
 
-  const start = (): Promise<RunningServer> => startServer(readConfig({ ...place.env, PORT: String(port) }), createLogger('silent'));
+  const start = (): Promise<RunningServer> =>
+    startServer(readConfig({ ...place.env, PORT: String(port) }), createLogger('silent'));
 
   beforeAll(async () => {
     await buildPage(createLogger('silent'));
@@ -39,14 +40,21 @@ describe.skipIf(!HAS_BROWSER)('a page that is live', () => {
     await place?.[Symbol.asyncDispose]();
   });
 
-  const call = () => chat({ port, key, body: { model: 'daybook-demo', messages: [{ role: 'user', content: 'Hello' }] } });
+  const call = () =>
+    chat({ port, key, body: { model: 'daybook-demo', messages: [{ role: 'user', content: 'Hello' }] } });
 
   test('says that it reconnects when the server restarts, does so by itself, and shows every call of the time in between', async () => {
     const { page, problems } = await openVisitor(browser, client.origin, client);
     await page.goto('/requests');
     await settled(page);
     const rows = page.getByText('daybook-demo', { exact: true }).filter({ visible: true });
-    const shown = (count: number): Promise<number> => until(() => rows.count(), (seen) => seen === count, 'the list', 30_000);
+    const shown = (count: number): Promise<number> =>
+      until(
+        () => rows.count(),
+        (seen) => seen === count,
+        'the list',
+        30_000,
+      );
     const live = page.getByText('Live', { exact: true }).filter({ visible: true }).first();
     await live.waitFor();
     for (let made = 0; made < 3; made++) await call();

@@ -21,14 +21,21 @@ describe.skipIf(!HAS_BROWSER)('a team', () => {
   }, 120_000);
   afterAll(() => installation?.[Symbol.asyncDispose]());
 
-  const button = (page: Page, name: string | RegExp) => page.getByRole('button', { name, exact: typeof name === 'string' });
-  const shows = (page: Page, text: string | RegExp) => page.getByText(text).filter({ visible: true }).first().waitFor({ timeout: 15_000 });
+  const button = (page: Page, name: string | RegExp) =>
+    page.getByRole('button', { name, exact: typeof name === 'string' });
+  const shows = (page: Page, text: string | RegExp) =>
+    page.getByText(text).filter({ visible: true }).first().waitFor({ timeout: 15_000 });
   /** Does not load the page anew. */
   const go = async (page: Page, name: string): Promise<void> => {
     await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name, exact: true }).click();
     await page.getByRole('heading', { level: 1, name, exact: true }).waitFor();
   };
-  const call = (key: string, model = 'daybook-demo') => chat({ port: installation.relay.port, key, body: { model, messages: [{ role: 'user', content: 'Hello' }] } });
+  const call = (key: string, model = 'daybook-demo') =>
+    chat({
+      port: installation.relay.port,
+      key,
+      body: { model, messages: [{ role: 'user', content: 'Hello' }] },
+    });
   const everyAddress = (visitor: Visitor): string[] => {
     const seen: string[] = [];
     visitor.page.on('request', (request) => seen.push(request.url()));
@@ -50,9 +57,14 @@ describe.skipIf(!HAS_BROWSER)('a team', () => {
 
   test('opens registration; who registers lands at the first call', async () => {
     const administrator = await signIn(installation.relay, 'ada@example.com');
-    expect((await administrator.put('/api/plans/free', { terms: { requests_per_minute: 600 } })).status).toBe(200);
+    expect((await administrator.put('/api/plans/free', { terms: { requests_per_minute: 600 } })).status).toBe(
+      200,
+    );
     await go(ada.page, 'Members');
-    await ada.page.getByLabel(/^Open|Anybody/).first().check();
+    await ada.page
+      .getByLabel(/^Open|Anybody/)
+      .first()
+      .check();
     await shows(ada.page, /^Choose a plan first/);
     expect(await button(ada.page, /^Save/).first().isDisabled()).toBe(true);
     await ada.page.getByLabel('Plan of new accounts').selectOption('free');
@@ -88,7 +100,9 @@ describe.skipIf(!HAS_BROWSER)('a team', () => {
     await page.getByRole('heading', { level: 1, name: 'API keys', exact: true }).waitFor();
     expect(await page.content()).not.toContain(secret);
     expect(addresses.filter((address) => address.includes(secret))).toEqual([]);
-    expect(await page.evaluate('JSON.stringify([{ ...localStorage }, { ...sessionStorage }, history.state])')).not.toContain('dbk_');
+    expect(
+      await page.evaluate('JSON.stringify([{ ...localStorage }, { ...sessionStorage }, history.state])'),
+    ).not.toContain('dbk_');
   });
 
   test('rotates a key with an overlap: both secrets work, and the list says so', async () => {
@@ -110,10 +124,18 @@ describe.skipIf(!HAS_BROWSER)('a team', () => {
     const { page } = grace;
     await go(page, 'Overview');
     const administrator = await signIn(installation.relay, 'ada@example.com');
-    expect((await administrator.put('/api/plans/tiny', { terms: { quotas: [{ meter: 'requests', window: 'day', limit: 2, enforcement: 'exact' }] } })).status).toBe(200);
+    expect(
+      (
+        await administrator.put('/api/plans/tiny', {
+          terms: { quotas: [{ meter: 'requests', window: 'day', limit: 2, enforcement: 'exact' }] },
+        })
+      ).status,
+    ).toBe(200);
     const { body } = await administrator.get<{ data: { id: string; name: string }[] }>('/api/accounts');
     const account = body.data.find(({ name }) => name === 'Globex')?.id ?? '';
-    expect((await administrator.put(`/api/accounts/${account}/plan`, { plan: 'tiny', windows: 'reset' })).status).toBe(200);
+    expect(
+      (await administrator.put(`/api/accounts/${account}/plan`, { plan: 'tiny', windows: 'reset' })).status,
+    ).toBe(200);
     await shows(page, /of 2 used/);
     for (let left = 3; left > 0; left--) await call(secret);
     await shows(page, /2 of 2 used/);
@@ -137,7 +159,9 @@ describe.skipIf(!HAS_BROWSER)('a team', () => {
     expect(await grace.page.getByRole('link', { name: 'Accounts' }).count()).toBe(0);
     const own = await grace.page.evaluate<string>("fetch('/api/keys').then((reply) => reply.text())");
     expect(own).not.toContain(installation.relay.key.slice(4, 12));
-    expect(await grace.page.evaluate<number>("fetch('/api/accounts').then((reply) => reply.status)")).toBe(403);
+    expect(await grace.page.evaluate<number>("fetch('/api/accounts').then((reply) => reply.status)")).toBe(
+      403,
+    );
   });
 
   test('shows somebody in another role what that one sees, and nothing of before', async () => {
@@ -145,7 +169,10 @@ describe.skipIf(!HAS_BROWSER)('a team', () => {
     const { body } = await administrator.get<{ data: { id: string; email: string }[] }>('/api/members');
     const id = body.data.find(({ email }) => email === 'grace@example.com')?.id ?? '';
     await go(grace.page, 'API keys');
-    for (const [role, seen] of [['auditor', 1], ['member', 0]] as const) {
+    for (const [role, seen] of [
+      ['auditor', 1],
+      ['member', 0],
+    ] as const) {
       const renewed = grace.page.waitForResponse((reply) => reply.url().includes('/api/keys'));
       await administrator.patch(`/api/members/${id}`, { role });
       await renewed;

@@ -28,13 +28,18 @@ describe.skipIf(!HAS_BROWSER)('the pages of keys and members', () => {
     expect(visitor.problems.splice(0)).toEqual([]);
   }
 
-  /** All that a page keeps: its document, what stands in its fields, its address, and the browser's stores. */
+  /**
+   * All that a page keeps: its document, what stands in its fields, its address, and the browser's stores.
+   */
   const kept = (page: Page): Promise<string> =>
     page.evaluate<string>(`[document.documentElement.outerHTML, ...[...document.querySelectorAll('input, textarea')].map((field) => field.value),
       location.href, JSON.stringify(history.state), JSON.stringify(localStorage), JSON.stringify(sessionStorage), document.title].join('\\n')`);
 
-  const keysNamed = async (name: string): Promise<KeyList['data']> => (await dashboard.administrator.get<KeyList>('/api/keys')).body.data.filter((key) => key.name === name);
-  const rotations = async (id: string): Promise<number> => (await dashboard.relay.readLog()).filter(({ event }) => event.type === 'key.rotated' && event.key === id).length;
+  const keysNamed = async (name: string): Promise<KeyList['data']> =>
+    (await dashboard.administrator.get<KeyList>('/api/keys')).body.data.filter((key) => key.name === name);
+  const rotations = async (id: string): Promise<number> =>
+    (await dashboard.relay.readLog()).filter(({ event }) => event.type === 'key.rotated' && event.key === id)
+      .length;
 
   async function choose(page: Page, name: string, action: string): Promise<void> {
     await page.getByRole('button', { name: `Actions for ${name}` }).click();
@@ -76,13 +81,19 @@ describe.skipIf(!HAS_BROWSER)('the pages of keys and members', () => {
       expect(rest).not.toContain(secret);
       expect(rest).not.toMatch(SECRET);
     });
-    const terms = { models: ['daybook-demo'], requests_per_minute: 1_500, quotas: [{ meter: 'cost_microusd', window: 'month', limit: 12_500_000, enforcement: 'soft_landing' }] };
+    const terms = {
+      models: ['daybook-demo'],
+      requests_per_minute: 1_500,
+      quotas: [{ meter: 'cost_microusd', window: 'month', limit: 12_500_000, enforcement: 'soft_landing' }],
+    };
     expect(await keysNamed('by hand')).toMatchObject([{ terms }]);
   });
 
   test('take a reply that was cut for none, and show the keys once it comes whole', async () => {
     await on('/settings', async (page) => {
-      await page.route('**/api/keys*', (route) => route.fulfill({ contentType: 'application/json', body: '{"object":"list","data":[' }));
+      await page.route('**/api/keys*', (route) =>
+        route.fulfill({ contentType: 'application/json', body: '{"object":"list","data":[' }),
+      );
       await page.getByRole('link', { name: 'API keys' }).click();
       await page.getByText('The server does not answer').waitFor();
       await page.unroute('**/api/keys*');
@@ -174,7 +185,11 @@ describe.skipIf(!HAS_BROWSER)('the pages of keys and members', () => {
       expect(await field.inputValue()).toBe('no such key');
       expect(new URL(page.url()).searchParams.get('name')).toBe('no such key');
       await page.getByRole('button', { name: /^Show all/ }).click();
-      await until(() => field.inputValue(), (value) => value === '', 'the filter');
+      await until(
+        () => field.inputValue(),
+        (value) => value === '',
+        'the filter',
+      );
     });
   });
 

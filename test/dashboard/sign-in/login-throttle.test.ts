@@ -14,7 +14,16 @@ let other: RunningServer;
 beforeAll(async () => {
   relay = await startRelay({ env: { TRUSTED_PROXIES: '127.0.0.1' } });
   const { url } = relay.store as TestDatabase;
-  other = await startServer(readConfig({ PORT: '0', DAYBOOK_DATA: relay.dataDir, DATABASE_URL: url, TRUSTED_PROXIES: '127.0.0.1', LOG_LEVEL: 'silent' }), createLogger('silent'));
+  other = await startServer(
+    readConfig({
+      PORT: '0',
+      DAYBOOK_DATA: relay.dataDir,
+      DATABASE_URL: url,
+      TRUSTED_PROXIES: '127.0.0.1',
+      LOG_LEVEL: 'silent',
+    }),
+    createLogger('silent'),
+  );
 });
 afterAll(async () => {
   await other.stop();
@@ -22,13 +31,18 @@ afterAll(async () => {
 });
 
 const from = (address: string, port = relay.port) => visit({ port }, { 'x-forwarded-for': address });
-const attempt = (address: string, email: string, password: string, port?: number): Promise<ApiReply> => from(address, port).post('/api/session', { email, password });
+const attempt = (address: string, email: string, password: string, port?: number): Promise<ApiReply> =>
+  from(address, port).post('/api/session', { email, password });
 
 describe('wrong passwords', () => {
   it('end after ten for an address and a network, on all servers together, and for nobody elsewhere', async () => {
     const { email } = await addMember(relay);
     const there = Number(new URL(other.baseUrl).port);
-    const wrong = await Promise.all(Array.from({ length: 12 }, (_, index) => attempt(`203.0.113.${index}`, email, 'wrong', index % 2 === 0 ? relay.port : there)));
+    const wrong = await Promise.all(
+      Array.from({ length: 12 }, (_, index) =>
+        attempt(`203.0.113.${index}`, email, 'wrong', index % 2 === 0 ? relay.port : there),
+      ),
+    );
     expect(wrong.filter(({ code }) => code === 'wrong_credentials')).toHaveLength(10);
     expect(wrong.filter(({ code }) => code === 'too_many_attempts')).toHaveLength(2);
     const refused = await attempt('203.0.113.200', email, PASSWORD);
@@ -45,7 +59,8 @@ describe('wrong passwords', () => {
   it('are forgotten when the right one comes', async () => {
     const { email } = await addMember(relay);
     const wrong = async (times: number): Promise<void> => {
-      for (let index = 0; index < times; index++) expect((await attempt('192.0.2.1', email, 'wrong')).code).toBe('wrong_credentials');
+      for (let index = 0; index < times; index++)
+        expect((await attempt('192.0.2.1', email, 'wrong')).code).toBe('wrong_credentials');
     };
     await wrong(9);
     expect((await attempt('192.0.2.1', email, PASSWORD)).status).toBe(200);
@@ -54,7 +69,8 @@ describe('wrong passwords', () => {
 
   it('are counted for addresses that nobody has as for others, and whatever a client writes before its own address', async () => {
     const codes = [];
-    for (let index = 0; index < 11; index++) codes.push((await attempt(`203.0.${index}.1, 192.0.2.77`, 'nobody@example.com', 'wrong')).code);
+    for (let index = 0; index < 11; index++)
+      codes.push((await attempt(`203.0.${index}.1, 192.0.2.77`, 'nobody@example.com', 'wrong')).code);
     expect(codes).toEqual([...Array<string>(10).fill('wrong_credentials'), 'too_many_attempts']);
   });
 
@@ -62,14 +78,23 @@ describe('wrong passwords', () => {
     // Most of them are only counted, as the server counts them: each real one takes a hash.
     const pool = openPool(relay.store.config('relay'));
     try {
-      const attempts = new Attempts(pool, readPepper(pepperFile({ DAYBOOK_DATA: relay.dataDir }), (line) => new Error(line)) as Buffer);
-      for (let index = 0; index < 95; index++) expect(await attempts.count('passwords', '2001:db8:5::/48')).toBeNull();
+      const attempts = new Attempts(
+        pool,
+        readPepper(pepperFile({ DAYBOOK_DATA: relay.dataDir }), (line) => new Error(line)) as Buffer,
+      );
+      for (let index = 0; index < 95; index++)
+        expect(await attempts.count('passwords', '2001:db8:5::/48')).toBeNull();
     } finally {
       await pool.end();
     }
     const codes = [];
-    for (let index = 0; index < 7; index++) codes.push((await attempt(`2001:db8:5:${index}::1`, `spray-${index}@example.com`, 'wrong')).code);
-    expect(codes).toEqual([...Array<string>(5).fill('wrong_credentials'), 'too_many_attempts', 'too_many_attempts']);
+    for (let index = 0; index < 7; index++)
+      codes.push((await attempt(`2001:db8:5:${index}::1`, `spray-${index}@example.com`, 'wrong')).code);
+    expect(codes).toEqual([
+      ...Array<string>(5).fill('wrong_credentials'),
+      'too_many_attempts',
+      'too_many_attempts',
+    ]);
     expect((await attempt('2001:db8:6::1', 'spray@example.com', 'wrong')).code).toBe('wrong_credentials');
   });
 });
@@ -79,9 +104,13 @@ describe('who has had all of their attempts', () => {
     const pool = openPool(relay.store.config('relay'));
     try {
       const attempts = new Attempts(pool, Buffer.alloc(32));
-      for (let index = 0; index < 5; index++) expect(await attempts.count('forgotten', 'a network')).toBeNull();
-      for (let index = 0; index < 4; index++) expect(await attempts.count('forgotten', 'a network')).toMatchObject({ code: 'too_many_attempts' });
-      const { rows } = await pool.query<{ points: number }>("select points from daybook.attempt where key like 'forgotten:%' order by points desc limit 1");
+      for (let index = 0; index < 5; index++)
+        expect(await attempts.count('forgotten', 'a network')).toBeNull();
+      for (let index = 0; index < 4; index++)
+        expect(await attempts.count('forgotten', 'a network')).toMatchObject({ code: 'too_many_attempts' });
+      const { rows } = await pool.query<{ points: number }>(
+        "select points from daybook.attempt where key like 'forgotten:%' order by points desc limit 1",
+      );
       expect(rows).toEqual([{ points: 6 }]);
       await attempts.giveBack('forgotten', 'a network');
       await attempts.giveBack('forgotten', 'a network');
@@ -98,14 +127,25 @@ describe('what a network may ask for', () => {
     await relay.control((control) => control.definePlan('free', { requests_per_minute: 10 }, 'keep'));
     await administrator.put('/api/registration', { policy: 'open', plan: 'free' });
     const replies = await Promise.all(
-      Array.from({ length: 7 }, (_, index) => from('203.0.114.1').post('/api/registration', { email: `many-${index}@example.com`, password: PASSWORD, account_name: `many ${index}` })),
+      Array.from({ length: 7 }, (_, index) =>
+        from('203.0.114.1').post('/api/registration', {
+          email: `many-${index}@example.com`,
+          password: PASSWORD,
+          account_name: `many ${index}`,
+        }),
+      ),
     );
     expect(statuses(replies)).toEqual([202, 202, 202, 202, 202, 429, 429]);
   });
 
   it('is five reset links, known addresses or not', async () => {
     const replies = [];
-    for (let index = 0; index < 6; index++) replies.push(await from('203.0.115.1').post('/api/password/forgotten', { email: index % 2 === 0 ? 'administrator@example.com' : 'nobody@example.com' }));
+    for (let index = 0; index < 6; index++)
+      replies.push(
+        await from('203.0.115.1').post('/api/password/forgotten', {
+          email: index % 2 === 0 ? 'administrator@example.com' : 'nobody@example.com',
+        }),
+      );
     expect(replies.map(({ status }) => status)).toEqual([202, 202, 202, 202, 202, 429]);
     expect(new Set(replies.slice(0, 5).map(({ body }) => JSON.stringify(body))).size).toBe(1);
   });

@@ -1,7 +1,16 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { LinkMade, MemberRow } from '#server/contract/accounts.ts';
 import type { Me } from '#server/contract/session.ts';
-import { addMember, PASSWORD, setUp, type SignedInClient, signIn, statuses, tokenOf, visit } from '../../support/dashboard.ts';
+import {
+  addMember,
+  PASSWORD,
+  setUp,
+  type SignedInClient,
+  signIn,
+  statuses,
+  tokenOf,
+  visit,
+} from '../../support/dashboard.ts';
 import { ask } from '../../support/database.ts';
 import { type MailServer, startMailServer } from '../../support/servers/mail-server.ts';
 import { startRelay, type TestRelay, until } from '../../support/relay.ts';
@@ -16,7 +25,9 @@ beforeAll(async () => {
   mail = await startMailServer();
   const port = await refusedPort();
   origin = `http://localhost:${port}`;
-  relay = await startRelay({ env: { PORT: String(port), SMTP_URL: mail.url, SMTP_FROM: 'daybook@example.com', PUBLIC_URL: origin } });
+  relay = await startRelay({
+    env: { PORT: String(port), SMTP_URL: mail.url, SMTP_FROM: 'daybook@example.com', PUBLIC_URL: origin },
+  });
   administrator = await setUp(relay);
 });
 afterAll(async () => {
@@ -24,26 +35,41 @@ afterAll(async () => {
   await mail[Symbol.asyncDispose]();
 });
 
-const listed = async (client: SignedInClient, query = ''): Promise<MemberRow[]> => (await client.get<{ data: MemberRow[] }>(`/api/members${query}`)).body.data;
+const listed = async (client: SignedInClient, query = ''): Promise<MemberRow[]> =>
+  (await client.get<{ data: MemberRow[] }>(`/api/members${query}`)).body.data;
 /** The link in the newest mail to somebody. */
 async function linkMailedTo(address: string): Promise<string> {
-  const mails = await until(() => mail.mails.filter(({ to }) => to === address), (all) => all.length > 0, 'a mail');
+  const mails = await until(
+    () => mail.mails.filter(({ to }) => to === address),
+    (all) => all.length > 0,
+    'a mail',
+  );
   // Quoted-printable breaks lines with a "=" at their end.
-  return /https?:\/\/\S+/.exec((mails.at(-1)?.text ?? '').replaceAll('=\n', '').replaceAll('=3D', '='))?.[0] ?? '';
+  return (
+    /https?:\/\/\S+/.exec((mails.at(-1)?.text ?? '').replaceAll('=\n', '').replaceAll('=3D', '='))?.[0] ?? ''
+  );
 }
 
 describe('members', () => {
   it('are seen by their own account and by those who look after all, addresses by no auditor', async () => {
     const ana = await addMember(relay);
     const auditor = await addMember(relay, { role: 'auditor', account: administrator.me.account.id });
-    expect((await listed(ana)).map(({ id, email, role }) => [id, email, role])).toEqual([[ana.me.member.id, ana.email, 'member']]);
+    expect((await listed(ana)).map(({ id, email, role }) => [id, email, role])).toEqual([
+      [ana.me.member.id, ana.email, 'member'],
+    ]);
     expect(await listed(ana, `?account=${administrator.me.account.id}`)).toEqual([]);
     const all = await listed(administrator);
-    expect(all.find(({ id }) => id === ana.me.member.id)).toMatchObject({ email: ana.email, account_name: `of ${ana.email}`, has_totp: false });
+    expect(all.find(({ id }) => id === ana.me.member.id)).toMatchObject({
+      email: ana.email,
+      account_name: `of ${ana.email}`,
+      has_totp: false,
+    });
     const seen = await listed(auditor);
     expect(seen.length).toBe(all.length);
     expect(seen.every(({ email }) => email === null)).toBe(true);
-    expect((await listed(administrator, `?account=${ana.me.account.id}`)).map(({ id }) => id)).toEqual([ana.me.member.id]);
+    expect((await listed(administrator, `?account=${ana.me.account.id}`)).map(({ id }) => id)).toEqual([
+      ana.me.member.id,
+    ]);
   });
 
   it('are changed by administrators alone', async () => {
@@ -64,7 +90,9 @@ describe('members', () => {
   it('have another role at once, in the session that they have', async () => {
     const ana = await addMember(relay);
     expect((await ana.get('/api/registration')).code).toBe('role_not_permitted');
-    const changed = await administrator.patch<{ event: object }>(`/api/members/${ana.me.member.id}`, { role: 'administrator' });
+    const changed = await administrator.patch<{ event: object }>(`/api/members/${ana.me.member.id}`, {
+      role: 'administrator',
+    });
     expect(changed.body.event).toMatchObject({ type: 'member.role_changed' });
     expect((await ana.get('/api/registration')).status).toBe(200);
     await ana.patch(`/api/members/${ana.me.member.id}`, { role: 'member' });
@@ -79,13 +107,24 @@ describe('members', () => {
     ];
     for (const end of leave) {
       const ana = await addMember(relay, { role: 'administrator', account: administrator.me.account.id });
-      const invitation = (await ana.post<LinkMade>('/api/invitations', { account: null, role: 'administrator' })).body;
+      const invitation = (
+        await ana.post<LinkMade>('/api/invitations', { account: null, role: 'administrator' })
+      ).body;
       const reset = (await ana.post<LinkMade>(`/api/members/${bo.me.member.id}/reset`)).body;
-      expect((await visit(relay).post('/api/invitation', { token: tokenOf(invitation.link) })).status).toBe(200);
+      expect((await visit(relay).post('/api/invitation', { token: tokenOf(invitation.link) })).status).toBe(
+        200,
+      );
       expect((await end(ana.me.member.id)).status).toBe(200);
-      expect((await visit(relay).post('/api/invitation', { token: tokenOf(invitation.link) })).code).toBe('link_not_valid');
-      expect((await visit(relay).post('/api/password/reset', { token: tokenOf(reset.link), password: PASSWORD })).code).toBe('link_not_valid');
-      const withdrawn = (await relay.readLog()).filter(({ event }) => event.type === 'invitation.withdrawn' && event.invitation === invitation.id);
+      expect((await visit(relay).post('/api/invitation', { token: tokenOf(invitation.link) })).code).toBe(
+        'link_not_valid',
+      );
+      expect(
+        (await visit(relay).post('/api/password/reset', { token: tokenOf(reset.link), password: PASSWORD }))
+          .code,
+      ).toBe('link_not_valid');
+      const withdrawn = (await relay.readLog()).filter(
+        ({ event }) => event.type === 'invitation.withdrawn' && event.invitation === invitation.id,
+      );
       expect(withdrawn).toHaveLength(1);
     }
   });
@@ -113,7 +152,8 @@ describe('members', () => {
     expect(new Set(replies.map(({ code }) => code))).toEqual(new Set(['last_administrator', null]));
     const left = replies[0]?.code === 'last_administrator' ? administrator : second;
     expect((await left.delete(`/api/members/${left.me.member.id}`)).code).toBe('last_administrator');
-    if (left === second) await second.patch(`/api/members/${administrator.me.member.id}`, { role: 'administrator' });
+    if (left === second)
+      await second.patch(`/api/members/${administrator.me.member.id}`, { role: 'administrator' });
     else expect((await second.get('/api/me')).status).toBe(401);
   });
 
@@ -121,10 +161,17 @@ describe('members', () => {
     const ana = await addMember(relay);
     const { id } = ana.me.member;
     const reset = (await administrator.post<LinkMade>(`/api/members/${id}/reset`)).body;
-    expect((await administrator.delete<{ event: object }>(`/api/members/${id}`)).body.event).toMatchObject({ type: 'member.removed' });
+    expect((await administrator.delete<{ event: object }>(`/api/members/${id}`)).body.event).toMatchObject({
+      type: 'member.removed',
+    });
     expect((await ana.get('/api/me')).status).toBe(401);
-    expect((await visit(relay).post('/api/session', { email: ana.email, password: PASSWORD })).code).toBe('wrong_credentials');
-    expect((await visit(relay).post('/api/password/reset', { token: tokenOf(reset.link), password: PASSWORD })).code).toBe('link_not_valid');
+    expect((await visit(relay).post('/api/session', { email: ana.email, password: PASSWORD })).code).toBe(
+      'wrong_credentials',
+    );
+    expect(
+      (await visit(relay).post('/api/password/reset', { token: tokenOf(reset.link), password: PASSWORD }))
+        .code,
+    ).toBe('link_not_valid');
     const kept = await ask(
       relay.store.config('owner'),
       `select (select count(*) from daybook.member where id = '${id}') + (select count(*) from daybook.session where member = '${id}') + (select count(*) from daybook.link where member = '${id}')`,
@@ -134,21 +181,41 @@ describe('members', () => {
     expect((await listed(administrator)).some((row) => row.id === id)).toBe(false);
   });
 
-  it('choose a new password by an administrator\'s link, once, and all their sessions end', async () => {
+  it("choose a new password by an administrator's link, once, and all their sessions end", async () => {
     const ana = await addMember(relay);
     const { body } = await administrator.post<LinkMade>(`/api/members/${ana.me.member.id}/reset`);
     expect(body).toMatchObject({ was_sent: true, event: { type: 'member.reset_link_made' } });
-    const told = (await relay.readLog()).filter(({ event }) => event.type === 'member.reset_link_made' && event.member === ana.me.member.id);
-    expect(told.map(({ event }) => event)).toEqual([{ type: 'member.reset_link_made', member: ana.me.member.id, account: ana.me.account.id, actor: `member/${administrator.me.member.id}` }]);
+    const told = (await relay.readLog()).filter(
+      ({ event }) => event.type === 'member.reset_link_made' && event.member === ana.me.member.id,
+    );
+    expect(told.map(({ event }) => event)).toEqual([
+      {
+        type: 'member.reset_link_made',
+        member: ana.me.member.id,
+        account: ana.me.account.id,
+        actor: `member/${administrator.me.member.id}`,
+      },
+    ]);
     expect(body.link).toMatch(new RegExp(`^${origin}/reset#[0-9A-Za-z]{43}$`));
     expect(await linkMailedTo(ana.email)).toBe(body.link);
-    const replies = await Promise.all(Array.from({ length: 3 }, () => visit(relay).post<Me>('/api/password/reset', { token: tokenOf(body.link), password: 'chosen by the link' })));
+    const replies = await Promise.all(
+      Array.from({ length: 3 }, () =>
+        visit(relay).post<Me>('/api/password/reset', {
+          token: tokenOf(body.link),
+          password: 'chosen by the link',
+        }),
+      ),
+    );
     expect(statuses(replies)).toEqual([200, 404, 404]);
     expect((await ana.get('/api/me')).status).toBe(401);
     // All of it in one append, so that the log is locked once and last.
     const log = await relay.readLog();
-    const chosen = log.find(({ event }) => event.type === 'member.password_changed' && event.member === ana.me.member.id);
-    const opened = log.findLast(({ event }) => event.type === 'session.opened' && event.member === ana.me.member.id);
+    const chosen = log.find(
+      ({ event }) => event.type === 'member.password_changed' && event.member === ana.me.member.id,
+    );
+    const opened = log.findLast(
+      ({ event }) => event.type === 'session.opened' && event.member === ana.me.member.id,
+    );
     expect(opened?.at).toEqual(chosen?.at);
     await signIn(relay, ana.email, 'chosen by the link');
   });
@@ -157,16 +224,25 @@ describe('members', () => {
     const ana = await addMember(relay);
     const before = mail.mails.length;
     const client = visit(relay);
-    expect((await client.post('/api/password/forgotten', { email: 'stranger@example.com' })).status).toBe(202);
+    expect((await client.post('/api/password/forgotten', { email: 'stranger@example.com' })).status).toBe(
+      202,
+    );
     expect((await client.post('/api/password/forgotten', { email: ana.email })).status).toBe(202);
     const link = await linkMailedTo(ana.email);
     expect(link).toMatch(new RegExp(`^${origin}/reset#[0-9A-Za-z]{43}$`));
     expect(mail.mails.length).toBe(before + 1);
-    expect((await visit(relay).post<Me>('/api/password/reset', { token: tokenOf(link), password: PASSWORD })).body.member.email).toBe(ana.email);
+    expect(
+      (await visit(relay).post<Me>('/api/password/reset', { token: tokenOf(link), password: PASSWORD })).body
+        .member.email,
+    ).toBe(ana.email);
   });
 
   it('are invited by mail where an address is given', async () => {
-    const { body } = await administrator.post<LinkMade>('/api/invitations', { account: null, role: 'member', email: 'Guest@Example.com' });
+    const { body } = await administrator.post<LinkMade>('/api/invitations', {
+      account: null,
+      role: 'member',
+      email: 'Guest@Example.com',
+    });
     expect(body.was_sent).toBe(true);
     expect(await linkMailedTo('guest@example.com')).toBe(body.link);
   });

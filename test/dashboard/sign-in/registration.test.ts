@@ -1,7 +1,16 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { LinkMade, PutRegistration, RegistrationShown } from '#server/contract/accounts.ts';
 import type { InvitationShown, Me } from '#server/contract/session.ts';
-import { type ApiReply, PASSWORD, setUp, type SignedInClient, signIn, statuses, tokenOf, visit } from '../../support/dashboard.ts';
+import {
+  type ApiReply,
+  PASSWORD,
+  setUp,
+  type SignedInClient,
+  signIn,
+  statuses,
+  tokenOf,
+  visit,
+} from '../../support/dashboard.ts';
 import { startRelay, type TestRelay } from '../../support/relay.ts';
 import type { z } from 'zod';
 
@@ -22,48 +31,79 @@ let networks = 0;
 const fromAfar = () => visit(relay, { 'x-forwarded-for': `198.51.${networks++}.7` });
 const register = (email: string, accountName: string, more: object = {}): Promise<ApiReply> =>
   fromAfar().post('/api/registration', { email, password: PASSWORD, account_name: accountName, ...more });
-const put = (policy: z.input<typeof PutRegistration>) => administrator.put<{ event: { type: string } | null }>('/api/registration', policy);
-const invite = async (body: object): Promise<LinkMade> => (await administrator.post<LinkMade>('/api/invitations', body)).body;
+const put = (policy: z.input<typeof PutRegistration>) =>
+  administrator.put<{ event: { type: string } | null }>('/api/registration', policy);
+const invite = async (body: object): Promise<LinkMade> =>
+  (await administrator.post<LinkMade>('/api/invitations', body)).body;
 
 describe('registration', () => {
   it('is by invitation until an administrator says otherwise', async () => {
-    expect((await administrator.get<RegistrationShown>('/api/registration')).body).toEqual({ object: 'registration', policy: 'invite', plan: null });
+    expect((await administrator.get<RegistrationShown>('/api/registration')).body).toEqual({
+      object: 'registration',
+      policy: 'invite',
+      plan: null,
+    });
     const refused = await register('early@example.com', 'early');
     expect([refused.status, refused.code]).toEqual([403, 'registration_closed']);
   });
 
   it('lets anybody in where it is open, on the plan for new accounts', async () => {
     const unlimited = await put({ policy: 'open', plan: null });
-    expect([unlimited.status, unlimited.code, unlimited.body]).toMatchObject([400, 'invalid_value', { error: { param: 'plan' } }]);
-    expect((await put({ policy: 'open', plan: 'free' })).body.event).toMatchObject({ type: 'registration.changed' });
+    expect([unlimited.status, unlimited.code, unlimited.body]).toMatchObject([
+      400,
+      'invalid_value',
+      { error: { param: 'plan' } },
+    ]);
+    expect((await put({ policy: 'open', plan: 'free' })).body.event).toMatchObject({
+      type: 'registration.changed',
+    });
     expect((await put({ policy: 'open', plan: 'free' })).body.event).toBeNull();
     const reply = await register('ana@example.com', 'Ana');
-    expect([reply.status, reply.body, reply.headers.getSetCookie()]).toEqual([202, { object: 'registration' }, []]);
+    expect([reply.status, reply.body, reply.headers.getSetCookie()]).toEqual([
+      202,
+      { object: 'registration' },
+      [],
+    ]);
     const { me } = await signIn(relay, 'ana@example.com');
-    expect(me).toMatchObject({ member: { role: 'member' }, account: { name: 'Ana', plan: 'free', state: 'active' } });
+    expect(me).toMatchObject({
+      member: { role: 'member' },
+      account: { name: 'Ana', plan: 'free', state: 'active' },
+    });
   });
 
   it('says the same whether an address is known or not, and changes nothing for who has it', async () => {
     const before = (await relay.readLog()).filter(({ event }) => event.type === 'account.registered').length;
     const taken = await register('ANA@example.com', 'Somebody else', {});
     expect([taken.status, taken.body]).toEqual([202, { object: 'registration' }]);
-    expect((await relay.readLog()).filter(({ event }) => event.type === 'account.registered')).toHaveLength(before);
+    expect((await relay.readLog()).filter(({ event }) => event.type === 'account.registered')).toHaveLength(
+      before,
+    );
     expect((await signIn(relay, 'ana@example.com')).me.account.name).toBe('Ana');
   });
 
   it('finds a free name where one is taken, for several at once too', async () => {
-    const replies = await Promise.all(['b1', 'b2', 'b3'].map((name) => register(`${name}@example.com`, 'Ana')));
+    const replies = await Promise.all(
+      ['b1', 'b2', 'b3'].map((name) => register(`${name}@example.com`, 'Ana')),
+    );
     expect(replies.map(({ status }) => status)).toEqual([202, 202, 202]);
-    const names = await Promise.all(['b1', 'b2', 'b3'].map(async (name) => (await signIn(relay, `${name}@example.com`)).me.account.name));
+    const names = await Promise.all(
+      ['b1', 'b2', 'b3'].map(async (name) => (await signIn(relay, `${name}@example.com`)).me.account.name),
+    );
     expect(new Set(names)).toEqual(new Set(['Ana 2', 'Ana 3', 'Ana 4']));
   });
 
   it('makes one member of one address, however many register it at once', async () => {
-    const replies = await Promise.all(Array.from({ length: 8 }, (_, index) => register('twin@example.com', `twin ${index}`)));
+    const replies = await Promise.all(
+      Array.from({ length: 8 }, (_, index) => register('twin@example.com', `twin ${index}`)),
+    );
     expect(new Set(replies.map(({ status }) => status))).toEqual(new Set([202]));
     const log = await relay.readLog();
-    const accounts = log.flatMap(({ event }) => (event.type === 'account.registered' && event.name.startsWith('twin ') ? [event.account] : []));
-    const members = log.flatMap(({ event }) => (event.type === 'member.added' && accounts.includes(event.account) ? [event.member] : []));
+    const accounts = log.flatMap(({ event }) =>
+      event.type === 'account.registered' && event.name.startsWith('twin ') ? [event.account] : [],
+    );
+    const members = log.flatMap(({ event }) =>
+      event.type === 'member.added' && accounts.includes(event.account) ? [event.member] : [],
+    );
     expect([accounts.length, members.length]).toEqual([1, 1]);
   });
 
@@ -85,11 +125,22 @@ describe('registration', () => {
     await put({ policy: 'open', plan: 'free' });
     const bad = await register('no address', 'x');
     expect([bad.status, bad.code]).toEqual([400, 'invalid_value']);
-    for (const [email, name] of [['nul\u0000@example.com', 'x'], ['bell@\u0007example.com', 'x'], ['fine@example.com', 'n\u0000l'], ['fine@example.com', 'x\u001b[2J']] as const) {
+    for (const [email, name] of [
+      ['nul\u0000@example.com', 'x'],
+      ['bell@\u0007example.com', 'x'],
+      ['fine@example.com', 'n\u0000l'],
+      ['fine@example.com', 'x\u001b[2J'],
+    ] as const) {
       expect((await register(email, name)).code).toBe('invalid_value');
     }
-    expect((await visit(relay).post('/api/session', { email: 'nul\u0000@example.com', password: PASSWORD })).code).toBe('invalid_value');
-    const short = await fromAfar().post('/api/registration', { email: 'short@example.com', password: '123456789', account_name: 'x' });
+    expect(
+      (await visit(relay).post('/api/session', { email: 'nul\u0000@example.com', password: PASSWORD })).code,
+    ).toBe('invalid_value');
+    const short = await fromAfar().post('/api/registration', {
+      email: 'short@example.com',
+      password: '123456789',
+      account_name: 'x',
+    });
     expect(short.code).toBe('invalid_value');
     expect(JSON.stringify(short.body)).not.toContain('123456789');
   });
@@ -101,32 +152,62 @@ describe('invitations', () => {
     expect(link.link).toMatch(new RegExp(`^${administrator.origin}/join#[0-9A-Za-z]{43}$`));
     expect(link.event).toMatchObject({ type: 'invitation.created' });
     const token = tokenOf(link.link);
-    expect((await visit(relay).post<InvitationShown>('/api/invitation', { token })).body).toMatchObject({ role: 'auditor', account_name: 'first' });
+    expect((await visit(relay).post<InvitationShown>('/api/invitation', { token })).body).toMatchObject({
+      role: 'auditor',
+      account_name: 'first',
+    });
     const replies = await Promise.all(
-      Array.from({ length: 5 }, (_, index) => visit(relay).post<Me>('/api/invitation/accept', { token, email: `auditor-${index}@example.com`, password: PASSWORD })),
+      Array.from({ length: 5 }, (_, index) =>
+        visit(relay).post<Me>('/api/invitation/accept', {
+          token,
+          email: `auditor-${index}@example.com`,
+          password: PASSWORD,
+        }),
+      ),
     );
     expect(statuses(replies)).toEqual([200, 404, 404, 404, 404]);
-    expect(replies.find(({ status }) => status === 200)?.body).toMatchObject({ member: { role: 'auditor' }, account: { name: 'first' } });
+    expect(replies.find(({ status }) => status === 200)?.body).toMatchObject({
+      member: { role: 'auditor' },
+      account: { name: 'first' },
+    });
     expect((await visit(relay).post('/api/invitation', { token })).code).toBe('link_not_valid');
-    const added = (await relay.readLog()).filter(({ event }) => event.type === 'member.added' && event.invitation === link.id);
+    const added = (await relay.readLog()).filter(
+      ({ event }) => event.type === 'member.added' && event.invitation === link.id,
+    );
     expect(added).toHaveLength(1);
   });
 
   it('let somebody register where registration is closed, and are of no use after they were withdrawn', async () => {
     await put({ policy: 'closed', plan: 'free' });
-    const [used, withdrawn] = [await invite({ account: null, role: 'member' }), await invite({ account: null, role: 'member' })];
-    expect((await register('guest@example.com', 'Guest', { invitation: tokenOf(used.link) })).status).toBe(202);
-    expect((await signIn(relay, 'guest@example.com')).me.account).toMatchObject({ name: 'Guest', plan: 'free' });
+    const [used, withdrawn] = [
+      await invite({ account: null, role: 'member' }),
+      await invite({ account: null, role: 'member' }),
+    ];
+    expect((await register('guest@example.com', 'Guest', { invitation: tokenOf(used.link) })).status).toBe(
+      202,
+    );
+    expect((await signIn(relay, 'guest@example.com')).me.account).toMatchObject({
+      name: 'Guest',
+      plan: 'free',
+    });
     expect((await administrator.delete(`/api/invitations/${withdrawn.id}`)).status).toBe(200);
     expect((await administrator.delete(`/api/invitations/${withdrawn.id}`)).code).toBe('not_found');
-    expect((await register('guest2@example.com', 'Guest', { invitation: tokenOf(withdrawn.link) })).code).toBe('link_not_valid');
+    expect(
+      (await register('guest2@example.com', 'Guest', { invitation: tokenOf(withdrawn.link) })).code,
+    ).toBe('link_not_valid');
     const open = await administrator.get<{ data: { id: string }[] }>('/api/invitations');
     expect(open.body.data.map(({ id }) => id)).not.toContain(withdrawn.id);
   });
 
   it('stay good where the address was taken', async () => {
     const { link } = await invite({ account: null, role: 'member' });
-    const accept = (email: string) => fromAfar().post('/api/invitation/accept', { token: tokenOf(link), email, password: PASSWORD, account_name: 'Mine' });
+    const accept = (email: string) =>
+      fromAfar().post('/api/invitation/accept', {
+        token: tokenOf(link),
+        email,
+        password: PASSWORD,
+        account_name: 'Mine',
+      });
     expect((await accept('guest@example.com')).code).toBe('already_exists');
     expect((await accept('fresh@example.com')).status).toBe(200);
   });

@@ -16,7 +16,10 @@ let other: RunningServer;
 beforeAll(async () => {
   relay = await startRelay();
   const { url } = relay.store as TestDatabase;
-  other = await startServer(readConfig({ PORT: '0', DAYBOOK_DATA: relay.dataDir, DATABASE_URL: url, LOG_LEVEL: 'silent' }), createLogger('silent'));
+  other = await startServer(
+    readConfig({ PORT: '0', DAYBOOK_DATA: relay.dataDir, DATABASE_URL: url, LOG_LEVEL: 'silent' }),
+    createLogger('silent'),
+  );
 });
 afterAll(async () => {
   await other.stop();
@@ -30,7 +33,8 @@ function there(client: DashboardClient): DashboardClient {
   return same;
 }
 
-const rows = async (client: DashboardClient): Promise<SessionRow[]> => (await client.get<{ data: SessionRow[] }>('/api/sessions')).body.data;
+const rows = async (client: DashboardClient): Promise<SessionRow[]> =>
+  (await client.get<{ data: SessionRow[] }>('/api/sessions')).body.data;
 const owner = (query: string): Promise<unknown> => ask(relay.store.config('owner'), query);
 
 describe('sessions', () => {
@@ -46,7 +50,10 @@ describe('sessions', () => {
 
   it('are listed as people know them, and their own alone', async () => {
     const ana = await addMember(relay);
-    const phone = visit(relay, { 'user-agent': 'Mozilla/5.0 (iPhone; CPU iPhone OS 19_0 like Mac OS X) AppleWebKit/605.1.15 Version/19.0 Mobile/15E148 Safari/604.1' });
+    const phone = visit(relay, {
+      'user-agent':
+        'Mozilla/5.0 (iPhone; CPU iPhone OS 19_0 like Mac OS X) AppleWebKit/605.1.15 Version/19.0 Mobile/15E148 Safari/604.1',
+    });
     await phone.post('/api/session', { email: ana.email, password: PASSWORD });
     const [newest, oldest, ...more] = await rows(ana);
     expect(more).toEqual([]);
@@ -71,42 +78,66 @@ describe('sessions', () => {
     const second = await signIn(relay, ana.email);
     expect((await ana.delete('/api/sessions')).status).toBe(200);
     expect((await second.get('/api/me')).status).toBe(401);
-    const closed = (await relay.readLog()).flatMap(({ event }) => (event.type === 'session.closed' && event.member === ana.me.member.id ? [event.session] : []));
+    const closed = (await relay.readLog()).flatMap(({ event }) =>
+      event.type === 'session.closed' && event.member === ana.me.member.id ? [event.session] : [],
+    );
     expect(new Set(closed)).toEqual(new Set([ana.me.session, second.me.session]));
   });
 
   it('end when the password is changed, but for the one that changes it', async () => {
     const ana = await addMember(relay);
     const second = await signIn(relay, ana.email);
-    expect((await ana.post('/api/password', { current: 'not this one', password: 'another long one' })).code).toBe('wrong_credentials');
+    expect(
+      (await ana.post('/api/password', { current: 'not this one', password: 'another long one' })).code,
+    ).toBe('wrong_credentials');
     expect((await second.get('/api/me')).status).toBe(200);
-    expect((await ana.post('/api/password', { current: PASSWORD, password: 'another long one' })).status).toBe(200);
+    expect(
+      (await ana.post('/api/password', { current: PASSWORD, password: 'another long one' })).status,
+    ).toBe(200);
     expect((await ana.get('/api/me')).status).toBe(200);
     expect((await second.get('/api/me')).status).toBe(401);
-    expect((await visit(relay).post('/api/session', { email: ana.email, password: PASSWORD })).code).toBe('wrong_credentials');
+    expect((await visit(relay).post('/api/session', { email: ana.email, password: PASSWORD })).code).toBe(
+      'wrong_credentials',
+    );
     await signIn(relay, ana.email, 'another long one');
   });
 
   it('end after half a day without use, and after thirty days in any case', async () => {
     const ana = await addMember(relay);
-    const set = (change: string): Promise<unknown> => owner(`update daybook.session set ${change} where id = '${ana.me.session}'`);
+    const set = (change: string): Promise<unknown> =>
+      owner(`update daybook.session set ${change} where id = '${ana.me.session}'`);
     await set("seen_at = clock_timestamp() - interval '11 hours 59 minutes'");
     expect((await ana.get('/api/me')).status).toBe(200);
     // Being used has moved its end.
-    expect(await owner(`select seen_at > clock_timestamp() - interval '1 minute' from daybook.session where id = '${ana.me.session}'`)).toBe(true);
+    expect(
+      await owner(
+        `select seen_at > clock_timestamp() - interval '1 minute' from daybook.session where id = '${ana.me.session}'`,
+      ),
+    ).toBe(true);
     await set("seen_at = clock_timestamp() - interval '12 hours'");
     expect((await ana.get('/api/me')).status).toBe(401);
     const bo = await addMember(relay);
     await owner(`update daybook.session set expires_at = clock_timestamp() where id = '${bo.me.session}'`);
     expect((await bo.get('/api/me')).status).toBe(401);
-    expect(await owner(`select expires_at - opened_at between interval '29 days 23:59:59' and interval '30 days 00:00:01' from daybook.session where id = '${(await signIn(relay, bo.email)).me.session}'`)).toBe(true);
+    expect(
+      await owner(
+        `select expires_at - opened_at between interval '29 days 23:59:59' and interval '30 days 00:00:01' from daybook.session where id = '${(await signIn(relay, bo.email)).me.session}'`,
+      ),
+    ).toBe(true);
   });
 
   it('that have ended by themselves are taken away, and links too; those that are good stay', async () => {
     const [ana, bo] = await Promise.all([addMember(relay), addMember(relay)]);
     const administrator = await setUp(relay);
-    const links = await Promise.all([1, 2].map(async () => (await administrator.post<LinkMade>('/api/invitations', { account: null, role: 'member' })).body));
-    await owner(`update daybook.session set seen_at = clock_timestamp() - interval '13 hours' where id = '${ana.me.session}'`);
+    const links = await Promise.all(
+      [1, 2].map(
+        async () =>
+          (await administrator.post<LinkMade>('/api/invitations', { account: null, role: 'member' })).body,
+      ),
+    );
+    await owner(
+      `update daybook.session set seen_at = clock_timestamp() - interval '13 hours' where id = '${ana.me.session}'`,
+    );
     await owner(`update daybook.link set expires_at = clock_timestamp() where id = '${links[0]?.id}'`);
     const pool = openPool(relay.store.config('relay'));
     try {
@@ -115,8 +146,16 @@ describe('sessions', () => {
     } finally {
       await pool.end();
     }
-    expect(await owner(`select array_agg(id::text) from daybook.session where id in ('${ana.me.session}', '${bo.me.session}')`)).toEqual([bo.me.session]);
-    expect(await owner(`select array_agg(id::text) from daybook.link where id in ('${links[0]?.id}', '${links[1]?.id}')`)).toEqual([links[1]?.id]);
+    expect(
+      await owner(
+        `select array_agg(id::text) from daybook.session where id in ('${ana.me.session}', '${bo.me.session}')`,
+      ),
+    ).toEqual([bo.me.session]);
+    expect(
+      await owner(
+        `select array_agg(id::text) from daybook.link where id in ('${links[0]?.id}', '${links[1]?.id}')`,
+      ),
+    ).toEqual([links[1]?.id]);
   });
 
   it('are in the database as digests only', async () => {
@@ -125,13 +164,19 @@ describe('sessions', () => {
     const stored = String(await owner(`select string_agg(s::text, ' ') from daybook.session s`));
     expect(stored).toContain(ana.me.session);
     expect(stored).not.toContain(token);
-    expect(await owner(`select encode(digest, 'hex') = encode(sha256('${token}'), 'hex') from daybook.session where id = '${ana.me.session}'`)).toBe(true);
+    expect(
+      await owner(
+        `select encode(digest, 'hex') = encode(sha256('${token}'), 'hex') from daybook.session where id = '${ana.me.session}'`,
+      ),
+    ).toBe(true);
   });
 
   it('can be read by nobody but the relay', async () => {
     for (const table of ['member', 'session', 'link', 'attempt']) {
       for (const role of ['worker', 'auditor'] as const) {
-        await expect(ask(relay.store.config(role), `select count(*) from daybook.${table}`)).rejects.toThrow('permission denied');
+        await expect(ask(relay.store.config(role), `select count(*) from daybook.${table}`)).rejects.toThrow(
+          'permission denied',
+        );
       }
     }
   });

@@ -22,22 +22,37 @@ beforeAll(async () => {
 });
 afterAll(() => relay[Symbol.asyncDispose]());
 
-const { text } = commandLine(() => ({ DAYBOOK_DATA: relay.dataDir, DATABASE_URL: (relay.store as TestDatabase).url }));
+const { text } = commandLine(() => ({
+  DAYBOOK_DATA: relay.dataDir,
+  DATABASE_URL: (relay.store as TestDatabase).url,
+}));
 
-const claim = (token: string, address: string) => visit(relay).post<Me>('/api/setup', { token, email: address, password: PASSWORD });
+const claim = (token: string, address: string) =>
+  visit(relay).post<Me>('/api/setup', { token, email: address, password: PASSWORD });
 
 describe('the first administrator', () => {
   it('comes by a link that only who runs the server sees', async () => {
     const link = readFileSync(file, 'utf8').trim();
     expect(link).toMatch(new RegExp(`^http://127\\.0\\.0\\.1:${relay.port}/setup#[0-9A-Za-z]{43}$`));
     expect(statSync(file).mode & 0o777).toBe(0o600);
-    expect(greet({ baseUrl: relay.baseUrl, models: [], firstKey: null, setupLink: link })).toContain(`  ${link}\n`);
-    expect((await visit(relay).get<Welcome>('/api/welcome')).body).toEqual({ object: 'welcome', registration: 'invite', needs_setup: true, can_send_mail: false });
+    expect(greet({ baseUrl: relay.baseUrl, models: [], firstKey: null, setupLink: link })).toContain(
+      `  ${link}\n`,
+    );
+    expect((await visit(relay).get<Welcome>('/api/welcome')).body).toEqual({
+      object: 'welcome',
+      registration: 'invite',
+      needs_setup: true,
+      can_send_mail: false,
+    });
   });
 
   it('is never somebody who came without it', async () => {
-    const replies = await Promise.all(Array.from({ length: 100 }, (_, index) => claim(randomBase62(43), `guest-${index}@example.com`)));
-    expect(new Set(replies.map(({ status, code }) => `${status} ${code}`))).toEqual(new Set(['404 link_not_valid']));
+    const replies = await Promise.all(
+      Array.from({ length: 100 }, (_, index) => claim(randomBase62(43), `guest-${index}@example.com`)),
+    );
+    expect(new Set(replies.map(({ status, code }) => `${status} ${code}`))).toEqual(
+      new Set(['404 link_not_valid']),
+    );
     const without = await visit(relay).post('/api/setup', { email: 'guest@example.com', password: PASSWORD });
     expect(without.status).toBe(400);
     expect((await relay.readLog()).some(({ event }) => event.type === 'member.added')).toBe(false);
@@ -47,7 +62,9 @@ describe('the first administrator', () => {
     // A second link of the command line, which is as good as the first.
     const first = tokenOf((await text('setup-link')).trim());
     expect(first).toBe(tokenOf(readFileSync(file, 'utf8').trim()));
-    const replies = await Promise.all(Array.from({ length: 100 }, (_, index) => claim(first, `admin-${index}@example.com`)));
+    const replies = await Promise.all(
+      Array.from({ length: 100 }, (_, index) => claim(first, `admin-${index}@example.com`)),
+    );
     const made = replies.filter(({ status }) => status === 200);
     expect(made).toHaveLength(1);
     // Whoever came too late is told so, or that too many are being looked at.
@@ -67,9 +84,15 @@ describe('the first administrator', () => {
 
   it('who is locked out comes back by the command line', async () => {
     const link = (await text('member', 'reset-link', email)).trim();
-    expect((await relay.readLog()).at(-1)?.event).toMatchObject({ type: 'member.reset_link_made', actor: 'command-line' });
+    expect((await relay.readLog()).at(-1)?.event).toMatchObject({
+      type: 'member.reset_link_made',
+      actor: 'command-line',
+    });
     const client = visit(relay);
-    const reset = await client.post<Me>('/api/password/reset', { token: tokenOf(link), password: 'a new one, and long' });
+    const reset = await client.post<Me>('/api/password/reset', {
+      token: tokenOf(link),
+      password: 'a new one, and long',
+    });
     expect(reset.body.member).toMatchObject({ email, role: 'administrator' });
     expect((await client.get('/api/me')).status).toBe(200);
   });
@@ -92,9 +115,13 @@ describe('an unattended setup', () => {
     }
   });
 
-  it('leaves nothing running where that administrator can\'t be made', async () => {
+  it("leaves nothing running where that administrator can't be made", async () => {
     await using place = await makePlace();
-    const start = () => startServer(readConfig({ ...place.env, ADMIN_EMAIL: 'ops@example.com', ADMIN_PASSWORD: PASSWORD }), createLogger('silent'));
+    const start = () =>
+      startServer(
+        readConfig({ ...place.env, ADMIN_EMAIL: 'ops@example.com', ADMIN_PASSWORD: PASSWORD }),
+        createLogger('silent'),
+      );
     await (await start()).stop();
     await ask((place.store as TestDatabase).config('owner'), "update daybook.member set role = 'member'");
     // A server that still ran would have sessions open when the place is taken away.
@@ -104,13 +131,24 @@ describe('an unattended setup', () => {
   it('gives links and base URLs the address that people use', async () => {
     await using place = await makePlace();
     const port = await refusedPort();
-    const server = await startServer(readConfig({ ...place.env, PORT: String(port), PUBLIC_URL: 'https://daybook.example.com/' }), createLogger('silent'));
+    const server = await startServer(
+      readConfig({ ...place.env, PORT: String(port), PUBLIC_URL: 'https://daybook.example.com/' }),
+      createLogger('silent'),
+    );
     try {
       expect(server.setupLink).toMatch(/^https:\/\/daybook\.example\.com\/setup#/);
       // Whatever stands between takes the S off: people come by TLS alone, and so do their cookies.
       const origin = `http://127.0.0.1:${port}`;
-      const body = JSON.stringify({ token: tokenOf(server.setupLink ?? ''), email: 'ops@example.com', password: PASSWORD });
-      const reply = await fetch(`${origin}/api/setup`, { method: 'POST', headers: { origin, 'content-type': 'application/json' }, body });
+      const body = JSON.stringify({
+        token: tokenOf(server.setupLink ?? ''),
+        email: 'ops@example.com',
+        password: PASSWORD,
+      });
+      const reply = await fetch(`${origin}/api/setup`, {
+        method: 'POST',
+        headers: { origin, 'content-type': 'application/json' },
+        body,
+      });
       expect(reply.headers.getSetCookie().join()).toMatch(/^__Host-daybook=.*; Secure$/);
       expect(reply.headers.get('strict-transport-security')).toMatch(/^max-age=\d+$/);
     } finally {
@@ -122,20 +160,34 @@ describe('an unattended setup', () => {
     await using place = await makePlace();
     const start = () => startServer(readConfig(place.env), createLogger('silent'));
     await (await start()).stop();
-    await ask((place.store as TestDatabase).config('owner'), 'revoke insert on daybook.link from daybook_relay');
+    await ask(
+      (place.store as TestDatabase).config('owner'),
+      'revoke insert on daybook.link from daybook_relay',
+    );
     const server = await start();
     try {
       expect(server.setupLink).toBeNull();
-      expect((await visit({ port: Number(new URL(server.baseUrl).port) }).get<Welcome>('/api/welcome')).body.needs_setup).toBe(true);
+      expect(
+        (await visit({ port: Number(new URL(server.baseUrl).port) }).get<Welcome>('/api/welcome')).body
+          .needs_setup,
+      ).toBe(true);
     } finally {
       await server.stop();
     }
   });
 
   it('is set up with all that it needs', () => {
-    expect(() => readConfig({ ADMIN_EMAIL: 'ops@example.com' })).toThrow('ADMIN_PASSWORD is missing: ADMIN_EMAIL is set, and needs it.');
-    expect(() => readConfig({ ADMIN_EMAIL: 'ops@example.com', ADMIN_PASSWORD: 'short' })).toThrow(/^ADMIN_PASSWORD is not usable: must have at least 10 characters/);
-    expect(() => readConfig({ SMTP_URL: 'smtp://mail.example.com', SMTP_FROM: 'daybook@example.com' })).toThrow('PUBLIC_URL is missing');
-    expect(() => readConfig({ PUBLIC_URL: 'https://example.com/daybook' })).toThrow('PUBLIC_URL is not usable: must have no path.');
+    expect(() => readConfig({ ADMIN_EMAIL: 'ops@example.com' })).toThrow(
+      'ADMIN_PASSWORD is missing: ADMIN_EMAIL is set, and needs it.',
+    );
+    expect(() => readConfig({ ADMIN_EMAIL: 'ops@example.com', ADMIN_PASSWORD: 'short' })).toThrow(
+      /^ADMIN_PASSWORD is not usable: must have at least 10 characters/,
+    );
+    expect(() =>
+      readConfig({ SMTP_URL: 'smtp://mail.example.com', SMTP_FROM: 'daybook@example.com' }),
+    ).toThrow('PUBLIC_URL is missing');
+    expect(() => readConfig({ PUBLIC_URL: 'https://example.com/daybook' })).toThrow(
+      'PUBLIC_URL is not usable: must have no path.',
+    );
   });
 });

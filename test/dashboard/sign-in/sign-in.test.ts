@@ -2,7 +2,16 @@ import { Secret, TOTP } from 'otpauth';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { LinkMade } from '#server/contract/accounts.ts';
 import type { Me, TotpBegun } from '#server/contract/session.ts';
-import { addMember, type ApiReply, PASSWORD, setUp, type SignedInClient, signIn, tokenOf, visit } from '../../support/dashboard.ts';
+import {
+  addMember,
+  type ApiReply,
+  PASSWORD,
+  setUp,
+  type SignedInClient,
+  signIn,
+  tokenOf,
+  visit,
+} from '../../support/dashboard.ts';
 import { ask } from '../../support/database.ts';
 import { startRelay, type TestRelay } from '../../support/relay.ts';
 
@@ -16,7 +25,10 @@ afterAll(() => relay[Symbol.asyncDispose]());
 
 /** The attributes of the cookie that a sign-in sets. */
 async function cookieOf(headers: Record<string, string>): Promise<string[]> {
-  const reply = await visit(relay, headers).post('/api/session', { email: 'ana@example.com', password: PASSWORD });
+  const reply = await visit(relay, headers).post('/api/session', {
+    email: 'ana@example.com',
+    password: PASSWORD,
+  });
   const [cookie = ''] = reply.headers.getSetCookie();
   return cookie.split('; ');
 }
@@ -26,12 +38,22 @@ describe('signing in', () => {
     const again = await signIn(relay, ' ANA@example.com ');
     const { status, body } = await again.get<Me>('/api/me');
     expect(status).toBe(200);
-    expect(body).toMatchObject({ member: { email: 'ana@example.com', role: 'member', has_totp: false }, account: { name: 'of ana@example.com' }, base_url: relay.baseUrl });
+    expect(body).toMatchObject({
+      member: { email: 'ana@example.com', role: 'member', has_totp: false },
+      account: { name: 'of ana@example.com' },
+      base_url: relay.baseUrl,
+    });
   });
 
   it('says the same of a wrong password and of an address that nobody has', async () => {
-    const wrong = await visit(relay).post('/api/session', { email: 'ana@example.com', password: `${PASSWORD}.` });
-    const unknown = await visit(relay).post('/api/session', { email: 'nobody@example.com', password: PASSWORD });
+    const wrong = await visit(relay).post('/api/session', {
+      email: 'ana@example.com',
+      password: `${PASSWORD}.`,
+    });
+    const unknown = await visit(relay).post('/api/session', {
+      email: 'nobody@example.com',
+      password: PASSWORD,
+    });
     expect([wrong.status, wrong.code]).toEqual([401, 'wrong_credentials']);
     const said = ({ body }: typeof wrong): unknown => (body as { error: unknown }).error;
     expect(said(unknown)).toEqual(said(wrong));
@@ -82,11 +104,21 @@ describe('signing in', () => {
   it('refuses what another site sends, with the right password too', async () => {
     const body = { email: 'ana@example.com', password: PASSWORD };
     const { host } = new URL(ana.origin);
-    for (const headers of [{ origin: 'https://evil.example' }, { origin: 'null' }, { 'sec-fetch-site': 'cross-site' }, { 'sec-fetch-site': 'same-site' }, { origin: `http://${host}.evil.example` }]) {
+    for (const headers of [
+      { origin: 'https://evil.example' },
+      { origin: 'null' },
+      { 'sec-fetch-site': 'cross-site' },
+      { 'sec-fetch-site': 'same-site' },
+      { origin: `http://${host}.evil.example` },
+    ]) {
       const reply = await visit(relay, headers as Record<string, string>).post('/api/session', body);
       expect([reply.status, reply.code, reply.headers.getSetCookie()]).toEqual([403, 'cross_site', []]);
     }
-    const bare = await fetch(`${ana.origin}/api/session`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) });
+    const bare = await fetch(`${ana.origin}/api/session`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    });
     expect(bare.status).toBe(403);
   });
 
@@ -104,9 +136,16 @@ describe('signing in', () => {
   });
 
   it('keeps passwords as argon2id alone, and neither address nor network in a count of attempts', async () => {
-    const hash = String(await ask(relay.store.config('owner'), "select password_hash from daybook.member where email = 'ana@example.com'"));
+    const hash = String(
+      await ask(
+        relay.store.config('owner'),
+        "select password_hash from daybook.member where email = 'ana@example.com'",
+      ),
+    );
     expect(hash).toMatch(/^\$argon2id\$v=19\$m=19456,t=2,p=1\$/);
-    const keys = String(await ask(relay.store.config('owner'), "select string_agg(key, ' ') from daybook.attempt"));
+    const keys = String(
+      await ask(relay.store.config('owner'), "select string_agg(key, ' ') from daybook.attempt"),
+    );
     expect(keys).not.toMatch(/ana|127|example/);
   });
 });
@@ -119,22 +158,32 @@ describe('a code from a device', () => {
   });
 
   /** What a device shows so many steps from now. */
-  const code = (steps: number): string => new TOTP({ secret: Secret.fromBase32(secret) }).generate({ timestamp: Date.now() + steps * 30_000 });
+  const code = (steps: number): string =>
+    new TOTP({ secret: Secret.fromBase32(secret) }).generate({ timestamp: Date.now() + steps * 30_000 });
   /** A code that is none of those around now. */
   const wrongCode = (): string => {
     const near = new Set([-2, -1, 0, 1, 2].map(code));
-    return Array.from({ length: 10 }, (_, index) => String(100_000 + index)).find((each) => !near.has(each)) as string;
+    return Array.from({ length: 10 }, (_, index) => String(100_000 + index)).find(
+      (each) => !near.has(each),
+    ) as string;
   };
-  const signInWith = (more: object): Promise<ApiReply<Me>> => visit(relay).post('/api/session', { email: ben.email, password: PASSWORD, ...more });
+  const signInWith = (more: object): Promise<ApiReply<Me>> =>
+    visit(relay).post('/api/session', { email: ben.email, password: PASSWORD, ...more });
   /** Codes once taken are taken: lets them be taken again, as after some minutes. */
-  const later = (): Promise<unknown> => ask(relay.store.config('owner'), `update daybook.member set totp_step = null where id = '${ben.me.member.id}'`);
+  const later = (): Promise<unknown> =>
+    ask(
+      relay.store.config('owner'),
+      `update daybook.member set totp_step = null where id = '${ben.me.member.id}'`,
+    );
 
   it('is asked for only when the first one was right', async () => {
     expect((await ben.put('/api/totp', { code: '123456' })).code).toBe('not_allowed');
     expect((await ben.post('/api/totp', { password: 'not mine' })).code).toBe('wrong_credentials');
     const begun = await ben.post<TotpBegun>('/api/totp', { password: PASSWORD });
     secret = begun.body.secret;
-    expect(begun.body.uri).toBe(`otpauth://totp/Daybook:${encodeURIComponent(ben.email)}?issuer=Daybook&secret=${secret}&algorithm=SHA1&digits=6&period=30`);
+    expect(begun.body.uri).toBe(
+      `otpauth://totp/Daybook:${encodeURIComponent(ben.email)}?issuer=Daybook&secret=${secret}&algorithm=SHA1&digits=6&period=30`,
+    );
     expect((await ben.put('/api/totp', { code: wrongCode() })).code).toBe('wrong_code');
     expect((await signInWith({})).status).toBe(200);
     const confirmed = await ben.put<{ event: object }>('/api/totp', { code: code(0) });
@@ -161,7 +210,12 @@ describe('a code from a device', () => {
     await later();
     const same = code(0);
     const replies = await Promise.all(Array.from({ length: 4 }, () => signInWith({ code: same })));
-    expect(replies.map((reply) => reply.code ?? 'in').toSorted()).toEqual(['in', 'wrong_code', 'wrong_code', 'wrong_code']);
+    expect(replies.map((reply) => reply.code ?? 'in').toSorted()).toEqual([
+      'in',
+      'wrong_code',
+      'wrong_code',
+      'wrong_code',
+    ]);
     expect((await signInWith({ code: same })).code).toBe('wrong_code');
   });
 
@@ -173,12 +227,19 @@ describe('a code from a device', () => {
     expect([reset.code, client.cookie]).toEqual(['totp_required', '']);
     await later();
     const again = visit(relay);
-    expect((await again.post('/api/session', { email: ben.email, password: PASSWORD, code: code(0) })).status).toBe(200);
+    expect(
+      (await again.post('/api/session', { email: ben.email, password: PASSWORD, code: code(0) })).status,
+    ).toBe(200);
     ben.cookie = again.cookie;
   });
 
   it('is sealed in the database and nowhere in the log', async () => {
-    const stored = String(await ask(relay.store.config('owner'), `select m::text from daybook.member m where id = '${ben.me.member.id}'`));
+    const stored = String(
+      await ask(
+        relay.store.config('owner'),
+        `select m::text from daybook.member m where id = '${ben.me.member.id}'`,
+      ),
+    );
     expect(stored).not.toContain(secret);
     expect(stored).not.toContain(Buffer.from(Secret.fromBase32(secret).bytes).toString('hex'));
     expect(JSON.stringify(await relay.readLog())).not.toContain(secret);

@@ -17,20 +17,32 @@ it('says 503 and never 401 while the store is away, and the session is good when
   await superuser.connect();
   try {
     await superuser.query(`alter database "${store.name}" allow_connections false`);
-    await superuser.query('select pg_terminate_backend(pid) from pg_stat_activity where datname = $1', [store.name]);
+    await superuser.query('select pg_terminate_backend(pid) from pg_stat_activity where datname = $1', [
+      store.name,
+    ]);
     const away = [
       await ana.get('/api/me'),
       await ana.post('/api/password', { current: PASSWORD, password: PASSWORD }),
       await visit(relay).post('/api/session', { email: ana.email, password: PASSWORD }),
-      await visit(relay).post('/api/setup', { token: 'x'.repeat(43), email: 'x@example.com', password: PASSWORD }),
+      await visit(relay).post('/api/setup', {
+        token: 'x'.repeat(43),
+        email: 'x@example.com',
+        password: PASSWORD,
+      }),
       await visit(relay).post('/api/password/forgotten', { email: ana.email }),
     ];
-    expect(away.map(({ status, code }) => `${status} ${code}`)).toEqual(Array<string>(5).fill('503 store_unavailable'));
+    expect(away.map(({ status, code }) => `${status} ${code}`)).toEqual(
+      Array<string>(5).fill('503 store_unavailable'),
+    );
     expect(Number(away[0]?.headers.get('retry-after'))).toBeGreaterThan(0);
     expect(ana.cookie).not.toBe('');
   } finally {
     await superuser.query(`alter database "${store.name}" allow_connections true`);
     await superuser.end();
   }
-  await until(() => ana.get('/api/me'), ({ status }) => status === 200, 'the session');
+  await until(
+    () => ana.get('/api/me'),
+    ({ status }) => status === 200,
+    'the session',
+  );
 });

@@ -23,7 +23,9 @@ describe('a log that was changed', () => {
     await log.fill(160, SIZES);
     owner = await connectAs(log.database, 'owner');
     for (const table of ['log', 'log_batch']) {
-      await owner.query(`alter table daybook.${table} disable trigger append_only; create table daybook.true_${table} as select * from daybook.${table}`);
+      await owner.query(
+        `alter table daybook.${table} disable trigger append_only; create table daybook.true_${table} as select * from daybook.${table}`,
+      );
     }
   });
   afterAll(async () => {
@@ -37,10 +39,22 @@ describe('a log that was changed', () => {
     ['a changed value', 'update daybook.log set output_tokens = 21 where position = 60', 57],
     ['a changed time', `update daybook.log set at = at + interval '1 microsecond' where position = 60`, 57],
     ['a missing row', 'delete from daybook.log where position = 60', 60],
-    ['a row that moved behind the others', 'update daybook.log set position = position + 100 where position = 99', 99],
-    ['a changed row of a batch that the next partition ends', 'update daybook.log set key = null where position = 101', 99],
+    [
+      'a row that moved behind the others',
+      'update daybook.log set position = position + 100 where position = 99',
+      99,
+    ],
+    [
+      'a changed row of a batch that the next partition ends',
+      'update daybook.log set key = null where position = 101',
+      99,
+    ],
     ['a missing batch', 'delete from daybook.log_batch where last_position = 60', 57],
-    ['another link of the chain', `update daybook.log_batch set chain = sha256('x') where last_position = 60`, 57],
+    [
+      'another link of the chain',
+      `update daybook.log_batch set chain = sha256('x') where last_position = 60`,
+      57,
+    ],
   ])('by %s stays where it is from that partition on', async (_, change, position) => {
     await owner.query(change);
     const found = await log.archive().then(
@@ -52,7 +66,9 @@ describe('a log that was changed', () => {
     expect((found as ArchiveDamageError).position).toBe(position);
     const damaged = position < 50 ? 'log_000000' : 'log_000001';
     expect(await standingOf(owner, damaged)).toBe('attached');
-    expect((await readdir(log.directory)).filter((name) => name.startsWith(damaged) && !name.endsWith('.partial'))).toEqual([]);
+    expect(
+      (await readdir(log.directory)).filter((name) => name.startsWith(damaged) && !name.endsWith('.partial')),
+    ).toEqual([]);
     await owner.query(`delete from daybook.log; delete from daybook.log_batch;
       insert into daybook.log select * from daybook.true_log where position >= daybook.first_position();
       insert into daybook.log_batch select * from daybook.true_log_batch`);
@@ -99,7 +115,9 @@ describe('a file that was changed', () => {
       const found = await foundIn(changed, verifyArchive);
       expect(found, `byte ${at}`).toBeInstanceOf(ArchiveDamageError);
       const { position } = found as ArchiveDamageError;
-      expect(position === 0 || (position >= 45 && position <= 100), `byte ${at}: position ${position}`).toBe(true);
+      expect(position === 0 || (position >= 45 && position <= 100), `byte ${at}: position ${position}`).toBe(
+        true,
+      );
     }
   });
 
@@ -110,12 +128,16 @@ describe('a file that was changed', () => {
     const foundAfter = (change: (lines: string[]) => string[]): Promise<unknown> =>
       foundIn(zstdCompressSync(`${change([...lines]).join('\n')}\n`), (name) => verifyFile(name));
     const firstOfBatch = (): number => {
-      const before = lines.slice(0, at).findLast((line) => line.startsWith('{"batch"')) ?? '{"batch":{"last_position":0}}';
+      const before =
+        lines.slice(0, at).findLast((line) => line.startsWith('{"batch"')) ?? '{"batch":{"last_position":0}}';
       return (JSON.parse(before) as { batch: { last_position: number } }).batch.last_position + 1;
     };
     expect(await foundAfter((all) => all)).toBeNull();
     for (const [change, position] of [
-      [(all: string[]) => all.with(at, (all[at] as string).replace('"instance":', '"instance":9')), firstOfBatch()],
+      [
+        (all: string[]) => all.with(at, (all[at] as string).replace('"instance":', '"instance":9')),
+        firstOfBatch(),
+      ],
       [(all: string[]) => all.with(at, (all[at] as string).replace('}', ',"status":7}')), firstOfBatch()],
       [(all: string[]) => all.with(at, (all[at] as string).replace('"type":', '"novel":7,"type":')), 70],
       [(all: string[]) => all.toSpliced(at, 1), 70],
@@ -135,7 +157,9 @@ describe('a file that was changed', () => {
     const [first, second, third] = (await log.files()) as [string, string, string];
     await verifySeries([third, first, second], () => undefined);
     await verifySeries([second, third], () => undefined);
-    await expect(verifySeries([first, third], () => undefined)).rejects.toThrow('does not follow position 49');
+    await expect(verifySeries([first, third], () => undefined)).rejects.toThrow(
+      'does not follow position 49',
+    );
 
     await using other = await createPartitioned(50, 8);
     const owner = await connectAs(other.database, 'owner');
@@ -147,20 +171,31 @@ describe('a file that was changed', () => {
     const [foreign] = (await other.files()) as [string];
     await expect(verifySeries([foreign, second], () => undefined)).rejects.toThrow('of another log');
     // The same log, so it says, but another history.
-    const forged = zstdDecompressSync(await readFile(foreign)).toString().replace(/"log_id":"[^"]+"/, `"log_id":"${(await verifyFile(second)).log_id}"`);
+    const forged = zstdDecompressSync(await readFile(foreign))
+      .toString()
+      .replace(/"log_id":"[^"]+"/, `"log_id":"${(await verifyFile(second)).log_id}"`);
     const name = path.join(other.directory, path.basename(first));
     await writeFile(name, zstdCompressSync(forged));
-    const manifest = JSON.parse(await readFile(name.replace('ndjson.zst', 'manifest.json'), 'utf8')) as Record<string, unknown>;
+    const manifest = JSON.parse(
+      await readFile(name.replace('ndjson.zst', 'manifest.json'), 'utf8'),
+    ) as Record<string, unknown>;
     const { bytes, sha256, log_id } = await verifyFile(name);
-    await writeFile(name.replace('ndjson.zst', 'manifest.json'), JSON.stringify({ ...manifest, bytes, sha256, log_id }));
-    await expect(verifySeries([name], () => undefined)).rejects.toThrow('its chain does not continue the one before');
+    await writeFile(
+      name.replace('ndjson.zst', 'manifest.json'),
+      JSON.stringify({ ...manifest, bytes, sha256, log_id }),
+    );
+    await expect(verifySeries([name], () => undefined)).rejects.toThrow(
+      'its chain does not continue the one before',
+    );
   });
 
   test('or lost after it was recorded keeps its partition in the database', async () => {
     await using broken = await createPartitioned(50, 8);
     await broken.fill(160, SIZES);
     const stop = new Error('stopped');
-    await expect(broken.archive({ onStep: (step) => (step === 'recorded' ? Promise.reject(stop) : undefined) })).rejects.toBe(stop);
+    await expect(
+      broken.archive({ onStep: (step) => (step === 'recorded' ? Promise.reject(stop) : undefined) }),
+    ).rejects.toBe(stop);
     const [recorded] = (await broken.files()) as [string];
     const content = await readFile(recorded);
     await writeFile(recorded, content.subarray(1));

@@ -17,7 +17,10 @@ const STEPS: readonly Step[] = ['exported', 'verified', 'named', 'recorded', 'de
 /** @returns the signal that ended it. */
 async function runAndDie(log: Partitioned, keep: number, step: Step): Promise<NodeJS.Signals | null> {
   const env = { ...process.env, DATABASE_URL: log.database.url };
-  const child = spawn(process.execPath, [CHILD, log.directory, String(keep), step], { env, stdio: ['ignore', 'ignore', 'inherit'] });
+  const child = spawn(process.execPath, [CHILD, log.directory, String(keep), step], {
+    env,
+    stdio: ['ignore', 'ignore', 'inherit'],
+  });
   const [, signal] = (await once(child, 'exit')) as [number | null, NodeJS.Signals | null];
   return signal;
 }
@@ -34,7 +37,11 @@ test('a run that is killed after any of its steps is taken up by the next: nothi
     expect(await runAndDie(log, keep, step)).toBe('SIGKILL');
     expect(await readPage(owner, 0, 'control'), step).toEqual(control);
     // Its connection may take a moment to be gone, and its lock with it.
-    await until(() => log.archive({ keep, drop: true }), (result) => result !== null, 'the next run');
+    await until(
+      () => log.archive({ keep, drop: true }),
+      (result) => result !== null,
+      'the next run',
+    );
     expect(await standingOf(owner, `log_00000${index}`), step).toBe('dropped');
     expect(await readPage(owner, 0, 'control'), step).toEqual(control);
   }
@@ -59,7 +66,11 @@ test('while a reader of long standing is in the way, appends and other readers g
     () => 'done',
     () => 'cut off',
   );
-  await until(() => standingOf(owner, 'log_000000'), (standing) => standing === 'leaving', 'the detach to wait');
+  await until(
+    () => standingOf(owner, 'log_000000'),
+    (standing) => standing === 'leaving',
+    'the detach to wait',
+  );
 
   await using writer = await openWriter(log.database);
   for (let batch = 0; batch < 20; batch++) await writer.append([accepted()]);
@@ -71,13 +82,23 @@ test('while a reader of long standing is in the way, appends and other readers g
 
   // The run is cut off where it waits: the next one finishes that.
   const admin = await log.database.superuser();
-  await admin.query(`select pg_terminate_backend(pid) from pg_stat_activity where query like 'alter table daybook.log detach%' and datname = current_database()`);
+  await admin.query(
+    `select pg_terminate_backend(pid) from pg_stat_activity where query like 'alter table daybook.log detach%' and datname = current_database()`,
+  );
   await admin.end();
   expect(await run).toBe('cut off');
   expect(await standingOf(owner, 'log_000000')).toBe('leaving');
   await reader.query('commit');
   await reader.end();
-  expect((await until(() => log.archive({ keep: 2 }), (result) => result !== null, 'the next run'))?.detached).toEqual(['log_000000']);
+  expect(
+    (
+      await until(
+        () => log.archive({ keep: 2 }),
+        (result) => result !== null,
+        'the next run',
+      )
+    )?.detached,
+  ).toEqual(['log_000000']);
   expect(await standingOf(owner, 'log_000000')).toBe('detached');
   await owner.end();
 });
@@ -86,6 +107,11 @@ test('of several runs at once one archives, and the others find it at work', asy
   await using log = await createPartitioned(50, 12);
   await log.fill(200);
   const results = await Promise.all([1, 2, 3].map(() => log.archive()));
-  expect(results.filter((result) => result !== null).flatMap(({ archived }) => archived).toSorted()).toEqual(['log_000000', 'log_000001', 'log_000002']);
+  expect(
+    results
+      .filter((result) => result !== null)
+      .flatMap(({ archived }) => archived)
+      .toSorted(),
+  ).toEqual(['log_000000', 'log_000001', 'log_000002']);
   await verifySeries(await log.files(), () => undefined);
 });

@@ -39,7 +39,11 @@ test('a log whose files were restored is the log that it was, row for row, with 
   expect(await readRows(owner)).toEqual(rows);
   expect(await readPage(owner, 0, 'all')).toEqual(events);
   expect(await audit(owner)).toBeNull();
-  for (const change of ['update daybook.log_000000 set status = 1', 'delete from daybook.log', 'truncate daybook.log_000000']) {
+  for (const change of [
+    'update daybook.log_000000 set status = 1',
+    'delete from daybook.log',
+    'truncate daybook.log_000000',
+  ]) {
     await expect(owner.query(change), change).rejects.toThrow('append-only');
   }
   await expect(restorePartition(connect, files[0] as string)).rejects.toThrow('log_000000 is in the log');
@@ -50,7 +54,7 @@ test('a log whose files were restored is the log that it was, row for row, with 
   expect(await readPage(owner, 0, 'control')).toEqual(events.filter(({ stream }) => stream !== null));
 });
 
-test('a file that is damaged, or another log\'s, leaves nothing in the log', async () => {
+test("a file that is damaged, or another log's, leaves nothing in the log", async () => {
   const [file] = (await log.files()) as [string];
   const content = await readFile(file);
   const changed = Buffer.from(content);
@@ -63,14 +67,18 @@ test('a file that is damaged, or another log\'s, leaves nothing in the log', asy
   await using other = await createPartitioned(50, 12);
   await other.fill(160);
   await other.archive({ drop: true });
-  await expect(restorePartition(() => connectAs(other.database, 'owner'), file)).rejects.toThrow('of another log');
+  await expect(restorePartition(() => connectAs(other.database, 'owner'), file)).rejects.toThrow(
+    'of another log',
+  );
   expect(await standingOf(owner, 'log_000000')).toBe('dropped');
   const { rows: left } = await owner.query("select from pg_class where relname like '%restored%'");
   expect(left).toEqual([]);
 });
 
 test('what has no file, or was not archived, is neither restored nor dropped', async () => {
-  await expect(dropArchived(connect, 9, log.directory)).rejects.toThrow('partition 9 of this log was not archived');
+  await expect(dropArchived(connect, 9, log.directory)).rejects.toThrow(
+    'partition 9 of this log was not archived',
+  );
   await expect(dropArchived(connect, 0, log.directory)).rejects.toThrow('log_000000 is dropped already');
   await restorePartition(connect, (await log.files())[0] as string);
   await expect(dropArchived(connect, 0, '/nowhere')).rejects.toThrow(StoreError);

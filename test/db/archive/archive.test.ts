@@ -14,33 +14,41 @@ import { connectAs, openWriter, suspended } from '../../support/log/log-writer.t
 import { createPartitioned, type Partitioned } from '../../support/audit/partitioned-log.ts';
 import { projectAll } from '../../support/projections/projected.ts';
 
-const lines = async (file: string): Promise<string[]> => zstdDecompressSync(await readFile(file)).toString().trimEnd().split('\n');
+const lines = async (file: string): Promise<string[]> =>
+  zstdDecompressSync(await readFile(file))
+    .toString()
+    .trimEnd()
+    .split('\n');
 
 test('files prove themselves and continue one another from the first event on, wherever batches cross the borders', async () => {
   await fc.assert(
-    fc.asyncProperty(fc.integer({ min: 10, max: 40 }), fc.array(fc.integer({ min: 1, max: 60 }), { minLength: 1, maxLength: 6 }), async (size, sizes) => {
-      await using log = await createPartitioned(size, 12);
-      await log.fill(4 * size, sizes);
-      const owner = await connectAs(log.database, 'owner');
-      const stored = await readRows(owner);
-      const result = await log.archive({ drop: true });
-      expect(result?.archived.length).toBeGreaterThanOrEqual(2);
-      expect(result?.dropped).toEqual(result?.archived);
-      const found: number[] = [];
-      await verifySeries(await log.files(), (_file, { first_position }) => found.push(first_position));
-      expect(found).toHaveLength(result?.archived.length ?? 0);
-      await verifyAllKept(owner);
-      await owner.end();
-      // Each row is in one file only, as it was in the log.
-      const archived = (await Promise.all((await log.files()).map(lines))).flatMap(([, ...rest]) =>
-        rest.flatMap((line) => {
-          const parsed = parseLine(line, 0);
-          return 'event' in parsed ? [parsed.event] : [];
-        }),
-      );
-      expect(archived).toEqual(stored.slice(0, archived.length));
-      expect(archived.length).toBe(found.length * size - 1);
-    }),
+    fc.asyncProperty(
+      fc.integer({ min: 10, max: 40 }),
+      fc.array(fc.integer({ min: 1, max: 60 }), { minLength: 1, maxLength: 6 }),
+      async (size, sizes) => {
+        await using log = await createPartitioned(size, 12);
+        await log.fill(4 * size, sizes);
+        const owner = await connectAs(log.database, 'owner');
+        const stored = await readRows(owner);
+        const result = await log.archive({ drop: true });
+        expect(result?.archived.length).toBeGreaterThanOrEqual(2);
+        expect(result?.dropped).toEqual(result?.archived);
+        const found: number[] = [];
+        await verifySeries(await log.files(), (_file, { first_position }) => found.push(first_position));
+        expect(found).toHaveLength(result?.archived.length ?? 0);
+        await verifyAllKept(owner);
+        await owner.end();
+        // Each row is in one file only, as it was in the log.
+        const archived = (await Promise.all((await log.files()).map(lines))).flatMap(([, ...rest]) =>
+          rest.flatMap((line) => {
+            const parsed = parseLine(line, 0);
+            return 'event' in parsed ? [parsed.event] : [];
+          }),
+        );
+        expect(archived).toEqual(stored.slice(0, archived.length));
+        expect(archived.length).toBe(found.length * size - 1);
+      },
+    ),
     { numRuns: 4 },
   );
 });
@@ -50,7 +58,8 @@ describe('a partition stays in the log', () => {
     await using log = await createPartitioned(50, 8);
     await log.fill(160);
     const owner = await connectAs(log.database, 'owner');
-    const waiting = async (keep: number): Promise<string | null | undefined> => (await log.archive({ keep }))?.waiting;
+    const waiting = async (keep: number): Promise<string | null | undefined> =>
+      (await log.archive({ keep }))?.waiting;
     expect(await waiting(3)).toBe('log_000000 stays: the newest 3 full ones are kept');
     await owner.query("update daybook.projection set position = 48 where name = 'usage'");
     expect(await waiting(1)).toBe('log_000000 stays: the projections have reached position 48');
@@ -58,7 +67,9 @@ describe('a partition stays in the log', () => {
     // An instance that began when only this much was there has said nothing since.
     const instance = await registerInstance(owner, 'silent');
     await owner.query('update daybook.instance set open_from = 49 where id = $1', [instance]);
-    expect(await waiting(1)).toBe('log_000000 stays: calls or leases that are open need what follows position 48');
+    expect(await waiting(1)).toBe(
+      'log_000000 stays: calls or leases that are open need what follows position 48',
+    );
     await retireInstance(owner, instance);
     expect(await firstPosition(owner)).toBe(1);
     expect(await waiting(1)).toBe('log_000002 stays: the newest 1 full ones are kept');
@@ -104,7 +115,9 @@ describe('of archived partitions', () => {
   test('the control events are read as before, from the first and from any other on, page by page', async () => {
     expect(await readPage(owner, 0, 'control')).toEqual(before);
     for (const { position } of before) {
-      expect(await readPage(owner, position, 'control', 3)).toEqual(before.filter((each) => each.position > position).slice(0, 3));
+      expect(await readPage(owner, position, 'control', 3)).toEqual(
+        before.filter((each) => each.position > position).slice(0, 3),
+      );
     }
     expect(before.filter(({ position }) => position < 100).length).toBeGreaterThan(4);
   });
@@ -126,17 +139,29 @@ describe('of archived partitions', () => {
     for (const after of [0, 48, 98]) {
       const refused = readPage(owner, after, 'all');
       await expect(refused).rejects.toThrow(ArchivedError);
-      await expect(refused).rejects.toThrow(`before position 100 is in its archive; to read it, restore ${(after < 49 ? names : names.slice(1)).join(', ')}`);
+      await expect(refused).rejects.toThrow(
+        `before position 100 is in its archive; to read it, restore ${(after < 49 ? names : names.slice(1)).join(', ')}`,
+      );
     }
     expect((await readPage(owner, 99, 'all'))[0]?.position).toBe(100);
     const failed = Promise.withResolvers<unknown>();
-    const follower = follow({ config: log.database.config('relay'), scope: 'all', after: 0, onPage: () => failed.resolve(null), onError: failed.resolve });
+    const follower = follow({
+      config: log.database.config('relay'),
+      scope: 'all',
+      after: 0,
+      onPage: () => failed.resolve(null),
+      onError: failed.resolve,
+    });
     expect(await failed.promise).toBeInstanceOf(ArchivedError);
     await follower.close();
   });
 
   test('neither what was kept nor a table that has left the log can be changed, by any role', async () => {
-    const changes = (table: string): string[] => [`update ${table} set status = 1`, `delete from ${table}`, `truncate ${table}`];
+    const changes = (table: string): string[] => [
+      `update ${table} set status = 1`,
+      `delete from ${table}`,
+      `truncate ${table}`,
+    ];
     for (const role of ['owner', 'relay', 'worker', 'auditor'] as const) {
       const client = await connectAs(log.database, role);
       for (const change of [...changes('daybook.log_kept'), ...changes('daybook.log_000000')]) {
@@ -190,7 +215,9 @@ describe('of archived partitions', () => {
       ['log_000002', 'attached', ''],
     ]);
     expect((await readdir(log.directory)).toSorted()).toEqual(
-      ['log_000000', 'log_000001'].flatMap((name) => [`${name}.manifest.json`, `${name}.ndjson.zst`]).toSorted(),
+      ['log_000000', 'log_000001']
+        .flatMap((name) => [`${name}.manifest.json`, `${name}.ndjson.zst`])
+        .toSorted(),
     );
   });
 });

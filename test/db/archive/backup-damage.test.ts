@@ -17,12 +17,19 @@ import { createDatabase, type TestDatabase } from '../../support/database.ts';
 import { makeTestDirectory, removeTestDirectory } from '../../support/directory.ts';
 import { accepted, connectAs, openWriter, registered, settled } from '../../support/log/log-writer.ts';
 
-/** What is wrong with a log, with a backup or with what it is restored to is found, named, and never passed on in silence. */
+/**
+ * What is wrong with a log, with a backup or with what it is restored to is found, named, and never passed on
+ * in silence.
+ */
 
 let directory: string;
 let database: TestDatabase;
 let sound: BackedUp;
-const { daybook } = commandLine(() => ({ DAYBOOK_DATA: path.join(directory, 'data'), DATABASE_URL: database.url, PUBLISH_DIR: path.join(directory, 'published') }));
+const { daybook } = commandLine(() => ({
+  DAYBOOK_DATA: path.join(directory, 'data'),
+  DATABASE_URL: database.url,
+  PUBLISH_DIR: path.join(directory, 'published'),
+}));
 
 /** Of the log here, by what is below. */
 const BATCHES = 6;
@@ -38,7 +45,11 @@ beforeAll(async () => {
   }
   await writer.control([{ event: registered(), version: 1 }]);
   const worker = await connectAs(database, 'worker');
-  await publishCheckpoint(worker, { keyFile: path.join(directory, 'key'), directory: path.join(directory, 'published'), writer: { instance: writer.instance, nextBatchNo: () => 99 } });
+  await publishCheckpoint(worker, {
+    keyFile: path.join(directory, 'key'),
+    directory: path.join(directory, 'published'),
+    writer: { instance: writer.instance, nextBatchNo: () => 99 },
+  });
   await worker.end();
   sound = await backUp(database, directory);
 });
@@ -56,31 +67,58 @@ describe('a log that was changed in the database', () => {
   });
 
   test.each([
-    ['a changed value', `update daybook.log set duration_ms = duration_ms + 1 where position = ${2 * SIZE + 3}`, 2 * SIZE + 1, 'hash differs'],
+    [
+      'a changed value',
+      `update daybook.log set duration_ms = duration_ms + 1 where position = ${2 * SIZE + 3}`,
+      2 * SIZE + 1,
+      'hash differs',
+    ],
     ['an event that is gone', `delete from daybook.log where position = ${POSITION}`, POSITION, 'missing'],
-    ['a batch that is gone', `delete from daybook.log_batch where last_position = ${3 * SIZE}`, 2 * SIZE + 1, 'batch row disagrees'],
-    ['an end that was cut', `delete from daybook.log where position > ${4 * SIZE}; delete from daybook.log_batch where last_position > ${4 * SIZE}`, 4 * SIZE + 1, 'missing: a checkpoint was signed'],
+    [
+      'a batch that is gone',
+      `delete from daybook.log_batch where last_position = ${3 * SIZE}`,
+      2 * SIZE + 1,
+      'batch row disagrees',
+    ],
+    [
+      'an end that was cut',
+      `delete from daybook.log where position > ${4 * SIZE}; delete from daybook.log_batch where last_position > ${4 * SIZE}`,
+      4 * SIZE + 1,
+      'missing: a checkpoint was signed',
+    ],
     [
       'events and chain that were made anew from a changed one on',
       `update daybook.log_batch set chain = sha256(chain) where false; update daybook.checkpoint set note = replace(note, split_part(note, e'\\n', 3), encode(sha256('other'), 'base64'))`,
-      BATCHES * SIZE + 2, 'is not the one that a checkpoint was signed of',
+      BATCHES * SIZE + 2,
+      'is not the one that a checkpoint was signed of',
     ],
-  ])('is backed up as it is, and the first bad position named: %s', async (_what, change, position, problem) => {
-    const client = await database.superuser();
-    // As nobody but a superuser can, and undone at the end.
-    await client.query(`create table public.kept_log as table daybook.log; create table public.kept_batch as table daybook.log_batch; create table public.kept_checkpoint as table daybook.checkpoint`);
-    await client.query(`set session_replication_role = replica; ${change}`);
-    try {
-      const { code, stdout, stderr } = await daybook('backup', '--to', to, '--json');
-      expect([code, stderr]).toEqual([1, '']);
-      expect((JSON.parse(stdout) as Manifest).damage).toEqual({ position, problem: expect.stringContaining(problem) as string });
-      expect(await daybook('backup', 'verify', to)).toMatchObject({ code: 1, stdout: expect.stringContaining(`DAMAGED at position ${position}`) as string });
-    } finally {
-      await client.query(`delete from daybook.log; insert into daybook.log table public.kept_log; delete from daybook.log_batch; insert into daybook.log_batch table public.kept_batch;
+  ])(
+    'is backed up as it is, and the first bad position named: %s',
+    async (_what, change, position, problem) => {
+      const client = await database.superuser();
+      // As nobody but a superuser can, and undone at the end.
+      await client.query(
+        `create table public.kept_log as table daybook.log; create table public.kept_batch as table daybook.log_batch; create table public.kept_checkpoint as table daybook.checkpoint`,
+      );
+      await client.query(`set session_replication_role = replica; ${change}`);
+      try {
+        const { code, stdout, stderr } = await daybook('backup', '--to', to, '--json');
+        expect([code, stderr]).toEqual([1, '']);
+        expect((JSON.parse(stdout) as Manifest).damage).toEqual({
+          position,
+          problem: expect.stringContaining(problem) as string,
+        });
+        expect(await daybook('backup', 'verify', to)).toMatchObject({
+          code: 1,
+          stdout: expect.stringContaining(`DAMAGED at position ${position}`) as string,
+        });
+      } finally {
+        await client.query(`delete from daybook.log; insert into daybook.log table public.kept_log; delete from daybook.log_batch; insert into daybook.log_batch table public.kept_batch;
         delete from daybook.checkpoint; insert into daybook.checkpoint table public.kept_checkpoint; drop table public.kept_log, public.kept_batch, public.kept_checkpoint`);
-      await client.end();
-    }
-  });
+        await client.end();
+      }
+    },
+  );
 });
 
 /** A copy of the sound backup, changed. */
@@ -95,29 +133,59 @@ async function changed(change: (copy: string, manifest: Manifest) => Promise<voi
 }
 
 /** Changes the text of a table, and what the manifest says of its file along with it. */
-async function rewrite(copy: string, manifest: Manifest, table: string, change: (text: string) => string): Promise<void> {
+async function rewrite(
+  copy: string,
+  manifest: Manifest,
+  table: string,
+  change: (text: string) => string,
+): Promise<void> {
   const file = fileOf(manifest, table) as TableFile;
   const text = change(zstdDecompressSync(await readFile(path.join(copy, file.file))).toString());
   const bytes = zstdCompressSync(text);
   await writeFile(path.join(copy, file.file), bytes);
-  Object.assign(file, { rows: text.split('\n').length - 1, bytes: bytes.length, sha256: createHash('sha256').update(bytes).digest('hex') });
+  Object.assign(file, {
+    rows: text.split('\n').length - 1,
+    bytes: bytes.length,
+    sha256: createHash('sha256').update(bytes).digest('hex'),
+  });
 }
 
 describe('a backup that is not what was written', () => {
   test.each<[string, RegExp, (copy: string, manifest: Manifest) => Promise<void>]>([
-    ['a bit that was turned', /daybook\.log\.copy\.zst of the backup is damaged/, async (copy) => {
-      const file = path.join(copy, 'daybook.log.copy.zst');
-      const bytes = await readFile(file);
-      bytes[bytes.length >> 1] = (bytes[bytes.length >> 1] as number) ^ 4;
-      await writeFile(file, bytes);
-    }],
-    ['a file that is missing', /daybook\.member\.copy\.zst of the backup is missing/, (copy) => rm(path.join(copy, 'daybook.member.copy.zst'))],
-    ['a file of another backup', /not the file that its manifest tells of/, async (copy) => writeFile(path.join(copy, 'daybook.alert.copy.zst'), zstdCompressSync(''))],
-    ['an event that was changed, with all that tells of its file', /DAMAGED at position 1: hash differs/, (copy, manifest) => rewrite(copy, manifest, 'daybook.log', (text) => text.replace('\t500\t', '\t501\t'))],
-    ['a last batch that was taken away, with its events', /ends at position \d+, and the manifest tells of another end|missing: a checkpoint/, async (copy, manifest) => {
-      await rewrite(copy, manifest, 'daybook.log', (text) => text.replace(/[^\n]+\n$/, ''));
-      await rewrite(copy, manifest, 'daybook.log_batch', (text) => text.replace(/[^\n]+\n$/, ''));
-    }],
+    [
+      'a bit that was turned',
+      /daybook\.log\.copy\.zst of the backup is damaged/,
+      async (copy) => {
+        const file = path.join(copy, 'daybook.log.copy.zst');
+        const bytes = await readFile(file);
+        bytes[bytes.length >> 1] = (bytes[bytes.length >> 1] as number) ^ 4;
+        await writeFile(file, bytes);
+      },
+    ],
+    [
+      'a file that is missing',
+      /daybook\.member\.copy\.zst of the backup is missing/,
+      (copy) => rm(path.join(copy, 'daybook.member.copy.zst')),
+    ],
+    [
+      'a file of another backup',
+      /not the file that its manifest tells of/,
+      async (copy) => writeFile(path.join(copy, 'daybook.alert.copy.zst'), zstdCompressSync('')),
+    ],
+    [
+      'an event that was changed, with all that tells of its file',
+      /DAMAGED at position 1: hash differs/,
+      (copy, manifest) =>
+        rewrite(copy, manifest, 'daybook.log', (text) => text.replace('\t500\t', '\t501\t')),
+    ],
+    [
+      'a last batch that was taken away, with its events',
+      /ends at position \d+, and the manifest tells of another end|missing: a checkpoint/,
+      async (copy, manifest) => {
+        await rewrite(copy, manifest, 'daybook.log', (text) => text.replace(/[^\n]+\n$/, ''));
+        await rewrite(copy, manifest, 'daybook.log_batch', (text) => text.replace(/[^\n]+\n$/, ''));
+      },
+    ],
   ])('is told so, with no database at hand: %s', async (_what, message, change) => {
     const copy = await changed(change);
     const { code, stdout, stderr } = await daybook('backup', 'verify', copy);
@@ -128,9 +196,15 @@ describe('a backup that is not what was written', () => {
   test('is not loaded, unless the log in it is all that there is, and that is said', async () => {
     await using empty = await createDatabase();
     const missing = await changed((copy) => rm(path.join(copy, 'daybook.member.copy.zst')));
-    await expect(restoreBackup({ store: empty, directory: missing, evenDamaged: true })).rejects.toThrow(BackupDamageError);
-    const damaged = await changed((copy, manifest) => rewrite(copy, manifest, 'daybook.log', (text) => text.replace('\t500\t', '\t501\t')));
-    await expect(restoreBackup({ store: empty, directory: damaged, evenDamaged: false })).rejects.toThrow('damaged at position 1: hash differs');
+    await expect(restoreBackup({ store: empty, directory: missing, evenDamaged: true })).rejects.toThrow(
+      BackupDamageError,
+    );
+    const damaged = await changed((copy, manifest) =>
+      rewrite(copy, manifest, 'daybook.log', (text) => text.replace('\t500\t', '\t501\t')),
+    );
+    await expect(restoreBackup({ store: empty, directory: damaged, evenDamaged: false })).rejects.toThrow(
+      'damaged at position 1: hash differs',
+    );
     await restoreBackup({ store: empty, directory: damaged, evenDamaged: true });
     const client = await connectAs(empty, 'owner');
     expect(await audit(client)).toEqual({ position: 1, problem: 'hash differs' });
@@ -138,22 +212,33 @@ describe('a backup that is not what was written', () => {
   });
 
   test('is no backup: a directory with nothing in it, or with less than all', async () => {
-    expect(await daybook('backup', 'verify', directory)).toMatchObject({ code: 1, stderr: expect.stringContaining('holds no backup') as string });
+    expect(await daybook('backup', 'verify', directory)).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('holds no backup') as string,
+    });
     expect((await daybook('backup')).stderr).toContain('where to?');
     expect((await daybook('backup', '--to', sound.directory)).stderr).toContain('is there already');
-    expect((await daybook('restore', '--from', sound.directory)).stderr).toMatch(/^daybook: this database holds a log already, up to position \d+/);
+    expect((await daybook('restore', '--from', sound.directory)).stderr).toMatch(
+      /^daybook: this database holds a log already, up to position \d+/,
+    );
     const newer = await changed(async (_copy, manifest) => void (manifest.migration = '9999_of_tomorrow'));
     await using empty = await createDatabase();
-    await expect(restoreBackup({ store: empty, directory: newer, evenDamaged: false })).rejects.toThrow('newer version');
+    await expect(restoreBackup({ store: empty, directory: newer, evenDamaged: false })).rejects.toThrow(
+      'newer version',
+    );
   });
 });
 
 describe('a restore', () => {
   test('that breaks off leaves nothing, and the next one does it all', async () => {
     // The last table can't be loaded: by then all of the log is.
-    const copy = await changed((to, manifest) => rewrite(to, manifest, 'daybook.secret_use', () => 'Key00001\tabcd\t2026-01-01 00:00:00+00\n'.repeat(2)));
+    const copy = await changed((to, manifest) =>
+      rewrite(to, manifest, 'daybook.secret_use', () => 'Key00001\tabcd\t2026-01-01 00:00:00+00\n'.repeat(2)),
+    );
     await using empty = await createDatabase();
-    await expect(restoreBackup({ store: empty, directory: copy, evenDamaged: false })).rejects.toThrow('secret_use');
+    await expect(restoreBackup({ store: empty, directory: copy, evenDamaged: false })).rejects.toThrow(
+      'secret_use',
+    );
     const client = await connectAs(empty, 'owner');
     expect(await readHead(client)).toBe(0);
     await restoreBackup({ store: empty, directory: sound.directory, evenDamaged: false });
@@ -166,15 +251,25 @@ describe('a restore', () => {
     await using writer = await openWriter(database);
     await writer.append([accepted(), accepted(), accepted()]);
     const worker = await connectAs(database, 'worker');
-    const published = await publishCheckpoint(worker, { keyFile: path.join(directory, 'key'), directory: path.join(directory, 'published'), writer: { instance: writer.instance, nextBatchNo: () => 98 } });
+    const published = await publishCheckpoint(worker, {
+      keyFile: path.join(directory, 'key'),
+      directory: path.join(directory, 'published'),
+      writer: { instance: writer.instance, nextBatchNo: () => 98 },
+    });
     await worker.end();
     const head = sound.manifest.head?.position as number;
     expect(published?.size).toBeGreaterThan(head);
     await using empty = await createDatabase();
-    const there = commandLine(() => ({ DAYBOOK_DATA: path.join(directory, 'data'), DATABASE_URL: empty.url, PUBLISH_DIR: path.join(directory, 'published') }));
+    const there = commandLine(() => ({
+      DAYBOOK_DATA: path.join(directory, 'data'),
+      DATABASE_URL: empty.url,
+      PUBLISH_DIR: path.join(directory, 'published'),
+    }));
     const { code, stdout } = await there.daybook('restore', '--from', sound.directory);
     expect(code).toBe(0);
-    expect(stdout).toContain(`LOST: ${(published?.size as number) - head} events that were published, from position ${head + 1} to ${published?.size}, between ${sound.manifest.head?.at} and 20`);
+    expect(stdout).toContain(
+      `LOST: ${(published?.size as number) - head} events that were published, from position ${head + 1} to ${published?.size}, between ${sound.manifest.head?.at} and 20`,
+    );
     expect(stdout).toContain('daybook log new-epoch');
   });
 });
@@ -187,8 +282,12 @@ test('a text that breaks off is no table: nothing of it is loaded, and the conne
     throw new Error('no more of it');
   }
   await expect(copyIn(client, 'copy t from stdin', broken())).rejects.toThrow('no more of it');
-  await expect(copyIn(client, 'copy t from stdin', Readable.from([Buffer.from('1\nx\n')]))).rejects.toThrow('invalid input syntax');
-  expect(await copyIn(client, 'copy t from stdin', Readable.from([Buffer.from('1\n'), Buffer.from('2\n')]))).toBe(2);
+  await expect(copyIn(client, 'copy t from stdin', Readable.from([Buffer.from('1\nx\n')]))).rejects.toThrow(
+    'invalid input syntax',
+  );
+  expect(
+    await copyIn(client, 'copy t from stdin', Readable.from([Buffer.from('1\n'), Buffer.from('2\n')])),
+  ).toBe(2);
   expect((await client.query('select sum(n)::int as sum from t')).rows).toEqual([{ sum: 3 }]);
   await client.end();
 });

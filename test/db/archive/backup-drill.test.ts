@@ -42,26 +42,56 @@ afterAll(async () => {
 
 test('of a backup taken while calls run comes a system in which keys work, revoked ones do not, limits are exact and the figures right', async () => {
   const masterKey = path.join(directory, 'master-key');
-  const here = commandLine(() => ({ DAYBOOK_DATA: relay.dataDir, DATABASE_URL: (relay.store as TestDatabase).url, DAYBOOK_MASTER_KEY_FILE: masterKey }));
+  const here = commandLine(() => ({
+    DAYBOOK_DATA: relay.dataDir,
+    DATABASE_URL: (relay.store as TestDatabase).url,
+    DAYBOOK_MASTER_KEY_FILE: masterKey,
+  }));
   const dataDir = path.join(directory, 'data');
-  const there = commandLine(() => ({ DAYBOOK_DATA: dataDir, DATABASE_URL: elsewhere.url, DAYBOOK_MASTER_KEY_FILE: path.join(directory, 'master-key-there') }));
+  const there = commandLine(() => ({
+    DAYBOOK_DATA: dataDir,
+    DATABASE_URL: elsewhere.url,
+    DAYBOOK_MASTER_KEY_FILE: path.join(directory, 'master-key-there'),
+  }));
   const backup = path.join(directory, 'backup');
 
   await relay.control(async (control) => {
-    await control.definePlan('ten', { quotas: [{ meter: 'requests', window: 'month', limit: QUOTA, enforcement: 'exact' }] }, 'keep');
+    await control.definePlan(
+      'ten',
+      { quotas: [{ meter: 'requests', window: 'month', limit: QUOTA, enforcement: 'exact' }] },
+      'keep',
+    );
     await control.setPlan(relay.account, 'ten', 'keep');
   });
   const revoked = await relay.createKey();
   await relay.control((control) => control.revokeKey(revoked.id));
-  const call = (port: number, key: string, script = 's:tokens=3'): Promise<ChatReply> => chat({ port, key, body: { model: script, messages: HELLO, stream: true } });
+  const call = (port: number, key: string, script = 's:tokens=3'): Promise<ChatReply> =>
+    chat({ port, key, body: { model: script, messages: HELLO, stream: true } });
   for (let turn = 0; turn < 4; turn++) expect((await call(relay.port, relay.key)).status).toBe(200);
   const running = new AbortController();
-  const left = chat({ port: relay.port, key: relay.key, body: { model: 's:tokens=3,end=hang@2', messages: HELLO, stream: true }, signal: running.signal });
-  await relay.waitFor((events) => events.filter(({ event }) => event.type === 'request.accepted').length === 5 && events.filter(({ event }) => event.type === 'request.settled').length === 4);
+  const left = chat({
+    port: relay.port,
+    key: relay.key,
+    body: { model: 's:tokens=3,end=hang@2', messages: HELLO, stream: true },
+    signal: running.signal,
+  });
+  await relay.waitFor(
+    (events) =>
+      events.filter(({ event }) => event.type === 'request.accepted').length === 5 &&
+      events.filter(({ event }) => event.type === 'request.settled').length === 4,
+  );
 
   await writeFile(path.join(directory, 'secret'), SECRET);
   await here.json('upstream', 'add', 'second', '--base-url', 'https://api.example.com/v1');
-  const credential = await here.json<{ id: string }>('credential', 'add', 'second', '--label', 'main', '--file', path.join(directory, 'secret'));
+  const credential = await here.json<{ id: string }>(
+    'credential',
+    'add',
+    'second',
+    '--label',
+    'main',
+    '--file',
+    path.join(directory, 'secret'),
+  );
   const taken = await here.json<Manifest>('backup', '--to', backup);
   expect(taken).toMatchObject({ damage: null });
   expect(await here.text('backup', 'verify', backup)).toContain('Sound');
@@ -69,11 +99,24 @@ test('of a backup taken while calls run comes a system in which keys work, revok
   await left;
 
   expect(await there.json('restore', '--from', backup)).toMatchObject({
-    head: taken.head, abandoned: 1, undelivered: 0, figures: 'made anew', parked: 0, differing: [], loss: null, pepper: 'missing', master_key: 'missing',
+    head: taken.head,
+    abandoned: 1,
+    undelivered: 0,
+    figures: 'made anew',
+    parked: 0,
+    differing: [],
+    loss: null,
+    pepper: 'missing',
+    master_key: 'missing',
   });
   const restored = await connectAs(elsewhere, 'relay');
-  expect(await openCredentials(restored, readKeys(masterKey))).toEqual({ secrets: new Map([[credential.id, SECRET]]), unopened: [] });
-  expect((await openCredentials(restored, null)).unopened).toMatchObject([{ id: credential.id, upstream: 'second' }]);
+  expect(await openCredentials(restored, readKeys(masterKey))).toEqual({
+    secrets: new Map([[credential.id, SECRET]]),
+    unopened: [],
+  });
+  expect((await openCredentials(restored, null)).unopened).toMatchObject([
+    { id: credential.id, upstream: 'second' },
+  ]);
   await closeClient(restored);
   expect((await readInstances(elsewhere)).every(({ isDead, isClosed }) => isDead && isClosed)).toBe(true);
   await there.text('projections', 'check');
@@ -82,10 +125,20 @@ test('of a backup taken while calls run comes a system in which keys work, revok
 
   let server: RunningServer | null = null;
   try {
-    server = await startServer(readConfig({ PORT: '0', DAYBOOK_DATA: dataDir, DATABASE_URL: elsewhere.url, DAYBOOK_UPSTREAMS: upstreamsVariable([upstream]) }), createLogger('silent'));
+    server = await startServer(
+      readConfig({
+        PORT: '0',
+        DAYBOOK_DATA: dataDir,
+        DATABASE_URL: elsewhere.url,
+        DAYBOOK_UPSTREAMS: upstreamsVariable([upstream]),
+      }),
+      createLogger('silent'),
+    );
     const port = Number(new URL(server.baseUrl).port);
     expect(server.firstKey).toBeNull();
-    expect([(await call(port, revoked.secret)).status, (await call(port, relay.key)).status]).toEqual([401, 200]);
+    expect([(await call(port, revoked.secret)).status, (await call(port, relay.key)).status]).toEqual([
+      401, 200,
+    ]);
     // Four were settled before, one was abandoned and stays charged, and one has just been made.
     for (let turn = 0; turn < QUOTA - 6; turn++) expect((await call(port, relay.key)).status).toBe(200);
     const refused = await call(port, relay.key);

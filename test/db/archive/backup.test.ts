@@ -74,14 +74,31 @@ test('a restored database is the one that was backed up, row for row, protected 
   await owner.query(EVERYWHERE);
   await growNodes(owner, 130);
   const { directory: backup, manifest } = await backUp(log.database, directory);
-  expect(manifest).toMatchObject({ damage: null, head: { position: expect.any(Number) as number }, partitions: Array.from({ length: manifest.partitions.length }, (_, at) => at) });
+  expect(manifest).toMatchObject({
+    damage: null,
+    head: { position: expect.any(Number) as number },
+    partitions: Array.from({ length: manifest.partitions.length }, (_, at) => at),
+  });
   await using restored = await createEmptyDatabase();
-  expect(await restoreBackup({ store: restored, directory: backup, evenDamaged: false })).toMatchObject({ abandoned: 0, undelivered: 0 });
-  await requireSame(log.database, restored, KEPT.filter((table) => table !== 'daybook.projection'));
+  expect(await restoreBackup({ store: restored, directory: backup, evenDamaged: false })).toMatchObject({
+    abandoned: 0,
+    undelivered: 0,
+  });
+  await requireSame(
+    log.database,
+    restored,
+    KEPT.filter((table) => table !== 'daybook.projection'),
+  );
 
   const client = await connectAs(restored, 'owner');
   for (const table of LEFT_OUT.keys()) expect(await rowsOf(client, table), table).toEqual([]);
-  for (const change of ['update daybook.log_000000 set status = 1', 'delete from daybook.log', 'truncate daybook.log_000001', 'truncate daybook.log', 'update daybook.log_batch set format = 1']) {
+  for (const change of [
+    'update daybook.log_000000 set status = 1',
+    'delete from daybook.log',
+    'truncate daybook.log_000001',
+    'truncate daybook.log',
+    'update daybook.log_batch set format = 1',
+  ]) {
     await expect(client.query(change), change).rejects.toThrow('append-only');
   }
   // Numbers go on where they were, and so do the log, its chain and its parts.
@@ -90,19 +107,32 @@ test('a restored database is the one that was backed up, row for row, protected 
   {
     await using writer = await openWriter(restored);
     expect(writer.instance).toBe((before[0]?.id as number) + 1);
-    expect(await writer.append(Array.from({ length: 200 }, () => accepted()))).toBe((manifest.head?.position as number) + 200);
+    expect(await writer.append(Array.from({ length: 200 }, () => accepted()))).toBe(
+      (manifest.head?.position as number) + 200,
+    );
   }
   expect(await audit(client)).toBeNull();
-  expect((await client.query("insert into daybook.allowance (cap, ceiling, terms_position, reset_position, window_start, meter, window_kind, subject) values (5, 5, 0, 0, 0, 1, 1, 'account/b') returning id")).rows).toEqual([{ id: '2' }]);
+  expect(
+    (
+      await client.query(
+        "insert into daybook.allowance (cap, ceiling, terms_position, reset_position, window_start, meter, window_kind, subject) values (5, 5, 0, 0, 0, 1, 1, 'account/b') returning id",
+      )
+    ).rows,
+  ).toEqual([{ id: '2' }]);
   await client.end();
 });
 
 test('files can be read by their owner alone, and nothing is written over', async () => {
   const { directory: backup } = await backUp(log.database, directory);
   expect((await stat(backup)).mode & 0o777).toBe(0o700);
-  for (const name of await readdir(backup)) expect((await stat(path.join(backup, name))).mode & 0o777, name).toBe(0o600);
-  await expect(takeBackup({ connect: () => connectAs(log.database, 'owner'), directory: backup })).rejects.toThrow('is there already');
-  await expect(restoreBackup({ store: log.database, directory: backup, evenDamaged: false })).rejects.toThrow('holds a log already');
+  for (const name of await readdir(backup))
+    expect((await stat(path.join(backup, name))).mode & 0o777, name).toBe(0o600);
+  await expect(
+    takeBackup({ connect: () => connectAs(log.database, 'owner'), directory: backup }),
+  ).rejects.toThrow('is there already');
+  await expect(restoreBackup({ store: log.database, directory: backup, evenDamaged: false })).rejects.toThrow(
+    'holds a log already',
+  );
 });
 
 test('a backup beside appends is of one moment: what it has of the log is whole', async () => {
@@ -117,7 +147,9 @@ test('a backup beside appends is of one moment: what it has of the log is whole'
       const { directory: backup, manifest } = await backUp(database, directory);
       const { damage } = await verifyBackup(backup);
       expect([damage, manifest.damage]).toEqual([null, null]);
-      expect(manifest.files.find(({ table }) => table === 'daybook.log')?.rows).toBe(manifest.head?.position ?? 0);
+      expect(manifest.files.find(({ table }) => table === 'daybook.log')?.rows).toBe(
+        manifest.head?.position ?? 0,
+      );
     }
   } finally {
     ended = true;
@@ -148,7 +180,10 @@ test('where a part of the log is in its archive, the figures go along, and the r
 
 test('a backup of an older version is brought up to this one, and a database that is already there is refused', async () => {
   const folder = path.join(directory, 'migrations');
-  await cp(MIGRATIONS_FOLDER, folder, { recursive: true, filter: (file) => !/\/00(1[3-9]|[2-9]\d)_/.test(file) });
+  await cp(MIGRATIONS_FOLDER, folder, {
+    recursive: true,
+    filter: (file) => !/\/00(1[3-9]|[2-9]\d)_/.test(file),
+  });
   await using older = await createEmptyDatabase();
   await migrate(older, folder);
   {
@@ -158,9 +193,13 @@ test('a backup of an older version is brought up to this one, and a database tha
   const { directory: backup, manifest } = await backUp(older, directory);
   expect(manifest.migration).toBe('0012_secret_use');
   await using ready = await createDatabase();
-  await expect(restoreBackup({ store: ready, directory: backup, evenDamaged: false })).rejects.toThrow('of an older version (0012_secret_use) than this database');
+  await expect(restoreBackup({ store: ready, directory: backup, evenDamaged: false })).rejects.toThrow(
+    'of an older version (0012_secret_use) than this database',
+  );
   await using restored = await createEmptyDatabase();
-  expect(await restoreBackup({ store: restored, directory: backup, evenDamaged: false })).toMatchObject({ abandoned: 2 });
+  expect(await restoreBackup({ store: restored, directory: backup, evenDamaged: false })).toMatchObject({
+    abandoned: 2,
+  });
   expect(await migrate(restored)).toEqual([]);
   const client = await connectAs(restored, 'owner');
   expect(await audit(client)).toBeNull();

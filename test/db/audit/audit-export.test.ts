@@ -30,7 +30,13 @@ async function exported(from: number, to: number): Promise<string> {
   const out = path.join(directory, String(made++));
   const client = await connectAs(log.database, 'auditor');
   try {
-    const { unproved } = await exportPart(client, { from, to, directory: out, published: log.evidence.published, waitMs: 0 });
+    const { unproved } = await exportPart(client, {
+      from,
+      to,
+      directory: out,
+      published: log.evidence.published,
+      waitMs: 0,
+    });
     expect(unproved).toBeNull();
     return out;
   } finally {
@@ -43,23 +49,52 @@ const trusting = (): Evidence => ({ keys: [key] });
 async function run(...args: string[]) {
   let out = '';
   let err = '';
-  const env = { DATABASE_URL: log.database.url, PUBLISH_DIR: path.join(log.directory, 'published'), DAYBOOK_DATA: log.directory };
+  const env = {
+    DATABASE_URL: log.database.url,
+    PUBLISH_DIR: path.join(log.directory, 'published'),
+    DAYBOOK_DATA: log.directory,
+  };
   const program = { name: 'audit', description: '', groups: AUDIT_COMMANDS, codeOf: codeOfStore };
-  const code = await runCommands(program, args, { env, out: (text) => (out += text), err: (text) => (err += text) });
+  const code = await runCommands(program, args, {
+    env,
+    out: (text) => (out += text),
+    err: (text) => (err += text),
+  });
   return { code, out, err };
 }
 
 describe('an export', () => {
   test('of any window is verified by its directory and the verifier key alone, up to the signed root', async () => {
-    for (const [from, to] of [[1, log.head], [1, 5], [3, 3], [20, 250], [256, 257], [257, 512], [300, log.head], [log.head, log.head]] as const) {
+    for (const [from, to] of [
+      [1, log.head],
+      [1, 5],
+      [3, 3],
+      [20, 250],
+      [256, 257],
+      [257, 512],
+      [300, log.head],
+      [log.head, log.head],
+    ] as const) {
       const report = await verifyFiles([await exported(from, to)], trusting());
-      expect(report).toMatchObject({ findings: [], notes: [], first: from, head: to, events: to - from + 1, covered: to, trust: 'given' });
+      expect(report).toMatchObject({
+        findings: [],
+        notes: [],
+        first: from,
+        head: to,
+        events: to - from + 1,
+        covered: to,
+        trust: 'given',
+      });
       expect(report.checkpoints).toBe(1);
     }
   });
 
   test('without a key is believed by the keys it brings, and the report says so', async () => {
-    expect(await verifyFiles([await exported(20, 60)])).toMatchObject({ findings: [], covered: 60, trust: 'published' });
+    expect(await verifyFiles([await exported(20, 60)])).toMatchObject({
+      findings: [],
+      covered: 60,
+      trust: 'published',
+    });
   });
 
   test('is not covered by the key of another log', async () => {
@@ -86,18 +121,29 @@ describe('an export', () => {
 
   test('in several files that follow one another is one log, and a gap between them or another log is refused', async () => {
     const parts = [await exported(1, 100), await exported(101, 260), await exported(261, log.head)];
-    expect(await verifyFiles(parts, log.evidence)).toMatchObject({ findings: [], events: log.head, covered: log.head });
-    await expect(verifyFiles([parts[0] as string, parts[2] as string], log.evidence)).rejects.toThrow('begins at position 261');
+    expect(await verifyFiles(parts, log.evidence)).toMatchObject({
+      findings: [],
+      events: log.head,
+      covered: log.head,
+    });
+    await expect(verifyFiles([parts[0] as string, parts[2] as string], log.evidence)).rejects.toThrow(
+      'begins at position 261',
+    );
   });
 
   test('with one changed event is named by its position where tiles are at hand, and refused where they are not', async () => {
     const out = await exported(1, log.head);
     const file = path.join(out, `log-1-${log.head}.ndjson.zst`);
-    const lines = zstdDecompressSync(await readFile(file)).toString().split('\n');
+    const lines = zstdDecompressSync(await readFile(file))
+      .toString()
+      .split('\n');
     const at = lines.findIndex((line) => line.startsWith('{"position":60,'));
     lines[at] = (lines[at] as string).replace(/"instance":\d+/, '"instance":999');
     await writeFile(file, zstdCompressSync(lines.join('\n')));
-    expect((await verifyFiles([out], log.evidence)).findings[0]).toMatchObject({ position: 60, table: 'log' });
+    expect((await verifyFiles([out], log.evidence)).findings[0]).toMatchObject({
+      position: 60,
+      table: 'log',
+    });
     const { findings, covered } = await verifyFiles([out], trusting());
     expect(covered).toBe(0);
     expect(findings[0]).toMatchObject({ position: 60, table: 'log' });
@@ -112,10 +158,20 @@ describe('an export', () => {
   test('of a log that goes on says that nothing covers its end yet', async () => {
     const client = await connectAs(log.database, 'auditor');
     await client.query(`select daybook.record_reading('test', 'events', 1, 2)`);
-    const { unproved } = await exportPart(client, { from: log.head, to: log.head + 1, directory: path.join(directory, 'open'), published: log.evidence.published, waitMs: 0 });
+    const { unproved } = await exportPart(client, {
+      from: log.head,
+      to: log.head + 1,
+      directory: path.join(directory, 'open'),
+      published: log.evidence.published,
+      waitMs: 0,
+    });
     await client.end();
     expect(unproved).toContain('no checkpoint covers');
-    expect(await verifyFiles([path.join(directory, 'open')], trusting())).toMatchObject({ findings: [], covered: 0, checkpoints: 0 });
+    expect(await verifyFiles([path.join(directory, 'open')], trusting())).toMatchObject({
+      findings: [],
+      covered: 0,
+      checkpoints: 0,
+    });
   });
 });
 
@@ -124,7 +180,19 @@ describe('the commands', () => {
 
   test('export a window by times, verify it and the database, say what is covered, and put both down in the log', async () => {
     const out = path.join(directory, 'by-command');
-    const written = await run('export', '--from', '20', '--to', '2100-01-01', '--published', log.evidence.published as string, '--out', out, '--to', '250');
+    const written = await run(
+      'export',
+      '--from',
+      '20',
+      '--to',
+      '2100-01-01',
+      '--published',
+      log.evidence.published as string,
+      '--out',
+      out,
+      '--to',
+      '250',
+    );
     expect(written).toMatchObject({ code: 0 });
     expect(written.out).toContain('231 events, positions 20 to 250');
     expect((await readdir(out)).toSorted()).toEqual(['log-20-250.manifest.json', 'log-20-250.ndjson.zst']);
@@ -134,12 +202,16 @@ describe('the commands', () => {
     const database = await run('--json', 'verify', '--key', LINE());
     expect(database).toMatchObject({ code: 0 });
     expect(JSON.parse(database.out)).toMatchObject({ findings: [], trust: 'given', covered: log.head });
-    const { rows } = await log.superuser.query(`select body::json->>'what' as what from daybook.log where type = 82 order by position`);
+    const { rows } = await log.superuser.query(
+      `select body::json->>'what' as what from daybook.log where type = 82 order by position`,
+    );
     expect(rows.map(({ what }) => what as string)).toEqual(['events', 'export', 'verify']);
   });
 
   test('say what is not sound, the first bad position first, and exit with 1', async () => {
-    await log.superuser.query(`set session_replication_role = replica; update daybook.log set model = 'another' where position = 60; reset session_replication_role`);
+    await log.superuser.query(
+      `set session_replication_role = replica; update daybook.log set model = 'another' where position = 60; reset session_replication_role`,
+    );
     const { code, out } = await run('verify');
     expect(code).toBe(1);
     expect(out).toContain('NOT SOUND: the first bad position is 60.');

@@ -22,7 +22,15 @@ import { chat } from '../../support/client.ts';
 import { commandLine } from '../../support/servers/command-line.ts';
 import { createDatabase, type TestDatabase } from '../../support/database.ts';
 import { anyEvent } from '../../support/log/arbitrary-event.ts';
-import { accepted, connectAs, extended, openLivingWriter, openWriter, registered, settled } from '../../support/log/log-writer.ts';
+import {
+  accepted,
+  connectAs,
+  extended,
+  openLivingWriter,
+  openWriter,
+  registered,
+  settled,
+} from '../../support/log/log-writer.ts';
 import { createPartitioned } from '../../support/audit/partitioned-log.ts';
 import { projectAll } from '../../support/projections/projected.ts';
 import { startRelay, type TestRelay } from '../../support/relay.ts';
@@ -30,7 +38,12 @@ import { type ScriptedUpstream, startUpstream } from '../../support/upstream/ups
 
 /** What an auditor finds on a log that real calls have written, with a login that may only read. */
 
-const TERMS: PlanTerms = { quotas: [{ meter: 'tokens', window: 'month', limit: 1_000_000, enforcement: 'soft_landing' }, { meter: 'requests', window: 'day', limit: 1_000, enforcement: 'exact' }] };
+const TERMS: PlanTerms = {
+  quotas: [
+    { meter: 'tokens', window: 'month', limit: 1_000_000, enforcement: 'soft_landing' },
+    { meter: 'requests', window: 'day', limit: 1_000, enforcement: 'exact' },
+  ],
+};
 const MONTH = (): string => new Date().toISOString().slice(0, 7);
 
 describe('on a log of real calls', () => {
@@ -44,23 +57,39 @@ describe('on a log of real calls', () => {
   beforeAll(async () => {
     upstream = await startUpstream();
     relay = await startRelay({ upstreams: [upstream] });
-    await relay.control((control) => control.setPrice('s:*', { input: 1_000_000, cached_input: 500_000, output: 4_000_000, reasoning: 4_000_000 }));
+    await relay.control((control) =>
+      control.setPrice('s:*', {
+        input: 1_000_000,
+        cached_input: 500_000,
+        output: 4_000_000,
+        reasoning: 4_000_000,
+      }),
+    );
     await relay.control((control) => control.definePlan('audited', TERMS, 'keep'));
     await relay.createAccount('Audited, Inc');
     await relay.control((control) => control.setPlan('Audited, Inc', 'audited', 'keep'));
     const { secret } = await relay.createKey({ account: 'Audited, Inc' });
-    const call = (key: string, script: string, stream: boolean) => chat({ port: relay.port, key, body: { model: `s:${script}`, stream, messages: [{ role: 'user', content: 'Hello' }] } });
+    const call = (key: string, script: string, stream: boolean) =>
+      chat({
+        port: relay.port,
+        key,
+        body: { model: `s:${script}`, stream, messages: [{ role: 'user', content: 'Hello' }] },
+      });
     for (const [index, script] of ['tokens=30', 'status=500', 'tokens=3000', 'tokens=5'].entries()) {
       await Promise.all([call(secret, script, index % 2 === 0), call(relay.key, script, true)]);
     }
     // A call that runs still, was given more, and holds.
     const writer = await openLivingWriter(relay.store);
-    const first = (await relay.readLog()).find(({ event }) => event.type === 'account.registered' && event.name === relay.account)?.event as { account: string };
+    const first = (await relay.readLog()).find(
+      ({ event }) => event.type === 'account.registered' && event.name === relay.account,
+    )?.event as { account: string };
     ({ account } = first);
     const open = accepted({ account, hold_tokens: 77 });
     await writer.append([open, extended(open, { hold_tokens: 99 })]);
     await writer[Symbol.asyncDispose]();
-    const log = await relay.waitFor((events) => events.filter(({ event }) => event.type === 'request.settled').length === 8);
+    const log = await relay.waitFor(
+      (events) => events.filter(({ event }) => event.type === 'request.settled').length === 8,
+    );
     requests = log.flatMap(({ event }) => (event.type === 'request.settled' ? [event.request] : []));
     await projectAll(relay.store);
     superuser = await (relay.store as TestDatabase).superuser();
@@ -77,22 +106,32 @@ describe('on a log of real calls', () => {
   });
   // Whoever has a store where the tests run is not asked about it here.
   const { daybook, json, text } = commandLine(() => ({ DAYBOOK_DATA: '/nowhere', DATABASE_URL: url }));
-  const figuresOf = async <T extends object>(query: string): Promise<T[]> => (await superuser.query<T>(query)).rows;
+  const figuresOf = async <T extends object>(query: string): Promise<T[]> =>
+    (await superuser.query<T>(query)).rows;
 
   test('a replay comes to the figures of the tables, and says what is open', async () => {
     const shown = await json<Snapshot>('audit', 'replay');
     expect(shown.fault_count).toBe(0);
     expect(shown.usage).toHaveLength(8);
-    const projected = await figuresOf(`select account, key, model, sum(completed + client_gone + upstream_failed + cut_short + relay_failed)::integer as requests, sum(input_tokens)::integer as input_tokens,
+    const projected =
+      await figuresOf(`select account, key, model, sum(completed + client_gone + upstream_failed + cut_short + relay_failed)::integer as requests, sum(input_tokens)::integer as input_tokens,
       sum(output_tokens)::integer as output_tokens, sum(cost_microusd)::integer as cost_microusd, sum(unpriced)::integer as unpriced from projection.usage_day group by 1, 2, 3 order by 1, 2, 3`);
     expect(projected.map((row) => expect.objectContaining(row) as unknown)).toEqual(shown.usage);
     expect(shown.open_requests).toMatchObject([{ account, hold_tokens: 99 }]);
-    const windows = await figuresOf('select subject, cap::integer as "limit", used::integer as settled, held::integer from projection.quota_window order by 1, meter');
+    const windows = await figuresOf(
+      'select subject, cap::integer as "limit", used::integer as settled, held::integer from projection.quota_window order by 1, meter',
+    );
     expect(windows).toHaveLength(2);
     expect(shown.windows.toSorted((one, other) => (one.meter < other.meter ? -1 : 1))).toMatchObject(windows);
     expect(shown.accounts.map(({ name, plan }) => [name, plan])).toContainEqual(['Audited, Inc', 'audited']);
     const log = await relay.readLog();
-    expect(log.at(-1)?.event).toMatchObject({ type: 'log.read', actor: expect.stringMatching(/^login\/reader_/) as string, what: 'replay', from_position: 1, to_position: shown.position });
+    expect(log.at(-1)?.event).toMatchObject({
+      type: 'log.read',
+      actor: expect.stringMatching(/^login\/reader_/) as string,
+      what: 'replay',
+      from_position: 1,
+      to_position: shown.position,
+    });
   });
 
   test('a replay up to a position, or a moment, is the state then', async () => {
@@ -105,62 +144,122 @@ describe('on a log of real calls', () => {
     expect(then.open_requests.length).toBeGreaterThan(0);
     const one = await json<Snapshot>('audit', 'replay', '--account', 'Audited, Inc');
     expect([one.accounts.length, one.usage.length, one.open_requests.length]).toEqual([1, 4, 0]);
-    expect(await text('audit', 'replay')).toMatch(/Every request was accepted once and ended at most once[^]*events\/s\.\n$/);
-    for (const wrong of [['--at', '999999'], ['--at', 'yesterday'], ['--account', 'nobody']]) expect(await daybook('audit', 'replay', ...wrong)).toMatchObject({ code: 1, stdout: '' });
+    expect(await text('audit', 'replay')).toMatch(
+      /Every request was accepted once and ended at most once[^]*events\/s\.\n$/,
+    );
+    for (const wrong of [
+      ['--at', '999999'],
+      ['--at', 'yesterday'],
+      ['--account', 'nobody'],
+    ])
+      expect(await daybook('audit', 'replay', ...wrong)).toMatchObject({ code: 1, stdout: '' });
   });
 
   test('statements of all accounts add up to the log, in text and for a spreadsheet', async () => {
     const shown = await json<ShownStatements>('audit', 'statement', '--all', '--month', MONTH());
-    const [sum] = await figuresOf<{ cost: number; calls: number }>('select sum(cost_microusd)::integer as cost, count(*) filter (where type in (101, 102))::integer as calls from daybook.log where type = 101');
+    const [sum] = await figuresOf<{ cost: number; calls: number }>(
+      'select sum(cost_microusd)::integer as cost, count(*) filter (where type in (101, 102))::integer as calls from daybook.log where type = 101',
+    );
     expect(sum?.cost).toBeGreaterThan(0);
-    expect(shown.total).toEqual({ requests: sum?.calls, cost_microusd: sum?.cost, log_requests: sum?.calls, log_cost_microusd: sum?.cost, is_equal: true });
-    const csv = (await text('audit', 'statement', '--all', '--month', MONTH(), '--csv')).trimEnd().split('\r\n');
+    expect(shown.total).toEqual({
+      requests: sum?.calls,
+      cost_microusd: sum?.cost,
+      log_requests: sum?.calls,
+      log_cost_microusd: sum?.cost,
+      is_equal: true,
+    });
+    const csv = (await text('audit', 'statement', '--all', '--month', MONTH(), '--csv'))
+      .trimEnd()
+      .split('\r\n');
     const column = (csv[0] as string).split(',').indexOf('cost_microusd');
     const named = csv.slice(1).map((line) => line.replace('"Audited, Inc"', 'Audited').split(','));
     expect(named.reduce((all, cells) => all + Number(cells[column]), 0)).toBe(sum?.cost);
-    const own = await json<ShownStatements>('audit', 'statement', '--account', 'Audited, Inc', '--month', MONTH());
+    const own = await json<ShownStatements>(
+      'audit',
+      'statement',
+      '--account',
+      'Audited, Inc',
+      '--month',
+      MONTH(),
+    );
     expect(own.statements).toEqual(shown.statements.filter(({ name }) => name === 'Audited, Inc'));
-    expect(await text('audit', 'statement', '--account', 'Audited, Inc', '--month', MONTH())).toContain(`4 calls: ${own.statements[0]?.cost_microusd} micro-dollars`);
-    expect((await json<ShownStatements>('audit', 'statement', '--all', '--month', '1999-01')).total?.requests).toBe(0);
+    expect(await text('audit', 'statement', '--account', 'Audited, Inc', '--month', MONTH())).toContain(
+      `4 calls: ${own.statements[0]?.cost_microusd} micro-dollars`,
+    );
+    expect(
+      (await json<ShownStatements>('audit', 'statement', '--all', '--month', '1999-01')).total?.requests,
+    ).toBe(0);
     expect((await daybook('audit', 'statement', '--month', MONTH())).stderr).toContain('--all');
   });
 
   test('a trace has every event of a request with its batch and its leaf hash, with or without the table of calls', async () => {
     const log = await relay.readLog();
-    const grown = log.find(({ event }) => event.type === 'request.extended' && requests.includes(event.request))?.event as { request: string } | undefined;
+    const grown = log.find(
+      ({ event }) => event.type === 'request.extended' && requests.includes(event.request),
+    )?.event as { request: string } | undefined;
     for (const request of [requests[0], grown?.request ?? requests[1]].filter((each) => each !== undefined)) {
-      const positions = log.flatMap(({ event, position }) => ('request' in event && event.request === request ? [position] : []));
-      const traced = async () => json<{ events: { position: number; leaf_hash: string; batch: { last_position: number } }[] }>('audit', 'trace', request);
+      const positions = log.flatMap(({ event, position }) =>
+        'request' in event && event.request === request ? [position] : [],
+      );
+      const traced = async () =>
+        json<{ events: { position: number; leaf_hash: string; batch: { last_position: number } }[] }>(
+          'audit',
+          'trace',
+          request,
+        );
       const found = await traced();
       expect(found.events.map(({ position }) => position)).toEqual(positions);
       const rows = await readRows(superuser);
-      expect(found.events.map(({ leaf_hash }) => leaf_hash)).toEqual(positions.map((position) => leafHash(rows[position - 1] as LeafRow).toString('hex')));
+      expect(found.events.map(({ leaf_hash }) => leaf_hash)).toEqual(
+        positions.map((position) => leafHash(rows[position - 1] as LeafRow).toString('hex')),
+      );
       expect(found.events.every(({ position, batch }) => batch.last_position >= position)).toBe(true);
       await superuser.query('alter table projection.request rename to elsewhere');
       expect(await traced()).toEqual(found);
       await superuser.query('alter table projection.elsewhere rename to request');
     }
     expect(await text('audit', 'trace', requests[0] as string)).toMatch(/accepted for s:[^]*settled: \w+/);
-    expect((await daybook('audit', 'trace', '01970000-0000-7000-8000-000000000000')).stderr).toContain('no event of request');
+    expect((await daybook('audit', 'trace', '01970000-0000-7000-8000-000000000000')).stderr).toContain(
+      'no event of request',
+    );
     expect((await daybook('audit', 'trace', 'x')).stderr).toContain('no id of a request');
   });
 
   test('a comparison finds nothing, and then names the row that somebody has changed by hand, twice', async () => {
     const clean = await daybook('audit', 'diff', '--projection', 'usage');
-    expect(clean).toMatchObject({ code: 0, stdout: expect.stringMatching(/\n0 differences, at position \d+\n$/) as string });
-    await superuser.query("update projection.usage_day set cost_microusd = cost_microusd + 1 where model = 's:tokens=30' and account = $1", [account]);
+    expect(clean).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/\n0 differences, at position \d+\n$/) as string,
+    });
+    await superuser.query(
+      "update projection.usage_day set cost_microusd = cost_microusd + 1 where model = 's:tokens=30' and account = $1",
+      [account],
+    );
     const { code, stdout } = await daybook('audit', 'diff');
     expect(code).toBe(1);
-    expect(stdout).toMatch(new RegExp(`usage_day account=${account} day=\\S+ key=\\S+ model=s:tokens=30: cost_microusd is (\\d+), not \\d+\n`));
-    expect(stdout).toMatch(new RegExp(`a fold in Node comes to 1 other figures[^]*usage_day ${account} \\S+ s:tokens=30: cost_microusd is \\d+, not \\d+\n`));
-    await superuser.query("update projection.usage_day set cost_microusd = cost_microusd - 1 where model = 's:tokens=30' and account = $1", [account]);
+    expect(stdout).toMatch(
+      new RegExp(
+        `usage_day account=${account} day=\\S+ key=\\S+ model=s:tokens=30: cost_microusd is (\\d+), not \\d+\n`,
+      ),
+    );
+    expect(stdout).toMatch(
+      new RegExp(
+        `a fold in Node comes to 1 other figures[^]*usage_day ${account} \\S+ s:tokens=30: cost_microusd is \\d+, not \\d+\n`,
+      ),
+    );
+    await superuser.query(
+      "update projection.usage_day set cost_microusd = cost_microusd - 1 where model = 's:tokens=30' and account = $1",
+      [account],
+    );
   });
 });
 
 /** The address of a login that can be the auditor and nobody else. */
 async function auditorUrl({ url }: TestDatabase, superuser: Client): Promise<string> {
   const login = `reader_${publicId().toLowerCase()}`;
-  await superuser.query(`create role "${login}" login noinherit password 'read'; grant daybook_auditor to "${login}" with inherit false, set true`);
+  await superuser.query(
+    `create role "${login}" login noinherit password 'read'; grant daybook_auditor to "${login}" with inherit false, set true`,
+  );
   return url.replace(/\/\/[^@]*@/, `//${login}:read@`);
 }
 
@@ -190,7 +289,11 @@ describe('whatever is in the log', () => {
           const head = await readHead(auditor);
           const rows = await readPage(auditor, after);
           expect(await readPart(auditor, after, head)).toEqual(rows);
-          const { rows: texts } = await auditor.query<{ string_agg: string }>(readEventLines('daybook.log'), [0, after, head]);
+          const { rows: texts } = await auditor.query<{ string_agg: string }>(readEventLines('daybook.log'), [
+            0,
+            after,
+            head,
+          ]);
           expect(eventsOf((texts[0]?.string_agg ?? '').split('\n'))).toEqual(rows);
         }),
         { numRuns: 20 },
@@ -200,7 +303,7 @@ describe('whatever is in the log', () => {
     }
   });
 
-  test('a position that is missing stops the reading and is named; an event that can\'t be read is handed on as such', async () => {
+  test("a position that is missing stops the reading and is named; an event that can't be read is handed on as such", async () => {
     await using writer = await openWriter(database);
     const first = await readHead(writer.client);
     await writer.append(Array.from({ length: 9 }, () => accepted()));
@@ -208,14 +311,25 @@ describe('whatever is in the log', () => {
     const auditor = await connectAs(database, 'auditor');
     const read = async (): Promise<unknown[]> => {
       const found: unknown[] = [];
-      for await (const page of (await databaseSource(auditor)).read({ after: first, upTo: first + 9 })) found.push(...page);
+      for await (const page of (await databaseSource(auditor)).read({ after: first, upTo: first + 9 }))
+        found.push(...page);
       return found;
     };
     try {
       await superuser.query("set session_replication_role = 'replica'");
       await superuser.query('update daybook.log set type = 999 where position = $1', [first + 3]);
       const found = await read();
-      expect(found.map((each) => each instanceof UnreadableEventError)).toEqual([false, false, true, false, false, false, false, false, false]);
+      expect(found.map((each) => each instanceof UnreadableEventError)).toEqual([
+        false,
+        false,
+        true,
+        false,
+        false,
+        false,
+        false,
+        false,
+        false,
+      ]);
       await superuser.query('delete from daybook.log where position = $1', [first + 5]);
       await expect(read()).rejects.toThrow(new GapError(`the log has no event at position ${first + 5}`));
     } finally {
@@ -244,21 +358,48 @@ test('what has left the database is read from its files, alone or before the res
     return state;
   };
   const [whole, part] = [await replayed('--at', '170'), await replayed('--at', '79')];
-  const statement = await json<ShownStatements>('audit', 'statement', '--account', 'Filed', '--month', MONTH());
+  const statement = await json<ShownStatements>(
+    'audit',
+    'statement',
+    '--account',
+    'Filed',
+    '--month',
+    MONTH(),
+  );
   const archived = await log.archive({ drop: true });
   const files = await log.files();
   expect(archived?.dropped.length).toBe(files.length);
   expect(await replayed('--at', '79', '--files', ...files.toReversed())).toEqual(part);
   expect(await replayed('--at', '170', '--archive-dir', log.directory)).toEqual(whole);
-  const again = await json<ShownStatements>('audit', 'statement', '--account', 'Filed', '--month', MONTH(), '--archive-dir', log.directory);
+  const again = await json<ShownStatements>(
+    'audit',
+    'statement',
+    '--account',
+    'Filed',
+    '--month',
+    MONTH(),
+    '--archive-dir',
+    log.directory,
+  );
   expect(again.statements).toEqual(statement.statements);
   expect(again.statements[0]?.cost_microusd).toBeGreaterThan(0);
 
-  expect((await daybook('audit', 'replay')).stderr).toContain(`restore ${files.map((file) => path.basename(file)).join(', ')}`);
-  expect((await daybook('audit', 'replay', '--files', files[0] as string, files[2] as string)).stderr).toContain('begins at position 80, and');
+  expect((await daybook('audit', 'replay')).stderr).toContain(
+    `restore ${files.map((file) => path.basename(file)).join(', ')}`,
+  );
+  expect(
+    (await daybook('audit', 'replay', '--files', files[0] as string, files[2] as string)).stderr,
+  ).toContain('begins at position 80, and');
   const rest = await json<Snapshot>('audit', 'replay', '--files', files[1] as string);
   expect(rest).toMatchObject({ fault_count: 0, begun_before: 2 });
   const lines = zstdDecompressSync(await readFile(files[1] as string)).toString();
-  await writeFile(files[1] as string, zstdCompressSync(lines.replace('"output_tokens":20', '"output_tokens":21')));
-  expect(await daybook('audit', 'replay', '--files', ...files)).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining(`${path.basename(files[1] as string)} is damaged at position`) as string });
+  await writeFile(
+    files[1] as string,
+    zstdCompressSync(lines.replace('"output_tokens":20', '"output_tokens":21')),
+  );
+  expect(await daybook('audit', 'replay', '--files', ...files)).toMatchObject({
+    code: 1,
+    stdout: '',
+    stderr: expect.stringContaining(`${path.basename(files[1] as string)} is damaged at position`) as string,
+  });
 });

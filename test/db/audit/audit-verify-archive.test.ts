@@ -10,7 +10,10 @@ import { verifyChanged } from '../../support/audit/audited-log.ts';
 import { connectAs, openWriter } from '../../support/log/log-writer.ts';
 import { createPartitioned, type Partitioned } from '../../support/audit/partitioned-log.ts';
 
-/** A log of which some partitions are in files, one is archived and still there, and the rest was never archived. */
+/**
+ * A log of which some partitions are in files, one is archived and still there, and the rest was never
+ * archived.
+ */
 
 let log: Partitioned;
 let superuser: Client;
@@ -26,7 +29,11 @@ beforeAll(async () => {
     await using writer = await openWriter(log.database);
     const client = await connectAs(log.database, 'worker');
     let next = 1;
-    await publishCheckpoint(client, { keyFile: path.join(log.directory, 'key'), directory: published, writer: { instance: writer.instance, nextBatchNo: () => next++ } });
+    await publishCheckpoint(client, {
+      keyFile: path.join(log.directory, 'key'),
+      directory: published,
+      writer: { instance: writer.instance, nextBatchNo: () => next++ },
+    });
     await client.end();
   };
   await log.fill(300);
@@ -34,9 +41,13 @@ beforeAll(async () => {
   await log.fill(520);
   await publish();
   superuser = await log.database.superuser();
-  await superuser.query('update daybook.instance set dead_at = clock_timestamp(), closed_at = clock_timestamp() where closed_at is null');
+  await superuser.query(
+    'update daybook.instance set dead_at = clock_timestamp(), closed_at = clock_timestamp() where closed_at is null',
+  );
   await log.archive({ drop: true });
-  const { rows } = await superuser.query<{ head: string; first: string }>('select daybook.head(0::smallint) as head, daybook.first_position() as first');
+  const { rows } = await superuser.query<{ head: string; first: string }>(
+    'select daybook.head(0::smallint) as head, daybook.first_position() as first',
+  );
   head = Number(rows[0]?.head);
   first = Number(rows[0]?.first);
   evidence = { published, keys: (await readPublishedClaim(published)).keys };
@@ -52,29 +63,89 @@ const whole = (): Evidence => ({ ...evidence, archive: log.directory });
 describe('a log that is archived in part', () => {
   test('is found good from its beginning with its files, from where the database has it without them, and by its files alone', async () => {
     expect(first).toBeGreaterThan(300);
-    expect(await after(whole())).toMatchObject({ findings: [], first: 1, events: head, covered: head, checkpoints: 3 });
-    expect(await after(evidence)).toMatchObject({ findings: [], first, events: head - first + 1, covered: head });
-    expect(await after({ keys: evidence.keys ?? [] })).toMatchObject({ findings: [], first, covered: 0, root: null });
-    expect(await verifyFiles([log.directory], evidence)).toMatchObject({ findings: [], first: 1, head: first - 1, covered: first - 1 });
-    expect(await verifyFiles((await log.files()).slice(2, 4), evidence)).toMatchObject({ findings: [], first: 100, head: 199, covered: 199 });
+    expect(await after(whole())).toMatchObject({
+      findings: [],
+      first: 1,
+      events: head,
+      covered: head,
+      checkpoints: 3,
+    });
+    expect(await after(evidence)).toMatchObject({
+      findings: [],
+      first,
+      events: head - first + 1,
+      covered: head,
+    });
+    expect(await after({ keys: evidence.keys ?? [] })).toMatchObject({
+      findings: [],
+      first,
+      covered: 0,
+      root: null,
+    });
+    expect(await verifyFiles([log.directory], evidence)).toMatchObject({
+      findings: [],
+      first: 1,
+      head: first - 1,
+      covered: first - 1,
+    });
+    expect(await verifyFiles((await log.files()).slice(2, 4), evidence)).toMatchObject({
+      findings: [],
+      first: 100,
+      head: 199,
+      covered: 199,
+    });
   });
 
   test.each<[string, string, Partial<Record<'position' | 'table', unknown>>]>([
-    ['an event that is still there', `update daybook.log set instance = 999 where position = (select daybook.first_position() + 9)`, { table: 'log' }],
-    ['a batch of the archived part', "update daybook.log_batch set chain = sha256('x') where last_position = (select max(last_position) from daybook.log_batch where last_position < 60)", { table: 'log_batch' }],
-    ['a kept event', `update daybook.log_kept set body = body || ' ' where position = (select min(position) from daybook.log_kept)`, { table: 'log_kept', position: 2 }],
-    ['a kept event that is gone', 'delete from daybook.log_kept where position = (select min(position) from daybook.log_kept)', { table: 'log_kept', position: 2 }],
-    ['a manifest', `update daybook.log_partition set manifest = jsonb_set(manifest, '{control_count}', '1') where number = 2`, { table: 'log_partition', position: 100 }],
-    ['the leaves of an open batch', `update daybook.log_partition set open_leaves = sha256('x') where number = 2`, { table: 'log_partition', position: 100 }],
-    ['a file of another digest', `update daybook.log_partition set manifest = jsonb_set(manifest, '{sha256}', to_jsonb(repeat('0', 64))) where number = 2`, { table: 'log_000002.ndjson.zst' }],
+    [
+      'an event that is still there',
+      `update daybook.log set instance = 999 where position = (select daybook.first_position() + 9)`,
+      { table: 'log' },
+    ],
+    [
+      'a batch of the archived part',
+      "update daybook.log_batch set chain = sha256('x') where last_position = (select max(last_position) from daybook.log_batch where last_position < 60)",
+      { table: 'log_batch' },
+    ],
+    [
+      'a kept event',
+      `update daybook.log_kept set body = body || ' ' where position = (select min(position) from daybook.log_kept)`,
+      { table: 'log_kept', position: 2 },
+    ],
+    [
+      'a kept event that is gone',
+      'delete from daybook.log_kept where position = (select min(position) from daybook.log_kept)',
+      { table: 'log_kept', position: 2 },
+    ],
+    [
+      'a manifest',
+      `update daybook.log_partition set manifest = jsonb_set(manifest, '{control_count}', '1') where number = 2`,
+      { table: 'log_partition', position: 100 },
+    ],
+    [
+      'the leaves of an open batch',
+      `update daybook.log_partition set open_leaves = sha256('x') where number = 2`,
+      { table: 'log_partition', position: 100 },
+    ],
+    [
+      'a file of another digest',
+      `update daybook.log_partition set manifest = jsonb_set(manifest, '{sha256}', to_jsonb(repeat('0', 64))) where number = 2`,
+      { table: 'log_000002.ndjson.zst' },
+    ],
   ])('tells %s where its files are at hand', async (_what, change, finding) => {
     expect((await after(whole(), change)).findings[0]).toMatchObject(finding);
   });
 
   test('tells a kept event and a manifest without its files, too', async () => {
-    const kept = await after(evidence, `update daybook.log_kept set body = body || ' ' where position = (select min(position) from daybook.log_kept)`);
+    const kept = await after(
+      evidence,
+      `update daybook.log_kept set body = body || ' ' where position = (select min(position) from daybook.log_kept)`,
+    );
     expect(kept.findings[0]).toMatchObject({ table: 'log_kept', position: 2 });
-    const bare = await after({}, `update daybook.log_kept set body = body || ' ' where position = (select min(position) from daybook.log_kept)`);
+    const bare = await after(
+      {},
+      `update daybook.log_kept set body = body || ' ' where position = (select min(position) from daybook.log_kept)`,
+    );
     expect(bare.findings[0]).toMatchObject({ table: 'log_kept', position: 1, to: 49 });
   });
 

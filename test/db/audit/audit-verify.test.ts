@@ -31,15 +31,30 @@ describe('a log that nobody changed', () => {
     const auditor = await connectAs(log.database, 'auditor');
     const report = await verifyDatabase(auditor, log.evidence);
     await auditor.end();
-    expect(report).toMatchObject({ findings: [], notes: [], first: 1, events: log.head, head: log.head, covered: log.head, trust: 'given' });
+    expect(report).toMatchObject({
+      findings: [],
+      notes: [],
+      first: 1,
+      events: log.head,
+      head: log.head,
+      covered: log.head,
+      trust: 'given',
+    });
     // Five in the table, and the newest once more in the directory.
     expect(report.checkpoints).toBe(6);
   });
 
   test('is found good by one older checkpoint, by the keys it has published, and by its own word, and says which', async () => {
     const auditor = await connectAs(log.database, 'auditor');
-    expect(await verifyDatabase(auditor, log.older)).toMatchObject({ findings: [], trust: 'given', covered: log.head });
-    expect(await verifyDatabase(auditor, { published: log.evidence.published })).toMatchObject({ findings: [], trust: 'published' });
+    expect(await verifyDatabase(auditor, log.older)).toMatchObject({
+      findings: [],
+      trust: 'given',
+      covered: log.head,
+    });
+    expect(await verifyDatabase(auditor, { published: log.evidence.published })).toMatchObject({
+      findings: [],
+      trust: 'published',
+    });
     expect(await verifyDatabase(auditor)).toMatchObject({ findings: [], trust: 'log', covered: log.head });
     await auditor.end();
   });
@@ -49,15 +64,31 @@ describe('a row of the log', () => {
   test.each<[string, string, number]>([
     ['with another value', 'update daybook.log set instance = instance + 1 where position = 60', 60],
     ['with another request', 'update daybook.log set request = gen_random_uuid() where position = 60', 60],
-    ['with another time', "update daybook.log set at = at + interval '1 microsecond' where position = 60", 60],
+    [
+      'with another time',
+      "update daybook.log set at = at + interval '1 microsecond' where position = 60",
+      60,
+    ],
     ['of format 1 with another body', `update daybook.log set body = body || ' ' where position = 5`, 5],
     ['of a type that nobody knows', 'update daybook.log set type = 77 where position = 60', 60],
     ['of another shard', 'update daybook.log set shard = 1 where position = 60', 60],
-    ['with a column that its format does not cover', 'update daybook.log set cost_microusd = 1 where position = 2', 2],
+    [
+      'with a column that its format does not cover',
+      'update daybook.log set cost_microusd = 1 where position = 2',
+      2,
+    ],
     ['with a time without end', "update daybook.log set at = 'infinity' where position = 60", 60],
     ['with a line break in a text', "update daybook.log set model = e'a\\nb' where position = 60", 60],
-    ['with an empty text where there was none', "update daybook.log set refusal = '' where position = 60", 60],
-    ['with a space where there was none that other languages know', "update daybook.log set model = model || e'\\u00a0' where position = 60", 60],
+    [
+      'with an empty text where there was none',
+      "update daybook.log set refusal = '' where position = 60",
+      60,
+    ],
+    [
+      'with a space where there was none that other languages know',
+      "update daybook.log set model = model || e'\\u00a0' where position = 60",
+      60,
+    ],
     ['that was taken out', 'delete from daybook.log where position = 60', 60],
     ['that was moved away', 'update daybook.log set position = position + 10000 where position = 60', 60],
     ['that was put in before all', copyOf(60, `'position', 0`), 0],
@@ -67,15 +98,32 @@ describe('a row of the log', () => {
 
   test('without a time or a type, which no table should allow, is named by its position', async () => {
     for (const column of ['at', 'type', 'instance']) {
-      expect(await first(`alter table daybook.log alter ${column} drop not null`, `update daybook.log set ${column} = null where position = 60`)).toMatchObject({ position: 60, table: 'log' });
+      expect(
+        await first(
+          `alter table daybook.log alter ${column} drop not null`,
+          `update daybook.log set ${column} = null where position = 60`,
+        ),
+      ).toMatchObject({ position: 60, table: 'log' });
     }
   });
 
   test('that was put in between or behind the others, taken out with the others moved up, or swapped with another is the first that is named', async () => {
-    expect(await first(copyOf(60, `'position', daybook.head(0::smallint) + 1`))).toMatchObject({ position: log.head + 1 });
-    expect(await first(...shift(60, 1), copyOf(50, `'position', 60`))).toMatchObject({ position: 60, table: 'log' });
-    expect(await first('delete from daybook.log where position = 60', ...shift(61, -1))).toMatchObject({ position: 60, table: 'log' });
-    const swap = ['update daybook.log set position = 100000 where position = 60', 'update daybook.log set position = 60 where position = 61', 'update daybook.log set position = 61 where position = 100000'];
+    expect(await first(copyOf(60, `'position', daybook.head(0::smallint) + 1`))).toMatchObject({
+      position: log.head + 1,
+    });
+    expect(await first(...shift(60, 1), copyOf(50, `'position', 60`))).toMatchObject({
+      position: 60,
+      table: 'log',
+    });
+    expect(await first('delete from daybook.log where position = 60', ...shift(61, -1))).toMatchObject({
+      position: 60,
+      table: 'log',
+    });
+    const swap = [
+      'update daybook.log set position = 100000 where position = 60',
+      'update daybook.log set position = 60 where position = 61',
+      'update daybook.log set position = 61 where position = 100000',
+    ];
     expect(await first(...swap)).toMatchObject({ position: 60, table: 'log' });
   });
 
@@ -86,10 +134,16 @@ describe('a row of the log', () => {
       await superuser.query("update daybook.log set account = 'Another1' where position = 60");
       await rechain(superuser, 60);
       const { findings } = await verifyDatabase(superuser, log.evidence);
-      expect(findings[0]).toMatchObject({ position: 60, table: 'log', problem: 'is not what was published at this position' });
+      expect(findings[0]).toMatchObject({
+        position: 60,
+        table: 'log',
+        problem: 'is not what was published at this position',
+      });
       // Who wrote all of it anew has no good checkpoints in the table, and the nodes fit, too.
       await superuser.query('delete from daybook.checkpoint; delete from daybook.log_node');
-      expect((await verifyDatabase(superuser, older)).findings).toMatchObject([{ position: 1, to: olderSize, table: 'log' }]);
+      expect((await verifyDatabase(superuser, older)).findings).toMatchObject([
+        { position: 1, to: olderSize, table: 'log' },
+      ]);
       expect((await verifyDatabase(superuser)).findings).toEqual([]);
     } finally {
       await superuser.query('rollback');
@@ -98,23 +152,46 @@ describe('a row of the log', () => {
 });
 
 describe('a log whose end was cut', () => {
-  test.each([['at the end of a batch', 0], ['within a batch', 3]])('%s is found by what was published, from the first position that is missing on', async (_where, more) => {
-    const { rows } = await log.superuser.query<{ last: string }>('select last_position as last from daybook.log_batch where last_position < $1 order by last_position desc limit 1', [log.head - 20]);
-    const last = Number(rows[0]?.last);
-    const cut = [`delete from daybook.log where position > ${last + more}`, `delete from daybook.log_batch where last_position > ${last}`];
-    const { findings } = await log.after(more === 0 ? [...cut, `delete from daybook.checkpoint where size > ${last}`] : cut);
-    expect(findings[0]).toMatchObject({ position: last + 1 });
-    expect(findings).toContainEqual(expect.objectContaining({ position: last + more + 1, to: log.head, table: 'log' }));
-  });
+  test.each([
+    ['at the end of a batch', 0],
+    ['within a batch', 3],
+  ])(
+    '%s is found by what was published, from the first position that is missing on',
+    async (_where, more) => {
+      const { rows } = await log.superuser.query<{ last: string }>(
+        'select last_position as last from daybook.log_batch where last_position < $1 order by last_position desc limit 1',
+        [log.head - 20],
+      );
+      const last = Number(rows[0]?.last);
+      const cut = [
+        `delete from daybook.log where position > ${last + more}`,
+        `delete from daybook.log_batch where last_position > ${last}`,
+      ];
+      const { findings } = await log.after(
+        more === 0 ? [...cut, `delete from daybook.checkpoint where size > ${last}`] : cut,
+      );
+      expect(findings[0]).toMatchObject({ position: last + 1 });
+      expect(findings).toContainEqual(
+        expect.objectContaining({ position: last + more + 1, to: log.head, table: 'log' }),
+      );
+    },
+  );
 
   test('at a place that an older checkpoint does not cover is found by the newest in the table', async () => {
-    const { findings } = await log.after([`delete from daybook.log where position > ${log.olderSize + 1}`, `delete from daybook.log_batch where last_position > ${log.olderSize + 1}`], log.older);
+    const { findings } = await log.after(
+      [
+        `delete from daybook.log where position > ${log.olderSize + 1}`,
+        `delete from daybook.log_batch where last_position > ${log.olderSize + 1}`,
+      ],
+      log.older,
+    );
     expect(findings.some(({ to }) => to === log.head)).toBe(true);
   });
 });
 
 describe('a row beside the log', () => {
-  const batch = (column: string, value: string): string => `update daybook.log_batch set ${column} = ${value} where last_position = (select min(last_position) from daybook.log_batch where last_position >= 60)`;
+  const batch = (column: string, value: string): string =>
+    `update daybook.log_batch set ${column} = ${value} where last_position = (select min(last_position) from daybook.log_batch where last_position >= 60)`;
 
   test.each<[string, string[], string]>([
     ['log_batch', [batch('chain', "sha256('x')")], 'log_batch'],
@@ -125,20 +202,56 @@ describe('a row beside the log', () => {
     ['log_batch', [batch('event_count', 'event_count - 1')], 'log_batch'],
     ['log_batch', [batch('last_position', 'last_position - 1')], 'log_batch'],
     ['log_batch', [batch('shard', '1')], 'log_batch'],
-    ['log_batch', ['delete from daybook.log_batch where last_position = (select min(last_position) from daybook.log_batch where last_position >= 60)'], 'log_batch'],
-    ['stream_head', ["update daybook.stream_head set version = version + 1 where stream = 'log'"], 'stream_head'],
+    [
+      'log_batch',
+      [
+        'delete from daybook.log_batch where last_position = (select min(last_position) from daybook.log_batch where last_position >= 60)',
+      ],
+      'log_batch',
+    ],
+    [
+      'stream_head',
+      ["update daybook.stream_head set version = version + 1 where stream = 'log'"],
+      'stream_head',
+    ],
     ['stream_head', ["delete from daybook.stream_head where stream = 'log'"], 'stream_head'],
     ['stream_head', ["insert into daybook.stream_head values ('account/Nobody00', 3)"], 'stream_head'],
     ['stream_head', ["insert into daybook.stream_head values ('account-name/taken', 0)"], 'stream_head'],
     ['log_node', ["update daybook.log_node set hash = sha256('x') where number = 1"], 'log_node'],
     ['log_node', ['delete from daybook.log_node where number = 0'], 'log_node'],
     ['log_node', ["insert into daybook.log_node values (0, 2, 0, sha256('x'))"], 'log_node'],
-    ['checkpoint', ["update daybook.checkpoint set note = replace(note, 'daybook', 'Daybook') where size = (select min(size) from daybook.checkpoint)"], 'checkpoint'],
-    ['checkpoint', ['update daybook.checkpoint set size = size + 1 where size = (select min(size) from daybook.checkpoint)'], 'checkpoint'],
-    ['checkpoint', ['update daybook.checkpoint set epoch = 2 where size = (select min(size) from daybook.checkpoint)'], 'checkpoint'],
+    [
+      'checkpoint',
+      [
+        "update daybook.checkpoint set note = replace(note, 'daybook', 'Daybook') where size = (select min(size) from daybook.checkpoint)",
+      ],
+      'checkpoint',
+    ],
+    [
+      'checkpoint',
+      [
+        'update daybook.checkpoint set size = size + 1 where size = (select min(size) from daybook.checkpoint)',
+      ],
+      'checkpoint',
+    ],
+    [
+      'checkpoint',
+      ['update daybook.checkpoint set epoch = 2 where size = (select min(size) from daybook.checkpoint)'],
+      'checkpoint',
+    ],
     ['log_kept', ['insert into daybook.log_kept select * from daybook.log where position = 4'], 'log_kept'],
-    ['log_partition', ['update daybook.log_partition set end_position = end_position + 1 where number = 0'], 'log_partition'],
-    ['log_partition', ['update daybook.log_partition set end_position = end_position + 1 where number = (select max(number) from daybook.log_partition)'], 'log_partition'],
+    [
+      'log_partition',
+      ['update daybook.log_partition set end_position = end_position + 1 where number = 0'],
+      'log_partition',
+    ],
+    [
+      'log_partition',
+      [
+        'update daybook.log_partition set end_position = end_position + 1 where number = (select max(number) from daybook.log_partition)',
+      ],
+      'log_partition',
+    ],
     ['install', ['update daybook.install set log_id = gen_random_uuid()'], 'install'],
   ])('of %s is the one that is named', async (_table, changes, table) => {
     const { findings } = await log.after(changes);
@@ -148,12 +261,20 @@ describe('a row beside the log', () => {
 
   test('of a batch that ends before all events is named, and where it is missing', async () => {
     const { findings } = await log.after([batch('last_position', '-last_position')]);
-    expect(findings).toMatchObject([{ position: 1, table: 'log_batch' }, { position: 28, table: 'log_batch' }]);
+    expect(findings).toMatchObject([
+      { position: 1, table: 'log_batch' },
+      { position: 28, table: 'log_batch' },
+    ]);
   });
 
   test('of a batch is named with the first position of its batch, also where only older checkpoints are at hand', async () => {
-    const { rows } = await log.superuser.query<{ from: string }>('select last_position - event_count + 1 as from from daybook.log_batch where last_position >= 60 order by last_position limit 1');
-    for (const by of [log.evidence, log.older]) expect((await log.after([batch('chain', "sha256('x')")], by)).findings).toMatchObject([{ position: Number(rows[0]?.from), table: 'log_batch' }]);
+    const { rows } = await log.superuser.query<{ from: string }>(
+      'select last_position - event_count + 1 as from from daybook.log_batch where last_position >= 60 order by last_position limit 1',
+    );
+    for (const by of [log.evidence, log.older])
+      expect((await log.after([batch('chain', "sha256('x')")], by)).findings).toMatchObject([
+        { position: Number(rows[0]?.from), table: 'log_batch' },
+      ]);
   });
 });
 
@@ -183,8 +304,12 @@ describe('evidence that is not good', () => {
     const signer = await stranger();
     const note = signCheckpoint({ origin: signer.name, size: 60, root: Buffer.alloc(32, 1) }, [signer]);
     const report = await auditor({ ...log.evidence, checkpoints: [{ from: 'forged', note }] });
-    expect(report.findings).toMatchObject([{ position: 60, table: 'forged', problem: expect.stringContaining('no key of the log') }]);
-    expect((await auditor({ ...log.evidence, checkpoints: [{ from: 'garbage', note: 'x' }] })).findings).toMatchObject([{ table: 'garbage' }]);
+    expect(report.findings).toMatchObject([
+      { position: 60, table: 'forged', problem: expect.stringContaining('no key of the log') },
+    ]);
+    expect(
+      (await auditor({ ...log.evidence, checkpoints: [{ from: 'garbage', note: 'x' }] })).findings,
+    ).toMatchObject([{ table: 'garbage' }]);
   });
 
   test('such as a published tile that was changed does not lay the blame on the log', async () => {
@@ -205,7 +330,9 @@ describe('evidence that is not good', () => {
     const note = (await readPublishedClaim(path.join(log.directory, 'published'))).claim?.note ?? '';
     await writeFile(file, note.replace(`\n${log.head}\n`, `\n${log.head - 1}\n`));
     try {
-      expect((await auditor(log.evidence)).findings).toMatchObject([{ table: 'published', problem: expect.stringContaining('signature') }]);
+      expect((await auditor(log.evidence)).findings).toMatchObject([
+        { table: 'published', problem: expect.stringContaining('signature') },
+      ]);
     } finally {
       await writeFile(file, note);
     }

@@ -28,10 +28,29 @@ afterAll(async () => {
   await database?.[Symbol.asyncDispose]();
 });
 
-/** All that an auditor reads: the log with what proves it, how far its tables are, and what holds no secret and nobody's name. */
+/**
+ * All that an auditor reads: the log with what proves it, how far its tables are, and what holds no secret
+ * and nobody's name.
+ */
 const READABLE = [
-  'daybook.alert', 'daybook.allowance', 'daybook.checkpoint', 'daybook.cosignature', 'daybook.install', 'daybook.instance', 'daybook.lease', 'daybook.log', 'daybook.log_batch', 'daybook.log_kept',
-  'daybook.log_node', 'daybook.log_partition', 'daybook.parked_event', 'daybook.projection', 'daybook.secret_use', 'daybook.stream_head', 'daybook.webhook_attempt', 'daybook.webhook_delivery',
+  'daybook.alert',
+  'daybook.allowance',
+  'daybook.checkpoint',
+  'daybook.cosignature',
+  'daybook.install',
+  'daybook.instance',
+  'daybook.lease',
+  'daybook.log',
+  'daybook.log_batch',
+  'daybook.log_kept',
+  'daybook.log_node',
+  'daybook.log_partition',
+  'daybook.parked_event',
+  'daybook.projection',
+  'daybook.secret_use',
+  'daybook.stream_head',
+  'daybook.webhook_attempt',
+  'daybook.webhook_delivery',
 ];
 
 describe('the login of an auditor', () => {
@@ -45,8 +64,11 @@ describe('the login of an auditor', () => {
       );
       const readable = rows.filter(({ can }) => can).map(({ name }) => name);
       expect(readable).toEqual(READABLE);
-      for (const { name } of rows.filter(({ can }) => !can)) await expect(client.query(`select * from ${name}`), name).rejects.toMatchObject({ code: '42501' });
-      expect(rows.map(({ name }) => name)).toEqual(expect.arrayContaining(['daybook.member', 'daybook.session', 'daybook.webhook']));
+      for (const { name } of rows.filter(({ can }) => !can))
+        await expect(client.query(`select * from ${name}`), name).rejects.toMatchObject({ code: '42501' });
+      expect(rows.map(({ name }) => name)).toEqual(
+        expect.arrayContaining(['daybook.member', 'daybook.session', 'daybook.webhook']),
+      );
     } finally {
       await client.end();
     }
@@ -55,14 +77,20 @@ describe('the login of an auditor', () => {
   test('is nobody before it acts as the auditor, and can become nobody else', async () => {
     const asItself = auditor.config('owner');
     await expect(ask(asItself, 'select 1 from daybook.log')).rejects.toThrow('permission denied');
-    for (const role of ['daybook_relay', 'daybook_worker', 'daybook_owner', 'postgres']) await expect(ask(asItself, `set role ${role}`)).rejects.toThrow('permission denied');
+    for (const role of ['daybook_relay', 'daybook_worker', 'daybook_owner', 'postgres'])
+      await expect(ask(asItself, `set role ${role}`)).rejects.toThrow('permission denied');
     await expect(ask(asItself, 'create schema mine')).rejects.toThrow('permission denied');
   });
 
   test('changes nothing but that it may put down that it has read', async () => {
     const client = await connectAs(auditor, 'auditor');
     try {
-      for (const statement of ['update daybook.log set status = 1', 'delete from daybook.checkpoint', "insert into daybook.cosignature (epoch, size, witness, line) values (1, 1, 'x', 'y')", 'select daybook.register_instance(\'x\')']) {
+      for (const statement of [
+        'update daybook.log set status = 1',
+        'delete from daybook.checkpoint',
+        "insert into daybook.cosignature (epoch, size, witness, line) values (1, 1, 'x', 'y')",
+        "select daybook.register_instance('x')",
+      ]) {
         await expect(client.query(statement), statement).rejects.toMatchObject({ code: '42501' });
       }
       const before = await readHead(client);
@@ -73,30 +101,52 @@ describe('the login of an auditor', () => {
     }
   });
 
-  test('runs the auditor\'s commands with its address alone', async () => {
-    const { code, stdout } = await commandLine(() => ({ DATABASE_URL: url })).daybook('audit', 'replay', '--json');
+  test("runs the auditor's commands with its address alone", async () => {
+    const { code, stdout } = await commandLine(() => ({ DATABASE_URL: url })).daybook(
+      'audit',
+      'replay',
+      '--json',
+    );
     expect(code).toBe(0);
     expect(JSON.parse(stdout)).toMatchObject({ position: expect.any(Number) });
   });
 
   test('is made once, and its password reaches Postgres only as what Postgres keeps of it', async () => {
-    expect(await owner.daybook('auditor-login', 'create', login)).toMatchObject({ code: 1, stderr: expect.stringContaining(`there is a login ${login} already`) });
+    expect(await owner.daybook('auditor-login', 'create', login)).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining(`there is a login ${login} already`),
+    });
     const client = await database.superuser();
-    const { rows } = await client.query<{ kept: string }>('select rolpassword as kept from pg_authid where rolname = $1', [login]);
+    const { rows } = await client.query<{ kept: string }>(
+      'select rolpassword as kept from pg_authid where rolname = $1',
+      [login],
+    );
     await client.end();
     expect(rows[0]?.kept).toMatch(/^SCRAM-SHA-256\$4096:/);
   });
 
   test.each(['daybook_relay', 'pg_monitor', 'Robert', 'a;b', ''])('is never called "%s"', async (name) => {
-    for (const action of ['create', 'drop']) expect(await owner.daybook('auditor-login', action, name)).toMatchObject({ code: 1, stderr: expect.stringContaining('the name of a login has') });
+    for (const action of ['create', 'drop'])
+      expect(await owner.daybook('auditor-login', action, name)).toMatchObject({
+        code: 1,
+        stderr: expect.stringContaining('the name of a login has'),
+      });
   });
 
   test('is gone when it is dropped; nobody else can be dropped', async () => {
     const name = `${login}_2`;
     const made = await owner.json<{ database_url: string }>('auditor-login', 'create', name);
-    expect(await ask(externalStore(made.database_url).config('auditor'), 'select current_user::text')).toBe('daybook_auditor');
+    expect(await ask(externalStore(made.database_url).config('auditor'), 'select current_user::text')).toBe(
+      'daybook_auditor',
+    );
     await owner.text('auditor-login', 'drop', name);
-    await expect(ask(externalStore(made.database_url).config('auditor'), 'select 1')).rejects.toThrow('password authentication failed');
-    for (const other of [name, 'postgres']) expect(await owner.daybook('auditor-login', 'drop', other)).toMatchObject({ code: 1, stderr: expect.stringContaining('no login') });
+    await expect(ask(externalStore(made.database_url).config('auditor'), 'select 1')).rejects.toThrow(
+      'password authentication failed',
+    );
+    for (const other of [name, 'postgres'])
+      expect(await owner.daybook('auditor-login', 'drop', other)).toMatchObject({
+        code: 1,
+        stderr: expect.stringContaining('no login'),
+      });
   });
 });

@@ -30,7 +30,11 @@ async function publishOnce(database: TestDatabase, to = published()) {
   const client = await connectAs(database, 'worker');
   let batchNo = 1_000;
   try {
-    return await publishCheckpoint(client, { keyFile: keyFile(), directory: to, writer: { instance: writer.instance, nextBatchNo: () => batchNo++ } });
+    return await publishCheckpoint(client, {
+      keyFile: keyFile(),
+      directory: to,
+      writer: { instance: writer.instance, nextBatchNo: () => batchNo++ },
+    });
   } finally {
     await client.end();
   }
@@ -42,7 +46,9 @@ async function leavesOf(database: TestDatabase): Promise<Buffer[]> {
   try {
     const batches = await readBatches(client);
     const rows = await readRows(client);
-    return rows.map((row) => leafOf(row, batches.find(({ lastPosition }) => Number(lastPosition) >= Number(row[1]))?.format ?? ''));
+    return rows.map((row) =>
+      leafOf(row, batches.find(({ lastPosition }) => Number(lastPosition) >= Number(row[1]))?.format ?? ''),
+    );
   } finally {
     await client.end();
   }
@@ -65,16 +71,22 @@ describe('a published checkpoint', () => {
       for (const leaf of leaves) tree.append(leaf);
       expect(checkpoint).toMatchObject({ size: leaves.length, root: tree.root() });
       const keys = (await readVerifierKeys(published())).map(parseVerifierKey);
-      expect(openCheckpoint((await readCheckpointFile(published())) ?? '', keys).checkpoint).toEqual(checkpoint);
+      expect(openCheckpoint((await readCheckpointFile(published())) ?? '', keys).checkpoint).toEqual(
+        checkpoint,
+      );
       for (let tile = 0; tile * 256 < leaves.length; tile++) {
-        expect(await readLeafTile(published(), tile)).toEqual(Buffer.concat(leaves.slice(tile * 256, (tile + 1) * 256)));
+        expect(await readLeafTile(published(), tile)).toEqual(
+          Buffer.concat(leaves.slice(tile * 256, (tile + 1) * 256)),
+        );
       }
     }
     expect(await publishOnce(database)).toBeNull();
     // Two directories of one log hold the same tree, whenever each was begun.
     expect(await publishOnce(database, path.join(directory, 'another'))).not.toBeNull();
     const tile = 'tile/0/001';
-    expect(await readFile(path.join(directory, 'another', tile))).toEqual(await readFile(path.join(published(), tile)));
+    expect(await readFile(path.join(directory, 'another', tile))).toEqual(
+      await readFile(path.join(published(), tile)),
+    );
     expect(await readdir(path.join(published(), 'tile/1'))).toEqual(['000.p']);
   });
 
@@ -83,14 +95,21 @@ describe('a published checkpoint', () => {
     await fill(database, 66_000);
     const checkpoint = await publishOnce(database);
     const client = await connectAs(database, 'auditor');
-    const { rows } = await client.query('select level, count(*)::integer as count from daybook.log_node group by level order by level');
-    expect(rows).toEqual([{ level: 1, count: 257 }, { level: 2, count: 1 }]);
+    const { rows } = await client.query(
+      'select level, count(*)::integer as count from daybook.log_node group by level order by level',
+    );
+    expect(rows).toEqual([
+      { level: 1, count: 257 },
+      { level: 2, count: 1 },
+    ]);
     expect(await readRoot(client, 66_001)).toEqual(checkpoint?.root);
     await client.end();
     // The next one reads what is new, and a few hashes, and not the log once more.
     const superuser = await database.superuser();
     const read = async (): Promise<number> => {
-      const { rows: blocks } = await superuser.query<{ count: number }>(`select sum(heap_blks_read + heap_blks_hit)::integer as count from pg_statio_user_tables where relname like 'log\\_0%'`);
+      const { rows: blocks } = await superuser.query<{ count: number }>(
+        `select sum(heap_blks_read + heap_blks_hit)::integer as count from pg_statio_user_tables where relname like 'log\\_0%'`,
+      );
       return blocks[0]?.count ?? 0;
     };
     // Postgres decides otherwise when it knows how long the log is.
@@ -155,7 +174,10 @@ describe('a log that is not what was published of it', () => {
   });
 
   test.each([
-    ['cut at its end', 'delete from daybook.log where position > 900; delete from daybook.log_batch where last_position > 900'],
+    [
+      'cut at its end',
+      'delete from daybook.log where position > 900; delete from daybook.log_batch where last_position > 900',
+    ],
     // Deeper in the log only those see it who read all of it: auditors.
     ['changed in its newest events', "update daybook.log set model = 'another' where position = 1100"],
   ])('is not signed again when it was %s', async (_how, change) => {

@@ -12,17 +12,34 @@ test('a receipt says which file of the archive has it, and beside the border wha
   await using log = await createPartitioned(300, 2);
   await log.append(700, [50]);
   await projectAll(log.database);
-  await publishNow(log.database, { keyFile: path.join(log.directory, 'key'), directory: path.join(log.directory, 'published') });
+  await publishNow(log.database, {
+    keyFile: path.join(log.directory, 'key'),
+    directory: path.join(log.directory, 'published'),
+  });
   const client = await connectAs(log.database, 'relay');
   try {
-    const { rows } = await client.query<{ request: string; position: number }>('select request, position::integer from projection.request where end_position is not null order by position');
-    const receiptAt = (from: number): Promise<Receipt | Refusal | null> => issueReceipt(client, { account: null, key: null }, rows.find(({ position }) => position >= from)?.request as string, []);
+    const { rows } = await client.query<{ request: string; position: number }>(
+      'select request, position::integer from projection.request where end_position is not null order by position',
+    );
+    const receiptAt = (from: number): Promise<Receipt | Refusal | null> =>
+      issueReceipt(
+        client,
+        { account: null, key: null },
+        rows.find(({ position }) => position >= from)?.request as string,
+        [],
+      );
     const before = await receiptAt(5);
     expect(before).toMatchObject({ has_all_events: true });
     await log.archive();
-    expect(await receiptAt(5)).toMatchObject({ code: 'events_archived', message: expect.stringContaining('log_000000.ndjson.zst') as string });
+    expect(await receiptAt(5)).toMatchObject({
+      code: 'events_archived',
+      message: expect.stringContaining('log_000000.ndjson.zst') as string,
+    });
     // Leaves of one tile stand on both sides of the border; those of the next tile are all there.
-    expect(await receiptAt(301)).toMatchObject({ code: 'events_archived', message: expect.stringContaining('stand beside') as string });
+    expect(await receiptAt(301)).toMatchObject({
+      code: 'events_archived',
+      message: expect.stringContaining('stand beside') as string,
+    });
     expect(await receiptAt(513)).toMatchObject({ receipt: 'daybook receipt 1' });
   } finally {
     await client.end();

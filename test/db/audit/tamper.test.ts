@@ -18,7 +18,12 @@ test('whatever somebody with all rights changes in a log is found by who holds a
   const place = await makeTestDirectory();
   try {
     const random = randomFrom(1);
-    await using world = await openWorld({ store: database, superuser: () => database.superuser() }, EVENTS, random, place);
+    await using world = await openWorld(
+      { store: database, superuser: () => database.superuser() },
+      EVENTS,
+      random,
+      place,
+    );
     const outcomes = await runTrials(world, random, [
       { attacker: changeByte, count: 10 },
       { attacker: cutTail, count: 5 },
@@ -29,8 +34,12 @@ test('whatever somebody with all rights changes in a log is found by who holds a
     const { kinds, missed } = tally(outcomes);
     expect(missed).toEqual([]);
     expect(kinds.reduce((sum, { tried }) => sum + tried, 0)).toBe(22);
-    // What no checkpoint covers yet can be cut off without a trace: at most ten seconds of it, or a thousand events.
-    expect(kinds.find(({ kind }) => kind === 'cut of what no checkpoint covers')).toMatchObject({ tried: 1, found: 0 });
+    // What no checkpoint covers yet can be cut off without a trace: at most ten seconds of it, or a thousand
+    // events.
+    expect(kinds.find(({ kind }) => kind === 'cut of what no checkpoint covers')).toMatchObject({
+      tried: 1,
+      found: 0,
+    });
   } finally {
     await removeTestDirectory(place);
   }

@@ -7,7 +7,11 @@ import { audit } from '../../support/audit/audit.ts';
 import { controller } from '../../support/controller.ts';
 import type { TestDatabase } from '../../support/database.ts';
 import { anyRequestEvent } from '../../support/log/arbitrary-event.ts';
-import { appendFirstControls, appendFirstRequests, createFirstVersion } from '../../support/audit/format-one.ts';
+import {
+  appendFirstControls,
+  appendFirstRequests,
+  createFirstVersion,
+} from '../../support/audit/format-one.ts';
 import { connectAs, openWriter } from '../../support/log/log-writer.ts';
 
 describe('after the owner has taken the triggers away', () => {
@@ -36,7 +40,8 @@ describe('after the owner has taken the triggers away', () => {
       else await control(SIZE);
     }
     owner = await connectAs(database, 'owner');
-    for (const table of ['log', 'log_batch']) await owner.query(`alter table daybook.${table} disable trigger append_only`);
+    for (const table of ['log', 'log_batch'])
+      await owner.query(`alter table daybook.${table} disable trigger append_only`);
   });
   afterAll(async () => {
     await owner?.end();
@@ -45,7 +50,13 @@ describe('after the owner has taken the triggers away', () => {
 
   /** The columns that format 1 does not have. */
   const LATER = [
-    'terms_position', 'hold_cost_microusd', 'cost_microusd', 'admitted_minute', 'price_version', 'refused_count', 'refusal',
+    'terms_position',
+    'hold_cost_microusd',
+    'cost_microusd',
+    'admitted_minute',
+    'price_version',
+    'refused_count',
+    'refusal',
   ];
 
   /** What an audit finds after these statements, which are then undone. */
@@ -77,7 +88,10 @@ describe('after the owner has taken the triggers away', () => {
         where table_schema = 'daybook' and table_name = $1`,
       [table],
     );
-    return rows.map(({ column, type }) => ({ column, changed: (CHANGES[type] as (name: string) => string)(column) }));
+    return rows.map(({ column, type }) => ({
+      column,
+      changed: (CHANGES[type] as (name: string) => string)(column),
+    }));
   }
 
   test('an audit finds nothing as long as nothing was changed', async () => {
@@ -91,7 +105,9 @@ describe('after the owner has taken the triggers away', () => {
       // Positions are dense: another one has to lie beyond the end.
       const value = column === 'position' ? 'position + 1000' : changed;
       for (const row of [TARGET, TARGET + SIZE]) {
-        const damage = await damageAfter(`update daybook.log set ${column} = ${value} where position = ${row}`);
+        const damage = await damageAfter(
+          `update daybook.log set ${column} = ${value} where position = ${row}`,
+        );
         // What a row of format 1 has no column for can be named by its position.
         const isSurplus = row === TARGET && LATER.includes(column);
         const expected = column === 'position' || isSurplus ? row : row - 1;
@@ -116,14 +132,20 @@ describe('after the owner has taken the triggers away', () => {
     const columns = await columnsOf('log_batch');
     expect(columns).toHaveLength(8);
     for (const { column, changed } of columns) {
-      const damage = await damageAfter(`update daybook.log_batch set ${column} = ${changed} where last_position = ${FIRST + SIZE - 1}`);
+      const damage = await damageAfter(
+        `update daybook.log_batch set ${column} = ${changed} where last_position = ${FIRST + SIZE - 1}`,
+      );
       expect({ column, position: damage?.position }).toEqual({ column, position: FIRST });
     }
   });
 
   test.each<[string, string[], number]>([
     ['a deleted row', [`delete from daybook.log where position = ${TARGET}`], TARGET],
-    ['a deleted last row of all', [`delete from daybook.log where position = ${BATCHES * SIZE}`], BATCHES * SIZE],
+    [
+      'a deleted last row of all',
+      [`delete from daybook.log where position = ${BATCHES * SIZE}`],
+      BATCHES * SIZE,
+    ],
     [
       'a deleted row whose followers moved up',
       [
@@ -133,7 +155,11 @@ describe('after the owner has taken the triggers away', () => {
       ],
       FIRST,
     ],
-    ['a deleted batch row', [`delete from daybook.log_batch where last_position = ${FIRST + SIZE - 1}`], FIRST],
+    [
+      'a deleted batch row',
+      [`delete from daybook.log_batch where last_position = ${FIRST + SIZE - 1}`],
+      FIRST,
+    ],
     [
       'a deleted batch with its rows',
       [
@@ -144,7 +170,9 @@ describe('after the owner has taken the triggers away', () => {
     ],
     [
       'a row put in at the end',
-      [`insert into daybook.log (shard, position, at, type, instance) select 0, ${BATCHES * SIZE + 1}, now(), 100, 1`],
+      [
+        `insert into daybook.log (shard, position, at, type, instance) select 0, ${BATCHES * SIZE + 1}, now(), 100, 1`,
+      ],
       BATCHES * SIZE + 1,
     ],
     [

@@ -11,7 +11,17 @@ import { readRoot, readStanding } from '#db/tlog/standing.ts';
 import { accepted, connectAs, openLivingWriter } from '../../support/log/log-writer.ts';
 import { publishNow } from '../../support/audit/publishing.ts';
 import { startRelay, until } from '../../support/relay.ts';
-import { asSuperuser, type Lie, line, lookOnce, newPem, sizeIn, startWitnessed, type Witnessed, WitnessPlace } from '../../support/audit/witnessed-log.ts';
+import {
+  asSuperuser,
+  type Lie,
+  line,
+  lookOnce,
+  newPem,
+  sizeIn,
+  startWitnessed,
+  type Witnessed,
+  WitnessPlace,
+} from '../../support/audit/witnessed-log.ts';
 
 /** A witness before logs that are not what they were, as the operator himself could make them. */
 
@@ -33,7 +43,10 @@ async function signAs(head: { size: number; root: Buffer }, signers?: readonly S
   const client = await connectAs(log.relay.store, 'auditor');
   const { origin } = await readStanding(client);
   await client.end();
-  return signCheckpoint({ origin, ...head }, signers ?? (readSigners(log.publishing.keyFile, origin) as Signer[]));
+  return signCheckpoint(
+    { origin, ...head },
+    signers ?? (readSigners(log.publishing.keyFile, origin) as Signer[]),
+  );
 }
 
 async function rootOf(size: number): Promise<Buffer> {
@@ -46,7 +59,17 @@ async function rootOf(size: number): Promise<Buffer> {
 }
 
 test('a witness that runs on signs what comes, complains once of what is not well, and ends with the first alarm', async () => {
-  const running = line.daybook('witness', '--state', own.state, '--log', log.proxy.address, '--key', log.logKey, '--every', '1');
+  const running = line.daybook(
+    'witness',
+    '--state',
+    own.state,
+    '--log',
+    log.proxy.address,
+    '--key',
+    log.logKey,
+    '--every',
+    '1',
+  );
   await until(log.shown, (note) => note.includes(own.name), 'the cosignature');
   log.proxy.say(() => ({ status: 502, text: 'bad gateway' }));
   const size = await log.grow();
@@ -63,41 +86,88 @@ test('a witness that runs on signs what comes, complains once of what is not wel
 describe('a witness refuses, keeps the evidence and signs nothing any more', () => {
   /** What each lie is shown as in place of the newest checkpoint, after one good one was signed. */
   const LIES: [what: string, alarm: string, make: (size: number) => Promise<Lie>][] = [
-    ['is cut', 'shorter', async (size) => {
-      const note = await signAs({ size: size - 4, root: await rootOf(size - 4) });
-      return (place) => (place === '/log/checkpoint' ? { status: 200, text: note } : place.startsWith('/log/consistency') ? { status: 400, text: '{"error":{"code":"invalid_value"}}' } : null);
-    }],
-    ['is cut and rewritten', 'shorter', async (size) => {
-      const note = await signAs({ size: size - 4, root: Buffer.alloc(32, 7) });
-      return (place) => (place === '/log/checkpoint' ? { status: 200, text: note } : null);
-    }],
-    ['is another of the same size', 'forked', async (size) => {
-      const note = await signAs({ size, root: Buffer.alloc(32, 7) });
-      return (place) => (place === '/log/checkpoint' ? { status: 200, text: note } : null);
-    }],
-    ['does not begin with what was signed', 'inconsistent', async () => {
-      const size = await log.grow();
-      const note = await signAs({ size, root: Buffer.alloc(32, 7) });
-      return (place) => (place === '/log/checkpoint' ? { status: 200, text: note } : null);
-    }],
-    ['is proved by changed bytes', 'inconsistent', async () => {
-      await log.grow();
-      return (place, { status, text }) => (place.startsWith('/log/consistency') ? { status, text: text.replace(/^./, (first) => (first === 'A' ? 'B' : 'A')) } : null);
-    }],
-    ['is of another epoch', 'another_log', async (size) => {
-      const origin = `${parseVerifierKey(log.logKey).name}/2`;
-      expect(origin).toBe(originOf(parseVerifierKey(log.logKey).name.replace('daybook/', ''), 2));
-      const note = signCheckpoint({ origin, size: size + 1, root: Buffer.alloc(32, 7) }, [signerOf(origin, 'ed25519', newPem())]);
-      return (place) => (place === '/log/checkpoint' ? { status: 200, text: note } : null);
-    }],
-    ['is signed by a key that nobody knows', 'unknown_key', async (size) => {
-      const note = await signAs({ size: size + 1, root: Buffer.alloc(32, 7) }, [signerOf(parseVerifierKey(log.logKey).name, 'ed25519', newPem())]);
-      return (place) => (place === '/log/checkpoint' ? { status: 200, text: note } : null);
-    }],
-    ['has a signature that its key did not make', 'unknown_key', async (size) => {
-      await log.grow();
-      return (place, { status, text }) => (place === '/log/checkpoint' ? { status, text: text.replace(`\n${sizeIn(text)}\n`, `\n${size + 1_000}\n`) } : null);
-    }],
+    [
+      'is cut',
+      'shorter',
+      async (size) => {
+        const note = await signAs({ size: size - 4, root: await rootOf(size - 4) });
+        return (place) =>
+          place === '/log/checkpoint'
+            ? { status: 200, text: note }
+            : place.startsWith('/log/consistency')
+              ? { status: 400, text: '{"error":{"code":"invalid_value"}}' }
+              : null;
+      },
+    ],
+    [
+      'is cut and rewritten',
+      'shorter',
+      async (size) => {
+        const note = await signAs({ size: size - 4, root: Buffer.alloc(32, 7) });
+        return (place) => (place === '/log/checkpoint' ? { status: 200, text: note } : null);
+      },
+    ],
+    [
+      'is another of the same size',
+      'forked',
+      async (size) => {
+        const note = await signAs({ size, root: Buffer.alloc(32, 7) });
+        return (place) => (place === '/log/checkpoint' ? { status: 200, text: note } : null);
+      },
+    ],
+    [
+      'does not begin with what was signed',
+      'inconsistent',
+      async () => {
+        const size = await log.grow();
+        const note = await signAs({ size, root: Buffer.alloc(32, 7) });
+        return (place) => (place === '/log/checkpoint' ? { status: 200, text: note } : null);
+      },
+    ],
+    [
+      'is proved by changed bytes',
+      'inconsistent',
+      async () => {
+        await log.grow();
+        return (place, { status, text }) =>
+          place.startsWith('/log/consistency')
+            ? { status, text: text.replace(/^./, (first) => (first === 'A' ? 'B' : 'A')) }
+            : null;
+      },
+    ],
+    [
+      'is of another epoch',
+      'another_log',
+      async (size) => {
+        const origin = `${parseVerifierKey(log.logKey).name}/2`;
+        expect(origin).toBe(originOf(parseVerifierKey(log.logKey).name.replace('daybook/', ''), 2));
+        const note = signCheckpoint({ origin, size: size + 1, root: Buffer.alloc(32, 7) }, [
+          signerOf(origin, 'ed25519', newPem()),
+        ]);
+        return (place) => (place === '/log/checkpoint' ? { status: 200, text: note } : null);
+      },
+    ],
+    [
+      'is signed by a key that nobody knows',
+      'unknown_key',
+      async (size) => {
+        const note = await signAs({ size: size + 1, root: Buffer.alloc(32, 7) }, [
+          signerOf(parseVerifierKey(log.logKey).name, 'ed25519', newPem()),
+        ]);
+        return (place) => (place === '/log/checkpoint' ? { status: 200, text: note } : null);
+      },
+    ],
+    [
+      'has a signature that its key did not make',
+      'unknown_key',
+      async (size) => {
+        await log.grow();
+        return (place, { status, text }) =>
+          place === '/log/checkpoint'
+            ? { status, text: text.replace(`\n${sizeIn(text)}\n`, `\n${size + 1_000}\n`) }
+            : null;
+      },
+    ],
   ];
 
   test.each(LIES)('a log that %s', async (_what, alarm, make) => {
@@ -124,26 +194,34 @@ describe('a witness refuses, keeps the evidence and signs nothing any more', () 
     await using filling = await openLivingWriter(server.store);
     const places = { keyFile: path.join(log.home, 'own-key'), directory: path.join(log.home, 'own') };
     const address = `http://127.0.0.1:${server.port}`;
-    const lastShown = async (): Promise<number> => sizeIn(await (await fetch(`${address}/log/checkpoint`)).text());
+    const lastShown = async (): Promise<number> =>
+      sizeIn(await (await fetch(`${address}/log/checkpoint`)).text());
     await filling.append(Array.from({ length: 600 }, () => accepted()));
     const { size } = (await publishNow(server.store, places)) as { size: number };
     const key = (await (await fetch(`${address}/log/keys`)).text()).trim();
     const args = ['witness', '--state', own.state, '--log', address, '--key', key, '--once'];
     expect(await line.daybook(...args)).toMatchObject({ code: 0, stderr: '' });
     await using superuser = await asSuperuser(server);
-    await superuser.client.query(`delete from daybook.log_batch where last_position > 100; delete from daybook.log where position > (select max(last_position) from daybook.log_batch);
+    await superuser.client
+      .query(`delete from daybook.log_batch where last_position > 100; delete from daybook.log where position > (select max(last_position) from daybook.log_batch);
       delete from daybook.stream_head where stream = 'log'; delete from daybook.log_node; delete from daybook.checkpoint; delete from daybook.cosignature`);
     await rm(places.directory, { recursive: true });
     await publishNow(server.store, places);
     expect(await until(lastShown, (shownSize) => shownSize < size, 'the cut log')).toBeLessThan(size);
-    expect(await line.daybook(...args)).toMatchObject({ code: 2, stderr: expect.stringContaining('ALARM (shorter)') as string });
+    expect(await line.daybook(...args)).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('ALARM (shorter)') as string,
+    });
     expect(sizeIn((await own.evidence()).known as string)).toBe(size);
     // Grown again beyond what was signed it is found all the same.
     await rm(path.join(own.state, 'alarm'));
     await filling.append(Array.from({ length: 700 }, () => accepted()));
     await publishNow(server.store, places);
     await until(lastShown, (shownSize) => shownSize > size, 'the log that grew again');
-    expect(await line.daybook(...args)).toMatchObject({ code: 2, stderr: expect.stringContaining('ALARM (inconsistent)') as string });
+    expect(await line.daybook(...args)).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('ALARM (inconsistent)') as string,
+    });
   });
 
   test('its own state, where that was put back: by its history, or by its signature that the log shows', async () => {
@@ -161,7 +239,10 @@ describe('a witness refuses, keeps the evidence and signs nothing any more', () 
     for (const back of [halfway, before, own.made]) {
       const putBack = new WitnessPlace(path.join(log.home, `put-back-${path.basename(back)}`));
       await cp(back, putBack.state, { recursive: true });
-      expect([back, await lookOnce(putBack, log)]).toMatchObject([back, { code: 2, stderr: expect.stringContaining('ALARM (rolled_back)') as string }]);
+      expect([back, await lookOnce(putBack, log)]).toMatchObject([
+        back,
+        { code: 2, stderr: expect.stringContaining('ALARM (rolled_back)') as string },
+      ]);
       expect(sizeIn((await putBack.evidence()).shown)).toBe(sizeIn(newest));
     }
   });
@@ -170,11 +251,23 @@ describe('a witness refuses, keeps the evidence and signs nothing any more', () 
     await look();
     const size = await own.signed();
     const note = await signAs({ size: size - 3, root: await rootOf(size - 3) });
-    log.proxy.say((place) => (place === '/log/checkpoint' ? { status: 200, text: note } : place.startsWith('/log/consistency') ? { status: 400, text: '' } : null));
+    log.proxy.say((place) =>
+      place === '/log/checkpoint'
+        ? { status: 200, text: note }
+        : place.startsWith('/log/consistency')
+          ? { status: 400, text: '' }
+          : null,
+    );
     expect((await look()).code).toBe(2);
-    expect(await look('--accept', String(size - 1))).toMatchObject({ code: 1, stderr: expect.stringContaining('neither') as string });
+    expect(await look('--accept', String(size - 1))).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('neither') as string,
+    });
     expect((await look()).code).toBe(2);
-    const [keeps, takes] = [new WitnessPlace(path.join(log.home, 'keeps')), new WitnessPlace(path.join(log.home, 'takes'))];
+    const [keeps, takes] = [
+      new WitnessPlace(path.join(log.home, 'keeps')),
+      new WitnessPlace(path.join(log.home, 'takes')),
+    ];
     for (const { state } of [keeps, takes]) await cp(own.state, state, { recursive: true });
     log.proxy.say(() => null);
     expect(await lookOnce(keeps, log, '--accept', String(size))).toMatchObject({ code: 0, stderr: '' });
@@ -208,7 +301,10 @@ describe('a witness refuses, keeps the evidence and signs nothing any more', () 
     expect(told).toEqual([{ type: 'witness.alarm', ...(await own.evidence()) }]);
     await new Promise((resolve) => server.close(resolve));
     // Nobody being there is no reason to be silent.
-    expect(await look('--webhook', webhook)).toMatchObject({ code: 2, stderr: expect.stringMatching(/ALARM[^]*could not be told/) as string });
+    expect(await look('--webhook', webhook)).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/ALARM[^]*could not be told/) as string,
+    });
   });
 
   test('a checkpoint of its own that somebody has changed', async () => {
@@ -218,14 +314,26 @@ describe('a witness refuses, keeps the evidence and signs nothing any more', () 
     const { code, stderr } = await look();
     expect([code, stderr]).toEqual([1, expect.stringContaining('the key is of another log')]);
     await writeFile(file, 'nonsense');
-    expect(await look()).toMatchObject({ code: 1, stderr: expect.stringContaining('is not what this witness has written') as string });
+    expect(await look()).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('is not what this witness has written') as string,
+    });
   });
 });
 
-test('a first look with another log\'s key signs nothing', async () => {
+test("a first look with another log's key signs nothing", async () => {
   const other = formatVerifierKey(signerOf(parseVerifierKey(log.logKey).name, 'ed25519', newPem()));
   const handedIn = log.proxy.taken();
-  const { code } = await line.daybook('witness', '--state', own.state, '--log', log.proxy.address, '--key', other, '--once');
+  const { code } = await line.daybook(
+    'witness',
+    '--state',
+    own.state,
+    '--log',
+    log.proxy.address,
+    '--key',
+    other,
+    '--once',
+  );
   expect([code, log.proxy.taken()]).toEqual([2, handedIn]);
   await expect(readFile(path.join(own.state, 'checkpoint'))).rejects.toThrow('ENOENT');
 });

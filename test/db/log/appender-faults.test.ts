@@ -45,7 +45,11 @@ describe('sessions that are cut at any moment', () => {
       calling = false;
     };
     await Promise.all([...Array.from({ length: 40 }, client), disturb()]);
-    await until(() => appender.isSettled, (is) => is, 'the last ending');
+    await until(
+      () => appender.isSettled,
+      (is) => is,
+      'the last ending',
+    );
 
     const counts = tally(await readLog(database));
     for (const [request, outcome] of outcomes) {
@@ -75,7 +79,11 @@ describe('sessions that are cut at any moment', () => {
     const call: Accepted = accepted();
     expect(await outcomeOf(appending.appender, call)).toBe('in doubt');
     appending.appender.settle(settled(call));
-    await until(() => appending.appender.isSettled, (is) => is, 'the ending');
+    await until(
+      () => appending.appender.isSettled,
+      (is) => is,
+      'the ending',
+    );
     expect((await readLog(database)).map(({ event }) => event)).toEqual([call, settled(call)]);
     expect(appending.appender.mode).toBe('up');
   });
@@ -96,17 +104,32 @@ describe('a store that freezes', () => {
       appender.settle(settled(call));
       appender.settle(settled(before));
       // A new session writes it, while what the frozen one was sent is still to come.
-      await until(() => appender.mode, (mode) => mode === 'up', 'the return');
+      await until(
+        () => appender.mode,
+        (mode) => mode === 'up',
+        'the return',
+      );
     } finally {
       process.kill(pid as number, 'SIGCONT');
     }
-    await until(() => backends(superuser), (pids) => !pids.includes(pid as number), 'the end of the frozen session');
-    await until(() => appender.isSettled, (is) => is, 'the endings');
+    await until(
+      () => backends(superuser),
+      (pids) => !pids.includes(pid as number),
+      'the end of the frozen session',
+    );
+    await until(
+      () => appender.isSettled,
+      (is) => is,
+      'the endings',
+    );
     const counts = tally(await readLog(database));
-    expect([before, call].map(({ request }) => counts.get(request))).toEqual([WRITTEN.durable, WRITTEN.durable]);
+    expect([before, call].map(({ request }) => counts.get(request))).toEqual([
+      WRITTEN.durable,
+      WRITTEN.durable,
+    ]);
   });
 
-  test('refuses calls instead of holding them, and all is in order when it thaws: session that has the log\'s lock', async () => {
+  test("refuses calls instead of holding them, and all is in order when it thaws: session that has the log's lock", async () => {
     await using database = await createDatabase();
     await using appending = await openAppender(database);
     const { appender, superuser } = appending;
@@ -130,9 +153,17 @@ describe('a store that freezes', () => {
     } finally {
       process.kill(pid as number, 'SIGCONT');
     }
-    await until(() => appender.isSettled, (is) => is, 'the endings');
+    await until(
+      () => appender.isSettled,
+      (is) => is,
+      'the endings',
+    );
     const counts = tally(await readLog(database));
-    expect([open, first, refused].map(({ request }) => counts.get(request))).toEqual([WRITTEN.durable, WRITTEN['in doubt'], WRITTEN.refused]);
+    expect([open, first, refused].map(({ request }) => counts.get(request))).toEqual([
+      WRITTEN.durable,
+      WRITTEN['in doubt'],
+      WRITTEN.refused,
+    ]);
     expect(await outcomeOf(appender, accepted())).toBe('durable');
   });
 });
@@ -147,7 +178,8 @@ describe('a store that is away', () => {
     const open = [accepted(), accepted(), accepted()];
     for (const call of open) await appender.accept(call);
     away = true;
-    for (const pid of await backends(superuser)) await superuser.query('select pg_terminate_backend($1)', [pid]);
+    for (const pid of await backends(superuser))
+      await superuser.query('select pg_terminate_backend($1)', [pid]);
     const doubtful = accepted();
     expect(await outcomeOf(appender, doubtful)).toBe('in doubt');
     for (const call of [doubtful, ...open]) appender.settle(settled(call));
@@ -156,7 +188,11 @@ describe('a store that is away', () => {
     expect(appender.mode).toBe('down');
 
     away = false;
-    await until(() => appender.mode, (mode) => mode === 'up', 'the return');
+    await until(
+      () => appender.mode,
+      (mode) => mode === 'up',
+      'the return',
+    );
     const next = accepted();
     expect(await outcomeOf(appender, next)).toBe('durable');
     const events = (await readLog(database)).map(({ event }) => event);

@@ -9,7 +9,8 @@ import { ask, createDatabase, type TestDatabase } from '../../support/database.t
 import { accepted, readLog, settled } from '../../support/log/log-writer.ts';
 import { holdLog, until } from '../../support/relay.ts';
 
-const batchCount = (database: TestDatabase): Promise<unknown> => ask(database.config('auditor'), 'select count(*)::int from daybook.log_batch');
+const batchCount = (database: TestDatabase): Promise<unknown> =>
+  ask(database.config('auditor'), 'select count(*)::int from daybook.log_batch');
 const many = (count: number) => Array.from({ length: count }, () => accepted());
 
 describe('group commit', () => {
@@ -51,7 +52,11 @@ describe('group commit', () => {
     const call = accepted();
     await appending.appender.accept(call);
     appending.appender.settle(settled(call));
-    await until(() => readLog(database), (log) => log.length === 2, 'the ending');
+    await until(
+      () => readLog(database),
+      (log) => log.length === 2,
+      'the ending',
+    );
     expect(appending.appender.isSettled).toBe(true);
   });
 
@@ -61,29 +66,32 @@ describe('group commit', () => {
     const { appender } = appending;
     let written = 0;
     await fc.assert(
-      fc.asyncProperty(fc.array(fc.constantFrom('accept', 'settle', 'wait', 'turn'), { maxLength: 60 }), async (steps) => {
-        const order: RequestEvent[] = [];
-        const open: ReturnType<typeof accepted>[] = [];
-        const waits: Promise<void>[] = [];
-        for (const step of steps) {
-          if (step === 'wait') await Promise.all(waits.splice(0));
-          if (step === 'turn') await new Promise((resolve) => setImmediate(resolve));
-          const call = step === 'settle' ? open.shift() : accepted();
-          if (step === 'accept' && call) {
-            order.push(call);
-            open.push(call);
-            waits.push(appender.accept(call));
-          } else if (step === 'settle' && call) {
-            order.push(settled(call));
-            appender.settle(settled(call));
+      fc.asyncProperty(
+        fc.array(fc.constantFrom('accept', 'settle', 'wait', 'turn'), { maxLength: 60 }),
+        async (steps) => {
+          const order: RequestEvent[] = [];
+          const open: ReturnType<typeof accepted>[] = [];
+          const waits: Promise<void>[] = [];
+          for (const step of steps) {
+            if (step === 'wait') await Promise.all(waits.splice(0));
+            if (step === 'turn') await new Promise((resolve) => setImmediate(resolve));
+            const call = step === 'settle' ? open.shift() : accepted();
+            if (step === 'accept' && call) {
+              order.push(call);
+              open.push(call);
+              waits.push(appender.accept(call));
+            } else if (step === 'settle' && call) {
+              order.push(settled(call));
+              appender.settle(settled(call));
+            }
           }
-        }
-        const last = accepted();
-        await appender.accept(last);
-        const log = await readLog(database);
-        expect(log.slice(written).map(({ event }) => event)).toEqual([...order, last]);
-        written = log.length;
-      }),
+          const last = accepted();
+          await appender.accept(last);
+          const log = await readLog(database);
+          expect(log.slice(written).map(({ event }) => event)).toEqual([...order, last]);
+          written = log.length;
+        },
+      ),
       { numRuns: 40 },
     );
   });
@@ -137,7 +145,7 @@ describe('one bad event', () => {
   test.each<[string, RequestEvent]>([
     ['a status beyond what its column holds', settled(accepted(), { status: 40_000 })],
     ['tokens beyond what their column holds', settled(accepted(), { output_tokens: 2 ** 31 })],
-    ['a name that the database can\'t store', settled(accepted(), { model: 'a\0b' })],
+    ["a name that the database can't store", settled(accepted(), { model: 'a\0b' })],
   ])('does not cost its neighbours: %s', async (_, bad) => {
     await using database = await createDatabase();
     await using appending = await openAppender(database);
@@ -155,8 +163,16 @@ describe('one bad event', () => {
   test('that somebody waits for is refused, and is not in doubt', async () => {
     await using database = await createDatabase();
     await using appending = await openAppender(database);
-    const bad = [accepted({ retry_count: 40_000 }), accepted({ model: 'a\0b' }), accepted({ body_bytes: 2 ** 31 })];
-    expect(await Promise.all(bad.map((call) => outcomeOf(appending.appender, call)))).toEqual(['refused', 'refused', 'refused']);
+    const bad = [
+      accepted({ retry_count: 40_000 }),
+      accepted({ model: 'a\0b' }),
+      accepted({ body_bytes: 2 ** 31 }),
+    ];
+    expect(await Promise.all(bad.map((call) => outcomeOf(appending.appender, call)))).toEqual([
+      'refused',
+      'refused',
+      'refused',
+    ]);
     expect(await outcomeOf(appending.appender, accepted())).toBe('durable');
     expect(await readLog(database)).toHaveLength(1);
     expect(appending.appender.openFrom).toBe(1);
@@ -168,9 +184,17 @@ describe('one bad event', () => {
     const connect = () => (away ? Promise.reject(new Error('away')) : connectRelay(database));
     await using appending = await openAppender(database, { connect });
     appending.appender.settle(settled(accepted(), { model: 'a\0b' }));
-    await until(() => appending.appender.mode, (mode) => mode === 'down', 'the outage');
+    await until(
+      () => appending.appender.mode,
+      (mode) => mode === 'down',
+      'the outage',
+    );
     away = false;
-    await until(() => appending.appender.mode, (mode) => mode === 'up', 'the return');
+    await until(
+      () => appending.appender.mode,
+      (mode) => mode === 'up',
+      'the return',
+    );
     expect(await outcomeOf(appending.appender, accepted())).toBe('durable');
     expect(appending.problems.at(-1)).toBe('event_refused');
   });
@@ -208,7 +232,9 @@ describe('closing', () => {
     for (const call of calls) appender.settle(settled(call));
     await appender.close(10_000);
     expect(await Promise.all(waits)).toEqual(calls.map(() => 'durable'));
-    expect([...tally(await readLog(database)).values()]).toEqual(calls.map(() => ({ accepted: 1, settled: 1 })));
+    expect([...tally(await readLog(database)).values()]).toEqual(
+      calls.map(() => ({ accepted: 1, settled: 1 })),
+    );
     expect(await outcomeOf(appender, accepted())).toBe('refused');
     expect(await backends(appending.superuser)).toEqual([]);
   });
@@ -230,7 +256,11 @@ describe('closing', () => {
     // What it accepted has no ending, so it is not to be retired but to be recovered.
     expect(appender.isSettled).toBe(false);
     await held.release();
-    await until(() => backends(superuser), (pids) => pids.length === 0, 'the end of its sessions');
+    await until(
+      () => backends(superuser),
+      (pids) => pids.length === 0,
+      'the end of its sessions',
+    );
   });
 
   test('while it connects ends that connection too, and writes nothing more', async () => {
@@ -248,7 +278,11 @@ describe('closing', () => {
     await appending.appender.close(0);
     gate.resolve();
     expect(await waiting).toBe('in doubt');
-    await until(() => backends(appending.superuser), (pids) => pids.length === 0, 'the end of its sessions');
+    await until(
+      () => backends(appending.superuser),
+      (pids) => pids.length === 0,
+      'the end of its sessions',
+    );
     expect(await readLog(database)).toEqual([]);
   });
 });

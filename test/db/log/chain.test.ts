@@ -7,7 +7,11 @@ import { audit, readBatches, readRows } from '../../support/audit/audit.ts';
 import { controller } from '../../support/controller.ts';
 import { createDatabase } from '../../support/database.ts';
 import { anyRequestEvent } from '../../support/log/arbitrary-event.ts';
-import { appendFirstControls, appendFirstRequests, createFirstVersion } from '../../support/audit/format-one.ts';
+import {
+  appendFirstControls,
+  appendFirstRequests,
+  createFirstVersion,
+} from '../../support/audit/format-one.ts';
 import { connectAs, openWriter, readLog } from '../../support/log/log-writer.ts';
 
 describe('a chain that nobody touched', () => {
@@ -44,7 +48,9 @@ describe('a chain that nobody touched', () => {
       const position = Number(lastPosition);
       expect(verifyBatches({ position, chain }, batches.slice(index + 1), rows.slice(position))).toBeNull();
       const other = { position, chain: Buffer.alloc(32) };
-      expect(index === 9 || verifyBatches(other, batches.slice(index + 1), rows.slice(position)) !== null).toBe(true);
+      expect(
+        index === 9 || verifyBatches(other, batches.slice(index + 1), rows.slice(position)) !== null,
+      ).toBe(true);
     }
   });
 
@@ -66,9 +72,22 @@ describe('a chain that nobody touched', () => {
     await writer.append(fc.sample(anyRequestEvent, 20));
 
     expect(await audit(writer.client)).toBeNull();
-    expect((await readBatches(writer.client)).map(({ format }) => format)).toEqual(['1', '1', '2', '2', '2', '2', '2']);
+    expect((await readBatches(writer.client)).map(({ format }) => format)).toEqual([
+      '1',
+      '1',
+      '2',
+      '2',
+      '2',
+      '2',
+      '2',
+    ]);
     const log = await readLog(database);
-    const call = { request: '01900000-0000-7000-8000-000000000001', account: 'Account1', key: 'Key00001', model: 'a "b", \\c' };
+    const call = {
+      request: '01900000-0000-7000-8000-000000000001',
+      account: 'Account1',
+      key: 'Key00001',
+      model: 'a "b", \\c',
+    };
     expect(log.slice(0, 6).map(({ event }) => event)).toEqual([
       { type: 'account.registered', account: 'Account1', name: 'caf\u00e9', actor: 'command-line' },
       { type: 'account.suspended', account: 'Account1', actor: 'command-line' },
@@ -105,13 +124,26 @@ describe('a chain that nobody touched', () => {
   test('hashes rows in the very text that Postgres makes of them', async () => {
     await using database = await createDatabase();
     const client = await connectAs(database, 'auditor');
-    // White space of all kinds among it: Postgres takes some of it for a reason to quote, and other languages take more.
+    // White space of all kinds among it: Postgres takes some of it for a reason to quote, and other languages
+    // take more.
     const white = fc.constantFrom(...'\t\n\v\f\r \u0085\u00a0\u1680\u2003\u2028\u3000\ufeff'.split(''));
-    const field = fc.option(fc.string({ unit: fc.oneof(fc.integer({ min: 1, max: 0x7f }).map((unit) => String.fromCharCode(unit)), white, fc.constantFrom('é', '漢', '😀')), maxLength: 8 }));
+    const field = fc.option(
+      fc.string({
+        unit: fc.oneof(
+          fc.integer({ min: 1, max: 0x7f }).map((unit) => String.fromCharCode(unit)),
+          white,
+          fc.constantFrom('é', '漢', '😀'),
+        ),
+        maxLength: 8,
+      }),
+    );
     try {
       await fc.assert(
         fc.asyncProperty(fc.tuple(field, field, field), async (fields) => {
-          const { rows } = await client.query<{ text: string }>('select row($1::text, $2::text, $3::text)::text as text', fields);
+          const { rows } = await client.query<{ text: string }>(
+            'select row($1::text, $2::text, $3::text)::text as text',
+            fields,
+          );
           expect(compositeText(fields)).toBe(rows[0]?.text);
         }),
       );

@@ -6,18 +6,36 @@ import { follow, type Follower, type FollowOptions, GapError } from '#db/log/fol
 import { PAGE_ROWS, readHead, UnreadableEventError } from '#db/log/read.ts';
 import { createDatabase, type TestDatabase } from '../../support/database.ts';
 import { anyRequestEvent } from '../../support/log/arbitrary-event.ts';
-import { accepted, connectAs, openWriter, readLog, registered, type Writer } from '../../support/log/log-writer.ts';
+import {
+  accepted,
+  connectAs,
+  openWriter,
+  readLog,
+  registered,
+  type Writer,
+} from '../../support/log/log-writer.ts';
 import { until } from '../../support/relay.ts';
 
 /** So long that only a notification can wake a follower within a test. */
 const NEVER_MS = 24 * 60 * 60 * 1000;
 const NAME = 'the follower of this test';
 
-type Watched = AsyncDisposable & { follower: Follower; seen: Placed[]; pages: Placed[][]; heads: number[]; errors: unknown[] };
+type Watched = AsyncDisposable & {
+  follower: Follower;
+  seen: Placed[];
+  pages: Placed[][];
+  heads: number[];
+  errors: unknown[];
+};
 
 /** A follower that keeps all that it is given. */
 function watch(database: TestDatabase, options: Partial<FollowOptions> = {}): Watched {
-  const watched = { seen: [] as Placed[], pages: [] as Placed[][], heads: [] as number[], errors: [] as unknown[] };
+  const watched = {
+    seen: [] as Placed[],
+    pages: [] as Placed[][],
+    heads: [] as number[],
+    errors: [] as unknown[],
+  };
   const follower = follow({
     config: { ...database.config('relay'), application_name: NAME },
     scope: 'all',
@@ -36,7 +54,12 @@ function watch(database: TestDatabase, options: Partial<FollowOptions> = {}): Wa
 const positions = (log: readonly Placed[]): number[] => log.map(({ position }) => position);
 const upTo = (count: number): number[] => Array.from({ length: count }, (_, index) => index + 1);
 const sample = (count: number) => fc.sample(anyRequestEvent, count);
-const reaches = (watched: Watched, position: number) => until(() => watched.follower.position, (at) => at === position, 'the follower');
+const reaches = (watched: Watched, position: number) =>
+  until(
+    () => watched.follower.position,
+    (at) => at === position,
+    'the follower',
+  );
 
 /** Cuts the connection of the follower, when it has one. */
 async function cut(superuser: Client): Promise<boolean> {
@@ -66,7 +89,8 @@ describe('a follower of everything', () => {
       }
     };
     const disturb = async (): Promise<void> => {
-      for (; cuts < 15; await superuser.query('select pg_sleep($1)', [Math.random() / 10])) if (await cut(superuser)) cuts++;
+      for (; cuts < 15; await superuser.query('select pg_sleep($1)', [Math.random() / 10]))
+        if (await cut(superuser)) cuts++;
       writing = false;
     };
     await Promise.all([write(one), write(two), write(three), disturb()]);
@@ -113,7 +137,11 @@ describe('a follower of everything', () => {
     await using database = await createDatabase();
     await using writer = await openWriter(database);
     await using watched = watch(database, { pollMs: NEVER_MS });
-    await until(() => watched.heads.length, (count) => count > 0, 'the first look');
+    await until(
+      () => watched.heads.length,
+      (count) => count > 0,
+      'the first look',
+    );
     await writer.append([accepted()]);
     await reaches(watched, 1);
     await writer.control([{ event: registered(), version: 1 }]);
@@ -124,10 +152,18 @@ describe('a follower of everything', () => {
     await using database = await createDatabase();
     await using writer = await openWriter(database);
     await using watched = watch(database);
-    await until(() => watched.heads.length, (count) => count > 0, 'the first look');
+    await until(
+      () => watched.heads.length,
+      (count) => count > 0,
+      'the first look',
+    );
     expect(watched.heads[0]).toBe(0);
     await writer.append(sample(4));
-    await until(() => watched.heads.at(-1), (head) => head === 4, 'the next look');
+    await until(
+      () => watched.heads.at(-1),
+      (head) => head === 4,
+      'the next look',
+    );
     expect(positions(watched.seen)).toEqual(upTo(4));
   });
 
@@ -143,7 +179,11 @@ describe('a follower of everything', () => {
       },
     });
     await reaches(watched, 2);
-    expect(attempts).toEqual([[1, 2], [1, 2], [1, 2]]);
+    expect(attempts).toEqual([
+      [1, 2],
+      [1, 2],
+      [1, 2],
+    ]);
     expect(watched.errors).toEqual([new Error('not now'), new Error('not now')]);
   });
 });
@@ -156,18 +196,29 @@ describe('a follower of control events', () => {
     await writer.append(sample(5));
     await writer.control([{ event: registered(), version: 1 }]);
     await writer.append(sample(5));
-    await writer.control([{ event: registered(), version: 1 }, { event: registered(), version: 1 }]);
+    await writer.control([
+      { event: registered(), version: 1 },
+      { event: registered(), version: 1 },
+    ]);
     await writer.append(sample(5));
     await reaches(watched, 13);
     expect(positions(watched.seen)).toEqual([6, 12, 13]);
-    await until(() => watched.heads.at(-1), (head) => head === 18, 'the head');
+    await until(
+      () => watched.heads.at(-1),
+      (head) => head === 18,
+      'the head',
+    );
   });
 
   test('is woken by control events and not by requests', async () => {
     await using database = await createDatabase();
     await using writer = await openWriter(database);
     await using watched = watch(database, { scope: 'control', pollMs: NEVER_MS, pauseMs: 0 });
-    await until(() => watched.heads.length, (count) => count > 0, 'the first look');
+    await until(
+      () => watched.heads.length,
+      (count) => count > 0,
+      'the first look',
+    );
     const looks = watched.heads.length;
     for (let batch = 0; batch < 20; batch++) await writer.append(sample(1));
     await writer.control([{ event: registered(), version: 1 }]);
@@ -180,10 +231,21 @@ test('what is said on another channel is heard, and is no reason to look at the 
   await using database = await createDatabase();
   await using writer = await openWriter(database);
   const heard: string[] = [];
-  await using watched = watch(database, { pollMs: NEVER_MS, channels: { daybook_other: (payload) => heard.push(payload) } });
-  await until(() => watched.heads.length, (looks) => looks === 1, 'the first look');
+  await using watched = watch(database, {
+    pollMs: NEVER_MS,
+    channels: { daybook_other: (payload) => heard.push(payload) },
+  });
+  await until(
+    () => watched.heads.length,
+    (looks) => looks === 1,
+    'the first look',
+  );
   await writer.client.query("select pg_notify('daybook_other', 'one'), pg_notify('daybook_other', 'two')");
-  await until(() => heard.length, (count) => count === 2, 'what is said');
+  await until(
+    () => heard.length,
+    (count) => count === 2,
+    'what is said',
+  );
   expect(heard).toEqual(['one', 'two']);
   expect(watched.heads).toHaveLength(1);
 });
@@ -197,20 +259,29 @@ describe('a log that is not as it should be', () => {
       [writer.instance],
     );
 
-  test.each(['all', 'control'] as const)('with an event of an unknown type stops a follower of %s there, which says so and tries on', async (scope) => {
-    await using database = await createDatabase();
-    await using writer = await openWriter(database);
-    await writer.control([{ event: registered(), version: 1 }]);
-    await using watched = watch(database, { scope });
-    await reaches(watched, 1);
-    await appendUnknown(writer);
-    await writer.control([{ event: registered(), version: 1 }]);
-    await until(() => watched.errors.length, (count) => count >= 3, 'the attempts');
-    expect(watched.errors.every((error) => error instanceof UnreadableEventError && error.position === 2)).toBe(true);
-    expect(positions(watched.seen)).toEqual([1]);
-    // It never claims to be current beyond what it could read.
-    expect(Math.max(...watched.heads)).toBe(1);
-  });
+  test.each(['all', 'control'] as const)(
+    'with an event of an unknown type stops a follower of %s there, which says so and tries on',
+    async (scope) => {
+      await using database = await createDatabase();
+      await using writer = await openWriter(database);
+      await writer.control([{ event: registered(), version: 1 }]);
+      await using watched = watch(database, { scope });
+      await reaches(watched, 1);
+      await appendUnknown(writer);
+      await writer.control([{ event: registered(), version: 1 }]);
+      await until(
+        () => watched.errors.length,
+        (count) => count >= 3,
+        'the attempts',
+      );
+      expect(
+        watched.errors.every((error) => error instanceof UnreadableEventError && error.position === 2),
+      ).toBe(true);
+      expect(positions(watched.seen)).toEqual([1]);
+      // It never claims to be current beyond what it could read.
+      expect(Math.max(...watched.heads)).toBe(1);
+    },
+  );
 
   test('with an event of an unknown type is read on behind it by a follower that is told to, which hears of it once', async () => {
     await using database = await createDatabase();
@@ -235,7 +306,11 @@ describe('a log that is not as it should be', () => {
     await owner.query('delete from daybook.log where position = 2');
     await owner.end();
     await using watched = watch(database);
-    await until(() => watched.errors.length, (count) => count >= 2, 'the attempts');
+    await until(
+      () => watched.errors.length,
+      (count) => count >= 2,
+      'the attempts',
+    );
     expect(watched.errors[0]).toEqual(new GapError('the log has no event at position 2'));
     expect(watched.seen).toEqual([]);
   });

@@ -9,7 +9,10 @@ import { anyControlEvent } from '../../support/log/arbitrary-event.ts';
 import { accepted, openWriter, readLog, registered, suspended } from '../../support/log/log-writer.ts';
 
 const footprint = async (database: TestDatabase): Promise<unknown> =>
-  ask(database.config('owner'), `select json_build_array(daybook.head(0::smallint), (select json_agg(h order by stream) from daybook.stream_head h))::text`);
+  ask(
+    database.config('owner'),
+    `select json_build_array(daybook.head(0::smallint), (select json_agg(h order by stream) from daybook.stream_head h))::text`,
+  );
 
 test('every control event comes back as it went in, whatever its names hold', async () => {
   await using database = await createDatabase();
@@ -29,7 +32,9 @@ test('every control event comes back as it went in, whatever its names hold', as
         appends.map(({ event, version }) => ({ stream: streamOf(event), version })),
       );
       // What is hashed is plain ASCII, so that no locale has a say in it.
-      expect(await ask(database.config('auditor'), `select count(*)::int from daybook.log where body ~ '[^ -~]'`)).toBe(0);
+      expect(
+        await ask(database.config('auditor'), `select count(*)::int from daybook.log where body ~ '[^ -~]'`),
+      ).toBe(0);
     }),
   );
 });
@@ -39,10 +44,15 @@ test('the prices of a model stand in the log under its name, and plans under no 
   await using writer = await openWriter(database);
   const prices = { input: 2_500_000, cached_input: 1_250_000, output: 10_000_000, reasoning: 10_000_000 };
   await writer.control([
-    { event: { type: 'model.priced', model: 'gpt-4o*', prices, source: 'manual', actor: 'command-line' }, version: 1 },
+    {
+      event: { type: 'model.priced', model: 'gpt-4o*', prices, source: 'manual', actor: 'command-line' },
+      version: 1,
+    },
     { event: { type: 'plan.defined', plan: 'basic', terms: {}, actor: 'command-line' }, version: 1 },
   ]);
-  const { rows } = await writer.client.query('select account, key, model, stream from daybook.log order by position');
+  const { rows } = await writer.client.query(
+    'select account, key, model, stream from daybook.log order by position',
+  );
   expect(rows).toEqual([
     { account: null, key: null, model: 'gpt-4o*', stream: 'model/gpt-4o*' },
     { account: null, key: null, model: null, stream: 'plan/basic' },
@@ -61,9 +71,15 @@ test('one stream is read by itself, from its beginning, in the order of its vers
   await using database = await createDatabase();
   await using writer = await openWriter(database);
   const [one, other] = [publicId(), publicId()];
-  await writer.control([{ event: registered(one), version: 1 }, { event: registered(other), version: 1 }]);
+  await writer.control([
+    { event: registered(one), version: 1 },
+    { event: registered(other), version: 1 },
+  ]);
   await writer.append([accepted({ account: one })]);
-  await writer.control([{ event: suspended(other), version: 2 }, { event: suspended(one), version: 2 }]);
+  await writer.control([
+    { event: suspended(other), version: 2 },
+    { event: suspended(one), version: 2 },
+  ]);
   const stream = await readStream(writer.client, `account/${one}`);
   expect(stream.map(({ version, position, event }) => [version, position, event.type])).toEqual([
     [1, 1, 'account.registered'],
@@ -107,11 +123,18 @@ describe('a stream that has moved on', () => {
     const account = publicId();
     const at = (version: number): ControlAppend => ({ event: suspended(account), version });
     await writer.control([{ event: registered(account), version: 1 }, at(2), at(3)]);
-    for (const versions of [[4, 6], [5, 4], [4, 4], [3, 4]]) {
+    for (const versions of [
+      [4, 6],
+      [5, 4],
+      [4, 4],
+      [3, 4],
+    ]) {
       await expect(writer.control(versions.map(at))).rejects.toThrow(ConflictError);
     }
     await writer.control([at(4), at(5)]);
-    expect((await readStream(writer.client, `account/${account}`)).map(({ version }) => version)).toEqual([1, 2, 3, 4, 5]);
+    expect((await readStream(writer.client, `account/${account}`)).map(({ version }) => version)).toEqual([
+      1, 2, 3, 4, 5,
+    ]);
   });
 
   test('lets exactly one of several writers win that decided on the same version', async () => {
@@ -122,11 +145,17 @@ describe('a stream that has moved on', () => {
     const account = publicId();
     await one.control([{ event: registered(account), version: 1 }]);
     for (let version = 2; version <= 21; version++) {
-      const attempts = await Promise.allSettled([one, two, three].map((each) => each.control([{ event: suspended(account), version }])));
-      const lost = attempts.filter((attempt) => attempt.status === 'rejected').map(({ reason }) => reason as unknown);
+      const attempts = await Promise.allSettled(
+        [one, two, three].map((each) => each.control([{ event: suspended(account), version }])),
+      );
+      const lost = attempts
+        .filter((attempt) => attempt.status === 'rejected')
+        .map(({ reason }) => reason as unknown);
       expect(lost).toEqual([expect.any(ConflictError), expect.any(ConflictError)]);
     }
-    expect((await readStream(one.client, `account/${account}`)).map(({ version }) => version)).toHaveLength(21);
+    expect((await readStream(one.client, `account/${account}`)).map(({ version }) => version)).toHaveLength(
+      21,
+    );
   });
 });
 
@@ -136,15 +165,21 @@ describe('a name', () => {
     await using writer = await openWriter(database);
     await writer.control([{ event: registered(), version: 1, claim: 'account-name/first' }]);
     const before = await footprint(database);
-    await expect(writer.control([{ event: registered(), version: 1, claim: 'account-name/first' }])).rejects.toThrow(ConflictError);
+    await expect(
+      writer.control([{ event: registered(), version: 1, claim: 'account-name/first' }]),
+    ).rejects.toThrow(ConflictError);
     expect(await footprint(database)).toBe(before);
     await writer.control([{ event: registered(), version: 1, claim: 'account-name/First' }]);
   });
 
-  test('can\'t be claimed twice within one batch', async () => {
+  test("can't be claimed twice within one batch", async () => {
     await using database = await createDatabase();
     await using writer = await openWriter(database);
-    const claims = ['account-name/a', 'account-name/a'].map((claim) => ({ event: registered(), version: 1, claim }));
+    const claims = ['account-name/a', 'account-name/a'].map((claim) => ({
+      event: registered(),
+      version: 1,
+      claim,
+    }));
     await expect(writer.control(claims)).rejects.toThrow(ConflictError);
     expect(await readLog(database)).toEqual([]);
   });
@@ -156,7 +191,9 @@ describe('a name', () => {
     await using three = await openWriter(database);
     for (const name of ['plain', 'NULL', '"', '\\', '{a,b}', '', ' ', '\u00e9\u20ac\u{1f600}']) {
       const claim = `account-name/${name}`;
-      const attempts = await Promise.allSettled([one, two, three].map((each) => each.control([{ event: registered(), version: 1, claim }])));
+      const attempts = await Promise.allSettled(
+        [one, two, three].map((each) => each.control([{ event: registered(), version: 1, claim }])),
+      );
       expect(attempts.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected', 'rejected']);
     }
     expect(await readLog(database)).toHaveLength(8);

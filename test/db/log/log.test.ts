@@ -7,7 +7,14 @@ import { FencedError } from '#db/log/append.ts';
 import { readHead, readPage } from '#db/log/read.ts';
 import { ask, createDatabase } from '../../support/database.ts';
 import { anyRequestEvent } from '../../support/log/arbitrary-event.ts';
-import { accepted, connectAs, openWriter, readLog, registered, settled } from '../../support/log/log-writer.ts';
+import {
+  accepted,
+  connectAs,
+  openWriter,
+  readLog,
+  registered,
+  settled,
+} from '../../support/log/log-writer.ts';
 
 const positions = (log: readonly Placed[]): number[] => log.map(({ position }) => position);
 const events = (log: readonly Placed[]) => log.map(({ event }) => event);
@@ -27,7 +34,8 @@ describe('the order', () => {
     const log = await readLog(database);
     expect(positions(log)).toEqual(upTo(end));
     expect(events(log)).toEqual(batches.flat());
-    for (const placed of log) expect(placed).toMatchObject({ shard: 0, instance: writer.instance, stream: null, version: null });
+    for (const placed of log)
+      expect(placed).toMatchObject({ shard: 0, instance: writer.instance, stream: null, version: null });
     const times = log.map(({ at }) => at.getTime());
     expect(times).toEqual(times.toSorted((one, other) => one - other));
     expect(new Set(times).size).toBeLessThanOrEqual(batches.length);
@@ -92,17 +100,22 @@ describe('a batch that is sent again', () => {
   });
 });
 
-test.each(['fenced', 'retired', 'unknown'])('an instance that is %s can append nothing of any kind, and is told so by its heartbeat', async (state) => {
-  await using database = await createDatabase();
-  await using writer = await openWriter(database, state === 'unknown' ? 1_000_000 : undefined);
-  if (state === 'fenced') await writer.client.query('select daybook.fence_instance($1)', [writer.instance]);
-  if (state === 'retired') await retireInstance(writer.client, writer.instance);
-  await expect(writer.append([accepted()])).rejects.toThrow(FencedError);
-  await expect(writer.control([{ event: registered(), version: 1, claim: 'account-name/x' }])).rejects.toThrow(FencedError);
-  expect(await heartbeat(writer.client, writer.instance, 1)).toBeNull();
-  expect(await readLog(database)).toEqual([]);
-  expect(await ask(database.config('owner'), 'select count(*)::int from daybook.stream_head')).toBe(0);
-});
+test.each(['fenced', 'retired', 'unknown'])(
+  'an instance that is %s can append nothing of any kind, and is told so by its heartbeat',
+  async (state) => {
+    await using database = await createDatabase();
+    await using writer = await openWriter(database, state === 'unknown' ? 1_000_000 : undefined);
+    if (state === 'fenced') await writer.client.query('select daybook.fence_instance($1)', [writer.instance]);
+    if (state === 'retired') await retireInstance(writer.client, writer.instance);
+    await expect(writer.append([accepted()])).rejects.toThrow(FencedError);
+    await expect(
+      writer.control([{ event: registered(), version: 1, claim: 'account-name/x' }]),
+    ).rejects.toThrow(FencedError);
+    expect(await heartbeat(writer.client, writer.instance, 1)).toBeNull();
+    expect(await readLog(database)).toEqual([]);
+    expect(await ask(database.config('owner'), 'select count(*)::int from daybook.stream_head')).toBe(0);
+  },
+);
 
 describe('a batch that cannot be written', () => {
   const good = accepted();
@@ -150,12 +163,23 @@ test('a field that few events of a batch have, or only the last, stays with its 
 test('counts up to what their columns hold come back exactly', async () => {
   await using database = await createDatabase();
   await using writer = await openWriter(database);
-  const most: EventOf<'request.accepted'> = accepted({ hold_tokens: Number.MAX_SAFE_INTEGER, body_bytes: 2 ** 31 - 1, retry_count: 2 ** 15 - 1 });
+  const most: EventOf<'request.accepted'> = accepted({
+    hold_tokens: Number.MAX_SAFE_INTEGER,
+    body_bytes: 2 ** 31 - 1,
+    retry_count: 2 ** 15 - 1,
+  });
   const least: EventOf<'request.accepted'> = accepted({ hold_tokens: 0, body_bytes: 0, retry_count: 0 });
-  const between = [2 ** 31 - 1, 2 ** 31, 2 ** 32 - 1, 2 ** 32, 2 ** 52].map((hold_tokens) => accepted({ hold_tokens }));
+  const between = [2 ** 31 - 1, 2 ** 31, 2 ** 32 - 1, 2 ** 32, 2 ** 52].map((hold_tokens) =>
+    accepted({ hold_tokens }),
+  );
   const money = [0, 2 ** 31, 2 ** 32 - 1, 2 ** 32, Number.MAX_SAFE_INTEGER].flatMap((amount) => [
     accepted({ hold_cost_microusd: amount, terms_position: amount, admitted_minute: 0 }),
-    settled(most, { cost_microusd: amount, terms_position: amount, admitted_minute: 2 ** 31 - 1, price_version: 2 ** 31 - 1 }),
+    settled(most, {
+      cost_microusd: amount,
+      terms_position: amount,
+      admitted_minute: 2 ** 31 - 1,
+      price_version: 2 ** 31 - 1,
+    }),
   ]);
   await writer.append([most, least, ...between, ...money]);
   expect(events(await readLog(database))).toEqual([most, least, ...between, ...money]);
@@ -175,7 +199,11 @@ describe('reading', () => {
     await using writer = await openWriter(database);
     for (const size of [10, 1, 25]) await writer.append(sample(size));
     const pages: Placed[] = [];
-    for (let page = await readPage(writer.client, 0, 'all', 7); page.length > 0; page = await readPage(writer.client, pages.length, 'all', 7)) {
+    for (
+      let page = await readPage(writer.client, 0, 'all', 7);
+      page.length > 0;
+      page = await readPage(writer.client, pages.length, 'all', 7)
+    ) {
       expect(page.length).toBe(Math.min(7, 36 - pages.length));
       pages.push(...page);
     }
@@ -218,7 +246,9 @@ describe('partitions', () => {
     await using one = await openWriter(database);
     await using two = await openWriter(database);
     await using three = await openWriter(database);
-    await Promise.all([one, two, three].map(({ client }) => client.query('select daybook.create_partitions(4)')));
+    await Promise.all(
+      [one, two, three].map(({ client }) => client.query('select daybook.create_partitions(4)')),
+    );
     const count = "select count(*)::int from pg_inherits where inhparent = 'daybook.log'::regclass";
     expect(await ask(database.config('auditor'), count)).toBe(5);
     const { rows } = await one.client.query('select daybook.create_partitions(4) as made');

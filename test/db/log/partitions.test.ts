@@ -12,7 +12,11 @@ test('partitions that the log will need are made while the server runs, not only
   expect(await there()).toBe(false);
 
   const failures: unknown[] = [];
-  const keeper = keepPartitions(() => connectAs(database, 'relay'), 20, (error) => failures.push(error));
+  const keeper = keepPartitions(
+    () => connectAs(database, 'relay'),
+    20,
+    (error) => failures.push(error),
+  );
   await until(there, (made) => made, 'the partition');
   keeper.close();
   expect(failures).toEqual([]);
@@ -25,7 +29,9 @@ test('partitions that the log will need are made while the server runs, not only
 });
 
 test('as many are ready as an hour fills at the present rate, and two of them in any case', () => {
-  expect([0, 1, 27_000, 28_000, 100_000].map((rate) => partitionsAhead(rate, 50_000_000))).toEqual([2, 2, 2, 3, 8]);
+  expect([0, 1, 27_000, 28_000, 100_000].map((rate) => partitionsAhead(rate, 50_000_000))).toEqual([
+    2, 2, 2, 3, 8,
+  ]);
   expect(partitionsAhead(1e9, 10)).toBe(64);
 });
 
@@ -34,9 +40,13 @@ test('another size holds for those that are made from then on, and none is missi
   const owner = await connectAs(database, 'owner');
   await owner.query('update daybook.install set partition_size = 1000000');
   // As if the second had just begun.
-  await owner.query(`insert into daybook.log_batch (last_position, batch_no, at, event_count, instance, shard, format, chain) values (60000000, 1, now(), 1, 0, 0, 1, 'x')`);
+  await owner.query(
+    `insert into daybook.log_batch (last_position, batch_no, at, event_count, instance, shard, format, chain) values (60000000, 1, now(), 1, 0, 0, 1, 'x')`,
+  );
   expect(await makePartitions(owner)).toBe(2);
-  const { rows } = await owner.query('select name, first_position::float8 as first, end_position::float8 as end from daybook.log_partition order by number');
+  const { rows } = await owner.query(
+    'select name, first_position::float8 as first, end_position::float8 as end from daybook.log_partition order by number',
+  );
   expect(rows).toEqual([
     { name: 'log_000000', first: 0, end: 50e6 },
     { name: 'log_000001', first: 50e6, end: 100e6 },

@@ -1,5 +1,12 @@
 import type { ClientBase } from 'pg';
-import { type BatchRow, type Damage, genesis, LEAF_COLUMNS, type LeafRow, verifyBatches } from '#db/log/chain.ts';
+import {
+  type BatchRow,
+  type Damage,
+  genesis,
+  LEAF_COLUMNS,
+  type LeafRow,
+  verifyBatches,
+} from '#db/log/chain.ts';
 
 /** Every value as the text that Postgres sends: what is hashed is text. */
 const AS_TEXT = { getTypeParser: () => (value: unknown) => value };

@@ -16,7 +16,10 @@ import { anyRequestEvent } from '../log/arbitrary-event.ts';
 import { appendFirstControls, appendFirstRequests, createFirstVersion } from './format-one.ts';
 import { connectAs, openWriter, registered, suspended } from '../log/log-writer.ts';
 
-/** A log of several writers and both formats, published on the way and at its end, for who changes something in it. */
+/**
+ * A log of several writers and both formats, published on the way and at its end, for who changes something
+ * in it.
+ */
 export type Audited = AsyncDisposable & {
   database: TestDatabase;
   superuser: Client;
@@ -49,7 +52,11 @@ export async function createAudited(): Promise<Audited> {
     const client = await connectAs(database, 'worker');
     let next = 1;
     try {
-      await publishCheckpoint(client, { keyFile: path.join(directory, 'key'), directory: published, writer: { instance: writer.instance, nextBatchNo: () => next++ } });
+      await publishCheckpoint(client, {
+        keyFile: path.join(directory, 'key'),
+        directory: published,
+        writer: { instance: writer.instance, nextBatchNo: () => next++ },
+      });
     } finally {
       await client.end();
     }
@@ -61,7 +68,10 @@ export async function createAudited(): Promise<Audited> {
   for (const count of [7, 200, 90, 1, 300]) {
     await one.append(fc.sample(anyRequestEvent, { numRuns: count, seed: count }));
     const event = registered();
-    await other.control([{ event, version: 1, claim: `account-name/${event.name}` }, { event: suspended(event.account), version: 2 }]);
+    await other.control([
+      { event, version: 1, claim: `account-name/${event.name}` },
+      { event: suspended(event.account), version: 2 },
+    ]);
     await other.append(fc.sample(anyRequestEvent, { numRuns: 5, seed: count }));
     await publish();
     if (count !== 90) continue;
@@ -73,7 +83,13 @@ export async function createAudited(): Promise<Audited> {
   const { rows } = await superuser.query<{ head: string }>('select daybook.head(0::smallint) as head');
   const evidence: Evidence = { published, keys: older.keys ?? [] };
   return {
-    database, superuser, directory, evidence, older, olderSize, publish,
+    database,
+    superuser,
+    directory,
+    evidence,
+    older,
+    olderSize,
+    publish,
     head: Number(rows[0]?.head),
     after(statements, by = evidence) {
       return verifyChanged(superuser, statements, by);
@@ -86,7 +102,9 @@ export async function createAudited(): Promise<Audited> {
   };
 }
 
-/** What makes the chain fit the events again from a position on, as somebody does who knows how it is made. */
+/**
+ * What makes the chain fit the events again from a position on, as somebody does who knows how it is made.
+ */
 export async function rechain(client: ClientBase, from: number): Promise<void> {
   const rows = await readRows(client);
   const batches = await readBatches(client);
@@ -94,14 +112,20 @@ export async function rechain(client: ClientBase, from: number): Promise<void> {
   let chain = batches[at - 1]?.chain as Buffer;
   for (const batch of batches.slice(at)) {
     const last = Number(batch.lastPosition);
-    const own = rows.filter((row) => Number(row[1]) > last - Number(batch.eventCount) && Number(row[1]) <= last);
+    const own = rows.filter(
+      (row) => Number(row[1]) > last - Number(batch.eventCount) && Number(row[1]) <= last,
+    );
     chain = linkBatch(chain, own, batch);
     await client.query('update daybook.log_batch set chain = $1 where last_position = $2', [chain, last]);
   }
 }
 
 /** What verification finds after these statements of a superuser, which are taken back. */
-export async function verifyChanged(superuser: Client, statements: readonly string[], by: Evidence): Promise<Report> {
+export async function verifyChanged(
+  superuser: Client,
+  statements: readonly string[],
+  by: Evidence,
+): Promise<Report> {
   await superuser.query('begin; set local session_replication_role = replica');
   try {
     for (const statement of statements) await superuser.query(statement);

@@ -15,7 +15,6 @@ export async function backUp(store: Store, below: string): Promise<BackedUp> {
   return { directory, manifest };
 }
 
-
 /** What a table holds, as text, in the order of its rows. */
 export async function rowsOf(client: Client, table: string): Promise<string[]> {
   const { rows } = await client.query<{ row: string }>(`select t::text as row from ${table} t order by 1`);

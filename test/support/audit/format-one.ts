@@ -22,7 +22,8 @@ export async function createFirstVersion(): Promise<TestDatabase> {
 export async function migrateToFirstVersion(store: Store): Promise<void> {
   const folder = await makeTestDirectory();
   try {
-    for (const name of FIRST_VERSION) await cp(path.join(SHIPPED, `${name}.sql`), path.join(folder, `${name}.sql`));
+    for (const name of FIRST_VERSION)
+      await cp(path.join(SHIPPED, `${name}.sql`), path.join(folder, `${name}.sql`));
     await migrate(store, folder);
   } finally {
     await rm(folder, { recursive: true });
@@ -30,7 +31,11 @@ export async function migrateToFirstVersion(store: Store): Promise<void> {
 }
 
 /** Appends a call that settled and one that was abandoned, as a server of the first version does. */
-export async function appendFirstRequests(client: ClientBase, instance: number, batchNo: number): Promise<void> {
+export async function appendFirstRequests(
+  client: ClientBase,
+  instance: number,
+  batchNo: number,
+): Promise<void> {
   await client.query(
     `select daybook.append(0::smallint, $1, $2, array[100, 101, 102]::smallint[],
       array['01900000-0000-7000-8000-000000000001', '01900000-0000-7000-8000-000000000001', '01900000-0000-7000-8000-000000000002']::uuid[],
@@ -45,7 +50,12 @@ export async function appendFirstRequests(client: ClientBase, instance: number, 
 }
 
 /** Appends three events of an account, the first of which takes `version` in its stream. */
-export async function appendFirstControls(client: ClientBase, instance: number, batchNo: number, version: number): Promise<void> {
+export async function appendFirstControls(
+  client: ClientBase,
+  instance: number,
+  batchNo: number,
+  version: number,
+): Promise<void> {
   await client.query(
     `select daybook.append(0::smallint, $1, $2, array[1, 2, 3]::smallint[], null, array_fill('Account1'::text, array[3]),
       null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,

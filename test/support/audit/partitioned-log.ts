@@ -11,7 +11,9 @@ import { accepted, connectAs, openWriter, registered, settled, suspended } from 
 export type Partitioned = AsyncDisposable & {
   database: TestDatabase;
   directory: string;
-  /** Appends calls and accounts in batches of these sizes, over and over, until the head is at least there. */
+  /**
+   * Appends calls and accounts in batches of these sizes, over and over, until the head is at least there.
+   */
   append(upTo: number, sizes?: readonly number[]): Promise<void>;
   /** The same; then all counts as projected, as a worker would have seen to. */
   fill(upTo: number, sizes?: readonly number[]): Promise<void>;
@@ -46,8 +48,13 @@ export async function createPartitioned(size: number, ahead: number): Promise<Pa
       await appendUpTo(database, upTo, sizes);
       await pretendProjected(database);
     },
-    archive: (more = {}) => archive({ connect: () => connectAs(database, 'owner'), directory, keep: 1, drop: false, ...more }),
-    files: async () => (await readdir(directory)).filter((name) => name.endsWith('.zst')).toSorted().map((name) => path.join(directory, name)),
+    archive: (more = {}) =>
+      archive({ connect: () => connectAs(database, 'owner'), directory, keep: 1, drop: false, ...more }),
+    files: async () =>
+      (await readdir(directory))
+        .filter((name) => name.endsWith('.zst'))
+        .toSorted()
+        .map((name) => path.join(directory, name)),
     async [Symbol.asyncDispose]() {
       await database[Symbol.asyncDispose]();
       await removeTestDirectory(directory);
@@ -65,7 +72,10 @@ async function appendUpTo(database: TestDatabase, upTo: number, sizes: readonly 
     head = await writer.append(callsOf(sizes[round % sizes.length] as number, round));
     if (round % 3 !== 0) continue;
     const event = registered();
-    head = await writer.control([{ event, version: 1, claim: `account-name/${event.name}` }, { event: suspended(event.account), version: 2 }]);
+    head = await writer.control([
+      { event, version: 1, claim: `account-name/${event.name}` },
+      { event: suspended(event.account), version: 2 },
+    ]);
   }
   await retireInstance(writer.client, writer.instance);
 }
@@ -74,7 +84,11 @@ async function appendUpTo(database: TestDatabase, upTo: number, sizes: readonly 
 function callsOf(count: number, round: number): RequestEvent[] {
   const events: RequestEvent[] = [];
   while (events.length < count) {
-    const begun = accepted({ model: `mo"del \\ ${round}, (x)`, sse: round % 2 === 0, retry_count: round % 3 });
+    const begun = accepted({
+      model: `mo"del \\ ${round}, (x)`,
+      sse: round % 2 === 0,
+      retry_count: round % 3,
+    });
     events.push(begun, settled(begun, { cost_microusd: 2 ** 53 - 1, price_version: round }));
   }
   return events.slice(0, count);

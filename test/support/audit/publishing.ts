@@ -11,12 +11,19 @@ const PUBLISH_TIMEOUT_MS = 60_000;
 export type Publishing = Pick<PublishOptions, 'keyFile' | 'directory'>;
 
 /** Publishes a checkpoint as a worker would. @returns null where nothing is new. */
-export async function publishNow(store: Store, { keyFile, directory }: Publishing): Promise<Checkpoint | null> {
+export async function publishNow(
+  store: Store,
+  { keyFile, directory }: Publishing,
+): Promise<Checkpoint | null> {
   await using writer = await openWriter(store);
   const client = await connectAs(store, 'worker', PUBLISH_TIMEOUT_MS);
   let batchNo = 0;
   try {
-    return await publishCheckpoint(client, { keyFile, directory, writer: { instance: writer.instance, nextBatchNo: () => ++batchNo } });
+    return await publishCheckpoint(client, {
+      keyFile,
+      directory,
+      writer: { instance: writer.instance, nextBatchNo: () => ++batchNo },
+    });
   } finally {
     await client.end();
     await retireInstance(writer.client, writer.instance);

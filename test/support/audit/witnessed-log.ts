@@ -13,10 +13,14 @@ import { startRelay, type TestRelay, until } from '../relay.ts';
 /** A real server with its log, a proxy before it that may lie, and witnesses, as their command runs them. */
 
 export const line = commandLine(() => ({}));
-export const newPem = (): string => generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' });
+export const newPem = (): string =>
+  generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' });
 
 /** What a server answers in place of the log's; null: what the log says. */
-export type Lie = (place: string, truth: { status: number; text: string }) => { status: number; text: string } | null;
+export type Lie = (
+  place: string,
+  truth: { status: number; text: string },
+) => { status: number; text: string } | null;
 
 /** A proxy before a server, which says what a test wants. */
 async function startProxy(port: () => number) {
@@ -49,7 +53,6 @@ async function startProxy(port: () => number) {
     close: () => new Promise<void>((resolve) => void server.close(() => resolve())),
   };
 }
-
 
 /** What an alarm's file tells. */
 type Told = { alarm: string; known: string | null; shown: string; proof: string[] | null };
@@ -88,7 +91,10 @@ export type Witnessed = AsyncDisposable & {
   /** What the server itself shows. */
   shown(): Promise<string>;
   keys(): Promise<string[]>;
-  /** The next witness that has signed nothing yet, which the log knows; `made` is its directory as it was made. */
+  /**
+   * The next witness that has signed nothing yet, which the log knows; `made` is its directory as it was
+   * made.
+   */
   next(): Promise<WitnessPlace & { made: string; name: string; key: string }>;
 };
 
@@ -107,7 +113,8 @@ export async function startWitnessed(witnesses: number): Promise<Witnessed> {
   const proxy = await startProxy(() => relay.port);
   stack.defer(() => proxy.close());
   const publishing = { keyFile: path.join(home, 'signing-key'), directory: path.join(home, 'published') };
-  const shown = async (): Promise<string> => (await fetch(`http://127.0.0.1:${relay.port}/log/checkpoint`)).text();
+  const shown = async (): Promise<string> =>
+    (await fetch(`http://127.0.0.1:${relay.port}/log/checkpoint`)).text();
   async function append(count: number): Promise<void> {
     const calls = Array.from({ length: count }, () => accepted());
     await writer.append(calls);
@@ -120,11 +127,19 @@ export async function startWitnessed(witnesses: number): Promise<Witnessed> {
     return size;
   }
   await grow();
-  const keys = async (): Promise<string[]> => (await (await fetch(`http://127.0.0.1:${relay.port}/log/keys`)).text()).trim().split('\n');
+  const keys = async (): Promise<string[]> =>
+    (await (await fetch(`http://127.0.0.1:${relay.port}/log/keys`)).text()).trim().split('\n');
   let tests = 0;
   const whole = stack.move();
   return {
-    home, relay, proxy, publishing, append, grow, shown, keys,
+    home,
+    relay,
+    proxy,
+    publishing,
+    append,
+    grow,
+    shown,
+    keys,
     logKey: (await keys())[0] as string,
     async next() {
       const witness = made[tests] as (typeof made)[number];
@@ -137,7 +152,11 @@ export async function startWitnessed(witnesses: number): Promise<Witnessed> {
 }
 
 /** One look of a witness at the log, by the proxy. */
-export const lookOnce = ({ state }: { state: string }, { proxy, logKey }: Witnessed, ...more: string[]): Promise<Ran> =>
+export const lookOnce = (
+  { state }: { state: string },
+  { proxy, logKey }: Witnessed,
+  ...more: string[]
+): Promise<Ran> =>
   line.daybook('witness', '--state', state, '--log', proxy.address, '--key', logKey, '--once', ...more);
 
 /** Somebody who may change what is in the log, as no role of Daybook may. */

@@ -5,23 +5,45 @@ import type { AddressInfo } from 'node:net';
 import { type Browser, type BrowserContext, chromium as driver, type Page } from 'playwright-core';
 import type { SignedInClient } from '../dashboard.ts';
 
-/** A system's own browser, where one is given; the one that comes as a package is built for 64-bit Linux alone. */
+/**
+ * A system's own browser, where one is given; the one that comes as a package is built for 64-bit Linux
+ * alone.
+ */
 const GIVEN = process.env['DAYBOOK_CHROMIUM'];
 export const HAS_BROWSER = GIVEN !== undefined || (process.platform === 'linux' && process.arch === 'x64');
 
 /** A real Chromium. Not with the package's own flags: they switch off rules that are the point here. */
 export async function launchBrowser(args: readonly string[] = []): Promise<Browser> {
-  return driver.launch({ executablePath: GIVEN ?? (await packaged.executablePath()), args: ['--no-sandbox', '--headless', '--disable-gpu', ...args], headless: true });
+  return driver.launch({
+    executablePath: GIVEN ?? (await packaged.executablePath()),
+    args: ['--no-sandbox', '--headless', '--disable-gpu', ...args],
+    headless: true,
+  });
 }
 
 export type Look = { theme?: 'light' | 'dark'; width?: number; height?: number };
 
-/** A page of somebody's own browser, and what went wrong there, in further pages too: errors of scripts and breaches of the page's policy. */
+/**
+ * A page of somebody's own browser, and what went wrong there, in further pages too: errors of scripts and
+ * breaches of the page's policy.
+ */
 export type Visitor = { context: BrowserContext; page: Page; problems: string[] };
 
 /** Opens a browser's own profile. With a client it is signed in as they are. */
-export async function openVisitor(browser: Browser, origin: string, client: SignedInClient | null, { theme = 'light', width = 1440, height = 900 }: Look = {}): Promise<Visitor> {
-  const context = await browser.newContext({ baseURL: origin, viewport: { width, height }, colorScheme: theme, locale: 'en-GB', timezoneId: 'Europe/Berlin', reducedMotion: 'reduce' });
+export async function openVisitor(
+  browser: Browser,
+  origin: string,
+  client: SignedInClient | null,
+  { theme = 'light', width = 1440, height = 900 }: Look = {},
+): Promise<Visitor> {
+  const context = await browser.newContext({
+    baseURL: origin,
+    viewport: { width, height },
+    colorScheme: theme,
+    locale: 'en-GB',
+    timezoneId: 'Europe/Berlin',
+    reducedMotion: 'reduce',
+  });
   if (client) {
     const [name = '', value = ''] = client.cookie.split('=');
     await context.addCookies([{ name, value, url: origin, httpOnly: true, sameSite: 'Lax' }]);
@@ -29,15 +51,20 @@ export async function openVisitor(browser: Browser, origin: string, client: Sign
   const problems: string[] = [];
   context.on('weberror', (met) => problems.push(`error: ${met.error().message}`));
   context.on('console', (message) => {
-    // The browser writes down every reply above 399 as an error of its own, those that a page expects included.
-    if (message.type() === 'error' && !message.text().startsWith('Failed to load resource')) problems.push(`console: ${message.text()}`);
+    // The browser writes down every reply above 399 as an error of its own, those that a page expects
+    // included.
+    if (message.type() === 'error' && !message.text().startsWith('Failed to load resource'))
+      problems.push(`console: ${message.text()}`);
   });
   return { context, page: await context.newPage(), problems };
 }
 
 const WAIT_MS = 20_000;
 
-/** Run in the page: what is amiss when it has been waited for long enough, or null once nothing was for three frames. */
+/**
+ * Run in the page: what is amiss when it has been waited for long enough, or null once nothing was for three
+ * frames.
+ */
 const SETTLED = `new Promise((resolve) => {
   const untilMs = performance.now() + ${WAIT_MS};
   let frames = 0;
@@ -60,7 +87,12 @@ export async function settled(page: Page): Promise<void> {
 export type Site = AsyncDisposable & { port: number; origin: string };
 
 export async function startSite(): Promise<Site> {
-  const server = createServer((_request, response) => void response.writeHead(200, { 'content-type': 'text/html' }).end('<!doctype html><title>a page</title>'));
+  const server = createServer(
+    (_request, response) =>
+      void response
+        .writeHead(200, { 'content-type': 'text/html' })
+        .end('<!doctype html><title>a page</title>'),
+  );
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;

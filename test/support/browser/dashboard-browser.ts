@@ -6,7 +6,10 @@ import { setUp, type SignedInClient } from '../dashboard.ts';
 import { type RelayOptions, startRelay, type TestRelay } from '../relay.ts';
 import { spawnWorker, type WorkerProcess } from '../servers/worker-process.ts';
 
-/** A whole installation as people have it after the first start: a server with the built page, a worker, and a browser. */
+/**
+ * A whole installation as people have it after the first start: a server with the built page, a worker, and a
+ * browser.
+ */
 export type TestInstallation = AsyncDisposable & {
   relay: TestRelay;
   worker: WorkerProcess;
@@ -33,7 +36,14 @@ export async function startInstallation(options: RelayOptions = {}): Promise<Tes
   const relay = started.use(await startRelay(options));
   const { store, dataDir } = relay;
   // A worker finds the relay's own cluster by its directory.
-  const worker = started.adopt(spawnWorker({ ...('url' in store ? { DATABASE_URL: String(store.url) } : {}), DAYBOOK_DATA: dataDir, LOG_LEVEL: 'warn' }), async (child) => void (await child.stop()));
+  const worker = started.adopt(
+    spawnWorker({
+      ...('url' in store ? { DATABASE_URL: String(store.url) } : {}),
+      DAYBOOK_DATA: dataDir,
+      LOG_LEVEL: 'warn',
+    }),
+    async (child) => void (await child.stop()),
+  );
   const browser = started.adopt(await launchBrowser(), (each) => each.close());
   const origin = `http://127.0.0.1:${relay.port}`;
   const all = started.move();

@@ -1,7 +1,10 @@
 import type { Page } from 'playwright-core';
 import { PAGES } from '../../../web/pages.ts';
 
-/** Every page of the dashboard, and the dialogs that matter, as somebody meets them: for pictures, and for checks that go over all of them. */
+/**
+ * Every page of the dashboard, and the dialogs that matter, as somebody meets them: for pictures, and for
+ * checks that go over all of them.
+ */
 export type Scene = {
   name: string;
   path: string;
@@ -21,7 +24,11 @@ const OUTSIDE: readonly Scene[] = [
   { name: 'missing', path: '/no-such-page', who: 'administrator' },
 ];
 
-const INSIDE: readonly Scene[] = PAGES.map(({ path }): Scene => ({ name: path === '/' ? 'overview' : path.slice(1).replaceAll('/', '-'), path, who: 'administrator' }));
+const INSIDE: readonly Scene[] = PAGES.map(({ path }): Scene => ({
+  name: path === '/' ? 'overview' : path.slice(1).replaceAll('/', '-'),
+  path,
+  who: 'administrator',
+}));
 
 async function openNarrowing(page: Page): Promise<void> {
   await page.keyboard.press('n');
@@ -38,13 +45,19 @@ async function makeKey(page: Page): Promise<void> {
 }
 
 /** Presses the first button of that name, and waits for the dialog that it opens. */
-const opening = (name: string) => async (page: Page): Promise<void> => {
-  await page.getByRole('button', { name }).first().click();
-  await page.getByRole('dialog').waitFor();
-};
+const opening =
+  (name: string) =>
+  async (page: Page): Promise<void> => {
+    await page.getByRole('button', { name }).first().click();
+    await page.getByRole('dialog').waitFor();
+  };
 
 /** The pages of the audit log beside the list of events. */
-const AUDIT: readonly Scene[] = ['proof', 'state', 'comparison', 'receipt'].map((name) => ({ name: `audit-${name}`, path: `/audit/${name}`, who: 'auditor' }));
+const AUDIT: readonly Scene[] = ['proof', 'state', 'comparison', 'receipt'].map((name) => ({
+  name: `audit-${name}`,
+  path: `/audit/${name}`,
+  who: 'auditor',
+}));
 
 /** The end of a call's story, where its receipt is. */
 async function storyEnd(page: Page): Promise<void> {
@@ -85,17 +98,52 @@ const DIALOGS: readonly Scene[] = [
   { name: 'audit-comparison-done', path: '/audit/comparison', who: 'auditor', act: compareOne },
   { name: 'keys-create', path: '/keys', who: 'administrator', act: openNarrowing },
   { name: 'keys-secret', path: '/keys', who: 'administrator', act: makeKey },
-  { name: 'members-invite', path: '/admin/members', who: 'administrator', act: (page) => page.keyboard.press('n') },
-  { name: 'admin-accounts-one', path: '/admin/accounts', who: 'administrator', act: opening('Globex Robotics') },
-  { name: 'admin-plans-change', path: '/admin/plans', who: 'administrator', act: opening('Change plan team') },
-  { name: 'admin-upstreams-add', path: '/admin/upstreams', who: 'administrator', act: opening('Add an upstream') },
+  {
+    name: 'members-invite',
+    path: '/admin/members',
+    who: 'administrator',
+    act: (page) => page.keyboard.press('n'),
+  },
+  {
+    name: 'admin-accounts-one',
+    path: '/admin/accounts',
+    who: 'administrator',
+    act: opening('Globex Robotics'),
+  },
+  {
+    name: 'admin-plans-change',
+    path: '/admin/plans',
+    who: 'administrator',
+    act: opening('Change plan team'),
+  },
+  {
+    name: 'admin-upstreams-add',
+    path: '/admin/upstreams',
+    who: 'administrator',
+    act: opening('Add an upstream'),
+  },
   { name: 'admin-upstreams-one', path: '/admin/upstreams', who: 'administrator', act: showUpstream },
-  { name: 'admin-upstreams-define', path: '/admin/upstreams', who: 'administrator', act: opening('Change model fast') },
+  {
+    name: 'admin-upstreams-define',
+    path: '/admin/upstreams',
+    who: 'administrator',
+    act: opening('Change model fast'),
+  },
   { name: 'admin-upstreams-remove', path: '/admin/upstreams', who: 'administrator', act: removeUpstream },
   { name: 'admin-models-price', path: '/admin/models', who: 'administrator', act: opening('Set a price') },
   { name: 'admin-models-import', path: '/admin/models', who: 'administrator', act: opening('Import prices') },
-  { name: 'admin-alerts-webhook', path: '/admin/alerts', who: 'administrator', act: opening('Add a webhook') },
-  { name: 'palette', path: '/settings', who: 'administrator', act: (page) => page.keyboard.press('Control+k') },
+  {
+    name: 'admin-alerts-webhook',
+    path: '/admin/alerts',
+    who: 'administrator',
+    act: opening('Add a webhook'),
+  },
+  {
+    name: 'palette',
+    path: '/settings',
+    who: 'administrator',
+    act: (page) => page.keyboard.press('Control+k'),
+  },
   { name: 'help', path: '/settings', who: 'administrator', act: (page) => page.keyboard.press('?') },
 ];
 

@@ -18,8 +18,16 @@ const START_WITHIN_MS = 30_000;
  * Does what the image's entry point does with this service: initdb with its arguments and user, its
  * database, and then its command. Over TCP on the loopback interface.
  */
-export async function startComposePostgres(directory: string, service: Service, password: string): Promise<ComposePostgres> {
-  const { POSTGRES_USER: user = '', POSTGRES_DB: database = '', POSTGRES_INITDB_ARGS: initdbArgs = '' } = service.environment;
+export async function startComposePostgres(
+  directory: string,
+  service: Service,
+  password: string,
+): Promise<ComposePostgres> {
+  const {
+    POSTGRES_USER: user = '',
+    POSTGRES_DB: database = '',
+    POSTGRES_INITDB_ARGS: initdbArgs = '',
+  } = service.environment;
   const data = path.join(directory, 'postgres');
   mkdirSync(data, { mode: 0o700 });
   const passwordFile = path.join(data, 'pwfile');
@@ -28,12 +36,28 @@ export async function startComposePostgres(directory: string, service: Service, 
   writeFileSync(passwordFile, password, { mode: 0o600 });
   const cluster = path.join(data, 'cluster');
   if (runAs.owner) for (const each of [data, passwordFile]) chownSync(each, runAs.owner.uid, runAs.owner.gid);
-  const initdb = command(runAs, binaries.initdb, [`--pgdata=${cluster}`, `--username=${user}`, `--pwfile=${passwordFile}`, '--auth=scram-sha-256', ...initdbArgs.split(' ')]);
+  const initdb = command(runAs, binaries.initdb, [
+    `--pgdata=${cluster}`,
+    `--username=${user}`,
+    `--pwfile=${passwordFile}`,
+    '--auth=scram-sha-256',
+    ...initdbArgs.split(' '),
+  ]);
   await run(initdb.program, initdb.args, initdb.options);
 
   const port = await refusedPort();
   const [, ...args] = service.command;
-  const postgres = command(runAs, binaries.postgres, ['-D', cluster, '-c', 'listen_addresses=127.0.0.1', '-c', `port=${port}`, '-c', 'unix_socket_directories=', ...args]);
+  const postgres = command(runAs, binaries.postgres, [
+    '-D',
+    cluster,
+    '-c',
+    'listen_addresses=127.0.0.1',
+    '-c',
+    `port=${port}`,
+    '-c',
+    'unix_socket_directories=',
+    ...args,
+  ]);
   const child = spawn(postgres.program, postgres.args, { ...postgres.options, stdio: 'ignore' });
   const gone = once(child, 'exit');
   const clientOf = (name: string): Client => {

@@ -50,13 +50,22 @@ export function makeApp(directory: string, compose: Compose): string {
     if (instruction !== 'COPY' || rest.startsWith('--from=')) continue;
     const words = rest.split(' ');
     const target = path.join(app, words.pop() as string);
-    for (const name of words) cpSync(path.join(ROOT, name), rest.endsWith('./') ? path.join(target, name) : target, { recursive: true });
+    for (const name of words)
+      cpSync(path.join(ROOT, name), rest.endsWith('./') ? path.join(target, name) : target, {
+        recursive: true,
+      });
   }
   const { packages } = JSON.parse(readFileSync(path.join(app, 'package-lock.json'), 'utf8')) as Lock & {
     packages: Record<string, { dev?: boolean; optional?: boolean; devOptional?: boolean }>;
   };
   for (const [place, { dev, optional, devOptional }] of Object.entries(packages)) {
-    if (dev === true || optional === true || devOptional === true || !/^node_modules\/(@[^/]+\/)?[^/]+$/.test(place)) continue;
+    if (
+      dev === true ||
+      optional === true ||
+      devOptional === true ||
+      !/^node_modules\/(@[^/]+\/)?[^/]+$/.test(place)
+    )
+      continue;
     mkdirSync(path.dirname(path.join(app, place)), { recursive: true });
     symlinkSync(path.join(ROOT, place), path.join(app, place));
   }
@@ -67,7 +76,8 @@ export function makeApp(directory: string, compose: Compose): string {
 export function writeSecrets(directory: string, secrets: Record<string, string>): string {
   const place = path.join(directory, 'secrets');
   mkdirSync(place, { mode: 0o700 });
-  for (const [name, text] of Object.entries(secrets)) writeFileSync(path.join(place, name), `${text}\n`, { mode: 0o600 });
+  for (const [name, text] of Object.entries(secrets))
+    writeFileSync(path.join(place, name), `${text}\n`, { mode: 0o600 });
   return place;
 }
 
@@ -108,15 +118,25 @@ export function startService(stage: Stage, name: string): Running {
   };
 }
 
-function launch({ compose, app, mapping }: Stage, name: string, command: readonly string[]): { child: ChildProcess; output(): string } {
-  const mapped = (text: string): string => Object.entries(mapping).reduce((all, [from, to]) => all.replaceAll(from, to), text);
+function launch(
+  { compose, app, mapping }: Stage,
+  name: string,
+  command: readonly string[],
+): { child: ChildProcess; output(): string } {
+  const mapped = (text: string): string =>
+    Object.entries(mapping).reduce((all, [from, to]) => all.replaceAll(from, to), text);
   const service = serviceOf(compose, name);
-  const ofImage = imageLines(service).flatMap(([instruction, rest]) => (instruction === 'ENV' ? [rest.split('=') as [string, string]] : []));
+  const ofImage = imageLines(service).flatMap(([instruction, rest]) =>
+    instruction === 'ENV' ? [rest.split('=') as [string, string]] : [],
+  );
   const ofService = Object.entries(service.environment).map(([variable, value]) => [variable, mapped(value)]);
   const [program = '', ...args] = command.map(mapped);
   const child = spawn(program === 'node' ? process.execPath : program, args, {
     cwd: app,
-    env: Object.fromEntries([['PATH', process.env['PATH']], ...ofImage, ...ofService]) as Record<string, string>,
+    env: Object.fromEntries([['PATH', process.env['PATH']], ...ofImage, ...ofService]) as Record<
+      string,
+      string
+    >,
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   let text = '';

@@ -40,7 +40,11 @@ export const canRunFront = HAPROXY !== undefined && spawnSync('openssl', ['versi
  * Starts it with its own configuration, in which only places are replaced: where it finds names,
  * its certificate, and the ports; and the number of connections, which this host may not allow.
  */
-export async function startFront(directory: string, nameServerPort: number, serverPort: number): Promise<Front> {
+export async function startFront(
+  directory: string,
+  nameServerPort: number,
+  serverPort: number,
+): Promise<Front> {
   const port = await refusedPort();
   const healthPort = await refusedPort();
   const file = path.join(directory, 'haproxy.cfg');
@@ -67,7 +71,10 @@ export async function startFront(directory: string, nameServerPort: number, serv
   const healthUrl = `http://127.0.0.1:${healthPort}/alive`;
   const isUp = async (): Promise<boolean> => {
     if (child.exitCode !== null) throw new Error(`HAProxy ended:\n${said}`);
-    return fetch(healthUrl).then(({ ok }) => ok, () => false);
+    return fetch(healthUrl).then(
+      ({ ok }) => ok,
+      () => false,
+    );
   };
   await until(isUp, (is) => is, 'the front');
   return {
@@ -77,8 +84,13 @@ export async function startFront(directory: string, nameServerPort: number, serv
     send: ({ body = '', from, signal, ...options }) =>
       new Promise((resolve, reject) => {
         const place = { host: '127.0.0.1', port, rejectUnauthorized: false, agent: false } as const;
-        const more = { ...(from === undefined ? {} : { localAddress: from }), ...(signal === undefined ? {} : { signal }) };
-        request({ ...place, ...options, ...more }, resolve).on('error', reject).end(body);
+        const more = {
+          ...(from === undefined ? {} : { localAddress: from }),
+          ...(signal === undefined ? {} : { signal }),
+        };
+        request({ ...place, ...options, ...more }, resolve)
+          .on('error', reject)
+          .end(body);
       }),
     async [Symbol.asyncDispose]() {
       child.kill('SIGTERM');
@@ -89,9 +101,23 @@ export async function startFront(directory: string, nameServerPort: number, serv
 
 /** A certificate of its own with its key, in one file, as HAProxy wants it. */
 function makeCertificate(directory: string): string {
-  const [certificate, key, both] = ['cert.pem', 'key.pem', 'front.pem'].map((name) => path.join(directory, name)) as [string, string, string];
-  const what = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2', '-subj', '/CN=localhost'];
-  execFileSync('openssl', ['req', '-x509', ...what, '-keyout', key, '-out', certificate], { stdio: 'ignore' });
+  const [certificate, key, both] = ['cert.pem', 'key.pem', 'front.pem'].map((name) =>
+    path.join(directory, name),
+  ) as [string, string, string];
+  const what = [
+    '-newkey',
+    'ec',
+    '-pkeyopt',
+    'ec_paramgen_curve:prime256v1',
+    '-nodes',
+    '-days',
+    '2',
+    '-subj',
+    '/CN=localhost',
+  ];
+  execFileSync('openssl', ['req', '-x509', ...what, '-keyout', key, '-out', certificate], {
+    stdio: 'ignore',
+  });
   writeFileSync(both, readFileSync(certificate, 'utf8') + readFileSync(key, 'utf8'), { mode: 0o600 });
   return both;
 }

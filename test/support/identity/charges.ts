@@ -1,7 +1,9 @@
 import type { EventOf, Placed } from '#db/events/events.ts';
 import type { Meter } from '#db/limits/limits.ts';
 
-/** Which calls count: those of an account or of one key, and of them those that a window or a reset leaves. */
+/**
+ * Which calls count: those of an account or of one key, and of them those that a window or a reset leaves.
+ */
 export type Counted = {
   meter: Meter;
   account?: string;
@@ -60,14 +62,23 @@ export function peakOf(charges: readonly Charged[]): number {
  * The most that can have been charged at a moment, when no event is trusted to be nearer to what it
  * tells of than `aroundMs`: a hold begins before it is in the log, and is given back after its end.
  */
-export function mostCharged(events: readonly Placed[], counted: Counted, atMs: number, aroundMs: number): number {
+export function mostCharged(
+  events: readonly Placed[],
+  counted: Counted,
+  atMs: number,
+  aroundMs: number,
+): number {
   const begun = new Map<string, number>();
   let sum = 0;
   for (const { event, at } of events) {
     if (event.type === 'request.accepted' && isCounted(event, counted) && at.getTime() - aroundMs <= atMs) {
       begun.set(event.request, unitsOf(counted.meter, event));
       sum += unitsOf(counted.meter, event);
-    } else if (event.type === 'request.settled' && begun.has(event.request) && at.getTime() + aroundMs < atMs - aroundMs) {
+    } else if (
+      event.type === 'request.settled' &&
+      begun.has(event.request) &&
+      at.getTime() + aroundMs < atMs - aroundMs
+    ) {
       sum += spentUnits(counted.meter, event) - (begun.get(event.request) ?? 0);
     }
   }
@@ -75,11 +86,20 @@ export function mostCharged(events: readonly Placed[], counted: Counted, atMs: n
 }
 
 function isCounted(event: EventOf<'request.accepted'>, { account, key, isIn }: Counted): boolean {
-  return (account === undefined || event.account === account) && (key === undefined || event.key === key) && (isIn?.(event) ?? true);
+  return (
+    (account === undefined || event.account === account) &&
+    (key === undefined || event.key === key) &&
+    (isIn?.(event) ?? true)
+  );
 }
 
-function spentUnits(meter: Meter, { input_tokens, output_tokens, cost_microusd }: EventOf<'request.settled'>): number {
-  return meter === 'concurrent' ? 0 : unitsOf(meter, { hold_tokens: input_tokens + output_tokens, hold_cost_microusd: cost_microusd });
+function spentUnits(
+  meter: Meter,
+  { input_tokens, output_tokens, cost_microusd }: EventOf<'request.settled'>,
+): number {
+  return meter === 'concurrent'
+    ? 0
+    : unitsOf(meter, { hold_tokens: input_tokens + output_tokens, hold_cost_microusd: cost_microusd });
 }
 
 function unitsOf(meter: Meter, amounts: Amounts): number {

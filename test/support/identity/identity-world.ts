@@ -51,7 +51,14 @@ export function attempt(n: number, changes: Partial<Attempt> = {}): Attempt {
 }
 
 export function accepted(n: number): EventOf<'request.accepted'> {
-  return { type: 'request.accepted', request: requestId(n), ...who, sse: true, body_bytes: 40, hold_tokens: 500 };
+  return {
+    type: 'request.accepted',
+    request: requestId(n),
+    ...who,
+    sse: true,
+    body_bytes: 40,
+    hold_tokens: 500,
+  };
 }
 
 export function settled(n: number, changes: Partial<Settled> = {}): Settled {
@@ -102,9 +109,20 @@ function abandoned(n: number): EventOf<'request.abandoned'> {
 }
 
 export const counted = { usage_source: 'counted', cached_tokens: 0, reasoning_tokens: 0 } as const;
-export const nothing = { usage_source: 'none', input_tokens: 0, cached_tokens: 0, output_tokens: 0, reasoning_tokens: 0 } as const;
+export const nothing = {
+  usage_source: 'none',
+  input_tokens: 0,
+  cached_tokens: 0,
+  output_tokens: 0,
+  reasoning_tokens: 0,
+} as const;
 const running = { prompt: 10, completion: 12, cached: 0, reasoning: 0 };
-export const unfinished = { finishSent: false, doneSent: false, usageReported: null, usageIsFinal: false } as const;
+export const unfinished = {
+  finishSent: false,
+  doneSent: false,
+  usageReported: null,
+  usageIsFinal: false,
+} as const;
 const unseen = {
   requestId: null,
   upstreamId: null,
@@ -119,7 +137,12 @@ export const failed = { upstreamId: null, bytes: 90, tokens: 0, sawDone: false, 
 
 /** Calls of every kind in which all is well: the near misses of the rules below. */
 export const WELL: Record<string, (n: number) => Call> = {
-  healthy: (n) => ({ attempts: [attempt(n)], accepted: [accepted(n)], endings: [settled(n)], client: client(n) }),
+  healthy: (n) => ({
+    attempts: [attempt(n)],
+    accepted: [accepted(n)],
+    endings: [settled(n)],
+    client: client(n),
+  }),
   'healthy as JSON': (n) => ({
     ...well('healthy', n),
     attempts: [attempt(n, { sse: false })],
@@ -154,7 +177,9 @@ export const WELL: Record<string, (n: number) => Call> = {
   }),
   'left by the client': (n) => ({
     ...well('healthy', n),
-    attempts: [attempt(n, { ...unfinished, tokensSent: 12, ended: 'client_closed', clientClosedEarly: true })],
+    attempts: [
+      attempt(n, { ...unfinished, tokensSent: 12, ended: 'client_closed', clientClosedEarly: true }),
+    ],
     endings: [settled(n, { ...counted, end_reason: 'client_gone', output_tokens: 9 })],
     client: client(n, { tokens: 6, sawDone: false, finished: false, aborted: true }),
   }),
@@ -165,7 +190,9 @@ export const WELL: Record<string, (n: number) => Call> = {
   'left in the middle of running totals': (n) => ({
     ...well('left by the client', n),
     attempts: [attempt(n, { ...unfinished, tokensSent: 12, usageReported: running, ended: 'client_closed' })],
-    endings: [settled(n, { end_reason: 'client_gone', cached_tokens: 0, output_tokens: 8, reasoning_tokens: 0 })],
+    endings: [
+      settled(n, { end_reason: 'client_gone', cached_tokens: 0, output_tokens: 8, reasoning_tokens: 0 }),
+    ],
   }),
   'lost on the way to the client': (n) => ({
     ...well('left by the client', n),
@@ -201,7 +228,12 @@ export const WELL: Record<string, (n: number) => Call> = {
     endings: [settled(n, { ...nothing, end_reason: 'upstream_unreachable', status: 502, attempts: 1 })],
     client: client(n, { ...failed, status: 502 }),
   }),
-  'refused by the relay': (n) => ({ attempts: [], accepted: [], endings: [], client: client(n, { ...failed, status: 401 }) }),
+  'refused by the relay': (n) => ({
+    attempts: [],
+    accepted: [],
+    endings: [],
+    client: client(n, { ...failed, status: 401 }),
+  }),
   abandoned: (n) => ({
     ...well('left by the client', n),
     endings: [abandoned(n)],
@@ -217,7 +249,10 @@ export function well(name: string, n: number): Call {
 
 /** All acceptances stand in the log before all endings, as they may under load. */
 export function worldOf(calls: Call[], accounting: World['accounting'] = 'strict'): World {
-  const events: Event[] = [...calls.flatMap((call) => call.accepted), ...calls.flatMap((call) => call.endings)];
+  const events: Event[] = [
+    ...calls.flatMap((call) => call.accepted),
+    ...calls.flatMap((call) => call.endings),
+  ];
   return {
     ledger: calls.flatMap((call) => call.attempts),
     clients: calls.map((call) => call.client),

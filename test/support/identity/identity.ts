@@ -88,7 +88,8 @@ export function checkIdentity({ ledger, events, clients, accounting }: World): V
 function readLog(events: readonly Placed[]): Log {
   const log: Log = { accepted: new Map(), endings: new Map(), holds: new Map() };
   for (const { event, ...place } of events) {
-    if (event.type === 'request.accepted' || event.type === 'request.extended') log.holds.set(event.request, event.hold_tokens);
+    if (event.type === 'request.accepted' || event.type === 'request.extended')
+      log.holds.set(event.request, event.hold_tokens);
     if (event.type === 'request.accepted') push(log.accepted, event.request, { ...place, event });
     if (event.type === 'request.settled' || event.type === 'request.abandoned') {
       push(log.endings, event.request, { ...place, event });
@@ -101,7 +102,8 @@ function joinCalls(ledger: readonly Attempt[], log: Log, clients: readonly Clien
   const byUser = Map.groupBy(ledger, (attempt) => attempt.user);
   const users = new Set<string>();
   return clients.map((client) => {
-    if (client.user !== null && users.has(client.user)) throw new Error(`two clients have the user "${client.user}"`);
+    if (client.user !== null && users.has(client.user))
+      throw new Error(`two clients have the user "${client.user}"`);
     if (client.user !== null) users.add(client.user);
     const attempts = client.user === null ? [] : (byUser.get(client.user) ?? []);
     const final = attempts.find((attempt) => attempt.id === client.upstreamId) ?? attempts.at(-1) ?? null;
@@ -149,7 +151,8 @@ function trueUsage({ client, attempts, final, settled }: Call): Violation[] {
   if (attempts.length > settled.attempts) {
     return fail(`made ${attempts.length} attempts at the upstream, but settles ${settled.attempts}`);
   }
-  if (!final && settled.input_tokens + settled.output_tokens > 0) return fail('is charged, but never reached the upstream');
+  if (!final && settled.input_tokens + settled.output_tokens > 0)
+    return fail('is charged, but never reached the upstream');
   const reported = final?.usageReported ?? null;
   const stayed = client.finished && !client.aborted;
   const source = settled.usage_source;
@@ -162,13 +165,17 @@ function trueUsage({ client, attempts, final, settled }: Call): Violation[] {
     case 'provider':
       return providerUsage(client, final, settled);
     case 'counted':
-      if (stayed && output !== client.tokens) return fail(`counts ${output} tokens, but ${client.tokens} were relayed`);
-      if (output < client.tokens) return fail(`counts ${output} tokens, but the client received ${client.tokens}`);
+      if (stayed && output !== client.tokens)
+        return fail(`counts ${output} tokens, but ${client.tokens} were relayed`);
+      if (output < client.tokens)
+        return fail(`counts ${output} tokens, but the client received ${client.tokens}`);
       return output > sent ? fail(`counts ${output} tokens, but the upstream sent ${sent}`) : [];
     case 'estimated':
       return final?.sse && client.tokens > 0 ? fail('is estimated although its tokens could be counted') : [];
     case 'none':
-      return client.tokens > 0 || output > 0 || settled.input_tokens > 0 ? fail('has tokens, but no source of them') : [];
+      return client.tokens > 0 || output > 0 || settled.input_tokens > 0
+        ? fail('has tokens, but no source of them')
+        : [];
   }
   return [];
 }
@@ -178,7 +185,12 @@ function providerUsage(client: ClientRow, final: Attempt | null, settled: Settle
   const reported = final?.usageReported;
   if (!reported) return fail('claims a report of the provider, which made none');
   const told = [reported.prompt, reported.cached, reported.completion, reported.reasoning];
-  const written = [settled.input_tokens, settled.cached_tokens, settled.output_tokens, settled.reasoning_tokens];
+  const written = [
+    settled.input_tokens,
+    settled.cached_tokens,
+    settled.output_tokens,
+    settled.reasoning_tokens,
+  ];
   if (final.usageIsFinal) {
     if (told.join() === written.join()) return [];
     return fail(`settles ${written.join('/')}, but the provider reported ${told.join('/')}`);
@@ -192,11 +204,13 @@ function providerUsage(client: ClientRow, final: Attempt | null, settled: Settle
 /** P8: nothing is invented, and a reply that the upstream did not finish does not look finished. */
 function byteExact({ client, attempts, final }: Call): Violation[] {
   const fail = (message: string): Violation[] => [violation('P8', client, message)];
-  if (client.sawDone && !attempts.some((attempt) => attempt.doneSent)) return fail('saw a [DONE] that no upstream sent');
+  if (client.sawDone && !attempts.some((attempt) => attempt.doneSent))
+    return fail('saw a [DONE] that no upstream sent');
   if (client.tokens > (final?.tokensSent ?? 0)) {
     return fail(`received ${client.tokens} tokens, but the upstream sent ${final?.tokensSent ?? 0}`);
   }
-  if (!final || final.finishSent || !isSuccess(client.status) || !client.finished || client.sawError) return [];
+  if (!final || final.finishSent || !isSuccess(client.status) || !client.finished || client.sawError)
+    return [];
   // A JSON body whose Content-Length is kept is passed on whole, whatever is in it.
   const tornOff = final.ended !== 'stopped' && final.ended !== 'garbage' && final.ended !== 'complete';
   return final.sse || tornOff ? fail(`looks finished, but the upstream's reply was ${final.ended}`) : [];
@@ -210,14 +224,16 @@ function trueReason({ client, final, settled }: Call): Violation[] {
     return fail(`settles status ${settled.status}, but the client was given ${client.status}`);
   }
   if (settled.end_reason === 'completed') {
-    if (!final?.finishSent) return fail(`is completed, but the upstream's reply was ${final?.ended ?? 'never asked for'}`);
+    if (!final?.finishSent)
+      return fail(`is completed, but the upstream's reply was ${final?.ended ?? 'never asked for'}`);
     if (!isSuccess(settled.status)) return fail(`is completed with status ${settled.status}`);
     return client.finished || client.aborted ? [] : fail('is completed, but the client was cut off');
   }
   if (settled.end_reason === 'client_gone' && client.finished && !client.aborted) {
     return fail('says that the client left, but it stayed to the end');
   }
-  const whole = final?.ended === 'complete' && isSuccess(client.status) && client.finished && !client.sawError;
+  const whole =
+    final?.ended === 'complete' && isSuccess(client.status) && client.finished && !client.sawError;
   return whole ? fail(`is ${settled.end_reason}, but the reply was complete and arrived`) : [];
 }
 
@@ -252,7 +268,10 @@ function unrecorded(
     verdict.violations.push({ rule: 'I5', request, message });
   }
 
-  for (const [user, attempts] of Map.groupBy(ledger, (attempt) => attempt.user ?? `without user: ${attempt.id}`)) {
+  for (const [user, attempts] of Map.groupBy(
+    ledger,
+    (attempt) => attempt.user ?? `without user: ${attempt.id}`,
+  )) {
     const client = clientOf.get(user);
     const forwarded = attempts.find(({ requestId: id }) => id !== null && log.accepted.has(id))?.requestId;
     const requestId = forwarded ?? client?.requestId ?? null;

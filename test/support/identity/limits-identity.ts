@@ -29,7 +29,10 @@ type Charge = { name: string; subject: string; limit: Limit; endMinute: number; 
 type Open = { position: number; terms: number; charges: Charge[] };
 type Units = { tokens: number; cost: number };
 type Sum = { settled: number; held: number; overdraft: number };
-type Life = Extract<Placed['event'], { type: 'request.accepted' | 'request.extended' | 'request.settled' | 'request.abandoned' }>;
+type Life = Extract<
+  Placed['event'],
+  { type: 'request.accepted' | 'request.extended' | 'request.settled' | 'request.abandoned' }
+>;
 
 /** @param events a log from its beginning, in which every call has ended. */
 export function checkLimits(events: readonly Placed[]): LimitViolation[] {
@@ -56,7 +59,8 @@ class Audit {
   }
 
   end(): LimitViolation[] {
-    for (const [request, { position }] of this.#open) this.#fail('ending', position, request, 'was accepted, but has no ending');
+    for (const [request, { position }] of this.#open)
+      this.#fail('ending', position, request, 'was accepted, but has no ending');
     return this.#violations;
   }
 
@@ -78,14 +82,19 @@ class Audit {
     if (!plan) return;
     this.#plans.set(plan.name, plan);
     for (const account of this.#accounts.values()) {
-      if (account.plan === plan.name) this.#account(evolveAccount(account, event, position) ?? account, position);
+      if (account.plan === plan.name)
+        this.#account(evolveAccount(account, event, position) ?? account, position);
     }
   }
 
   #account(account: Account, position: number): void {
     this.#accounts.set(account.id, account);
     const plan = account.plan === null ? undefined : this.#plans.get(account.plan);
-    this.#note(`account/${account.id}`, position, termsOf(accountTerms(account, plan), account.resetPosition));
+    this.#note(
+      `account/${account.id}`,
+      position,
+      termsOf(accountTerms(account, plan), account.resetPosition),
+    );
   }
 
   #note(subject: string, position: number, terms: Terms): void {
@@ -98,12 +107,18 @@ class Audit {
     const { request } = event;
     const open = this.#open.get(request);
     if (event.type === 'request.accepted') {
-      if (open || this.#ended.has(request)) return this.#fail('ending', position, request, 'was accepted twice');
+      if (open || this.#ended.has(request))
+        return this.#fail('ending', position, request, 'was accepted twice');
       return this.#accept(event, position);
     }
     if (!open) {
       const why = this.#ended.has(request) ? 'after its end' : 'without being accepted';
-      return this.#fail('ending', position, request, `has a ${event.type} (${EVENT_CODES[event.type]}) ${why}`);
+      return this.#fail(
+        'ending',
+        position,
+        request,
+        `has a ${event.type} (${EVENT_CODES[event.type]}) ${why}`,
+      );
     }
     if (event.type === 'request.extended') return this.#extend(open, event, position, minute);
     this.#open.delete(request);
@@ -123,13 +138,25 @@ class Audit {
     this.#open.set(request, open);
     // From before there were limits.
     if (minute === undefined) return;
-    if (terms >= position) return this.#fail('terms', position, request, `was admitted under terms of position ${terms}, which came later`);
+    if (terms >= position)
+      return this.#fail(
+        'terms',
+        position,
+        request,
+        `was admitted under terms of position ${terms}, which came later`,
+      );
     for (const subject of [`account/${account}`, `key/${key}`]) {
       const version = this.#history.get(subject)?.findLast((each) => each.position <= terms);
       for (const limit of version?.terms.limits ?? []) {
         const start = windowStart(limit.window, minute);
         const name = `${limit.meter} of ${subject}, ${limit.window} from minute ${start}, reset ${limit.reset}`;
-        const charge: Charge = { name, subject, limit, endMinute: windowEnd(limit.window, start), held: unitsOf(limit, heldBy(event)) };
+        const charge: Charge = {
+          name,
+          subject,
+          limit,
+          endMinute: windowEnd(limit.window, start),
+          held: unitsOf(limit, heldBy(event)),
+        };
         const sum = this.#sums.get(name) ?? { settled: 0, held: 0, overdraft: 0 };
         this.#sums.set(name, sum);
         sum.held += charge.held;
@@ -165,12 +192,19 @@ class Audit {
     const { settled, held, overdraft } = this.#sums.get(name) as Sum;
     let cap = limit.cap;
     for (const { terms } of this.#history.get(subject)?.filter((each) => each.position > open.terms) ?? []) {
-      const later = terms.limits.find((each) => each.meter === limit.meter && each.window === limit.window && each.reset === limit.reset);
+      const later = terms.limits.find(
+        (each) => each.meter === limit.meter && each.window === limit.window && each.reset === limit.reset,
+      );
       cap = Math.max(cap, later?.cap ?? 0);
     }
     if (settled + held <= cap + overdraft) return;
     const more = overdraft > 0 ? ` and ${overdraft} of overdraft` : '';
-    this.#fail('limit', position, request, `${name}: ${settled} settled and ${held} held exceed ${cap}${more}`);
+    this.#fail(
+      'limit',
+      position,
+      request,
+      `${name}: ${settled} settled and ${held} held exceed ${cap}${more}`,
+    );
   }
 
   #fail(rule: LimitRule, position: number, request: string, message: string): void {
@@ -178,7 +212,10 @@ class Audit {
   }
 }
 
-function termsOf(terms: Parameters<typeof limitsOf>[0] & { reply_tokens_max?: number | undefined }, reset: number): Terms {
+function termsOf(
+  terms: Parameters<typeof limitsOf>[0] & { reply_tokens_max?: number | undefined },
+  reset: number,
+): Terms {
   return {
     limits: limitsOf(terms, reset),
     concurrent: terms.concurrent_requests ?? CONCURRENT_DEFAULT,
@@ -186,7 +223,13 @@ function termsOf(terms: Parameters<typeof limitsOf>[0] & { reply_tokens_max?: nu
   };
 }
 
-function heldBy({ hold_tokens, hold_cost_microusd }: { hold_tokens: number; hold_cost_microusd?: number | undefined }): Units {
+function heldBy({
+  hold_tokens,
+  hold_cost_microusd,
+}: {
+  hold_tokens: number;
+  hold_cost_microusd?: number | undefined;
+}): Units {
   return { tokens: hold_tokens, cost: hold_cost_microusd ?? 0 };
 }
 

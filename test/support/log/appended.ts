@@ -23,7 +23,10 @@ export type Appending = AsyncDisposable & {
 /** How long a closing appender of a test may take to write the rest. */
 const GRACE_MS = 10_000;
 
-export async function openAppender(database: TestDatabase, options: Partial<AppenderOptions> = {}): Promise<Appending> {
+export async function openAppender(
+  database: TestDatabase,
+  options: Partial<AppenderOptions> = {},
+): Promise<Appending> {
   const registrar = await connectAs(database, 'relay');
   const instance = await registerInstance(registrar, 'appender');
   const head = await readHead(registrar);

@@ -30,31 +30,56 @@ const BASE62 = characters('0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopq
 const id = fc.string({ unit: fc.constantFrom(...BASE62), minLength: 8, maxLength: 8 });
 const request = fc.uuid({ version: 7 });
 /** What Postgres' array and composite texts, and JSON, treat specially comes up often. */
-const special = fc.constantFrom(...characters('"\\{}(),\' \t\n'), 'NULL', '\u00e9', '\u20ac', '\u{1f600}', '\u2028', '\u007f', '\u00a0');
+const special = fc.constantFrom(
+  ...characters('"\\{}(),\' \t\n'),
+  'NULL',
+  '\u00e9',
+  '\u20ac',
+  '\u{1f600}',
+  '\u2028',
+  '\u007f',
+  '\u00a0',
+);
 const name = fc
-  .array(fc.oneof(special, fc.string({ unit: 'binary', minLength: 1, maxLength: 3 })), { minLength: 1, maxLength: 12 })
+  .array(fc.oneof(special, fc.string({ unit: 'binary', minLength: 1, maxLength: 3 })), {
+    minLength: 1,
+    maxLength: 12,
+  })
   .map((parts) => parts.join('').trim())
   .filter((text) => text !== '' && text.length <= 100);
 const modelName = fc.string({
-  unit: fc.oneof(fc.constantFrom(...characters('"\\{}(), \'')), fc.integer({ min: 0x20, max: 0x7e }).map((unit) => String.fromCharCode(unit))),
+  unit: fc.oneof(
+    fc.constantFrom(...characters('"\\{}(), \'')),
+    fc.integer({ min: 0x20, max: 0x7e }).map((unit) => String.fromCharCode(unit)),
+  ),
   minLength: 1,
   maxLength: 40,
 });
 /** The names of upstreams and plans. */
 const slug = fc
-  .tuple(fc.constantFrom(...characters('az09')), fc.string({ unit: fc.constantFrom(...characters('az09._-')), maxLength: 10 }))
+  .tuple(
+    fc.constantFrom(...characters('az09')),
+    fc.string({ unit: fc.constantFrom(...characters('az09._-')), maxLength: 10 }),
+  )
   .map((parts) => parts.join(''));
 const actor = fc.constantFrom('command-line', 'first-start', 'worker', 'member/AbCd1234');
 const role = fc.constantFrom(...ROLES);
-const digest = fc.uint8Array({ minLength: 32, maxLength: 32 }).map((bytes) => Buffer.from(bytes).toString('hex'));
+const digest = fc
+  .uint8Array({ minLength: 32, maxLength: 32 })
+  .map((bytes) => Buffer.from(bytes).toString('hex'));
 const last4 = fc.string({ unit: fc.constantFrom(...BASE62), minLength: 4, maxLength: 4 });
 const time = fc
   .date({ min: new Date('2000-01-01T00:00:00Z'), max: new Date('2200-01-01T00:00:00Z'), noInvalidDate: true })
   .map((date) => date.toISOString());
-const edge = (max: number): fc.Arbitrary<number> => fc.oneof(fc.nat(1_000), fc.constantFrom(0, 1, max), fc.nat(max));
+const edge = (max: number): fc.Arbitrary<number> =>
+  fc.oneof(fc.nat(1_000), fc.constantFrom(0, 1, max), fc.nat(max));
 const int2 = edge(INT2_MAX);
 const int4 = edge(INT4_MAX);
-const int8 = fc.oneof(int4, fc.constantFrom(2 ** 31, 2 ** 32 - 1, 2 ** 32, Number.MAX_SAFE_INTEGER), fc.nat(Number.MAX_SAFE_INTEGER));
+const int8 = fc.oneof(
+  int4,
+  fc.constantFrom(2 ** 31, 2 ** 32 - 1, 2 ** 32, Number.MAX_SAFE_INTEGER),
+  fc.nat(Number.MAX_SAFE_INTEGER),
+);
 const one = <T>(value: T): fc.Arbitrary<T> => fc.constant(value);
 
 /** All of it may be there or not. Nested objects are compared with what JSON makes: with a prototype. */
@@ -77,7 +102,15 @@ const quotas = fc.uniqueArray(
 const terms = {
   models: few(modelName),
   routes: few(fc.constantFrom(...ROUTES)),
-  origins: few(fc.constantFrom('none', 'https://app.example.com', 'https://*.example.com', 'http://localhost:3000', 'https://[2001:db8::1]:8443')),
+  origins: few(
+    fc.constantFrom(
+      'none',
+      'https://app.example.com',
+      'https://*.example.com',
+      'http://localhost:3000',
+      'https://[2001:db8::1]:8443',
+    ),
+  ),
   requests_per_minute: int8,
   tokens_per_minute: int8,
   concurrent_requests: fc.nat(10_000),
@@ -118,7 +151,13 @@ const CONTROL: Made<ControlEvent> = {
   'account.registered': fc.record({ type: one('account.registered' as const), account: id, name, actor }),
   'account.suspended': fc.record({ type: one('account.suspended' as const), account: id, actor }),
   'account.reinstated': fc.record({ type: one('account.reinstated' as const), account: id, actor }),
-  'account.plan_changed': fc.record({ type: one('account.plan_changed' as const), account: id, plan: fc.option(slug), windows, actor }),
+  'account.plan_changed': fc.record({
+    type: one('account.plan_changed' as const),
+    account: id,
+    plan: fc.option(slug),
+    windows,
+    actor,
+  }),
   'account.terms_overridden': fc.record({
     type: one('account.terms_overridden' as const),
     account: id,
@@ -137,7 +176,15 @@ const CONTROL: Made<ControlEvent> = {
   'key.revoked': fc.record({ type: one('key.revoked' as const), account: id, key: id, actor }),
   'key.expired': fc.record({ type: one('key.expired' as const), account: id, key: id, actor }),
   'key.restricted': fc.record(
-    { type: one('key.restricted' as const), account: id, key: id, terms: anyKeyTerms, expires_at: fc.option(time), windows, actor },
+    {
+      type: one('key.restricted' as const),
+      account: id,
+      key: id,
+      terms: anyKeyTerms,
+      expires_at: fc.option(time),
+      windows,
+      actor,
+    },
     { requiredKeys: ['type', 'account', 'key', 'terms', 'windows', 'actor'] },
   ),
   'key.renamed': fc.record({ type: one('key.renamed' as const), account: id, key: id, name, actor }),
@@ -145,33 +192,95 @@ const CONTROL: Made<ControlEvent> = {
     { type: one('member.added' as const), member: id, account: id, role, invitation: id, actor },
     { requiredKeys: ['type', 'member', 'account', 'role', 'actor'] },
   ),
-  'member.role_changed': fc.record({ type: one('member.role_changed' as const), member: id, account: id, role, actor }),
+  'member.role_changed': fc.record({
+    type: one('member.role_changed' as const),
+    member: id,
+    account: id,
+    role,
+    actor,
+  }),
   'member.removed': fc.record({ type: one('member.removed' as const), member: id, account: id, actor }),
-  'member.password_changed': fc.record({ type: one('member.password_changed' as const), member: id, account: id, actor }),
-  'member.totp_changed': fc.record({ type: one('member.totp_changed' as const), member: id, account: id, enabled: fc.boolean(), actor }),
-  'member.reset_link_made': fc.record({ type: one('member.reset_link_made' as const), member: id, account: id, actor }),
+  'member.password_changed': fc.record({
+    type: one('member.password_changed' as const),
+    member: id,
+    account: id,
+    actor,
+  }),
+  'member.totp_changed': fc.record({
+    type: one('member.totp_changed' as const),
+    member: id,
+    account: id,
+    enabled: fc.boolean(),
+    actor,
+  }),
+  'member.reset_link_made': fc.record({
+    type: one('member.reset_link_made' as const),
+    member: id,
+    account: id,
+    actor,
+  }),
   'invitation.created': fc.record(
     { type: one('invitation.created' as const), invitation: id, joins: id, role, expires_at: time, actor },
     { requiredKeys: ['type', 'invitation', 'role', 'expires_at', 'actor'] },
   ),
   'invitation.withdrawn': fc.record({ type: one('invitation.withdrawn' as const), invitation: id, actor }),
-  'session.opened': fc.record({ type: one('session.opened' as const), session: id, member: id, account: id, actor }),
-  'session.closed': fc.record({ type: one('session.closed' as const), session: id, member: id, account: id, actor }),
-  'registration.changed': fc.record({ type: one('registration.changed' as const), policy: fc.constantFrom(...REGISTRATION_POLICIES), plan: fc.option(slug), actor }),
-  'log.signer_changed': fc.record({
-    type: one('log.signer_changed' as const),
-    verifier_key: one('daybook/0199aaaa-0000-7000-8000-000000000000+0123abcd+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW'),
+  'session.opened': fc.record({
+    type: one('session.opened' as const),
+    session: id,
+    member: id,
+    account: id,
     actor,
   }),
-  'log.epoch_started': fc.record({ type: one('log.epoch_started' as const), epoch: fc.integer({ min: 2, max: INT4_MAX }), lost_size: int8, lost_root: digest, actor }),
-  'log.read': fc.record({ type: one('log.read' as const), what: fc.constantFrom(...LOG_READINGS), from_position: int8, to_position: int8, actor }),
+  'session.closed': fc.record({
+    type: one('session.closed' as const),
+    session: id,
+    member: id,
+    account: id,
+    actor,
+  }),
+  'registration.changed': fc.record({
+    type: one('registration.changed' as const),
+    policy: fc.constantFrom(...REGISTRATION_POLICIES),
+    plan: fc.option(slug),
+    actor,
+  }),
+  'log.signer_changed': fc.record({
+    type: one('log.signer_changed' as const),
+    verifier_key: one(
+      'daybook/0199aaaa-0000-7000-8000-000000000000+0123abcd+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW',
+    ),
+    actor,
+  }),
+  'log.epoch_started': fc.record({
+    type: one('log.epoch_started' as const),
+    epoch: fc.integer({ min: 2, max: INT4_MAX }),
+    lost_size: int8,
+    lost_root: digest,
+    actor,
+  }),
+  'log.read': fc.record({
+    type: one('log.read' as const),
+    what: fc.constantFrom(...LOG_READINGS),
+    from_position: int8,
+    to_position: int8,
+    actor,
+  }),
   'plan.defined': fc.record({ type: one('plan.defined' as const), plan: slug, terms: anyPlanTerms, actor }),
-  'plan.changed': fc.record({ type: one('plan.changed' as const), plan: slug, terms: anyPlanTerms, windows, actor }),
+  'plan.changed': fc.record({
+    type: one('plan.changed' as const),
+    plan: slug,
+    terms: anyPlanTerms,
+    windows,
+    actor,
+  }),
   'plan.retired': fc.record({ type: one('plan.retired' as const), plan: slug, actor }),
   'model.priced': fc.record({
     type: one('model.priced' as const),
     model: modelName,
-    prices: fc.record({ input: price, cached_input: price, output: price, reasoning: price }, { noNullPrototype: true }),
+    prices: fc.record(
+      { input: price, cached_input: price, output: price, reasoning: price },
+      { noNullPrototype: true },
+    ),
     source: fc.constantFrom('manual', 'genai-prices 0.1.8'),
     actor,
   }),
@@ -180,7 +289,16 @@ const CONTROL: Made<ControlEvent> = {
 
 const REQUEST: Made<RequestEvent> = {
   'request.accepted': fc.record(
-    { type: one('request.accepted' as const), ...call, sse: fc.boolean(), body_bytes: int4, ...hold, ...admission, retry_count: int2, route: fc.constantFrom(...RELAYED_ROUTES) },
+    {
+      type: one('request.accepted' as const),
+      ...call,
+      sse: fc.boolean(),
+      body_bytes: int4,
+      ...hold,
+      ...admission,
+      retry_count: int2,
+      route: fc.constantFrom(...RELAYED_ROUTES),
+    },
     { requiredKeys: [...CALL, 'sse', 'body_bytes', 'hold_tokens'] },
   ),
   'request.extended': fc.record(
@@ -188,8 +306,24 @@ const REQUEST: Made<RequestEvent> = {
     { requiredKeys: [...CALL, 'hold_tokens'] },
   ),
   'request.settled': fc.record(
-    { type: one('request.settled' as const), ...ending, upstream: slug, ...counts, cost_microusd: int8, price_version: int4, first_byte_ms: int4, tries: anyTries(slug, id) },
-    { requiredKeys: [...CALL, 'end_reason', 'usage_source', ...(Object.keys(counts) as (keyof typeof counts)[])] },
+    {
+      type: one('request.settled' as const),
+      ...ending,
+      upstream: slug,
+      ...counts,
+      cost_microusd: int8,
+      price_version: int4,
+      first_byte_ms: int4,
+      tries: anyTries(slug, id),
+    },
+    {
+      requiredKeys: [
+        ...CALL,
+        'end_reason',
+        'usage_source',
+        ...(Object.keys(counts) as (keyof typeof counts)[]),
+      ],
+    },
   ),
   'request.abandoned': fc.record(
     { type: one('request.abandoned' as const), ...ending, ...hold },
@@ -207,6 +341,10 @@ const REQUEST: Made<RequestEvent> = {
 };
 
 // Spread, because fast-check makes some objects without a prototype.
-export const anyRequestEvent: fc.Arbitrary<RequestEvent> = fc.oneof(...Object.values(REQUEST)).map((event) => ({ ...event }));
-export const anyControlEvent: fc.Arbitrary<ControlEvent> = fc.oneof(...Object.values(CONTROL)).map((event) => ({ ...event }));
+export const anyRequestEvent: fc.Arbitrary<RequestEvent> = fc
+  .oneof(...Object.values(REQUEST))
+  .map((event) => ({ ...event }));
+export const anyControlEvent: fc.Arbitrary<ControlEvent> = fc
+  .oneof(...Object.values(CONTROL))
+  .map((event) => ({ ...event }));
 export const anyEvent: fc.Arbitrary<Event> = fc.oneof(anyControlEvent, anyRequestEvent);

@@ -21,7 +21,15 @@ export class LogInMemory implements Pick<Writer, 'append' | 'control'> {
     const at = new Date((this.#now += this.#stepMs));
     for (const { event, version } of events) {
       const stream = 'actor' in event ? streamOf(event) : null;
-      this.events.push({ shard: 0, position: this.events.length + 1, at, instance: 1, stream, version, event });
+      this.events.push({
+        shard: 0,
+        position: this.events.length + 1,
+        at,
+        instance: 1,
+        stream,
+        version,
+        event,
+      });
     }
     return Promise.resolve(this.events.length);
   }

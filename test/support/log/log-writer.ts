@@ -30,10 +30,16 @@ export async function openWriter(store: Store, as?: number): Promise<Writer> {
   };
 }
 
-/** The same, beside a relay that declares whoever is silent dead: it says that it lives, however slow the test is. */
+/**
+ * The same, beside a relay that declares whoever is silent dead: it says that it lives, however slow the test
+ * is.
+ */
 export async function openLivingWriter(store: Store): Promise<Writer> {
   const writer = await openWriter(store);
-  const beat = setInterval(() => void heartbeat(writer.client, writer.instance, null).catch(() => {}), HEARTBEAT_MS);
+  const beat = setInterval(
+    () => void heartbeat(writer.client, writer.instance, null).catch(() => {}),
+    HEARTBEAT_MS,
+  );
   const close = writer[Symbol.asyncDispose];
   return {
     ...writer,
@@ -65,7 +71,15 @@ export async function readLog(store: Store): Promise<Placed[]> {
 const WHO = { account: 'Account1', key: 'Key00001', model: 'm' };
 
 export function accepted(changes: Partial<EventOf<'request.accepted'>> = {}): EventOf<'request.accepted'> {
-  return { type: 'request.accepted', request: uuidv7(), ...WHO, sse: true, body_bytes: 40, hold_tokens: 500, ...changes };
+  return {
+    type: 'request.accepted',
+    request: uuidv7(),
+    ...WHO,
+    sse: true,
+    body_bytes: 40,
+    hold_tokens: 500,
+    ...changes,
+  };
 }
 
 /** The ending of an accepted request. */
@@ -102,7 +116,10 @@ export function extended(
   return { type: 'request.extended', request, account, key, model, hold_tokens: hold_tokens * 2, ...changes };
 }
 
-export function registered(account: string = publicId(), name: string = account): EventOf<'account.registered'> {
+export function registered(
+  account: string = publicId(),
+  name: string = account,
+): EventOf<'account.registered'> {
   return { type: 'account.registered', account, name, actor: 'command-line' };
 }
 

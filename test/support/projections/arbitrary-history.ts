@@ -1,5 +1,12 @@
 import * as fc from 'fast-check';
-import { type ControlEvent, END_REASONS, type EndReason, type EventOf, type PlanTerms, type RequestEvent } from '#db/events/events.ts';
+import {
+  type ControlEvent,
+  END_REASONS,
+  type EndReason,
+  type EventOf,
+  type PlanTerms,
+  type RequestEvent,
+} from '#db/events/events.ts';
 import { publicId, uuidv7 } from '#db/ids.ts';
 import { BUCKET_BOUNDS_MS } from '#db/projections/buckets.ts';
 import { streamOf } from '#db/events/streams.ts';
@@ -29,7 +36,10 @@ const quotas = fc.uniqueArray(
   }),
   { maxLength: 3, selector: ({ meter, window }) => `${meter} ${window}` },
 );
-const terms: fc.Arbitrary<PlanTerms> = fc.record({ quotas, requests_per_minute: fc.nat(100) }, { requiredKeys: [] });
+const terms: fc.Arbitrary<PlanTerms> = fc.record(
+  { quotas, requests_per_minute: fc.nat(100) },
+  { requiredKeys: [] },
+);
 const windows = fc.constantFrom('keep' as const, 'keep' as const, 'reset' as const);
 const whose = fc.nat(11);
 
@@ -49,7 +59,15 @@ const step = fc.oneof(
       behind: fc.constantFrom(0, 0, 0, 1, 4, 100),
     }),
   },
-  { weight: 3, arbitrary: fc.record({ kind: fc.constant('extend' as const), which: fc.nat(20), hold: amount, cost: fc.option(amount, { nil: undefined }) }) },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      kind: fc.constant('extend' as const),
+      which: fc.nat(20),
+      hold: amount,
+      cost: fc.option(amount, { nil: undefined }),
+    }),
+  },
   {
     weight: 6,
     arbitrary: fc.record({
@@ -64,10 +82,20 @@ const step = fc.oneof(
     }),
   },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('abandon' as const), which: fc.nat(20) }) },
-  { weight: 2, arbitrary: fc.record({ kind: fc.constant('refuse' as const), whose, times: fc.integer({ min: 1, max: 500 }) }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      kind: fc.constant('refuse' as const),
+      whose,
+      times: fc.integer({ min: 1, max: 500 }),
+    }),
+  },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('plan' as const), whose, terms, windows }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('retire' as const), whose }) },
-  { weight: 2, arbitrary: fc.record({ kind: fc.constant('put' as const), whose, isOn: fc.boolean(), windows }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({ kind: fc.constant('put' as const), whose, isOn: fc.boolean(), windows }),
+  },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('override' as const), whose, terms, windows }) },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant('restrict' as const), whose, terms, windows }) },
   {
@@ -82,7 +110,11 @@ const step = fc.oneof(
 );
 export type HistoryStep = typeof step extends fc.Arbitrary<infer T> ? T : never;
 
-export const anyHistory: fc.Arbitrary<HistoryStep[]> = fc.array(step, { minLength: 1, maxLength: 60, size: 'max' });
+export const anyHistory: fc.Arbitrary<HistoryStep[]> = fc.array(step, {
+  minLength: 1,
+  maxLength: 60,
+  size: 'max',
+});
 
 /** What every account has at first, so that most calls are charged to windows of all lengths. */
 const QUOTAS: PlanTerms['quotas'] = [
@@ -109,13 +141,28 @@ export class HistoryWriter {
   }
 
   async write(steps: readonly HistoryStep[]): Promise<void> {
-    for (const plan of this.#plans) await this.#control({ type: 'plan.defined', plan, terms: { quotas: QUOTAS }, actor: 'test' });
+    for (const plan of this.#plans)
+      await this.#control({ type: 'plan.defined', plan, terms: { quotas: QUOTAS }, actor: 'test' });
     for (const [index, account] of this.#accounts.entries()) {
       await this.#control({ type: 'account.registered', account, name: `The "${account}"`, actor: 'test' });
-      await this.#control({ type: 'account.plan_changed', account, plan: this.#pick(this.#plans, index), windows: 'keep', actor: 'test' });
+      await this.#control({
+        type: 'account.plan_changed',
+        account,
+        plan: this.#pick(this.#plans, index),
+        windows: 'keep',
+        actor: 'test',
+      });
     }
     for (const key of this.#keys) {
-      await this.#control({ type: 'key.created', account: this.#accountOf(key), key, name: 'k', digest: DIGEST, last4: 'last', actor: 'test' });
+      await this.#control({
+        type: 'key.created',
+        account: this.#accountOf(key),
+        key,
+        name: 'k',
+        digest: DIGEST,
+        last4: 'last',
+        actor: 'test',
+      });
     }
     for (const each of steps) await this.#take(each);
     await this.#flush();
@@ -127,7 +174,15 @@ export class HistoryWriter {
         return this.#accept(each);
       case 'refuse': {
         const key = this.#pick(this.#keys, each.whose);
-        return this.#request({ type: 'request.refused', request: uuidv7(), account: this.#accountOf(key), key, refusal: 'rate_limit_exceeded', status: 429, refused_count: each.times });
+        return this.#request({
+          type: 'request.refused',
+          request: uuidv7(),
+          account: this.#accountOf(key),
+          key,
+          refusal: 'rate_limit_exceeded',
+          status: 429,
+          refused_count: each.times,
+        });
       }
       case 'extend':
       case 'settle':
@@ -142,26 +197,60 @@ export class HistoryWriter {
     }
   }
 
-  #accept({ whose: who, model, sse, count: bytes, hold, cost, ago, behind }: HistoryStep & { kind: 'accept' }): void {
+  #accept({
+    whose: who,
+    model,
+    sse,
+    count: bytes,
+    hold,
+    cost,
+    ago,
+    behind,
+  }: HistoryStep & { kind: 'accept' }): void {
     const key = this.#pick(this.#keys, who);
     const amounts = { hold_tokens: hold, ...(cost === undefined ? {} : { hold_cost_microusd: cost }) };
     const terms_position = this.#positions.at(-1 - behind) ?? 0;
     const admission = ago === null ? {} : { admitted_minute: minuteOf(Date.now()) - ago, terms_position };
-    const event = { type: 'request.accepted' as const, request: uuidv7(), account: this.#accountOf(key), key, model, sse, body_bytes: bytes, ...amounts, ...admission };
+    const event = {
+      type: 'request.accepted' as const,
+      request: uuidv7(),
+      account: this.#accountOf(key),
+      key,
+      model,
+      sse,
+      body_bytes: bytes,
+      ...amounts,
+      ...admission,
+    };
     this.#request(event);
     this.#running.push({ ...event, hold: amounts });
   }
 
   #goOn(call: Running, each: HistoryStep & { kind: 'extend' | 'settle' | 'abandon' }): void {
     const { request, account, key, model, admitted_minute, terms_position } = call;
-    const same = { request, account, key, model, ...(admitted_minute === undefined ? {} : { admitted_minute, terms_position: terms_position ?? 0 }) };
+    const same = {
+      request,
+      account,
+      key,
+      model,
+      ...(admitted_minute === undefined ? {} : { admitted_minute, terms_position: terms_position ?? 0 }),
+    };
     if (each.kind === 'extend') {
-      call.hold = { hold_tokens: each.hold, ...(each.cost === undefined ? {} : { hold_cost_microusd: each.cost }) };
+      call.hold = {
+        hold_tokens: each.hold,
+        ...(each.cost === undefined ? {} : { hold_cost_microusd: each.cost }),
+      };
       return this.#request({ type: 'request.extended', ...same, ...call.hold });
     }
     this.#running = this.#running.filter((other) => other !== call);
     if (each.kind === 'abandon') {
-      return this.#request({ type: 'request.abandoned', ...same, end_reason: 'abandoned', usage_source: 'estimated', ...call.hold });
+      return this.#request({
+        type: 'request.abandoned',
+        ...same,
+        end_reason: 'abandoned',
+        usage_source: 'estimated',
+        ...call.hold,
+      });
     }
     const { reason, input, output, cost, first, duration } = each;
     this.#request({
@@ -182,7 +271,9 @@ export class HistoryWriter {
     });
   }
 
-  #change(each: Exclude<HistoryStep, { kind: 'accept' | 'extend' | 'settle' | 'abandon' | 'refuse' }>): ControlEvent {
+  #change(
+    each: Exclude<HistoryStep, { kind: 'accept' | 'extend' | 'settle' | 'abandon' | 'refuse' }>,
+  ): ControlEvent {
     const account = this.#pick(this.#accounts, each.whose);
     const key = this.#pick(this.#keys, each.whose);
     const plan = this.#pick(this.#plans, each.whose);
@@ -193,16 +284,42 @@ export class HistoryWriter {
       case 'retire':
         return { type: 'plan.retired', plan, actor: 'test' };
       case 'put':
-        return { type: 'account.plan_changed', account, plan: each.isOn ? this.#pick(this.#plans, each.whose >> 1) : null, windows: each.windows, actor: 'test' };
+        return {
+          type: 'account.plan_changed',
+          account,
+          plan: each.isOn ? this.#pick(this.#plans, each.whose >> 1) : null,
+          windows: each.windows,
+          actor: 'test',
+        };
       case 'override':
-        return { type: 'account.terms_overridden', account, terms: each.terms, windows: each.windows, actor: 'test' };
+        return {
+          type: 'account.terms_overridden',
+          account,
+          terms: each.terms,
+          windows: each.windows,
+          actor: 'test',
+        };
       case 'restrict':
         return { type: 'key.restricted', ...ofKey, terms: each.terms, windows: each.windows };
       case 'turn':
-        if (each.to === 'suspended' || each.to === 'reinstated') return { type: `account.${each.to}`, account, actor: 'test' };
+        if (each.to === 'suspended' || each.to === 'reinstated')
+          return { type: `account.${each.to}`, account, actor: 'test' };
         if (each.to === 'revoked' || each.to === 'expired') return { type: `key.${each.to}`, ...ofKey };
-        if (each.to === 'rotated') return { type: 'key.rotated', ...ofKey, digest: DIGEST, last4: 'next', ...(each.until === undefined ? {} : { overlap_ends_at: each.until }) };
-        return { type: 'model.priced', model: `${plan}*`, prices: { input: each.whose, cached_input: 0, output: 2, reasoning: 3 }, source: 'manual', actor: 'test' };
+        if (each.to === 'rotated')
+          return {
+            type: 'key.rotated',
+            ...ofKey,
+            digest: DIGEST,
+            last4: 'next',
+            ...(each.until === undefined ? {} : { overlap_ends_at: each.until }),
+          };
+        return {
+          type: 'model.priced',
+          model: `${plan}*`,
+          prices: { input: each.whose, cached_input: 0, output: 2, reasoning: 3 },
+          source: 'manual',
+          actor: 'test',
+        };
     }
   }
 

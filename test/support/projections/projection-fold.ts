@@ -12,8 +12,10 @@ export type Row = Record<string, unknown>;
 export type Rows = Map<string, Row>;
 
 type Ending = EventOf<'request.settled'> | EventOf<'request.abandoned'>;
-const isEnding = (event: Placed['event']): event is Ending => event.type === 'request.settled' || event.type === 'request.abandoned';
-const costOf = (event: Ending): number | null => (event.type === 'request.settled' ? event.cost_microusd : event.hold_cost_microusd) ?? null;
+const isEnding = (event: Placed['event']): event is Ending =>
+  event.type === 'request.settled' || event.type === 'request.abandoned';
+const costOf = (event: Ending): number | null =>
+  (event.type === 'request.settled' ? event.cost_microusd : event.hold_cost_microusd) ?? null;
 
 export function foldRequests(log: readonly Placed[]): Record<'request' | 'running_request', Rows> {
   const request: Rows = new Map();
@@ -23,7 +25,18 @@ export function foldRequests(log: readonly Placed[]): Record<'request' | 'runnin
       const { account, key, model, sse, body_bytes, hold_tokens } = event;
       request.set(event.request, {
         ...EMPTY,
-        ...{ request: event.request, position, accepted_at: at, instance, account, key, model, sse, body_bytes, hold_tokens },
+        ...{
+          request: event.request,
+          position,
+          accepted_at: at,
+          instance,
+          account,
+          key,
+          model,
+          sse,
+          body_bytes,
+          hold_tokens,
+        },
         hold_cost_microusd: event.hold_cost_microusd ?? null,
         terms_position: event.terms_position ?? null,
         admitted_minute: event.admitted_minute ?? null,
@@ -32,12 +45,27 @@ export function foldRequests(log: readonly Placed[]): Record<'request' | 'runnin
       running.set(event.request, { request: event.request, position, account });
     } else if (event.type === 'request.extended') {
       const row = request.get(event.request) as Row;
-      Object.assign(row, { hold_tokens: event.hold_tokens, hold_cost_microusd: event.hold_cost_microusd ?? null });
+      Object.assign(row, {
+        hold_tokens: event.hold_tokens,
+        hold_cost_microusd: event.hold_cost_microusd ?? null,
+      });
     } else if (event.type === 'request.refused') {
       const { account, key, refusal, status, refused_count } = event;
       request.set(event.request, {
         ...EMPTY,
-        ...{ request: event.request, position, end_position: position, accepted_at: at, ended_at: at, instance, account, key, refusal, status, refused_count },
+        ...{
+          request: event.request,
+          position,
+          end_position: position,
+          accepted_at: at,
+          ended_at: at,
+          instance,
+          account,
+          key,
+          refusal,
+          status,
+          refused_count,
+        },
       });
     } else if (isEnding(event)) {
       running.delete(event.request);
@@ -63,7 +91,8 @@ const EMPTY: Row = Object.fromEntries(
 );
 
 function settledColumns(event: EventOf<'request.settled'>): Row {
-  const { status, input_tokens, cached_tokens, output_tokens, reasoning_tokens, attempts, duration_ms } = event;
+  const { status, input_tokens, cached_tokens, output_tokens, reasoning_tokens, attempts, duration_ms } =
+    event;
   return {
     ...{ status, input_tokens, cached_tokens, output_tokens, reasoning_tokens, attempts, duration_ms },
     first_byte_ms: event.first_byte_ms ?? null,
@@ -73,17 +102,37 @@ function settledColumns(event: EventOf<'request.settled'>): Row {
 }
 
 type Figures = Record<string, number> & { duration_counts: number[]; first_byte_counts: number[] };
-const SUMS = [...OUTCOMES, 'unpriced', 'input_tokens', 'cached_tokens', 'output_tokens', 'reasoning_tokens', 'abandoned_tokens', 'cost_microusd'];
+const SUMS = [
+  ...OUTCOMES,
+  'unpriced',
+  'input_tokens',
+  'cached_tokens',
+  'output_tokens',
+  'reasoning_tokens',
+  'abandoned_tokens',
+  'cost_microusd',
+];
 const noFigures = (): Figures =>
   Object.assign(Object.fromEntries(SUMS.map((name) => [name, 0])), {
     duration_counts: Array.from({ length: BUCKETS }, () => 0),
     first_byte_counts: Array.from({ length: BUCKETS }, () => 0),
   });
 
-const USAGE_TABLES = ['usage_minute', 'usage_minute_total', 'usage_hour_key', 'usage_hour', 'usage_hour_total', 'usage_day', 'usage_day_account', 'key_use'] as const;
+const USAGE_TABLES = [
+  'usage_minute',
+  'usage_minute_total',
+  'usage_hour_key',
+  'usage_hour',
+  'usage_hour_total',
+  'usage_day',
+  'usage_day_account',
+  'key_use',
+] as const;
 
 export function foldUsage(log: readonly Placed[]): Record<(typeof USAGE_TABLES)[number], Rows> {
-  const tables = Object.fromEntries(USAGE_TABLES.map((name) => [name, new Map()])) as unknown as ReturnType<typeof foldUsage>;
+  const tables = Object.fromEntries(USAGE_TABLES.map((name) => [name, new Map()])) as unknown as ReturnType<
+    typeof foldUsage
+  >;
   const figuresOf = (rows: Rows, identity: Row): Figures => {
     const key = JSON.stringify(Object.values(identity));
     const row = rows.get(key) ?? { ...identity, ...noFigures() };
@@ -132,7 +181,8 @@ function count(figures: Figures, event: Ending | EventOf<'request.refused'>): vo
   if (cost === null) add('unpriced', 1);
   else add('cost_microusd', cost);
   if (event.type === 'request.abandoned') return add('abandoned_tokens', event.hold_tokens);
-  for (const name of ['input_tokens', 'cached_tokens', 'output_tokens', 'reasoning_tokens'] as const) add(name, event[name]);
+  for (const name of ['input_tokens', 'cached_tokens', 'output_tokens', 'reasoning_tokens'] as const)
+    add(name, event[name]);
   const tally = (counts: number[], ms: number | undefined): void => {
     if (ms !== undefined) counts[bucketOf(ms)] = (counts[bucketOf(ms)] as number) + 1;
   };

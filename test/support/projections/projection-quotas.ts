@@ -13,7 +13,10 @@ import type { Row, Rows } from './projection-fold.ts';
 
 type Version = { position: number; minute: number; quotas: Map<string, Limit> };
 type Charge = { row: Row; limit: Limit; end: number; held: number };
-type Life = Extract<Placed['event'], { type: 'request.accepted' | 'request.extended' | 'request.settled' | 'request.abandoned' }>;
+type Life = Extract<
+  Placed['event'],
+  { type: 'request.accepted' | 'request.extended' | 'request.settled' | 'request.abandoned' }
+>;
 
 export function foldQuotas(log: readonly Placed[]): Rows {
   const fold = new QuotaFold();
@@ -45,7 +48,8 @@ class QuotaFold {
       if (!plan) return;
       this.#plans.set(plan.name, plan);
       for (const account of this.#accounts.values()) {
-        if (account.plan === plan.name) this.#account(evolveAccount(account, event, position), position, minute);
+        if (account.plan === plan.name)
+          this.#account(evolveAccount(account, event, position), position, minute);
       }
     }
   }
@@ -54,20 +58,34 @@ class QuotaFold {
     if (!account) return;
     this.#accounts.set(account.id, account);
     const plan = account.plan === null ? undefined : this.#plans.get(account.plan);
-    this.#terms(`account/${account.id}`, limitsOf(accountTerms(account, plan), account.resetPosition), position, minute);
+    this.#terms(
+      `account/${account.id}`,
+      limitsOf(accountTerms(account, plan), account.resetPosition),
+      position,
+      minute,
+    );
   }
 
   #terms(subject: string, limits: readonly Limit[], position: number, minute: number): void {
     const versions = this.#versions.get(subject) ?? [];
     this.#versions.set(subject, versions);
     const before = versions.at(-1)?.quotas;
-    const quotas = new Map(limits.filter(({ window }) => window !== 'none' && window !== 'minute').map((limit) => [`${limit.meter} ${limit.window}`, limit]));
+    const quotas = new Map(
+      limits
+        .filter(({ window }) => window !== 'none' && window !== 'minute')
+        .map((limit) => [`${limit.meter} ${limit.window}`, limit]),
+    );
     versions.push({ position, minute, quotas });
     for (const [name, limit] of quotas) {
       const old = before?.get(name);
-      if (old && old.cap === limit.cap && old.enforcement === limit.enforcement && old.reset === limit.reset) continue;
+      if (old && old.cap === limit.cap && old.enforcement === limit.enforcement && old.reset === limit.reset)
+        continue;
       for (const row of this.rows.values()) {
-        const isMeant = row['subject'] === subject && row['meter'] === METERS[limit.meter] && row['window_kind'] === WINDOW_KINDS[limit.window] && row['reset_position'] === limit.reset;
+        const isMeant =
+          row['subject'] === subject &&
+          row['meter'] === METERS[limit.meter] &&
+          row['window_kind'] === WINDOW_KINDS[limit.window] &&
+          row['reset_position'] === limit.reset;
         if (isMeant && windowEnd(limit.window, row['window_start'] as number) > minute) {
           Object.assign(row, { cap: limit.cap, is_exact: limit.enforcement === 'exact', position });
         }
@@ -84,7 +102,8 @@ class QuotaFold {
         this.#hold(charge, heldUnits(charge.limit, event), position);
         continue;
       }
-      const spent = event.type === 'request.abandoned' ? heldUnits(charge.limit, event) : spentUnits(charge.limit, event);
+      const spent =
+        event.type === 'request.abandoned' ? heldUnits(charge.limit, event) : spentUnits(charge.limit, event);
       this.#hold(charge, 0, position);
       charge.row['used'] = (charge.row['used'] as number) + spent;
     }
@@ -100,7 +119,12 @@ class QuotaFold {
       const versions = this.#versions.get(subject) ?? [];
       for (const limit of versions.findLast((version) => version.position <= terms)?.quotas.values() ?? []) {
         const row = this.#row(subject, account, limit, minute, versions);
-        const charge = { row, limit, end: windowEnd(limit.window, windowStart(limit.window, minute)), held: 0 };
+        const charge = {
+          row,
+          limit,
+          end: windowEnd(limit.window, windowStart(limit.window, minute)),
+          held: 0,
+        };
         charges.push(charge);
         this.#hold(charge, heldUnits(limit, event), position);
       }
@@ -116,26 +140,49 @@ class QuotaFold {
 
   #row(subject: string, account: string, limit: Limit, minute: number, versions: readonly Version[]): Row {
     const window_start = windowStart(limit.window, minute);
-    const identity = { subject, meter: METERS[limit.meter], window_kind: WINDOW_KINDS[limit.window], window_start, reset_position: limit.reset };
+    const identity = {
+      subject,
+      meter: METERS[limit.meter],
+      window_kind: WINDOW_KINDS[limit.window],
+      window_start,
+      reset_position: limit.reset,
+    };
     const name = JSON.stringify(Object.values(identity));
     const known = this.rows.get(name);
     if (known) return known;
     const same = versions.flatMap((version) => {
       const other = version.quotas.get(`${limit.meter} ${limit.window}`);
-      return other?.reset === limit.reset ? [{ ...version, cap: other.cap, isExact: other.enforcement === 'exact' }] : [];
+      return other?.reset === limit.reset
+        ? [{ ...version, cap: other.cap, isExact: other.enforcement === 'exact' }]
+        : [];
     });
     const end = windowEnd(limit.window, window_start);
     const newest = same.findLast((version) => version.minute < end) ?? same[0];
-    const row = { ...identity, begins_at: new Date(window_start * 60_000), account, cap: newest?.cap, is_exact: newest?.isExact, used: 0, held: 0, position: 0 };
+    const row = {
+      ...identity,
+      begins_at: new Date(window_start * 60_000),
+      account,
+      cap: newest?.cap,
+      is_exact: newest?.isExact,
+      used: 0,
+      held: 0,
+      position: 0,
+    };
     this.rows.set(name, row);
     return row;
   }
 }
 
-function heldUnits({ meter }: Limit, { hold_tokens, hold_cost_microusd }: { hold_tokens: number; hold_cost_microusd?: number | undefined }): number {
+function heldUnits(
+  { meter }: Limit,
+  { hold_tokens, hold_cost_microusd }: { hold_tokens: number; hold_cost_microusd?: number | undefined },
+): number {
   return meter === 'requests' ? 1 : meter === 'tokens' ? hold_tokens : (hold_cost_microusd ?? 0);
 }
 
-function spentUnits({ meter }: Limit, { input_tokens, output_tokens, cost_microusd }: EventOf<'request.settled'>): number {
+function spentUnits(
+  { meter }: Limit,
+  { input_tokens, output_tokens, cost_microusd }: EventOf<'request.settled'>,
+): number {
   return meter === 'requests' ? 1 : meter === 'tokens' ? input_tokens + output_tokens : (cost_microusd ?? 0);
 }

@@ -16,16 +16,33 @@ export function fixture(name: string): Buffer {
 
 /** A call of this body, as the relay hands it to a provider. A string is the body as it stands. */
 export function callOf(body: object | string, more: Partial<ProviderCall> = {}): ProviderCall {
-  const bytes = Buffer.from(typeof body === 'string' ? body : JSON.stringify({ model: 'tide', messages: [{ role: 'user', content: 'Hi' }], ...body }));
+  const bytes = Buffer.from(
+    typeof body === 'string'
+      ? body
+      : JSON.stringify({ model: 'tide', messages: [{ role: 'user', content: 'Hi' }], ...body }),
+  );
   const asked = parseChat(bytes);
   if (asked instanceof Refusal) throw new Error(asked.message);
-  return { route: '/v1/chat/completions', body: { bytes, slab: null }, asked, model: 'claude-sonnet-5', tokenLimit: null, tokenLimitMember: 'max_tokens', ...more };
+  return {
+    route: '/v1/chat/completions',
+    body: { bytes, slab: null },
+    asked,
+    model: 'claude-sonnet-5',
+    tokenLimit: null,
+    tokenLimitMember: 'max_tokens',
+    ...more,
+  };
 }
 
-export type Sent = Record<string, unknown> & { messages: { role: string; content: Record<string, unknown>[] }[] };
+export type Sent = Record<string, unknown> & {
+  messages: { role: string; content: Record<string, unknown>[] }[];
+};
 
 /** What goes out for a call: its text, the same parsed, and what had no place in it. */
-export function sent(body: object | string, more: Partial<ProviderCall> = {}): { text: string; json: Sent; dropped: readonly string[] } {
+export function sent(
+  body: object | string,
+  more: Partial<ProviderCall> = {},
+): { text: string; json: Sent; dropped: readonly string[] } {
   const request = messagesRequest(callOf(body, more));
   if (request instanceof Refusal) throw new Error(`${request.param}: ${request.message}`);
   const text = request.body.toString();
@@ -48,7 +65,10 @@ export function runThrough(reader: SseReader, chunks: readonly Buffer[]): Buffer
 }
 
 /** What a chat client makes of the translation of these bytes, and what the relay is told of it. */
-export function translated(bytes: Buffer, asksUsage = true): { client: ChatBody; reader: MessageSse; output: string } {
+export function translated(
+  bytes: Buffer,
+  asksUsage = true,
+): { client: ChatBody; reader: MessageSse; output: string } {
   const reader = new MessageSse(CREATED, asksUsage);
   const output = runThrough(reader, [bytes]);
   const body = readChatBody(() => undefined);
@@ -60,14 +80,25 @@ export function translated(bytes: Buffer, asksUsage = true): { client: ChatBody;
 type Call = { index: number; id?: string; function: { name?: string; arguments: string } };
 type Chunk = { choices?: { delta: { tool_calls?: Call[]; reasoning_details?: unknown[] } }[] };
 
-/** The tool calls of a streamed reply, put together as every client does: by index, names and ids from the first fragment. */
-export function toolCalls(events: readonly unknown[]): { id: string; type: 'function'; function: { name: string; arguments: string } }[] {
+/**
+ * The tool calls of a streamed reply, put together as every client does: by index, names and ids from the
+ * first fragment.
+ */
+export function toolCalls(
+  events: readonly unknown[],
+): { id: string; type: 'function'; function: { name: string; arguments: string } }[] {
   const calls: { id: string; type: 'function'; function: { name: string; arguments: string } }[] = [];
-  for (const { index, id, function: { name, arguments: text } } of deltas(events).flatMap(({ tool_calls: fragments = [] }) => fragments)) {
+  for (const {
+    index,
+    id,
+    function: { name, arguments: text },
+  } of deltas(events).flatMap(({ tool_calls: fragments = [] }) => fragments)) {
     const call = calls[index];
-    if (!call) calls[index] = { id: id ?? '', type: 'function', function: { name: name ?? '', arguments: text } };
+    if (!call)
+      calls[index] = { id: id ?? '', type: 'function', function: { name: name ?? '', arguments: text } };
     else call.function.arguments += text;
-    if (call && (id !== undefined || name !== undefined)) throw new Error('a later fragment names the call again');
+    if (call && (id !== undefined || name !== undefined))
+      throw new Error('a later fragment names the call again');
   }
   return calls;
 }

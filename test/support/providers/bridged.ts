@@ -32,17 +32,38 @@ export type Calling = {
 };
 
 export function callOf(request: object, tokenLimit: number | null = null): ProviderCall {
-  const bytes = Buffer.from(JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'When does the tide turn?' }], ...request }));
+  const bytes = Buffer.from(
+    JSON.stringify({
+      model: 'm',
+      messages: [{ role: 'user', content: 'When does the tide turn?' }],
+      ...request,
+    }),
+  );
   const asked = parseChat(bytes);
   if (asked instanceof Refusal) throw new Error(asked.message);
-  return { route: CHAT_COMPLETIONS, body: { bytes, slab: null }, asked, model: asked.model, tokenLimit, tokenLimitMember: 'max_completion_tokens' };
+  return {
+    route: CHAT_COMPLETIONS,
+    body: { bytes, slab: null },
+    asked,
+    model: asked.model,
+    tokenLimit,
+    tokenLimitMember: 'max_completion_tokens',
+  };
 }
 
 /** What is done within the handler's own calls. */
-export type Within = { head?: (controller: Dispatcher.DispatchController) => void; data?: (controller: Dispatcher.DispatchController) => void };
+export type Within = {
+  head?: (controller: Dispatcher.DispatchController) => void;
+  data?: (controller: Dispatcher.DispatchController) => void;
+};
 
 /** Sends a call over a bridge, and gathers what its handler is told. */
-export function startCall(bridge: Pick<Bridge, 'send'>, request: object, tokenLimit: number | null = null, within: Within = {}): Calling {
+export function startCall(
+  bridge: Pick<Bridge, 'send'>,
+  request: object,
+  tokenLimit: number | null = null,
+  within: Within = {},
+): Calling {
   const chunks: Buffer[] = [];
   const endings: string[] = [];
   const { promise, resolve } = Promise.withResolvers<Told>();
@@ -90,17 +111,28 @@ export function startCall(bridge: Pick<Bridge, 'send'>, request: object, tokenLi
   };
 }
 
-export function bridged(bridge: Pick<Bridge, 'send'>, request: object, tokenLimit: number | null = null): Promise<Told> {
+export function bridged(
+  bridge: Pick<Bridge, 'send'>,
+  request: object,
+  tokenLimit: number | null = null,
+): Promise<Told> {
   return startCall(bridge, request, tokenLimit).told;
 }
 
 /** The tool calls of a streamed or complete reply, put together as clients do it. */
 export function toolCallsOf({ events, json }: ChatBody): unknown[] {
-  type Call = { index?: number; id?: string; function?: { name?: string; arguments?: string }; extra_content?: object };
+  type Call = {
+    index?: number;
+    id?: string;
+    function?: { name?: string; arguments?: string };
+    extra_content?: object;
+  };
   type Choice = { choices?: { delta?: { tool_calls?: Call[] }; message?: { tool_calls?: Call[] } }[] };
   const calls: { id?: string; name?: string; arguments: string; extra?: object }[] = [];
   for (const each of [...(events as Choice[]), json as Choice | undefined]) {
-    for (const call of each?.choices?.[0]?.delta?.tool_calls ?? each?.choices?.[0]?.message?.tool_calls ?? []) {
+    for (const call of each?.choices?.[0]?.delta?.tool_calls ??
+      each?.choices?.[0]?.message?.tool_calls ??
+      []) {
       const at = call.index ?? calls.length;
       const known = (calls[at] ??= { arguments: '' });
       if (call.id !== undefined) known.id = call.id;
@@ -119,5 +151,10 @@ export function fixtureText(name: string): string {
 /** A bridge by each of the packages to one scripted provider. */
 export function bridgesTo({ url }: { url: string }, secret: string): Record<string, Bridge> {
   const names = ['google', 'cohere', 'anthropic'];
-  return Object.fromEntries(names.map((name) => [name, openBridge({ terms: { package: `@ai-sdk/${name}`, base_url: url }, secret, fetch })]));
+  return Object.fromEntries(
+    names.map((name) => [
+      name,
+      openBridge({ terms: { package: `@ai-sdk/${name}`, base_url: url }, secret, fetch }),
+    ]),
+  );
 }

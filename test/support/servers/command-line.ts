@@ -5,7 +5,10 @@ import { runProgram } from '#server/cli/program.ts';
 /** What a command left: its exit code, and what it wrote. */
 export type Ran = { code: number; stdout: string; stderr: string };
 
-/** The command line as a program calls it, without a process for each command; those are in test/process/first-run.test.ts. */
+/**
+ * The command line as a program calls it, without a process for each command; those are in
+ * test/process/first-run.test.ts.
+ */
 export type CommandLine = {
   daybook(...args: string[]): Promise<Ran>;
   /** What a command prints as JSON; it has to succeed and to complain of nothing. */
@@ -34,5 +37,9 @@ export function commandLine(env: () => Record<string, string>, input?: () => Inp
     expect([code, stderr]).toEqual([0, '']);
     return stdout;
   }
-  return { daybook, text, json: async <T>(...args: string[]) => JSON.parse(await text(...args, '--json')) as T };
+  return {
+    daybook,
+    text,
+    json: async <T>(...args: string[]) => JSON.parse(await text(...args, '--json')) as T,
+  };
 }

@@ -1,7 +1,9 @@
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 
-/** A name server that knows one answer: the IPv4 addresses that it has at the moment, whatever is asked for. */
+/**
+ * A name server that knows one answer: the IPv4 addresses that it has at the moment, whatever is asked for.
+ */
 export type NameServer = AsyncDisposable & { port: number; addresses: string[] };
 
 const HEADER_BYTES = 12;
@@ -22,7 +24,9 @@ export async function startNameServer(addresses: string[]): Promise<NameServer> 
       await new Promise<void>((resolve) => socket.close(resolve));
     },
   };
-  socket.on('message', (query, { port, address }) => socket.send(answer(query, server.addresses), port, address));
+  socket.on('message', (query, { port, address }) =>
+    socket.send(answer(query, server.addresses), port, address),
+  );
   return server;
 }
 

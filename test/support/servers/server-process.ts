@@ -27,7 +27,10 @@ const PORT_LINE = /Base URL for clients: (\S+:(\d+)\/v1)/;
 /** @throws {Error} with its output when it does not come up. */
 export async function spawnServer(env: Record<string, string>): Promise<ServerProcess> {
   const startedMs = performance.now();
-  const child = spawn(process.execPath, [MAIN], { env: { ...process.env, PORT: '0', ...publishingWithin(env) }, stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(process.execPath, [MAIN], {
+    env: { ...process.env, PORT: '0', ...publishingWithin(env) },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
   let output = '';
   const greeted = Promise.withResolvers<void>();
   const take = (text: Buffer): void => {

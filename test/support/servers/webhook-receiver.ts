@@ -41,6 +41,8 @@ export async function startReceiver(): Promise<Receiver> {
 /** Whether a delivery is signed with this secret: what a receiver does, after the scheme's own text. */
 export function isSigned({ headers, body }: Received, secret: string): boolean {
   const key = Buffer.from(secret.replace(/^whsec_/, ''), 'base64');
-  const signature = createHmac('sha256', key).update(`${String(headers['webhook-id'])}.${String(headers['webhook-timestamp'])}.${body}`).digest('base64');
+  const signature = createHmac('sha256', key)
+    .update(`${String(headers['webhook-id'])}.${String(headers['webhook-timestamp'])}.${body}`)
+    .digest('base64');
   return String(headers['webhook-signature']).split(' ').includes(`v1,${signature}`);
 }

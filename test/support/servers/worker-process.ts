@@ -16,7 +16,10 @@ export type WorkerProcess = {
 const MAIN = path.join(import.meta.dirname, '../../../worker/main.ts');
 
 export function spawnWorker(env: Record<string, string>): WorkerProcess {
-  const child = spawn(process.execPath, [MAIN], { env: { ...process.env, ...publishingWithin(env) }, stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(process.execPath, [MAIN], {
+    env: { ...process.env, ...publishingWithin(env) },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
   let output = '';
   const take = (text: Buffer): void => void (output += text.toString());
   child.stdout.on('data', take);
@@ -26,5 +29,10 @@ export function spawnWorker(env: Record<string, string>): WorkerProcess {
     child.kill(signal);
     return (await gone)[0];
   };
-  return { pid: child.pid as number, output: () => output, kill: async () => void (await end('SIGKILL')), stop: () => end('SIGTERM') };
+  return {
+    pid: child.pid as number,
+    output: () => output,
+    kill: async () => void (await end('SIGKILL')),
+    stop: () => end('SIGTERM'),
+  };
 }

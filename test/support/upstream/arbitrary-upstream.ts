@@ -2,7 +2,13 @@ import * as fc from 'fast-check';
 import type { ModelEvent, UpstreamEvent } from '#db/events/subjects.ts';
 import type { Event, EventOf } from '#db/events/events.ts';
 import { RELAYED_ROUTES } from '#db/limits/limits.ts';
-import { DIALECTS, type ModelTerms, type Target, type Try, type UpstreamTerms } from '#db/events/upstream-events.ts';
+import {
+  DIALECTS,
+  type ModelTerms,
+  type Target,
+  type Try,
+  type UpstreamTerms,
+} from '#db/events/upstream-events.ts';
 
 /** Any events of upstreams and of models that go to them. */
 
@@ -21,18 +27,34 @@ const used = {
   paused: fc.boolean(),
 };
 const USED = Object.keys(used) as (keyof typeof used)[];
-const base_url = fc.constantFrom('https://api.example.com/v1', 'http://127.0.0.1:11434/v1', 'https://[2001:db8::1]:8443');
+const base_url = fc.constantFrom(
+  'https://api.example.com/v1',
+  'http://127.0.0.1:11434/v1',
+  'https://[2001:db8::1]:8443',
+);
 const routes = fc.uniqueArray(fc.constantFrom(...RELAYED_ROUTES));
 
 /** As the vocabulary has read them: what may be left out has its default. */
 export const anyUpstreamTerms = fc.oneof(
   fc.record(
-    { ...used, base_url, routes, provider: fc.constant('openai' as const), dialect: fc.constantFrom(...DIALECTS), token_limit: fc.constantFrom('max_tokens' as const, 'max_completion_tokens' as const) },
+    {
+      ...used,
+      base_url,
+      routes,
+      provider: fc.constant('openai' as const),
+      dialect: fc.constantFrom(...DIALECTS),
+      token_limit: fc.constantFrom('max_tokens' as const, 'max_completion_tokens' as const),
+    },
     { ...optional, requiredKeys: [...USED, 'base_url', 'provider'] },
   ),
   fc.record({ ...used, base_url, provider: fc.constant('anthropic' as const) }, optional),
   fc.record(
-    { ...used, provider: fc.constant('bridge' as const), package: fc.constantFrom('@ai-sdk/google', 'some-provider'), options: fc.constantFrom({}, { region: 'eu-central-1', retries: 2, strict: true }) },
+    {
+      ...used,
+      provider: fc.constant('bridge' as const),
+      package: fc.constantFrom('@ai-sdk/google', 'some-provider'),
+      options: fc.constantFrom({}, { region: 'eu-central-1', retries: 2, strict: true }),
+    },
     { ...optional, requiredKeys: [...USED, 'provider', 'package'] },
   ),
 ) as fc.Arbitrary<UpstreamTerms>;
@@ -53,8 +75,18 @@ export function madeOfUpstreams({ actor, id, slug, modelName }: Parts): Made<Ups
     'upstream.added': fc.record({ ...of('upstream.added'), upstream: slug, terms: anyUpstreamTerms }),
     'upstream.changed': fc.record({ ...of('upstream.changed'), upstream: slug, terms: anyUpstreamTerms }),
     'upstream.removed': fc.record({ ...of('upstream.removed'), upstream: slug }),
-    'upstream.credential_added': fc.record({ ...of('upstream.credential_added'), upstream: slug, credential: id, label: fc.constantFrom('main', 'the second one'), last4: fc.constantFrom('', 'abcd') }),
-    'upstream.credential_removed': fc.record({ ...of('upstream.credential_removed'), upstream: slug, credential: id }),
+    'upstream.credential_added': fc.record({
+      ...of('upstream.credential_added'),
+      upstream: slug,
+      credential: id,
+      label: fc.constantFrom('main', 'the second one'),
+      last4: fc.constantFrom('', 'abcd'),
+    }),
+    'upstream.credential_removed': fc.record({
+      ...of('upstream.credential_removed'),
+      upstream: slug,
+      credential: id,
+    }),
   };
 }
 
@@ -62,7 +94,12 @@ export function madeOfUpstreams({ actor, id, slug, modelName }: Parts): Made<Ups
 export const anyTries = (slug: fc.Arbitrary<string>, id: fc.Arbitrary<string>): fc.Arbitrary<Try[]> =>
   fc.array(
     fc.record(
-      { upstream: slug, credential: id, outcome: fc.constantFrom('delivered', 'status_503', 'unreachable'), duration_ms: fc.nat(1_000_000) },
+      {
+        upstream: slug,
+        credential: id,
+        outcome: fc.constantFrom('delivered', 'status_503', 'unreachable'),
+        duration_ms: fc.nat(1_000_000),
+      },
       { ...optional, requiredKeys: ['upstream', 'outcome', 'duration_ms'] },
     ),
     { minLength: 2, maxLength: 6 },

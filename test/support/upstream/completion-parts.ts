@@ -1,4 +1,13 @@
-import { BROKEN_USAGE, contentBytes, event, type Part, part, pieces, type Subject, usageOf } from './parts.ts';
+import {
+  BROKEN_USAGE,
+  contentBytes,
+  event,
+  type Part,
+  part,
+  pieces,
+  type Subject,
+  usageOf,
+} from './parts.ts';
 import type { Script } from './script.ts';
 
 /** Replies of the completions that came before chat, and embeddings, as vLLM words them. */
@@ -7,7 +16,12 @@ function base({ id, createdAtSeconds, model }: Subject): object {
   return { id: id.replace('chatcmpl', 'cmpl'), object: 'text_completion', created: createdAtSeconds, model };
 }
 
-const choice = (index: number, text: string, finish: string | null): object => ({ index, text, logprobs: null, finish_reason: finish });
+const choice = (index: number, text: string, finish: string | null): object => ({
+  index,
+  text,
+  logprobs: null,
+  finish_reason: finish,
+});
 
 export function* completionSse(script: Script, subject: Subject): Generator<Part> {
   const finish = subject.isAtLimit ? 'length' : 'stop';
@@ -19,7 +33,8 @@ export function* completionSse(script: Script, subject: Subject): Generator<Part
       yield { ...event(script, 'token', data, null), contentBytes: contentBytes(script, piece) };
     }
   }
-  for (let index = 0; index < subject.choices; index += 1) yield event(script, 'finish', { ...base(subject), choices: [choice(index, '', finish)] }, null);
+  for (let index = 0; index < subject.choices; index += 1)
+    yield event(script, 'finish', { ...base(subject), choices: [choice(index, '', finish)] }, null);
   if (script.usage === 'always' || (script.usage === 'asked' && subject.askedUsage)) {
     const usage = usageOf(script, subject, sent);
     yield event(script, 'usage', { ...base(subject), choices: [], usage: countsOf(usage) }, usage);
@@ -31,10 +46,17 @@ export function* completionJson(script: Script, subject: Subject): Generator<Par
   let sent = 0;
   yield part('opening', `${JSON.stringify(base(subject)).slice(0, -1)},"choices":[`, null);
   for (let index = 0; index < subject.choices; index += 1) {
-    yield part('opening', `${index > 0 ? ',' : ''}{"index":${index},"logprobs":null,"finish_reason":"${subject.isAtLimit ? 'length' : 'stop'}","text":"`, null);
+    yield part(
+      'opening',
+      `${index > 0 ? ',' : ''}{"index":${index},"logprobs":null,"finish_reason":"${subject.isAtLimit ? 'length' : 'stop'}","text":"`,
+      null,
+    );
     for (const piece of pieces({ ...script, tools: 0 })) {
       sent += 1;
-      yield { ...part('token', JSON.stringify(piece.text).slice(1, -1), null, script.pad), contentBytes: contentBytes(script, piece) };
+      yield {
+        ...part('token', JSON.stringify(piece.text).slice(1, -1), null, script.pad),
+        contentBytes: contentBytes(script, piece),
+      };
     }
     yield part('opening', '"}', null);
   }
@@ -48,9 +70,14 @@ export function* embeddingsJson(script: Script, subject: Subject): Generator<Par
   const { input, encoding_format: format } = subject.asked();
   const inputs = Array.isArray(input) && typeof input[0] !== 'number' ? input.length : 1;
   const vector = [0.5, -0.25, 0.125];
-  const embedding = format === 'base64' ? Buffer.from(new Float32Array(vector).buffer).toString('base64') : vector;
+  const embedding =
+    format === 'base64' ? Buffer.from(new Float32Array(vector).buffer).toString('base64') : vector;
   const data = Array.from({ length: inputs }, (_, index) => ({ object: 'embedding', index, embedding }));
-  yield part('opening', `{"object":"list","model":${JSON.stringify(subject.model)},"data":${JSON.stringify(data)}`, null);
+  yield part(
+    'opening',
+    `{"object":"list","model":${JSON.stringify(subject.model)},"data":${JSON.stringify(data)}`,
+    null,
+  );
   yield* toldUsage(script, subject, 0);
   yield part('done', '}', null);
 }
@@ -58,9 +85,15 @@ export function* embeddingsJson(script: Script, subject: Subject): Generator<Par
 function* toldUsage(script: Script, subject: Subject, sent: number): Generator<Part> {
   const usage = usageOf(script, subject, sent);
   if (script.usage === 'broken') yield part('usage', `,"usage":${JSON.stringify(BROKEN_USAGE)}`, null);
-  else if (script.usage !== 'never') yield part('usage', `,"usage":${JSON.stringify(countsOf(usage))}`, usage);
+  else if (script.usage !== 'never')
+    yield part('usage', `,"usage":${JSON.stringify(countsOf(usage))}`, usage);
 }
 
 function countsOf({ prompt, completion, cached }: ReturnType<typeof usageOf>): object {
-  return { prompt_tokens: prompt, total_tokens: prompt + completion, completion_tokens: completion, prompt_tokens_details: { cached_tokens: cached } };
+  return {
+    prompt_tokens: prompt,
+    total_tokens: prompt + completion,
+    completion_tokens: completion,
+    prompt_tokens_details: { cached_tokens: cached },
+  };
 }

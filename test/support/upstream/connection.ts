@@ -2,7 +2,12 @@ import type { Socket } from 'node:net';
 import { headerOf, readMessage, requestFraming, type Head } from '../wire/http-message.ts';
 
 /** One request as it came over the wire. */
-export type Request = { method: string; path: string; headers: [name: string, value: string][]; body: Buffer };
+export type Request = {
+  method: string;
+  path: string;
+  headers: [name: string, value: string][];
+  body: Buffer;
+};
 
 /** One connection of the other side: its requests one after the other, and the news that it left. */
 export type Connection = {

@@ -15,7 +15,12 @@ export type HastyUpstream = AsyncDisposable & {
   readOn(count: number): Promise<string[]>;
 };
 
-const BODY = JSON.stringify({ id: 'chatcmpl-hasty', object: 'chat.completion', choices: [], usage: { prompt_tokens: 1, completion_tokens: 1 } });
+const BODY = JSON.stringify({
+  id: 'chatcmpl-hasty',
+  object: 'chat.completion',
+  choices: [],
+  usage: { prompt_tokens: 1, completion_tokens: 1 },
+});
 const ANSWER = `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${BODY.length}\r\n\r\n${BODY}`;
 
 export async function startHastyUpstream(): Promise<HastyUpstream> {

@@ -1,4 +1,14 @@
-import { contentBytes, event, type Part, part, pieces, type Piece, plainText, type Subject, usageOf } from './parts.ts';
+import {
+  contentBytes,
+  event,
+  type Part,
+  part,
+  pieces,
+  type Piece,
+  plainText,
+  type Subject,
+  usageOf,
+} from './parts.ts';
 import type { Usage } from './ledger.ts';
 import type { Script } from './script.ts';
 
@@ -10,18 +20,38 @@ export function* geminiSse(script: Script, subject: Subject): Generator<Part> {
   let sent = 0;
   for (const { part: said, pieces: of } of saidBy(script)) {
     sent += of.length;
-    yield { ...event(script, 'token', chunk(subject, [said], null, null), null), contentBytes: of.reduce((sum, piece) => sum + contentBytes(script, piece), 0) };
+    yield {
+      ...event(script, 'token', chunk(subject, [said], null, null), null),
+      contentBytes: of.reduce((sum, piece) => sum + contentBytes(script, piece), 0),
+    };
   }
   const usage = usageOf(script, subject, sent);
-  yield event(script, 'finish', chunk(subject, [{ text: '' }], subject.isAtLimit ? 'MAX_TOKENS' : 'STOP', usage), usage);
+  yield event(
+    script,
+    'finish',
+    chunk(subject, [{ text: '' }], subject.isAtLimit ? 'MAX_TOKENS' : 'STOP', usage),
+    usage,
+  );
 }
 
 export function* geminiJson(script: Script, subject: Subject): Generator<Part> {
   const all = [...saidBy(script)];
-  const usage = usageOf(script, subject, all.reduce((sum, { pieces: of }) => sum + of.length, 0));
-  const parts = script.tools > 0 ? all.map((each) => each.part) : [{ text: all.map(({ pieces: of }) => of.map(plainText).join('')).join('') }];
-  for (const { pieces: of } of all) for (const piece of of) yield { ...part('token', '', null), contentBytes: contentBytes(script, piece) };
-  yield part('done', JSON.stringify(chunk(subject, parts, subject.isAtLimit ? 'MAX_TOKENS' : 'STOP', usage)), usage);
+  const usage = usageOf(
+    script,
+    subject,
+    all.reduce((sum, { pieces: of }) => sum + of.length, 0),
+  );
+  const parts =
+    script.tools > 0
+      ? all.map((each) => each.part)
+      : [{ text: all.map(({ pieces: of }) => of.map(plainText).join('')).join('') }];
+  for (const { pieces: of } of all)
+    for (const piece of of) yield { ...part('token', '', null), contentBytes: contentBytes(script, piece) };
+  yield part(
+    'done',
+    JSON.stringify(chunk(subject, parts, subject.isAtLimit ? 'MAX_TOKENS' : 'STOP', usage)),
+    usage,
+  );
 }
 
 export function geminiError(script: Script, sse: boolean): Part {
@@ -49,8 +79,19 @@ function* saidBy(script: Script): Generator<{ part: object; pieces: Piece[] }> {
   if (open.length > 0) yield call();
 }
 
-function chunk({ id, model }: Subject, parts: object[], finishReason: string | null, usage: Usage | null): object {
-  const counts = usage && { promptTokenCount: usage.prompt, cachedContentTokenCount: usage.cached, candidatesTokenCount: usage.completion - usage.reasoning, thoughtsTokenCount: usage.reasoning, totalTokenCount: usage.prompt + usage.completion };
+function chunk(
+  { id, model }: Subject,
+  parts: object[],
+  finishReason: string | null,
+  usage: Usage | null,
+): object {
+  const counts = usage && {
+    promptTokenCount: usage.prompt,
+    cachedContentTokenCount: usage.cached,
+    candidatesTokenCount: usage.completion - usage.reasoning,
+    thoughtsTokenCount: usage.reasoning,
+    totalTokenCount: usage.prompt + usage.completion,
+  };
   return {
     candidates: [{ content: { parts, role: 'model' }, ...(finishReason ? { finishReason } : {}), index: 0 }],
     ...(counts ? { usageMetadata: counts } : {}),

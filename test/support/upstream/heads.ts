@@ -45,7 +45,10 @@ export function fillerHeaders(sizeBytes: number): Header[] {
 /** The bytes of a reply's head. */
 export function headBytes(status: number, headers: Header[]): Buffer {
   const lines = headers.map(([name, value]) => `${name}: ${value}\r\n`);
-  return Buffer.from(`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Unheard Of'}\r\n${lines.join('')}\r\n`, 'latin1');
+  return Buffer.from(
+    `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Unheard Of'}\r\n${lines.join('')}\r\n`,
+    'latin1',
+  );
 }
 
 type ErrorRow = { type: string; code: string | null; message: string };
@@ -57,7 +60,11 @@ const ERRORS: Record<number, ErrorRow> = {
   408: { type: 'server_error', code: 'request_timeout', message: 'The request took too long.' },
   413: invalid('context_length_exceeded', 'The messages are longer than the context of the model.'),
   422: invalid(null, "The property 'surprise' is not expected here."),
-  429: { type: 'tokens', code: 'rate_limit_exceeded', message: 'Too many tokens per minute. Try again in 1s.' },
+  429: {
+    type: 'tokens',
+    code: 'rate_limit_exceeded',
+    message: 'Too many tokens per minute. Try again in 1s.',
+  },
 };
 const SERVER_ERROR: ErrorRow = {
   type: 'server_error',
@@ -80,7 +87,11 @@ export function errorObject(status: number, credential: string | null): object {
 }
 
 /** What an error answer carries besides: its headers, and its body. */
-export function errorReply(script: Script, credential: string | null, errorJson: typeof errorObject): { headers: Header[]; body: Buffer } {
+export function errorReply(
+  script: Script,
+  credential: string | null,
+  errorJson: typeof errorObject,
+): { headers: Header[]; body: Buffer } {
   const { status } = script;
   const headers: Header[] = [];
   if (status === 101) headers.push(['connection', 'upgrade'], ['upgrade', 'websocket']);

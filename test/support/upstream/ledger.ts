@@ -72,7 +72,9 @@ export type Visit = { at: number; method: string; path: string };
 
 /** A ledger that forgets is no oracle: past this the upstream fails loudly instead. */
 const ROWS_MAX = 1_000_000;
-/** Request and reply bodies are kept for comparison up to here, each and in all; longer ones only as a digest. */
+/**
+ * Request and reply bodies are kept for comparison up to here, each and in all; longer ones only as a digest.
+ */
 const KEPT_BYTES_MAX_EACH = 2 * 1024 ** 2;
 const KEPT_BYTES_MAX_ALL = 256 * 1024 ** 2;
 const WAIT_MS = 10_000;

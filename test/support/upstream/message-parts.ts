@@ -1,14 +1,37 @@
-import { BROKEN_USAGE, contentBytes, namedEvent, type Part, part, pieces, type Subject, usageOf } from './parts.ts';
+import {
+  BROKEN_USAGE,
+  contentBytes,
+  namedEvent,
+  type Part,
+  part,
+  pieces,
+  type Subject,
+  usageOf,
+} from './parts.ts';
 import type { Usage } from './ledger.ts';
 import type { Script } from './script.ts';
 
 /** Replies of Anthropic's Messages. */
 
-const OVERLOADED = { type: 'error', error: { details: null, type: 'overloaded_error', message: 'Overloaded' } };
+const OVERLOADED = {
+  type: 'error',
+  error: { details: null, type: 'overloaded_error', message: 'Overloaded' },
+};
 
 export function* messageSse(script: Script, subject: Subject): Generator<Part> {
-  const told = script.usage === 'never' ? {} : { usage: script.usage === 'broken' ? BROKEN_USAGE : countsOf(usageOf({ ...script, reasoning: 0 }, subject, 1)) };
-  yield namedEvent(script, 'opening', { type: 'message_start', message: { ...base(subject), content: [], stop_reason: null, stop_sequence: null, ...told } });
+  const told =
+    script.usage === 'never'
+      ? {}
+      : {
+          usage:
+            script.usage === 'broken'
+              ? BROKEN_USAGE
+              : countsOf(usageOf({ ...script, reasoning: 0 }, subject, 1)),
+        };
+  yield namedEvent(script, 'opening', {
+    type: 'message_start',
+    message: { ...base(subject), content: [], stop_reason: null, stop_sequence: null, ...told },
+  });
   let index = -1;
   let sent = 0;
   const stop = (): Part => namedEvent(script, 'opening', { type: 'content_block_stop', index });
@@ -16,19 +39,36 @@ export function* messageSse(script: Script, subject: Subject): Generator<Part> {
     if (piece.opensCall || index < 0) {
       if (index >= 0) yield stop();
       index += 1;
-      const block = piece.call === null ? { type: 'text', text: '' } : { ...callOf(subject, piece.call), input: {} };
+      const block =
+        piece.call === null ? { type: 'text', text: '' } : { ...callOf(subject, piece.call), input: {} };
       yield namedEvent(script, 'opening', { type: 'content_block_start', index, content_block: block });
       if (index === 0) yield namedEvent(script, 'opening', { type: 'ping' });
     }
-    const delta = piece.call === null ? { type: 'text_delta', text: piece.text } : { type: 'input_json_delta', partial_json: piece.text };
+    const delta =
+      piece.call === null
+        ? { type: 'text_delta', text: piece.text }
+        : { type: 'input_json_delta', partial_json: piece.text };
     sent += 1;
-    yield { ...namedEvent(script, 'token', { type: 'content_block_delta', index, delta }), contentBytes: contentBytes(script, piece) };
+    yield {
+      ...namedEvent(script, 'token', { type: 'content_block_delta', index, delta }),
+      contentBytes: contentBytes(script, piece),
+    };
   }
   if (index >= 0) yield stop();
   const usage = usageOf(script, subject, sent);
-  const final = script.usage === 'never' ? {} : { usage: script.usage === 'broken' ? BROKEN_USAGE : countsOf(usage) };
+  const final =
+    script.usage === 'never' ? {} : { usage: script.usage === 'broken' ? BROKEN_USAGE : countsOf(usage) };
   const isTold = script.usage !== 'never' && script.usage !== 'broken';
-  yield namedEvent(script, 'finish', { type: 'message_delta', delta: { stop_reason: reasonOf(script, subject), stop_sequence: null }, ...final }, isTold ? usage : null);
+  yield namedEvent(
+    script,
+    'finish',
+    {
+      type: 'message_delta',
+      delta: { stop_reason: reasonOf(script, subject), stop_sequence: null },
+      ...final,
+    },
+    isTold ? usage : null,
+  );
   yield namedEvent(script, 'done', { type: 'message_stop' });
 }
 
@@ -36,7 +76,12 @@ export function* messageJson(script: Script, subject: Subject): Generator<Part> 
   yield part('opening', `${JSON.stringify(base(subject)).slice(0, -1)},"content":[`, null);
   let sent = 0;
   for (const piece of pieces(script)) {
-    if (piece.opensCall) yield part('opening', `${(piece.call ?? 0) > 0 ? '},' : ''}${JSON.stringify(callOf(subject, piece.call ?? 0)).slice(0, -1)},"input":`, null);
+    if (piece.opensCall)
+      yield part(
+        'opening',
+        `${(piece.call ?? 0) > 0 ? '},' : ''}${JSON.stringify(callOf(subject, piece.call ?? 0)).slice(0, -1)},"input":`,
+        null,
+      );
     else if (sent === 0) yield part('opening', '{"type":"text","text":"', null);
     sent += 1;
     // A call's arguments stand in it as the object that they are.
@@ -47,7 +92,8 @@ export function* messageJson(script: Script, subject: Subject): Generator<Part> 
   yield part('finish', `${closing}],"stop_reason":"${reasonOf(script, subject)}","stop_sequence":null`, null);
   const usage = usageOf(script, subject, sent);
   if (script.usage === 'broken') yield part('usage', `,"usage":${JSON.stringify(BROKEN_USAGE)}`, null);
-  else if (script.usage !== 'never') yield part('usage', `,"usage":${JSON.stringify(countsOf(usage))}`, usage);
+  else if (script.usage !== 'never')
+    yield part('usage', `,"usage":${JSON.stringify(countsOf(usage))}`, usage);
   yield part('done', '}', null);
 }
 
@@ -57,8 +103,23 @@ export function messageError(script: Script, sse: boolean): Part {
 
 /** The object that Anthropic answers an error with. */
 export function messageErrorObject(status: number, credential: string | null): object {
-  const type = status === 401 ? 'authentication_error' : status === 429 ? 'rate_limit_error' : status < 500 ? 'invalid_request_error' : 'api_error';
-  return { type: 'error', error: { type, message: status === 401 ? `invalid x-api-key ${credential ?? ''}` : `This is an error of status ${status}.` }, request_id: 'req_scripted' };
+  const type =
+    status === 401
+      ? 'authentication_error'
+      : status === 429
+        ? 'rate_limit_error'
+        : status < 500
+          ? 'invalid_request_error'
+          : 'api_error';
+  return {
+    type: 'error',
+    error: {
+      type,
+      message:
+        status === 401 ? `invalid x-api-key ${credential ?? ''}` : `This is an error of status ${status}.`,
+    },
+    request_id: 'req_scripted',
+  };
 }
 
 function base({ id, model }: Subject): object {
@@ -76,5 +137,11 @@ function reasonOf({ tools }: Script, { isAtLimit }: Subject): string {
 
 /** What was read from a cache is told beside the rest. */
 function countsOf({ prompt, cached, completion }: Usage): object {
-  return { input_tokens: prompt - cached, cache_creation_input_tokens: 0, cache_read_input_tokens: cached, output_tokens: completion, service_tier: 'standard' };
+  return {
+    input_tokens: prompt - cached,
+    cache_creation_input_tokens: 0,
+    cache_read_input_tokens: cached,
+    output_tokens: completion,
+    service_tier: 'standard',
+  };
 }

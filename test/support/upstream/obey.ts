@@ -16,9 +16,16 @@ export function obeying(script: Script, body: Record<string, unknown>, attempt: 
   random();
   const tokens = script.tokens + Math.floor(random() * (script.spread + 1));
   if (script.obey === 'no') return { script: { ...script, tokens }, choices: 1, isAtLimit: false };
-  const limit = countOr(body['max_completion_tokens'] ?? body['max_output_tokens'] ?? body['max_tokens'], Infinity);
+  const limit = countOr(
+    body['max_completion_tokens'] ?? body['max_output_tokens'] ?? body['max_tokens'],
+    Infinity,
+  );
   const most = Math.max(0, limit - script.reasoning);
-  return { script: { ...script, tokens: Math.min(tokens, most) }, choices: countOr(body['n'], 1), isAtLimit: tokens >= most };
+  return {
+    script: { ...script, tokens: Math.min(tokens, most) },
+    choices: countOr(body['n'], 1),
+    isAtLimit: tokens >= most,
+  };
 }
 
 function countOr(value: unknown, otherwise: number): number {

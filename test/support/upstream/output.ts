@@ -41,7 +41,10 @@ export function createOutput(socket: Socket, gone: AbortSignal, attempt: Attempt
     if (!roomLeft) await drained();
   }
 
-  /** Waits for room, or until the other side leaves: what was handed over stays sent, and only the next piece has nobody to go to. */
+  /**
+   * Waits for room, or until the other side leaves: what was handed over stays sent, and only the next piece
+   * has nobody to go to.
+   */
   function drained(): Promise<void> {
     return new Promise((resolve) => {
       const settle = (): void => {

@@ -54,7 +54,13 @@ export function* sseParts(script: Script, subject: Subject): Generator<Part> {
   const nulls = asOpenAi || script.usage === 'nulls';
   let sent = 0;
 
-  function chunk(kind: Part['kind'], delta: object | null, finishReason: string | null, usage: Usage | null, index = 0): Part {
+  function chunk(
+    kind: Part['kind'],
+    delta: object | null,
+    finishReason: string | null,
+    usage: Usage | null,
+    index = 0,
+  ): Part {
     const choices = delta ? [{ index, delta, logprobs: null, finish_reason: finishReason }] : [];
     const told = usage ? { usage: usageJson(usage) } : nulls ? { usage: null } : {};
     const data = { ...chunkBase(subject), choices, ...told, obfuscation: 'x'.repeat(1 + (sent % 8)) };
@@ -80,7 +86,13 @@ export function* sseParts(script: Script, subject: Subject): Generator<Part> {
   }
   const onFinish = script.usage === 'finish' || script.usage === 'nulls';
   for (let index = 0; index < subject.choices; index += 1) {
-    yield chunk('finish', {}, reasonOf(script, subject), onFinish ? usageOf(script, subject, sent) : running(), index);
+    yield chunk(
+      'finish',
+      {},
+      reasonOf(script, subject),
+      onFinish ? usageOf(script, subject, sent) : running(),
+      index,
+    );
   }
   if (asOpenAi || script.usage === 'every') yield chunk('usage', null, null, usageOf(script, subject, sent));
   if (script.usage === 'broken') {
@@ -91,20 +103,34 @@ export function* sseParts(script: Script, subject: Subject): Generator<Part> {
 
 /** The parts of a JSON reply: one object, cut between its tokens. */
 export function* jsonParts(script: Script, subject: Subject): Generator<Part> {
-  const base = { id: subject.id, object: 'chat.completion', created: subject.createdAtSeconds, model: subject.model };
+  const base = {
+    id: subject.id,
+    object: 'chat.completion',
+    created: subject.createdAtSeconds,
+    model: subject.model,
+  };
   const start = `${JSON.stringify(base).slice(0, -1)},"choices":[`;
-  const beforeMessage = (index: number): string => `{"index":${index},"message":{"role":"assistant","content":`;
+  const beforeMessage = (index: number): string =>
+    `{"index":${index},"message":{"role":"assistant","content":`;
   const afterMessage = `"refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"${reasonOf(script, subject)}"}`;
   let sent = 0;
 
   for (let index = 0; index < subject.choices; index += 1) {
     const before = index === 0 ? start : `${afterMessage},`;
-    yield part('opening', before + beforeMessage(index) + (script.tools > 0 ? 'null,"tool_calls":[' : '"'), null);
+    yield part(
+      'opening',
+      before + beforeMessage(index) + (script.tools > 0 ? 'null,"tool_calls":[' : '"'),
+      null,
+    );
     for (const piece of pieces(script)) {
       const { call } = piece;
       if (call !== null && piece.opensCall) {
         const opened = `{"id":"${callId(subject, call)}","type":"function"`;
-        yield part('opening', `${call > 0 ? '"}},' : ''}${opened},"function":{"name":"tool_${call}","arguments":"`, null);
+        yield part(
+          'opening',
+          `${call > 0 ? '"}},' : ''}${opened},"function":{"name":"tool_${call}","arguments":"`,
+          null,
+        );
       }
       sent += 1;
       const escaped = JSON.stringify(piece.text).slice(1, -1);
@@ -126,7 +152,9 @@ export function* jsonParts(script: Script, subject: Subject): Generator<Part> {
 /** An error after a status of 200: an event of a stream, or the whole of a JSON body. */
 export function errorPart(script: Script, sse: boolean): Part {
   const message = 'The server had an error while processing your request.';
-  const text = JSON.stringify({ error: { message, type: 'server_error', param: null, code: 'server_error' } });
+  const text = JSON.stringify({
+    error: { message, type: 'server_error', param: null, code: 'server_error' },
+  });
   return part('error', sse ? eventText(script, text) : text, null);
 }
 
@@ -214,7 +242,12 @@ function eventText(script: Script, data: string): string {
 }
 
 /** An event that says its name besides. */
-export function namedEvent(script: Script, kind: Part['kind'], data: { type: string; [member: string]: unknown }, usage: Usage | null = null): Part {
+export function namedEvent(
+  script: Script,
+  kind: Part['kind'],
+  data: { type: string; [member: string]: unknown },
+  usage: Usage | null = null,
+): Part {
   const lines = [`event: ${data.type}`, `data:${script.space === 'yes' ? ' ' : ''}${JSON.stringify(data)}`];
   return part(kind, eventLines(script, lines.join(script.eol === 'crlf' ? '\r\n' : '\n')), usage, script.pad);
 }

@@ -106,7 +106,8 @@ async function endTorn(play: Play, reply: Reply | null): Promise<boolean> {
     close(play, wholeOrStopped(attempt));
     return script.end.how === 'hang';
   }
-  if (script.end.how === 'cut') return close(play, reply?.framing === 'close' ? wholeOrStopped(attempt) : 'cut');
+  if (script.end.how === 'cut')
+    return close(play, reply?.framing === 'close' ? wholeOrStopped(attempt) : 'cut');
   if (script.end.how === 'reset') {
     close(play, 'reset');
     await out.reset();

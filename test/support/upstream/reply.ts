@@ -23,7 +23,12 @@ const GARBAGE_BYTES = 512;
 const NOTHING = Buffer.alloc(0);
 
 /** What this script answers to this attempt. `credential` is quoted by a 401. */
-export function composeReply(script: Script, attempt: Attempt, subject: Subject, credential: string | null): Reply {
+export function composeReply(
+  script: Script,
+  attempt: Attempt,
+  subject: Subject,
+  credential: string | null,
+): Reply {
   const source = sourceOf(script, attempt, subject, credential);
   const framing = source.framing ?? framingOf(script, attempt.sse);
   const proper = script.end.how === 'stop' || script.end.how === 'error';
@@ -49,7 +54,11 @@ export function composeReply(script: Script, attempt: Attempt, subject: Subject,
   };
 }
 
-type Source = { headers: [name: string, value: string][]; framing?: 'none' | 'length'; parts(): Iterable<Part> };
+type Source = {
+  headers: [name: string, value: string][];
+  framing?: 'none' | 'length';
+  parts(): Iterable<Part>;
+};
 
 function sourceOf(script: Script, attempt: Attempt, subject: Subject, credential: string | null): Source {
   if (script.status < 200 || script.status >= 300) {
@@ -58,10 +67,17 @@ function sourceOf(script: Script, attempt: Attempt, subject: Subject, credential
     return { headers, framing: bodiless ? 'none' : 'length', parts: () => [plainPart(body)] };
   }
   const headers: [string, string][] = attempt.sse
-    ? [['content-type', 'text/event-stream; charset=utf-8'], ['cache-control', 'no-cache']]
+    ? [
+        ['content-type', 'text/event-stream; charset=utf-8'],
+        ['cache-control', 'no-cache'],
+      ]
     : [['content-type', 'application/json']];
   if (script.garbage === 'body') return { headers, parts: () => [plainPart(garbage(script.seed))] };
-  return { headers, parts: () => (attempt.sse ? shapeOf(attempt.path).sse(script, subject) : shapeOf(attempt.path).json(script, subject)) };
+  return {
+    headers,
+    parts: () =>
+      attempt.sse ? shapeOf(attempt.path).sse(script, subject) : shapeOf(attempt.path).json(script, subject),
+  };
 }
 
 function framingOf(script: Script, sse: boolean): 'chunked' | 'length' | 'close' {
@@ -114,7 +130,8 @@ function* joinWrites(script: Script, parts: Iterable<Part>): Generator<Write> {
     yield writeOf(joined);
     joined = [];
   }
-  if (script.encoding === 'gzip') yield { head: gzipSync(bytesOf(joined)), fillBytes: 0, tail: NOTHING, parts: joined };
+  if (script.encoding === 'gzip')
+    yield { head: gzipSync(bytesOf(joined)), fillBytes: 0, tail: NOTHING, parts: joined };
   else if (joined.length > 0) yield writeOf(joined);
 }
 

@@ -78,7 +78,10 @@ function readFields(given: Given) {
     cached: given.count('cached', 0, TOKENS_MAX),
     /** Hidden reasoning tokens: never sent, but reported, and part of the completion's count. */
     reasoning: given.count('reasoning', 0, TOKENS_MAX),
-    /** `utf8` puts two-, three- and four-byte characters into every token; `json` makes the text a JSON object, `{"text":"tok0 tok1 "}`. */
+    /**
+     * `utf8` puts two-, three- and four-byte characters into every token; `json` makes the text a JSON
+     * object, `{"text":"tok0 tok1 "}`.
+     */
     text: given.oneOf('text', 'ascii', 'utf8', 'json'),
     /** Filler added to every token, made as it is sent: `tokens=1,pad=1GB` needs no memory. */
     pad: given.size('pad'),
@@ -153,7 +156,8 @@ function checkRelations(script: Script): void {
   if (typeof where === 'number' && where > script.tokens) {
     throw new ScriptError(`end: there is no token ${where} among ${script.tokens}`);
   }
-  if (script.obey === 'yes' && script.tools > 0) throw new ScriptError('obey: several choices of tool calls are not made here');
+  if (script.obey === 'yes' && script.tools > 0)
+    throw new ScriptError('obey: several choices of tool calls are not made here');
   if (where === 'head' && how !== 'cut' && how !== 'reset' && how !== 'hang') {
     throw new ScriptError(`end: ${how}@head is not possible`);
   }
@@ -211,7 +215,8 @@ function pick<T>(text: string, allowed: readonly T[]): T {
 }
 
 function parseCount(text: string, max: number): number {
-  if (!/^\d{1,10}$/.test(text) || Number(text) > max) throw new ScriptError(`is not a number from 0 to ${max}`);
+  if (!/^\d{1,10}$/.test(text) || Number(text) > max)
+    throw new ScriptError(`is not a number from 0 to ${max}`);
   return Number(text);
 }
 

@@ -10,7 +10,10 @@ export type Answer = {
   status?: number;
   headers?: Record<string, string>;
   pieceBytes?: number;
-  /** `hang`: no more comes, and no end. `reset`: the connection is dropped. `flood`: the text again and again, as fast as it is taken. */
+  /**
+   * `hang`: no more comes, and no end. `reset`: the connection is dropped. `flood`: the text again and again,
+   * as fast as it is taken.
+   */
   ending?: 'end' | 'hang' | 'reset' | 'flood';
 };
 
@@ -44,9 +47,17 @@ export async function startProvider(): Promise<ScriptedProvider> {
     const parts: Buffer[] = [];
     request.on('data', (part: Buffer) => parts.push(part));
     request.on('end', () => {
-      const closed = new Promise<'whole' | 'early'>((resolve) => response.once('close', () => resolve(response.writableFinished ? 'whole' : 'early')));
+      const closed = new Promise<'whole' | 'early'>((resolve) =>
+        response.once('close', () => resolve(response.writableFinished ? 'whole' : 'early')),
+      );
       const text = Buffer.concat(parts).toString();
-      const seen: Asked = { path: request.url ?? '', headers: request.headers, body: text === '' ? {} : (JSON.parse(text) as Record<string, unknown>), closed, writtenBytes: 0 };
+      const seen: Asked = {
+        path: request.url ?? '',
+        headers: request.headers,
+        body: text === '' ? {} : (JSON.parse(text) as Record<string, unknown>),
+        closed,
+        writtenBytes: 0,
+      };
       asked.push(seen);
       told();
       void answer(response, seen, (answers.length > 1 ? answers.shift() : answers[0]) ?? {});
@@ -71,7 +82,11 @@ export async function startProvider(): Promise<ScriptedProvider> {
   };
 }
 
-async function answer(response: ServerResponse, seen: Asked, { fixture, text, status = 200, headers = {}, pieceBytes, ending = 'end' }: Answer): Promise<void> {
+async function answer(
+  response: ServerResponse,
+  seen: Asked,
+  { fixture, text, status = 200, headers = {}, pieceBytes, ending = 'end' }: Answer,
+): Promise<void> {
   const bytes = fixture === undefined ? Buffer.from(text ?? '') : readFileSync(path.join(FIXTURES, fixture));
   const contentType = fixture?.endsWith('.sse') ? 'text/event-stream' : 'application/json; charset=UTF-8';
   response.on('error', () => undefined);
@@ -85,7 +100,8 @@ async function answer(response: ServerResponse, seen: Asked, { fixture, text, st
   }
   while (ending === 'flood' && !response.destroyed) {
     seen.writtenBytes += bytes.length;
-    if (!response.write(bytes)) await Promise.race([seen.closed, new Promise((resolve) => response.once('drain', resolve))]);
+    if (!response.write(bytes))
+      await Promise.race([seen.closed, new Promise((resolve) => response.once('drain', resolve))]);
   }
   if (ending === 'end') response.end();
   // What was written has to arrive before the connection breaks.

@@ -24,14 +24,18 @@ const SHAPES: ReadonlyMap<string, Shape> = new Map([
   ['/v1/completions', { ...CHAT, sse: completionSse, json: completionJson }],
   ['/v1/embeddings', { ...CHAT, json: embeddingsJson }],
   ['/v1/responses', { ...CHAT, sse: responseSse, json: responseJson, error: responseError }],
-  ['/v1/messages', { sse: messageSse, json: messageJson, error: messageError, errorJson: messageErrorObject }],
+  [
+    '/v1/messages',
+    { sse: messageSse, json: messageJson, error: messageError, errorJson: messageErrorObject },
+  ],
 ]);
 const GEMINI: Shape = { ...CHAT, sse: geminiSse, json: geminiJson, error: geminiError };
 /** Gemini's own API names the model, and whether it streams, in the path. */
 const GEMINI_PATH = /^\/v1beta\/models\/(.+):(generateContent|streamGenerateContent)$/;
 
 /** The shape of a path; undefined where no model is called there. */
-export const shapeAt = (path: string): Shape | undefined => SHAPES.get(path) ?? (GEMINI_PATH.test(path) ? GEMINI : undefined);
+export const shapeAt = (path: string): Shape | undefined =>
+  SHAPES.get(path) ?? (GEMINI_PATH.test(path) ? GEMINI : undefined);
 
 export const shapeOf = (path: string): Shape => shapeAt(path) ?? CHAT;
 
@@ -40,5 +44,7 @@ type Asked = Pick<Attempt, 'model' | 'user' | 'sse' | 'askedUsage'>;
 /** What is asked at a path, given what its body says. */
 export function readAsked(path: string, asked: Asked): Asked {
   const [, model, verb] = GEMINI_PATH.exec(path) ?? [];
-  return model === undefined ? asked : { ...asked, model: decodeURIComponent(model), sse: verb === 'streamGenerateContent' };
+  return model === undefined
+    ? asked
+    : { ...asked, model: decodeURIComponent(model), sse: verb === 'streamGenerateContent' };
 }

@@ -13,7 +13,11 @@ export function* splitBytes(bytes: Buffer, split: Split, random: () => number): 
     return;
   }
   let start = 0;
-  for (let end = nextCut(bytes, start, split, random); end < bytes.length; end = nextCut(bytes, start, split, random)) {
+  for (
+    let end = nextCut(bytes, start, split, random);
+    end < bytes.length;
+    end = nextCut(bytes, start, split, random)
+  ) {
     yield bytes.subarray(start, end);
     start = end;
   }

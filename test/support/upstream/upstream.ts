@@ -13,9 +13,9 @@ import { readAsked, shapeAt } from './shapes.ts';
 import { parsePlan, parseScript, ScriptError, type Script } from './script.ts';
 
 /**
- * A provider that speaks OpenAI's wire format, and those of other protocols, over real sockets, misbehaves on purpose, and keeps
- * its own ledger. The model's name chooses what it does: `ok` is a healthy reply, `s:...` carries a
- * script (`upstream/script.ts` has the grammar), and `script()` gives a script to any other name.
+ * A provider that speaks OpenAI's wire format, and those of other protocols, over real sockets, misbehaves on
+ * purpose, and keeps its own ledger. The model's name chooses what it does: `ok` is a healthy reply, `s:...`
+ * carries a script (`upstream/script.ts` has the grammar), and `script()` gives a script to any other name.
  * It writes its HTTP by hand, byte by byte, because an HTTP server can't be made to misbehave.
  *
  *     node test/support/upstream/upstream.ts --port 9100 [--api-key sk-up]
@@ -96,17 +96,32 @@ export async function startUpstream({ port = 0, apiKey }: UpstreamOptions = {}):
     if (method === 'GET' && path === '/__ledger') return jsonReply(200, { attempts, visits });
     if (method !== 'GET' || path !== '/v1/models') return jsonReply(404, errorObject(404, null));
     if (!isAuthorized(headerOf({ headers }, 'authorization'))) return jsonReply(401, errorObject(401, null));
-    const data = [...plans.keys()].map((id) => ({ id, object: 'model', created: 1_750_000_000, owned_by: 'scripted' }));
+    const data = [...plans.keys()].map((id) => ({
+      id,
+      object: 'model',
+      created: 1_750_000_000,
+      owned_by: 'scripted',
+    }));
     return jsonReply(200, { object: 'list', data });
   }
 
   async function answerCall(connection: Connection, request: Request): Promise<boolean> {
     const apiKeyHeader = headerOf(request, 'x-api-key') ?? headerOf(request, 'x-goog-api-key');
-    const credential = headerOf(request, 'authorization') ?? (apiKeyHeader === null ? null : `Bearer ${apiKeyHeader}`);
-    const attempt = attemptOf(request, ledger.attempts.length + 1, connection.number, isAuthorized(credential));
+    const credential =
+      headerOf(request, 'authorization') ?? (apiKeyHeader === null ? null : `Bearer ${apiKeyHeader}`);
+    const attempt = attemptOf(
+      request,
+      ledger.attempts.length + 1,
+      connection.number,
+      isAuthorized(credential),
+    );
     ledger.open(attempt, request.body);
     const told = attempt.authorized ? nextScript(attempt) : refusal(401);
-    const { script, ...asked } = obeying(told, told.obey === 'yes' ? parseObject(request.body) : {}, attempt.attempt);
+    const { script, ...asked } = obeying(
+      told,
+      told.obey === 'yes' ? parseObject(request.body) : {},
+      attempt.attempt,
+    );
     const out = createOutput(connection.socket, connection.gone, attempt, ledger);
     const subject = {
       id: attempt.id,
@@ -256,7 +271,11 @@ function refusal(status: number): Script {
 function jsonReply(status: number, value: object): Buffer {
   const body = Buffer.from(JSON.stringify(value));
   const length = String(body.length);
-  const head = headBytes(status, [...ownHeaders(0), ['content-type', 'application/json'], ['content-length', length]]);
+  const head = headBytes(status, [
+    ...ownHeaders(0),
+    ['content-type', 'application/json'],
+    ['content-length', length],
+  ]);
   return Buffer.concat([head, body]);
 }
 
@@ -269,7 +288,10 @@ function portOf(server: Server): number {
 if (import.meta.main) {
   const { values } = parseArgs({ options: { port: { type: 'string' }, 'api-key': { type: 'string' } } });
   const apiKey = values['api-key'];
-  const upstream = await startUpstream({ port: Number(values.port ?? 0), ...(apiKey === undefined ? {} : { apiKey }) });
+  const upstream = await startUpstream({
+    port: Number(values.port ?? 0),
+    ...(apiKey === undefined ? {} : { apiKey }),
+  });
   console.log(`upstream ready ${upstream.port}`);
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => void upstream.close());
 }

@@ -8,11 +8,18 @@ import type { TestRelay } from '../relay.ts';
 /** Upstreams and models as a file declares them. */
 export type Declared = {
   upstreams?: Record<string, Partial<UpstreamTerms> & { credentials?: { label: string; secret: string }[] }>;
-  models?: Record<string, { targets: Partial<Extract<ModelTerms, { targets: unknown }>['targets'][number]>[] } | { alias_of: string }>;
+  models?: Record<
+    string,
+    | { targets: Partial<Extract<ModelTerms, { targets: unknown }>['targets'][number]>[] }
+    | { alias_of: string }
+  >;
 };
 
 /** The command line on the store of a relay that runs. */
-export function commandsOf({ store, dataDir }: Pick<TestRelay, 'store' | 'dataDir'>, env: Record<string, string> = {}): ReturnType<typeof commandLine> {
+export function commandsOf(
+  { store, dataDir }: Pick<TestRelay, 'store' | 'dataDir'>,
+  env: Record<string, string> = {},
+): ReturnType<typeof commandLine> {
   return commandLine(() => ({ DAYBOOK_DATA: dataDir, DATABASE_URL: (store as TestDatabase).url, ...env }));
 }
 
@@ -22,9 +29,16 @@ export function commandsOf({ store, dataDir }: Pick<TestRelay, 'store' | 'dataDi
  * `private` unless it is given.
  * @param variables what `${…}` in the file stands for.
  */
-export async function declare(relay: TestRelay, { upstreams = {}, models = {} }: Declared, variables: Record<string, string> = {}): Promise<void> {
+export async function declare(
+  relay: TestRelay,
+  { upstreams = {}, models = {} }: Declared,
+  variables: Record<string, string> = {},
+): Promise<void> {
   const file = path.join(relay.dataDir, 'relay.yaml');
-  const own = Object.entries(upstreams).map(([name, terms]) => [name, { provider: 'openai', network: 'private', ...terms }]);
+  const own = Object.entries(upstreams).map(([name, terms]) => [
+    name,
+    { provider: 'openai', network: 'private', ...terms },
+  ]);
   // Any JSON is YAML.
   await writeFile(file, JSON.stringify({ upstreams: Object.fromEntries(own), models }));
   await commandsOf(relay, variables).text('apply', file, '--yes');

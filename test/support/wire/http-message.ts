@@ -6,7 +6,8 @@
 export type Head = { startLine: string; headers: [name: string, value: string][] };
 
 /** How the end of a body is known. */
-export type Framing = { kind: 'none' } | { kind: 'length'; bytes: number } | { kind: 'chunked' } | { kind: 'until_close' };
+export type Framing =
+  { kind: 'none' } | { kind: 'length'; bytes: number } | { kind: 'chunked' } | { kind: 'until_close' };
 
 export type MessageSink = {
   /** Called once; its result says how the body is framed. */
@@ -34,7 +35,8 @@ const LF = 0x0a;
 const HEAD_BYTES_MAX = 1024 ** 2;
 const LINE_BYTES_MAX = 16 * 1024;
 
-type State = 'head' | 'length' | 'until_close' | 'chunk_size' | 'chunk_data' | 'chunk_end' | 'trailer' | 'complete';
+type State =
+  'head' | 'length' | 'until_close' | 'chunk_size' | 'chunk_data' | 'chunk_end' | 'trailer' | 'complete';
 
 /** Reads one message and tells the sink. */
 export function readMessage(sink: MessageSink): MessageReader {
@@ -178,7 +180,10 @@ function isInterim(head: Head): boolean {
 }
 
 /** Reads the final reply to a request with this method; interim replies before it are skipped. */
-export function readReply(method: string, sink: { head(head: Head): void; body(bytes: Buffer): void }): MessageReader {
+export function readReply(
+  method: string,
+  sink: { head(head: Head): void; body(bytes: Buffer): void },
+): MessageReader {
   const current = { isFinal: false };
   const next = (): MessageReader =>
     readMessage({

@@ -26,7 +26,10 @@ const numberText = fc
   .record({
     minus: fc.constantFrom('', '-'),
     whole: digits.map((text) => text.replace(/^0+(?=\d)/, '')),
-    fraction: fc.oneof(fc.constant(''), digits.map((text) => `.${text}`)),
+    fraction: fc.oneof(
+      fc.constant(''),
+      digits.map((text) => `.${text}`),
+    ),
     exponent: fc.oneof(
       fc.constant(''),
       fc.tuple(fc.constantFrom('e', 'E', 'e+', 'E-'), fc.nat(400)).map(([sign, power]) => `${sign}${power}`),
@@ -34,7 +37,11 @@ const numberText = fc
   })
   .map(({ minus, whole, fraction, exponent }) => minus + whole + fraction + exponent);
 
-const scalarText = fc.oneof(stringText, numberText, fc.constantFrom('true', 'false', 'null', '-0', '12345678901234567890'));
+const scalarText = fc.oneof(
+  stringText,
+  numberText,
+  fc.constantFrom('true', 'false', 'null', '-0', '12345678901234567890'),
+);
 
 const { value, object } = fc.letrec<{ value: string; array: string; object: string }>((tie) => ({
   value: fc.oneof({ maxDepth: 5, depthSize: 'small' }, scalarText, tie('array'), tie('object')),
@@ -43,7 +50,9 @@ const { value, object } = fc.letrec<{ value: string; array: string; object: stri
 }));
 
 function memberOf(valueText: fc.Arbitrary<string>): fc.Arbitrary<string> {
-  return fc.tuple(stringText, blanks, blanks, valueText).map(([name, before, after, text]) => `${name}${before}:${after}${text}`);
+  return fc
+    .tuple(stringText, blanks, blanks, valueText)
+    .map(([name, before, after, text]) => `${name}${before}:${after}${text}`);
 }
 
 function listOf(element: fc.Arbitrary<string>, open: string, close: string): fc.Arbitrary<string> {
@@ -62,12 +71,15 @@ export const objectText: fc.Arbitrary<string> = object;
 /** A member's name written in one of its many ways: any of its characters may be an escape. */
 export function writtenName(name: string): fc.Arbitrary<string> {
   const units = Array.from({ length: name.length }, (_, index) => name.charCodeAt(index));
-  return fc.array(fc.integer({ min: 0, max: 3 }), { minLength: units.length, maxLength: units.length }).map((ways) => {
-    const written = units.map((unit, index) => {
-      const plain = String.fromCharCode(unit);
-      const mustEscape = unit < 0x20 || plain === '"' || plain === '\\' || (unit >= 0xd800 && unit <= 0xdfff);
-      return mustEscape || ways[index] === 0 ? `\\u${unit.toString(16).padStart(4, '0')}` : plain;
+  return fc
+    .array(fc.integer({ min: 0, max: 3 }), { minLength: units.length, maxLength: units.length })
+    .map((ways) => {
+      const written = units.map((unit, index) => {
+        const plain = String.fromCharCode(unit);
+        const mustEscape =
+          unit < 0x20 || plain === '"' || plain === '\\' || (unit >= 0xd800 && unit <= 0xdfff);
+        return mustEscape || ways[index] === 0 ? `\\u${unit.toString(16).padStart(4, '0')}` : plain;
+      });
+      return `"${written.join('')}"`;
     });
-    return `"${written.join('')}"`;
-  });
 }

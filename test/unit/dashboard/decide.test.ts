@@ -2,9 +2,24 @@ import { describe, expect, test } from 'vitest';
 import type { Account } from '#db/fold/account.ts';
 import type { Key } from '#db/fold/key.ts';
 import type { Plan } from '#db/fold/plan.ts';
-import { overrideTerms, registerAccount, reinstateAccount, requireAccount, setPlan, suspendAccount } from '#server/decide/account.ts';
+import {
+  overrideTerms,
+  registerAccount,
+  reinstateAccount,
+  requireAccount,
+  setPlan,
+  suspendAccount,
+} from '#server/decide/account.ts';
 import { DecisionError } from '#server/decide/decision.ts';
-import { createKey, OVERLAP_MAX_MS, requireKey, type Restriction, restrictKey, revokeKey, rotateKey } from '#server/decide/key.ts';
+import {
+  createKey,
+  OVERLAP_MAX_MS,
+  requireKey,
+  type Restriction,
+  restrictKey,
+  revokeKey,
+  rotateKey,
+} from '#server/decide/key.ts';
 import { definePlan, requirePlan, retirePlan } from '#server/decide/plan.ts';
 
 const NOW = new Date('2026-01-01T00:00:00.000Z');
@@ -22,18 +37,28 @@ describe('given an account', () => {
   });
 
   test('that is active, when it is suspended, then it is, and a second time nothing happens', () => {
-    expect(suspendAccount(active, 'command-line')).toEqual({ type: 'account.suspended', account: 'Account1', actor: 'command-line' });
+    expect(suspendAccount(active, 'command-line')).toEqual({
+      type: 'account.suspended',
+      account: 'Account1',
+      actor: 'command-line',
+    });
     expect(suspendAccount(suspended, 'command-line')).toBeNull();
   });
 
   test('that is suspended, when it is reinstated, then it is, and a second time nothing happens', () => {
-    expect(reinstateAccount(suspended, 'command-line')).toEqual({ type: 'account.reinstated', account: 'Account1', actor: 'command-line' });
+    expect(reinstateAccount(suspended, 'command-line')).toEqual({
+      type: 'account.reinstated',
+      account: 'Account1',
+      actor: 'command-line',
+    });
     expect(reinstateAccount(active, 'command-line')).toBeNull();
   });
 
   test('that is not there, when a command names it, then its sender is told', () => {
     expect(requireAccount(active, 'first')).toBe(active);
-    expect(() => requireAccount(undefined, 'frist')).toThrow(new DecisionError('not_found', 'There is no account named "frist".'));
+    expect(() => requireAccount(undefined, 'frist')).toThrow(
+      new DecisionError('not_found', 'There is no account named "frist".'),
+    );
   });
 });
 
@@ -55,10 +80,15 @@ const key: Key = {
 };
 
 /** What an error of a decision says by its code. */
-const fails = (code: DecisionError['code'], message: string): object => expect.objectContaining({ code, message: expect.stringContaining(message) }) as object;
+const fails = (code: DecisionError['code'], message: string): object =>
+  expect.objectContaining({ code, message: expect.stringContaining(message) }) as object;
 
 describe('given no key, when one is created', () => {
-  const create = (expiresAt: Date | null) => createKey({ id: 'Key00001', account: 'Account1', name: 'laptop', secret, expiresAt, actor: 'command-line' }, NOW);
+  const create = (expiresAt: Date | null) =>
+    createKey(
+      { id: 'Key00001', account: 'Account1', name: 'laptop', secret, expiresAt, actor: 'command-line' },
+      NOW,
+    );
 
   test('then its digest is in the event and its secret is not asked for', () => {
     expect(create(null)).toEqual({
@@ -82,15 +112,25 @@ describe('given no key, when one is created', () => {
 });
 
 describe('given a key, when it is rotated', () => {
-  const rotate = (given: Key, overlapMs: number) => rotateKey(given, { secret, overlapMs, actor: 'command-line' }, NOW);
+  const rotate = (given: Key, overlapMs: number) =>
+    rotateKey(given, { secret, overlapMs, actor: 'command-line' }, NOW);
 
   test('without overlap, then the old secret ends with the event', () => {
-    expect(rotate(key, 0)).toEqual({ type: 'key.rotated', account: 'Account1', key: 'Key00001', ...secret, actor: 'command-line' });
+    expect(rotate(key, 0)).toEqual({
+      type: 'key.rotated',
+      account: 'Account1',
+      key: 'Key00001',
+      ...secret,
+      actor: 'command-line',
+    });
   });
 
-  test.each([1, HOUR_MS, OVERLAP_MAX_MS])('with an overlap of %i ms, then the old secret lives that long by the clock of the store', (ms) => {
-    expect(rotate(key, ms)).toMatchObject({ overlap_ends_at: after(ms).toISOString() });
-  });
+  test.each([1, HOUR_MS, OVERLAP_MAX_MS])(
+    'with an overlap of %i ms, then the old secret lives that long by the clock of the store',
+    (ms) => {
+      expect(rotate(key, ms)).toMatchObject({ overlap_ends_at: after(ms).toISOString() });
+    },
+  );
 
   test.each([-1, OVERLAP_MAX_MS + 1, NaN, Infinity])('with an overlap of %d ms, then it is refused', (ms) => {
     expect(() => rotate(key, ms)).toThrow(fails('invalid', 'between 0 and 30 days'));
@@ -124,18 +164,36 @@ describe('given a key, when it is revoked', () => {
 });
 
 const actor = 'command-line';
-const free: Plan = { name: 'free', terms: { models: ['small-*'], requests_per_minute: 10 }, state: 'active', position: 7, version: 2 };
+const free: Plan = {
+  name: 'free',
+  terms: { models: ['small-*'], requests_per_minute: 10 },
+  state: 'active',
+  position: 7,
+  version: 2,
+};
 const retired: Plan = { ...free, state: 'retired' };
 
 describe('given a plan', () => {
-  const define = (plan: Plan | undefined, terms: Plan['terms'], windows: 'keep' | 'reset' = 'keep') => definePlan(plan, { name: 'free', terms, windows, actor });
+  const define = (plan: Plan | undefined, terms: Plan['terms'], windows: 'keep' | 'reset' = 'keep') =>
+    definePlan(plan, { name: 'free', terms, windows, actor });
 
   test('none, when it is defined, then it is', () => {
-    expect(define(undefined, { routes: [] }, 'reset')).toEqual({ type: 'plan.defined', plan: 'free', terms: { routes: [] }, actor });
+    expect(define(undefined, { routes: [] }, 'reset')).toEqual({
+      type: 'plan.defined',
+      plan: 'free',
+      terms: { routes: [] },
+      actor,
+    });
   });
 
   test('when it is defined again with other terms, then it is changed to just these', () => {
-    expect(define(free, { models: ['*'] })).toEqual({ type: 'plan.changed', plan: 'free', terms: { models: ['*'] }, windows: 'keep', actor });
+    expect(define(free, { models: ['*'] })).toEqual({
+      type: 'plan.changed',
+      plan: 'free',
+      terms: { models: ['*'] },
+      windows: 'keep',
+      actor,
+    });
   });
 
   test('when it is defined with the terms that it has, in whatever order, then nothing happens', () => {
@@ -159,12 +217,25 @@ describe('given a plan', () => {
 });
 
 describe('given an account, when its terms are changed', () => {
-  const put = (account: Account, plan: Plan | null, windows: 'keep' | 'reset' = 'keep') => setPlan(account, { plan, windows, actor });
+  const put = (account: Account, plan: Plan | null, windows: 'keep' | 'reset' = 'keep') =>
+    setPlan(account, { plan, windows, actor });
   const onFree: Account = { ...active, plan: 'free' };
 
   test('to a plan, then it is on it; and with none, on none', () => {
-    expect(put(active, free)).toEqual({ type: 'account.plan_changed', account: 'Account1', plan: 'free', windows: 'keep', actor });
-    expect(put(onFree, null, 'reset')).toEqual({ type: 'account.plan_changed', account: 'Account1', plan: null, windows: 'reset', actor });
+    expect(put(active, free)).toEqual({
+      type: 'account.plan_changed',
+      account: 'Account1',
+      plan: 'free',
+      windows: 'keep',
+      actor,
+    });
+    expect(put(onFree, null, 'reset')).toEqual({
+      type: 'account.plan_changed',
+      account: 'Account1',
+      plan: null,
+      windows: 'reset',
+      actor,
+    });
   });
 
   test('to where it is already, then nothing happens unless its windows are to begin anew', () => {
@@ -177,9 +248,13 @@ describe('given an account, when its terms are changed', () => {
   });
 
   test('to terms of its own, then it has these and no others', () => {
-    const override = (account: Account, terms: Plan['terms'], windows: 'keep' | 'reset' = 'keep') => overrideTerms(account, { terms, windows, actor });
+    const override = (account: Account, terms: Plan['terms'], windows: 'keep' | 'reset' = 'keep') =>
+      overrideTerms(account, { terms, windows, actor });
     const event = { type: 'account.terms_overridden', account: 'Account1', windows: 'keep', actor };
-    expect(override(active, { requests_per_minute: 5 })).toEqual({ ...event, terms: { requests_per_minute: 5 } });
+    expect(override(active, { requests_per_minute: 5 })).toEqual({
+      ...event,
+      terms: { requests_per_minute: 5 },
+    });
     expect(override(active, {})).toBeNull();
     const own = { ...active, override: { requests_per_minute: 5 } };
     expect(override(own, { requests_per_minute: 5 })).toBeNull();
@@ -190,19 +265,28 @@ describe('given an account, when its terms are changed', () => {
 
 describe('given a key, when it is restricted', () => {
   const restrict = (given: Key, change: Partial<Restriction>) =>
-    restrictKey(given, { set: {}, drop: [], clear: false, expiresAt: undefined, windows: 'keep', actor, ...change }, NOW);
+    restrictKey(
+      given,
+      { set: {}, drop: [], clear: false, expiresAt: undefined, windows: 'keep', actor, ...change },
+      NOW,
+    );
   const narrow: Key = { ...key, terms: { models: ['small-*'], networks: ['10.0.0.0/8'] } };
 
   test('in a field, then the rest of its terms stays as it was', () => {
     const event = { type: 'key.restricted', account: 'Account1', key: 'Key00001', windows: 'keep', actor };
     expect(restrict(key, { set: { models: ['a'] } })).toEqual({ ...event, terms: { models: ['a'] } });
-    expect(restrict(narrow, { set: { models: ['a'] } })).toEqual({ ...event, terms: { models: ['a'], networks: ['10.0.0.0/8'] } });
+    expect(restrict(narrow, { set: { models: ['a'] } })).toEqual({
+      ...event,
+      terms: { models: ['a'], networks: ['10.0.0.0/8'] },
+    });
   });
 
   test('no longer in a field, or in none, then those are gone and what is given anew is there', () => {
     expect(restrict(narrow, { drop: ['models'] })?.terms).toEqual({ networks: ['10.0.0.0/8'] });
     expect(restrict(narrow, { clear: true })?.terms).toEqual({});
-    expect(restrict(narrow, { clear: true, set: { routes: ['/v1/models'] } })?.terms).toEqual({ routes: ['/v1/models'] });
+    expect(restrict(narrow, { clear: true, set: { routes: ['/v1/models'] } })?.terms).toEqual({
+      routes: ['/v1/models'],
+    });
     expect(narrow.terms).toEqual({ models: ['small-*'], networks: ['10.0.0.0/8'] });
   });
 
@@ -213,8 +297,13 @@ describe('given a key, when it is restricted', () => {
   });
 
   test('in its expiry, then it ends then, or never', () => {
-    expect(restrict(key, { expiresAt: after(1) })).toMatchObject({ terms: {}, expires_at: after(1).toISOString() });
-    expect(restrict({ ...key, expiresAt: after(1) }, { expiresAt: null })).toMatchObject({ expires_at: null });
+    expect(restrict(key, { expiresAt: after(1) })).toMatchObject({
+      terms: {},
+      expires_at: after(1).toISOString(),
+    });
+    expect(restrict({ ...key, expiresAt: after(1) }, { expiresAt: null })).toMatchObject({
+      expires_at: null,
+    });
     expect(restrict({ ...key, expiresAt: after(1) }, { expiresAt: after(1) })).toBeNull();
     expect(() => restrict(key, { expiresAt: NOW })).toThrow(fails('invalid', 'is in the past'));
   });

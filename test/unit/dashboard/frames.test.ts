@@ -22,15 +22,25 @@ const COST_MAX = Math.floor(Number.MAX_SAFE_INTEGER / 100);
 
 /** Events of few subjects, so that pages hold several of each. */
 const anyPage: fc.Arbitrary<Placed[]> = fc
-  .array(fc.tuple(anyEvent, fc.constantFrom(...ACCOUNTS), fc.constantFrom(...KEYS), fc.constantFrom(...PLANS)), { minLength: 1, maxLength: 40 })
+  .array(
+    fc.tuple(anyEvent, fc.constantFrom(...ACCOUNTS), fc.constantFrom(...KEYS), fc.constantFrom(...PLANS)),
+    { minLength: 1, maxLength: 40 },
+  )
   .map((drawn) =>
     drawn.map(([event, account, key, plan], index) => ({
-      shard: 0, position: 100 + index, at: AT, instance: 1, stream: null, version: null,
+      shard: 0,
+      position: 100 + index,
+      at: AT,
+      instance: 1,
+      stream: null,
+      version: null,
       event: {
         ...event,
         ...('account' in event ? { account } : {}),
         ...('key' in event ? { key } : {}),
-        ...('cost_microusd' in event && event.cost_microusd !== undefined ? { cost_microusd: event.cost_microusd % COST_MAX } : {}),
+        ...('cost_microusd' in event && event.cost_microusd !== undefined
+          ? { cost_microusd: event.cost_microusd % COST_MAX }
+          : {}),
         ...('plan' in event && event.plan !== null ? { plan } : {}),
       } as Event,
     })),
@@ -41,42 +51,75 @@ const anyScope: fc.Arbitrary<Scope> = fc.constantFrom(
   { account: 'Account1', key: 'Key00001' },
 );
 const anyFilter: fc.Arbitrary<RequestFilter> = fc.constantFrom(
-  {}, { key: 'Key00002' }, { account: 'Account2' }, { outcome: 'running' as const }, { outcome: 'completed' as const }, { outcome: 'refused' as const }, { status: 200 },
+  {},
+  { key: 'Key00002' },
+  { account: 'Account2' },
+  { outcome: 'running' as const },
+  { outcome: 'completed' as const },
+  { outcome: 'refused' as const },
+  { status: 200 },
 );
 const onFree = (account: string): string | null => (account === 'Account1' ? 'free' : null);
-const read = (messages: readonly Buffer[]): LiveMessage[] => messages.map((bytes) => LiveMessage.parse(JSON.parse(bytes.toString())));
-const placed = (frames: readonly Frame[]): number[] => frames.flatMap((frame) => ('at' in frame ? [frame.position] : []));
+const read = (messages: readonly Buffer[]): LiveMessage[] =>
+  messages.map((bytes) => LiveMessage.parse(JSON.parse(bytes.toString())));
+const placed = (frames: readonly Frame[]): number[] =>
+  frames.flatMap((frame) => ('at' in frame ? [frame.position] : []));
 
 /** Said otherwise than the code says it: one event at a time, without regard to cost. */
 function isShown({ event }: Placed, scope: Scope, filter: RequestFilter, isSignedIn: boolean): boolean {
   if (event.type === 'request.extended') return false;
   if (event.type.startsWith('request.') && 'request' in event) {
-    const outcome = event.type === 'request.accepted' ? 'running' : event.type === 'request.refused' ? 'refused' : OUTCOME_OF[event.end_reason];
+    const outcome =
+      event.type === 'request.accepted'
+        ? 'running'
+        : event.type === 'request.refused'
+          ? 'refused'
+          : OUTCOME_OF[event.end_reason];
     const status = 'status' in event ? event.status : undefined;
-    const isMeant = filter.outcome === undefined || filter.outcome === outcome || (filter.outcome === 'running' && outcome !== 'refused');
+    const isMeant =
+      filter.outcome === undefined ||
+      filter.outcome === outcome ||
+      (filter.outcome === 'running' && outcome !== 'refused');
     return (
-      [scope.account, filter.account ?? null].every((account) => account === null || account === event.account) &&
+      [scope.account, filter.account ?? null].every(
+        (account) => account === null || account === event.account,
+      ) &&
       [scope.key, filter.key ?? null].every((key) => key === null || key === event.key) &&
-      isMeant && (filter.status === undefined || filter.status === status)
+      isMeant &&
+      (filter.status === undefined || filter.status === status)
     );
   }
   const [subject = ''] = event.type.split('.');
   if (['member', 'session', 'invitation', 'registration'].includes(subject) && !isSignedIn) return false;
   if (scope.account === null) return true;
   if (subject === 'registration') return false;
-  if ('account' in event) return event.account === scope.account && (scope.key === null || !('key' in event) || event.key === scope.key);
+  if ('account' in event)
+    return (
+      event.account === scope.account && (scope.key === null || !('key' in event) || event.key === scope.key)
+    );
   return 'plan' in event && event.plan === onFree(scope.account);
 }
 
 describe('a page of the log', () => {
   test('is shown to an audience as exactly the events that it may see and has asked for, in order, as the vocabulary says', () => {
     fc.assert(
-      fc.property(anyPage, anyScope, anyFilter, fc.boolean(), fc.integer({ min: 99, max: 141 }), (events, scope, filter, isSignedIn, after) => {
-        const messages = read(new LivePage(events, onFree).messagesFor(audienceOf(scope, filter, isSignedIn), after));
-        const expected = events.filter((each) => each.position > after && isShown(each, scope, filter, isSignedIn)).map(({ position }) => position);
-        expect(messages.flatMap(({ frames }) => placed(frames))).toEqual(expected);
-        if (messages.length > 0) expect(messages.at(-1)?.position).toBe(events.at(-1)?.position);
-      }),
+      fc.property(
+        anyPage,
+        anyScope,
+        anyFilter,
+        fc.boolean(),
+        fc.integer({ min: 99, max: 141 }),
+        (events, scope, filter, isSignedIn, after) => {
+          const messages = read(
+            new LivePage(events, onFree).messagesFor(audienceOf(scope, filter, isSignedIn), after),
+          );
+          const expected = events
+            .filter((each) => each.position > after && isShown(each, scope, filter, isSignedIn))
+            .map(({ position }) => position);
+          expect(messages.flatMap(({ frames }) => placed(frames))).toEqual(expected);
+          if (messages.length > 0) expect(messages.at(-1)?.position).toBe(events.at(-1)?.position);
+        },
+      ),
       { numRuns: 300 },
     );
   });
@@ -84,10 +127,16 @@ describe('a page of the log', () => {
   test('shows no digest, name or term of what was changed', () => {
     fc.assert(
       fc.property(anyPage, (events) => {
-        const frames = read(new LivePage(events, onFree).messagesFor(audienceOf({ account: null, key: null }, {}, true), 0)).flatMap((message) => message.frames);
-        const shown = new Set(frames.filter(({ type }) => type === 'notice').flatMap((frame) => Object.keys(frame)));
-        for (const name of shown) expect(['type', 'position', 'at', 'kind', 'account', 'key', 'plan', 'model']).toContain(name);
-        for (const frame of frames) if (frame.type === 'notice') expect(Object.keys(EVENT_CODES)).toContain(frame.kind);
+        const frames = read(
+          new LivePage(events, onFree).messagesFor(audienceOf({ account: null, key: null }, {}, true), 0),
+        ).flatMap((message) => message.frames);
+        const shown = new Set(
+          frames.filter(({ type }) => type === 'notice').flatMap((frame) => Object.keys(frame)),
+        );
+        for (const name of shown)
+          expect(['type', 'position', 'at', 'kind', 'account', 'key', 'plan', 'model']).toContain(name);
+        for (const frame of frames)
+          if (frame.type === 'notice') expect(Object.keys(EVENT_CODES)).toContain(frame.kind);
       }),
     );
   });
@@ -97,7 +146,10 @@ describe('a page of the log', () => {
       const total: Record<string, number> = {};
       for (const frame of messages.flatMap(({ frames }) => frames)) {
         for (const row of frame.type === 'usage' ? frame.rows : []) {
-          for (const [name, value] of Object.entries(row)) if (typeof value === 'number') total[`${row.key} ${row.model} ${name}`] = (total[`${row.key} ${row.model} ${name}`] ?? 0) + value;
+          for (const [name, value] of Object.entries(row))
+            if (typeof value === 'number')
+              total[`${row.key} ${row.model} ${name}`] =
+                (total[`${row.key} ${row.model} ${name}`] ?? 0) + value;
         }
       }
       return total;
@@ -112,25 +164,54 @@ describe('a page of the log', () => {
         expect(sum(split)).toEqual(sum(whole));
         const settled = whole.flatMap(({ frames }) => frames).filter((frame) => frame.type === 'settled');
         const outcomes = settled.reduce((total, { output_tokens = 0 }) => total + output_tokens, 0);
-        expect(Object.entries(sum(whole)).filter(([name]) => name.endsWith(' output_tokens')).reduce((total, [, value]) => total + value, 0)).toBe(outcomes);
+        expect(
+          Object.entries(sum(whole))
+            .filter(([name]) => name.endsWith(' output_tokens'))
+            .reduce((total, [, value]) => total + value, 0),
+        ).toBe(outcomes);
       }),
     );
   });
 
   test('of a backlog comes in messages of a bounded size, each with the position that it reaches', () => {
-    const event: Event = { type: 'request.accepted', request: '01a1fffd-088e-7242-bbde-9aba9931f5b9', account: 'Account1', key: 'Key00001', model: 'm', sse: true, body_bytes: 1, hold_tokens: 1 };
-    const events = Array.from({ length: 2 * MESSAGE_FRAMES_MAX + 1 }, (_, index): Placed => ({ shard: 0, position: index + 1, at: AT, instance: 1, stream: null, version: null, event }));
-    const messages = read(new LivePage(events, onFree).messagesFor(audienceOf({ account: 'Account1', key: null }, {}), 0));
+    const event: Event = {
+      type: 'request.accepted',
+      request: '01a1fffd-088e-7242-bbde-9aba9931f5b9',
+      account: 'Account1',
+      key: 'Key00001',
+      model: 'm',
+      sse: true,
+      body_bytes: 1,
+      hold_tokens: 1,
+    };
+    const events = Array.from({ length: 2 * MESSAGE_FRAMES_MAX + 1 }, (_, index): Placed => ({
+      shard: 0,
+      position: index + 1,
+      at: AT,
+      instance: 1,
+      stream: null,
+      version: null,
+      event,
+    }));
+    const messages = read(
+      new LivePage(events, onFree).messagesFor(audienceOf({ account: 'Account1', key: null }, {}), 0),
+    );
     expect(messages.map(({ frames, position }) => [frames.length, position])).toEqual([
-      [MESSAGE_FRAMES_MAX, MESSAGE_FRAMES_MAX], [MESSAGE_FRAMES_MAX, 2 * MESSAGE_FRAMES_MAX], [1, 2 * MESSAGE_FRAMES_MAX + 1],
+      [MESSAGE_FRAMES_MAX, MESSAGE_FRAMES_MAX],
+      [MESSAGE_FRAMES_MAX, 2 * MESSAGE_FRAMES_MAX],
+      [1, 2 * MESSAGE_FRAMES_MAX + 1],
     ]);
   });
 });
 
 describe('what processes tell one another', () => {
   const anyCall = fc.record({
-    type: fc.constant('progress' as const), request: fc.uuid(), account: fc.constantFrom(...ACCOUNTS), key: fc.constantFrom(...KEYS),
-    model: fc.string({ minLength: 1, maxLength: 256, unit: 'grapheme-ascii' }), output_tokens: fc.nat(),
+    type: fc.constant('progress' as const),
+    request: fc.uuid(),
+    account: fc.constantFrom(...ACCOUNTS),
+    key: fc.constantFrom(...KEYS),
+    model: fc.string({ minLength: 1, maxLength: 256, unit: 'grapheme-ascii' }),
+    output_tokens: fc.nat(),
   });
 
   test('fits into notifications and comes back as it was, except to its own speaker', () => {
@@ -154,7 +235,7 @@ describe('what processes tell one another', () => {
     expect(packed([])).toEqual([]);
   });
 
-  test('of what they watch is known to all others, and not taken for somebody else\'s by the speaker', () => {
+  test("of what they watch is known to all others, and not taken for somebody else's by the speaker", () => {
     const [here, there] = [new Watch('here'), new Watch('there')];
     const accounts = Array.from({ length: 2_000 }, (_, index) => `Acc${String(index).padStart(5, '0')}`);
     for (const account of accounts) here.add(account);
@@ -163,8 +244,12 @@ describe('what processes tell one another', () => {
       there.heard(payload);
       here.heard(payload);
     }
-    expect(accounts.filter((account) => !there.isWatchedElsewhere(account) || there.isWatchedHere(account))).toEqual([]);
-    expect(accounts.filter((account) => here.isWatchedElsewhere(account) || !here.isWatchedHere(account))).toEqual([]);
+    expect(
+      accounts.filter((account) => !there.isWatchedElsewhere(account) || there.isWatchedHere(account)),
+    ).toEqual([]);
+    expect(
+      accounts.filter((account) => here.isWatchedElsewhere(account) || !here.isWatchedHere(account)),
+    ).toEqual([]);
     for (const account of accounts) here.delete(account);
     expect([here.isWatched, there.isWatched]).toEqual([false, true]);
   });

@@ -7,12 +7,35 @@ import { ReadModel } from '#server/read-model/read-model.ts';
 const actor = 'member/Abcdefgh';
 const account = 'Account1';
 const idOf = (number: number): string => `Key${String(number).padStart(5, '0')}`;
-const created = (number: number): ControlEvent => ({ type: 'key.created', account, key: idOf(number), name: 'key', digest: 'a'.repeat(64), last4: 'aaaa', actor });
-const revoked = (number: number): ControlEvent => ({ type: 'key.revoked', account, key: idOf(number), actor });
+const created = (number: number): ControlEvent => ({
+  type: 'key.created',
+  account,
+  key: idOf(number),
+  name: 'key',
+  digest: 'a'.repeat(64),
+  last4: 'aaaa',
+  actor,
+});
+const revoked = (number: number): ControlEvent => ({
+  type: 'key.revoked',
+  account,
+  key: idOf(number),
+  actor,
+});
 
 function modelOf(events: readonly ControlEvent[]): ReadModel {
   const model = new ReadModel();
-  model.apply(events.map((event, index) => ({ shard: 0, position: index + 1, at: new Date(0), instance: 1, stream: null, version: null, event })));
+  model.apply(
+    events.map((event, index) => ({
+      shard: 0,
+      position: index + 1,
+      at: new Date(0),
+      instance: 1,
+      stream: null,
+      version: null,
+      event,
+    })),
+  );
   return model;
 }
 
@@ -28,5 +51,7 @@ test('keys that were made a moment ago count, also before the log has told of th
 test('an account has only so many keys in all, those that are revoked too', async () => {
   const numbers = Array.from({ length: KEYS_EVER_MAX }, (_, number) => number);
   const room = new KeyRoom(modelOf(numbers.flatMap((number) => [created(number), revoked(number)])));
-  await expect(room.make(account, async () => ({ id: 'OneMore1' }))).rejects.toThrow(`${KEYS_EVER_MAX} keys in all`);
+  await expect(room.make(account, async () => ({ id: 'OneMore1' }))).rejects.toThrow(
+    `${KEYS_EVER_MAX} keys in all`,
+  );
 });

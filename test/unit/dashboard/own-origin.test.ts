@@ -2,7 +2,8 @@ import type { IncomingMessage } from 'node:http';
 import { expect, test } from 'vitest';
 import { checkOrigin, isOwnOrigin } from '#server/dashboard/gate.ts';
 
-const post = (headers: Record<string, string>): IncomingMessage => ({ method: 'POST', headers }) as unknown as IncomingMessage;
+const post = (headers: Record<string, string>): IncomingMessage =>
+  ({ method: 'POST', headers }) as unknown as IncomingMessage;
 const PUBLIC = 'https://daybook.example';
 
 test('a page at the public address is our own, also behind a proxy that puts another Host in its place', () => {
@@ -13,8 +14,16 @@ test('a page at the public address is our own, also behind a proxy that puts ano
 });
 
 test('no other page is, whatever the public address', () => {
-  for (const origin of ['https://elsewhere.example', 'http://daybook.example', 'https://daybook.example:8443', 'null']) {
-    expect([origin, checkOrigin(post({ origin, host: '10.0.0.7:4000' }), PUBLIC)?.code]).toEqual([origin, 'cross_site']);
+  for (const origin of [
+    'https://elsewhere.example',
+    'http://daybook.example',
+    'https://daybook.example:8443',
+    'null',
+  ]) {
+    expect([origin, checkOrigin(post({ origin, host: '10.0.0.7:4000' }), PUBLIC)?.code]).toEqual([
+      origin,
+      'cross_site',
+    ]);
   }
   expect(checkOrigin(post({ host: '10.0.0.7:4000' }), PUBLIC)?.code).toBe('cross_site');
   expect(isOwnOrigin({ host: '10.0.0.7:4000' }, undefined)).toBe(false);

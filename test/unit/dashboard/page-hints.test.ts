@@ -13,7 +13,10 @@ const LIST: BuildList = {
   'features/sign-in/sign-in-page.tsx': { file: 'assets/sign-in-1.js', imports: ['_react-1.js'] },
 };
 
-const filesIn = (hints: string | null): string[] => [...(hints ?? '').matchAll(/<\/assets\/(\S+)>; rel=modulepreload; crossorigin/g)].map(([, file]) => file as string);
+const filesIn = (hints: string | null): string[] =>
+  [...(hints ?? '').matchAll(/<\/assets\/(\S+)>; rel=modulepreload; crossorigin/g)].map(
+    ([, file]) => file as string,
+  );
 
 test.each([
   ['/', ['query-1.js', 'session-1.js', 'shell-1.js', 'table-1.js', 'overview-1.js']],
@@ -24,7 +27,8 @@ test.each([
 });
 
 test('who is signed in is asked along with a page that needs to know, and with no other', () => {
-  const isAsked = (path: string): boolean => hintsFor(LIST, path)?.includes('</api/me>; rel=preload; as=fetch; crossorigin') === true;
+  const isAsked = (path: string): boolean =>
+    hintsFor(LIST, path)?.includes('</api/me>; rel=preload; as=fetch; crossorigin') === true;
   expect(['/', '/admin/plans', '/sign-in'].map(isAsked)).toEqual([true, true, false]);
 });
 

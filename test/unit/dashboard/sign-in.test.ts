@@ -12,7 +12,12 @@ import { createTotpSecret, stepOf } from '#server/sign-in/totp.ts';
 describe('codes of a device', () => {
   // RFC 6238, appendix B, for SHA-1: the last six of its eight digits.
   const secret = Secret.fromUTF8('12345678901234567890').base32;
-  it.each([[59, '287082'], [1_111_111_109, '081804'], [1_234_567_890, '005924'], [20_000_000_000, '353130']])('are those of the standard: at %i s', (atS, code) => {
+  it.each([
+    [59, '287082'],
+    [1_111_111_109, '081804'],
+    [1_234_567_890, '005924'],
+    [20_000_000_000, '353130'],
+  ])('are those of the standard: at %i s', (atS, code) => {
     expect(stepOf(secret, code, atS * 1_000)).toBe(Math.floor(atS / 30));
   });
 
@@ -20,10 +25,12 @@ describe('codes of a device', () => {
     const made = createTotpSecret();
     const nowMs = 1_800_000_010_000;
     const step = Math.floor(nowMs / 30_000);
-    const code = (steps: number): string => new TOTP({ secret: Secret.fromBase32(made) }).generate({ timestamp: nowMs + steps * 30_000 });
+    const code = (steps: number): string =>
+      new TOTP({ secret: Secret.fromBase32(made) }).generate({ timestamp: nowMs + steps * 30_000 });
     expect([-1, 0, 1].map((steps) => stepOf(made, code(steps), nowMs))).toEqual([step - 1, step, step + 1]);
     const near = new Set([-1, 0, 1].map(code));
-    for (const steps of [-3, -2, 2, 3]) if (!near.has(code(steps))) expect(stepOf(made, code(steps), nowMs)).toBeNull();
+    for (const steps of [-3, -2, 2, 3])
+      if (!near.has(code(steps))) expect(stepOf(made, code(steps), nowMs)).toBeNull();
   });
 });
 
@@ -40,7 +47,11 @@ describe('passwords', () => {
   it('are hashed two at a time, fifty wait, and more are told so', async () => {
     const passwords = new Passwords();
     const all = await Promise.all(Array.from({ length: 55 }, () => passwords.hash('one of many')));
-    expect(all.filter((each) => each instanceof Refusal).map((each) => each.code)).toEqual(['relay_busy', 'relay_busy', 'relay_busy']);
+    expect(all.filter((each) => each instanceof Refusal).map((each) => each.code)).toEqual([
+      'relay_busy',
+      'relay_busy',
+      'relay_busy',
+    ]);
     expect(typeof (await passwords.hash('after the rush'))).toBe('string');
   });
 });
@@ -57,19 +68,30 @@ it.each([
   ['64:ff9b::192.0.2.1', '64:ff9b::/48'],
   ['', 'unknown'],
   ['not an address', 'unknown'],
-])('a network is what a household has: %s', (address, network) => expect(coarseNetwork(address)).toBe(network));
+])('a network is what a household has: %s', (address, network) =>
+  expect(coarseNetwork(address)).toBe(network),
+);
 
 it.each([
   ['Mozilla/5.0 (X11; Linux x86_64; rv:150.0) Gecko/20100101 Firefox/150.0', 'Firefox on Linux'],
-  ['Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 Chrome/150.0 Safari/537.36 Edg/150.0', 'Edge on Windows'],
-  ['Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/537.36 Chrome/150.0 Safari/537.36', 'Chrome on macOS'],
-  ['Mozilla/5.0 (Linux; Android 16) AppleWebKit/537.36 Chrome/150.0 Mobile Safari/537.36', 'Chrome on Android'],
+  [
+    'Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 Chrome/150.0 Safari/537.36 Edg/150.0',
+    'Edge on Windows',
+  ],
+  [
+    'Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/537.36 Chrome/150.0 Safari/537.36',
+    'Chrome on macOS',
+  ],
+  [
+    'Mozilla/5.0 (Linux; Android 16) AppleWebKit/537.36 Chrome/150.0 Mobile Safari/537.36',
+    'Chrome on Android',
+  ],
   ['curl/8.9', 'curl'],
   ['<script>alert(1)</script>', 'Another program'],
   [undefined, 'Another program'],
 ])('a browser is told in a few words: %s', (userAgent, label) => expect(browserLabel(userAgent)).toBe(label));
 
-it('no account or key is named with what a table can\'t hold or a terminal obeys', () => {
+it("no account or key is named with what a table can't hold or a terminal obeys", () => {
   for (const name of ['n\u0000l', 'x\u001b[2J', 'x\u0085']) {
     expect(CreateAccount.safeParse({ name }).success).toBe(false);
     expect(CreateKey.safeParse({ name }).success).toBe(false);

@@ -25,29 +25,54 @@ afterAll(() => sockets.close());
 
 const audience = audienceOf({ account: 'Account1', key: null }, {});
 
-const LASTING: Right = { holder: 'key/Key00001', isSignedIn: false, ended: () => null, concerns: () => false, judge: () => audience.scope };
+const LASTING: Right = {
+  holder: 'key/Key00001',
+  isSignedIn: false,
+  ended: () => null,
+  concerns: () => false,
+  judge: () => audience.scope,
+};
 
 /** A viewer that has come to `position`, and what arrives at the other end of its connection. */
-async function openViewer(position: number): Promise<{ viewer: Viewer; client: WebSocket; seen: LiveMessage[] }> {
+async function openViewer(
+  position: number,
+): Promise<{ viewer: Viewer; client: WebSocket; seen: LiveMessage[] }> {
   const { port } = sockets.address() as { port: number };
   const client = new WebSocket(`ws://127.0.0.1:${port}`, { perMessageDeflate: false });
   const seen: LiveMessage[] = [];
   client.on('message', (bytes: Buffer) => seen.push(LiveMessage.parse(JSON.parse(bytes.toString()))));
-  const [[socket]] = (await Promise.all([once(sockets, 'connection'), once(client, 'open')])) as unknown as [[WebSocket]];
+  const [[socket]] = (await Promise.all([once(sockets, 'connection'), once(client, 'open')])) as unknown as [
+    [WebSocket],
+  ];
   return { viewer: new Viewer(socket, { right: LASTING, audience, position }), client, seen };
 }
 
 function pageOf(from: number, upTo: number, model = 'm'): LivePage {
   const events = Array.from({ length: upTo - from }, (_, index): Placed => ({
-    shard: 0, position: from + 1 + index, at: new Date('2027-01-31T12:00:00Z'), instance: 1, stream: null, version: null,
-    event: { type: 'request.accepted', request: '01a1fffd-088e-7242-bbde-9aba9931f5b9', account: 'Account1', key: 'Key00001', model, sse: true, body_bytes: 1, hold_tokens: 1 },
+    shard: 0,
+    position: from + 1 + index,
+    at: new Date('2027-01-31T12:00:00Z'),
+    instance: 1,
+    stream: null,
+    version: null,
+    event: {
+      type: 'request.accepted',
+      request: '01a1fffd-088e-7242-bbde-9aba9931f5b9',
+      account: 'Account1',
+      key: 'Key00001',
+      model,
+      sse: true,
+      body_bytes: 1,
+      hold_tokens: 1,
+    },
   }));
   return new LivePage(events, () => null);
 }
 
 const started = (seen: readonly LiveMessage[]): number[] =>
   seen.flatMap(({ frames }) => frames).flatMap((frame) => (frame.type === 'started' ? [frame.position] : []));
-const gaps = (seen: readonly LiveMessage[]): number[] => seen.flatMap(({ frames }) => frames).flatMap((frame) => (frame.type === 'gap' ? [frame.position] : []));
+const gaps = (seen: readonly LiveMessage[]): number[] =>
+  seen.flatMap(({ frames }) => frames).flatMap((frame) => (frame.type === 'gap' ? [frame.position] : []));
 
 test('one that comes from a server further ahead is told only what it has not had', async () => {
   const viewers = new Viewers(new ReadModel());
@@ -56,10 +81,26 @@ test('one that comes from a server further ahead is told only what it has not ha
   viewer.caughtUp(true);
   viewers.tellPage(pageOf(0, 3), 0);
   // What is of the moment waits until it is of this viewer's moment.
-  viewers.tellProgress([{ type: 'progress', request: '01a1fffd-088e-7242-bbde-9aba9931f5b9', account: 'Account1', key: 'Key00001', model: 'm', output_tokens: 1 }], 3);
+  viewers.tellProgress(
+    [
+      {
+        type: 'progress',
+        request: '01a1fffd-088e-7242-bbde-9aba9931f5b9',
+        account: 'Account1',
+        key: 'Key00001',
+        model: 'm',
+        output_tokens: 1,
+      },
+    ],
+    3,
+  );
   viewers.tellPage(pageOf(3, 7), 3);
   viewers.tellPage(pageOf(7, 9), 7);
-  await until(() => started(seen), (positions) => positions.at(-1) === 9, 'the last event');
+  await until(
+    () => started(seen),
+    (positions) => positions.at(-1) === 9,
+    'the last event',
+  );
   expect(started(seen)).toEqual([6, 7, 8, 9]);
   expect(seen.flatMap(({ frames }) => frames).filter(({ type }) => type === 'progress')).toEqual([]);
   client.terminate();
@@ -73,7 +114,11 @@ test('what is new waits while one catches up, and comes after what it missed', a
   for (const message of pageOf(0, 3).messagesFor(audience, 0)) await viewer.sendMissed(message);
   viewers.tellPage(pageOf(5, 6), 5);
   viewer.caughtUp(true);
-  await until(() => started(seen), (positions) => positions.length === 6, 'all events');
+  await until(
+    () => started(seen),
+    (positions) => positions.length === 6,
+    'all events',
+  );
   expect(started(seen)).toEqual([1, 2, 3, 4, 5, 6]);
   expect(gaps(seen)).toEqual([]);
   client.terminate();
@@ -85,12 +130,20 @@ test('one that can be told of no more while it catches up is told of the gap beh
   viewers.add(viewer);
   const page = pageOf(0, 250, 'm'.repeat(256));
   let position = 0;
-  for (let bytes = 0; bytes <= VIEWER_BUFFER_BYTES_MAX; bytes += page.messagesFor(audience, 0)[0]?.length ?? 0) {
+  for (
+    let bytes = 0;
+    bytes <= VIEWER_BUFFER_BYTES_MAX;
+    bytes += page.messagesFor(audience, 0)[0]?.length ?? 0
+  ) {
     viewers.tellPage(pageOf(position, position + 250, 'm'.repeat(256)), position);
     position += 250;
   }
   viewer.caughtUp(true);
-  await until(() => gaps(seen), (all) => all.length === 1, 'the gap');
+  await until(
+    () => gaps(seen),
+    (all) => all.length === 1,
+    'the gap',
+  );
   expect([started(seen), gaps(seen)]).toEqual([[], [position]]);
   client.terminate();
 });

@@ -40,28 +40,40 @@ describe('a quota', () => {
   });
   const percentOf = (alert: Alert | null): unknown => alert?.details['percent'] ?? null;
 
-  test.each([[0, null], [499, null], [500, 50], [799, 50], [800, 80], [999, 80], [1_000, 100], [5_000, 100]])(
-    'of which %i of 1,000 are used gives notice of %s percent',
-    (used, percent) => {
-      expect(percentOf(quotaAlert(quota({ used }), new Raised(), NOW_MS))).toBe(percent);
-    },
-  );
+  test.each([
+    [0, null],
+    [499, null],
+    [500, 50],
+    [799, 50],
+    [800, 80],
+    [999, 80],
+    [1_000, 100],
+    [5_000, 100],
+  ])('of which %i of 1,000 are used gives notice of %s percent', (used, percent) => {
+    expect(percentOf(quotaAlert(quota({ used }), new Raised(), NOW_MS))).toBe(percent);
+  });
 
   test('that is used up step by step is told of once for each share, in whatever steps, and a lower share never after a higher one', () => {
     fc.assert(
-      fc.property(fc.integer({ min: 1, max: 1_000_000 }), fc.array(fc.nat(300_000), { maxLength: 30 }), (cap, steps) => {
-        const raised = new Raised();
-        let used = 0;
-        const told: number[] = [];
-        for (const step of steps) {
-          used += step;
-          const alert = raised.take(quotaAlert(quota({ cap, used }), raised, NOW_MS));
-          if (alert) told.push(Number(percentOf(alert)));
-          // What is reached is told at once.
-          expect(Math.max(0, ...told)).toBe(Math.max(0, ...QUOTA_PERCENTS.filter((percent) => used >= cap * (percent / 100))));
-        }
-        expect(told).toEqual([...new Set(told)].toSorted((one, other) => one - other));
-      }),
+      fc.property(
+        fc.integer({ min: 1, max: 1_000_000 }),
+        fc.array(fc.nat(300_000), { maxLength: 30 }),
+        (cap, steps) => {
+          const raised = new Raised();
+          let used = 0;
+          const told: number[] = [];
+          for (const step of steps) {
+            used += step;
+            const alert = raised.take(quotaAlert(quota({ cap, used }), raised, NOW_MS));
+            if (alert) told.push(Number(percentOf(alert)));
+            // What is reached is told at once.
+            expect(Math.max(0, ...told)).toBe(
+              Math.max(0, ...QUOTA_PERCENTS.filter((percent) => used >= cap * (percent / 100))),
+            );
+          }
+          expect(told).toEqual([...new Set(told)].toSorted((one, other) => one - other));
+        },
+      ),
     );
   });
 
@@ -160,6 +172,13 @@ describe('what lasts', () => {
 
   test('projections are behind after a minute, and have caught up at five seconds', () => {
     const of = (ms: number, last: number): unknown => projectorAlert({ events: 7, ms }, last)?.state ?? null;
-    expect([of(59_999, 0), of(60_000, 0), of(60_000, 1), of(5_001, 1), of(5_000, 1), of(0, 2)]).toEqual([null, 'raised', null, null, 'recovered', null]);
+    expect([of(59_999, 0), of(60_000, 0), of(60_000, 1), of(5_001, 1), of(5_000, 1), of(0, 2)]).toEqual([
+      null,
+      'raised',
+      null,
+      null,
+      'recovered',
+      null,
+    ]);
   });
 });

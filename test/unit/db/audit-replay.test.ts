@@ -13,7 +13,12 @@ import { minuteOf, windowEnd } from '#db/limits/windows.ts';
 import { LogInMemory } from '../../support/log/log-in-memory.ts';
 import { accepted, extended, registered, settled, suspended } from '../../support/log/log-writer.ts';
 import { foldRequests, foldUsage } from '../../support/projections/projection-fold.ts';
-import { anyHistory, DIGEST, HistoryWriter, type HistoryStep } from '../../support/projections/arbitrary-history.ts';
+import {
+  anyHistory,
+  DIGEST,
+  HistoryWriter,
+  type HistoryStep,
+} from '../../support/projections/arbitrary-history.ts';
 import { foldQuotas } from '../../support/projections/projection-quotas.ts';
 
 const HOUR_MS = 3_600_000;
@@ -38,7 +43,12 @@ function logOf(...events: readonly Event[]): Placed[] {
       void log.append([event]);
       continue;
     }
-    const about = 'key' in event ? event.key : 'account' in event && event.account !== undefined ? event.account : ((event as { plan: string }).plan);
+    const about =
+      'key' in event
+        ? event.key
+        : 'account' in event && event.account !== undefined
+          ? event.account
+          : (event as { plan: string }).plan;
     const version = (versions.get(about) ?? 0) + 1;
     versions.set(about, version);
     void log.control([{ event, version }]);
@@ -49,46 +59,103 @@ function logOf(...events: readonly Event[]): Placed[] {
 describe('the state that an auditor folds', () => {
   test('is what the judges of the tables say, event by event, whatever happens and wherever the fold has paused', async () => {
     await fc.assert(
-      fc.asyncProperty(anyHistory, fc.nat(), fc.constantFrom(1, 60_000, 20 * HOUR_MS), async (steps, cut, stepMs) => {
-        const log = await historyOf(steps, stepMs);
-        const state = fold(log.slice(0, cut % log.length));
-        snapshotOf(state, state.at);
-        fold(log.slice(cut % log.length), state);
-        const shown = snapshotOf(state, state.at);
-        expect(JSON.stringify(shown)).not.toContain(DIGEST);
+      fc.asyncProperty(
+        anyHistory,
+        fc.nat(),
+        fc.constantFrom(1, 60_000, 20 * HOUR_MS),
+        async (steps, cut, stepMs) => {
+          const log = await historyOf(steps, stepMs);
+          const state = fold(log.slice(0, cut % log.length));
+          snapshotOf(state, state.at);
+          fold(log.slice(cut % log.length), state);
+          const shown = snapshotOf(state, state.at);
+          expect(JSON.stringify(shown)).not.toContain(DIGEST);
 
-        const { usage_hour_total: hours } = foldUsage(log);
-        const judged = [...hours.values()].map(({ completed, client_gone, upstream_failed, cut_short, relay_failed, ...sums }) => ({
-          ...noFigures(),
-          ...sums,
-          requests: [completed, client_gone, upstream_failed, cut_short, relay_failed].reduce<number>((sum, each) => sum + (each as number), 0),
-          abandoned: 0,
-        }));
-        expect({ ...totalOf(shown.usage), abandoned: 0 }).toEqual(totalOf(judged));
-        expect(shown.total).toEqual(totalOf(shown.accounts));
-        const { running_request: running, request } = foldRequests(log);
-        expect(shown.open_requests.map((each) => each.request).toSorted()).toEqual([...running.keys()].toSorted());
-        for (const each of shown.open_requests) expect(each.hold_tokens).toBe(request.get(each.request)?.['hold_tokens']);
+          const { usage_hour_total: hours } = foldUsage(log);
+          const judged = [...hours.values()].map(
+            ({ completed, client_gone, upstream_failed, cut_short, relay_failed, ...sums }) => ({
+              ...noFigures(),
+              ...sums,
+              requests: [completed, client_gone, upstream_failed, cut_short, relay_failed].reduce<number>(
+                (sum, each) => sum + (each as number),
+                0,
+              ),
+              abandoned: 0,
+            }),
+          );
+          expect({ ...totalOf(shown.usage), abandoned: 0 }).toEqual(totalOf(judged));
+          expect(shown.total).toEqual(totalOf(shown.accounts));
+          const { running_request: running, request } = foldRequests(log);
+          expect(shown.open_requests.map((each) => each.request).toSorted()).toEqual(
+            [...running.keys()].toSorted(),
+          );
+          for (const each of shown.open_requests)
+            expect(each.hold_tokens).toBe(request.get(each.request)?.['hold_tokens']);
 
-        const minute = minuteOf(state.at.getTime());
-        const windows = [...foldQuotas(log).values()]
-          .map(({ subject, meter, window_kind, window_start, reset_position, cap, used, held }) => {
-            const window = WINDOW_KIND_OF.get(window_kind as number) ?? 'none';
-            return { subject, meter: METER_OF.get(meter as number), window, start: window_start as number, reset_position, limit: cap, settled: used, held };
-          })
-          .filter(({ window, start }) => start <= minute && windowEnd(window, start) > minute)
-          .map(({ start, ...rest }) => ({ ...rest, starts_at: new Date(start * 60_000).toISOString() }));
-        const own = shownWindows(state, state.at).map(({ subject, meter, window, reset_position, limit, settled: used, held, starts_at }) => ({ subject, meter, window, reset_position, limit, settled: used, held, starts_at }));
-        expect(own).toEqual(expect.arrayContaining(windows));
-        // All others are of quotas in force that nobody has touched.
-        expect(own.filter(({ settled: used, held }) => used > 0 || held > 0).filter((each) => !windows.some((other) => JSON.stringify(other) === JSON.stringify(ordered(each))))).toEqual([]);
-      }),
+          const minute = minuteOf(state.at.getTime());
+          const windows = [...foldQuotas(log).values()]
+            .map(({ subject, meter, window_kind, window_start, reset_position, cap, used, held }) => {
+              const window = WINDOW_KIND_OF.get(window_kind as number) ?? 'none';
+              return {
+                subject,
+                meter: METER_OF.get(meter as number),
+                window,
+                start: window_start as number,
+                reset_position,
+                limit: cap,
+                settled: used,
+                held,
+              };
+            })
+            .filter(({ window, start }) => start <= minute && windowEnd(window, start) > minute)
+            .map(({ start, ...rest }) => ({ ...rest, starts_at: new Date(start * 60_000).toISOString() }));
+          const own = shownWindows(state, state.at).map(
+            ({ subject, meter, window, reset_position, limit, settled: used, held, starts_at }) => ({
+              subject,
+              meter,
+              window,
+              reset_position,
+              limit,
+              settled: used,
+              held,
+              starts_at,
+            }),
+          );
+          expect(own).toEqual(expect.arrayContaining(windows));
+          // All others are of quotas in force that nobody has touched.
+          expect(
+            own
+              .filter(({ settled: used, held }) => used > 0 || held > 0)
+              .filter(
+                (each) => !windows.some((other) => JSON.stringify(other) === JSON.stringify(ordered(each))),
+              ),
+          ).toEqual([]);
+        },
+      ),
       { numRuns: 60 },
     );
   });
 });
 
-const ordered = ({ subject, meter, window, reset_position, limit, settled: used, held, starts_at }: Record<string, unknown>): object => ({ subject, meter, window, reset_position, limit, settled: used, held, starts_at });
+const ordered = ({
+  subject,
+  meter,
+  window,
+  reset_position,
+  limit,
+  settled: used,
+  held,
+  starts_at,
+}: Record<string, unknown>): object => ({
+  subject,
+  meter,
+  window,
+  reset_position,
+  limit,
+  settled: used,
+  held,
+  starts_at,
+});
 
 describe('a statement', () => {
   test('of each month, together, is the log to the micro-dollar: every ending is in one month, account and line', async () => {
@@ -101,7 +168,8 @@ describe('a statement', () => {
           return { statements, own: statements.accounts.map((account) => statements.of(account)) };
         });
         const { total } = snapshotOf(fold(log), new Date());
-        const sum = (of: (statement: ReturnType<Statements['of']>) => number): number => months.flatMap(({ own }) => own).reduce((all, each) => all + of(each), 0);
+        const sum = (of: (statement: ReturnType<Statements['of']>) => number): number =>
+          months.flatMap(({ own }) => own).reduce((all, each) => all + of(each), 0);
         expect(sum((each) => each.cost_microusd)).toBe(total.cost_microusd);
         expect(sum((each) => each.requests)).toBe(total.requests);
         expect(sum((each) => each.refused)).toBe(total.refused);
@@ -109,7 +177,9 @@ describe('a statement', () => {
           expect(sum(({ lines }) => lines.reduce((all, line) => all + line[name], 0))).toBe(total[name]);
         }
         for (const { statements, own } of months) {
-          expect(statements.totalMicrousd).toBe(BigInt(own.reduce((all, each) => all + each.cost_microusd, 0)));
+          expect(statements.totalMicrousd).toBe(
+            BigInt(own.reduce((all, each) => all + each.cost_microusd, 0)),
+          );
           expect(statements.endings).toBe(own.reduce((all, each) => all + each.requests, 0));
         }
       }),
@@ -120,16 +190,43 @@ describe('a statement', () => {
   test('has calls without a price and abandoned ones apart, and a month begins with its first moment', () => {
     const [one, two, three] = [accepted(), accepted(), accepted()];
     const { request, account, key, model } = three;
-    const abandoned: EventOf<'request.abandoned'> = { type: 'request.abandoned', request, account, key, model, end_reason: 'abandoned', usage_source: 'estimated', hold_tokens: 500, hold_cost_microusd: 70 };
+    const abandoned: EventOf<'request.abandoned'> = {
+      type: 'request.abandoned',
+      request,
+      account,
+      key,
+      model,
+      end_reason: 'abandoned',
+      usage_source: 'estimated',
+      hold_tokens: 500,
+      hold_cost_microusd: 70,
+    };
     const statements = new Statements(parseMonth('2026-12') as NonNullable<ReturnType<typeof parseMonth>>);
-    const place = (event: Event, at: string): void => statements.take({ shard: 0, position: 1, at: new Date(at), instance: 1, stream: null, version: null, event });
+    const place = (event: Event, at: string): void =>
+      statements.take({
+        shard: 0,
+        position: 1,
+        at: new Date(at),
+        instance: 1,
+        stream: null,
+        version: null,
+        event,
+      });
     place(settled(one, { cost_microusd: 5 }), '2026-11-30T23:59:59.999Z');
     place(settled(one, { cost_microusd: 11 }), '2026-12-01T00:00:00.000Z');
     place(settled(two), '2026-12-31T23:59:59.999Z');
     place(abandoned, '2026-12-31T23:59:59.999Z');
     place(settled(one, { cost_microusd: 7 }), '2027-01-01T00:00:00.000Z');
     const { lines, cost_microusd, requests } = statements.of('Account1');
-    expect(lines.map(({ kind, requests: calls, input_tokens, abandoned_tokens, cost_microusd: cost }) => [kind, calls, input_tokens, abandoned_tokens, cost])).toEqual([
+    expect(
+      lines.map(({ kind, requests: calls, input_tokens, abandoned_tokens, cost_microusd: cost }) => [
+        kind,
+        calls,
+        input_tokens,
+        abandoned_tokens,
+        cost,
+      ]),
+    ).toEqual([
       ['priced', 1, 10, 0, 11],
       ['abandoned', 1, 0, 500, 70],
       ['unpriced', 1, 10, 0, 0],
@@ -137,7 +234,10 @@ describe('a statement', () => {
     expect([requests, cost_microusd]).toEqual([3, 81]);
   });
 
-  test.each(['2026-13', '2026-1', '2026', 'November', '2026-11-01'])('is not made of "%s", which is no month', (text) => expect(parseMonth(text)).toBeNull());
+  test.each(['2026-13', '2026-1', '2026', 'November', '2026-11-01'])(
+    'is not made of "%s", which is no month',
+    (text) => expect(parseMonth(text)).toBeNull(),
+  );
 });
 
 describe('what should not be in a log is named with its position', () => {
@@ -146,8 +246,11 @@ describe('what should not be in a log is named with its position', () => {
     registered('Account1'),
     { type: 'account.plan_changed', account: 'Account1', plan: 'p', windows: 'keep', actor: 'test' },
   ];
-  const admitted = (hold_tokens: number, terms_position = 3): EventOf<'request.accepted'> => accepted({ hold_tokens, terms_position, admitted_minute: minuteOf(Date.now()) });
-  const tokens = (limit: number, enforcement: 'exact' | 'soft_landing'): PlanTerms['quotas'] => [{ meter: 'tokens', window: 'month', limit, enforcement }];
+  const admitted = (hold_tokens: number, terms_position = 3): EventOf<'request.accepted'> =>
+    accepted({ hold_tokens, terms_position, admitted_minute: minuteOf(Date.now()) });
+  const tokens = (limit: number, enforcement: 'exact' | 'soft_landing'): PlanTerms['quotas'] => [
+    { meter: 'tokens', window: 'month', limit, enforcement },
+  ];
   const call = accepted();
   const other = { ...call, request: uuidv7() };
 
@@ -157,21 +260,71 @@ describe('what should not be in a log is named with its position', () => {
     ['an acceptance after the end', logOf(call, settled(call), call), [[3, /accepted again after its end/]]],
     ['a second ending', logOf(call, settled(call), settled(call)), [[3, /ended twice/]]],
     ['an ending without a beginning', logOf(call, settled(other)), [[2, /ended without being accepted/]]],
-    ['an extension after the end', logOf(call, settled(call), extended(call)), [[3, /was extended after its end/]]],
-    ['an ending for somebody else', logOf(call, { ...settled(call), account: 'Account2' }), [[2, /for another account/]]],
-    ['terms of the future', logOf(accepted({ terms_position: 9, admitted_minute: 1 })), [[1, /terms of position 9, which came later/]]],
-    ['a call beyond an exact quota', logOf(...plan(tokens(100, 'exact')), admitted(60), admitted(41)), [[5, /tokens of account\/Account1 in its month: 0 settled and 101 held exceed 100/]]],
-    ['more settled than an exact quota has', logOf(...plan(tokens(25, 'exact')), ...[admitted(20)].flatMap((begun) => [begun, settled(begun)])), [[5, /30 settled and 0 held exceed 25/]]],
-    ['a reply that a soft-landing quota lets finish, which is none', logOf(...plan(tokens(25, 'soft_landing')), ...[admitted(20)].flatMap((begun) => [begun, settled(begun)])), []],
-    ['a reply that goes on after its window, which is none', logOf(...plan(tokens(100, 'exact')), ...[{ ...admitted(60), admitted_minute: 1 }].flatMap((begun) => [begun, extended(begun)])), []],
-    ['a higher cap that its server had not heard of, which is none', logOf(...plan(tokens(10, 'exact')), { type: 'plan.changed', plan: 'p', terms: { quotas: tokens(50, 'exact') }, windows: 'keep', actor: 'test' }, admitted(50)), []],
+    [
+      'an extension after the end',
+      logOf(call, settled(call), extended(call)),
+      [[3, /was extended after its end/]],
+    ],
+    [
+      'an ending for somebody else',
+      logOf(call, { ...settled(call), account: 'Account2' }),
+      [[2, /for another account/]],
+    ],
+    [
+      'terms of the future',
+      logOf(accepted({ terms_position: 9, admitted_minute: 1 })),
+      [[1, /terms of position 9, which came later/]],
+    ],
+    [
+      'a call beyond an exact quota',
+      logOf(...plan(tokens(100, 'exact')), admitted(60), admitted(41)),
+      [[5, /tokens of account\/Account1 in its month: 0 settled and 101 held exceed 100/]],
+    ],
+    [
+      'more settled than an exact quota has',
+      logOf(...plan(tokens(25, 'exact')), ...[admitted(20)].flatMap((begun) => [begun, settled(begun)])),
+      [[5, /30 settled and 0 held exceed 25/]],
+    ],
+    [
+      'a reply that a soft-landing quota lets finish, which is none',
+      logOf(
+        ...plan(tokens(25, 'soft_landing')),
+        ...[admitted(20)].flatMap((begun) => [begun, settled(begun)]),
+      ),
+      [],
+    ],
+    [
+      'a reply that goes on after its window, which is none',
+      logOf(
+        ...plan(tokens(100, 'exact')),
+        ...[{ ...admitted(60), admitted_minute: 1 }].flatMap((begun) => [begun, extended(begun)]),
+      ),
+      [],
+    ],
+    [
+      'a higher cap that its server had not heard of, which is none',
+      logOf(
+        ...plan(tokens(10, 'exact')),
+        {
+          type: 'plan.changed',
+          plan: 'p',
+          terms: { quotas: tokens(50, 'exact') },
+          windows: 'keep',
+          actor: 'test',
+        },
+        admitted(50),
+      ),
+      [],
+    ],
   ])('%s', (_name, log, faults) => {
     const state = fold(log);
-    expect(state.faults).toEqual(faults.map(([position, problem]) => ({ position, problem: expect.stringMatching(problem) as string })));
+    expect(state.faults).toEqual(
+      faults.map(([position, problem]) => ({ position, problem: expect.stringMatching(problem) as string })),
+    );
     expect(state.faultCount).toBe(faults.length);
   });
 
-  test('a stream that leaves a version out, and an event that can\'t be read', () => {
+  test("a stream that leaves a version out, and an event that can't be read", () => {
     const log = logOf(registered('Account1'), suspended('Account1'));
     const state = fold([log[0] as Placed, { ...(log[1] as Placed), version: 3 }]);
     state.take(new UnreadableEventError(3, null));

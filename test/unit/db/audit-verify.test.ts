@@ -3,7 +3,14 @@ import { describe, expect, test } from 'vitest';
 import { spansOf } from '#db/archive/lines-of.ts';
 import { JsonRows } from '#db/audit/source/json-rows.ts';
 import { copiedFields, CopiedRows } from '#db/audit/source/copied-rows.ts';
-import { type EventRow, fieldsOf, microsecondsOf, rowOfFields, rowOfText, textOf } from '#db/audit/source/lines.ts';
+import {
+  type EventRow,
+  fieldsOf,
+  microsecondsOf,
+  rowOfFields,
+  rowOfText,
+  textOf,
+} from '#db/audit/source/lines.ts';
 import { AT, checkEvent, NAMES } from '#db/audit/verify/event.ts';
 import { judge } from '#db/audit/verify/verdict.ts';
 import { PartCounter } from '#db/audit/verify/parts.ts';
@@ -21,17 +28,60 @@ function rowOf(position: number, at: string, instance: string, fields: Fields): 
   return NAMES.map((name) => common[name] ?? null);
 }
 
-const request = (position: number): Fields => ({ request: `0190000${position % 10}-0000-7000-8000-00000000000${position % 7}`, account: 'Account1', key: 'Key00001' });
+const request = (position: number): Fields => ({
+  request: `0190000${position % 10}-0000-7000-8000-00000000000${position % 7}`,
+  account: 'Account1',
+  key: 'Key00001',
+});
 /** What the events of a made log are, one after the other. */
 const EVENTS: readonly ((position: number) => Fields)[] = [
-  (position) => ({ ...request(position), type: '100', model: 'a "b", \\c', sse: 't', body_bytes: '40', hold_tokens: '500', terms_position: '1' }),
   (position) => ({
-    ...request(position), type: '101', model: 'm', upstream: 'one', status: '200', end_reason: '1', usage_source: '1', input_tokens: '10', cached_tokens: '0',
-    output_tokens: '20', reasoning_tokens: '0', attempts: '1', duration_ms: '50', cost_microusd: '9',
+    ...request(position),
+    type: '100',
+    model: 'a "b", \\c',
+    sse: 't',
+    body_bytes: '40',
+    hold_tokens: '500',
+    terms_position: '1',
   }),
-  (position) => ({ ...request(position), type: '102', model: 'm', end_reason: '9', usage_source: '3', hold_tokens: '500' }),
-  (position) => ({ ...request(position), type: '104', refusal: 'rate_limit_exceeded', status: '429', refused_count: '3' }),
-  (position) => ({ type: '1', account: `Acct${String(position).padStart(4, '0')}`, stream: `account/Acct${String(position).padStart(4, '0')}`, version: '1', body: '{"name":"n","actor":"command-line"}' }),
+  (position) => ({
+    ...request(position),
+    type: '101',
+    model: 'm',
+    upstream: 'one',
+    status: '200',
+    end_reason: '1',
+    usage_source: '1',
+    input_tokens: '10',
+    cached_tokens: '0',
+    output_tokens: '20',
+    reasoning_tokens: '0',
+    attempts: '1',
+    duration_ms: '50',
+    cost_microusd: '9',
+  }),
+  (position) => ({
+    ...request(position),
+    type: '102',
+    model: 'm',
+    end_reason: '9',
+    usage_source: '3',
+    hold_tokens: '500',
+  }),
+  (position) => ({
+    ...request(position),
+    type: '104',
+    refusal: 'rate_limit_exceeded',
+    status: '429',
+    refused_count: '3',
+  }),
+  (position) => ({
+    type: '1',
+    account: `Acct${String(position).padStart(4, '0')}`,
+    stream: `account/Acct${String(position).padStart(4, '0')}`,
+    version: '1',
+    body: '{"name":"n","actor":"command-line"}',
+  }),
 ];
 
 type Made = { rows: LeafRow[]; batches: BatchRow[]; leaves: Buffer[] };
@@ -43,9 +93,23 @@ function makeLog(sizes: readonly number[]): Made {
     const at = String(1_790_000_000_000_000 + index);
     const own = Array.from({ length: size }, (_, each) => {
       const position = made.rows.length + each + 1;
-      return rowOf(position, at, String(1 + (index % 3)), (EVENTS[position % EVENTS.length] as (typeof EVENTS)[number])(position));
+      return rowOf(
+        position,
+        at,
+        String(1 + (index % 3)),
+        (EVENTS[position % EVENTS.length] as (typeof EVENTS)[number])(position),
+      );
     });
-    const batch = { shard: '0', lastPosition: String(made.rows.length + size), eventCount: String(size), instance: String(1 + (index % 3)), batchNo: String(index), at, format: '2', chain };
+    const batch = {
+      shard: '0',
+      lastPosition: String(made.rows.length + size),
+      eventCount: String(size),
+      instance: String(1 + (index % 3)),
+      batchNo: String(index),
+      at,
+      format: '2',
+      chain,
+    };
     chain = linkBatch(chain, own, batch);
     made.rows.push(...own);
     made.batches.push({ ...batch, chain });
@@ -57,18 +121,37 @@ function makeLog(sizes: readonly number[]): Made {
 /** What is found in rows and batches, where these leaves were published. */
 function verify({ rows, batches }: Made, published: readonly Buffer[] | null) {
   const compare: PublishedLeaves['compare'] = (from, leaves) => ({
-    different: published === null ? [] : Array.from({ length: leaves.length / 32 }, (_, at) => from + at).filter((position, at) => published[position - 1]?.equals(leaves.subarray(at * 32, at * 32 + 32)) === false),
+    different:
+      published === null
+        ? []
+        : Array.from({ length: leaves.length / 32 }, (_, at) => from + at).filter(
+            (position, at) =>
+              published[position - 1]?.equals(leaves.subarray(at * 32, at * 32 + 32)) === false,
+          ),
     isWhole: published !== null,
   });
-  const verifier = new Verifier({ first: 1, chain: genesis(LOG), leavesBefore: [], tree: new AuditTree() }, { compare }, new PartCounter([], { position: 0, chain: '' }));
+  const verifier = new Verifier(
+    { first: 1, chain: genesis(LOG), leavesBefore: [], tree: new AuditTree() },
+    { compare },
+    new PartCounter([], { position: 0, chain: '' }),
+  );
   let at = 0;
   for (const batch of batches) {
-    for (; at < rows.length && !(Number(rows[at]?.[AT.position]) > Number(batch.lastPosition)); at++) verifier.takeRow(rowOfText(compositeText(rows[at] as LeafRow)));
+    for (; at < rows.length && !(Number(rows[at]?.[AT.position]) > Number(batch.lastPosition)); at++)
+      verifier.takeRow(rowOfText(compositeText(rows[at] as LeafRow)));
     verifier.takeBatch(batch);
   }
   for (; at < rows.length; at++) verifier.takeRow(rowOfText(compositeText(rows[at] as LeafRow)));
   verifier.finish(Math.max(rows.length, Number(batches.at(-1)?.lastPosition ?? 0)));
-  const findings = judge({ direct: verifier.findings, different: verifier.different, broken: verifier.broken, contradiction: null, nodes: [], covered: 0, beside: [] });
+  const findings = judge({
+    direct: verifier.findings,
+    different: verifier.different,
+    broken: verifier.broken,
+    contradiction: null,
+    nodes: [],
+    covered: 0,
+    beside: [],
+  });
   return { findings, tree: verifier.tree };
 }
 
@@ -92,18 +175,27 @@ describe('a made log', () => {
 
   test('with one changed field of any row is found at that row, and without published leaves in its batch', () => {
     fc.assert(
-      fc.property(sizes, fc.nat(), fc.nat(NAMES.length - 1), fc.constantFrom<string | null>('7', 'x', '', null), (each, which, column, value) => {
-        const made = makeLog(each);
-        const at = which % made.rows.length;
-        const row = made.rows[at] as LeafRow;
-        fc.pre(column !== AT.position && row[column] !== value);
-        const rows = made.rows.with(at, row.with(column, value));
-        expect(verify({ ...made, rows }, made.leaves).findings[0]).toMatchObject({ position: at + 1, table: 'log' });
-        const [found] = verify({ ...made, rows }, null).findings;
-        const batch = made.batches.find(({ lastPosition }) => Number(lastPosition) > at) as BatchRow;
-        expect(found?.position).toBeLessThanOrEqual(at + 1);
-        expect(found?.position).toBeGreaterThan(Number(batch.lastPosition) - Number(batch.eventCount));
-      }),
+      fc.property(
+        sizes,
+        fc.nat(),
+        fc.nat(NAMES.length - 1),
+        fc.constantFrom<string | null>('7', 'x', '', null),
+        (each, which, column, value) => {
+          const made = makeLog(each);
+          const at = which % made.rows.length;
+          const row = made.rows[at] as LeafRow;
+          fc.pre(column !== AT.position && row[column] !== value);
+          const rows = made.rows.with(at, row.with(column, value));
+          expect(verify({ ...made, rows }, made.leaves).findings[0]).toMatchObject({
+            position: at + 1,
+            table: 'log',
+          });
+          const [found] = verify({ ...made, rows }, null).findings;
+          const batch = made.batches.find(({ lastPosition }) => Number(lastPosition) > at) as BatchRow;
+          expect(found?.position).toBeLessThanOrEqual(at + 1);
+          expect(found?.position).toBeGreaterThan(Number(batch.lastPosition) - Number(batch.eventCount));
+        },
+      ),
       { numRuns: 300 },
     );
   });
@@ -115,51 +207,91 @@ describe('a made log', () => {
         const at = which % (made.rows.length - 1);
         const [row, next] = [made.rows[at] as LeafRow, made.rows[at + 1] as LeafRow];
         const rows =
-          how === 'gone' ? made.rows.toSpliced(at, 1)
-          : how === 'twice' ? made.rows.toSpliced(at, 0, row)
-          : made.rows.with(at, next.with(AT.position, String(at + 1))).with(at + 1, row.with(AT.position, String(at + 2)));
-        expect(verify({ ...made, rows }, made.leaves).findings[0]).toMatchObject({ position: at + 1, table: 'log' });
+          how === 'gone'
+            ? made.rows.toSpliced(at, 1)
+            : how === 'twice'
+              ? made.rows.toSpliced(at, 0, row)
+              : made.rows
+                  .with(at, next.with(AT.position, String(at + 1)))
+                  .with(at + 1, row.with(AT.position, String(at + 2)));
+        expect(verify({ ...made, rows }, made.leaves).findings[0]).toMatchObject({
+          position: at + 1,
+          table: 'log',
+        });
       }),
       { numRuns: 100 },
     );
   });
 
   test('with one changed field of a batch is found there, and no event is blamed', () => {
-    const fields = ['lastPosition', 'eventCount', 'instance', 'batchNo', 'at', 'format', 'shard', 'chain'] as const;
+    const fields = [
+      'lastPosition',
+      'eventCount',
+      'instance',
+      'batchNo',
+      'at',
+      'format',
+      'shard',
+      'chain',
+    ] as const;
     fc.assert(
-      fc.property(sizes, fc.nat(), fc.constantFrom(...fields), fc.integer({ min: 1, max: 3 }), (each, which, field, more) => {
-        const made = makeLog(each);
-        const at = which % made.batches.length;
-        const batch = made.batches[at] as BatchRow;
-        const changed = { ...batch, [field]: field === 'chain' ? Buffer.alloc(32, more) : String(Number(batch[field]) + more) };
-        const { findings } = verify({ ...made, batches: made.batches.with(at, changed) }, made.leaves);
-        expect(findings[0]?.position).toBe(Number(batch.lastPosition) - Number(batch.eventCount) + 1);
-        if (field !== 'lastPosition') expect(findings[0]?.table).toBe('log_batch');
-      }),
+      fc.property(
+        sizes,
+        fc.nat(),
+        fc.constantFrom(...fields),
+        fc.integer({ min: 1, max: 3 }),
+        (each, which, field, more) => {
+          const made = makeLog(each);
+          const at = which % made.batches.length;
+          const batch = made.batches[at] as BatchRow;
+          const changed = {
+            ...batch,
+            [field]: field === 'chain' ? Buffer.alloc(32, more) : String(Number(batch[field]) + more),
+          };
+          const { findings } = verify({ ...made, batches: made.batches.with(at, changed) }, made.leaves);
+          expect(findings[0]?.position).toBe(Number(batch.lastPosition) - Number(batch.eventCount) + 1);
+          if (field !== 'lastPosition') expect(findings[0]?.table).toBe('log_batch');
+        },
+      ),
       { numRuns: 200 },
     );
   });
 });
 
 describe('the text of a row', () => {
-  const text = fc.oneof(fc.string({ unit: fc.constantFrom(...'ab "\\(),\n1'.split('')), maxLength: 6 }), fc.constant(null));
+  const text = fc.oneof(
+    fc.string({ unit: fc.constantFrom(...'ab "\\(),\n1'.split('')), maxLength: 6 }),
+    fc.constant(null),
+  );
 
   test('comes apart into the columns that it was made of', () => {
-    fc.assert(fc.property(fc.array(text, { minLength: 2, maxLength: 34 }), (fields) => {
-      expect(fieldsOf(compositeText(fields))).toEqual(fields);
-    }));
+    fc.assert(
+      fc.property(fc.array(text, { minLength: 2, maxLength: 34 }), (fields) => {
+        expect(fieldsOf(compositeText(fields))).toEqual(fields);
+      }),
+    );
   });
 
   test('is taken for a good request only where its columns are one', () => {
     fc.assert(
-      fc.property(fc.nat(200), fc.nat(NAMES.length - 1), fc.oneof(text, fc.constantFrom('1', '13', '77', 't', '-1')), (position, column, value) => {
-        const good = rowOf(position + 1, '5', '1', (EVENTS[position % 4] as (typeof EVENTS)[number])(position));
-        expect(rowOfText(compositeText(good))).toMatchObject({ position: position + 1, fields: null });
-        const row = rowOfText(compositeText(good.with(column, value)));
-        if (row.fields !== null) return;
-        expect(checkEvent(good.with(column, value))).toEqual({ problem: null, control: null });
-        expect(row).toMatchObject({ position: rowOfFields(good.with(column, value)).position });
-      }),
+      fc.property(
+        fc.nat(200),
+        fc.nat(NAMES.length - 1),
+        fc.oneof(text, fc.constantFrom('1', '13', '77', 't', '-1')),
+        (position, column, value) => {
+          const good = rowOf(
+            position + 1,
+            '5',
+            '1',
+            (EVENTS[position % 4] as (typeof EVENTS)[number])(position),
+          );
+          expect(rowOfText(compositeText(good))).toMatchObject({ position: position + 1, fields: null });
+          const row = rowOfText(compositeText(good.with(column, value)));
+          if (row.fields !== null) return;
+          expect(checkEvent(good.with(column, value))).toEqual({ problem: null, control: null });
+          expect(row).toMatchObject({ position: rowOfFields(good.with(column, value)).position });
+        },
+      ),
       { numRuns: 500 },
     );
   });
@@ -182,22 +314,56 @@ describe('the text of a row', () => {
   };
 
   test('comes from a line of a file as from its columns, and is a good request only where they are one', () => {
-    const value = fc.oneof(text, fc.constantFrom('1', '13', '77', 't', 'f', 'x', '-1', '0', 'é', '\u00a0', '101', 'gpt-4o', '01900000-0000-7000-8000-000000000000'));
+    const value = fc.oneof(
+      text,
+      fc.constantFrom(
+        '1',
+        '13',
+        '77',
+        't',
+        'f',
+        'x',
+        '-1',
+        '0',
+        'é',
+        '\u00a0',
+        '101',
+        'gpt-4o',
+        '01900000-0000-7000-8000-000000000000',
+      ),
+    );
     fc.assert(
-      fc.property(fc.nat(200), fc.array(fc.tuple(fc.integer({ min: 1, max: NAMES.length - 1 }), value), { maxLength: 2 }), (position, changes) => {
-        const good = rowOf(position + 1, '5', '1', (EVENTS[position % EVENTS.length] as (typeof EVENTS)[number])(position));
-        const fields = changes.reduce<LeafRow>((before, [column, changed]) => before.with(column, changed), good);
-        const [before, row, after] = takeLines([lineOf(good), lineOf(fields), lineOf(good)]);
-        const isPlain = [1, 2, 3].includes(position % EVENTS.length);
-        expect([before, after].map((each) => each && textOf(each))).toEqual(Array(2).fill(isPlain ? compositeText(good) : null));
-        if (row == null) return;
-        expect({ ...row, text: textOf(row), fields }).toEqual(rowOfFields(fields));
-        expect(checkEvent(fields)).toEqual({ problem: null, control: null });
-      }),
+      fc.property(
+        fc.nat(200),
+        fc.array(fc.tuple(fc.integer({ min: 1, max: NAMES.length - 1 }), value), { maxLength: 2 }),
+        (position, changes) => {
+          const good = rowOf(
+            position + 1,
+            '5',
+            '1',
+            (EVENTS[position % EVENTS.length] as (typeof EVENTS)[number])(position),
+          );
+          const fields = changes.reduce<LeafRow>(
+            (before, [column, changed]) => before.with(column, changed),
+            good,
+          );
+          const [before, row, after] = takeLines([lineOf(good), lineOf(fields), lineOf(good)]);
+          const isPlain = [1, 2, 3].includes(position % EVENTS.length);
+          expect([before, after].map((each) => each && textOf(each))).toEqual(
+            Array(2).fill(isPlain ? compositeText(good) : null),
+          );
+          if (row == null) return;
+          expect({ ...row, text: textOf(row), fields }).toEqual(rowOfFields(fields));
+          expect(checkEvent(fields)).toEqual({ problem: null, control: null });
+        },
+      ),
       { numRuns: 1_000 },
     );
-    const plain = '{"position":7,"at_us":5,"type":104,"instance":1,"request":"01900000-0000-7000-8000-000000000000","account":"A","key":"K","status":429,"refused_count":3,"refusal":"shed"}';
-    const [first, cut, more, last] = takeLines([plain, plain.slice(0, -1), `${plain} `, plain]).map((row) => row && textOf(row));
+    const plain =
+      '{"position":7,"at_us":5,"type":104,"instance":1,"request":"01900000-0000-7000-8000-000000000000","account":"A","key":"K","status":429,"refused_count":3,"refusal":"shed"}';
+    const [first, cut, more, last] = takeLines([plain, plain.slice(0, -1), `${plain} `, plain]).map(
+      (row) => row && textOf(row),
+    );
     const expected = `(0,7,5,104,1,01900000-0000-7000-8000-000000000000,A,K${','.repeat(NAMES.indexOf('status') - AT.key)}429${','.repeat(NAMES.indexOf('refused_count') - NAMES.indexOf('status'))}3,shed)`;
     expect([first, cut, more, last]).toEqual([expected, null, null, expected]);
     expect(takeLines([plain.replace('01900000-', '0190000-')])).toEqual([null]);
@@ -210,7 +376,11 @@ describe('the text of a row', () => {
   const MICROSECONDS = '1795330693805368';
   /** A line as COPY writes it, which says behind all else whether there is an empty text. */
   const copied = (fields: LeafRow): string => {
-    const written = fields.map((field, column) => (column === AT.at && field === MICROSECONDS ? TIME : (field ?? '').replace(/[\\,]/g, '\\$&').replaceAll('\n', '\\n')));
+    const written = fields.map((field, column) =>
+      column === AT.at && field === MICROSECONDS
+        ? TIME
+        : (field ?? '').replace(/[\\,]/g, '\\$&').replaceAll('\n', '\\n'),
+    );
     return [...written, fields.includes('') ? 't' : ''].join(',');
   };
   const take = (lines: readonly string[]): CopiedRows => {
@@ -223,20 +393,50 @@ describe('the text of a row', () => {
   };
 
   test('comes from a line of COPY as from its columns, and is a good request only where they are one', () => {
-    const value = fc.oneof(text, fc.constantFrom('1', '13', '77', 't', 'x', '-1', '0', 'é', '\u00a0', '101', 'gpt-4o', '01900000-0000-7000-8000-000000000000'));
+    const value = fc.oneof(
+      text,
+      fc.constantFrom(
+        '1',
+        '13',
+        '77',
+        't',
+        'x',
+        '-1',
+        '0',
+        'é',
+        '\u00a0',
+        '101',
+        'gpt-4o',
+        '01900000-0000-7000-8000-000000000000',
+      ),
+    );
     fc.assert(
-      fc.property(fc.nat(200), fc.array(fc.tuple(fc.nat(NAMES.length - 1), value), { maxLength: 2 }), (position, changes) => {
-        const good = rowOf(position + 1, MICROSECONDS, '1', (EVENTS[position % EVENTS.length] as (typeof EVENTS)[number])(position));
-        const fields = changes.reduce<LeafRow>((before, [column, changed]) => before.with(column, column === AT.at ? null : changed), good);
-        const { rows, isAmbiguous } = take([copied(good), copied(fields), copied(good)]);
-        expect(isAmbiguous).toBe(fields.includes(''));
-        expect(rows[0]).toMatchObject({ position: position + 1, at: MICROSECONDS, instance: '1' });
-        expect(rows.map(textOf)).toEqual([good, ...(isAmbiguous ? [] : [fields]), good].map((each) => compositeText(each)));
-        const row = rows[1] as EventRow;
-        if (isAmbiguous) return;
-        expect({ ...row, text: textOf(row), fields }).toEqual(rowOfFields(fields));
-        if (row.fields === null) expect(checkEvent(fields)).toEqual({ problem: null, control: null });
-      }),
+      fc.property(
+        fc.nat(200),
+        fc.array(fc.tuple(fc.nat(NAMES.length - 1), value), { maxLength: 2 }),
+        (position, changes) => {
+          const good = rowOf(
+            position + 1,
+            MICROSECONDS,
+            '1',
+            (EVENTS[position % EVENTS.length] as (typeof EVENTS)[number])(position),
+          );
+          const fields = changes.reduce<LeafRow>(
+            (before, [column, changed]) => before.with(column, column === AT.at ? null : changed),
+            good,
+          );
+          const { rows, isAmbiguous } = take([copied(good), copied(fields), copied(good)]);
+          expect(isAmbiguous).toBe(fields.includes(''));
+          expect(rows[0]).toMatchObject({ position: position + 1, at: MICROSECONDS, instance: '1' });
+          expect(rows.map(textOf)).toEqual(
+            [good, ...(isAmbiguous ? [] : [fields]), good].map((each) => compositeText(each)),
+          );
+          const row = rows[1] as EventRow;
+          if (isAmbiguous) return;
+          expect({ ...row, text: textOf(row), fields }).toEqual(rowOfFields(fields));
+          if (row.fields === null) expect(checkEvent(fields)).toEqual({ problem: null, control: null });
+        },
+      ),
       { numRuns: 1_000 },
     );
     const call = rowOf(7, MICROSECONDS, '3', (EVENTS[1] as (typeof EVENTS)[number])(7));
@@ -244,19 +444,35 @@ describe('the text of a row', () => {
   });
 
   test('comes from a line of COPY in the values that it has there', () => {
-    const any = fc.option(fc.string({ unit: fc.constantFrom(...'a,\\"\n\t\r\v\f\bn é'.split('')), minLength: 1, maxLength: 6 }));
-    const escape = (field: string): string => field.replace(/[\\,\b\f\n\r\t\v]/g, (character) => `\\${{ '\b': 'b', '\f': 'f', '\n': 'n', '\r': 'r', '\t': 't', '\v': 'v' }[character] ?? character}`);
-    fc.assert(fc.property(fc.array(any, { minLength: 1, maxLength: 9 }), (fields) => {
-      expect(copiedFields(fields.map((field) => escape(field ?? '')).join(','))).toEqual(fields);
-    }));
+    const any = fc.option(
+      fc.string({ unit: fc.constantFrom(...'a,\\"\n\t\r\v\f\bn é'.split('')), minLength: 1, maxLength: 6 }),
+    );
+    const escape = (field: string): string =>
+      field.replace(
+        /[\\,\b\f\n\r\t\v]/g,
+        (character) =>
+          `\\${{ '\b': 'b', '\f': 'f', '\n': 'n', '\r': 'r', '\t': 't', '\v': 'v' }[character] ?? character}`,
+      );
+    fc.assert(
+      fc.property(fc.array(any, { minLength: 1, maxLength: 9 }), (fields) => {
+        expect(copiedFields(fields.map((field) => escape(field ?? '')).join(','))).toEqual(fields);
+      }),
+    );
   });
 
   test('has the microseconds of any time that Postgres writes', () => {
-    for (const [time, microseconds] of [['2026-11-22 06:58:13.805368+00', '1795330693805368'], ['2026-11-22 07:58:13.8+01', '1795330693800000'], ['2026-11-22 12:28:13+05:30', '1795330693000000']]) {
+    for (const [time, microseconds] of [
+      ['2026-11-22 06:58:13.805368+00', '1795330693805368'],
+      ['2026-11-22 07:58:13.8+01', '1795330693800000'],
+      ['2026-11-22 12:28:13+05:30', '1795330693000000'],
+    ]) {
       expect(microsecondsOf(time as string)).toBe(microseconds);
     }
     const call = rowOf(7, MICROSECONDS, '3', (EVENTS[0] as (typeof EVENTS)[number])(7));
     expect(take([copied(call.with(AT.at, 'infinity'))])).toMatchObject({ rows: [], isAmbiguous: true });
-    expect(take([copied(call.with(AT.at, null))])).toMatchObject({ rows: [{ at: null }], isAmbiguous: false });
+    expect(take([copied(call.with(AT.at, null))])).toMatchObject({
+      rows: [{ at: null }],
+      isAmbiguous: false,
+    });
   });
 });

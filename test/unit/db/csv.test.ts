@@ -34,7 +34,17 @@ describe('a line of CSV', () => {
   });
 
   test('is no formula to a spreadsheet, however a text begins', () => {
-    for (const text of ['=1+1', '+1', '-1', '@SUM(A1)', '\t=1', '\r=1', ' =1', '\u00a0=1', '@cf/meta/llama']) {
+    for (const text of [
+      '=1+1',
+      '+1',
+      '-1',
+      '@SUM(A1)',
+      '\t=1',
+      '\r=1',
+      ' =1',
+      '\u00a0=1',
+      '@cf/meta/llama',
+    ]) {
       expect(parseLine(csvLine([text, text]))).toEqual([`'${text}`, `'${text}`]);
     }
     for (const text of ['a=1', 'gpt-4o', '1-2', "'=1"]) expect(parseLine(csvLine([text]))).toEqual([text]);
@@ -46,7 +56,9 @@ describe('a line of CSV', () => {
     fc.assert(
       fc.property(fc.array(text, { minLength: 1, maxLength: 5 }), (cells) => {
         const read = parseLine(csvLine(cells));
-        expect(read.map((cell, index) => (cell === cells[index] ? cell : cell.replace(/^'/, '')))).toEqual(cells);
+        expect(read.map((cell, index) => (cell === cells[index] ? cell : cell.replace(/^'/, '')))).toEqual(
+          cells,
+        );
         for (const cell of read) expect(cell.trimStart()).not.toMatch(/^[=+\-@]/);
       }),
     );

@@ -17,16 +17,26 @@ test('every event of the vocabulary is read as what it is', () => {
 test('an event without one of its required fields, or with a wrong one, is refused', () => {
   const OPTIONAL =
     /^(expires_at|joins|overlap_ends_at|retry_count|route|first_byte_ms|tries|admitted_minute|terms_position|hold_cost_microusd|cost_microusd|price_version)$/;
-  const isOptional = ({ type }: Event, field: string): boolean => (type === 'member.added' && field === 'invitation') || (type === 'request.settled' && field === 'upstream');
+  const isOptional = ({ type }: Event, field: string): boolean =>
+    (type === 'member.added' && field === 'invitation') ||
+    (type === 'request.settled' && field === 'upstream');
   /** Fields for which a wrong value happens to be right: any text will do, or terms that limit nothing. */
   const isRight = (field: string, wrong: unknown): boolean =>
-    (wrong === 'not that' && /^(name|model|last4|source|label)$/.test(field)) || (typeof wrong === 'object' && field === 'terms');
+    (wrong === 'not that' && /^(name|model|last4|source|label)$/.test(field)) ||
+    (typeof wrong === 'object' && field === 'terms');
   fc.assert(
-    fc.property(anyEvent, fc.nat(), fc.constantFrom(undefined, -1, {}, 'not that'), (event, choice, wrong) => {
-      const fields = Object.keys(event).filter((field) => !OPTIONAL.test(field) && !isOptional(event, field) && !isRight(field, wrong));
-      const field = fields[choice % fields.length] as string;
-      expect(() => parseEvent({ ...event, [field]: wrong })).toThrow();
-    }),
+    fc.property(
+      anyEvent,
+      fc.nat(),
+      fc.constantFrom(undefined, -1, {}, 'not that'),
+      (event, choice, wrong) => {
+        const fields = Object.keys(event).filter(
+          (field) => !OPTIONAL.test(field) && !isOptional(event, field) && !isRight(field, wrong),
+        );
+        const field = fields[choice % fields.length] as string;
+        expect(() => parseEvent({ ...event, [field]: wrong })).toThrow();
+      },
+    ),
     { numRuns: 500 },
   );
 });
@@ -40,15 +50,23 @@ test('a field that no schema knows is not taken in', () => {
 });
 
 test('a term that no schema knows is refused: a misspelt limit must not be none', () => {
-  const event = { type: 'plan.defined', plan: 'basic', terms: { request_per_minute: 1 }, actor: 'command-line' };
+  const event = {
+    type: 'plan.defined',
+    plan: 'basic',
+    terms: { request_per_minute: 1 },
+    actor: 'command-line',
+  };
   expect(() => parseEvent(event)).toThrow('request_per_minute');
   expect(() => parseEvent({ ...event, terms: { networks: ['10.0.0.0/8'] } })).toThrow('networks');
   expect(() => parseEvent({ ...event, terms: { requests_per_minute: 1 } })).not.toThrow();
 });
 
-test.each<unknown>([null, 'account.registered', {}, { type: 'account.deleted' }, []])('%j is no event', (value) => {
-  expect(() => parseEvent(value)).toThrow();
-});
+test.each<unknown>([null, 'account.registered', {}, { type: 'account.deleted' }, []])(
+  '%j is no event',
+  (value) => {
+    expect(() => parseEvent(value)).toThrow();
+  },
+);
 
 test('control events belong to the stream of their subject', () => {
   fc.assert(
@@ -57,7 +75,8 @@ test('control events belong to the stream of their subject', () => {
       const id = (event as unknown as Record<string, string>)[subject];
       // Where a model's calls go is another stream than what they cost.
       const stream = isModelEvent(event) ? 'dispatch' : subject;
-      // There is one registration and one log, and one stream of each; who has read the log is a stream of its own.
+      // There is one registration and one log, and one stream of each; who has read the log is a stream of
+      // its own.
       const only = event.type === 'log.read' ? 'log/readings' : subject;
       expect(streamOf(event)).toBe(id === undefined ? only : `${stream}/${id}`);
       expect(id === undefined).toBe(subject === 'registration' || subject === 'log');

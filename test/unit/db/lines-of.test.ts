@@ -4,7 +4,10 @@ import { linesOf, spansOf, wholeLinesOf } from '#db/archive/lines-of.ts';
 import { chunksOf } from '../../support/wire/arbitrary-sse.ts';
 
 const sizes = fc.array(fc.nat(9), { minLength: 1, maxLength: 9 });
-const lines = fc.array(fc.string({ unit: fc.constantFrom('a', 'é', '€', '𝄞', '"', '\r') }), { minLength: 1, maxLength: 9 });
+const lines = fc.array(fc.string({ unit: fc.constantFrom('a', 'é', '€', '𝄞', '"', '\r') }), {
+  minLength: 1,
+  maxLength: 9,
+});
 const inPieces = async function* (bytes: Buffer, by: number[]): AsyncGenerator<Buffer> {
   yield* chunksOf(bytes, by);
 };
@@ -16,7 +19,9 @@ test('a text in any pieces comes as its lines, also where a piece ends within a 
       const bytes = Buffer.from(said.map((each) => `${each}\n`).join(''));
       expect(await flat(linesOf(inPieces(bytes, by)))).toEqual(said);
       const whole = await Array.fromAsync(wholeLinesOf(inPieces(bytes, by)));
-      expect(whole.flatMap((each) => [...spansOf(each)].map(([start, end]) => each.toString('utf8', start, end)))).toEqual(said);
+      expect(
+        whole.flatMap((each) => [...spansOf(each)].map(([start, end]) => each.toString('utf8', start, end))),
+      ).toEqual(said);
     }),
   );
 });

@@ -1,13 +1,41 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { costBound, costOf, formatDollars, outputTokensFor, parseDollars, PRICE_MAX, type Prices, tokensFor, type Usage } from '#db/money.ts';
+import {
+  costBound,
+  costOf,
+  formatDollars,
+  outputTokensFor,
+  parseDollars,
+  PRICE_MAX,
+  type Prices,
+  tokensFor,
+  type Usage,
+} from '#db/money.ts';
 import { TOKENS_MAX } from '#server/bounds.ts';
 
-const tokens = fc.oneof(fc.nat(TOKENS_MAX), fc.nat(100), fc.constantFrom(TOKENS_MAX, 999_999, 1_000_000, 1_000_001));
-const price = fc.oneof(fc.nat(PRICE_MAX), fc.nat(10_000_000), fc.constantFrom(0, 1, PRICE_MAX, 333_333, 500_000));
-const prices: fc.Arbitrary<Prices> = fc.record({ input: price, cached_input: price, output: price, reasoning: price });
+const tokens = fc.oneof(
+  fc.nat(TOKENS_MAX),
+  fc.nat(100),
+  fc.constantFrom(TOKENS_MAX, 999_999, 1_000_000, 1_000_001),
+);
+const price = fc.oneof(
+  fc.nat(PRICE_MAX),
+  fc.nat(10_000_000),
+  fc.constantFrom(0, 1, PRICE_MAX, 333_333, 500_000),
+);
+const prices: fc.Arbitrary<Prices> = fc.record({
+  input: price,
+  cached_input: price,
+  output: price,
+  reasoning: price,
+});
 const usage: fc.Arbitrary<Usage> = fc
-  .record({ input: tokens, output: tokens, cached: fc.double({ min: 0, max: 1, noNaN: true }), reasoning: fc.double({ min: 0, max: 1, noNaN: true }) })
+  .record({
+    input: tokens,
+    output: tokens,
+    cached: fc.double({ min: 0, max: 1, noNaN: true }),
+    reasoning: fc.double({ min: 0, max: 1, noNaN: true }),
+  })
   .map(({ input, output, cached, reasoning }) => ({
     input,
     output,
@@ -49,7 +77,10 @@ describe('the cost of a call', () => {
     ['fresh input', (used, more) => ({ ...used, input: used.input + more })],
     ['cached input', (used, more) => ({ ...used, input: used.input + more, cached: used.cached + more })],
     ['visible output', (used, more) => ({ ...used, output: used.output + more })],
-    ['reasoning', (used, more) => ({ ...used, output: used.output + more, reasoning: used.reasoning + more })],
+    [
+      'reasoning',
+      (used, more) => ({ ...used, output: used.output + more, reasoning: used.reasoning + more }),
+    ],
   ])('never falls with more %s', (_, add) => {
     fc.assert(
       fc.property(usage, prices, fc.nat(1_000_000), (used, at, more) => {
@@ -82,7 +113,9 @@ describe('the bound of a cost', () => {
   test('is met by the dearest split', () => {
     fc.assert(
       fc.property(tokens, tokens, prices, (input, output, at) => {
-        const costs = [0, input].flatMap((cached) => [0, output].map((reasoning) => costOf({ input, cached, output, reasoning }, at)));
+        const costs = [0, input].flatMap((cached) =>
+          [0, output].map((reasoning) => costOf({ input, cached, output, reasoning }, at)),
+        );
         expect(costBound(input, output, at)).toBe(Math.max(...costs));
       }),
       runs,
@@ -106,7 +139,8 @@ describe('the tokens that an amount pays for', () => {
     );
   });
 
-  test('are without end where they cost nothing', () => expect(tokensFor(0, 0)).toBe(Number.MAX_SAFE_INTEGER));
+  test('are without end where they cost nothing', () =>
+    expect(tokensFor(0, 0)).toBe(Number.MAX_SAFE_INTEGER));
 
   test('after a prompt, the whole call fits, and with one token more it does not', () => {
     fc.assert(
@@ -145,9 +179,23 @@ describe('dollars', () => {
     ['4.35', 4_350_000],
   ])('%s are %d micro-dollars', (text, at) => expect(parseDollars(text)).toBe(at));
 
-  test.each(['', '-1', '1e3', '.5', '1.', '2,50', '$2', '0.0000001', '1000.01', '99999', ' 1', '1 ', 'NaN', '٣'])(
-    '%j are none, so that a slip is told and not guessed at',
-    (text) => expect(parseDollars(text)).toBeNull(),
+  test.each([
+    '',
+    '-1',
+    '1e3',
+    '.5',
+    '1.',
+    '2,50',
+    '$2',
+    '0.0000001',
+    '1000.01',
+    '99999',
+    ' 1',
+    '1 ',
+    'NaN',
+    '٣',
+  ])('%j are none, so that a slip is told and not guessed at', (text) =>
+    expect(parseDollars(text)).toBeNull(),
   );
 
   test.each<[number, string]>([

@@ -1,11 +1,17 @@
 import { expect, test } from 'vitest';
 import { PeerWatch } from '#db/instances/peer-watch.ts';
 
-const peer = (id: number, heartbeat: string | number, isDead = false) => ({ id, heartbeat: String(heartbeat), isDead });
+const peer = (id: number, heartbeat: string | number, isDead = false) => ({
+  id,
+  heartbeat: String(heartbeat),
+  isDead,
+});
 
 test('one whose heartbeat stands still for five seconds of looking is dead, the others are not', () => {
   const watch = new PeerWatch();
-  const dead = Array.from({ length: 7 }, (_, second) => watch.look([peer(1, 'still'), peer(2, second)], second * 1_000));
+  const dead = Array.from({ length: 7 }, (_, second) =>
+    watch.look([peer(1, 'still'), peer(2, second)], second * 1_000),
+  );
   expect(dead).toEqual([[], [], [], [], [], [1], [1]]);
 });
 

@@ -14,14 +14,21 @@ describe('terms', () => {
 
   test('with an empty list permit nothing', () => {
     const none = permissionsOf({ models: [], routes: [], origins: [] });
-    expect([none?.models?.has('gpt-4o'), none?.routes?.has('/v1/models'), none?.origins?.has(null), none?.origins?.has('https://a.example')]).toEqual([false, false, false, false]);
+    expect([
+      none?.models?.has('gpt-4o'),
+      none?.routes?.has('/v1/models'),
+      none?.origins?.has(null),
+      none?.origins?.has('https://a.example'),
+    ]).toEqual([false, false, false, false]);
   });
 
   test('of any kind compile', () => {
-    fc.assert(fc.property(anyKeyTerms, (terms) => {
-      permissionsOf(terms);
-      networksOf(terms.networks ?? []);
-    }));
+    fc.assert(
+      fc.property(anyKeyTerms, (terms) => {
+        permissionsOf(terms);
+        networksOf(terms.networks ?? []);
+      }),
+    );
   });
 });
 
@@ -41,9 +48,15 @@ describe('a list of models', () => {
 
   test('permits just the names themselves where it has no pattern', () => {
     fc.assert(
-      fc.property(fc.array(fc.string({ unit: fc.constantFrom('a', 'b', '.'), minLength: 1, maxLength: 3 }), { maxLength: 4 }), fc.string({ unit: fc.constantFrom('a', 'b', '.'), maxLength: 3 }), (list, name) => {
-        expect(new NamePatterns(list).has(name)).toBe(list.includes(name));
-      }),
+      fc.property(
+        fc.array(fc.string({ unit: fc.constantFrom('a', 'b', '.'), minLength: 1, maxLength: 3 }), {
+          maxLength: 4,
+        }),
+        fc.string({ unit: fc.constantFrom('a', 'b', '.'), maxLength: 3 }),
+        (list, name) => {
+          expect(new NamePatterns(list).has(name)).toBe(list.includes(name));
+        },
+      ),
     );
   });
 });
@@ -51,22 +64,47 @@ describe('a list of models', () => {
 describe('a list of origins', () => {
   test.each<[string, string[], string | null, boolean]>([
     ['the origin itself', ['https://app.example.com'], 'https://app.example.com', true],
-    ['another letter case, which names the same host', ['https://app.example.com'], 'HTTPS://App.Example.com', true],
+    [
+      'another letter case, which names the same host',
+      ['https://app.example.com'],
+      'HTTPS://App.Example.com',
+      true,
+    ],
     ['another scheme', ['https://app.example.com'], 'http://app.example.com', false],
     ['another port', ['https://app.example.com'], 'https://app.example.com:8443', false],
-    ['the usual port, written out in the list', ['https://app.example.com:443'], 'https://app.example.com', true],
-    ['the usual port, written out by the client', ['http://app.example.com'], 'http://app.example.com:80', true],
+    [
+      'the usual port, written out in the list',
+      ['https://app.example.com:443'],
+      'https://app.example.com',
+      true,
+    ],
+    [
+      'the usual port, written out by the client',
+      ['http://app.example.com'],
+      'http://app.example.com:80',
+      true,
+    ],
     ['the usual port of the other scheme', ['http://app.example.com'], 'http://app.example.com:443', false],
     ['a host below', ['https://*.example.com'], 'https://app.example.com', true],
     ['a host far below', ['https://*.example.com'], 'https://a.b-2.c.example.com', true],
     ['the host itself, which is not below it', ['https://*.example.com'], 'https://example.com', false],
     ['nothing before the dot', ['https://*.example.com'], 'https://.example.com', false],
     ['a host that only ends alike', ['https://*.example.com'], 'https://evilexample.com', false],
-    ['a host that has it in the middle', ['https://*.example.com'], 'https://app.example.com.evil.org', false],
+    [
+      'a host that has it in the middle',
+      ['https://*.example.com'],
+      'https://app.example.com.evil.org',
+      false,
+    ],
     ['a path that ends alike', ['https://*.example.com'], 'https://evil.org/.example.com', false],
     ['a port that hides a host', ['https://*.example.com'], 'https://evil.org:80.example.com', false],
     ['a user that hides a host', ['https://*.example.com'], 'https://evil.org@app.example.com', false],
-    ['a host below, with the port of the pattern', ['http://*.example.com:3000'], 'http://app.example.com:3000', true],
+    [
+      'a host below, with the port of the pattern',
+      ['http://*.example.com:3000'],
+      'http://app.example.com:3000',
+      true,
+    ],
     ['a host below, on another port', ['http://*.example.com:3000'], 'http://app.example.com', false],
     ['an address', ['http://[::1]:3000'], 'http://[::1]:3000', true],
     ['no header, where that is permitted', ['none'], null, true],
@@ -79,7 +117,7 @@ describe('a list of origins', () => {
     expect(new Origins(list).has(origin)).toBe(permitted);
   });
 
-  test('with a wildcard permits a host exactly where its end is the list\'s and labels stand before', () => {
+  test("with a wildcard permits a host exactly where its end is the list's and labels stand before", () => {
     const host = fc.string({ unit: fc.constantFrom('a', 'b', '.', '-', ':', '/', '@'), maxLength: 8 });
     fc.assert(
       fc.property(host, (name) => {
@@ -132,13 +170,18 @@ describe("a caller's address", () => {
   const proxies = networksOf(['127.0.0.1', '10.0.0.0/8', '::1']);
 
   test.each<[string, string, string | undefined, string]>([
-    ['is the socket\'s', '203.0.113.9', undefined, '203.0.113.9'],
-    ['is the socket\'s, whatever a stranger says of others', '203.0.113.9', '198.51.100.1', '203.0.113.9'],
+    ["is the socket's", '203.0.113.9', undefined, '203.0.113.9'],
+    ["is the socket's, whatever a stranger says of others", '203.0.113.9', '198.51.100.1', '203.0.113.9'],
     ['is what a trusted proxy says', '127.0.0.1', '198.51.100.1', '198.51.100.1'],
-    ['is what the last of several trusted proxies says', '127.0.0.1', '198.51.100.1, 10.0.0.2,10.0.0.3', '198.51.100.1'],
+    [
+      'is what the last of several trusted proxies says',
+      '127.0.0.1',
+      '198.51.100.1, 10.0.0.2,10.0.0.3',
+      '198.51.100.1',
+    ],
     ['is not what the client wrote in front', '127.0.0.1', '192.0.2.66, 198.51.100.1', '198.51.100.1'],
     ['is the first one where all are trusted', '127.0.0.1', '10.0.0.9, 10.0.0.2', '10.0.0.9'],
-    ['is the proxy\'s own where it says nothing', '10.0.0.2', undefined, '10.0.0.2'],
+    ["is the proxy's own where it says nothing", '10.0.0.2', undefined, '10.0.0.2'],
     ['is read with a port', '127.0.0.1', '198.51.100.1:4711', '198.51.100.1'],
     ['is read in brackets', '::1', '[2001:db8::7]:4711', '2001:db8::7'],
     ['is of IPv4 where the socket is of both', '::ffff:127.0.0.1', '::ffff:198.51.100.1', '198.51.100.1'],
@@ -151,7 +194,7 @@ describe("a caller's address", () => {
     expect(clientAddress(socket, forwarded, proxies)).toBe(expected);
   });
 
-  test('is the socket\'s where no proxy is trusted', () => {
+  test("is the socket's where no proxy is trusted", () => {
     expect(clientAddress('127.0.0.1', '198.51.100.1', null)).toBe('127.0.0.1');
     expect(plainAddress('::FFFF:192.0.2.1')).toBe('192.0.2.1');
   });

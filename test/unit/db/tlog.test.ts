@@ -6,16 +6,38 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { openCheckpoint, parseCheckpoint, signCheckpoint } from '#db/tlog/checkpoint.ts';
 import { completed, EMPTY_ROOT, GrowingTree, joined, nodeHash, subtreesOf } from '#db/tlog/merkle.ts';
-import { formatNote, formatVerifierKey, NoteError, parseNote, parseVerifierKey, signerOf, signText, verifyNote } from '#db/tlog/note.ts';
-import { consistencySpans, inclusionSpans, isConsistent, type ReadHashes, readSpans, rootByInclusion } from '#db/tlog/proof.ts';
+import {
+  formatNote,
+  formatVerifierKey,
+  NoteError,
+  parseNote,
+  parseVerifierKey,
+  signerOf,
+  signText,
+  verifyNote,
+} from '#db/tlog/note.ts';
+import {
+  consistencySpans,
+  inclusionSpans,
+  isConsistent,
+  type ReadHashes,
+  readSpans,
+  rootByInclusion,
+} from '#db/tlog/proof.ts';
 
 /** Another implementation of the same trees. */
 const THEIRS = CoMETRE.RFC9162_SHA256;
 
-const leafOfText = (text: string): Buffer => hash('sha256', Buffer.concat([Buffer.of(0), Buffer.from(text)]), 'buffer');
-const leavesOf = (count: number): Buffer[] => Array.from({ length: count }, (_, at) => leafOfText(`entry ${at}`));
-const readFrom = (leaves: readonly Buffer[]): ReadHashes => async (subtrees) =>
-  subtrees.map(({ level, number }) => completed(leaves.slice(number * 2 ** level, (number + 1) * 2 ** level)));
+const leafOfText = (text: string): Buffer =>
+  hash('sha256', Buffer.concat([Buffer.of(0), Buffer.from(text)]), 'buffer');
+const leavesOf = (count: number): Buffer[] =>
+  Array.from({ length: count }, (_, at) => leafOfText(`entry ${at}`));
+const readFrom =
+  (leaves: readonly Buffer[]): ReadHashes =>
+  async (subtrees) =>
+    subtrees.map(({ level, number }) =>
+      completed(leaves.slice(number * 2 ** level, (number + 1) * 2 ** level)),
+    );
 
 function headOf(leaves: readonly Buffer[]): { size: number; root: Buffer } {
   const tree = new GrowingTree();
@@ -30,10 +52,23 @@ const SIZES = fc.integer({ min: 1, max: 300 });
 
 describe('the Merkle tree', () => {
   test('has the roots that the certificate transparency project published for its eight entries', () => {
-    const entries = ['', '00', '10', '2021', '3031', '40414243', '5051525354555657', '606162636465666768696a6b6c6d6e6f'];
-    const leaves = entries.map((hex) => hash('sha256', Buffer.concat([Buffer.of(0), Buffer.from(hex, 'hex')]), 'buffer'));
+    const entries = [
+      '',
+      '00',
+      '10',
+      '2021',
+      '3031',
+      '40414243',
+      '5051525354555657',
+      '606162636465666768696a6b6c6d6e6f',
+    ];
+    const leaves = entries.map((hex) =>
+      hash('sha256', Buffer.concat([Buffer.of(0), Buffer.from(hex, 'hex')]), 'buffer'),
+    );
     const roots = leaves.map((_, at) => headOf(leaves.slice(0, at + 1)).root.toString('hex'));
-    expect(EMPTY_ROOT.toString('hex')).toBe('e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855');
+    expect(EMPTY_ROOT.toString('hex')).toBe(
+      'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855',
+    );
     expect(roots).toEqual([
       '6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d',
       'fac54203e7cc696cf0dfcb42c92a1d9dbaf70ad9e621f4bd8d98662f00e3c125',
@@ -53,9 +88,16 @@ describe('the Merkle tree', () => {
         const from = seed % (size + 1);
         const tree = new GrowingTree();
         for (const leaf of leaves.slice(0, from)) tree.append(leaf);
-        for (const { level, number } of subtreesOf(from, size)) tree.appendSubtree(level, completed(leaves.slice(number * 2 ** level, (number + 1) * 2 ** level)));
+        for (const { level, number } of subtreesOf(from, size))
+          tree.appendSubtree(level, completed(leaves.slice(number * 2 ** level, (number + 1) * 2 ** level)));
         expect(tree.root()).toEqual(headOf(leaves).root);
-        expect(joined(subtreesOf(0, size).map(({ level, number }) => completed(leaves.slice(number * 2 ** level, (number + 1) * 2 ** level))))).toEqual(tree.root());
+        expect(
+          joined(
+            subtreesOf(0, size).map(({ level, number }) =>
+              completed(leaves.slice(number * 2 ** level, (number + 1) * 2 ** level)),
+            ),
+          ),
+        ).toEqual(tree.root());
         expect(Buffer.from(await THEIRS.root(leaves))).toEqual(tree.root());
       }),
     );
@@ -72,12 +114,26 @@ describe('proofs', () => {
         const proof = await readSpans(inclusionSpans(index, size), readFrom(leaves));
         const leaf = leaves[index] as Buffer;
         expect(rootByInclusion(leaf, index, size, proof)).toEqual(root);
-        const inclusionProof = { logIndex: String(index), rootHash: root, treeSize: String(size), hashes: proof };
+        const inclusionProof = {
+          logIndex: String(index),
+          rootHash: root,
+          treeSize: String(size),
+          hashes: proof,
+        };
         const entry = (text: string) => ({ canonicalizedBody: Buffer.from(text), inclusionProof }) as never;
         const head = { logSize: BigInt(size), logHash: root } as never;
         verifyMerkleInclusion(entry(`entry ${index}`), head);
         expect(() => verifyMerkleInclusion(entry('another entry'), head)).toThrow();
-        expect(Buffer.from(await THEIRS.verify_inclusion_proof(leaf, { log_id: '', tree_size: size, leaf_index: index, inclusion_path: proof }))).toEqual(root);
+        expect(
+          Buffer.from(
+            await THEIRS.verify_inclusion_proof(leaf, {
+              log_id: '',
+              tree_size: size,
+              leaf_index: index,
+              inclusion_path: proof,
+            }),
+          ),
+        ).toEqual(root);
         expect(rootByInclusion(leafOfText('another entry'), index, size, proof)).not.toEqual(root);
         if (size > 1) expect(rootByInclusion(leaf, (index + 1) % size, size, proof)).not.toEqual(root);
         expect(rootByInclusion(leaf, index, size, [...proof, root])).toBeNull();
@@ -98,7 +154,14 @@ describe('proofs', () => {
         if (from < size) {
           // It wants the older root in the proof also where the RFC leaves it out.
           const path = Number.isInteger(Math.log2(from)) ? [older.root, ...proof] : proof;
-          expect(await THEIRS.verify_consistency_proof(older.root, newer.root, { log_id: '', tree_size_1: from, tree_size_2: size, consistency_path: path })).toBe(true);
+          expect(
+            await THEIRS.verify_consistency_proof(older.root, newer.root, {
+              log_id: '',
+              tree_size_1: from,
+              tree_size_2: size,
+              consistency_path: path,
+            }),
+          ).toBe(true);
         }
         const changed = leaves.with(changedSeed % from, leafOfText('changed'));
         const lies = await readSpans(consistencySpans(from, size), readFrom(changed));
@@ -121,7 +184,9 @@ then you don't know what your problem is.
 `;
     expect(verifyNote(parseNote(signed), [verifier])).toHaveLength(1);
     expect(formatNote(parseNote(signed))).toBe(signed);
-    expect(formatVerifierKey(verifier)).toBe('PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW');
+    expect(formatVerifierKey(verifier)).toBe(
+      'PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW',
+    );
     expect(() => verifyNote(parseNote(signed.replace('answer', 'Answer')), [verifier])).toThrow(NoteError);
   });
 
@@ -130,10 +195,16 @@ then you don't know what your problem is.
     const { root } = headOf(leavesOf(7));
     const envelope = signCheckpoint({ origin: 'daybook.example/log', size: 7, root }, [signer]);
     const entry = { inclusionProof: { checkpoint: { envelope }, rootHash: root } };
-    const log = { logID: Buffer.from(signer.keyId, 'hex'), publicKey: signer.publicKey, baseURL: 'https://daybook.example/log' };
+    const log = {
+      logID: Buffer.from(signer.keyId, 'hex'),
+      publicKey: signer.publicKey,
+      baseURL: 'https://daybook.example/log',
+    };
     const read = verifyCheckpoint(entry as never, [log] as never);
     expect([read.origin, read.logSize, Buffer.from(read.logHash)]).toEqual(['daybook.example/log', 7n, root]);
-    const forged = { inclusionProof: { checkpoint: { envelope: envelope.replace('\n7\n', '\n8\n') }, rootHash: root } };
+    const forged = {
+      inclusionProof: { checkpoint: { envelope: envelope.replace('\n7\n', '\n8\n') }, rootHash: root },
+    };
     expect(() => verifyCheckpoint(forged as never, [log] as never)).toThrow();
   });
 
@@ -143,20 +214,30 @@ then you don't know what your problem is.
     const witness = newSigner('witness.example', 'cosignature');
     const head = { origin: 'log.example', size: 3, root: headOf(leavesOf(3)).root };
     const signed = signCheckpoint(head, [log, next]);
-    const cosigned = formatNote({ ...parseNote(signed), signatures: [...parseNote(signed).signatures, signText(parseNote(signed).text, witness, 1_700_000_000)] });
+    const cosigned = formatNote({
+      ...parseNote(signed),
+      signatures: [...parseNote(signed).signatures, signText(parseNote(signed).text, witness, 1_700_000_000)],
+    });
     const { checkpoint, verified } = openCheckpoint(cosigned, [next, witness]);
     expect(checkpoint).toEqual(head);
-    expect(verified.map(({ verifier, timeSecs }) => [verifier.name, timeSecs])).toEqual([['log.example', null], ['witness.example', 1_700_000_000]]);
+    expect(verified.map(({ verifier, timeSecs }) => [verifier.name, timeSecs])).toEqual([
+      ['log.example', null],
+      ['witness.example', 1_700_000_000],
+    ]);
     expect(() => openCheckpoint(signed, [newSigner('log.example')])).toThrow(NoteError);
     expect(() => openCheckpoint(cosigned, [witness])).toThrow(NoteError);
-    expect(() => openCheckpoint(signCheckpoint(head, [newSigner('other.example')]), [log])).toThrow(NoteError);
+    expect(() => openCheckpoint(signCheckpoint(head, [newSigner('other.example')]), [log])).toThrow(
+      NoteError,
+    );
     const other = newSigner('other.example');
     expect(() => openCheckpoint(signCheckpoint(head, [other]), [other])).toThrow(NoteError);
   });
 
   test('no single changed byte of a checkpoint passes', () => {
     const log = newSigner('log.example');
-    const bytes = Buffer.from(signCheckpoint({ origin: 'log.example', size: 1_234, root: EMPTY_ROOT }, [log]));
+    const bytes = Buffer.from(
+      signCheckpoint({ origin: 'log.example', size: 1_234, root: EMPTY_ROOT }, [log]),
+    );
     for (let at = 0; at < bytes.length; at++) {
       const changed = Buffer.from(bytes);
       changed[at] = (changed[at] as number) ^ 1;
@@ -172,14 +253,24 @@ then you don't know what your problem is.
         expect(error).toBeInstanceOf(NoteError);
       }
     };
-    const signed = signCheckpoint({ origin: 'log.example', size: 5, root: EMPTY_ROOT }, [newSigner('log.example')]);
+    const signed = signCheckpoint({ origin: 'log.example', size: 5, root: EMPTY_ROOT }, [
+      newSigner('log.example'),
+    ]);
     fc.assert(
-      fc.property(fc.oneof(fc.string({ unit: 'binary' }), fc.string(), fc.nat(signed.length).map((at) => signed.slice(at)), fc.nat(signed.length).map((at) => signed.slice(0, at))), (text) => {
-        refused(() => parseNote(text));
-        refused(() => parseCheckpoint(text));
-        refused(() => parseVerifierKey(text));
-        refused(() => openCheckpoint(text, []));
-      }),
+      fc.property(
+        fc.oneof(
+          fc.string({ unit: 'binary' }),
+          fc.string(),
+          fc.nat(signed.length).map((at) => signed.slice(at)),
+          fc.nat(signed.length).map((at) => signed.slice(0, at)),
+        ),
+        (text) => {
+          refused(() => parseNote(text));
+          refused(() => parseCheckpoint(text));
+          refused(() => parseVerifierKey(text));
+          refused(() => openCheckpoint(text, []));
+        },
+      ),
     );
   });
 });

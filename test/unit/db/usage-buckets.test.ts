@@ -2,7 +2,13 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { UsageQuery } from '#server/contract/requests.ts';
 import { planUsage } from '#server/read/usage-plan.ts';
-import { bucketFor, bucketsFor, BUCKETS_MS, seriesQuery, type UsageWanted } from '../../../web/features/usage/buckets.ts';
+import {
+  bucketFor,
+  bucketsFor,
+  BUCKETS_MS,
+  seriesQuery,
+  type UsageWanted,
+} from '../../../web/features/usage/buckets.ts';
 import { RANGES } from '../../../web/lib/filter-search.ts';
 
 /** What the page of usage asks for, whatever stands in its address. */
@@ -13,17 +19,26 @@ const EVERYTHING = { account: null, key: null };
 
 const times = fc.oneof(
   fc.constantFrom(...(Object.keys(RANGES) as (keyof typeof RANGES)[])).map((range) => ({ range })),
-  fc.tuple(fc.integer({ min: 1, max: 400 * DAY_MS }), fc.integer({ min: 1, max: 400 * DAY_MS })).map(([ago, length]) => {
-    const from = NOW_MS - ago;
-    return { from: new Date(from).toISOString(), to: new Date(from + length).toISOString() };
-  }),
+  fc
+    .tuple(fc.integer({ min: 1, max: 400 * DAY_MS }), fc.integer({ min: 1, max: 400 * DAY_MS }))
+    .map(([ago, length]) => {
+      const from = NOW_MS - ago;
+      return { from: new Date(from).toISOString(), to: new Date(from + length).toISOString() };
+    }),
   fc.integer({ min: 1, max: 400 * DAY_MS }).map((ago) => ({ from: new Date(NOW_MS - ago).toISOString() })),
 );
 const wanted: fc.Arbitrary<UsageWanted> = fc
   .tuple(
     times,
     fc.record({ group: fc.constantFrom('account', 'key', 'model'), hasTimes: fc.boolean() }),
-    fc.record({ key: fc.constant('Key00001'), model: fc.constant('m'), bucket: fc.constantFrom('minute', 'hour', 'day') }, { requiredKeys: [] }),
+    fc.record(
+      {
+        key: fc.constant('Key00001'),
+        model: fc.constant('m'),
+        bucket: fc.constantFrom('minute', 'hour', 'day'),
+      },
+      { requiredKeys: [] },
+    ),
   )
   .map(([time, how, more]) => ({ ...time, ...how, ...more }));
 
@@ -41,14 +56,18 @@ test('the tables can tell what the page asks for, and what it offers to ask for'
 
 test('a range begins where a bucket does, and has all of its time', () => {
   fc.assert(
-    fc.property(wanted, fc.constantFrom(...(Object.keys(RANGES) as (keyof typeof RANGES)[])), (asked, range) => {
-      const { from: _, to: __, ...rest } = asked;
-      const unitMs = BUCKETS_MS[bucketFor({ ...rest, range }, NOW_MS)];
-      const fromMs = Date.parse(seriesQuery({ ...rest, range }, NOW_MS)['from'] ?? '');
-      expect(fromMs % unitMs).toBe(0);
-      expect(NOW_MS - fromMs).toBeGreaterThanOrEqual(RANGES[range]);
-      expect(NOW_MS - fromMs).toBeLessThan(RANGES[range] + unitMs);
-    }),
+    fc.property(
+      wanted,
+      fc.constantFrom(...(Object.keys(RANGES) as (keyof typeof RANGES)[])),
+      (asked, range) => {
+        const { from: _, to: __, ...rest } = asked;
+        const unitMs = BUCKETS_MS[bucketFor({ ...rest, range }, NOW_MS)];
+        const fromMs = Date.parse(seriesQuery({ ...rest, range }, NOW_MS)['from'] ?? '');
+        expect(fromMs % unitMs).toBe(0);
+        expect(NOW_MS - fromMs).toBeGreaterThanOrEqual(RANGES[range]);
+        expect(NOW_MS - fromMs).toBeLessThan(RANGES[range] + unitMs);
+      },
+    ),
   );
 });
 

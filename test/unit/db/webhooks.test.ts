@@ -10,7 +10,8 @@ describe("a webhook's address and secret in the database", () => {
   test('are read with the pepper and show nothing without it', () => {
     const sealed = sealTarget(pepper, 'Webhook1', target);
     expect(openTarget(pepper, 'Webhook1', sealed)).toEqual(target);
-    for (const form of [sealed.toString('latin1'), sealed.toString('hex'), sealed.toString('base64')]) expect(form).not.toMatch(/canary|hooks|whsec/);
+    for (const form of [sealed.toString('latin1'), sealed.toString('hex'), sealed.toString('base64')])
+      expect(form).not.toMatch(/canary|hooks|whsec/);
     expect(sealTarget(pepper, 'Webhook1', target).equals(sealed)).toBe(false);
   });
 
@@ -31,7 +32,12 @@ describe("a webhook's address and secret in the database", () => {
 
 describe('a delivery', () => {
   test('is signed as the Standard Webhooks scheme has it, and its own example comes out', () => {
-    const headers = signedHeaders('whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 'msg_p5jXN8AQM9LWM0D4loKWxJek', 1614265330, '{"test": 2432232314}');
+    const headers = signedHeaders(
+      'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw',
+      'msg_p5jXN8AQM9LWM0D4loKWxJek',
+      1614265330,
+      '{"test": 2432232314}',
+    );
     expect(headers).toEqual({
       'webhook-id': 'msg_p5jXN8AQM9LWM0D4loKWxJek',
       'webhook-timestamp': '1614265330',

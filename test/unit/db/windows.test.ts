@@ -23,7 +23,11 @@ test('windows follow one another without gap or overlap, and all minutes of one 
     fc.property(kinds, minutes, (kind, minute) => {
       const start = windowStart(kind, minute);
       const end = windowEnd(kind, start);
-      expect([windowStart(kind, start), windowStart(kind, end - 1), windowStart(kind, end)]).toEqual([start, start, end]);
+      expect([windowStart(kind, start), windowStart(kind, end - 1), windowStart(kind, end)]).toEqual([
+        start,
+        start,
+        end,
+      ]);
       if (start > 0) expect(windowEnd(kind, windowStart(kind, start - 1))).toBe(start);
     }),
   );

@@ -9,13 +9,20 @@ test.each([
   ['REQUEST_ROWS_DAYS', '36501'],
   ['LOG_LEVEL', 'loud'],
   ['DATABASE_URL', 'mysql://root:canary@host/db'],
-])('a worker does not start with a wrong %s (%s): one line names it and does not repeat it', (name, value) => {
-  const start = (): unknown => readWorkerConfig({ [name]: value });
-  expect(start).toThrow(StoreError);
-  expect(start).toThrow(new RegExp(`^${name} is not usable: (?!.*canary).+\\.$`));
-});
+])(
+  'a worker does not start with a wrong %s (%s): one line names it and does not repeat it',
+  (name, value) => {
+    const start = (): unknown => readWorkerConfig({ [name]: value });
+    expect(start).toThrow(StoreError);
+    expect(start).toThrow(new RegExp(`^${name} is not usable: (?!.*canary).+\\.$`));
+  },
+);
 
 test('what is unset or empty has its default', () => {
-  expect(readWorkerConfig({ REQUEST_ROWS_DAYS: '', LOG_LEVEL: undefined })).toMatchObject({ REQUEST_ROWS_DAYS: 90, LOG_LEVEL: 'info', DAYBOOK_DATA: './data' });
+  expect(readWorkerConfig({ REQUEST_ROWS_DAYS: '', LOG_LEVEL: undefined })).toMatchObject({
+    REQUEST_ROWS_DAYS: 90,
+    LOG_LEVEL: 'info',
+    DAYBOOK_DATA: './data',
+  });
   expect(readWorkerConfig({ REQUEST_ROWS_DAYS: '0' }).REQUEST_ROWS_DAYS).toBe(0);
 });

@@ -8,14 +8,32 @@ import { Hold } from '#server/limits/hold.ts';
 import { reckon, tokenLimitOf } from '#server/relay/admit.ts';
 import { type Asked, parseChat } from '#server/wire/parse.ts';
 
-const limit = (meter: Limit['meter'], enforcement: Limit['enforcement'] = 'soft_landing'): Limit => ({ meter, window: 'day', cap: 1_000, enforcement, reset: 0 });
-const subject = (limits: Limit[], replyTokensMax: number | null = null): SubjectLimits => ({ subject: 'account/abcdefgh', limits, position: 7, replyTokensMax });
+const limit = (meter: Limit['meter'], enforcement: Limit['enforcement'] = 'soft_landing'): Limit => ({
+  meter,
+  window: 'day',
+  cap: 1_000,
+  enforcement,
+  reset: 0,
+});
+const subject = (limits: Limit[], replyTokensMax: number | null = null): SubjectLimits => ({
+  subject: 'account/abcdefgh',
+  limits,
+  position: 7,
+  replyTokensMax,
+});
 const EXACT = [subject([limit('tokens', 'exact')])];
 const SOFT = [subject([limit('tokens')])];
-const PRICES: Prices = { input: 2_500_000, cached_input: 1_250_000, output: 10_000_000, reasoning: 12_000_000 };
+const PRICES: Prices = {
+  input: 2_500_000,
+  cached_input: 1_250_000,
+  output: 10_000_000,
+  reasoning: 12_000_000,
+};
 
 function chatOf(more: object): { body: Buffer; chat: Asked } {
-  const body = Buffer.from(JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'Hello' }], ...more }));
+  const body = Buffer.from(
+    JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'Hello' }], ...more }),
+  );
   const chat = parseChat(body);
   if (!('scanned' in chat)) throw new Error(chat.message);
   return { body, chat };
@@ -49,19 +67,38 @@ describe('under an exact quota', () => {
   test('whatever part of its needs a call is given, it can use no more than that when the upstream keeps the limit', () => {
     const share = fc.double({ min: 0, max: 1, noNaN: true });
     fc.assert(
-      fc.property(anyLimit, anyChoices, share, share, fc.option(fc.integer({ min: 1, max: 9_000 })), (max_tokens, n, oneShare, otherShare, most) => {
-        const { body, chat } = chatOf({ max_tokens, n });
-        const reckoning = reckon(body, chat, [subject([limit('tokens', 'exact'), limit('cost_microusd', 'exact')], most)], PRICES, 500);
-        const { minimum, wanted } = reckoning.need;
-        const between = (from: number, to: number, at: number): number => Math.floor(from + (to - from) * at);
-        const held = { tokens: between(minimum.tokens, wanted.tokens, oneShare), cost: between(minimum.cost, wanted.cost, otherShare) };
-        const asked = tokenLimitOf(reckoning, new Hold([], [], held, 0)) ?? max_tokens ?? Number.NaN;
-        expect(asked).toBeGreaterThanOrEqual(Math.min(COMPLETION_MINIMUM_TOKENS, max_tokens ?? Infinity, most ?? Infinity));
-        if (max_tokens !== null) expect(asked).toBeLessThanOrEqual(max_tokens);
-        const worst = { input: promptBound(body), cached: 0, output: asked * n, reasoning: asked * n };
-        expect(worst.input + worst.output).toBeLessThanOrEqual(held.tokens);
-        expect(costOf(worst, PRICES)).toBeLessThanOrEqual(held.cost);
-      }),
+      fc.property(
+        anyLimit,
+        anyChoices,
+        share,
+        share,
+        fc.option(fc.integer({ min: 1, max: 9_000 })),
+        (max_tokens, n, oneShare, otherShare, most) => {
+          const { body, chat } = chatOf({ max_tokens, n });
+          const reckoning = reckon(
+            body,
+            chat,
+            [subject([limit('tokens', 'exact'), limit('cost_microusd', 'exact')], most)],
+            PRICES,
+            500,
+          );
+          const { minimum, wanted } = reckoning.need;
+          const between = (from: number, to: number, at: number): number =>
+            Math.floor(from + (to - from) * at);
+          const held = {
+            tokens: between(minimum.tokens, wanted.tokens, oneShare),
+            cost: between(minimum.cost, wanted.cost, otherShare),
+          };
+          const asked = tokenLimitOf(reckoning, new Hold([], [], held, 0)) ?? max_tokens ?? Number.NaN;
+          expect(asked).toBeGreaterThanOrEqual(
+            Math.min(COMPLETION_MINIMUM_TOKENS, max_tokens ?? Infinity, most ?? Infinity),
+          );
+          if (max_tokens !== null) expect(asked).toBeLessThanOrEqual(max_tokens);
+          const worst = { input: promptBound(body), cached: 0, output: asked * n, reasoning: asked * n };
+          expect(worst.input + worst.output).toBeLessThanOrEqual(held.tokens);
+          expect(costOf(worst, PRICES)).toBeLessThanOrEqual(held.cost);
+        },
+      ),
     );
   });
 

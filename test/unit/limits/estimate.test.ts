@@ -5,20 +5,30 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { CONTEXT_TOKENS_MAX, IMAGE_TOKENS_MAX, REPLY_FIRST_TOKENS, REPLY_LEAST_TOKENS, REPLY_LENGTHS_MAX, TOKENS_MAX } from '#server/bounds.ts';
+import {
+  CONTEXT_TOKENS_MAX,
+  IMAGE_TOKENS_MAX,
+  REPLY_FIRST_TOKENS,
+  REPLY_LEAST_TOKENS,
+  REPLY_LENGTHS_MAX,
+  TOKENS_MAX,
+} from '#server/bounds.ts';
 import { CompletionEstimates, promptBound, promptEstimate } from '#server/limits/estimate.ts';
 
 /** What a chat template puts around each message, at the least: role and separators. */
 const MESSAGE_TOKENS = 4;
 
 type Message = { role: string; content: unknown; [more: string]: unknown };
-const bodyOf = (...messages: Message[]): Buffer => Buffer.from(JSON.stringify({ model: 'gpt-4o', messages, stream: true }));
+const bodyOf = (...messages: Message[]): Buffer =>
+  Buffer.from(JSON.stringify({ model: 'gpt-4o', messages, stream: true }));
 const say = (content: unknown): Buffer => bodyOf({ role: 'user', content });
 const count = (text: string): number => Math.max(countO200k(text), countCl100k(text));
 
 /** Bytes that look random and are the same in every run. */
 function noise(length: number): Buffer {
-  const blocks = Array.from({ length: Math.ceil(length / 32) }, (_, index) => createHash('sha256').update(`noise ${index}`).digest());
+  const blocks = Array.from({ length: Math.ceil(length / 32) }, (_, index) =>
+    createHash('sha256').update(`noise ${index}`).digest(),
+  );
   return Buffer.concat(blocks).subarray(0, length);
 }
 const CODE = readFileSync(path.join(import.meta.dirname, '../../../server/limits/estimate.ts'), 'utf8');
@@ -35,76 +45,153 @@ const PYTHON = `def tides(harbour: str, *, days: int = 7) -> list[Tide]:
 /** Texts of one kind each; many times over they fill bodies of any size. */
 const TEXTS: Record<string, string> = {
   'English prose': ENGLISH,
-  'TypeScript': CODE,
-  'Python': PYTHON,
-  'JSON': JSON.stringify(Array.from({ length: 12 }, (_, index) => ({ id: index, name: `tide-${index}`, open: index % 2 === 0, tags: ['noon', 'high'], at: '2026-11-21T04:11:09Z' })), null, 2),
-  'Markdown': '## Tides\n\n- **High**: at *noon*, see [the table](https://example.com/tides#high)\n- **Low**: `06:12`, then `18:40`\n\n| harbour | high | low |\n| --- | --- | --- |\n| Leith | 5.2 m | 0.7 m |\n',
-  'HTML': '<div class="row mt-4" id="main"><ul><li><a href="https://example.com/a/b?c=1&d=2">Tides &amp; more</a></li><li style="color:#ff00aa;margin:0 4px">noon</li></ul></div>\n',
-  'a log': '2026-11-21 04:11:09.123 [INFO ] worker-3 n.h.tides.TideClient - [Client id=producer-17] Node 17 disconnected after 0x1f3a ms, retrying in 250ms (attempt 3/5)\n',
-  'capitals': 'WARNING: DO NOT REMOVE THIS TABLE. SELECT HARBOUR_ID FROM TIDES WHERE HEIGHT_M IS NOT NULL GROUP BY HARBOUR_ID;\n',
-  'German': 'Der Hafen lag am frühen Morgen still. Zwei Fischer flickten ihre Netze und sprachen über das Wetter, das in diesem Frühjahr freundlich zu ihnen gewesen war. Niemand hatte seit Dienstag die Fähre gesehen, und der Wärter wollte schreiben.',
-  'French': "Le port était tranquille au petit matin. Deux pêcheurs raccommodaient leurs filets et parlaient du temps, qui avait été clément ce printemps. Personne n'avait vu le bac depuis mardi, et le gardien du phare écrirait à la compagnie.",
-  'Polish': 'Wczesnym rankiem w porcie było cicho. Dwóch rybaków naprawiało sieci i rozmawiało o pogodzie, która tej wiosny była dla nich łaskawa. Nikt nie widział promu od wtorku.',
-  'Turkish': 'Sabahın erken saatlerinde liman sessizdi. İki balıkçı ağlarını onarıyor ve bu bahar kendilerine iyi davranan havadan söz ediyordu.',
-  'Vietnamese': 'Bến cảng yên tĩnh vào sáng sớm. Hai ngư dân vá lưới và nói chuyện về thời tiết, vốn đã tốt với họ suốt mùa xuân này.',
-  'Chinese': '清晨的港口十分安静。两个渔夫一边修补渔网，一边谈论天气，今年春天的天气一直很好。自从星期二以来，没有人见过渡轮，灯塔看守人说，如果这个星期结束之前还没有消息，他就要给公司写信。',
-  'Chinese, traditional': '清晨的港口十分安靜。兩個漁夫一邊修補漁網，一邊談論天氣，今年春天的天氣一直很好。自從星期二以來，沒有人見過渡輪。',
-  'Japanese': '早朝の港は静かだった。二人の漁師が網を繕いながら、この春ずっと穏やかだった天気について話していた。火曜日から誰も渡し船を見ておらず、コンピューターも動かない。',
-  'Korean': '이른 아침 항구는 조용했다. 두 어부가 그물을 손질하며 올봄 내내 좋았던 날씨에 대해 이야기했다. 화요일 이후로 아무도 여객선을 보지 못했다.',
-  'Russian': 'Ранним утром в порту было тихо. Двое рыбаков чинили сети и говорили о погоде, которая этой весной была к ним добра. Никто не видел паром со вторника.',
-  'Ukrainian': 'Рано-вранці в порту було тихо. Двоє рибалок лагодили сіті й розмовляли про погоду, яка цієї весни була до них прихильною.',
-  'Arabic': 'كان الميناء هادئا في الصباح الباكر. كان صيادان يصلحان شباكهما ويتحدثان عن الطقس الذي كان لطيفا معهما هذا الربيع. لم ير أحد العبارة منذ يوم الثلاثاء.',
-  'Hebrew': 'הנמל היה שקט בשעות הבוקר המוקדמות. שני דייגים תיקנו את הרשתות שלהם ודיברו על מזג האוויר, שהיה נעים באביב הזה.',
-  'Hindi': 'सुबह-सुबह बंदरगाह शांत था। दो मछुआरे अपने जाल ठीक कर रहे थे और मौसम के बारे में बात कर रहे थे, जो इस वसंत में उनके लिए अच्छा रहा था।',
-  'Tamil': 'அதிகாலையில் துறைமுகம் அமைதியாக இருந்தது. இரண்டு மீனவர்கள் தங்கள் வலைகளைச் சரிசெய்து வானிலை பற்றிப் பேசினர்.',
-  'Thai': 'ท่าเรือเงียบสงบในตอนเช้าตรู่ ชาวประมงสองคนกำลังซ่อมแหและพูดคุยเรื่องสภาพอากาศซึ่งดีมาตลอดฤดูใบไม้ผลินี้',
-  'Georgian': 'დილით ადრე ნავსადგური წყნარი იყო. ორი მეთევზე ბადეებს აკეთებდა და ამინდზე საუბრობდა.',
-  'Greek': 'Το λιμάνι ήταν ήσυχο νωρίς το πρωί. Δύο ψαράδες επιδιόρθωναν τα δίχτυα τους και μιλούσαν για τον καιρό.',
-  'emoji': '🎉🚀😀😂❤️👍🏽👩‍🚀🌍🔥✨🙏😭🥰🤔💯🇩🇪🇯🇵👨‍👩‍👧‍👦🧑🏿‍💻🫠🪿⚡️☀️🍕🎂',
-  'formulas': '∀x∈ℝ: ∃y≥0 ∑ᵢ αᵢ·βᵢ ≤ ∫₀^∞ e^{−t²} dt ≈ √π⁄2 → ∂f/∂x ≠ ∇·F ⇒ λ⊂Ω',
-  'TeX': '\\begin{equation} \\int_{0}^{\\infty} e^{-x^2} \\, dx = \\frac{\\sqrt{\\pi}}{2} \\end{equation}\n',
-  'base64': noise(3_000).toString('base64'),
+  TypeScript: CODE,
+  Python: PYTHON,
+  JSON: JSON.stringify(
+    Array.from({ length: 12 }, (_, index) => ({
+      id: index,
+      name: `tide-${index}`,
+      open: index % 2 === 0,
+      tags: ['noon', 'high'],
+      at: '2026-11-21T04:11:09Z',
+    })),
+    null,
+    2,
+  ),
+  Markdown:
+    '## Tides\n\n- **High**: at *noon*, see [the table](https://example.com/tides#high)\n- **Low**: `06:12`, then `18:40`\n\n| harbour | high | low |\n| --- | --- | --- |\n| Leith | 5.2 m | 0.7 m |\n',
+  HTML: '<div class="row mt-4" id="main"><ul><li><a href="https://example.com/a/b?c=1&d=2">Tides &amp; more</a></li><li style="color:#ff00aa;margin:0 4px">noon</li></ul></div>\n',
+  'a log':
+    '2026-11-21 04:11:09.123 [INFO ] worker-3 n.h.tides.TideClient - [Client id=producer-17] Node 17 disconnected after 0x1f3a ms, retrying in 250ms (attempt 3/5)\n',
+  capitals:
+    'WARNING: DO NOT REMOVE THIS TABLE. SELECT HARBOUR_ID FROM TIDES WHERE HEIGHT_M IS NOT NULL GROUP BY HARBOUR_ID;\n',
+  German:
+    'Der Hafen lag am frühen Morgen still. Zwei Fischer flickten ihre Netze und sprachen über das Wetter, das in diesem Frühjahr freundlich zu ihnen gewesen war. Niemand hatte seit Dienstag die Fähre gesehen, und der Wärter wollte schreiben.',
+  French:
+    "Le port était tranquille au petit matin. Deux pêcheurs raccommodaient leurs filets et parlaient du temps, qui avait été clément ce printemps. Personne n'avait vu le bac depuis mardi, et le gardien du phare écrirait à la compagnie.",
+  Polish:
+    'Wczesnym rankiem w porcie było cicho. Dwóch rybaków naprawiało sieci i rozmawiało o pogodzie, która tej wiosny była dla nich łaskawa. Nikt nie widział promu od wtorku.',
+  Turkish:
+    'Sabahın erken saatlerinde liman sessizdi. İki balıkçı ağlarını onarıyor ve bu bahar kendilerine iyi davranan havadan söz ediyordu.',
+  Vietnamese:
+    'Bến cảng yên tĩnh vào sáng sớm. Hai ngư dân vá lưới và nói chuyện về thời tiết, vốn đã tốt với họ suốt mùa xuân này.',
+  Chinese:
+    '清晨的港口十分安静。两个渔夫一边修补渔网，一边谈论天气，今年春天的天气一直很好。自从星期二以来，没有人见过渡轮，灯塔看守人说，如果这个星期结束之前还没有消息，他就要给公司写信。',
+  'Chinese, traditional':
+    '清晨的港口十分安靜。兩個漁夫一邊修補漁網，一邊談論天氣，今年春天的天氣一直很好。自從星期二以來，沒有人見過渡輪。',
+  Japanese:
+    '早朝の港は静かだった。二人の漁師が網を繕いながら、この春ずっと穏やかだった天気について話していた。火曜日から誰も渡し船を見ておらず、コンピューターも動かない。',
+  Korean:
+    '이른 아침 항구는 조용했다. 두 어부가 그물을 손질하며 올봄 내내 좋았던 날씨에 대해 이야기했다. 화요일 이후로 아무도 여객선을 보지 못했다.',
+  Russian:
+    'Ранним утром в порту было тихо. Двое рыбаков чинили сети и говорили о погоде, которая этой весной была к ним добра. Никто не видел паром со вторника.',
+  Ukrainian:
+    'Рано-вранці в порту було тихо. Двоє рибалок лагодили сіті й розмовляли про погоду, яка цієї весни була до них прихильною.',
+  Arabic:
+    'كان الميناء هادئا في الصباح الباكر. كان صيادان يصلحان شباكهما ويتحدثان عن الطقس الذي كان لطيفا معهما هذا الربيع. لم ير أحد العبارة منذ يوم الثلاثاء.',
+  Hebrew:
+    'הנמל היה שקט בשעות הבוקר המוקדמות. שני דייגים תיקנו את הרשתות שלהם ודיברו על מזג האוויר, שהיה נעים באביב הזה.',
+  Hindi:
+    'सुबह-सुबह बंदरगाह शांत था। दो मछुआरे अपने जाल ठीक कर रहे थे और मौसम के बारे में बात कर रहे थे, जो इस वसंत में उनके लिए अच्छा रहा था।',
+  Tamil: 'அதிகாலையில் துறைமுகம் அமைதியாக இருந்தது. இரண்டு மீனவர்கள் தங்கள் வலைகளைச் சரிசெய்து வானிலை பற்றிப் பேசினர்.',
+  Thai: 'ท่าเรือเงียบสงบในตอนเช้าตรู่ ชาวประมงสองคนกำลังซ่อมแหและพูดคุยเรื่องสภาพอากาศซึ่งดีมาตลอดฤดูใบไม้ผลินี้',
+  Georgian: 'დილით ადრე ნავსადგური წყნარი იყო. ორი მეთევზე ბადეებს აკეთებდა და ამინდზე საუბრობდა.',
+  Greek:
+    'Το λιμάνι ήταν ήσυχο νωρίς το πρωί. Δύο ψαράδες επιδιόρθωναν τα δίχτυα τους και μιλούσαν για τον καιρό.',
+  emoji: '🎉🚀😀😂❤️👍🏽👩‍🚀🌍🔥✨🙏😭🥰🤔💯🇩🇪🇯🇵👨‍👩‍👧‍👦🧑🏿‍💻🫠🪿⚡️☀️🍕🎂',
+  formulas: '∀x∈ℝ: ∃y≥0 ∑ᵢ αᵢ·βᵢ ≤ ∫₀^∞ e^{−t²} dt ≈ √π⁄2 → ∂f/∂x ≠ ∇·F ⇒ λ⊂Ω',
+  TeX: '\\begin{equation} \\int_{0}^{\\infty} e^{-x^2} \\, dx = \\frac{\\sqrt{\\pi}}{2} \\end{equation}\n',
+  base64: noise(3_000).toString('base64'),
   'base64 of URLs': noise(3_000).toString('base64url'),
-  'hex': noise(2_000).toString('hex'),
-  'ids': Array.from({ length: 40 }, (_, index) => noise(16 * (index + 1)).subarray(-16).toString('hex').replace(/(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')).join('\n'),
-  'numbers': Array.from(noise(600), (byte, index) => ((byte * 7919 + index) / 13).toFixed(byte % 5)).join(', '),
-  'digits': Array.from(noise(3_000), (byte) => byte % 10).join(''),
-  'a CSV table': Array.from({ length: 60 }, (_, index) => `${index},2026-11-${10 + (index % 20)}T04:${10 + index}:09Z,${(index * 0.7331).toFixed(6)},row-${index}`).join('\n'),
+  hex: noise(2_000).toString('hex'),
+  ids: Array.from({ length: 40 }, (_, index) =>
+    noise(16 * (index + 1))
+      .subarray(-16)
+      .toString('hex')
+      .replace(/(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-'),
+  ).join('\n'),
+  numbers: Array.from(noise(600), (byte, index) => ((byte * 7919 + index) / 13).toFixed(byte % 5)).join(', '),
+  digits: Array.from(noise(3_000), (byte) => byte % 10).join(''),
+  'a CSV table': Array.from(
+    { length: 60 },
+    (_, index) =>
+      `${index},2026-11-${10 + (index % 20)}T04:${10 + index}:09Z,${(index * 0.7331).toFixed(6)},row-${index}`,
+  ).join('\n'),
   'letters by chance': Array.from(noise(2_000), (byte) => 'acgt'[byte % 4]).join(''),
 };
 /** Of these an estimate is at most twice too large; of the others tokenizers themselves differ by more. */
-const PLAIN = ['English prose', 'TypeScript', 'Python', 'JSON', 'Markdown', 'HTML', 'a log', 'capitals', 'German', 'French', 'Polish', 'Turkish'];
+const PLAIN = [
+  'English prose',
+  'TypeScript',
+  'Python',
+  'JSON',
+  'Markdown',
+  'HTML',
+  'a log',
+  'capitals',
+  'German',
+  'French',
+  'Polish',
+  'Turkish',
+];
 
 describe('the estimate of a prompt', () => {
-  test.each(Object.entries(TEXTS))('is not below what %s counts, in the body of a call of any size', (_, text) => {
-    for (const size of [600, 5_000, 30_000]) {
-      const told = text.repeat(Math.ceil(size / text.length)).slice(0, Math.max(size, text.length)).toWellFormed();
-      expect(promptEstimate(say(told))).toBeGreaterThanOrEqual(count(told) + MESSAGE_TOKENS);
-    }
-  });
+  test.each(Object.entries(TEXTS))(
+    'is not below what %s counts, in the body of a call of any size',
+    (_, text) => {
+      for (const size of [600, 5_000, 30_000]) {
+        const told = text
+          .repeat(Math.ceil(size / text.length))
+          .slice(0, Math.max(size, text.length))
+          .toWellFormed();
+        expect(promptEstimate(say(told))).toBeGreaterThanOrEqual(count(told) + MESSAGE_TOKENS);
+      }
+    },
+  );
 
   test.each(PLAIN)('is not twice what %s counts', (name) => {
     const told = (TEXTS[name] as string).repeat(20).slice(0, 20_000);
     expect(promptEstimate(say(told))).toBeLessThan(2 * count(told));
   });
 
-  test.each(['Chinese', 'Japanese', 'Korean', 'Hindi', 'emoji'])('is right where the client writes %s as escapes', (name) => {
-    const told = (TEXTS[name] as string).repeat(20);
-    const escaped = say(told).toString().replace(/[^\x20-\x7e]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
-    const estimate = promptEstimate(Buffer.from(escaped));
-    expect(estimate).toBeGreaterThanOrEqual(count(told));
-    expect(estimate).toBeLessThan(2 * count(told));
-  });
+  test.each(['Chinese', 'Japanese', 'Korean', 'Hindi', 'emoji'])(
+    'is right where the client writes %s as escapes',
+    (name) => {
+      const told = (TEXTS[name] as string).repeat(20);
+      const escaped = say(told)
+        .toString()
+        .replace(/[^\x20-\x7e]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
+      const estimate = promptEstimate(Buffer.from(escaped));
+      expect(estimate).toBeGreaterThanOrEqual(count(told));
+      expect(estimate).toBeLessThan(2 * count(told));
+    },
+  );
 
   test('holds for the transcript of an agent, within twice', () => {
     const messages: Message[] = [{ role: 'system', content: ENGLISH.repeat(8) }];
     for (let step = 0; step < 30; step++) {
-      const call = { id: `call_${noise(32 * (step + 1)).subarray(-12).toString('hex')}`, type: 'function', function: { name: 'read_file', arguments: JSON.stringify({ path: `server/relay/file-${step}.ts`, offset: step * 100 }) } };
+      const call = {
+        id: `call_${noise(32 * (step + 1))
+          .subarray(-12)
+          .toString('hex')}`,
+        type: 'function',
+        function: {
+          name: 'read_file',
+          arguments: JSON.stringify({ path: `server/relay/file-${step}.ts`, offset: step * 100 }),
+        },
+      };
       messages.push({ role: 'assistant', content: null, tool_calls: [call] });
-      messages.push({ role: 'tool', tool_call_id: call.id, content: CODE.slice(step * 200, step * 200 + 1_500) });
+      messages.push({
+        role: 'tool',
+        tool_call_id: call.id,
+        content: CODE.slice(step * 200, step * 200 + 1_500),
+      });
     }
     const told = messages.reduce((sum, { content, tool_calls: calls }) => {
-      const text = typeof content === 'string' ? content : JSON.stringify((calls as { function: object }[])[0]?.function);
+      const text =
+        typeof content === 'string'
+          ? content
+          : JSON.stringify((calls as { function: object }[])[0]?.function);
       return sum + count(text) + MESSAGE_TOKENS;
     }, 0);
     const estimate = promptEstimate(bodyOf(...messages));
@@ -113,11 +200,18 @@ describe('the estimate of a prompt', () => {
   });
 
   test('finds the dense part of a body that is mostly prose', () => {
-    const told = ENGLISH.repeat(60) + (TEXTS['Chinese'] as string).repeat(60) + noise(6_000).toString('base64') + ENGLISH.repeat(60);
+    const told =
+      ENGLISH.repeat(60) +
+      (TEXTS['Chinese'] as string).repeat(60) +
+      noise(6_000).toString('base64') +
+      ENGLISH.repeat(60);
     expect(promptEstimate(say(told))).toBeGreaterThanOrEqual(count(told));
   });
 
-  const image = (bytes: number): object => ({ type: 'image_url', image_url: { url: `data:image/png;base64,${noise(bytes).toString('base64')}` } });
+  const image = (bytes: number): object => ({
+    type: 'image_url',
+    image_url: { url: `data:image/png;base64,${noise(bytes).toString('base64')}` },
+  });
   const text = { type: 'text', text: ENGLISH.repeat(10) };
 
   test.each([2_000, 30_000, 600_000])('takes an image of %d bytes for an image and not for text', (bytes) => {
@@ -128,7 +222,9 @@ describe('the estimate of a prompt', () => {
 
   test('takes a recording for a recording', () => {
     const data = noise(200_000).toString('base64');
-    const estimate = promptEstimate(say([text, { type: 'input_audio', input_audio: { data, format: 'mp3' } }, text]));
+    const estimate = promptEstimate(
+      say([text, { type: 'input_audio', input_audio: { data, format: 'mp3' } }, text]),
+    );
     expect(estimate).toBeLessThan(2 * count(ENGLISH) * 20 + data.length / 100);
   });
 
@@ -148,7 +244,11 @@ describe('the estimate of a prompt', () => {
 
 describe('the bound of a prompt', () => {
   test('is above every count, whatever the text', () => {
-    const odd = fc.oneof(fc.string({ unit: 'binary', maxLength: 300 }), fc.string({ unit: 'grapheme', maxLength: 300 }), fc.constantFrom(...Object.values(TEXTS)));
+    const odd = fc.oneof(
+      fc.string({ unit: 'binary', maxLength: 300 }),
+      fc.string({ unit: 'grapheme', maxLength: 300 }),
+      fc.constantFrom(...Object.values(TEXTS)),
+    );
     fc.assert(
       fc.property(odd, (told) => {
         expect(promptBound(say(told))).toBeGreaterThanOrEqual(count(told.toWellFormed()) + MESSAGE_TOKENS);
@@ -160,12 +260,28 @@ describe('the bound of a prompt', () => {
   const added = (content: unknown): number => promptBound(say(content)) - say(content).length - plain;
 
   test.each<[string, object, number]>([
-    ['an image by its address', { type: 'image_url', image_url: { url: 'https://example.com/a.png' } }, IMAGE_TOKENS_MAX],
-    ['an image within', { type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } }, IMAGE_TOKENS_MAX],
+    [
+      'an image by its address',
+      { type: 'image_url', image_url: { url: 'https://example.com/a.png' } },
+      IMAGE_TOKENS_MAX,
+    ],
+    [
+      'an image within',
+      { type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } },
+      IMAGE_TOKENS_MAX,
+    ],
     ['an image without a type', { image_url: 'https://example.com/a.png' }, IMAGE_TOKENS_MAX],
     ['a file by its id', { type: 'file', file: { file_id: 'file-1' } }, CONTEXT_TOKENS_MAX],
-    ['a picture in a message of Anthropic\'s', { type: 'image', source: { type: 'url', url: 'https://example.com/a.png' } }, IMAGE_TOKENS_MAX],
-    ['a document in one', { type: 'document', source: { type: 'base64', media_type: 'application/pdf', data: 'AAAA' } }, CONTEXT_TOKENS_MAX],
+    [
+      "a picture in a message of Anthropic's",
+      { type: 'image', source: { type: 'url', url: 'https://example.com/a.png' } },
+      IMAGE_TOKENS_MAX,
+    ],
+    [
+      'a document in one',
+      { type: 'document', source: { type: 'base64', media_type: 'application/pdf', data: 'AAAA' } },
+      CONTEXT_TOKENS_MAX,
+    ],
     ['a video', { type: 'video_url', video_url: { url: 'https://example.com/a.mp4' } }, CONTEXT_TOKENS_MAX],
   ])('makes room for %s', (_, part, tokens) => expect(added([part])).toBe(tokens));
 
@@ -175,7 +291,8 @@ describe('the bound of a prompt', () => {
   });
 
   test('finds a part however its name is written', () => {
-    const spelt = (text: string): number => promptBound(Buffer.from(`{"messages":[{"content":[{${text}}]}]}`)) - text.length;
+    const spelt = (text: string): number =>
+      promptBound(Buffer.from(`{"messages":[{"content":[{${text}}]}]}`)) - text.length;
     const none = spelt('');
     expect(spelt('"image_url" :\n {}')).toBe(none + IMAGE_TOKENS_MAX);
     expect(spelt('"image\\u005furl":{}')).toBeGreaterThanOrEqual(none + IMAGE_TOKENS_MAX);
@@ -186,7 +303,9 @@ describe('the bound of a prompt', () => {
 
   test('is not raised by text that speaks of parts, nor by the escapes that clients write', () => {
     expect(added('{"image_url": "x", "file_id": 1} and "input_audio":, "type":"document"')).toBe(0);
-    expect(promptBound(Buffer.from('{"required":["document"],"enum":["image"],"image":1}'))).toBe(promptBound(Buffer.from('{}')) + 50);
+    expect(promptBound(Buffer.from('{"required":["document"],"enum":["image"],"image":1}'))).toBe(
+      promptBound(Buffer.from('{}')) + 50,
+    );
     expect(promptBound(Buffer.from('"\\u003c\\u0026\\u4f60\\u00e9"'))).toBe(plain + 26);
   });
 });
@@ -200,7 +319,7 @@ describe('the estimate of a reply', () => {
     return estimates;
   };
 
-  test('is a guess at first, then the model\'s, then the key\'s own', () => {
+  test("is a guess at first, then the model's, then the key's own", () => {
     const estimates = new CompletionEstimates();
     expect(estimates.estimate(KEY, model)).toBe(REPLY_FIRST_TOKENS);
     for (let reply = 0; reply < 50; reply++) estimates.learn('Key00002', model, 4_000);
@@ -274,6 +393,8 @@ describe('the estimate of a reply', () => {
     }
     expect(estimates.estimate('00000000', 'model-0')).toBe(REPLY_FIRST_TOKENS);
     expect(estimates.estimate(KEY, model)).toBeGreaterThan(8_000);
-    expect(estimates.estimate(String(half + 1).padStart(8, '0'), `model-${half + 1}`)).toBeGreaterThan(REPLY_FIRST_TOKENS);
+    expect(estimates.estimate(String(half + 1).padStart(8, '0'), `model-${half + 1}`)).toBeGreaterThan(
+      REPLY_FIRST_TOKENS,
+    );
   });
 });

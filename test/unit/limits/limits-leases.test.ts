@@ -11,11 +11,25 @@ const NOTHING = { returned: 0, used: 0, overdrawn: 0 };
 /** A lease, and how often it pressed. */
 function leaseOf(limit: Partial<Limit> = {}): { counter: Counter; presses: () => number } {
   let count = 0;
-  return { counter: new Counter('account/Account1', { ...TOKENS, ...limit }, 0, 5, () => count++), presses: () => count };
+  return {
+    counter: new Counter('account/Account1', { ...TOKENS, ...limit }, 0, 5, () => count++),
+    presses: () => count,
+  };
 }
 
 function answer(granted: number, changes: Partial<LineAnswer> = {}): LineAnswer {
-  return { allowance: 1, cap: 1_000, granted, free: 1_000 - granted, near: false, used: 0, held: 0, loose: false, own: NOTHING, ...changes };
+  return {
+    allowance: 1,
+    cap: 1_000,
+    granted,
+    free: 1_000 - granted,
+    near: false,
+    used: 0,
+    held: 0,
+    loose: false,
+    own: NOTHING,
+    ...changes,
+  };
 }
 
 const amount = fc.nat(60);
@@ -23,7 +37,12 @@ const operation = fc.oneof(
   fc.record({ kind: fc.constant('take' as const), amount }),
   fc.record({ kind: fc.constant('settle' as const), spent: amount }),
   fc.record({ kind: fc.constant('release' as const) }),
-  fc.record({ kind: fc.constant('report' as const), grant: amount, near: fc.boolean(), isLost: fc.boolean() }),
+  fc.record({
+    kind: fc.constant('report' as const),
+    grant: amount,
+    near: fc.boolean(),
+    isLost: fc.boolean(),
+  }),
   fc.record({ kind: fc.constant('recall' as const) }),
 );
 
@@ -92,7 +111,11 @@ describe('a lease', () => {
   });
 
   test('that learns of another cap, or is recalled, while an answer is on its way stays strict until it has said so', () => {
-    for (const change of [(counter: Counter) => counter.setCap(500, 6), (counter: Counter) => counter.setCap(5_000, 6), (counter: Counter) => counter.recall()]) {
+    for (const change of [
+      (counter: Counter) => counter.setCap(500, 6),
+      (counter: Counter) => counter.setCap(5_000, 6),
+      (counter: Counter) => counter.recall(),
+    ]) {
       const { counter, presses } = leaseOf();
       counter.report(null);
       change(counter);
@@ -141,7 +164,15 @@ describe('a hold', () => {
       counter.answered(answer(1_000));
       counter.take(unitsHeld(counter.meter, amounts));
     }
-    return { hold: new Hold(counters, METERS.map((meter) => unitsHeld(meter, amounts)), amounts, 0), counters };
+    return {
+      hold: new Hold(
+        counters,
+        METERS.map((meter) => unitsHeld(meter, amounts)),
+        amounts,
+        0,
+      ),
+      counters,
+    };
   };
   const amounts = fc.record({ tokens: amount, cost: amount });
 
@@ -150,7 +181,9 @@ describe('a hold', () => {
       fc.property(amounts, amounts, fc.array(fc.boolean(), { maxLength: 3 }), (held, spent, again) => {
         const { hold, counters } = holding(held);
         hold.settle(spent);
-        for (const isRelease of again) if (isRelease) hold.release(); else hold.settle(held);
+        for (const isRelease of again)
+          if (isRelease) hold.release();
+          else hold.settle(held);
         expect(counters.map((counter) => counter.held)).toEqual([0, 0, 0, 0]);
         expect(counters.map((counter) => 1_000 - counter.free)).toEqual([1, spent.tokens, spent.cost, 0]);
       }),
@@ -204,10 +237,14 @@ describe('the limits of terms', () => {
     fc.assert(
       fc.property(terms, fc.nat(), (each, reset) => {
         const limits = limitsOf(each, reset);
-        const rates = [each.requests_per_minute, each.tokens_per_minute, each.concurrent_requests].filter((rate) => rate !== undefined);
+        const rates = [each.requests_per_minute, each.tokens_per_minute, each.concurrent_requests].filter(
+          (rate) => rate !== undefined,
+        );
         expect(limits).toHaveLength(rates.length + each.quotas.length);
         expect(new Set(limits.map(({ meter, window }) => `${meter} ${window}`)).size).toBe(limits.length);
-        expect(limits.reduce((sum, limit) => sum + limit.cap, 0)).toBe([...rates, ...each.quotas.map(({ limit }) => limit)].reduce((sum, limit) => sum + limit, 0));
+        expect(limits.reduce((sum, limit) => sum + limit.cap, 0)).toBe(
+          [...rates, ...each.quotas.map(({ limit }) => limit)].reduce((sum, limit) => sum + limit, 0),
+        );
       }),
     );
     expect(limitsOf({}, 7)).toEqual([]);
@@ -216,7 +253,8 @@ describe('the limits of terms', () => {
   test('begin anew with a reset, but for what runs at once, which goes on running', () => {
     fc.assert(
       fc.property(terms, fc.nat(), (each, reset) => {
-        for (const limit of limitsOf(each, reset)) expect(limit.reset).toBe(limit.window === 'none' ? 0 : reset);
+        for (const limit of limitsOf(each, reset))
+          expect(limit.reset).toBe(limit.window === 'none' ? 0 : reset);
       }),
     );
   });

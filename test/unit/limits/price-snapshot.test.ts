@@ -9,20 +9,47 @@ import { PriceTable } from '#server/read-model/price-table.ts';
 
 const AT = new Date('2026-11-21T12:00:00Z');
 const LIST = { source: 'genai-prices 1.0.0', at: AT };
-const IDS = ['anthropic', 'azure', 'cerebras', 'deepseek', 'fireworks', 'google', 'groq', 'mistral', 'moonshotai', 'openai', 'openrouter', 'together', 'x-ai'];
+const IDS = [
+  'anthropic',
+  'azure',
+  'cerebras',
+  'deepseek',
+  'fireworks',
+  'google',
+  'groq',
+  'mistral',
+  'moonshotai',
+  'openai',
+  'openrouter',
+  'together',
+  'x-ai',
+];
 
 const tokens = { input_mtok: 2.5, cache_read_mtok: 1.25, output_mtok: 10 };
-const model = (id: string, more: Partial<ModelInfo> = {}): ModelInfo => ({ id, match: { equals: id }, prices: tokens, ...more });
+const model = (id: string, more: Partial<ModelInfo> = {}): ModelInfo => ({
+  id,
+  match: { equals: id },
+  prices: tokens,
+  ...more,
+});
 const list = (id: string, ...models: ModelInfo[]): Provider => ({ id, name: id, api_pattern: '', models });
 const gather = (...models: ModelInfo[]) => gatherOffers([list('made', ...models)], undefined, LIST);
-const offered = (...models: ModelInfo[]) => gather(...models).offers.map(({ pattern, prices }) => [pattern, prices.input]);
+const offered = (...models: ModelInfo[]) =>
+  gather(...models).offers.map(({ pattern, prices }) => [pattern, prices.input]);
 
 describe('a price list', () => {
   test('becomes names and beginnings, in whole micro-dollars', () => {
-    const match = { or: [{ equals: 'gpt-4o' }, { equals: 'gpt-4o-2024-08-06' }, { starts_with: 'gpt-4o-x-' }] };
+    const match = {
+      or: [{ equals: 'gpt-4o' }, { equals: 'gpt-4o-2024-08-06' }, { starts_with: 'gpt-4o-x-' }],
+    };
     const prices = { input: 2_500_000, cached_input: 1_250_000, output: 10_000_000, reasoning: 10_000_000 };
     expect(gather(model('gpt-4o', { match })).offers).toEqual(
-      ['gpt-4o', 'gpt-4o-2024-08-06', 'gpt-4o-x-*'].map((pattern) => ({ pattern, prices, source: LIST.source, notes: [] })),
+      ['gpt-4o', 'gpt-4o-2024-08-06', 'gpt-4o-x-*'].map((pattern) => ({
+        pattern,
+        prices,
+        source: LIST.source,
+        notes: [],
+      })),
     );
   });
 
@@ -31,8 +58,18 @@ describe('a price list', () => {
       model('plain', { prices: { input_mtok: 0.15, output_mtok: 0.6 } }),
       model('thinking', { prices: { input_mtok: 2, output_mtok: 8, output_reasoning_mtok: 3 } }),
     ).offers;
-    expect(plain?.prices).toEqual({ input: 150_000, cached_input: 150_000, output: 600_000, reasoning: 600_000 });
-    expect(thinking?.prices).toEqual({ input: 2_000_000, cached_input: 2_000_000, output: 8_000_000, reasoning: 3_000_000 });
+    expect(plain?.prices).toEqual({
+      input: 150_000,
+      cached_input: 150_000,
+      output: 600_000,
+      reasoning: 600_000,
+    });
+    expect(thinking?.prices).toEqual({
+      input: 2_000_000,
+      cached_input: 2_000_000,
+      output: 8_000_000,
+      reasoning: 3_000_000,
+    });
   });
 
   test('with other rules tells that they are left out, and takes the id where it is one of the names', () => {
@@ -51,8 +88,14 @@ describe('a price list', () => {
 
   test('gives a name to the first model that takes it, as the list itself does', () => {
     const early = model('early', { match: { starts_with: 'gpt-' }, prices: { ...tokens, input_mtok: 1 } });
-    const late = model('late', { match: { or: [{ equals: 'gpt-late' }, { equals: 'late' }] }, prices: { ...tokens, input_mtok: 2 } });
-    expect(offered(early, late)).toEqual([['gpt-*', 1_000_000], ['late', 2_000_000]]);
+    const late = model('late', {
+      match: { or: [{ equals: 'gpt-late' }, { equals: 'late' }] },
+      prices: { ...tokens, input_mtok: 2 },
+    });
+    expect(offered(early, late)).toEqual([
+      ['gpt-*', 1_000_000],
+      ['late', 2_000_000],
+    ]);
   });
 
   test.each<[string, ModelInfo['prices']]>([
@@ -68,7 +111,10 @@ describe('a price list', () => {
   });
 
   test('with tiers gives the base tier, and says so', () => {
-    const prices = { input_mtok: { base: 2.5, tiers: [{ start: 271_999, price: 5 }] }, output_mtok: { base: 15, tiers: [{ start: 271_999, price: 22.5 }] } };
+    const prices = {
+      input_mtok: { base: 2.5, tiers: [{ start: 271_999, price: 5 }] },
+      output_mtok: { base: 15, tiers: [{ start: 271_999, price: 22.5 }] },
+    };
     expect(gather(model('tiered', { prices })).offers).toMatchObject([
       { prices: { input: 2_500_000, output: 15_000_000 }, notes: [expect.stringContaining('271999')] },
     ]);
@@ -77,16 +123,27 @@ describe('a price list', () => {
   test('with prices of today and tomorrow gives those of today, and says when they change', () => {
     const prices = [
       { prices: { ...tokens, input_mtok: 1 } },
-      { constraint: { type: 'start_date' as const, start_date: '2026-09-01' }, prices: { ...tokens, input_mtok: 2 } },
-      { constraint: { type: 'start_date' as const, start_date: '2027-01-01' }, prices: { ...tokens, input_mtok: 3 } },
+      {
+        constraint: { type: 'start_date' as const, start_date: '2026-09-01' },
+        prices: { ...tokens, input_mtok: 2 },
+      },
+      {
+        constraint: { type: 'start_date' as const, start_date: '2027-01-01' },
+        prices: { ...tokens, input_mtok: 3 },
+      },
     ];
     const { offers } = gather(model('dated', { prices }));
-    expect(offers).toMatchObject([{ prices: { input: 2_000_000 }, notes: [expect.stringContaining('2027-01-01')] }]);
+    expect(offers).toMatchObject([
+      { prices: { input: 2_000_000 }, notes: [expect.stringContaining('2027-01-01')] },
+    ]);
   });
 
   test('with prices by the hour gives the dearest, so that nothing is charged too low, and says so', () => {
     const hours = { type: 'time_of_date' as const, start_time: '00:30:00Z', end_time: '16:30:00Z' };
-    const prices = [{ prices: { input_mtok: 0.135, output_mtok: 0.55 } }, { constraint: hours, prices: { input_mtok: 0.27, output_mtok: 1.1 } }];
+    const prices = [
+      { prices: { input_mtok: 0.135, output_mtok: 0.55 } },
+      { constraint: hours, prices: { input_mtok: 0.27, output_mtok: 1.1 } },
+    ];
     expect(gather(model('hourly', { prices })).offers).toMatchObject([
       { prices: { input: 270_000, output: 1_100_000 }, notes: [expect.stringContaining('time of day')] },
     ]);
@@ -96,29 +153,44 @@ describe('a price list', () => {
     const first = list('first', model('a'));
     const second = list('second', model('a', { prices: { ...tokens, input_mtok: 9 } }), model('b'));
     const { offers, skipped } = gatherOffers([first, second], undefined, LIST);
-    expect(offers.map(({ pattern, prices }) => [pattern, prices.input])).toEqual([['a', 2_500_000], ['b', 2_500_000]]);
+    expect(offers.map(({ pattern, prices }) => [pattern, prices.input])).toEqual([
+      ['a', 2_500_000],
+      ['b', 2_500_000],
+    ]);
     expect(skipped).toMatchObject([{ provider: 'second', model: 'a' }]);
   });
 });
 
 describe('named models', () => {
   const providers = [
-    list('first', model('claude', { match: { contains: 'claude' } }), model('gpt', { match: { starts_with: 'gpt-' } })),
+    list(
+      'first',
+      model('claude', { match: { contains: 'claude' } }),
+      model('gpt', { match: { starts_with: 'gpt-' } }),
+    ),
     list('second', model('other')),
   ];
   const named = (...models: string[]) => gatherOffers(providers, models, LIST);
 
   test('are priced under just their names, by any rule of any of the lists', () => {
-    expect(named('us.claude-9', 'gpt-7', 'other').offers.map(({ pattern }) => pattern)).toEqual(['us.claude-9', 'gpt-7', 'other']);
+    expect(named('us.claude-9', 'gpt-7', 'other').offers.map(({ pattern }) => pattern)).toEqual([
+      'us.claude-9',
+      'gpt-7',
+      'other',
+    ]);
   });
-  test('may be a beginning that a list has', () => expect(named('gpt-*').offers.map(({ pattern }) => pattern)).toEqual(['gpt-*']));
+  test('may be a beginning that a list has', () =>
+    expect(named('gpt-*').offers.map(({ pattern }) => pattern)).toEqual(['gpt-*']));
   test.each(['unknown', 'gpt-4*', '*'])('that no list has are told: %s', (name) =>
-    expect(named(name)).toMatchObject({ offers: [], skipped: [{ model: name, why: 'not in the list' }] }));
+    expect(named(name)).toMatchObject({ offers: [], skipped: [{ model: name, why: 'not in the list' }] }),
+  );
 });
 
 describe('the installed list', () => {
   test('is told with its version', () => {
-    const manifest = JSON.parse(readFileSync(path.join(import.meta.dirname, '../../../package.json'), 'utf8')) as { dependencies: Record<string, string> };
+    const manifest = JSON.parse(
+      readFileSync(path.join(import.meta.dirname, '../../../package.json'), 'utf8'),
+    ) as { dependencies: Record<string, string> };
     expect(snapshotSource()).toBe(`genai-prices ${manifest.dependencies['@pydantic/genai-prices']}`);
   });
 
@@ -135,27 +207,34 @@ describe('the installed list', () => {
     expect(providerById('')).toBeUndefined();
   });
 
-  test.each(IDS)('of %s gives prices that the log takes, and to each name what the list itself says', (id) => {
-    const provider = providerById(id) as Provider;
-    const { offers } = gatherOffers([provider], undefined, LIST);
-    expect(offers.length).toBeGreaterThan(5);
-    const table = new PriceTable();
-    for (const { pattern, prices, source } of offers) {
-      expect(pattern).toMatch(MODEL_NAME);
-      table.apply({ type: 'model.priced', model: pattern, prices, source, actor: 'command-line' });
-    }
-    const wrong = offers
-      .filter(({ notes }) => notes.every((note) => note.startsWith('the base tier') || note.includes('changes it')))
-      .map(({ pattern }) => pattern.replace(/\*$/, '-unheard-of'))
-      .filter((name) => {
-        const prices = table.find(name)?.prices;
-        const usage = { input_tokens: 1_000, cache_read_tokens: 400, output_tokens: 2_000 };
-        const theirs = calcPrice(usage, name, { provider, timestamp: AT })?.total_price ?? Number.NaN;
-        const ours = prices ? 600 * prices.input + 400 * prices.cached_input + 2_000 * prices.output : Number.NaN;
-        return !(Math.abs(ours / 1e12 - theirs) < 1e-12);
-      });
-    expect(wrong).toEqual([]);
-  });
+  test.each(IDS)(
+    'of %s gives prices that the log takes, and to each name what the list itself says',
+    (id) => {
+      const provider = providerById(id) as Provider;
+      const { offers } = gatherOffers([provider], undefined, LIST);
+      expect(offers.length).toBeGreaterThan(5);
+      const table = new PriceTable();
+      for (const { pattern, prices, source } of offers) {
+        expect(pattern).toMatch(MODEL_NAME);
+        table.apply({ type: 'model.priced', model: pattern, prices, source, actor: 'command-line' });
+      }
+      const wrong = offers
+        .filter(({ notes }) =>
+          notes.every((note) => note.startsWith('the base tier') || note.includes('changes it')),
+        )
+        .map(({ pattern }) => pattern.replace(/\*$/, '-unheard-of'))
+        .filter((name) => {
+          const prices = table.find(name)?.prices;
+          const usage = { input_tokens: 1_000, cache_read_tokens: 400, output_tokens: 2_000 };
+          const theirs = calcPrice(usage, name, { provider, timestamp: AT })?.total_price ?? Number.NaN;
+          const ours = prices
+            ? 600 * prices.input + 400 * prices.cached_input + 2_000 * prices.output
+            : Number.NaN;
+          return !(Math.abs(ours / 1e12 - theirs) < 1e-12);
+        });
+      expect(wrong).toEqual([]);
+    },
+  );
 
   test('is read without the network', () => {
     const fetched = vi.spyOn(globalThis, 'fetch');

@@ -33,7 +33,12 @@ describe('the price of a model', () => {
     ['nothing is known of others', 'llama', undefined],
     ['letter case makes no difference', 'GPT-4O', 1],
   ])('%s: %s', (_, model, input) => {
-    const table = tableOf(priced('gpt-4o', 1), priced('gpt-4o*', 2), priced('gpt-4o-mini*', 3), priced('o1', 4));
+    const table = tableOf(
+      priced('gpt-4o', 1),
+      priced('gpt-4o*', 2),
+      priced('gpt-4o-mini*', 3),
+      priced('o1', 4),
+    );
     expect(table.find(model)?.prices.input).toBe(input);
   });
 
@@ -74,22 +79,37 @@ describe('the price of a model', () => {
 
   test('is what a search through all prices finds', () => {
     const name = fc.string({ unit: fc.constantFrom('a', 'b', '-'), minLength: 1, maxLength: 5 });
-    const pattern = fc.oneof(name, name.map((text) => `${text}*`), fc.constant('*'));
+    const pattern = fc.oneof(
+      name,
+      name.map((text) => `${text}*`),
+      fc.constant('*'),
+    );
     fc.assert(
-      fc.property(fc.array(pattern, { maxLength: 12 }), fc.array(name, { minLength: 1, maxLength: 20 }), (patterns, names) => {
-        const table = tableOf(...patterns.map((each, index) => priced(each, index)));
-        for (const model of names) {
-          const fitting = table.all.filter((each) => each.pattern === model || (each.pattern.endsWith('*') && model.startsWith(each.pattern.slice(0, -1))));
-          const best = fitting.find((each) => each.pattern === model) ?? fitting.toSorted((a, b) => b.pattern.length - a.pattern.length)[0];
-          expect(table.find(model)).toBe(best);
-        }
-      }),
+      fc.property(
+        fc.array(pattern, { maxLength: 12 }),
+        fc.array(name, { minLength: 1, maxLength: 20 }),
+        (patterns, names) => {
+          const table = tableOf(...patterns.map((each, index) => priced(each, index)));
+          for (const model of names) {
+            const fitting = table.all.filter(
+              (each) =>
+                each.pattern === model ||
+                (each.pattern.endsWith('*') && model.startsWith(each.pattern.slice(0, -1))),
+            );
+            const best =
+              fitting.find((each) => each.pattern === model) ??
+              fitting.toSorted((a, b) => b.pattern.length - a.pattern.length)[0];
+            expect(table.find(model)).toBe(best);
+          }
+        },
+      ),
     );
   });
 });
 
 const price: Price = { pattern: 'gpt-4o', prices: costing(5), source: MANUAL, version: 2 };
-const fails = (code: DecisionError['code'], message: string): object => expect.objectContaining({ code, message: expect.stringContaining(message) }) as object;
+const fails = (code: DecisionError['code'], message: string): object =>
+  expect.objectContaining({ code, message: expect.stringContaining(message) }) as object;
 
 describe('given a price, when it is set', () => {
   const set = (before: Price | undefined, pattern: string, input: number) =>
@@ -99,18 +119,35 @@ describe('given a price, when it is set', () => {
   test('to what it is, then nothing happens', () => expect(set(price, 'gpt-4o', 5)).toBeNull());
   test('by hand to what an import had set, then it is by hand', () =>
     expect(set({ ...price, source: 'genai-prices 1.0.0' }, 'gpt-4o', 5)).toEqual(priced('gpt-4o', 5)));
-  test('for the first time, then it is', () => expect(set(undefined, 'gpt-4o*', 5)).toEqual(priced('gpt-4o*', 5)));
+  test('for the first time, then it is', () =>
+    expect(set(undefined, 'gpt-4o*', 5)).toEqual(priced('gpt-4o*', 5)));
   test.each(['', 'a\nb', 'x'.repeat(257), 'mod\u00e8le'])('for %j, then its sender is told', (pattern) =>
-    expect(() => set(undefined, pattern, 1)).toThrow(fails('invalid', 'printable ASCII')));
-  test.each(['*-mini', 'gpt*4o', '**'])('for %j, which would never apply, then its sender is told', (pattern) =>
-    expect(() => set(undefined, pattern, 1)).toThrow(fails('invalid', 'not at its end')));
+    expect(() => set(undefined, pattern, 1)).toThrow(fails('invalid', 'printable ASCII')),
+  );
+  test.each(['*-mini', 'gpt*4o', '**'])(
+    'for %j, which would never apply, then its sender is told',
+    (pattern) => expect(() => set(undefined, pattern, 1)).toThrow(fails('invalid', 'not at its end')),
+  );
 });
 
 describe('given prices in force, when a list is imported', () => {
-  const offer = (pattern: string, input: number): Offer => ({ pattern, prices: costing(input), source: 'genai-prices 1.0.0', notes: [] });
-  const inForce = tableOf(priced('by-hand', 1), priced('old', 1, 'genai-prices 0.9.0'), priced('same', 1, 'genai-prices 0.9.0'), priced('same-by-hand', 1));
-  const offers = ['by-hand', 'old', 'new'].map((name) => offer(name, 2)).concat(offer('same', 1), offer('same-by-hand', 1));
-  const plan = (replaceManual: boolean) => planImport((pattern) => inForce.get(pattern), offers, { replaceManual, actor: 'command-line' });
+  const offer = (pattern: string, input: number): Offer => ({
+    pattern,
+    prices: costing(input),
+    source: 'genai-prices 1.0.0',
+    notes: [],
+  });
+  const inForce = tableOf(
+    priced('by-hand', 1),
+    priced('old', 1, 'genai-prices 0.9.0'),
+    priced('same', 1, 'genai-prices 0.9.0'),
+    priced('same-by-hand', 1),
+  );
+  const offers = ['by-hand', 'old', 'new']
+    .map((name) => offer(name, 2))
+    .concat(offer('same', 1), offer('same-by-hand', 1));
+  const plan = (replaceManual: boolean) =>
+    planImport((pattern) => inForce.get(pattern), offers, { replaceManual, actor: 'command-line' });
 
   test('then only what differs is changed, and a price set by hand stays', () => {
     const { changes, kept, unchanged } = plan(false);

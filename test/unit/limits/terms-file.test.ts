@@ -36,26 +36,61 @@ describe('a file of terms', () => {
   const origin = 'must be "none" or an origin such as https://app.example.com or https://*.example.com';
 
   test('is read whole', () => {
-    const terms = { models: ['a*'], routes: ['/v1/models'], origins: ['none'], requests_per_minute: 0, concurrent_requests: 10_000, quotas: [{ ...quota, enforcement: 'exact' }] };
+    const terms = {
+      models: ['a*'],
+      routes: ['/v1/models'],
+      origins: ['none'],
+      requests_per_minute: 0,
+      concurrent_requests: 10_000,
+      quotas: [{ ...quota, enforcement: 'exact' }],
+    };
     expect(readTerms(PlanTerms, file(terms))).toEqual(terms);
     expect(readTerms(PlanTerms, file({}))).toEqual({});
   });
 
   test.each<[string, unknown, string]>([
     ['a limit below nothing', { quotas: [{ ...quota, limit: -1 }] }, 'quotas[0].limit must be at least 0.'],
-    ['half a unit', { quotas: [quota, { ...quota, meter: 'requests', limit: 0.5 }] }, 'quotas[1].limit must be a whole number.'],
-    ['a limit that is missing', { quotas: [{ meter: 'tokens', window: 'day' }] }, 'quotas[0].limit must be a whole number.'],
+    [
+      'half a unit',
+      { quotas: [quota, { ...quota, meter: 'requests', limit: 0.5 }] },
+      'quotas[1].limit must be a whole number.',
+    ],
+    [
+      'a limit that is missing',
+      { quotas: [{ meter: 'tokens', window: 'day' }] },
+      'quotas[0].limit must be a whole number.',
+    ],
     ['a limit in words', { requests_per_minute: '10' }, 'requests_per_minute must be a whole number.'],
-    ['more than can be counted', { tokens_per_minute: 2 ** 60 }, 'tokens_per_minute must be at most 9007199254740991.'],
-    ['more calls than can run', { concurrent_requests: 10_001 }, 'concurrent_requests must be at most 10000.'],
-    ['a meter that is none', { quotas: [{ ...quota, meter: 'dollars' }] }, 'quotas[0].meter must be one of requests, tokens, cost_microusd.'],
+    [
+      'more than can be counted',
+      { tokens_per_minute: 2 ** 60 },
+      'tokens_per_minute must be at most 9007199254740991.',
+    ],
+    [
+      'more calls than can run',
+      { concurrent_requests: 10_001 },
+      'concurrent_requests must be at most 10000.',
+    ],
+    [
+      'a meter that is none',
+      { quotas: [{ ...quota, meter: 'dollars' }] },
+      'quotas[0].meter must be one of requests, tokens, cost_microusd.',
+    ],
     ['a quota that is there twice', { quotas: [quota, quota] }, 'quotas names a meter and window twice.'],
-    ['a quota too many', { quotas: Array.from({ length: 13 }, () => quota) }, 'quotas must have at most 12 entries.'],
+    [
+      'a quota too many',
+      { quotas: Array.from({ length: 13 }, () => quota) },
+      'quotas must have at most 12 entries.',
+    ],
     ['a reply of nothing', { reply_tokens_max: 0 }, 'reply_tokens_max must be at least 1.'],
     ['an unknown field', { request_per_minute: 3 }, 'request_per_minute is no known field.'],
     ['an unknown field within', { quotas: [{ ...quota, per: 'user' }] }, 'quotas[0].per is no known field.'],
     ['a field of keys alone', { networks: ['10.0.0.0/8'] }, 'networks is no known field.'],
-    ['a route that is none', { routes: ['/v1/images'] }, 'routes[0] must be one of /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/responses, /v1/messages, /v1/models, /v1/usage, /v1/requests, /v1/live.'],
+    [
+      'a route that is none',
+      { routes: ['/v1/images'] },
+      'routes[0] must be one of /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/responses, /v1/messages, /v1/models, /v1/usage, /v1/requests, /v1/live.',
+    ],
     ['an origin without its scheme', { origins: ['none', 'app.example.com'] }, `origins[1] ${origin}.`],
     ['an origin with a path', { origins: ['https://app.example.com/'] }, `origins[0] ${origin}.`],
     ['a wildcard for a part of a name', { origins: ['https://app*.example.com'] }, `origins[0] ${origin}.`],
@@ -68,13 +103,19 @@ describe('a file of terms', () => {
 
   test('that is none is refused by its name', () => {
     expect(problem(() => readTerms(PlanTerms, file('{')))).toBe('plan.json is not JSON.');
-    expect(problem(() => readTerms(PlanTerms, '/nowhere/plan.json'))).toBe("/nowhere/plan.json can't be read (ENOENT).");
+    expect(problem(() => readTerms(PlanTerms, '/nowhere/plan.json'))).toBe(
+      "/nowhere/plan.json can't be read (ENOENT).",
+    );
   });
 
   test('of a key may name networks, and each of them has to be one', () => {
-    expect(readTerms(KeyTerms, file({ networks: ['10.0.0.0/8', '::1'] }))).toEqual({ networks: ['10.0.0.0/8', '::1'] });
+    expect(readTerms(KeyTerms, file({ networks: ['10.0.0.0/8', '::1'] }))).toEqual({
+      networks: ['10.0.0.0/8', '::1'],
+    });
     for (const wrong of ['10.0.0.0/33', 'localhost', '10.0.0', '', 7]) {
-      expect(problem(() => readTerms(KeyTerms, file({ networks: ['::1', wrong] })))).toBe('plan.json: networks[1] must be an address or a network such as 10.0.0.0/8.');
+      expect(problem(() => readTerms(KeyTerms, file({ networks: ['::1', wrong] })))).toBe(
+        'plan.json: networks[1] must be an address or a network such as 10.0.0.0/8.',
+      );
     }
   });
 });
@@ -84,7 +125,16 @@ describe('the options of a restriction', () => {
 
   test('set what they name, and nothing else', () => {
     expect(read({})).toEqual({ set: {}, drop: [], clear: false, expiresAt: undefined, windows: 'keep' });
-    expect(read({ models: 'a, b*', networks: '::1', requestsPerMinute: '0', quota: ['tokens/day=5', 'requests/hour=7:exact'], clear: true, window: 'reset' })).toEqual({
+    expect(
+      read({
+        models: 'a, b*',
+        networks: '::1',
+        requestsPerMinute: '0',
+        quota: ['tokens/day=5', 'requests/hour=7:exact'],
+        clear: true,
+        window: 'reset',
+      }),
+    ).toEqual({
       set: {
         models: ['a', 'b*'],
         networks: ['::1'],
@@ -110,25 +160,37 @@ describe('the options of a restriction', () => {
     expect(read({ expires: '2099-01-31T00:00:00Z' }).expiresAt).toEqual(new Date(Date.UTC(2099, 0, 31)));
   });
 
-  test('let a key read its account\'s calls, or only its own again', () => {
+  test("let a key read its account's calls, or only its own again", () => {
     expect(read({ reads: 'account' })).toMatchObject({ set: { reads: 'account' }, drop: [] });
     expect(read({ reads: 'key', file: file({ reads: 'account' }) })).toMatchObject({ drop: ['reads'] });
   });
 
   test('go before the file', () => {
     const terms = file({ models: ['a'], origins: ['none'], concurrent_requests: 4 });
-    expect(read({ file: terms, models: 'b', concurrent: 'any' })).toMatchObject({ set: { models: ['b'], origins: ['none'] }, drop: ['concurrent_requests'] });
+    expect(read({ file: terms, models: 'b', concurrent: 'any' })).toMatchObject({
+      set: { models: ['b'], origins: ['none'] },
+      drop: ['concurrent_requests'],
+    });
   });
 
   test.each<[Partial<RestrictOptions>, string]>([
-    [{ networks: '::1,10.0.0.0/33' }, '--networks: networks[1] must be an address or a network such as 10.0.0.0/8.'],
+    [
+      { networks: '::1,10.0.0.0/33' },
+      '--networks: networks[1] must be an address or a network such as 10.0.0.0/8.',
+    ],
     [{ requestsPerMinute: 'many' }, '--requests-per-minute: requests_per_minute must be a whole number.'],
     [{ concurrent: '-1' }, '--concurrent: concurrent_requests must be a whole number.'],
     [{ models: '' }, '--models: models[0] must be a model name or a pattern with *.'],
-    [{ quota: ['tokens=5'] }, '--quota: "tokens=5" is not a quota such as tokens/day=100000 or requests/hour=50:exact.'],
+    [
+      { quota: ['tokens=5'] },
+      '--quota: "tokens=5" is not a quota such as tokens/day=100000 or requests/hour=50:exact.',
+    ],
     [{ quota: ['tokens/minute=5'] }, '--quota: quotas[0].window must be one of hour, day, week, month.'],
     [{ quota: ['tokens/day=5', 'tokens/day=6'] }, '--quota: quotas names a meter and window twice.'],
-    [{ quota: ['tokens/day=5:strict'] }, '--quota: quotas[0].enforcement must be one of soft_landing, exact.'],
+    [
+      { quota: ['tokens/day=5:strict'] },
+      '--quota: quotas[0].enforcement must be one of soft_landing, exact.',
+    ],
     [{ expires: 'soon' }, '"soon" is not a time such as 2027-01-31T00:00:00Z.'],
   ])('%j is refused in one line that names the option', (options, message) => {
     expect(problem(() => read(options))).toBe(message);

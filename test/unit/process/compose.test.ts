@@ -13,7 +13,10 @@ import { ROOT } from '../../layout/source.ts';
 
 const compose = readCompose();
 const services = Object.entries(compose.services);
-const manifest = JSON.parse(readFileSync(path.join(ROOT, 'package.json'), 'utf8')) as { version: string; dependencies: Record<string, string> };
+const manifest = JSON.parse(readFileSync(path.join(ROOT, 'package.json'), 'utf8')) as {
+  version: string;
+  dependencies: Record<string, string>;
+};
 const front = readFileSync(path.join(ROOT, 'deploy/haproxy.cfg'), 'utf8');
 
 /** `330s`, `2m`, `31m` and the like. */
@@ -28,11 +31,15 @@ type Definitions = { service: { properties: { build: { oneOf: { properties?: Pro
 /** The package's edition of the schema, of 2021, with what the specification has allowed since and we use. */
 function schemaOfToday(): object {
   // `id` is a keyword of draft 4, and no draft has this address for itself.
-  const isOutdated = (name: string, value: unknown): boolean => ['id', '$schema'].includes(name) && typeof value === 'string';
-  const text = JSON.stringify(composeSchema, (name, value: unknown) => (isOutdated(name, value) ? undefined : value));
+  const isOutdated = (name: string, value: unknown): boolean =>
+    ['id', '$schema'].includes(name) && typeof value === 'string';
+  const text = JSON.stringify(composeSchema, (name, value: unknown) =>
+    isOutdated(name, value) ? undefined : value,
+  );
   const schema = JSON.parse(text) as { properties: Properties; definitions: Definitions };
   const build = schema.definitions.service.properties.build.oneOf[1]?.properties;
-  if (build === undefined || 'dockerfile_inline' in build || 'name' in schema.properties) throw new Error('the schema has changed: look at what it still lacks');
+  if (build === undefined || 'dockerfile_inline' in build || 'name' in schema.properties)
+    throw new Error('the schema has changed: look at what it still lacks');
   build['dockerfile_inline'] = { type: 'string' };
   schema.properties['name'] = { type: 'string' };
   return schema;
@@ -54,7 +61,9 @@ describe('docker-compose.yml', () => {
     expect(ours.map(([name]) => name)).toEqual(['migrate', 'server', 'worker']);
     for (const [, service] of ours) {
       expect(service.image).toBe(`daybook:${manifest.version}`);
-      const bases = imageLines(service).flatMap(([word, rest]) => (word === 'FROM' ? [rest.split(' ', 1)[0]] : []));
+      const bases = imageLines(service).flatMap(([word, rest]) =>
+        word === 'FROM' ? [rest.split(' ', 1)[0]] : [],
+      );
       expect(new Set(bases)).toEqual(new Set([`node:${manifest.dependencies['node']}-slim`]));
     }
     expect(serviceOf(compose, 'postgres').image).toBe('postgres:18');
@@ -62,28 +71,39 @@ describe('docker-compose.yml', () => {
 
   it('publishes nothing but the front, which can reach no database', () => {
     expect(services.filter(([, { ports }]) => ports.length > 0).map(([name]) => name)).toEqual(['front']);
-    const of = (network: string): string[] => services.filter(([, { networks }]) => networks.includes(network)).map(([name]) => name);
+    const of = (network: string): string[] =>
+      services.filter(([, { networks }]) => networks.includes(network)).map(([name]) => name);
     expect(of('database')).toEqual(['postgres', 'migrate', 'server', 'worker']);
     expect(of('calls')).toEqual(['server', 'front']);
     expect(serviceOf(compose, 'postgres').networks).toEqual(['database']);
-    expect([compose.networks['database']?.internal, compose.networks['calls']?.internal]).toEqual([true, true]);
+    expect([compose.networks['database']?.internal, compose.networks['calls']?.internal]).toEqual([
+      true,
+      true,
+    ]);
   });
 
   it('believes the front alone about where a call comes from', () => {
-    const [{ subnet } = { subnet: '' }] = (compose.networks['calls'] as unknown as { ipam: { config: { subnet: string }[] } }).ipam.config;
+    const [{ subnet } = { subnet: '' }] = (
+      compose.networks['calls'] as unknown as { ipam: { config: { subnet: string }[] } }
+    ).ipam.config;
     expect(serviceOf(compose, 'server').environment['TRUSTED_PROXIES']).toBe(subnet);
   });
 
   it('runs nothing with more rights than it needs', () => {
     for (const [name, { user, cap_add }] of services) {
-      if (name === 'postgres') expect(cap_add).toEqual(['CHOWN', 'DAC_OVERRIDE', 'FOWNER', 'SETGID', 'SETUID']);
+      if (name === 'postgres')
+        expect(cap_add).toEqual(['CHOWN', 'DAC_OVERRIDE', 'FOWNER', 'SETGID', 'SETUID']);
       else expect([user, cap_add]).toEqual(['1000:1000', undefined]);
     }
-    expect(services.filter(([, { secrets }]) => secrets.includes('owner_url')).map(([name]) => name)).toEqual(['migrate']);
+    expect(services.filter(([, { secrets }]) => secrets.includes('owner_url')).map(([name]) => name)).toEqual(
+      ['migrate'],
+    );
   });
 
   it('has secrets as files only, each given to somebody who has a use for it, and none in git or the image', () => {
-    expect(Object.entries(compose.secrets)).toEqual(Object.keys(compose.secrets).map((name) => [name, { file: `./secrets/${name}` }]));
+    expect(Object.entries(compose.secrets)).toEqual(
+      Object.keys(compose.secrets).map((name) => [name, { file: `./secrets/${name}` }]),
+    );
     for (const name of Object.keys(compose.secrets)) {
       const users = services.filter(([, { secrets }]) => secrets.includes(name));
       expect(users.length).toBeGreaterThan(0);
@@ -93,30 +113,48 @@ describe('docker-compose.yml', () => {
       }
     }
     expect(readFileSync(path.join(ROOT, '.gitignore'), 'utf8').split('\n')).toContain('secrets/');
-    expect(readFileSync(path.join(ROOT, '.dockerignore'), 'utf8').split('\n').filter((line) => /^[^#]/.test(line))[0]).toBe('*');
+    expect(
+      readFileSync(path.join(ROOT, '.dockerignore'), 'utf8')
+        .split('\n')
+        .filter((line) => /^[^#]/.test(line))[0],
+    ).toBe('*');
   });
 
   it('has each secret made by a command in its README', () => {
-    const made = [...readFileSync(path.join(ROOT, 'deploy/README.md'), 'utf8').matchAll(/> secrets\/(\S+)/g)].map(([, name]) => name);
+    const made = [
+      ...readFileSync(path.join(ROOT, 'deploy/README.md'), 'utf8').matchAll(/> secrets\/(\S+)/g),
+    ].map(([, name]) => name);
     expect(made).toEqual(Object.keys(compose.secrets));
   });
 
   it('sets only variables that exist, and no secret one by its value', () => {
-    const known = Object.keys({ ...describeConfig(readConfig({})), ...describeWorkerConfig(readWorkerConfig({})) });
+    const known = Object.keys({
+      ...describeConfig(readConfig({})),
+      ...describeWorkerConfig(readWorkerConfig({})),
+    });
     const secret = ['DATABASE_URL', 'SERVICE_DATABASE_URL', 'DAYBOOK_UPSTREAMS', 'OPENAI_API_KEY'];
     for (const name of ['migrate', 'server', 'worker']) {
       const set = Object.keys(serviceOf(compose, name).environment);
-      expect(set.filter((each) => !known.includes(each)).map((each) => each.replace(/_FILE$/, '')).filter((each) => !secret.includes(each))).toEqual([]);
+      expect(
+        set
+          .filter((each) => !known.includes(each))
+          .map((each) => each.replace(/_FILE$/, ''))
+          .filter((each) => !secret.includes(each)),
+      ).toEqual([]);
       expect(set.filter((each) => secret.includes(each))).toEqual([]);
     }
   });
 
   it('copies what is there, and lets all of it into the build', () => {
-    const lines = imageLines(serviceOf(compose, 'server')).filter(([word, rest]) => word === 'COPY' && !rest.startsWith('--from='));
+    const lines = imageLines(serviceOf(compose, 'server')).filter(
+      ([word, rest]) => word === 'COPY' && !rest.startsWith('--from='),
+    );
     const copied = [...new Set(lines.flatMap(([, rest]) => rest.split(' ').slice(0, -1)))];
     expect(copied).toEqual(expect.arrayContaining(['package.json', 'db', 'server', 'web', 'worker']));
     expect(copied.filter((name) => !existsSync(path.join(ROOT, name)))).toEqual([]);
-    const allowed = readFileSync(path.join(ROOT, '.dockerignore'), 'utf8').split('\n').flatMap((line) => (line.startsWith('!') ? [line.slice(1)] : []));
+    const allowed = readFileSync(path.join(ROOT, '.dockerignore'), 'utf8')
+      .split('\n')
+      .flatMap((line) => (line.startsWith('!') ? [line.slice(1)] : []));
     expect(allowed.toSorted()).toEqual(copied.toSorted());
   });
 
@@ -128,7 +166,12 @@ describe('docker-compose.yml', () => {
   });
 
   it('starts each service after what it needs', () => {
-    expect(services.map(([name, { depends_on }]) => [name, Object.entries(depends_on).map(([on, { condition }]) => `${on} ${condition}`)])).toEqual([
+    expect(
+      services.map(([name, { depends_on }]) => [
+        name,
+        Object.entries(depends_on).map(([on, { condition }]) => `${on} ${condition}`),
+      ]),
+    ).toEqual([
       ['postgres', []],
       ['migrate', ['postgres service_healthy']],
       ['server', ['migrate service_completed_successfully']],
@@ -154,7 +197,9 @@ describe('deploy/haproxy.cfg', () => {
   });
 
   it('refuses in the words of the catalogue', () => {
-    const refusals = [...front.matchAll(/^ *http-error status (\d+) content-type application\/json lf-string '(.*?)'(.*)$/gm)];
+    const refusals = [
+      ...front.matchAll(/^ *http-error status (\d+) content-type application\/json lf-string '(.*?)'(.*)$/gm),
+    ];
     expect(refusals.length).toBeGreaterThanOrEqual(5);
     for (const [, status, text = '', headers = ''] of refusals) {
       const { error } = JSON.parse(text) as { error: { code: keyof typeof CATALOGUE; type: string } };
@@ -162,7 +207,9 @@ describe('deploy/haproxy.cfg', () => {
       // A server that vanished within a call is a bad gateway by HTTP, and our own fault.
       expect(error.code === 'internal_error' ? '502' : String(row.status)).toBe(status);
       expect(error.type).toBe(row.type);
-      expect(/ hdr retry-after (\d+)/.exec(headers)?.[1]).toBe(row.retryAfterS === undefined ? undefined : String(row.retryAfterS));
+      expect(/ hdr retry-after (\d+)/.exec(headers)?.[1]).toBe(
+        row.retryAfterS === undefined ? undefined : String(row.retryAfterS),
+      );
     }
   });
 });

@@ -7,7 +7,9 @@ test('whoever waits is told when they are had look and it is so, and not before'
   const waiters = new Waiters();
   const seen: string[] = [];
   let position = 0;
-  const waits = [2, 1].map((wanted) => waiters.until(() => position >= wanted, LONG_MS).then((is) => seen.push(`${wanted} ${is}`)));
+  const waits = [2, 1].map((wanted) =>
+    waiters.until(() => position >= wanted, LONG_MS).then((is) => seen.push(`${wanted} ${is}`)),
+  );
   for (position of [0, 1]) waiters.look();
   await waits[1];
   expect(seen).toEqual(['1 true']);

@@ -20,7 +20,9 @@ function refusal(environment: Record<string, string>): string {
 
 const CANARY = 'canary-5ecret';
 const upstream = (changes: object): Record<string, string> => ({
-  DAYBOOK_UPSTREAMS: JSON.stringify([{ name: 'one', base_url: 'https://one.example/v1', api_key: CANARY, models: ['*'], ...changes }]),
+  DAYBOOK_UPSTREAMS: JSON.stringify([
+    { name: 'one', base_url: 'https://one.example/v1', api_key: CANARY, models: ['*'], ...changes },
+  ]),
 });
 
 describe('a wrong value', () => {
@@ -75,14 +77,21 @@ describe('a wrong value', () => {
   });
 
   test('within a list says which of the list', () => {
-    const list = JSON.stringify([{ name: 'one', base_url: 'https://one.example/v1', models: ['a'] }, { name: 'two', base_url: 'two', models: ['b'] }]);
+    const list = JSON.stringify([
+      { name: 'one', base_url: 'https://one.example/v1', models: ['a'] },
+      { name: 'two', base_url: 'two', models: ['b'] },
+    ]);
     expect(refusal({ DAYBOOK_UPSTREAMS: list })).toMatch(/^DAYBOOK_UPSTREAMS .*1\.base_url/);
   });
 
   test('is two upstreams of one name, whichever variables they come from', () => {
     const one = { name: 'openai', base_url: 'https://one.example/v1', models: ['a'] };
-    expect(refusal({ DAYBOOK_UPSTREAMS: JSON.stringify([one, one]) })).toMatch(/^DAYBOOK_UPSTREAMS .*names must differ/);
-    expect(refusal({ DAYBOOK_UPSTREAMS: JSON.stringify([one]), OPENAI_API_KEY: CANARY })).toMatch(/^OPENAI_API_KEY .*"openai"/);
+    expect(refusal({ DAYBOOK_UPSTREAMS: JSON.stringify([one, one]) })).toMatch(
+      /^DAYBOOK_UPSTREAMS .*names must differ/,
+    );
+    expect(refusal({ DAYBOOK_UPSTREAMS: JSON.stringify([one]), OPENAI_API_KEY: CANARY })).toMatch(
+      /^OPENAI_API_KEY .*"openai"/,
+    );
   });
 });
 
@@ -108,8 +117,12 @@ describe('the configuration', () => {
 
   test('adds OpenAI, or whoever speaks like it, from its own variables', () => {
     const used = { provider: 'openai', dialect: 'openai', client_gone: 'cancel', retries: 0 };
-    expect(readConfig({ OPENAI_API_KEY: CANARY }).upstreams).toEqual([{ name: 'openai', base_url: 'https://api.openai.com/v1', api_key: CANARY, models: ['*'], ...used }]);
-    expect(readConfig({ OPENAI_BASE_URL: 'http://127.0.0.1:11434/v1/' }).upstreams).toEqual([{ name: 'openai', base_url: 'http://127.0.0.1:11434/v1', api_key: '', models: ['*'], ...used }]);
+    expect(readConfig({ OPENAI_API_KEY: CANARY }).upstreams).toEqual([
+      { name: 'openai', base_url: 'https://api.openai.com/v1', api_key: CANARY, models: ['*'], ...used },
+    ]);
+    expect(readConfig({ OPENAI_BASE_URL: 'http://127.0.0.1:11434/v1/' }).upstreams).toEqual([
+      { name: 'openai', base_url: 'http://127.0.0.1:11434/v1', api_key: '', models: ['*'], ...used },
+    ]);
     const both = readConfig({ ...upstream({}), OPENAI_API_KEY: CANARY });
     expect(both.upstreams.map(({ name }) => name)).toEqual(['one', 'openai']);
   });
@@ -117,7 +130,9 @@ describe('the configuration', () => {
   test('trusts no proxy but those that are named', () => {
     expect(readConfig({}).trustedProxies).toBeNull();
     const { trustedProxies } = readConfig({ TRUSTED_PROXIES: '127.0.0.1, 10.0.0.0/8 ,2001:db8::/32' });
-    const trusted = ['127.0.0.1', '10.9.9.9', '2001:db8::1', '127.0.0.2'].map((address) => trustedProxies !== null && isWithin(trustedProxies, address));
+    const trusted = ['127.0.0.1', '10.9.9.9', '2001:db8::1', '127.0.0.2'].map(
+      (address) => trustedProxies !== null && isWithin(trustedProxies, address),
+    );
     expect(trusted).toEqual([true, true, true, false]);
   });
 
@@ -147,15 +162,26 @@ describe('a secret in a file', () => {
     ['OPENAI_API_KEY', CANARY],
   ])('is the value of %s, without the end of its last line', (name, value) => {
     expect(readConfig({ [`${name}_FILE`]: fileOf(`${value}\n`) })).toEqual(readConfig({ [name]: value }));
-    if (name === 'DATABASE_URL') expect(readWorkerConfig({ [`${name}_FILE`]: fileOf(`${value}\n`) })).toEqual(readWorkerConfig({ [name]: value }));
+    if (name === 'DATABASE_URL')
+      expect(readWorkerConfig({ [`${name}_FILE`]: fileOf(`${value}\n`) })).toEqual(
+        readWorkerConfig({ [name]: value }),
+      );
   });
 
   test('can be given in one way only, and has to be there', () => {
-    expect(refusal({ OPENAI_API_KEY: CANARY, OPENAI_API_KEY_FILE: fileOf(CANARY) })).toMatch(/^OPENAI_API_KEY_FILE .*Drop one\.$/);
-    expect(refusal({ DATABASE_URL_FILE: '/nowhere/url' })).toBe("DATABASE_URL_FILE is not usable: /nowhere/url can't be read (ENOENT).");
+    expect(refusal({ OPENAI_API_KEY: CANARY, OPENAI_API_KEY_FILE: fileOf(CANARY) })).toMatch(
+      /^OPENAI_API_KEY_FILE .*Drop one\.$/,
+    );
+    expect(refusal({ DATABASE_URL_FILE: '/nowhere/url' })).toBe(
+      "DATABASE_URL_FILE is not usable: /nowhere/url can't be read (ENOENT).",
+    );
     expect(refusal({ DATABASE_URL_FILE: fileOf(' \n') })).toMatch(/^DATABASE_URL_FILE .*is empty\.$/);
-    expect(refusal({ DAYBOOK_UPSTREAMS_FILE: fileOf(' '.repeat(2 ** 20) + ']') })).toMatch(/too long for a secret\.$/);
-    expect(() => readWorkerConfig({ DATABASE_URL_FILE: '/nowhere/url' })).toThrow('DATABASE_URL_FILE is not usable');
+    expect(refusal({ DAYBOOK_UPSTREAMS_FILE: fileOf(' '.repeat(2 ** 20) + ']') })).toMatch(
+      /too long for a secret\.$/,
+    );
+    expect(() => readWorkerConfig({ DATABASE_URL_FILE: '/nowhere/url' })).toThrow(
+      'DATABASE_URL_FILE is not usable',
+    );
   });
 
   test('is not told where it is wrong', () => {
@@ -169,20 +195,35 @@ describe('a secret in a file', () => {
 
 describe('what is shown of the configuration', () => {
   test('has every variable, and a secret only by its length', () => {
-    const shown = describeConfig(readConfig({ DATABASE_URL: 'postgres://u:pw@host/db', OPENAI_API_KEY: CANARY, ...upstream({}) }));
-    expect(Object.keys(shown)).toEqual(expect.arrayContaining(['PORT', 'HOST', 'DAYBOOK_DATA', 'DATABASE_URL', 'TLS_KEY', 'LOG_LEVEL']));
+    const shown = describeConfig(
+      readConfig({ DATABASE_URL: 'postgres://u:pw@host/db', OPENAI_API_KEY: CANARY, ...upstream({}) }),
+    );
+    expect(Object.keys(shown)).toEqual(
+      expect.arrayContaining(['PORT', 'HOST', 'DAYBOOK_DATA', 'DATABASE_URL', 'TLS_KEY', 'LOG_LEVEL']),
+    );
     expect(shown['OPENAI_API_KEY']).toBe(`(set, ${CANARY.length} characters)`);
     expect(shown['DATABASE_URL']).toBe('(set, 23 characters)');
-    expect(shown['DAYBOOK_UPSTREAMS']).toMatchObject([{ name: 'one', api_key: `(set, ${CANARY.length} characters)` }, { name: 'openai' }]);
+    expect(shown['DAYBOOK_UPSTREAMS']).toMatchObject([
+      { name: 'one', api_key: `(set, ${CANARY.length} characters)` },
+      { name: 'openai' },
+    ]);
   });
 
   test('holds no secret, whatever secrets there are and wherever they are given', () => {
-    const secret = fc.string({ unit: fc.integer({ min: 0x21, max: 0x7e }).map((unit) => String.fromCharCode(unit)), minLength: 12, maxLength: 60 });
+    const secret = fc.string({
+      unit: fc.integer({ min: 0x21, max: 0x7e }).map((unit) => String.fromCharCode(unit)),
+      minLength: 12,
+      maxLength: 60,
+    });
     fc.assert(
       fc.property(secret, secret, secret, (database, openai, other) => {
         const text = JSON.stringify(
           describeConfig(
-            readConfig({ DATABASE_URL: `postgres://owner:${encodeURIComponent(database)}@host/db`, OPENAI_API_KEY: openai, ...upstream({ api_key: other }) }),
+            readConfig({
+              DATABASE_URL: `postgres://owner:${encodeURIComponent(database)}@host/db`,
+              OPENAI_API_KEY: openai,
+              ...upstream({ api_key: other }),
+            }),
           ),
         );
         for (const each of [database, encodeURIComponent(database), openai, other]) {

@@ -6,16 +6,56 @@ import { ReadModel } from '#server/read-model/read-model.ts';
 const actor = 'command-line';
 const account = (id: string): ControlEvent[] => [
   { type: 'account.registered', account: id, name: id, actor },
-  { type: 'key.created', account: id, key: `Key${id.slice(-5)}`, name: 'key', digest: 'a'.repeat(64), last4: 'aaaa', actor },
+  {
+    type: 'key.created',
+    account: id,
+    key: `Key${id.slice(-5)}`,
+    name: 'key',
+    digest: 'a'.repeat(64),
+    last4: 'aaaa',
+    actor,
+  },
 ];
-const defined = (plan: string, terms: EventOf<'plan.defined'>['terms']): ControlEvent => ({ type: 'plan.defined', plan, terms, actor });
-const changed = (plan: string, terms: EventOf<'plan.defined'>['terms'], windows: 'keep' | 'reset' = 'keep'): ControlEvent => ({ type: 'plan.changed', plan, terms, windows, actor });
-const put = (id: string, plan: string | null, windows: 'keep' | 'reset' = 'keep'): ControlEvent => ({ type: 'account.plan_changed', account: id, plan, windows, actor });
-const overridden = (id: string, terms: EventOf<'plan.defined'>['terms'], windows: 'keep' | 'reset' = 'keep'): ControlEvent => ({
-  type: 'account.terms_overridden', account: id, terms, windows, actor,
+const defined = (plan: string, terms: EventOf<'plan.defined'>['terms']): ControlEvent => ({
+  type: 'plan.defined',
+  plan,
+  terms,
+  actor,
 });
-const restricted = (id: string, terms: EventOf<'key.restricted'>['terms'], windows: 'keep' | 'reset' = 'keep'): ControlEvent => ({
-  type: 'key.restricted', account: id, key: `Key${id.slice(-5)}`, terms, windows, actor,
+const changed = (
+  plan: string,
+  terms: EventOf<'plan.defined'>['terms'],
+  windows: 'keep' | 'reset' = 'keep',
+): ControlEvent => ({ type: 'plan.changed', plan, terms, windows, actor });
+const put = (id: string, plan: string | null, windows: 'keep' | 'reset' = 'keep'): ControlEvent => ({
+  type: 'account.plan_changed',
+  account: id,
+  plan,
+  windows,
+  actor,
+});
+const overridden = (
+  id: string,
+  terms: EventOf<'plan.defined'>['terms'],
+  windows: 'keep' | 'reset' = 'keep',
+): ControlEvent => ({
+  type: 'account.terms_overridden',
+  account: id,
+  terms,
+  windows,
+  actor,
+});
+const restricted = (
+  id: string,
+  terms: EventOf<'key.restricted'>['terms'],
+  windows: 'keep' | 'reset' = 'keep',
+): ControlEvent => ({
+  type: 'key.restricted',
+  account: id,
+  key: `Key${id.slice(-5)}`,
+  terms,
+  windows,
+  actor,
 });
 
 let model: ReadModel;
@@ -24,7 +64,15 @@ let position: number;
 /** Takes in a page of events at the next positions. */
 function happened(...events: ControlEvent[]): void {
   model.apply(
-    events.map((event): Placed => ({ shard: 0, position: ++position, at: new Date(0), instance: 1, stream: null, version: null, event })),
+    events.map((event): Placed => ({
+      shard: 0,
+      position: ++position,
+      at: new Date(0),
+      instance: 1,
+      stream: null,
+      version: null,
+      event,
+    })),
   );
 }
 
@@ -37,15 +85,23 @@ beforeEach(() => {
   happened(...account('Account1'), ...account('Account2')); // 1 to 4
 });
 
-describe('the limits of a key\'s calls', () => {
+describe("the limits of a key's calls", () => {
   test('are none where neither its account nor itself has any', () => {
     expect(limits('Account1')).toEqual([]);
-    happened(defined('free', { models: ['a'] }), put('Account1', 'free'), restricted('Account1', { routes: [] }));
+    happened(
+      defined('free', { models: ['a'] }),
+      put('Account1', 'free'),
+      restricted('Account1', { routes: [] }),
+    );
     expect(limits('Account1')).toEqual([]);
   });
 
-  test('are its account\'s and its own, each with the newest position that its terms come from', () => {
-    happened(defined('free', { requests_per_minute: 10 }), put('Account1', 'free'), restricted('Account1', { concurrent_requests: 2, reply_tokens_max: 99 }));
+  test("are its account's and its own, each with the newest position that its terms come from", () => {
+    happened(
+      defined('free', { requests_per_minute: 10 }),
+      put('Account1', 'free'),
+      restricted('Account1', { concurrent_requests: 2, reply_tokens_max: 99 }),
+    );
     expect(limits('Account1')).toEqual([
       {
         subject: 'account/Account1',
@@ -64,9 +120,16 @@ describe('the limits of a key\'s calls', () => {
     expect(limits('Account1')[0]).toMatchObject({ limits: [{ cap: 20 }], position: 8 });
   });
 
-  test('are an account\'s own where it has them, on a plan and on none', () => {
-    happened(defined('free', { requests_per_minute: 10, tokens_per_minute: 50 }), put('Account1', 'free'), overridden('Account1', { requests_per_minute: 1 }));
-    expect(limits('Account1')[0]?.limits.map(({ meter, cap }) => [meter, cap])).toEqual([['requests', 1], ['tokens', 50]]);
+  test("are an account's own where it has them, on a plan and on none", () => {
+    happened(
+      defined('free', { requests_per_minute: 10, tokens_per_minute: 50 }),
+      put('Account1', 'free'),
+      overridden('Account1', { requests_per_minute: 1 }),
+    );
+    expect(limits('Account1')[0]?.limits.map(({ meter, cap }) => [meter, cap])).toEqual([
+      ['requests', 1],
+      ['tokens', 50],
+    ]);
     happened(put('Account1', null));
     expect(limits('Account1')[0]?.limits.map(({ meter, cap }) => [meter, cap])).toEqual([['requests', 1]]);
     happened(overridden('Account1', {}));
@@ -74,25 +137,49 @@ describe('the limits of a key\'s calls', () => {
   });
 
   test('count from where their windows were last begun anew, and no other change moves that', () => {
-    const resets = (): (number | undefined)[] => limits('Account1').map((subject) => subject.limits[0]?.reset);
-    happened(defined('free', { requests_per_minute: 10 }), put('Account1', 'free', 'reset'), restricted('Account1', { requests_per_minute: 1 }));
+    const resets = (): (number | undefined)[] =>
+      limits('Account1').map((subject) => subject.limits[0]?.reset);
+    happened(
+      defined('free', { requests_per_minute: 10 }),
+      put('Account1', 'free', 'reset'),
+      restricted('Account1', { requests_per_minute: 1 }),
+    );
     expect(resets()).toEqual([6, 0]);
-    happened(changed('free', { requests_per_minute: 11 }, 'reset'), restricted('Account1', { requests_per_minute: 2 }, 'reset'));
+    happened(
+      changed('free', { requests_per_minute: 11 }, 'reset'),
+      restricted('Account1', { requests_per_minute: 2 }, 'reset'),
+    );
     expect(resets()).toEqual([8, 9]);
-    happened(defined('paid', { requests_per_minute: 99 }), changed('paid', { requests_per_minute: 100 }, 'reset'), put('Account1', 'paid'));
+    happened(
+      defined('paid', { requests_per_minute: 99 }),
+      changed('paid', { requests_per_minute: 100 }, 'reset'),
+      put('Account1', 'paid'),
+    );
     expect(resets()).toEqual([8, 9]);
     happened(overridden('Account1', { requests_per_minute: 5 }, 'reset'), changed('free', {}, 'reset'));
     expect(resets()).toEqual([13, 9]);
   });
 
   test('are the same object until their terms change, because the counters hang on it', () => {
-    happened(defined('free', { requests_per_minute: 10 }), put('Account1', 'free'), put('Account2', 'free'), restricted('Account1', { requests_per_minute: 1 }));
+    happened(
+      defined('free', { requests_per_minute: 10 }),
+      put('Account1', 'free'),
+      put('Account2', 'free'),
+      restricted('Account1', { requests_per_minute: 1 }),
+    );
     const [ofAccount, ofKey] = limits('Account1');
     const [ofOther] = limits('Account2');
     happened(
       { type: 'account.suspended', account: 'Account1', actor },
       { type: 'account.reinstated', account: 'Account1', actor },
-      { type: 'key.rotated', account: 'Account1', key: 'Keyount1', digest: 'b'.repeat(64), last4: 'bbbb', actor },
+      {
+        type: 'key.rotated',
+        account: 'Account1',
+        key: 'Keyount1',
+        digest: 'b'.repeat(64),
+        last4: 'bbbb',
+        actor,
+      },
       defined('paid', {}),
     );
     expect([limits('Account1')[0] === ofAccount, limits('Account1')[1] === ofKey]).toEqual([true, true]);
@@ -113,7 +200,11 @@ describe('who listens to changes', () => {
   });
 
   test('is told once a page of the accounts whose calls it may concern', () => {
-    happened({ type: 'account.suspended', account: 'Account1', actor }, restricted('Account2', {}), put('Account2', null));
+    happened(
+      { type: 'account.suspended', account: 'Account1', actor },
+      restricted('Account2', {}),
+      put('Account2', null),
+    );
     expect(told).toEqual([['Account1', 'Account2']]);
   });
 
@@ -121,12 +212,22 @@ describe('who listens to changes', () => {
     happened(defined('free', {}), ...account('Account3'), put('Account1', 'free'), put('Account3', 'free'));
     happened(changed('free', { models: [] }));
     happened({ type: 'plan.retired', plan: 'free', actor });
-    expect(told).toEqual([['Account1', 'Account3'], ['Account1', 'Account3'], ['Account1', 'Account3']]);
+    expect(told).toEqual([
+      ['Account1', 'Account3'],
+      ['Account1', 'Account3'],
+      ['Account1', 'Account3'],
+    ]);
   });
 
   test('is not told of what concerns no call', () => {
     happened(...account('Account3'), defined('free', {}), changed('free', { models: ['a'] }));
-    happened({ type: 'model.priced', model: 'a', prices: { input: 1, cached_input: 1, output: 1, reasoning: 1 }, source: 'manual', actor });
+    happened({
+      type: 'model.priced',
+      model: 'a',
+      prices: { input: 1, cached_input: 1, output: 1, reasoning: 1 },
+      source: 'manual',
+      actor,
+    });
     expect(told).toEqual([]);
   });
 

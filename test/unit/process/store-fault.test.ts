@@ -2,8 +2,10 @@ import { DatabaseError } from 'pg';
 import { expect, test } from 'vitest';
 import { isStoreFault } from '#server/errors/store-fault.ts';
 
-const ofPostgres = (code: string): DatabaseError => Object.assign(new DatabaseError('said', 4, 'error'), { code });
-const ofSystem = (code: string, more: object = {}): Error => Object.assign(new Error('said'), { code, ...more });
+const ofPostgres = (code: string): DatabaseError =>
+  Object.assign(new DatabaseError('said', 4, 'error'), { code });
+const ofSystem = (code: string, more: object = {}): Error =>
+  Object.assign(new Error('said'), { code, ...more });
 
 test('a store that is away, too slow or too busy is told by Postgres, by its client and by sockets', () => {
   const faults = [

@@ -28,29 +28,50 @@ describe('a request of the messages', () => {
     expect(anthropic.request(call)).toMatchObject({ body: call.body.bytes });
   });
 
-  test('is changed in the model\'s name and a quota\'s limit alone', () => {
+  test("is changed in the model's name and a quota's limit alone", () => {
     expect(requestOf(body, { model: 'claude-"5"' }).body).toBe(body.replace('"tide"', '"claude-\\"5\\""'));
     expect(requestOf(body, { model: 'tide', tokenLimit: 4 }).body).toBe(body.replace('9', '4'));
   });
 
-  test('bears the client\'s version and features, or else the version that all know', () => {
+  test("bears the client's version and features, or else the version that all know", () => {
     expect(requestOf(body, {}).headers).toEqual(['anthropic-version', '2023-06-01']);
     const beta = ['anthropic-beta', 'context-management-2025-06-27'];
-    expect(requestOf(body, { protocolHeaders: beta }).headers).toEqual(['anthropic-version', '2023-06-01', ...beta]);
-    expect(requestOf(body, { protocolHeaders: ['anthropic-version', '2027-01-01'] }).headers).toEqual(['anthropic-version', '2027-01-01']);
+    expect(requestOf(body, { protocolHeaders: beta }).headers).toEqual([
+      'anthropic-version',
+      '2023-06-01',
+      ...beta,
+    ]);
+    expect(requestOf(body, { protocolHeaders: ['anthropic-version', '2027-01-01'] }).headers).toEqual([
+      'anthropic-version',
+      '2027-01-01',
+    ]);
   });
 });
 
 test('members are set in their places or at the end, and all else stays', () => {
   const any = fc.dictionary(fc.stringMatching(/^x[a-z]{0,2}$/), fc.jsonValue(), { maxKeys: 5 });
   const model = fc.stringMatching(/^[ -~]{1,9}$/);
-  const own = fc.record({ model, messages: fc.constant([]), max_tokens: fc.nat() }, { requiredKeys: ['model', 'messages'], noNullPrototype: true });
+  const own = fc.record(
+    { model, messages: fc.constant([]), max_tokens: fc.nat() },
+    { requiredKeys: ['model', 'messages'], noNullPrototype: true },
+  );
   fc.assert(
-    fc.property(any, own, fc.boolean(), model, fc.option(fc.nat()), fc.constantFrom(undefined, 2), (value, asked, isFirst, there, tokenLimit, indent) => {
-      const text = JSON.stringify(isFirst ? { ...asked, ...value } : { ...value, ...asked }, null, indent);
-      const changed = { model: there, ...(tokenLimit === null ? {} : { max_tokens: tokenLimit }) };
-      expect(JSON.parse(requestOf(text, { model: there, tokenLimit }).body)).toEqual({ ...(JSON.parse(text) as object), ...changed });
-    }),
+    fc.property(
+      any,
+      own,
+      fc.boolean(),
+      model,
+      fc.option(fc.nat()),
+      fc.constantFrom(undefined, 2),
+      (value, asked, isFirst, there, tokenLimit, indent) => {
+        const text = JSON.stringify(isFirst ? { ...asked, ...value } : { ...value, ...asked }, null, indent);
+        const changed = { model: there, ...(tokenLimit === null ? {} : { max_tokens: tokenLimit }) };
+        expect(JSON.parse(requestOf(text, { model: there, tokenLimit }).body)).toEqual({
+          ...(JSON.parse(text) as object),
+          ...changed,
+        });
+      },
+    ),
   );
 });
 
@@ -76,12 +97,51 @@ describe('a streamed message', () => {
     return { usage, promptUsage, countedTokens, complete, failed };
   };
   test.each([
-    ['text.sse', { usage: { input: 14, cached: 0, output: 6, reasoning: 0 }, promptUsage: { input: 14, cached: 0 }, countedTokens: 6, complete: true, failed: false }],
-    ['other-spelling.sse', { usage: { input: 14, cached: 0, output: 6, reasoning: 0 }, promptUsage: null, complete: true, failed: false }],
-    ['cached-usage.sse', { usage: { input: 2121, cached: 1800, output: 6, reasoning: 0 }, promptUsage: { input: 2121, cached: 1800 }, complete: true }],
-    ['thinking.sse', { usage: { input: 12, cached: 0, output: 30, reasoning: 22 }, countedTokens: 3, complete: true }],
-    ['broken-cut-in-event.sse', { usage: null, promptUsage: { input: 14, cached: 0 }, countedTokens: 2, complete: false, failed: false }],
-    ['broken-no-stop.sse', { usage: { input: 14, cached: 0, output: 6, reasoning: 0 }, complete: false, failed: false }],
+    [
+      'text.sse',
+      {
+        usage: { input: 14, cached: 0, output: 6, reasoning: 0 },
+        promptUsage: { input: 14, cached: 0 },
+        countedTokens: 6,
+        complete: true,
+        failed: false,
+      },
+    ],
+    [
+      'other-spelling.sse',
+      {
+        usage: { input: 14, cached: 0, output: 6, reasoning: 0 },
+        promptUsage: null,
+        complete: true,
+        failed: false,
+      },
+    ],
+    [
+      'cached-usage.sse',
+      {
+        usage: { input: 2121, cached: 1800, output: 6, reasoning: 0 },
+        promptUsage: { input: 2121, cached: 1800 },
+        complete: true,
+      },
+    ],
+    [
+      'thinking.sse',
+      { usage: { input: 12, cached: 0, output: 30, reasoning: 22 }, countedTokens: 3, complete: true },
+    ],
+    [
+      'broken-cut-in-event.sse',
+      {
+        usage: null,
+        promptUsage: { input: 14, cached: 0 },
+        countedTokens: 2,
+        complete: false,
+        failed: false,
+      },
+    ],
+    [
+      'broken-no-stop.sse',
+      { usage: { input: 14, cached: 0, output: 6, reasoning: 0 }, complete: false, failed: false },
+    ],
     ['broken-error-event.sse', { usage: null, complete: false, failed: true }],
     ['broken-garbage.sse', { usage: null, countedTokens: 0, complete: false, failed: false }],
   ])('%s: tells what it cost and how it ended', (file, facts) => {
@@ -98,12 +158,16 @@ describe('a streamed message', () => {
 });
 
 describe('a whole message', () => {
-  const read = (name: string): ReturnType<typeof anthropic.json> => anthropic.json(fixture(name), callOf({}, ROUTE));
+  const read = (name: string): ReturnType<typeof anthropic.json> =>
+    anthropic.json(fixture(name), callOf({}, ROUTE));
 
   test('is its own bytes, with what it cost', () => {
     const reply = read('cached-usage.json');
     expect(reply?.bytes.equals(fixture('cached-usage.json'))).toBe(true);
-    expect(reply).toMatchObject({ usage: { input: 2121, cached: 1800, output: 6, reasoning: 0 }, failed: false });
+    expect(reply).toMatchObject({
+      usage: { input: 2121, cached: 1800, output: 6, reasoning: 0 },
+      failed: false,
+    });
   });
 
   test('that is an error, or none at all, is told from one', () => {

@@ -3,13 +3,29 @@ import { describe, expect, test } from 'vitest';
 import { SSE_EVENT_BYTES_MAX } from '#server/bounds.ts';
 import { MessageSse } from '#server/providers/anthropic/sse.ts';
 import type { ChatBody } from '../../support/wire/chat-body.ts';
-import { CREATED, fixture, FOLDER, reasoningDetails, toolCalls, translated } from '../../support/providers/anthropic-calls.ts';
+import {
+  CREATED,
+  fixture,
+  FOLDER,
+  reasoningDetails,
+  toolCalls,
+  translated,
+} from '../../support/providers/anthropic-calls.ts';
 
 const WORDS = 'The tide turns at noon.';
 const told = (prompt: number, completion: number, cached = 0): object => ({
-  prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion, prompt_tokens_details: { cached_tokens: cached },
+  prompt_tokens: prompt,
+  completion_tokens: completion,
+  total_tokens: prompt + completion,
+  prompt_tokens_details: { cached_tokens: cached },
 });
-type Facts = { usage: object | null; promptUsage: object | null; countedTokens: number; complete: boolean; failed: boolean };
+type Facts = {
+  usage: object | null;
+  promptUsage: object | null;
+  countedTokens: number;
+  complete: boolean;
+  failed: boolean;
+};
 
 const good = { complete: true, failed: false };
 const cut = { complete: false, failed: false, usage: null };
@@ -18,52 +34,154 @@ const done = { sawDone: true, sawError: false };
 const undone = { sawDone: false, sawError: false, finishReason: null };
 
 const STREAMS: Record<string, [Partial<ChatBody>, Partial<Facts>]> = {
-  'text.sse': [{ ...done, id: 'msg_01Tide', tokens: 6, text: WORDS, finishReason: 'stop', usage: told(14, 6) }, { ...good, countedTokens: 6, usage: { input: 14, cached: 0, output: 6, reasoning: 0 }, promptUsage: { input: 14, cached: 0 } }],
-  'crlf.sse': [{ ...done, text: WORDS, finishReason: 'stop', usage: told(14, 6) }, { ...good, countedTokens: 6 }],
+  'text.sse': [
+    { ...done, id: 'msg_01Tide', tokens: 6, text: WORDS, finishReason: 'stop', usage: told(14, 6) },
+    {
+      ...good,
+      countedTokens: 6,
+      usage: { input: 14, cached: 0, output: 6, reasoning: 0 },
+      promptUsage: { input: 14, cached: 0 },
+    },
+  ],
+  'crlf.sse': [
+    { ...done, text: WORDS, finishReason: 'stop', usage: told(14, 6) },
+    { ...good, countedTokens: 6 },
+  ],
   'stop-sequence.sse': [{ ...done, text: WORDS, finishReason: 'stop', usage: told(14, 6) }, good],
   'max-tokens.sse': [{ ...done, finishReason: 'length' }, good],
   'context-full.sse': [{ ...done, finishReason: 'length' }, good],
   'pause.sse': [{ ...done, text: WORDS, finishReason: 'stop' }, good],
-  'cached-usage.sse': [{ ...done, usage: { ...told(2121, 6, 1800), prompt_tokens_details: { cached_tokens: 1800, cache_write_tokens: 300 } } }, { ...good, usage: { input: 2121, cached: 1800, output: 6, reasoning: 0 }, promptUsage: { input: 2121, cached: 1800 } }],
-  'tool-call.sse': [{ ...done, text: 'I\'ll look.{"harbour": "Leith", "id": 12345678901234567890}', finishReason: 'tool_calls', usage: told(58, 9) }, { ...good, countedTokens: 16 }],
+  'cached-usage.sse': [
+    {
+      ...done,
+      usage: {
+        ...told(2121, 6, 1800),
+        prompt_tokens_details: { cached_tokens: 1800, cache_write_tokens: 300 },
+      },
+    },
+    {
+      ...good,
+      usage: { input: 2121, cached: 1800, output: 6, reasoning: 0 },
+      promptUsage: { input: 2121, cached: 1800 },
+    },
+  ],
+  'tool-call.sse': [
+    {
+      ...done,
+      text: 'I\'ll look.{"harbour": "Leith", "id": 12345678901234567890}',
+      finishReason: 'tool_calls',
+      usage: told(58, 9),
+    },
+    { ...good, countedTokens: 16 },
+  ],
   'parallel-tools.sse': [{ ...done, text: '{"harbour":"Leith"}{}', finishReason: 'tool_calls' }, good],
-  'thinking.sse': [{ ...done, text: 'Noon is high water.At noon.', finishReason: 'stop', usage: { ...told(12, 30), completion_tokens_details: { reasoning_tokens: 22 } } }, { ...good, countedTokens: 3, usage: { input: 12, cached: 0, output: 30, reasoning: 22 } }],
-  'refusal.sse': [{ ...done, text: 'IThis can\'t be answered.', finishReason: 'content_filter' }, good],
-  'server-tool.sse': [{ ...done, text: 'At noon.', finishReason: 'stop', usage: told(940, 20) }, { ...good, usage: { input: 940, cached: 0, output: 20, reasoning: 0 } }],
-  'utf8.sse': [{ ...done, text: '\u6f6e\u6c50 \u2014 mar\u00e9e \u{1f30a}\u{1f469}\u200d\u{1f680} "q"\\\n', usage: told(11, 5) }, good],
-  'other-spelling.sse': [{ ...done, text: 'The tide turns at noon.{"harbour": "L\\u00e9"}', finishReason: 'tool_calls', usage: told(14, 6) }, { ...good, promptUsage: null }],
-  'broken-cut-in-event.sse': [{ ...undone, text: 'The tide' }, { ...cut, countedTokens: 2, promptUsage: { input: 14, cached: 0 } }],
-  'broken-cut-in-character.sse': [{ ...undone, text: '\u6f6e' }, { ...cut, countedTokens: 1 }],
-  'broken-no-finish.sse': [{ ...undone, text: WORDS }, { ...cut, countedTokens: 6 }],
+  'thinking.sse': [
+    {
+      ...done,
+      text: 'Noon is high water.At noon.',
+      finishReason: 'stop',
+      usage: { ...told(12, 30), completion_tokens_details: { reasoning_tokens: 22 } },
+    },
+    { ...good, countedTokens: 3, usage: { input: 12, cached: 0, output: 30, reasoning: 22 } },
+  ],
+  'refusal.sse': [{ ...done, text: "IThis can't be answered.", finishReason: 'content_filter' }, good],
+  'server-tool.sse': [
+    { ...done, text: 'At noon.', finishReason: 'stop', usage: told(940, 20) },
+    { ...good, usage: { input: 940, cached: 0, output: 20, reasoning: 0 } },
+  ],
+  'utf8.sse': [
+    {
+      ...done,
+      text: '\u6f6e\u6c50 \u2014 mar\u00e9e \u{1f30a}\u{1f469}\u200d\u{1f680} "q"\\\n',
+      usage: told(11, 5),
+    },
+    good,
+  ],
+  'other-spelling.sse': [
+    {
+      ...done,
+      text: 'The tide turns at noon.{"harbour": "L\\u00e9"}',
+      finishReason: 'tool_calls',
+      usage: told(14, 6),
+    },
+    { ...good, promptUsage: null },
+  ],
+  'broken-cut-in-event.sse': [
+    { ...undone, text: 'The tide' },
+    { ...cut, countedTokens: 2, promptUsage: { input: 14, cached: 0 } },
+  ],
+  'broken-cut-in-character.sse': [
+    { ...undone, text: '\u6f6e' },
+    { ...cut, countedTokens: 1 },
+  ],
+  'broken-no-finish.sse': [
+    { ...undone, text: WORDS },
+    { ...cut, countedTokens: 6 },
+  ],
   // Nothing is missing but the last word, which is never made up.
-  'broken-no-stop.sse': [{ sawDone: false, sawError: false, text: WORDS, finishReason: 'stop', usage: told(14, 6) }, good],
-  'broken-error-event.sse': [{ sawDone: false, sawError: true, text: 'The tide turns', finishReason: null }, { ...failure, countedTokens: 3 }],
+  'broken-no-stop.sse': [
+    { sawDone: false, sawError: false, text: WORDS, finishReason: 'stop', usage: told(14, 6) },
+    good,
+  ],
+  'broken-error-event.sse': [
+    { sawDone: false, sawError: true, text: 'The tide turns', finishReason: null },
+    { ...failure, countedTokens: 3 },
+  ],
   'broken-error-first.sse': [{ sawDone: false, sawError: true, text: '' }, failure],
   'broken-not-json.sse': [{ sawDone: false, sawError: true, text: 'The', finishReason: null }, failure],
   'broken-garbage.sse': [{ sawDone: false, sawError: true, text: '' }, failure],
   'broken-no-start.sse': [{ sawDone: false, sawError: true, text: '' }, failure],
-  'broken-ping-only.sse': [{ ...undone, text: '', events: [] }, { ...cut, promptUsage: null }],
-  'broken-usage.sse': [{ ...done, text: WORDS, finishReason: 'stop', usage: undefined }, { ...good, usage: null, countedTokens: 6 }],
-  'broken-after-stop.sse': [{ ...done, text: WORDS, usage: told(14, 6) }, { ...good, countedTokens: 6 }],
+  'broken-ping-only.sse': [
+    { ...undone, text: '', events: [] },
+    { ...cut, promptUsage: null },
+  ],
+  'broken-usage.sse': [
+    { ...done, text: WORDS, finishReason: 'stop', usage: undefined },
+    { ...good, usage: null, countedTokens: 6 },
+  ],
+  'broken-after-stop.sse': [
+    { ...done, text: WORDS, usage: told(14, 6) },
+    { ...good, countedTokens: 6 },
+  ],
 };
 
-test.each(Object.entries(STREAMS))('%s becomes what a chat client understands, and the relay is told what is true of it', (file, [client, facts]) => {
-  const { client: seen, reader } = translated(fixture(file));
-  expect(seen).toMatchObject(client);
-  const { usage, promptUsage, countedTokens, complete, failed } = reader;
-  expect({ usage, promptUsage, countedTokens, complete, failed }).toMatchObject(facts);
-});
+test.each(Object.entries(STREAMS))(
+  '%s becomes what a chat client understands, and the relay is told what is true of it',
+  (file, [client, facts]) => {
+    const { client: seen, reader } = translated(fixture(file));
+    expect(seen).toMatchObject(client);
+    const { usage, promptUsage, countedTokens, complete, failed } = reader;
+    expect({ usage, promptUsage, countedTokens, complete, failed }).toMatchObject(facts);
+  },
+);
 
 test('no fixture of a streamed reply is without its line in this table', () => {
-  expect(readdirSync(FOLDER).filter((file) => file.endsWith('.sse')).toSorted()).toEqual(Object.keys(STREAMS).toSorted());
+  expect(
+    readdirSync(FOLDER)
+      .filter((file) => file.endsWith('.sse'))
+      .toSorted(),
+  ).toEqual(Object.keys(STREAMS).toSorted());
 });
 
 test('each chunk is one that the convention knows, and the first one tells the role', () => {
   const { client } = translated(fixture('text.sse'));
-  const base = { id: 'msg_01Tide', object: 'chat.completion.chunk', created: CREATED, model: 'claude-sonnet-5' };
-  const chunk = (delta: object, reason: string | null = null): object => ({ ...base, choices: [{ index: 0, delta, finish_reason: reason }] });
+  const base = {
+    id: 'msg_01Tide',
+    object: 'chat.completion.chunk',
+    created: CREATED,
+    model: 'claude-sonnet-5',
+  };
+  const chunk = (delta: object, reason: string | null = null): object => ({
+    ...base,
+    choices: [{ index: 0, delta, finish_reason: reason }],
+  });
   const words = ['The', ' tide', ' turns', ' at', ' noon', '.'].map((content) => chunk({ content }));
-  expect(client.events).toEqual([chunk({ role: 'assistant', content: '' }), ...words, chunk({}, 'stop'), { ...base, choices: [], usage: told(14, 6) }]);
+  expect(client.events).toEqual([
+    chunk({ role: 'assistant', content: '' }),
+    ...words,
+    chunk({}, 'stop'),
+    { ...base, choices: [], usage: told(14, 6) },
+  ]);
 });
 
 test('the usage chunk is for the client that asked, and the relay knows the usage all the same', () => {
@@ -75,7 +193,11 @@ test('the usage chunk is for the client that asked, and the relay knows the usag
 describe('tool calls', () => {
   test('are named once, come by their index and keep their arguments to the last digit', () => {
     expect(toolCalls(translated(fixture('tool-call.sse')).client.events)).toEqual([
-      { id: 'toolu_01A', type: 'function', function: { name: 'tide_at', arguments: '{"harbour": "Leith", "id": 12345678901234567890}' } },
+      {
+        id: 'toolu_01A',
+        type: 'function',
+        function: { name: 'tide_at', arguments: '{"harbour": "Leith", "id": 12345678901234567890}' },
+      },
     ]);
     expect(toolCalls(translated(fixture('parallel-tools.sse')).client.events)).toEqual([
       { id: 'toolu_01A', type: 'function', function: { name: 'tide_at', arguments: '{"harbour":"Leith"}' } },
@@ -83,14 +205,17 @@ describe('tool calls', () => {
     ]);
   });
 
-  test('of tools that the provider runs by itself are not the client\'s', () => {
+  test("of tools that the provider runs by itself are not the client's", () => {
     expect(toolCalls(translated(fixture('server-tool.sse')).client.events)).toEqual([]);
   });
 
   test('without end end the reply with an error and not the process', () => {
-    const open = (index: number): string => `data: {"type":"content_block_start","index":${index},"content_block":{"type":"tool_use","id":"t","name":"n"}}\n\n`;
+    const open = (index: number): string =>
+      `data: {"type":"content_block_start","index":${index},"content_block":{"type":"tool_use","id":"t","name":"n"}}\n\n`;
     const start = 'data: {"type":"message_start","message":{"id":"m","model":"x"}}\n\n';
-    const { reader } = translated(Buffer.from(start + Array.from({ length: 1_000 }, (_, index) => open(index)).join('')));
+    const { reader } = translated(
+      Buffer.from(start + Array.from({ length: 1_000 }, (_, index) => open(index)).join('')),
+    );
     expect(reader.failed).toBe(true);
   });
 });
@@ -106,7 +231,7 @@ test('thoughts come as text for people, and with their signatures for the way ba
 });
 
 describe('an error in a reply', () => {
-  test('is told in the relay\'s words, since the provider\'s may tell of places and credentials', () => {
+  test("is told in the relay's words, since the provider's may tell of places and credentials", () => {
     const { output } = translated(fixture('broken-error-event.sse'));
     expect(output).toContain('"code":"upstream_busy"');
     expect(output).not.toMatch(/sk-ant|inner\.example|\[DONE\]/);
@@ -138,7 +263,8 @@ describe('progress', () => {
 describe('an event beyond the bound', () => {
   const start = 'data: {"type":"message_start","message":{"id":"m","model":"x"}}\n\n';
   const event = (length: number): string => {
-    const empty = 'event: content_block_delta\ndata: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":""}}\n\n';
+    const empty =
+      'event: content_block_delta\ndata: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":""}}\n\n';
     return empty.replace('""', `"${'a'.repeat(length - empty.length)}"`);
   };
   const inPieces = (text: string): MessageSse => {

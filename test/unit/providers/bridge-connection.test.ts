@@ -20,17 +20,30 @@ afterEach(() => {
 });
 
 const lineTo = (network: 'public' | 'private') =>
-  openBridgeLine({ terms: { package: '@ai-sdk/google', base_url: provider.url }, secret: 'credential-of-nobody', credential: null, connect: guardedConnector({ network, timeoutMs: 2_000 }) });
-const over = (line: ReturnType<typeof lineTo>) => ({ ...line, send: (call: Parameters<typeof line.send>[0], handler: Dispatcher.DispatchHandler) => line.send(call, bridgeRequest(call) as never, handler) });
+  openBridgeLine({
+    terms: { package: '@ai-sdk/google', base_url: provider.url },
+    secret: 'credential-of-nobody',
+    credential: null,
+    connect: guardedConnector({ network, timeoutMs: 2_000 }),
+  });
+const over = (line: ReturnType<typeof lineTo>) => ({
+  ...line,
+  send: (call: Parameters<typeof line.send>[0], handler: Dispatcher.DispatchHandler) =>
+    line.send(call, bridgeRequest(call) as never, handler),
+});
 
 test('a package reaches no address that its upstream may not', async () => {
   const line = lineTo('public');
-  expect(await bridged(over(line), { stream: true })).toMatchObject({ status: null, endings: ['error'], error: { code: 'address_refused' } });
+  expect(await bridged(over(line), { stream: true })).toMatchObject({
+    status: null,
+    endings: ['error'],
+    error: { code: 'address_refused' },
+  });
   expect(provider.asked).toEqual([]);
   await line.destroy();
 });
 
-test('calls go over connections of the line\'s own, streamed and complete, and it closes behind them', async () => {
+test("calls go over connections of the line's own, streamed and complete, and it closes behind them", async () => {
   const line = lineTo('private');
   provider.answers.push({ fixture: 'google-text.sse' }, { fixture: 'google-text.json' });
   const streamed = bridged(over(line), { stream: true });
@@ -51,7 +64,7 @@ test('a line that is destroyed ends its calls', async () => {
   expect(await provider.asked[0]?.closed).toBe('early');
 });
 
-test('what can\'t be said is known before anything is sent, so that another upstream may take the call', () => {
+test("what can't be said is known before anything is sent, so that another upstream may take the call", () => {
   expect(bridgeRequest(callOf({ user: 'u', n: 2 }))).toMatchObject({ dropped: ['user', 'n'] });
   const refusal = bridgeRequest(callOf({ tools: [{ type: 'custom' }] }));
   expect(refusal).toBeInstanceOf(Refusal);

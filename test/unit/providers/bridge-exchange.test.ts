@@ -13,7 +13,11 @@ const note = (error: unknown): void => void unhandled.push(error);
 
 beforeAll(async () => {
   provider = await startProvider();
-  bridge = openBridge({ terms: { package: '@ai-sdk/google', base_url: provider.url }, secret: SECRET, fetch });
+  bridge = openBridge({
+    terms: { package: '@ai-sdk/google', base_url: provider.url },
+    secret: SECRET,
+    fetch,
+  });
   process.on('unhandledRejection', note);
 });
 afterAll(async () => {
@@ -27,7 +31,7 @@ beforeEach(() => {
 });
 
 describe('a call that is given up', () => {
-  test('in the midst of its stream closes the provider\'s connection, and tells nothing more', async () => {
+  test("in the midst of its stream closes the provider's connection, and tells nothing more", async () => {
     provider.answers.push({ fixture: 'google-cut.sse', ending: 'hang' });
     const call = startCall(bridge, { stream: true });
     await call.data();
@@ -38,14 +42,17 @@ describe('a call that is given up', () => {
     expect(await provider.asked[0]?.closed).toBe('early');
   });
 
-  test.each([{ stream: true }, {}])('before the provider has said anything does so, too: %j', async (request) => {
-    provider.answers.push({ ending: 'hang' });
-    const call = startCall(bridge, request);
-    await provider.until(1);
-    call.controller.abort(GONE);
-    expect(await call.told).toMatchObject({ endings: ['error'], error: GONE, status: null });
-    expect(await provider.asked[0]?.closed).toBe('early');
-  });
+  test.each([{ stream: true }, {}])(
+    'before the provider has said anything does so, too: %j',
+    async (request) => {
+      provider.answers.push({ ending: 'hang' });
+      const call = startCall(bridge, request);
+      await provider.until(1);
+      call.controller.abort(GONE);
+      expect(await call.told).toMatchObject({ endings: ['error'], error: GONE, status: null });
+      expect(await provider.asked[0]?.closed).toBe('early');
+    },
+  );
 
   test('while it is paused does so, too', async () => {
     provider.answers.push({ fixture: 'google-text.sse', ending: 'hang' });
@@ -93,7 +100,11 @@ describe('a handler that takes nothing', () => {
 
   test('makes the provider wait, however much has gone through before', async () => {
     const event = fixtureText('google-cut.sse').split('\r\n\r\n')[0] as string;
-    provider.answers.push({ text: `${event.replace('The tide', 'tide '.repeat(20_000))}\r\n\r\n`, headers: { 'content-type': 'text/event-stream' }, ending: 'flood' });
+    provider.answers.push({
+      text: `${event.replace('The tide', 'tide '.repeat(20_000))}\r\n\r\n`,
+      headers: { 'content-type': 'text/event-stream' },
+      ending: 'flood',
+    });
     const call = startCall(bridge, { stream: true });
     while (call.bytes() < 10 * 1024 ** 2) await call.data();
     call.controller.pause();
@@ -114,7 +125,11 @@ describe('a handler that takes nothing', () => {
 
 describe('a provider that sends too much is cut off:', () => {
   test('an event without an end', async () => {
-    provider.answers.push({ text: `data: ${'x'.repeat(100_000)}`, headers: { 'content-type': 'text/event-stream' }, ending: 'flood' });
+    provider.answers.push({
+      text: `data: ${'x'.repeat(100_000)}`,
+      headers: { 'content-type': 'text/event-stream' },
+      ending: 'flood',
+    });
     expect(await bridged(bridge, { stream: true })).toMatchObject({ status: null, endings: ['error'] });
     expect(await provider.asked[0]?.closed).toBe('early');
     expect(provider.asked[0]?.writtenBytes).toBeLessThan(64 * 1024 ** 2);
@@ -127,16 +142,31 @@ describe('a provider that sends too much is cut off:', () => {
   });
 
   test('an error without an end keeps its status', async () => {
-    provider.answers.push({ text: 'x'.repeat(100_000), status: 503, headers: { 'retry-after': '9' }, ending: 'flood' });
+    provider.answers.push({
+      text: 'x'.repeat(100_000),
+      status: 503,
+      headers: { 'retry-after': '9' },
+      ending: 'flood',
+    });
     const { status, headers, endings } = await bridged(bridge, {});
-    expect({ status, endings, after: headers['retry-after'] }).toEqual({ status: 503, endings: ['end'], after: '9' });
+    expect({ status, endings, after: headers['retry-after'] }).toEqual({
+      status: 503,
+      endings: ['end'],
+      after: '9',
+    });
     expect(await provider.asked[0]?.closed).toBe('early');
   });
 });
 
 test('comments of a provider count as nothing, and the reply goes on behind them', async () => {
-  provider.answers.push({ text: `: ping\r\n\r\n${fixtureText('google-text.sse')}`, headers: { 'content-type': 'text/event-stream' } });
-  expect((await bridged(bridge, { stream: true })).chat).toMatchObject({ text: 'The tide turns at noon — 潮汐.', sawDone: true });
+  provider.answers.push({
+    text: `: ping\r\n\r\n${fixtureText('google-text.sse')}`,
+    headers: { 'content-type': 'text/event-stream' },
+  });
+  expect((await bridged(bridge, { stream: true })).chat).toMatchObject({
+    text: 'The tide turns at noon — 潮汐.',
+    sawDone: true,
+  });
 });
 
 test('no redirect is followed', async () => {
@@ -161,39 +191,85 @@ test('every request goes through the fetch that was given', async () => {
       return Promise.reject(Object.assign(new Error('this address is not allowed'), { code: 'EADDRESS' }));
     },
   });
-  expect(await bridged(guarded, { stream: true })).toMatchObject({ endings: ['error'], error: { code: 'EADDRESS' } });
+  expect(await bridged(guarded, { stream: true })).toMatchObject({
+    endings: ['error'],
+    error: { code: 'EADDRESS' },
+  });
   expect(seen).toEqual([`${provider.url}/models/m:streamGenerateContent?alt=sse`]);
 });
 
-describe('a package that can\'t be used', () => {
+describe("a package that can't be used", () => {
   const open = (name: string): Bridge => openBridge({ terms: { package: name }, secret: SECRET, fetch });
 
   test.each([
-    ['@ai-sdk/no-such-provider', 'provider_package_missing', 'The package @ai-sdk/no-such-provider is not installed. In Daybook\'s directory run: npm install @ai-sdk/no-such-provider'],
+    [
+      '@ai-sdk/no-such-provider',
+      'provider_package_missing',
+      "The package @ai-sdk/no-such-provider is not installed. In Daybook's directory run: npm install @ai-sdk/no-such-provider",
+    ],
     ['fs', 'provider_package_missing', 'npm install fs'],
     ['express', 'provider_package_unfit', 'The package express is not a provider of the AI SDK'],
-    ['@ai-sdk/provider-utils', 'provider_package_unfit', 'makes no provider from the upstream\'s options (it is not known which of its functions does it)'],
+    [
+      '@ai-sdk/provider-utils',
+      'provider_package_unfit',
+      "makes no provider from the upstream's options (it is not known which of its functions does it)",
+    ],
   ])('makes each call a 502 that says why, and the operator a line: %s', async (name, code, line) => {
     const unfit = open(name);
     const { status, chat, endings } = await bridged(unfit, { stream: true });
-    expect({ status, endings, json: chat.json }).toEqual({ status: 502, endings: ['end'], json: { error: { message: expect.stringContaining(line) as string, type: 'server_error', param: null, code } } });
+    expect({ status, endings, json: chat.json }).toEqual({
+      status: 502,
+      endings: ['end'],
+      json: {
+        error: { message: expect.stringContaining(line) as string, type: 'server_error', param: null, code },
+      },
+    });
     expect(await unfit.check()).toContain(line);
   });
 });
 
 describe('the provider of a package', () => {
-  const gives = (specificationVersion: string) => () => ({ languageModel: (modelId: string) => ({ specificationVersion, modelId }) });
+  const gives = (specificationVersion: string) => () => ({
+    languageModel: (modelId: string) => ({ specificationVersion, modelId }),
+  });
 
   test('is made by the function that has one ready-made beside it, under whichever of its names', () => {
     const create = gives('v3');
-    expect(modelsOf('p', { createMyCloud: create, createCloud: create, myCloud: {}, createStore: () => 'none' }, {})('m')).toMatchObject({ modelId: 'm' });
-    expect(modelsOf('p', { createCloud: () => Object.assign((modelId: string) => ({ specificationVersion: 'v4', modelId }), { chat: null }) }, {})('m')).toMatchObject({ modelId: 'm' });
+    expect(
+      modelsOf(
+        'p',
+        { createMyCloud: create, createCloud: create, myCloud: {}, createStore: () => 'none' },
+        {},
+      )('m'),
+    ).toMatchObject({ modelId: 'm' });
+    expect(
+      modelsOf(
+        'p',
+        {
+          createCloud: () =>
+            Object.assign((modelId: string) => ({ specificationVersion: 'v4', modelId }), { chat: null }),
+        },
+        {},
+      )('m'),
+    ).toMatchObject({ modelId: 'm' });
   });
 
   test.each([
-    ['of a specification that is too old', { createCloud: gives('v2') }, 'The package p speaks version v2 of the AI SDK\'s specification, and Daybook v3 and v4. Install a newer one: npm install p@latest'],
+    [
+      'of a specification that is too old',
+      { createCloud: gives('v2') },
+      "The package p speaks version v2 of the AI SDK's specification, and Daybook v3 and v4. Install a newer one: npm install p@latest",
+    ],
     ['of no function', { cloud: {} }, 'it is not known which of its functions does it'],
-    ['that fails for want of an option', { createCloud: () => { throw Object.assign(new Error('secret words'), { name: 'AI_LoadSettingError' }); } }, '(AI_LoadSettingError)'],
+    [
+      'that fails for want of an option',
+      {
+        createCloud: () => {
+          throw Object.assign(new Error('secret words'), { name: 'AI_LoadSettingError' });
+        },
+      },
+      '(AI_LoadSettingError)',
+    ],
     ['that comes later', { createCloud: () => Promise.reject(new Error('late')) }, 'its function gives none'],
   ])('%s is refused in one line for the operator', (_what, exported, line) => {
     expect(() => modelsOf('p', exported, {})('m')).toThrow(line);
@@ -202,5 +278,11 @@ describe('the provider of a package', () => {
 
 test('a package that fits has nothing to say to the operator', async () => {
   expect(await bridge.check()).toBeNull();
-  expect(await openBridge({ terms: { package: '@ai-sdk/openai-compatible', base_url: provider.url, options: { name: 'x' } }, secret: SECRET, fetch }).check()).toBeNull();
+  expect(
+    await openBridge({
+      terms: { package: '@ai-sdk/openai-compatible', base_url: provider.url, options: { name: 'x' } },
+      secret: SECRET,
+      fetch,
+    }).check(),
+  ).toBeNull();
 });

@@ -40,23 +40,45 @@ test('the packages are those whose wire the fixtures are made of', () => {
 describe.each([
   { name: 'google', fixture: 'google-text.sse', text: 'The tide turns at noon — 潮汐.', told: usage(14, 6) },
   { name: 'cohere', fixture: 'cohere-text.sse', text: 'The tide turns at noon.', told: usage(80, 8) },
-  { name: 'anthropic', fixture: 'anthropic-text.sse', text: 'The tide turns at noon.', told: { ...usage(135, 15, 100), prompt_tokens_details: { cached_tokens: 100, cache_write_tokens: 10 } } },
+  {
+    name: 'anthropic',
+    fixture: 'anthropic-text.sse',
+    text: 'The tide turns at noon.',
+    told: { ...usage(135, 15, 100), prompt_tokens_details: { cached_tokens: 100, cache_write_tokens: 10 } },
+  },
 ])('a streamed text of $name', ({ name, fixture, text, told }) => {
   test.each([undefined, 7])('is a streamed chat completion, in pieces of %s bytes', async (pieceBytes) => {
     provider.answers.push({ fixture, ...(pieceBytes ? { pieceBytes } : {}) });
     const { status, headers, chat, tap, endings } = await bridged(by(name), sse);
-    expect({ status, endings, type: headers['content-type'] }).toEqual({ status: 200, endings: ['end'], type: 'text/event-stream' });
+    expect({ status, endings, type: headers['content-type'] }).toEqual({
+      status: 200,
+      endings: ['end'],
+      type: 'text/event-stream',
+    });
     expect(chat).toMatchObject({ text, finishReason: 'stop', sawDone: true, sawError: false, usage: told });
     expect(tap).toMatchObject({ complete: true, failed: false });
     expect(tap.usage).toMatchObject({ input: (told as { prompt_tokens: number }).prompt_tokens });
-    expect(chat.events[0]).toMatchObject({ object: 'chat.completion.chunk', choices: [{ index: 0, delta: { role: 'assistant' }, finish_reason: null }] });
+    expect(chat.events[0]).toMatchObject({
+      object: 'chat.completion.chunk',
+      choices: [{ index: 0, delta: { role: 'assistant' }, finish_reason: null }],
+    });
   });
 });
 
 test('reasoning goes beside the text, and its tokens are part of the usage', async () => {
   provider.answers.push({ fixture: 'google-thinking.sse' });
   const { chat } = await bridged(by('google'), sse);
-  expect(chat.events).toContainEqual(expect.objectContaining({ choices: [{ index: 0, delta: { reasoning_content: '**Reading the tables**\n\nHigh water is noon.' }, finish_reason: null }] }));
+  expect(chat.events).toContainEqual(
+    expect.objectContaining({
+      choices: [
+        {
+          index: 0,
+          delta: { reasoning_content: '**Reading the tables**\n\nHigh water is noon.' },
+          finish_reason: null,
+        },
+      ],
+    }),
+  );
   expect(chat).toMatchObject({ finishReason: 'stop', usage: usage(20, 37, 8, 32) });
 });
 
@@ -65,9 +87,30 @@ describe('tool calls', () => {
   const signed = { extra: { google: { thoughtSignature: 'CrMCAdHtim9sZWl0aA==' } } };
 
   test.each([
-    { fixture: 'google-tools.sse', name: 'google', calls: [{ ...leith, ...signed }, { name: 'now', arguments: '{}' }] },
-    { fixture: 'cohere-tools.sse', name: 'cohere', calls: [{ ...leith, arguments: '{\n    "harbour": "Leith"\n}', id: 'tide_at_w5vx' }, { name: 'now', arguments: '{}', id: 'now_8k2p' }] },
-    { fixture: 'anthropic-tools.sse', name: 'anthropic', calls: [{ ...leith, arguments: '{"harbour": "Leith"}', id: 'toolu_01T1x1fJ34qAmk2tNTrN7Up6' }, { name: 'now', arguments: '{}', id: 'toolu_02' }] },
+    {
+      fixture: 'google-tools.sse',
+      name: 'google',
+      calls: [
+        { ...leith, ...signed },
+        { name: 'now', arguments: '{}' },
+      ],
+    },
+    {
+      fixture: 'cohere-tools.sse',
+      name: 'cohere',
+      calls: [
+        { ...leith, arguments: '{\n    "harbour": "Leith"\n}', id: 'tide_at_w5vx' },
+        { name: 'now', arguments: '{}', id: 'now_8k2p' },
+      ],
+    },
+    {
+      fixture: 'anthropic-tools.sse',
+      name: 'anthropic',
+      calls: [
+        { ...leith, arguments: '{"harbour": "Leith"}', id: 'toolu_01T1x1fJ34qAmk2tNTrN7Up6' },
+        { name: 'now', arguments: '{}', id: 'toolu_02' },
+      ],
+    },
   ])('in parallel keep their order, ids and arguments: $fixture', async ({ fixture, name, calls }) => {
     provider.answers.push({ fixture });
     const { chat } = await bridged(by(name), { ...sse, tools: [tool('tide_at'), tool('now')] });
@@ -78,9 +121,15 @@ describe('tool calls', () => {
   test('of a complete reply stand beside its text', async () => {
     provider.answers.push({ fixture: 'google-tools.json' });
     const { chat, headers } = await bridged(by('google'), { tools: [tool('tide_at'), tool('now')] });
-    expect(toolCallsOf(chat)).toMatchObject([{ ...leith, ...signed, id: expect.stringMatching(/./) as string }, { name: 'now', arguments: '{}' }]);
+    expect(toolCallsOf(chat)).toMatchObject([
+      { ...leith, ...signed, id: expect.stringMatching(/./) as string },
+      { name: 'now', arguments: '{}' },
+    ]);
     expect(chat).toMatchObject({ finishReason: 'tool_calls', usage: usage(61, 36) });
-    expect(chat.json).toMatchObject({ object: 'chat.completion', choices: [{ message: { role: 'assistant', content: 'Let me look.' } }] });
+    expect(chat.json).toMatchObject({
+      object: 'chat.completion',
+      choices: [{ message: { role: 'assistant', content: 'Let me look.' } }],
+    });
     expect(headers['content-type']).toBe('application/json');
   });
 });
@@ -93,7 +142,18 @@ test.each([
   provider.answers.push({ fixture });
   const { chat, status, endings } = await bridged(by(name), {});
   expect({ status, endings }).toEqual({ status: 200, endings: ['end'] });
-  expect(chat.json).toMatchObject({ choices: [{ message: { content: 'The tide turns at noon.', ...(reasoning ? { reasoning_content: reasoning } : {}) }, finish_reason: 'stop' }], usage: told });
+  expect(chat.json).toMatchObject({
+    choices: [
+      {
+        message: {
+          content: 'The tide turns at noon.',
+          ...(reasoning ? { reasoning_content: reasoning } : {}),
+        },
+        finish_reason: 'stop',
+      },
+    ],
+    usage: told,
+  });
 });
 
 test('calls that share an id are calls of their own, and a call without deltas is written whole', () => {
@@ -110,30 +170,50 @@ test('calls that share an id are calls of their own, and a call without deltas i
   const reader = readChatBody(() => undefined);
   reader.begin('text/event-stream');
   for (const part of parts) reader.push(Buffer.from(chunks.take(part)));
-  expect(toolCallsOf(reader.end(Buffer.alloc(0)))).toEqual([{ id: 'call_0', name: 'a', arguments: '{"at":1}' }, { id: 'call_1', name: 'b', arguments: '{"at":2}' }]);
+  expect(toolCallsOf(reader.end(Buffer.alloc(0)))).toEqual([
+    { id: 'call_0', name: 'a', arguments: '{"at":1}' },
+    { id: 'call_1', name: 'b', arguments: '{"at":2}' },
+  ]);
 });
 
 test('a picture that the model made goes along', async () => {
   provider.answers.push({ fixture: 'google-image.sse' });
   const { chat } = await bridged(by('google'), sse);
-  expect(chat.events).toContainEqual(expect.objectContaining({ choices: [expect.objectContaining({ delta: { images: [{ type: 'image_url', image_url: { url: 'data:image/png;base64,iVBORw0KGgo=' } }] } })] }));
+  expect(chat.events).toContainEqual(
+    expect.objectContaining({
+      choices: [
+        expect.objectContaining({
+          delta: {
+            images: [{ type: 'image_url', image_url: { url: 'data:image/png;base64,iVBORw0KGgo=' } }],
+          },
+        }),
+      ],
+    }),
+  );
 });
 
 test('a blocked prompt is a complete reply that says why it is empty', async () => {
   provider.answers.push({ fixture: 'google-blocked.sse' });
-  expect((await bridged(by('google'), sse)).chat).toMatchObject({ text: '', finishReason: 'content_filter', sawDone: true });
+  expect((await bridged(by('google'), sse)).chat).toMatchObject({
+    text: '',
+    finishReason: 'content_filter',
+    sawDone: true,
+  });
 });
 
 describe('a stream that does not end as it should', () => {
-  test.each(['google-cut.sse', 'cohere-cut.sse'])('has no finish reason and no [DONE] where the provider gave none: %s', async (fixture) => {
-    provider.answers.push({ fixture });
-    const { chat, tap, endings, status } = await bridged(by(fixture.split('-')[0] as string), sse);
-    expect({ status, endings }).toEqual({ status: 200, endings: ['end'] });
-    expect(chat).toMatchObject({ finishReason: null, sawDone: false });
-    expect(tap).toMatchObject({ complete: false, failed: false });
-  });
+  test.each(['google-cut.sse', 'cohere-cut.sse'])(
+    'has no finish reason and no [DONE] where the provider gave none: %s',
+    async (fixture) => {
+      provider.answers.push({ fixture });
+      const { chat, tap, endings, status } = await bridged(by(fixture.split('-')[0] as string), sse);
+      expect({ status, endings }).toEqual({ status: 200, endings: ['end'] });
+      expect(chat).toMatchObject({ finishReason: null, sawDone: false });
+      expect(tap).toMatchObject({ complete: false, failed: false });
+    },
+  );
 
-  test('is a failed connection where the provider\'s was', async () => {
+  test("is a failed connection where the provider's was", async () => {
     provider.answers.push({ fixture: 'google-cut.sse', ending: 'reset' });
     const { chat, status, endings, error } = await bridged(by('google'), sse);
     expect({ status, endings }).toEqual({ status: 200, endings: ['error'] });
@@ -141,15 +221,20 @@ describe('a stream that does not end as it should', () => {
     expect(error).toHaveProperty('code');
   });
 
-  test.each(['google-error-event.sse', 'anthropic-overloaded-late.sse', 'google-not-json.sse'])('tells of an error in its midst, and ends with it: %s', async (fixture) => {
-    provider.answers.push({ fixture });
-    const { chat, tap, endings, text } = await bridged(by(fixture.split('-')[0] as string), sse);
-    expect(endings).toEqual(['end']);
-    expect(chat).toMatchObject({ text: 'The tide', sawError: true, sawDone: false, finishReason: null });
-    expect(tap).toMatchObject({ complete: false, failed: true });
-    expect(text.trimEnd().split('\n').at(-1)).toMatch(/^data: \{"error":\{"message":".+","type":"server_error","param":null,"code":"upstream_error"\}\}$/);
-    expect(text).not.toContain('candidates');
-  });
+  test.each(['google-error-event.sse', 'anthropic-overloaded-late.sse', 'google-not-json.sse'])(
+    'tells of an error in its midst, and ends with it: %s',
+    async (fixture) => {
+      provider.answers.push({ fixture });
+      const { chat, tap, endings, text } = await bridged(by(fixture.split('-')[0] as string), sse);
+      expect(endings).toEqual(['end']);
+      expect(chat).toMatchObject({ text: 'The tide', sawError: true, sawDone: false, finishReason: null });
+      expect(tap).toMatchObject({ complete: false, failed: true });
+      expect(text.trimEnd().split('\n').at(-1)).toMatch(
+        /^data: \{"error":\{"message":".+","type":"server_error","param":null,"code":"upstream_error"\}\}$/,
+      );
+      expect(text).not.toContain('candidates');
+    },
+  );
 
   test.each([
     { fixture: 'google-error-first.sse', expected: 503 },
@@ -158,7 +243,11 @@ describe('a stream that does not end as it should', () => {
   ])('has not begun where its first word is an error: $fixture', async ({ fixture, expected }) => {
     provider.answers.push({ fixture });
     const { status, headers, chat, endings } = await bridged(by(fixture.split('-')[0] as string), sse);
-    expect({ status, endings, type: headers['content-type'] }).toEqual({ status: expected, endings: ['end'], type: 'application/json' });
+    expect({ status, endings, type: headers['content-type'] }).toEqual({
+      status: expected,
+      endings: ['end'],
+      type: 'application/json',
+    });
     expect(chat.json).toMatchObject({ error: { message: expect.stringMatching(/./) as string } });
   });
 
@@ -176,13 +265,27 @@ describe('a stream that does not end as it should', () => {
 
 describe.each([{}, sse])('an error of the provider, asked for %j', (request) => {
   test.each([
-    { fixture: 'google-429.json', status: 429, headers: { 'retry-after': '17' }, message: 'Resource has been exhausted (e.g. check quota).' },
-    { fixture: 'cohere-429.json', status: 429, headers: { 'retry-after-ms': '1500' }, message: 'You are using a Trial key, which is limited to 40 API calls / minute.' },
+    {
+      fixture: 'google-429.json',
+      status: 429,
+      headers: { 'retry-after': '17' },
+      message: 'Resource has been exhausted (e.g. check quota).',
+    },
+    {
+      fixture: 'cohere-429.json',
+      status: 429,
+      headers: { 'retry-after-ms': '1500' },
+      message: 'You are using a Trial key, which is limited to 40 API calls / minute.',
+    },
     { fixture: 'anthropic-529.json', status: 529, headers: {}, message: 'Overloaded' },
   ])('keeps its status, hint and message: $fixture', async ({ fixture, status, headers, message }) => {
     provider.answers.push({ fixture, status, headers });
     const told = await bridged(by(fixture.split('-')[0] as string), request);
-    expect(told).toMatchObject({ status, endings: ['end'], chat: { json: { error: { message, param: null } } } });
+    expect(told).toMatchObject({
+      status,
+      endings: ['end'],
+      chat: { json: { error: { message, param: null } } },
+    });
     expect(told.headers['retry-after']).toBe({ 17: '17', 1500: '2' }[Object.values(headers)[0] ?? '']);
   });
 
@@ -207,15 +310,34 @@ describe.each([{}, sse])('an error of the provider, asked for %j', (request) => 
   });
 
   test('tells no credential of whatever kind', async () => {
-    const several = openBridge({ terms: { package: '@ai-sdk/google', base_url: provider.url }, secret: '{"apiKey":"first-of-nobody","more":{"deep":"second-of-nobody"}}', fetch });
-    provider.answers.push({ text: JSON.stringify({ error: { code: 400, message: 'first-of-nobody and second-of-nobody are wrong', status: 'INVALID_ARGUMENT' } }), status: 400 });
-    expect((await bridged(several, request)).chat.json).toMatchObject({ error: { message: '[credential] and [credential] are wrong' } });
+    const several = openBridge({
+      terms: { package: '@ai-sdk/google', base_url: provider.url },
+      secret: '{"apiKey":"first-of-nobody","more":{"deep":"second-of-nobody"}}',
+      fetch,
+    });
+    provider.answers.push({
+      text: JSON.stringify({
+        error: {
+          code: 400,
+          message: 'first-of-nobody and second-of-nobody are wrong',
+          status: 'INVALID_ARGUMENT',
+        },
+      }),
+      status: 400,
+    });
+    expect((await bridged(several, request)).chat.json).toMatchObject({
+      error: { message: '[credential] and [credential] are wrong' },
+    });
   });
 
   test('is no error of the process where nobody answers', async () => {
     const gone = await startProvider();
     await gone[Symbol.asyncDispose]();
-    const nobody = openBridge({ terms: { package: '@ai-sdk/google', base_url: gone.url }, secret: SECRET, fetch });
+    const nobody = openBridge({
+      terms: { package: '@ai-sdk/google', base_url: gone.url },
+      secret: SECRET,
+      fetch,
+    });
     const { status, endings, error } = await bridged(nobody, request);
     expect({ status, endings }).toEqual({ status: null, endings: ['error'] });
     expect(error).toMatchObject({ code: 'ECONNREFUSED' });
@@ -223,5 +345,12 @@ describe.each([{}, sse])('an error of the provider, asked for %j', (request) => 
 });
 
 function tool(name: string): object {
-  return { type: 'function', function: { name, description: name, parameters: { type: 'object', properties: { harbour: { type: 'string' } } } } };
+  return {
+    type: 'function',
+    function: {
+      name,
+      description: name,
+      parameters: { type: 'object', properties: { harbour: { type: 'string' } } },
+    },
+  };
 }

@@ -14,7 +14,10 @@ function read(file: string): ChatBody {
   return reader.end(bytes);
 }
 
-const told = (prompt: number, completion: number): object => ({ prompt_tokens: prompt, completion_tokens: completion });
+const told = (prompt: number, completion: number): object => ({
+  prompt_tokens: prompt,
+  completion_tokens: completion,
+});
 const whole = { tokens: 6, text: WORDS, finishReason: 'stop', sawDone: true, sawError: false };
 const withUsage = { ...whole, usage: told(14, 6) };
 
@@ -27,9 +30,18 @@ const STREAMS: Record<string, Partial<ChatBody>> = {
   'no-space.sse': withUsage,
   'comments.sse': { ...withUsage, comments: ['keep-alive', 'keep-alive', 'keep-alive'] },
   'azure-prompt-filter.sse': { ...withUsage, id: '' },
-  'utf8.sse': { tokens: 5, text: '\u6f6e\u6c50 \u2014 mar\u00e9e \u{1f30a}\u{1f469}\u200d\u{1f680}', usage: told(11, 5) },
+  'utf8.sse': {
+    tokens: 5,
+    text: '\u6f6e\u6c50 \u2014 mar\u00e9e \u{1f30a}\u{1f469}\u200d\u{1f680}',
+    usage: told(11, 5),
+  },
   'refusal.sse': { tokens: 4, text: "I can't help with that.", usage: told(17, 4), sawDone: true },
-  'reasoning-content.sse': { tokens: 8, text: 'Noon is high water.At noon.', usage: told(12, 8), sawDone: true },
+  'reasoning-content.sse': {
+    tokens: 8,
+    text: 'Noon is high water.At noon.',
+    usage: told(12, 8),
+    sawDone: true,
+  },
   'tool-call.sse': { tokens: 5, text: '{"harbour":"Leith"}', finishReason: 'tool_calls', usage: told(58, 5) },
   'parallel-tool-calls.sse': { tokens: 4, text: '{"harbour":"Leith"}{"at":"noon"}', usage: told(61, 4) },
   'broken-cut-in-line.sse': { tokens: 2, text: 'The tide', finishReason: null, sawDone: false },
@@ -38,15 +50,27 @@ const STREAMS: Record<string, Partial<ChatBody>> = {
   'broken-no-done.sse': { ...withUsage, sawDone: false },
   'broken-error-event.sse': { tokens: 3, finishReason: null, sawDone: false, sawError: true },
   'broken-not-json.sse': withUsage,
-  'broken-usage.sse': { ...whole, usage: { prompt_tokens: -14, completion_tokens: 'six', total_tokens: null } },
+  'broken-usage.sse': {
+    ...whole,
+    usage: { prompt_tokens: -14, completion_tokens: 'six', total_tokens: null },
+  },
   'broken-after-done.sse': { ...withUsage, tokens: 8, text: `${WORDS} And more` },
   'broken-two-usages.sse': { ...whole, usage: told(14, 9) },
 };
 
 const BODIES: Record<string, Partial<ChatBody>> = {
-  'text.json': { text: 'The tide turns at noon \u2014 high water.', finishReason: 'stop', usage: told(14, 9), sawError: false },
+  'text.json': {
+    text: 'The tide turns at noon \u2014 high water.',
+    finishReason: 'stop',
+    usage: told(14, 9),
+    sawError: false,
+  },
   'text-without-usage.json': { text: WORDS, usage: undefined },
-  'parallel-tool-calls.json': { text: '{"harbour":"Leith"}{"at":"noon"}', finishReason: 'tool_calls', usage: told(61, 36) },
+  'parallel-tool-calls.json': {
+    text: '{"harbour":"Leith"}{"at":"noon"}',
+    finishReason: 'tool_calls',
+    usage: told(61, 36),
+  },
   'broken-truncated.json': { json: undefined },
   'error-400.json': { sawError: true },
   'error-401.json': { sawError: true },
@@ -55,9 +79,12 @@ const BODIES: Record<string, Partial<ChatBody>> = {
   'error-text.json': { sawError: true },
 };
 
-test.each(Object.entries({ ...STREAMS, ...BODIES }))('the fixture %s says what its name says', (file, expected) => {
-  expect(read(file)).toMatchObject(expected);
-});
+test.each(Object.entries({ ...STREAMS, ...BODIES }))(
+  'the fixture %s says what its name says',
+  (file, expected) => {
+    expect(read(file)).toMatchObject(expected);
+  },
+);
 
 test('no fixture is without its line in this table', () => {
   const files = readdirSync(FOLDER).filter((file) => !file.startsWith('.'));

@@ -17,14 +17,32 @@ function read(name: string, pieces?: readonly Buffer[]): { reader: ResponsesSse;
   const reader = new ResponsesSse();
   return { reader, out: runThrough(reader, pieces ?? [fixture(name)]) };
 }
-const seen = ({ usage, complete, failed, countedTokens, dataEvents }: ResponsesSse): object => ({ usage, complete, failed, countedTokens, dataEvents });
+const seen = ({ usage, complete, failed, countedTokens, dataEvents }: ResponsesSse): object => ({
+  usage,
+  complete,
+  failed,
+  countedTokens,
+  dataEvents,
+});
 
 describe('a streamed response', () => {
   test.each([
-    ['text.sse', { complete: true, failed: false, usage: { input: 36, cached: 12, output: 87, reasoning: 64 } }],
-    ['tool-call.sse', { complete: true, failed: false, usage: { input: 61, cached: 0, output: 24, reasoning: 0 } }],
-    ['incomplete.sse', { complete: true, failed: false, usage: { input: 36, cached: 0, output: 16, reasoning: 12 } }],
-    ['failed.sse', { complete: false, failed: true, usage: { input: 36, cached: 0, output: 4, reasoning: 0 } }],
+    [
+      'text.sse',
+      { complete: true, failed: false, usage: { input: 36, cached: 12, output: 87, reasoning: 64 } },
+    ],
+    [
+      'tool-call.sse',
+      { complete: true, failed: false, usage: { input: 61, cached: 0, output: 24, reasoning: 0 } },
+    ],
+    [
+      'incomplete.sse',
+      { complete: true, failed: false, usage: { input: 36, cached: 0, output: 16, reasoning: 12 } },
+    ],
+    [
+      'failed.sse',
+      { complete: false, failed: true, usage: { input: 36, cached: 0, output: 4, reasoning: 0 } },
+    ],
     ['failed-without-usage.sse', { complete: false, failed: true, usage: null }],
     ['error-event.sse', { complete: false, failed: true, usage: null }],
     ['gateway-error.sse', { complete: false, failed: true, usage: null }],
@@ -35,7 +53,11 @@ describe('a streamed response', () => {
   });
 
   test('is counted by what the model writes, text and arguments of calls', () => {
-    expect([read('text.sse').reader.countedTokens, read('tool-call.sse').reader.countedTokens, read('failed-without-usage.sse').reader.countedTokens]).toEqual([7, expect.any(Number), 0]);
+    expect([
+      read('text.sse').reader.countedTokens,
+      read('tool-call.sse').reader.countedTokens,
+      read('failed-without-usage.sse').reader.countedTokens,
+    ]).toEqual([7, expect.any(Number), 0]);
     expect(read('tool-call.sse').reader.countedTokens).toBeGreaterThanOrEqual(3);
   });
 
@@ -69,6 +91,9 @@ describe('a response that is not streamed', () => {
   });
 
   test('that is no object is none', () => {
-    expect([responses.json(Buffer.from('{"status":"completed"'), {} as never), responses.json(Buffer.from('[]'), {} as never)]).toEqual([null, null]);
+    expect([
+      responses.json(Buffer.from('{"status":"completed"'), {} as never),
+      responses.json(Buffer.from('[]'), {} as never),
+    ]).toEqual([null, null]);
   });
 });

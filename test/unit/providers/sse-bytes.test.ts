@@ -2,9 +2,18 @@ import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { SSE_EVENT_BYTES_MAX } from '#server/bounds.ts';
 import { SseTap } from '#server/providers/openai/sse.ts';
-import { anyEnd, anyEvent, chunksOf, type Event, eventOf, isComplete, run } from '../../support/wire/arbitrary-sse.ts';
+import {
+  anyEnd,
+  anyEvent,
+  chunksOf,
+  type Event,
+  eventOf,
+  isComplete,
+  run,
+} from '../../support/wire/arbitrary-sse.ts';
 
-const USAGE_ONLY = '{"id":"c","choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}';
+const USAGE_ONLY =
+  '{"id":"c","choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}';
 
 /** Every way to send `bytes` in two parts. */
 function cuts(bytes: Buffer): Buffer[][] {
@@ -12,7 +21,12 @@ function cuts(bytes: Buffer): Buffer[][] {
 }
 
 const WHOLE_RESTS = ['data: [DONE]', 'data: {}\n', 'data: {}\r\n', 'data: {}\r', 'event: x\ndata: {"a":1}'];
-const HALF_RESTS = ['data: {"choices":[{"delta":{"content":"a"},"finish_reason":"stop"', 'data: [DON', ': comm', 'dat'];
+const HALF_RESTS = [
+  'data: {"choices":[{"delta":{"content":"a"},"finish_reason":"stop"',
+  'data: [DON',
+  ': comm',
+  'dat',
+];
 
 const anyStream = fc.record({
   events: fc.array(anyEvent, { maxLength: 8 }),
@@ -27,7 +41,9 @@ describe('bytes', () => {
     fc.assert(
       fc.property(anyStream, ({ events, rest, sizes, strip }) => {
         const input = Buffer.concat([...events.map(({ bytes }) => bytes), Buffer.from(rest)]);
-        const expected = events.filter(({ isUsageOnly }) => !(strip && isUsageOnly)).map(({ bytes }) => bytes);
+        const expected = events
+          .filter(({ isUsageOnly }) => !(strip && isUsageOnly))
+          .map(({ bytes }) => bytes);
         // Behind a reply that is not complete, an error will follow; half an event would swallow it.
         if (!HALF_RESTS.includes(rest) || isComplete(events)) expected.push(Buffer.from(rest));
         const { output } = run(new SseTap(strip), chunksOf(input, sizes));
@@ -48,7 +64,10 @@ describe('bytes', () => {
         }
         const tap = new SseTap(strip);
         let passed = 0;
-        for (const chunk of chunksOf(Buffer.concat([...events.map(({ bytes }) => bytes), Buffer.from(rest)]), sizes)) {
+        for (const chunk of chunksOf(
+          Buffer.concat([...events.map(({ bytes }) => bytes), Buffer.from(rest)]),
+          sizes,
+        )) {
           passed += tap.push(chunk)?.length ?? 0;
           expect(borders).toContain(passed);
           expect(tap.insideEvent).toBe(false);
@@ -61,32 +80,54 @@ describe('bytes', () => {
   test('of whole events leave with the push that ends them, whatever came before', () => {
     const endings = ['\n\n', '\r\n\r\n'];
     fc.assert(
-      fc.property(fc.array(fc.tuple(anyEvent, fc.constantFrom(...endings)), { minLength: 1, maxLength: 6 }), (parts) => {
-        const tap = new SseTap(false);
-        for (const [{ lines }, ending] of parts) {
-          const bytes = Buffer.from(lines.join(ending.slice(ending.length / 2)) + ending);
-          expect(tap.push(bytes)?.toString('latin1')).toBe(bytes.toString('latin1'));
-        }
-      }),
+      fc.property(
+        fc.array(fc.tuple(anyEvent, fc.constantFrom(...endings)), { minLength: 1, maxLength: 6 }),
+        (parts) => {
+          const tap = new SseTap(false);
+          for (const [{ lines }, ending] of parts) {
+            const bytes = Buffer.from(lines.join(ending.slice(ending.length / 2)) + ending);
+            expect(tap.push(bytes)?.toString('latin1')).toBe(bytes.toString('latin1'));
+          }
+        },
+      ),
     );
   });
 
-  test.each(['\n', '\r\n', '\r'])('are cut anywhere without harm, in a character or between line ends written %j', (lineEnd) => {
-    const reply = ['data: {"choices":[{"delta":{"content":"t\u00f6k\u20ac\u{1f600}"}}]}', '', `data: ${USAGE_ONLY}`, '', 'data: [DONE]', '', ''];
-    const bytes = Buffer.from(reply.join(lineEnd));
-    const kept = Buffer.from(reply.toSpliced(2, 2).join(lineEnd));
-    for (const chunks of cuts(bytes)) {
-      const tap = new SseTap(true);
-      expect(run(tap, chunks).output.toString()).toBe(kept.toString());
-      expect(tap).toMatchObject({ usage: { input: 3, output: 2 }, countedTokens: 1, complete: true });
-    }
-  });
+  test.each(['\n', '\r\n', '\r'])(
+    'are cut anywhere without harm, in a character or between line ends written %j',
+    (lineEnd) => {
+      const reply = [
+        'data: {"choices":[{"delta":{"content":"t\u00f6k\u20ac\u{1f600}"}}]}',
+        '',
+        `data: ${USAGE_ONLY}`,
+        '',
+        'data: [DONE]',
+        '',
+        '',
+      ];
+      const bytes = Buffer.from(reply.join(lineEnd));
+      const kept = Buffer.from(reply.toSpliced(2, 2).join(lineEnd));
+      for (const chunks of cuts(bytes)) {
+        const tap = new SseTap(true);
+        expect(run(tap, chunks).output.toString()).toBe(kept.toString());
+        expect(tap).toMatchObject({ usage: { input: 3, output: 2 }, countedTokens: 1, complete: true });
+      }
+    },
+  );
 
   test('that come one by one come out once', () => {
     fc.assert(
       fc.property(anyEvent, anyEvent, anyEnd, (first, second, end) => {
-        const input = Buffer.concat([first.bytes, second.bytes, eventOf([': end'], end).bytes, Buffer.from('data: {}')]);
-        const { output } = run(new SseTap(false), [...input].map((byte) => Buffer.of(byte)));
+        const input = Buffer.concat([
+          first.bytes,
+          second.bytes,
+          eventOf([': end'], end).bytes,
+          Buffer.from('data: {}'),
+        ]);
+        const { output } = run(
+          new SseTap(false),
+          [...input].map((byte) => Buffer.of(byte)),
+        );
         expect(output.toString('latin1')).toBe(input.toString('latin1'));
       }),
     );
@@ -95,7 +136,8 @@ describe('bytes', () => {
 
 describe('the usage chunk', () => {
   const event = (data: string): Event => eventOf([`data: ${data}`], '\n');
-  const passes = (data: string, strip: boolean): boolean => new SseTap(strip).push(event(data).bytes) !== null;
+  const passes = (data: string, strip: boolean): boolean =>
+    new SseTap(strip).push(event(data).bytes) !== null;
 
   test('goes through to a client that asked for it, and not to one that did not', () => {
     expect(passes(USAGE_ONLY, false)).toBe(true);
@@ -103,10 +145,13 @@ describe('the usage chunk', () => {
   });
 
   test.each([
-    ['carries a choice', '{"choices":[{"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":2}}'],
+    [
+      'carries a choice',
+      '{"choices":[{"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":2}}',
+    ],
     ['has null for usage', '{"choices":[],"usage":null}'],
     ['has no choices at all', '{"usage":{"prompt_tokens":3,"completion_tokens":2}}'],
-    ['is a content filter\'s report', '{"choices":[],"prompt_filter_results":[{"prompt_index":0}]}'],
+    ["is a content filter's report", '{"choices":[],"prompt_filter_results":[{"prompt_index":0}]}'],
     ['only speaks of usage', '{"choices":[],"note":"\\"usage\\":{}"}'],
     ['is not JSON', '{"choices":[],"usage":{"prompt_tokens":3}'],
   ])('is nothing that %s', (_, data) => {
@@ -117,7 +162,11 @@ describe('the usage chunk', () => {
     const spaced = '{ "choices" : [ ] , "usage" : { "prompt_tokens" : 3 , "completion_tokens" : 2 } }';
     expect(passes(spaced, true)).toBe(false);
     const tap = new SseTap(true);
-    const lines = ['event: chunk', 'data: {"choices":[],', 'data:"usage": {"prompt_tokens":3,"completion_tokens":2}}'];
+    const lines = [
+      'event: chunk',
+      'data: {"choices":[],',
+      'data:"usage": {"prompt_tokens":3,"completion_tokens":2}}',
+    ];
     expect(tap.push(eventOf(lines, '\r\n').bytes)).toBeNull();
     expect(tap.usage).toMatchObject({ input: 3, output: 2 });
   });
@@ -131,28 +180,33 @@ describe('the usage chunk', () => {
 });
 
 describe('an event beyond the bound', () => {
-  const huge = Buffer.from(`data: {"choices":[{"delta":{"content":"${'x'.repeat(3 * SSE_EVENT_BYTES_MAX)}"}}]}\n\n`);
+  const huge = Buffer.from(
+    `data: {"choices":[{"delta":{"content":"${'x'.repeat(3 * SSE_EVENT_BYTES_MAX)}"}}]}\n\n`,
+  );
   const before = eventOf([`data: ${USAGE_ONLY}`], '\n').bytes;
   const after = eventOf(['data: {"choices":[{"delta":{},"finish_reason":"stop"}]}'], '\n').bytes;
 
-  test.each([4, 64, 1_024, 2_000, 5_000])('passes in pieces, and what stands around it is read as ever: chunks of %i KiB', (kib) => {
-    const input = Buffer.concat([before, huge, after]);
-    const tap = new SseTap(true);
-    const chunks = chunksOf(input, [kib * 1024]);
-    let heldMost = 0;
-    let held = 0;
-    const output: Buffer[] = [];
-    for (const chunk of chunks) {
-      const out = tap.push(chunk);
-      held += chunk.length - (out?.length ?? 0);
-      heldMost = Math.max(heldMost, held);
-      if (out) output.push(out);
-    }
-    expect(Buffer.concat(output).equals(Buffer.concat([huge, after]))).toBe(true);
-    expect(tap.flush()).toBeNull();
-    expect(tap).toMatchObject({ usage: { input: 3, output: 2 }, complete: true, insideEvent: false });
-    expect(heldMost).toBeLessThanOrEqual(SSE_EVENT_BYTES_MAX + before.length);
-  });
+  test.each([4, 64, 1_024, 2_000, 5_000])(
+    'passes in pieces, and what stands around it is read as ever: chunks of %i KiB',
+    (kib) => {
+      const input = Buffer.concat([before, huge, after]);
+      const tap = new SseTap(true);
+      const chunks = chunksOf(input, [kib * 1024]);
+      let heldMost = 0;
+      let held = 0;
+      const output: Buffer[] = [];
+      for (const chunk of chunks) {
+        const out = tap.push(chunk);
+        held += chunk.length - (out?.length ?? 0);
+        heldMost = Math.max(heldMost, held);
+        if (out) output.push(out);
+      }
+      expect(Buffer.concat(output).equals(Buffer.concat([huge, after]))).toBe(true);
+      expect(tap.flush()).toBeNull();
+      expect(tap).toMatchObject({ usage: { input: 3, output: 2 }, complete: true, insideEvent: false });
+      expect(heldMost).toBeLessThanOrEqual(SSE_EVENT_BYTES_MAX + before.length);
+    },
+  );
 
   test('is said to be open until its end has come, so that no error is glued into it', () => {
     const tap = new SseTap(false);

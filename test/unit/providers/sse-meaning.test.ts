@@ -14,7 +14,8 @@ function seen(...data: string[]): SseTap {
   return tap;
 }
 
-const delta = (content: string, more = ''): string => `{"choices":[{"index":0,"delta":{"content":${JSON.stringify(content)}}${more}}]}`;
+const delta = (content: string, more = ''): string =>
+  `{"choices":[{"index":0,"delta":{"content":${JSON.stringify(content)}}${more}}]}`;
 
 test('what is found in a reply is what its events hold, however they are cut, spaced and ended', () => {
   const stream = fc.record({
@@ -26,7 +27,10 @@ test('what is found in a reply is what its events hold, however they are cut, sp
     fc.property(stream, ({ events, sizes, strip }) => {
       const tap = new SseTap(strip);
       run(tap, chunksOf(Buffer.concat(events.map(({ bytes }) => bytes)), sizes));
-      expect({ ...view(tap), usage: tap.usage && { input: tap.usage.input, output: tap.usage.output } }).toEqual({
+      expect({
+        ...view(tap),
+        usage: tap.usage && { input: tap.usage.input, output: tap.usage.output },
+      }).toEqual({
         dataEvents: events.filter(({ hasData }) => hasData).length,
         countedTokens: events.filter(({ isDelta }) => isDelta).length,
         complete: isComplete(events),
@@ -43,17 +47,30 @@ function view({ dataEvents, countedTokens, complete, failed }: SseTap) {
 }
 
 describe('tokens', () => {
-  test.each(['content', 'reasoning_content', 'reasoning', 'refusal', 'text'])('in "%s" count, and empty ones do not', (member) => {
-    expect(seen(`{"choices":[{"delta":{"${member}":"a"}}]}`, `{"choices":[{"delta":{"${member}":""}}]}`).countedTokens).toBe(1);
-    expect(seen(`{"choices":[{"delta":{"${member}":null}}]}`).countedTokens).toBe(0);
-  });
+  test.each(['content', 'reasoning_content', 'reasoning', 'refusal', 'text'])(
+    'in "%s" count, and empty ones do not',
+    (member) => {
+      expect(
+        seen(`{"choices":[{"delta":{"${member}":"a"}}]}`, `{"choices":[{"delta":{"${member}":""}}]}`)
+          .countedTokens,
+      ).toBe(1);
+      expect(seen(`{"choices":[{"delta":{"${member}":null}}]}`).countedTokens).toBe(0);
+    },
+  );
 
   test('of a tool call count, though its content is null', () => {
-    expect(seen('{"choices":[{"delta":{"content":null,"tool_calls":[{"function":{"arguments":"{\\"a"}}]}}]}').countedTokens).toBe(1);
+    expect(
+      seen('{"choices":[{"delta":{"content":null,"tool_calls":[{"function":{"arguments":"{\\"a"}}]}}]}')
+        .countedTokens,
+    ).toBe(1);
   });
 
   test('in the parts of a content that is a list count', () => {
-    expect(seen('{"choices":[{"delta":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"a"}]}]}}]}').countedTokens).toBe(1);
+    expect(
+      seen(
+        '{"choices":[{"delta":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"a"}]}]}}]}',
+      ).countedTokens,
+    ).toBe(1);
     expect(seen('{"choices":[{"delta":{"content":[{"type":"text","text":""}]}}]}').countedTokens).toBe(0);
   });
 
@@ -65,7 +82,9 @@ describe('tokens', () => {
   test('that come many in one delta are estimated by their size, never fewer than the deltas', () => {
     expect(seen(delta('a'.repeat(400))).countedTokens).toBe(100);
     expect(seen(delta('a'.repeat(16)), delta('b'.repeat(16))).countedTokens).toBe(2);
-    expect(seen(delta(`${'\\'.repeat(50)}"${'a'.repeat(49)}`)).countedTokens).toBe(Math.ceil((2 * 51 + 49) / 4));
+    expect(seen(delta(`${'\\'.repeat(50)}"${'a'.repeat(49)}`)).countedTokens).toBe(
+      Math.ceil((2 * 51 + 49) / 4),
+    );
   });
 });
 
@@ -87,7 +106,9 @@ describe('the end of a reply', () => {
 
   test('is not a [DONE] behind an error, as servers send that send it behind everything', () => {
     expect(seen(delta('a'), '{"error":{"message":"no"}}', '[DONE]').complete).toBe(false);
-    expect(seen(delta('a', ',"finish_reason":"stop"'), '{"error":{"message":"no"}}', '[DONE]').complete).toBe(true);
+    expect(seen(delta('a', ',"finish_reason":"stop"'), '{"error":{"message":"no"}}', '[DONE]').complete).toBe(
+      true,
+    );
   });
 
   test('is not a comment that says so', () => {
@@ -96,13 +117,16 @@ describe('the end of a reply', () => {
     expect(view(tap)).toEqual({ dataEvents: 1, countedTokens: 0, complete: false, failed: false });
   });
 
-  test.each(['[DON', delta('b', ',"finish_reason":"stop"').slice(0, -1), delta('b').slice(0, -3)])('is not told by half an event: %s', (half) => {
-    const tap = new SseTap(false);
-    const { output } = run(tap, [Buffer.from(`data: ${delta('a')}\n\ndata: ${half}`)]);
-    expect(output.toString()).toBe(`data: ${delta('a')}\n\n`);
-    expect(view(tap)).toEqual({ dataEvents: 1, countedTokens: 1, complete: false, failed: false });
-    expect(tap.insideEvent).toBe(false);
-  });
+  test.each(['[DON', delta('b', ',"finish_reason":"stop"').slice(0, -1), delta('b').slice(0, -3)])(
+    'is not told by half an event: %s',
+    (half) => {
+      const tap = new SseTap(false);
+      const { output } = run(tap, [Buffer.from(`data: ${delta('a')}\n\ndata: ${half}`)]);
+      expect(output.toString()).toBe(`data: ${delta('a')}\n\n`);
+      expect(view(tap)).toEqual({ dataEvents: 1, countedTokens: 1, complete: false, failed: false });
+      expect(tap.insideEvent).toBe(false);
+    },
+  );
 
   test('may lack its blank line; what follows is then told that the event is still open', () => {
     const tap = new SseTap(false);
@@ -121,15 +145,25 @@ describe('usage', () => {
     expect(seen(usage(5, 1), usage(5, 2), usage(5, 3)).usage).toMatchObject({ input: 5, output: 3 });
   });
 
-  test('that only Groq\'s own member tells is taken', () => {
+  test("that only Groq's own member tells is taken", () => {
     const groq = '"x_groq":{"id":"r","usage":{"prompt_tokens":5,"completion_tokens":2,"queue_time":0.1}}';
-    expect(seen(`{"choices":[{"finish_reason":"stop"}],${groq}}`).usage).toMatchObject({ input: 5, output: 2 });
+    expect(seen(`{"choices":[{"finish_reason":"stop"}],${groq}}`).usage).toMatchObject({
+      input: 5,
+      output: 2,
+    });
     expect(seen(`{"choices":[],"usage":null,${groq}}`).usage).toMatchObject({ input: 5, output: 2 });
-    expect(seen(`{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":3},${groq}}`).usage).toMatchObject({ input: 9, output: 3 });
+    expect(
+      seen(`{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":3},${groq}}`).usage,
+    ).toMatchObject({ input: 9, output: 3 });
   });
 
   test('that is null, quoted or garbage takes nothing away from what was reported', () => {
-    const tap = seen(usage(5, 2), '{"choices":[],"usage":null}', delta('"usage":{"prompt_tokens":9}'), usage('many', -1));
+    const tap = seen(
+      usage(5, 2),
+      '{"choices":[],"usage":null}',
+      delta('"usage":{"prompt_tokens":9}'),
+      usage('many', -1),
+    );
     expect(tap.usage).toMatchObject({ input: 5, output: 2 });
     expect(seen(delta('hello')).usage).toBeNull();
   });

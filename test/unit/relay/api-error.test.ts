@@ -5,10 +5,16 @@ const CODES = Object.keys(CATALOGUE) as Code[];
 const REQUEST = '01900000-0000-7000-8000-000000000001';
 
 /** A type that clients know, for each status. */
-const TYPES: Record<number, string> = { 401: 'authentication_error', 403: 'permission_error', 429: 'rate_limit_error' };
+const TYPES: Record<number, string> = {
+  401: 'authentication_error',
+  403: 'permission_error',
+  429: 'rate_limit_error',
+};
 // OpenAI gives a spent quota a type of its own, and clients look for it.
 const typeOf = (code: Code, status: number): string =>
-  code === 'insufficient_quota' ? code : TYPES[status] ?? (status >= 500 ? 'server_error' : 'invalid_request_error');
+  code === 'insufficient_quota'
+    ? code
+    : (TYPES[status] ?? (status >= 500 ? 'server_error' : 'invalid_request_error'));
 
 /** Headers as an object, each name once. */
 function headersOf(refusal: Refusal): Record<string, string> {
@@ -31,7 +37,11 @@ describe.each(CODES)('the refusal %s', (code) => {
 
   test('carries its headers', () => {
     const headers = headersOf(refusal);
-    expect(headers).toMatchObject({ 'content-type': 'application/json; charset=utf-8', 'x-request-id': REQUEST, 'content-length': '10' });
+    expect(headers).toMatchObject({
+      'content-type': 'application/json; charset=utf-8',
+      'x-request-id': REQUEST,
+      'content-length': '10',
+    });
     expect('www-authenticate' in headers).toBe(refusal.status === 401);
   });
 
@@ -44,29 +54,44 @@ describe.each(CODES)('the refusal %s', (code) => {
     const { 'retry-after': retryAfter } = headersOf(refusal);
     expect(retryAfter !== undefined).toBe(mayHelp);
     // Longer waits put clients to sleep in silence.
-    if (retryAfter !== undefined) expect(Number(retryAfter)).toSatisfy((seconds) => Number.isInteger(seconds) && seconds >= 1 && seconds <= 60);
+    if (retryAfter !== undefined)
+      expect(Number(retryAfter)).toSatisfy(
+        (seconds) => Number.isInteger(seconds) && seconds >= 1 && seconds <= 60,
+      );
   });
 
   test('of a fault of ours never looks like one of the key, the account or a limit', () => {
-    const isOurs = /^(internal|upstream_(?!refused)|store|report|relay|model_paused|limit_undecided|shutting)/.test(code);
+    const isOurs =
+      /^(internal|upstream_(?!refused)|store|report|relay|model_paused|limit_undecided|shutting)/.test(code);
     expect(refusal.status >= 500).toBe(isOurs);
   });
 });
 
 test('a refusal can say more than its row, and any text stays JSON', () => {
   const message = 'quotes " and \\ and \u2028 and \n';
-  const refusal = new Refusal('invalid_value', { message, param: 'stream_options.include_usage', status: 422, retryAfterS: 7 });
-  expect(JSON.parse(refusal.body(REQUEST))).toMatchObject({ error: { message, param: 'stream_options.include_usage', code: 'invalid_value' } });
+  const refusal = new Refusal('invalid_value', {
+    message,
+    param: 'stream_options.include_usage',
+    status: 422,
+    retryAfterS: 7,
+  });
+  expect(JSON.parse(refusal.body(REQUEST))).toMatchObject({
+    error: { message, param: 'stream_options.include_usage', code: 'invalid_value' },
+  });
   expect(refusal.status).toBe(422);
   expect(headersOf(refusal)).toMatchObject({ 'retry-after': '7' });
 });
 
-test('a hint that is not known leaves the row\'s own', () => {
-  expect(headersOf(new Refusal('upstream_busy', { retryAfterS: undefined }))).toMatchObject({ 'retry-after': '5' });
+test("a hint that is not known leaves the row's own", () => {
+  expect(headersOf(new Refusal('upstream_busy', { retryAfterS: undefined }))).toMatchObject({
+    'retry-after': '5',
+  });
 });
 
 test('an error within a stream is the same object', () => {
   const refusal = new Refusal('upstream_cut');
-  expect(JSON.parse(`{"error":${refusal.errorJson()}}`)).toEqual({ error: (JSON.parse(refusal.body(REQUEST)) as { error: object }).error });
+  expect(JSON.parse(`{"error":${refusal.errorJson()}}`)).toEqual({
+    error: (JSON.parse(refusal.body(REQUEST)) as { error: object }).error,
+  });
   expect(refusal.errorJson()).not.toContain('\n');
 });

@@ -32,23 +32,26 @@ const rotated = (secret: string, overlapEndsAt?: Date): ControlEvent => ({
   actor: ACTOR,
 });
 const revoked: ControlEvent = { type: 'key.revoked', account: 'Account1', key: 'Key00001', actor: ACTOR };
-const registered: ControlEvent = { type: 'account.registered', account: 'Account1', name: 'first', actor: ACTOR };
+const registered: ControlEvent = {
+  type: 'account.registered',
+  account: 'Account1',
+  name: 'first',
+  actor: ACTOR,
+};
 
 let model: ReadModel;
 
 /** Feeds the read model with what comes next in the log, an hour before now. */
 function happened(...events: ControlEvent[]): void {
-  const placed = events.map(
-    (event, index): Placed => ({
-      shard: 0,
-      position: model.position + index + 1,
-      at: minutes(-60),
-      instance: 1,
-      stream: 'of no interest here',
-      version: 1,
-      event,
-    }),
-  );
+  const placed = events.map((event, index): Placed => ({
+    shard: 0,
+    position: model.position + index + 1,
+    at: minutes(-60),
+    instance: 1,
+    stream: 'of no interest here',
+    version: 1,
+    event,
+  }));
   model.apply(placed);
 }
 
@@ -76,13 +79,21 @@ describe('forms of the header', () => {
     ['the name in upper case', ['AUTHORIZATION', `Bearer ${SECRET}`], 'Key00001'],
     ['the scheme in lower case', ['Authorization', `bearer ${SECRET}`], 'Key00001'],
     ['the scheme in mixed case', ['Authorization', `bEaReR ${SECRET}`], 'Key00001'],
-    ['among other headers', ['X-Api-Key', 'x', 'Authorization', `Bearer ${SECRET}`, 'X-Authorization', 'y'], 'Key00001'],
+    [
+      'among other headers',
+      ['X-Api-Key', 'x', 'Authorization', `Bearer ${SECRET}`, 'X-Authorization', 'y'],
+      'Key00001',
+    ],
     ['no header', [], 'missing_api_key'],
     ['the key in another header', ['X-Api-Key', SECRET], 'missing_api_key'],
     ['a name that only begins like it', ['Authorization-Too', `Bearer ${SECRET}`], 'missing_api_key'],
     ['Proxy-Authorization', ['Proxy-Authorization', `Bearer ${SECRET}`], 'missing_api_key'],
     ['the header twice', ['Authorization', `Bearer ${SECRET}`, 'Authorization', `Bearer ${SECRET}`], bad],
-    ['the header twice in two casings', ['authorization', `Bearer ${SECRET}`, 'Authorization', 'Bearer x'], bad],
+    [
+      'the header twice in two casings',
+      ['authorization', `Bearer ${SECRET}`, 'Authorization', 'Bearer x'],
+      bad,
+    ],
     ['an empty value', ['Authorization', ''], bad],
     ['the scheme alone', ['Authorization', 'Bearer'], bad],
     ['the scheme and a blank', ['Authorization', 'Bearer '], bad],
@@ -116,7 +127,14 @@ describe('forms of the header', () => {
   test('whatever a value holds, only the exact form gets in', () => {
     const value = fc.oneof(
       fc.string({ unit: 'binary' }),
-      fc.tuple(fc.constantFrom('Bearer', 'bearer', 'Basic', ''), fc.string({ maxLength: 2 }), fc.constantFrom(SECRET, OTHER, ''), fc.string({ maxLength: 2 })).map((parts) => parts.join('')),
+      fc
+        .tuple(
+          fc.constantFrom('Bearer', 'bearer', 'Basic', ''),
+          fc.string({ maxLength: 2 }),
+          fc.constantFrom(SECRET, OTHER, ''),
+          fc.string({ maxLength: 2 }),
+        )
+        .map((parts) => parts.join('')),
     );
     fc.assert(
       fc.property(value, (text) => {
@@ -136,7 +154,9 @@ describe('keys', () => {
   });
 
   test('made under another pepper are invalid', () => {
-    expect(outcome(authenticate(['Authorization', `Bearer ${SECRET}`], model, Buffer.alloc(32, 8)))).toBe('invalid_api_key');
+    expect(outcome(authenticate(['Authorization', `Bearer ${SECRET}`], model, Buffer.alloc(32, 8)))).toBe(
+      'invalid_api_key',
+    );
   });
 
   test('that were revoked say so to their holder, and to nobody who only knows the id', () => {
@@ -151,25 +171,38 @@ describe('keys', () => {
     happened(rotated(renewed, minutes(10)));
     expect([SECRET, renewed].map((each) => outcome(knockWith(each)))).toEqual(['Key00001', 'Key00001']);
     model.setClock(minutes(10));
-    expect([SECRET, renewed].map((each) => outcome(knockWith(each)))).toEqual(['revoked_api_key', 'Key00001']);
+    expect([SECRET, renewed].map((each) => outcome(knockWith(each)))).toEqual([
+      'revoked_api_key',
+      'Key00001',
+    ]);
   });
 
   test('that were rotated without overlap open with the new secret only', () => {
     const renewed = createSecret('Key00001');
     happened(rotated(renewed));
-    expect([SECRET, renewed].map((each) => outcome(knockWith(each)))).toEqual(['invalid_api_key', 'Key00001']);
+    expect([SECRET, renewed].map((each) => outcome(knockWith(each)))).toEqual([
+      'invalid_api_key',
+      'Key00001',
+    ]);
   });
 
-  test('that were rotated twice don\'t open with the first secret, overlap or not', () => {
+  test("that were rotated twice don't open with the first secret, overlap or not", () => {
     const [second, third] = [createSecret('Key00001'), createSecret('Key00001')];
     happened(rotated(second, minutes(60)), rotated(third, minutes(60)));
-    expect([SECRET, second, third].map((each) => outcome(knockWith(each)))).toEqual(['invalid_api_key', 'Key00001', 'Key00001']);
+    expect([SECRET, second, third].map((each) => outcome(knockWith(each)))).toEqual([
+      'invalid_api_key',
+      'Key00001',
+      'Key00001',
+    ]);
   });
 
   test('that were revoked within an overlap open with neither secret', () => {
     const renewed = createSecret('Key00001');
     happened(rotated(renewed, minutes(60)), revoked);
-    expect([SECRET, renewed].map((each) => outcome(knockWith(each)))).toEqual(['invalid_api_key', 'revoked_api_key']);
+    expect([SECRET, renewed].map((each) => outcome(knockWith(each)))).toEqual([
+      'invalid_api_key',
+      'revoked_api_key',
+    ]);
   });
 
   test('of a flood get answers that share nothing of one caller with another', () => {
@@ -183,7 +216,7 @@ describe('expiry', () => {
   beforeEach(() => happened(created('Key00003', EXPIRING, minutes(10))));
   const EXPIRING = createSecret('Key00003');
 
-  test('is decided by the clock of the store, whatever this machine\'s says', () => {
+  test("is decided by the clock of the store, whatever this machine's says", () => {
     // The machine's own clock is months away from NOW, on one side or the other.
     expect(Math.abs(Date.now() - NOW.getTime())).toBeGreaterThan(60 * 60_000);
     expect(outcome(knockWith(EXPIRING))).toBe('Key00003');

@@ -21,12 +21,24 @@ let position: number;
 
 function happened(...events: ControlEvent[]): void {
   model.apply(
-    events.map((event): Placed => ({ shard: 0, position: ++position, at: new Date(0), instance: 1, stream: null, version: null, event })),
+    events.map((event): Placed => ({
+      shard: 0,
+      position: ++position,
+      at: new Date(0),
+      instance: 1,
+      stream: null,
+      version: null,
+      event,
+    })),
   );
 }
 const onPlan = (terms: PlanTerms): void =>
-  happened({ type: 'plan.defined', plan: 'free', terms, actor }, { type: 'account.plan_changed', account: 'Account1', plan: 'free', windows: 'keep', actor });
-const restricted = (terms: KeyTerms): void => happened({ type: 'key.restricted', ...ids, terms, windows: 'keep', actor });
+  happened(
+    { type: 'plan.defined', plan: 'free', terms, actor },
+    { type: 'account.plan_changed', account: 'Account1', plan: 'free', windows: 'keep', actor },
+  );
+const restricted = (terms: KeyTerms): void =>
+  happened({ type: 'key.restricted', ...ids, terms, windows: 'keep', actor });
 const key = (): Key => model.key('Key00001') as Key;
 const ask = (caller: Partial<Caller> = {}): Refusal | null => authorize(key(), { ...chat, ...caller }, model);
 const askModel = (name: string): Refusal | null => authorizeModel(key(), name, model);
@@ -41,7 +53,11 @@ beforeEach(() => {
 });
 
 test('an account on no plan may use everything from anywhere with a plain key', () => {
-  expect([ask(), ask({ origin: 'https://evil.example', address: '' }), askModel('anything')]).toEqual([null, null, null]);
+  expect([ask(), ask({ origin: 'https://evil.example', address: '' }), askModel('anything')]).toEqual([
+    null,
+    null,
+    null,
+  ]);
 });
 
 describe('an account', () => {
@@ -56,7 +72,11 @@ describe('an account', () => {
     onPlan({});
     expect(ask()).toBeNull();
     happened(retired);
-    expect(ask()).toMatchObject({ status: 403, code: 'plan_not_active', message: expect.stringMatching(/"free" .* retired.*administrator/) as string });
+    expect(ask()).toMatchObject({
+      status: 403,
+      code: 'plan_not_active',
+      message: expect.stringMatching(/"free" .* retired.*administrator/) as string,
+    });
     happened({ type: 'account.plan_changed', account: 'Account1', plan: null, windows: 'keep', actor });
     expect(ask()).toBeNull();
   });
@@ -74,7 +94,11 @@ describe.each([
   test('of routes is a 403 that names the route and whom to ask', () => {
     restrict({ routes: ['/v1/models'] });
     const refusal = ask();
-    expect(refusal).toMatchObject({ status: 403, code: 'route_not_permitted', message: expect.stringMatching(hint) as string });
+    expect(refusal).toMatchObject({
+      status: 403,
+      code: 'route_not_permitted',
+      message: expect.stringMatching(hint) as string,
+    });
     expect(refusal?.message).toContain('/v1/chat/completions');
     expect(ask({ route: '/v1/models' })).toBeNull();
   });
@@ -82,21 +106,33 @@ describe.each([
   test('of origins is a 403 that names the origin and whom to ask', () => {
     restrict({ origins: ['https://*.example.com'] });
     const refusal = ask({ origin: 'https://evil.example' });
-    expect(refusal).toMatchObject({ status: 403, code: 'origin_not_allowed', message: expect.stringMatching(hint) as string });
+    expect(refusal).toMatchObject({
+      status: 403,
+      code: 'origin_not_allowed',
+      message: expect.stringMatching(hint) as string,
+    });
     expect(refusal?.message).toContain('https://evil.example');
     expect(ask({ origin: 'https://app.example.com' })).toBeNull();
   });
 
   test('of calls without an origin is a 403 that names the header that is missing', () => {
     restrict({ origins: ['https://app.example.com'] });
-    expect(ask()).toMatchObject({ code: 'origin_not_allowed', message: expect.stringMatching(/no Origin header.*"none"/) as string });
+    expect(ask()).toMatchObject({
+      code: 'origin_not_allowed',
+      message: expect.stringMatching(/no Origin header.*"none"/) as string,
+    });
     restrict({ origins: ['https://app.example.com', 'none'] });
     expect(ask({ origin: 'https://app.example.com' })).toBeNull();
   });
 
   test('of models is a 403 that names the model, the field and whom to ask', () => {
     restrict({ models: ['small-*'] });
-    expect(askModel('large-1')).toMatchObject({ status: 403, code: 'model_not_permitted', param: 'model', message: expect.stringMatching(hint) as string });
+    expect(askModel('large-1')).toMatchObject({
+      status: 403,
+      code: 'model_not_permitted',
+      param: 'model',
+      message: expect.stringMatching(hint) as string,
+    });
     expect(askModel('large-1')?.message).toContain('"large-1"');
     expect(askModel('small-1')).toBeNull();
     expect(ask()).toBeNull();
@@ -110,13 +146,21 @@ describe("a key's networks", () => {
     const refusal = ask({ address: '203.0.113.9' });
     expect(refusal).toMatchObject({ status: 403, code: 'network_not_allowed' });
     expect(refusal?.message).toContain('203.0.113.9');
-    expect(ask({ address: '' })).toMatchObject({ code: 'network_not_allowed', message: expect.stringContaining('not known') as string });
+    expect(ask({ address: '' })).toMatchObject({
+      code: 'network_not_allowed',
+      message: expect.stringContaining('not known') as string,
+    });
   });
 
   test('are the only reason to ask for the address', () => {
     onPlan({ models: ['a'], origins: ['none'] });
     restricted({ models: ['a'], routes: [...ROUTES] });
-    const caller = { ...chat, get address(): string { throw new Error('asked for'); } };
+    const caller = {
+      ...chat,
+      get address(): string {
+        throw new Error('asked for');
+      },
+    };
     expect(authorize(key(), caller, model)).toBeNull();
     restricted({ networks: [] });
     expect(() => authorize(key(), caller, model)).toThrow('asked for');
@@ -138,7 +182,14 @@ test('of several reasons the first is told: account, plan, route, origin, networ
   note({ type: 'key.restricted', ...ids, terms: { origins: [], networks: [] }, windows: 'keep', actor });
   note({ type: 'key.restricted', ...ids, terms: { networks: [] }, windows: 'keep', actor });
   note({ type: 'key.restricted', ...ids, terms: {}, windows: 'keep', actor });
-  expect(codes).toEqual(['account_disabled', 'plan_not_active', 'route_not_permitted', 'origin_not_allowed', 'network_not_allowed', undefined]);
+  expect(codes).toEqual([
+    'account_disabled',
+    'plan_not_active',
+    'route_not_permitted',
+    'origin_not_allowed',
+    'network_not_allowed',
+    undefined,
+  ]);
 });
 
 test('a message repeats little of what was sent, and nothing unprintable', () => {
@@ -152,7 +203,14 @@ test('a message repeats little of what was sent, and nothing unprintable', () =>
 describe('a key', () => {
   const caller = fc.record({
     route: fc.constantFrom(...ROUTES),
-    origin: fc.option(fc.constantFrom('https://app.example.com', 'https://x.example.com', 'http://localhost:3000', 'https://evil.example')),
+    origin: fc.option(
+      fc.constantFrom(
+        'https://app.example.com',
+        'https://x.example.com',
+        'http://localhost:3000',
+        'https://evil.example',
+      ),
+    ),
     address: fc.constantFrom('10.1.2.3', '::1', '203.0.113.9', ''),
   });
   const name = fc.constantFrom('a', 'b', 'small-1', 'gpt-4o');
@@ -163,17 +221,35 @@ describe('a key', () => {
 
   test('never may more than its account, whatever its terms', () => {
     fc.assert(
-      fc.property(withModels(anyPlanTerms), withModels(anyKeyTerms), caller, name, (ofAccount, ofKey, who, what) => {
-        happened({ type: 'account.terms_overridden', account: 'Account1', terms: ofAccount, windows: 'keep', actor });
-        restricted({});
-        const accountMay = passes(who, what);
-        restricted(ofKey);
-        const keyMay = passes(who, what);
-        expect(keyMay && !accountMay).toBe(false);
-        // And exactly what both permit: alone, under an account without terms, the key is as narrow.
-        happened({ type: 'account.terms_overridden', account: 'Account1', terms: {}, windows: 'keep', actor });
-        expect(keyMay).toBe(accountMay && passes(who, what));
-      }),
+      fc.property(
+        withModels(anyPlanTerms),
+        withModels(anyKeyTerms),
+        caller,
+        name,
+        (ofAccount, ofKey, who, what) => {
+          happened({
+            type: 'account.terms_overridden',
+            account: 'Account1',
+            terms: ofAccount,
+            windows: 'keep',
+            actor,
+          });
+          restricted({});
+          const accountMay = passes(who, what);
+          restricted(ofKey);
+          const keyMay = passes(who, what);
+          expect(keyMay && !accountMay).toBe(false);
+          // And exactly what both permit: alone, under an account without terms, the key is as narrow.
+          happened({
+            type: 'account.terms_overridden',
+            account: 'Account1',
+            terms: {},
+            windows: 'keep',
+            actor,
+          });
+          expect(keyMay).toBe(accountMay && passes(who, what));
+        },
+      ),
       { numRuns: 500 },
     );
   });
@@ -183,18 +259,31 @@ describe('a key', () => {
     const each = { input: 1, cached_input: 1, output: 1, reasoning: 1 };
     happened({ type: 'model.priced', model: '*', prices: each, source: 'manual', actor });
     fc.assert(
-      fc.property(withModels(anyPlanTerms), withModels(anyKeyTerms), caller, name, (ofAccount, ofKey, who, what) => {
-        happened({ type: 'account.terms_overridden', account: 'Account1', terms: ofAccount, windows: 'keep', actor });
-        restricted(ofKey);
-        const real = ask(who) ?? askModel(what);
-        expect(judge(key(), { ...who, model: what }, model, () => null)?.code).toBe(real?.code);
-      }),
+      fc.property(
+        withModels(anyPlanTerms),
+        withModels(anyKeyTerms),
+        caller,
+        name,
+        (ofAccount, ofKey, who, what) => {
+          happened({
+            type: 'account.terms_overridden',
+            account: 'Account1',
+            terms: ofAccount,
+            windows: 'keep',
+            actor,
+          });
+          restricted(ofKey);
+          const real = ask(who) ?? askModel(what);
+          expect(judge(key(), { ...who, model: what }, model, () => null)?.code).toBe(real?.code);
+        },
+      ),
     );
   });
 
   test('is judged in a dry run by its own state first, and by whether anybody serves the model last', () => {
     const trial = { ...chat, model: 'a' };
-    const code = (serves = true): string | undefined => judge(key(), trial, model, () => (serves ? null : new Refusal('model_not_found')))?.code;
+    const code = (serves = true): string | undefined =>
+      judge(key(), trial, model, () => (serves ? null : new Refusal('model_not_found')))?.code;
     expect([code(), code(false)]).toEqual([undefined, 'model_not_found']);
     restricted({ models: ['b'] });
     expect(code(false)).toBe('model_not_permitted');
@@ -206,11 +295,15 @@ describe('a key', () => {
 
   test('is judged in a dry run by the price of the model where a quota is in money', () => {
     restricted({ quotas: [{ meter: 'cost_microusd', window: 'day', limit: 5, enforcement: 'exact' }] });
-    expect(judge(key(), { ...chat, address: null, model: 'a' }, model, () => null)?.code).toBe('model_not_priced');
+    expect(judge(key(), { ...chat, address: null, model: 'a' }, model, () => null)?.code).toBe(
+      'model_not_priced',
+    );
   });
 
   test('is judged in a dry run without what the command did not name', () => {
     restricted({ networks: ['10.0.0.0/8'], models: ['b'] });
-    expect(judge(key(), { ...chat, address: null, model: null }, model, () => new Refusal('model_not_found'))).toBeNull();
+    expect(
+      judge(key(), { ...chat, address: null, model: null }, model, () => new Refusal('model_not_found')),
+    ).toBeNull();
   });
 });

@@ -28,11 +28,20 @@ function asked(text: string, inSlab = false, changes: Changes = UNLIMITED): stri
   return bodyForUpstream(body, parsed(body), changes).toString();
 }
 
-const without = (value: object): object => Object.fromEntries(Object.entries(value).filter(([name]) => name !== 'stream_options'));
+const without = (value: object): object =>
+  Object.fromEntries(Object.entries(value).filter(([name]) => name !== 'stream_options'));
 
 const optionsText = fc.oneof(
-  fc.constantFrom('null', '{}', '{ }', '{"include_usage":false}', '{"include_obfuscation":false,"include_usage":null}'),
-  fc.dictionary(fc.string(), fc.jsonValue()).map((options) => JSON.stringify({ ...options, include_usage: false })),
+  fc.constantFrom(
+    'null',
+    '{}',
+    '{ }',
+    '{"include_usage":false}',
+    '{"include_obfuscation":false,"include_usage":null}',
+  ),
+  fc
+    .dictionary(fc.string(), fc.jsonValue())
+    .map((options) => JSON.stringify({ ...options, include_usage: false })),
 );
 
 /** Stands where the options go; no JSON text holds a NUL. */
@@ -41,16 +50,34 @@ const HERE = '\0';
 /** Members of a streamed request in any order, with `stream_options` among them or not. */
 const anyRequest = fc
   .record({
-    others: fc.array(fc.tuple(fc.string().map((name) => JSON.stringify(`x-${name}`)), valueText), { maxLength: 4 }),
+    others: fc.array(
+      fc.tuple(
+        fc.string().map((name) => JSON.stringify(`x-${name}`)),
+        valueText,
+      ),
+      { maxLength: 4 },
+    ),
     options: fc.option(optionsText),
     order: fc.infiniteStream(fc.nat()),
     gaps: fc.array(blanks, { minLength: 12, maxLength: 12 }),
   })
   .map(({ others, options, order, gaps }) => {
-    const members: [string, string][] = [['"model"', '"m"'], ['"messages"', '[{"role":"user"}]'], ['"stream"', 'true'], ...others];
+    const members: [string, string][] = [
+      ['"model"', '"m"'],
+      ['"messages"', '[{"role":"user"}]'],
+      ['"stream"', 'true'],
+      ...others,
+    ];
     if (options !== null) members.push(['"stream_options"', HERE]);
-    const shuffled = members.map((member) => ({ member, key: order.next().value })).toSorted((one, other) => one.key - other.key);
-    const text = shuffled.map(({ member: [name, value] }, index) => `${gaps[index]}${name}${gaps[index + 1]}:${value}${gaps[index]}`).join(',');
+    const shuffled = members
+      .map((member) => ({ member, key: order.next().value }))
+      .toSorted((one, other) => one.key - other.key);
+    const text = shuffled
+      .map(
+        ({ member: [name, value] }, index) =>
+          `${gaps[index]}${name}${gaps[index + 1]}:${value}${gaps[index]}`,
+      )
+      .join(',');
     const [head, tail] = `${gaps[10]}{${text}}${gaps[11]}`.split(HERE);
     return { head: head as string, options, tail: tail ?? '', text: head + (options ?? '') + (tail ?? '') };
   });
@@ -62,7 +89,10 @@ describe('a streamed request that did not ask for usage', () => {
         const before = JSON.parse(text) as { stream_options?: object };
         const after = JSON.parse(asked(text, inSlab)) as { stream_options: object };
         expect(without(after)).toStrictEqual(without(before));
-        expect(after.stream_options).toStrictEqual({ ...(options === null ? {} : before.stream_options), include_usage: true });
+        expect(after.stream_options).toStrictEqual({
+          ...(options === null ? {} : before.stream_options),
+          include_usage: true,
+        });
       }),
       // A slab is a megabyte to fill.
       { numRuns: inSlab ? 100 : 1_000 },
@@ -87,27 +117,34 @@ describe('a streamed request that did not ask for usage', () => {
   });
 
   test('keeps numbers that no double holds, the order of members and needless escapes', () => {
-    const text = '{"z":12345678901234567890,"1":-0,"model":"\\u006d","messages":[],"stream":true,"a":1e400,"b":"\\ud800"}';
+    const text =
+      '{"z":12345678901234567890,"1":-0,"model":"\\u006d","messages":[],"stream":true,"a":1e400,"b":"\\ud800"}';
     expect(asked(text)).toBe(`${text.slice(0, -1)},"stream_options":{"include_usage":true}}`);
   });
 
-  test.each([SLAB_FROM_BYTES, SLAB_BYTES - 100])('of %i bytes is changed within its slab, not copied', (size) => {
-    const head = '{"model":"m","stream":true,"messages":["';
-    const text = `${head}${'x'.repeat(size - head.length - 3)}"]}`;
-    const body = held(text, true);
-    const chat = parseChat(body.bytes);
-    if (!('scanned' in chat)) throw new Error(chat.message);
-    const sent = bodyForUpstream(body, chat, UNLIMITED);
-    expect(sent.buffer).toBe(body.bytes.buffer);
-    expect(sent.toString()).toBe(`${text.slice(0, -1)},"stream_options":{"include_usage":true}}`);
-  });
+  test.each([SLAB_FROM_BYTES, SLAB_BYTES - 100])(
+    'of %i bytes is changed within its slab, not copied',
+    (size) => {
+      const head = '{"model":"m","stream":true,"messages":["';
+      const text = `${head}${'x'.repeat(size - head.length - 3)}"]}`;
+      const body = held(text, true);
+      const chat = parseChat(body.bytes);
+      if (!('scanned' in chat)) throw new Error(chat.message);
+      const sent = bodyForUpstream(body, chat, UNLIMITED);
+      expect(sent.buffer).toBe(body.bytes.buffer);
+      expect(sent.toString()).toBe(`${text.slice(0, -1)},"stream_options":{"include_usage":true}}`);
+    },
+  );
 });
 
 describe('a request goes out as the bytes that came in', () => {
   test.each([
     ['it is not streamed', '{"model":"m","messages":[] }'],
     ['it is said not to be streamed', '{"model":"m","messages":[],"stream":false,"stream_options":null}'],
-    ['it asks for usage itself', '{"stream_options":{"include_usage":true,"include_obfuscation":false},"model":"m","messages":[],"stream":true}\n'],
+    [
+      'it asks for usage itself',
+      '{"stream_options":{"include_usage":true,"include_obfuscation":false},"model":"m","messages":[],"stream":true}\n',
+    ],
   ])('when %s', (_, text) => {
     const body = held(text, false);
     const chat = parseChat(body.bytes);
@@ -117,22 +154,33 @@ describe('a request goes out as the bytes that came in', () => {
 });
 
 describe('a limit on the reply', () => {
-  const limited = (text: string, tokenLimit: number, inSlab = false, tokenLimitMember: Changes['tokenLimitMember'] = 'max_tokens'): string =>
-    asked(text, inSlab, { tokenLimit, tokenLimitMember });
+  const limited = (
+    text: string,
+    tokenLimit: number,
+    inSlab = false,
+    tokenLimitMember: Changes['tokenLimitMember'] = 'max_tokens',
+  ): string => asked(text, inSlab, { tokenLimit, tokenLimitMember });
 
-  test.each([false, true])('stands in place of the client\'s own, by whichever name it was sent, and changes nothing else; in a slab: %s', (inSlab) => {
-    const own = fc.constantFrom('max_tokens', 'max_completion_tokens');
-    const count = fc.nat(TOKENS_MAX);
-    fc.assert(
-      fc.property(anyRequest, fc.option(own), count, count, (request, member, sent, limit) => {
-        const text = member === null ? request.text : request.text.replace(/\}(\s*)$/, `,"${member}":${sent}}$1`);
-        const { stream_options: _options, ...after } = JSON.parse(limited(text, limit, inSlab)) as Record<string, unknown>;
-        const { stream_options: _own, ...before } = JSON.parse(text) as Record<string, unknown>;
-        expect(after).toStrictEqual({ ...before, [member ?? 'max_tokens']: limit });
-      }),
-      { numRuns: inSlab ? 50 : 500 },
-    );
-  });
+  test.each([false, true])(
+    "stands in place of the client's own, by whichever name it was sent, and changes nothing else; in a slab: %s",
+    (inSlab) => {
+      const own = fc.constantFrom('max_tokens', 'max_completion_tokens');
+      const count = fc.nat(TOKENS_MAX);
+      fc.assert(
+        fc.property(anyRequest, fc.option(own), count, count, (request, member, sent, limit) => {
+          const text =
+            member === null ? request.text : request.text.replace(/\}(\s*)$/, `,"${member}":${sent}}$1`);
+          const { stream_options: _options, ...after } = JSON.parse(limited(text, limit, inSlab)) as Record<
+            string,
+            unknown
+          >;
+          const { stream_options: _own, ...before } = JSON.parse(text) as Record<string, unknown>;
+          expect(after).toStrictEqual({ ...before, [member ?? 'max_tokens']: limit });
+        }),
+        { numRuns: inSlab ? 50 : 500 },
+      );
+    },
+  );
 
   test('takes the place of both when both were sent', () => {
     const text = '{"max_tokens":9,"model":"m","messages":[],"max_completion_tokens":null}';
@@ -142,29 +190,40 @@ describe('a limit on the reply', () => {
   test('goes by the name that the upstream reads where the client sent none', () => {
     const text = '{"model":"m","messages":[],"stream":true}';
     const sent = limited(text, 7, false, 'max_completion_tokens');
-    expect(sent).toBe('{"model":"m","messages":[],"stream":true,"stream_options":{"include_usage":true},"max_completion_tokens":7}');
+    expect(sent).toBe(
+      '{"model":"m","messages":[],"stream":true,"stream_options":{"include_usage":true},"max_completion_tokens":7}',
+    );
   });
 
   test('fits into the slack behind a body that fills its slab', () => {
     const head = '{"model":"m","stream":true,"messages":["';
     const text = `${head}${'x'.repeat(SLAB_BYTES - 150 - head.length)}"]}`;
-    expect(JSON.parse(limited(text, TOKENS_MAX, true, 'max_completion_tokens'))).toMatchObject({ max_completion_tokens: TOKENS_MAX });
+    expect(JSON.parse(limited(text, TOKENS_MAX, true, 'max_completion_tokens'))).toMatchObject({
+      max_completion_tokens: TOKENS_MAX,
+    });
   });
 });
 
 describe('the name of the model', () => {
-  const named = (text: string, model: string, inSlab = false): string => asked(text, inSlab, { ...UNLIMITED, model });
+  const named = (text: string, model: string, inSlab = false): string =>
+    asked(text, inSlab, { ...UNLIMITED, model });
 
-  test.each([false, true])('is the one that the upstream knows, and all else stays as it was; in a slab: %s', (inSlab) => {
-    fc.assert(
-      fc.property(anyRequest, fc.string({ minLength: 1 }), ({ text }, model) => {
-        const { stream_options: _options, ...after } = JSON.parse(named(text, model, inSlab)) as Record<string, unknown>;
-        const { stream_options: _own, ...before } = JSON.parse(text) as Record<string, unknown>;
-        expect(after).toStrictEqual({ ...before, model });
-      }),
-      { numRuns: inSlab ? 50 : 500 },
-    );
-  });
+  test.each([false, true])(
+    'is the one that the upstream knows, and all else stays as it was; in a slab: %s',
+    (inSlab) => {
+      fc.assert(
+        fc.property(anyRequest, fc.string({ minLength: 1 }), ({ text }, model) => {
+          const { stream_options: _options, ...after } = JSON.parse(named(text, model, inSlab)) as Record<
+            string,
+            unknown
+          >;
+          const { stream_options: _own, ...before } = JSON.parse(text) as Record<string, unknown>;
+          expect(after).toStrictEqual({ ...before, model });
+        }),
+        { numRuns: inSlab ? 50 : 500 },
+      );
+    },
+  );
 
   test('is as the client wrote it where the upstream knows the same', () => {
     expect(named('{"model":"\\u006d","messages":[]}', 'm')).toBe('{"model":"\\u006d","messages":[]}');
@@ -188,9 +247,13 @@ describe('the name of the model', () => {
 describe('an upstream that takes no stream options', () => {
   const refusing = (text: string): string => asked(text, false, { ...UNLIMITED, streamOptions: 'refused' });
 
-  test('is not asked for usage, and the client\'s own options are set to nothing', () => {
-    expect(refusing('{"model":"m","messages":[],"stream":true}')).toBe('{"model":"m","messages":[],"stream":true}');
-    expect(refusing('{"model":"m","stream_options":{"include_usage":true},"messages":[],"stream":true}')).toBe('{"model":"m","stream_options":null,"messages":[],"stream":true}');
+  test("is not asked for usage, and the client's own options are set to nothing", () => {
+    expect(refusing('{"model":"m","messages":[],"stream":true}')).toBe(
+      '{"model":"m","messages":[],"stream":true}',
+    );
+    expect(
+      refusing('{"model":"m","stream_options":{"include_usage":true},"messages":[],"stream":true}'),
+    ).toBe('{"model":"m","stream_options":null,"messages":[],"stream":true}');
   });
 });
 
@@ -207,7 +270,8 @@ describe('a body that goes to one upstream after another', () => {
       fc.property(anyRequest, fc.array(changes, { minLength: 2, maxLength: 4 }), ({ text }, tries) => {
         const body = held(text, inSlab);
         const chat = parsed(body);
-        for (const each of tries) expect(bodyForUpstream(body, chat, each).toString()).toBe(asked(text, inSlab, each));
+        for (const each of tries)
+          expect(bodyForUpstream(body, chat, each).toString()).toBe(asked(text, inSlab, each));
         restoreBody(body);
         expect(body.bytes.toString()).toBe(text);
       }),

@@ -27,13 +27,18 @@ function expectedOf(bytes: Buffer): Verdict {
   }
 }
 
-const document = fc.tuple(blanks, fc.oneof(objectText, valueText, fc.json()), blanks).map((parts) => parts.join(''));
+const document = fc
+  .tuple(blanks, fc.oneof(objectText, valueText, fc.json()), blanks)
+  .map((parts) => parts.join(''));
 
 /** A document with a few bytes changed, put in or taken out. */
 const damaged = fc
   .tuple(
     document,
-    fc.array(fc.record({ at: fc.nat(), remove: fc.nat(2), insert: fc.uint8Array({ maxLength: 2 }) }), { minLength: 1, maxLength: 3 }),
+    fc.array(fc.record({ at: fc.nat(), remove: fc.nat(2), insert: fc.uint8Array({ maxLength: 2 }) }), {
+      minLength: 1,
+      maxLength: 3,
+    }),
   )
   .map(([text, edits]) => {
     let bytes = Buffer.from(text);
@@ -69,8 +74,19 @@ describe('validity', () => {
     expect(refused).toBeGreaterThan(1_000);
   });
 
-  test('so is what is put together from JSON\'s own characters', () => {
-    const soup = fc.string({ unit: fc.constantFrom(...'{}[]",:\\u0 1.eE+-tn'.split(''), 'true', 'null', '"a"', '\u0001', '\u00a0', '\ufeff'), maxLength: 12 });
+  test("so is what is put together from JSON's own characters", () => {
+    const soup = fc.string({
+      unit: fc.constantFrom(
+        ...'{}[]",:\\u0 1.eE+-tn'.split(''),
+        'true',
+        'null',
+        '"a"',
+        '\u0001',
+        '\u00a0',
+        '\ufeff',
+      ),
+      maxLength: 12,
+    });
     fc.assert(
       fc.property(fc.tuple(soup, fc.boolean()), ([text, isInside]) => {
         const bytes = Buffer.from(isInside ? `{"a":${text}}` : text);
@@ -118,7 +134,8 @@ describe('validity', () => {
 });
 
 describe('depth', () => {
-  const nested = (open: string, close: string, levels: number): Buffer => Buffer.from(open.repeat(levels) + '1' + close.repeat(levels));
+  const nested = (open: string, close: string, levels: number): Buffer =>
+    Buffer.from(open.repeat(levels) + '1' + close.repeat(levels));
 
   test('is counted from the document itself, whichever brackets it has', () => {
     expect(verdictOf(nested('{"a":', '}', JSON_DEPTH_MAX))).toBe('object');
@@ -129,9 +146,12 @@ describe('depth', () => {
     expect(verdictOf(Buffer.from(`{"a":${nested('[', ']', JSON_DEPTH_MAX).toString()}}`))).toBe('too_deep');
   });
 
-  test.each(['[', '{"a":', '[{"a":', '{"a":[{"b":'])('ten megabytes of %s are refused and not followed', (open) => {
-    expect(verdictOf(Buffer.from(open.repeat(10_000_000 / open.length)))).toBe('too_deep');
-  });
+  test.each(['[', '{"a":', '[{"a":', '{"a":[{"b":'])(
+    'ten megabytes of %s are refused and not followed',
+    (open) => {
+      expect(verdictOf(Buffer.from(open.repeat(10_000_000 / open.length)))).toBe('too_deep');
+    },
+  );
 
   test('many shallow siblings are no depth', () => {
     expect(verdictOf(Buffer.from(`{"a":[${'[],'.repeat(100_000)}[]]}`))).toBe('object');
@@ -141,10 +161,13 @@ describe('depth', () => {
 describe('members', () => {
   /** The names that the relay looks for are ASCII; those of other members are anything. */
   const isAscii = (name: string): boolean => /^[\0-\x7f]*$/.test(name);
-  const someMembers = fc.uniqueArray(fc.tuple(fc.oneof(fc.string({ maxLength: 6 }), fc.string({ unit: 'binary', maxLength: 6 })), valueText), {
-    selector: ([name]) => name,
-    maxLength: 6,
-  });
+  const someMembers = fc.uniqueArray(
+    fc.tuple(fc.oneof(fc.string({ maxLength: 6 }), fc.string({ unit: 'binary', maxLength: 6 })), valueText),
+    {
+      selector: ([name]) => name,
+      maxLength: 6,
+    },
+  );
 
   test('each wanted member is found with its exact bytes, and no other', () => {
     const object = someMembers.chain((members) =>
@@ -158,7 +181,9 @@ describe('members', () => {
     fc.assert(
       fc.property(object, ({ members, names, blanks: gaps, wanted }) => {
         const gap = (): string => gaps.pop() ?? '';
-        const body = members.map(([, text], index) => `${gap()}${names[index]}${gap()}:${gap()}${text}${gap()}`).join(',');
+        const body = members
+          .map(([, text], index) => `${gap()}${names[index]}${gap()}:${gap()}${text}${gap()}`)
+          .join(',');
         const text = `${gap()}{${members.length === 0 ? gap() : body}}`;
         const bytes = Buffer.from(text + gap());
         const scanned = scanObject(bytes, [...wanted, 'never there']);
@@ -177,9 +202,11 @@ describe('members', () => {
   });
 
   test('a wanted member that is written twice is refused, escapes or not', () => {
-    const twice = fc.constantFrom('model', 'stream', 'messages').chain((name) =>
-      fc.tuple(fc.constant(name), writtenName(name), writtenName(name), valueText, stringText),
-    );
+    const twice = fc
+      .constantFrom('model', 'stream', 'messages')
+      .chain((name) =>
+        fc.tuple(fc.constant(name), writtenName(name), writtenName(name), valueText, stringText),
+      );
     fc.assert(
       fc.property(twice, ([name, first, second, value, other]) => {
         const bytes = Buffer.from(`{${first}:${value},"x":${other},${second}:${value}}`);
@@ -196,11 +223,14 @@ describe('members', () => {
     expect(span && valueOf(bytes, span)).toBe('m');
   });
 
-  test.each(['-0', '12345678901234567890', '1e400', '"\\ud800"', '1.0'])('%s stays as it was written', (text) => {
-    const bytes = Buffer.from(`{"a":${text}}`);
-    const span = scanObject(bytes, ['a']).members.get('a');
-    expect(span && bytes.toString('utf8', span.start, span.end)).toBe(text);
-  });
+  test.each(['-0', '12345678901234567890', '1e400', '"\\ud800"', '1.0'])(
+    '%s stays as it was written',
+    (text) => {
+      const bytes = Buffer.from(`{"a":${text}}`);
+      const span = scanObject(bytes, ['a']).members.get('a');
+      expect(span && bytes.toString('utf8', span.start, span.end)).toBe(text);
+    },
+  );
 
   test('names that are only nearly the wanted one are not it', () => {
     const bytes = Buffer.from('{"mode":1,"models":2,"MODEL":3,"model ":4,"m\\u006fdel2":5,"":6}');

@@ -13,7 +13,8 @@ const base62 = (length: number): fc.Arbitrary<string> =>
 const anySecret = fc.tuple(base62(8), base62(43)).map(([id, random]) => {
   const unsigned = `dbk_${id}_${random}`;
   let checksum = '';
-  for (let rest = crc32(unsigned); checksum.length < 6; rest = Math.floor(rest / 62)) checksum = `${BASE62[rest % 62]}${checksum}`;
+  for (let rest = crc32(unsigned); checksum.length < 6; rest = Math.floor(rest / 62))
+    checksum = `${BASE62[rest % 62]}${checksum}`;
   return { id, secret: unsigned + checksum };
 });
 
@@ -87,7 +88,10 @@ describe('a secret', () => {
 describe('a digest', () => {
   test('is HMAC-SHA-256 under the pepper, whatever secrets were digested before', () => {
     const pepper = fc.uint8Array({ minLength: 1, maxLength: 64 }).map((bytes) => Buffer.from(bytes));
-    const texts = fc.array(fc.string({ unit: 'binary-ascii', maxLength: 128 }), { minLength: 1, maxLength: 5 });
+    const texts = fc.array(fc.string({ unit: 'binary-ascii', maxLength: 128 }), {
+      minLength: 1,
+      maxLength: 5,
+    });
     fc.assert(
       fc.property(pepper, texts, (key, secrets) => {
         for (const secret of secrets) {
@@ -106,13 +110,18 @@ describe('a digest', () => {
 
   test('equals itself only', () => {
     fc.assert(
-      fc.property(fc.uint8Array({ minLength: 32, maxLength: 32 }), fc.nat(31), fc.integer({ min: 1, max: 255 }), (bytes, at, change) => {
-        const digest = Buffer.from(bytes).toString('hex');
-        const changed = Buffer.from(bytes.with(at, (bytes[at] as number) ^ change)).toString('hex');
-        expect(sameDigest(digest, digest)).toBe(true);
-        expect(sameDigest(digest, changed)).toBe(false);
-        expect(sameDigest(digest, digest.slice(1))).toBe(false);
-      }),
+      fc.property(
+        fc.uint8Array({ minLength: 32, maxLength: 32 }),
+        fc.nat(31),
+        fc.integer({ min: 1, max: 255 }),
+        (bytes, at, change) => {
+          const digest = Buffer.from(bytes).toString('hex');
+          const changed = Buffer.from(bytes.with(at, (bytes[at] as number) ^ change)).toString('hex');
+          expect(sameDigest(digest, digest)).toBe(true);
+          expect(sameDigest(digest, changed)).toBe(false);
+          expect(sameDigest(digest, digest.slice(1))).toBe(false);
+        },
+      ),
     );
   });
 });

@@ -17,13 +17,23 @@ describe('a body is refused with the field at fault', () => {
     ['/v1/completions', { model: 'm' }, 'missing_field', 'prompt'],
     ['/v1/completions', { model: 'm', prompt: {} }, 'invalid_value', 'prompt'],
     ['/v1/completions', { model: 'm', prompt: 'x', best_of: 0 }, 'invalid_value', 'best_of'],
-    ['/v1/completions', { model: 'm', prompt: 'x', stream_options: 'usage' }, 'invalid_value', 'stream_options'],
+    [
+      '/v1/completions',
+      { model: 'm', prompt: 'x', stream_options: 'usage' },
+      'invalid_value',
+      'stream_options',
+    ],
     ['/v1/embeddings', { model: 'm' }, 'missing_field', 'input'],
     ['/v1/embeddings', { model: 'm', input: 4 }, 'invalid_value', 'input'],
     ['/v1/responses', { input: 'x' }, 'missing_field', 'model'],
     ['/v1/responses', { model: 'm', input: {} }, 'invalid_value', 'input'],
     ['/v1/responses', { model: 'm', input: 'x', stream: 'yes' }, 'invalid_value', 'stream'],
-    ['/v1/responses', { model: 'm', input: 'x', max_output_tokens: -1 }, 'invalid_value', 'max_output_tokens'],
+    [
+      '/v1/responses',
+      { model: 'm', input: 'x', max_output_tokens: -1 },
+      'invalid_value',
+      'max_output_tokens',
+    ],
     ['/v1/responses', { model: 'm', input: 'x', background: true }, 'invalid_value', 'background'],
     ['/v1/responses', { model: 'm', input: 'x', background: 'yes' }, 'invalid_value', 'background'],
     ['/v1/messages', { model: 'm' }, 'missing_field', 'messages'],
@@ -36,16 +46,36 @@ describe('a body is refused with the field at fault', () => {
 
 describe('what a call asks for', () => {
   test.each<[string, object, Partial<Asked>]>([
-    ['/v1/completions', { model: 'm', prompt: 'x' }, { sse: false, asksUsage: false, completionLimit: null, choices: 1 }],
-    ['/v1/completions', { model: 'm', prompt: 'x', stream: true, stream_options: { include_usage: true }, max_tokens: 5 }, { sse: true, asksUsage: true, completionLimit: 5 }],
+    [
+      '/v1/completions',
+      { model: 'm', prompt: 'x' },
+      { sse: false, asksUsage: false, completionLimit: null, choices: 1 },
+    ],
+    [
+      '/v1/completions',
+      { model: 'm', prompt: 'x', stream: true, stream_options: { include_usage: true }, max_tokens: 5 },
+      { sse: true, asksUsage: true, completionLimit: 5 },
+    ],
     ['/v1/completions', { model: 'm', prompt: ['x', 'y', 'z'], n: 2, best_of: 4 }, { choices: 12 }],
     ['/v1/completions', { model: 'm', prompt: [1, 2, 3], n: 2 }, { choices: 2 }],
     ['/v1/completions', { model: 'm', prompt: [[1], [2]], n: 2 }, { choices: 4 }],
     ['/v1/completions', { model: 'm', prompt: [] }, { choices: 1 }],
-    ['/v1/embeddings', { model: 'm', input: ['x', 'y'], stream: true, max_tokens: 9 }, { sse: false, completionLimit: 0, choices: 1 }],
-    ['/v1/responses', { model: 'm', input: 'x', stream: true, max_output_tokens: 7, background: false }, { sse: true, asksUsage: true, completionLimit: 7 }],
+    [
+      '/v1/embeddings',
+      { model: 'm', input: ['x', 'y'], stream: true, max_tokens: 9 },
+      { sse: false, completionLimit: 0, choices: 1 },
+    ],
+    [
+      '/v1/responses',
+      { model: 'm', input: 'x', stream: true, max_output_tokens: 7, background: false },
+      { sse: true, asksUsage: true, completionLimit: 7 },
+    ],
     ['/v1/responses', { model: 'm', background: null }, { sse: false, completionLimit: null }],
-    ['/v1/messages', { model: 'm', messages: [], max_tokens: 7, stream: true }, { sse: true, asksUsage: true, completionLimit: 7 }],
+    [
+      '/v1/messages',
+      { model: 'm', messages: [], max_tokens: 7, stream: true },
+      { sse: true, asksUsage: true, completionLimit: 7 },
+    ],
   ])('%s: %j', (route, body, expected) => {
     const asked = parse(route, body);
     expect(asked).not.toBeInstanceOf(Refusal);
@@ -53,8 +83,15 @@ describe('what a call asks for', () => {
     expect('elsewhere' in asked).toBe(false);
   });
 
-  test.each(['previous_response_id', 'conversation', 'prompt'])('a response may be asked to go on from elsewhere: %s', (name) => {
-    expect(parse('/v1/responses', { model: 'm', input: 'x', [name]: 'id' })).toMatchObject({ elsewhere: name });
-    expect(parse('/v1/responses', { model: 'm', input: 'x', [name]: null })).not.toHaveProperty('elsewhere');
-  });
+  test.each(['previous_response_id', 'conversation', 'prompt'])(
+    'a response may be asked to go on from elsewhere: %s',
+    (name) => {
+      expect(parse('/v1/responses', { model: 'm', input: 'x', [name]: 'id' })).toMatchObject({
+        elsewhere: name,
+      });
+      expect(parse('/v1/responses', { model: 'm', input: 'x', [name]: null })).not.toHaveProperty(
+        'elsewhere',
+      );
+    },
+  );
 });

@@ -1,6 +1,12 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { MalformedMessage, readMessage, readReply, requestFraming, statusOf } from '../../support/wire/http-message.ts';
+import {
+  MalformedMessage,
+  readMessage,
+  readReply,
+  requestFraming,
+  statusOf,
+} from '../../support/wire/http-message.ts';
 
 type Read = { status: number | null; body: string; isComplete: boolean; after: string };
 
@@ -27,21 +33,31 @@ const CHUNKED = 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n';
 const REPLIES: Record<string, { text: string; body: string; after?: string; method?: string }> = {
   'Content-Length': { text: 'HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello', body: 'hello' },
   'nothing in the body': { text: 'HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n', body: '' },
-  'what follows is left alone': { text: 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhello', body: 'he', after: 'llo' },
+  'what follows is left alone': {
+    text: 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhello',
+    body: 'he',
+    after: 'llo',
+  },
   chunks: { text: `${CHUNKED}3;x=y\r\nhel\r\n02\r\nlo\r\n0\r\nt: 1\r\n\r\n`, body: 'hello' },
-  'an interim reply before': { text: `HTTP/1.1 103 Early\r\na: b\r\n\r\n${CHUNKED}1\r\nx\r\n0\r\n\r\n`, body: 'x' },
+  'an interim reply before': {
+    text: `HTTP/1.1 103 Early\r\na: b\r\n\r\n${CHUNKED}1\r\nx\r\n0\r\n\r\n`,
+    body: 'x',
+  },
   'a reply to HEAD': { text: 'HTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\n', body: '', method: 'HEAD' },
 };
 
 describe('a reply', () => {
-  test.each(Object.entries(REPLIES))('is read alike however it is cut: %s', (_, { text, body, after = '', method }) => {
-    const bytes = Buffer.from(text);
-    fc.assert(
-      fc.property(fc.array(fc.nat(bytes.length)), (cuts) => {
-        expect(read(bytes, cuts, method)).toEqual({ status: 200, body, isComplete: true, after });
-      }),
-    );
-  });
+  test.each(Object.entries(REPLIES))(
+    'is read alike however it is cut: %s',
+    (_, { text, body, after = '', method }) => {
+      const bytes = Buffer.from(text);
+      fc.assert(
+        fc.property(fc.array(fc.nat(bytes.length)), (cuts) => {
+          expect(read(bytes, cuts, method)).toEqual({ status: 200, body, isComplete: true, after });
+        }),
+      );
+    },
+  );
 
   test.each([
     'HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nhello',
@@ -53,7 +69,10 @@ describe('a reply', () => {
   });
 
   test('without any framing ends with the connection, one with framing does not', () => {
-    for (const [framing, isWhole] of [['', true], ['content-length: 5\r\n', false]] as const) {
+    for (const [framing, isWhole] of [
+      ['', true],
+      ['content-length: 5\r\n', false],
+    ] as const) {
       const reader = readReply('GET', { head: () => undefined, body: () => undefined });
       reader.push(Buffer.from(`HTTP/1.1 200 OK\r\n${framing}\r\nhe`));
       reader.closed();

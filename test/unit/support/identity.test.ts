@@ -1,12 +1,35 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { EventOf } from '#db/events/events.ts';
-import { accepted, attempt, counted, failed, nothing, place, requestId } from '../../support/identity/identity-world.ts';
-import { settled, unfinished, WELL, well, worldOf, type Call } from '../../support/identity/identity-world.ts';
-import { checkIdentity, type ClientRow, type Rule, type Verdict, type World } from '../../support/identity/identity.ts';
+import {
+  accepted,
+  attempt,
+  counted,
+  failed,
+  nothing,
+  place,
+  requestId,
+} from '../../support/identity/identity-world.ts';
+import {
+  settled,
+  unfinished,
+  WELL,
+  well,
+  worldOf,
+  type Call,
+} from '../../support/identity/identity-world.ts';
+import {
+  checkIdentity,
+  type ClientRow,
+  type Rule,
+  type Verdict,
+  type World,
+} from '../../support/identity/identity.ts';
 
 /** What may be different in an ending. */
-type Change = Partial<Omit<EventOf<'request.settled'>, 'type'> & Pick<EventOf<'request.abandoned'>, 'hold_tokens'>>;
+type Change = Partial<
+  Omit<EventOf<'request.settled'>, 'type'> & Pick<EventOf<'request.abandoned'>, 'hold_tokens'>
+>;
 
 function rulesOf(verdict: Verdict): Rule[] {
   return [...new Set(verdict.violations.map(({ rule }) => rule))].toSorted();
@@ -28,7 +51,9 @@ function seen(name: string, changes: Partial<ClientRow>): Partial<Call> {
 }
 
 function expectOne(rule: Rule, message: string, verdict: Verdict): void {
-  expect(verdict.violations).toMatchObject([{ rule, request: requestId(1), message: expect.stringContaining(message) }]);
+  expect(verdict.violations).toMatchObject([
+    { rule, request: requestId(1), message: expect.stringContaining(message) },
+  ]);
 }
 
 const anyCalls = fc
@@ -77,11 +102,19 @@ describe('I1: a client that received anything of a relayed reply is in the log',
 
   test('a reply without an x-request-id', () => {
     const { violations } = judge('healthy', seen('healthy', { requestId: null }));
-    expect(violations).toMatchObject([{ rule: 'I1', request: 'user-1', message: expect.stringContaining('x-request-id') }]);
+    expect(violations).toMatchObject([
+      { rule: 'I1', request: 'user-1', message: expect.stringContaining('x-request-id') },
+    ]);
   });
 
   test('even if only the head arrived', () => {
-    const onlyHead = seen('healthy', { upstreamId: null, bytes: 0, tokens: 0, sawDone: false, finished: false });
+    const onlyHead = seen('healthy', {
+      upstreamId: null,
+      bytes: 0,
+      tokens: 0,
+      sawDone: false,
+      finished: false,
+    });
     expect(rulesOf(judge('healthy', { ...unrecorded, ...onlyHead }))).toContain('I1');
   });
 });
@@ -116,14 +149,34 @@ describe('I3: what is settled is what was reported, or else what was relayed', (
     ['another count of reasoning tokens', 'healthy', { reasoning_tokens: 0 }, '10/4/25/0'],
     ['a report that nobody made', 'without a report', { usage_source: 'provider' }, 'which made none'],
     ['a report that was ignored', 'healthy', { ...counted, output_tokens: 20 }, 'is counted although'],
-    ['a report that was ignored for a guess', 'healthy as JSON', { usage_source: 'estimated' }, 'is estimated although'],
-    ['a guess where tokens could be counted', 'cut by the upstream', { usage_source: 'estimated' }, 'could be counted'],
+    [
+      'a report that was ignored for a guess',
+      'healthy as JSON',
+      { usage_source: 'estimated' },
+      'is estimated although',
+    ],
+    [
+      'a guess where tokens could be counted',
+      'cut by the upstream',
+      { usage_source: 'estimated' },
+      'could be counted',
+    ],
     ['tokens relayed, but none settled', 'cut by the upstream', nothing, 'no source'],
     ['input without a source', 'refused by the upstream', { input_tokens: 3 }, 'no source'],
     ['output without a source', 'refused by the upstream', { output_tokens: 3 }, 'no source'],
-    ['a charge without an attempt', 'never reached the upstream', { ...counted, input_tokens: 3 }, 'never reached'],
+    [
+      'a charge without an attempt',
+      'never reached the upstream',
+      { ...counted, input_tokens: 3 },
+      'never reached',
+    ],
     ['more attempts than are told', 'tried twice', { attempts: 1 }, 'made 2 attempts'],
-    ['another input than in running totals', 'left in the middle of running totals', { input_tokens: 9 }, 'out of the running'],
+    [
+      'another input than in running totals',
+      'left in the middle of running totals',
+      { input_tokens: 9 },
+      'out of the running',
+    ],
     ['another hold kept than was held', 'abandoned', { hold_tokens: 499 }, 'keeps a hold of 499'],
   ])('%s', (_, name, changes, message) => {
     expectOne('I3', message, judge(name, ending(name, changes)));
@@ -156,17 +209,25 @@ describe('I5: every attempt at the upstream belongs to an accepted request', () 
   test('an attempt whose client knows nothing, with no acceptance left for it', () => {
     const name = 'left before it saw anything';
     expect(judge(name, unrecorded).violations).toMatchObject([{ rule: 'I5', request: 'user-1' }]);
-    expect(rulesOf(checkIdentity(worldOf([well(name, 1), { ...well(name, 2), ...unrecorded }])))).toEqual(['I5']);
+    expect(rulesOf(checkIdentity(worldOf([well(name, 1), { ...well(name, 2), ...unrecorded }])))).toEqual([
+      'I5',
+    ]);
   });
 
   test('an acceptance for another model does not cover it', () => {
-    const other = { accepted: [{ ...accepted(1), model: 'other' }], endings: [{ ...settled(1), model: 'other' }] };
+    const other = {
+      accepted: [{ ...accepted(1), model: 'other' }],
+      endings: [{ ...settled(1), model: 'other' }],
+    };
     expect(rulesOf(judge('left before it saw anything', other))).toEqual(['I5']);
   });
 
   test('an attempt of which no client tells', () => {
     const ledger = [attempt(1), attempt(2, { user: null })];
-    expect(checkIdentity({ ...worldOf([]), ledger }).violations).toMatchObject([{ rule: 'I5' }, { rule: 'I5' }]);
+    expect(checkIdentity({ ...worldOf([]), ledger }).violations).toMatchObject([
+      { rule: 'I5' },
+      { rule: 'I5' },
+    ]);
   });
 
   test.each([1, 9])('a request id sent upstream is heeded only where the log knows it: %i', (n) => {
@@ -176,7 +237,11 @@ describe('I5: every attempt at the upstream belongs to an accepted request', () 
 
   test('in overlapped accounting what delivered nothing is unattributed, and what delivered is not', () => {
     const refused = (status: number): Verdict =>
-      judge('refused by the upstream', { ...unrecorded, ...seen('refused by the upstream', { status }) }, 'overlapped');
+      judge(
+        'refused by the upstream',
+        { ...unrecorded, ...seen('refused by the upstream', { status }) },
+        'overlapped',
+      );
     const unattributed = { violations: [], unattributed: [{ user: 'user-1' }] };
     expect(judge('left before it saw anything', unrecorded, 'overlapped')).toMatchObject(unattributed);
     // A 5xx is the relay's own answer; anything below may have come from the upstream.
@@ -201,19 +266,52 @@ describe('P8: nothing is invented, and nothing unfinished looks finished', () =>
     const stopped = { ...unfinished, tokensSent: 7, ended: 'stopped' } as const;
     const sse = { attempts: [attempt(1, stopped)], ...seen('cut by the upstream', { sawError: false }) };
     expectOne('P8', 'was stopped', judge('cut by the upstream', sse));
-    const json = { attempts: [attempt(1, { ...stopped, sse: false })], ...seen('cut in the middle of JSON', { finished: true }) };
+    const json = {
+      attempts: [attempt(1, { ...stopped, sse: false })],
+      ...seen('cut in the middle of JSON', { finished: true }),
+    };
     expect(judge('cut in the middle of JSON', json).violations).toEqual([]);
   });
 });
 
 describe('P2: the reason in the log is what happened', () => {
   test.each<[string, string, Change, Partial<ClientRow>, string]>([
-    ['completed although it was cut', 'cut by the upstream', { end_reason: 'completed' }, {}, 'reply was cut'],
-    ['completed although nothing was asked', 'never reached the upstream', { end_reason: 'completed' }, {}, 'never asked'],
-    ['completed although the client was cut off', 'healthy', {}, { finished: false, sawDone: false }, 'was cut off'],
+    [
+      'completed although it was cut',
+      'cut by the upstream',
+      { end_reason: 'completed' },
+      {},
+      'reply was cut',
+    ],
+    [
+      'completed although nothing was asked',
+      'never reached the upstream',
+      { end_reason: 'completed' },
+      {},
+      'never asked',
+    ],
+    [
+      'completed although the client was cut off',
+      'healthy',
+      {},
+      { finished: false, sawDone: false },
+      'was cut off',
+    ],
     ['completed with an error', 'healthy', { status: 502 }, { ...failed, status: 502 }, 'with status 502'],
-    ['not completed although it arrived whole', 'healthy', { end_reason: 'upstream_cut' }, {}, 'complete and arrived'],
-    ['gone although it stayed', 'cut by the upstream', { end_reason: 'client_gone' }, {}, 'stayed to the end'],
+    [
+      'not completed although it arrived whole',
+      'healthy',
+      { end_reason: 'upstream_cut' },
+      {},
+      'complete and arrived',
+    ],
+    [
+      'gone although it stayed',
+      'cut by the upstream',
+      { end_reason: 'client_gone' },
+      {},
+      'stayed to the end',
+    ],
     ['another status than was given', 'refused by the upstream', {}, { status: 503 }, 'was given 503'],
   ])('%s', (_, name, inLog, atClient, message) => {
     expectOne('P2', message, judge(name, { ...ending(name, inLog), ...seen(name, atClient) }));
@@ -221,5 +319,7 @@ describe('P2: the reason in the log is what happened', () => {
 });
 
 test('two clients with the same user are a mistake of the test', () => {
-  expect(() => checkIdentity(worldOf([well('healthy', 1), well('healthy', 1)]))).toThrow('two clients have the user "user-1"');
+  expect(() => checkIdentity(worldOf([well('healthy', 1), well('healthy', 1)]))).toThrow(
+    'two clients have the user "user-1"',
+  );
 });

@@ -3,11 +3,17 @@ import { parsePlan, parseScript, type Split } from '../../support/upstream/scrip
 import { seededRandom, splitBytes } from '../../support/upstream/split.ts';
 
 test('an empty script is a healthy reply', () => {
-  expect(parseScript('')).toMatchObject({ tokens: 8, every: 0, status: 200, end: { how: 'stop', where: 'done' } });
+  expect(parseScript('')).toMatchObject({
+    tokens: 8,
+    every: 0,
+    status: 200,
+    end: { how: 'stop', where: 'done' },
+  });
 });
 
 test('every kind of value is read in its own unit', () => {
-  const text = 'tokens=40,every=5ms,head=2s,end=cut@12,usage=always,pad=200KB,length=-5,split=3,idle=0ms,retry=a=b';
+  const text =
+    'tokens=40,every=5ms,head=2s,end=cut@12,usage=always,pad=200KB,length=-5,split=3,idle=0ms,retry=a=b';
   expect(parseScript(text)).toMatchObject({
     tokens: 40,
     every: 5,
@@ -45,7 +51,9 @@ test.each([
 });
 
 test('a plan has one script for each successive attempt', () => {
-  expect(parsePlan('status=503|status=429,retry=2|tokens=3').map(({ status, tokens }) => [status, tokens])).toEqual([
+  expect(
+    parsePlan('status=503|status=429,retry=2|tokens=3').map(({ status, tokens }) => [status, tokens]),
+  ).toEqual([
     [503, 8],
     [429, 8],
     [200, 3],
@@ -55,12 +63,17 @@ test('a plan has one script for each successive attempt', () => {
 const event = Buffer.from('data: {"a":"t\u00f6k\u20ac\u{1f600} "}\n\ndata: [DONE]\r\n\r\n');
 const pieces = (split: Split, seed = 1): Buffer[] => [...splitBytes(event, split, seededRandom(seed))];
 
-test.each(['random', 'chars', 'lines', 1, 7, 10_000] as const)('pieces cut by %s join to what was cut', (split) => {
-  expect(Buffer.concat(pieces(split))).toEqual(event);
-});
+test.each(['random', 'chars', 'lines', 1, 7, 10_000] as const)(
+  'pieces cut by %s join to what was cut',
+  (split) => {
+    expect(Buffer.concat(pieces(split))).toEqual(event);
+  },
+);
 
 test('cuts through characters leave no multi-byte character in one piece', () => {
-  const characters = pieces('chars').map((piece) => piece.toString()).join('');
+  const characters = pieces('chars')
+    .map((piece) => piece.toString())
+    .join('');
   expect(characters).not.toMatch(/[\u00f6\u20ac\u{1f600}]/u);
 });
 

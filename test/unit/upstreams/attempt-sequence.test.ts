@@ -9,19 +9,33 @@ import { Target } from '#server/upstreams/target.ts';
 import type { Upstream } from '#server/upstreams/upstream.ts';
 import { unsent } from '../../support/upstream/dispatched.ts';
 
-const failureOf = (problem: Problem, retryAfterMs: number | null = null): Failure => ({ refusal: new Refusal('upstream_error'), reason: 'upstream_error', problem, retryAfterMs });
-const targetsOf = (...upstreams: Upstream[]): Target[] => upstreams.map((upstream, order) => new Target(upstream, null, 1, order));
-const healths = (upstreams: readonly Upstream[]) => upstreams.flatMap(({ health, lines }) => [health, ...lines.map((line) => line.health)]);
+const failureOf = (problem: Problem, retryAfterMs: number | null = null): Failure => ({
+  refusal: new Refusal('upstream_error'),
+  reason: 'upstream_error',
+  problem,
+  retryAfterMs,
+});
+const targetsOf = (...upstreams: Upstream[]): Target[] =>
+  upstreams.map((upstream, order) => new Target(upstream, null, 1, order));
+const healths = (upstreams: readonly Upstream[]) =>
+  upstreams.flatMap(({ health, lines }) => [health, ...lines.map((line) => line.health)]);
 
 /** Goes where it is sent until that is nowhere; says where that was, and how long it waited before each. */
-function play(tries: Tries, problems: readonly Problem[], retryAfterMs: number | null = null): { at: string[]; waitsMs: number[] } {
+function play(
+  tries: Tries,
+  problems: readonly Problem[],
+  retryAfterMs: number | null = null,
+): { at: string[]; waitsMs: number[] } {
   const [at, waitsMs] = [[] as string[], [] as number[]];
   let next = { ...tries.first(performance.now()), waitMs: 0 } as ReturnType<Tries['failed']>;
   while (next) {
     at.push(next.line.credential ?? '');
     waitsMs.push(next.waitMs);
     tries.began(next);
-    next = tries.failed(failureOf(problems[at.length - 1] ?? problems.at(-1) ?? 500, retryAfterMs), performance.now());
+    next = tries.failed(
+      failureOf(problems[at.length - 1] ?? problems.at(-1) ?? 500, retryAfterMs),
+      performance.now(),
+    );
   }
   return { at, waitsMs };
 }
@@ -34,7 +48,11 @@ describe('a call that fails', () => {
     // Any of a pool's credentials may be the first.
     expect(['a-0', 'a-1']).toContain(at[0]);
     expect({ at: at.slice(1), waitsMs }).toEqual({ at: ['b-0', 'c-0'], waitsMs: [0, 0, 0] });
-    expect(tries.told?.map(({ upstream, credential, outcome }) => [upstream, credential, outcome])).toEqual([['a', at[0], 'cut'], ['b', 'b-0', 'status_503'], ['c', 'c-0', 'unreachable']]);
+    expect(tries.told?.map(({ upstream, credential, outcome }) => [upstream, credential, outcome])).toEqual([
+      ['a', at[0], 'cut'],
+      ['b', 'b-0', 'status_503'],
+      ['c', 'c-0', 'unreachable'],
+    ]);
     expect([tries.count, tries.upstream]).toEqual([3, 'c']);
     expect(healths(upstreams).map(({ running }) => running)).toEqual([0, 0, 0, 0, 0, 0, 0]);
   });
@@ -43,11 +61,17 @@ describe('a call that fails', () => {
     const [a, b] = [unsent('a', { credentials: 2 }), unsent('b')];
     const { at } = play(new Tries(targetsOf(a, b)), [401, 429, 500]);
     expect([at.slice(0, 2).toSorted(), at[2]]).toEqual([['a-0', 'a-1'], 'b-0']);
-    expect([a.health.standing(0).state, ...a.lines.map((line) => line.health.standing(performance.now()).state)]).toEqual(['good', 'ejected', 'ejected']);
+    expect([
+      a.health.standing(0).state,
+      ...a.lines.map((line) => line.health.standing(performance.now()).state),
+    ]).toEqual(['good', 'ejected', 'ejected']);
   });
 
   test('by its own fault goes nowhere', () => {
-    for (const status of [400, 413, 422]) expect(play(new Tries(targetsOf(unsent('a', { retries: 3 }), unsent('b'))), [status]).at).toEqual(['a-0']);
+    for (const status of [400, 413, 422])
+      expect(play(new Tries(targetsOf(unsent('a', { retries: 3 }), unsent('b'))), [status]).at).toEqual([
+        'a-0',
+      ]);
   });
 
   test('is tried again at the same one only as often as its terms say, after pauses that grow', () => {
@@ -64,10 +88,17 @@ describe('a call that fails', () => {
   });
 
   test('waits for as long as the upstream asks, unless that is too long', () => {
-    expect(play(new Tries(targetsOf(unsent('a', { retries: 1 }))), [429, 400], RETRY_WAIT_MAX_MS).waitsMs).toEqual([0, RETRY_WAIT_MAX_MS]);
-    expect(play(new Tries(targetsOf(unsent('a', { retries: 1 }))), [429, 400], RETRY_WAIT_MAX_MS + 1).at).toEqual(['a-0']);
+    expect(
+      play(new Tries(targetsOf(unsent('a', { retries: 1 }))), [429, 400], RETRY_WAIT_MAX_MS).waitsMs,
+    ).toEqual([0, RETRY_WAIT_MAX_MS]);
+    expect(
+      play(new Tries(targetsOf(unsent('a', { retries: 1 }))), [429, 400], RETRY_WAIT_MAX_MS + 1).at,
+    ).toEqual(['a-0']);
     // Who is somewhere else does not wait.
-    expect(play(new Tries(targetsOf(unsent('a', { retries: 1 }), unsent('b'))), [429, 400], 9_000)).toEqual({ at: ['a-0', 'b-0'], waitsMs: [0, 0] });
+    expect(play(new Tries(targetsOf(unsent('a', { retries: 1 }), unsent('b'))), [429, 400], 9_000)).toEqual({
+      at: ['a-0', 'b-0'],
+      waitsMs: [0, 0],
+    });
   });
 
   test('begins no new try after a while, however many are left', () => {
@@ -90,7 +121,9 @@ test('a try that ends with the call is told by the way it ended, and one alone i
 });
 
 test('a reply that breaks off after it has begun speaks against its upstream; a client that leaves does not', () => {
-  const failuresAfter = (reason: 'upstream_cut' | 'timed_out' | 'client_gone' | 'completed' | 'shed'): number => {
+  const failuresAfter = (
+    reason: 'upstream_cut' | 'timed_out' | 'client_gone' | 'completed' | 'shed',
+  ): number => {
     const upstream = unsent('a');
     const tries = new Tries(targetsOf(upstream));
     tries.began(tries.first(0));
@@ -98,29 +131,53 @@ test('a reply that breaks off after it has begun speaks against its upstream; a 
     tries.ended(reason, performance.now());
     return upstream.health.standing(0).failures;
   };
-  expect((['upstream_cut', 'timed_out', 'client_gone', 'completed', 'shed'] as const).map(failuresAfter)).toEqual([1, 1, 0, 0, 0]);
+  expect(
+    (['upstream_cut', 'timed_out', 'client_gone', 'completed', 'shed'] as const).map(failuresAfter),
+  ).toEqual([1, 1, 0, 0, 0]);
 });
 
 test('however a call fails: the tries are bounded and all told, none is at a line again before its pause, and nothing is left running', () => {
   const place = fc.record({ credentials: fc.integer({ min: 1, max: 4 }), retries: fc.nat(3) });
-  const problem = fc.constantFrom<Problem>('unreachable', 'timed_out', 'cut', 'unreadable', 'error_event', 'not_said', 'begun', 400, 401, 404, 429, 500, 503, 999);
+  const problem = fc.constantFrom<Problem>(
+    'unreachable',
+    'timed_out',
+    'cut',
+    'unreadable',
+    'error_event',
+    'not_said',
+    'begun',
+    400,
+    401,
+    404,
+    429,
+    500,
+    503,
+    999,
+  );
   let longest = 0;
   fc.assert(
-    fc.property(fc.array(place, { minLength: 1, maxLength: 5 }), fc.array(problem, { minLength: 1, maxLength: 8 }), fc.option(fc.nat(20_000)), (places, problems, retryAfterMs) => {
-      const upstreams = places.map((each, index) => unsent(`u${index}`, each));
-      const tries = new Tries(targetsOf(...upstreams));
-      const { at, waitsMs } = play(tries, problems, retryAfterMs);
-      longest = Math.max(longest, at.length);
-      expect(at.length).toBeLessThanOrEqual(TRIES_MAX);
-      expect(tries.count).toBe(at.length);
-      if (at.length > 1) expect(tries.told?.map(({ credential }) => credential)).toEqual(at);
-      for (const [index, line] of at.entries()) {
-        if (at.indexOf(line) < index) expect(waitsMs[index]).toBeGreaterThanOrEqual(RETRY_PAUSE_MS / 2);
-        expect(waitsMs[index]).toBeLessThanOrEqual(RETRY_WAIT_MAX_MS);
-      }
-      expect(waitsMs.filter((waitMs) => waitMs > 0).length).toBeLessThanOrEqual(Math.max(...places.map(({ retries }) => retries)));
-      expect(healths(upstreams).every(({ running }) => running === 0)).toBe(true);
-    }),
+    fc.property(
+      fc.array(place, { minLength: 1, maxLength: 5 }),
+      fc.array(problem, { minLength: 1, maxLength: 8 }),
+      fc.option(fc.nat(20_000)),
+      (places, problems, retryAfterMs) => {
+        const upstreams = places.map((each, index) => unsent(`u${index}`, each));
+        const tries = new Tries(targetsOf(...upstreams));
+        const { at, waitsMs } = play(tries, problems, retryAfterMs);
+        longest = Math.max(longest, at.length);
+        expect(at.length).toBeLessThanOrEqual(TRIES_MAX);
+        expect(tries.count).toBe(at.length);
+        if (at.length > 1) expect(tries.told?.map(({ credential }) => credential)).toEqual(at);
+        for (const [index, line] of at.entries()) {
+          if (at.indexOf(line) < index) expect(waitsMs[index]).toBeGreaterThanOrEqual(RETRY_PAUSE_MS / 2);
+          expect(waitsMs[index]).toBeLessThanOrEqual(RETRY_WAIT_MAX_MS);
+        }
+        expect(waitsMs.filter((waitMs) => waitMs > 0).length).toBeLessThanOrEqual(
+          Math.max(...places.map(({ retries }) => retries)),
+        );
+        expect(healths(upstreams).every(({ running }) => running === 0)).toBe(true);
+      },
+    ),
     { numRuns: 500 },
   );
   expect(longest).toBe(TRIES_MAX);

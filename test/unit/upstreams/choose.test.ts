@@ -35,7 +35,9 @@ describe('among the targets of an order', () => {
       fc.property(fc.array(fc.nat(1_000), { minLength: 1, maxLength: 6 }), (weights) => {
         const sum = weights.reduce((all, weight) => all + weight, 0);
         const found = shares(weights.map((weight, index) => target(`t${index}`, weight)));
-        if (sum > 0) for (const [index, weight] of weights.entries()) expect(Math.abs((found[index] as number) - weight / sum)).toBeLessThan(0.012);
+        if (sum > 0)
+          for (const [index, weight] of weights.entries())
+            expect(Math.abs((found[index] as number) - weight / sum)).toBeLessThan(0.012);
         // All of no weight are there for when the others have failed, and somebody has to be the one.
         else expect(Math.max(...found)).toBe(1);
       }),
@@ -68,7 +70,10 @@ describe('what is ejected', () => {
   test('is left to the others while there is one, whatever its order or weight', () => {
     const [a, b] = [target('a', 1_000), target('b', 0, 9)];
     eject(a.upstream, 100);
-    expect([shares([a, b]), shares([a, b], 100)]).toEqual([[0, 1], [1, 0]]);
+    expect([shares([a, b]), shares([a, b], 100)]).toEqual([
+      [0, 1],
+      [1, 0],
+    ]);
   });
 
   test('is tried where nothing else is left: first what comes back first', () => {
@@ -90,31 +95,56 @@ describe('what is ejected', () => {
     const [one, two] = upstream.lines as [Line, Line];
     eject(one, 100);
     for (let count = 0; count < 5; count++) two.health.began(0);
-    expect([0, 100].map((nowMs) => choose([new Target(upstream, null)], NONE, NONE, nowMs, 0)?.line)).toEqual([two, one]);
+    expect([0, 100].map((nowMs) => choose([new Target(upstream, null)], NONE, NONE, nowMs, 0)?.line)).toEqual(
+      [two, one],
+    );
   });
 });
 
 test('a call that is always told to go elsewhere is at each line once, in the order of the targets, and then at its end', () => {
-  const place = fc.record({ credentials: fc.integer({ min: 0, max: 3 }), weight: fc.nat(3), order: fc.nat(3), ejectedMs: fc.option(fc.integer({ min: 1, max: 500 })), isAvoided: fc.boolean() });
+  const place = fc.record({
+    credentials: fc.integer({ min: 0, max: 3 }),
+    weight: fc.nat(3),
+    order: fc.nat(3),
+    ejectedMs: fc.option(fc.integer({ min: 1, max: 500 })),
+    isAvoided: fc.boolean(),
+  });
   fc.assert(
-    fc.property(fc.array(place, { maxLength: 5 }), fc.infiniteStream(fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true })), (places, random) => {
-      const avoided = new Set(places.flatMap(({ isAvoided }, index) => (isAvoided ? [`u${index}`] : [])));
-      const targets = places.map(({ credentials, weight, order, ejectedMs }, index) => {
-        const upstream = unsent(`u${index}`, { credentials });
-        if (ejectedMs !== null) eject(upstream, ejectedMs);
-        return new Target(upstream, null, weight, order);
-      });
-      const tried = new Set<Line>();
-      const ranks: [isEjected: number, order: number][] = [];
-      for (let chosen = choose(targets, tried, avoided, 0, 0.5); chosen; chosen = choose(targets, tried, avoided, 0, random.next().value)) {
-        expect([tried.has(chosen.line), chosen.target.upstream.lines.includes(chosen.line), avoided.has(chosen.target.upstream.name)]).toEqual([false, true, false]);
-        tried.add(chosen.line);
-        const { health } = chosen.target.upstream;
-        ranks.push(health.isOpen(0) ? [0, chosen.target.order] : [1, health.untilMs]);
-      }
-      expect(ranks).toEqual(ranks.toSorted((one, other) => one[0] - other[0] || one[1] - other[1]));
-      expect(tried.size).toBe(targets.reduce((sum, { upstream: { name, lines } }) => sum + (avoided.has(name) ? 0 : lines.length), 0));
-    }),
+    fc.property(
+      fc.array(place, { maxLength: 5 }),
+      fc.infiniteStream(fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true })),
+      (places, random) => {
+        const avoided = new Set(places.flatMap(({ isAvoided }, index) => (isAvoided ? [`u${index}`] : [])));
+        const targets = places.map(({ credentials, weight, order, ejectedMs }, index) => {
+          const upstream = unsent(`u${index}`, { credentials });
+          if (ejectedMs !== null) eject(upstream, ejectedMs);
+          return new Target(upstream, null, weight, order);
+        });
+        const tried = new Set<Line>();
+        const ranks: [isEjected: number, order: number][] = [];
+        for (
+          let chosen = choose(targets, tried, avoided, 0, 0.5);
+          chosen;
+          chosen = choose(targets, tried, avoided, 0, random.next().value)
+        ) {
+          expect([
+            tried.has(chosen.line),
+            chosen.target.upstream.lines.includes(chosen.line),
+            avoided.has(chosen.target.upstream.name),
+          ]).toEqual([false, true, false]);
+          tried.add(chosen.line);
+          const { health } = chosen.target.upstream;
+          ranks.push(health.isOpen(0) ? [0, chosen.target.order] : [1, health.untilMs]);
+        }
+        expect(ranks).toEqual(ranks.toSorted((one, other) => one[0] - other[0] || one[1] - other[1]));
+        expect(tried.size).toBe(
+          targets.reduce(
+            (sum, { upstream: { name, lines } }) => sum + (avoided.has(name) ? 0 : lines.length),
+            0,
+          ),
+        );
+      },
+    ),
     { numRuns: 500 },
   );
 });

@@ -24,8 +24,16 @@ describe('an upstream', () => {
       expect([health.isOpen(count), health.standing(count).state]).toEqual([true, 'failing']);
     }
     fail(health, 10);
-    expect([health.isOpen(10), health.isOpen(10 + EJECTION_MS - 1), health.isOpen(10 + EJECTION_MS)]).toEqual([false, false, true]);
-    expect(health.standing(10)).toEqual({ state: 'ejected', problem: 'cut', failures: EJECT_AFTER_FAILURES, ejected_ms: EJECTION_MS, running: 0 });
+    expect([health.isOpen(10), health.isOpen(10 + EJECTION_MS - 1), health.isOpen(10 + EJECTION_MS)]).toEqual(
+      [false, false, true],
+    );
+    expect(health.standing(10)).toEqual({
+      state: 'ejected',
+      problem: 'cut',
+      failures: EJECT_AFTER_FAILURES,
+      ejected_ms: EJECTION_MS,
+      running: 0,
+    });
   });
 
   test('that answers in between is not ejected, however often it fails', () => {
@@ -78,7 +86,13 @@ describe('an upstream', () => {
     const health = ejected();
     health.began(health.untilMs);
     health.succeeded();
-    expect(health.standing(0)).toEqual({ state: 'good', problem: null, failures: 0, ejected_ms: 0, running: 1 });
+    expect(health.standing(0)).toEqual({
+      state: 'good',
+      problem: null,
+      failures: 0,
+      ejected_ms: 0,
+      running: 1,
+    });
     for (let count = 1; count < EJECT_AFTER_FAILURES; count++) fail(health, 0);
     expect(health.isOpen(0)).toBe(true);
     fail(health, 0);
@@ -94,7 +108,11 @@ describe('an upstream', () => {
       health.broke(nowMs, nowMs, 'upstream_cut');
     };
     for (let count = 1; count < EJECT_AFTER_FAILURES; count++) breakOff(count);
-    expect(health.standing(10)).toMatchObject({ state: 'failing', problem: 'upstream_cut', failures: EJECT_AFTER_FAILURES - 1 });
+    expect(health.standing(10)).toMatchObject({
+      state: 'failing',
+      problem: 'upstream_cut',
+      failures: EJECT_AFTER_FAILURES - 1,
+    });
     breakOff(10);
     expect([health.isOpen(11), health.untilMs]).toEqual([false, 10 + EJECTION_MS]);
     breakOff(health.untilMs);
@@ -114,7 +132,12 @@ describe('an upstream', () => {
 });
 
 test('whatever happens, in whatever order: the calls are counted, one at most is on trial, and good news opens', () => {
-  const step = fc.record({ what: fc.constantFrom('begin', 'end', 'fail', 'answer'), which: fc.nat(9), passMs: fc.nat(20_000), outForMs: fc.option(fc.nat(60_000)) });
+  const step = fc.record({
+    what: fc.constantFrom('begin', 'end', 'fail', 'answer'),
+    which: fc.nat(9),
+    passMs: fc.nat(20_000),
+    outForMs: fc.option(fc.nat(60_000)),
+  });
   let trials = 0;
   fc.assert(
     fc.property(fc.array(step, { maxLength: 60, size: 'max' }), (steps) => {

@@ -7,7 +7,19 @@ import { openUpstream, type Upstream } from '#server/upstreams/upstream.ts';
 /** None of them is connected to, so that nothing has to be closed. */
 const upstream = (name: string, ...models: string[]): Upstream =>
   openUpstream(
-    { name, terms: { provider: 'openai', base_url: `https://${name}.example/v1`, models, network: 'public', client_gone: 'cancel', retries: 0, paused: false }, credentials: [] },
+    {
+      name,
+      terms: {
+        provider: 'openai',
+        base_url: `https://${name}.example/v1`,
+        models,
+        network: 'public',
+        client_gone: 'cancel',
+        retries: 0,
+        paused: false,
+      },
+      credentials: [],
+    },
     () => ({}),
   );
 
@@ -15,14 +27,25 @@ const matchesPattern = (pattern: string, name: string): boolean => matches(patte
 
 describe('a pattern', () => {
   test('matches what the same regular expression matches', () => {
-    const text = (characters: string): fc.Arbitrary<string> => fc.string({ unit: fc.constantFrom(...characters.split('')), maxLength: 10 });
+    const text = (characters: string): fc.Arbitrary<string> =>
+      fc.string({ unit: fc.constantFrom(...characters.split('')), maxLength: 10 });
     let matched = 0;
     fc.assert(
-      fc.property(text('ab.**').filter((each) => each.includes('*')), text('ab.c'), (pattern, name) => {
-        const expected = new RegExp(`^${pattern.split('*').map((part) => RegExp.escape(part)).join('.*')}$`, 's').test(name);
-        if (expected && pattern !== '*') matched++;
-        expect(matchesPattern(pattern, name)).toBe(expected);
-      }),
+      fc.property(
+        text('ab.**').filter((each) => each.includes('*')),
+        text('ab.c'),
+        (pattern, name) => {
+          const expected = new RegExp(
+            `^${pattern
+              .split('*')
+              .map((part) => RegExp.escape(part))
+              .join('.*')}$`,
+            's',
+          ).test(name);
+          if (expected && pattern !== '*') matched++;
+          expect(matchesPattern(pattern, name)).toBe(expected);
+        },
+      ),
       { numRuns: 10_000 },
     );
     expect(matched).toBeGreaterThan(200);
@@ -63,11 +86,14 @@ describe('a pattern', () => {
 });
 
 describe('the upstream of a model', () => {
-  const table = new ModelTable([], [
-    upstream('first', 'gpt-*', 'exact'),
-    upstream('second', 'gpt-4o', 'exact', 'llama'),
-    upstream('third', '*-mini', '*'),
-  ]);
+  const table = new ModelTable(
+    [],
+    [
+      upstream('first', 'gpt-*', 'exact'),
+      upstream('second', 'gpt-4o', 'exact', 'llama'),
+      upstream('third', '*-mini', '*'),
+    ],
+  );
   const nameOf = (model: string): string | undefined => table.servedBy(model)?.name;
 
   test('is one that names it exactly, before any whose pattern fits', () => {
@@ -82,7 +108,8 @@ describe('the upstream of a model', () => {
 
   test('is none when nothing fits, however the name tries', () => {
     const strict = new ModelTable([], [upstream('only', 'llama')]);
-    for (const name of ['Llama', 'llama ', '', '*', '__proto__', 'constructor']) expect(strict.find(name, '/v1/chat/completions')).toBe('unknown');
+    for (const name of ['Llama', 'llama ', '', '*', '__proto__', 'constructor'])
+      expect(strict.find(name, '/v1/chat/completions')).toBe('unknown');
   });
 
   test('is listed where it is configured by name', () => {

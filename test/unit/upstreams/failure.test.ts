@@ -6,29 +6,51 @@ import { RETRY_AFTER_MAX_MS } from '#server/upstreams/bounds.ts';
 
 const TRANSPORT: Problem[] = ['unreachable', 'timed_out', 'cut', 'unreadable', 'error_event'];
 const OTHERS: Problem[] = ['not_said', 'begun'];
-const anyProblem = fc.oneof(fc.integer({ min: 100, max: 999 }), fc.constantFrom<Problem>(...TRANSPORT, ...OTHERS));
+const anyProblem = fc.oneof(
+  fc.integer({ min: 100, max: 999 }),
+  fc.constantFrom<Problem>(...TRANSPORT, ...OTHERS),
+);
 const anyWait = fc.option(fc.nat(1_000_000_000));
 
-/** What follows: e elsewhere, l later, the letter of whom it blames, and + where another credential is of use. */
+/**
+ * What follows: e elsewhere, l later, the letter of whom it blames, and + where another credential is of use.
+ */
 const inShort = (problem: Problem, retryAfterMs: number | null = null): string => {
-  const { isElsewhereBetter, isLaterBetter, blames, isOfUpstream, outForMs } = judge({ problem, retryAfterMs });
+  const { isElsewhereBetter, isLaterBetter, blames, isOfUpstream, outForMs } = judge({
+    problem,
+    retryAfterMs,
+  });
   return `${isElsewhereBetter ? 'e' : '-'}${isLaterBetter ? 'l' : '-'} ${blames}${isOfUpstream ? '' : '+'} ${outForMs}`;
 };
 
 test.each([
-  ['what the upstream says of the request is true anywhere', [400, 413, 415, 422, 405, 409, 410, 451, 499], '-- nobody null'],
+  [
+    'what the upstream says of the request is true anywhere',
+    [400, 413, 415, 422, 405, 409, 410, 451, 499],
+    '-- nobody null',
+  ],
   ['a model that is not there may be elsewhere, and that is no failing', [404], 'e- nobody null'],
   ['a credential that is refused leaves the upstream to its others', [401, 402, 403], 'e- credential+ 60000'],
   ['a credential that is over its limit is left alone for a little', [429], 'el credential+ 5000'],
-  ['an upstream that fails is no better with another credential', [500, 502, 503, 504, 529, 599, 999, 408, 425, 101, 302, 304, ...TRANSPORT], 'el upstream null'],
+  [
+    'an upstream that fails is no better with another credential',
+    [500, 502, 503, 504, 529, 599, 999, 408, 425, 101, 302, 304, ...TRANSPORT],
+    'el upstream null',
+  ],
   ['what has begun is not begun again, since it may be charged', ['begun'], '-- upstream null'],
   ['what one protocol can not say another may', ['not_said'], 'e- nobody null'],
 ] as [string, Problem[], string][])('%s', (_, problems, expected) => {
-  expect(problems.map((problem) => `${problem}: ${inShort(problem)}`)).toEqual(problems.map((problem) => `${problem}: ${expected}`));
+  expect(problems.map((problem) => `${problem}: ${inShort(problem)}`)).toEqual(
+    problems.map((problem) => `${problem}: ${expected}`),
+  );
 });
 
 test('a wait that an upstream asks for is believed, up to a bound', () => {
-  expect([inShort(429, 7_000), inShort(503, 7_000), inShort(500, 2_000)]).toEqual(['el credential+ 7000', 'el upstream 7000', 'el upstream 2000']);
+  expect([inShort(429, 7_000), inShort(503, 7_000), inShort(500, 2_000)]).toEqual([
+    'el credential+ 7000',
+    'el upstream 7000',
+    'el upstream 2000',
+  ]);
   expect(judge({ problem: 429, retryAfterMs: 86_400_000 }).outForMs).toBe(RETRY_AFTER_MAX_MS);
 });
 
@@ -36,12 +58,20 @@ test('whatever the failure: no fault of the client is tried again or blamed on a
   fc.assert(
     fc.property(anyProblem, anyWait, (problem, retryAfterMs) => {
       const verdict = judge({ problem, retryAfterMs });
-      const ofClient = typeof problem === 'number' && problem >= 400 && problem < 500 && ![401, 402, 403, 404, 408, 425, 429].includes(problem);
-      if (ofClient) expect(verdict).toMatchObject({ isElsewhereBetter: false, isLaterBetter: false, blames: 'nobody' });
+      const ofClient =
+        typeof problem === 'number' &&
+        problem >= 400 &&
+        problem < 500 &&
+        ![401, 402, 403, 404, 408, 425, 429].includes(problem);
+      if (ofClient)
+        expect(verdict).toMatchObject({ isElsewhereBetter: false, isLaterBetter: false, blames: 'nobody' });
       // What nobody is to blame for ejects nobody, and who waits blames somebody.
-      if (verdict.blames === 'nobody') expect([verdict.outForMs, verdict.isLaterBetter]).toEqual([null, false]);
+      if (verdict.blames === 'nobody')
+        expect([verdict.outForMs, verdict.isLaterBetter]).toEqual([null, false]);
       expect(verdict.outForMs ?? 0).toBeLessThanOrEqual(RETRY_AFTER_MAX_MS);
-      expect(Try.safeParse({ upstream: 'one', outcome: problemName(problem), duration_ms: 0 }).success).toBe(true);
+      expect(Try.safeParse({ upstream: 'one', outcome: problemName(problem), duration_ms: 0 }).success).toBe(
+        true,
+      );
     }),
     { numRuns: 2_000 },
   );

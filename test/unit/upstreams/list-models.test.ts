@@ -6,7 +6,8 @@ import { takeAnswer } from '#server/upstreams/health-probe.ts';
 
 /** What people are told of an upstream that could not be asked, and what that says of its health. */
 
-const coded = (code: string, message = 'connect somewhere at 10.0.0.7:8443'): Error => Object.assign(new Error(message), { code });
+const coded = (code: string, message = 'connect somewhere at 10.0.0.7:8443'): Error =>
+  Object.assign(new Error(message), { code });
 
 test.each([
   ['a place that is not allowed', new ForbiddenAddress('private'), /private network/],
@@ -60,9 +61,12 @@ test.each([
   ['status_500', answered(new Error('the upstream answered 401')), 'on_trial'],
   ['status_503', answered(new Error('the upstream answered 404')), 'on_trial'],
   ['timed_out', answered(Object.assign(new Error('late'), { name: 'TimeoutError' })), 'on_trial'],
-])('what was ejected as %s, asked for its models, comes back only by what that disproves', (seen, answer, state) => {
-  const health = ejectedFor(seen);
-  expect(health.standing(100).state).toBe('on_trial');
-  takeAnswer(health, answer, 100, 101);
-  expect(health.standing(102).state).toBe(state);
-});
+])(
+  'what was ejected as %s, asked for its models, comes back only by what that disproves',
+  (seen, answer, state) => {
+    const health = ejectedFor(seen);
+    expect(health.standing(100).state).toBe('on_trial');
+    takeAnswer(health, answer, 100, 101);
+    expect(health.standing(102).state).toBe(state);
+  },
+);

@@ -6,12 +6,15 @@ import { refusalOfReply, type UpstreamReply } from '#server/relay/upstream-error
 
 const HOST = 'models.internal.example:8443';
 
-function told(reply: Partial<UpstreamReply> & { status: number; body?: Buffer }): ReturnType<typeof refusalOfReply> {
+function told(
+  reply: Partial<UpstreamReply> & { status: number; body?: Buffer },
+): ReturnType<typeof refusalOfReply> {
   const { body = Buffer.alloc(0), ...rest } = reply;
   return refusalOfReply({ fault: readFault(body), retryAfter: undefined, host: HOST, ...rest });
 }
 
-const errorBody = (message: string, more: object = {}): Buffer => Buffer.from(JSON.stringify({ error: { message, ...more } }));
+const errorBody = (message: string, more: object = {}): Buffer =>
+  Buffer.from(JSON.stringify({ error: { message, ...more } }));
 
 test.each<[number, number, Code, string]>([
   [400, 400, 'upstream_refused', 'upstream_refused'],
@@ -30,8 +33,11 @@ test.each<[number, number, Code, string]>([
   [409, 502, 'upstream_error', 'upstream_error'],
   [302, 502, 'upstream_error', 'upstream_error'],
   [999, 502, 'upstream_error', 'upstream_error'],
-])('an upstream\'s %i is told as %i %s', (status, expected, code, reason) => {
-  expect(told({ status, body: errorBody('Something is wrong.') })).toMatchObject({ refusal: { status: expected, code }, reason });
+])("an upstream's %i is told as %i %s", (status, expected, code, reason) => {
+  expect(told({ status, body: errorBody('Something is wrong.') })).toMatchObject({
+    refusal: { status: expected, code },
+    reason,
+  });
 });
 
 test('no status of an upstream becomes a 401, 403 or 429 of ours, or a success', () => {
@@ -49,8 +55,11 @@ test('no status of an upstream becomes a 401, 403 or 429 of ours, or a success',
 describe('the message', () => {
   const messageOf = (body: Buffer, status = 400): string => told({ status, body }).refusal.message;
 
-  test('about the client\'s own request passes with its field', () => {
-    const { refusal } = told({ status: 400, body: errorBody('max_tokens is too large: 9.', { param: 'max_tokens', code: 'x', type: 'y' }) });
+  test("about the client's own request passes with its field", () => {
+    const { refusal } = told({
+      status: 400,
+      body: errorBody('max_tokens is too large: 9.', { param: 'max_tokens', code: 'x', type: 'y' }),
+    });
     expect(JSON.parse(refusal.errorJson())).toEqual({
       message: 'max_tokens is too large: 9.',
       type: 'invalid_request_error',
@@ -60,7 +69,8 @@ describe('the message', () => {
   });
 
   test('about anything else is our own', () => {
-    for (const status of [401, 403, 429, 500, 503, 504]) expect(messageOf(errorBody('Their words.'), status)).not.toContain('Their');
+    for (const status of [401, 403, 429, 500, 503, 504])
+      expect(messageOf(errorBody('Their words.'), status)).not.toContain('Their');
   });
 
   test.each([
@@ -94,13 +104,23 @@ describe('the message', () => {
   });
 
   test('names none wherever in any text they stand', () => {
-    const secret = fc.string({ unit: fc.constantFrom(...'abcdefXYZ0123456789'.split('')), minLength: 20, maxLength: 40 });
+    const secret = fc.string({
+      unit: fc.constantFrom(...'abcdefXYZ0123456789'.split('')),
+      minLength: 20,
+      maxLength: 40,
+    });
     const words = fc.string({ unit: fc.constantFrom('a', ' ', '.', ',', '"', '(', '\n'), maxLength: 20 });
     fc.assert(
-      fc.property(secret, words, words, fc.constantFrom('sk-', 'Bearer ', 'key_', `https://${HOST}/`), (text, before, after, prefix) => {
-        const message = messageOf(errorBody(`${before} ${prefix}${text} ${after}`));
-        expect(message).not.toContain(text);
-      }),
+      fc.property(
+        secret,
+        words,
+        words,
+        fc.constantFrom('sk-', 'Bearer ', 'key_', `https://${HOST}/`),
+        (text, before, after, prefix) => {
+          const message = messageOf(errorBody(`${before} ${prefix}${text} ${after}`));
+          expect(message).not.toContain(text);
+        },
+      ),
     );
   });
 
@@ -112,16 +132,20 @@ describe('the message', () => {
 });
 
 describe('when to try again', () => {
-  const retryOf = (status: number, retryAfter: string | undefined): number | undefined => told({ status, retryAfter }).refusal.retryAfterS;
+  const retryOf = (status: number, retryAfter: string | undefined): number | undefined =>
+    told({ status, retryAfter }).refusal.retryAfterS;
 
-  test.each([429, 503, 500, 504])('is the upstream\'s own word on a %i, within reason', (status) => {
+  test.each([429, 503, 500, 504])("is the upstream's own word on a %i, within reason", (status) => {
     expect(retryOf(status, '7')).toBe(7);
     expect(retryOf(status, '0')).toBe(1);
     expect(retryOf(status, '86400')).toBe(60);
   });
 
-  test.each(['', 'soon', '-5', '1.5', '7, 8', '99999999999999999999', 'Wed, 21 Oct 2026 07:28:00 GMT'])('is ours when theirs is no number: %j', (header) => {
-    expect(retryOf(429, header)).toBe(retryOf(429, undefined));
-    expect(retryOf(429, undefined)).toBeGreaterThanOrEqual(1);
-  });
+  test.each(['', 'soon', '-5', '1.5', '7, 8', '99999999999999999999', 'Wed, 21 Oct 2026 07:28:00 GMT'])(
+    'is ours when theirs is no number: %j',
+    (header) => {
+      expect(retryOf(429, header)).toBe(retryOf(429, undefined));
+      expect(retryOf(429, undefined)).toBeGreaterThanOrEqual(1);
+    },
+  );
 });

@@ -31,7 +31,9 @@ test('a larger share is never reached sooner', () => {
   assert(
     property(array(duration, { minLength: 1 }), share, share, (durations, one, other) => {
       const counts = countsOf(durations);
-      expect(quantileOf(counts, Math.min(one, other))).toBeLessThanOrEqual(quantileOf(counts, Math.max(one, other)) as number);
+      expect(quantileOf(counts, Math.min(one, other))).toBeLessThanOrEqual(
+        quantileOf(counts, Math.max(one, other)) as number,
+      );
     }),
   );
 });
@@ -44,5 +46,7 @@ test('of nothing there is no percentile, and of what took longest only that it d
 
 test('every way to end is one outcome', () => {
   const codes = ENDED_OUTCOMES.flatMap(endReasonCodes);
-  expect(codes.toSorted((one, other) => one - other)).toEqual(Object.values(END_REASONS).toSorted((one, other) => one - other));
+  expect(codes.toSorted((one, other) => one - other)).toEqual(
+    Object.values(END_REASONS).toSorted((one, other) => one - other),
+  );
 });

@@ -6,21 +6,27 @@ describe("the playground's reader of replies", () => {
   it('gives the same events however the bytes are cut, with any line ends', () => {
     const line = fc.string({ unit: fc.constantFrom('a', '{', ' ', ':', 'é') });
     fc.assert(
-      fc.property(fc.array(line, { maxLength: 6 }), fc.constantFrom('\n', '\r\n', '\r'), fc.infiniteStream(fc.nat(5)), (data, end, cuts) => {
-        const text = data.map((each) => `: comment${end}data: ${each}${end}${end}`).join('');
-        const reader = new EventReader();
-        const found: string[] = [];
-        for (let at = 0; at < text.length; ) {
-          const length = 1 + (cuts.next().value as number);
-          found.push(...reader.take(text.slice(at, at + length)));
-          at += length;
-        }
-        found.push(...reader.take('\n\n'));
-        expect(found).toEqual(data);
-      }),
+      fc.property(
+        fc.array(line, { maxLength: 6 }),
+        fc.constantFrom('\n', '\r\n', '\r'),
+        fc.infiniteStream(fc.nat(5)),
+        (data, end, cuts) => {
+          const text = data.map((each) => `: comment${end}data: ${each}${end}${end}`).join('');
+          const reader = new EventReader();
+          const found: string[] = [];
+          for (let at = 0; at < text.length;) {
+            const length = 1 + (cuts.next().value as number);
+            found.push(...reader.take(text.slice(at, at + length)));
+            at += length;
+          }
+          found.push(...reader.take('\n\n'));
+          expect(found).toEqual(data);
+        },
+      ),
     );
   });
-  it('puts the lines of one event together', () => expect(new EventReader().take('data: a\ndata:b\n\n')).toEqual(['a\nb']));
+  it('puts the lines of one event together', () =>
+    expect(new EventReader().take('data: a\ndata:b\n\n')).toEqual(['a\nb']));
   it('gives up on an event that does not end, instead of keeping all of it', () => {
     const reader = new EventReader();
     expect(() => {

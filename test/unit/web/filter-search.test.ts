@@ -12,5 +12,6 @@ test('an end without a beginning names no time, and so does not end a list that 
 });
 
 test('words that every object knows are no range and no outcome', () => {
-  for (const word of ['constructor', 'toString', '__proto__']) expect(readFilterSearch({ range: word, outcome: word })).toEqual({});
+  for (const word of ['constructor', 'toString', '__proto__'])
+    expect(readFilterSearch({ range: word, outcome: word })).toEqual({});
 });

@@ -7,24 +7,66 @@ import { follow, type SeenCall } from '../../../web/features/first-call/seen-cal
 const ACCOUNT = 'ours0000';
 const at = '2027-01-01T00:00:00.000Z';
 const request = (number: number): string => `00000000-0000-7000-8000-${String(number).padStart(12, '0')}`;
-const call = (number: number, account = ACCOUNT) => ({ request: request(number), account, key: 'key00000', model: 'daybook-demo' });
-const started = (number: number, account?: string): Frame => ({ type: 'started', position: number, at, ...call(number, account), sse: true, body_bytes: 1, hold_tokens: 1 });
-const progress = (number: number, tokens: number): Frame => ({ type: 'progress', ...call(number), output_tokens: tokens });
-const settled = (number: number): FrameOf<'settled'> => ({ type: 'settled', position: number, at, ...call(number), outcome: 'completed', end_reason: 'completed', usage_source: 'provider', output_tokens: 9 });
+const call = (number: number, account = ACCOUNT) => ({
+  request: request(number),
+  account,
+  key: 'key00000',
+  model: 'daybook-demo',
+});
+const started = (number: number, account?: string): Frame => ({
+  type: 'started',
+  position: number,
+  at,
+  ...call(number, account),
+  sse: true,
+  body_bytes: 1,
+  hold_tokens: 1,
+});
+const progress = (number: number, tokens: number): Frame => ({
+  type: 'progress',
+  ...call(number),
+  output_tokens: tokens,
+});
+const settled = (number: number): FrameOf<'settled'> => ({
+  type: 'settled',
+  position: number,
+  at,
+  ...call(number),
+  outcome: 'completed',
+  end_reason: 'completed',
+  usage_source: 'provider',
+  output_tokens: 9,
+});
 
 const after = (...frames: Frame[]): readonly SeenCall[] => follow([], frames, ACCOUNT);
 
 describe('the calls that the first-call page shows', () => {
   test('begin, count their tokens and end; a count that comes late changes nothing', () => {
-    expect(after(started(1), progress(1, 4))).toMatchObject([{ request: request(1), outputTokens: 4, ending: null }]);
+    expect(after(started(1), progress(1, 4))).toMatchObject([
+      { request: request(1), outputTokens: 4, ending: null },
+    ]);
     const ended = after(started(1), progress(1, 4), settled(1));
     expect(ended).toMatchObject([{ outputTokens: 9, ending: { end_reason: 'completed' } }]);
     expect(follow(ended, [progress(1, 5)], ACCOUNT)).toBe(ended);
   });
 
   test('are the newest five of the own account, those that were refused among them', () => {
-    const refused: Frame = { type: 'refused', position: 8, at, request: request(8), account: ACCOUNT, key: 'key00000', refusal: 'rate_limit_exceeded', status: 429, refused_count: 1 };
-    const seen = after(...[1, 2, 3, 4, 5, 6].map((number) => started(number)), started(7, 'theirs00'), refused);
+    const refused: Frame = {
+      type: 'refused',
+      position: 8,
+      at,
+      request: request(8),
+      account: ACCOUNT,
+      key: 'key00000',
+      refusal: 'rate_limit_exceeded',
+      status: 429,
+      refused_count: 1,
+    };
+    const seen = after(
+      ...[1, 2, 3, 4, 5, 6].map((number) => started(number)),
+      started(7, 'theirs00'),
+      refused,
+    );
     expect(seen.map((each) => each.request)).toEqual([8, 6, 5, 4, 3].map(request));
     expect(seen[0]?.ending).toBe(refused);
   });
@@ -33,7 +75,9 @@ describe('the calls that the first-call page shows', () => {
 test('every refusal of a key, a permission or a limit has advice of its own', () => {
   const OTHER_STATUS = 418;
   // That of signatures is told to witnesses, who have no key.
-  const codes = Object.entries(API_REFUSALS).filter(([code, { status }]) => [401, 403, 429].includes(status) && code !== 'cosignature_refused');
+  const codes = Object.entries(API_REFUSALS).filter(
+    ([code, { status }]) => [401, 403, 429].includes(status) && code !== 'cosignature_refused',
+  );
   expect(codes.length).toBeGreaterThan(5);
   expect(codes.filter(([code]) => whatToDo(OTHER_STATUS, code) === null)).toEqual([]);
   expect(whatToDo(OTHER_STATUS, null)).toBeNull();

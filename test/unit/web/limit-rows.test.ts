@@ -8,13 +8,29 @@ import { atTime, usedUpAtMs, windowEndMs } from '../../../web/lib/limit-rows.ts'
 
 const time = (text: string): number => Date.parse(`${text}Z`);
 const row: LimitRow = {
-  subject: 'account/Account1', key_name: null, meter: 'tokens', window: 'day', limit: 1_000, used: 400, held: 100, free: 500,
-  window_started_at: '2026-05-04T00:00:00.000Z', resets_at: '2026-05-05T00:00:00.000Z', enforcement: 'soft_landing', overdraft: null,
+  subject: 'account/Account1',
+  key_name: null,
+  meter: 'tokens',
+  window: 'day',
+  limit: 1_000,
+  used: 400,
+  held: 100,
+  free: 500,
+  window_started_at: '2026-05-04T00:00:00.000Z',
+  resets_at: '2026-05-05T00:00:00.000Z',
+  enforcement: 'soft_landing',
+  overdraft: null,
 };
 
 test('windows end when those of the relay do', () => {
   for (const kind of Object.keys(WINDOW_KINDS) as WindowKind[]) {
-    for (const at of ['2026-01-31T23:59', '2026-02-28T12:00', '2028-02-29T00:00', '2026-12-31T23:00', '2026-03-29T01:30']) {
+    for (const at of [
+      '2026-01-31T23:59',
+      '2026-02-28T12:00',
+      '2028-02-29T00:00',
+      '2026-12-31T23:00',
+      '2026-03-29T01:30',
+    ]) {
       const start = windowStart(kind, Math.floor(time(at) / 60_000));
       const end = windowEnd(kind, start);
       expect(windowEndMs(kind, start * 60_000)).toBe(end === Infinity ? null : end * 60_000);
@@ -24,8 +40,17 @@ test('windows end when those of the relay do', () => {
 
 test('a window that is over begins anew with nothing used, however long ago it ended', () => {
   expect(atTime(row, time('2026-05-04T23:59:59'))).toBe(row);
-  expect(atTime(row, time('2026-05-05T00:00'))).toMatchObject({ used: 0, held: 0, free: 1_000, window_started_at: '2026-05-05T00:00:00.000Z', resets_at: '2026-05-06T00:00:00.000Z' });
-  expect(atTime(row, time('2026-05-09T07:00'))).toMatchObject({ used: 0, resets_at: '2026-05-10T00:00:00.000Z' });
+  expect(atTime(row, time('2026-05-05T00:00'))).toMatchObject({
+    used: 0,
+    held: 0,
+    free: 1_000,
+    window_started_at: '2026-05-05T00:00:00.000Z',
+    resets_at: '2026-05-06T00:00:00.000Z',
+  });
+  expect(atTime(row, time('2026-05-09T07:00'))).toMatchObject({
+    used: 0,
+    resets_at: '2026-05-10T00:00:00.000Z',
+  });
 });
 
 test('the pace of a window tells when it is used up, and only where that is before it begins anew', () => {

@@ -8,15 +8,63 @@ const NOW_MS = Date.parse('2026-05-04T10:00:00.000Z');
 const call = { account: 'aaaaaaaa', key: 'kkkkkkkk', model: 'm' };
 
 /** The request that was made so many milliseconds after the beginning. */
-const made = (ms: number): { request: string; at: string; ms: number } => ({ request: uuidv7(NOW_MS + ms), at: new Date(NOW_MS + ms).toISOString(), ms });
+const made = (ms: number): { request: string; at: string; ms: number } => ({
+  request: uuidv7(NOW_MS + ms),
+  at: new Date(NOW_MS + ms).toISOString(),
+  ms,
+});
 type Made = ReturnType<typeof made>;
 
-const started = ({ request, at, ms }: Made): Frame => ({ type: 'started', ...call, request, at, position: 1_000 + ms, sse: true, body_bytes: 1, hold_tokens: 9 });
-const settled = ({ request, at, ms }: Made): Frame => ({ type: 'settled', ...call, request, at, position: 900_000 + ms, outcome: 'completed', end_reason: 'completed', usage_source: 'provider', status: 200, input_tokens: 3, output_tokens: 5 });
+const started = ({ request, at, ms }: Made): Frame => ({
+  type: 'started',
+  ...call,
+  request,
+  at,
+  position: 1_000 + ms,
+  sse: true,
+  body_bytes: 1,
+  hold_tokens: 9,
+});
+const settled = ({ request, at, ms }: Made): Frame => ({
+  type: 'settled',
+  ...call,
+  request,
+  at,
+  position: 900_000 + ms,
+  outcome: 'completed',
+  end_reason: 'completed',
+  usage_source: 'provider',
+  status: 200,
+  input_tokens: 3,
+  output_tokens: 5,
+});
 const row = ({ request, at, ms }: Made, more: Partial<RequestRow> = {}): RequestRow => ({
-  ...call, request, accepted_at: at, ended_at: at, upstream: null, outcome: 'completed', end_reason: 'completed', refusal: null, refused_count: null, status: 200, sse: true,
-  input_tokens: 1, cached_tokens: 0, output_tokens: 1, reasoning_tokens: 0, usage_source: 'provider', cost_microusd: null, first_byte_ms: 1, duration_ms: 1, attempts: 1,
-  retry_count: null, hold_tokens: 1, hold_cost_microusd: null, position: 1_000 + ms, end_position: 2, ...more,
+  ...call,
+  request,
+  accepted_at: at,
+  ended_at: at,
+  upstream: null,
+  outcome: 'completed',
+  end_reason: 'completed',
+  refusal: null,
+  refused_count: null,
+  status: 200,
+  sse: true,
+  input_tokens: 1,
+  cached_tokens: 0,
+  output_tokens: 1,
+  reasoning_tokens: 0,
+  usage_source: 'provider',
+  cost_microusd: null,
+  first_byte_ms: 1,
+  duration_ms: 1,
+  attempts: 1,
+  retry_count: null,
+  hold_tokens: 1,
+  hold_cost_microusd: null,
+  position: 1_000 + ms,
+  end_position: 2,
+  ...more,
 });
 
 /** A list with somebody who looks. `shown` is what is painted next. */
@@ -99,9 +147,20 @@ describe('the list of requests', () => {
     const many = Array.from({ length: LIVE_ROWS_MAX + 5 }, (_, ms) => made(ms));
     list.take(many.map(started));
     expect(isCut()).toBe(true);
-    expect(shown()).toEqual(many.slice(5).map(({ request }) => request).toReversed());
+    expect(shown()).toEqual(
+      many
+        .slice(5)
+        .map(({ request }) => request)
+        .toReversed(),
+    );
     list.closeGap();
-    fetch([...many.slice(0, 5).toReversed().map((each) => row(each)), row(fetchedBefore)]);
+    fetch([
+      ...many
+        .slice(0, 5)
+        .toReversed()
+        .map((each) => row(each)),
+      row(fetchedBefore),
+    ]);
     expect(shown()).toHaveLength(LIVE_ROWS_MAX + 6);
   });
 

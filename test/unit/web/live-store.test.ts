@@ -16,9 +16,20 @@ const figuresOf = (endings: readonly Ending[]): UsageFigures => {
   const tally = noTally();
   for (const ending of endings) countEnding(tally, ending);
   return {
-    requests: tally.served + tally.failed, completed: tally.served, client_gone: 0, upstream_failed: tally.failed, cut_short: 0, relay_failed: 0,
-    refused: tally.refused, input_tokens: tally.input_tokens, cached_tokens: 0, output_tokens: tally.output_tokens, reasoning_tokens: 0,
-    abandoned_tokens: 0, cost_microusd: tally.cost_microusd, unpriced: 0,
+    requests: tally.served + tally.failed,
+    completed: tally.served,
+    client_gone: 0,
+    upstream_failed: tally.failed,
+    cut_short: 0,
+    relay_failed: 0,
+    refused: tally.refused,
+    input_tokens: tally.input_tokens,
+    cached_tokens: 0,
+    output_tokens: tally.output_tokens,
+    reasoning_tokens: 0,
+    abandoned_tokens: 0,
+    cost_microusd: tally.cost_microusd,
+    unpriced: 0,
   };
 };
 const minuteOf = ({ at }: Ending): number => Math.floor(Date.parse(at) / MINUTE_MS) * MINUTE_MS;
@@ -28,32 +39,104 @@ const modelOf = (ending: Ending): string => (ending.type === 'refused' ? '' : en
 function reportOf(log: readonly Ending[], position: number): UsageReport {
   const seen = log.filter((ending) => ending.position <= position);
   return {
-    as_of: null, position, behind: 0, parked: 0, of: { account: null, key: null }, from: new Date(START_MS).toISOString(), to: new Date(NOW_MS).toISOString(),
-    bucket: 'minute', group_by: [], totals: figuresOf(seen),
-    rows: [...Map.groupBy(seen, minuteOf)].map(([atMs, endings]) => ({ from: new Date(atMs).toISOString(), ...figuresOf(endings) })),
+    as_of: null,
+    position,
+    behind: 0,
+    parked: 0,
+    of: { account: null, key: null },
+    from: new Date(START_MS).toISOString(),
+    to: new Date(NOW_MS).toISOString(),
+    bucket: 'minute',
+    group_by: [],
+    totals: figuresOf(seen),
+    rows: [...Map.groupBy(seen, minuteOf)].map(([atMs, endings]) => ({
+      from: new Date(atMs).toISOString(),
+      ...figuresOf(endings),
+    })),
   };
 }
 function groupsOf(log: readonly Ending[], position: number): UsageReport {
   const seen = log.filter((ending) => ending.position <= position);
   const groups = Map.groupBy(seen, (ending) => `${ending.key} ${modelOf(ending)}`);
-  return { ...reportOf(log, position), rows: [...groups.values()].map((endings) => ({ key: endings[0]?.key ?? '', model: modelOf(endings[0] as Ending), ...figuresOf(endings) })) };
+  return {
+    ...reportOf(log, position),
+    rows: [...groups.values()].map((endings) => ({
+      key: endings[0]?.key ?? '',
+      model: modelOf(endings[0] as Ending),
+      ...figuresOf(endings),
+    })),
+  };
 }
-const pageOf = (position: number): RequestPage => ({ object: 'list', data: [], next: null, from: '', to: null, looked_from: '', as_of: null, position, behind: 0, parked: 0 });
-const baseOf = (log: readonly Ending[], positions: { series: number; groups: number; calls: number }): Base => ({
-  series: reportOf(log, positions.series), groups: groupsOf(log, positions.groups), last: pageOf(positions.calls), running: pageOf(positions.calls), bucketMs: MINUTE_MS, buckets: BUCKETS,
+const pageOf = (position: number): RequestPage => ({
+  object: 'list',
+  data: [],
+  next: null,
+  from: '',
+  to: null,
+  looked_from: '',
+  as_of: null,
+  position,
+  behind: 0,
+  parked: 0,
 });
-const sameBase = (log: readonly Ending[], position: number): Base => baseOf(log, { series: position, groups: position, calls: position });
+const baseOf = (
+  log: readonly Ending[],
+  positions: { series: number; groups: number; calls: number },
+): Base => ({
+  series: reportOf(log, positions.series),
+  groups: groupsOf(log, positions.groups),
+  last: pageOf(positions.calls),
+  running: pageOf(positions.calls),
+  bucketMs: MINUTE_MS,
+  buckets: BUCKETS,
+});
+const sameBase = (log: readonly Ending[], position: number): Base =>
+  baseOf(log, { series: position, groups: position, calls: position });
 
 const idOf = (position: number): string => `01a1fffd-088e-7242-bbde-${String(position).padStart(12, '0')}`;
 const started = (position: number, request = idOf(position)): FrameOf<'started'> => ({
-  type: 'started', position, at: new Date(NOW_MS).toISOString(), request, account: 'Account1', key: 'Key00001', model: 'm', sse: true, body_bytes: 1, hold_tokens: 1,
+  type: 'started',
+  position,
+  at: new Date(NOW_MS).toISOString(),
+  request,
+  account: 'Account1',
+  key: 'Key00001',
+  model: 'm',
+  sse: true,
+  body_bytes: 1,
+  hold_tokens: 1,
 });
 const runningRow = (position: number): RequestRow => ({
-  request: idOf(position), position, accepted_at: new Date(NOW_MS).toISOString(), ended_at: null, end_position: null, account: 'Account1', key: 'Key00001', model: 'm', upstream: null,
-  outcome: 'running', end_reason: null, refusal: null, refused_count: null, status: null, sse: true, input_tokens: null, cached_tokens: null, output_tokens: null, reasoning_tokens: null,
-  usage_source: null, cost_microusd: null, first_byte_ms: null, duration_ms: null, attempts: null, retry_count: null, hold_tokens: 1, hold_cost_microusd: null,
+  request: idOf(position),
+  position,
+  accepted_at: new Date(NOW_MS).toISOString(),
+  ended_at: null,
+  end_position: null,
+  account: 'Account1',
+  key: 'Key00001',
+  model: 'm',
+  upstream: null,
+  outcome: 'running',
+  end_reason: null,
+  refusal: null,
+  refused_count: null,
+  status: null,
+  sse: true,
+  input_tokens: null,
+  cached_tokens: null,
+  output_tokens: null,
+  reasoning_tokens: null,
+  usage_source: null,
+  cost_microusd: null,
+  first_byte_ms: null,
+  duration_ms: null,
+  attempts: null,
+  retry_count: null,
+  hold_tokens: 1,
+  hold_cost_microusd: null,
 });
-const tell = (store: LiveStore, frames: Frame[], nowMs = NOW_MS): void => store.take({ position: 0, at: new Date(nowMs).toISOString(), frames }, nowMs);
+const tell = (store: LiveStore, frames: Frame[], nowMs = NOW_MS): void =>
+  store.take({ position: 0, at: new Date(nowMs).toISOString(), frames }, nowMs);
 
 /** A log of endings, whose positions have gaps, as a viewer sees it. */
 const logs = fc
@@ -74,9 +157,32 @@ const logs = fc
       .toSorted((one, other) => one.afterMs - other.afterMs)
       .map(({ gap, key, model, outcome, tokens, afterMs }): Ending => {
         position += gap;
-        const placed = { position, at: new Date(START_MS + afterMs).toISOString(), request: idOf(position), account: 'Account1', key };
-        if (outcome === 'refused') return { type: 'refused', ...placed, refusal: 'rate_limit_exceeded', status: 429, refused_count: 1 + (tokens % 3) };
-        return { type: 'settled', ...placed, model, outcome, end_reason: 'completed', usage_source: 'provider', input_tokens: tokens, output_tokens: tokens, cost_microusd: tokens };
+        const placed = {
+          position,
+          at: new Date(START_MS + afterMs).toISOString(),
+          request: idOf(position),
+          account: 'Account1',
+          key,
+        };
+        if (outcome === 'refused')
+          return {
+            type: 'refused',
+            ...placed,
+            refusal: 'rate_limit_exceeded',
+            status: 429,
+            refused_count: 1 + (tokens % 3),
+          };
+        return {
+          type: 'settled',
+          ...placed,
+          model,
+          outcome,
+          end_reason: 'completed',
+          usage_source: 'provider',
+          input_tokens: tokens,
+          output_tokens: tokens,
+          cost_microusd: tokens,
+        };
       });
   });
 
@@ -85,7 +191,8 @@ const totalOf = (log: readonly Ending[]): Tally => {
   for (const ending of log) countEnding(tally, ending);
   return tally;
 };
-const callsIn = (rows: readonly { tally: Tally }[]): number => rows.reduce((sum, { tally }) => sum + callsOf(tally), 0);
+const callsIn = (rows: readonly { tally: Tally }[]): number =>
+  rows.reduce((sum, { tally }) => sum + callsOf(tally), 0);
 
 function expectWhole(view: LiveView, log: readonly Ending[]): void {
   const total = totalOf(log);
@@ -100,7 +207,10 @@ test('every ending is counted once, wherever the tables were when each of its fi
   fc.assert(
     fc.property(logs, cut, cut, cut, (log, series, groups, calls) => {
       const store = new LiveStore(baseOf(log, { series, groups, calls }));
-      tell(store, log.filter(({ position }) => position > Math.min(series, groups, calls)));
+      tell(
+        store,
+        log.filter(({ position }) => position > Math.min(series, groups, calls)),
+      );
       expectWhole(store.view(NOW_MS), log);
     }),
   );
@@ -111,7 +221,10 @@ test('what the feed tells twice is counted once', () => {
     fc.property(logs, fc.integer({ min: 0, max: 120 }), (log, again) => {
       const store = new LiveStore(sameBase(log, 0));
       tell(store, log);
-      tell(store, log.filter(({ position }) => position > again));
+      tell(
+        store,
+        log.filter(({ position }) => position > again),
+      );
       expectWhole(store.view(NOW_MS), log);
     }),
   );
@@ -123,7 +236,10 @@ test('newer figures take the place of older ones without losing or doubling what
     fc.property(logs, cut, cut, (log, first, second) => {
       const [early, late] = [Math.min(first, second), Math.max(first, second)];
       const store = new LiveStore(sameBase(log, early));
-      tell(store, log.filter(({ position }) => position > early));
+      tell(
+        store,
+        log.filter(({ position }) => position > early),
+      );
       expect(store.rebase(sameBase(log, late))).toBe(true);
       expectWhole(store.view(NOW_MS), log);
     }),
@@ -135,10 +251,21 @@ test('the newest requests are all listed, wherever the tables were when newer fi
   fc.assert(
     fc.property(logs, cut, cut, (log, told, rebased) => {
       const store = new LiveStore(sameBase([], 0));
-      tell(store, log.filter(({ position }) => position <= told));
+      tell(
+        store,
+        log.filter(({ position }) => position <= told),
+      );
       store.rebase(sameBase(log, rebased));
-      tell(store, log.filter(({ position }) => position > told));
-      expect(store.view(NOW_MS).last.map(({ request }) => request)).toEqual(log.slice(-10).map(({ request }) => request).toReversed());
+      tell(
+        store,
+        log.filter(({ position }) => position > told),
+      );
+      expect(store.view(NOW_MS).last.map(({ request }) => request)).toEqual(
+        log
+          .slice(-10)
+          .map(({ request }) => request)
+          .toReversed(),
+      );
     }),
   );
 });
@@ -146,14 +273,27 @@ test('the newest requests are all listed, wherever the tables were when newer fi
 test('where more run than the list has room for, the count says so until a list has them all', () => {
   const rows = [runningRow(1), runningRow(2)];
   const base = sameBase([], 5);
-  const store = new LiveStore({ ...base, running: { ...base.running, data: rows.slice(0, 1), next: 'more' } });
+  const store = new LiveStore({
+    ...base,
+    running: { ...base.running, data: rows.slice(0, 1), next: 'more' },
+  });
   expect(store.view(NOW_MS)).toMatchObject({ runningCount: 1, hasMoreRunning: true });
   store.rebase({ ...base, running: { ...base.running, data: rows } });
   expect(store.view(NOW_MS)).toMatchObject({ runningCount: 2, hasMoreRunning: false });
 });
 
 test('after a gap only figures from behind it are taken, and until then the page knows that something is missing', () => {
-  const log: Ending[] = [1, 2, 3, 4].map((position) => ({ type: 'refused', position, at: new Date(NOW_MS).toISOString(), request: idOf(position), account: 'Account1', key: 'Key00001', refusal: 'x', status: 429, refused_count: 1 }));
+  const log: Ending[] = [1, 2, 3, 4].map((position) => ({
+    type: 'refused',
+    position,
+    at: new Date(NOW_MS).toISOString(),
+    request: idOf(position),
+    account: 'Account1',
+    key: 'Key00001',
+    refusal: 'x',
+    status: 429,
+    refused_count: 1,
+  }));
   const store = new LiveStore(sameBase(log, 0));
   tell(store, [log[0] as Ending, { type: 'gap', position: 3 }, log[3] as Ending]);
   expect(store.view(NOW_MS).isMissing).toBe(true);
@@ -168,21 +308,58 @@ test('a call runs from its start to its end, with the tokens that were told in b
   const store = new LiveStore(sameBase([], 10));
   const [one, two] = [idOf(11), idOf(12)];
   const call = { account: 'Account1', key: 'Key00001', model: 'm' };
-  tell(store, [{ type: 'progress', request: one, ...call, output_tokens: 3 }, started(11, one), started(12, two), { type: 'progress', request: one, ...call, output_tokens: 7 }]);
-  expect(Object.fromEntries(store.view(NOW_MS).running.map(({ request, outputTokens }) => [request, outputTokens]))).toEqual({ [one]: 7, [two]: null });
-  tell(store, [{ type: 'settled', position: 13, at: new Date(NOW_MS).toISOString(), request: one, ...call, outcome: 'completed', end_reason: 'completed', usage_source: 'provider' }]);
+  tell(store, [
+    { type: 'progress', request: one, ...call, output_tokens: 3 },
+    started(11, one),
+    started(12, two),
+    { type: 'progress', request: one, ...call, output_tokens: 7 },
+  ]);
+  expect(
+    Object.fromEntries(
+      store.view(NOW_MS).running.map(({ request, outputTokens }) => [request, outputTokens]),
+    ),
+  ).toEqual({ [one]: 7, [two]: null });
+  tell(store, [
+    {
+      type: 'settled',
+      position: 13,
+      at: new Date(NOW_MS).toISOString(),
+      request: one,
+      ...call,
+      outcome: 'completed',
+      end_reason: 'completed',
+      usage_source: 'provider',
+    },
+  ]);
   tell(store, [started(11, one), { type: 'progress', request: one, ...call, output_tokens: 9 }]);
-  expect(store.view(NOW_MS)).toMatchObject({ runningCount: 1, running: [{ request: two }], last: [{ request: one }] });
+  expect(store.view(NOW_MS)).toMatchObject({
+    runningCount: 1,
+    running: [{ request: two }],
+    last: [{ request: one }],
+  });
 });
 
 test('however much comes, what is kept stays bounded and the sums stay right', () => {
   const store = new LiveStore(sameBase([], 0));
   const count = 30_000;
   for (let from = 0; from < count; from += 250) {
-    tell(store, Array.from({ length: 250 }, (_, index) => 2 * (from + index)).flatMap((position): Frame[] => [
-      started(position + 1),
-      { type: 'refused', position: position + 2, at: new Date(NOW_MS).toISOString(), request: idOf(position + 2), account: 'Account1', key: `Key${position}`, refusal: 'x', status: 429, refused_count: 1 },
-    ]));
+    tell(
+      store,
+      Array.from({ length: 250 }, (_, index) => 2 * (from + index)).flatMap((position): Frame[] => [
+        started(position + 1),
+        {
+          type: 'refused',
+          position: position + 2,
+          at: new Date(NOW_MS).toISOString(),
+          request: idOf(position + 2),
+          account: 'Account1',
+          key: `Key${position}`,
+          refusal: 'x',
+          status: 429,
+          refused_count: 1,
+        },
+      ]),
+    );
   }
   const view = store.view(NOW_MS);
   expect(callsOf(view.total)).toBe(count);
@@ -202,7 +379,17 @@ test('calls a second are those of the last ten whole seconds, by the clock of th
   const nowMs = NOW_MS + aheadMs;
   store.take({ position: 0, at: new Date(NOW_MS).toISOString(), frames: [] }, nowMs);
   expect(store.view(nowMs).perSecond).toBeNull();
-  const frames = Array.from({ length: 100 }, (_, index): Frame => ({ type: 'refused', position: index + 1, at: new Date(NOW_MS + index * 100).toISOString(), request: idOf(index), account: 'Account1', key: 'Key00001', refusal: 'x', status: 429, refused_count: 2 }));
+  const frames = Array.from({ length: 100 }, (_, index): Frame => ({
+    type: 'refused',
+    position: index + 1,
+    at: new Date(NOW_MS + index * 100).toISOString(),
+    request: idOf(index),
+    account: 'Account1',
+    key: 'Key00001',
+    refusal: 'x',
+    status: 429,
+    refused_count: 2,
+  }));
   store.take({ position: 100, at: new Date(NOW_MS + 10_000).toISOString(), frames }, nowMs + 10_000);
   expect(store.view(nowMs + 10_000).perSecond).toBe(20);
   expect(store.view(nowMs + 60_000).perSecond).toBe(0);

@@ -5,19 +5,36 @@ import { PriceTable } from '#server/read-model/price-table.ts';
 import { priceFor, readTyped, typedFrom } from '../../../web/features/models/price-match.ts';
 
 const amount = fc.nat(PRICE_MAX);
-const prices: fc.Arbitrary<Prices> = fc.record({ input: amount, cached_input: amount, output: amount, reasoning: amount });
+const prices: fc.Arbitrary<Prices> = fc.record({
+  input: amount,
+  cached_input: amount,
+  output: amount,
+  reasoning: amount,
+});
 /** Few letters, so that names meet. */
 const name = fc.string({ unit: fc.constantFrom('a', 'b', 'A', '-'), minLength: 1, maxLength: 4 });
 
 describe('prices on the page', () => {
   test('a model has the price there that its calls are charged at', () => {
-    const pattern = fc.tuple(name, fc.boolean()).map(([text, isBeginning]) => (isBeginning ? `${text}*` : text));
+    const pattern = fc
+      .tuple(name, fc.boolean())
+      .map(([text, isBeginning]) => (isBeginning ? `${text}*` : text));
     // Of two that differ in letter case alone the one set last counts, which a list does not tell.
-    const patterns = fc.uniqueArray(fc.oneof(pattern, fc.constant('*')), { selector: (text) => text.toLowerCase(), maxLength: 8 });
+    const patterns = fc.uniqueArray(fc.oneof(pattern, fc.constant('*')), {
+      selector: (text) => text.toLowerCase(),
+      maxLength: 8,
+    });
     fc.assert(
       fc.property(patterns, name, (models, model) => {
         const table = new PriceTable();
-        for (const each of models) table.apply({ type: 'model.priced', model: each, prices: { input: 1, cached_input: 1, output: 1, reasoning: 1 }, source: 'manual', actor: 'command-line' });
+        for (const each of models)
+          table.apply({
+            type: 'model.priced',
+            model: each,
+            prices: { input: 1, cached_input: 1, output: 1, reasoning: 1 },
+            source: 'manual',
+            actor: 'command-line',
+          });
         const rows = table.all.map(({ pattern: text, ...rest }) => ({ model: text, ...rest }));
         expect(priceFor(model, rows)?.model).toBe(table.find(model)?.pattern);
       }),
@@ -33,7 +50,9 @@ describe('prices on the page', () => {
   });
 
   test('left out, cached input costs what input does, and reasoning what output does', () => {
-    expect(readTyped({ input: '$2.50', cached_input: ' ', output: '10', reasoning: '' })).toEqual({ prices: { input: 2_500_000, cached_input: 2_500_000, output: 10_000_000, reasoning: 10_000_000 } });
+    expect(readTyped({ input: '$2.50', cached_input: ' ', output: '10', reasoning: '' })).toEqual({
+      prices: { input: 2_500_000, cached_input: 2_500_000, output: 10_000_000, reasoning: 10_000_000 },
+    });
   });
 
   test('a slip is told at its own field alone', () => {

@@ -1,7 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { readFilterText } from '../../../web/features/requests/filter-text.ts';
 
-const keys = [{ id: 'kkkkkkkk', name: 'ci nightly' }, { id: 'llllllll', name: 'Laptop' }];
+const keys = [
+  { id: 'kkkkkkkk', name: 'ci nightly' },
+  { id: 'llllllll', name: 'Laptop' },
+];
 const read = (text: string) => readFilterText(text, keys, [{ id: 'aaaaaaaa', name: 'Globex' }]);
 
 describe('a filter in one line', () => {
@@ -16,7 +19,8 @@ describe('a filter in one line', () => {
     expect(read('client_gone').filter).toEqual({ outcome: 'client_gone' });
     expect(read('llama-4').filter).toEqual({ model: 'llama-4' });
   });
-  it('keeps to ids that no list has: old requests have them', () => expect(read('key:zzzzzzzz').filter).toEqual({ key: 'zzzzzzzz' }));
+  it('keeps to ids that no list has: old requests have them', () =>
+    expect(read('key:zzzzzzzz').filter).toEqual({ key: 'zzzzzzzz' }));
   it.each([
     ['colour:red', 'colour'],
     ['key:nobody', 'nobody'],

@@ -18,7 +18,11 @@ const terms: fc.Arbitrary<PlanTerms> = fc.record(
     routes: fc.uniqueArray(fc.constantFrom(...ROUTES), { maxLength: 3 }),
     requests_per_minute: amount,
     concurrent_requests: fc.nat(10_000),
-    quotas: fc.uniqueArray(quota, { selector: ({ meter, window }) => `${meter} ${window}`, minLength: 1, maxLength: 4 }),
+    quotas: fc.uniqueArray(quota, {
+      selector: ({ meter, window }) => `${meter} ${window}`,
+      minLength: 1,
+      maxLength: 4,
+    }),
   },
   { requiredKeys: [] },
 );
@@ -29,9 +33,19 @@ describe('what changes between two terms', () => {
       fc.property(terms, fc.oneof(terms, fc.constant(null)), (before, other) => {
         const after = other ?? structuredClone(before);
         // The order of quotas means nothing.
-        const inOrder = (each: PlanTerms): PlanTerms => (each.quotas ? { ...each, quotas: each.quotas.toSorted((one, two) => (`${one.meter} ${one.window}` < `${two.meter} ${two.window}` ? -1 : 1)) } : each);
+        const inOrder = (each: PlanTerms): PlanTerms =>
+          each.quotas
+            ? {
+                ...each,
+                quotas: each.quotas.toSorted((one, two) =>
+                  `${one.meter} ${one.window}` < `${two.meter} ${two.window}` ? -1 : 1,
+                ),
+              }
+            : each;
         expect(termsChanges(before, after).length === 0).toBe(sameTerms(inOrder(before), inOrder(after)));
-        expect(termsChanges(before, after, 'as in the plan').length === 0).toBe(sameTerms(inOrder(before), inOrder(after)));
+        expect(termsChanges(before, after, 'as in the plan').length === 0).toBe(
+          sameTerms(inOrder(before), inOrder(after)),
+        );
       }),
     );
   });
@@ -40,7 +54,9 @@ describe('what changes between two terms', () => {
     const turned = { tighter: 'looser', looser: 'tighter' } as const;
     fc.assert(
       fc.property(terms, terms, (one, other) => {
-        const there = termsChanges(one, other).map(({ what, effect }) => [what, effect && turned[effect]] as const);
+        const there = termsChanges(one, other).map(
+          ({ what, effect }) => [what, effect && turned[effect]] as const,
+        );
         const back = termsChanges(other, one).map(({ what, effect }) => [what, effect] as const);
         expect(new Map(back)).toEqual(new Map(there));
       }),
@@ -48,14 +64,38 @@ describe('what changes between two terms', () => {
   });
 
   test.each<[string, PlanTerms, PlanTerms, ReturnType<typeof termsChanges>[number]]>([
-    ['a first limit is tighter', {}, { requests_per_minute: 60 }, { what: 'Requests a minute', from: 'no limit', to: '60', effect: 'tighter' }],
-    ['a model more is looser', { models: ['o3'] }, { models: ['o3', 'gpt-4o*'] }, { what: 'Models', from: 'o3', to: 'o3, gpt-4o*', effect: 'looser' }],
-    ['other models are neither', { models: ['o3'] }, { models: ['gpt-4o*'] }, { what: 'Models', from: 'o3', to: 'gpt-4o*', effect: null }],
-    ['no models at all are tighter', {}, { models: [] }, { what: 'Models', from: 'all', to: 'none', effect: 'tighter' }],
+    [
+      'a first limit is tighter',
+      {},
+      { requests_per_minute: 60 },
+      { what: 'Requests a minute', from: 'no limit', to: '60', effect: 'tighter' },
+    ],
+    [
+      'a model more is looser',
+      { models: ['o3'] },
+      { models: ['o3', 'gpt-4o*'] },
+      { what: 'Models', from: 'o3', to: 'o3, gpt-4o*', effect: 'looser' },
+    ],
+    [
+      'other models are neither',
+      { models: ['o3'] },
+      { models: ['gpt-4o*'] },
+      { what: 'Models', from: 'o3', to: 'gpt-4o*', effect: null },
+    ],
+    [
+      'no models at all are tighter',
+      {},
+      { models: [] },
+      { what: 'Models', from: 'all', to: 'none', effect: 'tighter' },
+    ],
     [
       'an amount is told to the last micro-dollar',
-      { quotas: [{ meter: 'cost_microusd', window: 'month', limit: 25_000_000, enforcement: 'soft_landing' }] },
-      { quotas: [{ meter: 'cost_microusd', window: 'month', limit: 25_000_001, enforcement: 'soft_landing' }] },
+      {
+        quotas: [{ meter: 'cost_microusd', window: 'month', limit: 25_000_000, enforcement: 'soft_landing' }],
+      },
+      {
+        quotas: [{ meter: 'cost_microusd', window: 'month', limit: 25_000_001, enforcement: 'soft_landing' }],
+      },
       { what: 'Cost a month', from: '$25.00', to: '$25.000001', effect: 'looser' },
     ],
   ])('%s', (_name, before, after, change) => expect(termsChanges(before, after)).toEqual([change]));

@@ -28,7 +28,9 @@ describe('amounts, as people write them', () => {
     ['1.1', 1_100_000],
     ['-5', null],
     ['five', null],
-  ] as const)('%s in dollars is %s micro-dollars', ([text, amount]) => expect(readDollars(text)).toBe(amount));
+  ] as const)('%s in dollars is %s micro-dollars', ([text, amount]) =>
+    expect(readDollars(text)).toBe(amount),
+  );
 });
 
 describe('terms in words', () => {
@@ -48,12 +50,26 @@ describe('terms in words', () => {
       networks: ['10.0.0.0/8'],
       requests_per_minute: 60,
       concurrent_requests: 4,
-      quotas: [{ meter: 'cost_microusd' as const, window: 'month' as const, limit: 25_000_000, enforcement: 'exact' as const }],
+      quotas: [
+        {
+          meter: 'cost_microusd' as const,
+          window: 'month' as const,
+          limit: 25_000_000,
+          enforcement: 'exact' as const,
+        },
+      ],
       reads: 'account' as const,
     };
     expect(describeTerms(terms, 'key')).toBe(
       'Models: gpt-4o*. Web pages of https://app.example.com, and programs. From 10.0.0.0/8. At most 60 requests a minute and 4 at once. Up to $25.00 a month, never above. Reads the usage and requests of its whole account.',
     );
-    expect(glanceAtTerms(terms)).toEqual(['gpt-4o*', '2 origins', '1 network', '60 requests/min', '4 at once', '$25.00/month']);
+    expect(glanceAtTerms(terms)).toEqual([
+      'gpt-4o*',
+      '2 origins',
+      '1 network',
+      '60 requests/min',
+      '4 at once',
+      '$25.00/month',
+    ]);
   });
 });

@@ -4,7 +4,9 @@ import { VERIFY_SNIPPET } from '../../../web/features/alerts/verify-snippet.ts';
 
 type Verify = (headers: Record<string, string>, body: string | Buffer, secret: string) => boolean;
 const load = async (): Promise<Verify> => {
-  const module = (await import(`data:text/javascript,${encodeURIComponent(VERIFY_SNIPPET)}`)) as { isFromDaybook: Verify };
+  const module = (await import(`data:text/javascript,${encodeURIComponent(VERIFY_SNIPPET)}`)) as {
+    isFromDaybook: Verify;
+  };
   return module.isFromDaybook;
 };
 
@@ -17,7 +19,13 @@ describe('the lines that receivers are given to check a delivery', async () => {
 
   test('take what the worker has signed', () => {
     expect(isFromDaybook(headers, Buffer.from(body), secret)).toBe(true);
-    expect(isFromDaybook({ ...headers, 'webhook-signature': `v1,AAAA ${headers['webhook-signature']}` }, body, secret)).toBe(true);
+    expect(
+      isFromDaybook(
+        { ...headers, 'webhook-signature': `v1,AAAA ${headers['webhook-signature']}` },
+        body,
+        secret,
+      ),
+    ).toBe(true);
   });
 
   test.each<[string, Record<string, string>, string, string]>([

@@ -19,7 +19,12 @@ import { OwnTerms } from './own-terms.tsx';
 import { ReinstateAccount, SuspendAccount } from './suspend-account.tsx';
 import type { Done } from './use-account-change.ts';
 
-const STEPS = { plan: ChangePlan, terms: OwnTerms, suspend: SuspendAccount, reinstate: ReinstateAccount } as const;
+const STEPS = {
+  plan: ChangePlan,
+  terms: OwnTerms,
+  suspend: SuspendAccount,
+  reinstate: ReinstateAccount,
+} as const;
 type Step = keyof typeof STEPS;
 const TITLES: Record<Step, (name: string) => string> = {
   plan: (name) => `Plan of ${name}`,
@@ -28,7 +33,10 @@ const TITLES: Record<Step, (name: string) => string> = {
   reinstate: (name) => `Reinstate ${name}?`,
 };
 
-/** One account: what it is, the ways to all that belongs to it, and what an administrator can do. A change is one step further in the same dialog. */
+/**
+ * One account: what it is, the ways to all that belongs to it, and what an administrator can do. A change is
+ * one step further in the same dialog.
+ */
 export function AccountDialog({ id, onClose }: { id: string; onClose: () => void }) {
   const query = useQuery(accountQuery(id));
   const [step, setStep] = useState<Step | null>(null);
@@ -45,15 +53,34 @@ export function AccountDialog({ id, onClose }: { id: string; onClose: () => void
     setStep(null);
   };
   return (
-    <Dialog key={step} onClose={step === null ? onClose : back} shape="side" title={account ? (step === null ? account.name : TITLES[step](account.name)) : `Account ${id}`}>
+    <Dialog
+      key={step}
+      onClose={step === null ? onClose : back}
+      shape="side"
+      title={account ? (step === null ? account.name : TITLES[step](account.name)) : `Account ${id}`}
+    >
       <Loaded query={query} title="The account could not be loaded" height="h-64">
-        {(row) => (Content ? <Content account={row} onBack={back} onDone={finish} /> : <About account={row} last={last} onStep={goTo} />)}
+        {(row) =>
+          Content ? (
+            <Content account={row} onBack={back} onDone={finish} />
+          ) : (
+            <About account={row} last={last} onStep={goTo} />
+          )
+        }
       </Loaded>
     </Dialog>
   );
 }
 
-function About({ account, last, onStep }: { account: AccountRow; /** What was done in the step before. */ last: Done | null; onStep: (step: Step) => void }) {
+function About({
+  account,
+  last,
+  onStep,
+}: {
+  account: AccountRow;
+  /** What was done in the step before. */ last: Done | null;
+  onStep: (step: Step) => void;
+}) {
   const { id, state, plan, override, registered_at: registeredAt, members, keys, month } = account;
   const isAdministrator = useIsAdministrator();
   return (
@@ -65,14 +92,26 @@ function About({ account, last, onStep }: { account: AccountRow; /** What was do
       )}
       <Facts
         facts={[
-          ['State', state === 'active' ? <Badge key="state" tone="good">active</Badge> : <Suspended key="state" />],
+          [
+            'State',
+            state === 'active' ? (
+              <Badge key="state" tone="good">
+                active
+              </Badge>
+            ) : (
+              <Suspended key="state" />
+            ),
+          ],
           ['Id', <Copyable key="id" text={id} what="the account’s id" />],
           ['Registered', <When key="registered" time={registeredAt} />],
           ['Plan', <Plan key="plan" name={plan} />],
           ['Own terms', override === null ? 'none' : describeTerms(override, 'override')],
           ['Members', showCount(members)],
           ['Good keys', showCount(keys)],
-          ['This month', `${showCount(month.requests)} requests, ${showCount(month.tokens)} tokens, ${showCost(month.cost_microusd)}`],
+          [
+            'This month',
+            `${showCount(month.requests)} requests, ${showCount(month.tokens)} tokens, ${showCost(month.cost_microusd)}`,
+          ],
         ]}
       />
       <Ways id={id} />
@@ -105,7 +144,8 @@ function Plan({ name }: { name: string | null }) {
   const isRetired = plans.some((plan) => plan.name === name && plan.state === 'retired');
   return (
     <>
-      {name} {isRetired && <span className="text-warn">is retired: calls are refused until it is on another</span>}
+      {name}{' '}
+      {isRetired && <span className="text-warn">is retired: calls are refused until it is on another</span>}
     </>
   );
 }

@@ -6,17 +6,39 @@ import { WordOptions } from '../../ui/options.tsx';
 import { SearchBox } from '../../ui/search-box.tsx';
 
 /** In which order accounts stand. */
-const ORDERS = { name: 'By name', newest: 'Newest first', spend: 'Most spent first', requests: 'Most requests first' } as const;
+const ORDERS = {
+  name: 'By name',
+  newest: 'Newest first',
+  spend: 'Most spent first',
+  requests: 'Most requests first',
+} as const;
 export type Order = keyof typeof ORDERS;
 
 /** Stands in the address for accounts on no plan: no plan can be named so. */
 export const NO_PLAN = 'none';
 
-type AccountFilterProps = { accounts: readonly AccountRow[]; search: AccountSearch; onChange: (change: { name?: string; plan?: string | undefined }) => void; order: Order; onOrder: (order: Order) => void };
+type AccountFilterProps = {
+  accounts: readonly AccountRow[];
+  search: AccountSearch;
+  onChange: (change: { name?: string; plan?: string | undefined }) => void;
+  order: Order;
+  onOrder: (order: Order) => void;
+};
 
-export function AccountFilter({ accounts, search: { name = '', plan = '' }, onChange, order, onOrder }: AccountFilterProps) {
+export function AccountFilter({
+  accounts,
+  search: { name = '', plan = '' },
+  onChange,
+  order,
+  onOrder,
+}: AccountFilterProps) {
   const [text, type] = useTyped(name, (typed) => onChange({ name: typed }));
-  const plans = [...new Set([...accounts.flatMap((each) => each.plan ?? []), ...(plan === '' || plan === NO_PLAN ? [] : [plan])])].toSorted();
+  const plans = [
+    ...new Set([
+      ...accounts.flatMap((each) => each.plan ?? []),
+      ...(plan === '' || plan === NO_PLAN ? [] : [plan]),
+    ]),
+  ].toSorted();
   return (
     <div className="flex flex-wrap items-center gap-2 border-b border-line px-4 py-2.5">
       <SearchBox label="Search name or id" value={text} onChange={type} />

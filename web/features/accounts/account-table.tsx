@@ -24,7 +24,15 @@ type AccountTableProps = {
   behind: number;
 };
 
-export function AccountTable({ accounts, search, order, onOpen, onClear, omitted, behind }: AccountTableProps) {
+export function AccountTable({
+  accounts,
+  search,
+  order,
+  onOpen,
+  onClear,
+  omitted,
+  behind,
+}: AccountTableProps) {
   const found = accounts.filter((account) => fits(account, search)).toSorted(ORDERED[order]);
   const hidden = Math.max(0, found.length - SHOWN_MAX);
   return (
@@ -70,11 +78,17 @@ const columns = (onOpen: (account: string) => void): Column<AccountRow>[] => [
     head: 'Account',
     cell: ({ id, name, state, plan }) => (
       <span className="flex flex-wrap items-center gap-x-2">
-        <button type="button" onClick={() => onOpen(id)} className="text-left font-medium break-words underline decoration-line-strong underline-offset-2 hover:decoration-current">
+        <button
+          type="button"
+          onClick={() => onOpen(id)}
+          className="text-left font-medium break-words underline decoration-line-strong underline-offset-2 hover:decoration-current"
+        >
           {name}
         </button>
         {state === 'suspended' && <Badge tone="bad">suspended</Badge>}
-        <span className="w-full text-xs text-muted md:hidden">{plan === null ? 'on no plan' : `on ${plan}`}</span>
+        <span className="w-full text-xs text-muted md:hidden">
+          {plan === null ? 'on no plan' : `on ${plan}`}
+        </span>
       </span>
     ),
   },

@@ -17,8 +17,15 @@ export function ChangePlan({ account: { id, plan: now, override }, onBack, onDon
   const { data: plans = [] } = useQuery(plansQuery);
   const [plan, setPlan] = useState(now);
   const [windows, setWindows] = useState<WindowsChoice>('keep');
-  const put = useAccountChange(() => api<Change>('PUT', `/api/accounts/${id}/plan`, { plan, windows }), 'Plan changed.', onDone);
-  const termsOf = (name: string | null) => ({ ...plans.find((each) => each.name === name)?.terms, ...override });
+  const put = useAccountChange(
+    () => api<Change>('PUT', `/api/accounts/${id}/plan`, { plan, windows }),
+    'Plan changed.',
+    onDone,
+  );
+  const termsOf = (name: string | null) => ({
+    ...plans.find((each) => each.name === name)?.terms,
+    ...override,
+  });
   return (
     <form
       className="flex flex-col gap-5"
@@ -29,12 +36,23 @@ export function ChangePlan({ account: { id, plan: now, override }, onBack, onDon
     >
       <PlanField plans={plans} value={plan} onChange={setPlan} error={fieldError(put.error, 'plan')} />
       <WindowsField value={windows} onChange={setWindows} />
-      <ChangesList changes={termsChanges(termsOf(now), termsOf(plan))} windows={windows} none={plan === now ? 'It is on this plan now.' : 'The terms of both are the same.'} />
-      {override !== null && <p className="text-muted">Its own terms stay, and stand in place of the plan's.</p>}
+      <ChangesList
+        changes={termsChanges(termsOf(now), termsOf(plan))}
+        windows={windows}
+        none={plan === now ? 'It is on this plan now.' : 'The terms of both are the same.'}
+      />
+      {override !== null && (
+        <p className="text-muted">Its own terms stay, and stand in place of the plan's.</p>
+      )}
       <FormProblem error={put.error} fields={['plan']} />
       <DialogActions>
         <Button onClick={onBack}>Back</Button>
-        <Button type="submit" look="primary" disabled={plan === now && windows === 'keep'} busy={put.isPending}>
+        <Button
+          type="submit"
+          look="primary"
+          disabled={plan === now && windows === 'keep'}
+          busy={put.isPending}
+        >
           Save
         </Button>
       </DialogActions>

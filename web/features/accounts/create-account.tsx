@@ -12,18 +12,31 @@ import { useChange } from '../../ui/use-change.ts';
 import { PlanField } from './plan-field.tsx';
 
 /** Creates an account, and shows it: what it needs next is a key or a member. */
-export function CreateAccount({ onClose, onMade }: { onClose: () => void; onMade: (account: string) => void }) {
+export function CreateAccount({
+  onClose,
+  onMade,
+}: {
+  onClose: () => void;
+  onMade: (account: string) => void;
+}) {
   const { data: plans = [] } = useQuery(plansQuery);
   const [name, setName] = useState('');
   const [plan, setPlan] = useState<string | null>(null);
-  const create = useChange(() => api<Change & { id: string }>('POST', '/api/accounts', { name: name.trim(), ...(plan === null ? {} : { plan }) }), {
-    done: `Account ${name.trim()} created.`,
-    altered: [accountsQuery.queryKey],
-    onDone: ({ id }) => {
-      onClose();
-      onMade(id);
+  const create = useChange(
+    () =>
+      api<Change & { id: string }>('POST', '/api/accounts', {
+        name: name.trim(),
+        ...(plan === null ? {} : { plan }),
+      }),
+    {
+      done: `Account ${name.trim()} created.`,
+      altered: [accountsQuery.queryKey],
+      onDone: ({ id }) => {
+        onClose();
+        onMade(id);
+      },
     },
-  });
+  );
   return (
     <Dialog onClose={onClose} title="Create an account">
       <form
@@ -33,7 +46,17 @@ export function CreateAccount({ onClose, onMade }: { onClose: () => void; onMade
           create.mutate();
         }}
       >
-        <TextField label="Name" required maxLength={100} autoComplete="off" placeholder="Data team" hint="It stands in the log for good, so no personal data: a team or a project rather than a person." value={name} onChange={({ target }) => setName(target.value)} error={fieldError(create.error, 'name')} />
+        <TextField
+          label="Name"
+          required
+          maxLength={100}
+          autoComplete="off"
+          placeholder="Data team"
+          hint="It stands in the log for good, so no personal data: a team or a project rather than a person."
+          value={name}
+          onChange={({ target }) => setName(target.value)}
+          error={fieldError(create.error, 'name')}
+        />
         <PlanField plans={plans} value={plan} onChange={setPlan} error={fieldError(create.error, 'plan')} />
         <FormProblem error={create.error} fields={['name', 'plan']} />
         <DialogActions>

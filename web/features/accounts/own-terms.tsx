@@ -21,7 +21,11 @@ export function OwnTerms({ account: { id, plan, override }, onBack, onDone }: St
   /** The editor keeps what is typed; emptied from outside it begins anew. */
   const [turn, setTurn] = useState(0);
   const [windows, setWindows] = useState<WindowsChoice>('keep');
-  const put = useAccountChange(() => api<Change>('PUT', `/api/accounts/${id}/override`, { terms, windows }), 'Own terms changed.', onDone);
+  const put = useAccountChange(
+    () => api<Change>('PUT', `/api/accounts/${id}/override`, { terms, windows }),
+    'Own terms changed.',
+    onDone,
+  );
   const planTerms = plans.find(({ name }) => name === plan)?.terms;
   const changes = termsChanges(override ?? {}, terms, 'as in the plan');
   const clear = (): void => {
@@ -37,7 +41,9 @@ export function OwnTerms({ account: { id, plan, override }, onBack, onDone }: St
       }}
     >
       <p className="text-muted">
-        What you set here stands in place of the same part of its plan{plan === null ? ', of which it has none' : ` “${plan}”`}, for this account alone; the rest stays as in the plan.
+        What you set here stands in place of the same part of its plan
+        {plan === null ? ', of which it has none' : ` “${plan}”`}, for this account alone; the rest stays as
+        in the plan.
         {planTerms && ` The plan says: ${describeTerms(planTerms, 'plan')}`}
       </p>
       <TermsEditor key={turn} kind="override" terms={terms} onChange={setTerms} errors={put.error} />
@@ -51,7 +57,12 @@ export function OwnTerms({ account: { id, plan, override }, onBack, onDone }: St
       {!isTermsError(put.error) && <FormProblem error={put.error} />}
       <DialogActions>
         <Button onClick={onBack}>Back</Button>
-        <Button type="submit" look="primary" disabled={changes.length === 0 && windows === 'keep'} busy={put.isPending}>
+        <Button
+          type="submit"
+          look="primary"
+          disabled={changes.length === 0 && windows === 'keep'}
+          busy={put.isPending}
+        >
           Save
         </Button>
       </DialogActions>

@@ -16,8 +16,12 @@ import { accountListQuery } from './account-queries.ts';
 import { AccountFilter, type Order } from './account-filter.tsx';
 import { AccountTable } from './account-table.tsx';
 
-const AccountDialog = lazy(() => import('./account-dialog.tsx').then(({ AccountDialog: component }) => ({ default: component })));
-const CreateAccount = lazy(() => import('./create-account.tsx').then(({ CreateAccount: component }) => ({ default: component })));
+const AccountDialog = lazy(() =>
+  import('./account-dialog.tsx').then(({ AccountDialog: component }) => ({ default: component })),
+);
+const CreateAccount = lazy(() =>
+  import('./create-account.tsx').then(({ CreateAccount: component }) => ({ default: component })),
+);
 
 export function AccountsPage() {
   const search = useSearch({ from: '/inside/admin/accounts' });
@@ -26,7 +30,10 @@ export function AccountsPage() {
   const all = useQuery(accountListQuery(''));
   const omitted = all.data?.rows_omitted ?? 0;
   // Only where the list does not hold all of them is there more to find than it has.
-  const list = useQuery({ ...accountListQuery(omitted > 0 ? (search.name ?? '') : ''), placeholderData: keepPreviousData });
+  const list = useQuery({
+    ...accountListQuery(omitted > 0 ? (search.name ?? '') : ''),
+    placeholderData: keepPreviousData,
+  });
   const [order, setOrder] = useState<Order>('name');
   const [isCreating, setCreating] = useState(false);
   useNotices(['account.', 'plan.', 'key.', 'member.'], [accountsQuery.queryKey, plansQuery.queryKey]);
@@ -35,7 +42,10 @@ export function AccountsPage() {
     void navigate({ search: (before) => withoutBlanks({ ...before, ...change }), replace: true });
   return (
     <>
-      <PageHead title="Accounts" about="Who owns keys and quota. Figures are since the beginning of the month, in UTC.">
+      <PageHead
+        title="Accounts"
+        about="Who owns keys and quota. Figures are since the beginning of the month, in UTC."
+      >
         {isAdministrator && (
           <Button look="primary" icon="plus" onClick={() => setCreating(true)} title="n">
             Create an account
@@ -46,15 +56,37 @@ export function AccountsPage() {
         <Loaded query={list} title="The accounts could not be loaded" height="h-96">
           {({ data, rows_omitted: more, behind }) => (
             <>
-              <AccountFilter accounts={data} search={search} onChange={narrow} order={order} onOrder={setOrder} />
-              <AccountTable accounts={data} search={search} order={order} onOpen={(account) => narrow({ account })} onClear={() => narrow({ name: undefined, plan: undefined })} omitted={more} behind={behind} />
+              <AccountFilter
+                accounts={data}
+                search={search}
+                onChange={narrow}
+                order={order}
+                onOrder={setOrder}
+              />
+              <AccountTable
+                accounts={data}
+                search={search}
+                order={order}
+                onOpen={(account) => narrow({ account })}
+                onClear={() => narrow({ name: undefined, plan: undefined })}
+                omitted={more}
+                behind={behind}
+              />
             </>
           )}
         </Loaded>
       </Card>
       <Suspense>
-        {search.account !== undefined && <AccountDialog key={search.account} id={search.account} onClose={() => narrow({ account: undefined })} />}
-        {isCreating && <CreateAccount onClose={() => setCreating(false)} onMade={(account) => narrow({ account })} />}
+        {search.account !== undefined && (
+          <AccountDialog
+            key={search.account}
+            id={search.account}
+            onClose={() => narrow({ account: undefined })}
+          />
+        )}
+        {isCreating && (
+          <CreateAccount onClose={() => setCreating(false)} onMade={(account) => narrow({ account })} />
+        )}
       </Suspense>
     </>
   );

@@ -2,7 +2,12 @@ import type { PlanRow } from '#server/contract/accounts.ts';
 import { SelectField } from '../../ui/field.tsx';
 import { describeTerms } from '../../ui/terms/summary.ts';
 
-type PlanFieldProps = { plans: readonly PlanRow[]; /** Null: none. */ value: string | null; onChange: (plan: string | null) => void; error?: string | null };
+type PlanFieldProps = {
+  plans: readonly PlanRow[];
+  /** Null: none. */ value: string | null;
+  onChange: (plan: string | null) => void;
+  error?: string | null;
+};
 
 /** The plan of an account, with what it says. Of retired ones only the one that it is on stands there. */
 export function PlanField({ plans, value, onChange, error }: PlanFieldProps) {
@@ -12,7 +17,13 @@ export function PlanField({ plans, value, onChange, error }: PlanFieldProps) {
       label="Plan"
       value={value ?? ''}
       onChange={({ target }) => onChange(target.value === '' ? null : target.value)}
-      hint={chosen ? describeTerms(chosen.terms, 'plan') : value === null ? 'On no plan an account may use everything, without a limit.' : ''}
+      hint={
+        chosen
+          ? describeTerms(chosen.terms, 'plan')
+          : value === null
+            ? 'On no plan an account may use everything, without a limit.'
+            : ''
+      }
       error={error}
     >
       <option value="">No plan</option>

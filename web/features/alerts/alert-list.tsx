@@ -11,14 +11,26 @@ const COLUMNS: readonly Column<AlertRow>[] = [
     head: 'What',
     cell: (alert) => (
       <div>
-        {alert.state === 'recovered' ? <Badge tone="good">over</Badge> : alert.kind === 'test' ? <Badge>test</Badge> : <Badge tone="warn">alert</Badge>} {alertLine(alert)}
+        {alert.state === 'recovered' ? (
+          <Badge tone="good">over</Badge>
+        ) : alert.kind === 'test' ? (
+          <Badge>test</Badge>
+        ) : (
+          <Badge tone="warn">alert</Badge>
+        )}{' '}
+        {alertLine(alert)}
         <p className="text-xs text-muted md:hidden">
           {alert.account_name ?? 'the installation'}, <When time={alert.raised_at} />
         </p>
       </div>
     ),
   },
-  { head: 'Account', cell: ({ account, account_name: name }) => (account === null ? <span className="text-muted">the installation</span> : (name ?? account)), isExtra: true },
+  {
+    head: 'Account',
+    cell: ({ account, account_name: name }) =>
+      account === null ? <span className="text-muted">the installation</span> : (name ?? account),
+    isExtra: true,
+  },
   { head: 'Sent', cell: ({ deliveries }) => <Sent {...deliveries} /> },
 ];
 
@@ -31,7 +43,8 @@ export function AlertList({ alerts }: { alerts: readonly AlertRow[] }) {
       columns={COLUMNS}
       empty={
         <Empty icon="bell" title="Nothing had to be told yet">
-          Alerts are raised by the worker: of quotas at 50, 80 and 100 %, of keys about to end, of upstreams that fail, and of figures that fall behind.
+          Alerts are raised by the worker: of quotas at 50, 80 and 100 %, of keys about to end, of upstreams
+          that fail, and of figures that fall behind.
         </Empty>
       }
     />

@@ -10,7 +10,8 @@ export const alertsQuery = queryOptions({
 
 export const webhooksQuery = queryOptions({
   queryKey: ['webhooks'],
-  queryFn: async ({ signal }) => (await api<List<WebhookRow>>('GET', '/api/webhooks', undefined, signal)).data,
+  queryFn: async ({ signal }) =>
+    (await api<List<WebhookRow>>('GET', '/api/webhooks', undefined, signal)).data,
 });
 
 /** A receiver has ten seconds; a little longer than that tells what came of an attempt. */
@@ -23,7 +24,15 @@ const FOLLOW_MS = 20_000;
 export const deliveriesQuery = (webhook: string) =>
   queryOptions({
     queryKey: ['deliveries', webhook],
-    queryFn: async ({ signal }) => (await api<List<DeliveryRow>>('GET', `/api/deliveries${queryString({ webhook })}`, undefined, signal)).data,
+    queryFn: async ({ signal }) =>
+      (await api<List<DeliveryRow>>('GET', `/api/deliveries${queryString({ webhook })}`, undefined, signal))
+        .data,
     staleTime: 0,
-    refetchInterval: ({ state: { data } }) => (data?.some(({ state, created_at: at, attempts }) => state === 'waiting' && attempts.length === 0 && Date.now() - Date.parse(at) < FOLLOW_MS) === true ? 1_000 : false),
+    refetchInterval: ({ state: { data } }) =>
+      data?.some(
+        ({ state, created_at: at, attempts }) =>
+          state === 'waiting' && attempts.length === 0 && Date.now() - Date.parse(at) < FOLLOW_MS,
+      ) === true
+        ? 1_000
+        : false,
   });

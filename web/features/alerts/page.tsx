@@ -10,9 +10,15 @@ import { AlertList } from './alert-list.tsx';
 import { alertsQuery, webhooksQuery } from './alert-queries.ts';
 import { WebhookList } from './webhook-list.tsx';
 
-const AddWebhook = lazy(() => import('./add-webhook.tsx').then(({ AddWebhook: component }) => ({ default: component })));
-const RemoveWebhook = lazy(() => import('./remove-webhook.tsx').then(({ RemoveWebhook: component }) => ({ default: component })));
-const WebhookDialog = lazy(() => import('./webhook-dialog.tsx').then(({ WebhookDialog: component }) => ({ default: component })));
+const AddWebhook = lazy(() =>
+  import('./add-webhook.tsx').then(({ AddWebhook: component }) => ({ default: component })),
+);
+const RemoveWebhook = lazy(() =>
+  import('./remove-webhook.tsx').then(({ RemoveWebhook: component }) => ({ default: component })),
+);
+const WebhookDialog = lazy(() =>
+  import('./webhook-dialog.tsx').then(({ WebhookDialog: component }) => ({ default: component })),
+);
 
 type Open = { what: 'add' } | { what: 'show' | 'remove'; webhook: WebhookRow } | null;
 
@@ -41,7 +47,14 @@ export function AlertsPage() {
       <div className="flex flex-col gap-5">
         <Card title="Webhooks" flush>
           <Loaded query={webhooks} title="The webhooks could not be loaded" height="h-40">
-            {(rows) => <WebhookList webhooks={rows} mayChange={isAdministrator} onShow={(webhook) => setOpen({ what: 'show', webhook })} onRemove={(webhook) => setOpen({ what: 'remove', webhook })} />}
+            {(rows) => (
+              <WebhookList
+                webhooks={rows}
+                mayChange={isAdministrator}
+                onShow={(webhook) => setOpen({ what: 'show', webhook })}
+                onRemove={(webhook) => setOpen({ what: 'remove', webhook })}
+              />
+            )}
           </Loaded>
         </Card>
         <Card title="Newest alerts" flush>
@@ -52,7 +65,13 @@ export function AlertsPage() {
       </div>
       <Suspense>
         {open?.what === 'add' && <AddWebhook onClose={close} />}
-        {open?.what === 'show' && <WebhookDialog webhook={webhooks.data?.find(({ id }) => id === open.webhook.id) ?? open.webhook} mayTest={isAdministrator} onClose={close} />}
+        {open?.what === 'show' && (
+          <WebhookDialog
+            webhook={webhooks.data?.find(({ id }) => id === open.webhook.id) ?? open.webhook}
+            mayTest={isAdministrator}
+            onClose={close}
+          />
+        )}
         {open?.what === 'remove' && <RemoveWebhook webhook={open.webhook} onClose={close} />}
       </Suspense>
     </>

@@ -7,7 +7,13 @@ import { FormProblem } from '../../ui/problem.tsx';
 import { announce } from '../../ui/toast.tsx';
 import { webhooksQuery } from './alert-queries.ts';
 
-export function RemoveWebhook({ webhook: { id, origin }, onClose }: { webhook: WebhookRow; onClose: () => void }) {
+export function RemoveWebhook({
+  webhook: { id, origin },
+  onClose,
+}: {
+  webhook: WebhookRow;
+  onClose: () => void;
+}) {
   const queries = useQueryClient();
   const remove = useMutation({
     mutationFn: () => api('DELETE', `/api/webhooks/${id}`),
@@ -20,7 +26,9 @@ export function RemoveWebhook({ webhook: { id, origin }, onClose }: { webhook: W
   return (
     <Dialog onClose={onClose} title="Remove this webhook?">
       <p>
-        Nothing is sent to <strong className="font-semibold break-all">{origin}</strong> any more. What waits to be sent is dropped, the record of its deliveries goes, and its secret and address are erased. Alerts themselves stay.
+        Nothing is sent to <strong className="font-semibold break-all">{origin}</strong> any more. What waits
+        to be sent is dropped, the record of its deliveries goes, and its secret and address are erased.
+        Alerts themselves stay.
       </p>
       <FormProblem error={remove.error} />
       <DialogActions>

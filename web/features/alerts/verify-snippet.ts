@@ -1,4 +1,7 @@
-/** How a receiver checks that a delivery is from this relay; by the Standard Webhooks scheme. It is run by a test. */
+/**
+ * How a receiver checks that a delivery is from this relay; by the Standard Webhooks scheme. It is run by a
+ * test.
+ */
 export const VERIFY_SNIPPET = `import { createHmac, timingSafeEqual } from 'node:crypto';
 
 /** body: the request's bytes as they came, before any parsing. */

@@ -13,27 +13,55 @@ import { ALERTS, attemptLine, kindName } from './alert-words.ts';
 import { WebhookState } from './webhook-list.tsx';
 
 /** One webhook: how it fares, a test, and its newest deliveries with every attempt. */
-export function WebhookDialog({ webhook, mayTest, onClose }: { webhook: WebhookRow; mayTest: boolean; onClose: () => void }) {
-  const { id, origin, account, alerts, allow_private: isPrivate, created_at: createdAt, switched_off_at: offAt } = webhook;
+export function WebhookDialog({
+  webhook,
+  mayTest,
+  onClose,
+}: {
+  webhook: WebhookRow;
+  mayTest: boolean;
+  onClose: () => void;
+}) {
+  const {
+    id,
+    origin,
+    account,
+    alerts,
+    allow_private: isPrivate,
+    created_at: createdAt,
+    switched_off_at: offAt,
+  } = webhook;
   const queries = useQueryClient();
   const nameOf = useAccountNames();
   const deliveries = useQuery(deliveriesQuery(id));
   const test = useMutation({
     mutationFn: () => api('POST', `/api/webhooks/${id}/test`),
-    onSuccess: () => Promise.all([deliveriesQuery(id), webhooksQuery, alertsQuery].map(({ queryKey }) => queries.invalidateQueries({ queryKey }))),
+    onSuccess: () =>
+      Promise.all(
+        [deliveriesQuery(id), webhooksQuery, alertsQuery].map(({ queryKey }) =>
+          queries.invalidateQueries({ queryKey }),
+        ),
+      ),
   });
   return (
     <Dialog onClose={onClose} shape="side" title={<>Webhook to {origin}</>}>
       <div className="flex flex-col gap-5">
         {offAt !== null && (
           <p className="rounded-lg border border-bad bg-bad-soft px-3 py-2 text-bad">
-            Switched off since <When time={offAt} />: its receiver failed for a day, or said with 410 that it is gone. Nothing is sent until a test is taken; then it is on again. Alerts from in between are not sent later.
+            Switched off since <When time={offAt} />: its receiver failed for a day, or said with 410 that it
+            is gone. Nothing is sent until a test is taken; then it is on again. Alerts from in between are
+            not sent later.
           </p>
         )}
         <Facts
           facts={[
             ['State', <WebhookState key="state" webhook={webhook} />],
-            ['Id', <code key="id" className="font-mono text-xs">{id}</code>],
+            [
+              'Id',
+              <code key="id" className="font-mono text-xs">
+                {id}
+              </code>,
+            ],
             ['Alerts', alerts.map((kind) => ALERTS[kind].name).join(', ')],
             ['About', account === null ? 'All accounts, and the installation' : nameOf(account)],
             ['Private addresses', isPrivate ? 'Allowed' : 'Refused'],
@@ -45,7 +73,9 @@ export function WebhookDialog({ webhook, mayTest, onClose }: { webhook: WebhookR
             <Button icon="rocket" busy={test.isPending} onClick={() => test.mutate()}>
               Test now
             </Button>
-            <p className="text-xs text-muted">The worker sends one signed test, once. What the receiver says stands below.</p>
+            <p className="text-xs text-muted">
+              The worker sends one signed test, once. What the receiver says stands below.
+            </p>
           </div>
         )}
         <FormProblem error={test.error} />
@@ -54,7 +84,17 @@ export function WebhookDialog({ webhook, mayTest, onClose }: { webhook: WebhookR
             Newest deliveries
           </h3>
           <Loaded query={deliveries} title="The deliveries could not be loaded" height="h-32">
-            {(rows) => (rows.length === 0 ? <p className="text-muted">Nothing was sent there yet.</p> : <ul className="flex flex-col divide-y divide-line rounded-lg border border-line">{rows.map((row) => <Delivery key={row.id} delivery={row} />)}</ul>)}
+            {(rows) =>
+              rows.length === 0 ? (
+                <p className="text-muted">Nothing was sent there yet.</p>
+              ) : (
+                <ul className="flex flex-col divide-y divide-line rounded-lg border border-line">
+                  {rows.map((row) => (
+                    <Delivery key={row.id} delivery={row} />
+                  ))}
+                </ul>
+              )
+            }
           </Loaded>
         </section>
       </div>
@@ -64,7 +104,11 @@ export function WebhookDialog({ webhook, mayTest, onClose }: { webhook: WebhookR
 
 const STATES = { waiting: 'warn', delivered: 'good', failed: 'bad' } as const;
 
-function Delivery({ delivery: { id, alert_kind: kind, state, created_at: at, attempts } }: { delivery: DeliveryRow }) {
+function Delivery({
+  delivery: { id, alert_kind: kind, state, created_at: at, attempts },
+}: {
+  delivery: DeliveryRow;
+}) {
   return (
     <li className="px-3 py-2">
       <p className="flex flex-wrap items-center gap-x-2">
@@ -78,7 +122,11 @@ function Delivery({ delivery: { id, alert_kind: kind, state, created_at: at, att
         <code className="font-mono break-all">webhook-id: {id}</code>
       </p>
       {attempts.length === 0 ? (
-        <p className="mt-1 text-xs text-muted">{state === 'waiting' ? 'The worker has not sent it yet. Is one running?' : 'It was given up before it was sent.'}</p>
+        <p className="mt-1 text-xs text-muted">
+          {state === 'waiting'
+            ? 'The worker has not sent it yet. Is one running?'
+            : 'It was given up before it was sent.'}
+        </p>
       ) : (
         <ol className="mt-1 text-xs text-muted">
           {attempts.map((attempt) => (

@@ -6,7 +6,12 @@ import { Badge, Empty } from '../../ui/parts.tsx';
 import { actionsColumn, type Column, Table } from '../../ui/table.tsx';
 import { ALERTS, KINDS } from './alert-words.ts';
 
-type WebhookListProps = { webhooks: readonly WebhookRow[]; /** Auditors only look. */ mayChange: boolean; onShow: (webhook: WebhookRow) => void; onRemove: (webhook: WebhookRow) => void };
+type WebhookListProps = {
+  webhooks: readonly WebhookRow[];
+  /** Auditors only look. */ mayChange: boolean;
+  onShow: (webhook: WebhookRow) => void;
+  onRemove: (webhook: WebhookRow) => void;
+};
 
 /** Where alerts are sent. Of an address only its origin is known: the rest may be a secret. */
 export function WebhookList({ webhooks, ...rest }: WebhookListProps) {
@@ -19,21 +24,32 @@ export function WebhookList({ webhooks, ...rest }: WebhookListProps) {
       columns={columns(nameOf, rest)}
       empty={
         <Empty icon="bell" title="Alerts are sent nowhere">
-          {rest.mayChange ? 'Add a webhook: an address of yours that takes a signed POST for each alert.' : 'An administrator can add a webhook: an address that takes a signed POST for each alert.'}
+          {rest.mayChange
+            ? 'Add a webhook: an address of yours that takes a signed POST for each alert.'
+            : 'An administrator can add a webhook: an address that takes a signed POST for each alert.'}
         </Empty>
       }
     />
   );
 }
 
-const NAME_LOOK = 'text-left font-medium underline decoration-line-strong underline-offset-2 wrap-anywhere hover:decoration-current';
+const NAME_LOOK =
+  'text-left font-medium underline decoration-line-strong underline-offset-2 wrap-anywhere hover:decoration-current';
 
-const columns = (nameOf: NameOf, { mayChange, onShow, onRemove }: Omit<WebhookListProps, 'webhooks'>): Column<WebhookRow>[] => [
+const columns = (
+  nameOf: NameOf,
+  { mayChange, onShow, onRemove }: Omit<WebhookListProps, 'webhooks'>,
+): Column<WebhookRow>[] => [
   {
     head: 'To',
     cell: (webhook) => (
       <>
-        <button type="button" onClick={() => onShow(webhook)} aria-label={`Webhook ${webhook.id} to ${webhook.origin}`} className={NAME_LOOK}>
+        <button
+          type="button"
+          onClick={() => onShow(webhook)}
+          aria-label={`Webhook ${webhook.id} to ${webhook.origin}`}
+          className={NAME_LOOK}
+        >
           {webhook.origin}
         </button>
         <p className="text-xs text-muted">
@@ -43,12 +59,28 @@ const columns = (nameOf: NameOf, { mayChange, onShow, onRemove }: Omit<WebhookLi
     ),
   },
   { head: 'State', cell: (webhook) => <WebhookState webhook={webhook} /> },
-  { head: 'Alerts', cell: ({ alerts }) => (alerts.length === KINDS.length ? 'all' : alerts.map((kind) => ALERTS[kind].name.toLowerCase()).join(', ')), isExtra: true },
-  { head: 'About', cell: ({ account }) => (account === null ? 'all accounts' : nameOf(account)), isExtra: true },
+  {
+    head: 'Alerts',
+    cell: ({ alerts }) =>
+      alerts.length === KINDS.length
+        ? 'all'
+        : alerts.map((kind) => ALERTS[kind].name.toLowerCase()).join(', '),
+    isExtra: true,
+  },
+  {
+    head: 'About',
+    cell: ({ account }) => (account === null ? 'all accounts' : nameOf(account)),
+    isExtra: true,
+  },
   ...(mayChange
     ? [
         actionsColumn<WebhookRow>((webhook) => (
-          <Button look="quiet" className="-my-1.5 max-md:px-1" onClick={() => onRemove(webhook)} aria-label={`Remove webhook ${webhook.id} to ${webhook.origin}`}>
+          <Button
+            look="quiet"
+            className="-my-1.5 max-md:px-1"
+            onClick={() => onRemove(webhook)}
+            aria-label={`Remove webhook ${webhook.id} to ${webhook.origin}`}
+          >
             Remove
           </Button>
         )),
@@ -58,5 +90,9 @@ const columns = (nameOf: NameOf, { mayChange, onShow, onRemove }: Omit<WebhookLi
 
 export function WebhookState({ webhook: { failures, switched_off_at: offAt } }: { webhook: WebhookRow }) {
   if (offAt !== null) return <Badge tone="bad">switched off</Badge>;
-  return failures > 0 ? <Badge tone="warn">{showCount(failures)} failed in a row</Badge> : <Badge tone="good">on</Badge>;
+  return failures > 0 ? (
+    <Badge tone="warn">{showCount(failures)} failed in a row</Badge>
+  ) : (
+    <Badge tone="good">on</Badge>
+  );
 }

@@ -45,9 +45,12 @@ export function CheckResult({ check, memberName }: { check: CheckDone; memberNam
           ))}
         </ol>
       )}
-      {check.findings_omitted > 0 && <p className="text-muted">And {showCounted(check.findings_omitted, 'more')}.</p>}
+      {check.findings_omitted > 0 && (
+        <p className="text-muted">And {showCounted(check.findings_omitted, 'more')}.</p>
+      )}
       <p className="text-xs text-muted">
-        Begun <Ago time={check.began_at} /> by {check.member === me.id ? 'you' : memberName(check.member)}, done in {showDuration(check.took_ms)}
+        Begun <Ago time={check.began_at} /> by {check.member === me.id ? 'you' : memberName(check.member)},
+        done in {showDuration(check.took_ms)}
         {check.position > 0 && `, up to position ${showCount(check.position)}`}.
       </p>
     </div>
@@ -60,7 +63,14 @@ export function CheckRunning({ done, of, onCancel }: { done: number; of: number;
   return (
     <div className="flex flex-wrap items-center gap-3">
       <div className="min-w-40 flex-1">
-        <div role="progressbar" aria-label="How far the check is" aria-valuemin={0} aria-valuemax={100} aria-valuenow={Math.floor(share * 100)} className="h-2 overflow-hidden rounded-full bg-sunken">
+        <div
+          role="progressbar"
+          aria-label="How far the check is"
+          aria-valuemin={0}
+          aria-valuemax={100}
+          aria-valuenow={Math.floor(share * 100)}
+          className="h-2 overflow-hidden rounded-full bg-sunken"
+        >
           <div className="h-full bg-accent" style={{ width: `${share * 100}%` }} />
         </div>
         <p className="mt-1 text-xs text-muted">

@@ -18,7 +18,10 @@ export function ComparisonPage() {
   const query = useQuery(checksQuery);
   return (
     <>
-      <PageHead title="Comparison" about="Lists and figures come from tables that are made from the log. Here they are made once more, and compared row by row." />
+      <PageHead
+        title="Comparison"
+        about="Lists and figures come from tables that are made from the log. Here they are made once more, and compared row by row."
+      />
       <Sections />
       <Loaded query={query} title="The checks could not be loaded">
         {(checks) => <Comparisons checks={checks} />}
@@ -42,12 +45,16 @@ function Comparisons({ checks }: { checks: Checks }) {
     <div className="flex flex-col gap-4">
       {isLong && (
         <Card title="By the command line">
-          <p className="mb-2">This log has more than {showShort(checks.events_max)} events. A comparison goes through all of them, which is better done beside the server:</p>
+          <p className="mb-2">
+            This log has more than {showShort(checks.events_max)} events. A comparison goes through all of
+            them, which is better done beside the server:
+          </p>
           <CommandLine command="npm run -s daybook -- audit diff" />
         </Card>
       )}
       {checks.projections.map((name) => {
-        const newest = check.result?.what === name ? check.result : checks.newest.find(({ what }) => what === name);
+        const newest =
+          check.result?.what === name ? check.result : checks.newest.find(({ what }) => what === name);
         const isRunning = check.what === name;
         return (
           <Card
@@ -55,7 +62,12 @@ function Comparisons({ checks }: { checks: Checks }) {
             title={<code className="font-mono">{name}</code>}
             actions={
               !isLong && (
-                <Button icon="refresh" disabled={check.what !== null} onClick={() => check.run(name)} aria-label={`Compare ${name}`}>
+                <Button
+                  icon="refresh"
+                  disabled={check.what !== null}
+                  onClick={() => check.run(name)}
+                  aria-label={`Compare ${name}`}
+                >
                   Compare
                 </Button>
               )
@@ -63,7 +75,13 @@ function Comparisons({ checks }: { checks: Checks }) {
           >
             <div className="flex flex-col gap-3">
               <p className="text-muted">{ABOUT[name]}</p>
-              {isRunning ? <CheckRunning done={check.done} of={check.of} onCancel={check.cancel} /> : newest ? <CheckResult check={newest} memberName={member} /> : <p>Not compared yet since this server started.</p>}
+              {isRunning ? (
+                <CheckRunning done={check.done} of={check.of} onCancel={check.cancel} />
+              ) : newest ? (
+                <CheckResult check={newest} memberName={member} />
+              ) : (
+                <p>Not compared yet since this server started.</p>
+              )}
             </div>
           </Card>
         );
@@ -72,7 +90,9 @@ function Comparisons({ checks }: { checks: Checks }) {
         <FormProblem error={check.error} />
       </div>
       <p className="text-xs text-muted">
-        A comparison runs while this page is open, one at a time on a server, and is put down in the log as a reading of it. The results are those of the server process that answers, and are forgotten when it ends. Limits never read these tables.
+        A comparison runs while this page is open, one at a time on a server, and is put down in the log as a
+        reading of it. The results are those of the server process that answers, and are forgotten when it
+        ends. Limits never read these tables.
       </p>
     </div>
   );

@@ -8,36 +8,88 @@ import { glanceAtTerms } from '../../ui/terms/summary.ts';
 /** Events in one line of plain English. Pure. */
 
 const TYPES: Record<EventType, true> = {
-  'request.accepted': true, 'request.extended': true, 'request.settled': true, 'request.abandoned': true, 'request.refused': true,
-  'key.created': true, 'key.renamed': true, 'key.restricted': true, 'key.rotated': true, 'key.revoked': true, 'key.expired': true,
-  'account.registered': true, 'account.plan_changed': true, 'account.terms_overridden': true, 'account.suspended': true, 'account.reinstated': true,
-  'member.added': true, 'member.role_changed': true, 'member.removed': true, 'member.password_changed': true, 'member.totp_changed': true, 'member.reset_link_made': true,
-  'session.opened': true, 'session.closed': true,
-  'invitation.created': true, 'invitation.withdrawn': true,
-  'plan.defined': true, 'plan.changed': true, 'plan.retired': true,
-  'model.priced': true, 'model.defined': true, 'model.retired': true,
-  'upstream.added': true, 'upstream.changed': true, 'upstream.removed': true, 'upstream.credential_added': true, 'upstream.credential_removed': true,
+  'request.accepted': true,
+  'request.extended': true,
+  'request.settled': true,
+  'request.abandoned': true,
+  'request.refused': true,
+  'key.created': true,
+  'key.renamed': true,
+  'key.restricted': true,
+  'key.rotated': true,
+  'key.revoked': true,
+  'key.expired': true,
+  'account.registered': true,
+  'account.plan_changed': true,
+  'account.terms_overridden': true,
+  'account.suspended': true,
+  'account.reinstated': true,
+  'member.added': true,
+  'member.role_changed': true,
+  'member.removed': true,
+  'member.password_changed': true,
+  'member.totp_changed': true,
+  'member.reset_link_made': true,
+  'session.opened': true,
+  'session.closed': true,
+  'invitation.created': true,
+  'invitation.withdrawn': true,
+  'plan.defined': true,
+  'plan.changed': true,
+  'plan.retired': true,
+  'model.priced': true,
+  'model.defined': true,
+  'model.retired': true,
+  'upstream.added': true,
+  'upstream.changed': true,
+  'upstream.removed': true,
+  'upstream.credential_added': true,
+  'upstream.credential_removed': true,
   'registration.changed': true,
-  'log.signer_changed': true, 'log.epoch_started': true, 'log.read': true,
+  'log.signer_changed': true,
+  'log.epoch_started': true,
+  'log.read': true,
 };
 
 type Group = EventType extends `${infer Subject}.${string}` ? Subject : never;
 const GROUP_NAMES: Record<Group, string> = {
-  request: 'Requests', key: 'Keys', account: 'Accounts', member: 'Members', session: 'Sessions', invitation: 'Invitations', plan: 'Plans', model: 'Models and prices', upstream: 'Upstreams', registration: 'Registration', log: 'The log itself',
+  request: 'Requests',
+  key: 'Keys',
+  account: 'Accounts',
+  member: 'Members',
+  session: 'Sessions',
+  invitation: 'Invitations',
+  plan: 'Plans',
+  model: 'Models and prices',
+  upstream: 'Upstreams',
+  registration: 'Registration',
+  log: 'The log itself',
 };
 
 /** Every type, by what it is about. */
-export const EVENT_GROUPS = Object.entries(GROUP_NAMES).map(([group, name]) => ({ group, name, types: Object.keys(TYPES).filter((type) => type.startsWith(`${group}.`)) }));
+export const EVENT_GROUPS = Object.entries(GROUP_NAMES).map(([group, name]) => ({
+  group,
+  name,
+  types: Object.keys(TYPES).filter((type) => type.startsWith(`${group}.`)),
+}));
 
 /** What ids are called, and in which zone times are told. */
-export type Names = { key: (id: string) => string; account: (id: string) => string; member: (id: string) => string; zone: Zone };
+export type Names = {
+  key: (id: string) => string;
+  account: (id: string) => string;
+  member: (id: string) => string;
+  zone: Zone;
+};
 
 const quoted = (name: string): string => `“${name}”`;
 const inWords = (name: string): string => name.replaceAll('_', ' ');
 const listed = (terms: KeyTerms): string => glanceAtTerms(terms).join(', ') || 'nothing is limited';
-const targets = (list: readonly Target[]): string => list.map(({ upstream, model }) => (model === undefined ? upstream : `${upstream} (${model})`)).join(', ');
-const place = ({ provider, package: name, base_url, paused }: UpstreamTerms): string => `${provider} at ${base_url ?? name ?? 'its own address'}${paused ? ', paused' : ''}`;
-const windows = (choice: 'keep' | 'reset'): string => (choice === 'reset' ? ' Running windows began anew.' : '');
+const targets = (list: readonly Target[]): string =>
+  list.map(({ upstream, model }) => (model === undefined ? upstream : `${upstream} (${model})`)).join(', ');
+const place = ({ provider, package: name, base_url, paused }: UpstreamTerms): string =>
+  `${provider} at ${base_url ?? name ?? 'its own address'}${paused ? ', paused' : ''}`;
+const windows = (choice: 'keep' | 'reset'): string =>
+  choice === 'reset' ? ' Running windows began anew.' : '';
 
 /** What an event says; its type, for one that this page does not know yet. */
 export function tellEvent({ type, actor, fields }: EventRow, names: Names): string {
@@ -135,5 +187,7 @@ export function tellEvent({ type, actor, fields }: EventRow, names: Names): stri
 /** Who caused an event. */
 export function tellActor(actor: string | null, names: Names): string {
   if (actor === null) return '';
-  return actor.startsWith('member/') ? names.member(actor.slice('member/'.length)) : actor.replaceAll('-', ' ');
+  return actor.startsWith('member/')
+    ? names.member(actor.slice('member/'.length))
+    : actor.replaceAll('-', ' ');
 }

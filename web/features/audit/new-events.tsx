@@ -28,8 +28,16 @@ function typeOf(frame: Frame): string | null {
 function fits(frame: Frame, { type, account, key, request }: EventSearch): boolean {
   const found = typeOf(frame);
   if (found === null || (type !== undefined && found !== type && !found.startsWith(`${type}.`))) return false;
-  const { account: ofAccount, key: ofKey, request: ofRequest } = frame as { account?: string; key?: string; request?: string };
-  return (account === undefined || account === ofAccount) && (key === undefined || key === ofKey) && (request === undefined || request === ofRequest);
+  const {
+    account: ofAccount,
+    key: ofKey,
+    request: ofRequest,
+  } = frame as { account?: string; key?: string; request?: string };
+  return (
+    (account === undefined || account === ofAccount) &&
+    (key === undefined || key === ofKey) &&
+    (request === undefined || request === ofRequest)
+  );
 }
 
 /** How many events came since the list was fetched, which shows them when it is pressed. */

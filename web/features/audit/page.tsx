@@ -29,7 +29,11 @@ export function AuditPage() {
   const queries = useQueryClient();
   const placeField = useRef<HTMLInputElement>(null);
   const list = useRef<HTMLOListElement>(null);
-  const query = useInfiniteQuery({ ...eventsQuery(search), refetchOnWindowFocus: false, refetchOnReconnect: false });
+  const query = useInfiniteQuery({
+    ...eventsQuery(search),
+    refetchOnWindowFocus: false,
+    refetchOnReconnect: false,
+  });
   const { data, error, isFetching, hasNextPage } = query;
   useFeed(EVERYTHING, null);
   const step = (by: number): void => {
@@ -48,15 +52,30 @@ export function AuditPage() {
 
   return (
     <>
-      <PageHead title="Audit log" about="All that happened, in the order in which it was written down. Nothing in it is ever changed.">
-        <NewEvents key={`${newest?.head} ${JSON.stringify(search)}`} search={search} onShow={() => void queries.resetQueries({ queryKey: eventsQuery(search).queryKey })} />
-        <Download href={`/api/events.ndjson${queryString(search)}`} name="NDJSON" title="The events of this filter, one a line, the oldest first" />
+      <PageHead
+        title="Audit log"
+        about="All that happened, in the order in which it was written down. Nothing in it is ever changed."
+      >
+        <NewEvents
+          key={`${newest?.head} ${JSON.stringify(search)}`}
+          search={search}
+          onShow={() => void queries.resetQueries({ queryKey: eventsQuery(search).queryKey })}
+        />
+        <Download
+          href={`/api/events.ndjson${queryString(search)}`}
+          name="NDJSON"
+          title="The events of this filter, one a line, the oldest first"
+        />
       </PageHead>
       <Sections />
       <EventFilter search={search} names={names} onChange={change} input={placeField} />
       {error && (
         <div className="mb-3">
-          <Problem error={error} title="The events could not be loaded" onRetry={() => void (data ? query.fetchNextPage() : query.refetch())} />
+          <Problem
+            error={error}
+            title="The events could not be loaded"
+            onRetry={() => void (data ? query.fetchNextPage() : query.refetch())}
+          />
         </div>
       )}
       {!data && !error && <Waiting height="h-[32rem]" label="Loading events" />}
@@ -65,7 +84,12 @@ export function AuditPage() {
           {events.length > 0 && (
             <ol ref={list} aria-label={isStory ? 'Events, the oldest first' : 'Events, the newest first'}>
               {events.map((event) => (
-                <EventLine key={event.position} event={event} names={names} isMeant={event.position === search.at} />
+                <EventLine
+                  key={event.position}
+                  event={event}
+                  names={names}
+                  isMeant={event.position === search.at}
+                />
               ))}
             </ol>
           )}
@@ -77,14 +101,19 @@ export function AuditPage() {
           {hasNextPage && last && (
             <div className="flex flex-wrap items-center justify-between gap-2 border-t border-line px-4 py-2.5 first:border-t-0">
               <p className="text-muted" role="status">
-                {events.length === 0 ? 'None was found so far.' : `${showCount(events.length)} events.`} Looked back to position {showCount(last.looked_to)}.
+                {events.length === 0 ? 'None was found so far.' : `${showCount(events.length)} events.`}{' '}
+                Looked back to position {showCount(last.looked_to)}.
               </p>
               <Button busy={isFetching} onClick={() => void query.fetchNextPage()}>
                 {last.data.length === 0 ? 'Look further' : 'Older events'}
               </Button>
             </div>
           )}
-          {!hasNextPage && events.length > 0 && <p className="border-t border-line px-4 py-2 text-xs text-muted">{endOf(search, events.length)}</p>}
+          {!hasNextPage && events.length > 0 && (
+            <p className="border-t border-line px-4 py-2 text-xs text-muted">
+              {endOf(search, events.length)}
+            </p>
+          )}
         </Card>
       )}
     </>
@@ -94,5 +123,7 @@ export function AuditPage() {
 function endOf({ request, from, ...rest }: EventSearch, count: number): string {
   const all = showCounted(count, 'event');
   if (request !== undefined) return `${all} of this request, the oldest first.`;
-  return from !== undefined || Object.keys(rest).length > 0 ? `${all}; there are no older ones that fit.` : `${all}; the first stands at the beginning of the log.`;
+  return from !== undefined || Object.keys(rest).length > 0
+    ? `${all}; there are no older ones that fit.`
+    : `${all}; the first stands at the beginning of the log.`;
 }

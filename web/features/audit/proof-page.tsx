@@ -20,7 +20,10 @@ export function ProofPage() {
   const query = useQuery(proofQuery);
   return (
     <>
-      <PageHead title="Proof" about="Signed checkpoints say what the log held. Whoever keeps one finds out whatever is changed, added or cut off before it." />
+      <PageHead
+        title="Proof"
+        about="Signed checkpoints say what the log held. Whoever keeps one finds out whatever is changed, added or cut off before it."
+      />
       <Sections />
       <Loaded query={query} title="The proof could not be loaded" height="h-[40rem]">
         {(proof) => (
@@ -32,7 +35,10 @@ export function ProofPage() {
             {proof.newest === null ? (
               <Card>
                 <Empty icon="shield" title="No checkpoint has been published yet">
-                  <p>The worker publishes the first one within seconds of the first event. Nothing of the log is proved to anybody else until then.</p>
+                  <p>
+                    The worker publishes the first one within seconds of the first event. Nothing of the log
+                    is proved to anybody else until then.
+                  </p>
                 </Empty>
               </Card>
             ) : (
@@ -55,7 +61,8 @@ function Late({ proof: { uncovered } }: { proof: Proof }) {
   if (uncovered.since === null || now - Date.parse(uncovered.since) < LATE_MS) return null;
   return (
     <p role="alert" className="rounded-lg border border-warn bg-warn-soft px-4 py-3 text-warn">
-      No checkpoint has been published for more than a minute although there are newer events. Is a worker running? Its own log says what keeps it from signing.
+      No checkpoint has been published for more than a minute although there are newer events. Is a worker
+      running? Its own log says what keeps it from signing.
     </p>
   );
 }
@@ -64,10 +71,34 @@ function Figures({ proof: { log, newest, uncovered, witnesses } }: { proof: Proo
   const cosigning = witnesses.filter(({ size }) => size !== null).length;
   return (
     <div className="grid grid-cols-2 divide-line md:divide-x lg:grid-cols-4">
-      <Figure label="Events in the log" value={showCount(log.head)} note={log.first > 1 ? `those before ${showCount(log.first)} are archived` : 'all in the database'} />
-      <Figure label="Covered by a checkpoint" value={uncovered.events === 0 && log.head > 0 ? 'all of them' : `up to ${showCount(log.head - uncovered.events)}`} note={uncovered.events === 0 ? 'nothing is newer' : `all but the newest ${showCounted(uncovered.events, 'event')}`} />
-      <Figure label="Newest checkpoint" value={newest === null ? 'none' : <Ago time={newest.published_at} />} note={newest === null ? 'published by the worker' : `at position ${showCount(newest.size)}`} />
-      <Figure label="Witnesses" value={showCount(cosigning)} note={cosigning === 0 ? 'nobody else keeps watch' : 'have cosigned this history'} />
+      <Figure
+        label="Events in the log"
+        value={showCount(log.head)}
+        note={log.first > 1 ? `those before ${showCount(log.first)} are archived` : 'all in the database'}
+      />
+      <Figure
+        label="Covered by a checkpoint"
+        value={
+          uncovered.events === 0 && log.head > 0
+            ? 'all of them'
+            : `up to ${showCount(log.head - uncovered.events)}`
+        }
+        note={
+          uncovered.events === 0
+            ? 'nothing is newer'
+            : `all but the newest ${showCounted(uncovered.events, 'event')}`
+        }
+      />
+      <Figure
+        label="Newest checkpoint"
+        value={newest === null ? 'none' : <Ago time={newest.published_at} />}
+        note={newest === null ? 'published by the worker' : `at position ${showCount(newest.size)}`}
+      />
+      <Figure
+        label="Witnesses"
+        value={showCount(cosigning)}
+        note={cosigning === 0 ? 'nobody else keeps watch' : 'have cosigned this history'}
+      />
     </div>
   );
 }

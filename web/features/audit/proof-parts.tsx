@@ -30,11 +30,19 @@ export function NewestCheckpoint({ proof: { log }, newest }: { proof: Proof; new
       />
       <details className="mt-3">
         <summary className="w-fit text-xs text-muted hover:text-ink">The note as it was signed</summary>
-        <pre tabIndex={0} role="region" aria-label="The note" className="mt-2 overflow-x-auto rounded-md bg-sunken p-3 font-mono text-xs">
+        <pre
+          tabIndex={0}
+          role="region"
+          aria-label="The note"
+          className="mt-2 overflow-x-auto rounded-md bg-sunken p-3 font-mono text-xs"
+        >
           {newest.note}
         </pre>
       </details>
-      <p className="mt-3 text-xs text-muted">Keep a copy of one where nobody who runs this server can reach it: from then on nobody can rewrite what it covers without being found out.</p>
+      <p className="mt-3 text-xs text-muted">
+        Keep a copy of one where nobody who runs this server can reach it: from then on nobody can rewrite
+        what it covers without being found out.
+      </p>
     </Card>
   );
 }
@@ -43,10 +51,22 @@ const WITNESSES: readonly Column<WitnessRow>[] = [
   { head: 'Witness', cell: ({ name }) => <span className="font-medium wrap-anywhere">{name}</span> },
   {
     head: 'State',
-    cell: ({ size, configured }) => (size === null ? <Badge tone="warn">never seen</Badge> : configured ? <Badge tone="good">cosigns</Badge> : <Badge>no longer named</Badge>),
+    cell: ({ size, configured }) =>
+      size === null ? (
+        <Badge tone="warn">never seen</Badge>
+      ) : configured ? (
+        <Badge tone="good">cosigns</Badge>
+      ) : (
+        <Badge>no longer named</Badge>
+      ),
   },
   { head: 'Cosigned up to', align: 'right', cell: ({ size }) => (size === null ? '' : showCount(size)) },
-  { head: 'Behind', align: 'right', cell: ({ behind }) => (behind === null ? '' : showCounted(behind, 'event')), isExtra: true },
+  {
+    head: 'Behind',
+    align: 'right',
+    cell: ({ behind }) => (behind === null ? '' : showCounted(behind, 'event')),
+    isExtra: true,
+  },
   { head: 'Last heard of', cell: ({ seen_at }) => (seen_at === null ? '' : <Ago time={seen_at} />) },
 ];
 
@@ -61,7 +81,8 @@ export function Witnesses({ proof }: { proof: Proof }) {
         empty={
           <Empty icon="people" title="Nobody else keeps watch">
             <p>
-              A witness follows the checkpoints from another machine, and refuses a history that was changed. Without one, whoever holds the signing key can show two people two logs. On another machine:{' '}
+              A witness follows the checkpoints from another machine, and refuses a history that was changed.
+              Without one, whoever holds the signing key can show two people two logs. On another machine:{' '}
               <code className="font-mono text-xs">daybook witness</code>
             </p>
           </Empty>
@@ -72,8 +93,16 @@ export function Witnesses({ proof }: { proof: Proof }) {
 }
 
 const KEYS: readonly Column<LogKey>[] = [
-  { head: 'Key', cell: ({ key_id, verifier_key }) => <Copyable text={verifier_key} shown={key_id} what={`the verifier key ${key_id}`} /> },
-  { head: 'State', cell: ({ signs }) => (signs ? <Badge tone="good">signs</Badge> : <Badge>signed before</Badge>) },
+  {
+    head: 'Key',
+    cell: ({ key_id, verifier_key }) => (
+      <Copyable text={verifier_key} shown={key_id} what={`the verifier key ${key_id}`} />
+    ),
+  },
+  {
+    head: 'State',
+    cell: ({ signs }) => (signs ? <Badge tone="good">signs</Badge> : <Badge>signed before</Badge>),
+  },
   { head: 'Put down at', align: 'right', cell: ({ position }) => <At position={position} /> },
   { head: 'Since', cell: ({ at }) => at !== null && <When time={at} />, isExtra: true },
 ];
@@ -85,7 +114,8 @@ export function Keys({ keys }: { keys: readonly LogKey[] }) {
     <Card title="Keys of the log" flush>
       <Table label="Keys of the log" rows={keys} keyOf={({ key_id }) => key_id} columns={KEYS} />
       <p className="border-t border-line px-4 py-2.5 text-xs text-muted">
-        These lines come from the log itself. An auditor takes the verifier key from whoever runs this server, once, by another way, and compares.
+        These lines come from the log itself. An auditor takes the verifier key from whoever runs this server,
+        once, by another way, and compares.
       </p>
     </Card>
   );
@@ -104,7 +134,10 @@ export function Lost({ lost }: { lost: Proof['lost'] }) {
   return (
     <Card title="Histories given up" flush>
       <Table label="Histories given up" rows={lost} keyOf={({ epoch }) => String(epoch)} columns={LOST} />
-      <p className="border-t border-line px-4 py-2.5 text-xs text-muted">The log was taken up from an older backup, and somebody said so in it. What had been published behind that place is lost.</p>
+      <p className="border-t border-line px-4 py-2.5 text-xs text-muted">
+        The log was taken up from an older backup, and somebody said so in it. What had been published behind
+        that place is lost.
+      </p>
     </Card>
   );
 }

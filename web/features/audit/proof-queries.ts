@@ -18,7 +18,13 @@ export const proofQuery = queryOptions({
 /** Checkpoints from one on, which a page names, down. */
 export const checkpointsQuery = infiniteQueryOptions({
   queryKey: ['audit', 'checkpoints'],
-  queryFn: ({ pageParam, signal }) => api<CheckpointPage>('GET', `/api/audit/checkpoints${queryString({ limit: PAGE_CHECKPOINTS, cursor: pageParam })}`, undefined, signal),
+  queryFn: ({ pageParam, signal }) =>
+    api<CheckpointPage>(
+      'GET',
+      `/api/audit/checkpoints${queryString({ limit: PAGE_CHECKPOINTS, cursor: pageParam })}`,
+      undefined,
+      signal,
+    ),
   initialPageParam: null as string | null,
   getNextPageParam: ({ next }) => next,
   staleTime: Infinity,
@@ -35,7 +41,8 @@ export const checksQuery = queryOptions({
 export const stateQuery = (search: StateSearch) =>
   queryOptions({
     queryKey: ['audit', 'state', search],
-    queryFn: ({ signal }) => api<StateThen>('GET', `/api/audit/state${queryString(search)}`, undefined, signal),
+    queryFn: ({ signal }) =>
+      api<StateThen>('GET', `/api/audit/state${queryString(search)}`, undefined, signal),
     staleTime: Infinity,
     retry: false,
     refetchOnWindowFocus: false,

@@ -9,7 +9,13 @@ const PAGE_EVENTS = 50;
 export const eventsQuery = (search: EventSearch) =>
   infiniteQueryOptions({
     queryKey: ['events', search],
-    queryFn: ({ pageParam, signal }) => api<EventPage>('GET', `/api/events${queryString({ ...search, limit: PAGE_EVENTS, cursor: pageParam })}`, undefined, signal),
+    queryFn: ({ pageParam, signal }) =>
+      api<EventPage>(
+        'GET',
+        `/api/events${queryString({ ...search, limit: PAGE_EVENTS, cursor: pageParam })}`,
+        undefined,
+        signal,
+      ),
     initialPageParam: null as string | null,
     getNextPageParam: ({ next }) => next,
     // Nothing that is there ever changes; what is new is counted, and shown when somebody wants it.

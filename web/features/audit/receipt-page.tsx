@@ -14,7 +14,9 @@ import { Sections } from './sections.tsx';
 /** Whether a receipt is one of this log, and what it proves. */
 export function ReceiptPage() {
   const [text, setText] = useState('');
-  const check = useMutation({ mutationFn: (receipt: string) => api<ReceiptChecked>('POST', '/api/audit/receipt', { receipt }) });
+  const check = useMutation({
+    mutationFn: (receipt: string) => api<ReceiptChecked>('POST', '/api/audit/receipt', { receipt }),
+  });
   const take = (receipt: string): void => {
     setText(receipt);
     if (receipt.trim() !== '') check.mutate(receipt);
@@ -31,24 +33,48 @@ export function ReceiptPage() {
   };
   return (
     <>
-      <PageHead title="Receipt" about="A receipt proves that a call stands in the log as it says. Everybody can have one of each call of their own, on its page under Requests." />
+      <PageHead
+        title="Receipt"
+        about="A receipt proves that a call stands in the log as it says. Everybody can have one of each call of their own, on its page under Requests."
+      />
       <Sections />
       <div className="flex flex-col gap-4">
         <Card>
-          <form onSubmit={submit} onDragOver={(event) => event.preventDefault()} onDrop={drop} className="flex flex-col gap-3">
-            <TextArea label="The receipt" hint="Paste it, drop its file here, or choose it." rows={8} required spellCheck={false} className="font-mono text-xs" value={text} onChange={({ target }) => setText(target.value)} />
+          <form
+            onSubmit={submit}
+            onDragOver={(event) => event.preventDefault()}
+            onDrop={drop}
+            className="flex flex-col gap-3"
+          >
+            <TextArea
+              label="The receipt"
+              hint="Paste it, drop its file here, or choose it."
+              rows={8}
+              required
+              spellCheck={false}
+              className="font-mono text-xs"
+              value={text}
+              onChange={({ target }) => setText(target.value)}
+            />
             <div className="flex flex-wrap items-center gap-3">
               <Button type="submit" look="primary" busy={check.isPending}>
                 Check it
               </Button>
-              <input type="file" aria-label="The file of a receipt" accept=".json,application/json" className="max-w-full text-xs text-muted file:mr-2 file:min-h-8 file:rounded-md file:border file:border-solid file:border-line file:bg-surface file:px-3 file:text-sm file:font-medium file:text-ink hover:file:bg-sunken" onChange={({ target }) => void target.files?.[0]?.text().then(take)} />
+              <input
+                type="file"
+                aria-label="The file of a receipt"
+                accept=".json,application/json"
+                className="max-w-full text-xs text-muted file:mr-2 file:min-h-8 file:rounded-md file:border file:border-solid file:border-line file:bg-surface file:px-3 file:text-sm file:font-medium file:text-ink hover:file:bg-sunken"
+                onChange={({ target }) => void target.files?.[0]?.text().then(take)}
+              />
             </div>
             <FormProblem error={check.error} />
           </form>
         </Card>
         <div role="status">{check.data && <Checked checked={check.data} />}</div>
         <p className="text-xs text-muted">
-          This server says so of its own log. Who does not want to trust it checks the file on a machine of their own, with the verifier key:
+          This server says so of its own log. Who does not want to trust it checks the file on a machine of
+          their own, with the verifier key:
         </p>
         <CommandLine command="npm run -s audit -- receipt FILE --key VERIFIER_KEY" />
       </div>

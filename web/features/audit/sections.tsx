@@ -13,7 +13,10 @@ const SECTIONS = [
 export function Sections() {
   const isOverseer = useIsOverseer();
   return (
-    <nav aria-label="The audit log" className="mb-4 flex gap-1 overflow-x-auto overflow-y-hidden border-b border-line">
+    <nav
+      aria-label="The audit log"
+      className="mb-4 flex gap-1 overflow-x-auto overflow-y-hidden border-b border-line"
+    >
       {SECTIONS.filter(({ isForAll }) => isForAll || isOverseer).map(({ path, name }) => (
         <Link
           key={path}

@@ -14,11 +14,19 @@ type Kind = keyof typeof KINDS;
 const WHENS = { now: 'Now', position: 'At a position', time: 'At a time' } as const;
 type WhenKind = keyof typeof WHENS;
 
-const kindOf = ({ key, plan }: StateSearch): Kind => (key !== undefined ? 'key' : plan !== undefined ? 'plan' : 'account');
-const whenOf = ({ at, time }: StateSearch): WhenKind => (at !== undefined ? 'position' : time !== undefined ? 'time' : 'now');
+const kindOf = ({ key, plan }: StateSearch): Kind =>
+  key !== undefined ? 'key' : plan !== undefined ? 'plan' : 'account';
+const whenOf = ({ at, time }: StateSearch): WhenKind =>
+  at !== undefined ? 'position' : time !== undefined ? 'time' : 'now';
 
 /** What is to be shown, and as of when. */
-export function StateForm({ search, onShow }: { search: StateSearch; onShow: (search: Record<keyof StateSearch, string | number | undefined>) => void }) {
+export function StateForm({
+  search,
+  onShow,
+}: {
+  search: StateSearch;
+  onShow: (search: Record<keyof StateSearch, string | number | undefined>) => void;
+}) {
   const zone = useZone();
   const [kind, setKind] = useState(kindOf(search));
   const [when, setWhen] = useState(whenOf(search));
@@ -46,7 +54,10 @@ export function StateForm({ search, onShow }: { search: StateSearch; onShow: (se
     });
   };
   return (
-    <form onSubmit={submit} className="grid items-start gap-3 sm:grid-cols-2 lg:grid-cols-[9rem_minmax(0,24rem)_10rem_minmax(0,14rem)_auto] lg:justify-start">
+    <form
+      onSubmit={submit}
+      className="grid items-start gap-3 sm:grid-cols-2 lg:grid-cols-[9rem_minmax(0,24rem)_10rem_minmax(0,14rem)_auto] lg:justify-start"
+    >
       <SelectField
         label="What"
         value={kind}
@@ -64,8 +75,27 @@ export function StateForm({ search, onShow }: { search: StateSearch; onShow: (se
       <SelectField label="When" value={when} onChange={({ target }) => setWhen(target.value as WhenKind)}>
         <NamedOptions rows={Object.entries(WHENS).map(([id, name]) => ({ id, name }))} chosen={when} />
       </SelectField>
-      {when === 'position' && <TextField label="Position" name="position" type="number" min={0} step={1} required defaultValue={search.at} />}
-      {when === 'time' && <TextField label={zone === 'utc' ? 'Time, UTC' : 'Time, local'} name="time" type="datetime-local" step={1} required defaultValue={search.time === undefined ? '' : inputTimeOf(search.time, zone)} />}
+      {when === 'position' && (
+        <TextField
+          label="Position"
+          name="position"
+          type="number"
+          min={0}
+          step={1}
+          required
+          defaultValue={search.at}
+        />
+      )}
+      {when === 'time' && (
+        <TextField
+          label={zone === 'utc' ? 'Time, UTC' : 'Time, local'}
+          name="time"
+          type="datetime-local"
+          step={1}
+          required
+          defaultValue={search.time === undefined ? '' : inputTimeOf(search.time, zone)}
+        />
+      )}
       <Button type="submit" look="primary" className="self-end justify-self-start">
         Show
       </Button>

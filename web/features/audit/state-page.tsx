@@ -17,7 +17,10 @@ export function StatePage() {
   const query = useQuery({ ...stateQuery(search), enabled: isAsked });
   return (
     <>
-      <PageHead title="As of" about="An account, a key or a plan as it was then: made from its events up to there, and from nothing else." />
+      <PageHead
+        title="As of"
+        about="An account, a key or a plan as it was then: made from its events up to there, and from nothing else."
+      />
       <Sections />
       <div className="flex flex-col gap-4">
         <Card>
@@ -30,11 +33,16 @@ export function StatePage() {
         ) : (
           <Card>
             <Empty icon="clock" title="Choose what and when">
-              <p>A position is the number of an event in the log. Without a position or a time, it is as of now.</p>
+              <p>
+                A position is the number of an event in the log. Without a position or a time, it is as of
+                now.
+              </p>
             </Empty>
           </Card>
         )}
-        <p className="text-xs text-muted">Each time that this is asked for, it is put down in the log who did.</p>
+        <p className="text-xs text-muted">
+          Each time that this is asked for, it is put down in the log who did.
+        </p>
       </div>
     </>
   );

@@ -28,9 +28,20 @@ export function StateResult({ then, search }: { then: StateThen; search: StateSe
   const { subject, position, head } = then;
   return (
     <>
-      <Card title={<span className="flex flex-wrap items-center gap-x-2">{subject === null ? 'Nothing yet' : subject.name} {subject !== null && <Badge tone={GOOD.has(subject.state) ? 'good' : 'warn'}>{subject.state}</Badge>}</span>}>
+      <Card
+        title={
+          <span className="flex flex-wrap items-center gap-x-2">
+            {subject === null ? 'Nothing yet' : subject.name}{' '}
+            {subject !== null && (
+              <Badge tone={GOOD.has(subject.state) ? 'good' : 'warn'}>{subject.state}</Badge>
+            )}
+          </span>
+        }
+      >
         <p className="mb-3 text-muted">
-          {position === head ? `As of now, position ${showCount(position)}` : `As of position ${showCount(position)}`}
+          {position === head
+            ? `As of now, position ${showCount(position)}`
+            : `As of position ${showCount(position)}`}
           {then.at !== null && (
             <>
               {', '}
@@ -49,13 +60,26 @@ export function StateResult({ then, search }: { then: StateThen; search: StateSe
       </Card>
       {then.events.length > 0 && (
         <Card title="The events that made it so" flush>
-          <Table label="Events" rows={then.events} keyOf={(event) => String(event.position)} columns={EVENTS} />
-          {then.events_omitted > 0 && <p className="border-t border-line px-4 py-2 text-xs text-muted">And {showCounted(then.events_omitted, 'older one')}.</p>}
+          <Table
+            label="Events"
+            rows={then.events}
+            keyOf={(event) => String(event.position)}
+            columns={EVENTS}
+          />
+          {then.events_omitted > 0 && (
+            <p className="border-t border-line px-4 py-2 text-xs text-muted">
+              And {showCounted(then.events_omitted, 'older one')}.
+            </p>
+          )}
         </Card>
       )}
       <Card title="Usage and quotas then">
-        <p className="mb-2">What had been used takes a replay of all calls up to there, so it is for the command line:</p>
-        <CommandLine command={`npm run -s daybook -- audit replay --at ${position}${search.account === undefined ? '' : ` --account ${search.account}`}`} />
+        <p className="mb-2">
+          What had been used takes a replay of all calls up to there, so it is for the command line:
+        </p>
+        <CommandLine
+          command={`npm run -s daybook -- audit replay --at ${position}${search.account === undefined ? '' : ` --account ${search.account}`}`}
+        />
       </Card>
     </>
   );
@@ -69,7 +93,12 @@ function Subject({ subject }: { subject: SubjectState }) {
         <Facts
           facts={[
             ['Plan', subject.plan ?? 'none, which limits nothing'],
-            ['Of its own', subject.override === null ? 'nothing: as in the plan' : describeTerms(subject.override, 'override')],
+            [
+              'Of its own',
+              subject.override === null
+                ? 'nothing: as in the plan'
+                : describeTerms(subject.override, 'override'),
+            ],
             ['Might use', describeTerms(subject.terms, 'plan')],
           ]}
         />
@@ -79,11 +108,30 @@ function Subject({ subject }: { subject: SubjectState }) {
         <Facts
           facts={[
             ['Account', accountName(subject.account)],
-            ['Secret ends in', <code key="last4" className="font-mono text-xs">{subject.last4}</code>],
+            [
+              'Secret ends in',
+              <code key="last4" className="font-mono text-xs">
+                {subject.last4}
+              </code>,
+            ],
             ['Created', <When key="created" time={subject.created_at} />],
-            ['Good until', subject.expires_at === null ? 'no end was set' : <When key="expires" time={subject.expires_at} />],
+            [
+              'Good until',
+              subject.expires_at === null ? (
+                'no end was set'
+              ) : (
+                <When key="expires" time={subject.expires_at} />
+              ),
+            ],
             ['Revoked', subject.revoked_at !== null && <When key="revoked" time={subject.revoked_at} />],
-            ['Old secret', subject.old_secret_until !== null && <>good until <When key="old" time={subject.old_secret_until} /></>],
+            [
+              'Old secret',
+              subject.old_secret_until !== null && (
+                <>
+                  good until <When key="old" time={subject.old_secret_until} />
+                </>
+              ),
+            ],
             ['Might use', describeTerms(subject.terms ?? {}, 'key')],
           ]}
         />

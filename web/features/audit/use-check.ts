@@ -21,7 +21,13 @@ export function useCheck(): State & { run: (what: string) => void; cancel: () =>
     setState({ ...NOTHING, what });
     try {
       let result: CheckDone | null = null;
-      const reply = fetch('/api/audit/checks', { method: 'POST', credentials: 'same-origin', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ what }), signal: leave.signal });
+      const reply = fetch('/api/audit/checks', {
+        method: 'POST',
+        credentials: 'same-origin',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ what }),
+        signal: leave.signal,
+      });
       for await (const line of readObjects<CheckLine>(await reply)) {
         if ('result' in line) ({ result } = line);
         else setState((before) => ({ ...before, ...line }));
@@ -29,7 +35,10 @@ export function useCheck(): State & { run: (what: string) => void; cancel: () =>
       if (result === null) throw noReply('GET');
       setState({ ...NOTHING, result });
     } catch (error) {
-      setState({ ...NOTHING, error: leave.signal.aborted ? null : error instanceof ApiError ? error : noReply('GET') });
+      setState({
+        ...NOTHING,
+        error: leave.signal.aborted ? null : error instanceof ApiError ? error : noReply('GET'),
+      });
     } finally {
       await queries.invalidateQueries({ queryKey: checksQuery.queryKey });
     }

@@ -20,7 +20,11 @@ export function VerifyCard() {
     <Card
       title="Verify"
       actions={
-        <Button icon="shield" disabled={data === undefined || isLong || check.what !== null} onClick={() => check.run('log')}>
+        <Button
+          icon="shield"
+          disabled={data === undefined || isLong || check.what !== null}
+          onClick={() => check.run('log')}
+        >
           Verify now
         </Button>
       }
@@ -31,11 +35,18 @@ export function VerifyCard() {
         ) : newest ? (
           <CheckResult check={newest} memberName={member} />
         ) : (
-          <p>{isLong ? `This log has more than ${showShort(data.events_max)} events, so it is verified by the command line.` : 'Not verified yet since this server started.'}</p>
+          <p>
+            {isLong
+              ? `This log has more than ${showShort(data.events_max)} events, so it is verified by the command line.`
+              : 'Not verified yet since this server started.'}
+          </p>
         )}
         <FormProblem error={check.error} />
         <div>
-          <p className="mb-1 text-muted">The server says this of itself. Whoever does not trust it verifies from their own machine, with a login of their own and the verifier key:</p>
+          <p className="mb-1 text-muted">
+            The server says this of itself. Whoever does not trust it verifies from their own machine, with a
+            login of their own and the verifier key:
+          </p>
           <CommandLine command="npm run -s audit -- verify --key VERIFIER_KEY" />
         </div>
       </div>

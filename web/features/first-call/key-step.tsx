@@ -10,7 +10,10 @@ import { FormProblem } from '../../ui/problem.tsx';
 import { Secret } from '../../ui/secret.tsx';
 import { ownKeysQuery } from './own-keys.ts';
 
-type KeyStepProps = { secret: string | null; /** Null: it is not to be seen any more. */ onSecret: (secret: string | null) => void };
+type KeyStepProps = {
+  secret: string | null;
+  /** Null: it is not to be seen any more. */ onSecret: (secret: string | null) => void;
+};
 
 /** A key in one press. Its secret is here alone, until the page is left. */
 export function KeyStep({ secret, onSecret }: KeyStepProps) {
@@ -20,7 +23,9 @@ export function KeyStep({ secret, onSecret }: KeyStepProps) {
   const create = useMutation({
     // The reply holds the secret, so nothing of it goes where replies are kept.
     mutationFn: async () => {
-      const made = await api<KeyMade>('POST', '/api/keys', { name: keys === undefined || keys.length === 0 ? 'first key' : `key ${keys.length + 1}` });
+      const made = await api<KeyMade>('POST', '/api/keys', {
+        name: keys === undefined || keys.length === 0 ? 'first key' : `key ${keys.length + 1}`,
+      });
       onSecret(made.secret);
       announceChange('The key is made.', made);
       await queries.invalidateQueries({ queryKey: keysQuery.queryKey });
@@ -29,7 +34,11 @@ export function KeyStep({ secret, onSecret }: KeyStepProps) {
   if (secret !== null) {
     return (
       <div className="flex flex-col gap-3">
-        <Secret secret={secret} what="secret" about="Copy the secret to where you keep such things. It is gone when you leave this page.">
+        <Secret
+          secret={secret}
+          what="secret"
+          about="Copy the secret to where you keep such things. It is gone when you leave this page."
+        >
           <Button onClick={() => onSecret(null)}>Hide it for good</Button>
         </Secret>
       </div>
@@ -47,7 +56,8 @@ export function KeyStep({ secret, onSecret }: KeyStepProps) {
 }
 
 function aboutKeys(names: readonly string[] | undefined): string {
-  if (names === undefined || names.length === 0) return 'One press: no name, limits or expiry to think about. All that can be set later, under API keys.';
+  if (names === undefined || names.length === 0)
+    return 'One press: no name, limits or expiry to think about. All that can be set later, under API keys.';
   const [first = ''] = names;
   const which = names.length === 1 ? `a key already, "${first}"` : `${names.length} keys already`;
   return `Your account has ${which}. Secrets are shown once; if you have kept one, use it in place of the placeholder below. Otherwise make another key.`;

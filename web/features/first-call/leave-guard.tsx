@@ -3,9 +3,13 @@ import { Button } from '../../ui/button.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog.tsx';
 
 /** Whoever is signed out has nothing left here to keep. */
-const isLeaving: ShouldBlockFn = ({ current, next }) => next.pathname !== current.pathname && next.pathname !== '/sign-in';
+const isLeaving: ShouldBlockFn = ({ current, next }) =>
+  next.pathname !== current.pathname && next.pathname !== '/sign-in';
 
-/** While a secret is on the page: asks before a link takes its place, and has the browser ask before the tab closes. */
+/**
+ * While a secret is on the page: asks before a link takes its place, and has the browser ask before the tab
+ * closes.
+ */
 export function LeaveGuard() {
   const { status, proceed, reset } = useBlocker({ shouldBlockFn: isLeaving, withResolver: true });
   if (status !== 'blocked') return null;

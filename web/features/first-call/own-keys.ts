@@ -7,5 +7,6 @@ import { keysQuery } from '../../lib/names.ts';
 export const ownKeysQuery = (account: string) =>
   queryOptions({
     queryKey: [...keysQuery.queryKey, { account }],
-    queryFn: async ({ signal }) => (await api<List<KeyRow>>('GET', `/api/keys?account=${account}`, undefined, signal)).data,
+    queryFn: async ({ signal }) =>
+      (await api<List<KeyRow>>('GET', `/api/keys?account=${account}`, undefined, signal)).data,
   });

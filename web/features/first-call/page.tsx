@@ -28,13 +28,24 @@ export function FirstCallPage() {
   const model = chosen ?? (ids.includes(DEMO) ? DEMO : ids[0]) ?? DEMO;
   return (
     <div className="max-w-4xl">
-      <PageHead title="First call" about="Point any client of the OpenAI API at this relay. Nothing else changes." />
+      <PageHead
+        title="First call"
+        about="Point any client of the OpenAI API at this relay. Nothing else changes."
+      />
       <div className="flex flex-col gap-4">
         <Card title="1. The address">
           <Facts
             facts={[
               ['Base URL', <Copyable key="base" text={base_url} what="the base URL" />],
-              ['Endpoint', <Copyable key="endpoint" text={`${base_url}/chat/completions`} shown={`POST ${base_url}/chat/completions`} what="the endpoint" />],
+              [
+                'Endpoint',
+                <Copyable
+                  key="endpoint"
+                  text={`${base_url}/chat/completions`}
+                  shown={`POST ${base_url}/chat/completions`}
+                  what="the endpoint"
+                />,
+              ],
             ]}
           />
         </Card>
@@ -47,8 +58,16 @@ export function FirstCallPage() {
           actions={
             <label className="flex items-center gap-2 text-muted">
               Model
-              <Select value={model} onChange={(event) => choose(event.target.value)} disabled={ids.length === 0} className="max-w-52">
-                {(ids.length === 0 ? [model] : ids.toSorted((a, b) => Number(b === DEMO) - Number(a === DEMO))).map((id) => (
+              <Select
+                value={model}
+                onChange={(event) => choose(event.target.value)}
+                disabled={ids.length === 0}
+                className="max-w-52"
+              >
+                {(ids.length === 0
+                  ? [model]
+                  : ids.toSorted((a, b) => Number(b === DEMO) - Number(a === DEMO))
+                ).map((id) => (
                   <option key={id}>{id}</option>
                 ))}
               </Select>
@@ -59,10 +78,18 @@ export function FirstCallPage() {
             {(rows) =>
               rows.length === 0 ? (
                 <Empty icon="layers" title="There is no model that you may call">
-                  Your plan allows none of those that this relay serves. <Link to="/limits" className="text-accent underline">See your limits</Link>, and ask an administrator.
+                  Your plan allows none of those that this relay serves.{' '}
+                  <Link to="/limits" className="text-accent underline">
+                    See your limits
+                  </Link>
+                  , and ask an administrator.
                 </Empty>
               ) : (
-                <TestCallPanel endpoint={`${new URL(base_url).pathname}/chat/completions`} model={model} secret={secret} />
+                <TestCallPanel
+                  endpoint={`${new URL(base_url).pathname}/chat/completions`}
+                  model={model}
+                  secret={secret}
+                />
               )
             }
           </Loaded>

@@ -16,20 +16,35 @@ export type SeenCall = {
 const SEEN_MAX = 5;
 
 /** The calls after some frames, the newest first; the same list where the frames say nothing about it. */
-export function follow(calls: readonly SeenCall[], frames: readonly Frame[], account: string): readonly SeenCall[] {
+export function follow(
+  calls: readonly SeenCall[],
+  frames: readonly Frame[],
+  account: string,
+): readonly SeenCall[] {
   let seen = calls;
   for (const frame of frames) {
     if (!('account' in frame) || frame.account !== account) continue;
     if (frame.type === 'started' || frame.type === 'refused') {
       const { request, key, at } = frame;
       const isRefused = frame.type === 'refused';
-      const call: SeenCall = { request, key, at, model: isRefused ? '' : frame.model, outputTokens: 0, ending: isRefused ? frame : null };
+      const call: SeenCall = {
+        request,
+        key,
+        at,
+        model: isRefused ? '' : frame.model,
+        outputTokens: 0,
+        ending: isRefused ? frame : null,
+      };
       seen = [call, ...seen.filter((each) => each.request !== request)].slice(0, SEEN_MAX);
     } else if (frame.type === 'progress' || frame.type === 'settled') {
       const known = seen.find(({ request }) => request === frame.request);
       // One that has ended is not brought back by a count that came late.
       if (!known || known.ending !== null) continue;
-      const next: SeenCall = { ...known, outputTokens: frame.output_tokens ?? known.outputTokens, ending: frame.type === 'settled' ? frame : null };
+      const next: SeenCall = {
+        ...known,
+        outputTokens: frame.output_tokens ?? known.outputTokens,
+        ending: frame.type === 'settled' ? frame : null,
+      };
       seen = seen.map((each) => (each === known ? next : each));
     }
   }

@@ -45,7 +45,11 @@ function Seen({ call }: { call: SeenCall }) {
         <span className="text-muted">
           by {name}, <When time={at} form="time" />
         </span>
-        <Link to="/requests" search={{ request }} className="ml-auto inline-flex items-center gap-1 text-accent underline">
+        <Link
+          to="/requests"
+          search={{ request }}
+          className="ml-auto inline-flex items-center gap-1 text-accent underline"
+        >
           Its whole story <Icon name="arrow" size={14} />
         </Link>
       </div>
@@ -65,7 +69,11 @@ function State({ call: { ending } }: { call: SeenCall }) {
     );
   }
   if (ending.outcome === 'completed') return <Badge tone="good">Completed</Badge>;
-  return <Badge tone={ending.outcome === 'client_gone' ? 'warn' : 'bad'}>{ending.end_reason.replaceAll('_', ' ')}</Badge>;
+  return (
+    <Badge tone={ending.outcome === 'client_gone' ? 'warn' : 'bad'}>
+      {ending.end_reason.replaceAll('_', ' ')}
+    </Badge>
+  );
 }
 
 function Figures({ call: { ending, outputTokens } }: { call: SeenCall }) {
@@ -73,8 +81,13 @@ function Figures({ call: { ending, outputTokens } }: { call: SeenCall }) {
   const figures: [string, string][] = [];
   if (ending?.input_tokens !== undefined) figures.push(['Tokens in', showCount(ending.input_tokens)]);
   figures.push([ending === null ? 'Tokens out so far' : 'Tokens out', showCount(outputTokens)]);
-  if (ending) figures.push(['Cost', ending.cost_microusd === undefined ? 'no price is known' : showCost(ending.cost_microusd)]);
-  if (ending?.first_byte_ms !== undefined) figures.push(['First byte after', showDuration(ending.first_byte_ms)]);
+  if (ending)
+    figures.push([
+      'Cost',
+      ending.cost_microusd === undefined ? 'no price is known' : showCost(ending.cost_microusd),
+    ]);
+  if (ending?.first_byte_ms !== undefined)
+    figures.push(['First byte after', showDuration(ending.first_byte_ms)]);
   if (ending?.duration_ms !== undefined) figures.push(['Time in all', showDuration(ending.duration_ms)]);
   return (
     <dl className="flex flex-wrap gap-x-5 gap-y-1">

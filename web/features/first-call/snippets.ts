@@ -31,7 +31,12 @@ const keyOf = ({ secret }: Filling): string => secret ?? PLACEHOLDER;
 
 export function curlSnippet(filling: Filling): Snippet {
   const { baseUrl, model } = filling;
-  return { id: 'curl', name: 'curl', use: 'Paste it into a terminal.', text: curlOf({ baseUrl, secret: keyOf(filling), model, prompt: PROMPT }) };
+  return {
+    id: 'curl',
+    name: 'curl',
+    use: 'Paste it into a terminal.',
+    text: curlOf({ baseUrl, secret: keyOf(filling), model, prompt: PROMPT }),
+  };
 }
 
 export function pythonSnippet(filling: Filling): Snippet {
@@ -97,7 +102,12 @@ export function agentSnippets(filling: Filling): Snippet[] {
     model: `daybook/${model}`,
   };
   return [
-    { id: 'opencode', name: 'opencode', use: 'In ~/.config/opencode/opencode.json', text: JSON.stringify(opencode, null, 2) },
+    {
+      id: 'opencode',
+      name: 'opencode',
+      use: 'In ~/.config/opencode/opencode.json',
+      text: JSON.stringify(opencode, null, 2),
+    },
     {
       id: 'aider',
       name: 'aider',
@@ -149,7 +159,10 @@ export function agentSnippets(filling: Filling): Snippet[] {
   ];
 }
 
-/** What to tell an agent that works on somebody's code. Never with the secret: what an agent reads goes to a model. */
+/**
+ * What to tell an agent that works on somebody's code. Never with the secret: what an agent reads goes to a
+ * model.
+ */
 export function agentPrompt({ baseUrl, model }: Omit<Filling, 'secret'>): string {
   return `Let this project make its calls of language models through our relay, Daybook. It speaks the OpenAI chat-completions API.
 

@@ -10,7 +10,15 @@ import { type Reply, sendTestCall } from './test-call.ts';
 type State = { step: 'none' | 'sent' } | { step: 'done'; reply: Reply } | { step: 'failed'; error: ApiError };
 
 /** The browser itself makes the call, with the secret that is on the screen. */
-export function TestCallPanel({ endpoint, model, secret }: { endpoint: string; model: string; secret: string | null }) {
+export function TestCallPanel({
+  endpoint,
+  model,
+  secret,
+}: {
+  endpoint: string;
+  model: string;
+  secret: string | null;
+}) {
   const [state, setState] = useState<State>({ step: 'none' });
   const [text, setText] = useState('');
   const abort = useRef<AbortController | null>(null);
@@ -21,16 +29,32 @@ export function TestCallPanel({ endpoint, model, secret }: { endpoint: string; m
     setText('');
     setState({ step: 'sent' });
     try {
-      const reply = await sendTestCall({ endpoint, secret: withSecret, model, prompt: PROMPT, signal: own.signal }, (word) => setText((before) => before + word));
+      const reply = await sendTestCall(
+        { endpoint, secret: withSecret, model, prompt: PROMPT, signal: own.signal },
+        (word) => setText((before) => before + word),
+      );
       setState({ step: 'done', reply });
     } catch (error) {
-      if (!own.signal.aborted) setState({ step: 'failed', error: error instanceof ApiError ? error : new ApiError('The reply could not be read.', { status: 0, code: 'unreadable' }) });
+      if (!own.signal.aborted)
+        setState({
+          step: 'failed',
+          error:
+            error instanceof ApiError
+              ? error
+              : new ApiError('The reply could not be read.', { status: 0, code: 'unreadable' }),
+        });
     }
   };
   return (
     <div className="flex flex-col gap-3">
       <div className="flex flex-wrap items-center gap-x-3 gap-y-2">
-        <Button look={secret === null ? 'plain' : 'primary'} icon="play" busy={state.step === 'sent'} disabled={secret === null} onClick={() => secret !== null && void send(secret)}>
+        <Button
+          look={secret === null ? 'plain' : 'primary'}
+          icon="play"
+          busy={state.step === 'sent'}
+          disabled={secret === null}
+          onClick={() => secret !== null && void send(secret)}
+        >
           Send a test call
         </Button>
         <p role="status" className="min-w-0 flex-1 basis-56 text-muted">
@@ -56,7 +80,9 @@ function aboutState(state: State): string {
     case 'sent':
       return 'Sent. Waiting for words…';
     case 'done':
-      return state.reply.firstWordMs === null ? 'The reply is complete. It has no text.' : `The reply is complete. Its first word came after ${showDuration(state.reply.firstWordMs)}.`;
+      return state.reply.firstWordMs === null
+        ? 'The reply is complete. It has no text.'
+        : `The reply is complete. Its first word came after ${showDuration(state.reply.firstWordMs)}.`;
     case 'failed':
       return 'The call failed.';
   }

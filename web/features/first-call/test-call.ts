@@ -4,13 +4,19 @@ import { choicesOf } from '../../lib/chat-stream.ts';
 /** A call of the relay as any client makes one: with the secret, and without the session of this page. */
 
 export type Sent = { endpoint: string; secret: string; model: string; prompt: string; signal: AbortSignal };
-export type Reply = { requestId: string | null; /** From sending to the first word; null: there was none. */ firstWordMs: number | null };
+export type Reply = {
+  requestId: string | null;
+  /** From sending to the first word; null: there was none. */ firstWordMs: number | null;
+};
 
 /**
  * Makes the call and tells of each word as it comes.
  * @throws {ApiError} whatever went wrong, a reply that was cut included.
  */
-export async function sendTestCall({ endpoint, secret, model, prompt, signal }: Sent, onWord: (word: string) => void): Promise<Reply> {
+export async function sendTestCall(
+  { endpoint, secret, model, prompt, signal }: Sent,
+  onWord: (word: string) => void,
+): Promise<Reply> {
   const startedMs = performance.now();
   const response = await fetch(endpoint, {
     method: 'POST',
@@ -31,6 +37,11 @@ export async function sendTestCall({ endpoint, secret, model, prompt, signal }: 
     firstWordMs ??= performance.now() - startedMs;
     onWord(word);
   }
-  if (!isComplete) throw new ApiError('The reply ended before it was complete.', { status: response.status, code: 'incomplete', requestId });
+  if (!isComplete)
+    throw new ApiError('The reply ended before it was complete.', {
+      status: response.status,
+      code: 'incomplete',
+      requestId,
+    });
   return { requestId, firstWordMs };
 }

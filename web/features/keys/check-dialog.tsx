@@ -35,7 +35,13 @@ export function CheckDialog({ row, onClose }: { row: KeyRow; onClose: () => void
   const [origin, setOrigin] = useState('');
   const [address, setAddress] = useState('');
   const check = useMutation({
-    mutationFn: () => api<KeyChecked>('POST', `/api/keys/${row.id}/check`, { model: model.trim(), route, ...(origin.trim() === '' ? {} : { origin: origin.trim() }), ...(address.trim() === '' ? {} : { address: address.trim() }) }),
+    mutationFn: () =>
+      api<KeyChecked>('POST', `/api/keys/${row.id}/check`, {
+        model: model.trim(),
+        route,
+        ...(origin.trim() === '' ? {} : { origin: origin.trim() }),
+        ...(address.trim() === '' ? {} : { address: address.trim() }),
+      }),
   });
   return (
     <Dialog onClose={onClose} title={`Would this call with ${row.name} pass?`}>
@@ -46,19 +52,54 @@ export function CheckDialog({ row, onClose }: { row: KeyRow; onClose: () => void
           check.mutate();
         }}
       >
-        <p className="text-muted">It is asked what a real call is asked, in the same order. Nothing is held, sent or recorded.</p>
+        <p className="text-muted">
+          It is asked what a real call is asked, in the same order. Nothing is held, sent or recorded.
+        </p>
         <div className="grid items-start gap-3 sm:grid-cols-2">
-          <TextField label="Model" required maxLength={256} list="check-models" autoComplete="off" spellCheck={false} value={model} onChange={({ target }) => setModel(target.value)} error={fieldError(check.error, 'model')} />
+          <TextField
+            label="Model"
+            required
+            maxLength={256}
+            list="check-models"
+            autoComplete="off"
+            spellCheck={false}
+            value={model}
+            onChange={({ target }) => setModel(target.value)}
+            error={fieldError(check.error, 'model')}
+          />
           <datalist id="check-models">
             {models.data?.map(({ id }) => (
               <option key={id} value={id} />
             ))}
           </datalist>
-          <SelectField label="Route" hint={route} value={route} onChange={({ target }) => setRoute(target.value as Route)}>
+          <SelectField
+            label="Route"
+            hint={route}
+            value={route}
+            onChange={({ target }) => setRoute(target.value as Route)}
+          >
             <WordOptions words={ROUTE_NAMES} />
           </SelectField>
-          <TextField label="Origin" maxLength={200} autoComplete="off" placeholder="none: a program" hint="Of a web page, such as https://app.example.com." value={origin} onChange={({ target }) => setOrigin(target.value)} error={fieldError(check.error, 'origin')} />
-          <TextField label="Address" maxLength={60} autoComplete="off" placeholder="anywhere" hint="Of the caller, such as 203.0.113.7." value={address} onChange={({ target }) => setAddress(target.value)} error={fieldError(check.error, 'address')} />
+          <TextField
+            label="Origin"
+            maxLength={200}
+            autoComplete="off"
+            placeholder="none: a program"
+            hint="Of a web page, such as https://app.example.com."
+            value={origin}
+            onChange={({ target }) => setOrigin(target.value)}
+            error={fieldError(check.error, 'origin')}
+          />
+          <TextField
+            label="Address"
+            maxLength={60}
+            autoComplete="off"
+            placeholder="anywhere"
+            hint="Of the caller, such as 203.0.113.7."
+            value={address}
+            onChange={({ target }) => setAddress(target.value)}
+            error={fieldError(check.error, 'address')}
+          />
         </div>
         <FormProblem error={check.error} fields={['model', 'origin', 'address']} />
         <div aria-live="polite" className={check.isPending ? 'opacity-50' : ''}>
@@ -77,12 +118,19 @@ export function CheckDialog({ row, onClose }: { row: KeyRow; onClose: () => void
 
 function Verdict({ checked: { would_pass, checks } }: { checked: KeyChecked }) {
   return (
-    <section className={`rounded-lg border p-3 ${would_pass ? 'border-line bg-accent-soft' : 'border-bad bg-bad-soft'}`}>
-      <h3 className={`font-medium ${would_pass ? 'text-accent' : 'text-bad'}`}>{would_pass ? 'It would pass.' : 'It would be refused.'}</h3>
+    <section
+      className={`rounded-lg border p-3 ${would_pass ? 'border-line bg-accent-soft' : 'border-bad bg-bad-soft'}`}
+    >
+      <h3 className={`font-medium ${would_pass ? 'text-accent' : 'text-bad'}`}>
+        {would_pass ? 'It would pass.' : 'It would be refused.'}
+      </h3>
       <ol className="mt-2 flex flex-col gap-1.5">
         {checks.map(({ what, passes, refusal }) => (
           <li key={what} className="flex gap-2">
-            <Icon name={passes ? 'check' : 'close'} className={`mt-0.5 ${passes ? 'text-good' : 'text-bad'}`} />
+            <Icon
+              name={passes ? 'check' : 'close'}
+              className={`mt-0.5 ${passes ? 'text-good' : 'text-bad'}`}
+            />
             <div className="min-w-0">
               <p>
                 {STEPS[what]}
@@ -91,7 +139,8 @@ function Verdict({ checked: { would_pass, checks } }: { checked: KeyChecked }) {
               {refusal && (
                 <>
                   <p>
-                    {refusal.status} <code className="font-mono text-xs">{refusal.code}</code>: {refusal.message}
+                    {refusal.status} <code className="font-mono text-xs">{refusal.code}</code>:{' '}
+                    {refusal.message}
                   </p>
                   <p className="text-muted">{adviceOn(refusal.code).todo}</p>
                 </>

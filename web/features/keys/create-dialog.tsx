@@ -15,7 +15,11 @@ import { describeTerms } from '../../ui/terms/summary.ts';
 import { type Made, useSecretMaking } from './change-key.ts';
 import { type ExpiryChoice, ExpiryField, expiryOf } from './expiry-field.tsx';
 
-type CreateDialogProps = { /** Of which account at first, where somebody may choose. */ account: string | undefined; onClose: () => void; onMade: (made: Made) => void };
+type CreateDialogProps = {
+  /** Of which account at first, where somebody may choose. */ account: string | undefined;
+  onClose: () => void;
+  onMade: (made: Made) => void;
+};
 
 export function CreateDialog({ account: firstAccount, onClose, onMade }: CreateDialogProps) {
   const { account: own } = useMe();
@@ -49,9 +53,24 @@ export function CreateDialog({ account: firstAccount, onClose, onMade }: CreateD
           create.mutate();
         }}
       >
-        <TextField label="Name" required maxLength={100} autoComplete="off" placeholder="ci-nightly" hint="What it is for, or who uses it. It can be changed later." value={name} onChange={({ target }) => setName(target.value)} error={fieldError(create.error, 'name')} />
+        <TextField
+          label="Name"
+          required
+          maxLength={100}
+          autoComplete="off"
+          placeholder="ci-nightly"
+          hint="What it is for, or who uses it. It can be changed later."
+          value={name}
+          onChange={({ target }) => setName(target.value)}
+          error={fieldError(create.error, 'name')}
+        />
         {isAdministrator && (accounts.data?.length ?? 0) > 1 && (
-          <SelectField label="Account" value={account} onChange={({ target }) => setAccount(target.value)} error={fieldError(create.error, 'account')}>
+          <SelectField
+            label="Account"
+            value={account}
+            onChange={({ target }) => setAccount(target.value)}
+            error={fieldError(create.error, 'account')}
+          >
             {accounts.data?.map((each) => (
               <option key={each.id} value={each.id}>
                 {each.name}
@@ -61,16 +80,24 @@ export function CreateDialog({ account: firstAccount, onClose, onMade }: CreateD
           </SelectField>
         )}
         <ExpiryField value={expiry} onChange={setExpiry} error={fieldError(create.error, 'expires_at')} />
-        <details className="rounded-lg border border-line" onInvalidCapture={({ currentTarget }) => (currentTarget.open = true)} open={isTermsError(create.error) || undefined}>
+        <details
+          className="rounded-lg border border-line"
+          onInvalidCapture={({ currentTarget }) => (currentTarget.open = true)}
+          open={isTermsError(create.error) || undefined}
+        >
           <summary className="px-3 py-2 font-medium">
             Narrow it
-            <span className="ml-2 font-normal text-muted">{isNarrowed ? describeTerms(terms, 'key') : 'Else it may use all that its account may.'}</span>
+            <span className="ml-2 font-normal text-muted">
+              {isNarrowed ? describeTerms(terms, 'key') : 'Else it may use all that its account may.'}
+            </span>
           </summary>
           <div className="border-t border-line p-3">
             <TermsEditor kind="key" terms={terms} onChange={setTerms} errors={create.error} />
           </div>
         </details>
-        {!isTermsError(create.error) && <FormProblem error={create.error} fields={['name', 'account', 'expires_at']} />}
+        {!isTermsError(create.error) && (
+          <FormProblem error={create.error} fields={['name', 'account', 'expires_at']} />
+        )}
         <DialogActions>
           <Button onClick={onClose}>Cancel</Button>
           <Button type="submit" look="primary" busy={create.isPending}>

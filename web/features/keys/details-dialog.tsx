@@ -12,11 +12,29 @@ import { Ago, When } from '../../ui/when.tsx';
 import { Expiry, LastUsed, shownSecret, StateBadge } from './key-marks.tsx';
 import type { KeyAct } from './keys-table.tsx';
 
-type DetailsDialogProps = { row: KeyRow; canChange: boolean; onAct: (act: KeyAct) => void; onClose: () => void };
+type DetailsDialogProps = {
+  row: KeyRow;
+  canChange: boolean;
+  onAct: (act: KeyAct) => void;
+  onClose: () => void;
+};
 
 /** All that is known of a key, and the ways from there. */
 export function DetailsDialog({ row, canChange, onAct, onClose }: DetailsDialogProps) {
-  const { id, name, account_name, last4, state, created_at, expires_at, revoked_at, rotated_at, last_used_at, month, terms } = row;
+  const {
+    id,
+    name,
+    account_name,
+    last4,
+    state,
+    created_at,
+    expires_at,
+    revoked_at,
+    rotated_at,
+    last_used_at,
+    month,
+    terms,
+  } = row;
   return (
     <Dialog onClose={onClose} title={name} shape="side">
       <div className="flex flex-col gap-5">
@@ -24,15 +42,32 @@ export function DetailsDialog({ row, canChange, onAct, onClose }: DetailsDialogP
         <Facts
           facts={[
             ['State', <StateBadge key="state" state={state} />],
-            ['Secret', <code key="secret" className="font-mono text-xs">{shownSecret(id, last4)}</code>],
+            [
+              'Secret',
+              <code key="secret" className="font-mono text-xs">
+                {shownSecret(id, last4)}
+              </code>,
+            ],
             ['Id', <Copyable key="id" text={id} what="the key’s id" />],
             ['Account', account_name],
             ['Last used', <LastUsed key="used" time={last_used_at} />],
             ['Created', <When key="created" time={created_at} />],
             ['Rotated', rotated_at !== null && <When key="rotated" time={rotated_at} />],
-            ['Expires', expires_at === null ? 'never' : <span key="expires" className="flex flex-wrap gap-x-2"><When time={expires_at} /> <Expiry row={row} /></span>],
+            [
+              'Expires',
+              expires_at === null ? (
+                'never'
+              ) : (
+                <span key="expires" className="flex flex-wrap gap-x-2">
+                  <When time={expires_at} /> <Expiry row={row} />
+                </span>
+              ),
+            ],
             ['Revoked', revoked_at !== null && <When key="revoked" time={revoked_at} />],
-            ['This month', `${showCost(month.cost_microusd)} · ${showCount(month.requests)} requests · ${showCount(month.tokens)} tokens`],
+            [
+              'This month',
+              `${showCost(month.cost_microusd)} · ${showCount(month.requests)} requests · ${showCount(month.tokens)} tokens`,
+            ],
             ['May use', describeTerms(terms ?? {}, 'key')],
           ]}
         />
@@ -74,8 +109,13 @@ export function DetailsDialog({ row, canChange, onAct, onClose }: DetailsDialogP
 }
 
 /** Both secrets of a key in rotation, and whether the old one is still needed. */
-function Overlap({ row: { last4, last_used_at, previous_last4, previous_last_used_at, overlap_ends_at, rotated_at } }: { row: KeyRow }) {
-  const isQuiet = previous_last_used_at === null || (rotated_at !== null && previous_last_used_at < rotated_at);
+function Overlap({
+  row: { last4, last_used_at, previous_last4, previous_last_used_at, overlap_ends_at, rotated_at },
+}: {
+  row: KeyRow;
+}) {
+  const isQuiet =
+    previous_last_used_at === null || (rotated_at !== null && previous_last_used_at < rotated_at);
   return (
     <section className="rounded-lg border border-warn bg-warn-soft p-3">
       <h3 className="font-medium text-warn">Two secrets are good</h3>
@@ -100,7 +140,11 @@ function Overlap({ row: { last4, last_used_at, previous_last4, previous_last_use
           </span>
         </dd>
       </dl>
-      <p className="mt-2">{isQuiet ? 'Nobody has used the old secret since the rotation.' : 'Somebody has used the old secret since the rotation: change that program before it ends.'}</p>
+      <p className="mt-2">
+        {isQuiet
+          ? 'Nobody has used the old secret since the rotation.'
+          : 'Somebody has used the old secret since the rotation: change that program before it ends.'}
+      </p>
     </section>
   );
 }

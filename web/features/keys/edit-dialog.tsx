@@ -12,7 +12,8 @@ import { type WindowsChoice, WindowsField } from '../../ui/windows-choice.tsx';
 import { useKeyChange } from './change-key.ts';
 import { type ExpiryChoice, ExpiryField, expiryOf } from './expiry-field.tsx';
 
-const countsAnything = ({ requests_per_minute, tokens_per_minute, quotas }: KeyTerms): boolean => requests_per_minute !== undefined || tokens_per_minute !== undefined || (quotas ?? []).length > 0;
+const countsAnything = ({ requests_per_minute, tokens_per_minute, quotas }: KeyTerms): boolean =>
+  requests_per_minute !== undefined || tokens_per_minute !== undefined || (quotas ?? []).length > 0;
 
 /** Name, expiry and terms of a key. Only what differs is sent. */
 export function EditDialog({ row, onClose }: { row: KeyRow; onClose: () => void }) {
@@ -25,7 +26,8 @@ export function EditDialog({ row, onClose }: { row: KeyRow; onClose: () => void 
   const change = useKeyChange(
     () => {
       const expires = expiryOf(expiry, zone, Date.now());
-      const isOther = windows === 'reset' || JSON.stringify(inOrder(terms)) !== JSON.stringify(inOrder(before));
+      const isOther =
+        windows === 'reset' || JSON.stringify(inOrder(terms)) !== JSON.stringify(inOrder(before));
       return api<Change>('PATCH', `/api/keys/${row.id}`, {
         ...(name.trim() === row.name ? {} : { name: name.trim() }),
         ...(isOther ? { terms, windows } : {}),
@@ -44,8 +46,21 @@ export function EditDialog({ row, onClose }: { row: KeyRow; onClose: () => void 
           change.mutate();
         }}
       >
-        <TextField label="Name" required maxLength={100} autoComplete="off" value={name} onChange={({ target }) => setName(target.value)} error={fieldError(change.error, 'name')} />
-        <ExpiryField value={expiry} onChange={setExpiry} current={row.expires_at} error={fieldError(change.error, 'expires_at')} />
+        <TextField
+          label="Name"
+          required
+          maxLength={100}
+          autoComplete="off"
+          value={name}
+          onChange={({ target }) => setName(target.value)}
+          error={fieldError(change.error, 'name')}
+        />
+        <ExpiryField
+          value={expiry}
+          onChange={setExpiry}
+          current={row.expires_at}
+          error={fieldError(change.error, 'expires_at')}
+        />
         <TermsEditor kind="key" terms={terms} onChange={setTerms} errors={change.error} />
         {countsAnything(terms) && <WindowsField value={windows} onChange={setWindows} />}
         <p className="text-muted">It holds at once: calls that run and are no longer permitted are ended.</p>
@@ -61,4 +76,5 @@ export function EditDialog({ row, onClose }: { row: KeyRow; onClose: () => void 
   );
 }
 
-const inOrder = (terms: KeyTerms): unknown => Object.entries(terms).toSorted(([one], [other]) => (one < other ? -1 : 1));
+const inOrder = (terms: KeyTerms): unknown =>
+  Object.entries(terms).toSorted(([one], [other]) => (one < other ? -1 : 1));

@@ -8,12 +8,17 @@ import { LastUsed, shownSecret } from './key-marks.tsx';
 
 /** Ends a key for good. */
 export function RevokeDialog({ row, onClose }: { row: KeyRow; onClose: () => void }) {
-  const revoke = useKeyChange(() => api<Change>('POST', `/api/keys/${row.id}/revoke`), 'The key is revoked.', onClose);
+  const revoke = useKeyChange(
+    () => api<Change>('POST', `/api/keys/${row.id}/revoke`),
+    'The key is revoked.',
+    onClose,
+  );
   return (
     <Dialog onClose={onClose} title={`Revoke ${row.name}`}>
       <div className="flex flex-col gap-3">
         <p>
-          <code className="font-mono text-xs">{shownSecret(row.id, row.last4)}</code>, last used <LastUsed time={row.last_used_at} />, ends at once and for good:
+          <code className="font-mono text-xs">{shownSecret(row.id, row.last4)}</code>, last used{' '}
+          <LastUsed time={row.last_used_at} />, ends at once and for good:
         </p>
         <ul className="flex list-disc flex-col gap-1 pl-5">
           <li>
@@ -37,16 +42,35 @@ export function RevokeDialog({ row, onClose }: { row: KeyRow; onClose: () => voi
 }
 
 /** For a secret that others may have seen: one button that ends it, and says what it does. */
-export function LeakedDialog({ row, onClose, onMade }: { row: KeyRow; onClose: () => void; onMade: (made: Made) => void }) {
-  const replace = useSecretMaking(() => api<KeyMade>('POST', `/api/keys/${row.id}/leaked`), { why: 'leaked', name: row.name, models: row.terms?.models }, onMade);
+export function LeakedDialog({
+  row,
+  onClose,
+  onMade,
+}: {
+  row: KeyRow;
+  onClose: () => void;
+  onMade: (made: Made) => void;
+}) {
+  const replace = useSecretMaking(
+    () => api<KeyMade>('POST', `/api/keys/${row.id}/leaked`),
+    { why: 'leaked', name: row.name, models: row.terms?.models },
+    onMade,
+  );
   return (
     <Dialog onClose={onClose} title={`The secret of ${row.name} has leaked`}>
       <div className="flex flex-col gap-3">
         <p>
-          <code className="font-mono text-xs">{shownSecret(row.id, row.last4)}</code>, last used <LastUsed time={row.last_used_at} />. One press does what has to be done at once:
+          <code className="font-mono text-xs">{shownSecret(row.id, row.last4)}</code>, last used{' '}
+          <LastUsed time={row.last_used_at} />. One press does what has to be done at once:
         </p>
         <ul className="flex list-disc flex-col gap-1 pl-5">
-          <li>The secret ends now{row.state === 'rotating' ? ', and so does the older one: its overlap is over' : ', without an overlap'}.</li>
+          <li>
+            The secret ends now
+            {row.state === 'rotating'
+              ? ', and so does the older one: its overlap is over'
+              : ', without an overlap'}
+            .
+          </li>
           <li>The key gets a new secret, which you see next. Its id, limits and history stay.</li>
           <li>Programs that use the old one are refused, 401, until you give them the new one.</li>
         </ul>

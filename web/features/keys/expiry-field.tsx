@@ -11,13 +11,24 @@ const DAY_MS = 86_400_000;
 export type ExpiryChoice = { choice: 'keep' | 'never' | '7' | '30' | '90' | 'date'; date: string };
 
 /** @returns ISO 8601; null: never; undefined: as it is. */
-export function expiryOf({ choice, date }: ExpiryChoice, zone: Zone, nowMs: number): string | null | undefined {
+export function expiryOf(
+  { choice, date }: ExpiryChoice,
+  zone: Zone,
+  nowMs: number,
+): string | null | undefined {
   if (choice === 'keep') return undefined;
   if (choice === 'never') return null;
-  return choice === 'date' ? timeOfInput(date, zone) : new Date(nowMs + Number(choice) * DAY_MS).toISOString();
+  return choice === 'date'
+    ? timeOfInput(date, zone)
+    : new Date(nowMs + Number(choice) * DAY_MS).toISOString();
 }
 
-type ExpiryFieldProps = { value: ExpiryChoice; onChange: (value: ExpiryChoice) => void; /** Of a key that is there already. */ current?: string | null; error?: string | null };
+type ExpiryFieldProps = {
+  value: ExpiryChoice;
+  onChange: (value: ExpiryChoice) => void;
+  /** Of a key that is there already. */ current?: string | null;
+  error?: string | null;
+};
 
 /** When a key ends by itself. */
 export function ExpiryField({ value, onChange, current, error }: ExpiryFieldProps) {
@@ -34,7 +45,11 @@ export function ExpiryField({ value, onChange, current, error }: ExpiryFieldProp
         hint={choice !== 'date' && typeof expiry === 'string' ? <When time={expiry} /> : undefined}
         error={choice === 'date' ? undefined : error}
       >
-        {current !== undefined && <option value="keep">As it is: {current === null ? 'never' : inputTimeOf(current, zone).replace('T', ' ').slice(0, 16)}</option>}
+        {current !== undefined && (
+          <option value="keep">
+            As it is: {current === null ? 'never' : inputTimeOf(current, zone).replace('T', ' ').slice(0, 16)}
+          </option>
+        )}
         {current !== null && <option value="never">Never</option>}
         <option value="7">In 7 days</option>
         <option value="30">In 30 days</option>

@@ -8,9 +8,20 @@ import { NamedSelect } from '../../ui/named-select.tsx';
 import { WordOptions } from '../../ui/options.tsx';
 import { SearchBox } from '../../ui/search-box.tsx';
 
-const STATE_NAMES: Record<(typeof KEY_STATES)[number], string> = { active: 'Active', rotating: 'Rotating', expired: 'Expired', revoked: 'Revoked', all: 'All' };
+const STATE_NAMES: Record<(typeof KEY_STATES)[number], string> = {
+  active: 'Active',
+  rotating: 'Rotating',
+  expired: 'Expired',
+  revoked: 'Revoked',
+  all: 'All',
+};
 
-type KeysFilterProps = { rows: readonly KeyRow[]; search: KeySearch; onChange: (change: KeySearchChange) => void; hasAccounts: boolean };
+type KeysFilterProps = {
+  rows: readonly KeyRow[];
+  search: KeySearch;
+  onChange: (change: KeySearchChange) => void;
+  hasAccounts: boolean;
+};
 
 export function KeysFilter({ rows, search, onChange, hasAccounts }: KeysFilterProps) {
   const name = useRef<HTMLInputElement>(null);
@@ -20,8 +31,21 @@ export function KeysFilter({ rows, search, onChange, hasAccounts }: KeysFilterPr
   return (
     <>
       <SearchBox input={name} label="Name or id" value={text} onChange={type} />
-      {hasAccounts && accounts.size > 1 && <NamedSelect label="Account" all="All accounts" className="max-w-44" value={search.account} rows={[...accounts].map(([id, called]) => ({ id, name: called }))} onChoose={(account) => onChange({ account })} />}
-      <Select aria-label="State" value={search.state ?? ''} onChange={({ target }) => onChange({ state: KEY_STATES.find((state) => state === target.value) })}>
+      {hasAccounts && accounts.size > 1 && (
+        <NamedSelect
+          label="Account"
+          all="All accounts"
+          className="max-w-44"
+          value={search.account}
+          rows={[...accounts].map(([id, called]) => ({ id, name: called }))}
+          onChoose={(account) => onChange({ account })}
+        />
+      )}
+      <Select
+        aria-label="State"
+        value={search.state ?? ''}
+        onChange={({ target }) => onChange({ state: KEY_STATES.find((state) => state === target.value) })}
+      >
         <option value="">In use</option>
         <WordOptions words={STATE_NAMES} />
       </Select>

@@ -9,26 +9,59 @@ import { Expiry, LastUsed, shownSecret, StateBadge, TermsGlance } from './key-ma
 /** What can be done with a key. */
 export type KeyAct = 'change' | 'rotate' | 'check' | 'leaked' | 'revoke';
 
-type KeysTableProps = { rows: readonly KeyRow[]; hasAccounts: boolean; canChange: boolean; onOpen: (id: string) => void; onAct: (act: KeyAct, id: string) => void };
+type KeysTableProps = {
+  rows: readonly KeyRow[];
+  hasAccounts: boolean;
+  canChange: boolean;
+  onOpen: (id: string) => void;
+  onAct: (act: KeyAct, id: string) => void;
+};
 
 export function KeysTable({ rows, ...more }: KeysTableProps) {
   return <Table label="API keys" columns={columnsFor(more)} rows={rows} keyOf={({ id }) => id} />;
 }
 
-function columnsFor({ hasAccounts, canChange, onOpen, onAct }: Omit<KeysTableProps, 'rows'>): Column<KeyRow>[] {
+function columnsFor({
+  hasAccounts,
+  canChange,
+  onOpen,
+  onAct,
+}: Omit<KeysTableProps, 'rows'>): Column<KeyRow>[] {
   const itemsOf = (row: KeyRow): MenuItem[] => {
-    const item = (act: KeyAct, label: string, icon: MenuItem['icon'], isDanger = false): MenuItem => ({ label, ...(icon ? { icon } : {}), isDanger, onChoose: () => onAct(act, row.id) });
+    const item = (act: KeyAct, label: string, icon: MenuItem['icon'], isDanger = false): MenuItem => ({
+      label,
+      ...(icon ? { icon } : {}),
+      isDanger,
+      onChoose: () => onAct(act, row.id),
+    });
     return [
       { label: 'Details', icon: 'list', onChoose: () => onOpen(row.id) },
       item('check', 'Would this call pass?', 'check'),
       ...(canChange && isGood(row)
-        ? [item('change', 'Change', 'cog'), item('rotate', 'Rotate the secret', 'refresh'), item('leaked', 'It has leaked', 'warning', true), item('revoke', 'Revoke now', 'close', true)]
+        ? [
+            item('change', 'Change', 'cog'),
+            item('rotate', 'Rotate the secret', 'refresh'),
+            item('leaked', 'It has leaked', 'warning', true),
+            item('revoke', 'Revoke now', 'close', true),
+          ]
         : []),
     ];
   };
   return [
     { head: 'Name', cell: (row) => <Name row={row} onOpen={() => onOpen(row.id)} /> },
-    ...(hasAccounts ? [{ head: 'Account', isExtra: true, cell: (row: KeyRow) => <span className="block max-w-40 truncate" title={row.account_name}>{row.account_name}</span> }] : []),
+    ...(hasAccounts
+      ? [
+          {
+            head: 'Account',
+            isExtra: true,
+            cell: (row: KeyRow) => (
+              <span className="block max-w-40 truncate" title={row.account_name}>
+                {row.account_name}
+              </span>
+            ),
+          },
+        ]
+      : []),
     { head: 'State', cell: (row) => <State row={row} /> },
     { head: 'Last used', cell: (row) => <LastUsed time={row.last_used_at} /> },
     { head: 'Expires', cell: (row) => <Expiry row={row} /> },
@@ -45,14 +78,23 @@ function columnsFor({ hasAccounts, canChange, onOpen, onAct }: Omit<KeysTablePro
       ),
     },
     { head: 'Limits', cell: (row) => <TermsGlance terms={row.terms} />, isExtra: true },
-    actionsColumn((row) => <span className="-my-1.5 inline-flex"><Menu label={`Actions for ${row.name}`} items={itemsOf(row)} /></span>),
+    actionsColumn((row) => (
+      <span className="-my-1.5 inline-flex">
+        <Menu label={`Actions for ${row.name}`} items={itemsOf(row)} />
+      </span>
+    )),
   ];
 }
 
 function Name({ row, onOpen }: { row: KeyRow; onOpen: () => void }) {
   return (
     <>
-      <button type="button" onClick={onOpen} className="block max-w-56 truncate text-left font-medium hover:underline" title={row.name}>
+      <button
+        type="button"
+        onClick={onOpen}
+        className="block max-w-56 truncate text-left font-medium hover:underline"
+        title={row.name}
+      >
         {row.name}
       </button>
       <code className="font-mono text-xs whitespace-nowrap text-muted">{shownSecret(row.id, row.last4)}</code>
@@ -67,7 +109,8 @@ function State({ row: { state, previous_last4, previous_last_used_at, overlap_en
       <StateBadge state={state} />
       {state === 'rotating' && overlap_ends_at !== null && (
         <span className="mt-1 block text-xs whitespace-nowrap text-muted">
-          old <code className="font-mono">…{previous_last4}</code> last used <LastUsed time={previous_last_used_at} />
+          old <code className="font-mono">…{previous_last4}</code> last used{' '}
+          <LastUsed time={previous_last_used_at} />
           <br />
           ends <Ago time={overlap_ends_at} />
         </span>

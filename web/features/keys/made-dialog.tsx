@@ -6,24 +6,45 @@ import { CopyButton } from '../../ui/copy.tsx';
 import { Once } from '../../ui/once.tsx';
 import type { Made } from './change-key.ts';
 
-const TITLES = { created: (name: string) => `The secret of ${name}`, rotated: (name: string) => `The new secret of ${name}`, leaked: (name: string) => `The new secret of ${name}` };
+const TITLES = {
+  created: (name: string) => `The secret of ${name}`,
+  rotated: (name: string) => `The new secret of ${name}`,
+  leaked: (name: string) => `The new secret of ${name}`,
+};
 
 /** A secret, once, with a call to try it. */
-export function MadeDialog({ made: { why, id, name, secret, models: narrowed }, onClose }: { made: Made; onClose: () => void }) {
+export function MadeDialog({
+  made: { why, id, name, secret, models: narrowed },
+  onClose,
+}: {
+  made: Made;
+  onClose: () => void;
+}) {
   const { base_url: baseUrl } = useMe();
   const models = useQuery(modelsQuery);
   // One that the key may call, as far as that is known without asking.
   const model = narrowed?.find((each) => !each.includes('*')) ?? models.data?.[0]?.id ?? 'MODEL';
   const curl = curlOf({ baseUrl, secret, model, prompt: 'Say hello.' });
   return (
-    <Once title={TITLES[why](name)} secret={secret} what="secret" about="Only a digest of it is kept. Copy it now to where your program reads it." onClose={onClose}>
+    <Once
+      title={TITLES[why](name)}
+      secret={secret}
+      what="secret"
+      about="Only a digest of it is kept. Copy it now to where your program reads it."
+      onClose={onClose}
+    >
       {why === 'leaked' && <LeakedSteps id={id} />}
       <section aria-label="A call with it">
         <div className="mb-1.5 flex flex-wrap items-center justify-between gap-2">
           <h3 className="font-medium">Try it</h3>
           <CopyButton text={curl} label="Copy the call" />
         </div>
-        <pre tabIndex={0} className="overflow-x-auto rounded-md border border-line bg-sunken p-2.5 font-mono text-xs leading-5">{curl}</pre>
+        <pre
+          tabIndex={0}
+          className="overflow-x-auto rounded-md border border-line bg-sunken p-2.5 font-mono text-xs leading-5"
+        >
+          {curl}
+        </pre>
       </section>
     </Once>
   );
@@ -43,8 +64,13 @@ function LeakedSteps({ id }: { id: string }) {
           </a>
           : what you do not know was somebody else.
         </li>
-        <li>Take it out of logs, chats and the history of repositories, where it was found. It opens nothing any more, but it tells what to look for.</li>
-        <li>Narrow the key to the networks and models that it needs, so that a secret alone is of little use.</li>
+        <li>
+          Take it out of logs, chats and the history of repositories, where it was found. It opens nothing any
+          more, but it tells what to look for.
+        </li>
+        <li>
+          Narrow the key to the networks and models that it needs, so that a secret alone is of little use.
+        </li>
       </ol>
     </section>
   );

@@ -39,7 +39,8 @@ export function KeysPage() {
   useNotices(['key.'], [keysQuery.queryKey]);
   const [open, setOpen] = useState<Open | null>(null);
   const close = (): void => setOpen(null);
-  const narrow = (change: KeySearchChange): void => void navigate({ search: (before) => withoutBlanks({ ...before, ...change }), replace: true });
+  const narrow = (change: KeySearchChange): void =>
+    void navigate({ search: (before) => withoutBlanks({ ...before, ...change }), replace: true });
   const show = (made: Made): void => setOpen({ act: 'made', made });
   useShortcuts(canChange ? { n: () => setOpen({ act: 'create' }) } : {});
 
@@ -67,29 +68,58 @@ export function KeysPage() {
               <Empty icon="key" title="No API keys yet">
                 <p>Every call is made with a key, and its usage and limits are its own.</p>
                 {canChange && (
-                  <Button look="primary" icon="plus" className="mt-3" onClick={() => setOpen({ act: 'create' })}>
+                  <Button
+                    look="primary"
+                    icon="plus"
+                    className="mt-3"
+                    onClick={() => setOpen({ act: 'create' })}
+                  >
                     Create the first key
                   </Button>
                 )}
               </Empty>
             </Card>
           ) : (
-            <Card flush title={<KeysCount rows={rows} search={search} />} actions={<KeysFilter rows={rows} search={search} onChange={narrow} hasAccounts={isOverseer} />}>
+            <Card
+              flush
+              title={<KeysCount rows={rows} search={search} />}
+              actions={<KeysFilter rows={rows} search={search} onChange={narrow} hasAccounts={isOverseer} />}
+            >
               {rows.some((row) => fits(row, search)) ? (
-                <KeysTable rows={rows.filter((row) => fits(row, search))} hasAccounts={isOverseer} canChange={canChange} onOpen={(key) => narrow({ key })} onAct={act} />
+                <KeysTable
+                  rows={rows.filter((row) => fits(row, search))}
+                  hasAccounts={isOverseer}
+                  canChange={canChange}
+                  onOpen={(key) => narrow({ key })}
+                  onAct={act}
+                />
               ) : (
                 <Empty icon="filter" title="No key fits">
-                  <Button className="mt-2" onClick={() => narrow({ name: undefined, account: undefined, state: 'all' })}>
+                  <Button
+                    className="mt-2"
+                    onClick={() => narrow({ name: undefined, account: undefined, state: 'all' })}
+                  >
                     Show all {rows.length}
                   </Button>
                 </Empty>
               )}
-              {omitted > 0 && <p className="border-t border-line px-4 py-2 text-muted">The {showCount(omitted)} oldest are left out. A name, an id or an account finds them.</p>}
+              {omitted > 0 && (
+                <p className="border-t border-line px-4 py-2 text-muted">
+                  The {showCount(omitted)} oldest are left out. A name, an id or an account finds them.
+                </p>
+              )}
             </Card>
           )
         }
       </Loaded>
-      {detailed && <DetailsDialog row={detailed} canChange={canChange} onAct={(what) => act(what, detailed.id)} onClose={() => narrow({ key: undefined })} />}
+      {detailed && (
+        <DetailsDialog
+          row={detailed}
+          canChange={canChange}
+          onAct={(what) => act(what, detailed.id)}
+          onClose={() => narrow({ key: undefined })}
+        />
+      )}
       {open?.act === 'create' && <CreateDialog onClose={close} onMade={show} account={search.account} />}
       {open?.act === 'change' && <EditDialog row={open.key} onClose={close} />}
       {open?.act === 'rotate' && <RotateDialog row={open.key} onClose={close} onMade={show} />}
@@ -100,7 +130,14 @@ export function KeysPage() {
         <MadeDialog
           made={open.made}
           onClose={() => {
-            announceChange({ created: 'The key is there.', rotated: 'The key has a new secret.', leaked: 'The leaked secret has ended.' }[open.made.why], open.made.change);
+            announceChange(
+              {
+                created: 'The key is there.',
+                rotated: 'The key has a new secret.',
+                leaked: 'The leaked secret has ended.',
+              }[open.made.why],
+              open.made.change,
+            );
             close();
           }}
         />
@@ -115,7 +152,9 @@ function KeysCount({ rows, search }: { rows: readonly KeyRow[]; search: KeySearc
   return (
     <span>
       {showCounted(shown, 'key')}
-      {search.state === undefined && ended > 0 && <span className="ml-2 text-sm font-normal text-muted">{ended} ended</span>}
+      {search.state === undefined && ended > 0 && (
+        <span className="ml-2 text-sm font-normal text-muted">{ended} ended</span>
+      )}
     </span>
   );
 }
@@ -124,5 +163,9 @@ function fits(row: KeyRow, { account, state, name = '' }: KeySearch): boolean {
   if (account !== undefined && row.account !== account) return false;
   if (state === undefined ? !isGood(row) : state !== 'all' && row.state !== state) return false;
   const text = name.toLowerCase();
-  return `${row.name} ${row.account_name}`.toLowerCase().includes(text) || `dbk_${row.id}`.toLowerCase().includes(text) || row.last4.toLowerCase() === text;
+  return (
+    `${row.name} ${row.account_name}`.toLowerCase().includes(text) ||
+    `dbk_${row.id}`.toLowerCase().includes(text) ||
+    row.last4.toLowerCase() === text
+  );
 }

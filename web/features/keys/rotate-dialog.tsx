@@ -17,14 +17,26 @@ const OVERLAPS = { none: 0, hour: HOUR_S, day: DAY_S, week: 7 * DAY_S } as const
 type Overlap = keyof typeof OVERLAPS | 'own';
 
 /** A new secret for the same key. */
-export function RotateDialog({ row, onClose, onMade }: { row: KeyRow; onClose: () => void; onMade: (made: Made) => void }) {
+export function RotateDialog({
+  row,
+  onClose,
+  onMade,
+}: {
+  row: KeyRow;
+  onClose: () => void;
+  onMade: (made: Made) => void;
+}) {
   const [overlap, setOverlap] = useState<Overlap>('day');
   const [length, setLength] = useState('48');
   const [unitS, setUnitS] = useState(HOUR_S);
   // One for this dialog: sent twice because the first reply got lost, it does not rotate twice.
   const [rotation, setRotation] = useState(newUuid);
   const overlapS = overlap === 'own' ? Number(length) * unitS : OVERLAPS[overlap];
-  const rotate = useSecretMaking(() => api<KeyMade>('POST', `/api/keys/${row.id}/rotate`, { overlap_s: overlapS, rotation }), { why: 'rotated', name: row.name, models: row.terms?.models }, onMade);
+  const rotate = useSecretMaking(
+    () => api<KeyMade>('POST', `/api/keys/${row.id}/rotate`, { overlap_s: overlapS, rotation }),
+    { why: 'rotated', name: row.name, models: row.terms?.models },
+    onMade,
+  );
   const wasDone = rotate.error instanceof ApiError && rotate.error.code === 'already_done';
   return (
     <Dialog onClose={onClose} title={`Rotate ${row.name}`}>
@@ -35,10 +47,16 @@ export function RotateDialog({ row, onClose, onMade }: { row: KeyRow; onClose: (
           rotate.mutate();
         }}
       >
-        <p>The key stays what it is, with its id, limits and history, and gets a new secret. During the overlap both secrets work, so you can change your programs one after the other; the list tells when the old one was last used.</p>
+        <p>
+          The key stays what it is, with its id, limits and history, and gets a new secret. During the overlap
+          both secrets work, so you can change your programs one after the other; the list tells when the old
+          one was last used.
+        </p>
         {row.state === 'rotating' && row.overlap_ends_at !== null && (
           <p role="note" className="rounded-lg border border-warn bg-warn-soft px-3 py-2">
-            <strong className="font-semibold text-warn">An overlap is running already.</strong> A key has at most two secrets: the older one, <code className="font-mono text-xs">…{row.previous_last4}</code>, last used <LastUsed time={row.previous_last_used_at} />, ends as soon as you rotate, not{' '}
+            <strong className="font-semibold text-warn">An overlap is running already.</strong> A key has at
+            most two secrets: the older one, <code className="font-mono text-xs">…{row.previous_last4}</code>,
+            last used <LastUsed time={row.previous_last_used_at} />, ends as soon as you rotate, not{' '}
             <Ago time={row.overlap_ends_at} />.
           </p>
         )}
@@ -47,7 +65,11 @@ export function RotateDialog({ row, onClose, onMade }: { row: KeyRow; onClose: (
           value={overlap}
           onChange={setOverlap}
           choices={[
-            { value: 'none', label: 'No time', hint: 'Programs that still use it are refused from now on: 401.' },
+            {
+              value: 'none',
+              label: 'No time',
+              hint: 'Programs that still use it are refused from now on: 401.',
+            },
             { value: 'hour', label: '1 hour' },
             { value: 'day', label: '24 hours' },
             { value: 'week', label: '7 days' },
@@ -56,7 +78,17 @@ export function RotateDialog({ row, onClose, onMade }: { row: KeyRow; onClose: (
         />
         {overlap === 'own' && (
           <div className="grid grid-cols-2 gap-3 pl-6">
-            <TextField label="How long" type="number" required min={1} max={(30 * DAY_S) / unitS} step={1} value={length} onChange={({ target }) => setLength(target.value)} error={fieldError(rotate.error, 'overlap_s')} />
+            <TextField
+              label="How long"
+              type="number"
+              required
+              min={1}
+              max={(30 * DAY_S) / unitS}
+              step={1}
+              value={length}
+              onChange={({ target }) => setLength(target.value)}
+              error={fieldError(rotate.error, 'overlap_s')}
+            />
             <SelectField label="In" value={unitS} onChange={({ target }) => setUnitS(Number(target.value))}>
               <option value={HOUR_S}>hours</option>
               <option value={DAY_S}>days</option>
@@ -65,8 +97,13 @@ export function RotateDialog({ row, onClose, onMade }: { row: KeyRow; onClose: (
         )}
         {wasDone ? (
           <div role="alert" className="rounded-lg border border-bad bg-bad-soft px-3 py-2">
-            <p className="font-medium text-bad">The key was rotated, but the reply with the new secret got lost.</p>
-            <p className="mt-1">Nobody knows that secret. Your programs can use the old one until its overlap ends. Rotating once more gives you a secret that you see, and ends the old one at once.</p>
+            <p className="font-medium text-bad">
+              The key was rotated, but the reply with the new secret got lost.
+            </p>
+            <p className="mt-1">
+              Nobody knows that secret. Your programs can use the old one until its overlap ends. Rotating
+              once more gives you a secret that you see, and ends the old one at once.
+            </p>
             <Button
               className="mt-2"
               onClick={() => {

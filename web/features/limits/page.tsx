@@ -29,18 +29,29 @@ export function LimitsPage() {
   useFeed(isOverseer ? { account } : {}, null);
   return (
     <>
-      <PageHead title="Limits" about="What may be used in which time. From what enforces, not from the tables.">
+      <PageHead
+        title="Limits"
+        about="What may be used in which time. From what enforces, not from the tables."
+      >
         <LiveMark />
-        {isOverseer && <AccountChoice account={account} accounts={accounts.length === 0 ? [own] : accounts} />}
+        {isOverseer && (
+          <AccountChoice account={account} accounts={accounts.length === 0 ? [own] : accounts} />
+        )}
       </PageHead>
       <Loaded query={query} title="The limits could not be loaded" height="h-96">
         {({ data: rows, rows_omitted }) => (
           <div className="flex flex-col gap-4 *:min-w-0">
-            <Subject title={`Account ${shown?.name ?? account}`} plan={shown?.plan} rows={rows.filter(({ key_name }) => key_name === null)} />
+            <Subject
+              title={`Account ${shown?.name ?? account}`}
+              plan={shown?.plan}
+              rows={rows.filter(({ key_name }) => key_name === null)}
+            />
             {keysOf(rows).map(([subject, ofKey]) => (
               <Subject key={subject} title={`Key ${ofKey[0]?.key_name ?? ''}`} rows={ofKey} />
             ))}
-            {rows_omitted > 0 && <p className="text-muted">{showCount(rows_omitted)} more limits of keys are left out here.</p>}
+            {rows_omitted > 0 && (
+              <p className="text-muted">{showCount(rows_omitted)} more limits of keys are left out here.</p>
+            )}
             {rows.length > 0 && <RefusalsCard rows={rows} />}
           </div>
         )}
@@ -49,11 +60,25 @@ export function LimitsPage() {
   );
 }
 
-const keysOf = (rows: readonly LimitRow[]): [string, LimitRow[]][] => [...Map.groupBy(rows.filter(({ key_name }) => key_name !== null), ({ subject }) => subject)];
+const keysOf = (rows: readonly LimitRow[]): [string, LimitRow[]][] => [
+  ...Map.groupBy(
+    rows.filter(({ key_name }) => key_name !== null),
+    ({ subject }) => subject,
+  ),
+];
 
 /** The limits of one account or key. */
-function Subject({ title, plan, rows }: { title: string; /** Undefined: it has none of its own, or it is not known. */ plan?: string | null | undefined; rows: readonly LimitRow[] }) {
-  const badge = plan === undefined ? undefined : <Badge>{plan === null ? 'on no plan' : `plan ${plan}`}</Badge>;
+function Subject({
+  title,
+  plan,
+  rows,
+}: {
+  title: string;
+  /** Undefined: it has none of its own, or it is not known. */ plan?: string | null | undefined;
+  rows: readonly LimitRow[];
+}) {
+  const badge =
+    plan === undefined ? undefined : <Badge>{plan === null ? 'on no plan' : `plan ${plan}`}</Badge>;
   return (
     <Card title={<span className="break-words">{title}</span>} actions={badge}>
       {rows.length === 0 ? (
@@ -75,7 +100,12 @@ function Unlimited() {
   const { member } = useMe();
   return (
     <Empty icon="gauge" title="Nothing is limited">
-      <p>Usage is counted, and no call is refused for it. {member.role === 'administrator' ? 'A plan sets limits for all accounts on it.' : 'A key may still have limits of its own.'}</p>
+      <p>
+        Usage is counted, and no call is refused for it.{' '}
+        {member.role === 'administrator'
+          ? 'A plan sets limits for all accounts on it.'
+          : 'A key may still have limits of its own.'}
+      </p>
       {member.role === 'administrator' && (
         <Link to="/admin/plans" className={buttonClass('plain', 'mt-3')}>
           Plans
@@ -85,10 +115,21 @@ function Unlimited() {
   );
 }
 
-function AccountChoice({ account, accounts }: { account: string; accounts: readonly { id: string; name: string }[] }) {
+function AccountChoice({
+  account,
+  accounts,
+}: {
+  account: string;
+  accounts: readonly { id: string; name: string }[];
+}) {
   const navigate = useNavigate({ from: '/limits' });
   return (
-    <Select aria-label="Account" value={account} onChange={({ currentTarget }) => void navigate({ search: { account: currentTarget.value } })} className="w-48">
+    <Select
+      aria-label="Account"
+      value={account}
+      onChange={({ currentTarget }) => void navigate({ search: { account: currentTarget.value } })}
+      className="w-48"
+    >
       <NamedOptions rows={accounts} chosen={account} />
     </Select>
   );

@@ -32,9 +32,15 @@ const KINDS: readonly Kind[] = [
 export function RefusalsCard({ rows }: { rows: readonly LimitRow[] }) {
   return (
     <Card title="What a refused call is told" flush>
-      <Table label="Refusals" keyOf={({ name }) => name} rows={KINDS.filter(({ isOf }) => rows.some(isOf))} columns={COLUMNS} />
+      <Table
+        label="Refusals"
+        keyOf={({ name }) => name}
+        rows={KINDS.filter(({ isOf }) => rows.some(isOf))}
+        columns={COLUMNS}
+      />
       <p className="border-t border-line px-4 py-3 text-muted">
-        Every such reply has the status 429 and, in <code className="font-mono text-xs">error.limit</code>, the limit with what is used, held and free.
+        Every such reply has the status 429 and, in <code className="font-mono text-xs">error.limit</code>,
+        the limit with what is used, held and free.
       </p>
     </Card>
   );
@@ -42,7 +48,10 @@ export function RefusalsCard({ rows }: { rows: readonly LimitRow[] }) {
 
 const COLUMNS: Column<Kind>[] = [
   { head: 'Limit', cell: ({ name }) => <span className="whitespace-nowrap">{name}</span> },
-  { head: 'Code', cell: ({ code }) => <code className="font-mono text-xs whitespace-nowrap">429 {code}</code> },
+  {
+    head: 'Code',
+    cell: ({ code }) => <code className="font-mono text-xs whitespace-nowrap">429 {code}</code>,
+  },
   { head: 'Headers', cell: ({ says }) => says },
   { head: 'What to do', cell: ({ todo }) => todo },
 ];

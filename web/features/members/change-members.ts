@@ -9,10 +9,13 @@ import { invitationsQuery, registrationQuery } from './queries.ts';
 /** How the page's dialogs change who may come and do what. */
 
 /** All that such a change may alter; one's own role too. */
-const ALTERED = [membersQuery, invitationsQuery, registrationQuery, meQuery, welcomeQuery].map(({ queryKey }) => queryKey);
+const ALTERED = [membersQuery, invitationsQuery, registrationQuery, meQuery, welcomeQuery].map(
+  ({ queryKey }) => queryKey,
+);
 
 /** Carries out such a change. @param done what to say of it: "They have another role." */
-export const useMemberChange = (ask: () => Promise<Change>, done: string, onDone: () => void) => useChange(ask, { done, altered: ALTERED, onDone });
+export const useMemberChange = (ask: () => Promise<Change>, done: string, onDone: () => void) =>
+  useChange(ask, { done, altered: ALTERED, onDone });
 
 /** A link that lets somebody in, as long as it is on the screen. */
 export type Made = { why: 'invitation' | 'reset'; link: LinkMade };

@@ -24,7 +24,17 @@ export function InvitationsCard({ canChange }: { canChange: boolean }) {
       <Loaded query={invitations} title="The invitations could not be loaded" height="h-24">
         {({ data: rows, rows_omitted }) => (
           <>
-            <Table label="Open invitations" columns={columnsFor(canChange, withdraw)} rows={rows} keyOf={({ id }) => id} empty={<p className="px-4 py-5 text-muted">None is open.{canChange && ' Invite somebody to get a link that you can pass on.'}</p>} />
+            <Table
+              label="Open invitations"
+              columns={columnsFor(canChange, withdraw)}
+              rows={rows}
+              keyOf={({ id }) => id}
+              empty={
+                <p className="px-4 py-5 text-muted">
+                  None is open.{canChange && ' Invite somebody to get a link that you can pass on.'}
+                </p>
+              }
+            />
             <Omitted count={rows_omitted} />
           </>
         )}
@@ -36,7 +46,15 @@ export function InvitationsCard({ canChange }: { canChange: boolean }) {
 
 function columnsFor(canChange: boolean, onWithdraw: (row: InvitationRow) => void): Column<InvitationRow>[] {
   return [
-    { head: 'Into', cell: ({ account, account_name }) => (account === null ? 'an account of their own' : <span className="block max-w-56 truncate">{account_name ?? account}</span>) },
+    {
+      head: 'Into',
+      cell: ({ account, account_name }) =>
+        account === null ? (
+          'an account of their own'
+        ) : (
+          <span className="block max-w-56 truncate">{account_name ?? account}</span>
+        ),
+    },
     { head: 'As', cell: ({ role }) => ROLE_NAMES[role] },
     { head: 'Made', cell: ({ created_at }) => <Ago time={created_at} />, isExtra: true },
     { head: 'Ends', cell: ({ expires_at }) => <Ago time={expires_at} /> },
@@ -53,11 +71,17 @@ function columnsFor(canChange: boolean, onWithdraw: (row: InvitationRow) => void
 }
 
 function WithdrawDialog({ row, onClose }: { row: InvitationRow; onClose: () => void }) {
-  const withdraw = useMemberChange(() => api<Change>('DELETE', `/api/invitations/${row.id}`), 'The invitation is withdrawn.', onClose);
+  const withdraw = useMemberChange(
+    () => api<Change>('DELETE', `/api/invitations/${row.id}`),
+    'The invitation is withdrawn.',
+    onClose,
+  );
   return (
     <Dialog onClose={onClose} title="Withdraw the invitation">
       <p className="mb-3">
-        Its link, as {ROLE_NAMES[row.role].toLowerCase()} into {row.account === null ? 'an account of their own' : (row.account_name ?? row.account)}, opens nothing any more.
+        Its link, as {ROLE_NAMES[row.role].toLowerCase()} into{' '}
+        {row.account === null ? 'an account of their own' : (row.account_name ?? row.account)}, opens nothing
+        any more.
       </p>
       <FormProblem error={withdraw.error} />
       <DialogActions>

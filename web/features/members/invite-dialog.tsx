@@ -26,7 +26,12 @@ export function InviteDialog({ onClose, onMade }: { onClose: () => void; onMade:
   const canSend = welcome.data?.can_send_mail === true;
   const invite = useLinkMaking(
     'invitation',
-    () => api<LinkMade>('POST', '/api/invitations', { role, account: account === OWN ? null : account, ...(email.trim() === '' || !canSend ? {} : { email: email.trim() }) }),
+    () =>
+      api<LinkMade>('POST', '/api/invitations', {
+        role,
+        account: account === OWN ? null : account,
+        ...(email.trim() === '' || !canSend ? {} : { email: email.trim() }),
+      }),
     onMade,
   );
   return (
@@ -42,15 +47,32 @@ export function InviteDialog({ onClose, onMade }: { onClose: () => void; onMade:
           label="Account"
           value={account}
           onChange={({ target }) => setAccount(target.value)}
-          hint={account === OWN ? 'They name it when they join; it lands on the plan for new accounts.' : 'They share its keys, usage and limits with its other members.'}
+          hint={
+            account === OWN
+              ? 'They name it when they join; it lands on the plan for new accounts.'
+              : 'They share its keys, usage and limits with its other members.'
+          }
           error={fieldError(invite.error, 'account')}
         >
           <option value={OWN}>An account of their own</option>
           <NamedOptions rows={accounts} />
         </SelectField>
         <Choices legend="Role" choices={ROLE_CHOICES} value={role} onChange={setRole} />
-        {canSend && <TextField label="E-mail address" type="email" autoComplete="off" maxLength={254} hint="Optional: the link is sent there as well. You see it in any case." value={email} onChange={({ target }) => setEmail(target.value)} error={fieldError(invite.error, 'email')} />}
-        <p className="text-muted">You get a link to pass on. It is good once, for a day; whoever has it can join.</p>
+        {canSend && (
+          <TextField
+            label="E-mail address"
+            type="email"
+            autoComplete="off"
+            maxLength={254}
+            hint="Optional: the link is sent there as well. You see it in any case."
+            value={email}
+            onChange={({ target }) => setEmail(target.value)}
+            error={fieldError(invite.error, 'email')}
+          />
+        )}
+        <p className="text-muted">
+          You get a link to pass on. It is good once, for a day; whoever has it can join.
+        </p>
         <FormProblem error={invite.error} fields={['account', 'email']} />
         <DialogActions>
           <Button onClick={onClose}>Cancel</Button>

@@ -10,11 +10,19 @@ import { type Made, useLinkMaking, useMemberChange } from './change-members.ts';
 import { nameOf } from './members-card.tsx';
 import { ROLE_CHOICES } from './roles.ts';
 
-type MemberDialogProps = { row: MemberRow; /** It is about whoever looks. */ isOwn: boolean; onClose: () => void };
+type MemberDialogProps = {
+  row: MemberRow;
+  /** It is about whoever looks. */ isOwn: boolean;
+  onClose: () => void;
+};
 
 export function RoleDialog({ row, isOwn, onClose }: MemberDialogProps) {
   const [role, setRole] = useState(row.role);
-  const change = useMemberChange(() => api<Change>('PATCH', `/api/members/${row.id}`, { role }), 'They have another role.', onClose);
+  const change = useMemberChange(
+    () => api<Change>('PATCH', `/api/members/${row.id}`, { role }),
+    'They have another role.',
+    onClose,
+  );
   return (
     <Dialog onClose={onClose} title={`The role of ${nameOf(row)}`}>
       <form
@@ -30,7 +38,9 @@ export function RoleDialog({ row, isOwn, onClose }: MemberDialogProps) {
             This is your own role. You cannot take it back yourself: another administrator has to.
           </p>
         )}
-        {!isOwn && <p className="text-muted">It holds from their next click on, in every session that they have.</p>}
+        {!isOwn && (
+          <p className="text-muted">It holds from their next click on, in every session that they have.</p>
+        )}
         <FormProblem error={change.error} />
         <DialogActions>
           <Button onClick={onClose}>Cancel</Button>
@@ -44,7 +54,11 @@ export function RoleDialog({ row, isOwn, onClose }: MemberDialogProps) {
 }
 
 export function RemoveDialog({ row, isOwn, onClose }: MemberDialogProps) {
-  const remove = useMemberChange(() => api<Change>('DELETE', `/api/members/${row.id}`), 'The member is removed.', onClose);
+  const remove = useMemberChange(
+    () => api<Change>('DELETE', `/api/members/${row.id}`),
+    'The member is removed.',
+    onClose,
+  );
   return (
     <Dialog onClose={onClose} title={`Remove ${nameOf(row)}`}>
       <div className="flex flex-col gap-3">
@@ -56,7 +70,8 @@ export function RemoveDialog({ row, isOwn, onClose }: MemberDialogProps) {
         <ul className="flex list-disc flex-col gap-1 pl-5">
           <li>Their e-mail address and password are erased, and all their sessions end at once.</li>
           <li>
-            The account {row.account_name} and its keys stay, and calls with those keys go on. If they know a secret, rotate or revoke that key too.
+            The account {row.account_name} and its keys stay, and calls with those keys go on. If they know a
+            secret, rotate or revoke that key too.
           </li>
           <li>The event log goes on to name them by their id alone. It never held their address.</li>
         </ul>
@@ -73,13 +88,22 @@ export function RemoveDialog({ row, isOwn, onClose }: MemberDialogProps) {
   );
 }
 
-export function ResetDialog({ row, onClose, onMade }: Omit<MemberDialogProps, 'isOwn'> & { onMade: (made: Made) => void }) {
+export function ResetDialog({
+  row,
+  onClose,
+  onMade,
+}: Omit<MemberDialogProps, 'isOwn'> & { onMade: (made: Made) => void }) {
   const make = useLinkMaking('reset', () => api<LinkMade>('POST', `/api/members/${row.id}/reset`), onMade);
   return (
     <Dialog onClose={onClose} title={`A reset link for ${nameOf(row)}`}>
       <div className="flex flex-col gap-3">
-        <p>By the link they choose a new password. It is good once and for an hour, and ends an earlier one. Whoever has it can sign in as them, so give it to nobody else.</p>
-        <p>Until it is used, their password and sessions stay as they are; then all their other sessions end.</p>
+        <p>
+          By the link they choose a new password. It is good once and for an hour, and ends an earlier one.
+          Whoever has it can sign in as them, so give it to nobody else.
+        </p>
+        <p>
+          Until it is used, their password and sessions stay as they are; then all their other sessions end.
+        </p>
         <FormProblem error={make.error} />
       </div>
       <DialogActions>

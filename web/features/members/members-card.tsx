@@ -12,7 +12,11 @@ import { ROLE_NAMES } from './roles.ts';
 
 export type MemberAct = 'role' | 'reset' | 'remove';
 
-type MembersCardProps = { /** The member who looks. */ own: string; canChange: boolean; onAct: (act: MemberAct, row: MemberRow) => void };
+type MembersCardProps = {
+  /** The member who looks. */ own: string;
+  canChange: boolean;
+  onAct: (act: MemberAct, row: MemberRow) => void;
+};
 
 export function MembersCard(props: MembersCardProps) {
   const members = useQuery(membersQuery);
@@ -47,10 +51,30 @@ function columnsFor({ own, canChange, onAct }: MembersCardProps): Column<MemberR
         </>
       ),
     },
-    { head: 'Account', cell: ({ account_name }) => <span className="block max-w-48 truncate" title={account_name}>{account_name}</span> },
-    { head: 'Role', cell: ({ role }) => <Badge tone={role === 'administrator' ? 'good' : 'plain'}>{ROLE_NAMES[role]}</Badge> },
-    { head: 'Second factor', cell: ({ has_totp }) => (has_totp ? 'on' : <span className="text-muted">off</span>), isExtra: true },
-    { head: 'Last seen', cell: ({ seen_at }) => (seen_at === null ? <span className="text-muted">not signed in</span> : <Ago time={seen_at} />) },
+    {
+      head: 'Account',
+      cell: ({ account_name }) => (
+        <span className="block max-w-48 truncate" title={account_name}>
+          {account_name}
+        </span>
+      ),
+    },
+    {
+      head: 'Role',
+      cell: ({ role }) => (
+        <Badge tone={role === 'administrator' ? 'good' : 'plain'}>{ROLE_NAMES[role]}</Badge>
+      ),
+    },
+    {
+      head: 'Second factor',
+      cell: ({ has_totp }) => (has_totp ? 'on' : <span className="text-muted">off</span>),
+      isExtra: true,
+    },
+    {
+      head: 'Last seen',
+      cell: ({ seen_at }) =>
+        seen_at === null ? <span className="text-muted">not signed in</span> : <Ago time={seen_at} />,
+    },
     { head: 'Since', cell: ({ added_at }) => <When time={added_at} form="date" />, isExtra: true },
     ...(canChange
       ? [

@@ -21,14 +21,24 @@ type Open = { act: 'invite' } | { act: MemberAct; row: MemberRow } | { act: 'mad
 export function MembersPage() {
   const { member } = useMe();
   const canChange = useIsAdministrator();
-  useNotices(['member.', 'invitation.', 'registration.'], [membersQuery.queryKey, invitationsQuery.queryKey, registrationQuery.queryKey]);
+  useNotices(
+    ['member.', 'invitation.', 'registration.'],
+    [membersQuery.queryKey, invitationsQuery.queryKey, registrationQuery.queryKey],
+  );
   const [open, setOpen] = useState<Open | null>(null);
   const close = (): void => setOpen(null);
   const show = (made: Made): void => setOpen({ act: 'made', made });
   useShortcuts(canChange ? { n: () => setOpen({ act: 'invite' }) } : {});
   return (
     <>
-      <PageHead title="Members" about={canChange ? 'Who signs in here, and what each may do.' : 'Who signs in here. Their addresses are shown to administrators alone.'}>
+      <PageHead
+        title="Members"
+        about={
+          canChange
+            ? 'Who signs in here, and what each may do.'
+            : 'Who signs in here. Their addresses are shown to administrators alone.'
+        }
+      >
         {canChange && (
           <Button look="primary" icon="plus" onClick={() => setOpen({ act: 'invite' })} title="n">
             Invite somebody
@@ -41,9 +51,13 @@ export function MembersPage() {
         <RegistrationCard canChange={canChange} />
       </div>
       {open?.act === 'invite' && <InviteDialog onClose={close} onMade={show} />}
-      {open?.act === 'role' && <RoleDialog row={open.row} isOwn={open.row.id === member.id} onClose={close} />}
+      {open?.act === 'role' && (
+        <RoleDialog row={open.row} isOwn={open.row.id === member.id} onClose={close} />
+      )}
       {open?.act === 'reset' && <ResetDialog row={open.row} onClose={close} onMade={show} />}
-      {open?.act === 'remove' && <RemoveDialog row={open.row} isOwn={open.row.id === member.id} onClose={close} />}
+      {open?.act === 'remove' && (
+        <RemoveDialog row={open.row} isOwn={open.row.id === member.id} onClose={close} />
+      )}
       {open?.act === 'made' && (
         <LinkDialog
           made={open.made}

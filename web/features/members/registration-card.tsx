@@ -17,9 +17,21 @@ import { useMemberChange } from './change-members.ts';
 import { registrationQuery } from './queries.ts';
 
 const POLICIES: readonly Choice<RegistrationPolicy>[] = [
-  { value: 'open', label: 'Open', hint: 'Anybody who reaches this page makes an account. Choose a plan that costs you nothing: only models without a paid upstream, with rates and a quota.' },
-  { value: 'invite', label: 'By invitation', hint: 'Only those with a link from an administrator make an account, or join one.' },
-  { value: 'closed', label: 'Closed', hint: 'Nobody registers, and the sign-in page does not offer it. Links that administrators make still work.' },
+  {
+    value: 'open',
+    label: 'Open',
+    hint: 'Anybody who reaches this page makes an account. Choose a plan that costs you nothing: only models without a paid upstream, with rates and a quota.',
+  },
+  {
+    value: 'invite',
+    label: 'By invitation',
+    hint: 'Only those with a link from an administrator make an account, or join one.',
+  },
+  {
+    value: 'closed',
+    label: 'Closed',
+    hint: 'Nobody registers, and the sign-in page does not offer it. Links that administrators make still work.',
+  },
 ];
 
 /** Who may come, and on which plan they land. */
@@ -29,16 +41,32 @@ export function RegistrationCard({ canChange }: { canChange: boolean }) {
   return (
     <Card title="Registration">
       <Loaded query={registration} title="The registration could not be loaded" height="h-56">
-        {(shown) => (canChange ? <RegistrationForm key={`${shown.policy} ${shown.plan}`} shown={shown} plans={plans.data} /> : <RegistrationText shown={shown} />)}
+        {(shown) =>
+          canChange ? (
+            <RegistrationForm key={`${shown.policy} ${shown.plan}`} shown={shown} plans={plans.data} />
+          ) : (
+            <RegistrationText shown={shown} />
+          )
+        }
       </Loaded>
     </Card>
   );
 }
 
-function RegistrationForm({ shown, plans }: { shown: RegistrationShown; plans: readonly PlanRow[] | undefined }) {
+function RegistrationForm({
+  shown,
+  plans,
+}: {
+  shown: RegistrationShown;
+  plans: readonly PlanRow[] | undefined;
+}) {
   const [policy, setPolicy] = useState(shown.policy);
   const [plan, setPlan] = useState(shown.plan ?? '');
-  const change = useMemberChange(() => api<Change>('PUT', '/api/registration', { policy, plan: plan === '' ? null : plan }), 'Registration is changed.', () => {});
+  const change = useMemberChange(
+    () => api<Change>('PUT', '/api/registration', { policy, plan: plan === '' ? null : plan }),
+    'Registration is changed.',
+    () => {},
+  );
   const chosen = plans?.find(({ name }) => name === plan);
   const isSame = policy === shown.policy && plan === (shown.plan ?? '');
   const needsPlan = policy === 'open' && plan === '';
@@ -57,7 +85,11 @@ function RegistrationForm({ shown, plans }: { shown: RegistrationShown; plans: r
         className="max-w-sm"
         value={plan}
         onChange={({ target }) => setPlan(target.value)}
-        hint={plan === '' ? 'Without a plan an account may use everything, without a limit.' : chosen && describeTerms(chosen.terms, 'plan')}
+        hint={
+          plan === ''
+            ? 'Without a plan an account may use everything, without a limit.'
+            : chosen && describeTerms(chosen.terms, 'plan')
+        }
         error={fieldError(change.error, 'plan')}
       >
         <option value="">None</option>
@@ -73,7 +105,10 @@ function RegistrationForm({ shown, plans }: { shown: RegistrationShown; plans: r
       </SelectField>
       {isCostly && (
         <p role="note" className="rounded-lg border border-warn bg-warn-soft px-3 py-2 text-warn">
-          {needsPlan ? 'Choose a plan first: without one, strangers could call every model at your cost, without a limit.' : 'Strangers could call every model of this plan at your cost.'} If there is none that fits,{' '}
+          {needsPlan
+            ? 'Choose a plan first: without one, strangers could call every model at your cost, without a limit.'
+            : 'Strangers could call every model of this plan at your cost.'}{' '}
+          If there is none that fits,{' '}
           <Link to="/admin/plans" className="underline">
             define a plan
           </Link>{' '}
@@ -94,7 +129,8 @@ function RegistrationText({ shown: { policy, plan } }: { shown: RegistrationShow
   const choice = POLICIES.find(({ value }) => value === policy);
   return (
     <p>
-      <span className="font-medium">{choice?.label}.</span> {choice?.hint} {plan === null ? 'New accounts are on no plan.' : `New accounts land on the plan ${plan}.`}
+      <span className="font-medium">{choice?.label}.</span> {choice?.hint}{' '}
+      {plan === null ? 'New accounts are on no plan.' : `New accounts land on the plan ${plan}.`}
     </p>
   );
 }

@@ -12,21 +12,47 @@ import { actionsColumn, type Column, Table } from '../../ui/table.tsx';
 import { priceFor } from './price-match.ts';
 import type { PriceWanted } from './set-price.tsx';
 
-type ModelsProps = { models: UseQueryResult<ModelRow[]>; prices: readonly PriceRow[]; /** Null: whoever looks may not. */ onSet: ((wanted: PriceWanted) => void) | null };
+type ModelsProps = {
+  models: UseQueryResult<ModelRow[]>;
+  prices: readonly PriceRow[];
+  /** Null: whoever looks may not. */ onSet: ((wanted: PriceWanted) => void) | null;
+};
 
 /** The models that calls may ask for, each with the price that it has and where that is from. */
 export function Models({ models, prices, onSet }: ModelsProps) {
   const [onlyUnpriced, setOnlyUnpriced] = useState(false);
   const unpriced = models.data?.filter((row) => row.prices === null).length ?? 0;
   return (
-    <Card title="Models" flush actions={unpriced > 0 && <Checkbox label={`Without a price (${showCount(unpriced)})`} checked={onlyUnpriced} onChange={({ target }) => setOnlyUnpriced(target.checked)} />}>
+    <Card
+      title="Models"
+      flush
+      actions={
+        unpriced > 0 && (
+          <Checkbox
+            label={`Without a price (${showCount(unpriced)})`}
+            checked={onlyUnpriced}
+            onChange={({ target }) => setOnlyUnpriced(target.checked)}
+          />
+        )
+      }
+    >
       {unpriced > 0 && (
         <p className="border-b border-line bg-warn-soft px-4 py-2 text-warn">
-          {showCount(unpriced)} {unpriced === 1 ? 'model has' : 'models have'} no price. Their calls pass with tokens counted and no cost; under a quota of cost they are refused with 403 <code className="font-mono text-xs">model_not_priced</code>.
+          {showCount(unpriced)} {unpriced === 1 ? 'model has' : 'models have'} no price. Their calls pass with
+          tokens counted and no cost; under a quota of cost they are refused with 403{' '}
+          <code className="font-mono text-xs">model_not_priced</code>.
         </p>
       )}
       <Loaded query={models} title="The models could not be loaded">
-        {(rows) => <Table label="Models" rows={onlyUnpriced && unpriced > 0 ? rows.filter((row) => row.prices === null) : rows} keyOf={({ id }) => id} columns={columns(prices, onSet)} empty={<NoModels />} />}
+        {(rows) => (
+          <Table
+            label="Models"
+            rows={onlyUnpriced && unpriced > 0 ? rows.filter((row) => row.prices === null) : rows}
+            keyOf={({ id }) => id}
+            columns={columns(prices, onSet)}
+            empty={<NoModels />}
+          />
+        )}
       </Loaded>
     </Card>
   );
@@ -41,13 +67,19 @@ function NoModels() {
 }
 
 /** A price of one kind, where there is one. */
-const dollars = (price: number | undefined) => (price === undefined ? <span className="text-muted">–</span> : formatDollars(price));
+const dollars = (price: number | undefined) =>
+  price === undefined ? <span className="text-muted">–</span> : formatDollars(price);
 
 function columns(prices: readonly PriceRow[], onSet: ModelsProps['onSet']): Column<ModelRow>[] {
   const set: Column<ModelRow>[] = onSet
     ? [
         actionsColumn(({ id, prices: now }) => (
-          <Button look="quiet" className="-my-1.5 max-md:px-1" onClick={() => onSet({ model: id, now })} aria-label={`Set price of ${id}`}>
+          <Button
+            look="quiet"
+            className="-my-1.5 max-md:px-1"
+            onClick={() => onSet({ model: id, now })}
+            aria-label={`Set price of ${id}`}
+          >
             <span>
               Set<span className="max-md:hidden"> price</span>
             </span>
@@ -72,7 +104,11 @@ function columns(prices: readonly PriceRow[], onSet: ModelsProps['onSet']): Colu
     { head: 'Cached', align: 'right', cell: ({ prices: now }) => dollars(now?.cached_input), isExtra: true },
     { head: 'Output', align: 'right', cell: ({ prices: now }) => dollars(now?.output) },
     { head: 'Reasoning', align: 'right', cell: ({ prices: now }) => dollars(now?.reasoning), isExtra: true },
-    { head: 'Price', cell: ({ id, prices: now }) => <Price now={now} row={priceFor(id, prices)} model={id} />, isExtra: true },
+    {
+      head: 'Price',
+      cell: ({ id, prices: now }) => <Price now={now} row={priceFor(id, prices)} model={id} />,
+      isExtra: true,
+    },
     ...set,
   ];
 }

@@ -10,8 +10,12 @@ import { Models } from './models.tsx';
 import { Prices } from './prices.tsx';
 import type { PriceWanted } from './set-price.tsx';
 
-const SetPrice = lazy(() => import('./set-price.tsx').then(({ SetPrice: component }) => ({ default: component })));
-const ImportPrices = lazy(() => import('./import-prices.tsx').then(({ ImportPrices: component }) => ({ default: component })));
+const SetPrice = lazy(() =>
+  import('./set-price.tsx').then(({ SetPrice: component }) => ({ default: component })),
+);
+const ImportPrices = lazy(() =>
+  import('./import-prices.tsx').then(({ ImportPrices: component }) => ({ default: component })),
+);
 
 export function ModelsPage() {
   const models = useQuery(modelsQuery);
@@ -23,7 +27,10 @@ export function ModelsPage() {
   const set = isAdministrator ? setWanted : null;
   return (
     <>
-      <PageHead title="Models and prices" about="What calls may ask for, and what they cost in US dollars for a million tokens.">
+      <PageHead
+        title="Models and prices"
+        about="What calls may ask for, and what they cost in US dollars for a million tokens."
+      >
         {isAdministrator && (
           <>
             <Button icon="download" onClick={() => setImports(true)}>

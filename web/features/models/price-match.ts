@@ -15,7 +15,8 @@ export function priceFor(model: string, prices: readonly PriceRow[]): PriceRow |
     const pattern = row.model.toLowerCase();
     if (pattern === name && !pattern.endsWith('*')) return row;
     const length = pattern.length - 1;
-    if (pattern.endsWith('*') && name.startsWith(pattern.slice(0, -1)) && length > bestLength) [best, bestLength] = [row, length];
+    if (pattern.endsWith('*') && name.startsWith(pattern.slice(0, -1)) && length > bestLength)
+      [best, bestLength] = [row, length];
   }
   return best;
 }
@@ -39,8 +40,13 @@ export function typedFrom({ input, cached_input, output, reasoning }: Prices): T
 
 const WRONG = 'Dollars such as 2.50: from 0 to 1000, at most six digits after the point.';
 
-/** Reads what was typed: whole micro-dollars, or what is wrong with which field. Exact: nothing passes through a binary fraction. */
-export function readTyped(typed: TypedPrices): { prices: Prices } | { wrong: Partial<Record<PriceField, string>> } {
+/**
+ * Reads what was typed: whole micro-dollars, or what is wrong with which field. Exact: nothing passes through
+ * a binary fraction.
+ */
+export function readTyped(
+  typed: TypedPrices,
+): { prices: Prices } | { wrong: Partial<Record<PriceField, string>> } {
   const stands: Partial<Record<PriceField, PriceField>> = { cached_input: 'input', reasoning: 'output' };
   const read = (field: PriceField): number | null => {
     const text = typed[field].trim().replace(/^\$\s*/, '');
@@ -48,10 +54,13 @@ export function readTyped(typed: TypedPrices): { prices: Prices } | { wrong: Par
     return text === '' && other !== undefined ? read(other) : parseDollars(text);
   };
   const values = PRICE_FIELDS.map((field) => [field, read(field)] as const);
-  const wrong = values.filter(([field, value]) => value === null && (stands[field] === undefined || typed[field].trim() !== ''));
+  const wrong = values.filter(
+    ([field, value]) => value === null && (stands[field] === undefined || typed[field].trim() !== ''),
+  );
   if (wrong.length > 0) return { wrong: Object.fromEntries(wrong.map(([field]) => [field, WRONG])) };
   return { prices: Object.fromEntries(values) as Prices };
 }
 
 /** What a call of ten thousand tokens and a reply of one thousand costs: a price that one can imagine. */
-export const exampleCost = (prices: Prices): number => costOf({ input: 10_000, cached: 0, output: 1_000, reasoning: 0 }, prices);
+export const exampleCost = (prices: Prices): number =>
+  costOf({ input: 10_000, cached: 0, output: 1_000, reasoning: 0 }, prices);

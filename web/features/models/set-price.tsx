@@ -10,7 +10,15 @@ import { TextField } from '../../ui/field.tsx';
 import { fieldError, FormProblem } from '../../ui/problem.tsx';
 import { useChange } from '../../ui/use-change.ts';
 import { pricesQuery } from './prices-query.ts';
-import { exampleCost, NO_PRICE, PRICE_FIELDS, type PriceField, readTyped, typedFrom, type TypedPrices } from './price-match.ts';
+import {
+  exampleCost,
+  NO_PRICE,
+  PRICE_FIELDS,
+  type PriceField,
+  readTyped,
+  typedFrom,
+  type TypedPrices,
+} from './price-match.ts';
 
 /** Of which model a price is set; empty: that is still to be typed. */
 export type PriceWanted = { model: string; now: PriceRow['prices'] | null };
@@ -29,11 +37,14 @@ export function SetPrice({ wanted, onClose }: { wanted: PriceWanted; onClose: ()
   const [isSent, setSent] = useState(false);
   const read = readTyped(typed);
   const wrong = 'wrong' in read && isSent ? read.wrong : {};
-  const put = useChange((prices: PriceRow['prices']) => api<Change>('PUT', '/api/prices', { model: model.trim(), prices }), {
-    done: `Price of ${model.trim()} set.`,
-    altered: [pricesQuery.queryKey, modelsQuery.queryKey],
-    onDone: onClose,
-  });
+  const put = useChange(
+    (prices: PriceRow['prices']) => api<Change>('PUT', '/api/prices', { model: model.trim(), prices }),
+    {
+      done: `Price of ${model.trim()} set.`,
+      altered: [pricesQuery.queryKey, modelsQuery.queryKey],
+      onDone: onClose,
+    },
+  );
   const send = (event: FormEvent): void => {
     event.preventDefault();
     setSent(true);
@@ -54,7 +65,9 @@ export function SetPrice({ wanted, onClose }: { wanted: PriceWanted; onClose: ()
           className="font-mono"
           hint={
             <>
-              A name, or the beginning of names with <code className="font-mono">*</code> at its end: <code className="font-mono">gpt-4o*</code>. A price by the full name goes before one by its beginning, and a longer beginning before a shorter one.
+              A name, or the beginning of names with <code className="font-mono">*</code> at its end:{' '}
+              <code className="font-mono">gpt-4o*</code>. A price by the full name goes before one by its
+              beginning, and a longer beginning before a shorter one.
             </>
           }
           error={fieldError(put.error, 'model')}
@@ -70,7 +83,9 @@ export function SetPrice({ wanted, onClose }: { wanted: PriceWanted; onClose: ()
                 error={wrong[field] ?? fieldError(put.error, `prices.${field}`)}
                 inputMode="decimal"
                 autoComplete="off"
-                placeholder={field === 'cached_input' ? typed.input : field === 'reasoning' ? typed.output : '2.50'}
+                placeholder={
+                  field === 'cached_input' ? typed.input : field === 'reasoning' ? typed.output : '2.50'
+                }
                 required={field === 'input' || field === 'output'}
                 value={typed[field]}
                 onChange={({ target }) => setTyped({ ...typed, [field]: target.value })}
@@ -79,10 +94,22 @@ export function SetPrice({ wanted, onClose }: { wanted: PriceWanted; onClose: ()
           </div>
         </fieldset>
         <p className="min-h-10 rounded-lg bg-sunken px-3 py-2">
-          {'prices' in read ? <>A call of 10,000 tokens with a reply of 1,000 then costs {showCost(exampleCost(read.prices))}.</> : <span className="text-muted">What an example call costs is shown here.</span>}
+          {'prices' in read ? (
+            <>
+              A call of 10,000 tokens with a reply of 1,000 then costs {showCost(exampleCost(read.prices))}.
+            </>
+          ) : (
+            <span className="text-muted">What an example call costs is shown here.</span>
+          )}
         </p>
-        <p className="text-xs text-muted">It holds for calls that begin from now on. What is in the log keeps the price that it was charged at.</p>
-        <FormProblem error={put.error} fields={['model', ...PRICE_FIELDS.map((field) => `prices.${field}`)]} />
+        <p className="text-xs text-muted">
+          It holds for calls that begin from now on. What is in the log keeps the price that it was charged
+          at.
+        </p>
+        <FormProblem
+          error={put.error}
+          fields={['model', ...PRICE_FIELDS.map((field) => `prices.${field}`)]}
+        />
         <DialogActions>
           <Button onClick={onClose}>Cancel</Button>
           <Button type="submit" look="primary" busy={put.isPending}>

@@ -17,7 +17,13 @@ const SERIES = [
 type Bucket = { atMs: number; tally: Tally };
 
 /** Requests over time, by how they ended. */
-export function CallsChart({ buckets, bucketMs }: { buckets: readonly Bucket[]; bucketMs: Overview['bucketMs'] }) {
+export function CallsChart({
+  buckets,
+  bucketMs,
+}: {
+  buckets: readonly Bucket[];
+  bucketMs: Overview['bucketMs'];
+}) {
   const zone = useZone();
   const title = `Requests per ${BUCKET_NAMES[bucketMs]}`;
   const bars = buckets.map(({ atMs, tally }) => ({
@@ -30,7 +36,14 @@ export function CallsChart({ buckets, bucketMs }: { buckets: readonly Bucket[]; 
     <ChartFrame
       title={title}
       chart={<Bars series={SERIES} bars={bars} show={showShort} label={`${title}, by how they ended`} />}
-      table={<Table label={title} keyOf={({ atMs }) => String(atMs)} rows={buckets.toReversed()} columns={columnsOf(bucketMs, zone)} />}
+      table={
+        <Table
+          label={title}
+          keyOf={({ atMs }) => String(atMs)}
+          rows={buckets.toReversed()}
+          columns={columnsOf(bucketMs, zone)}
+        />
+      }
     />
   );
 }

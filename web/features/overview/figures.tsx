@@ -10,7 +10,13 @@ import { Figure } from '../../ui/parts.tsx';
 const DAY_MS = 86_400_000;
 
 /** The few figures that people look for first. */
-export function Figures({ view: { total, firstByte, perSecond, seconds }, report }: { view: LiveView; /** What they began with. */ report: UsageReport }) {
+export function Figures({
+  view: { total, firstByte, perSecond, seconds },
+  report,
+}: {
+  view: LiveView;
+  /** What they began with. */ report: UsageReport;
+}) {
   const zone = useZone();
   const lengthMs = Date.parse(report.to) - Date.parse(report.from);
   const since = `since ${showTime(report.from, zone, lengthMs < DAY_MS ? 'minute' : 'day')}`;
@@ -18,14 +24,29 @@ export function Figures({ view: { total, firstByte, perSecond, seconds }, report
   const share = errorShareOf(total);
   const rate = perSecond ?? calls / (lengthMs / 1_000);
   return (
-    <section aria-label="Figures" className="grid grid-cols-2 gap-px overflow-hidden rounded-xl border border-line bg-line *:bg-surface lg:grid-cols-5">
+    <section
+      aria-label="Figures"
+      className="grid grid-cols-2 gap-px overflow-hidden rounded-xl border border-line bg-line *:bg-surface lg:grid-cols-5"
+    >
       <div className="relative max-lg:col-span-2">
         <Figure label="Requests per second" value={showRate(rate)} note={`${showCount(calls)} ${since}`} />
         <Sparkline values={seconds} className="pointer-events-none absolute top-9 right-4 h-7 w-20" />
       </div>
-      <Figure label="Refused or failed" value={share === null ? '–' : showPercent(share)} note={`${showCount(total.refused)} refused, ${showCount(total.failed)} failed`} />
-      <Figure label="First token, median" value={firstByte ? showDuration(firstByte.p50_ms) : '–'} note={firstByte ? `95 % within ${showDuration(firstByte.p95_ms)}` : ''} />
-      <Figure label="Tokens" value={showShort(total.input_tokens + total.output_tokens)} note={`${showShort(total.input_tokens)} in, ${showShort(total.output_tokens)} out`} />
+      <Figure
+        label="Refused or failed"
+        value={share === null ? '–' : showPercent(share)}
+        note={`${showCount(total.refused)} refused, ${showCount(total.failed)} failed`}
+      />
+      <Figure
+        label="First token, median"
+        value={firstByte ? showDuration(firstByte.p50_ms) : '–'}
+        note={firstByte ? `95 % within ${showDuration(firstByte.p95_ms)}` : ''}
+      />
+      <Figure
+        label="Tokens"
+        value={showShort(total.input_tokens + total.output_tokens)}
+        note={`${showShort(total.input_tokens)} in, ${showShort(total.output_tokens)} out`}
+      />
       <Figure label="Spend" value={showCost(total.cost_microusd)} note={since} />
     </section>
   );

@@ -9,7 +9,11 @@ export function FirstUse() {
   return (
     <Card>
       <Empty icon="rocket" title="No call has been made yet">
-        <p>{member.role === 'auditor' ? 'Figures are shown here as soon as somebody calls.' : 'Make the first one in a minute: take a key, copy a command, and see it arrive.'}</p>
+        <p>
+          {member.role === 'auditor'
+            ? 'Figures are shown here as soon as somebody calls.'
+            : 'Make the first one in a minute: take a key, copy a command, and see it arrive.'}
+        </p>
         {member.role !== 'auditor' && (
           <Link to="/first-call" className={buttonClass('primary', 'mt-4')}>
             Make the first call

@@ -11,7 +11,13 @@ import { RowLink } from './row-link.tsx';
 
 const TITLES = { key: 'By key', model: 'By model' } as const;
 
-type GroupsProps = { by: 'key' | 'model'; ranking: Ranking; /** Rows that the report had no room for. */ omitted: number; filter: RequestFilter; range: Range };
+type GroupsProps = {
+  by: 'key' | 'model';
+  ranking: Ranking;
+  /** Rows that the report had no room for. */ omitted: number;
+  filter: RequestFilter;
+  range: Range;
+};
 
 /** Who or what calls most: the first few, and how many more there are. */
 export function Groups({ by, ranking: { first, count }, omitted, filter, range }: GroupsProps) {
@@ -45,11 +51,21 @@ export function Groups({ by, ranking: { first, count }, omitted, filter, range }
   );
 }
 
-const columnsOf = ({ by, filter, range, nameOf }: Pick<GroupsProps, 'by' | 'filter' | 'range'> & { nameOf: NameOf }): Column<Group>[] => [
+const columnsOf = ({
+  by,
+  filter,
+  range,
+  nameOf,
+}: Pick<GroupsProps, 'by' | 'filter' | 'range'> & { nameOf: NameOf }): Column<Group>[] => [
   {
     head: by === 'key' ? 'Key' : 'Model',
     cell: ({ id }) => {
-      if (id === '') return <span className="text-muted" title="Refused before the model mattered">none</span>;
+      if (id === '')
+        return (
+          <span className="text-muted" title="Refused before the model mattered">
+            none
+          </span>
+        );
       return by === 'key' ? (
         <RowLink text={nameOf(id)} filter={filter} range={range} keyId={id} className="max-w-44" />
       ) : (
@@ -58,7 +74,16 @@ const columnsOf = ({ by, filter, range, nameOf }: Pick<GroupsProps, 'by' | 'filt
     },
   },
   { head: 'Requests', align: 'right', cell: ({ tally }) => showShort(callsOf(tally)) },
-  { head: 'Errors', align: 'right', isExtra: true, cell: ({ tally }) => showPercent(errorShareOf(tally) ?? 0) },
-  { head: 'Tokens', align: 'right', cell: ({ tally }) => showShort(tally.input_tokens + tally.output_tokens) },
+  {
+    head: 'Errors',
+    align: 'right',
+    isExtra: true,
+    cell: ({ tally }) => showPercent(errorShareOf(tally) ?? 0),
+  },
+  {
+    head: 'Tokens',
+    align: 'right',
+    cell: ({ tally }) => showShort(tally.input_tokens + tally.output_tokens),
+  },
   { head: 'Cost', align: 'right', cell: ({ tally }) => showCost(tally.cost_microusd) },
 ];

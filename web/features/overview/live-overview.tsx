@@ -25,17 +25,36 @@ export function LiveOverview({ base, isHeld }: { base: Overview; isHeld: boolean
       <Figures view={view} report={base.series} />
       <CallsChart buckets={view.buckets} bucketMs={base.bucketMs} />
       <div className="grid gap-4 *:min-w-0 lg:grid-cols-2">
-        <Running calls={view.running} count={view.runningCount} hasMore={view.hasMoreRunning} filter={base.filter} />
+        <Running
+          calls={view.running}
+          count={view.runningCount}
+          hasMore={view.hasMoreRunning}
+          filter={base.filter}
+        />
         <Quotas account={base.filter.account} />
       </div>
       {base.isWhole ? (
         <Card title="By key and by model">
-          <p className="text-muted">There are too many keys to tell apart over this time. Choose an account, or a shorter time.</p>
+          <p className="text-muted">
+            There are too many keys to tell apart over this time. Choose an account, or a shorter time.
+          </p>
         </Card>
       ) : (
         <div className="grid gap-4 *:min-w-0 lg:grid-cols-2">
-          <Groups by="key" ranking={view.byKey} omitted={base.groups.rows_omitted ?? 0} filter={base.filter} range={base.range} />
-          <Groups by="model" ranking={view.byModel} omitted={base.groups.rows_omitted ?? 0} filter={base.filter} range={base.range} />
+          <Groups
+            by="key"
+            ranking={view.byKey}
+            omitted={base.groups.rows_omitted ?? 0}
+            filter={base.filter}
+            range={base.range}
+          />
+          <Groups
+            by="model"
+            ranking={view.byModel}
+            omitted={base.groups.rows_omitted ?? 0}
+            filter={base.filter}
+            range={base.range}
+          />
         </div>
       )}
       <LastCalls calls={view.last} endings={view.endings} filter={base.filter} />
@@ -48,5 +67,10 @@ function useNeverUsed({ filter }: Overview, { total, last, runningCount }: LiveV
   const keys = useQuery(keysQuery).data;
   const isNarrow = Object.keys(filter).length > 0;
   const isQuiet = callsOf(total) === 0 && last.length === 0 && runningCount === 0;
-  return !isNarrow && isQuiet && keys !== undefined && keys.every(({ last_used_at, month }) => last_used_at === null && month.requests === 0);
+  return (
+    !isNarrow &&
+    isQuiet &&
+    keys !== undefined &&
+    keys.every(({ last_used_at, month }) => last_used_at === null && month.requests === 0)
+  );
 }

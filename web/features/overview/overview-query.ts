@@ -14,7 +14,12 @@ const RUNNING_MAX = 100;
 const LAST_MAX = 30;
 
 /** Figures to begin with, and whose they are. */
-export type Overview = Base & { filter: RequestFilter; range: Range; bucketMs: keyof typeof BUCKET_NAMES; /** Keys and models were too many to tell apart over this time. */ isWhole: boolean };
+export type Overview = Base & {
+  filter: RequestFilter;
+  range: Range;
+  bucketMs: keyof typeof BUCKET_NAMES;
+  /** Keys and models were too many to tell apart over this time. */ isWhole: boolean;
+};
 
 /**
  * What the tables know of a range, all of its time included. It begins where a bucket does, so that
@@ -30,21 +35,35 @@ export const overviewQuery = (filter: RequestFilter, range: Range) =>
       const fromMs = Math.floor((nowMs - RANGES[range]) / unitMs) * unitMs;
       const { account, key, model } = filter;
       const time = { account, key, model, from: new Date(fromMs).toISOString() };
-      const get = <T>(path: string, query: Record<string, string | number | undefined>): Promise<T> => api<T>('GET', `${path}${queryString(query)}`, undefined, signal);
+      const get = <T>(path: string, query: Record<string, string | number | undefined>): Promise<T> =>
+        api<T>('GET', `${path}${queryString(query)}`, undefined, signal);
       const [series, groups, last, running] = await Promise.all([
         get<UsageReport>('/api/usage', { ...time, bucket: BUCKET_NAMES[bucketMs] }),
         get<UsageReport>('/api/usage', { ...time, group_by: 'key,model' }).catch(whenTooMuch),
         get<RequestPage>('/api/requests', { account, key, model, limit: LAST_MAX }),
         get<RequestPage>('/api/requests', { account, key, model, outcome: 'running', limit: RUNNING_MAX }),
       ]);
-      return { series, groups: groups ?? { ...series, rows: [] }, isWhole: groups === null, last, running, filter, range, bucketMs, buckets: Math.floor((nowMs - fromMs) / bucketMs) + 1 };
+      return {
+        series,
+        groups: groups ?? { ...series, rows: [] },
+        isWhole: groups === null,
+        last,
+        running,
+        filter,
+        range,
+        bucketMs,
+        buckets: Math.floor((nowMs - fromMs) / bucketMs) + 1,
+      };
     },
     // Brought on by the feed from its position, which only the newest is near enough for.
     staleTime: 0,
     gcTime: 0,
   });
 
-/** All accounts together may have more keys than can be summed up one by one; what they come to is still to be shown. */
+/**
+ * All accounts together may have more keys than can be summed up one by one; what they come to is still to be
+ * shown.
+ */
 function whenTooMuch(error: unknown): null {
   if (error instanceof ApiError && error.code === 'report_too_slow') return null;
   throw error;

@@ -33,8 +33,17 @@ export function OverviewPage() {
         </Button>
       </PageHead>
       <div className="mb-4 flex flex-wrap items-center justify-between gap-2">
-        <TimeRange search={{ range }} fallback="15m" onChange={({ range: chosen }) => change({ range: chosen })} hasSpan={false} />
-        <SubjectFilter search={search} models={query.data?.groups.rows?.map((row) => row.model ?? '')} onChange={change} />
+        <TimeRange
+          search={{ range }}
+          fallback="15m"
+          onChange={({ range: chosen }) => change({ range: chosen })}
+          hasSpan={false}
+        />
+        <SubjectFilter
+          search={search}
+          models={query.data?.groups.rows?.map((row) => row.model ?? '')}
+          onChange={change}
+        />
       </div>
       <Loaded query={query} title="The figures could not be loaded" height="h-[40rem]">
         {(base) => (

@@ -17,7 +17,11 @@ export function Quotas({ account: chosen }: { account: string | undefined }) {
     <Card
       title={isOverseer ? `Quotas of ${nameOf(account)}` : 'Quotas'}
       actions={
-        <Link to="/limits" search={chosen === undefined ? {} : { account: chosen }} className="text-accent hover:underline">
+        <Link
+          to="/limits"
+          search={chosen === undefined ? {} : { account: chosen }}
+          className="text-accent hover:underline"
+        >
           All limits
         </Link>
       }
@@ -27,7 +31,12 @@ export function Quotas({ account: chosen }: { account: string | undefined }) {
         <Loaded query={query} title="The limits could not be loaded" height="h-56">
           {({ data: rows }) => {
             const quotas = rows.filter(({ window }) => window !== 'none' && window !== 'minute');
-            if (quotas.length === 0) return <p className="grid h-56 place-items-center text-center text-muted">No quota is set: usage is counted, not limited.</p>;
+            if (quotas.length === 0)
+              return (
+                <p className="grid h-56 place-items-center text-center text-muted">
+                  No quota is set: usage is counted, not limited.
+                </p>
+              );
             return (
               <ul className="flex flex-col gap-5">
                 {quotas.map((row) => (

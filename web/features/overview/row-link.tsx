@@ -16,7 +16,15 @@ type RowLinkProps = {
   className?: string;
 };
 
-export const RowLink = memo(function RowLink({ text, filter, range, request, keyId, model, className = '' }: RowLinkProps) {
+export const RowLink = memo(function RowLink({
+  text,
+  filter,
+  range,
+  request,
+  keyId,
+  model,
+  className = '',
+}: RowLinkProps) {
   const search = { ...filter, ...given({ range, request, key: keyId, model }) };
   return (
     <Link to="/requests" search={search} className={`block truncate hover:underline ${className}`}>
@@ -26,4 +34,5 @@ export const RowLink = memo(function RowLink({ text, filter, range, request, key
 });
 
 type Given<T> = { [Name in keyof T]?: NonNullable<T[Name]> };
-const given = <T extends object>(values: T): Given<T> => Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as Given<T>;
+const given = <T extends object>(values: T): Given<T> =>
+  Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as Given<T>;

@@ -5,7 +5,10 @@ import { PacedView } from '../../lib/paced-view.ts';
 import { useFeed, useFrames } from '../../lib/use-feed.ts';
 import { type Overview, overviewQuery } from './overview-query.ts';
 
-/** Figures of the tables reach so far behind the clock that a bucket is in them, and not all pages ask at once. */
+/**
+ * Figures of the tables reach so far behind the clock that a bucket is in them, and not all pages ask at
+ * once.
+ */
 const SETTLED_AFTER_MS = 1_500;
 const SPREAD_MS = 3_000;
 /** The tables are that soon asked again for what the feed has left out. */

@@ -18,7 +18,11 @@ import { type WindowsChoice, WindowsField } from '../../ui/windows-choice.tsx';
 /** The word that stands for no plan on the command line. */
 const RESERVED = 'none';
 
-type EditPlanProps = { /** Null: a new one. */ plan: PlanRow | null; /** Those that are taken. */ names: readonly string[]; onClose: () => void };
+type EditPlanProps = {
+  /** Null: a new one. */ plan: PlanRow | null;
+  /** Those that are taken. */ names: readonly string[];
+  onClose: () => void;
+};
 
 /** Defines a plan, or gives one other terms. What would change stands above the button that does it. */
 export function EditPlan({ plan, names, onClose }: EditPlanProps) {
@@ -27,26 +31,39 @@ export function EditPlan({ plan, names, onClose }: EditPlanProps) {
   const [windows, setWindows] = useState<WindowsChoice>('keep');
   const changes = plan === null ? [] : termsChanges(plan.terms, terms);
   const isIdle = plan !== null && changes.length === 0 && windows === 'keep';
-  const put = useChange(() => api<Change>('PUT', `/api/plans/${encodeURIComponent(name)}`, { terms, windows }), {
-    done: plan === null ? `Plan ${name} defined.` : `Plan ${name} changed.`,
-    altered: [plansQuery.queryKey],
-    onDone: onClose,
-  });
+  const put = useChange(
+    () => api<Change>('PUT', `/api/plans/${encodeURIComponent(name)}`, { terms, windows }),
+    {
+      done: plan === null ? `Plan ${name} defined.` : `Plan ${name} changed.`,
+      altered: [plansQuery.queryKey],
+      onDone: onClose,
+    },
+  );
   const send = (event: FormEvent): void => {
     event.preventDefault();
     put.mutate();
   };
   return (
-    <Dialog onClose={onClose} shape="side" title={plan === null ? 'Define a plan' : `Change plan ${plan.name}`}>
+    <Dialog
+      onClose={onClose}
+      shape="side"
+      title={plan === null ? 'Define a plan' : `Change plan ${plan.name}`}
+    >
       <form onSubmit={send} className="flex flex-col gap-5">
-        {plan === null && <NameField value={name} onChange={setName} names={names} error={fieldError(put.error, 'plan')} />}
+        {plan === null && (
+          <NameField value={name} onChange={setName} names={names} error={fieldError(put.error, 'plan')} />
+        )}
         <TermsEditor kind="plan" terms={terms} onChange={setTerms} errors={put.error} />
         {plan !== null && (
           <>
             <WindowsField value={windows} onChange={setWindows} />
             <ChangesList changes={changes} windows={windows} />
             <p className="text-muted">
-              {plan.accounts === 0 ? 'No account is on it.' : `${showCount(plan.accounts)} ${plan.accounts === 1 ? 'account is' : 'accounts are'} on it.`} The terms hold on every server within a second, and replies that run and are no longer permitted end with an error.
+              {plan.accounts === 0
+                ? 'No account is on it.'
+                : `${showCount(plan.accounts)} ${plan.accounts === 1 ? 'account is' : 'accounts are'} on it.`}{' '}
+              The terms hold on every server within a second, and replies that run and are no longer permitted
+              end with an error.
             </p>
           </>
         )}
@@ -63,8 +80,23 @@ export function EditPlan({ plan, names, onClose }: EditPlanProps) {
 }
 
 /** A plan is known by its name for good: another under the same one would change it instead. */
-function NameField({ value, onChange, names, error }: { value: string; onChange: (value: string) => void; names: readonly string[]; error: string | null }) {
-  const taken = value === RESERVED ? '“none” stands for no plan.' : names.includes(value) ? 'There is a plan of this name already. Names of retired plans are not given again.' : null;
+function NameField({
+  value,
+  onChange,
+  names,
+  error,
+}: {
+  value: string;
+  onChange: (value: string) => void;
+  names: readonly string[];
+  error: string | null;
+}) {
+  const taken =
+    value === RESERVED
+      ? '“none” stands for no plan.'
+      : names.includes(value)
+        ? 'There is a plan of this name already. Names of retired plans are not given again.'
+        : null;
   return (
     <TextField
       ref={(element) => element?.setCustomValidity(taken ?? '')}

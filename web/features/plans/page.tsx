@@ -12,8 +12,12 @@ import { PageHead } from '../../ui/page-head.tsx';
 import { Card } from '../../ui/parts.tsx';
 import { PlanTable } from './plan-table.tsx';
 
-const EditPlan = lazy(() => import('./edit-plan.tsx').then(({ EditPlan: component }) => ({ default: component })));
-const RetirePlan = lazy(() => import('./retire-plan.tsx').then(({ RetirePlan: component }) => ({ default: component })));
+const EditPlan = lazy(() =>
+  import('./edit-plan.tsx').then(({ EditPlan: component }) => ({ default: component })),
+);
+const RetirePlan = lazy(() =>
+  import('./retire-plan.tsx').then(({ RetirePlan: component }) => ({ default: component })),
+);
 
 type Open = { what: 'edit'; plan: PlanRow | null } | { what: 'retire'; plan: PlanRow } | null;
 
@@ -27,7 +31,10 @@ export function PlansPage() {
   useShortcuts(isAdministrator ? { n: define } : {});
   return (
     <>
-      <PageHead title="Plans" about="What accounts may use: models, routes, origins, rates and quotas. An account on no plan may use everything.">
+      <PageHead
+        title="Plans"
+        about="What accounts may use: models, routes, origins, rates and quotas. An account on no plan may use everything."
+      >
         {isAdministrator && (
           <Button look="primary" icon="plus" onClick={define} title="n">
             Define a plan
@@ -36,11 +43,19 @@ export function PlansPage() {
       </PageHead>
       <Card flush>
         <Loaded query={plans} title="The plans could not be loaded">
-          {(rows) => <PlanTable plans={rows} onEdit={isAdministrator ? (plan) => setOpen({ what: 'edit', plan }) : null} onRetire={isAdministrator ? (plan) => setOpen({ what: 'retire', plan }) : null} />}
+          {(rows) => (
+            <PlanTable
+              plans={rows}
+              onEdit={isAdministrator ? (plan) => setOpen({ what: 'edit', plan }) : null}
+              onRetire={isAdministrator ? (plan) => setOpen({ what: 'retire', plan }) : null}
+            />
+          )}
         </Loaded>
       </Card>
       <Suspense>
-        {open?.what === 'edit' && <EditPlan plan={open.plan} names={plans.data?.map(({ name }) => name) ?? []} onClose={close} />}
+        {open?.what === 'edit' && (
+          <EditPlan plan={open.plan} names={plans.data?.map(({ name }) => name) ?? []} onClose={close} />
+        )}
         {open?.what === 'retire' && <RetirePlan plan={open.plan} onClose={close} />}
       </Suspense>
     </>

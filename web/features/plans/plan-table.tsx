@@ -10,8 +10,18 @@ import { describeTerms } from '../../ui/terms/summary.ts';
 type Act = ((plan: PlanRow) => void) | null;
 
 /** Plans that hold first, those that are over last. */
-export function PlanTable({ plans, onEdit, onRetire }: { plans: readonly PlanRow[]; onEdit: Act; onRetire: Act }) {
-  const rows = plans.toSorted((one, other) => Number(one.state === 'retired') - Number(other.state === 'retired'));
+export function PlanTable({
+  plans,
+  onEdit,
+  onRetire,
+}: {
+  plans: readonly PlanRow[];
+  onEdit: Act;
+  onRetire: Act;
+}) {
+  const rows = plans.toSorted(
+    (one, other) => Number(one.state === 'retired') - Number(other.state === 'retired'),
+  );
   return (
     <Table
       label="Plans"
@@ -20,7 +30,9 @@ export function PlanTable({ plans, onEdit, onRetire }: { plans: readonly PlanRow
       columns={columns(onEdit, onRetire)}
       empty={
         <Empty icon="tag" title="No plans yet">
-          {onEdit ? 'Define one and put accounts on it, or let new accounts begin on it. Until then every account may use everything, without a limit.' : 'Until an administrator defines one, every account may use everything, without a limit.'}
+          {onEdit
+            ? 'Define one and put accounts on it, or let new accounts begin on it. Until then every account may use everything, without a limit.'
+            : 'Until an administrator defines one, every account may use everything, without a limit.'}
         </Empty>
       }
     />
@@ -40,7 +52,11 @@ const columns = (onEdit: Act, onRetire: Act): Column<PlanRow>[] => [
       </>
     ),
   },
-  { head: 'Terms', cell: ({ terms }) => <p className="max-w-xl">{describeTerms(terms, 'plan')}</p>, isExtra: true },
+  {
+    head: 'Terms',
+    cell: ({ terms }) => <p className="max-w-xl">{describeTerms(terms, 'plan')}</p>,
+    isExtra: true,
+  },
   {
     head: 'Accounts',
     align: 'right',

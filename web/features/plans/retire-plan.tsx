@@ -17,7 +17,11 @@ const NAMED_MAX = 10;
 export function RetirePlan({ plan: { name, accounts }, onClose }: { plan: PlanRow; onClose: () => void }) {
   const { data = [] } = useQuery(accountsQuery);
   const on = data.filter(({ plan }) => plan === name).slice(0, NAMED_MAX);
-  const retire = useChange(() => api<Change>('POST', `/api/plans/${encodeURIComponent(name)}/retire`), { done: `Plan ${name} retired.`, altered: [plansQuery.queryKey], onDone: onClose });
+  const retire = useChange(() => api<Change>('POST', `/api/plans/${encodeURIComponent(name)}/retire`), {
+    done: `Plan ${name} retired.`,
+    altered: [plansQuery.queryKey],
+    onDone: onClose,
+  });
   return (
     <Dialog onClose={onClose} title={`Retire plan ${name}?`}>
       <div className="flex flex-col gap-3">
@@ -27,7 +31,10 @@ export function RetirePlan({ plan: { name, accounts }, onClose }: { plan: PlanRo
         ) : (
           <div className="rounded-lg border border-warn bg-warn-soft px-3 py-2.5">
             <p className="text-warn">
-              {showCount(accounts)} {accounts === 1 ? 'account is' : 'accounts are'} on it. All of their calls are refused with 403 <code className="font-mono text-xs">plan_not_active</code> at once, and replies that run end with an error, until {accounts === 1 ? 'it is' : 'they are'} put on another plan.{' '}
+              {showCount(accounts)} {accounts === 1 ? 'account is' : 'accounts are'} on it. All of their calls
+              are refused with 403 <code className="font-mono text-xs">plan_not_active</code> at once, and
+              replies that run end with an error, until {accounts === 1 ? 'it is' : 'they are'} put on another
+              plan.{' '}
               <Link to="/admin/accounts" search={{ plan: name }} className="underline">
                 Move {accounts === 1 ? 'it' : 'them'} first
               </Link>
@@ -39,7 +46,9 @@ export function RetirePlan({ plan: { name, accounts }, onClose }: { plan: PlanRo
                   {account}
                 </li>
               ))}
-              {accounts > on.length && on.length > 0 && <li className="list-none text-muted">and {showCount(accounts - on.length)} more</li>}
+              {accounts > on.length && on.length > 0 && (
+                <li className="list-none text-muted">and {showCount(accounts - on.length)} more</li>
+              )}
             </ul>
           </div>
         )}

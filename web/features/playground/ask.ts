@@ -27,8 +27,18 @@ const REPLY_CHARACTERS_MAX = 500_000;
  * @throws {ApiError} when it is refused or fails, also in the middle of a reply.
  * @throws {DOMException} when it was stopped.
  */
-export async function ask({ key, model, messages, temperature, maxTokens }: Question, { onRequest, onText }: Listener, signal: AbortSignal): Promise<string | null> {
-  const body = { model, messages, stream: true, ...(temperature === null ? {} : { temperature }), ...(maxTokens === null ? {} : { max_tokens: maxTokens }) };
+export async function ask(
+  { key, model, messages, temperature, maxTokens }: Question,
+  { onRequest, onText }: Listener,
+  signal: AbortSignal,
+): Promise<string | null> {
+  const body = {
+    model,
+    messages,
+    stream: true,
+    ...(temperature === null ? {} : { temperature }),
+    ...(maxTokens === null ? {} : { max_tokens: maxTokens }),
+  };
   const response = await send(key, body, signal);
   const request = response.headers.get('x-request-id');
   onRequest(request);
@@ -39,7 +49,12 @@ export async function ask({ key, model, messages, temperature, maxTokens }: Ques
     finish = finish_reason ?? finish;
     if (text === '') continue;
     characters += text.length;
-    if (characters > REPLY_CHARACTERS_MAX) throw new ApiError('The reply is longer than this page keeps, so it was stopped.', { status: response.status, code: 'too_long', requestId: request });
+    if (characters > REPLY_CHARACTERS_MAX)
+      throw new ApiError('The reply is longer than this page keeps, so it was stopped.', {
+        status: response.status,
+        code: 'too_long',
+        requestId: request,
+      });
     onText(text);
   }
   return finish;
@@ -56,6 +71,9 @@ async function send(key: string, body: object, signal: AbortSignal): Promise<Res
     });
   } catch (error) {
     if (signal.aborted) throw error;
-    throw new ApiError('The server does not answer. Check your connection and try again.', { status: 0, code: 'no_reply' });
+    throw new ApiError('The server does not answer. Check your connection and try again.', {
+      status: 0,
+      code: 'no_reply',
+    });
   }
 }

@@ -39,23 +39,29 @@ export function useConversation(): Conversation {
     running.current = stopping;
     const id = ++lastId.current;
     setTurns([...before, { id, role: 'assistant', text: '', state: 'running', model: asking.model }]);
-    const change = (part: (turn: Turn) => Partial<Turn>): void => setTurns((all) => all.map((turn) => (turn.id === id ? { ...turn, ...part(turn) } : turn)));
+    const change = (part: (turn: Turn) => Partial<Turn>): void =>
+      setTurns((all) => all.map((turn) => (turn.id === id ? { ...turn, ...part(turn) } : turn)));
     const messages: Message[] = [
       ...(system.trim() === '' ? [] : [{ role: 'system' as const, content: system }]),
       // A reply that failed before its first word was none.
       ...before.filter(({ text }) => text !== '').map(({ role, text }) => ({ role, content: text })),
     ];
-    const listener = { onRequest: (request: string | null) => change(() => ({ request })), onText: paced((text) => change((turn) => ({ text: turn.text + text }))) };
+    const listener = {
+      onRequest: (request: string | null) => change(() => ({ request })),
+      onText: paced((text) => change((turn) => ({ text: turn.text + text }))),
+    };
     ask({ ...asking, messages }, listener, stopping.signal).then(
       (finish) => change(() => ({ state: 'done', finish })),
-      (error: unknown) => change(() => (stopping.signal.aborted ? { state: 'stopped' } : { state: 'failed', error })),
+      (error: unknown) =>
+        change(() => (stopping.signal.aborted ? { state: 'stopped' } : { state: 'failed', error })),
     );
   };
   const isRunning = turns.at(-1)?.state === 'running';
   return {
     turns,
     isRunning,
-    say: (text, asking) => answer([...turns, { id: ++lastId.current, role: 'user', text, state: 'done' }], asking),
+    say: (text, asking) =>
+      answer([...turns, { id: ++lastId.current, role: 'user', text, state: 'done' }], asking),
     retry: (asking) => answer(turns.slice(0, -1), asking),
     stop: () => running.current?.abort(),
     clear: () => {

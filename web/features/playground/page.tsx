@@ -25,7 +25,10 @@ export function PlaygroundPage() {
   const good = keys.data?.filter((key) => key.account === account.id && isGood(key));
   return (
     <>
-      <PageHead title="Playground" about="Try a model with one of your keys. These are real calls: they are recorded, limited and charged like any other." />
+      <PageHead
+        title="Playground"
+        about="Try a model with one of your keys. These are real calls: they are recorded, limited and charged like any other."
+      />
       {error ? (
         <Problem
           error={error}
@@ -54,9 +57,17 @@ export function PlaygroundPage() {
 }
 
 /** Whether a name fits a pattern of a key's terms, with `*` for anything. */
-const fits = (pattern: string, name: string): boolean => new RegExp(`^${pattern.split('*').map((part) => part.replaceAll(/[$()*+.?[\\\]^{|}]/g, String.raw`\$&`)).join('.*')}$`).test(name);
-const mayUse = ({ terms }: KeyRow, { id }: ModelRow): boolean => terms?.models?.some((pattern) => fits(pattern, id)) ?? true;
-const numberIn = (text: string): number | null => (text.trim() === '' || Number.isNaN(Number(text)) ? null : Number(text));
+const fits = (pattern: string, name: string): boolean =>
+  new RegExp(
+    `^${pattern
+      .split('*')
+      .map((part) => part.replaceAll(/[$()*+.?[\\\]^{|}]/g, String.raw`\$&`))
+      .join('.*')}$`,
+  ).test(name);
+const mayUse = ({ terms }: KeyRow, { id }: ModelRow): boolean =>
+  terms?.models?.some((pattern) => fits(pattern, id)) ?? true;
+const numberIn = (text: string): number | null =>
+  text.trim() === '' || Number.isNaN(Number(text)) ? null : Number(text);
 
 function Chat({ keys, models }: { keys: readonly KeyRow[]; models: readonly ModelRow[] }) {
   const [chosen, setChosen] = useState({ key: '', model: '', system: '', temperature: '', maxTokens: '' });
@@ -66,9 +77,21 @@ function Chat({ keys, models }: { keys: readonly KeyRow[]; models: readonly Mode
   const key = keys.find(({ id }) => id === chosen.key) ?? keys[0];
   const usable = key ? models.filter((model) => mayUse(key, model)) : [];
   const model = usable.find(({ id }) => id === chosen.model)?.id ?? usable[0]?.id ?? chosen.model;
-  const figures = useFigures(account.id, turns.flatMap(({ request }) => (request == null ? [] : [request])));
+  const figures = useFigures(
+    account.id,
+    turns.flatMap(({ request }) => (request == null ? [] : [request])),
+  );
   const choose = (part: Partial<typeof chosen>): void => setChosen({ ...chosen, ...part });
-  const asking: Asking | null = key && model !== '' ? { key: key.id, model, system: chosen.system, temperature: numberIn(chosen.temperature), maxTokens: numberIn(chosen.maxTokens) } : null;
+  const asking: Asking | null =
+    key && model !== ''
+      ? {
+          key: key.id,
+          model,
+          system: chosen.system,
+          temperature: numberIn(chosen.temperature),
+          maxTokens: numberIn(chosen.maxTokens),
+        }
+      : null;
 
   const send = (event: FormEvent<HTMLFormElement>): void => {
     event.preventDefault();
@@ -90,9 +113,21 @@ function Chat({ keys, models }: { keys: readonly KeyRow[]; models: readonly Mode
             <NamedOptions rows={keys} />
           </SelectField>
           {models.length === 0 ? (
-            <TextField label="Model" hint="The list of models is empty right now; its name still works." value={chosen.model} required maxLength={256} onChange={({ target }) => choose({ model: target.value })} />
+            <TextField
+              label="Model"
+              hint="The list of models is empty right now; its name still works."
+              value={chosen.model}
+              required
+              maxLength={256}
+              onChange={({ target }) => choose({ model: target.value })}
+            />
           ) : (
-            <SelectField label="Model" value={model} onChange={({ target }) => choose({ model: target.value })} error={usable.length === 0 ? 'This key may use none of the models.' : null}>
+            <SelectField
+              label="Model"
+              value={model}
+              onChange={({ target }) => choose({ model: target.value })}
+              error={usable.length === 0 ? 'This key may use none of the models.' : null}
+            >
               {usable.map(({ id }) => (
                 <option key={id} value={id}>
                   {id}
@@ -103,17 +138,45 @@ function Chat({ keys, models }: { keys: readonly KeyRow[]; models: readonly Mode
           <details onInvalidCapture={({ currentTarget }) => (currentTarget.open = true)}>
             <summary className="text-muted hover:text-ink">System prompt, temperature, length</summary>
             <div className="mt-3 flex flex-col gap-3">
-              <TextArea label="System prompt" rows={3} value={chosen.system} onChange={({ target }) => choose({ system: target.value })} placeholder="None" />
+              <TextArea
+                label="System prompt"
+                rows={3}
+                value={chosen.system}
+                onChange={({ target }) => choose({ system: target.value })}
+                placeholder="None"
+              />
               <div className="grid grid-cols-2 gap-3">
-                <TextField label="Temperature" type="number" min={0} max={2} step="any" inputMode="decimal" value={chosen.temperature} onChange={({ target }) => choose({ temperature: target.value })} placeholder="The model’s" />
-                <TextField label="Most tokens" type="number" min={1} max={1_000_000} step={1} inputMode="numeric" value={chosen.maxTokens} onChange={({ target }) => choose({ maxTokens: target.value })} placeholder="Any" />
+                <TextField
+                  label="Temperature"
+                  type="number"
+                  min={0}
+                  max={2}
+                  step="any"
+                  inputMode="decimal"
+                  value={chosen.temperature}
+                  onChange={({ target }) => choose({ temperature: target.value })}
+                  placeholder="The model’s"
+                />
+                <TextField
+                  label="Most tokens"
+                  type="number"
+                  min={1}
+                  max={1_000_000}
+                  step={1}
+                  inputMode="numeric"
+                  value={chosen.maxTokens}
+                  onChange={({ target }) => choose({ maxTokens: target.value })}
+                  placeholder="Any"
+                />
               </div>
             </div>
           </details>
         </div>
       </Card>
       <Card flush>
-        <div className={`flex min-h-[max(18rem,calc(100dvh-26rem))] flex-col p-4 ${turns.length === 0 ? 'justify-center' : 'justify-end'}`}>
+        <div
+          className={`flex min-h-[max(18rem,calc(100dvh-26rem))] flex-col p-4 ${turns.length === 0 ? 'justify-center' : 'justify-end'}`}
+        >
           {turns.length === 0 ? (
             <Empty icon="chat" title="Nothing was said yet">
               <p>The conversation is kept in the memory of this page alone, and is gone when you leave it.</p>
@@ -123,7 +186,16 @@ function Chat({ keys, models }: { keys: readonly KeyRow[]; models: readonly Mode
           )}
         </div>
         <div className="flex flex-col gap-2 border-t border-line p-4">
-          <textarea aria-label="Your message" rows={3} value={text} maxLength={200_000} onChange={({ target }) => setText(target.value)} onKeyDown={onKeyDown} placeholder="Write a message" className="w-full resize-y rounded-md border border-line-strong bg-surface px-3 py-2 text-base placeholder:text-muted" />
+          <textarea
+            aria-label="Your message"
+            rows={3}
+            value={text}
+            maxLength={200_000}
+            onChange={({ target }) => setText(target.value)}
+            onKeyDown={onKeyDown}
+            placeholder="Write a message"
+            className="w-full resize-y rounded-md border border-line-strong bg-surface px-3 py-2 text-base placeholder:text-muted"
+          />
           <div className="flex flex-wrap items-center justify-between gap-2">
             <p className="text-xs text-muted">Enter sends, Shift + Enter begins a new line.</p>
             <div className="flex gap-2">
@@ -137,7 +209,13 @@ function Chat({ keys, models }: { keys: readonly KeyRow[]; models: readonly Mode
                   Stop
                 </Button>
               ) : (
-                <Button type="submit" look="primary" icon="arrow" className="min-w-24" disabled={asking === null || text.trim() === ''}>
+                <Button
+                  type="submit"
+                  look="primary"
+                  icon="arrow"
+                  className="min-w-24"
+                  disabled={asking === null || text.trim() === ''}
+                >
                   Send
                 </Button>
               )}

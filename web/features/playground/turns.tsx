@@ -8,7 +8,11 @@ import { WhatToDo } from '../../ui/what-to-do.tsx';
 import type { Turn } from './conversation.ts';
 import type { Figures } from './use-figures.ts';
 
-type TurnsProps = { turns: readonly Turn[]; figures: ReadonlyMap<string, Figures>; onRetry: (() => void) | null };
+type TurnsProps = {
+  turns: readonly Turn[];
+  figures: ReadonlyMap<string, Figures>;
+  onRetry: (() => void) | null;
+};
 
 /** What was said so far. Told to readers when a reply is complete. */
 export function Turns({ turns, figures, onRetry }: TurnsProps) {
@@ -18,7 +22,17 @@ export function Turns({ turns, figures, onRetry }: TurnsProps) {
         {turns.map((turn, index) => (
           <li key={turn.id} className={turn.role === 'user' ? 'ml-auto max-w-[85%]' : 'max-w-full'}>
             <p className="mb-1 text-xs text-muted">{turn.role === 'user' ? 'You' : turn.model}</p>
-            {turn.role === 'user' ? <p className="rounded-lg bg-accent-soft px-3 py-2 break-words whitespace-pre-wrap">{turn.text}</p> : <Reply turn={turn} figures={figures.get(turn.request ?? '')} onRetry={index === turns.length - 1 ? onRetry : null} />}
+            {turn.role === 'user' ? (
+              <p className="rounded-lg bg-accent-soft px-3 py-2 break-words whitespace-pre-wrap">
+                {turn.text}
+              </p>
+            ) : (
+              <Reply
+                turn={turn}
+                figures={figures.get(turn.request ?? '')}
+                onRetry={index === turns.length - 1 ? onRetry : null}
+              />
+            )}
           </li>
         ))}
       </ol>
@@ -26,13 +40,26 @@ export function Turns({ turns, figures, onRetry }: TurnsProps) {
   );
 }
 
-function Reply({ turn: { text, state, finish, error, request }, figures, onRetry }: { turn: Turn; figures: Figures | undefined; onRetry: (() => void) | null }) {
+function Reply({
+  turn: { text, state, finish, error, request },
+  figures,
+  onRetry,
+}: {
+  turn: Turn;
+  figures: Figures | undefined;
+  onRetry: (() => void) | null;
+}) {
   return (
     <div className="flex flex-col gap-2">
       {(text !== '' || state === 'running') && (
         <p className="text-base leading-6 break-words whitespace-pre-wrap">
           {text}
-          {state === 'running' && <span aria-hidden="true" className="ml-0.5 inline-block h-4 w-1.5 translate-y-0.5 bg-accent motion-safe:animate-pulse" />}
+          {state === 'running' && (
+            <span
+              aria-hidden="true"
+              className="ml-0.5 inline-block h-4 w-1.5 translate-y-0.5 bg-accent motion-safe:animate-pulse"
+            />
+          )}
         </p>
       )}
       {state === 'done' && text === '' && <p className="text-muted">The reply has no text.</p>}
@@ -57,7 +84,11 @@ function Reply({ turn: { text, state, finish, error, request }, figures, onRetry
   );
 }
 
-function FiguresOf({ figures: { input_tokens, output_tokens, cost_microusd, first_byte_ms, duration_ms } }: { figures: Figures }) {
+function FiguresOf({
+  figures: { input_tokens, output_tokens, cost_microusd, first_byte_ms, duration_ms },
+}: {
+  figures: Figures;
+}) {
   return (
     <>
       {input_tokens !== undefined && output_tokens !== undefined && (
@@ -77,7 +108,14 @@ function Failure({ error }: { error: unknown }) {
   const advice = error instanceof ApiError && error.status >= 400 ? adviceOn(error.code) : null;
   return (
     <div className="flex flex-col gap-1.5">
-      <Problem error={error} title={error instanceof ApiError && error.status >= 400 && error.status < 500 ? 'The call was refused' : 'The call failed'} />
+      <Problem
+        error={error}
+        title={
+          error instanceof ApiError && error.status >= 400 && error.status < 500
+            ? 'The call was refused'
+            : 'The call failed'
+        }
+      />
       {advice && (
         <p>
           <WhatToDo advice={advice} />

@@ -17,7 +17,10 @@ type FilterBarProps = {
   input: RefObject<HTMLInputElement | null>;
 };
 
-/** Which requests are meant: by lists to choose from, or typed as one line. What is chosen stands beneath, to be taken away. */
+/**
+ * Which requests are meant: by lists to choose from, or typed as one line. What is chosen stands beneath, to
+ * be taken away.
+ */
 export function FilterBar({ search, onChange, input }: FilterBarProps) {
   const isOverseer = useIsOverseer();
   const keys = useQuery(keysQuery).data ?? [];
@@ -27,8 +30,10 @@ export function FilterBar({ search, onChange, input }: FilterBarProps) {
     if (problem === null) onChange(filter);
     return problem;
   };
-  const shownKeys = search.account === undefined ? keys : keys.filter(({ account }) => account === search.account);
-  const nameOf = (all: readonly { id: string; name: string }[], id: string): string => all.find((each) => each.id === id)?.name ?? id;
+  const shownKeys =
+    search.account === undefined ? keys : keys.filter(({ account }) => account === search.account);
+  const nameOf = (all: readonly { id: string; name: string }[], id: string): string =>
+    all.find((each) => each.id === id)?.name ?? id;
   const valueOf = (name: FilterName): string => {
     const value = String(search[name] ?? '');
     if (name === 'key') return nameOf(keys, value);
@@ -39,15 +44,50 @@ export function FilterBar({ search, onChange, input }: FilterBarProps) {
 
   return (
     <div className="flex min-w-0 flex-col gap-2">
-      <FilterLine icon="filter" label="Filter, such as status:429 key:ci" placeholder="status:429 key:ci model:…" maxLength={400} input={input} onLine={read}>
-        <Select aria-label="Outcome" className="w-36 max-sm:min-w-28 max-sm:flex-1" value={search.outcome ?? ''} onChange={({ target }) => onChange({ outcome: target.value || undefined })}>
+      <FilterLine
+        icon="filter"
+        label="Filter, such as status:429 key:ci"
+        placeholder="status:429 key:ci model:…"
+        maxLength={400}
+        input={input}
+        onLine={read}
+      >
+        <Select
+          aria-label="Outcome"
+          className="w-36 max-sm:min-w-28 max-sm:flex-1"
+          value={search.outcome ?? ''}
+          onChange={({ target }) => onChange({ outcome: target.value || undefined })}
+        >
           <option value="">Any outcome</option>
           <WordOptions words={OUTCOME_WORDS} />
         </Select>
-        {isOverseer && <NamedSelect label="Account" all="All accounts" className="w-40 max-sm:min-w-28 max-sm:flex-1" value={search.account} rows={accounts} onChoose={(account) => onChange({ account, key: undefined })} />}
-        <NamedSelect label="Key" all="All keys" className="w-36 max-sm:min-w-28 max-sm:flex-1" value={search.key} rows={shownKeys} onChoose={(key) => onChange({ key })} />
+        {isOverseer && (
+          <NamedSelect
+            label="Account"
+            all="All accounts"
+            className="w-40 max-sm:min-w-28 max-sm:flex-1"
+            value={search.account}
+            rows={accounts}
+            onChoose={(account) => onChange({ account, key: undefined })}
+          />
+        )}
+        <NamedSelect
+          label="Key"
+          all="All keys"
+          className="w-36 max-sm:min-w-28 max-sm:flex-1"
+          value={search.key}
+          rows={shownKeys}
+          onChoose={(key) => onChange({ key })}
+        />
       </FilterLine>
-      <Chips chips={chosen.map((name) => ({ name, value: valueOf(name), onRemove: () => onChange({ [name]: undefined }) }))} onClear={() => onChange(Object.fromEntries(FILTER_NAMES.map((name) => [name, undefined])))} />
+      <Chips
+        chips={chosen.map((name) => ({
+          name,
+          value: valueOf(name),
+          onRemove: () => onChange({ [name]: undefined }),
+        }))}
+        onClear={() => onChange(Object.fromEntries(FILTER_NAMES.map((name) => [name, undefined])))}
+      />
     </div>
   );
 }

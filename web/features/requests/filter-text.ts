@@ -7,7 +7,10 @@ export type FilterName = 'outcome' | 'status' | 'key' | 'model' | 'account';
 export const FILTER_NAMES: readonly FilterName[] = ['outcome', 'status', 'key', 'model', 'account'];
 
 type Named = { id: string; name: string };
-type FilterRead = { filter: Pick<FilterSearch, FilterName>; /** What could not be made sense of; null: nothing. */ problem: string | null };
+type FilterRead = {
+  filter: Pick<FilterSearch, FilterName>;
+  /** What could not be made sense of; null: nothing. */ problem: string | null;
+};
 
 /**
  * Reads a line. Keys and accounts may be called by their names; a word alone is a status, an outcome,
@@ -18,14 +21,24 @@ export function readFilterText(text: string, keys: readonly Named[], accounts: r
   for (const [, name, quoted, plain] of text.matchAll(/(?:([a-z]+):)?(?:"([^"]*)"|(\S+))/gi)) {
     const value = quoted ?? plain ?? '';
     const field = name === undefined ? fieldOf(value) : name.toLowerCase();
-    if (!FILTER_NAMES.includes(field as FilterName)) return { filter: {}, problem: `There is no “${field}” to filter by: use ${FILTER_NAMES.join(', ')}.` };
-    const read = field === 'key' ? idOf(value, keys) : field === 'account' ? idOf(value, accounts) : field === 'outcome' ? value.toLowerCase().replaceAll(/[ -]/g, '_') : value;
+    if (!FILTER_NAMES.includes(field as FilterName))
+      return { filter: {}, problem: `There is no “${field}” to filter by: use ${FILTER_NAMES.join(', ')}.` };
+    const read =
+      field === 'key'
+        ? idOf(value, keys)
+        : field === 'account'
+          ? idOf(value, accounts)
+          : field === 'outcome'
+            ? value.toLowerCase().replaceAll(/[ -]/g, '_')
+            : value;
     if (read === null) return { filter: {}, problem: `No ${field} is called “${value}”.` };
     filter[field] = read;
   }
   const usable = readFilterSearch(filter);
   const wrong = Object.keys(filter).find((name) => !(name in usable));
-  return wrong === undefined ? { filter: usable, problem: null } : { filter: {}, problem: `“${filter[wrong]}” is no ${wrong}.` };
+  return wrong === undefined
+    ? { filter: usable, problem: null }
+    : { filter: {}, problem: `“${filter[wrong]}” is no ${wrong}.` };
 }
 
 function fieldOf(value: string): FilterName {

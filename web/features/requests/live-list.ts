@@ -8,7 +8,10 @@ export const LIVE_ROWS_MAX = 2_000;
 /** A table that is painted more often is not read any better, and costs the page its calm. */
 const PAINT_EVERY_MS = 250;
 
-/** What was fetched: rows, newest first, and how far back they reach without a hole. Null: to the beginning of the time that is shown. */
+/**
+ * What was fetched: rows, newest first, and how far back they reach without a hole. Null: to the beginning of
+ * the time that is shown.
+ */
 export type Fetched = { rows: readonly RequestRow[]; reachesTo: string | null };
 
 /** What the table shows. */
@@ -107,7 +110,8 @@ export class LiveList {
   /** Whose endings may be among what was missed: those that still run are in what is fetched anew. */
   #forgetRunning(): boolean {
     let isChanged = false;
-    for (const [request, { row }] of this.#live) if (row.outcome === 'running') isChanged = this.#live.delete(request);
+    for (const [request, { row }] of this.#live)
+      if (row.outcome === 'running') isChanged = this.#live.delete(request);
     return isChanged;
   }
 
@@ -128,13 +132,22 @@ export class LiveList {
   /** Holds still, or goes on with all that came since. */
   setHeld(isHeld: boolean): void {
     if (isHeld === (this.#hold !== null)) return;
-    this.#hold = isHeld ? { arrival: this.#arrivals, requests: new Set(this.#shown.rows.map(({ request }) => request)), floor: this.#floor } : null;
+    this.#hold = isHeld
+      ? {
+          arrival: this.#arrivals,
+          requests: new Set(this.#shown.rows.map(({ request }) => request)),
+          floor: this.#floor,
+        }
+      : null;
     this.#paint();
   }
 
   #paintSoon(): void {
     if (this.#listeners.size === 0) return;
-    this.#timer ??= setTimeout(() => this.#paint(), Math.max(0, PAINT_EVERY_MS - (Date.now() - this.#paintedAtMs)));
+    this.#timer ??= setTimeout(
+      () => this.#paint(),
+      Math.max(0, PAINT_EVERY_MS - (Date.now() - this.#paintedAtMs)),
+    );
   }
 
   #paint(): void {

@@ -4,22 +4,63 @@ import type { Frame, FrameOf } from '#server/contract/frames.ts';
 /** What frames of the live feed say of requests, as the rows of the list have it. Pure. */
 
 const NOTHING_YET = {
-  ended_at: null, upstream: null, end_reason: null, refusal: null, refused_count: null, status: null, sse: null,
-  input_tokens: null, cached_tokens: null, output_tokens: null, reasoning_tokens: null, usage_source: null, cost_microusd: null,
-  first_byte_ms: null, duration_ms: null, attempts: null, retry_count: null, hold_tokens: null, hold_cost_microusd: null, end_position: null,
+  ended_at: null,
+  upstream: null,
+  end_reason: null,
+  refusal: null,
+  refused_count: null,
+  status: null,
+  sse: null,
+  input_tokens: null,
+  cached_tokens: null,
+  output_tokens: null,
+  reasoning_tokens: null,
+  usage_source: null,
+  cost_microusd: null,
+  first_byte_ms: null,
+  duration_ms: null,
+  attempts: null,
+  retry_count: null,
+  hold_tokens: null,
+  hold_cost_microusd: null,
+  end_position: null,
 } as const;
 
-/** When a request was made, by its id: close to when it was accepted, for those whose beginning was not seen. */
-const madeAt = (request: string): string => new Date(Number.parseInt(request.replace('-', '').slice(0, 12), 16)).toISOString();
+/**
+ * When a request was made, by its id: close to when it was accepted, for those whose beginning was not seen.
+ */
+const madeAt = (request: string): string =>
+  new Date(Number.parseInt(request.replace('-', '').slice(0, 12), 16)).toISOString();
 
 function startedRow(frame: FrameOf<'started'>): RequestRow {
   const { request, account, key, model, position, at, sse, hold_tokens } = frame;
-  return { ...NOTHING_YET, request, account, key, model, position, accepted_at: at, outcome: 'running', sse, hold_tokens, hold_cost_microusd: frame.hold_cost_microusd ?? null, retry_count: frame.retry_count ?? null };
+  return {
+    ...NOTHING_YET,
+    request,
+    account,
+    key,
+    model,
+    position,
+    accepted_at: at,
+    outcome: 'running',
+    sse,
+    hold_tokens,
+    hold_cost_microusd: frame.hold_cost_microusd ?? null,
+    retry_count: frame.retry_count ?? null,
+  };
 }
 
 function settledRow(frame: FrameOf<'settled'>, known: RequestRow | undefined): RequestRow {
   const { request, account, key, model, at, position, outcome, end_reason, usage_source } = frame;
-  const began = known ?? { ...NOTHING_YET, request, account, key, model, position, accepted_at: madeAt(request) };
+  const began = known ?? {
+    ...NOTHING_YET,
+    request,
+    account,
+    key,
+    model,
+    position,
+    accepted_at: madeAt(request),
+  };
   return {
     ...began,
     outcome,
@@ -40,21 +81,47 @@ function settledRow(frame: FrameOf<'settled'>, known: RequestRow | undefined): R
   };
 }
 
-function refusedRow({ request, account, key, at, position, refusal, status, refused_count }: FrameOf<'refused'>): RequestRow {
-  return { ...NOTHING_YET, request, account, key, model: null, position, end_position: position, accepted_at: at, ended_at: at, outcome: 'refused', refusal, status, refused_count };
+function refusedRow({
+  request,
+  account,
+  key,
+  at,
+  position,
+  refusal,
+  status,
+  refused_count,
+}: FrameOf<'refused'>): RequestRow {
+  return {
+    ...NOTHING_YET,
+    request,
+    account,
+    key,
+    model: null,
+    position,
+    end_position: position,
+    accepted_at: at,
+    ended_at: at,
+    outcome: 'refused',
+    refusal,
+    status,
+    refused_count,
+  };
 }
 
 /**
  * The row after a frame.
  * @param known the row before it, if there is one.
- * @returns null where the frame says nothing new of a request: it is about something else, came twice, or late.
+ * @returns null where the frame says nothing new of a request: it is about something else, came twice, or
+ * late.
  */
 export function rowAfter(frame: Frame, known: RequestRow | undefined): RequestRow | null {
   switch (frame.type) {
     case 'started':
       return known ? null : startedRow(frame);
     case 'progress':
-      return known?.outcome === 'running' && known.output_tokens !== frame.output_tokens ? { ...known, output_tokens: frame.output_tokens } : null;
+      return known?.outcome === 'running' && known.output_tokens !== frame.output_tokens
+        ? { ...known, output_tokens: frame.output_tokens }
+        : null;
     case 'settled':
       return known && known.end_position !== null ? null : settledRow(frame, known);
     case 'refused':

@@ -13,14 +13,20 @@ const LOOKS: Record<RequestRow['outcome'], { text: string; dot: string }> = {
 };
 
 /** How a request stands: the word, the status, and of how many alike. */
-export function OutcomeOf({ row: { outcome, status, refused_count } }: { row: Pick<RequestRow, 'outcome' | 'status' | 'refused_count'> }) {
+export function OutcomeOf({
+  row: { outcome, status, refused_count },
+}: {
+  row: Pick<RequestRow, 'outcome' | 'status' | 'refused_count'>;
+}) {
   const { text, dot } = LOOKS[outcome];
   return (
     <span className={`inline-flex items-center gap-1.5 whitespace-nowrap ${text}`}>
       <span aria-hidden="true" className={`size-2 shrink-0 rounded-full ${dot}`} />
       {OUTCOME_WORDS[outcome]}
       {status !== null && <span className="text-muted">{status}</span>}
-      {refused_count !== null && refused_count > 1 && <span className="text-muted">× {showCount(refused_count)}</span>}
+      {refused_count !== null && refused_count > 1 && (
+        <span className="text-muted">× {showCount(refused_count)}</span>
+      )}
     </span>
   );
 }

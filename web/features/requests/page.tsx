@@ -34,9 +34,22 @@ export function RequestsPage() {
         <TimeRange search={search} fallback={FALLBACK_RANGE} onChange={change} />
       </div>
       <Card flush className="overflow-hidden">
-        <RequestsList key={JSON.stringify([requestFilterOf(search), search.range, search.from, search.to])} search={search} open={request} onOpen={open} onClear={clear} />
+        <RequestsList
+          key={JSON.stringify([requestFilterOf(search), search.range, search.from, search.to])}
+          search={search}
+          open={request}
+          onOpen={open}
+          onClear={clear}
+        />
       </Card>
-      {request !== undefined && <StoryDialog key={request} request={request} filter={requestFilterOf(search)} onClose={() => change({ request: undefined })} />}
+      {request !== undefined && (
+        <StoryDialog
+          key={request}
+          request={request}
+          filter={requestFilterOf(search)}
+          onClose={() => change({ request: undefined })}
+        />
+      )}
     </>
   );
 }
@@ -46,5 +59,11 @@ const MINUTE_MS = 60_000;
 /** The same requests as a file. */
 function CsvLink({ search }: { search: FilterSearch }) {
   const nowMs = useNow(MINUTE_MS);
-  return <Download href={`/api/requests${queryString({ ...listQuery(search, nowMs), format: 'csv' })}`} name="CSV" title="The requests of this filter and time as CSV" />;
+  return (
+    <Download
+      href={`/api/requests${queryString({ ...listQuery(search, nowMs), format: 'csv' })}`}
+      name="CSV"
+      title="The requests of this filter and time as CSV"
+    />
+  );
 }

@@ -11,7 +11,11 @@ const PAGES_MAX = 20;
 /** The query that list and CSV have in common: what is in the address, with its time from now. */
 export function listQuery(search: FilterSearch, nowMs: number): Record<string, string | number | undefined> {
   const { fromMs, toMs } = timeOf(search, FALLBACK_RANGE, nowMs);
-  return { ...requestFilterOf(search), from: new Date(fromMs).toISOString(), to: toMs === null ? undefined : new Date(toMs).toISOString() };
+  return {
+    ...requestFilterOf(search),
+    from: new Date(fromMs).toISOString(),
+    to: toMs === null ? undefined : new Date(toMs).toISOString(),
+  };
 }
 
 /**
@@ -23,7 +27,12 @@ export const requestsQuery = ({ range, from, to, ...filter }: FilterSearch, befo
     queryKey: ['requests', requestFilterOf(filter), range, from, to, before],
     queryFn: ({ pageParam, signal }) => {
       const query = listQuery({ ...filter, range, from, to } as FilterSearch, Date.now());
-      return api<RequestPage>('GET', `/api/requests${queryString({ ...query, to: before ?? query['to'], limit: PAGE_ROWS, cursor: pageParam })}`, undefined, signal);
+      return api<RequestPage>(
+        'GET',
+        `/api/requests${queryString({ ...query, to: before ?? query['to'], limit: PAGE_ROWS, cursor: pageParam })}`,
+        undefined,
+        signal,
+      );
     },
     initialPageParam: null as string | null,
     getNextPageParam: ({ next }, pages) => (pages.length < PAGES_MAX ? next : null),
@@ -39,8 +48,12 @@ const LAG_PAUSE_MS = 500;
 export const storyQuery = (request: string) =>
   queryOptions({
     queryKey: ['request', request],
-    queryFn: ({ signal }) => api<RequestStory>('GET', `/api/requests/${encodeURIComponent(request)}`, undefined, signal),
+    queryFn: ({ signal }) =>
+      api<RequestStory>('GET', `/api/requests/${encodeURIComponent(request)}`, undefined, signal),
     staleTime: 2_000,
-    retry: (count, error) => count < LAG_TRIES_MAX && error instanceof ApiError && (error.status === 404 || error.status === 0 || error.status >= 500),
+    retry: (count, error) =>
+      count < LAG_TRIES_MAX &&
+      error instanceof ApiError &&
+      (error.status === 404 || error.status === 0 || error.status >= 500),
     retryDelay: LAG_PAUSE_MS,
   });

@@ -5,7 +5,10 @@ import { FormProblem } from '../../ui/problem.tsx';
 
 const RELEASED_AFTER_MS = 10_000;
 
-/** The receipt of a call, as a file. Fetched first, so that why there is none is told here and not in the file. */
+/**
+ * The receipt of a call, as a file. Fetched first, so that why there is none is told here and not in the
+ * file.
+ */
 export function Receipt({ request }: { request: string }) {
   const fetched = useMutation({
     mutationFn: () => api<object>('GET', `/api/requests/${encodeURIComponent(request)}/receipt`),

@@ -6,35 +6,86 @@ import { showCost, showCount, showDuration, showTime } from '../../lib/show.ts';
 import { isOtherYear } from '../../lib/year.ts';
 import { OutcomeOf } from './outcome.tsx';
 
-/** How much room there is: `wide` has every column, `middle` leaves out what a row can do without, `narrow` has two lines. */
+/**
+ * How much room there is: `wide` has every column, `middle` leaves out what a row can do without, `narrow`
+ * has two lines.
+ */
 export type Room = 'wide' | 'middle' | 'narrow';
 export const LINE_HEIGHT_PX: Record<Room, number> = { wide: 34, middle: 34, narrow: 56 };
 
 /** What a table shows of names and times. */
-export type Reading = { zone: Zone; /** To the minute. */ nowMs: number; keyName: NameOf; accountName: NameOf; hasAccounts: boolean };
+export type Reading = {
+  zone: Zone;
+  /** To the minute. */ nowMs: number;
+  keyName: NameOf;
+  accountName: NameOf;
+  hasAccounts: boolean;
+};
 
-type Column = { name: string; width: string; isRight?: boolean; isShown: (room: Room, hasAccounts: boolean) => boolean; cell: (row: RequestRow, reading: Reading) => ReactNode };
+type Column = {
+  name: string;
+  width: string;
+  isRight?: boolean;
+  isShown: (room: Room, hasAccounts: boolean) => boolean;
+  cell: (row: RequestRow, reading: Reading) => ReactNode;
+};
 
 const always = (): boolean => true;
 const inWide = (room: Room): boolean => room === 'wide';
 const none = <span className="text-muted">–</span>;
 
 const COLUMNS: readonly Column[] = [
-  { name: 'Time', width: '6.25rem', isShown: always, cell: ({ accepted_at }, reading) => <Time time={accepted_at} reading={reading} /> },
+  {
+    name: 'Time',
+    width: '6.25rem',
+    isShown: always,
+    cell: ({ accepted_at }, reading) => <Time time={accepted_at} reading={reading} />,
+  },
   { name: 'Outcome', width: '9.5rem', isShown: always, cell: (row) => <OutcomeOf row={row} /> },
   { name: 'Model', width: 'minmax(7rem,1.2fr)', isShown: always, cell: (row) => <ModelOf row={row} /> },
   { name: 'Key', width: 'minmax(5rem,1fr)', isShown: always, cell: ({ key }, { keyName }) => keyName(key) },
-  { name: 'Account', width: 'minmax(5rem,1fr)', isShown: (room, hasAccounts) => inWide(room) && hasAccounts, cell: ({ account }, { accountName }) => accountName(account) },
-  { name: 'First token', width: '4.75rem', isRight: true, isShown: inWide, cell: ({ first_byte_ms }) => (first_byte_ms === null ? none : showDuration(first_byte_ms)) },
-  { name: 'Total', width: '4.5rem', isRight: true, isShown: always, cell: ({ duration_ms }) => (duration_ms === null ? none : showDuration(duration_ms)) },
-  { name: 'Tokens in → out', width: '7.5rem', isRight: true, isShown: always, cell: (row) => <TokensOf row={row} /> },
-  { name: 'Cost', width: '5rem', isRight: true, isShown: always, cell: ({ cost_microusd }) => (cost_microusd === null ? none : showCost(cost_microusd)) },
+  {
+    name: 'Account',
+    width: 'minmax(5rem,1fr)',
+    isShown: (room, hasAccounts) => inWide(room) && hasAccounts,
+    cell: ({ account }, { accountName }) => accountName(account),
+  },
+  {
+    name: 'First token',
+    width: '4.75rem',
+    isRight: true,
+    isShown: inWide,
+    cell: ({ first_byte_ms }) => (first_byte_ms === null ? none : showDuration(first_byte_ms)),
+  },
+  {
+    name: 'Total',
+    width: '4.5rem',
+    isRight: true,
+    isShown: always,
+    cell: ({ duration_ms }) => (duration_ms === null ? none : showDuration(duration_ms)),
+  },
+  {
+    name: 'Tokens in → out',
+    width: '7.5rem',
+    isRight: true,
+    isShown: always,
+    cell: (row) => <TokensOf row={row} />,
+  },
+  {
+    name: 'Cost',
+    width: '5rem',
+    isRight: true,
+    isShown: always,
+    cell: ({ cost_microusd }) => (cost_microusd === null ? none : showCost(cost_microusd)),
+  },
 ];
 
-export const columnsFor = (room: Room, hasAccounts: boolean): Column[] => (room === 'narrow' ? [] : COLUMNS.filter(({ isShown }) => isShown(room, hasAccounts)));
+export const columnsFor = (room: Room, hasAccounts: boolean): Column[] =>
+  room === 'narrow' ? [] : COLUMNS.filter(({ isShown }) => isShown(room, hasAccounts));
 export const templateOf = (columns: readonly Column[]): string => columns.map(({ width }) => width).join(' ');
 
-const LINE = 'absolute inset-x-0 top-0 cursor-pointer border-b border-line px-4 hover:bg-sunken focus-visible:bg-sunken focus-visible:outline-offset-[-2px] aria-[current=true]:bg-accent-soft';
+const LINE =
+  'absolute inset-x-0 top-0 cursor-pointer border-b border-line px-4 hover:bg-sunken focus-visible:bg-sunken focus-visible:outline-offset-[-2px] aria-[current=true]:bg-accent-soft';
 
 type LineProps = {
   row: RequestRow;
@@ -49,7 +100,17 @@ type LineProps = {
 };
 
 /** One request of the table. */
-export const RequestLine = memo(function RequestLine({ row, index, startPx, columns, template, reading, isReachable, isOpen, onOpen }: LineProps) {
+export const RequestLine = memo(function RequestLine({
+  row,
+  index,
+  startPx,
+  columns,
+  template,
+  reading,
+  isReachable,
+  isOpen,
+  onOpen,
+}: LineProps) {
   const isNarrow = columns.length === 0;
   return (
     <div
@@ -65,7 +126,11 @@ export const RequestLine = memo(function RequestLine({ row, index, startPx, colu
         onOpen(row.request);
       }}
       className={isNarrow ? LINE : `grid items-center gap-x-3 ${LINE}`}
-      style={{ height: isNarrow ? LINE_HEIGHT_PX.narrow : LINE_HEIGHT_PX.wide, transform: `translateY(${startPx}px)`, ...(isNarrow ? {} : { gridTemplateColumns: template }) }}
+      style={{
+        height: isNarrow ? LINE_HEIGHT_PX.narrow : LINE_HEIGHT_PX.wide,
+        transform: `translateY(${startPx}px)`,
+        ...(isNarrow ? {} : { gridTemplateColumns: template }),
+      }}
     >
       {isNarrow ? (
         <div role="gridcell" className="flex h-full flex-col justify-center">
@@ -87,7 +152,11 @@ export const RequestLine = memo(function RequestLine({ row, index, startPx, colu
         </div>
       ) : (
         columns.map(({ name, isRight, cell }) => (
-          <div key={name} role="gridcell" className={`min-w-0 truncate ${isRight === true ? 'text-right' : ''}`}>
+          <div
+            key={name}
+            role="gridcell"
+            className={`min-w-0 truncate ${isRight === true ? 'text-right' : ''}`}
+          >
             {cell(row, reading)}
           </div>
         ))
@@ -122,7 +191,12 @@ function ModelOf({ row: { model, refusal, attempts } }: { row: RequestRow }) {
 }
 
 function TokensOf({ row: { outcome, input_tokens, output_tokens } }: { row: RequestRow }) {
-  if (outcome === 'running') return output_tokens === null ? none : <span className="text-accent">{showCount(output_tokens)} so far</span>;
+  if (outcome === 'running')
+    return output_tokens === null ? (
+      none
+    ) : (
+      <span className="text-accent">{showCount(output_tokens)} so far</span>
+    );
   if (input_tokens === null || output_tokens === null) return none;
   return (
     <>

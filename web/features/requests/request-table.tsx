@@ -1,11 +1,28 @@
 import { useVirtualizer } from '@tanstack/react-virtual';
-import { type FocusEvent, type KeyboardEvent, type ReactNode, type Ref, useEffect, useImperativeHandle, useMemo, useRef, useState } from 'react';
+import {
+  type FocusEvent,
+  type KeyboardEvent,
+  type ReactNode,
+  type Ref,
+  useEffect,
+  useImperativeHandle,
+  useMemo,
+  useRef,
+  useState,
+} from 'react';
 import type { RequestRow } from '#server/contract/requests.ts';
 import { useAccountNames, useIsOverseer, useKeyNames } from '../../lib/names.ts';
 import { useZone } from '../../lib/preferences.ts';
 import { useMedia } from '../../lib/use-media.ts';
 import { useNow } from '../../lib/use-now.ts';
-import { columnsFor, LINE_HEIGHT_PX, type Reading, RequestLine, type Room, templateOf } from './request-line.tsx';
+import {
+  columnsFor,
+  LINE_HEIGHT_PX,
+  type Reading,
+  RequestLine,
+  type Room,
+  templateOf,
+} from './request-line.tsx';
 import type { Hold } from './use-hold.ts';
 
 /** What is left of the window by the head of the page. */
@@ -13,7 +30,14 @@ export const HEIGHT = 'h-[max(24rem,calc(100dvh-17.5rem))]';
 const OVERSCAN_ROWS = 8;
 /** So near to the end more is fetched. */
 const NEAR_END_ROWS = 15;
-const STEPS: Record<string, number> = { ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10, Home: -Infinity, End: Infinity };
+const STEPS: Record<string, number> = {
+  ArrowDown: 1,
+  ArrowUp: -1,
+  PageDown: 10,
+  PageUp: -10,
+  Home: -Infinity,
+  End: Infinity,
+};
 
 export type TableHandle = {
   /** Moves the focus by so many rows; into the table, where it is elsewhere. */
@@ -45,7 +69,8 @@ export function RequestTable({ rows, open, hold, onOpen, onNearEnd, empty, ref }
   const columns = useMemo(() => columnsFor(room, reading.hasAccounts), [room, reading.hasAccounts]);
   const template = templateOf(columns);
   const [at, setAt] = useState(0);
-  // oxlint-disable-next-line react/incompatible-library -- its functions are called here alone, and never handed on
+  // oxlint-disable-next-line react/incompatible-library -- its functions are called here alone, and never
+  // handed on
   const virtual = useVirtualizer({
     count: rows.length,
     getScrollElement: () => scroller.current,
@@ -65,23 +90,34 @@ export function RequestTable({ rows, open, hold, onOpen, onNearEnd, empty, ref }
     const wanted = Math.max(0, Math.min(rows.length - 1, index));
     setAt(wanted);
     virtual.scrollToIndex(wanted);
-    const find = (): HTMLElement | null | undefined => scroller.current?.querySelector<HTMLElement>(`[data-index="${wanted}"]`);
+    const find = (): HTMLElement | null | undefined =>
+      scroller.current?.querySelector<HTMLElement>(`[data-index="${wanted}"]`);
     const there = find();
     if (there) there.focus({ preventScroll: true });
     // It has to be drawn first.
     else requestAnimationFrame(() => requestAnimationFrame(() => find()?.focus({ preventScroll: true })));
   };
   useImperativeHandle(ref, () => ({
-    move: (step) => focus(scroller.current?.contains(document.activeElement) === true ? at + step : (virtual.range?.startIndex ?? 0)),
+    move: (step) =>
+      focus(
+        scroller.current?.contains(document.activeElement) === true
+          ? at + step
+          : (virtual.range?.startIndex ?? 0),
+      ),
     leave: () => {
-      if (document.activeElement instanceof HTMLElement && scroller.current?.contains(document.activeElement) === true) document.activeElement.blur();
+      if (
+        document.activeElement instanceof HTMLElement &&
+        scroller.current?.contains(document.activeElement) === true
+      )
+        document.activeElement.blur();
       scroller.current?.scrollTo({ top: 0 });
       setAt(0);
     },
   }));
   const onKeyDown = (event: KeyboardEvent): void => {
     const step = STEPS[event.key];
-    if (event.key === 'Escape' && document.activeElement instanceof HTMLElement) document.activeElement.blur();
+    if (event.key === 'Escape' && document.activeElement instanceof HTMLElement)
+      document.activeElement.blur();
     if (step === undefined) return;
     event.preventDefault();
     focus(Number.isFinite(step) ? at + step : step < 0 ? 0 : rows.length - 1);
@@ -95,12 +131,26 @@ export function RequestTable({ rows, open, hold, onOpen, onNearEnd, empty, ref }
 
   if (rows.length === 0) return <div className={`grid content-center ${HEIGHT}`}>{empty}</div>;
   return (
-    <div role="grid" aria-label="Requests, newest first" aria-rowcount={rows.length + 1} className={`flex flex-col ${HEIGHT}`}>
+    <div
+      role="grid"
+      aria-label="Requests, newest first"
+      aria-rowcount={rows.length + 1}
+      className={`flex flex-col ${HEIGHT}`}
+    >
       {columns.length > 0 && (
         <div role="rowgroup" className="overflow-hidden border-b border-line [scrollbar-gutter:stable]">
-          <div role="row" aria-rowindex={1} className="grid gap-x-3 px-4 py-2 text-muted" style={{ gridTemplateColumns: template }}>
+          <div
+            role="row"
+            aria-rowindex={1}
+            className="grid gap-x-3 px-4 py-2 text-muted"
+            style={{ gridTemplateColumns: template }}
+          >
             {columns.map(({ name, isRight }) => (
-              <div key={name} role="columnheader" className={`whitespace-nowrap ${isRight === true ? 'text-right' : ''}`}>
+              <div
+                key={name}
+                role="columnheader"
+                className={`whitespace-nowrap ${isRight === true ? 'text-right' : ''}`}
+              >
                 {name}
               </div>
             ))}
@@ -115,13 +165,30 @@ export function RequestTable({ rows, open, hold, onOpen, onNearEnd, empty, ref }
         onPointerEnter={({ pointerType }) => pointerType === 'mouse' && hold.set('pointer', true)}
         onPointerLeave={() => hold.set('pointer', false)}
         onFocus={onFocus}
-        onBlur={({ currentTarget, relatedTarget }) => currentTarget.contains(relatedTarget) || hold.set('focus', false)}
+        onBlur={({ currentTarget, relatedTarget }) =>
+          currentTarget.contains(relatedTarget) || hold.set('focus', false)
+        }
         onKeyDown={onKeyDown}
       >
         <div role="presentation" className="relative" style={{ height: virtual.getTotalSize() }}>
           {lines.map(({ index, start }) => {
             const row = rows[index];
-            return row && <RequestLine key={index} row={row} index={index} startPx={start} columns={columns} template={template} reading={reading} isReachable={index === reachable} isOpen={row.request === open} onOpen={onOpen} />;
+            return (
+              row && (
+                <RequestLine
+                  key={index}
+                  row={row}
+                  index={index}
+                  startPx={start}
+                  columns={columns}
+                  template={template}
+                  reading={reading}
+                  isReachable={index === reachable}
+                  isOpen={row.request === open}
+                  onOpen={onOpen}
+                />
+              )
+            );
           })}
         </div>
       </div>
@@ -137,5 +204,8 @@ function useReading(): Reading {
   const names = useAccountNames();
   const accountName = hasAccounts ? names : null;
   const nowMs = useNow(60_000);
-  return useMemo(() => ({ zone, nowMs, keyName, accountName: accountName ?? String, hasAccounts }), [zone, nowMs, keyName, accountName, hasAccounts]);
+  return useMemo(
+    () => ({ zone, nowMs, keyName, accountName: accountName ?? String, hasAccounts }),
+    [zone, nowMs, keyName, accountName, hasAccounts],
+  );
 }

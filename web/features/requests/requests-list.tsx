@@ -19,9 +19,17 @@ import { useHold } from './use-hold.ts';
 
 const LAG_PAUSE_MS = 500;
 
-type RequestsListProps = { search: FilterSearch; open: string | undefined; onOpen: (request: string) => void; onClear: () => void };
+type RequestsListProps = {
+  search: FilterSearch;
+  open: string | undefined;
+  onOpen: (request: string) => void;
+  onClear: () => void;
+};
 
-/** The requests of one filter: what was fetched, and on top what the feed brings. With another filter it begins anew. */
+/**
+ * The requests of one filter: what was fetched, and on top what the feed brings. With another filter it
+ * begins anew.
+ */
 export function RequestsList({ search, open, onOpen, onClear }: RequestsListProps) {
   const filter = requestFilterOf(search);
   const [list] = useState(() => new LiveList(filter, search.to === undefined));
@@ -33,7 +41,8 @@ export function RequestsList({ search, open, onOpen, onClear }: RequestsListProp
   const [needed, setNeeded] = useState(0);
   const queries = useQueryClient();
   const options = requestsQuery(search, before);
-  const { data, error, isFetching, isFetchingNextPage, hasNextPage, fetchNextPage, refetch } = useInfiniteQuery({ ...options, refetchOnWindowFocus: false, refetchOnReconnect: false });
+  const { data, error, isFetching, isFetchingNextPage, hasNextPage, fetchNextPage, refetch } =
+    useInfiniteQuery({ ...options, refetchOnWindowFocus: false, refetchOnReconnect: false });
   const newest = data?.pages[0];
   const oldest = data?.pages.at(-1);
   // The feed goes on behind what was fetched first.
@@ -42,7 +51,10 @@ export function RequestsList({ search, open, onOpen, onClear }: RequestsListProp
 
   useEffect(() => {
     if (!data) return;
-    list.setFetched({ rows: data.pages.flatMap((page) => page.data), reachesTo: data.pages.at(-1)?.next == null ? null : (data.pages.at(-1)?.looked_from ?? null) });
+    list.setFetched({
+      rows: data.pages.flatMap((page) => page.data),
+      reachesTo: data.pages.at(-1)?.next == null ? null : (data.pages.at(-1)?.looked_from ?? null),
+    });
     if (before !== null) list.closeGap();
   }, [list, data, before]);
   // The figures are behind the gap that they are to fill.
@@ -85,9 +97,20 @@ export function RequestsList({ search, open, onOpen, onClear }: RequestsListProp
   return (
     <div>
       <div className="flex flex-wrap items-center justify-between gap-2 border-b border-line px-4 py-1.5">
-        {search.to === undefined ? <LiveMark isHeld={hold.isHeld} /> : <span className="text-muted">Up to <When time={search.to} /></span>}
+        {search.to === undefined ? (
+          <LiveMark isHeld={hold.isHeld} />
+        ) : (
+          <span className="text-muted">
+            Up to <When time={search.to} />
+          </span>
+        )}
         {search.to === undefined && (
-          <Button icon={hold.isHeld ? 'play' : 'pause'} className="min-w-32" title="Space" onClick={() => (hold.isHeld ? resume() : hold.set('wish', true))}>
+          <Button
+            icon={hold.isHeld ? 'play' : 'pause'}
+            className="min-w-32"
+            title="Space"
+            onClick={() => (hold.isHeld ? resume() : hold.set('wish', true))}
+          >
             {hold.isHeld ? `Resume (${showCount(arrivals)})` : 'Hold still'}
           </Button>
         )}
@@ -98,14 +121,26 @@ export function RequestsList({ search, open, onOpen, onClear }: RequestsListProp
         </div>
       )}
       {!isLoaded && !error && <Waiting height={HEIGHT} label="Loading requests" />}
-      {isLoaded && <RequestTable ref={table} rows={rows} open={open} hold={hold} onOpen={onOpen} onNearEnd={onNearEnd} empty={isFetching ? <Waiting height={HEIGHT} /> : <NoRequests search={search} onClear={onClear} />} />}
+      {isLoaded && (
+        <RequestTable
+          ref={table}
+          rows={rows}
+          open={open}
+          hold={hold}
+          onOpen={onOpen}
+          onNearEnd={onNearEnd}
+          empty={isFetching ? <Waiting height={HEIGHT} /> : <NoRequests search={search} onClear={onClear} />}
+        />
+      )}
       <p className="flex min-h-9 flex-wrap justify-between gap-x-4 border-t border-line px-4 py-2 text-xs text-muted">
         <span>
           {showCounted(rows.length, 'request')} listed
           {isFetchingNextPage && ', loading older ones…'}
           {!hasNextPage && !isCut && oldest?.next != null && '. For older ones choose a time.'}
         </span>
-        {search.to !== undefined && newest && newest.behind >= BEHIND_TOLD_MIN && <span>{showCount(newest.behind)} events were not in these figures yet</span>}
+        {search.to !== undefined && newest && newest.behind >= BEHIND_TOLD_MIN && (
+          <span>{showCount(newest.behind)} events were not in these figures yet</span>
+        )}
       </p>
     </div>
   );

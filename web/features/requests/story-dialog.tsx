@@ -13,10 +13,17 @@ import { Story } from './story.tsx';
 
 /** The tables follow the log within moments. */
 const ENDING_LOOK_MS = 400;
-/** A running call that the feed does not tell of, since the filter leaves it out, or may have told of in what was missed. */
+/**
+ * A running call that the feed does not tell of, since the filter leaves it out, or may have told of in what
+ * was missed.
+ */
 const UNHEARD_LOOK_MS = 3_000;
 
-type StoryDialogProps = { request: string; /** What the feed tells of. */ filter: RequestFilter; onClose: () => void };
+type StoryDialogProps = {
+  request: string;
+  /** What the feed tells of. */ filter: RequestFilter;
+  onClose: () => void;
+};
 
 /** One request from beginning to end; one that runs goes on while it is looked at. */
 export function StoryDialog({ request, filter, onClose }: StoryDialogProps) {
@@ -28,7 +35,10 @@ export function StoryDialog({ request, filter, onClose }: StoryDialogProps) {
     if (hasEnded) return ENDING_LOOK_MS;
     return matches(filter, story) && !hasMissed ? false : UNHEARD_LOOK_MS;
   };
-  const { data, error, refetch } = useQuery({ ...storyQuery(request), refetchInterval: ({ state }) => lookAgain(state.data) });
+  const { data, error, refetch } = useQuery({
+    ...storyQuery(request),
+    refetchInterval: ({ state }) => lookAgain(state.data),
+  });
   useFrames((frames) => {
     for (const frame of frames) {
       if (frame.type === 'gap') setMissed(true);
@@ -42,13 +52,24 @@ export function StoryDialog({ request, filter, onClose }: StoryDialogProps) {
   });
   const isUnknown = error instanceof ApiError && error.status === 404;
   return (
-    <Dialog onClose={onClose} shape="side" title={<span className="flex flex-wrap items-center gap-x-2">Request <Copyable text={request} what="the id of the request" /></span>}>
+    <Dialog
+      onClose={onClose}
+      shape="side"
+      title={
+        <span className="flex flex-wrap items-center gap-x-2">
+          Request <Copyable text={request} what="the id of the request" />
+        </span>
+      }
+    >
       {data ? (
         <Story story={data} soFar={tokens} />
       ) : isUnknown ? (
         <Empty icon="search" title="No such request is known">
           <p>{error.message}</p>
-          <p className="mt-2">Calls that were refused before a key was known (401), or that could not be read (400, 413), leave no record. A call of another account is not shown either.</p>
+          <p className="mt-2">
+            Calls that were refused before a key was known (401), or that could not be read (400, 413), leave
+            no record. A call of another account is not shown either.
+          </p>
         </Empty>
       ) : error ? (
         <Problem error={error} title="The request could not be loaded" onRetry={() => void refetch()} />

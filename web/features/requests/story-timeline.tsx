@@ -68,11 +68,19 @@ export function StoryEvents({ story }: { story: RequestStory }) {
       <ol className="border-l-2 border-line">
         {story.events.map((event) => (
           <li key={event.position} className="relative pb-4 pl-4 last:pb-0">
-            <span aria-hidden="true" className="absolute top-1.5 -left-[5px] size-2 rounded-full bg-line-strong" />
+            <span
+              aria-hidden="true"
+              className="absolute top-1.5 -left-[5px] size-2 rounded-full bg-line-strong"
+            />
             <div className="flex flex-wrap items-baseline justify-between gap-x-3">
               <code className="font-mono text-xs">{event.type}</code>
               <span className="text-xs text-muted">
-                {event.at === story.events[0]?.at ? <When time={event.at} /> : `+ ${showDuration(Date.parse(event.at) - beganMs)}`} ·{' '}
+                {event.at === story.events[0]?.at ? (
+                  <When time={event.at} />
+                ) : (
+                  `+ ${showDuration(Date.parse(event.at) - beganMs)}`
+                )}{' '}
+                ·{' '}
                 <Link to="/audit" search={{ at: event.position }} className="underline hover:text-ink">
                   position {showCount(event.position)}
                 </Link>
@@ -82,7 +90,11 @@ export function StoryEvents({ story }: { story: RequestStory }) {
           </li>
         ))}
       </ol>
-      {!story.has_all_events && <p className="mt-2 text-xs text-muted">Not all of its events are told here: they lie far apart in the log, or in the archive.</p>}
+      {!story.has_all_events && (
+        <p className="mt-2 text-xs text-muted">
+          Not all of its events are told here: they lie far apart in the log, or in the archive.
+        </p>
+      )}
     </>
   );
 }

@@ -14,7 +14,8 @@ export const END_WORDS: Record<EndReason, string> = {
   upstream_unreachable: 'The upstream could not be reached.',
   timed_out: 'The upstream did not answer in time.',
   shed: 'The relay was too busy and ended it.',
-  abandoned: 'The server that ran it died. Nobody knows what it had relayed, so its whole hold stays charged.',
+  abandoned:
+    'The server that ran it died. Nobody knows what it had relayed, so its whole hold stays charged.',
   internal_error: 'The relay failed.',
   withdrawn: 'What the key may do was changed while it ran, so it was ended.',
   quota_spent: 'The reply used up what was left of an exact quota, and was ended there.',
@@ -32,7 +33,11 @@ export function tellEvent(event: StoryEvent, story: RequestStory): string {
   const held = (): string => {
     const tokens = numberOf(event['hold_tokens']);
     const cost = numberOf(event['hold_cost_microusd']);
-    return [tokens === null ? '' : `${showCount(tokens)} tokens`, cost === null ? '' : `up to ${showCost(cost)}`].filter((part) => part !== '').join(', ') || 'nothing';
+    return (
+      [tokens === null ? '' : `${showCount(tokens)} tokens`, cost === null ? '' : `up to ${showCost(cost)}`]
+        .filter((part) => part !== '')
+        .join(', ') || 'nothing'
+    );
   };
   switch (event.type) {
     case 'request.accepted':
@@ -45,7 +50,9 @@ export function tellEvent(event: StoryEvent, story: RequestStory): string {
       return END_WORDS.abandoned;
     case 'request.refused': {
       const count = numberOf(event['refused_count']) ?? 1;
-      return count > 1 ? `Refused, with ${showCount(count - 1)} more alike within a second.` : 'Refused before anything was sent.';
+      return count > 1
+        ? `Refused, with ${showCount(count - 1)} more alike within a second.`
+        : 'Refused before anything was sent.';
     }
     default:
       return event.type;

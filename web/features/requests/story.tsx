@@ -28,21 +28,46 @@ export function Story({ story, soFar }: { story: RequestStory; soFar: number | n
         <p className="text-base">
           <OutcomeOf row={story} />
         </p>
-        <p>{isRunning ? <Running story={story} soFar={soFar} /> : story.refusal === null ? story.end_reason !== null && END_WORDS[story.end_reason] : <Refused code={story.refusal} />}</p>
+        <p>
+          {isRunning ? (
+            <Running story={story} soFar={soFar} />
+          ) : story.refusal === null ? (
+            story.end_reason !== null && END_WORDS[story.end_reason]
+          ) : (
+            <Refused code={story.refusal} />
+          )}
+        </p>
         <Spans story={story} />
       </div>
       <Part title="The call">
         <Facts
           facts={[
             [story.refusal === null ? 'Accepted' : 'Refused', <When key="at" time={story.accepted_at} />],
-            ['Ended', story.ended_at !== null && story.ended_at !== story.accepted_at && <When key="at" time={story.ended_at} />],
-            ['Key', <Link key="key" to="/requests" search={{ key: story.key }} className={LINK}>{keyName(story.key)}</Link>],
+            [
+              'Ended',
+              story.ended_at !== null && story.ended_at !== story.accepted_at && (
+                <When key="at" time={story.ended_at} />
+              ),
+            ],
+            [
+              'Key',
+              <Link key="key" to="/requests" search={{ key: story.key }} className={LINK}>
+                {keyName(story.key)}
+              </Link>,
+            ],
             ['Account', accountName(story.account)],
             ['Model', story.model],
-            ['Upstream', story.upstream !== null && `${story.upstream}${story.attempts !== null && story.attempts > 1 ? `, after ${story.attempts} tries` : ''}`],
+            [
+              'Upstream',
+              story.upstream !== null &&
+                `${story.upstream}${story.attempts !== null && story.attempts > 1 ? `, after ${story.attempts} tries` : ''}`,
+            ],
             ['Delivery', story.sse !== null && (story.sse ? 'Streamed' : 'In one piece')],
             ['Body', story.body_bytes !== null && `${showCount(story.body_bytes)} bytes`],
-            ['Retry', story.retry_count !== null && story.retry_count > 0 && `the client’s ${story.retry_count}.`],
+            [
+              'Retry',
+              story.retry_count !== null && story.retry_count > 0 && `the client’s ${story.retry_count}.`,
+            ],
             ['Served by', `instance ${story.instance}`],
           ]}
         />
@@ -56,10 +81,23 @@ export function Story({ story, soFar }: { story: RequestStory; soFar: number | n
         <Part title="Tokens and cost">
           <Facts
             facts={[
-              ['Input', story.input_tokens !== null && `${showCount(story.input_tokens)}${story.cached_tokens ? `, ${showCount(story.cached_tokens)} of them cached` : ''}`],
-              ['Output', story.output_tokens !== null && `${showCount(story.output_tokens)}${story.reasoning_tokens ? `, ${showCount(story.reasoning_tokens)} of them reasoning` : ''}`],
+              [
+                'Input',
+                story.input_tokens !== null &&
+                  `${showCount(story.input_tokens)}${story.cached_tokens ? `, ${showCount(story.cached_tokens)} of them cached` : ''}`,
+              ],
+              [
+                'Output',
+                story.output_tokens !== null &&
+                  `${showCount(story.output_tokens)}${story.reasoning_tokens ? `, ${showCount(story.reasoning_tokens)} of them reasoning` : ''}`,
+              ],
               ['Source', SOURCE_WORDS[story.usage_source]],
-              ['Cost', story.cost_microusd === null ? 'Not known: the model has no price.' : `${showCost(story.cost_microusd)}${story.price_version === null ? '' : `, by version ${story.price_version} of the model’s price`}`],
+              [
+                'Cost',
+                story.cost_microusd === null
+                  ? 'Not known: the model has no price.'
+                  : `${showCost(story.cost_microusd)}${story.price_version === null ? '' : `, by version ${story.price_version} of the model’s price`}`,
+              ],
             ]}
           />
         </Part>
@@ -68,7 +106,12 @@ export function Story({ story, soFar }: { story: RequestStory; soFar: number | n
         <Part title={isRunning ? 'Held for it' : 'Was held for it'}>
           <p>
             {showCount(story.hold_tokens)} tokens
-            {story.hold_cost_microusd !== null && ` and ${showCost(story.hold_cost_microusd)}`}. {isRunning ? 'It counts as spent until the call ends.' : story.end_reason === 'abandoned' ? 'It stays charged.' : 'What it did not use was free again at its end.'}
+            {story.hold_cost_microusd !== null && ` and ${showCost(story.hold_cost_microusd)}`}.{' '}
+            {isRunning
+              ? 'It counts as spent until the call ends.'
+              : story.end_reason === 'abandoned'
+                ? 'It stays charged.'
+                : 'What it did not use was free again at its end.'}
           </p>
         </Part>
       )}
@@ -96,7 +139,10 @@ export function Story({ story, soFar }: { story: RequestStory; soFar: number | n
             </Link>
           }
         >
-          <p className="mb-2">A file that proves, to anybody and without this server, that these events stand in the log as they are shown. Of a call that has just ended it takes a few seconds, until a checkpoint covers it.</p>
+          <p className="mb-2">
+            A file that proves, to anybody and without this server, that these events stand in the log as they
+            are shown. Of a call that has just ended it takes a few seconds, until a checkpoint covers it.
+          </p>
           <Receipt request={story.request} />
         </Part>
       )}
@@ -144,7 +190,8 @@ function Quotas({ quotas }: { quotas: readonly StoryQuota[] }) {
         <li key={`${scope} ${meter} ${window}`}>
           <div className="flex flex-wrap justify-between gap-x-3">
             <span>
-              {showAmount(meter, limit, showCount)} {meter !== 'cost_microusd' && METER_WORDS[meter]} {WINDOW_WORDS[window]}, of the {scope}
+              {showAmount(meter, limit, showCount)} {meter !== 'cost_microusd' && METER_WORDS[meter]}{' '}
+              {WINDOW_WORDS[window]}, of the {scope}
             </span>
             <span className="text-muted">
               {showAmount(meter, used, showCount)} used, {showAmount(meter, held, showCount)} held

@@ -1,10 +1,17 @@
 import { useEffect, useState } from 'react';
 import type { LiveList } from './live-list.ts';
 
-/** Why a table holds still: somebody points at it, is in it, has scrolled down, looks at one of its rows, or wants it to. */
+/**
+ * Why a table holds still: somebody points at it, is in it, has scrolled down, looks at one of its rows, or
+ * wants it to.
+ */
 type HoldReason = 'pointer' | 'focus' | 'scroll' | 'open' | 'wish';
 
-export type Hold = { isHeld: boolean; set: (reason: HoldReason, isSo: boolean) => void; /** Whatever the reasons. */ letGo: () => void };
+export type Hold = {
+  isHeld: boolean;
+  set: (reason: HoldReason, isSo: boolean) => void;
+  /** Whatever the reasons. */ letGo: () => void;
+};
 
 const NONE: ReadonlySet<HoldReason> = new Set();
 

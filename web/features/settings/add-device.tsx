@@ -15,13 +15,20 @@ import { CurrentPassword, isWrongPassword } from './current-password.tsx';
 // Few people see it, and drawing it takes more code than the rest of the page.
 const QrCode = lazy(() => import('./qr-code.tsx').then(({ QrCode: component }) => ({ default: component })));
 
-/** Two steps: the password once more, then the secret for the device, which is good when its first code is right. */
+/**
+ * Two steps: the password once more, then the secret for the device, which is good when its first code is
+ * right.
+ */
 export function AddDevice({ onClose }: { onClose: () => void }) {
   // Kept here alone, and gone with the dialog.
   const [begun, setBegun] = useState<TotpBegun | null>(null);
   return (
     <Dialog isSticky={begun !== null} onClose={onClose} title="Add a device">
-      {begun === null ? <Begin onBegun={setBegun} onClose={onClose} /> : <Confirm begun={begun} onClose={onClose} />}
+      {begun === null ? (
+        <Begin onBegun={setBegun} onClose={onClose} />
+      ) : (
+        <Confirm begun={begun} onClose={onClose} />
+      )}
     </Dialog>
   );
 }
@@ -29,7 +36,8 @@ export function AddDevice({ onClose }: { onClose: () => void }) {
 function Begin({ onBegun, onClose }: { onBegun: (begun: TotpBegun) => void; onClose: () => void }) {
   const begin = useMutation({
     gcTime: 0,
-    mutationFn: async (form: FormData) => onBegun(await api<TotpBegun>('POST', '/api/totp', { password: form.get('password') })),
+    mutationFn: async (form: FormData) =>
+      onBegun(await api<TotpBegun>('POST', '/api/totp', { password: form.get('password') })),
   });
   return (
     <form
@@ -72,7 +80,8 @@ function Confirm({ begun: { secret, uri }, onClose }: { begun: TotpBegun; onClos
       }}
     >
       <p>
-        Scan this with the app, or type the secret into it. <strong className="font-semibold">You will not see it again.</strong>
+        Scan this with the app, or type the secret into it.{' '}
+        <strong className="font-semibold">You will not see it again.</strong>
       </p>
       <div className="mx-auto size-48 overflow-hidden rounded-md border border-line">
         <Suspense>

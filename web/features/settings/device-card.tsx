@@ -11,7 +11,10 @@ export function DeviceCard() {
   const [open, setOpen] = useState<'add' | 'remove' | null>(null);
   const close = (): void => setOpen(null);
   return (
-    <Card title="Codes from a device" actions={<Badge tone={has_totp ? 'good' : 'plain'}>{has_totp ? 'On' : 'Off'}</Badge>}>
+    <Card
+      title="Codes from a device"
+      actions={<Badge tone={has_totp ? 'good' : 'plain'}>{has_totp ? 'On' : 'Off'}</Badge>}
+    >
       <p className="mb-4 text-muted">
         {has_totp
           ? 'Signing in asks for a code from your device as well. If you lose it, whoever runs this relay can remove it on its command line.'

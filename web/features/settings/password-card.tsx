@@ -15,7 +15,10 @@ export function PasswordCard() {
     gcTime: 0,
     mutationFn: async (form: HTMLFormElement) => {
       const fields = new FormData(form);
-      const changed = await api<Change>('POST', '/api/password', { current: fields.get('current'), password: fields.get('password') });
+      const changed = await api<Change>('POST', '/api/password', {
+        current: fields.get('current'),
+        password: fields.get('password'),
+      });
       form.reset();
       announceChange('Your password is changed.', changed);
       await queries.invalidateQueries({ queryKey: sessionsQuery.queryKey });
@@ -31,8 +34,15 @@ export function PasswordCard() {
         }}
       >
         <CurrentPassword name="current" error={change.error} />
-        <PasswordField kind="new" label="New password" name="password" error={fieldError(change.error, 'password')} />
-        {!isWrongPassword(change.error) && <FormProblem error={change.error} fields={['current', 'password']} />}
+        <PasswordField
+          kind="new"
+          label="New password"
+          name="password"
+          error={fieldError(change.error, 'password')}
+        />
+        {!isWrongPassword(change.error) && (
+          <FormProblem error={change.error} fields={['current', 'password']} />
+        )}
         <div className="flex flex-wrap items-center gap-3">
           <Button type="submit" busy={change.isPending}>
             Change the password

@@ -34,7 +34,9 @@ export function SessionsCard() {
       }
     >
       <Loaded query={query} title="Your sessions could not be loaded" height="h-28">
-        {(sessions) => <Table label="Your sessions" columns={COLUMNS} rows={sessions} keyOf={({ id }) => id} />}
+        {(sessions) => (
+          <Table label="Your sessions" columns={COLUMNS} rows={sessions} keyOf={({ id }) => id} />
+        )}
       </Loaded>
       {isLeaving && <SignOutEverywhere count={query.data?.length ?? 1} onClose={() => setLeaving(false)} />}
     </Card>
@@ -50,7 +52,11 @@ const COLUMNS: readonly Column<SessionRow>[] = [
       </span>
     ),
   },
-  { head: 'Network', cell: ({ network }) => <code className="font-mono text-xs">{network}</code>, isExtra: true },
+  {
+    head: 'Network',
+    cell: ({ network }) => <code className="font-mono text-xs">{network}</code>,
+    isExtra: true,
+  },
   { head: 'Last seen', cell: ({ seen_at }) => <Ago time={seen_at} /> },
   { head: 'Signed in', cell: ({ opened_at }) => <When time={opened_at} />, isExtra: true },
   { head: 'Ends by itself', cell: ({ expires_at }) => <Ago time={expires_at} />, isExtra: true },
@@ -66,7 +72,12 @@ function EndSession({ id, browser }: Pick<SessionRow, 'id' | 'browser'>) {
     onSettled: () => queries.invalidateQueries({ queryKey: sessionsQuery.queryKey }),
   });
   return (
-    <Button className="min-h-7" aria-label={`End the session in ${browser}`} busy={end.isPending} onClick={() => end.mutate()}>
+    <Button
+      className="min-h-7"
+      aria-label={`End the session in ${browser}`}
+      busy={end.isPending}
+      onClick={() => end.mutate()}
+    >
       End
     </Button>
   );
@@ -83,7 +94,12 @@ function SignOutEverywhere({ count, onClose }: { count: number; onClose: () => v
   });
   return (
     <Dialog onClose={onClose} title="Sign out everywhere?">
-      <p>{count > 1 ? `All ${count} sessions end at once, this one included.` : 'This session ends; there is no other.'} Keys go on working: revoke those that somebody else may have.</p>
+      <p>
+        {count > 1
+          ? `All ${count} sessions end at once, this one included.`
+          : 'This session ends; there is no other.'}{' '}
+        Keys go on working: revoke those that somebody else may have.
+      </p>
       <FormProblem error={signOut.error} />
       <DialogActions>
         <Button onClick={onClose}>Stay signed in</Button>

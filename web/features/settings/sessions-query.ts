@@ -5,5 +5,6 @@ import { api, type List } from '../../lib/api.ts';
 /** Where whoever is signed in is signed in. */
 export const sessionsQuery = queryOptions({
   queryKey: ['sessions'],
-  queryFn: async ({ signal }) => (await api<List<SessionRow>>('GET', '/api/sessions', undefined, signal)).data,
+  queryFn: async ({ signal }) =>
+    (await api<List<SessionRow>>('GET', '/api/sessions', undefined, signal)).data,
 });

@@ -3,7 +3,17 @@ import type { ReactNode } from 'react';
 import { Mark } from '../../ui/mark.tsx';
 
 /** What stands around the pages of those who are not signed in. */
-export function Door({ title, about, children, foot }: { title: string; about?: ReactNode; children?: ReactNode; /** Beneath: where else to go. */ foot?: ReactNode }) {
+export function Door({
+  title,
+  about,
+  children,
+  foot,
+}: {
+  title: string;
+  about?: ReactNode;
+  children?: ReactNode;
+  /** Beneath: where else to go. */ foot?: ReactNode;
+}) {
   return (
     <main className="grid min-h-dvh place-items-center px-4 py-10">
       <title>{`${title} · Daybook`}</title>

@@ -1,6 +1,25 @@
 import { TextField } from '../../ui/field.tsx';
 import { fieldError } from '../../ui/problem.tsx';
 
-export function EmailField({ error, isFirst = false }: { error: unknown; /** The first thing to do on its page. */ isFirst?: boolean }) {
-  return <TextField autoFocus={isFirst} label="E-mail address" name="email" type="email" autoComplete="username" autoCapitalize="none" spellCheck={false} maxLength={254} required error={fieldError(error, 'email')} />;
+export function EmailField({
+  error,
+  isFirst = false,
+}: {
+  error: unknown;
+  /** The first thing to do on its page. */ isFirst?: boolean;
+}) {
+  return (
+    <TextField
+      autoFocus={isFirst}
+      label="E-mail address"
+      name="email"
+      type="email"
+      autoComplete="username"
+      autoCapitalize="none"
+      spellCheck={false}
+      maxLength={254}
+      required
+      error={fieldError(error, 'email')}
+    />
+  );
 }

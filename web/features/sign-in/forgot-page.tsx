@@ -8,12 +8,16 @@ import { useWelcome } from './use-fetched.ts';
 
 export function ForgotPage() {
   const { data, error } = useWelcome();
-  const ask = useAction((form: FormData) => api<{ object: string }>('POST', '/api/password/forgotten', { email: textOf(form, 'email') }));
+  const ask = useAction((form: FormData) =>
+    api<{ object: string }>('POST', '/api/password/forgotten', { email: textOf(form, 'email') }),
+  );
   const foot = <ToSignIn>Back to signing in</ToSignIn>;
   if (ask.result !== undefined) {
     return (
       <Door title="Look into your mail" foot={foot}>
-        <p role="status">If somebody here has this address, a link is on its way to it. It is good once, for an hour.</p>
+        <p role="status">
+          If somebody here has this address, a link is on its way to it. It is good once, for an hour.
+        </p>
       </Door>
     );
   }
@@ -25,7 +29,13 @@ export function ForgotPage() {
     );
   }
   if (data?.can_send_mail === false) {
-    return <Door title="Password forgotten" about="This relay sends no mail. Ask an administrator: under Members they make a link by which you choose a new password." foot={foot} />;
+    return (
+      <Door
+        title="Password forgotten"
+        about="This relay sends no mail. Ask an administrator: under Members they make a link by which you choose a new password."
+        foot={foot}
+      />
+    );
   }
   return (
     <Door title="Password forgotten" about="You get a link by which you choose a new one." foot={foot}>

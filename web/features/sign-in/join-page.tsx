@@ -24,11 +24,22 @@ export function JoinPage() {
   const token = useLinkToken();
   const look = useFetched(token, lookAt);
 
-  if (token === null) return <Door title="Join" about="Open the whole link of your invitation: what follows its # is missing here." foot={FOOT} />;
+  if (token === null)
+    return (
+      <Door
+        title="Join"
+        about="Open the whole link of your invitation: what follows its # is missing here."
+        foot={FOOT}
+      />
+    );
   if (look.error) {
     return (
       <Door title="Join" foot={FOOT}>
-        <Problem error={look.error} title="This invitation could not be opened" {...(mayFareBetter(look.error) ? { onRetry: look.retry } : {})} />
+        <Problem
+          error={look.error}
+          title="This invitation could not be opened"
+          {...(mayFareBetter(look.error) ? { onRetry: look.retry } : {})}
+        />
       </Door>
     );
   }
@@ -42,10 +53,12 @@ export function JoinPage() {
   return <JoinForm key={token} token={token} invitation={look.data} />;
 }
 
-const lookAt = (token: string): Promise<InvitationShown> => api<InvitationShown>('POST', '/api/invitation', { token });
+const lookAt = (token: string): Promise<InvitationShown> =>
+  api<InvitationShown>('POST', '/api/invitation', { token });
 
 /** A link that is good for nothing stays so. */
-const mayFareBetter = (error: unknown): boolean => !(error instanceof ApiError) || error.code !== 'link_not_valid';
+const mayFareBetter = (error: unknown): boolean =>
+  !(error instanceof ApiError) || error.code !== 'link_not_valid';
 
 const ROLES = { member: 'a member', administrator: 'an administrator', auditor: 'an auditor' } as const;
 
@@ -54,19 +67,32 @@ function JoinForm({ token, invitation }: { token: string; invitation: Invitation
   const enter = useEnter();
   const join = useAction(async (form: FormData) => {
     const name = account_name === null ? { account_name: textOf(form, 'account_name') } : {};
-    await enter(await api<Me>('POST', '/api/invitation/accept', { token, email: textOf(form, 'email'), password: textOf(form, 'password'), ...name }));
+    await enter(
+      await api<Me>('POST', '/api/invitation/accept', {
+        token,
+        email: textOf(form, 'email'),
+        password: textOf(form, 'password'),
+        ...name,
+      }),
+    );
   });
   const about = (
     <p>
       You are invited as {ROLES[role]}
-      {account_name === null ? ', with an account of your own' : ` of the account ${account_name}`}. The link is good until <When time={expires_at} />.
+      {account_name === null ? ', with an account of your own' : ` of the account ${account_name}`}. The link
+      is good until <When time={expires_at} />.
     </p>
   );
   return (
     <Door title="Join" about={about} foot={FOOT}>
       <DoorForm does={join} action="Join" fields={['email', 'password', 'account_name']}>
         <EmailField error={join.error} />
-        <PasswordField kind="new" label="Password" name="password" error={fieldError(join.error, 'password')} />
+        <PasswordField
+          kind="new"
+          label="Password"
+          name="password"
+          error={fieldError(join.error, 'password')}
+        />
         {account_name === null && <AccountNameField error={join.error} />}
       </DoorForm>
     </Door>

@@ -33,7 +33,13 @@ export function RegisterPage() {
     );
   }
   if (data.needs_setup) {
-    return <Door title="Register" about="Nobody can register before this relay has an administrator. Open the setup link that the server printed when it started." foot={foot} />;
+    return (
+      <Door
+        title="Register"
+        about="Nobody can register before this relay has an administrator. Open the setup link that the server printed when it started."
+        foot={foot}
+      />
+    );
   }
   if (data.registration !== 'open') {
     const about =
@@ -55,13 +61,20 @@ function RegisterForm() {
     const [email, password] = [textOf(form, 'email'), textOf(form, 'password')];
     await api('POST', '/api/registration', { email, password, account_name: textOf(form, 'account_name') });
     // The reply is the same for an address that is taken: only who knows its password learns more.
-    const me = await api<Me>('POST', '/api/session', { email, password }).catch((error: unknown) => Promise.reject(explained(error)));
+    const me = await api<Me>('POST', '/api/session', { email, password }).catch((error: unknown) =>
+      Promise.reject(explained(error)),
+    );
     await enter(me);
   });
   return (
     <DoorForm does={register} action="Register" fields={['email', 'password', 'account_name']}>
       <EmailField error={register.error} />
-      <PasswordField kind="new" label="Password" name="password" error={fieldError(register.error, 'password')} />
+      <PasswordField
+        kind="new"
+        label="Password"
+        name="password"
+        error={fieldError(register.error, 'password')}
+      />
       <AccountNameField error={register.error} />
     </DoorForm>
   );
@@ -71,7 +84,15 @@ function RegisterForm() {
 function explained(error: unknown): unknown {
   if (!(error instanceof ApiError)) return error;
   const { status, code } = error;
-  if (code === 'wrong_credentials') return new ApiError('This address could not be registered with this password. If it is yours and registered already, sign in with the password you chose then.', { status, code });
-  if (code === 'totp_required') return new ApiError('This address is registered already, and asks for a code from your device. Sign in instead.', { status, code });
+  if (code === 'wrong_credentials')
+    return new ApiError(
+      'This address could not be registered with this password. If it is yours and registered already, sign in with the password you chose then.',
+      { status, code },
+    );
+  if (code === 'totp_required')
+    return new ApiError(
+      'This address is registered already, and asks for a code from your device. Sign in instead.',
+      { status, code },
+    );
   return error;
 }

@@ -12,9 +12,17 @@ import { useLinkToken } from './use-link-token.ts';
 export function ResetPage() {
   const token = useLinkToken();
   const enter = useEnter();
-  const reset = useAction(async (form: FormData) => enter(await api<Me>('POST', '/api/password/reset', { token, password: textOf(form, 'password') })));
+  const reset = useAction(async (form: FormData) =>
+    enter(await api<Me>('POST', '/api/password/reset', { token, password: textOf(form, 'password') })),
+  );
   if (token === null) {
-    return <Door title="Choose a new password" about="Open the whole link that you were given: what follows its # is missing here." foot={<ToSignIn />} />;
+    return (
+      <Door
+        title="Choose a new password"
+        about="Open the whole link that you were given: what follows its # is missing here."
+        foot={<ToSignIn />}
+      />
+    );
   }
   // The password is set all the same; a link alone is not enough for an account with a device.
   if (reset.error instanceof ApiError && reset.error.code === 'totp_required') {
@@ -25,9 +33,18 @@ export function ResetPage() {
     );
   }
   return (
-    <Door title="Choose a new password" about="You are signed in with it here, and signed out everywhere else." foot={<ToSignIn />}>
+    <Door
+      title="Choose a new password"
+      about="You are signed in with it here, and signed out everywhere else."
+      foot={<ToSignIn />}
+    >
       <DoorForm does={reset} action="Change the password" fields={['password']}>
-        <PasswordField kind="new" label="New password" name="password" error={fieldError(reset.error, 'password')} />
+        <PasswordField
+          kind="new"
+          label="New password"
+          name="password"
+          error={fieldError(reset.error, 'password')}
+        />
       </DoorForm>
     </Door>
   );

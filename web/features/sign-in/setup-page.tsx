@@ -16,7 +16,13 @@ export function SetupPage() {
   const token = useLinkToken();
   const { data } = useWelcome();
   if (data?.needs_setup === false) {
-    return <Door title="This relay is set up" about="It has an administrator already, so the setup link is good for nothing any more." foot={<ToSignIn />} />;
+    return (
+      <Door
+        title="This relay is set up"
+        about="It has an administrator already, so the setup link is good for nothing any more."
+        foot={<ToSignIn />}
+      />
+    );
   }
   if (token === null) {
     return (
@@ -34,14 +40,27 @@ function SetupForm({ token }: { token: string }) {
   const enter = useEnter();
   const setUp = useAction(async (form: FormData) => {
     const name = textOf(form, 'account_name');
-    const me = await api<Me>('POST', '/api/setup', { token, email: textOf(form, 'email'), password: textOf(form, 'password'), ...(name === '' ? {} : { account_name: name }) });
+    const me = await api<Me>('POST', '/api/setup', {
+      token,
+      email: textOf(form, 'email'),
+      password: textOf(form, 'password'),
+      ...(name === '' ? {} : { account_name: name }),
+    });
     await enter(me);
   });
   return (
-    <Door title="Set up this relay" about="You become its first administrator. Nothing is sent to your address; you sign in with it.">
+    <Door
+      title="Set up this relay"
+      about="You become its first administrator. Nothing is sent to your address; you sign in with it."
+    >
       <DoorForm does={setUp} action="Set up" fields={['email', 'password', 'account_name']}>
         <EmailField error={setUp.error} />
-        <PasswordField kind="new" label="Password" name="password" error={fieldError(setUp.error, 'password')} />
+        <PasswordField
+          kind="new"
+          label="Password"
+          name="password"
+          error={fieldError(setUp.error, 'password')}
+        />
         <AccountNameField error={setUp.error} isRequired={false} />
       </DoorForm>
     </Door>

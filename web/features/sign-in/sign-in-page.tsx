@@ -19,21 +19,44 @@ export function SignInPage() {
   const signIn = useAction(async (form: FormData) => {
     const code = textOf(form, 'code');
     try {
-      await enter(await api<Me>('POST', '/api/session', { email: textOf(form, 'email'), password: textOf(form, 'password'), ...(code === '' ? {} : { code }) }), next);
+      await enter(
+        await api<Me>('POST', '/api/session', {
+          email: textOf(form, 'email'),
+          password: textOf(form, 'password'),
+          ...(code === '' ? {} : { code }),
+        }),
+        next,
+      );
     } catch (problem) {
       if (problem instanceof ApiError && problem.code === 'totp_required') setWantsCode(true);
       throw problem;
     }
   });
   // Asking for the code is no error of anybody's.
-  const error = signIn.error instanceof ApiError && signIn.error.code === 'totp_required' ? null : signIn.error;
+  const error =
+    signIn.error instanceof ApiError && signIn.error.code === 'totp_required' ? null : signIn.error;
 
   return (
     <Door title="Sign in" foot={<Foot />}>
-      <DoorForm does={{ ...signIn, error: codeError(error) === null ? error : null }} action="Sign in" fields={['email', 'password']}>
+      <DoorForm
+        does={{ ...signIn, error: codeError(error) === null ? error : null }}
+        action="Sign in"
+        fields={['email', 'password']}
+      >
         <EmailField error={error} isFirst />
-        <PasswordField kind="current" label="Password" name="password" error={fieldError(error, 'password')} />
-        {wantsCode && <CodeField label="Code from your device" hint="Six digits. They change every half a minute." error={error} />}
+        <PasswordField
+          kind="current"
+          label="Password"
+          name="password"
+          error={fieldError(error, 'password')}
+        />
+        {wantsCode && (
+          <CodeField
+            label="Code from your device"
+            hint="Six digits. They change every half a minute."
+            error={error}
+          />
+        )}
       </DoorForm>
     </Door>
   );
@@ -42,7 +65,8 @@ export function SignInPage() {
 function Foot() {
   const { data } = useWelcome();
   if (!data) return null;
-  if (data.needs_setup) return <p>No administrator is there yet. Open the setup link that the server printed when it started.</p>;
+  if (data.needs_setup)
+    return <p>No administrator is there yet. Open the setup link that the server printed when it started.</p>;
   return (
     <>
       <p>

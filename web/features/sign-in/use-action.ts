@@ -13,7 +13,11 @@ export type Action<Given, Result> = {
 };
 
 export function useAction<Given, Result>(act: (given: Given) => Promise<Result>): Action<Given, Result> {
-  const [state, setState] = useState<Omit<Action<Given, Result>, 'run'>>({ result: undefined, error: null, isPending: false });
+  const [state, setState] = useState<Omit<Action<Given, Result>, 'run'>>({
+    result: undefined,
+    error: null,
+    isPending: false,
+  });
   const run = (given: Given): void => {
     setState({ result: undefined, error: null, isPending: true });
     act(given).then(

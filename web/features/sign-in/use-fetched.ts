@@ -4,7 +4,10 @@ import { api } from '../../lib/api.ts';
 
 export type Fetched<T> = { data: T | undefined; error: unknown; retry: () => void };
 
-/** Something that a page needs, fetched when it comes and again for another name. @param name null: there is nothing to fetch. */
+/**
+ * Something that a page needs, fetched when it comes and again for another name. @param name null: there is
+ * nothing to fetch.
+ */
 export function useFetched<T>(name: string | null, read: (name: string) => Promise<T>): Fetched<T> {
   const [state, setState] = useState<Omit<Fetched<T>, 'retry'>>({ data: undefined, error: null });
   const load = useCallback((): (() => void) => {

@@ -26,29 +26,36 @@ const columns = (answering: number): Column<Instance>[] => [
       </>
     ),
   },
-  { head: 'State', cell: ({ state }) => (state === 'live' ? <Badge tone="good">live</Badge> : <Badge tone="warn">late</Badge>) },
+  {
+    head: 'State',
+    cell: ({ state }) =>
+      state === 'live' ? <Badge tone="good">live</Badge> : <Badge tone="warn">late</Badge>,
+  },
   { head: 'Last sign of life', cell: ({ heartbeat_at }) => <Ago time={heartbeat_at} /> },
   { head: 'Running since', cell: ({ started_at }) => <When time={started_at} />, isExtra: true },
 ];
 
 /** Every process that works on this store. */
-export function Instances({ instances, answering }: { instances: readonly Instance[]; /** The number of the server that answers this page. */ answering: number }) {
+export function Instances({
+  instances,
+  answering,
+}: {
+  instances: readonly Instance[];
+  /** The number of the server that answers this page. */ answering: number;
+}) {
   const hasWorker = instances.some(({ kind, state }) => kind === 'worker' && state === 'live');
   return (
     <Card title="Processes" flush>
       {!hasWorker && (
         <p className="border-b border-line bg-warn-soft px-4 py-2 text-warn">
-          No worker is running. Calls pass as before; lists and figures stand still, and no alerts are sent, until one is started.
+          No worker is running. Calls pass as before; lists and figures stand still, and no alerts are sent,
+          until one is started.
         </p>
       )}
-      <Table
-        label="Processes"
-        rows={instances}
-        keyOf={({ id }) => String(id)}
-        columns={columns(answering)}
-      />
+      <Table label="Processes" rows={instances} keyOf={({ id }) => String(id)} columns={columns(answering)} />
       <p className="border-t border-line px-4 py-2.5 text-xs text-muted">
-        A process that is late has not been heard of for a while. If it stays away it is declared dead: its open calls are ended in the log, and it can write nothing any more.
+        A process that is late has not been heard of for a while. If it stays away it is declared dead: its
+        open calls are ended in the log, and it can write nothing any more.
       </p>
     </Card>
   );

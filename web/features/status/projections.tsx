@@ -18,9 +18,18 @@ const COLUMNS: readonly Column<Projection>[] = [
     ),
   },
   { head: 'Behind', align: 'right', cell: ({ behind }) => <Behind events={behind} /> },
-  { head: 'Parked', align: 'right', cell: ({ parked: count }) => (count === 0 ? '0' : <Badge tone="warn">{showCount(count)}</Badge>) },
+  {
+    head: 'Parked',
+    align: 'right',
+    cell: ({ parked: count }) => (count === 0 ? '0' : <Badge tone="warn">{showCount(count)}</Badge>),
+  },
   { head: 'Position', align: 'right', cell: ({ position }) => showCount(position), isExtra: true },
-  { head: 'As of', cell: ({ as_of }) => (as_of === null ? <span className="text-muted">before the first event</span> : <When time={as_of} />), isExtra: true },
+  {
+    head: 'As of',
+    cell: ({ as_of }) =>
+      as_of === null ? <span className="text-muted">before the first event</span> : <When time={as_of} />,
+    isExtra: true,
+  },
 ];
 
 /** The tables that lists and figures are read from, and how far behind the log each of them is. */
@@ -30,7 +39,9 @@ export function Projections({ projections }: { projections: readonly Projection[
     <Card title="Projections" flush>
       {parked > 0 && (
         <p className="border-b border-line bg-warn-soft px-4 py-2 text-warn">
-          {showCount(parked)} {parked === 1 ? 'event is' : 'events are'} parked: they stand in the log, but could not be taken into the figures, which lack them. The worker's log names them. After an update that understands them, rebuild the projection:{' '}
+          {showCount(parked)} {parked === 1 ? 'event is' : 'events are'} parked: they stand in the log, but
+          could not be taken into the figures, which lack them. The worker's log names them. After an update
+          that understands them, rebuild the projection:{' '}
           <code className="font-mono text-xs">daybook projections rebuild</code>.
         </p>
       )}
@@ -51,5 +62,9 @@ export function Projections({ projections }: { projections: readonly Projection[
 function Behind({ events }: { events: number }) {
   const text = showCounted(events, 'event');
   // What was appended in the moment of asking is no delay.
-  return events < BEHIND_TOLD_MIN ? <span className="whitespace-nowrap">{text}</span> : <Badge tone="warn">{text}</Badge>;
+  return events < BEHIND_TOLD_MIN ? (
+    <span className="whitespace-nowrap">{text}</span>
+  ) : (
+    <Badge tone="warn">{text}</Badge>
+  );
 }

@@ -5,7 +5,10 @@ import { type Column, Table } from '../../ui/table.tsx';
 
 const COLUMNS: readonly Column<Status['upstreams'][number]>[] = [
   { head: 'Name', cell: ({ name }) => <span className="font-medium">{name}</span> },
-  { head: 'Address', cell: ({ origin }) => <code className="font-mono text-xs wrap-anywhere">{origin}</code> },
+  {
+    head: 'Address',
+    cell: ({ origin }) => <code className="font-mono text-xs wrap-anywhere">{origin}</code>,
+  },
   { head: 'Models', cell: ({ models }) => <span className="break-words">{models.join(', ')}</span> },
 ];
 

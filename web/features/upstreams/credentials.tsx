@@ -36,17 +36,45 @@ export function Credentials({ row, mayChange, onTold }: CredentialsProps) {
       {own.length > 0 && (
         <ul className="mb-3 flex flex-col divide-y divide-line rounded-lg border border-line">
           {own.map((credential) => (
-            <Credential key={credential.id} upstream={row.name} credential={credential} mayRemove={mayChange} isLast={own.length === 1} onTold={onTold} />
+            <Credential
+              key={credential.id}
+              upstream={row.name}
+              credential={credential}
+              mayRemove={mayChange}
+              isLast={own.length === 1}
+              onTold={onTold}
+            />
           ))}
         </ul>
       )}
-      {own.length === 0 && !isAdding && <p className="text-muted">{row.credentials[0]?.source === 'environment' ? (row.source === 'demo' ? 'It has one of its own.' : 'It has the one that the environment gives.') : 'It is asked without one.'}</p>}
-      {isAdding && <AddForm row={row} taken={own.map(({ label }) => label)} onTold={onTold} onDone={() => setAdding(false)} />}
+      {own.length === 0 && !isAdding && (
+        <p className="text-muted">
+          {row.credentials[0]?.source === 'environment'
+            ? row.source === 'demo'
+              ? 'It has one of its own.'
+              : 'It has the one that the environment gives.'
+            : 'It is asked without one.'}
+        </p>
+      )}
+      {isAdding && (
+        <AddForm
+          row={row}
+          taken={own.map(({ label }) => label)}
+          onTold={onTold}
+          onDone={() => setAdding(false)}
+        />
+      )}
     </section>
   );
 }
 
-type CredentialProps = { upstream: string; credential: CredentialRow; mayRemove: boolean; isLast: boolean; onTold: CredentialsProps['onTold'] };
+type CredentialProps = {
+  upstream: string;
+  credential: CredentialRow;
+  mayRemove: boolean;
+  isLast: boolean;
+  onTold: CredentialsProps['onTold'];
+};
 
 function Credential({ upstream, credential, mayRemove, isLast, onTold }: CredentialProps) {
   const { id, label, last4, added_at: addedAt, health } = credential;
@@ -81,14 +109,23 @@ function Credential({ upstream, credential, mayRemove, isLast, onTold }: Credent
           <HealthMark standing={credentialStanding(credential)} />
         </div>
         {mayRemove && !isSure && (
-          <Button look="quiet" className="-my-1.5" aria-label={`Remove credential ${label}`} onClick={() => setSure(true)}>
+          <Button
+            look="quiet"
+            className="-my-1.5"
+            aria-label={`Remove credential ${label}`}
+            onClick={() => setSure(true)}
+          >
             Remove
           </Button>
         )}
       </div>
       {isSure && (
         <div className="flex w-full flex-wrap items-center justify-between gap-2 rounded-md bg-warn-soft px-3 py-2">
-          <p className="min-w-0 flex-1 basis-60 text-warn">{isLast ? 'For good. It is the last one: the upstream is then asked without any.' : 'For good. Calls go on with the others.'}</p>
+          <p className="min-w-0 flex-1 basis-60 text-warn">
+            {isLast
+              ? 'For good. It is the last one: the upstream is then asked without any.'
+              : 'For good. Calls go on with the others.'}
+          </p>
           <span className="flex gap-2">
             <Button onClick={() => setSure(false)}>Keep it</Button>
             <Button look="danger" autoFocus busy={remove.isPending} onClick={() => remove.mutate()}>
@@ -102,7 +139,12 @@ function Credential({ upstream, credential, mayRemove, isLast, onTold }: Credent
   );
 }
 
-type AddFormProps = { row: UpstreamRow; taken: readonly string[]; onTold: CredentialsProps['onTold']; onDone: () => void };
+type AddFormProps = {
+  row: UpstreamRow;
+  taken: readonly string[];
+  onTold: CredentialsProps['onTold'];
+  onDone: () => void;
+};
 
 /** Takes a secret in. It is in these fields until it is sent, and nowhere in the page afterwards. */
 function AddForm({ row: { name, terms }, taken, onTold, onDone }: AddFormProps) {
@@ -112,7 +154,10 @@ function AddForm({ row: { name, terms }, taken, onTold, onDone }: AddFormProps) 
   const add = useMutation({
     // Neither what goes in nor what comes back stays where mutations are kept.
     mutationFn: async () => {
-      const { event } = await api<CredentialAdded>('POST', `/api/upstreams/${name}/credentials`, { label: label.trim(), secret: secret.trim() });
+      const { event } = await api<CredentialAdded>('POST', `/api/upstreams/${name}/credentials`, {
+        label: label.trim(),
+        secret: secret.trim(),
+      });
       return { event };
     },
     onSuccess: (change) => {
@@ -138,11 +183,31 @@ function AddForm({ row: { name, terms }, taken, onTold, onDone }: AddFormProps) 
   return (
     <form onSubmit={send} className="flex flex-col gap-3 rounded-lg border border-line p-3">
       <div className="grid gap-3 sm:grid-cols-[1fr_2fr]">
-        <TextField label="Label" required maxLength={100} autoComplete="off" value={label} onChange={({ target }) => setLabel(target.value)} hint="What people tell it by." error={fieldError(add.error, 'label')} />
+        <TextField
+          label="Label"
+          required
+          maxLength={100}
+          autoComplete="off"
+          value={label}
+          onChange={({ target }) => setLabel(target.value)}
+          hint="What people tell it by."
+          error={fieldError(add.error, 'label')}
+        />
         {terms.provider === 'bridge' ? (
-          <TextArea {...field} rows={4} className="font-mono" onChange={({ target }) => setSecret(target.value)} hint="An API key, or the file of an account. Sealed in the database, and never shown again." />
+          <TextArea
+            {...field}
+            rows={4}
+            className="font-mono"
+            onChange={({ target }) => setSecret(target.value)}
+            hint="An API key, or the file of an account. Sealed in the database, and never shown again."
+          />
         ) : (
-          <TextField {...field} type="password" onChange={({ target }) => setSecret(target.value)} hint="The provider’s API key. Sealed in the database, and never shown again." />
+          <TextField
+            {...field}
+            type="password"
+            onChange={({ target }) => setSecret(target.value)}
+            hint="The provider’s API key. Sealed in the database, and never shown again."
+          />
         )}
       </div>
       <FormProblem error={add.error} fields={['label', 'secret']} />

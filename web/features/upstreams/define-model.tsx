@@ -14,7 +14,12 @@ import { newTarget, readTarget, TargetRows, type TypedTarget, typedTarget } from
 import { listedBy, tellTargets } from './target-words.ts';
 import { dispatchQuery } from './upstream-queries.ts';
 
-type DefineModelProps = { /** Null: a new one. */ model: DirectedModel | null; models: readonly DirectedModel[]; upstreams: readonly UpstreamRow[]; onClose: () => void };
+type DefineModelProps = {
+  /** Null: a new one. */ model: DirectedModel | null;
+  models: readonly DirectedModel[];
+  upstreams: readonly UpstreamRow[];
+  onClose: () => void;
+};
 
 /** Says where the calls of a model go, and tells it again in plain English before it is sent. */
 export function DefineModel({ model, models, upstreams, onClose }: DefineModelProps) {
@@ -22,8 +27,11 @@ export function DefineModel({ model, models, upstreams, onClose }: DefineModelPr
   const [name, setName] = useState(model?.model ?? '');
   const [kind, setKind] = useState<'targets' | 'alias'>(before && 'alias_of' in before ? 'alias' : 'targets');
   const [aliasOf, setAliasOf] = useState(before && 'alias_of' in before ? before.alias_of : '');
-  const [typed, setTyped] = useState<TypedTarget[]>(() => (before && 'targets' in before ? before.targets.map(typedTarget) : [newTarget(upstreams, 0)]));
-  const terms: ModelTerms = kind === 'alias' ? { alias_of: aliasOf.trim() } : { targets: typed.map(readTarget) };
+  const [typed, setTyped] = useState<TypedTarget[]>(() =>
+    before && 'targets' in before ? before.targets.map(typedTarget) : [newTarget(upstreams, 0)],
+  );
+  const terms: ModelTerms =
+    kind === 'alias' ? { alias_of: aliasOf.trim() } : { targets: typed.map(readTarget) };
   const put = useChange(() => api<Change>('PUT', '/api/dispatch', { model: name.trim(), terms }), {
     done: `Model ${name.trim()} ${model === null ? 'defined' : 'changed'}.`,
     altered: [dispatchQuery.queryKey, modelsQuery.queryKey],
@@ -34,9 +42,18 @@ export function DefineModel({ model, models, upstreams, onClose }: DefineModelPr
     put.mutate();
   };
   const known = model === null && models.some((each) => each.model === name.trim());
-  const real = [...new Set([...models.filter((each) => 'targets' in each.terms).map((each) => each.model), ...upstreams.flatMap((each) => each.terms.models.filter((listed) => !listed.includes('*')))])].filter((each) => each !== name.trim());
+  const real = [
+    ...new Set([
+      ...models.filter((each) => 'targets' in each.terms).map((each) => each.model),
+      ...upstreams.flatMap((each) => each.terms.models.filter((listed) => !listed.includes('*'))),
+    ]),
+  ].filter((each) => each !== name.trim());
   return (
-    <Dialog onClose={onClose} shape="side" title={model === null ? 'Define a model' : <>Change model {model.model}</>}>
+    <Dialog
+      onClose={onClose}
+      shape="side"
+      title={model === null ? 'Define a model' : <>Change model {model.model}</>}
+    >
       <form onSubmit={send} className="flex flex-col gap-5">
         {model === null && (
           <TextField
@@ -50,7 +67,11 @@ export function DefineModel({ model, models, upstreams, onClose }: DefineModelPr
             placeholder="fast"
             value={name}
             onChange={({ target }) => setName(target.value)}
-            hint={known ? 'It is defined already: this takes the place of what it was.' : 'What clients ask for. It may be one that an upstream serves by name: then this goes before.'}
+            hint={
+              known
+                ? 'It is defined already: this takes the place of what it was.'
+                : 'What clients ask for. It may be one that an upstream serves by name: then this goes before.'
+            }
             error={fieldError(put.error, 'model')}
           />
         )}
@@ -66,7 +87,19 @@ export function DefineModel({ model, models, upstreams, onClose }: DefineModelPr
         />
         {kind === 'alias' ? (
           <div>
-            <TextField label="Another name of" required maxLength={256} list="alias-of" autoComplete="off" spellCheck={false} className="font-mono" value={aliasOf} onChange={({ target }) => setAliasOf(target.value)} hint="A model that is defined, or that an upstream serves by name." error={fieldError(put.error, 'terms')} />
+            <TextField
+              label="Another name of"
+              required
+              maxLength={256}
+              list="alias-of"
+              autoComplete="off"
+              spellCheck={false}
+              className="font-mono"
+              value={aliasOf}
+              onChange={({ target }) => setAliasOf(target.value)}
+              hint="A model that is defined, or that an upstream serves by name."
+              error={fieldError(put.error, 'terms')}
+            />
             <datalist id="alias-of">
               {real.map((each) => (
                 <option key={each} value={each} />
@@ -89,17 +122,36 @@ export function DefineModel({ model, models, upstreams, onClose }: DefineModelPr
   );
 }
 
-function Preview({ name, terms, upstreams, models }: { name: string; terms: ModelTerms; upstreams: readonly UpstreamRow[]; models: readonly DirectedModel[] }) {
+function Preview({
+  name,
+  terms,
+  upstreams,
+  models,
+}: {
+  name: string;
+  terms: ModelTerms;
+  upstreams: readonly UpstreamRow[];
+  models: readonly DirectedModel[];
+}) {
   return (
     <div aria-live="polite" className="rounded-lg bg-sunken px-3 py-2.5">
       {'targets' in terms ? (
         <>
           <ul className="flex flex-col gap-1">
-            {tellTargets(name, terms.targets, new Set(upstreams.flatMap((each) => (each.terms.paused ? [each.name] : [])))).map((line) => (
+            {tellTargets(
+              name,
+              terms.targets,
+              new Set(upstreams.flatMap((each) => (each.terms.paused ? [each.name] : []))),
+            ).map((line) => (
               <li key={line}>{line}</li>
             ))}
           </ul>
-          {terms.targets.length > 1 && <p className="mt-1.5 text-xs text-muted">Another takes over only before the first byte of a reply. One that answers much more slowly than the others of its turn gets less than its share for a while.</p>}
+          {terms.targets.length > 1 && (
+            <p className="mt-1.5 text-xs text-muted">
+              Another takes over only before the first byte of a reply. One that answers much more slowly than
+              the others of its turn gets less than its share for a while.
+            </p>
+          )}
         </>
       ) : (
         <p>{tellAlias(terms.alias_of, upstreams, models)}</p>

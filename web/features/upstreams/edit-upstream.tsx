@@ -16,15 +16,25 @@ import { choiceNamed, CHOICES, GROUPS, looksPrivate, usualModels } from './provi
 import { formOf, newForm, termsOf, type UpstreamForm, usualAddress } from './upstream-form.ts';
 import { ownModelsQuery, upstreamsQuery } from './upstream-queries.ts';
 
-type EditUpstreamProps = { /** Null: a new one. */ row: UpstreamRow | null; list: UpstreamList; onClose: () => void; onSaved: (name: string) => void };
+type EditUpstreamProps = {
+  /** Null: a new one. */ row: UpstreamRow | null;
+  list: UpstreamList;
+  onClose: () => void;
+  onSaved: (name: string) => void;
+};
 
 const FIELDS = ['name', 'terms.base_url', 'terms.package', 'terms.options', 'terms.models', 'terms.routes'];
 
-/** Adds an upstream, or gives one other terms. Whom it is comes first: the rest begins with what is usual there. */
+/**
+ * Adds an upstream, or gives one other terms. Whom it is comes first: the rest begins with what is usual
+ * there.
+ */
 export function EditUpstream({ row, list: { data, dialects }, onClose, onSaved }: EditUpstreamProps) {
   const [name, setName] = useState(() => row?.name ?? freeName('openai', data));
   const [isNamed, setNamed] = useState(row !== null);
-  const [form, setForm] = useState<UpstreamForm>(() => (row ? formOf(row.terms) : newForm('openai', dialects)));
+  const [form, setForm] = useState<UpstreamForm>(() =>
+    row ? formOf(row.terms) : newForm('openai', dialects),
+  );
   const set = (part: Partial<UpstreamForm>): void => setForm((before) => ({ ...before, ...part }));
   const { data: own = [] } = useQuery({ ...ownModelsQuery(row?.name ?? ''), enabled: row !== null });
   const choice = choiceNamed(form.choice);
@@ -35,26 +45,51 @@ export function EditUpstream({ row, list: { data, dialects }, onClose, onSaved }
     const address = isUsual ? usualAddress(next, dialects) : form.address;
     const hasUsual = row === null && form.models.join(' ') === usualModels(choice).join(' ');
     // Routes are those of a dialect: another one speaks others.
-    set({ choice: next, address, routes: null, ...(hasUsual ? { models: usualModels(choiceNamed(next)) } : {}), ...(isUsual ? { network: looksPrivate(address) ? 'private' : 'public' } : {}) });
+    set({
+      choice: next,
+      address,
+      routes: null,
+      ...(hasUsual ? { models: usualModels(choiceNamed(next)) } : {}),
+      ...(isUsual ? { network: looksPrivate(address) ? 'private' : 'public' } : {}),
+    });
     if (!isNamed) setName(freeName(next === 'other' ? 'models' : next, data));
   };
   const terms = termsOf(form, row?.terms ?? null);
-  const isSame = row !== null && JSON.stringify(terms) === JSON.stringify(termsOf(formOf(row.terms), row.terms));
-  const save = useChange(() => (row ? api<Change>('PATCH', `/api/upstreams/${row.name}`, { terms }) : api<Change>('POST', '/api/upstreams', { name, terms })), {
-    done: row ? `Upstream ${row.name} changed.` : `Upstream ${name} added.`,
-    altered: [upstreamsQuery.queryKey, modelsQuery.queryKey],
-    onDone: () => onSaved(name),
-  });
+  const isSame =
+    row !== null && JSON.stringify(terms) === JSON.stringify(termsOf(formOf(row.terms), row.terms));
+  const save = useChange(
+    () =>
+      row
+        ? api<Change>('PATCH', `/api/upstreams/${row.name}`, { terms })
+        : api<Change>('POST', '/api/upstreams', { name, terms }),
+    {
+      done: row ? `Upstream ${row.name} changed.` : `Upstream ${name} added.`,
+      altered: [upstreamsQuery.queryKey, modelsQuery.queryKey],
+      onDone: () => onSaved(name),
+    },
+  );
   const send = (event: FormEvent): void => {
     event.preventDefault();
     save.mutate();
   };
   const isTaken = row === null && data.some(({ name: each, source }) => each === name && source !== 'demo');
-  const nameError = save.error instanceof ApiError && save.error.code === 'already_exists' ? save.error.message : fieldError(save.error, 'name');
+  const nameError =
+    save.error instanceof ApiError && save.error.code === 'already_exists'
+      ? save.error.message
+      : fieldError(save.error, 'name');
   return (
     <Dialog onClose={onClose} shape="side" title={row ? `Change upstream ${row.name}` : 'Add an upstream'}>
       <form onSubmit={send} className="flex flex-col gap-5">
-        <SelectField label="Who is it?" value={form.choice} onChange={({ target }) => choose(target.value)} hint={row ? 'A change here changes how it is spoken to.' : 'The rest is filled in with what is usual there.'}>
+        <SelectField
+          label="Who is it?"
+          value={form.choice}
+          onChange={({ target }) => choose(target.value)}
+          hint={
+            row
+              ? 'A change here changes how it is spoken to.'
+              : 'The rest is filled in with what is usual there.'
+          }
+        >
           {GROUPS.map((group) => (
             <optgroup key={group} label={group}>
               {CHOICES.filter((each) => each.group === group).map(({ id, name: text }) => (
@@ -67,7 +102,9 @@ export function EditUpstream({ row, list: { data, dialects }, onClose, onSaved }
         </SelectField>
         {row === null && (
           <TextField
-            ref={(element) => element?.setCustomValidity(isTaken ? 'There is an upstream of this name already.' : '')}
+            ref={(element) =>
+              element?.setCustomValidity(isTaken ? 'There is an upstream of this name already.' : '')
+            }
             label="Name"
             required
             maxLength={64}
@@ -86,10 +123,29 @@ export function EditUpstream({ row, list: { data, dialects }, onClose, onSaved }
         )}
         {isBridge && (
           <>
-            <TextField label="Package" required maxLength={100} autoComplete="off" spellCheck={false} className="font-mono" placeholder="@ai-sdk/amazon-bedrock" value={form.package} onChange={({ target }) => set({ package: target.value })} hint="Install it beside Daybook first. It runs with all that the server may do: take one that you trust." error={fieldError(save.error, 'terms.package')} />
+            <TextField
+              label="Package"
+              required
+              maxLength={100}
+              autoComplete="off"
+              spellCheck={false}
+              className="font-mono"
+              placeholder="@ai-sdk/amazon-bedrock"
+              value={form.package}
+              onChange={({ target }) => set({ package: target.value })}
+              hint="Install it beside Daybook first. It runs with all that the server may do: take one that you trust."
+              error={fieldError(save.error, 'terms.package')}
+            />
             <div className="flex flex-col gap-1">
               <p className="font-medium">Options</p>
-              <ListField label="Options" value={form.options} onChange={(options) => set({ options })} placeholder="region=eu-west-1" hint="Given to the package. They are in the log, so no place for secrets." error={fieldError(save.error, 'terms.options')} />
+              <ListField
+                label="Options"
+                value={form.options}
+                onChange={(options) => set({ options })}
+                placeholder="region=eu-west-1"
+                hint="Given to the package. They are in the log, so no place for secrets."
+                error={fieldError(save.error, 'terms.options')}
+              />
             </div>
           </>
         )}
@@ -104,7 +160,11 @@ export function EditUpstream({ row, list: { data, dialects }, onClose, onSaved }
           placeholder={choice.example ?? choice.address}
           value={form.address}
           onChange={({ target }) => set({ address: target.value })}
-          hint={isBridge ? 'Only where it is not where the package expects it.' : 'Up to what all its paths begin with, such as /v1.'}
+          hint={
+            isBridge
+              ? 'Only where it is not where the package expects it.'
+              : 'Up to what all its paths begin with, such as /v1.'
+          }
           error={fieldError(save.error, 'terms.base_url')}
         />
         <Choices
@@ -112,8 +172,16 @@ export function EditUpstream({ row, list: { data, dialects }, onClose, onSaved }
           value={form.network}
           onChange={(network) => set({ network })}
           choices={[
-            { value: 'public', label: 'To the internet alone', hint: 'Whatever its name stands for: a private address is refused at each connection.' },
-            { value: 'private', label: 'Also to this machine and to private networks', hint: 'For a model server of your own. Metadata services of clouds are never called.' },
+            {
+              value: 'public',
+              label: 'To the internet alone',
+              hint: 'Whatever its name stands for: a private address is refused at each connection.',
+            },
+            {
+              value: 'private',
+              label: 'Also to this machine and to private networks',
+              hint: 'For a model server of your own. Metadata services of clouds are never called.',
+            },
           ]}
         />
         <div className="flex flex-col gap-1">
@@ -130,7 +198,12 @@ export function EditUpstream({ row, list: { data, dialects }, onClose, onSaved }
             error={fieldError(save.error, 'terms.models')}
           />
         </div>
-        <MoreTerms form={form} usual={choice.id in dialects ? dialects[choice.id as keyof typeof dialects].routes : null} onChange={set} error={save.error} />
+        <MoreTerms
+          form={form}
+          usual={choice.id in dialects ? dialects[choice.id as keyof typeof dialects].routes : null}
+          onChange={set}
+          error={save.error}
+        />
         {row === null && (
           <Choices
             legend="When do calls go there?"
@@ -138,11 +211,19 @@ export function EditUpstream({ row, list: { data, dialects }, onClose, onSaved }
             onChange={(when) => set({ paused: when === 'later' })}
             choices={[
               { value: 'now', label: 'At once' },
-              { value: 'later', label: 'Not before I resume it', hint: 'Time for its credential and a test, where others serve the same names already.' },
+              {
+                value: 'later',
+                label: 'Not before I resume it',
+                hint: 'Time for its credential and a test, where others serve the same names already.',
+              },
             ]}
           />
         )}
-        <p className="text-xs text-muted">{row ? 'It holds for calls that begin from now on, on every server. Running calls end as they would.' : 'Its credential comes next: it has a place of its own, and is never shown again.'}</p>
+        <p className="text-xs text-muted">
+          {row
+            ? 'It holds for calls that begin from now on, on every server. Running calls end as they would.'
+            : 'Its credential comes next: it has a place of its own, and is never shown again.'}
+        </p>
         <FormProblem error={nameError === null ? save.error : null} fields={FIELDS} />
         <DialogActions>
           <Button onClick={onClose}>Cancel</Button>

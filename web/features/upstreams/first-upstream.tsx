@@ -13,7 +13,10 @@ export function FirstUpstream({ onAdd }: { /** Null: whoever looks may not. */ o
   }
   return (
     <Empty icon="fork" title="Only the built-in demo answers so far">
-      <p>Add a provider or a model server of your own, give it the credential that it asks for, and test it. No restart is needed, and every change is in the log.</p>
+      <p>
+        Add a provider or a model server of your own, give it the credential that it asks for, and test it. No
+        restart is needed, and every change is in the log.
+      </p>
       <p className="my-3">
         <Button look="primary" icon="plus" onClick={onAdd}>
           Add the first upstream

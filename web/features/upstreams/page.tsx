@@ -14,11 +14,21 @@ import { FirstUpstream } from './first-upstream.tsx';
 import { dispatchQuery, upstreamsQuery } from './upstream-queries.ts';
 import { UpstreamTable } from './upstream-table.tsx';
 
-const EditUpstream = lazy(() => import('./edit-upstream.tsx').then(({ EditUpstream: component }) => ({ default: component })));
-const UpstreamDialog = lazy(() => import('./upstream-dialog.tsx').then(({ UpstreamDialog: component }) => ({ default: component })));
-const RemoveUpstream = lazy(() => import('./remove-upstream.tsx').then(({ RemoveUpstream: component }) => ({ default: component })));
-const DefineModel = lazy(() => import('./define-model.tsx').then(({ DefineModel: component }) => ({ default: component })));
-const RetireModel = lazy(() => import('./retire-model.tsx').then(({ RetireModel: component }) => ({ default: component })));
+const EditUpstream = lazy(() =>
+  import('./edit-upstream.tsx').then(({ EditUpstream: component }) => ({ default: component })),
+);
+const UpstreamDialog = lazy(() =>
+  import('./upstream-dialog.tsx').then(({ UpstreamDialog: component }) => ({ default: component })),
+);
+const RemoveUpstream = lazy(() =>
+  import('./remove-upstream.tsx').then(({ RemoveUpstream: component }) => ({ default: component })),
+);
+const DefineModel = lazy(() =>
+  import('./define-model.tsx').then(({ DefineModel: component }) => ({ default: component })),
+);
+const RetireModel = lazy(() =>
+  import('./retire-model.tsx').then(({ RetireModel: component }) => ({ default: component })),
+);
 
 /** Upstreams by their names: what is known of them is fetched again all the time. */
 type Open =
@@ -35,14 +45,21 @@ export function UpstreamsPage() {
   const [open, setOpen] = useState<Open>(null);
   const close = (): void => setOpen(null);
   const add = (): void => setOpen({ what: 'add' });
-  useNotices(['upstream.', 'model.'], [upstreamsQuery.queryKey, dispatchQuery.queryKey, modelsQuery.queryKey]);
+  useNotices(
+    ['upstream.', 'model.'],
+    [upstreamsQuery.queryKey, dispatchQuery.queryKey, modelsQuery.queryKey],
+  );
   useShortcuts(mayChange ? { n: add } : {});
   const { data: list } = upstreams;
   const models = dispatch.data ?? [];
-  const row = open !== null && 'upstream' in open ? list?.data.find(({ name }) => name === open.upstream) : undefined;
+  const row =
+    open !== null && 'upstream' in open ? list?.data.find(({ name }) => name === open.upstream) : undefined;
   return (
     <>
-      <PageHead title="Upstreams" about="Where calls are passed on to. Health is as this server sees it, every five seconds while you look.">
+      <PageHead
+        title="Upstreams"
+        about="Where calls are passed on to. Health is as this server sees it, every five seconds while you look."
+      >
         {mayChange && (
           <Button look="primary" icon="plus" onClick={add} title="n">
             Add an upstream
@@ -54,7 +71,11 @@ export function UpstreamsPage() {
           <Loaded query={upstreams} title="The upstreams could not be loaded">
             {({ data }) => (
               <>
-                <UpstreamTable upstreams={data} mayChange={mayChange} onOpen={(what, upstream) => setOpen({ what, upstream })} />
+                <UpstreamTable
+                  upstreams={data}
+                  mayChange={mayChange}
+                  onOpen={(what, upstream) => setOpen({ what, upstream })}
+                />
                 {data.every(({ source }) => source === 'demo') && (
                   <div className="border-t border-line">
                     <FirstUpstream onAdd={mayChange ? add : null} />
@@ -72,14 +93,35 @@ export function UpstreamsPage() {
         />
       </div>
       <Suspense>
-        {open?.what === 'add' && list && <EditUpstream row={null} list={list} onClose={close} onSaved={(upstream) => setOpen({ what: 'show', upstream })} />}
-        {open?.what === 'change' && list && row && <EditUpstream row={row} list={list} onClose={close} onSaved={close} />}
+        {open?.what === 'add' && list && (
+          <EditUpstream
+            row={null}
+            list={list}
+            onClose={close}
+            onSaved={(upstream) => setOpen({ what: 'show', upstream })}
+          />
+        )}
+        {open?.what === 'change' && list && row && (
+          <EditUpstream row={row} list={list} onClose={close} onSaved={close} />
+        )}
         {(open?.what === 'show' || open?.what === 'test') && row && (
-          <UpstreamDialog key={row.name} row={row} models={models} mayChange={mayChange} testsAtOnce={open.what === 'test'} onClose={close} onOpen={(what) => setOpen({ what, upstream: row.name })} />
+          <UpstreamDialog
+            key={row.name}
+            row={row}
+            models={models}
+            mayChange={mayChange}
+            testsAtOnce={open.what === 'test'}
+            onClose={close}
+            onOpen={(what) => setOpen({ what, upstream: row.name })}
+          />
         )}
         {open?.what === 'remove' && row && <RemoveUpstream row={row} models={models} onClose={close} />}
-        {open?.what === 'define' && list && <DefineModel model={open.model} models={models} upstreams={list.data} onClose={close} />}
-        {open?.what === 'retire' && list && <RetireModel model={open.model} upstreams={list.data} onClose={close} />}
+        {open?.what === 'define' && list && (
+          <DefineModel model={open.model} models={models} upstreams={list.data} onClose={close} />
+        )}
+        {open?.what === 'retire' && list && (
+          <RetireModel model={open.model} upstreams={list.data} onClose={close} />
+        )}
       </Suspense>
     </>
   );

@@ -18,14 +18,19 @@ export function TestResult({ isRunning, tested }: { isRunning: boolean; tested: 
   );
 }
 
-function Outcome({ tested: { label, outcome, models, took_ms: tookMs, problem } }: { tested: CredentialTested }) {
+function Outcome({
+  tested: { label, outcome, models, took_ms: tookMs, problem },
+}: {
+  tested: CredentialTested;
+}) {
   const { icon, look } = LOOKS[outcome];
   return (
     <div className={`flex gap-2.5 rounded-lg border px-3 py-2 ${look}`}>
       <Icon name={icon} className="mt-0.5" />
       <p className="min-w-0 break-words">
         {label !== '' && <strong className="font-semibold">{label}: </strong>}
-        {problem ?? `It answers, and lists ${showCounted(models ?? 0, 'model')}.`} <span className="whitespace-nowrap text-muted">{tookMs > 0 && showDuration(tookMs)}</span>
+        {problem ?? `It answers, and lists ${showCounted(models ?? 0, 'model')}.`}{' '}
+        <span className="whitespace-nowrap text-muted">{tookMs > 0 && showDuration(tookMs)}</span>
       </p>
     </div>
   );

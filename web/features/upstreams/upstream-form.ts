@@ -2,7 +2,10 @@ import type { UpstreamTerms } from '#db/events/upstream-events.ts';
 import { choiceNamed, choiceOf, looksPrivate, usualModels } from './provider-choices.ts';
 
 /** The terms of an upstream as they are filled in. Pure. */
-export type UpstreamForm = Pick<UpstreamTerms, 'network' | 'models' | 'client_gone' | 'retries' | 'paused'> & {
+export type UpstreamForm = Pick<
+  UpstreamTerms,
+  'network' | 'models' | 'client_gone' | 'retries' | 'paused'
+> & {
   choice: string;
   address: string;
   package: string;
@@ -16,15 +19,39 @@ export type UpstreamForm = Pick<UpstreamTerms, 'network' | 'models' | 'client_go
 export type Addresses = Readonly<Record<string, { base_url: string | null }>>;
 
 /** Where one of these is usually found; empty where everybody has their own. */
-export const usualAddress = (choice: string, known: Addresses): string => choiceNamed(choice).address ?? known[choice]?.base_url ?? '';
+export const usualAddress = (choice: string, known: Addresses): string =>
+  choiceNamed(choice).address ?? known[choice]?.base_url ?? '';
 
 export function newForm(choice: string, known: Addresses): UpstreamForm {
   const address = usualAddress(choice, known);
-  return { choice, address, network: looksPrivate(address) ? 'private' : 'public', models: usualModels(choiceNamed(choice)), package: '', options: [], routes: null, token_limit: '', client_gone: 'cancel', retries: 0, paused: false };
+  return {
+    choice,
+    address,
+    network: looksPrivate(address) ? 'private' : 'public',
+    models: usualModels(choiceNamed(choice)),
+    package: '',
+    options: [],
+    routes: null,
+    token_limit: '',
+    client_gone: 'cancel',
+    retries: 0,
+    paused: false,
+  };
 }
 
 export function formOf(terms: UpstreamTerms): UpstreamForm {
-  const { base_url, package: name, options = {}, routes, token_limit, network, models, client_gone, retries, paused } = terms;
+  const {
+    base_url,
+    package: name,
+    options = {},
+    routes,
+    token_limit,
+    network,
+    models,
+    client_gone,
+    retries,
+    paused,
+  } = terms;
   return {
     choice: choiceOf(terms).id,
     address: base_url ?? '',
@@ -49,7 +76,12 @@ export function termsOf(form: UpstreamForm, before: UpstreamTerms | null): Upstr
     provider,
     ...(provider === 'openai' && id !== 'anthropic' && id !== 'bridge' && !isUnsaid ? { dialect: id } : {}),
     ...(address === '' ? {} : { base_url: address }),
-    ...(provider === 'bridge' ? { package: form.package.trim(), ...(form.options.length === 0 ? {} : { options: Object.fromEntries(form.options.map(readOption)) }) } : {}),
+    ...(provider === 'bridge'
+      ? {
+          package: form.package.trim(),
+          ...(form.options.length === 0 ? {} : { options: Object.fromEntries(form.options.map(readOption)) }),
+        }
+      : {}),
     models: form.models,
     ...(form.routes == null ? {} : { routes: form.routes }),
     ...(form.token_limit === '' ? {} : { token_limit: form.token_limit }),

@@ -15,14 +15,26 @@ export const upstreamsQuery = queryOptions({
 /** The models that were defined. */
 export const dispatchQuery = queryOptions({
   queryKey: ['dispatch'],
-  queryFn: async ({ signal }) => (await api<List<DirectedModel>>('GET', '/api/dispatch', undefined, signal)).data,
+  queryFn: async ({ signal }) =>
+    (await api<List<DirectedModel>>('GET', '/api/dispatch', undefined, signal)).data,
 });
 
-/** An upstream's own list of its models, to choose from. Where it can't be had there is nothing to choose from. */
+/**
+ * An upstream's own list of its models, to choose from. Where it can't be had there is nothing to choose
+ * from.
+ */
 export const ownModelsQuery = (upstream: string) =>
   queryOptions({
     queryKey: ['upstream-models', upstream],
-    queryFn: async ({ signal }) => (await api<UpstreamModels>('GET', `/api/upstreams/${encodeURIComponent(upstream)}/models`, undefined, signal)).data,
+    queryFn: async ({ signal }) =>
+      (
+        await api<UpstreamModels>(
+          'GET',
+          `/api/upstreams/${encodeURIComponent(upstream)}/models`,
+          undefined,
+          signal,
+        )
+      ).data,
     staleTime: 60_000,
     retry: false,
   });

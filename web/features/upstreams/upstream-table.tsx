@@ -8,14 +8,26 @@ import { upstreamStanding } from './health-words.ts';
 import { choiceOf } from './provider-choices.ts';
 
 export type UpstreamAction = 'show' | 'test' | 'change' | 'remove';
-type UpstreamTableProps = { upstreams: readonly UpstreamRow[]; /** Auditors only look. */ mayChange: boolean; onOpen: (what: UpstreamAction, upstream: string) => void };
+type UpstreamTableProps = {
+  upstreams: readonly UpstreamRow[];
+  /** Auditors only look. */ mayChange: boolean;
+  onOpen: (what: UpstreamAction, upstream: string) => void;
+};
 
 /** Upstreams in their order, with how they fare. */
 export function UpstreamTable({ upstreams, mayChange, onOpen }: UpstreamTableProps) {
-  return <Table label="Upstreams" rows={upstreams} keyOf={({ name }) => name} columns={columns(mayChange, onOpen)} />;
+  return (
+    <Table
+      label="Upstreams"
+      rows={upstreams}
+      keyOf={({ name }) => name}
+      columns={columns(mayChange, onOpen)}
+    />
+  );
 }
 
-const NAME_LOOK = 'text-left font-medium underline decoration-line-strong underline-offset-2 wrap-anywhere hover:decoration-current';
+const NAME_LOOK =
+  'text-left font-medium underline decoration-line-strong underline-offset-2 wrap-anywhere hover:decoration-current';
 const MODELS_SHOWN_MAX = 4;
 
 const columns = (mayChange: boolean, onOpen: UpstreamTableProps['onOpen']): Column<UpstreamRow>[] => [
@@ -24,14 +36,21 @@ const columns = (mayChange: boolean, onOpen: UpstreamTableProps['onOpen']): Colu
     cell: (row) => (
       <>
         <p className="flex flex-wrap items-center gap-x-2">
-          <button type="button" onClick={() => onOpen('show', row.name)} aria-label={`Upstream ${row.name}`} className={NAME_LOOK}>
+          <button
+            type="button"
+            onClick={() => onOpen('show', row.name)}
+            aria-label={`Upstream ${row.name}`}
+            className={NAME_LOOK}
+          >
             {row.name}
           </button>
           <SourceMark source={row.source} />
         </p>
         <p className="text-xs text-muted">
           {kindOf(row)}
-          {row.source !== 'demo' && row.terms.network === 'private' && <span className="max-md:hidden"> · private network</span>}
+          {row.source !== 'demo' && row.terms.network === 'private' && (
+            <span className="max-md:hidden"> · private network</span>
+          )}
         </p>
         {row.source !== 'demo' && row.terms.base_url !== undefined && (
           <p className="text-xs wrap-anywhere text-muted max-md:hidden">
@@ -43,16 +62,28 @@ const columns = (mayChange: boolean, onOpen: UpstreamTableProps['onOpen']): Colu
   },
   { head: 'Health', cell: (row) => <HealthMark standing={upstreamStanding(row)} /> },
   { head: 'Serves by name', cell: ({ terms: { models } }) => <Names names={models} />, isExtra: true },
-  { head: 'Credentials', cell: ({ source, credentials }) => (source === 'demo' ? <span className="text-muted">its own</span> : <Labels credentials={credentials} />), isExtra: true },
+  {
+    head: 'Credentials',
+    cell: ({ source, credentials }) =>
+      source === 'demo' ? <span className="text-muted">its own</span> : <Labels credentials={credentials} />,
+    isExtra: true,
+  },
   { head: 'Running', align: 'right', cell: ({ health: { running } }) => showCount(running), isExtra: true },
   actionsColumn((row) => (
     <span className="-my-1.5 inline-flex">
-      <Menu label={`Actions for ${row.name}`} items={actionsOf(row, mayChange, (what) => onOpen(what, row.name))} />
+      <Menu
+        label={`Actions for ${row.name}`}
+        items={actionsOf(row, mayChange, (what) => onOpen(what, row.name))}
+      />
     </span>
   )),
 ];
 
-function actionsOf({ source }: UpstreamRow, mayChange: boolean, open: (what: UpstreamAction) => void): MenuItem[] {
+function actionsOf(
+  { source }: UpstreamRow,
+  mayChange: boolean,
+  open: (what: UpstreamAction) => void,
+): MenuItem[] {
   const own: MenuItem[] = [
     { label: 'Change…', icon: 'cog', onChoose: () => open('change') },
     { label: 'Remove…', icon: 'close', onChoose: () => open('remove'), isDanger: true },

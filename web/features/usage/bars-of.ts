@@ -7,32 +7,51 @@ import { BUCKETS_MS } from './buckets.ts';
 import { type Metric, METRICS } from './metrics.ts';
 import type { UsageShown } from './usage-query.ts';
 
-/** A report as bars: one for each bucket of its time, empty ones too. Pure but for the year that titles leave out. */
+/**
+ * A report as bars: one for each bucket of its time, empty ones too. Pure but for the year that titles leave
+ * out.
+ */
 export type Chart = { series: Series[]; bars: Bar[] };
 
 const BARS_MAX = 3_000;
 
 type Wanted = { metric: Metric; group: UsageGroup; zone: Zone; nameOf: (id: string) => string };
 
-export function chartOf({ series: report, ranking, isApart }: UsageShown, { metric, group, zone, nameOf }: Wanted): Chart {
+export function chartOf(
+  { series: report, ranking, isApart }: UsageShown,
+  { metric, group, zone, nameOf }: Wanted,
+): Chart {
   const { valueOf } = METRICS[metric];
-  const at = (rows: readonly UsageRow[]): Map<number, UsageRow[]> => Map.groupBy(rows, ({ from }) => Date.parse(from ?? ''));
+  const at = (rows: readonly UsageRow[]): Map<number, UsageRow[]> =>
+    Map.groupBy(rows, ({ from }) => Date.parse(from ?? ''));
   const byTime = at(report.rows ?? []);
   const bars = (partsOf: (rows: readonly UsageRow[]) => Pick<Bar, 'values' | 'told'>): Bar[] =>
-    momentsOf(report).map((atMs) => ({ ...captions(report, atMs, zone), ...partsOf(byTime.get(atMs) ?? []) }));
+    momentsOf(report).map((atMs) => ({
+      ...captions(report, atMs, zone),
+      ...partsOf(byTime.get(atMs) ?? []),
+    }));
 
   if (metric === 'times') {
     return {
-      series: [{ name: 'Median', colour: SERIES[0] }, { name: '95th percentile', colour: SERIES[1] }],
+      series: [
+        { name: 'Median', colour: SERIES[0] },
+        { name: '95th percentile', colour: SERIES[1] },
+      ],
       bars: bars(([row]) => {
         const [half, most] = [row?.first_byte_p50_ms ?? 0, row?.first_byte_p95_ms ?? 0];
         return { values: [half, most - half], told: [half, most] };
       }),
     };
   }
-  if (!isApart) return { series: [{ name: METRICS[metric].name, colour: SERIES[0] }], bars: bars(([row]) => ({ values: [row ? valueOf(row) : 0] })) };
+  if (!isApart)
+    return {
+      series: [{ name: METRICS[metric].name, colour: SERIES[0] }],
+      bars: bars(([row]) => ({ values: [row ? valueOf(row) : 0] })),
+    };
 
-  const ranked = (ranking.rows ?? []).toSorted((one, other) => valueOf(other) - valueOf(one)).filter((row) => valueOf(row) > 0);
+  const ranked = (ranking.rows ?? [])
+    .toSorted((one, other) => valueOf(other) - valueOf(one))
+    .filter((row) => valueOf(row) > 0);
   const names = ranked.slice(0, SERIES.length).map((row) => row[group] ?? '');
   const places = new Map(names.map((name, index) => [name, index]));
   const hasRest = ranked.length > names.length;
@@ -54,10 +73,21 @@ export function chartOf({ series: report, ranking, isApart }: UsageShown, { metr
 function momentsOf({ from, to, bucket }: UsageReport): number[] {
   const stepMs = BUCKETS_MS[bucket ?? 'day'];
   const [fromMs, toMs] = [Date.parse(from), Date.parse(to)];
-  return Array.from({ length: Math.min(BARS_MAX, Math.max(0, Math.ceil((toMs - fromMs) / stepMs))) }, (_, index) => fromMs + index * stepMs);
+  return Array.from(
+    { length: Math.min(BARS_MAX, Math.max(0, Math.ceil((toMs - fromMs) / stepMs))) },
+    (_, index) => fromMs + index * stepMs,
+  );
 }
 
-function captions({ from, to, bucket }: UsageReport, atMs: number, zone: Zone): Pick<Bar, 'atMs' | 'label' | 'title'> {
+function captions(
+  { from, to, bucket }: UsageReport,
+  atMs: number,
+  zone: Zone,
+): Pick<Bar, 'atMs' | 'label' | 'title'> {
   const bucketMs = BUCKETS_MS[bucket ?? 'day'];
-  return { atMs, label: bucketLabel(atMs, bucketMs, zone, Date.parse(to) - Date.parse(from)), title: bucketTitle(atMs, bucketMs, zone) };
+  return {
+    atMs,
+    label: bucketLabel(atMs, bucketMs, zone, Date.parse(to) - Date.parse(from)),
+    title: bucketTitle(atMs, bucketMs, zone),
+  };
 }

@@ -4,7 +4,11 @@ import { type FilterSearch, timeOf } from '../../lib/filter-search.ts';
 /** How the page of usage takes time apart, so that the tables can tell it and people can read it. Pure. */
 
 /** What the page of usage asks for. */
-export type UsageWanted = Pick<FilterSearch, 'account' | 'key' | 'model' | 'range' | 'from' | 'to'> & { bucket?: Bucket; group: UsageGroup; hasTimes: boolean };
+export type UsageWanted = Pick<FilterSearch, 'account' | 'key' | 'model' | 'range' | 'from' | 'to'> & {
+  bucket?: Bucket;
+  group: UsageGroup;
+  hasTimes: boolean;
+};
 
 export const FALLBACK_RANGE = '24h';
 
@@ -20,7 +24,10 @@ const BARS_MAX = 400;
 /** The buckets that a time can be taken apart by, as the tables have them. */
 export function bucketsFor(wanted: UsageWanted, nowMs: number): Bucket[] {
   const { fromMs, toMs } = timeOf(wanted, FALLBACK_RANGE, nowMs);
-  const isDetailed = wanted.key !== undefined || wanted.model !== undefined || (wanted.group !== 'account' && !wanted.hasTimes);
+  const isDetailed =
+    wanted.key !== undefined ||
+    wanted.model !== undefined ||
+    (wanted.group !== 'account' && !wanted.hasTimes);
   const isKept = fromMs >= nowMs - KEPT_MS;
   return (['minute', 'hour', 'day'] as const).filter((bucket) => {
     if (bucket === 'minute' ? !isKept : bucket === 'hour' && isDetailed && !isKept) return false;
@@ -40,7 +47,10 @@ export function bucketFor(wanted: UsageWanted, nowMs: number): Bucket {
 
 export type Query = Record<string, string | undefined>;
 
-/** The query of the chart, which the CSV is of, too. A range begins where a bucket does, and has all of its time. */
+/**
+ * The query of the chart, which the CSV is of, too. A range begins where a bucket does, and has all of its
+ * time.
+ */
 export function seriesQuery(wanted: UsageWanted, nowMs: number): Query {
   const { account, key, model, group, hasTimes, to } = wanted;
   const bucket = bucketFor(wanted, nowMs);
@@ -48,5 +58,13 @@ export function seriesQuery(wanted: UsageWanted, nowMs: number): Query {
   const { fromMs } = timeOf(wanted, FALLBACK_RANGE, nowMs);
   const alignedMs = wanted.from === undefined ? Math.floor(fromMs / unitMs) * unitMs : fromMs;
   const from = new Date(Math.min(alignedMs, nowMs - 1)).toISOString();
-  return { account, key, model, from, to: wanted.from === undefined ? undefined : to, bucket, group_by: hasTimes ? undefined : group };
+  return {
+    account,
+    key,
+    model,
+    from,
+    to: wanted.from === undefined ? undefined : to,
+    bucket,
+    group_by: hasTimes ? undefined : group,
+  };
 }

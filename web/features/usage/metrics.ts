@@ -3,9 +3,21 @@ import { showCost, showDuration, showShort } from '../../lib/show.ts';
 
 /** What usage can be measured by. Pure. */
 export const METRICS = {
-  requests: { name: 'Requests', show: showShort, valueOf: (figures: UsageFigures) => figures.requests + figures.refused },
-  tokens: { name: 'Tokens', show: showShort, valueOf: (figures: UsageFigures) => figures.input_tokens + figures.output_tokens },
+  requests: {
+    name: 'Requests',
+    show: showShort,
+    valueOf: (figures: UsageFigures) => figures.requests + figures.refused,
+  },
+  tokens: {
+    name: 'Tokens',
+    show: showShort,
+    valueOf: (figures: UsageFigures) => figures.input_tokens + figures.output_tokens,
+  },
   cost: { name: 'Cost', show: showCost, valueOf: (figures: UsageFigures) => figures.cost_microusd },
-  times: { name: 'First token', show: showDuration, valueOf: (figures: UsageFigures) => figures.first_byte_p95_ms ?? 0 },
+  times: {
+    name: 'First token',
+    show: showDuration,
+    valueOf: (figures: UsageFigures) => figures.first_byte_p95_ms ?? 0,
+  },
 } as const;
 export type Metric = keyof typeof METRICS;

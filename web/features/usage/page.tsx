@@ -35,35 +35,73 @@ export function UsagePage() {
   // Of all accounts together the keys are too many to begin with.
   const usual: UsageGroup = isOverseer && which.account === undefined ? 'account' : 'key';
   const group: UsageGroup = chosen === 'account' && !isOverseer ? 'key' : (chosen ?? usual);
-  const wanted: UsageWanted = { ...which, ...(bucket === undefined ? {} : { bucket }), group, hasTimes: metric === 'times' };
+  const wanted: UsageWanted = {
+    ...which,
+    ...(bucket === undefined ? {} : { bucket }),
+    group,
+    hasTimes: metric === 'times',
+  };
   const query = useQuery(usageQuery(wanted));
   // Those that may be called now, and those that were.
   const models = useQuery(modelsQuery).data?.map(({ id }) => id) ?? [];
   const called = group === 'model' ? (query.data?.ranking.rows ?? []).map((row) => row.model ?? '') : [];
-  const groups: readonly (readonly [UsageGroup, string])[] = [...(isOverseer ? [['account', 'Account'] as const] : []), ['key', 'Key'], ['model', 'Model']];
-  const nameOf = (id: string): string => (id === '' ? 'none' : group === 'key' ? keyNameOf(id) : group === 'account' ? accountNameOf(id) : id);
+  const groups: readonly (readonly [UsageGroup, string])[] = [
+    ...(isOverseer ? [['account', 'Account'] as const] : []),
+    ['key', 'Key'],
+    ['model', 'Model'],
+  ];
+  const nameOf = (id: string): string =>
+    id === '' ? 'none' : group === 'key' ? keyNameOf(id) : group === 'account' ? accountNameOf(id) : id;
 
   return (
     <>
       <PageHead title="Usage" about="Calls by when they ended, as the tables sum them up.">
-        <Download href={`/api/usage${queryString({ ...seriesQuery(wanted, nowMs), format: 'csv' })}`} name="CSV" title="What the chart shows, as CSV" />
+        <Download
+          href={`/api/usage${queryString({ ...seriesQuery(wanted, nowMs), format: 'csv' })}`}
+          name="CSV"
+          title="What the chart shows, as CSV"
+        />
       </PageHead>
       <div className="mb-2 flex flex-wrap items-center justify-between gap-2">
         <TimeRange search={search} fallback={FALLBACK_RANGE} onChange={change} />
         <SubjectFilter search={search} models={[...models, ...called]} onChange={change} />
       </div>
       <div className="mb-4 flex flex-wrap items-center gap-x-6 gap-y-2">
-        <Segments label="What is measured" choices={METRIC_CHOICES} chosen={metric} onChoose={(next: Metric) => change({ metric: next === 'requests' ? undefined : next })} />
-        <Segments label="By" isLabelShown choices={groups} chosen={group} onChoose={(next: UsageGroup) => change({ group: next === usual ? undefined : next })} />
-        <Segments label="Per" isLabelShown choices={bucketsFor(wanted, nowMs).map((each) => [each, BUCKET_NAMES[each]] as const)} chosen={bucketFor(wanted, nowMs)} onChoose={(next: Bucket) => change({ bucket: next })} />
+        <Segments
+          label="What is measured"
+          choices={METRIC_CHOICES}
+          chosen={metric}
+          onChoose={(next: Metric) => change({ metric: next === 'requests' ? undefined : next })}
+        />
+        <Segments
+          label="By"
+          isLabelShown
+          choices={groups}
+          chosen={group}
+          onChoose={(next: UsageGroup) => change({ group: next === usual ? undefined : next })}
+        />
+        <Segments
+          label="Per"
+          isLabelShown
+          choices={bucketsFor(wanted, nowMs).map((each) => [each, BUCKET_NAMES[each]] as const)}
+          chosen={bucketFor(wanted, nowMs)}
+          onChoose={(next: Bucket) => change({ bucket: next })}
+        />
       </div>
       <Loaded query={query} title="Usage could not be loaded" height="h-[40rem]">
         {(shown) => (
-          <div aria-busy={query.isPlaceholderData} className={`flex flex-col gap-4 *:min-w-0 ${query.isPlaceholderData ? 'opacity-60' : ''}`}>
+          <div
+            aria-busy={query.isPlaceholderData}
+            className={`flex flex-col gap-4 *:min-w-0 ${query.isPlaceholderData ? 'opacity-60' : ''}`}
+          >
             <Totals totals={shown.totals} />
             <UsageChart shown={shown} metric={metric} group={group} nameOf={nameOf} />
             <Ranking report={shown.ranking} metric={metric} group={group} search={which} nameOf={nameOf} />
-            <Vintage report={shown.series} isLoading={query.isFetching} onRefresh={() => void query.refetch()} />
+            <Vintage
+              report={shown.series}
+              isLoading={query.isFetching}
+              onRefresh={() => void query.refetch()}
+            />
           </div>
         )}
       </Loaded>

@@ -10,7 +10,13 @@ import { type Metric, METRICS } from './metrics.ts';
 const HEADS = { account: 'Account', key: 'Key', model: 'Model' } as const;
 const SHOWN = 100;
 
-type RankingProps = { report: UsageReport; metric: Metric; group: UsageGroup; search: FilterSearch; nameOf: (id: string) => string };
+type RankingProps = {
+  report: UsageReport;
+  metric: Metric;
+  group: UsageGroup;
+  search: FilterSearch;
+  nameOf: (id: string) => string;
+};
 
 /** Every account, key or model with its figures, the largest by the chosen metric first. */
 export function Ranking({ report, metric, group, search, nameOf }: RankingProps) {
@@ -27,7 +33,9 @@ export function Ranking({ report, metric, group, search, nameOf }: RankingProps)
         empty={<p className="px-4 py-10 text-center text-muted">No calls in this time.</p>}
         columns={columnsOf({ report, metric, group, search, nameOf })}
       />
-      {more > 0 && <p className="px-4 py-2 text-muted">and {showCount(more)} more; the CSV has them by time</p>}
+      {more > 0 && (
+        <p className="px-4 py-2 text-muted">and {showCount(more)} more; the CSV has them by time</p>
+      )}
     </Card>
   );
 }
@@ -40,9 +48,18 @@ function columnsOf({ report, metric, group, search, nameOf }: RankingProps): Col
     head: HEADS[group],
     cell: (row) => {
       const id = row[group] ?? '';
-      if (id === '') return <span className="text-muted" title="Refused before the model mattered">none</span>;
+      if (id === '')
+        return (
+          <span className="text-muted" title="Refused before the model mattered">
+            none
+          </span>
+        );
       return (
-        <Link to="/requests" search={{ ...search, [group]: id }} className="block max-w-60 truncate hover:underline">
+        <Link
+          to="/requests"
+          search={{ ...search, [group]: id }}
+          className="block max-w-60 truncate hover:underline"
+        >
           {nameOf(id)}
         </Link>
       );
@@ -50,7 +67,11 @@ function columnsOf({ report, metric, group, search, nameOf }: RankingProps): Col
   };
   const counts: Column<UsageRow>[] = [
     { head: 'Requests', align: 'right', cell: (row) => showCount(row.requests + row.refused) },
-    { head: 'Refused or failed', align: 'right', cell: (row) => showPercent(errorShareOf(tallyOf(row)) ?? 0) },
+    {
+      head: 'Refused or failed',
+      align: 'right',
+      cell: (row) => showPercent(errorShareOf(tallyOf(row)) ?? 0),
+    },
   ];
   if (metric === 'times') {
     return [
@@ -69,6 +90,10 @@ function columnsOf({ report, metric, group, search, nameOf }: RankingProps): Col
     { head: 'Of it cached', align: 'right', cell: (row) => showShort(row.cached_tokens) },
     { head: 'Tokens out', align: 'right', cell: (row) => showShort(row.output_tokens) },
     { head: 'Cost', align: 'right', cell: (row) => showCost(row.cost_microusd) },
-    { head: 'Share', align: 'right', cell: (row) => (whole > 0 ? showPercent(METRICS[metric].valueOf(row) / whole) : '–') },
+    {
+      head: 'Share',
+      align: 'right',
+      cell: (row) => (whole > 0 ? showPercent(METRICS[metric].valueOf(row) / whole) : '–'),
+    },
   ];
 }

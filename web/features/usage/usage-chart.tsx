@@ -8,7 +8,17 @@ import { type Metric, METRICS } from './metrics.ts';
 import type { UsageShown } from './usage-query.ts';
 
 /** The metric over time, one part of each bar for each of the largest groups. */
-export function UsageChart({ shown, metric, group, nameOf }: { shown: UsageShown; metric: Metric; group: UsageGroup; nameOf: (id: string) => string }) {
+export function UsageChart({
+  shown,
+  metric,
+  group,
+  nameOf,
+}: {
+  shown: UsageShown;
+  metric: Metric;
+  group: UsageGroup;
+  nameOf: (id: string) => string;
+}) {
   const zone = useZone();
   const chart = chartOf(shown, { metric, group, zone, nameOf });
   const { bucket } = shown.series;
@@ -20,16 +30,37 @@ export function UsageChart({ shown, metric, group, nameOf }: { shown: UsageShown
       title={title}
       chart={
         <>
-          <Bars {...chart} show={show} isWhole={metric === 'requests' || metric === 'tokens'} label={metric === 'times' ? title : `${title} by ${group}`} />
-          {isTooMuch && <p className="mt-2 text-xs text-muted">Each bar would have too many parts for this time: choose a shorter one, or narrow it to a key or model.</p>}
+          <Bars
+            {...chart}
+            show={show}
+            isWhole={metric === 'requests' || metric === 'tokens'}
+            label={metric === 'times' ? title : `${title} by ${group}`}
+          />
+          {isTooMuch && (
+            <p className="mt-2 text-xs text-muted">
+              Each bar would have too many parts for this time: choose a shorter one, or narrow it to a key or
+              model.
+            </p>
+          )}
         </>
       }
-      table={<Table label={title} keyOf={({ atMs }) => String(atMs)} rows={chart.bars.toReversed()} columns={columnsOf(chart, show)} />}
+      table={
+        <Table
+          label={title}
+          keyOf={({ atMs }) => String(atMs)}
+          rows={chart.bars.toReversed()}
+          columns={columnsOf(chart, show)}
+        />
+      }
     />
   );
 }
 
 const columnsOf = ({ series }: Chart, show: (value: number) => string): Column<Bar>[] => [
   { head: 'Time', cell: ({ title }) => <span className="whitespace-nowrap">{title}</span> },
-  ...series.map(({ name }, index): Column<Bar> => ({ head: name, align: 'right', cell: ({ values, told }) => show((told ?? values)[index] ?? 0) })),
+  ...series.map(({ name }, index): Column<Bar> => ({
+    head: name,
+    align: 'right',
+    cell: ({ values, told }) => show((told ?? values)[index] ?? 0),
+  })),
 ];

@@ -18,9 +18,14 @@ export const usageQuery = (wanted: UsageWanted) =>
     queryKey: ['usage', wanted],
     queryFn: async ({ signal }): Promise<UsageShown> => {
       const query = seriesQuery(wanted, Date.now());
-      const get = (asked: Query): Promise<UsageReport> => api<UsageReport>('GET', `/api/usage${queryString(asked)}`, undefined, signal);
+      const get = (asked: Query): Promise<UsageReport> =>
+        api<UsageReport>('GET', `/api/usage${queryString(asked)}`, undefined, signal);
       const { bucket: _, group_by: __, ...whole } = query;
-      const [series, ranking, { totals }] = await Promise.all([get(query), get({ ...whole, group_by: wanted.group, times: wanted.hasTimes ? 'true' : undefined }), get(whole)]);
+      const [series, ranking, { totals }] = await Promise.all([
+        get(query),
+        get({ ...whole, group_by: wanted.group, times: wanted.hasTimes ? 'true' : undefined }),
+        get(whole),
+      ]);
       if ((series.rows_omitted ?? 0) === 0) return { series, ranking, totals, isApart: !wanted.hasTimes };
       return { series: await get({ ...query, group_by: undefined }), ranking, totals, isApart: false };
     },

@@ -3,9 +3,21 @@ import { labelled, roundTicks } from './scale.ts';
 
 /** A part of each bar, and its colour as a variable of the style sheet. */
 export type Series = { name: string; colour: string };
-export type Bar = { /** When it begins: titles come twice where a clock is put back. */ atMs: number; /** Beneath it. */ label: string; /** The time it stands for, in full. */ title: string; /** One for each series, from the bottom up. */ values: readonly number[]; /** What is told of each in place of its value. */ told?: readonly number[] };
+export type Bar = {
+  /** When it begins: titles come twice where a clock is put back. */ atMs: number;
+  /** Beneath it. */ label: string;
+  /** The time it stands for, in full. */ title: string;
+  /** One for each series, from the bottom up. */ values: readonly number[];
+  /** What is told of each in place of its value. */ told?: readonly number[];
+};
 
-type BarsProps = { series: readonly Series[]; bars: readonly Bar[]; show: (value: number) => string; /** What it shows, for readers: the figures are in the table beside it. */ label: string; /** The most that a tick may be too fine for: counts are whole. */ isWhole?: boolean };
+type BarsProps = {
+  series: readonly Series[];
+  bars: readonly Bar[];
+  show: (value: number) => string;
+  /** What it shows, for readers: the figures are in the table beside it. */ label: string;
+  /** The most that a tick may be too fine for: counts are whole. */ isWhole?: boolean;
+};
 
 const WIDTH = 1_000;
 const HEIGHT = 100;
@@ -33,20 +45,44 @@ export function Bars({ series, bars, show, label, isWhole = true }: BarsProps) {
       <div role="img" aria-label={label} className="mt-3 flex gap-2 text-xs text-muted">
         <div className="relative h-44 w-12 shrink-0">
           {ticks.map((tick) => (
-            <span key={tick} className="absolute right-0 translate-y-1/2 leading-none whitespace-nowrap" style={{ bottom: `${(tick / top) * 100}%` }}>
+            <span
+              key={tick}
+              className="absolute right-0 translate-y-1/2 leading-none whitespace-nowrap"
+              style={{ bottom: `${(tick / top) * 100}%` }}
+            >
               {show(tick)}
             </span>
           ))}
         </div>
         <div className="min-w-0 flex-1">
           <div className="relative h-44" onPointerMove={point} onPointerLeave={() => setAt(null)}>
-            <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" aria-hidden="true" className="absolute inset-0 size-full">
+            <svg
+              viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
+              preserveAspectRatio="none"
+              aria-hidden="true"
+              className="absolute inset-0 size-full"
+            >
               {ticks.map((tick) => (
-                <line key={tick} x1={0} x2={WIDTH} y1={HEIGHT * (1 - tick / top)} y2={HEIGHT * (1 - tick / top)} stroke="var(--line)" vectorEffect="non-scaling-stroke" />
+                <line
+                  key={tick}
+                  x1={0}
+                  x2={WIDTH}
+                  y1={HEIGHT * (1 - tick / top)}
+                  y2={HEIGHT * (1 - tick / top)}
+                  stroke="var(--line)"
+                  vectorEffect="non-scaling-stroke"
+                />
               ))}
               {at !== null && <rect x={at * step} y={0} width={step} height={HEIGHT} fill="var(--sunken)" />}
               {bars.map((bar, index) => (
-                <Stack key={index} bar={bar} series={series} x={index * step + gap / 2} width={step - gap} top={top} />
+                <Stack
+                  key={index}
+                  bar={bar}
+                  series={series}
+                  x={index * step + gap / 2}
+                  width={step - gap}
+                  top={top}
+                />
               ))}
             </svg>
           </div>
@@ -57,7 +93,19 @@ export function Bars({ series, bars, show, label, isWhole = true }: BarsProps) {
   );
 }
 
-function Stack({ bar, series, x, width, top }: { bar: Bar; series: readonly Series[]; x: number; width: number; top: number }) {
+function Stack({
+  bar,
+  series,
+  x,
+  width,
+  top,
+}: {
+  bar: Bar;
+  series: readonly Series[];
+  x: number;
+  width: number;
+  top: number;
+}) {
   const parts: ReactNode[] = [];
   let below = 0;
   for (const [index, value] of bar.values.entries()) {
@@ -65,7 +113,16 @@ function Stack({ bar, series, x, width, top }: { bar: Bar; series: readonly Seri
     const height = (value / top) * HEIGHT;
     below += height;
     // What there is can be seen, however little of the whole it is.
-    parts.push(<rect key={index} x={x} y={HEIGHT - below} width={width} height={Math.max(height, 0.6)} fill={series[index]?.colour} />);
+    parts.push(
+      <rect
+        key={index}
+        x={x}
+        y={HEIGHT - below}
+        width={width}
+        height={Math.max(height, 0.6)}
+        fill={series[index]?.colour}
+      />,
+    );
   }
   return parts;
 }
@@ -105,8 +162,18 @@ function Legend({ series }: { series: readonly Series[] }) {
   );
 }
 
-function Readout({ bar, series, show }: { bar: Bar; series: readonly Series[]; show: (value: number) => string }) {
-  const parts = (bar.told ?? bar.values).map((value, index) => [series[index]?.name ?? '', value] as const).filter(([, value]) => value > 0);
+function Readout({
+  bar,
+  series,
+  show,
+}: {
+  bar: Bar;
+  series: readonly Series[];
+  show: (value: number) => string;
+}) {
+  const parts = (bar.told ?? bar.values)
+    .map((value, index) => [series[index]?.name ?? '', value] as const)
+    .filter(([, value]) => value > 0);
   return (
     <>
       <span className="text-ink">{bar.title}</span>

@@ -2,8 +2,21 @@ import { type ReactNode, useState } from 'react';
 import { Button } from '../button.tsx';
 import { Card } from '../parts.tsx';
 
-/** A chart with its table behind a switch: whoever can't see the one has the other. Both are as high, so nothing jumps. */
-export function ChartFrame({ title, actions, chart, table }: { title: ReactNode; actions?: ReactNode; chart: ReactNode; table: ReactNode }) {
+/**
+ * A chart with its table behind a switch: whoever can't see the one has the other. Both are as high, so
+ * nothing jumps.
+ */
+export function ChartFrame({
+  title,
+  actions,
+  chart,
+  table,
+}: {
+  title: ReactNode;
+  actions?: ReactNode;
+  chart: ReactNode;
+  table: ReactNode;
+}) {
   const [isTable, setTable] = useState(false);
   return (
     <Card
@@ -12,7 +25,13 @@ export function ChartFrame({ title, actions, chart, table }: { title: ReactNode;
       actions={
         <>
           {actions}
-          <Button look="quiet" icon={isTable ? 'bars' : 'list'} aria-label={isTable ? 'Show as chart' : 'Show as table'} onClick={() => setTable(!isTable)} className="-mr-3">
+          <Button
+            look="quiet"
+            icon={isTable ? 'bars' : 'list'}
+            aria-label={isTable ? 'Show as chart' : 'Show as table'}
+            onClick={() => setTable(!isTable)}
+            className="-mr-3"
+          >
             {isTable ? 'Chart' : 'Table'}
           </Button>
         </>

@@ -14,8 +14,13 @@ export function roundTicks(max: number): number[] {
 
 const STEPS = [1, 2, 3, 5, 6, 10, 12, 15, 24, 30, 48, 72, 96, 120, 168, 240, 336];
 
-/** Which of so many places along the bottom get a label, so that there are at most `most`; the same distance apart, the first near the beginning. */
+/**
+ * Which of so many places along the bottom get a label, so that there are at most `most`; the same distance
+ * apart, the first near the beginning.
+ */
 export function labelled(count: number, most: number): number[] {
   const step = STEPS.find((each) => count / each <= most) ?? Math.ceil(count / most);
-  return Array.from({ length: count }, (_, index) => index).filter((index) => (count - 1 - index) % step === 0);
+  return Array.from({ length: count }, (_, index) => index).filter(
+    (index) => (count - 1 - index) % step === 0,
+  );
 }

@@ -6,7 +6,13 @@ export function Sparkline({ values, className = '' }: { values: readonly number[
   return (
     <svg viewBox={`0 0 ${last} 22`} preserveAspectRatio="none" aria-hidden="true" className={className}>
       <path d={`M0,22L${points.join('L')}L${last},22Z`} fill="var(--accent-soft)" />
-      <path d={`M${points.join('L')}`} fill="none" stroke="var(--accent)" strokeWidth={1.25} vectorEffect="non-scaling-stroke" />
+      <path
+        d={`M${points.join('L')}`}
+        fill="none"
+        stroke="var(--accent)"
+        strokeWidth={1.25}
+        vectorEffect="non-scaling-stroke"
+      />
     </svg>
   );
 }

@@ -2,7 +2,10 @@ import type { Zone } from '../../lib/show.ts';
 import { showTime } from '../../lib/show.ts';
 import { isOtherYear } from '../../lib/year.ts';
 
-/** How a bucket of time is called: beneath a chart, and in full. Days are those of UTC, as the figures are kept. */
+/**
+ * How a bucket of time is called: beneath a chart, and in full. Days are those of UTC, as the figures are
+ * kept.
+ */
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -23,5 +26,7 @@ export function bucketTitle(atMs: number, bucketMs: number, zone: Zone): string 
   const isDay = bucketMs >= DAY_MS;
   const zoneOfDay = isDay ? 'utc' : zone;
   const date = isOtherYear(atMs, zoneOfDay) ? showTime(atMs, zoneOfDay, 'date') : short(atMs, zoneOfDay);
-  return isDay ? `${date} (UTC)` : `${date}, ${showTime(atMs, zone, 'minute')}–${showTime(atMs + bucketMs, zone, 'minute')}`;
+  return isDay
+    ? `${date} (UTC)`
+    : `${date}, ${showTime(atMs, zone, 'minute')}–${showTime(atMs + bucketMs, zone, 'minute')}`;
 }

@@ -4,7 +4,10 @@ import { TextField } from '../field.tsx';
 import { readAmount, readDollars, writeDollars } from './amounts.ts';
 
 type Unit = 'count' | 'microusd';
-const UNITS: Record<Unit, { read: (text: string) => number | null; show: (value: number) => string; wrong: string }> = {
+const UNITS: Record<
+  Unit,
+  { read: (text: string) => number | null; show: (value: number) => string; wrong: string }
+> = {
   count: { read: readAmount, show: showCount, wrong: 'Write a whole number, such as 60, 250k or 1,000,000.' },
   microusd: { read: readDollars, show: writeDollars, wrong: 'Write an amount in dollars, such as 12.50.' },
 };
@@ -22,7 +25,10 @@ type AmountFieldProps = {
   className?: string;
 };
 
-/** A whole number or an amount of money, as people write them. What can't be read keeps its form from being sent. */
+/**
+ * A whole number or an amount of money, as people write them. What can't be read keeps its form from being
+ * sent.
+ */
 export function AmountField({ value, onChange, unit = 'count', ...rest }: AmountFieldProps) {
   const { read, show, wrong } = UNITS[unit];
   const [text, setText] = useState(value === undefined ? '' : show(value));

@@ -8,7 +8,8 @@ const SCALES: Record<string, number> = { '': 0, k: 3, m: 6, b: 9 };
 
 /** Reads "1,000,000", "250k" or "1.5m". Null where it is no whole number that can be kept. */
 export function readAmount(text: string): number | null {
-  const [, whole = '', fraction = '', scale = ''] = /^([\d,_ ]*\d)(?:\.(\d+?)0*)?\s*([kmb]?)$/i.exec(text.trim()) ?? [];
+  const [, whole = '', fraction = '', scale = ''] =
+    /^([\d,_ ]*\d)(?:\.(\d+?)0*)?\s*([kmb]?)$/i.exec(text.trim()) ?? [];
   return shifted(whole, fraction === '0' ? '' : fraction, SCALES[scale.toLowerCase()] ?? 0);
 }
 
@@ -19,7 +20,8 @@ export function readDollars(text: string): number | null {
 }
 
 /** Micro-dollars as somebody would type them: 1,000.50. */
-export const writeDollars = (microusd: number): string => formatDollars(microusd).replaceAll(/\B(?=(\d{3})+\.)/g, ',');
+export const writeDollars = (microusd: number): string =>
+  formatDollars(microusd).replaceAll(/\B(?=(\d{3})+\.)/g, ',');
 
 /** A decimal number made whole by moving its point so many digits. */
 function shifted(whole: string, fraction: string, digits: number): number | null {

@@ -3,7 +3,15 @@ import type { WindowsChoice } from '../windows-choice.tsx';
 import type { TermsChange } from './changes.ts';
 
 /** What a change of terms would do, before it is saved. */
-export function ChangesList({ changes, windows, none = 'Nothing is different from now.' }: { changes: readonly TermsChange[]; windows: WindowsChoice; /** Where nothing is. */ none?: string }) {
+export function ChangesList({
+  changes,
+  windows,
+  none = 'Nothing is different from now.',
+}: {
+  changes: readonly TermsChange[];
+  windows: WindowsChoice;
+  /** Where nothing is. */ none?: string;
+}) {
   const isEmpty = changes.length === 0 && windows === 'keep';
   return (
     <section aria-label="What changes" className="rounded-lg border border-line">
@@ -15,7 +23,8 @@ export function ChangesList({ changes, windows, none = 'Nothing is different fro
           {changes.map(({ what, from, to, effect }) => (
             <li key={what} className="flex flex-wrap items-baseline justify-between gap-x-3 px-3 py-2">
               <span className="min-w-0 break-words">
-                {what}: <span className="text-muted">{from}</span> → <strong className="font-semibold">{to}</strong>
+                {what}: <span className="text-muted">{from}</span> →{' '}
+                <strong className="font-semibold">{to}</strong>
               </span>
               {effect !== null && <Badge tone={effect === 'tighter' ? 'warn' : 'plain'}>{effect}</Badge>}
             </li>

@@ -5,8 +5,16 @@ import { limitName, limitTitle } from '../../lib/limit-words.ts';
 import { showCount } from '../../lib/show.ts';
 import { ROUTE_NAMES } from './summary.ts';
 
-/** What is different between two terms, to be looked at before it is done. Exact figures, since a rounded one hides a change. Pure. */
-export type TermsChange = { what: string; from: string; to: string; /** Null: neither more nor less, but other. */ effect: 'tighter' | 'looser' | null };
+/**
+ * What is different between two terms, to be looked at before it is done. Exact figures, since a rounded one
+ * hides a change. Pure.
+ */
+export type TermsChange = {
+  what: string;
+  from: string;
+  to: string;
+  /** Null: neither more nor less, but other. */ effect: 'tighter' | 'looser' | null;
+};
 
 const AMOUNTS = {
   requests_per_minute: 'Requests a minute',
@@ -37,38 +45,70 @@ export function termsChanges(before: PlanTerms, after: PlanTerms, absent: string
     to: after[field] === undefined ? absent : showCount(after[field]),
     effect: amountEffect(before[field], after[field], open),
   }));
-  return [...lists, ...amounts, ...quotaChanges(before.quotas, after.quotas, absent)].filter(({ from, to }) => from !== to);
+  return [...lists, ...amounts, ...quotaChanges(before.quotas, after.quotas, absent)].filter(
+    ({ from, to }) => from !== to,
+  );
 }
 
 const showList = (field: keyof typeof LISTS, list: readonly string[] | undefined, all: string): string =>
-  list === undefined ? all : list.length === 0 ? 'none' : list.map((each) => (field === 'routes' ? ROUTE_NAMES[each as Route] : each)).join(', ');
+  list === undefined
+    ? all
+    : list.length === 0
+      ? 'none'
+      : list.map((each) => (field === 'routes' ? ROUTE_NAMES[each as Route] : each)).join(', ');
 
-function listEffect(before: readonly string[] | undefined, after: readonly string[] | undefined, open: boolean): TermsChange['effect'] {
-  if (before === undefined || after === undefined) return !open ? null : before === undefined ? 'tighter' : 'looser';
+function listEffect(
+  before: readonly string[] | undefined,
+  after: readonly string[] | undefined,
+  open: boolean,
+): TermsChange['effect'] {
+  if (before === undefined || after === undefined)
+    return !open ? null : before === undefined ? 'tighter' : 'looser';
   const keepsAll = before.every((each) => after.includes(each));
   const addsNone = after.every((each) => before.includes(each));
   return keepsAll === addsNone ? null : keepsAll ? 'looser' : 'tighter';
 }
 
-function amountEffect(before: number | undefined, after: number | undefined, open: boolean): TermsChange['effect'] {
+function amountEffect(
+  before: number | undefined,
+  after: number | undefined,
+  open: boolean,
+): TermsChange['effect'] {
   if (before === after || (!open && (before === undefined || after === undefined))) return null;
   return (after ?? Infinity) > (before ?? Infinity) ? 'looser' : 'tighter';
 }
 
-function quotaChanges(before: readonly Quota[] | undefined, after: readonly Quota[] | undefined, absent: string): TermsChange[] {
+function quotaChanges(
+  before: readonly Quota[] | undefined,
+  after: readonly Quota[] | undefined,
+  absent: string,
+): TermsChange[] {
   const open = absent === NO_LIMIT;
   // Own quotas stand in place of all of a plan's: beginning or ending to have them is a change by itself.
   if (!open && (before === undefined) !== (after === undefined)) {
-    const show = (quotas: readonly Quota[] | undefined): string => (quotas === undefined ? absent : quotas.length === 0 ? 'none' : quotas.map((quota) => `${showLimit(quota)} ${limitName(quota)}`).join(', '));
+    const show = (quotas: readonly Quota[] | undefined): string =>
+      quotas === undefined
+        ? absent
+        : quotas.length === 0
+          ? 'none'
+          : quotas.map((quota) => `${showLimit(quota)} ${limitName(quota)}`).join(', ');
     return [{ what: 'Quotas', from: show(before), to: show(after), effect: null }];
   }
   const names = [...new Set([...(before ?? []), ...(after ?? [])].map(limitTitle))];
   return names.map((name) => {
     const one = before?.find((quota) => limitTitle(quota) === name);
     const other = after?.find((quota) => limitTitle(quota) === name);
-    return { what: name, from: one ? showLimit(one) : NO_LIMIT, to: other ? showLimit(other) : NO_LIMIT, effect: amountEffect(one?.limit, other?.limit, true) ?? (one && other ? enforcementEffect(one, other) : null) };
+    return {
+      what: name,
+      from: one ? showLimit(one) : NO_LIMIT,
+      to: other ? showLimit(other) : NO_LIMIT,
+      effect:
+        amountEffect(one?.limit, other?.limit, true) ?? (one && other ? enforcementEffect(one, other) : null),
+    };
   });
 }
 
-const showLimit = ({ meter, limit, enforcement }: Quota): string => `${meter === 'cost_microusd' ? `$${formatDollars(limit)}` : showCount(limit)}${enforcement === 'exact' ? ', never above' : ''}`;
-const enforcementEffect = (one: Quota, other: Quota): TermsChange['effect'] => (one.enforcement === other.enforcement ? null : other.enforcement === 'exact' ? 'tighter' : 'looser');
+const showLimit = ({ meter, limit, enforcement }: Quota): string =>
+  `${meter === 'cost_microusd' ? `$${formatDollars(limit)}` : showCount(limit)}${enforcement === 'exact' ? ', never above' : ''}`;
+const enforcementEffect = (one: Quota, other: Quota): TermsChange['effect'] =>
+  one.enforcement === other.enforcement ? null : other.enforcement === 'exact' ? 'tighter' : 'looser';

@@ -20,10 +20,14 @@ const WORDS: Record<TermsKind, { all: (what: string) => string; noLimit: string 
 };
 
 /** Where the server only knows that it is none of several forms. */
-const WRONG: Partial<Record<keyof KeyTerms, string>> = { networks: 'Each must be an address or a network, such as 203.0.113.7 or 10.0.0.0/8.' };
+const WRONG: Partial<Record<keyof KeyTerms, string>> = {
+  networks: 'Each must be an address or a network, such as 203.0.113.7 or 10.0.0.0/8.',
+};
 
 type TermsEditorProps<Terms extends PlanTerms> = {
-  /** What it begins with. Later ones from elsewhere are not taken in: give the editor a new `key` for those. */
+  /**
+   * What it begins with. Later ones from elsewhere are not taken in: give the editor a new `key` for those.
+   */
   terms: Terms;
   onChange: (terms: Terms) => void;
   kind: TermsKind;
@@ -32,13 +36,19 @@ type TermsEditorProps<Terms extends PlanTerms> = {
 };
 
 /** Whether an error is one that the editor shows at a field of its own. */
-export const isTermsError = (error: unknown): boolean => error instanceof ApiError && error.param?.startsWith('terms.') === true;
+export const isTermsError = (error: unknown): boolean =>
+  error instanceof ApiError && error.param?.startsWith('terms.') === true;
 
 /**
  * Permissions and limits, as a part of a form: of a plan, of a key, or of an account in place of its plan's.
  * What is left as it is stays absent.
  */
-export function TermsEditor<Terms extends PlanTerms>({ terms, onChange, kind, errors }: TermsEditorProps<Terms>) {
+export function TermsEditor<Terms extends PlanTerms>({
+  terms,
+  onChange,
+  kind,
+  errors,
+}: TermsEditorProps<Terms>) {
   const models = useQuery(modelsQuery).data?.map(({ id }) => id) ?? [];
   const now: KeyTerms = terms;
   const { all, noLimit } = WORDS[kind];
@@ -51,20 +61,62 @@ export function TermsEditor<Terms extends PlanTerms>({ terms, onChange, kind, er
     return error && (WRONG[field] ?? error);
   };
   /** A list of names; absent: not narrowed. */
-  const list = (field: 'models' | 'origins' | 'networks', legend: string, more: { placeholder: string; hint: string; suggestions?: readonly string[]; read?: (text: string) => string }): ReactNode => (
-    <Narrowing legend={legend} all={all(legend.toLowerCase())} isNarrowed={now[field] !== undefined} onChange={(narrowed) => set({ [field]: narrowed ? [] : undefined })}>
-      <ListField label={legend} value={now[field] ?? []} onChange={(names) => set({ [field]: names })} error={errorOf(field)} {...more} />
+  const list = (
+    field: 'models' | 'origins' | 'networks',
+    legend: string,
+    more: {
+      placeholder: string;
+      hint: string;
+      suggestions?: readonly string[];
+      read?: (text: string) => string;
+    },
+  ): ReactNode => (
+    <Narrowing
+      legend={legend}
+      all={all(legend.toLowerCase())}
+      isNarrowed={now[field] !== undefined}
+      onChange={(narrowed) => set({ [field]: narrowed ? [] : undefined })}
+    >
+      <ListField
+        label={legend}
+        value={now[field] ?? []}
+        onChange={(names) => set({ [field]: names })}
+        error={errorOf(field)}
+        {...more}
+      />
     </Narrowing>
   );
-  const amount = (field: 'requests_per_minute' | 'tokens_per_minute' | 'concurrent_requests' | 'reply_tokens_max', label: string, hint?: string): ReactNode => (
-    <AmountField label={label} hint={hint} value={now[field]} onChange={(value) => set({ [field]: value })} placeholder={noLimit} error={errorOf(field)} />
+  const amount = (
+    field: 'requests_per_minute' | 'tokens_per_minute' | 'concurrent_requests' | 'reply_tokens_max',
+    label: string,
+    hint?: string,
+  ): ReactNode => (
+    <AmountField
+      label={label}
+      hint={hint}
+      value={now[field]}
+      onChange={(value) => set({ [field]: value })}
+      placeholder={noLimit}
+      error={errorOf(field)}
+    />
   );
   const countsTokens = now.quotas?.some(({ meter }) => meter !== 'requests') === true;
 
   return (
     <div className="flex flex-col gap-5">
-      {list('models', 'Models', { placeholder: 'gpt-4o, claude-*', hint: 'Names, with * for any run of characters. Enter or a comma after each.', suggestions: models })}
-      <Narrowing legend="Routes" all={all('routes')} isNarrowed={now.routes !== undefined} onChange={(narrowed) => set({ routes: narrowed ? ['/v1/chat/completions', '/v1/models'] : undefined })}>
+      {list('models', 'Models', {
+        placeholder: 'gpt-4o, claude-*',
+        hint: 'Names, with * for any run of characters. Enter or a comma after each.',
+        suggestions: models,
+      })}
+      <Narrowing
+        legend="Routes"
+        all={all('routes')}
+        isNarrowed={now.routes !== undefined}
+        onChange={(narrowed) =>
+          set({ routes: narrowed ? ['/v1/chat/completions', '/v1/models'] : undefined })
+        }
+      >
         <div className="grid gap-1.5 sm:grid-cols-2">
           {(Object.keys(ROUTE_NAMES) as Route[]).map((route) => (
             <Checkbox
@@ -72,13 +124,28 @@ export function TermsEditor<Terms extends PlanTerms>({ terms, onChange, kind, er
               label={ROUTE_NAMES[route]}
               hint={route}
               checked={now.routes?.includes(route) === true}
-              onChange={({ target }) => set({ routes: target.checked ? [...(now.routes ?? []), route] : now.routes?.filter((each) => each !== route) })}
+              onChange={({ target }) =>
+                set({
+                  routes: target.checked
+                    ? [...(now.routes ?? []), route]
+                    : now.routes?.filter((each) => each !== route),
+                })
+              }
             />
           ))}
         </div>
       </Narrowing>
-      {list('origins', 'Origins', { placeholder: 'https://app.example.com', hint: 'Web origins; https://*.example.com for all below a host; none for programs, which send no Origin.', suggestions: ['none'], read: readOrigin })}
-      {kind === 'key' && list('networks', 'Networks', { placeholder: '10.0.0.0/8', hint: 'Addresses and networks that calls may come from, such as 203.0.113.7 or 2001:db8::/32.' })}
+      {list('origins', 'Origins', {
+        placeholder: 'https://app.example.com',
+        hint: 'Web origins; https://*.example.com for all below a host; none for programs, which send no Origin.',
+        suggestions: ['none'],
+        read: readOrigin,
+      })}
+      {kind === 'key' &&
+        list('networks', 'Networks', {
+          placeholder: '10.0.0.0/8',
+          hint: 'Addresses and networks that calls may come from, such as 203.0.113.7 or 2001:db8::/32.',
+        })}
       <fieldset className="min-w-0">
         <legend className="mb-1 font-medium">Rates</legend>
         <div className="grid gap-3 sm:grid-cols-3">
@@ -88,15 +155,39 @@ export function TermsEditor<Terms extends PlanTerms>({ terms, onChange, kind, er
         </div>
       </fieldset>
       {kind === 'override' ? (
-        <Narrowing legend="Quotas of the account" all={all('quotas')} some="Its own" isNarrowed={now.quotas !== undefined} onChange={(narrowed) => set({ quotas: narrowed ? [] : undefined })}>
-          <QuotasField value={now.quotas ?? []} onChange={(quotas) => set({ quotas })} error={errorOf('quotas')} />
+        <Narrowing
+          legend="Quotas of the account"
+          all={all('quotas')}
+          some="Its own"
+          isNarrowed={now.quotas !== undefined}
+          onChange={(narrowed) => set({ quotas: narrowed ? [] : undefined })}
+        >
+          <QuotasField
+            value={now.quotas ?? []}
+            onChange={(quotas) => set({ quotas })}
+            error={errorOf('quotas')}
+          />
         </Narrowing>
       ) : (
-        <QuotasField value={now.quotas ?? []} onChange={(quotas) => set({ quotas: quotas.length === 0 ? undefined : quotas })} error={errorOf('quotas')} />
+        <QuotasField
+          value={now.quotas ?? []}
+          onChange={(quotas) => set({ quotas: quotas.length === 0 ? undefined : quotas })}
+          error={errorOf('quotas')}
+        />
       )}
-      {(countsTokens || now.reply_tokens_max !== undefined) && amount('reply_tokens_max', 'Longest reply, in tokens', 'What the model is asked to stop at, under a quota of tokens or cost.')}
+      {(countsTokens || now.reply_tokens_max !== undefined) &&
+        amount(
+          'reply_tokens_max',
+          'Longest reply, in tokens',
+          'What the model is asked to stop at, under a quota of tokens or cost.',
+        )}
       {kind === 'key' && (
-        <Checkbox label="Reads for its whole account" hint="Its usage, requests and live feed then tell of all keys of the account; else of its own calls alone." checked={now.reads === 'account'} onChange={({ target }) => set({ reads: target.checked ? 'account' : undefined })} />
+        <Checkbox
+          label="Reads for its whole account"
+          hint="Its usage, requests and live feed then tell of all keys of the account; else of its own calls alone."
+          checked={now.reads === 'account'}
+          onChange={({ target }) => set({ reads: target.checked ? 'account' : undefined })}
+        />
       )}
       <p className="rounded-lg bg-sunken px-3 py-2 break-words">
         <span className="text-muted">In short: </span>

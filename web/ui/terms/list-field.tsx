@@ -15,8 +15,20 @@ type ListFieldProps = {
   read?: (text: string) => string;
 };
 
-/** Names that are typed or pasted, one after the other, with Enter or a comma between. What is typed counts before it is finished, too. */
-export function ListField({ label, value, onChange, placeholder, hint, error, suggestions = [], read = (text) => text.trim() }: ListFieldProps) {
+/**
+ * Names that are typed or pasted, one after the other, with Enter or a comma between. What is typed counts
+ * before it is finished, too.
+ */
+export function ListField({
+  label,
+  value,
+  onChange,
+  placeholder,
+  hint,
+  error,
+  suggestions = [],
+  read = (text) => text.trim(),
+}: ListFieldProps) {
   const id = useId();
   const [items, setItems] = useState(value);
   const [typed, setTyped] = useState('');
@@ -27,7 +39,10 @@ export function ListField({ label, value, onChange, placeholder, hint, error, su
   };
   const take = (text: string): void => {
     const parts = text.split(/[,\n]/).map(read);
-    set([...new Set([...items, ...parts])].filter((each) => each !== ''), '');
+    set(
+      [...new Set([...items, ...parts])].filter((each) => each !== ''),
+      '',
+    );
   };
   const onKeyDown = (event: KeyboardEvent<HTMLInputElement>): void => {
     if (event.key === 'Enter' && typed.trim() !== '') {
@@ -39,11 +54,23 @@ export function ListField({ label, value, onChange, placeholder, hint, error, su
   const rest = suggestions.filter((each) => !items.includes(each));
   return (
     <div className="flex flex-col gap-1">
-      <div className={`flex flex-wrap items-center gap-1 rounded-md border bg-surface p-1 ${error == null ? 'border-line-strong' : 'border-bad'}`}>
+      <div
+        className={`flex flex-wrap items-center gap-1 rounded-md border bg-surface p-1 ${error == null ? 'border-line-strong' : 'border-bad'}`}
+      >
         {items.map((item) => (
           <span key={item} className="inline-flex max-w-full items-center rounded-sm bg-sunken pl-1.5">
             <code className="min-w-0 font-mono text-xs break-all">{item}</code>
-            <button type="button" aria-label={`Remove ${item}`} onClick={() => set(items.filter((each) => each !== item), typed)} className="grid size-6 shrink-0 place-items-center text-muted hover:text-ink">
+            <button
+              type="button"
+              aria-label={`Remove ${item}`}
+              onClick={() =>
+                set(
+                  items.filter((each) => each !== item),
+                  typed,
+                )
+              }
+              className="grid size-6 shrink-0 place-items-center text-muted hover:text-ink"
+            >
               <Icon name="close" size={12} />
             </button>
           </span>
@@ -57,7 +84,9 @@ export function ListField({ label, value, onChange, placeholder, hint, error, su
           spellCheck={false}
           placeholder={items.length === 0 ? placeholder : undefined}
           value={typed}
-          onChange={({ target }) => (/[,\n]/.test(target.value) ? take(target.value) : set(items, target.value))}
+          onChange={({ target }) =>
+            /[,\n]/.test(target.value) ? take(target.value) : set(items, target.value)
+          }
           onPaste={(event) => {
             const text = event.clipboardData.getData('text');
             if (!/[,\n]/.test(text)) return;

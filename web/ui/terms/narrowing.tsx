@@ -2,7 +2,21 @@ import type { ReactNode } from 'react';
 import { Choices } from '../choices.tsx';
 
 /** One of two: all there is, or only what is listed beneath. */
-export function Narrowing({ legend, all, some = 'Only these', isNarrowed, onChange, children }: { legend: string; /** What it means not to narrow. */ all: string; some?: string; isNarrowed: boolean; onChange: (isNarrowed: boolean) => void; children: ReactNode }) {
+export function Narrowing({
+  legend,
+  all,
+  some = 'Only these',
+  isNarrowed,
+  onChange,
+  children,
+}: {
+  legend: string;
+  /** What it means not to narrow. */ all: string;
+  some?: string;
+  isNarrowed: boolean;
+  onChange: (isNarrowed: boolean) => void;
+  children: ReactNode;
+}) {
   return (
     <Choices
       legend={legend}

@@ -5,7 +5,10 @@ import { showCount, showCounted, showShort } from '../../lib/show.ts';
 
 /** What terms amount to, in words. Pure. */
 
-/** Whose terms they are, and so what a field that is absent means: no limit, all that the account may use, or what the plan says. */
+/**
+ * Whose terms they are, and so what a field that is absent means: no limit, all that the account may use, or
+ * what the plan says.
+ */
 export type TermsKind = 'plan' | 'key' | 'override';
 
 /** What the routes of the API are for. */
@@ -22,20 +25,32 @@ export const ROUTE_NAMES = {
 } as const satisfies Record<Route, string>;
 
 /** An amount with its unit: "1.2M tokens", "$5.00". */
-const showLimit = ({ meter, limit }: Quota): string => showAmount(meter, limit, (amount) => `${showShort(amount)} ${meter === 'requests' && amount === 1 ? 'request' : meter}`);
+const showLimit = ({ meter, limit }: Quota): string =>
+  showAmount(
+    meter,
+    limit,
+    (amount) => `${showShort(amount)} ${meter === 'requests' && amount === 1 ? 'request' : meter}`,
+  );
 
 /** "1.2M tokens a day", "$5.00 a month, never above". */
-const showQuota = (quota: Quota): string => `${showLimit(quota)} ${WINDOW_WORDS[quota.window]}${quota.enforcement === 'exact' ? ', never above' : ''}`;
+const showQuota = (quota: Quota): string =>
+  `${showLimit(quota)} ${WINDOW_WORDS[quota.window]}${quota.enforcement === 'exact' ? ', never above' : ''}`;
 
 /** "a, b and c". */
-const join = (parts: readonly string[]): string => (parts.length < 2 ? parts.join('') : `${parts.slice(0, -1).join(', ')} and ${parts.at(-1)}`);
+const join = (parts: readonly string[]): string =>
+  parts.length < 2 ? parts.join('') : `${parts.slice(0, -1).join(', ')} and ${parts.at(-1)}`;
 
 const NAMED_MAX = 4;
 /** The names themselves while they are few. */
-const named = (names: readonly string[], what: string): string => (names.length > NAMED_MAX ? `${names.length} ${what}` : join(names));
+const named = (names: readonly string[], what: string): string =>
+  names.length > NAMED_MAX ? `${names.length} ${what}` : join(names);
 
-const limited = (what: string, names: readonly string[] | undefined, none: string, some: (names: readonly string[]) => string): string[] =>
-  names === undefined ? [] : [names.length === 0 ? `No ${what}: ${none}.` : `${some(names)}.`];
+const limited = (
+  what: string,
+  names: readonly string[] | undefined,
+  none: string,
+  some: (names: readonly string[]) => string,
+): string[] => (names === undefined ? [] : [names.length === 0 ? `No ${what}: ${none}.` : `${some(names)}.`]);
 
 const NOTHING: Record<TermsKind, string> = {
   plan: 'Everything, without a limit.',
@@ -45,20 +60,53 @@ const NOTHING: Record<TermsKind, string> = {
 
 /** Terms in a line or two of plain English. */
 export function describeTerms(terms: KeyTerms, kind: TermsKind): string {
-  const { models, routes, origins, networks, requests_per_minute, tokens_per_minute, concurrent_requests, quotas, reply_tokens_max, reads } = terms;
+  const {
+    models,
+    routes,
+    origins,
+    networks,
+    requests_per_minute,
+    tokens_per_minute,
+    concurrent_requests,
+    quotas,
+    reply_tokens_max,
+    reads,
+  } = terms;
   const rates = [
     ...(requests_per_minute === undefined ? [] : [`${showCount(requests_per_minute)} requests a minute`]),
     ...(tokens_per_minute === undefined ? [] : [`${showShort(tokens_per_minute)} tokens a minute`]),
     ...(concurrent_requests === undefined ? [] : [`${showCount(concurrent_requests)} at once`]),
   ];
   const parts = [
-    ...limited('models', models, 'every call of a model is refused', (names) => `Models: ${named(names, 'names and patterns')}`),
-    ...limited('routes', routes, 'every call is refused', (names) => `Routes: ${named((names as Route[]).map((route) => ROUTE_NAMES[route]), 'routes')}`),
+    ...limited(
+      'models',
+      models,
+      'every call of a model is refused',
+      (names) => `Models: ${named(names, 'names and patterns')}`,
+    ),
+    ...limited(
+      'routes',
+      routes,
+      'every call is refused',
+      (names) =>
+        `Routes: ${named(
+          (names as Route[]).map((route) => ROUTE_NAMES[route]),
+          'routes',
+        )}`,
+    ),
     ...limited('origins', origins, 'every call is refused', describeOrigins),
     ...limited('networks', networks, 'every call is refused', (names) => `From ${named(names, 'networks')}`),
     ...(rates.length === 0 ? [] : [`At most ${join(rates)}.`]),
-    ...(quotas === undefined ? [] : quotas.length === 0 ? (kind === 'override' ? ['No quotas.'] : []) : [`Up to ${join(quotas.map(showQuota))}.`]),
-    ...(reply_tokens_max === undefined ? [] : [`Replies of at most ${showCount(reply_tokens_max)} tokens under a quota.`]),
+    ...(quotas === undefined
+      ? []
+      : quotas.length === 0
+        ? kind === 'override'
+          ? ['No quotas.']
+          : []
+        : [`Up to ${join(quotas.map(showQuota))}.`]),
+    ...(reply_tokens_max === undefined
+      ? []
+      : [`Replies of at most ${showCount(reply_tokens_max)} tokens under a quota.`]),
     ...(reads === 'account' ? ['Reads the usage and requests of its whole account.'] : []),
   ];
   return parts.length === 0 ? NOTHING[kind] : parts.join(' ');
@@ -71,8 +119,18 @@ function describeOrigins(origins: readonly string[]): string {
 }
 
 /** The same at a glance, for a row of a list. */
-export function glanceAtTerms({ models, routes, origins, networks, requests_per_minute, tokens_per_minute, concurrent_requests, quotas }: KeyTerms): string[] {
-  const count = (list: readonly unknown[] | undefined, one: string): string[] => (list === undefined ? [] : [showCounted(list.length, one)]);
+export function glanceAtTerms({
+  models,
+  routes,
+  origins,
+  networks,
+  requests_per_minute,
+  tokens_per_minute,
+  concurrent_requests,
+  quotas,
+}: KeyTerms): string[] {
+  const count = (list: readonly unknown[] | undefined, one: string): string[] =>
+    list === undefined ? [] : [showCounted(list.length, one)];
   return [
     ...(models?.length === 1 ? [models[0] ?? ''] : count(models, 'model')),
     ...count(routes, 'route'),
