@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { CHAT_COMPLETIONS, type RelayedRoute } from '#db/limits/limits.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import { anthropic } from '#server/providers/anthropic/provider.ts';
 import { Chunks } from '#server/providers/bridge/chunks.ts';
 import type { StreamPart } from '#server/providers/bridge/language-model.ts';
@@ -175,7 +175,7 @@ function partsOf(event: Buffer): StreamPart[] {
 function callOf(route: RelayedRoute): ProviderCall {
   const bytes = Buffer.from('{"model":"bench","stream":true,"messages":[{"role":"user","content":"Hi"}]}');
   const asked = parseChat(bytes);
-  if (asked instanceof Refusal) throw asked;
+  if (asked instanceof ApiError) throw asked;
   return {
     route,
     body: { bytes, slab: null },

@@ -1,9 +1,9 @@
 /** Wakes the one who waits. A ring that nobody waited for is not lost: the next wait ends at once. */
-export class Bell {
+export class AutoResetEvent {
   #rung = false;
   #wake: (() => void) | undefined;
 
-  ring(): void {
+  set(): void {
     this.#rung = true;
     this.#wake?.();
   }

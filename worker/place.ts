@@ -4,7 +4,7 @@ import { RECOVERY_TIMEOUT_MS } from '#db/bounds.ts';
 import { closeClient } from '#db/postgres/connect.ts';
 import { registerInstance, retireInstance } from '#db/instances/instance.ts';
 import { joinMembership, type Membership } from '#db/instances/membership.ts';
-import { Rescue } from '#db/instances/instance-recovery.ts';
+import { InstanceRecovery } from '#db/instances/instance-recovery.ts';
 import { errorFields, type Logger } from './logger.ts';
 
 const RETAKE_PAUSE_MS = 1_000;
@@ -21,7 +21,7 @@ export class Place {
   #instance = 0;
   #batchNo = 0;
   #membership: Membership | undefined;
-  #rescue: Rescue | undefined;
+  #rescue: InstanceRecovery | undefined;
   #retaking: Promise<void> | undefined;
   #closed = false;
   #knownDead = new Set<number>();
@@ -49,7 +49,7 @@ export class Place {
     const instance = await registerInstance(client, `worker ${hostname()} ${process.pid}`);
     await closeClient(client);
     this.#instance = instance;
-    const rescue = new Rescue({
+    const rescue = new InstanceRecovery({
       connect: () => this.#connect(RECOVERY_TIMEOUT_MS),
       instance,
       onRecovered: (dead, abandoned) => this.noteRecovered(dead, abandoned),

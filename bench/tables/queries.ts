@@ -6,7 +6,7 @@ import { STORY, tellRequest } from '#server/read/request-detail.ts';
 import type { Scope } from '#server/read/scope.ts';
 import { planUsage } from '#server/read/usage-plan.ts';
 import { reportUsage, usageSource } from '#server/read/usage-report.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import { accountId, keyId } from './fill.ts';
 
 /** One question of the dashboard, asked as its route asks it. */
@@ -127,7 +127,7 @@ export function questions(nowMs: number): Question[] {
   }
 }
 
-function unless<T>(answer: T | Refusal): T {
-  if (answer instanceof Refusal) throw new Error(`refused: ${answer.message}`);
+function unless<T>(answer: T | ApiError): T {
+  if (answer instanceof ApiError) throw new Error(`refused: ${answer.message}`);
   return answer;
 }

@@ -17,7 +17,7 @@ const IDENTITIES = `select a.attrelid::regclass::text as table, a.attname as col
  * are not given out twice, and nobody is waited for who lived when the backup was taken.
  * @param hasFigures whether the figures were loaded; otherwise they stand aside until they are made anew.
  */
-export async function takeUp(client: Client, hasFigures: boolean): Promise<TakenUp> {
+export async function finalizeRestore(client: Client, hasFigures: boolean): Promise<TakenUp> {
   const { rows: identities } = await client.query<{ table: string; column: string }>(IDENTITIES);
   for (const { table, column } of identities) {
     await client.query(

@@ -11,7 +11,7 @@ import {
   roleFor,
   SPELLING,
 } from '#db/backup/tables.ts';
-import { takeUp, type TakenUp } from '#db/backup/finalize-restore.ts';
+import { finalizeRestore, type TakenUp } from '#db/backup/finalize-restore.ts';
 import { verifyFiles } from '#db/backup/verify.ts';
 import { closeClient, connectAs, patient, StoreError, type Store } from '#db/postgres/connect.ts';
 import { LOCKS } from '#db/postgres/locks.ts';
@@ -82,7 +82,7 @@ export async function restoreBackup({
       await client.query(
         `reset enable_sort; analyze ${(await describeTables(client, KEPT)).map(({ name }) => name).join(', ')}`,
       );
-      takenUp = await takeUp(client, fileOf(manifest, 'projection.request') !== undefined);
+      takenUp = await finalizeRestore(client, fileOf(manifest, 'projection.request') !== undefined);
       await client.query('commit');
     } catch (error) {
       await client.query('rollback').catch(() => undefined);

@@ -217,7 +217,7 @@ const RequestSettled = z.object({
    * Each of them, where there was more than one. The usage and the cost are the last one's: it is charged
    * once.
    */
-  tries: z.array(upstream.Try).max(upstream.TRIES_MAX).optional(),
+  tries: z.array(upstream.Attempt).max(upstream.ATTEMPTS_MAX).optional(),
   first_byte_ms: Count.optional(),
   duration_ms: Count,
 });

@@ -33,7 +33,7 @@ const PATTERNS_MAX = 200;
 const TARGETS_MAX = 16;
 const OPTIONS_MAX = 20;
 /** Of one call, over all upstreams; each takes a share of the same time. */
-export const TRIES_MAX = 6;
+export const ATTEMPTS_MAX = 6;
 export const RETRIES_MAX = 3;
 export const WEIGHT_MAX = 1_000;
 
@@ -171,11 +171,11 @@ export const ModelDefined = Control.extend({
 export const ModelRetired = Control.extend({ type: z.literal('model.retired'), model: ModelName });
 
 /** One try of a call at an upstream, in the order of trying. */
-export const Try = z.strictObject({
+export const Attempt = z.strictObject({
   upstream: UpstreamName,
   credential: Id.optional(),
   /** How it ended: `delivered`, a status of the upstream, or what went wrong on the way. */
   outcome: z.string().regex(/^[a-z0-9_]{1,40}$/),
   duration_ms: z.int().min(0),
 });
-export type Try = z.infer<typeof Try>;
+export type Attempt = z.infer<typeof Attempt>;

@@ -9,7 +9,7 @@ import { recoverInstance, requestRecovery } from '#db/instances/instance.ts';
  * lives, or where it has not done it ten seconds later, the one who noticed does it itself: a relay
  * must not stay stuck because something beside it is down. Doing it twice changes nothing.
  */
-export type RescueOptions = {
+export type InstanceRecoveryOptions = {
   /** Opens a connection that may wait long: it searches the log. */
   connect: () => Promise<Client>;
   /** Who ends the calls of the dead. */
@@ -20,12 +20,12 @@ export type RescueOptions = {
 
 type Case = { askedMs: number | null; running: boolean };
 
-export class Rescue {
-  readonly #options: RescueOptions;
+export class InstanceRecovery {
+  readonly #options: InstanceRecoveryOptions;
   #cases = new Map<number, Case>();
   readonly #running = new Set<Promise<void>>();
 
-  constructor(options: RescueOptions) {
+  constructor(options: InstanceRecoveryOptions) {
     this.#options = options;
   }
 

@@ -25,7 +25,7 @@ export type LeaseLine = AllowanceName & {
   /** The oldest terms that a call was charged to it under: recovery charges none that is older. */
   since: number;
   returned: number;
-  /** Settled out of the lease, by endings up to {@link Ask.position}. */
+  /** Settled out of the lease, by endings up to {@link LeaseRequest.position}. */
   used: number;
   /** Settled beyond it. */
   overdrawn: number;
@@ -40,9 +40,9 @@ export type LeaseLine = AllowanceName & {
 export type Need = { line: number; minimum: number; wanted: number };
 
 /** `lines` in the order of {@link compareNames}, each allowance once; `requests` in order of arrival. */
-export type Ask = { position: number; lines: LeaseLine[]; requests: Need[][] };
+export type LeaseRequest = { position: number; lines: LeaseLine[]; requests: Need[][] };
 
-export type LineAnswer = {
+export type LeaseLineResponse = {
   /** The allowance's number, by which it is recalled. */
   allowance: number;
   /** By the newest terms that anybody has told. */
@@ -64,7 +64,7 @@ export type LineAnswer = {
 /** For each request either what each of its needs was given, or the line that could not give. */
 export type Given = { amounts: number[] } | { shortOf: number };
 
-export type Answer = { lines: LineAnswer[]; requests: Given[]; now: Date };
+export type LeaseResponse = { lines: LeaseLineResponse[]; requests: Given[]; now: Date };
 
 /** The one order in which everybody locks: that of Postgres over these columns. */
 export function compareNames(left: AllowanceName, right: AllowanceName): number {
@@ -103,7 +103,7 @@ type Row = {
  * next answer's `granted` shows it.
  * @throws {FencedError} when the instance is no longer live. Any other error of `pg` passes as it is.
  */
-export async function exchange(client: Client, instance: number, ask: Ask): Promise<Answer> {
+export async function exchange(client: Client, instance: number, ask: LeaseRequest): Promise<LeaseResponse> {
   try {
     const result = await client.query<Row>({
       name: 'exchange',
@@ -117,7 +117,7 @@ export async function exchange(client: Client, instance: number, ask: Ask): Prom
   }
 }
 
-function columns({ lines, requests }: Ask): Buffer[] {
+function columns({ lines, requests }: LeaseRequest): Buffer[] {
   const subject = new ArrayColumn('text');
   const meter = new ArrayColumn('int2');
   const kind = new ArrayColumn('int2');
@@ -181,7 +181,7 @@ function columns({ lines, requests }: Ask): Buffer[] {
   ].map((column) => column.finish());
 }
 
-function read(ask: Ask, row: Row): Answer {
+function read(ask: LeaseRequest, row: Row): LeaseResponse {
   let at = 0;
   const requests = ask.requests.map((needs): Given => {
     const amounts = row.given.slice(at, at + needs.length).map(Number);

@@ -10,7 +10,7 @@ import {
   USAGE_SOURCE_OF,
 } from '#db/events/events.ts';
 import { RELAYED_ROUTES, type RelayedRoute } from '#db/limits/limits.ts';
-import { Try, TRIES_MAX } from '#db/events/upstream-events.ts';
+import { Attempt, ATTEMPTS_MAX } from '#db/events/upstream-events.ts';
 
 /** From a row of the log to its event. Pure. */
 
@@ -126,7 +126,7 @@ export function decode(row: Row): Event {
 }
 
 const Accepted = z.strictObject({ route: z.enum(RELAYED_ROUTES) });
-const Settled = z.strictObject({ tries: z.array(Try).max(TRIES_MAX) });
+const Settled = z.strictObject({ tries: z.array(Attempt).max(ATTEMPTS_MAX) });
 
 /**
  * What an accepted request has no column for, from its body. @throws {Error} where it is not of the
@@ -137,7 +137,7 @@ export function routeOf(body: string): RelayedRoute {
 }
 
 /** The same of a settled one. */
-export function triesOf(body: string): Try[] {
+export function triesOf(body: string): Attempt[] {
   return Settled.parse(JSON.parse(body)).tries;
 }
 

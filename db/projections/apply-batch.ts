@@ -75,7 +75,11 @@ export async function survey(client: ClientBase, { after, upTo }: Range): Promis
  * @throws {BrokenProjectionError} when the projection itself is at fault. Any fault of the store passes as it
  * is.
  */
-export async function takeIn(client: ClientBase, projection: Projection, range: Range): Promise<Parked[]> {
+export async function applyBatch(
+  client: ClientBase,
+  projection: Projection,
+  range: Range,
+): Promise<Parked[]> {
   const parked: Parked[] = [];
   // The next part is the last of the list, so that parts are taken in their order.
   const parts = [range];

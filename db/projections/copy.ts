@@ -2,7 +2,7 @@ import type { ClientBase } from 'pg';
 import { requireWhole } from '#db/log/read.ts';
 import { PROJECTING } from '#db/projections/project.ts';
 import type { Projection, Range } from '#db/projections/projection.ts';
-import { type Parked, survey, takeIn } from '#db/projections/apply-batch.ts';
+import { type Parked, survey, applyBatch } from '#db/projections/apply-batch.ts';
 
 /**
  * A fresh copy of a projection's tables, made from the log alone: to be put in the place of the
@@ -57,7 +57,7 @@ export async function extendCopy(
 export async function takePage(client: ClientBase, projection: Projection, range: Range): Promise<Parked[]> {
   if (range.upTo === range.after) return [];
   const { unknown } = await survey(client, range);
-  const parked = await takeIn(client, projection, range);
+  const parked = await applyBatch(client, projection, range);
   // A partition may have left for the archive since the survey.
   await requireWhole(client, range.after);
   const known = new Set(unknown.map(({ position }) => position));

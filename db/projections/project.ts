@@ -9,7 +9,7 @@ import {
   isLogFault,
   type Parked,
   survey,
-  takeIn,
+  applyBatch,
 } from '#db/projections/apply-batch.ts';
 
 /**
@@ -194,7 +194,7 @@ async function takeCarefully(
   for (const projection of projections) {
     await client.query('savepoint whole');
     try {
-      const parked = await takeIn(client, projection, range);
+      const parked = await applyBatch(client, projection, range);
       taken.parked.push(...parked.map((each) => ({ projection: projection.name, ...each })));
     } catch (error) {
       if (!(error instanceof BrokenProjectionError)) throw error;

@@ -1,5 +1,5 @@
 import type { Key } from '#db/fold/key.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import { digestSecret, keyIdOf, sameDigest } from '#server/secrets/key-secret.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
 import type { SecretUse } from '#server/secrets/secret-use.ts';
@@ -8,10 +8,10 @@ import type { SecretUse } from '#server/secrets/secret-use.ts';
 const BEARER = /^bearer ([\x21-\x7e]+)$/i;
 
 // One object each, since floods of them are refused.
-const MISSING = new Refusal('missing_api_key');
-const INVALID = new Refusal('invalid_api_key');
-const EXPIRED = new Refusal('expired_api_key');
-const REVOKED = new Refusal('revoked_api_key');
+const MISSING = new ApiError('missing_api_key');
+const INVALID = new ApiError('invalid_api_key');
+const EXPIRED = new ApiError('expired_api_key');
+const REVOKED = new ApiError('revoked_api_key');
 
 /** The same by itself, as `x-api-key` holds it. */
 const BARE = /^[\x21-\x7e]+$/;
@@ -29,7 +29,7 @@ export function authenticate(
   pepper: Buffer,
   uses?: SecretUse,
   read: typeof sentSecret = sentSecret,
-): Key | Refusal {
+): Key | ApiError {
   const secret = read(rawHeaders);
   if (secret === undefined) return MISSING;
   const keyId = secret === null ? null : keyIdOf(secret);
@@ -65,7 +65,7 @@ export function sentInEither(rawHeaders: readonly string[]): string | null | und
 }
 
 /** Whether the secret with this digest opens a key at this moment; null when it does. */
-export function judgeSecret(key: Key, digest: string, nowMs: number): Refusal | null {
+export function judgeSecret(key: Key, digest: string, nowMs: number): ApiError | null {
   const isCurrent = sameDigest(digest, key.secret.digest);
   const isPrevious = key.previous !== null && sameDigest(digest, key.previous.digest);
   if (!isCurrent && !isPrevious) return INVALID;
@@ -75,7 +75,7 @@ export function judgeSecret(key: Key, digest: string, nowMs: number): Refusal | 
 }
 
 /** Whether a key has come to its end; null when it is good. */
-export function judgeKey(key: Key, nowMs: number): Refusal | null {
+export function judgeKey(key: Key, nowMs: number): ApiError | null {
   if (key.revokedAt) return REVOKED;
   return key.expiresAt && key.expiresAt.getTime() <= nowMs ? EXPIRED : null;
 }

@@ -1,7 +1,7 @@
 import type { Account } from '#db/fold/account.ts';
 import type { Key } from '#db/fold/key.ts';
 import type { Access } from '#server/read-model/access.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import { isWithin } from '#server/access/networks.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
 import type { Caller } from '#server/access/caller.ts';
@@ -12,11 +12,11 @@ import type { Caller } from '#server/access/caller.ts';
  * allowed and whom to ask: the key is valid, and another attempt will fare no better.
  */
 
-const SUSPENDED = new Refusal('account_disabled');
+const SUSPENDED = new ApiError('account_disabled');
 const TEXT_MAX = 100;
 
 /** Whether the key may be used by this caller at all: account, plan, route, origin, network. */
-export function authorize(key: Key, caller: Caller, readModel: ReadModel): Refusal | null {
+export function authorize(key: Key, caller: Caller, readModel: ReadModel): ApiError | null {
   const refusal = authorizeAnywhere(key, caller, readModel);
   if (refusal !== null || key.terms === null) return refusal;
   const networks = readModel.keyAccess(key)?.networks ?? null;
@@ -28,7 +28,7 @@ export function authorizeAnywhere(
   key: Key,
   { route, origin }: Omit<Caller, 'address'>,
   readModel: ReadModel,
-): Refusal | null {
+): ApiError | null {
   const account = readModel.account(key.account);
   if (account?.state !== 'active') return SUSPENDED;
   const ofAccount = readModel.accountAccess(account);
@@ -38,7 +38,7 @@ export function authorizeAnywhere(
 
   const routeBy = refuser(ofAccount, ofKey, ({ permissions }) => permissions?.routes?.has(route) ?? true);
   if (routeBy)
-    return new Refusal('route_not_permitted', {
+    return new ApiError('route_not_permitted', {
       message: `${routeBy.subject} may not use the route ${route}. ${routeBy.ask}`,
     });
   const originBy = refuser(ofAccount, ofKey, ({ permissions }) => permissions?.origins?.has(origin) ?? true);
@@ -46,7 +46,7 @@ export function authorizeAnywhere(
 }
 
 /** Whether the key may use this model. It says no whether or not anybody serves the model. */
-export function authorizeModel(key: Key, model: string, readModel: ReadModel): Refusal | null {
+export function authorizeModel(key: Key, model: string, readModel: ReadModel): ApiError | null {
   const account = readModel.account(key.account);
   const ofAccount = account ? readModel.accountAccess(account) : null;
   const ofKey = readModel.keyAccess(key);
@@ -54,7 +54,7 @@ export function authorizeModel(key: Key, model: string, readModel: ReadModel): R
   const by = refuser(ofAccount, ofKey, ({ permissions }) => permissions?.models?.has(model) ?? true);
   if (!by) return null;
   const message = `${by.subject} may not use the model "${printable(model)}". GET /v1/models lists those that it may. ${by.ask}`;
-  return new Refusal('model_not_permitted', { message, param: 'model' });
+  return new ApiError('model_not_permitted', { message, param: 'model' });
 }
 
 type Refuser = { subject: string; ask: string };
@@ -78,25 +78,25 @@ function refuser(
   return ofKey !== null && !permits(ofKey) ? BY_KEY : null;
 }
 
-function refusePlan({ plan }: Account): Refusal {
+function refusePlan({ plan }: Account): ApiError {
   const message = `The key is valid, but the plan "${plan}" of its account is retired. Ask the administrator of this relay to put the account on another one.`;
-  return new Refusal('plan_not_active', { message });
+  return new ApiError('plan_not_active', { message });
 }
 
-function refuseOrigin({ subject, ask }: Refuser, origin: string | null): Refusal {
+function refuseOrigin({ subject, ask }: Refuser, origin: string | null): ApiError {
   const message =
     origin === null
       ? `${subject} may be used from certain web origins only, and this call has no Origin header. Browsers send one; other programs need "none" among the permitted origins. ${ask}`
       : `${subject} may not be used from the origin ${printable(origin)}. ${ask}`;
-  return new Refusal('origin_not_allowed', { message });
+  return new ApiError('origin_not_allowed', { message });
 }
 
-function refuseNetwork(address: string): Refusal {
+function refuseNetwork(address: string): ApiError {
   const message =
     address === ''
       ? `${BY_KEY.subject} may be used from certain networks only, and the address of this call is not known. ${BY_KEY.ask}`
       : `${BY_KEY.subject} may not be used from the address ${printable(address)}. ${BY_KEY.ask}`;
-  return new Refusal('network_not_allowed', { message });
+  return new ApiError('network_not_allowed', { message });
 }
 
 /** What a client sent, fit for a message. */

@@ -1,15 +1,15 @@
 import type { Key } from '#db/fold/key.ts';
 import type { Route } from '#db/limits/limits.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import type { Counter } from '#server/limits/counter.ts';
-import { refusalOf } from '#server/limits/limit-error.ts';
+import { limitErrorOf } from '#server/limits/limit-error.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
 import { countsCost } from '#server/relay/admit.ts';
 import { judgeKey } from '#server/access/authenticate.ts';
 import { authorize, authorizeAnywhere, authorizeModel } from '#server/access/authorize.ts';
 
 /** A call as it might be made. */
-export type TrialCall = {
+export type DryRunCall = {
   route: Route;
   /** The Origin header; null: there is none. */
   origin: string | null;
@@ -24,12 +24,12 @@ export type TrialCall = {
  * asks what a real call is asked, in the same order, and changes nothing.
  * @param serve the refusal of a model that goes to no upstream, or null.
  */
-export function judge(
+export function dryRun(
   key: Key,
-  { route, origin, address, model }: TrialCall,
+  { route, origin, address, model }: DryRunCall,
   readModel: ReadModel,
-  serve: (model: string) => Refusal | null,
-): Refusal | null {
+  serve: (model: string) => ApiError | null,
+): ApiError | null {
   return (
     judgeKey(key, readModel.nowMs()) ??
     (address === null
@@ -39,7 +39,7 @@ export function judge(
     (model === null ? null : serve(model)) ??
     (model === null || readModel.prices.find(model) || !readModel.limitsOf(key).some(countsCost)
       ? null
-      : new Refusal('model_not_priced', { param: 'model' }))
+      : new ApiError('model_not_priced', { param: 'model' }))
   );
 }
 
@@ -48,7 +48,7 @@ export function judge(
  * need of the others depends on what it says, so a little that is left lets it pass here.
  * @param counters as the store knows them now.
  */
-export function judgeLimits(counters: readonly Counter[], nowMs: number): Refusal | null {
+export function judgeLimits(counters: readonly Counter[], nowMs: number): ApiError | null {
   const spent = counters.find(({ cap, known }) => cap - known.used - known.held < 1);
-  return spent ? refusalOf({ kind: 'short', counter: spent, minimum: 1 }, nowMs) : null;
+  return spent ? limitErrorOf({ kind: 'short', counter: spent, minimum: 1 }, nowMs) : null;
 }

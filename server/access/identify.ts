@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Key } from '#db/fold/key.ts';
 import type { Route } from '#db/limits/limits.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import { authenticate } from '#server/access/authenticate.ts';
 import { authorize } from '#server/access/authorize.ts';
 import { callerOf } from '#server/access/caller.ts';
@@ -11,9 +11,9 @@ import type { Relay } from '#server/relay/relay.ts';
  * The good key behind a request to a route that it may use, or why there is none. For all routes but the
  * relayed calls.
  */
-export function identify(relay: Relay, request: IncomingMessage, route: Route): Key | Refusal {
-  if (!relay.readModel.isCurrent()) return new Refusal('store_unavailable');
+export function identify(relay: Relay, request: IncomingMessage, route: Route): Key | ApiError {
+  if (!relay.readModel.isCurrent()) return new ApiError('store_unavailable');
   const key = authenticate(request.rawHeaders, relay.readModel, relay.pepper, relay.secretUse);
-  if (key instanceof Refusal) return key;
+  if (key instanceof ApiError) return key;
   return authorize(key, callerOf(request, route, relay.trustedProxies), relay.readModel) ?? key;
 }

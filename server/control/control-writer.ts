@@ -14,23 +14,23 @@ import {
 } from '#server/bounds.ts';
 import { ChangeRate } from '#server/control/change-rate.ts';
 import type { Batches } from '#server/control/control-log.ts';
-import { type Lane, Turns } from '#server/control/priority-mutex.ts';
+import { type Priority, PriorityMutex } from '#server/control/priority-mutex.ts';
 import { Control } from '#server/control/control.ts';
 import { DecisionError } from '#server/decide/decision.ts';
-import { Refusal } from '#server/errors/api-error.ts';
-import { Places } from '#server/control/keyed-semaphore.ts';
+import { ApiError } from '#server/errors/api-error.ts';
+import { KeyedSemaphore } from '#server/control/keyed-semaphore.ts';
 import { isStoreFault } from '#server/errors/store-fault.ts';
 import { errorFields, type Logger } from '#server/process/logger.ts';
 
-const UNAVAILABLE = new Refusal('store_unavailable', {
+const UNAVAILABLE = new ApiError('store_unavailable', {
   message:
     "Nothing can be changed right now: the database can't be reached. Look at what is there before you try again.",
 });
-const CROWDED = new Refusal('relay_busy', {
+const CROWDED = new ApiError('relay_busy', {
   message: 'As many changes as can be are waiting for one another. Try again.',
 });
 
-const TOO_MANY = new Refusal('rate_limit_exceeded', {
+const TOO_MANY = new ApiError('rate_limit_exceeded', {
   message: `You may make ${CONTROL_WAITING_PER_MEMBER_MAX} changes at once. Wait for a reply before the next one.`,
 });
 
@@ -51,18 +51,18 @@ type Use<T> = (control: Control, client: Client) => Promise<T>;
  * old instance is retired as soon as the store can be reached, so that nobody has to recover what had nothing
  * open.
  */
-export class ControlSeat {
+export class ControlWriter {
   readonly #store: Store;
   readonly #log: Logger;
   readonly #waitMs: number;
   #open: Open | null = null;
   /** Instances whose connection failed before they could be retired. */
   #stranded: number[] = [];
-  readonly #turns = new Turns();
+  readonly #turns = new PriorityMutex();
   readonly #rate = new ChangeRate(CHANGES_PER_HOUR_MAX);
-  readonly #waiting: Record<Lane, number> = { first: 0, ordinary: 0 };
+  readonly #waiting: Record<Priority, number> = { first: 0, ordinary: 0 };
   /** The same by who makes them. */
-  readonly #places = new Places();
+  readonly #places = new KeyedSemaphore();
   #idle: NodeJS.Timeout | undefined;
   #isClosed = false;
 
@@ -83,10 +83,10 @@ export class ControlSeat {
    * turn to wait.
    * @throws whatever `use` throws that is no fault of the store.
    */
-  async change<T>(actor: string, use: Use<T>, lane: Lane = 'first'): Promise<T | Refusal> {
-    if (this.#isClosed) return new Refusal('shutting_down');
+  async change<T>(actor: string, use: Use<T>, lane: Priority = 'first'): Promise<T | ApiError> {
+    if (this.#isClosed) return new ApiError('shutting_down');
     const leave = this.#enter(actor, lane);
-    if (leave instanceof Refusal) return leave;
+    if (leave instanceof ApiError) return leave;
     clearTimeout(this.#idle);
     let isGivenUp = false;
     const begun = Promise.withResolvers<void>();
@@ -110,7 +110,7 @@ export class ControlSeat {
   }
 
   /** Takes a place among those who wait. @returns what gives it back, or why there is none. */
-  #enter(actor: string, lane: Lane): (() => void) | Refusal {
+  #enter(actor: string, lane: Priority): (() => void) | ApiError {
     const leave = this.#places.take(
       `${lane} ${actor}`,
       actor.startsWith('member/') ? CONTROL_WAITING_PER_MEMBER_MAX : Infinity,
@@ -129,11 +129,11 @@ export class ControlSeat {
     };
   }
 
-  #checkRate(actor: string, lane: Lane): Refusal | null {
+  #checkRate(actor: string, lane: Priority): ApiError | null {
     const retryAfterMs = lane === 'ordinary' ? this.#rate.count(actor, performance.now()) : null;
     return retryAfterMs === null
       ? null
-      : new Refusal('too_many_attempts', { message: TOO_OFTEN, retryAfterMs });
+      : new ApiError('too_many_attempts', { message: TOO_OFTEN, retryAfterMs });
   }
 
   get #isIdle(): boolean {
@@ -149,7 +149,7 @@ export class ControlSeat {
     await this.#retireFromAside().catch(() => {});
   }
 
-  async #carryOut<T>(actor: string, use: Use<T>): Promise<T | Refusal> {
+  async #carryOut<T>(actor: string, use: Use<T>): Promise<T | ApiError> {
     for (let attempt = 1; ; attempt++) {
       let open: Open | null = null;
       try {

@@ -1,5 +1,5 @@
 /** How many of something each has at once, of those that one may have. */
-export class Places {
+export class KeyedSemaphore {
   readonly #taken = new Map<string, number>();
 
   /** Takes one more. @returns what gives it back; null: `max` are taken. */

@@ -1,18 +1,18 @@
 /**
  * Who goes before whom: those who sign in or out and those who administrate don't wait behind everybody else.
  */
-export type Lane = 'first' | 'ordinary';
+export type Priority = 'first' | 'ordinary';
 
 /**
  * One thing at a time, in the order in which they were asked for; those of the first lane before all others
  * that wait.
  */
-export class Turns {
-  readonly #waiting: Record<Lane, (() => Promise<void>)[]> = { first: [], ordinary: [] };
+export class PriorityMutex {
+  readonly #waiting: Record<Priority, (() => Promise<void>)[]> = { first: [], ordinary: [] };
   #isTaken = false;
 
   /** @returns what `work` returns, when its turn has come. @throws whatever it throws. */
-  take<T>(lane: Lane, work: () => T | Promise<T>): Promise<T> {
+  take<T>(lane: Priority, work: () => T | Promise<T>): Promise<T> {
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     this.#waiting[lane].push(() => Promise.try(work).then(resolve, reject));
     void this.#run();

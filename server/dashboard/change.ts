@@ -5,9 +5,9 @@ import type { Control } from '#server/control/control.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import type { Change } from '#server/contract/keys.ts';
 import type { SignedIn } from '#server/dashboard/gate.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 
-const NOT_FOUND = new Refusal('not_found');
+const NOT_FOUND = new ApiError('not_found');
 
 /**
  * Makes a change for somebody who is signed in, and waits until this process has heard of it: what
@@ -17,19 +17,19 @@ export async function makeChange<T extends Change>(
   { control, relay: { readModel } }: Pick<Dashboard, 'control' | 'relay'>,
   { member }: SignedIn,
   use: (control: Control, client: Client) => Promise<T>,
-): Promise<T | Refusal> {
+): Promise<T | ApiError> {
   const changed = await control.change(
     `member/${member.id}`,
     use,
     member.role === 'administrator' ? 'first' : 'ordinary',
   );
-  if (changed instanceof Refusal || changed.event === null) return changed;
+  if (changed instanceof ApiError || changed.event === null) return changed;
   await readModel.heard(changed.event.position);
   return changed;
 }
 
 /** An id of a route. What can't be one is as unknown as one that never was. */
-export function idOf(params: Readonly<Record<string, string>>, name: string): string | Refusal {
+export function idOf(params: Readonly<Record<string, string>>, name: string): string | ApiError {
   const parsed = Id.safeParse(params[name]);
   return parsed.success ? parsed.data : NOT_FOUND;
 }
@@ -42,7 +42,7 @@ export function keyOf(
   { relay }: Pick<Dashboard, 'relay'>,
   { member }: SignedIn,
   params: Readonly<Record<string, string>>,
-): Key | Refusal {
+): Key | ApiError {
   const key = relay.readModel.key(params['key'] ?? '');
   return key && (member.role !== 'member' || key.account === member.account) ? key : NOT_FOUND;
 }

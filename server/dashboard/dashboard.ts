@@ -1,12 +1,12 @@
 import type { Config } from '#server/process/config.ts';
-import type { ControlSeat } from '#server/control/control-writer.ts';
+import type { ControlWriter } from '#server/control/control-writer.ts';
 import type { AuditChecks } from '#server/dashboard/audit/audit-checks.ts';
-import type { AuditDesk } from '#server/dashboard/audit/audit-reader.ts';
+import type { AuditReader } from '#server/dashboard/audit/audit-reader.ts';
 import type { FindSession } from '#server/dashboard/gate.ts';
 import type { ReadStore } from '#server/read/read-store.ts';
 import type { ModelList } from '#server/relay/model-list.ts';
 import type { Relay } from '#server/relay/relay.ts';
-import type { SignInDesk } from '#server/sign-in/sign-in-store.ts';
+import type { SignInStore } from '#server/sign-in/sign-in-store.ts';
 import type { Logger } from '#server/process/logger.ts';
 import type { CredentialStore } from '#server/upstreams/credential-store.ts';
 
@@ -15,13 +15,13 @@ export type Dashboard = {
   relay: Relay;
   config: Config;
   reads: ReadStore;
-  control: ControlSeat;
-  audit: AuditDesk;
+  control: ControlWriter;
+  audit: AuditReader;
   checks: AuditChecks;
   credentials: Pick<CredentialStore, 'refresh'>;
   modelList: ModelList;
   find: FindSession;
-  signIn: SignInDesk;
+  signIn: SignInStore;
   log: Logger;
   /** Open live feeds of this process. */
   viewers: () => number;

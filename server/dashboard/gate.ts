@@ -5,10 +5,10 @@ import type { Role } from '#db/events/parts.ts';
 import type { Account } from '#db/fold/account.ts';
 import type { Member } from '#db/fold/member.ts';
 import { ConflictError } from '#db/log/append.ts';
-import { refuseWith, replyOf, sendJson } from '#server/http/respond.ts';
+import { sendApiError, replyOf, sendJson } from '#server/http/respond.ts';
 import { DASHBOARD_BODY_BYTES_MAX } from '#server/bounds.ts';
 import { DecisionError } from '#server/decide/decision.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import { isStoreFault } from '#server/errors/store-fault.ts';
 import type { Scope } from '#server/read/scope.ts';
 import { errorFields, type Logger } from '#server/process/logger.ts';
@@ -31,7 +31,7 @@ export type SignedIn = {
  * Finds who sent a request by its cookie: 401 `not_signed_in`, or 503 where that can't be told.
  * @param isUse false: it is only looked whether the session is still there, which keeps it from nothing.
  */
-export type FindSession = (request: IncomingMessage, isUse?: boolean) => Promise<SignedIn | Refusal>;
+export type FindSession = (request: IncomingMessage, isUse?: boolean) => Promise<SignedIn | ApiError>;
 
 export type ApiCall<Body> = {
   body: Body;
@@ -41,7 +41,7 @@ export type ApiCall<Body> = {
 };
 
 type Method = 'get' | 'post' | 'put' | 'patch' | 'delete';
-type Answer = Refusal | object | null;
+type Answer = ApiError | object | null;
 
 /** One route of the dashboard's API. `null` roles: whoever is not signed in may use it as well. */
 export type ApiRoute = {
@@ -109,19 +109,19 @@ export function apiRouter(routes: readonly ApiRoute[], { find, log, publicOrigin
     router[method](path, async (request, response) => {
       response.setHeader('cache-control', 'no-store');
       const foreign = checkOrigin(request, publicOrigin);
-      if (foreign) return refuseWith(request, response, foreign);
+      if (foreign) return sendApiError(request, response, foreign);
       const who = roles === null ? null : await find(request);
-      if (who instanceof Refusal) return refuseWith(request, response, who);
+      if (who instanceof ApiError) return sendApiError(request, response, who);
       if (roles !== null && !(who !== null && roles.includes(who.member.role)))
-        return refuseWith(request, response, new Refusal('role_not_permitted'));
+        return sendApiError(request, response, new ApiError('role_not_permitted'));
       const parsed = body === null ? undefined : await parseBody(body, readBody, request, response);
-      if (parsed instanceof Refusal) return refuseWith(request, response, parsed);
+      if (parsed instanceof ApiError) return sendApiError(request, response, parsed);
       try {
         const answered = await answer(
           { body: parsed, params: request.params as Record<string, string>, request, response },
           who,
         );
-        if (answered instanceof Refusal) refuseWith(request, response, answered);
+        if (answered instanceof ApiError) sendApiError(request, response, answered);
         else if (answered !== null) sendJson(response, 200, answered);
       } catch (error) {
         const refusal = refusalOf(error);
@@ -131,7 +131,7 @@ export function apiRouter(routes: readonly ApiRoute[], { find, log, publicOrigin
             { request: replyOf(response).requestId, ...errorFields(error) },
             'the store is away, too slow or too busy',
           );
-        refuseWith(request, response, refusal);
+        sendApiError(request, response, refusal);
       }
     });
   }
@@ -146,15 +146,15 @@ export function apiRouter(routes: readonly ApiRoute[], { find, log, publicOrigin
 export function checkOrigin(
   { method, headers }: IncomingMessage,
   publicOrigin: string | undefined,
-): Refusal | null {
+): ApiError | null {
   const site = headers['sec-fetch-site'];
   if (site === 'same-origin' || (site === 'none' && isRead(method))) return null;
-  if (site !== undefined) return new Refusal('cross_site');
+  if (site !== undefined) return new ApiError('cross_site');
   if (headers.origin !== undefined)
-    return isOwnOrigin(headers, publicOrigin) ? null : new Refusal('cross_site');
+    return isOwnOrigin(headers, publicOrigin) ? null : new ApiError('cross_site');
   return isRead(method)
     ? null
-    : new Refusal('cross_site', {
+    : new ApiError('cross_site', {
         message: 'A change needs an Origin header that is the address of this dashboard.',
       });
 }
@@ -183,29 +183,29 @@ async function parseBody(
   });
   if (failed) return bodyRefusal(failed);
   // Express leaves it unset where the Content-Type is another.
-  if (request.body === undefined) return new Refusal('unsupported_media_type');
+  if (request.body === undefined) return new ApiError('unsupported_media_type');
   const parsed = schema.safeParse(request.body);
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
   const name = issue?.code === 'unrecognized_keys' ? (issue.keys[0] ?? '') : (issue?.path.join('.') ?? '');
   const why =
     issue?.code === 'unrecognized_keys' ? 'is none of this request' : (issue?.message ?? 'is not usable');
-  return new Refusal('invalid_value', {
+  return new ApiError('invalid_value', {
     message: name === '' ? `The body ${why}.` : `"${name}": ${why}.`,
     param: name,
   });
 }
 
-function bodyRefusal({ status }: { status?: number }): Refusal {
-  if (status === 413) return new Refusal('request_too_large');
-  return status === 415 ? new Refusal('unsupported_encoding') : new Refusal('invalid_json');
+function bodyRefusal({ status }: { status?: number }): ApiError {
+  if (status === 413) return new ApiError('request_too_large');
+  return status === 415 ? new ApiError('unsupported_encoding') : new ApiError('invalid_json');
 }
 
 /** What a decision says to its sender, or that the store is away. Null for what is our fault. */
-function refusalOf(error: unknown): Refusal | null {
-  if (isStoreFault(error)) return new Refusal('store_unavailable');
-  if (error instanceof ConflictError) return new Refusal('changed_meanwhile');
+function refusalOf(error: unknown): ApiError | null {
+  if (isStoreFault(error)) return new ApiError('store_unavailable');
+  if (error instanceof ConflictError) return new ApiError('changed_meanwhile');
   if (!(error instanceof DecisionError)) return null;
   const code = error.code === 'invalid' ? 'invalid_value' : error.code;
-  return new Refusal(code, { message: error.message });
+  return new ApiError(code, { message: error.message });
 }

@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import type { Key } from '#db/fold/key.ts';
 import { replyOf } from '#server/http/respond.ts';
 import { type ApiRoute, CALLERS, route, type SignedIn } from '#server/dashboard/gate.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import type { SessionListener } from '#server/read-model/read-model.ts';
 import { judgeKey } from '#server/access/authenticate.ts';
 import { handleCall } from '#server/relay/handle.ts';
@@ -12,7 +12,7 @@ import { CHAT } from '#server/relay/routes.ts';
 /** What a call in the playground says in place of a secret: the id of a key of the caller's own account. */
 const KEY_HEADER = 'x-daybook-key';
 
-const UNKNOWN = new Refusal('not_found', {
+const UNKNOWN = new ApiError('not_found', {
   message: `The header ${KEY_HEADER} must name a key of your account.`,
 });
 
@@ -33,7 +33,7 @@ export function playgroundRoutes({ relay }: { relay: Relay }): ApiRoute[] {
   return [
     route('post', '/api/playground/chat/completions', CALLERS, null, async ({ request, response }, who) => {
       const key = keyNamed(relay, request.headers[KEY_HEADER], who);
-      if (key instanceof Refusal) return key;
+      if (key instanceof ApiError) return key;
       // It has left while its session was looked up, and would never be heard of again.
       if (response.destroyed) return null;
       const reply = replyOf(response);
@@ -78,7 +78,7 @@ function keyNamed(
   { readModel }: Relay,
   id: string | string[] | undefined,
   { member }: SignedIn,
-): Key | Refusal {
+): Key | ApiError {
   const key = typeof id === 'string' ? readModel.key(id) : undefined;
   return key?.account === member.account ? key : UNKNOWN;
 }

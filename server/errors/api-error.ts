@@ -1,13 +1,13 @@
-import { API_REFUSALS, type Row } from '#server/errors/api-errors.ts';
-import { DASHBOARD_REFUSALS } from '#server/errors/dashboard-errors.ts';
+import { API_ERRORS, type Row } from '#server/errors/api-errors.ts';
+import { DASHBOARD_ERRORS } from '#server/errors/dashboard-errors.ts';
 
 /** All refusals. */
-export const CATALOGUE = { ...API_REFUSALS, ...DASHBOARD_REFUSALS };
+export const ERROR_CATALOGUE = { ...API_ERRORS, ...DASHBOARD_ERRORS };
 
-export type Code = keyof typeof CATALOGUE;
+export type Code = keyof typeof ERROR_CATALOGUE;
 
 /** A refused call: a value that a stage returns, so that a flood of them stays cheap. */
-export class Refusal {
+export class ApiError {
   readonly code: Code;
   /** Replaces the catalogue's message when more can be said. Never holds a secret or a prompt. */
   readonly message: string;
@@ -36,7 +36,7 @@ export class Refusal {
       headers?: readonly string[];
     } = {},
   ) {
-    const row: Row = CATALOGUE[code];
+    const row: Row = ERROR_CATALOGUE[code];
     this.code = code;
     this.message = more.message ?? row.message;
     this.param = more.param ?? null;
@@ -62,7 +62,7 @@ export class Refusal {
     const { message, param, code, limit } = this;
     this.#errorJson ??= JSON.stringify({
       message,
-      type: CATALOGUE[code].type,
+      type: ERROR_CATALOGUE[code].type,
       param,
       code,
       ...(limit ? { limit } : {}),

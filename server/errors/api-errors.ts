@@ -20,7 +20,7 @@ export type Row = {
 const BAD_KEY_HINT =
   'Send exactly one header "Authorization: Bearer <key>", with one space and nothing after the key.';
 
-export const API_REFUSALS = {
+export const API_ERRORS = {
   bad_request: {
     status: 400,
     type: 'invalid_request_error',

@@ -1,7 +1,7 @@
 import type { Row } from '#server/errors/api-errors.ts';
 
 /** What the dashboard refuses besides, in the same shape. The codes are all that the page decides by. */
-export const DASHBOARD_REFUSALS = {
+export const DASHBOARD_ERRORS = {
   not_signed_in: {
     status: 401,
     type: 'authentication_error',

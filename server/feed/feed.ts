@@ -23,8 +23,8 @@ import { Viewer } from '#server/feed/viewer.ts';
 import type { Right } from '#server/feed/viewer-permission.ts';
 import { Viewers } from '#server/feed/viewers.ts';
 import { type Watch, WATCHED_CHANNEL } from '#server/feed/watch.ts';
-import { Refusal } from '#server/errors/api-error.ts';
-import { Places } from '#server/control/keyed-semaphore.ts';
+import { ApiError } from '#server/errors/api-error.ts';
+import { KeyedSemaphore } from '#server/control/keyed-semaphore.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import { errorFields, type Logger } from '#server/process/logger.ts';
 
@@ -43,10 +43,10 @@ type Run = { tail: Tail; close(): Promise<void> };
 const PROGRESS_CHANNEL = 'daybook_progress';
 const PROJECTED_CHANNEL = 'daybook_projected';
 
-const CROWDED = new Refusal('relay_busy', {
+const CROWDED = new ApiError('relay_busy', {
   message: 'This server has as many viewers of the live feed as it takes. Try again.',
 });
-const TOO_MANY = new Refusal('rate_limit_exceeded', {
+const TOO_MANY = new ApiError('rate_limit_exceeded', {
   message: `One key, or one person, may have ${VIEWERS_PER_KEY_MAX} viewers of the live feed at once. Close one first.`,
 });
 
@@ -65,7 +65,7 @@ export class Feed {
   readonly #progress: ProgressTeller;
   readonly #planOf: PlanOf;
   /** Viewers by whose they are, and how many places are taken in all. */
-  readonly #places = new Places();
+  readonly #places = new KeyedSemaphore();
   #taken = 0;
   #run: Promise<Run> | null = null;
   #resting: Promise<void> = Promise.resolve();
@@ -102,7 +102,7 @@ export class Feed {
   }
 
   /** Takes a place for a viewer of a key or a person. @returns what gives it back, or why there is none. */
-  reserve({ holder }: Right): (() => void) | Refusal {
+  reserve({ holder }: Right): (() => void) | ApiError {
     const leave = this.#places.take(holder, VIEWERS_PER_KEY_MAX);
     if (!leave) return TOO_MANY;
     if (this.#taken >= VIEWERS_MAX) {

@@ -10,7 +10,7 @@ import { LIVE_PROTOCOL } from '#server/contract/live-protocol.ts';
 import { readQuery } from '#server/read/read-query.ts';
 import { scopeOf } from '#server/read/scope.ts';
 import { ClosedSessions, KeyRight, SessionRight } from '#server/feed/viewer-permission.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import { digestSecret, SECRET_PREFIX } from '#server/secrets/key-secret.ts';
 import { authenticate, sentSecret } from '#server/access/authenticate.ts';
 import { authorize } from '#server/access/authorize.ts';
@@ -66,7 +66,7 @@ export class Live {
       feed.endOver();
     });
     this.#sockets.on('wsClientError', (_error, socket) =>
-      socket.end(bareRefusal(new Refusal('bad_request'), uuidv7())),
+      socket.end(bareRefusal(new ApiError('bad_request'), uuidv7())),
     );
   }
 
@@ -76,7 +76,7 @@ export class Live {
    */
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer, path: string): void {
     const requestId = uuidv7();
-    const refuse = (refusal: Refusal): void => {
+    const refuse = (refusal: ApiError): void => {
       socket.end(bareRefusal(refusal, requestId));
       // Nobody reads what a client still sends, or waits for it to leave.
       socket.resume();
@@ -88,7 +88,7 @@ export class Live {
       (refusal) => refusal && refuse(refusal),
       (error: unknown) => {
         this.#log.error({ request: requestId, ...errorFields(error) }, 'opening a live feed failed');
-        refuse(new Refusal('internal_error'));
+        refuse(new ApiError('internal_error'));
       },
     );
   }
@@ -99,21 +99,21 @@ export class Live {
     socket: Duplex,
     head: Buffer,
     requestId: string,
-  ): Promise<Refusal | null> {
-    if (this.#relay.draining) return new Refusal('shutting_down');
-    if (!this.#relay.readModel.isCurrent()) return new Refusal('store_unavailable');
+  ): Promise<ApiError | null> {
+    if (this.#relay.draining) return new ApiError('shutting_down');
+    if (!this.#relay.readModel.isCurrent()) return new ApiError('store_unavailable');
     const viewer =
       path === LIVE_SIGNED_IN ? await this.#signedIn(request, socket) : holderOfKey(this.#relay, request);
-    if (viewer instanceof Refusal) return viewer;
+    if (viewer instanceof ApiError) return viewer;
     // What is done when it closes would never be done.
     if (socket.destroyed) return null;
     const query = readQuery(LiveQuery, request.url ?? '');
-    if (query instanceof Refusal) return query;
+    if (query instanceof ApiError) return query;
     const broken = checkHandshake(request);
     if (broken) return broken;
     const { after = null, ...filter } = query;
     const release = this.#feed.reserve(viewer.right);
-    if (release instanceof Refusal) return release;
+    if (release instanceof ApiError) return release;
     socket.once('close', release);
     let join: Awaited<ReturnType<Feed['open']>>;
     try {
@@ -123,9 +123,9 @@ export class Live {
         { request: requestId, ...errorFields(error) },
         'the log could not be read for a live feed',
       );
-      return new Refusal('store_unavailable');
+      return new ApiError('store_unavailable');
     }
-    if (this.#relay.draining) return new Refusal('shutting_down');
+    if (this.#relay.draining) return new ApiError('shutting_down');
     if (!socket.destroyed) this.#sockets.handleUpgrade(request, socket, head, join);
     return null;
   }
@@ -134,11 +134,11 @@ export class Live {
    * Somebody who is signed in. That their session was closed is told by the log; that it has expired is
    * looked for.
    */
-  async #signedIn(request: IncomingMessage, socket: Duplex): Promise<Viewer | Refusal> {
+  async #signedIn(request: IncomingMessage, socket: Duplex): Promise<Viewer | ApiError> {
     const foreign = checkOwnOrigin(request, this.#publicOrigin);
     if (foreign) return foreign;
     const who = await this.#find(request);
-    if (who instanceof Refusal) return who;
+    if (who instanceof ApiError) return who;
     if (!socket.destroyed) {
       const looking = setInterval(() => void this.#look(request, who), SESSION_CHECK_MS);
       socket.once('close', () => clearInterval(looking));
@@ -151,7 +151,7 @@ export class Live {
   async #look(request: IncomingMessage, { session }: SignedIn): Promise<void> {
     try {
       const now = await this.#find(request, false);
-      if (now instanceof Refusal ? now.status !== 401 : now.session === session) return;
+      if (now instanceof ApiError ? now.status !== 401 : now.session === session) return;
       this.#closed.add(session);
       this.#feed.endOver();
     } catch (error) {
@@ -166,11 +166,11 @@ type Viewer = Pick<Viewing, 'right' | 'scope'>;
  * Browsers send cookies whoever's page it is, and let every page open a WebSocket to anywhere. They do
  * say whose page it is; whoever says nothing is none, and has no business with a cookie.
  */
-function checkOwnOrigin({ headers }: IncomingMessage, publicOrigin: string | undefined): Refusal | null {
+function checkOwnOrigin({ headers }: IncomingMessage, publicOrigin: string | undefined): ApiError | null {
   const site = headers['sec-fetch-site'];
   return isOwnOrigin(headers, publicOrigin) && (site === undefined || site === 'same-origin')
     ? null
-    : new Refusal('cross_site');
+    : new ApiError('cross_site');
 }
 
 /**
@@ -178,10 +178,10 @@ function checkOwnOrigin({ headers }: IncomingMessage, publicOrigin: string | und
  * origins included. A page's script can set no header on a WebSocket, so the secret may stand among
  * the subprotocols instead: `new WebSocket(url, ['daybook.v1', secret])`.
  */
-function holderOfKey(relay: Relay, request: IncomingMessage): Viewer | Refusal {
+function holderOfKey(relay: Relay, request: IncomingMessage): Viewer | ApiError {
   const headers = credentialOf(request);
   const key = authenticate(headers, relay.readModel, relay.pepper, relay.secretUse);
-  if (key instanceof Refusal) return key;
+  if (key instanceof ApiError) return key;
   const caller = callerOf(request, LIVE, relay.trustedProxies);
   const forbidden = authorize(key, caller, relay.readModel);
   if (forbidden) return forbidden;
@@ -204,12 +204,12 @@ function credentialOf({ headers, rawHeaders }: IncomingMessage): readonly string
 }
 
 /** What every browser and library sends, and whoever does not is told in our words. */
-function checkHandshake({ headers }: IncomingMessage): Refusal | null {
+function checkHandshake({ headers }: IncomingMessage): ApiError | null {
   const isWhole =
     headers['sec-websocket-version'] === '13' &&
     /^[+/0-9A-Za-z]{22}==$/.test(headers['sec-websocket-key'] ?? '');
   if (isWhole) return null;
-  return new Refusal('bad_request', {
+  return new ApiError('bad_request', {
     message: 'A WebSocket needs Sec-WebSocket-Version: 13 and a Sec-WebSocket-Key.',
     headers: ['sec-websocket-version', '13'],
   });

@@ -16,7 +16,7 @@ import {
   KEEP_ALIVE_MS,
   REQUEST_TIMEOUT_MS,
 } from '#server/bounds.ts';
-import { refuseWith, replyOf, sendJson, type WithReply } from '#server/http/respond.ts';
+import { sendApiError, replyOf, sendJson, type WithReply } from '#server/http/respond.ts';
 import { apiRoutes } from '#server/dashboard/api.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { apiRouter } from '#server/dashboard/gate.ts';
@@ -25,7 +25,7 @@ import { pageHeaders } from '#server/dashboard/page/page-headers.ts';
 import { pages } from '#server/dashboard/page/pages.ts';
 import { READ_ROUTES, readRoutes } from '#server/read/read-routes.ts';
 import type { ReadStore } from '#server/read/read-store.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import type { LogProofs } from '#server/http/log-proofs.ts';
 import { logRoutes } from '#server/http/log-routes.ts';
 import { authorizeModel } from '#server/access/authorize.ts';
@@ -34,7 +34,7 @@ import type { Relay } from '#server/relay/relay.ts';
 import { MESSAGES, RELAYED, speechOf } from '#server/relay/routes.ts';
 import type { ModelList } from '#server/relay/model-list.ts';
 import { identify } from '#server/access/identify.ts';
-import { answerPreflight, bareRefusal, corsHeaders, refuse, type Reply } from '#server/relay/reply.ts';
+import { answerPreflight, bareRefusal, corsHeaders, sendError, type Reply } from '#server/relay/reply.ts';
 import { proxyWarning } from '#server/sign-in/proxy-warning.ts';
 import { errorFields, type Logger } from '#server/process/logger.ts';
 import { PAGE_DIRECTORY } from '#server/process/web-build.ts';
@@ -62,11 +62,11 @@ export function createServer(app: App): Server {
     const path = normalPath(request.url ?? '/');
     const reply = replyTo(request, path);
     if (request.headers.host === undefined && request.httpVersion === '1.1') {
-      refuse(
+      sendError(
         request,
         response,
         reply,
-        new Refusal('bad_request', { message: 'A request in HTTP/1.1 needs a Host header.' }),
+        new ApiError('bad_request', { message: 'A request in HTTP/1.1 needs a Host header.' }),
       );
       return;
     }
@@ -78,7 +78,7 @@ export function createServer(app: App): Server {
           'a relayed request failed in the relay',
         );
         if (response.headersSent) response.destroy();
-        else refuse(request, response, reply, new Refusal('internal_error'));
+        else sendError(request, response, reply, new ApiError('internal_error'));
       });
       return;
     }
@@ -108,11 +108,11 @@ export function createServer(app: App): Server {
   // The body is asked for only when the head has been found good.
   server.on('checkContinue', handle);
   server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
-    refuse(
+    sendError(
       request,
       response,
       replyTo(request, normalPath(request.url ?? '/')),
-      new Refusal('expectation_failed'),
+      new ApiError('expectation_failed'),
     );
   });
   server.on('upgrade', (request, socket, head) =>
@@ -182,7 +182,7 @@ function otherRoutes({ relay, modelList, reads, proofs, dashboard, log }: App): 
 
   routes.get(MODELS, async (request, response) => {
     const key = identify(relay, request, MODELS);
-    if (key instanceof Refusal) return refuseWith(request, response, key);
+    if (key instanceof ApiError) return sendApiError(request, response, key);
     const models = (await modelList.read()).filter(
       ({ model }) => authorizeModel(key, model, relay.readModel) === null,
     );
@@ -207,7 +207,7 @@ function otherRoutes({ relay, modelList, reads, proofs, dashboard, log }: App): 
 
   // As a WebSocket it never comes here.
   routes.get([LIVE, LIVE_SIGNED_IN], (request, response) =>
-    refuseWith(request, response, new Refusal('upgrade_required', { headers: ['upgrade', 'websocket'] })),
+    sendApiError(request, response, new ApiError('upgrade_required', { headers: ['upgrade', 'websocket'] })),
   );
 
   for (const [path, allow] of [
@@ -221,21 +221,21 @@ function otherRoutes({ relay, modelList, reads, proofs, dashboard, log }: App): 
   ]) {
     routes.all(path as string, (request, response) => {
       response.setHeader('allow', allow as string);
-      refuseWith(
+      sendApiError(
         request,
         response,
-        new Refusal('method_not_allowed', { message: `This route takes ${allow}.` }),
+        new ApiError('method_not_allowed', { message: `This route takes ${allow}.` }),
       );
     });
   }
   routes.use(pages(PAGE_DIRECTORY, headers));
-  routes.use((request, response) => refuseWith(request, response, notFound(request.path)));
+  routes.use((request, response) => sendApiError(request, response, notFound(request.path)));
   routes.use((error: unknown, request: Request, response: Response, _next: NextFunction) => {
     // Express itself refuses a path that it can't decode.
     const status = (error as { status?: unknown } | null)?.status;
-    if (status === 400) return refuseWith(request, response, new Refusal('bad_request'));
+    if (status === 400) return sendApiError(request, response, new ApiError('bad_request'));
     log.error({ request: replyOf(response).requestId, ...errorFields(error) }, 'a request failed');
-    refuseWith(request, response, new Refusal('internal_error'));
+    sendApiError(request, response, new ApiError('internal_error'));
   });
   return routes;
 }
@@ -243,21 +243,21 @@ function otherRoutes({ relay, modelList, reads, proofs, dashboard, log }: App): 
 /** Base addresses without their end are what people get wrong first. */
 const WITHOUT_V1 = /^\/(chat|models|usage|requests|live|completions|responses|messages|embeddings)(\/|$)/;
 
-function notFound(path: string): Refusal {
+function notFound(path: string): ApiError {
   if (WITHOUT_V1.test(path))
-    return new Refusal('route_not_found', {
+    return new ApiError('route_not_found', {
       message: 'There is no such route here. The base URL of the API ends in /v1.',
     });
   if (path === `${MESSAGES.route}/count_tokens`)
-    return new Refusal('route_not_found', {
+    return new ApiError('route_not_found', {
       message:
         'Tokens are not counted in advance here: a call is counted when it is made. Clients estimate them where there is no such route.',
     });
   if (path === '/')
-    return new Refusal('route_not_found', {
+    return new ApiError('route_not_found', {
       message: 'The API is under /v1. The dashboard is at this address for browsers.',
     });
-  return new Refusal('route_not_found');
+  return new ApiError('route_not_found');
 }
 
 type ParserError = NodeJS.ErrnoException & { rawPacket?: Buffer; bytesParsed?: number };
@@ -292,18 +292,19 @@ function answerParserError(error: ParserError, socket: Socket): void {
 const PARSER_ERROR_DRAIN_BYTES = 4 * 1024 * 1024;
 const PARSER_ERROR_DRAIN_MS = 1_000;
 
-function parserProblem(error: ParserError): Refusal {
-  if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') return new Refusal('request_timeout');
+function parserProblem(error: ParserError): ApiError {
+  if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') return new ApiError('request_timeout');
   const line = offendingLine(error);
-  if (line !== null && /^(authorization|x-api-key)[ \t]*:/i.test(line)) return new Refusal('invalid_api_key');
-  if (error.code !== 'HPE_HEADER_OVERFLOW') return new Refusal('bad_request');
+  if (line !== null && /^(authorization|x-api-key)[ \t]*:/i.test(line))
+    return new ApiError('invalid_api_key');
+  if (error.code !== 'HPE_HEADER_OVERFLOW') return new ApiError('bad_request');
   // A line that began in an earlier packet has no name here: it may be the key's, and none was read.
   if (line !== null && !/^[\w-]+[ \t]*:|^[A-Z]+ /.test(line)) {
-    return new Refusal('invalid_api_key', {
+    return new ApiError('invalid_api_key', {
       message: 'No API key could be read: the request headers are too large.',
     });
   }
-  return new Refusal('headers_too_large');
+  return new ApiError('headers_too_large');
 }
 
 /** The beginning of the line that the parser stumbled over, as far as it is in the last packet. */

@@ -14,7 +14,7 @@ import {
 } from '#db/tlog/stored.ts';
 import { hashesByTile, readTile } from '#db/tlog/tiled.ts';
 import type { ReadStore, Source } from '#server/read/read-store.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import { isStoreFault } from '#server/errors/store-fault.ts';
 
 /**
@@ -32,7 +32,7 @@ export type InclusionProof = { position: number; index: number; size: number; le
 /** No projection's tables are asked. */
 const LOG: Source = { projection: 'requests', tables: [] };
 
-const NONE = new Refusal('no_checkpoint');
+const NONE = new ApiError('no_checkpoint');
 const base64 = (hash: Buffer): string => hash.toString('base64');
 
 /**
@@ -44,7 +44,7 @@ export class LogProofs {
   readonly #witnesses: readonly Verifier[];
   readonly #keep: (of: StoredCheckpoint, signatures: readonly Signature[]) => Promise<void>;
   /** Everybody who asks within a moment is told the same, by one reading. */
-  #head: { at: number; read: Promise<PublishedHead | Refusal> } | null = null;
+  #head: { at: number; read: Promise<PublishedHead | ApiError> } | null = null;
 
   /**
    * @param witnesses whose cosignatures are taken.
@@ -61,28 +61,28 @@ export class LogProofs {
   }
 
   /** The newest checkpoint, as of a moment ago. */
-  async head(): Promise<PublishedHead | Refusal> {
+  async head(): Promise<PublishedHead | ApiError> {
     const now = performance.now();
     if (this.#head === null || now - this.#head.at > HEAD_KEPT_MS)
       this.#head = { at: now, read: this.#readHead() };
     const { read } = this.#head;
     const head = await read;
-    if (head instanceof Refusal && this.#head?.read === read) this.#head = null;
+    if (head instanceof ApiError && this.#head?.read === read) this.#head = null;
     return head;
   }
 
   /** The lines of the keys that have signed checkpoints, the newest last. */
-  async keys(): Promise<string[] | Refusal> {
+  async keys(): Promise<string[] | ApiError> {
     const keys = await this.#read(async (client) =>
       (await readStanding(client)).signing.keys.map(({ verifierKey }) => verifierKey),
     );
-    return keys instanceof Refusal || keys.length > 0 ? keys : NONE;
+    return keys instanceof ApiError || keys.length > 0 ? keys : NONE;
   }
 
   /** What proves that the tree of one size begins with that of another, as base64. */
-  async consistency(from: number, to: number): Promise<string[] | Refusal> {
+  async consistency(from: number, to: number): Promise<string[] | ApiError> {
     if (from > to)
-      return new Refusal('invalid_value', {
+      return new ApiError('invalid_value', {
         message: '"from" is more than "to", and no tree shrinks.',
         param: 'from',
       });
@@ -92,9 +92,9 @@ export class LogProofs {
   }
 
   /** What proves that an event is in the tree of a size. */
-  async inclusion(position: number, size: number): Promise<InclusionProof | Refusal> {
+  async inclusion(position: number, size: number): Promise<InclusionProof | ApiError> {
     if (position > size)
-      return new Refusal('invalid_value', {
+      return new ApiError('invalid_value', {
         message: 'A tree of that size does not reach to that position.',
         param: 'position',
       });
@@ -106,7 +106,7 @@ export class LogProofs {
   }
 
   /** The first `width` hashes of a tile, as c2sp.org/tlog-tiles numbers them. */
-  async tile(level: number, number: number, width: number): Promise<Buffer | Refusal> {
+  async tile(level: number, number: number, width: number): Promise<Buffer | ApiError> {
     const size = (number * NODE_CHILDREN + width) * NODE_CHILDREN ** level;
     return this.#proved(size, async (client) => Buffer.concat(await readTile(client, size, level, number)));
   }
@@ -116,61 +116,61 @@ export class LogProofs {
    * again changes nothing.
    * @returns why none was taken.
    */
-  async takeCosignatures(cosigned: string): Promise<Refusal | null> {
+  async takeCosignatures(cosigned: string): Promise<ApiError | null> {
     const read = await this.#verify(cosigned);
-    if (read instanceof Refusal) return read;
+    if (read instanceof ApiError) return read;
     try {
       await this.#keep(read.stored, read.signatures);
     } catch (error) {
-      if (isStoreFault(error)) return new Refusal('store_unavailable');
+      if (isStoreFault(error)) return new ApiError('store_unavailable');
       throw error;
     }
     this.#head = null;
     return null;
   }
 
-  async #verify(cosigned: string): Promise<{ stored: StoredCheckpoint; signatures: Signature[] } | Refusal> {
+  async #verify(cosigned: string): Promise<{ stored: StoredCheckpoint; signatures: Signature[] } | ApiError> {
     try {
       const note = parseNote(cosigned);
       const names = new Set(
         verifyNote(note, this.#witnesses).map(({ verifier: { name, keyId } }) => `${name}+${keyId}`),
       );
-      if (names.size === 0) return new Refusal('cosignature_refused');
+      if (names.size === 0) return new ApiError('cosignature_refused');
       const signatures = note.signatures.filter(({ name, keyId }) => names.has(`${name}+${keyId}`));
       const size = Number(note.text.split('\n')[1]);
       const stored = await this.#read((client) =>
         Number.isSafeInteger(size) ? readCheckpointOf(client, size) : Promise.resolve(null),
       );
-      if (stored instanceof Refusal) return stored;
+      if (stored instanceof ApiError) return stored;
       if (stored === null || parseNote(stored.note).text !== note.text)
-        return new Refusal('cosignature_refused', {
+        return new ApiError('cosignature_refused', {
           status: 409,
           message: 'That is no checkpoint of this log.',
         });
       return { stored, signatures };
     } catch (error) {
       if (!(error instanceof NoteError)) throw error;
-      return new Refusal('cosignature_refused', { message: `That proves nothing: ${error.message}.` });
+      return new ApiError('cosignature_refused', { message: `That proves nothing: ${error.message}.` });
     }
   }
 
   /** Reads what is proved to a tree of a size, which must have been published. */
-  async #proved<T>(size: number, work: (client: ClientBase) => Promise<T>): Promise<T | Refusal> {
+  async #proved<T>(size: number, work: (client: ClientBase) => Promise<T>): Promise<T | ApiError> {
     let head = await this.head();
     // Another server may have told of one that is newer than what this one read last.
-    if (!(head instanceof Refusal) && size > head.size) {
+    if (!(head instanceof ApiError) && size > head.size) {
       this.#head = null;
       head = await this.head();
     }
-    if (head instanceof Refusal) return head;
+    if (head instanceof ApiError) return head;
     if (size > head.size)
-      return new Refusal('invalid_value', {
+      return new ApiError('invalid_value', {
         message: `The newest checkpoint has the size ${head.size}: beyond that nothing is proved.`,
       });
     return this.#read(work);
   }
 
-  async #readHead(): Promise<PublishedHead | Refusal> {
+  async #readHead(): Promise<PublishedHead | ApiError> {
     const read = await this.#read(async (client) => {
       const newest = await readNewestCheckpoint(client);
       return newest && { ...newest, waitingMs: await readWaitingMs(client, newest.size) };
@@ -178,18 +178,18 @@ export class LogProofs {
     return read ?? NONE;
   }
 
-  async #read<T>(work: (client: ClientBase) => Promise<T>): Promise<T | Refusal> {
+  async #read<T>(work: (client: ClientBase) => Promise<T>): Promise<T | ApiError> {
     const read = await this.#reads.read(LOG, (client) =>
       work(client).catch((error: unknown) => {
         if (error instanceof MissingHashesError)
-          return new Refusal('events_archived', {
+          return new ApiError('events_archived', {
             message:
               'The events that it takes have left the database: ask the operator for the published tiles, or the files of the archive.',
           });
         throw error;
       }),
     );
-    return read instanceof Refusal ? read : read.found;
+    return read instanceof ApiError ? read : read.found;
   }
 }
 

@@ -1,12 +1,12 @@
 import express, { type Request, type Response, type Router } from 'express';
 import { z } from 'zod';
 import { withCosignatures } from '#db/tlog/stored.ts';
-import { refuseWith, replyOf, sendJson } from '#server/http/respond.ts';
+import { sendApiError, replyOf, sendJson } from '#server/http/respond.ts';
 import { readQuery } from '#server/read/read-query.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import type { LogProofs } from '#server/http/log-proofs.ts';
 import type { AddressSet } from '#server/access/networks.ts';
-import { Places } from '#server/control/keyed-semaphore.ts';
+import { KeyedSemaphore } from '#server/control/keyed-semaphore.ts';
 import { clientAddress } from '#server/access/caller.ts';
 
 /**
@@ -37,11 +37,11 @@ const TILE = /^\/log\/tile\/([0-5])\/((?:x\d{3}\/)*\d{3})(?:\.p\/([1-9]\d{0,2}))
 const TILE_HASHES = 256;
 
 /** Refuses, or sends by itself and returns null. */
-type Answer = (request: Request, response: Response) => Promise<Refusal | null>;
+type Answer = (request: Request, response: Response) => Promise<ApiError | null>;
 
 export function logRoutes(proofs: LogProofs, trustedProxies: AddressSet | null): Router {
   const routes = express.Router({ caseSensitive: true });
-  const places = new Places();
+  const places = new KeyedSemaphore();
 
   /**
    * Answers while there is a place for who asks, so that no stranger takes all the connections for figures.
@@ -54,17 +54,17 @@ export function logRoutes(proofs: LogProofs, trustedProxies: AddressSet | null):
     );
     const leave = places.take(`address ${address}`, READS_PER_ADDRESS_MAX);
     if (leave === null)
-      return refuseWith(
+      return sendApiError(
         request,
         response,
-        new Refusal('rate_limit_exceeded', {
+        new ApiError('rate_limit_exceeded', {
           message: `The log may be asked ${READS_PER_ADDRESS_MAX} things at once. Wait for a reply before you ask again.`,
         }),
       );
     const leaveAll = places.take('everybody', READERS_MAX);
     try {
-      const refusal = leaveAll === null ? new Refusal('relay_busy') : await work(request, response);
-      if (refusal) refuseWith(request, response, refusal);
+      const refusal = leaveAll === null ? new ApiError('relay_busy') : await work(request, response);
+      if (refusal) sendApiError(request, response, refusal);
     } finally {
       leaveAll?.();
       leave();
@@ -75,8 +75,8 @@ export function logRoutes(proofs: LogProofs, trustedProxies: AddressSet | null):
 
   get('/log/checkpoint', async (request, response) => {
     const query = readQuery(Nothing, request.url);
-    const head = query instanceof Refusal ? query : await proofs.head();
-    if (head instanceof Refusal) return head;
+    const head = query instanceof ApiError ? query : await proofs.head();
+    if (head instanceof ApiError) return head;
     // What no checkpoint covers for long says that none is made any more.
     response.setHeader('x-waiting-ms', String(head.waitingMs));
     return sendText(response, withCosignatures(head), BRIEFLY);
@@ -84,19 +84,19 @@ export function logRoutes(proofs: LogProofs, trustedProxies: AddressSet | null):
 
   get('/log/keys', async (_request, response) => {
     const keys = await proofs.keys();
-    return keys instanceof Refusal ? keys : sendText(response, linesOf(keys), BRIEFLY);
+    return keys instanceof ApiError ? keys : sendText(response, linesOf(keys), BRIEFLY);
   });
 
   get('/log/consistency', async (request, response) => {
     const query = readQuery(Consistency, request.url);
-    const hashes = query instanceof Refusal ? query : await proofs.consistency(query.from, query.to);
-    return hashes instanceof Refusal ? hashes : sendText(response, linesOf(hashes), FOREVER);
+    const hashes = query instanceof ApiError ? query : await proofs.consistency(query.from, query.to);
+    return hashes instanceof ApiError ? hashes : sendText(response, linesOf(hashes), FOREVER);
   });
 
   get('/log/inclusion', async (request, response) => {
     const query = readQuery(Inclusion, request.url);
-    const proof = query instanceof Refusal ? query : await proofs.inclusion(query.position, query.size);
-    if (proof instanceof Refusal) return proof;
+    const proof = query instanceof ApiError ? query : await proofs.inclusion(query.position, query.size);
+    if (proof instanceof ApiError) return proof;
     response.setHeader('cache-control', FOREVER);
     sendJson(response, 200, proof);
     return null;
@@ -105,9 +105,9 @@ export function logRoutes(proofs: LogProofs, trustedProxies: AddressSet | null):
   get(TILE, async (request, response) => {
     const [, level, path = '', width] = TILE.exec(request.path) ?? [];
     const hashes = Number(width ?? TILE_HASHES);
-    if (hashes > TILE_HASHES) return new Refusal('route_not_found');
+    if (hashes > TILE_HASHES) return new ApiError('route_not_found');
     const tile = await proofs.tile(Number(level), Number(path.replace(/[x/]/g, '')), hashes);
-    return tile instanceof Refusal ? tile : send(response, tile, 'application/octet-stream', FOREVER);
+    return tile instanceof ApiError ? tile : send(response, tile, 'application/octet-stream', FOREVER);
   });
 
   const readBody = express.text({ type: () => true, limit: COSIGNATURES_BYTES_MAX, inflate: false });
@@ -115,7 +115,7 @@ export function logRoutes(proofs: LogProofs, trustedProxies: AddressSet | null):
     answer(request, response, async () => {
       const failed = await new Promise<unknown>((resolve) => readBody(request, response, resolve));
       if (failed)
-        return new Refusal(
+        return new ApiError(
           (failed as { status?: number }).status === 413 ? 'request_too_large' : 'bad_request',
         );
       const refusal = await proofs.takeCosignatures(typeof request.body === 'string' ? request.body : '');
@@ -132,10 +132,10 @@ export function logRoutes(proofs: LogProofs, trustedProxies: AddressSet | null):
   ] as const) {
     routes.all(path, (request, response) => {
       response.setHeader('allow', allow);
-      refuseWith(
+      sendApiError(
         request,
         response,
-        new Refusal('method_not_allowed', { message: `This route takes ${allow}.` }),
+        new ApiError('method_not_allowed', { message: `This route takes ${allow}.` }),
       );
     });
   }

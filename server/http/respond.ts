@@ -1,7 +1,7 @@
 import type { Request, Response } from 'express';
 import type { ServerResponse } from 'node:http';
-import type { Refusal } from '#server/errors/api-error.ts';
-import { refuse, type Reply } from '#server/relay/reply.ts';
+import type { ApiError } from '#server/errors/api-error.ts';
+import { sendError, type Reply } from '#server/relay/reply.ts';
 
 /** How routes other than the relay's answer: the reply's own headers travel with Express' response. */
 
@@ -9,8 +9,8 @@ export type WithReply = ServerResponse & { reply: Reply };
 
 export const replyOf = (response: Response): Reply => (response as unknown as WithReply).reply;
 
-export function refuseWith(request: Request, response: Response, refusal: Refusal): void {
-  refuse(request, response, replyOf(response), refusal);
+export function sendApiError(request: Request, response: Response, refusal: ApiError): void {
+  sendError(request, response, replyOf(response), refusal);
 }
 
 export function sendJson(response: Response, status: number, value: unknown): void {

@@ -22,7 +22,7 @@ import { LIFE_MARGIN_MS, STALL_MAX_MS } from '#server/bounds.ts';
  * the log calls abandoned. Strictness here would cut every running reply in each outage of the
  * store, which is the far more common misfortune. Pure.
  */
-export class Life {
+export class FencingGuard {
   #state: 'good' | 'doubtful' | 'lost' = 'lost';
   /** Good until then, unless something is heard of before; -Infinity while it is not good. */
   #goodUntilMs = -Infinity;
@@ -102,7 +102,7 @@ export class Life {
 const TICK_MS = 250;
 
 /** Tells a life that this process runs, for as long as it does. */
-export function keepTicking(life: Life): { close(): void } {
+export function keepTicking(life: FencingGuard): { close(): void } {
   const timer = setInterval(() => life.tick(performance.now()), TICK_MS);
   timer.unref();
   return { close: () => clearInterval(timer) };

@@ -4,11 +4,11 @@ import { closeClient, type Store } from '#db/postgres/connect.ts';
 import { registerInstance, retireInstance } from '#db/instances/instance.ts';
 import { readHead } from '#db/log/read.ts';
 import { joinMembership, type Membership } from '#db/instances/membership.ts';
-import { Rescue } from '#db/instances/instance-recovery.ts';
+import { InstanceRecovery } from '#db/instances/instance-recovery.ts';
 import { connectRelay } from '#db/postgres/store.ts';
 import { Appender } from '#server/instance/appender.ts';
-import { keepTicking, Life } from '#server/instance/fencing-guard.ts';
-import { Limits } from '#server/limits/lease-client.ts';
+import { keepTicking, FencingGuard } from '#server/instance/fencing-guard.ts';
+import { LeaseClient } from '#server/limits/lease-client.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
 import type { Seat } from '#server/relay/relay.ts';
 import { errorFields, type Logger } from '#server/process/logger.ts';
@@ -23,19 +23,19 @@ const LAST_REPORT_MS = 1_000;
  * This process's place in the log: an instance that may append, and its membership. When it is
  * lost, because others thought us dead, a new one is taken under a new number.
  */
-export class SeatKeeper {
+export class InstanceSession {
   readonly #store: Store;
   readonly #readModel: ReadModel;
   readonly #log: Logger;
   #instance = 0;
   #seat: Seat | undefined;
   #membership: Membership | undefined;
-  #rescue: Rescue | undefined;
+  #rescue: InstanceRecovery | undefined;
   /** Taking a new place under way, which leaving has to wait for. */
   #replacing: Promise<void> | undefined;
   #isLeaving = false;
   /** Whether this process may still speak for the instance that it has. */
-  readonly life = new Life();
+  readonly life = new FencingGuard();
   readonly #ticking = keepTicking(this.life);
   /** The place is lost, and nothing more of what runs may reach a client. */
   onLost: () => void = () => {};
@@ -73,7 +73,7 @@ export class SeatKeeper {
       onError: (problem, error) =>
         this.#log.error({ problem, ...errorFields(error) }, 'appending to the log failed'),
     });
-    const limits = new Limits({
+    const limits = new LeaseClient({
       connect: () => connectRelay(this.#store),
       instance,
       nowMs: () => this.#readModel.nowMs(),
@@ -83,7 +83,7 @@ export class SeatKeeper {
     });
     this.#instance = instance;
     this.#seat = { appender, limits };
-    const rescue = new Rescue({
+    const rescue = new InstanceRecovery({
       connect: () => connectRelay(this.#store, RECOVERY_TIMEOUT_MS),
       instance,
       onRecovered: (dead, abandoned) =>

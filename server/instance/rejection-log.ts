@@ -1,7 +1,7 @@
 import type { EventOf } from '#db/events/events.ts';
 import type { Key } from '#db/fold/key.ts';
 import { REFUSALS_COALESCE_MS, REFUSALS_KINDS_MAX } from '#server/bounds.ts';
-import type { Refusal } from '#server/errors/api-error.ts';
+import type { ApiError } from '#server/errors/api-error.ts';
 
 type Refused = EventOf<'request.refused'>;
 
@@ -10,7 +10,7 @@ type Refused = EventOf<'request.refused'>;
  * with one code within a second become one event with their number: a flood of refusals costs the
  * log a line a second.
  */
-export class RefusalLog {
+export class RejectionLog {
   readonly #record: (event: Refused) => void;
   readonly #pending = new Map<string, Refused>();
   #timer: NodeJS.Timeout | undefined;
@@ -19,7 +19,7 @@ export class RefusalLog {
     this.#record = record;
   }
 
-  note(key: Key, request: string, { code, status }: Refusal): void {
+  note(key: Key, request: string, { code, status }: ApiError): void {
     if (status !== 403 && status !== 429) return;
     const name = `${key.id} ${code}`;
     const known = this.#pending.get(name);

@@ -1,10 +1,10 @@
 import {
-  type Answer,
-  type Ask,
+  type LeaseResponse,
+  type LeaseRequest,
   compareNames,
   type Given,
   type LeaseLine,
-  type LineAnswer,
+  type LeaseLineResponse,
   type Need,
 } from '#db/limits/leases.ts';
 import type { SubjectLimits } from '#db/limits/limits.ts';
@@ -28,14 +28,14 @@ import { Leases } from '#server/limits/leases.ts';
  * A call is in one of three places:
  *
  * - *decided at once*: every limit's lease has what it needs. The usual case, without any I/O.
- * - *waiting*: some lease has too little. The next {@link Desk.ask} carries its needs, and the
+ * - *waiting*: some lease has too little. The next {@link AdmissionController.ask} carries its needs, and the
  *   answer decides it: all that it needs is given, or it is refused by the limit that is short.
  *   What its other limits have in stock is held for it meanwhile.
  * - *waiting for others*: the limit is short, but another instance may hold more than it needs and
  *   has been called to give it back. The call is asked for again until that is certain, for a
  *   bounded time. So a refusal means that the units are used or held, and nothing else.
  *
- * One ask is under way at a time; {@link Desk.answered} or {@link Desk.failed} ends it.
+ * One ask is under way at a time; {@link AdmissionController.answered} or {@link AdmissionController.failed} ends it.
  */
 
 /** What a call must have, and would like to have. */
@@ -69,7 +69,7 @@ type Waiting = {
 
 const NOT_ASKED = { isLoose: false, minute: 0, counters: [], taken: [] };
 
-export class Desk {
+export class AdmissionController {
   readonly leases = new Leases();
   #waiting: Waiting[] = [];
   #underWay: { counters: Counter[]; asked: Waiting[] } | null = null;
@@ -141,7 +141,7 @@ export class Desk {
    * All that is to be said and asked now; null when there is nothing, or an ask is under way.
    * @param position up to where endings in the log are known here.
    */
-  ask(nowMs: number, position: number): Ask | null {
+  ask(nowMs: number, position: number): LeaseRequest | null {
     if (this.#underWay) return null;
     const asked = this.#decideLocally(nowMs);
     const counters = this.leases.toReport(asked.flatMap(shortCounters), nowMs).toSorted(compareNames);
@@ -165,10 +165,10 @@ export class Desk {
   }
 
   /** The store's answer to the last ask. */
-  answered(answer: Answer, nowMs: number): void {
+  answered(answer: LeaseResponse, nowMs: number): void {
     const { counters, asked } = this.#end();
     for (const [line, counter] of counters.entries())
-      this.leases.answered(counter, answer.lines[line] as Answer['lines'][number]);
+      this.leases.answered(counter, answer.lines[line] as LeaseResponse['lines'][number]);
     // All that is given is taken, and all that is not used is back, before anybody hears of it: what
     // one of them does next must not come between.
     const holds = asked.map((waiting, index) => {
@@ -185,7 +185,7 @@ export class Desk {
       if (hold) decisions.push(() => waiting.decide(hold));
       else if ('shortOf' in given) {
         const counter = counters[given.shortOf] as Counter;
-        const outcome = shortage(waiting, counter, answer.lines[given.shortOf] as LineAnswer, nowMs);
+        const outcome = shortage(waiting, counter, answer.lines[given.shortOf] as LeaseLineResponse, nowMs);
         if (outcome) decisions.push(() => waiting.decide(outcome));
         else waitOn.push({ ...waiting, isLoose: true });
       }
@@ -263,7 +263,7 @@ function admitted(waiting: Waiting, amounts: readonly number[]): Hold {
 function shortage(
   { need, grows, sinceMs }: Waiting,
   counter: Counter,
-  answer: LineAnswer,
+  answer: LeaseLineResponse,
   nowMs: number,
 ): Shortage | null {
   const minimum = unitsHeld(counter.meter, need.minimum);

@@ -1,4 +1,4 @@
-import type { AllowanceName, LeaseLine, LineAnswer } from '#db/limits/leases.ts';
+import type { AllowanceName, LeaseLine, LeaseLineResponse } from '#db/limits/leases.ts';
 import type { Limit, Meter, WindowKind } from '#db/limits/limits.ts';
 import { windowEnd } from '#db/limits/windows.ts';
 import { STOCK_MS } from '#server/bounds.ts';
@@ -193,7 +193,7 @@ export class Counter implements AllowanceName {
   }
 
   /** What the store said. */
-  answered(answer: LineAnswer): void {
+  answered(answer: LeaseLineResponse): void {
     if (this.allowance === null) {
       // A lease that was forgotten while it was idle: its totals go on from where they were.
       this.#returned += answer.own.returned;

@@ -12,14 +12,14 @@ import {
 } from '#server/bounds.ts';
 import { minuteOf } from '#db/limits/windows.ts';
 import type { Counter } from '#server/limits/counter.ts';
-import { type CallNeed, Desk, type Outcome } from '#server/limits/admission-controller.ts';
+import { type CallNeed, AdmissionController, type Outcome } from '#server/limits/admission-controller.ts';
 import type { Amounts, Hold } from '#server/limits/hold.ts';
 
 /**
  * The desk's errand boy: carries what it asks to the store and what the store says back, one
  * exchange at a time, and passes on the calls of other instances that need what is left over here.
  */
-export type LimitsOptions = {
+export type LeaseClientOptions = {
   connect: () => Promise<Client>;
   instance: number;
   /** Postgres' time, in milliseconds since 1970. */
@@ -32,9 +32,9 @@ export type LimitsOptions = {
 
 const TICK_MS = 1_000;
 
-export class Limits {
-  readonly #options: LimitsOptions;
-  readonly #desk = new Desk();
+export class LeaseClient {
+  readonly #options: LeaseClientOptions;
+  readonly #desk = new AdmissionController();
   readonly #timer: NodeJS.Timeout;
   #client: Client | undefined;
   #running: Promise<void> | undefined;
@@ -48,7 +48,7 @@ export class Limits {
   /** Those who ask for figures do so one after the other. */
   #looking: Promise<unknown> = Promise.resolve();
 
-  constructor(options: LimitsOptions) {
+  constructor(options: LeaseClientOptions) {
     this.#options = options;
     this.#timer = setInterval(() => {
       this.#desk.tick(this.#options.nowMs());

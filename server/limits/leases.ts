@@ -1,4 +1,4 @@
-import type { LineAnswer } from '#db/limits/leases.ts';
+import type { LeaseLineResponse } from '#db/limits/leases.ts';
 import type { SubjectLimits } from '#db/limits/limits.ts';
 import { minuteOf, windowStart } from '#db/limits/windows.ts';
 import {
@@ -72,7 +72,7 @@ export class Leases {
   }
 
   /** What the store said of one of them. */
-  answered(counter: Counter, answer: LineAnswer): void {
+  answered(counter: Counter, answer: LeaseLineResponse): void {
     counter.answered(answer);
     this.#byAllowance.set(answer.allowance, counter);
   }

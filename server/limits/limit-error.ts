@@ -1,4 +1,4 @@
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import type { Counter } from '#server/limits/counter.ts';
 import type { Shortage } from '#server/limits/admission-controller.ts';
 import { figuresOf, rateHeaders, resetMs } from '#server/limits/figures.ts';
@@ -13,18 +13,18 @@ const METER_WORDS = {
 } as const;
 
 /** What a caller is told who was not admitted, with what to do about it. Pure. */
-export function refusalOf(shortage: Shortage, nowMs: number): Refusal {
+export function limitErrorOf(shortage: Shortage, nowMs: number): ApiError {
   switch (shortage.kind) {
     case 'unavailable':
-      return new Refusal('store_unavailable');
+      return new ApiError('store_unavailable');
     case 'undecided':
-      return new Refusal('limit_undecided');
+      return new ApiError('limit_undecided');
     case 'short':
       return shortOf(shortage.counter, shortage.minimum, nowMs);
   }
 }
 
-function shortOf(counter: Counter, minimum: number, nowMs: number): Refusal {
+function shortOf(counter: Counter, minimum: number, nowMs: number): ApiError {
   const limit = figuresOf(counter);
   const whose = `the ${limit.scope}'s`;
   const units = METER_WORDS[counter.meter];
@@ -34,7 +34,7 @@ function shortOf(counter: Counter, minimum: number, nowMs: number): Refusal {
   const waitMs = resetMs(counter, nowMs);
   if (counter.meter === 'concurrent') {
     const message = `${limit.held} requests are running, and ${whose} limit is ${counter.cap} at the same time. Wait for one to end.`;
-    return new Refusal('rate_limit_exceeded', {
+    return new ApiError('rate_limit_exceeded', {
       message,
       limit,
       headers,
@@ -45,7 +45,7 @@ function shortOf(counter: Counter, minimum: number, nowMs: number): Refusal {
     const message = tooLarge
       ? `This call needs about ${minimum} ${units}, more than ${whose} limit of ${counter.cap} ${units} a minute allows at all. Send less, or ask for a higher limit.`
       : `The limit of ${counter.cap} ${units} a minute (${whose}) is reached. Wait ${Math.ceil((waitMs ?? 0) / 1_000)} s and try again.`;
-    return new Refusal('rate_limit_exceeded', {
+    return new ApiError('rate_limit_exceeded', {
       message,
       limit,
       headers,
@@ -60,7 +60,7 @@ function shortOf(counter: Counter, minimum: number, nowMs: number): Refusal {
     : `Quota ${limit.free > 0 ? 'too low' : 'spent'} until ${limit.resets_at}: ${whose} limit is ${state}; this call needs ${minimum}. ` +
       "Wait for the next window, or ask the relay's administrator for a larger quota.";
   const isSoon = waitMs !== null && waitMs <= RETRY_AFTER_MAX_MS && !tooLarge;
-  return new Refusal('insufficient_quota', {
+  return new ApiError('insufficient_quota', {
     message,
     limit,
     headers: [...headers, 'x-quota-reset', limit.resets_at ?? ''],

@@ -4,7 +4,7 @@ import { StoreError } from '#db/postgres/connect.ts';
 import { CHILD_STOP_MS } from '#server/bounds.ts';
 import { type Config, ConfigError } from '#server/process/config.ts';
 import { passOnConnections } from '#server/process/connection-handover.ts';
-import { type KeptChild, keepChild } from '#server/process/supervised-process.ts';
+import { type SupervisedProcess, superviseProcess } from '#server/process/supervised-process.ts';
 import type { Served } from '#server/process/server.ts';
 import type { Logger } from '#server/process/logger.ts';
 
@@ -38,7 +38,7 @@ export async function serveByChildren(config: Config, log: Logger): Promise<Serv
   cluster.schedulingPolicy = cluster.SCHED_RR;
   const failed = Promise.withResolvers<never>();
   const begun: Promise<Ready>[] = [];
-  const children: KeptChild[] = [];
+  const children: SupervisedProcess[] = [];
   /** The port that all of them share, once it is known, and who listens on it. */
   let port: string | null = null;
   const listening = new Set<Worker>();
@@ -81,7 +81,9 @@ export async function serveByChildren(config: Config, log: Logger): Promise<Serv
         'a server process has ended; it is started again',
       );
     };
-    children.push(keepChild({ start, ask: (child) => void (child.connected && child.send(STOP)), onEnd }));
+    children.push(
+      superviseProcess({ start, ask: (child) => void (child.connected && child.send(STOP)), onEnd }),
+    );
   }
 
   const kill = (): void => {

@@ -10,9 +10,9 @@ import { parseVerifierKey } from '#db/tlog/note.ts';
 import { createServer } from '#server/http/app.ts';
 import { DRAIN_MS, LISTEN_BACKLOG } from '#server/bounds.ts';
 import { type Config, ConfigError } from '#server/process/config.ts';
-import { ControlSeat } from '#server/control/control-writer.ts';
+import { ControlWriter } from '#server/control/control-writer.ts';
 import { AuditChecks } from '#server/dashboard/audit/audit-checks.ts';
-import { AuditDesk } from '#server/dashboard/audit/audit-reader.ts';
+import { AuditReader } from '#server/dashboard/audit/audit-reader.ts';
 import { Feed } from '#server/feed/feed.ts';
 import type { FindSession } from '#server/dashboard/gate.ts';
 import { Live } from '#server/feed/live.ts';
@@ -24,22 +24,22 @@ import { CompletionEstimates } from '#server/limits/estimate.ts';
 import { loadPepper } from '#server/secrets/pepper.ts';
 import { type FirstKey, prepareStore } from '#server/process/prepare-store.ts';
 import { ReadModel } from '#server/read-model/read-model.ts';
-import { RefusalLog } from '#server/instance/rejection-log.ts';
+import { RejectionLog } from '#server/instance/rejection-log.ts';
 import { Deadlines } from '#server/relay/deadlines.ts';
 import { ModelList } from '#server/relay/model-list.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import { SecretUse } from '#server/secrets/secret-use.ts';
 import { endWithdrawn } from '#server/relay/withdraw.ts';
-import { SeatKeeper } from '#server/instance/instance-session.ts';
+import { InstanceSession } from '#server/instance/instance-session.ts';
 import { reportSecretUse } from '#server/secrets/secret-report.ts';
-import { openSignInDesk } from '#server/sign-in/sign-in-store.ts';
+import { openSignInStore } from '#server/sign-in/sign-in-store.ts';
 import { ownOrigin } from '#server/sign-in/origin.ts';
 import { offerSetup } from '#server/sign-in/setup.ts';
 import { guardedConnector } from '#server/upstreams/connect.ts';
 import { CredentialStore } from '#server/upstreams/credential-store.ts';
 import { definitionsOf } from '#server/upstreams/definitions.ts';
 import { definitionOf } from '#server/upstreams/environment.ts';
-import { keepReviving } from '#server/upstreams/health-probe.ts';
+import { startHealthProbes } from '#server/upstreams/health-probe.ts';
 import { Upstreams } from '#server/upstreams/upstreams.ts';
 import { errorFields, type Logger } from '#server/process/logger.ts';
 
@@ -109,16 +109,16 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
   credentials.onChange(openUpstreams);
   directory.onChange(openUpstreams);
   openUpstreams();
-  const endReviving = keepReviving(upstreams);
+  const endReviving = startHealthProbes(upstreams);
 
-  const keeper = new SeatKeeper(store, readModel, log);
+  const keeper = new InstanceSession(store, readModel, log);
   const relay: Relay = {
     readModel,
     pepper,
     life: keeper.life,
     seat: await keeper.take(),
     secretUse: new SecretUse(),
-    refusals: new RefusalLog((event) => relay.seat.appender.note(event)),
+    refusals: new RejectionLog((event) => relay.seat.appender.note(event)),
     estimates: new CompletionEstimates(),
     upstreams,
     deadlines: new Deadlines(),
@@ -148,13 +148,13 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
   );
   const feed = new Feed(store, relay, watch, log);
   const modelList = new ModelList(upstreams);
-  const control = new ControlSeat(store, log);
-  const audit = new AuditDesk(store);
+  const control = new ControlWriter(store, log);
+  const audit = new AuditReader(store);
   const checks = new AuditChecks(audit, log);
   const secrets = reportSecretUse(relay.secretUse, store, () => readModel.nowMs(), log);
   let port = config.PORT;
   const origin = (): string => ownOrigin(config, port);
-  const signIn = openSignInDesk(store, config, readModel, pepper, log);
+  const signIn = openSignInStore(store, config, readModel, pepper, log);
   const find: FindSession = (request, isUse) => signIn.sessions.find(request, isUse);
   const live = new Live(relay, feed, { find, log, publicOrigin: config.PUBLIC_URL });
   const dashboard = {

@@ -8,7 +8,7 @@ import { WORKER_STOP_MS } from '#server/bounds.ts';
 import { isChild, serveAsChild, serveByChildren } from '#server/process/server-cluster.ts';
 import { type Config, ConfigError, readConfig } from '#server/process/config.ts';
 import { greet } from '#server/process/greeting.ts';
-import { type KeptChild, keepChild } from '#server/process/supervised-process.ts';
+import { type SupervisedProcess, superviseProcess } from '#server/process/supervised-process.ts';
 import { prepareStore } from '#server/process/prepare-store.ts';
 import { offerSetup } from '#server/sign-in/setup.ts';
 import { createLogger, type Logger } from '#server/process/logger.ts';
@@ -81,7 +81,7 @@ const WORKER = path.join(import.meta.dirname, '../../worker/main.ts');
 const WORKER_FLAGS = ['--max-semi-space-size=1'];
 
 /** The worker beside this server. It ends when its channel to us closes, whoever closes it. */
-function keepWorker(config: Config, log: Logger): KeptChild {
+function keepWorker(config: Config, log: Logger): SupervisedProcess {
   const { DAYBOOK_DATA, LOG_LEVEL } = config;
   // What it signs with and where it publishes is what this server has checked its log against.
   const places = {
@@ -89,7 +89,7 @@ function keepWorker(config: Config, log: Logger): KeptChild {
     DAYBOOK_SIGNING_KEY_FILE: signingKeyFile(config),
     PUBLISH_DIR: publishDirectory(config),
   };
-  return keepChild({
+  return superviseProcess({
     start: () =>
       spawn(process.execPath, [...WORKER_FLAGS, WORKER], {
         env: { ...process.env, ...places, LOG_LEVEL },

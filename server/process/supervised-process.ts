@@ -2,14 +2,14 @@ import type { ChildProcess } from 'node:child_process';
 import { CHILD_RESTART_FIRST_MS, CHILD_RESTART_MAX_MS, CHILD_STABLE_MS } from '#server/bounds.ts';
 
 /** A process beside or below this one that is started again whenever it ends, until it is stopped. */
-export type KeptChild = {
+export type SupervisedProcess = {
   /** Asks it to end, and ends it by force when it hasn't within `graceMs`. */
   stop(graceMs: number): Promise<void>;
   /** Ends it at once and for good. */
   kill(): void;
 };
 
-export type KeptChildOptions = {
+export type SupervisedProcessOptions = {
   start: () => ChildProcess;
   /** Asks it to end in good order. */
   ask: (child: ChildProcess) => void;
@@ -21,7 +21,7 @@ export type KeptChildOptions = {
  * Starts a child and keeps it. The pause before the next start doubles as long as it dies young, so
  * that one which can't run costs little, and one that was killed is back at once.
  */
-export function keepChild({ start, ask, onEnd }: KeptChildOptions): KeptChild {
+export function superviseProcess({ start, ask, onEnd }: SupervisedProcessOptions): SupervisedProcess {
   let child: ChildProcess | undefined;
   let gone: Promise<void> = Promise.resolve();
   let timer: NodeJS.Timeout | undefined;

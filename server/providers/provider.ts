@@ -1,7 +1,7 @@
 import type { RelayedRoute } from '#db/limits/limits.ts';
 import type { Usage } from '#db/money.ts';
 import type { TokenLimitMember } from '#db/events/upstream-events.ts';
-import type { Refusal } from '#server/errors/api-error.ts';
+import type { ApiError } from '#server/errors/api-error.ts';
 import type { Body } from '#server/wire/body.ts';
 import type { Asked } from '#server/wire/parse.ts';
 
@@ -15,7 +15,7 @@ export type Provider = {
    * What is sent for a call.
    * @returns a refusal where the call can't be said in this protocol; it names the field at fault.
    */
-  request(call: ProviderCall): ProviderRequest | Refusal;
+  request(call: ProviderCall): ProviderRequest | ApiError;
   /** A reader for one streamed reply. */
   sse(call: ProviderCall): SseReader;
   /** A complete reply that is not streamed. @returns null when it is none that a client could read. */

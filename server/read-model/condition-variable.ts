@@ -3,7 +3,7 @@ import { WAITERS_MAX } from '#server/sign-in/bounds.ts';
 type Waiter = { isSo: () => boolean; end: (isSo: boolean) => void };
 
 /** Those who wait until something is so. Whoever may have made it so has them look. */
-export class Waiters {
+export class ConditionVariable {
   readonly #waiting = new Set<Waiter>();
 
   /** Has all of them look whether it is so by now. */

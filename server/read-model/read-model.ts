@@ -10,7 +10,7 @@ import { type Access, accessOfAccount, accessOfKey } from '#server/read-model/ac
 import { READ_MODEL_STALE_MS } from '#server/bounds.ts';
 import { PriceTable } from '#server/read-model/price-table.ts';
 import { HEARD_WAIT_MS } from '#server/sign-in/bounds.ts';
-import { Waiters } from '#server/read-model/condition-variable.ts';
+import { ConditionVariable } from '#server/read-model/condition-variable.ts';
 import { UpstreamDirectory } from '#server/upstreams/directory.ts';
 
 /** Told once for each page of the log, with the accounts whose calls it may concern. */
@@ -45,7 +45,7 @@ export class ReadModel {
   readonly #keyAccess = new Map<string, Access>();
   readonly #listeners: ChangeListener[] = [];
   readonly #sessionListeners: SessionListener[] = [];
-  readonly #waiters = new Waiters();
+  readonly #waiters = new ConditionVariable();
   #currentAtMs = Number.NEGATIVE_INFINITY;
   #position = 0;
   #head = 0;

@@ -3,13 +3,13 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { replyOf } from '#server/http/respond.ts';
 import { SLOW_READER_MS } from '#server/bounds.ts';
-import type { Refusal } from '#server/errors/api-error.ts';
+import type { ApiError } from '#server/errors/api-error.ts';
 
 /** Ends an export that has begun where the rest can't be read right now. */
 export class ExportCutError extends Error {
   override name = 'ExportCutError';
 
-  constructor({ message }: Refusal) {
+  constructor({ message }: ApiError) {
     super(message);
   }
 }

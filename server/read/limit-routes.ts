@@ -7,7 +7,7 @@ import { type ApiRoute, EVERYBODY, route } from '#server/dashboard/gate.ts';
 import { holderOf, withPlace } from '#server/read/read-api.ts';
 import { readQuery } from '#server/read/read-query.ts';
 import { LIMITS_UNTOLD } from '#server/read/stale-responses.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import { figuresOf } from '#server/limits/figures.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import { overdraftOf } from '#server/relay/usage.ts';
@@ -21,14 +21,14 @@ export function limitRoutes({ relay, reads }: Dashboard): ApiRoute[] {
     route('get', '/api/limits', EVERYBODY, null, async ({ request }, who) => {
       const { member } = who;
       const query = readQuery(LimitsQuery, request.url);
-      if (query instanceof Refusal) return query;
+      if (query instanceof ApiError) return query;
       if (!canTell(relay)) return LIMITS_UNTOLD;
       const key = query.key === undefined ? null : readModel.key(query.key);
       const id = query.account ?? key?.account ?? member.account;
       const account = readModel.account(id);
       const isTheirs = member.role !== 'member' || id === member.account;
       if (!account || !isTheirs || key === undefined || (key !== null && key.account !== id))
-        return new Refusal('not_found');
+        return new ApiError('not_found');
 
       const now = new Date(readModel.nowMs());
       const keys = key === null ? readModel.keysOf(id).filter((each) => isGoodKey(each, now)) : [key];
@@ -40,7 +40,7 @@ export function limitRoutes({ relay, reads }: Dashboard): ApiRoute[] {
       const { shown, omitted } = bounded(subjects);
       const data = await withPlace(reads, holderOf(who), () => readRows(relay, shown));
       if (data === null) return LIMITS_UNTOLD;
-      if (data instanceof Refusal) return data;
+      if (data instanceof ApiError) return data;
       return {
         object: 'list',
         data,

@@ -20,7 +20,7 @@ import type { Scope } from '#server/read/scope.ts';
 import { usageCsv } from '#server/read/usage-csv.ts';
 import { planUsage } from '#server/read/usage-plan.ts';
 import { reportUsage, usageSource } from '#server/read/usage-report.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
 
 /**
@@ -46,9 +46,9 @@ export async function withPlace<T>(
   reads: ReadStore,
   holder: string,
   answer: () => Promise<T>,
-): Promise<T | Refusal> {
+): Promise<T | ApiError> {
   const leave = reads.enter(holder);
-  if (leave instanceof Refusal) return leave;
+  if (leave instanceof ApiError) return leave;
   try {
     return await answer();
   } finally {
@@ -60,13 +60,13 @@ export async function withPlace<T>(
 export async function answerUsage(
   { reads, readModel }: Reading,
   { scope, request, response }: Reader,
-): Promise<UsageReport | Refusal | null> {
+): Promise<UsageReport | ApiError | null> {
   const query = readQuery(UsageQuery, request.url);
-  if (query instanceof Refusal) return query;
+  if (query instanceof ApiError) return query;
   const plan = planUsage(query, scope, Math.floor(readModel.nowMs()));
-  if (typeof plan === 'string') return new Refusal('invalid_value', { message: plan });
+  if (typeof plan === 'string') return new ApiError('invalid_value', { message: plan });
   const read = await reads.read(usageSource(plan), (client) => reportUsage(client, scope, query, plan));
-  if (read instanceof Refusal) return read;
+  if (read instanceof ApiError) return read;
   const report: UsageReport = { ...read.asOf, ...read.found };
   if (!wantsCsv(query.format, request)) return report;
   sendCsv(response, 'usage.csv', usageCsv(report), read.asOf, [
@@ -80,14 +80,14 @@ export async function answerUsage(
 export async function answerRequests(
   { reads, readModel }: Reading,
   { scope, request, response }: Reader,
-): Promise<RequestPage | Refusal | null> {
+): Promise<RequestPage | ApiError | null> {
   const query = readQuery(RequestListQuery, request.url);
-  if (query instanceof Refusal) return query;
+  if (query instanceof ApiError) return query;
   const wanted = pageWanted(query, scope, Math.floor(readModel.nowMs()));
-  if (wanted instanceof Refusal) return wanted;
+  if (wanted instanceof ApiError) return wanted;
   if (wantsCsv(query.format, request)) return exportRequests(reads, wanted, response);
   const read = await reads.read(REQUESTS, (client) => listRequests(client, wanted));
-  if (read instanceof Refusal) return read;
+  if (read instanceof ApiError) return read;
   const { rows, next, lookedFromMs } = read.found;
   return {
     object: 'list',
@@ -104,13 +104,13 @@ export async function answerRequests(
 export async function answerStory(
   { reads }: Reading,
   { scope, request, holder }: Reader,
-): Promise<RequestStory | Refusal> {
+): Promise<RequestStory | ApiError> {
   const { request: id } = request.params as { request: string };
   // Any text may be asked for, and is as unknown as an id that never was.
   const read = await reads.read(STORY, async (client) =>
     UUID.test(id) ? tellRequest(client, scope, id) : null,
   );
-  if (read instanceof Refusal) return read;
+  if (read instanceof ApiError) return read;
   if (read.found === null) return unknownRequest(holder, read.asOf);
   return { ...read.found, ...read.asOf };
 }
@@ -126,7 +126,7 @@ export function readApiRoutes({
   const reading: Reading = { reads, readModel };
   const get = (
     path: string,
-    answer: (reading: Reading, reader: Reader) => Promise<object | Refusal | null>,
+    answer: (reading: Reading, reader: Reader) => Promise<object | ApiError | null>,
   ): ApiRoute =>
     route('get', path, EVERYBODY, null, ({ request, response }, who) => {
       const reader: Reader = { scope: scopeOfMember(who), holder: holderOf(who), request, response };
@@ -143,7 +143,7 @@ export function readApiRoutes({
 export const holderOf = ({ member }: Pick<SignedIn, 'member'>): string => `member/${member.id}`;
 
 /** The page that a query means. */
-function pageWanted(query: RequestListQuery, scope: Scope, nowMs: number): PageWanted | Refusal {
+function pageWanted(query: RequestListQuery, scope: Scope, nowMs: number): PageWanted | ApiError {
   const { from, to, limit, cursor, format: _, ...filter } = query;
   const after = cursor === undefined ? null : readCursor(cursor);
   if (cursor !== undefined && after === null) return wrong('cursor', 'is not one that a page gave as "next"');
@@ -154,13 +154,13 @@ function pageWanted(query: RequestListQuery, scope: Scope, nowMs: number): PageW
 }
 
 /** A call that has just been made is not in the tables yet: whoever knows of it may ask again. */
-export function unknownRequest(holder: string, { as_of, behind }: AsOf): Refusal {
+export function unknownRequest(holder: string, { as_of, behind }: AsOf): ApiError {
   const asOf = as_of === null ? 'yet' : `as of ${as_of}`;
   const rest =
     behind === 0
       ? ''
       : ` ${behind} newer ${behind === 1 ? 'event is' : 'events are'} still to be taken in; ask again for a call that has just been made.`;
-  return new Refusal('request_not_found', {
+  return new ApiError('request_not_found', {
     message: `No such request is known to ${holder.startsWith('key/') ? 'this key' : 'you'} ${asOf}.${rest}`,
   });
 }

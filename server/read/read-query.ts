@@ -1,11 +1,11 @@
 import type { z } from 'zod';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 
 /**
  * Reads the query of a request by its schema. Pure.
  * @returns a refusal that names the parameter, where one is unknown, sent twice or not usable.
  */
-export function readQuery<T extends z.ZodType>(schema: T, url: string): z.output<T> | Refusal {
+export function readQuery<T extends z.ZodType>(schema: T, url: string): z.output<T> | ApiError {
   const at = url.indexOf('?');
   const parameters = [...new URLSearchParams(at < 0 ? '' : url.slice(at + 1))];
   const names = new Set<string>();
@@ -38,7 +38,7 @@ function describe(issue: z.core.$ZodIssue | undefined): string {
 const NAME_MAX = 40;
 
 /** A refusal for a parameter of the query. */
-export function wrong(name: string, why: string): Refusal {
+export function wrong(name: string, why: string): ApiError {
   const shown = name.slice(0, NAME_MAX).replace(/[^\x20-\x7e]/g, '?');
-  return new Refusal('invalid_value', { message: `The parameter "${shown}" ${why}.`, param: shown });
+  return new ApiError('invalid_value', { message: `The parameter "${shown}" ${why}.`, param: shown });
 }

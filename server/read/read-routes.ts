@@ -1,7 +1,7 @@
 import express, { type Router } from 'express';
 import type { Key } from '#db/fold/key.ts';
 import type { Route } from '#db/limits/limits.ts';
-import { refuseWith, sendJson } from '#server/http/respond.ts';
+import { sendApiError, sendJson } from '#server/http/respond.ts';
 import {
   answerRequests,
   answerStory,
@@ -13,7 +13,7 @@ import {
 import { answerReceipt } from '#server/read/receipt-routes.ts';
 import type { ReadStore } from '#server/read/read-store.ts';
 import { scopeOf } from '#server/read/scope.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import { identify } from '#server/access/identify.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import { type Usage, usageOf } from '#server/relay/usage.ts';
@@ -46,23 +46,23 @@ export function readRoutes({
   const get = (
     path: (typeof READ_ROUTES)[number],
     route: Route,
-    answer: (reader: KeyReader) => Promise<object | Refusal | null>,
+    answer: (reader: KeyReader) => Promise<object | ApiError | null>,
   ): void => {
     routes.get(path, async (request, response) => {
       const key = identify(relay, request, route);
-      if (key instanceof Refusal) return refuseWith(request, response, key);
+      if (key instanceof ApiError) return sendApiError(request, response, key);
       const reader: KeyReader = { key, scope: scopeOf(key), holder: `key/${key.id}`, request, response };
       const answered = await withPlace(reads, reader.holder, () => answer(reader));
-      if (answered instanceof Refusal) refuseWith(request, response, answered);
+      if (answered instanceof ApiError) sendApiError(request, response, answered);
       else if (answered !== null) sendJson(response, 200, answered);
     });
   };
 
   get('/v1/usage', '/v1/usage', async (reader) => {
     const report = await answerUsage(reading, reader);
-    if (report === null || report instanceof Refusal) return report;
+    if (report === null || report instanceof ApiError) return report;
     const usage: Usage | null = await usageOf(reader.key, relay.readModel, relay.seat.limits);
-    return usage === null ? new Refusal('store_unavailable') : { ...usage, ...report };
+    return usage === null ? new ApiError('store_unavailable') : { ...usage, ...report };
   });
   get('/v1/requests', '/v1/requests', (reader) => answerRequests(reading, reader));
   get('/v1/requests/:request', '/v1/requests', (reader) => answerStory(reading, reader));

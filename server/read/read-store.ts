@@ -4,8 +4,8 @@ import type { ProjectionName } from '#db/projections/projection.ts';
 import { readProjectionState } from '#db/projections/state.ts';
 import { READ_CONNECTIONS_MAX, READS_PER_KEY_MAX, READS_WAITING_MAX } from '#server/bounds.ts';
 import type { AsOf } from '#server/contract/requests.ts';
-import { Refusal } from '#server/errors/api-error.ts';
-import { Places } from '#server/control/keyed-semaphore.ts';
+import { ApiError } from '#server/errors/api-error.ts';
+import { KeyedSemaphore } from '#server/control/keyed-semaphore.ts';
 import { isStoreFault } from '#server/errors/store-fault.ts';
 
 /** What is read, in the words of the schema: the projection, and the tables that are asked. */
@@ -16,16 +16,16 @@ export type Source = {
   settings?: Readonly<Record<string, string>>;
 };
 
-const UNAVAILABLE = new Refusal('store_unavailable', {
+const UNAVAILABLE = new ApiError('store_unavailable', {
   message: "The figures can't be read right now. Try again.",
 });
-const CROWDED = new Refusal('relay_busy', {
+const CROWDED = new ApiError('relay_busy', {
   message: 'As many readers as can be are waiting for figures. Try again.',
 });
 /** What was asked took too long, though the store is well. */
-const TOO_SLOW = new Refusal('report_too_slow');
+const TOO_SLOW = new ApiError('report_too_slow');
 const QUERY_CANCELED = '57014';
-const TOO_MANY = new Refusal('rate_limit_exceeded', {
+const TOO_MANY = new ApiError('rate_limit_exceeded', {
   message: `Figures may be read ${READS_PER_KEY_MAX} times at once with one key, or by one person. Wait for a reply before you ask again.`,
 });
 
@@ -36,7 +36,7 @@ const TOO_MANY = new Refusal('rate_limit_exceeded', {
 export class ReadStore {
   readonly #pool: Pool;
   /** Reads under way. */
-  readonly #places = new Places();
+  readonly #places = new KeyedSemaphore();
 
   /** @param config of the relay's role, whose time-outs end a read that takes too long. */
   constructor(config: ClientConfig) {
@@ -48,7 +48,7 @@ export class ReadStore {
    * @param holder `key/<id>` or `member/<id>`.
    * @returns what ends it, or why they may not read now.
    */
-  enter(holder: string): (() => void) | Refusal {
+  enter(holder: string): (() => void) | ApiError {
     return this.#places.take(holder, READS_PER_KEY_MAX) ?? TOO_MANY;
   }
 
@@ -60,7 +60,7 @@ export class ReadStore {
   async read<T>(
     source: Source,
     work: (client: ClientBase, asOf: AsOf) => Promise<T>,
-  ): Promise<{ asOf: AsOf; found: T } | Refusal> {
+  ): Promise<{ asOf: AsOf; found: T } | ApiError> {
     if (this.#pool.waitingCount >= READS_WAITING_MAX) return CROWDED;
     try {
       const client = await this.#pool.connect();

@@ -9,7 +9,7 @@ import { holderOf, type Reader, unknownRequest, UUID, withPlace } from '#server/
 import { readQuery } from '#server/read/read-query.ts';
 import type { ReadStore } from '#server/read/read-store.ts';
 import { issueReceipt, RECEIPTS } from '#server/read/receipt.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import type { Relay } from '#server/relay/relay.ts';
 
 /** What receipts are made with; `witnesses` are the verifier keys that the operator has named. */
@@ -34,9 +34,9 @@ const ReceiptQuery = z.strictObject({
 export async function answerReceipt(
   { reads, relay, witnesses }: Receipts,
   { scope, request, response, holder }: Reader,
-): Promise<Receipt | Refusal | null> {
+): Promise<Receipt | ApiError | null> {
   const query = readQuery(ReceiptQuery, request.url);
-  if (query instanceof Refusal) return query;
+  if (query instanceof ApiError) return query;
   const { request: id } = request.params as { request: string };
   const until = performance.now() + query.wait * 1_000;
   /**
@@ -47,11 +47,11 @@ export async function answerReceipt(
     const read = await reads.read(RECEIPTS, async (client) =>
       UUID.test(id) ? issueReceipt(client, scope, id, witnesses) : null,
     );
-    if (read instanceof Refusal) return read;
+    if (read instanceof ApiError) return read;
     const { asOf, found } = read;
     head ??= asOf.position + asOf.behind;
     const receipt = found ?? unknownRequest(holder, asOf);
-    if (!(receipt instanceof Refusal))
+    if (!(receipt instanceof ApiError))
       return query.format === 'json' ? receipt : sendProof(response, receipt);
     const isEarly =
       receipt.code === 'receipt_not_ready' ||

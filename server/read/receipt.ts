@@ -11,7 +11,7 @@ import { hashesByTile } from '#db/tlog/tiled.ts';
 import { STORY_LOOK_MAX } from '#server/bounds.ts';
 import type { Source } from '#server/read/read-store.ts';
 import type { Scope } from '#server/read/scope.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 
 export const RECEIPTS: Source = { projection: 'requests', tables: ['request'] };
 
@@ -29,7 +29,7 @@ export async function issueReceipt(
   scope: Scope,
   request: string,
   witnesses: readonly string[],
-): Promise<Receipt | Refusal | null> {
+): Promise<Receipt | ApiError | null> {
   const { rows } = await client.query<{ position: string; end_position: string | null }>(
     'select position, end_position from projection.request where request = $1 and account = coalesce($2, account) and key = coalesce($3, key)',
     [request, scope.account, scope.key],
@@ -37,13 +37,13 @@ export async function issueReceipt(
   const [place] = rows;
   if (place === undefined) return null;
   if (place.end_position === null)
-    return new Refusal('receipt_not_ready', {
+    return new ApiError('receipt_not_ready', {
       message: 'This request is still under way; its receipt comes with its end.',
     });
   const [first, last] = [Number(place.position), Number(place.end_position)];
   const stored = await readCovering(client, last);
   if (stored === null)
-    return new Refusal('receipt_not_ready', {
+    return new ApiError('receipt_not_ready', {
       message:
         'No checkpoint covers this request yet: one is published every ten seconds while a worker runs. Ask again.',
     });
@@ -58,7 +58,7 @@ export async function issueReceipt(
       );
     throw error;
   });
-  if (proved instanceof Refusal) return proved;
+  if (proved instanceof ApiError) return proved;
   return {
     receipt: 'daybook receipt 1',
     request: request.toLowerCase(),
@@ -109,7 +109,7 @@ function isOf(cosignature: string, verifierKeys: readonly string[]): boolean {
 }
 
 /** Says which files of the archive have what stands at these positions, where they alone do. */
-async function whereArchived(client: ClientBase, positions: readonly number[]): Promise<Refusal | null> {
+async function whereArchived(client: ClientBase, positions: readonly number[]): Promise<ApiError | null> {
   const { rows } = await client.query<{ file: string }>(
     `select manifest->>'file' as file from daybook.log_partition
       where archived_at is not null and not daybook.is_attached(name)
@@ -124,8 +124,8 @@ async function whereArchived(client: ClientBase, positions: readonly number[]): 
       );
 }
 
-const archived = (where: string): Refusal =>
-  new Refusal('events_archived', {
+const archived = (where: string): ApiError =>
+  new ApiError('events_archived', {
     message: `${where} To have a receipt made, the operator restores that part: daybook archive restore.`,
   });
 

@@ -6,7 +6,7 @@ import { readCursor } from '#server/read/cursor.ts';
 import { ExportCutError, replyWithLines } from '#server/read/export-reply.ts';
 import type { ReadStore } from '#server/read/read-store.ts';
 import { listRequests, type PageFound, type PageWanted, REQUESTS } from '#server/read/request-list.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 
 const COLUMNS: readonly (keyof RequestRow)[] = [
   'request',
@@ -48,15 +48,15 @@ export async function exportRequests(
   reads: ReadStore,
   wanted: PageWanted,
   response: Response,
-): Promise<Refusal | null> {
+): Promise<ApiError | null> {
   const read = (after: PageWanted['after'], limit: number) =>
     reads.read(REQUESTS, (client) => listRequests(client, { ...wanted, after, limit }));
   const first = await read(wanted.after, EXPORT_STEP_ROWS);
-  if (first instanceof Refusal) return first;
+  if (first instanceof ApiError) return first;
 
   async function* lines(): AsyncGenerator<string> {
     yield csvLine(COLUMNS);
-    let found: PageFound = (first as Exclude<typeof first, Refusal>).found;
+    let found: PageFound = (first as Exclude<typeof first, ApiError>).found;
     let count = 0;
     for (let step = 1; ; step++) {
       count += found.rows.length;
@@ -64,7 +64,7 @@ export async function exportRequests(
         yield found.rows.map((row) => csvLine(COLUMNS.map((name) => row[name]))).join('');
       if (found.next === null || count >= EXPORT_ROWS_MAX || step >= EXPORT_STEPS_MAX) break;
       const next = await read(readCursor(found.next), Math.min(EXPORT_STEP_ROWS, EXPORT_ROWS_MAX - count));
-      if (next instanceof Refusal) throw new ExportCutError(next);
+      if (next instanceof ApiError) throw new ExportCutError(next);
       found = next.found;
     }
     response.addTrailers({ 'x-row-count': String(count), 'x-next-cursor': found.next ?? '' });

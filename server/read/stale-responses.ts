@@ -1,4 +1,4 @@
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 
 /**
  * What the dashboard answers from what it has in memory, or would, while nobody can tell whether it is still
@@ -6,12 +6,12 @@ import { Refusal } from '#server/errors/api-error.ts';
  */
 
 /** @param what in the plural, such as `keys`. */
-export function stale(what: string): Refusal {
-  return new Refusal('store_unavailable', {
+export function stale(what: string): ApiError {
+  return new ApiError('store_unavailable', {
     message: `What ${what} are right now can't be told: the log can't be read. Try again.`,
   });
 }
 
-export const LIMITS_UNTOLD = new Refusal('store_unavailable', {
+export const LIMITS_UNTOLD = new ApiError('store_unavailable', {
   message: "How limits stand right now can't be told: the database can't be reached. Try again.",
 });

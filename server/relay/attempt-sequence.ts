@@ -1,13 +1,13 @@
 import type { EndReason } from '#db/events/events.ts';
-import { type Try, TRIES_MAX } from '#db/events/upstream-events.ts';
+import { type Attempt, ATTEMPTS_MAX } from '#db/events/upstream-events.ts';
 import { NEW_TRY_WITHIN_MS, RETRY_PAUSE_MS, RETRY_WAIT_MAX_MS } from '#server/upstreams/bounds.ts';
 import { type Failure, judge, problemName, type Verdict } from '#server/relay/failure.ts';
 import { type Choice, choose } from '#server/upstreams/choose.ts';
-import type { Line } from '#server/upstreams/connection-pool.ts';
+import type { UpstreamConnectionPool } from '#server/upstreams/connection-pool.ts';
 import type { Target } from '#server/upstreams/target.ts';
 
 /** Where a call goes next, and how long it waits before. */
-export type NextTry = Choice & { waitMs: number };
+export type NextAttempt = Choice & { waitMs: number };
 
 type Running = Choice & { startedMs: number; hasAnswered: boolean };
 
@@ -16,12 +16,12 @@ type Running = Choice & { startedMs: number; hasAnswered: boolean };
  * credential is tried at once; the same one again only as often as its terms say and after a pause,
  * since clients try again by themselves. Tells the health of each what it has seen.
  */
-export class Tries {
+export class AttemptSequence {
   readonly #targets: readonly Target[];
   readonly #startedMs = performance.now();
-  readonly #lines = new Set<Line>();
+  readonly #lines = new Set<UpstreamConnectionPool>();
   readonly #avoided = new Set<string>();
-  readonly #told: Try[] = [];
+  readonly #told: Attempt[] = [];
   #retries = 0;
   #last: Choice | null = null;
   #lastMs = this.#startedMs;
@@ -39,7 +39,7 @@ export class Tries {
 
   /** Whether there would be another try, should this one fail in a way that others may not. */
   get hasMore(): boolean {
-    if (this.#isOver(performance.now()) || this.#told.length + 1 >= TRIES_MAX) return false;
+    if (this.#isOver(performance.now()) || this.#told.length + 1 >= ATTEMPTS_MAX) return false;
     return this.#targets.some(
       ({ upstream }) =>
         upstream.terms.retries > this.#retries || upstream.lines.some((line) => !this.#lines.has(line)),
@@ -67,7 +67,7 @@ export class Tries {
   }
 
   /** Each try, where there was more than one. */
-  get told(): Try[] | undefined {
+  get told(): Attempt[] | undefined {
     return this.#told.length > 1 ? this.#told : undefined;
   }
 
@@ -95,7 +95,7 @@ export class Tries {
    * health of its upstream.
    * @returns where the call goes now; null: nowhere, and the client is told.
    */
-  failed(failure: Failure, nowMs: number): NextTry | null {
+  failed(failure: Failure, nowMs: number): NextAttempt | null {
     const verdict = judge(failure);
     const { blames, outForMs } = verdict;
     const running = this.#end(problemName(failure.problem), nowMs);
@@ -111,7 +111,7 @@ export class Tries {
     { isElsewhereBetter, isLaterBetter, isOfUpstream }: Verdict,
     retryAfterMs: number | null,
     nowMs: number,
-  ): NextTry | null {
+  ): NextAttempt | null {
     const last = this.#last as Choice;
     const { upstream } = last.target;
     if (isOfUpstream) this.#avoided.add(upstream.name);
@@ -128,7 +128,7 @@ export class Tries {
   }
 
   #isOver(nowMs: number): boolean {
-    return this.#told.length >= TRIES_MAX || nowMs - this.#startedMs > NEW_TRY_WITHIN_MS;
+    return this.#told.length >= ATTEMPTS_MAX || nowMs - this.#startedMs > NEW_TRY_WITHIN_MS;
   }
 
   /** Puts the present try down as the one that the call ended with. */
@@ -149,7 +149,11 @@ export class Tries {
     const { target, line, startedMs } = running;
     target.upstream.health.ended(startedMs);
     line.health.ended(startedMs);
-    const one: Try = { upstream: target.upstream.name, outcome, duration_ms: Math.round(nowMs - startedMs) };
+    const one: Attempt = {
+      upstream: target.upstream.name,
+      outcome,
+      duration_ms: Math.round(nowMs - startedMs),
+    };
     if (line.credential !== null) one.credential = line.credential;
     this.#told.push(one);
     return running;

@@ -4,7 +4,7 @@ import type { Key } from '#db/fold/key.ts';
 import type { Price } from '#db/fold/price.ts';
 import { CHAT_COMPLETIONS, type RelayedRoute, type SubjectLimits } from '#db/limits/limits.ts';
 import { StoreUnavailable } from '#server/instance/appender.ts';
-import { type Code, Refusal } from '#server/errors/api-error.ts';
+import { type Code, ApiError } from '#server/errors/api-error.ts';
 import type { Amounts, Hold } from '#server/limits/hold.ts';
 import { type Reckoning, tokenLimitOf } from '#server/relay/admit.ts';
 import { type Body, releaseBody, restoreBody } from '#server/wire/body.ts';
@@ -19,7 +19,7 @@ import type { Reply } from '#server/relay/reply.ts';
 import { atMost, settledEvent, shedEnding } from '#server/relay/settle.ts';
 import { asSeen, type Ending, spentNothing } from '#server/relay/spent.ts';
 import type { Failure } from '#server/relay/failure.ts';
-import { Tries } from '#server/relay/attempt-sequence.ts';
+import { AttemptSequence } from '#server/relay/attempt-sequence.ts';
 import type { Choice } from '#server/upstreams/choose.ts';
 import type { Target } from '#server/upstreams/target.ts';
 
@@ -60,12 +60,12 @@ export class Call implements Running {
   readonly #accepted: EventOf<'request.accepted'>;
   /** Of a streamed reply; any other is there at once. */
   readonly #budget: Budget | null;
-  readonly #tries: Tries;
+  readonly #tries: AttemptSequence;
   /** The present try; null: it was not sent yet, or waits for its next one. */
   #delivery: Delivery | null = null;
   #pause: NodeJS.Timeout | undefined;
   /** What the client is to be told once the call is recorded, with overlapped accounting. */
-  #early: Refusal | null = null;
+  #early: ApiError | null = null;
   /** An ending must not be written before its beginning: until then it waits here. */
   #isDurable = false;
   #ending: Ending | null = null;
@@ -77,7 +77,7 @@ export class Call implements Running {
       admitted;
     this.#relay = relay;
     this.#admitted = admitted;
-    this.#tries = new Tries(admitted.targets);
+    this.#tries = new AttemptSequence(admitted.targets);
     this.#accepted = {
       type: 'request.accepted',
       request: reply.requestId,
@@ -100,7 +100,7 @@ export class Call implements Running {
    * Records the call, then sends it.
    * @returns the refusal that the caller is to be told, when nothing was sent and nothing was told yet.
    */
-  async run(): Promise<Refusal | null> {
+  async run(): Promise<ApiError | null> {
     const { seat, response } = this.#admitted;
     this.#relay.running.add(this);
     const durable = seat.appender.accept(this.#accepted);
@@ -111,7 +111,7 @@ export class Call implements Running {
     } catch (error) {
       this.#relay.running.delete(this);
       this.#stop();
-      const refusal = new Refusal('store_unavailable');
+      const refusal = new ApiError('store_unavailable');
       // The lost answer may have been a commit: then this is its ending.
       if (error instanceof StoreUnavailable && error.pending)
         this.#settle(this.#ending ?? shedEnding(refusal.status));
@@ -151,12 +151,12 @@ export class Call implements Running {
 
   fail(code: Code, reason: EndReason): void {
     if (this.#delivery) this.#delivery.fail(code, reason);
-    else if (this.#pause) this.#giveUp(new Refusal(code), reason);
+    else if (this.#pause) this.#giveUp(new ApiError(code), reason);
     else this.#calledOff ??= { code, reason };
   }
 
-  #notSent(code: Code, reason: EndReason): Refusal {
-    const refusal = new Refusal(code);
+  #notSent(code: Code, reason: EndReason): ApiError {
+    const refusal = new ApiError(code);
     this.#ended({ ...spentNothing(), status: refusal.status, reason, firstByteMs: null });
     return refusal;
   }
@@ -183,7 +183,7 @@ export class Call implements Running {
     restoreBody(body);
     const { provider } = upstream;
     const request = provider.request(call);
-    if (request instanceof Refusal) {
+    if (request instanceof ApiError) {
       const failure: Failure = {
         refusal: request,
         reason: 'upstream_refused',
@@ -238,7 +238,7 @@ export class Call implements Running {
   }
 
   /** Nothing of it is under way any more, and the client, if it is there, is told so. */
-  #giveUp(refusal: Refusal, reason: EndReason): void {
+  #giveUp(refusal: ApiError, reason: EndReason): void {
     clearTimeout(this.#pause);
     this.#pause = undefined;
     const { response, reply } = this.#admitted;

@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { KEEP_ALIVE_COMMENT_MS, SLOW_READER_MS } from '#server/bounds.ts';
-import { Refusal } from '#server/errors/api-error.ts';
-import type { Life } from '#server/instance/fencing-guard.ts';
+import { ApiError } from '#server/errors/api-error.ts';
+import type { FencingGuard } from '#server/instance/fencing-guard.ts';
 import { CONVENTION, type ErrorShape } from '#server/wire/error-shape.ts';
 
 /** What the bytes come from, which waits while the client takes nothing. */
@@ -15,7 +15,7 @@ export type OutgoingOptions = {
   /** How errors are told; absent: as the convention does. */
   shape?: ErrorShape | undefined;
   /** Whether this process may still deliver for its instance. */
-  life: Life;
+  life: FencingGuard;
 };
 
 const KEEP_ALIVE_COMMENT = ': keep-alive\n\n';
@@ -106,7 +106,7 @@ export class Outgoing {
   }
 
   /** The whole answer is this refusal. */
-  refuse(refusal: Refusal): void {
+  refuse(refusal: ApiError): void {
     if (this.#isLeft) return;
     this.#isEnded = true;
     if (this.#isDoubtful()) return this.#hold(() => this.refuse(refusal));
@@ -124,7 +124,7 @@ export class Outgoing {
    * Ends a streamed reply with an error in its own terms: an event, and never a `[DONE]`.
    * @param eventsBefore how many events have gone before it, where that is known.
    */
-  endWithError(refusal: Refusal, insideEvent: boolean, eventsBefore = 0): void {
+  endWithError(refusal: ApiError, insideEvent: boolean, eventsBefore = 0): void {
     if (this.#isLeft) return;
     this.#isEnded = true;
     if (this.#isDoubtful()) return this.#hold(() => this.endWithError(refusal, insideEvent, eventsBefore));
@@ -191,7 +191,7 @@ export class Outgoing {
   #endTorn(): void {
     const { response } = this.#options;
     if (this.#isEnded && !response.writableEnded && !response.destroyed)
-      this.endWithError(new Refusal('store_unavailable'), true);
+      this.endWithError(new ApiError('store_unavailable'), true);
   }
 
   #waitForDrain(nowMs: number): void {

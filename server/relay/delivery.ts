@@ -1,7 +1,7 @@
 import type { Dispatcher } from 'undici';
 import type { EndReason } from '#db/events/events.ts';
 import { ERROR_REPLY_BYTES_MAX, JSON_REPLY_BYTES_MAX } from '#server/bounds.ts';
-import { type Code, Refusal } from '#server/errors/api-error.ts';
+import { type Code, ApiError } from '#server/errors/api-error.ts';
 import type { SseReader } from '#server/providers/provider.ts';
 import type { Watched } from '#server/relay/deadlines.ts';
 import type { DeliveryOptions } from '#server/relay/delivery-options.ts';
@@ -11,7 +11,7 @@ import { droppedHeader, type ReplyHead, readReplyHead } from '#server/relay/repl
 import { ReplyClock } from '#server/relay/reply-clock.ts';
 import { type Spent, spentOnJson, spentOnReply, spentUntold } from '#server/relay/spent.ts';
 import { transportFailure } from '#server/relay/transport-failure.ts';
-import { refusalOfReply, retryAfterMs } from '#server/relay/upstream-errors.ts';
+import { apiErrorOfReply, retryAfterMs } from '#server/relay/upstream-errors.ts';
 import { HEAD_KEPT_MS } from '#server/upstreams/bounds.ts';
 
 /**
@@ -53,7 +53,7 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
   #chunks: Buffer[] = [];
   #size = 0;
   /** What happened while the gate was closed: the reply's end, or its failure. */
-  #early: 'ended' | { refusal: Refusal; reason: EndReason } | null = null;
+  #early: 'ended' | { refusal: ApiError; reason: EndReason } | null = null;
 
   constructor(options: DeliveryOptions) {
     this.#options = options;
@@ -133,7 +133,7 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
   fail(code: Code, reason: EndReason): void {
     if (this.#mode === 'ended') return;
     if (this.#isTold) this.#failInBand(code, reason);
-    else this.#sendRefusal(new Refusal(code), reason);
+    else this.#sendRefusal(new ApiError(code), reason);
   }
 
   /** The client has closed its connection. What was relayed is what is charged. */
@@ -273,7 +273,7 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
   #refuseAsTold(): void {
     const { status, retryAfter } = this.#head as ReplyHead;
     const fault = this.#options.protocol.fault(Buffer.concat(this.#chunks));
-    const { refusal, reason } = refusalOfReply({
+    const { refusal, reason } = apiErrorOfReply({
       status,
       fault,
       retryAfter,
@@ -294,7 +294,7 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
     if (this.#isTold) return this.#failInBand(code, reason);
     const isBegun = this.#mode === 'holding' && this.#size > 0;
     this.#giveUp({
-      refusal: new Refusal(code),
+      refusal: new ApiError(code),
       reason,
       problem: isBegun ? 'begun' : problem,
       retryAfterMs: null,
@@ -308,7 +308,7 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
     begin();
   }
 
-  #sendRefusal(refusal: Refusal, reason: EndReason): void {
+  #sendRefusal(refusal: ApiError, reason: EndReason): void {
     if (!this.#gateOpen) {
       this.#early ??= { refusal, reason };
       return this.#controller?.abort(ABORT);
@@ -325,7 +325,7 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
     // A reply that is complete by its own words stays complete when its connection breaks after it.
     const complete = tap.complete && reason !== 'shed';
     if (complete) this.#out.end();
-    else this.#out.endWithError(new Refusal(code), tap.insideEvent, tap.dataEvents);
+    else this.#out.endWithError(new ApiError(code), tap.insideEvent, tap.dataEvents);
     this.#end(complete ? 'completed' : reason);
   }
 

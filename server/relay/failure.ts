@@ -1,5 +1,5 @@
 import type { EndReason } from '#db/events/events.ts';
-import type { Refusal } from '#server/errors/api-error.ts';
+import type { ApiError } from '#server/errors/api-error.ts';
 import { BUSY_CREDENTIAL_MS, RETRY_AFTER_MAX_MS, WRONG_CREDENTIAL_MS } from '#server/upstreams/bounds.ts';
 
 /** A try that failed before the client was told anything: what may follow from it. Pure. */
@@ -13,7 +13,7 @@ export type Problem =
 
 export type Failure = {
   /** What the client is told where nobody else takes over. */
-  refusal: Refusal;
+  refusal: ApiError;
   reason: EndReason;
   /** A number is the status that the upstream refused with. */
   problem: Problem;

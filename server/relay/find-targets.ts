@@ -1,5 +1,5 @@
 import type { RelayedRoute } from '#db/limits/limits.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import type { ModelTable } from '#server/upstreams/model-table.ts';
 import type { Target } from '#server/upstreams/target.ts';
 
@@ -11,25 +11,25 @@ export function findTargets(
   models: ModelTable,
   model: string,
   route: RelayedRoute,
-): readonly Target[] | Refusal {
+): readonly Target[] | ApiError {
   const found = models.find(model, route);
   switch (found) {
     case 'unknown':
-      return new Refusal('model_not_found', { param: 'model' });
+      return new ApiError('model_not_found', { param: 'model' });
     case 'route':
-      return new Refusal('model_not_found', {
+      return new ApiError('model_not_found', {
         message: `No upstream serves this model by ${route}. Ask by another route, or for another model.`,
         param: 'model',
       });
     case 'paused':
-      return new Refusal('model_paused', { param: 'model' });
+      return new ApiError('model_paused', { param: 'model' });
     default:
       return found;
   }
 }
 
 /** Why calls of a model may go nowhere by a route; null where they may. */
-export function refusalOfModel(models: ModelTable, model: string, route: RelayedRoute): Refusal | null {
+export function apiErrorOfModel(models: ModelTable, model: string, route: RelayedRoute): ApiError | null {
   const found = findTargets(models, model, route);
-  return found instanceof Refusal ? found : null;
+  return found instanceof ApiError ? found : null;
 }

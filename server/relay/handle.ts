@@ -1,10 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Key } from '#db/fold/key.ts';
 import { RUNNING_MAX } from '#server/bounds.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import { rateHeaders } from '#server/limits/figures.ts';
 import { Hold } from '#server/limits/hold.ts';
-import { refusalOf } from '#server/limits/limit-error.ts';
+import { limitErrorOf } from '#server/limits/limit-error.ts';
 import { countsCost, reckon } from '#server/relay/admit.ts';
 import { authenticate, sentInEither } from '#server/access/authenticate.ts';
 import { authorize, authorizeModel } from '#server/access/authorize.ts';
@@ -14,10 +14,10 @@ import { callerOf } from '#server/access/caller.ts';
 import { findTargets } from '#server/relay/find-targets.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import type { RelayedSpec } from '#server/relay/routes.ts';
-import { checkMedia, clientRetryCount, type Reply, refuse } from '#server/relay/reply.ts';
+import { checkMedia, clientRetryCount, type Reply, sendError } from '#server/relay/reply.ts';
 
 /** Whose call a request is. */
-type Identify = (relay: Relay, request: IncomingMessage) => Key | Refusal;
+type Identify = (relay: Relay, request: IncomingMessage) => Key | ApiError;
 
 const bySecret: Identify = ({ readModel, pepper, secretUse }, { rawHeaders }) =>
   authenticate(rawHeaders, readModel, pepper, secretUse);
@@ -39,20 +39,21 @@ export async function handleCall(
 ): Promise<void> {
   const startedMs = performance.now();
   const { readModel, seat } = relay;
-  if (relay.draining) return refuse(request, response, reply, new Refusal('shutting_down'));
-  if (relay.running.size >= RUNNING_MAX) return refuse(request, response, reply, new Refusal('relay_busy'));
+  if (relay.draining) return sendError(request, response, reply, new ApiError('shutting_down'));
+  if (relay.running.size >= RUNNING_MAX)
+    return sendError(request, response, reply, new ApiError('relay_busy'));
   // Before the key is judged: what this process doesn't know yet must not look like a wrong key.
   const isFit = readModel.isCurrent() && relay.life.isGood(startedMs);
-  if (!isFit) return refuse(request, response, reply, new Refusal('store_unavailable'));
+  if (!isFit) return sendError(request, response, reply, new ApiError('store_unavailable'));
 
   const key = identify(relay, request);
-  if (key instanceof Refusal) return refuse(request, response, reply, key);
+  if (key instanceof ApiError) return sendError(request, response, reply, key);
   let body: Body | null = null;
   /** From here on it is known whose call it is, so that its refusal can be recorded. */
-  const refused = (refusal: Refusal): void => {
+  const refused = (refusal: ApiError): void => {
     if (body) releaseBody(body);
     relay.refusals.note(key, reply.requestId, refusal);
-    refuse(request, response, reply, refusal);
+    sendError(request, response, reply, refusal);
   };
 
   const caller = callerOf(request, route, relay.trustedProxies);
@@ -60,21 +61,21 @@ export async function handleCall(
   if (forbidden) return refused(forbidden);
   const received = await receive(request, response, relay.maxBodyBytes);
   if (received === null) return;
-  if (received instanceof Refusal) return refused(received);
+  if (received instanceof ApiError) return refused(received);
   body = received;
   const asked = parse(body.bytes);
-  if (asked instanceof Refusal) return refused(asked);
+  if (asked instanceof ApiError) return refused(asked);
   const models = relay.upstreams.table;
   const model = models.resolve(asked.model);
   const forbiddenModel = authorizeModel(key, model, readModel);
   if (forbiddenModel) return refused(forbiddenModel);
   const targets = findTargets(models, model, route);
-  if (targets instanceof Refusal) return refused(targets);
+  if (targets instanceof ApiError) return refused(targets);
   const subjects = readModel.limitsOf(key);
   const termsPosition = readModel.termsPosition(key);
   const price = readModel.prices.find(model);
   if (!price && subjects.some(countsCost))
-    return refused(new Refusal('model_not_priced', { param: 'model' }));
+    return refused(new ApiError('model_not_priced', { param: 'model' }));
   // Nobody waits for it any more, so nothing is begun.
   if (response.destroyed) return releaseBody(body);
 
@@ -84,7 +85,7 @@ export async function handleCall(
   if (reckoning.isExact && asked.elsewhere !== undefined) return refused(promptElsewhere(asked.elsewhere));
   const decision = seat.limits.admit(subjects, reckoning.need);
   const hold = decision instanceof Promise ? await decision : decision;
-  if (!(hold instanceof Hold)) return refused(refusalOf(hold, readModel.nowMs()));
+  if (!(hold instanceof Hold)) return refused(limitErrorOf(hold, readModel.nowMs()));
   if (response.destroyed) {
     seat.limits.release(hold);
     return releaseBody(body);
@@ -114,7 +115,7 @@ export async function handleCall(
     protocolHeaders: protocolHeaders ? sentHeaders(request, protocolHeaders) : NO_HEADERS,
   });
   const refusal = await call.run();
-  if (refusal) refuse(request, response, reply, refusal);
+  if (refusal) sendError(request, response, reply, refusal);
 }
 
 const NO_HEADERS: readonly string[] = [];
@@ -130,16 +131,16 @@ function sentHeaders({ headers }: IncomingMessage, names: readonly string[]): re
   });
 }
 
-function promptElsewhere(param: string): Refusal {
+function promptElsewhere(param: string): ApiError {
   const message = `The field "${param}" refers to what is not in the request, and this account has an exact quota, under which all that a call may use must be known before it leaves. Send the whole conversation instead.`;
-  return new Refusal('invalid_value', { message, param });
+  return new ApiError('invalid_value', { message, param });
 }
 
 async function receive(
   request: IncomingMessage,
   response: ServerResponse,
   maxBytes: number,
-): Promise<Body | Refusal | null> {
+): Promise<Body | ApiError | null> {
   try {
     return await readBody(request, response, maxBytes);
   } catch (error) {

@@ -2,12 +2,12 @@ import type { EndReason } from '#db/events/events.ts';
 import type { Key } from '#db/fold/key.ts';
 import type { Appender } from '#server/instance/appender.ts';
 import type { Code } from '#server/errors/api-error.ts';
-import type { Life } from '#server/instance/fencing-guard.ts';
+import type { FencingGuard } from '#server/instance/fencing-guard.ts';
 import type { CompletionEstimates } from '#server/limits/estimate.ts';
-import type { Limits } from '#server/limits/lease-client.ts';
+import type { LeaseClient } from '#server/limits/lease-client.ts';
 import type { AddressSet } from '#server/access/networks.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
-import type { RefusalLog } from '#server/instance/rejection-log.ts';
+import type { RejectionLog } from '#server/instance/rejection-log.ts';
 import type { Caller } from '#server/access/caller.ts';
 import type { Deadlines } from '#server/relay/deadlines.ts';
 import type { DeliveryOptions } from '#server/relay/delivery-options.ts';
@@ -15,7 +15,7 @@ import type { SecretUse } from '#server/secrets/secret-use.ts';
 import type { Upstreams } from '#server/upstreams/upstreams.ts';
 
 /** This process's place among the instances: it may append, and spend what it has leased. */
-export type Seat = { appender: Appender; limits: Limits };
+export type Seat = { appender: Appender; limits: LeaseClient };
 
 /** A call that has been admitted and not ended, with what it was admitted as. */
 export type Running = {
@@ -34,8 +34,8 @@ export type Relay = {
   readModel: ReadModel;
   pepper: Buffer;
   seat: Seat;
-  life: Life;
-  refusals: RefusalLog;
+  life: FencingGuard;
+  refusals: RejectionLog;
   /** By which secret keys that are being rotated were used. */
   secretUse: SecretUse;
   estimates: CompletionEstimates;

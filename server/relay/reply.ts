@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { REFUSED_BODY_BYTES_MAX } from '#server/bounds.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import { CONVENTION, type ErrorShape } from '#server/wire/error-shape.ts';
 
 /** What every reply to a request carries. */
@@ -58,11 +58,11 @@ function safeHeaderList(asked: string | undefined): string | undefined {
  * Refuses a request: the catalogue's answer at once, whatever of its body is still to come. That
  * is read and thrown away, so that the client gets to read the answer, but only up to a bound.
  */
-export function refuse(
+export function sendError(
   request: IncomingMessage,
   response: ServerResponse,
   reply: Reply,
-  refusal: Refusal,
+  refusal: ApiError,
 ): void {
   if (response.headersSent || response.destroyed) return;
   const body = (reply.shape ?? CONVENTION).body(refusal, reply.requestId);
@@ -82,7 +82,7 @@ export function refuse(
 }
 
 /** A refusal as the bytes of a whole reply, for a connection without a response object; it ends with it. */
-export function bareRefusal(refusal: Refusal, requestId: string): string {
+export function bareRefusal(refusal: ApiError, requestId: string): string {
   const body = refusal.body(requestId);
   const pairs = [...refusal.headers(requestId, Buffer.byteLength(body)), 'connection', 'close'];
   let head = `HTTP/1.1 ${refusal.status} ${refusal.code}\r\n`;
@@ -91,13 +91,13 @@ export function bareRefusal(refusal: Refusal, requestId: string): string {
 }
 
 /** JSON only, and not compressed. A missing Content-Type is taken for JSON, as many clients send none. */
-export function checkMedia(headers: IncomingHttpHeaders): Refusal | null {
+export function checkMedia(headers: IncomingHttpHeaders): ApiError | null {
   const type = headers['content-type'];
   if (type !== undefined && !/^application\/(?:[\w.+-]+\+)?json *(?:;|$)/i.test(type)) {
-    return new Refusal('unsupported_media_type');
+    return new ApiError('unsupported_media_type');
   }
   const encoding = headers['content-encoding'];
-  return encoding === undefined || encoding === 'identity' ? null : new Refusal('unsupported_encoding');
+  return encoding === undefined || encoding === 'identity' ? null : new ApiError('unsupported_encoding');
 }
 
 /** How often the client has tried this call before, when it says so. */

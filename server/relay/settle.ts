@@ -1,7 +1,7 @@
 import type { EventOf } from '#db/events/events.ts';
 import type { Price } from '#db/fold/price.ts';
 import { costOf } from '#db/money.ts';
-import type { Try } from '#db/events/upstream-events.ts';
+import type { Attempt } from '#db/events/upstream-events.ts';
 import { type Ending, spentNothing } from '#server/relay/spent.ts';
 
 type Accepted = EventOf<'request.accepted'>;
@@ -12,7 +12,7 @@ export type Tried = {
   upstream: string | null;
   count: number;
   /** Each of them, where there was more than one. */
-  told: Try[] | undefined;
+  told: Attempt[] | undefined;
 };
 
 /**

@@ -1,5 +1,5 @@
 import type { EndReason } from '#db/events/events.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import type { ProviderFault } from '#server/providers/provider.ts';
 
 /** An upstream's reply whose status is not a success. */
@@ -22,7 +22,7 @@ const RETRY_AFTER_MAX_S = 60;
  * and message. The upstream's 401 and 403 are about the relay's own credential: told as they are,
  * agents would blame the user's key. Its 429 is not the account's: a 503 that says when to retry.
  */
-export function refusalOfReply(reply: UpstreamReply): { refusal: Refusal; reason: EndReason } {
+export function apiErrorOfReply(reply: UpstreamReply): { refusal: ApiError; reason: EndReason } {
   const { status } = reply;
   const retryAfterS = retryAfterSeconds(reply.retryAfter);
   if (CLIENT_FAULTS.has(status)) {
@@ -30,20 +30,20 @@ export function refusalOfReply(reply: UpstreamReply): { refusal: Refusal; reason
     const code =
       status === 404 ? 'model_not_found' : status === 413 ? 'request_too_large' : 'upstream_refused';
     return {
-      refusal: new Refusal(code, { message, status, ...(param === null ? {} : { param }) }),
+      refusal: new ApiError(code, { message, status, ...(param === null ? {} : { param }) }),
       reason: 'upstream_refused',
     };
   }
   if (status === 401 || status === 403)
-    return { refusal: new Refusal('upstream_unauthorized'), reason: 'upstream_error' };
+    return { refusal: new ApiError('upstream_unauthorized'), reason: 'upstream_error' };
   // 529: Anthropic's word for being overloaded.
   if (status === 429 || status === 529)
-    return { refusal: new Refusal('upstream_busy', { retryAfterS }), reason: 'upstream_error' };
+    return { refusal: new ApiError('upstream_busy', { retryAfterS }), reason: 'upstream_error' };
   if (status === 503)
-    return { refusal: new Refusal('upstream_error', { status, retryAfterS }), reason: 'upstream_error' };
+    return { refusal: new ApiError('upstream_error', { status, retryAfterS }), reason: 'upstream_error' };
   if (status === 408 || status === 504)
-    return { refusal: new Refusal('upstream_timeout', { retryAfterS }), reason: 'timed_out' };
-  return { refusal: new Refusal('upstream_error', { retryAfterS }), reason: 'upstream_error' };
+    return { refusal: new ApiError('upstream_timeout', { retryAfterS }), reason: 'timed_out' };
+  return { refusal: new ApiError('upstream_error', { retryAfterS }), reason: 'upstream_error' };
 }
 
 /**

@@ -2,7 +2,7 @@ import type { Key } from '#db/fold/key.ts';
 import { type Limit, REPLY_TOKENS_MAX_DEFAULT, type SubjectLimits } from '#db/limits/limits.ts';
 import { CONCURRENT_MAX } from '#server/bounds.ts';
 import { type Figures, figuresOf } from '#server/limits/figures.ts';
-import type { Limits } from '#server/limits/lease-client.ts';
+import type { LeaseClient } from '#server/limits/lease-client.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
 
 /** What `GET /v1/usage` tells the holder of a key: every limit that its calls are charged to. */
@@ -20,7 +20,7 @@ export type Usage = {
 };
 
 /** The limits of a key and its account, as the store knows them now; null where it can't be asked. */
-export async function usageOf(key: Key, readModel: ReadModel, limits: Limits): Promise<Usage | null> {
+export async function usageOf(key: Key, readModel: ReadModel, limits: LeaseClient): Promise<Usage | null> {
   const subjects = readModel.limitsOf(key);
   const counters = await limits.figures(subjects);
   if (counters === null) return null;

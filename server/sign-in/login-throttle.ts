@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto';
 import type { Pool } from 'pg';
 import { RateLimiterPostgres, RateLimiterRes } from 'rate-limiter-flexible';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import { SIGN_IN_WAITING_MAX } from '#server/sign-in/bounds.ts';
 
 /**
@@ -24,7 +24,7 @@ const LIMITS = {
 
 export type Tried = keyof typeof LIMITS;
 
-export class Attempts {
+export class LoginThrottle {
   readonly #limiters: Record<Tried, RateLimiterPostgres>;
   readonly #pool: Pool;
   readonly #pepper: Buffer;
@@ -61,14 +61,14 @@ export class Attempts {
    * @param by whose attempts are counted together.
    * @throws what the store throws: an attempt that can't be counted isn't made.
    */
-  async count(tried: Tried, ...by: readonly string[]): Promise<Refusal | null> {
-    if (this.#pool.waitingCount >= SIGN_IN_WAITING_MAX) return new Refusal('relay_busy');
+  async count(tried: Tried, ...by: readonly string[]): Promise<ApiError | null> {
+    if (this.#pool.waitingCount >= SIGN_IN_WAITING_MAX) return new ApiError('relay_busy');
     try {
       await this.#limiters[tried].consume(this.#key(tried, by));
       return null;
     } catch (error) {
       if (!(error instanceof RateLimiterRes)) throw error;
-      return new Refusal('too_many_attempts', {
+      return new ApiError('too_many_attempts', {
         retryAfterS: Math.max(1, Math.ceil(error.msBeforeNext / 1_000)),
       });
     }

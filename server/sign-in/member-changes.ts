@@ -10,7 +10,7 @@ import { deleteSessions } from '#db/members/sessions.ts';
 import type { Control } from '#server/control/control.ts';
 import type { Change } from '#server/contract/keys.ts';
 import { DecisionError } from '#server/decide/decision.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import { type Link, makeLink } from '#server/sign-in/link-made.ts';
 import { closings } from '#server/sign-in/closings.ts';
 
@@ -37,11 +37,11 @@ export async function changeRole(
   client: Client,
   id: string,
   role: Role,
-): Promise<Changed | Refusal> {
+): Promise<Changed | ApiError> {
   const administrators = await lockAdministrators(client);
   const member = await loadMember(client, id);
   if (member.role === role) return UNCHANGED;
-  if (administrators.length === 1 && administrators[0] === id) return new Refusal('last_administrator');
+  if (administrators.length === 1 && administrators[0] === id) return new ApiError('last_administrator');
   await setRole(client, id, role);
   const others = withdrawals(await deleteLinksMadeBy(client, id), control.actor);
   return append(
@@ -55,10 +55,14 @@ export async function changeRole(
 /**
  * Takes a member away: their sessions and the links they made end, and what they signed in with is erased.
  */
-export async function removeMember(control: Control, client: Client, id: string): Promise<Changed | Refusal> {
+export async function removeMember(
+  control: Control,
+  client: Client,
+  id: string,
+): Promise<Changed | ApiError> {
   const administrators = await lockAdministrators(client);
   const member = await loadMember(client, id);
-  if (administrators.length === 1 && administrators[0] === id) return new Refusal('last_administrator');
+  if (administrators.length === 1 && administrators[0] === id) return new ApiError('last_administrator');
   const ended = await deleteSessions(client, id, null);
   const withdrawn = await deleteLinksMadeBy(client, id);
   await eraseMember(client, id);
@@ -119,9 +123,9 @@ export async function makeResetLink(
   client: Client,
   id: string,
   { origin, by, dropCode }: { origin: string; by: string | null; dropCode?: (() => Promise<void>) | null },
-): Promise<{ position: number; done: Link & Change } | Refusal> {
+): Promise<{ position: number; done: Link & Change } | ApiError> {
   if (by !== null && !(await lockAdministrators(client)).includes(by))
-    return new Refusal('role_not_permitted');
+    return new ApiError('role_not_permitted');
   const { account, version } = await loadMember(client, id);
   await dropCode?.();
   await deleteLinks(client, 'reset', id);

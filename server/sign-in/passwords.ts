@@ -1,6 +1,6 @@
 import { argon2, type Argon2Parameters, randomBytes, timingSafeEqual } from 'node:crypto';
 import { PASSWORD_HASHES_AT_ONCE, PASSWORD_HASHES_WAITING_MAX } from '#server/sign-in/bounds.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 
 /**
  * What OWASP names as the least for argon2id: some 40 ms and 19 MiB. Stored with each hash, so that it can
@@ -11,7 +11,7 @@ const SALT_BYTES = 16;
 const HASH_BYTES = 32;
 const PHC = /^\$argon2id\$v=19\$m=(\d+),t=(\d+),p=(\d+)\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$/;
 
-const BUSY = new Refusal('relay_busy', { message: 'As many people as can be are signing in. Try again.' });
+const BUSY = new ApiError('relay_busy', { message: 'As many people as can be are signing in. Try again.' });
 
 /**
  * Hashes passwords, a few at a time: each takes a thread of the pool that looks up upstreams' names
@@ -24,7 +24,7 @@ export class Passwords {
   readonly #nobody = phc(randomBytes(SALT_BYTES), randomBytes(HASH_BYTES));
 
   /** @returns the hash in the PHC spelling. */
-  async hash(password: string): Promise<string | Refusal> {
+  async hash(password: string): Promise<string | ApiError> {
     const salt = randomBytes(SALT_BYTES);
     const hash = await this.#derive({
       ...COST,
@@ -32,11 +32,11 @@ export class Passwords {
       nonce: salt,
       tagLength: HASH_BYTES,
     });
-    return hash instanceof Refusal ? hash : phc(salt, hash);
+    return hash instanceof ApiError ? hash : phc(salt, hash);
   }
 
   /** @param stored null: nobody is known by that address, which takes as long to find out. */
-  async verify(stored: string | null, password: string): Promise<boolean | Refusal> {
+  async verify(stored: string | null, password: string): Promise<boolean | ApiError> {
     const [, memory, passes, parallelism, salt = '', expected = ''] = PHC.exec(stored ?? this.#nobody) ?? [];
     const known = Buffer.from(expected, 'base64');
     const hash = await this.#derive({
@@ -47,11 +47,11 @@ export class Passwords {
       nonce: Buffer.from(salt, 'base64'),
       tagLength: known.length,
     });
-    if (hash instanceof Refusal) return hash;
+    if (hash instanceof ApiError) return hash;
     return timingSafeEqual(hash, known) && stored !== null;
   }
 
-  async #derive(parameters: Argon2Parameters): Promise<Buffer | Refusal> {
+  async #derive(parameters: Argon2Parameters): Promise<Buffer | ApiError> {
     if (this.#running >= PASSWORD_HASHES_AT_ONCE) {
       if (this.#waiting.length >= PASSWORD_HASHES_WAITING_MAX) return BUSY;
       // Whoever ends passes its place on.

@@ -5,15 +5,15 @@ import { publicId } from '#db/ids.ts';
 import { ConflictError, type ControlAppend } from '#db/log/append.ts';
 import { insertMember } from '#db/members/members.ts';
 import type { Control } from '#server/control/control.ts';
-import type { ControlSeat } from '#server/control/control-writer.ts';
+import type { ControlWriter } from '#server/control/control-writer.ts';
 import { registerAccount } from '#server/decide/account.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
 import type { Sessions } from '#server/sign-in/sessions.ts';
 import { change, changeUnheard } from '#server/sign-in/transaction.ts';
 
 /** Somebody who comes in: to an account that is there, or with one of their own. */
-export type Arrival = {
+export type Registration = {
   email: string;
   passwordHash: string;
   role: Role;
@@ -23,7 +23,7 @@ export type Arrival = {
 };
 
 /** The address belongs to somebody already. */
-export const TAKEN = new Refusal('already_exists', {
+export const TAKEN = new ApiError('already_exists', {
   message: 'There is a member with this e-mail address already. Sign in, or use another address.',
 });
 
@@ -38,13 +38,13 @@ const NAME_CHARACTERS_MAX = AccountName.maxLength ?? 100;
  * @param session opens one for them as well; null where they sign in later, and are not told whether they
  * came in.
  */
-export async function arrive(
-  seat: { control: ControlSeat; readModel: ReadModel },
+export async function registerMember(
+  seat: { control: ControlWriter; readModel: ReadModel },
   actor: string | null,
-  arrival: Arrival,
-  admit: (client: Client) => Promise<Refusal | null>,
+  arrival: Registration,
+  admit: (client: Client) => Promise<ApiError | null>,
   session: { sessions: Sessions; request: IncomingMessage; response: ServerResponse } | null,
-): Promise<{ member: string; session: string | null } | Refusal> {
+): Promise<{ member: string; session: string | null } | ApiError> {
   const { readModel } = seat;
   for (let attempt = 1; ; attempt++) {
     const member = publicId();
@@ -72,10 +72,10 @@ export async function arrive(
       const by = actor ?? `member/${member}`;
       if (session === null) {
         const done = await changeUnheard(seat.control, by, comeIn);
-        return done instanceof Refusal ? done : { member, session: null };
+        return done instanceof ApiError ? done : { member, session: null };
       }
       const opened = await change(seat, by, comeIn);
-      if (opened instanceof Refusal) return opened;
+      if (opened instanceof ApiError) return opened;
       opened?.tell(session.response);
       return { member, session: opened?.id ?? null };
     } catch (error) {
@@ -88,7 +88,7 @@ export async function arrive(
 
 function arrivalAppends(
   member: string,
-  { account, role, invitation }: Arrival,
+  { account, role, invitation }: Registration,
   { actor }: Control,
 ): { account: string; appends: ControlAppend[] } {
   const added = (id: string): ControlAppend => ({

@@ -8,7 +8,7 @@ import type { ControlAppend } from '#db/log/append.ts';
 import { deleteSession, findOpen, insertSession, pruneSessions, touch } from '#db/members/sessions.ts';
 import { SIGN_IN_WAITING_MAX } from '#server/sign-in/bounds.ts';
 import type { SignedIn } from '#server/dashboard/gate.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
 import { browserLabel } from '#server/sign-in/browser.ts';
 import { closings } from '#server/sign-in/closings.ts';
@@ -36,34 +36,34 @@ export class Sessions {
    * ended everywhere; who its member is now, the read model knows.
    * @param isUse false: it does not keep the session from expiring.
    */
-  async find(request: IncomingMessage, isUse = true): Promise<SignedIn | Refusal> {
+  async find(request: IncomingMessage, isUse = true): Promise<SignedIn | ApiError> {
     const token = readCookie(request, this.#reach);
-    if (token === null) return new Refusal('not_signed_in');
-    if (!this.#readModel.isCurrent()) return new Refusal('store_unavailable');
-    if (this.#pool.waitingCount >= SIGN_IN_WAITING_MAX) return new Refusal('relay_busy');
+    if (token === null) return new ApiError('not_signed_in');
+    if (!this.#readModel.isCurrent()) return new ApiError('store_unavailable');
+    if (this.#pool.waitingCount >= SIGN_IN_WAITING_MAX) return new ApiError('relay_busy');
     try {
       const session = await findOpen(this.#pool, digestOf(token));
-      if (!session) return new Refusal('not_signed_in');
+      if (!session) return new ApiError('not_signed_in');
       if (isUse && session.isSeenLate) await touch(this.#pool, session.id);
       const who = await this.whoIs(session.member);
-      return who instanceof Refusal ? who : { session: session.id, ...who };
+      return who instanceof ApiError ? who : { session: session.id, ...who };
     } catch (error) {
       if (!isStoreFault(error)) throw error;
       this.#log.warn(
         errorFields(error),
         'who is signed in could not be looked up: the store is away, too slow or too busy',
       );
-      return new Refusal('store_unavailable');
+      return new ApiError('store_unavailable');
     }
   }
 
   /** A member whose row is there. The log may have told of them elsewhere a moment ago, and not here yet. */
-  async whoIs(id: string): Promise<{ member: Member; account: Account } | Refusal> {
+  async whoIs(id: string): Promise<{ member: Member; account: Account } | ApiError> {
     await this.#readModel.until(() => this.#readModel.member(id) !== undefined);
     const member = this.#readModel.member(id);
-    if (member?.state === 'removed') return new Refusal('not_signed_in');
+    if (member?.state === 'removed') return new ApiError('not_signed_in');
     const account = member && this.#readModel.account(member.account);
-    return member && account ? { member, account } : new Refusal('store_unavailable');
+    return member && account ? { member, account } : new ApiError('store_unavailable');
   }
 
   /**

@@ -8,7 +8,7 @@ import { hasAdministrator, insertMember } from '#db/members/members.ts';
 import { connectRelay } from '#db/postgres/store.ts';
 import { type Config, ConfigError } from '#server/process/config.ts';
 import { type Control, withControl } from '#server/control/control.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import { FIRST_ACCOUNT } from '#server/process/prepare-store.ts';
 import { makeLink } from '#server/sign-in/link-made.ts';
 import { Passwords } from '#server/sign-in/passwords.ts';
@@ -98,7 +98,7 @@ export function forgetSetupFile(config: Pick<Config, 'DAYBOOK_DATA'>): void {
 
 async function makeAdministrator(store: Store, email: string, password: string): Promise<void> {
   const passwordHash = await new Passwords().hash(password);
-  if (passwordHash instanceof Refusal)
+  if (passwordHash instanceof ApiError)
     throw new ConfigError(`ADMIN_PASSWORD is not usable: ${passwordHash.message}`);
   await withControl(store, 'first-start', async (control, client) => {
     const account = await firstAccount(control);

@@ -9,35 +9,35 @@ import {
   STRANGERS_CONNECTIONS_MAX,
 } from '#server/sign-in/bounds.ts';
 import type { Config } from '#server/process/config.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
-import { Attempts } from '#server/sign-in/login-throttle.ts';
+import { LoginThrottle } from '#server/sign-in/login-throttle.ts';
 import { type Mail, openMail } from '#server/sign-in/mail.ts';
 import { Passwords } from '#server/sign-in/passwords.ts';
 import { Sessions } from '#server/sign-in/sessions.ts';
 import { errorFields, type Logger } from '#server/process/logger.ts';
 
 /** What signing in works with. */
-export type SignInDesk = {
+export type SignInStore = {
   /** For looks at members and sessions; changes go through the control seat. */
   pool: Pool;
   /** The same for whoever is not signed in. */
   strangers: Pool;
   sessions: Sessions;
   passwords: Passwords;
-  attempts: Attempts;
+  attempts: LoginThrottle;
   /** Null: no mail server is set up. */
   mail: Mail | null;
   close(): Promise<void>;
 };
 
-export function openSignInDesk(
+export function openSignInStore(
   store: Store,
   config: Config,
   readModel: ReadModel,
   pepper: Buffer,
   log: Logger,
-): SignInDesk {
+): SignInStore {
   const pool = openPool({ ...store.config('relay'), max: SIGN_IN_CONNECTIONS_MAX });
   const strangers = openPool({ ...store.config('relay'), max: STRANGERS_CONNECTIONS_MAX });
   const clearing = setInterval(() => {
@@ -51,7 +51,7 @@ export function openSignInDesk(
     strangers,
     sessions: new Sessions(pool, readModel, config, log),
     passwords: new Passwords(),
-    attempts: new Attempts(strangers, pepper),
+    attempts: new LoginThrottle(strangers, pepper),
     mail: openMail(config, log),
     async close() {
       clearInterval(clearing);
@@ -65,8 +65,8 @@ export function openSignInDesk(
  * @returns 503 where too many wait for an answer already.
  */
 export async function askForStranger<T>(
-  { strangers }: SignInDesk,
+  { strangers }: SignInStore,
   ask: (pool: Pool) => Promise<T>,
-): Promise<T | Refusal> {
-  return strangers.waitingCount >= SIGN_IN_WAITING_MAX ? new Refusal('relay_busy') : ask(strangers);
+): Promise<T | ApiError> {
+  return strangers.waitingCount >= SIGN_IN_WAITING_MAX ? new ApiError('relay_busy') : ask(strangers);
 }

@@ -1,8 +1,8 @@
 import type { Client } from 'pg';
 import { TRANSACTION_IDLE_MAX_MS } from '#server/sign-in/bounds.ts';
 import type { Control } from '#server/control/control.ts';
-import type { ControlSeat } from '#server/control/control-writer.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import type { ControlWriter } from '#server/control/control-writer.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
 
 /**
@@ -14,7 +14,7 @@ export async function inTransaction<T>(client: Client, work: () => Promise<T>): 
   await client.query(`begin; set local idle_in_transaction_session_timeout = ${TRANSACTION_IDLE_MAX_MS}`);
   try {
     const done = await work();
-    await client.query(done instanceof Refusal ? 'rollback' : 'commit');
+    await client.query(done instanceof ApiError ? 'rollback' : 'commit');
     return done;
   } catch (error) {
     // A connection that is gone has rolled back by itself.
@@ -28,12 +28,12 @@ export async function inTransaction<T>(client: Client, work: () => Promise<T>): 
  * Whatever `work` refuses is not done.
  */
 export async function change<T>(
-  { control, readModel }: { control: ControlSeat; readModel: ReadModel },
+  { control, readModel }: { control: ControlWriter; readModel: ReadModel },
   actor: string,
-  work: (control: Control, client: Client) => Promise<{ position: number | null; done: T } | Refusal>,
-): Promise<T | Refusal> {
+  work: (control: Control, client: Client) => Promise<{ position: number | null; done: T } | ApiError>,
+): Promise<T | ApiError> {
   const changed = await changeUnheard(control, actor, work);
-  if (changed instanceof Refusal) return changed;
+  if (changed instanceof ApiError) return changed;
   const { position, done } = changed;
   if (position !== null) await readModel.heard(position);
   return done;
@@ -41,9 +41,9 @@ export async function change<T>(
 
 /** The same, without the wait: whoever is answered must not learn by it whether anything was changed. */
 export function changeUnheard<T>(
-  control: ControlSeat,
+  control: ControlWriter,
   actor: string,
-  work: (control: Control, client: Client) => Promise<{ position: number | null; done: T } | Refusal>,
-): Promise<{ position: number | null; done: T } | Refusal> {
+  work: (control: Control, client: Client) => Promise<{ position: number | null; done: T } | ApiError>,
+): Promise<{ position: number | null; done: T } | ApiError> {
   return control.change(actor, (seat, client) => inTransaction(client, () => work(seat, client)));
 }

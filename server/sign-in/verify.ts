@@ -1,22 +1,22 @@
 import { memberByEmail, type MemberRow, takeTotpStep } from '#db/members/members.ts';
 import { unseal } from '#db/secrets/seal.ts';
-import { Refusal } from '#server/errors/api-error.ts';
-import type { SignInDesk } from '#server/sign-in/sign-in-store.ts';
+import { ApiError } from '#server/errors/api-error.ts';
+import type { SignInStore } from '#server/sign-in/sign-in-store.ts';
 import { stepOf, TOTP_PURPOSE } from '#server/sign-in/totp.ts';
 
 /** Whether somebody is who they say. Each attempt is counted before it is looked at. */
 
 /** Whose password this is. Where nobody is known by the address it takes as long to say the same. */
 export async function verifyPassword(
-  { strangers, passwords, attempts }: SignInDesk,
+  { strangers, passwords, attempts }: SignInStore,
   { email, password, network }: { email: string; password: string; network: string },
-): Promise<MemberRow | Refusal> {
+): Promise<MemberRow | ApiError> {
   const refused =
     (await attempts.count('passwords', network)) ?? (await attempts.count('password', email, network));
   if (refused) return refused;
   const row = await memberByEmail(strangers, email);
   const isRight = await passwords.verify(row?.passwordHash ?? null, password);
-  if (isRight instanceof Refusal) {
+  if (isRight instanceof ApiError) {
     // It was not looked at.
     await Promise.all([
       attempts.giveBack('passwords', network),
@@ -24,25 +24,25 @@ export async function verifyPassword(
     ]);
     return isRight;
   }
-  if (!isRight || row === null) return new Refusal('wrong_credentials');
+  if (!isRight || row === null) return new ApiError('wrong_credentials');
   await Promise.all([attempts.giveBack('passwords', network), attempts.forget('password', email, network)]);
   return row;
 }
 
 /** Whether a code is of the member's device, where there is one; it is good this once. */
 export async function verifyCode(
-  { pool, attempts }: SignInDesk,
+  { pool, attempts }: SignInStore,
   pepper: Buffer,
   { id, sealedTotp }: MemberRow,
   code: string | undefined,
   nowMs: number,
-): Promise<Refusal | null> {
+): Promise<ApiError | null> {
   if (sealedTotp === null) return null;
-  if (code === undefined) return new Refusal('totp_required');
+  if (code === undefined) return new ApiError('totp_required');
   const refused = await attempts.count('code', id);
   if (refused) return refused;
   const step = stepOf(unseal(pepper, TOTP_PURPOSE, id, sealedTotp), code, nowMs);
-  if (step === null || !(await takeTotpStep(pool, id, step))) return new Refusal('wrong_code');
+  if (step === null || !(await takeTotpStep(pool, id, step))) return new ApiError('wrong_code');
   await attempts.forget('code', id);
   return null;
 }

@@ -1,16 +1,20 @@
 import { Agent, fetch } from 'undici';
 import type { UpstreamTerms } from '#db/events/upstream-events.ts';
 import { openBridge } from '#server/providers/bridge/bridge.ts';
-import { Health } from '#server/upstreams/circuit-breaker.ts';
-import { CONNECTIONS, type Line, type LineOptions } from '#server/upstreams/connection-pool.ts';
+import { CircuitBreaker } from '#server/upstreams/circuit-breaker.ts';
+import {
+  CONNECTIONS,
+  type UpstreamConnectionPool,
+  type ConnectionPoolOptions,
+} from '#server/upstreams/connection-pool.ts';
 
-export type BridgeLineOptions = Pick<LineOptions, 'credential' | 'connect'> & {
+export type BridgeConnectionOptions = Pick<ConnectionPoolOptions, 'credential' | 'connect'> & {
   terms: Pick<UpstreamTerms, 'package' | 'base_url' | 'options'>;
   secret: string;
 };
 
 /** A line whose calls go out through a provider package. */
-export type BridgeLine = Line & {
+export type BridgeConnection = UpstreamConnectionPool & {
   /** Whether the package can be used: null, or one line for the operator that says what to do. */
   check(): Promise<string | null>;
 };
@@ -20,7 +24,12 @@ export type BridgeLine = Line & {
  * of their own for each credential; what the package does beside its requests, such as fetching a
  * token for a cloud, goes its own way.
  */
-export function openBridgeLine({ terms, secret, credential, connect }: BridgeLineOptions): BridgeLine {
+export function openBridgeConnection({
+  terms,
+  secret,
+  credential,
+  connect,
+}: BridgeConnectionOptions): BridgeConnection {
   const agent = new Agent({ ...CONNECTIONS, connect });
   // The same function as Node's own, whose types are of another version.
   const given = (input: unknown, init: unknown): unknown =>
@@ -28,7 +37,7 @@ export function openBridgeLine({ terms, secret, credential, connect }: BridgeLin
   const bridge = openBridge({ terms, secret, fetch: given as typeof globalThis.fetch });
   return {
     credential,
-    health: new Health(),
+    health: new CircuitBreaker(),
     send: (call, _request, handler) => bridge.send(call, handler),
     getModels: () => Promise.reject(new Error('a package has no list of its models')),
     check: () => bridge.check(),

@@ -1,9 +1,9 @@
-import type { Line } from '#server/upstreams/connection-pool.ts';
+import type { UpstreamConnectionPool } from '#server/upstreams/connection-pool.ts';
 import type { Target } from '#server/upstreams/target.ts';
 
 /** Dispatch: where a call goes next. Pure. */
 
-export type Choice = { target: Target; line: Line };
+export type Choice = { target: Target; line: UpstreamConnectionPool };
 
 /**
  * One that answers more than so many times slower than the fastest of its order loses a part of its share.
@@ -23,7 +23,7 @@ const DIGITS_APART = 100_003;
  */
 export function choose(
   targets: readonly Target[],
-  tried: ReadonlySet<Line>,
+  tried: ReadonlySet<UpstreamConnectionPool>,
   avoided: ReadonlySet<string>,
   nowMs: number,
   random: number,
@@ -56,7 +56,7 @@ const backAtMs = ({ target, line }: Choice): number =>
 
 function pick(choices: readonly Choice[], random: number): Choice {
   const order = Math.min(...choices.map(({ target }) => target.order));
-  const lines = new Map<Target, Line[]>();
+  const lines = new Map<Target, UpstreamConnectionPool[]>();
   for (const { target, line } of choices) {
     if (target.order !== order) continue;
     const best = lines.get(target) ?? [];
@@ -65,9 +65,12 @@ function pick(choices: readonly Choice[], random: number): Choice {
     else if (line.health.running < running) lines.set(target, [line]);
   }
   const target = byShare([...lines.keys()], random);
-  const idle = lines.get(target) as Line[];
+  const idle = lines.get(target) as UpstreamConnectionPool[];
   // The later digits of the same number, which say nothing of the target that its first ones chose.
-  return { target, line: idle[Math.floor(((random * DIGITS_APART) % 1) * idle.length)] as Line };
+  return {
+    target,
+    line: idle[Math.floor(((random * DIGITS_APART) % 1) * idle.length)] as UpstreamConnectionPool,
+  };
 }
 
 function byShare(targets: readonly Target[], random: number): Target {

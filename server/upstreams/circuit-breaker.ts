@@ -5,7 +5,7 @@ import { EJECT_AFTER_FAILURES, EJECTION_MAX_MS, EJECTION_MS } from '#server/upst
  * a row it is ejected for a while, each time for longer; then one call at a time tries it again, and a
  * good answer to that brings it back. By the monotonic clock. Pure but for what it remembers.
  */
-export class Health {
+export class CircuitBreaker {
   /** In a row, without a reply that began well. */
   #failures = 0;
   /** Replies in a row that began well and broke off. */
@@ -90,7 +90,7 @@ export class Health {
   }
 
   /** For people: `ejected` until it may be tried again, `on_trial` from then until somebody has. */
-  standing(nowMs: number): HealthStanding {
+  standing(nowMs: number): CircuitState {
     const failures = this.#failures + this.#broken;
     const state =
       nowMs < this.#untilMs
@@ -116,7 +116,7 @@ export class Health {
   }
 }
 
-export type HealthStanding = {
+export type CircuitState = {
   state: 'good' | 'failing' | 'ejected' | 'on_trial';
   /** What went wrong last, in a word; null: nothing since it was last good. */
   problem: string | null;

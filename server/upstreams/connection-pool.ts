@@ -1,7 +1,7 @@
 import { type Dispatcher, Pool } from 'undici';
 import { UPSTREAM_HEADER_BYTES_MAX, UPSTREAM_KEEP_ALIVE_MS } from '#server/bounds.ts';
 import type { ProviderCall, ProviderRequest } from '#server/providers/provider.ts';
-import { Health } from '#server/upstreams/circuit-breaker.ts';
+import { CircuitBreaker } from '#server/upstreams/circuit-breaker.ts';
 
 /**
  * The connections to an upstream that are made with one credential. One pool per credential: a reply
@@ -9,10 +9,10 @@ import { Health } from '#server/upstreams/circuit-breaker.ts';
  * another one. The pool has no cap of its own, because a cap would queue streams silently; what may
  * run at the same time is decided at admission.
  */
-export type Line = {
+export type UpstreamConnectionPool = {
   /** The credential's id; null for that of the environment. */
   readonly credential: string | null;
-  readonly health: Health;
+  readonly health: CircuitBreaker;
   /** Carries a call out. Everything that happens then is told to the handler. */
   send(call: ProviderCall, request: ProviderRequest, handler: Dispatcher.DispatchHandler): void;
   /** The upstream's own list of its models, as JSON. @throws {Error} in a few words. */
@@ -23,7 +23,7 @@ export type Line = {
   destroy(): Promise<void>;
 };
 
-export type LineOptions = {
+export type ConnectionPoolOptions = {
   base: URL;
   credential: string | null;
   /** What every request carries: the credential in its header, in pairs. */
@@ -48,7 +48,13 @@ export const CONNECTIONS = {
   bodyTimeout: 0,
 } as const satisfies Pool.Options;
 
-export function openLine({ base, credential, headers, models, connect }: LineOptions): Line {
+export function openConnectionPool({
+  base,
+  credential,
+  headers,
+  models,
+  connect,
+}: ConnectionPoolOptions): UpstreamConnectionPool {
   const pool = new Pool(base.origin, { ...CONNECTIONS, connect });
   // An own Accept-Encoding, since the client's would let the upstream compress what we must read.
   const common = ['accept-encoding', 'identity', 'user-agent', 'daybook', ...headers];
@@ -57,7 +63,7 @@ export function openLine({ base, credential, headers, models, connect }: LineOpt
 
   return {
     credential,
-    health: new Health(),
+    health: new CircuitBreaker(),
     send({ asked }, request, handler) {
       const own = asked.sse ? sseHeaders : jsonHeaders;
       const all = request.headers.length === 0 ? own : [...own, ...request.headers];

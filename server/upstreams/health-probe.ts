@@ -1,7 +1,7 @@
-import { type Answer, askModels } from '#server/upstreams/list-models.ts';
+import { type Answer, listModels } from '#server/upstreams/list-models.ts';
 import { WRONG_CREDENTIAL_MS } from '#server/upstreams/bounds.ts';
-import type { Health } from '#server/upstreams/circuit-breaker.ts';
-import type { Line } from '#server/upstreams/connection-pool.ts';
+import type { CircuitBreaker } from '#server/upstreams/circuit-breaker.ts';
+import type { UpstreamConnectionPool } from '#server/upstreams/connection-pool.ts';
 import type { Upstream } from '#server/upstreams/upstream.ts';
 import type { Upstreams } from '#server/upstreams/upstreams.ts';
 
@@ -22,11 +22,11 @@ const DISPROVED = new Set(['unreachable', 'status_401', 'status_502', 'status_50
 /**
  * An upstream or a credential of it whose time out is over, by its health, and the line that it is asked by.
  */
-export type Due = { line: Line; health: Health };
+export type Due = { line: UpstreamConnectionPool; health: CircuitBreaker };
 
 /** Those that wait for somebody to try them, and that nobody tries at the moment. */
 export function dueOf(upstreams: readonly Upstream[], nowMs: number): Due[] {
-  const waits = (health: Health): boolean =>
+  const waits = (health: CircuitBreaker): boolean =>
     health.standing(nowMs).state === 'on_trial' && health.isOpen(nowMs);
   return upstreams
     .filter(({ terms }) => !terms.paused && terms.provider !== 'bridge')
@@ -44,7 +44,12 @@ export function dueOf(upstreams: readonly Upstream[], nowMs: number): Due[] {
  * Takes in what came of asking one: it is good again, stays out for a while, or only a call can tell.
  * A list that is refused or broken speaks against nobody: calls may pass without one.
  */
-export function takeAnswer(health: Health, { problem }: Answer, beganMs: number, nowMs: number): void {
+export function takeAnswer(
+  health: CircuitBreaker,
+  { problem }: Answer,
+  beganMs: number,
+  nowMs: number,
+): void {
   const seen = health.standing(nowMs).problem ?? '';
   const answers = problem === null || /^status_[34]/.test(problem.word);
   if (problem === null ? DISPROVED.has(seen) : answers && seen === 'unreachable') health.answered();
@@ -59,15 +64,15 @@ export function takeAnswer(health: Health, { problem }: Answer, beganMs: number,
  * without risking somebody's call on it. A call is the trial still where one comes first.
  * @returns what ends it.
  */
-export function keepReviving(upstreams: Pick<Upstreams, 'all'>): () => void {
-  const askedMs = new WeakMap<Health, number>();
+export function startHealthProbes(upstreams: Pick<Upstreams, 'all'>): () => void {
+  const askedMs = new WeakMap<CircuitBreaker, number>();
   let running = 0;
 
   async function ask({ line, health }: Due): Promise<void> {
     running++;
     const beganMs = performance.now();
     askedMs.set(health, beganMs);
-    const answer = await askModels(line, ASK_TIMEOUT_MS);
+    const answer = await listModels(line, ASK_TIMEOUT_MS);
     running--;
     // A call may have come to an end meanwhile, and knows better.
     const nowMs = performance.now();

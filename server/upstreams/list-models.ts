@@ -1,6 +1,6 @@
 import { ForbiddenAddress } from '#server/upstreams/connect.ts';
-import type { BridgeLine } from '#server/upstreams/bridge-connection.ts';
-import type { Line } from '#server/upstreams/connection-pool.ts';
+import type { BridgeConnection } from '#server/upstreams/bridge-connection.ts';
+import type { UpstreamConnectionPool } from '#server/upstreams/connection-pool.ts';
 import { listedModels } from '#server/upstreams/parse-model-list.ts';
 
 /**
@@ -20,16 +20,17 @@ export type Answer = { models: string[]; problem: null } | { models: null; probl
  * Asks an upstream for its models with one credential. Of a package only whether it can be used. Never
  * throws.
  */
-export async function askModels(line: Line, timeoutMs: number): Promise<Answer> {
+export async function listModels(line: UpstreamConnectionPool, timeoutMs: number): Promise<Answer> {
   try {
-    if ('check' in line) return { models: null, problem: await checkPackage(line as BridgeLine, timeoutMs) };
+    if ('check' in line)
+      return { models: null, problem: await checkPackage(line as BridgeConnection, timeoutMs) };
     return { models: await listedModels(line, timeoutMs), problem: null };
   } catch (error) {
     return { models: null, problem: explain(error, timeoutMs) };
   }
 }
 
-async function checkPackage(line: BridgeLine, timeoutMs: number): Promise<Problem> {
+async function checkPackage(line: BridgeConnection, timeoutMs: number): Promise<Problem> {
   const late = Promise.withResolvers<string>();
   const timer = setTimeout(
     () => late.resolve(`The package was not loaded within ${timeoutMs / 1_000} s.`),

@@ -1,5 +1,5 @@
 import { ModelName } from '#db/events/parts.ts';
-import type { Line } from '#server/upstreams/connection-pool.ts';
+import type { UpstreamConnectionPool } from '#server/upstreams/connection-pool.ts';
 
 const LIST_BYTES_MAX = 4 * 1024 * 1024;
 
@@ -7,7 +7,7 @@ const LIST_BYTES_MAX = 4 * 1024 * 1024;
  * The models that an upstream says it has, asked by one of its lines.
  * @throws {Error} in a few words, when it can't be reached or has no such list.
  */
-export async function listedModels(line: Line, timeoutMs: number): Promise<string[]> {
+export async function listedModels(line: UpstreamConnectionPool, timeoutMs: number): Promise<string[]> {
   const reply = (await line.getModels(timeoutMs, LIST_BYTES_MAX)) as { data?: unknown } | null;
   if (!Array.isArray(reply?.data)) throw new Error('its list of models is none');
   return reply.data

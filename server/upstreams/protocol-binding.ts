@@ -1,6 +1,6 @@
 import { CHAT_COMPLETIONS, type RelayedRoute } from '#db/limits/limits.ts';
 import type { TokenLimitMember, UpstreamTerms } from '#db/events/upstream-events.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import { messages } from '#server/providers/anthropic/messages-route.ts';
 import { anthropic } from '#server/providers/anthropic/provider.ts';
 import { bridgeRequest } from '#server/providers/bridge/call-options.ts';
@@ -9,7 +9,7 @@ import { openai } from '#server/providers/openai/openai.ts';
 import type { Provider, ProviderCall } from '#server/providers/provider.ts';
 
 /** How an upstream of these terms is spoken to. */
-export type Speech = {
+export type ProtocolBinding = {
   provider: Provider;
   /** What every request carries because of the credential, in pairs. */
   headersOf(secret: string): readonly string[];
@@ -23,7 +23,7 @@ export type Speech = {
 const MODELS = { path: '/models', headers: [] };
 const ANTHROPIC_MODELS = { path: '/v1/models?limit=1000', headers: ['anthropic-version', '2023-06-01'] };
 
-export function speak({ provider, dialect = 'other' }: UpstreamTerms): Speech {
+export function bindProtocol({ provider, dialect = 'other' }: UpstreamTerms): ProtocolBinding {
   switch (provider) {
     case 'openai': {
       const { routes, tokenLimitMember } = DIALECT_TRAITS[dialect];
@@ -51,7 +51,7 @@ export function speak({ provider, dialect = 'other' }: UpstreamTerms): Speech {
           request: (call) =>
             call.route === CHAT_COMPLETIONS
               ? bridgeRequest(call)
-              : new Refusal('model_not_found', { param: 'model' }),
+              : new ApiError('model_not_found', { param: 'model' }),
         },
         headersOf: () => [],
         models: MODELS,

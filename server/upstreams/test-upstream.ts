@@ -1,7 +1,7 @@
 import type { Credential } from '#db/fold/upstream.ts';
 import type { CredentialTested } from '#server/contract/upstreams.ts';
-import { askModels } from '#server/upstreams/list-models.ts';
-import type { Line } from '#server/upstreams/connection-pool.ts';
+import { listModels } from '#server/upstreams/list-models.ts';
+import type { UpstreamConnectionPool } from '#server/upstreams/connection-pool.ts';
 import type { Upstream } from '#server/upstreams/upstream.ts';
 
 /**
@@ -35,12 +35,12 @@ export async function testUpstream(
 
 async function testLine(
   upstream: Upstream,
-  line: Line,
+  line: UpstreamConnectionPool,
   label: string,
   timeoutMs: number,
 ): Promise<CredentialTested> {
   const startedMs = performance.now();
-  const { models, problem } = await askModels(line, timeoutMs);
+  const { models, problem } = await listModels(line, timeoutMs);
   if (problem === null) {
     upstream.health.succeeded();
     line.health.succeeded();

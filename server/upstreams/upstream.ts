@@ -1,10 +1,14 @@
 import type { RelayedRoute } from '#db/limits/limits.ts';
 import type { TokenLimitMember, UpstreamTerms } from '#db/events/upstream-events.ts';
 import type { Provider } from '#server/providers/provider.ts';
-import { openBridgeLine } from '#server/upstreams/bridge-connection.ts';
-import { Health } from '#server/upstreams/circuit-breaker.ts';
-import { type Line, type LineOptions, openLine } from '#server/upstreams/connection-pool.ts';
-import { speak } from '#server/upstreams/protocol-binding.ts';
+import { openBridgeConnection } from '#server/upstreams/bridge-connection.ts';
+import { CircuitBreaker } from '#server/upstreams/circuit-breaker.ts';
+import {
+  type UpstreamConnectionPool,
+  type ConnectionPoolOptions,
+  openConnectionPool,
+} from '#server/upstreams/connection-pool.ts';
+import { bindProtocol } from '#server/upstreams/protocol-binding.ts';
 
 /** A configured endpoint, as calls use it. */
 export type Upstream = {
@@ -16,13 +20,13 @@ export type Upstream = {
   readonly routes: ReadonlySet<RelayedRoute>;
   readonly tokenLimitMember: TokenLimitMember;
   /** One for each credential. */
-  readonly lines: readonly Line[];
+  readonly lines: readonly UpstreamConnectionPool[];
   /** Of the endpoint as such, whatever the credential. */
-  readonly health: Health;
+  readonly health: CircuitBreaker;
 };
 
 /** How connections are made to an upstream of these terms: it judges where they lead. */
-export type ConnectTo = (terms: UpstreamTerms) => LineOptions['connect'];
+export type ConnectTo = (terms: UpstreamTerms) => ConnectionPoolOptions['connect'];
 
 /** What an upstream is opened with. The secrets are here and in its lines, nowhere else. */
 export type UpstreamDefinition = {
@@ -38,16 +42,16 @@ const NOWHERE = 'https://unknown.invalid';
 
 export function openUpstream({ name, terms, credentials }: UpstreamDefinition, connect: ConnectTo): Upstream {
   const base = new URL(terms.base_url ?? NOWHERE);
-  const { provider, headersOf, models, routes, tokenLimitMember } = speak(terms);
-  const openOne = (credential: Credential): Line =>
+  const { provider, headersOf, models, routes, tokenLimitMember } = bindProtocol(terms);
+  const openOne = (credential: Credential): UpstreamConnectionPool =>
     terms.provider === 'bridge'
-      ? openBridgeLine({
+      ? openBridgeConnection({
           terms,
           secret: credential.secret,
           credential: credential.id,
           connect: connect(terms),
         })
-      : openLine({
+      : openConnectionPool({
           base,
           credential: credential.id,
           headers: headersOf(credential.secret),
@@ -62,6 +66,6 @@ export function openUpstream({ name, terms, credentials }: UpstreamDefinition, c
     routes: new Set(terms.routes ?? routes),
     tokenLimitMember: terms.token_limit ?? tokenLimitMember,
     lines: credentials.map(openOne),
-    health: new Health(),
+    health: new CircuitBreaker(),
   };
 }

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { subscribe } from 'node:diagnostics_channel';
 import { SLAB_BYTES, SLAB_FROM_BYTES, SLABS_KEPT_MAX, TOKENS_MAX } from '#server/bounds.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import type { TokenLimitMember } from '#db/events/upstream-events.ts';
 import { valueOf } from '#server/wire/json.ts';
 import type { Asked } from '#server/wire/parse.ts';
@@ -59,7 +59,7 @@ export function readBody(
   request: IncomingMessage,
   response: ServerResponse,
   maxBytes: number,
-): Promise<Body | Refusal> {
+): Promise<Body | ApiError> {
   const declared = request.headers['content-length'];
   const length = declared === undefined ? undefined : Number(declared);
   if (length !== undefined && length > maxBytes) return Promise.resolve(tooLarge(maxBytes));
@@ -98,8 +98,8 @@ export function readBody(
   });
 }
 
-function tooLarge(maxBytes: number): Refusal {
-  return new Refusal('request_too_large', {
+function tooLarge(maxBytes: number): ApiError {
+  return new ApiError('request_too_large', {
     message: `The body is larger than the ${Math.floor(maxBytes / 1024 / 1024)} MiB that this relay takes.`,
   });
 }

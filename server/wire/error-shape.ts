@@ -1,14 +1,14 @@
-import type { Refusal } from '#server/errors/api-error.ts';
+import type { ApiError } from '#server/errors/api-error.ts';
 
 /** How an error is told to clients of a route: each protocol's clients read only their own. */
 export type ErrorShape = {
   /** The body of a reply that is an error. */
-  body(refusal: Refusal, requestId: string): string;
+  body(refusal: ApiError, requestId: string): string;
   /**
    * The last event of a streamed reply that breaks off.
    * @param eventsBefore how many have gone before it, where that is known.
    */
-  event(refusal: Refusal, requestId: string, eventsBefore: number): string;
+  event(refusal: ApiError, requestId: string, eventsBefore: number): string;
 };
 
 /** The convention's own: `{"error":{"message","type","param","code"}}`. */

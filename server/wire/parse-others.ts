@@ -1,4 +1,4 @@
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import { valueOf } from '#server/wire/json.ts';
 import { type Asked, type Parse, parserOf } from '#server/wire/parse.ts';
 
@@ -21,9 +21,9 @@ const readResponse = parserOf({
 });
 
 /** Each of several prompts gets as many choices as are asked for. */
-export function parseCompletion(body: Buffer): Asked | Refusal {
+export function parseCompletion(body: Buffer): Asked | ApiError {
   const asked = readCompletion(body);
-  return asked instanceof Refusal ? asked : { ...asked, choices: asked.choices * promptCount(body, asked) };
+  return asked instanceof ApiError ? asked : { ...asked, choices: asked.choices * promptCount(body, asked) };
 }
 
 export const parseEmbeddings: Parse = parserOf({
@@ -34,12 +34,12 @@ export const parseEmbeddings: Parse = parserOf({
 });
 
 /** One that runs in the background ends when nobody listens, so that nobody would know what it used. */
-export function parseResponse(body: Buffer): Asked | Refusal {
+export function parseResponse(body: Buffer): Asked | ApiError {
   const asked = readResponse(body);
-  if (asked instanceof Refusal) return asked;
+  if (asked instanceof ApiError) return asked;
   const background = asked.scanned.members.get('background');
   if (background && valueOf(body, background) !== false && valueOf(body, background) !== null) {
-    return new Refusal('invalid_value', {
+    return new ApiError('invalid_value', {
       message:
         'The field "background" must be false here: what a response uses in the background can\'t be known. Ask for it with "stream": true instead.',
       param: 'background',

@@ -1,6 +1,6 @@
 import { MODEL_NAME } from '#db/events/parts.ts';
 import { CHOICES_MAX } from '#server/bounds.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import { JsonError, scanObject, type ScannedObject, valueOf } from '#server/wire/json.ts';
 
 /** What the relay needs to know of a request; all else passes untouched. */
@@ -45,7 +45,7 @@ const CHAT: Reading = {
 };
 
 /** Reads a request's body. Only what the relay uses is checked; the upstream judges the rest. */
-export type Parse = (body: Buffer) => Asked | Refusal;
+export type Parse = (body: Buffer) => Asked | ApiError;
 
 /** Makes what reads the requests of a route. */
 export function parserOf(reading: Reading): Parse {
@@ -69,7 +69,7 @@ function parse(
   body: Buffer,
   { prompt, usage, limits, choices, elsewhere }: Reading,
   names: readonly string[],
-): Asked | Refusal {
+): Asked | ApiError {
   let scanned: ScannedObject;
   try {
     scanned = scanObject(body, names);
@@ -93,7 +93,7 @@ function parse(
   const stream = member('stream') ?? null;
   if (stream !== null && typeof stream !== 'boolean') return wrongType('stream', 'true or false');
   const asksUsage = usage === 'asked' ? askedUsage(member('stream_options') ?? null) : true;
-  if (asksUsage instanceof Refusal) return asksUsage;
+  if (asksUsage instanceof ApiError) return asksUsage;
   let completionLimit: number | null = limits.length === 0 ? 0 : null;
   for (const name of limits) {
     const limit = member(name) ?? null;
@@ -112,7 +112,7 @@ function parse(
   }
 
   // The name goes into the log as it is, so it must be plain; no upstream has one that is not.
-  if (!MODEL_NAME.test(model)) return new Refusal('model_not_found', { param: 'model' });
+  if (!MODEL_NAME.test(model)) return new ApiError('model_not_found', { param: 'model' });
   const asked: Asked = {
     model,
     sse: stream === true && usage !== 'never',
@@ -129,7 +129,7 @@ function parse(
 const FORM_BEGINNINGS = { array: 0x5b, string: 0x22 };
 const FORM_WORDS = { array: 'an array', string: 'a string' };
 
-function askedUsage(options: unknown): boolean | Refusal {
+function askedUsage(options: unknown): boolean | ApiError {
   if (typeof options !== 'object' || Array.isArray(options)) return wrongType('stream_options', 'an object');
   const includeUsage = (options && 'include_usage' in options ? options.include_usage : null) ?? null;
   if (includeUsage !== null && typeof includeUsage !== 'boolean')
@@ -137,24 +137,24 @@ function askedUsage(options: unknown): boolean | Refusal {
   return includeUsage === true;
 }
 
-function missing(param: string): Refusal {
-  return new Refusal('missing_field', { message: `The field "${param}" is missing.`, param });
+function missing(param: string): ApiError {
+  return new ApiError('missing_field', { message: `The field "${param}" is missing.`, param });
 }
 
-function wrongType(param: string, expected: string): Refusal {
-  return new Refusal('invalid_value', { message: `The field "${param}" must be ${expected}.`, param });
+function wrongType(param: string, expected: string): ApiError {
+  return new ApiError('invalid_value', { message: `The field "${param}" must be ${expected}.`, param });
 }
 
-function refusalOf(error: JsonError): Refusal {
+function refusalOf(error: JsonError): ApiError {
   switch (error.problem) {
     case 'invalid':
-      return new Refusal('invalid_json', { message: `The body is not valid JSON: ${error.message}.` });
+      return new ApiError('invalid_json', { message: `The body is not valid JSON: ${error.message}.` });
     case 'not_an_object':
-      return new Refusal('invalid_json', { message: 'The body must be a JSON object.' });
+      return new ApiError('invalid_json', { message: 'The body must be a JSON object.' });
     case 'too_deep':
-      return new Refusal('nested_too_deeply');
+      return new ApiError('nested_too_deeply');
     case 'duplicate':
-      return new Refusal('duplicate_field', {
+      return new ApiError('duplicate_field', {
         message: `The field "${error.member}" occurs twice in the body, so its value is not certain.`,
         ...(error.member === null ? {} : { param: error.member }),
       });

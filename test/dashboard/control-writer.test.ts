@@ -4,8 +4,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Store } from '#db/postgres/connect.ts';
 import { publicId } from '#db/ids.ts';
 import { CHANGES_PER_HOUR_MAX, CONTROL_WAITING_MAX, CONTROL_WAITING_PER_MEMBER_MAX } from '#server/bounds.ts';
-import { ControlSeat } from '#server/control/control-writer.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ControlWriter } from '#server/control/control-writer.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { inTransaction } from '#server/sign-in/transaction.ts';
 import { createLogger } from '#server/process/logger.ts';
@@ -37,16 +37,16 @@ const seats = async (): Promise<{ open: number; all: number }> => {
   return { open: open as number, all: all as number };
 };
 /** A seat that its test leaves at the end. */
-const takeSeat = (): ControlSeat & AsyncDisposable => {
-  const seat = new ControlSeat(database, log);
+const takeSeat = (): ControlWriter & AsyncDisposable => {
+  const seat = new ControlWriter(database, log);
   return Object.assign(seat, { [Symbol.asyncDispose]: () => seat.close() });
 };
-const create = (seat: ControlSeat, name: string, actor = 'member/Abcdefgh') =>
+const create = (seat: ControlWriter, name: string, actor = 'member/Abcdefgh') =>
   seat.change(actor, (control) => control.createAccount(name));
-const codeOf = (outcome: unknown): string | null => (outcome instanceof Refusal ? outcome.code : null);
+const codeOf = (outcome: unknown): string | null => (outcome instanceof ApiError ? outcome.code : null);
 
 test('it is an instance from its first change on, and leaves in order', async () => {
-  const seat = new ControlSeat(database, log);
+  const seat = new ControlWriter(database, log);
   expect((await seats()).all).toBe(0);
   expect(await create(seat, 'one')).toMatchObject({ name: 'one', event: { type: 'account.registered' } });
   expect(await seats()).toEqual({ open: 1, all: 1 });
@@ -68,7 +68,7 @@ test("a change that can't be carried out is told so, and costs nobody the connec
 });
 
 test('after a connection that broke, or an instance that was declared dead, the next change is made, and nobody has to recover what was left', async () => {
-  const seat = new ControlSeat(database, log);
+  const seat = new ControlWriter(database, log);
   const owner = await connectAs(database, 'owner');
   try {
     await create(seat, 'before');
@@ -159,7 +159,7 @@ test('one person makes only so many changes in an hour, and keeps nobody else fr
     expect(await change('member/Abcdefgh')).toBe('made');
   const refused = await change('member/Abcdefgh');
   expect(codeOf(refused)).toBe('too_many_attempts');
-  expect((refused as Refusal).retryAfterS).toBeGreaterThan(3_000);
+  expect((refused as ApiError).retryAfterS).toBeGreaterThan(3_000);
   expect(await change('member/Another1')).toBe('made');
   expect(await change('member/Abcdefgh', 'first')).toBe('made');
 });
@@ -169,7 +169,7 @@ test('a store that is away, or takes connections and never answers, is a 503 for
   await once(frozen, 'listening');
   const { port } = frozen.address() as AddressInfo;
   const frozenStore: Store = { config: (role) => ({ ...database.config(role), host: '127.0.0.1', port }) };
-  const seat = new ControlSeat(frozenStore, log, 200);
+  const seat = new ControlWriter(frozenStore, log, 200);
   try {
     const outcomes = await Promise.all(
       Array.from({ length: CONTROL_WAITING_MAX + 1 }, (_, index) =>
@@ -184,7 +184,7 @@ test('a store that is away, or takes connections and never answers, is a 503 for
     frozen.close();
     await seat.close();
   }
-  const away = new ControlSeat(frozenStore, log);
+  const away = new ControlWriter(frozenStore, log);
   expect(codeOf(await create(away, 'away'))).toBe('store_unavailable');
   await away.close();
 });

@@ -3,7 +3,7 @@ import { uuidv7 } from '#db/ids.ts';
 import { type EventPage, type EventRow, EventsQuery } from '#server/contract/service.ts';
 import { EVENTS, listEvents } from '#server/dashboard/audit/event-list.ts';
 import { ReadStore } from '#server/read/read-store.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import { type SignedInClient, startPeopledRelay } from '../support/dashboard.ts';
 import { accepted, extended, openWriter, settled, type Writer } from '../support/log/log-writer.ts';
 import { projectAll } from '../support/projections/projected.ts';
@@ -208,7 +208,7 @@ test('a rare event in a long log is reached by pages that each look at a bounded
     const read = await reads.read(EVENTS, (client, asOf) =>
       listEvents(client, { account: call.account, key: null }, query, cursor, asOf, look),
     );
-    if (read instanceof Refusal) throw new Error(read.message);
+    if (read instanceof ApiError) throw new Error(read.message);
     return read.found;
   };
   try {

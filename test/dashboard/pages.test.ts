@@ -7,10 +7,10 @@ import express from 'express';
 import { Client, request as ask } from 'undici';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { uuidv7 } from '#db/ids.ts';
-import { refuseWith, type WithReply } from '#server/http/respond.ts';
+import { sendApiError, type WithReply } from '#server/http/respond.ts';
 import { pageHeaders } from '#server/dashboard/page/page-headers.ts';
 import { pages } from '#server/dashboard/page/pages.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import { networksOf } from '#server/access/networks.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
 import { startRelay } from '../support/relay.ts';
@@ -40,7 +40,7 @@ function serve(from: string): Promise<Server> {
     next();
   });
   app.use(pages(from, pageHeaders({ PUBLIC_URL: undefined, trustedProxies: networksOf(['127.0.0.1']) })));
-  app.use((request, response) => refuseWith(request, response, new Refusal('route_not_found')));
+  app.use((request, response) => sendApiError(request, response, new ApiError('route_not_found')));
   const started = createServer(app);
   return new Promise((resolve) => started.listen(0, '127.0.0.1', () => resolve(started)));
 }

@@ -7,9 +7,9 @@ import { masterKeyFile } from '#db/secrets/master-key.ts';
 import { PAGE_ROWS, readPage } from '#db/log/read.ts';
 import type { ControlEvent } from '#db/events/events.ts';
 import { UpstreamTerms } from '#db/events/upstream-events.ts';
-import { ControlSeat } from '#server/control/control-writer.ts';
+import { ControlWriter } from '#server/control/control-writer.ts';
 import { ConflictError } from '#db/log/append.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import { rekey } from '#server/secrets/master-key.ts';
 import { UpstreamControl } from '#server/control/upstream-control.ts';
 import { CredentialStore } from '#server/upstreams/credential-store.ts';
@@ -24,13 +24,13 @@ const terms = UpstreamTerms.parse({ provider: 'openai', base_url: 'https://api.e
 
 let directory: string;
 let database: TestDatabase;
-let seat: ControlSeat;
+let seat: ControlWriter;
 let config: ConstructorParameters<typeof UpstreamControl>[2];
 let places = 0;
 beforeAll(async () => {
   directory = await makeTestDirectory();
   database = await createDatabase();
-  seat = new ControlSeat(database, pino({ level: 'silent' }));
+  seat = new ControlWriter(database, pino({ level: 'silent' }));
 });
 beforeEach(() => {
   config = {
@@ -49,7 +49,7 @@ async function change<T>(work: (upstreams: UpstreamControl) => Promise<T>): Prom
   const done = await seat.change('member/Abcdefgh', (control, client) =>
     work(new UpstreamControl(control, client, config)),
   );
-  if (done instanceof Refusal) throw done;
+  if (done instanceof ApiError) throw done;
   return done;
 }
 
@@ -235,7 +235,7 @@ test('a credential and the event that tells of it are there together, or neither
 test('of two who add at once each has theirs, and the master key is made once', async () => {
   const name = `five-${places}`;
   await change((upstreams) => upstreams.addUpstream(name, terms));
-  const other = new ControlSeat(database, pino({ level: 'silent' }));
+  const other = new ControlWriter(database, pino({ level: 'silent' }));
   const added = await Promise.all(
     [seat, other].flatMap((from, at) =>
       [1, 2].map((each) =>
@@ -249,7 +249,7 @@ test('of two who add at once each has theirs, and the master key is made once', 
     ),
   );
   await other.close();
-  expect(added.filter((each) => each instanceof Refusal)).toEqual([]);
+  expect(added.filter((each) => each instanceof ApiError)).toEqual([]);
   await using server = serve();
   await server.follow();
   await server.store.start();

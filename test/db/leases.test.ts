@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { recoverInstance, registerInstance, retireInstance } from '#db/instances/instance.ts';
-import { type Ask, compareNames, exchange, type LeaseLine, type Need } from '#db/limits/leases.ts';
+import { type LeaseRequest, compareNames, exchange, type LeaseLine, type Need } from '#db/limits/leases.ts';
 import { type Meter, METERS, WINDOW_KINDS, type WindowKind } from '#db/limits/limits.ts';
 import { FencedError } from '#db/log/append.ts';
 import { minuteOf, windowStart } from '#db/limits/windows.ts';
@@ -111,7 +111,7 @@ class Both {
         ([line, { minimum, more }]): Need => ({ line, minimum, wanted: minimum + more }),
       ),
     );
-    const ask: Ask = {
+    const ask: LeaseRequest = {
       position: this.#position,
       lines: sorted.map(({ line }) => ({ ...line })),
       requests: needs,

@@ -9,7 +9,7 @@ import type { Projection } from '#db/projections/projection.ts';
 import { PROJECTIONS } from '#db/projections/projections.ts';
 import { rebuild, RebuildBusyError } from '#db/projections/rebuild.ts';
 import { readProjectionState, readProjectionStatus } from '#db/projections/state.ts';
-import { takeIn } from '#db/projections/apply-batch.ts';
+import { applyBatch } from '#db/projections/apply-batch.ts';
 import { ask, createDatabase, type TestDatabase } from '../support/database.ts';
 import {
   accepted,
@@ -182,7 +182,7 @@ test('exactly the events that can not be taken are put aside, wherever they are'
           },
         };
         await worker.query('begin; truncate taken');
-        const parked = await takeIn(worker, picky, { after: 0, upTo });
+        const parked = await applyBatch(worker, picky, { after: 0, upTo });
         const { rows } = await worker.query<{ position: string }>(
           'select position from taken order by position',
         );

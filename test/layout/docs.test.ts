@@ -2,8 +2,8 @@ import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { describeConfig, readConfig } from '#server/process/config.ts';
-import { API_REFUSALS } from '#server/errors/api-errors.ts';
-import { DASHBOARD_REFUSALS } from '#server/errors/dashboard-errors.ts';
+import { API_ERRORS } from '#server/errors/api-errors.ts';
+import { DASHBOARD_ERRORS } from '#server/errors/dashboard-errors.ts';
 import { describeWorkerConfig, readWorkerConfig } from '../../worker/config.ts';
 import { ROOT } from './source.ts';
 
@@ -57,7 +57,7 @@ describe('what strangers read', () => {
 
   it('lists every refusal with its true status and wait', () => {
     const told = rowsNaming('docs/api.md', 1).map(([status, code, wait]) => `${code} ${status} ${wait}`);
-    const catalogue = Object.entries(API_REFUSALS).map(
+    const catalogue = Object.entries(API_ERRORS).map(
       ([code, row]) => `${code} ${row.status} ${'retryAfterS' in row ? row.retryAfterS : ''}`,
     );
     expect(told).toHaveLength(catalogue.length);
@@ -66,7 +66,7 @@ describe('what strangers read', () => {
 
   it('lists every refusal of the dashboard with its true status', () => {
     const told = rowsNaming('docs/dashboard.md', 1).map(([status, code]) => `${code} ${status}`);
-    const catalogue = Object.entries(DASHBOARD_REFUSALS).map(([code, row]) => `${code} ${row.status}`);
+    const catalogue = Object.entries(DASHBOARD_ERRORS).map(([code, row]) => `${code} ${row.status}`);
     expect(told).toHaveLength(catalogue.length);
     expect(new Set(told)).toEqual(new Set(catalogue));
   });

@@ -67,7 +67,7 @@ const PURE_PACKAGES = ['zod'];
 
 const CATCH_ALLS = new Set(['utils', 'util', 'types', 'lib', 'helpers', 'helper', 'common', 'misc']);
 
-const LINES_MAX = 500;
+const LINES_MAX = 400;
 
 const begins = (name: string, beginnings: readonly string[]): boolean =>
   beginnings.some((each) => name.startsWith(each));

@@ -5,10 +5,10 @@ import type { AddressInfo } from 'node:net';
 import { expect, test } from 'vitest';
 import type { WithReply } from '#server/http/respond.ts';
 import { ExportCutError, replyWithLines } from '#server/read/export-reply.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 
 const OURS = new TypeError('of undefined');
-const CUT = new ExportCutError(new Refusal('store_unavailable'));
+const CUT = new ExportCutError(new ApiError('store_unavailable'));
 
 async function* failing(error: Error): AsyncGenerator<string> {
   yield 'first\n';

@@ -3,7 +3,7 @@ import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import path from 'node:path';
 import { expect, test } from 'vitest';
 import { ReadStore, type Source } from '#server/read/read-store.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import { createDatabase } from '../support/database.ts';
 
 const SOURCE: Source = { projection: 'requests', tables: ['request'] };
@@ -34,14 +34,14 @@ test('a connection that breaks in the middle of a read costs that read alone: th
       for (const socket of sockets) socket.destroy();
       await waiting;
     });
-    expect(cut).toBeInstanceOf(Refusal);
-    expect((cut as Refusal).code).toBe('store_unavailable');
+    expect(cut).toBeInstanceOf(ApiError);
+    expect((cut as ApiError).code).toBe('store_unavailable');
     // Between two questions nobody waits for it, and it breaks all the same.
     const idle = await reads.read(SOURCE, async (client) => {
       for (const socket of sockets) socket.destroy();
       await new Promise((resolve) => client.once('end', resolve));
     });
-    expect(idle).toBeInstanceOf(Refusal);
+    expect(idle).toBeInstanceOf(ApiError);
     expect(await reads.read(SOURCE, async () => 'read')).toMatchObject({ found: 'read' });
   } finally {
     await reads.close();

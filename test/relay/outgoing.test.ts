@@ -1,13 +1,13 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { expect, test } from 'vitest';
-import { Refusal } from '#server/errors/api-error.ts';
-import { Life } from '#server/instance/fencing-guard.ts';
+import { ApiError } from '#server/errors/api-error.ts';
+import { FencingGuard } from '#server/instance/fencing-guard.ts';
 import { Outgoing, type Source } from '#server/relay/client-writer.ts';
 
 /** A reply that a test writes step by step over a real connection, with the life in its own hands. */
 async function withReply(use: (reply: Written) => Promise<void>): Promise<void> {
-  const life = new Life();
+  const life = new FencingGuard();
   life.begin(performance.now());
   const made = Promise.withResolvers<Outgoing>();
   const flow: string[] = [];
@@ -35,7 +35,7 @@ async function withReply(use: (reply: Written) => Promise<void>): Promise<void> 
 
 type Written = {
   out: Outgoing;
-  life: Life;
+  life: FencingGuard;
   flow: string[];
   freeze(): void;
   /** The whole reply: its status and body. */
@@ -80,7 +80,7 @@ test('of a dead instance nothing that was held ever goes out, and its owner can 
     out.write('data: 2\n\n');
     life.lose();
     out.write('data: 3\n\n');
-    out.endWithError(new Refusal('store_unavailable'), false);
+    out.endWithError(new ApiError('store_unavailable'), false);
     const [, text] = await read();
     expect(text).toMatch(/^data: 1\n\n\n\ndata: \{"error":.*"store_unavailable".*\}\n\n$/);
   }));
@@ -115,7 +115,7 @@ test('a streamed reply of which nothing had gone out becomes one too', () =>
     out.flushHead();
     out.write('data: 1\n\n');
     life.lose();
-    out.endWithError(new Refusal('store_unavailable'), false);
+    out.endWithError(new ApiError('store_unavailable'), false);
     expect((await read())[0]).toBe(503);
   }));
 
@@ -138,7 +138,7 @@ test('after the loss, under the next instance of the same process, an old reply 
 test('a refusal of our own is held while it is doubtful, and told when it is known', () =>
   withReply(async ({ out, life, freeze, read }) => {
     freeze();
-    out.refuse(new Refusal('upstream_cut'));
+    out.refuse(new ApiError('upstream_cut'));
     life.confirm(later(), later());
     expect((await read())[0]).toBe(502);
   }));

@@ -1,7 +1,7 @@
-import type { AllowanceName, Answer, Ask } from '#db/limits/leases.ts';
+import type { AllowanceName, LeaseResponse, LeaseRequest } from '#db/limits/leases.ts';
 import { LOOSE_PAUSE_MS, RECONNECT_FIRST_MS, RECONNECT_MAX_MS } from '#server/bounds.ts';
 import type { Counter } from '#server/limits/counter.ts';
-import { Desk, type Outcome } from '#server/limits/admission-controller.ts';
+import { AdmissionController, type Outcome } from '#server/limits/admission-controller.ts';
 import type { Hold } from '#server/limits/hold.ts';
 import type { Clockwork } from './clockwork.ts';
 import { type Call, Plans } from './plans.ts';
@@ -17,7 +17,7 @@ export type Surroundings = {
   /** How long something takes from here to the store, or back. */
   wayMs(): number;
   fate(): 'arrives' | 'lost' | 'reply lost';
-  exchange(instance: Instance, ask: Ask): Answer;
+  exchange(instance: Instance, ask: LeaseRequest): LeaseResponse;
   append(rows: readonly LogRow[]): number;
   decided(instance: Instance, call: Call, outcome: Outcome, isAtOnce: boolean): void;
   violation(message: string): void;
@@ -37,7 +37,7 @@ const TURN_MS = 0.05;
  */
 export class Instance {
   readonly id: number;
-  readonly desk = new Desk();
+  readonly desk = new AdmissionController();
   readonly counters = new Map<string, Counter>();
   /** What the store has given to calls in answers that are under way. */
   readonly transit = new Map<string, number>();
@@ -207,7 +207,7 @@ export class Instance {
     const lost = (): void => this.after(world.clockwork.between(1, 40), () => this.#failed());
     if (fate === 'lost') return lost();
     world.clockwork.after(world.wayMs(), () => {
-      let answer: Answer;
+      let answer: LeaseResponse;
       try {
         answer = world.exchange(this, ask);
       } catch (error) {
@@ -235,7 +235,7 @@ export class Instance {
     this.after(Math.min(RECONNECT_MAX_MS, RECONNECT_FIRST_MS * 2 ** this.#failures), () => this.#work());
   }
 
-  #inTransit({ lines, requests }: Ask, answer: Answer): void {
+  #inTransit({ lines, requests }: LeaseRequest, answer: LeaseResponse): void {
     for (const [index, given] of answer.requests.entries()) {
       if (!('amounts' in given)) continue;
       for (const [at, need] of (requests[index] ?? []).entries()) {

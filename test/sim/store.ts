@@ -1,4 +1,10 @@
-import type { AllowanceName, Answer, Ask, Given, LineAnswer } from '#db/limits/leases.ts';
+import type {
+  AllowanceName,
+  LeaseResponse,
+  LeaseRequest,
+  Given,
+  LeaseLineResponse,
+} from '#db/limits/leases.ts';
 import { windowStart } from '#db/limits/windows.ts';
 
 /**
@@ -96,7 +102,11 @@ export class SimStore {
     return this.log.push(...rows);
   }
 
-  exchange(instance: number, { position, lines: told, requests }: Ask, nowMs: number): Answer {
+  exchange(
+    instance: number,
+    { position, lines: told, requests }: LeaseRequest,
+    nowMs: number,
+  ): LeaseResponse {
     if (!this.#live.has(instance)) throw new DeadError();
     const lines = told.map((line): Line => {
       const allowance = this.#allowance(line);
@@ -134,9 +144,9 @@ export class SimStore {
       return { amounts };
     });
 
-    const answers = lines.map((line, index): LineAnswer => {
+    const answers = lines.map((line, index): LeaseLineResponse => {
       const { allowance, lease, wasNear, isRecalled } = line;
-      const { stock, strict } = told[index] as Ask['lines'][number];
+      const { stock, strict } = told[index] as LeaseRequest['lines'][number];
       const threshold = Math.ceil(allowance.cap / 20);
       if (isRecalled) allowance.shortUntilMs = nowMs + SHORT_MS;
       const isShort = allowance.shortUntilMs >= nowMs;
@@ -252,7 +262,7 @@ export class SimStore {
     }
   }
 
-  #allowance(line: Ask['lines'][number]): AllowanceRow {
+  #allowance(line: LeaseRequest['lines'][number]): AllowanceRow {
     const { subject, meter, window, start, reset, cap, terms } = line;
     const key = nameOf(line);
     let row = this.allowances.get(key);

@@ -1,4 +1,4 @@
-import type { AllowanceName, Answer, Ask } from '#db/limits/leases.ts';
+import type { AllowanceName, LeaseResponse, LeaseRequest } from '#db/limits/leases.ts';
 import { windowEnd, windowStart } from '#db/limits/windows.ts';
 import { LOOSE_PAUSE_MS, LOOSE_WAIT_MS, REFUSAL_MEMORY_MS } from '#server/bounds.ts';
 import type { Outcome } from '#server/limits/admission-controller.ts';
@@ -130,7 +130,7 @@ export class World implements Surroundings {
     return last;
   }
 
-  exchange(instance: Instance, ask: Ask): Answer {
+  exchange(instance: Instance, ask: LeaseRequest): LeaseResponse {
     this.exchanges++;
     const answer = this.store.exchange(instance.id, ask, this.clockwork.nowMs + this.clockMs);
     for (const line of ask.lines) this.#checkSums(line);

@@ -2,7 +2,7 @@ import { performance } from 'node:perf_hooks';
 import { expect, test } from 'vitest';
 import { UpstreamTerms } from '#db/events/upstream-events.ts';
 import { guardedConnector } from '#server/upstreams/connect.ts';
-import { keepReviving } from '#server/upstreams/health-probe.ts';
+import { startHealthProbes } from '#server/upstreams/health-probe.ts';
 import { openUpstream, type Upstream } from '#server/upstreams/upstream.ts';
 import { until } from '../support/relay.ts';
 import { startUpstream } from '../support/upstream/upstream.ts';
@@ -27,7 +27,7 @@ test('what was ejected comes back without a call on it, but for a credential tha
   const [good, bad] = back.lines;
   for (const health of [back.health, resting.health]) eject(health, 'unreachable');
   for (const line of back.lines) eject(line.health, 'status_401');
-  const end = keepReviving({ all: [back, resting] });
+  const end = startHealthProbes({ all: [back, resting] });
   try {
     await until(
       () => [back.health, good?.health, bad?.health].map((health) => health && stateOf(health)),

@@ -2,7 +2,7 @@ import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { RECOVERY_PATIENCE_MS } from '#db/bounds.ts';
 import { heartbeat, registerInstance, requestRecovery, retireInstance } from '#db/instances/instance.ts';
-import { Rescue } from '#db/instances/instance-recovery.ts';
+import { InstanceRecovery } from '#db/instances/instance-recovery.ts';
 import { ask, createDatabase, type TestDatabase } from '../support/database.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
 import { type Instance, readInstances } from '../support/instances.ts';
@@ -122,7 +122,7 @@ describe('a server that has noticed a death', () => {
   ): Promise<void> {
     const client = await connect();
     const instance = await registerInstance(client, 'server noticed 0');
-    const rescue = new Rescue({
+    const rescue = new InstanceRecovery({
       connect: () => connect(),
       instance,
       onRecovered: () => undefined,

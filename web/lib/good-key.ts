@@ -1,5 +1,5 @@
 import type { KeyRow } from '#server/contract/keys.ts';
 
 /** Whether a key can still be used and changed. */
-export const isGood = ({ state }: Pick<KeyRow, 'state'>): boolean =>
+export const isActive = ({ state }: Pick<KeyRow, 'state'>): boolean =>
   state === 'active' || state === 'rotating';

@@ -4,7 +4,7 @@ import { closeClient } from '#db/postgres/connect.ts';
 import { type Page, projectPage, standAsideWithoutTables, takeSeat } from '#db/projections/project.ts';
 import type { Projection, ProjectionName } from '#db/projections/projection.ts';
 import { isLogFault } from '#db/projections/apply-batch.ts';
-import { Bell } from '../auto-reset-event.ts';
+import { AutoResetEvent } from '../auto-reset-event.ts';
 import { errorFields, type Logger } from '../logger.ts';
 
 /**
@@ -82,8 +82,8 @@ async function follow(
   { projections, signal, log, onAside }: ProjectOptions,
   onPage: () => void,
 ): Promise<'stopped' | 'unseated'> {
-  const bell = new Bell();
-  const ring = (): void => bell.ring();
+  const bell = new AutoResetEvent();
+  const ring = (): void => bell.set();
   client.on('notification', ring).on('error', ring).on('end', ring);
   signal.addEventListener('abort', ring);
   let lookedMs = -Infinity;

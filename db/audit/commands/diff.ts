@@ -3,7 +3,7 @@ import { asAuditor } from '#db/audit/source/database.ts';
 import { type Disagreement, disagreements, readTables } from '#db/audit/replay/diff-figures.ts';
 import { foldPart, type Places, recordReading } from '#db/audit/source/reading.ts';
 import { AuditState, type Fault } from '#db/audit/replay/state.ts';
-import { wholeSource } from '#db/audit/source/full-log.ts';
+import { fullLogSource } from '#db/audit/source/full-log.ts';
 import { type Command, FoundFault } from '#db/command-line/command.ts';
 import { print, withJson } from '#db/command-line/print.ts';
 import { readHead } from '#db/log/read.ts';
@@ -60,7 +60,7 @@ export function diffCommand(audit: Command): void {
 async function foldBeside(command: Command, client: Client, archiveDir: string | undefined): Promise<Second> {
   const tables = await readTables(client);
   if (tables === null) return null;
-  const source = await wholeSource(client, archiveDir);
+  const source = await fullLogSource(client, archiveDir);
   const state = new AuditState();
   const { events_per_s } = await foldPart(
     command,

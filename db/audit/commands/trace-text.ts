@@ -1,5 +1,5 @@
 import type { RequestEvent } from '#db/events/events.ts';
-import type { Try } from '#db/events/upstream-events.ts';
+import type { Attempt } from '#db/events/upstream-events.ts';
 import { formatDollars } from '#db/money.ts';
 
 /** What an event of a request says, in plain words. Pure. */
@@ -16,7 +16,7 @@ const hold = ({
 }): string => `${hold_tokens} tokens, ${dollars(hold_cost_microusd)}`;
 
 /** Where a call went, what came of it, and how long that took. */
-const toldOf = ({ upstream, credential, outcome, duration_ms }: Try): string =>
+const toldOf = ({ upstream, credential, outcome, duration_ms }: Attempt): string =>
   `${upstream}${credential === undefined ? '' : ` with credential ${credential}`} (${outcome}, ${duration_ms} ms)`;
 
 export function wordsOf(event: RequestEvent): string {

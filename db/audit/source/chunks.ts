@@ -2,7 +2,7 @@
 const PIECE_BYTES = 64 * 1024;
 
 /** Room for rows that stay: one behind the other in few large pieces. */
-export class Pieces {
+export class Chunks {
   /** The newest piece, and how much of it is filled. */
   bytes = Buffer.alloc(0);
   filled = 0;

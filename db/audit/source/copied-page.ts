@@ -1,7 +1,7 @@
 import type { ClientBase, Connection, Submittable } from 'pg';
 import { CopiedRows } from '#db/audit/source/copied-rows.ts';
 import type { EventRow } from '#db/audit/source/lines.ts';
-import { Pieces } from '#db/audit/source/chunks.ts';
+import { Chunks } from '#db/audit/source/chunks.ts';
 
 /**
  * A page of rows by COPY, which costs Postgres half of what rows of text do. Each is looked at when it
@@ -13,7 +13,7 @@ export class CopiedPage implements Submittable {
   readonly #sql: string;
   readonly #outcome = Promise.withResolvers<EventRow[] | null>();
   readonly #rows = new CopiedRows();
-  readonly #pieces = new Pieces();
+  readonly #pieces = new Chunks();
 
   /** @param sql as {@link CopiedRows} takes it. */
   constructor(sql: string) {

@@ -11,7 +11,7 @@ import { ArchivedError } from '#db/log/read.ts';
  * @throws {StoreError} when a part is archived and the files are not there. {ArchivedError} when nobody said
  * where they are.
  */
-export async function wholeSource(client: Client, archiveDir: string | undefined): Promise<Source> {
+export async function fullLogSource(client: Client, archiveDir: string | undefined): Promise<Source> {
   const live = await databaseSource(client);
   if (live.first === 1) return live;
   const archived = await archivedFiles(client);

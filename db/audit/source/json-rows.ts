@@ -1,5 +1,5 @@
 import type { EventRow } from '#db/audit/source/lines.ts';
-import { Pieces } from '#db/audit/source/chunks.ts';
+import { Chunks } from '#db/audit/source/chunks.ts';
 import {
   type Column,
   endOfDigits,
@@ -46,7 +46,7 @@ function append(leaf: Buffer, to: number, line: Buffer, from: number, until: num
 
 /** Reads lines one after the other, in shard 0. */
 export class JsonRows {
-  readonly #pieces = new Pieces();
+  readonly #pieces = new Chunks();
   /** The time of the row before, as a text and where it stood: all rows of a batch have the same. */
   #time = '';
   #timeBytes = Buffer.alloc(0);

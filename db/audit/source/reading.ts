@@ -4,7 +4,7 @@ import { asAuditor } from '#db/audit/source/database.ts';
 import { fileSource } from '#db/audit/source/files.ts';
 import { Progress } from '#db/audit/commands/progress.ts';
 import type { Part, Source } from '#db/audit/source/source.ts';
-import { wholeSource } from '#db/audit/source/full-log.ts';
+import { fullLogSource } from '#db/audit/source/full-log.ts';
 import type { Command } from '#db/command-line/command.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 import type { LOG_READINGS } from '#db/events/log-events.ts';
@@ -39,7 +39,7 @@ export async function onSource(
   work: (source: Source, client: Client | null) => Promise<void>,
 ): Promise<void> {
   if (files !== undefined) return work(await fileSource(files), null);
-  await asAuditor(command, async (client) => work(await wholeSource(client, archiveDir), client));
+  await asAuditor(command, async (client) => work(await fullLogSource(client, archiveDir), client));
 }
 
 /** Puts down in the log that it is read; who reads a replica is told that nothing could be. */

@@ -5,7 +5,7 @@ import { CopiedPage } from '#db/audit/source/copied-page.ts';
  * The same connection for several who ask at once: each question is sent when the one before it was answered,
  * as pg wants it.
  */
-export function inTurn(client: ClientBase): ClientBase {
+export function serialized(client: ClientBase): ClientBase {
   let last: Promise<unknown> = Promise.resolve();
   const query = (...question: unknown[]): Promise<unknown> => {
     const answer = last.then(() => {

@@ -1,7 +1,7 @@
 import type { ClientBase } from 'pg';
 import { type Evidence, readPublishedClaim, TrustedKeys } from '#db/audit/verify/evidence.ts';
 import { LeafTiles } from '#db/audit/verify/evidence-tiles.ts';
-import { inTurn } from '#db/audit/source/serialized.ts';
+import { serialized } from '#db/audit/source/serialized.ts';
 import { archivedPages } from '#db/audit/verify/archived.ts';
 import { type CheckpointRow, ClaimCheck, type Told } from '#db/audit/verify/claims.ts';
 import { checkKeptAlone } from '#db/audit/verify/kept-checkpoint.ts';
@@ -39,7 +39,7 @@ export async function verifyDatabase(
   evidence: Evidence = {},
   options: VerifyOptions = {},
 ): Promise<Report> {
-  const client = inTurn(connection);
+  const client = serialized(connection);
   // What is outside is read first: it may not be ahead of what is read then.
   const published =
     evidence.published === undefined

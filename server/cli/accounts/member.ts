@@ -13,7 +13,7 @@ import {
 import { run, type Session } from '#server/cli/control-session.ts';
 import { Email } from '#server/contract/session.ts';
 import { DecisionError } from '#server/decide/decision.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import { changeRole, makeResetLink } from '#server/sign-in/member-changes.ts';
 import { ownOrigin } from '#server/sign-in/origin.ts';
 import { makeSetupLink } from '#server/sign-in/setup.ts';
@@ -113,7 +113,7 @@ async function setRole(
 ): Promise<{ email: string; role: Role; changed: boolean }> {
   const { id } = await requireMember({ client }, email);
   const changed = await inTransaction(client, () => changeRole(control, client, id, role));
-  if (changed instanceof Refusal) throw new DecisionError('not_allowed', changed.message);
+  if (changed instanceof ApiError) throw new DecisionError('not_allowed', changed.message);
   return { email, role, changed: changed.done.event !== null };
 }
 
@@ -127,7 +127,7 @@ async function resetLink(
   const made = await inTransaction(client, () =>
     makeResetLink(control, client, id, { origin: ownOrigin(config), by: null, dropCode }),
   );
-  if (made instanceof Refusal) throw new DecisionError('not_allowed', made.message);
+  if (made instanceof ApiError) throw new DecisionError('not_allowed', made.message);
   return { email, link: made.done.link, expires_at: made.done.expiresAt };
 }
 

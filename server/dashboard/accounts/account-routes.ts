@@ -20,7 +20,7 @@ import { ADMINISTRATORS, type ApiRoute, OVERSEERS, route, type SignedIn } from '
 import { holderOf, withPlace } from '#server/read/read-api.ts';
 import { readQuery } from '#server/read/read-query.ts';
 import { stale } from '#server/read/stale-responses.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 
 const STALE = stale('accounts');
 
@@ -32,13 +32,13 @@ export function accountRoutes(dashboard: Dashboard): ApiRoute[] {
   async function describe(
     accounts: readonly Account[],
     who: SignedIn,
-  ): Promise<Omit<AccountList, 'object' | 'rows_omitted'> | Refusal> {
+  ): Promise<Omit<AccountList, 'object' | 'rows_omitted'> | ApiError> {
     if (!readModel.isCurrent()) return STALE;
     const nowMs = readModel.nowMs();
     const read = await withPlace(reads, holderOf(who), () =>
       reads.read(ACCOUNTS, (client) => readAccountFacts(client, accounts, nowMs)),
     );
-    if (read instanceof Refusal) return read;
+    if (read instanceof ApiError) return read;
     return { data: accountRows(readModel, accounts, read.found, new Date(nowMs)), ...read.asOf };
   }
 
@@ -47,32 +47,32 @@ export function accountRoutes(dashboard: Dashboard): ApiRoute[] {
     params: Readonly<Record<string, string>>,
     who: SignedIn,
     use: (control: Control, account: { id: string }) => Promise<Change>,
-  ): Promise<Change | Refusal> {
+  ): Promise<Change | ApiError> {
     const id = idOf(params, 'account');
-    return id instanceof Refusal ? id : makeChange(dashboard, who, (control) => use(control, { id }));
+    return id instanceof ApiError ? id : makeChange(dashboard, who, (control) => use(control, { id }));
   }
 
   return [
     route('get', '/api/accounts', OVERSEERS, null, async ({ request }, who) => {
       const query = readQuery(AccountsQuery, request.url);
-      if (query instanceof Refusal) return query;
+      if (query instanceof ApiError) return query;
       const { accounts, omitted } = chooseAccounts(readModel, query.search ?? '');
       const described = await describe(accounts, who);
-      if (described instanceof Refusal) return described;
+      if (described instanceof ApiError) return described;
       return { object: 'list', ...described, rows_omitted: omitted } satisfies AccountList;
     }),
 
     route('get', '/api/accounts/:account', OVERSEERS, null, async ({ params }, who) => {
       const account = readModel.account(params['account'] ?? '');
-      if (!account) return new Refusal('not_found');
+      if (!account) return new ApiError('not_found');
       const described = await describe([account], who);
-      if (described instanceof Refusal) return described;
-      return described.data[0] ?? new Refusal('not_found');
+      if (described instanceof ApiError) return described;
+      return described.data[0] ?? new ApiError('not_found');
     }),
 
     route('post', '/api/accounts', ADMINISTRATORS, CreateAccount, async ({ body }, who) => {
       const made = await makeChange(dashboard, who, (control) => control.createAccount(body.name, body.plan));
-      return made instanceof Refusal ? made : { object: 'account', id: made.id, event: made.event };
+      return made instanceof ApiError ? made : { object: 'account', id: made.id, event: made.event };
     }),
 
     route('post', '/api/accounts/:account/suspend', ADMINISTRATORS, null, ({ params }, who) =>

@@ -27,14 +27,14 @@ import {
   type SignedIn,
 } from '#server/dashboard/gate.ts';
 import { requirePlan } from '#server/decide/plan.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import { MEMBERS_LISTED_MAX } from '#server/sign-in/bounds.ts';
 import { makeLink } from '#server/sign-in/link-made.ts';
 import { changeRole, makeResetLink, removeMember } from '#server/sign-in/member-changes.ts';
 import { originFor } from '#server/sign-in/origin.ts';
 import { change } from '#server/sign-in/transaction.ts';
 
-const NO_PLAN = new Refusal('invalid_value', {
+const NO_PLAN = new ApiError('invalid_value', {
   message:
     'Choose a plan first: without one, strangers could call every model at your cost, without a limit.',
   param: 'plan',
@@ -90,27 +90,27 @@ export function memberRoutes(dashboard: Dashboard): ApiRoute[] {
 
     route('patch', '/api/members/:member', ADMINISTRATORS, ChangeMember, async ({ body, params }, who) => {
       const member = idOf(params, 'member');
-      return member instanceof Refusal
+      return member instanceof ApiError
         ? member
         : change(seat, actorOf(who), (control, client) => changeRole(control, client, member, body.role));
     }),
 
     route('delete', '/api/members/:member', ADMINISTRATORS, null, async ({ params }, who) => {
       const member = idOf(params, 'member');
-      return member instanceof Refusal
+      return member instanceof ApiError
         ? member
         : change(seat, actorOf(who), (control, client) => removeMember(control, client, member));
     }),
 
     route('post', '/api/members/:member/reset', ADMINISTRATORS, null, async ({ params, request }, who) => {
       const member = idOf(params, 'member');
-      if (member instanceof Refusal) return member;
+      if (member instanceof ApiError) return member;
       const row = await memberById(signIn.pool, member);
-      if (!row) return new Refusal('not_found');
+      if (!row) return new ApiError('not_found');
       const made = await change(seat, actorOf(who), (control, client) =>
         makeResetLink(control, client, member, { origin: origin(request), by: who.member.id }),
       );
-      if (made instanceof Refusal) return made;
+      if (made instanceof ApiError) return made;
       const text = `An administrator made this link, by which you choose a new password. It is good once, for an hour:\n\n${made.link}\n`;
       const wasSent = (await signIn.mail?.send(row.email, 'Choose a new Daybook password', text)) ?? false;
       const answer: LinkMade = {
@@ -140,12 +140,12 @@ export function memberRoutes(dashboard: Dashboard): ApiRoute[] {
     route('post', '/api/invitations', ADMINISTRATORS, CreateInvitation, async ({ body, request }, who) => {
       const { account, role, email } = body;
       if (account !== null && !readModel.account(account))
-        return new Refusal('not_found', { message: 'There is no such account.', param: 'account' });
+        return new ApiError('not_found', { message: 'There is no such account.', param: 'account' });
       const id = publicId();
       const made = await change(seat, actorOf(who), async (control, client) => {
         // What it lets somebody do nobody may give who is no administrator any more.
         if (!(await lockAdministrators(client)).includes(who.member.id))
-          return new Refusal('role_not_permitted');
+          return new ApiError('role_not_permitted');
         const link = await makeLink(
           client,
           origin(request),
@@ -164,7 +164,7 @@ export function memberRoutes(dashboard: Dashboard): ApiRoute[] {
         const position = await control.append([{ event, version: 1 }]);
         return { position, done: { ...link, event: { type: event.type, position } } };
       });
-      if (made instanceof Refusal) return made;
+      if (made instanceof ApiError) return made;
       const text = `You are invited to Daybook. This link is good once, for a day:\n\n${made.link}\n`;
       const wasSent =
         email === undefined
@@ -183,9 +183,9 @@ export function memberRoutes(dashboard: Dashboard): ApiRoute[] {
 
     route('delete', '/api/invitations/:invitation', ADMINISTRATORS, null, async ({ params }, who) => {
       const invitation = idOf(params, 'invitation');
-      if (invitation instanceof Refusal) return invitation;
+      if (invitation instanceof ApiError) return invitation;
       return change<Change>(seat, actorOf(who), async (control, client) => {
-        if (!(await deleteInvitation(client, invitation))) return new Refusal('not_found');
+        if (!(await deleteInvitation(client, invitation))) return new ApiError('not_found');
         const position = await control.append([
           { event: { type: 'invitation.withdrawn', invitation, actor: control.actor }, version: 2 },
         ]);
@@ -205,7 +205,7 @@ export function memberRoutes(dashboard: Dashboard): ApiRoute[] {
         if (policy === 'open' && plan === null) return NO_PLAN;
         const { state } = plan === null ? { state: null } : requirePlan(await control.loadPlan(plan), plan);
         if (state === 'retired')
-          return new Refusal('not_allowed', {
+          return new ApiError('not_allowed', {
             message: `Plan "${plan}" is retired; no account can land on it.`,
             param: 'plan',
           });

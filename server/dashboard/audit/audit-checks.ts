@@ -1,10 +1,10 @@
 import type { Client } from 'pg';
 import { readHead } from '#db/log/read.ts';
 import { checkOf, COMPARED, faultOfLog, LOG, type Outcome } from '#server/dashboard/audit/audit-check.ts';
-import { type AuditDesk, noteReading } from '#server/dashboard/audit/audit-reader.ts';
+import { type AuditReader, noteReading } from '#server/dashboard/audit/audit-reader.ts';
 import type { CheckDone, CheckLine, Checks } from '#server/contract/audit.ts';
 import type { SignedIn } from '#server/dashboard/gate.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import { errorFields, type Logger } from '#server/process/logger.ts';
 
 /**
@@ -19,7 +19,7 @@ const STATEMENT_TIMEOUT_MS = 120_000;
 /** How far it is, is told this often: as often as people see a bar move. */
 const TOLD_EVERY_MS = 250;
 
-const BUSY = new Refusal('not_allowed', {
+const BUSY = new ApiError('not_allowed', {
   message:
     'This server is at a check already. It goes on until it ends, or until whoever began it leaves the page.',
 });
@@ -29,19 +29,19 @@ const BUSY = new Refusal('not_allowed', {
  * everything, beside the calls. What came of the newest is remembered until the process ends.
  */
 export class AuditChecks {
-  readonly #desk: AuditDesk;
+  readonly #desk: AuditReader;
   readonly #log: Logger;
   #running: Checks['running'] = null;
   readonly #newest = new Map<string, CheckDone>();
 
-  constructor(desk: AuditDesk, log: Logger) {
+  constructor(desk: AuditReader, log: Logger) {
     this.#desk = desk;
     this.#log = log;
   }
 
-  async read(): Promise<Checks | Refusal> {
+  async read(): Promise<Checks | ApiError> {
     const head = await this.#desk.use(readHead);
-    if (head instanceof Refusal) return head;
+    if (head instanceof ApiError) return head;
     return {
       object: 'checks',
       running: this.#running,
@@ -63,20 +63,20 @@ export class AuditChecks {
     who: SignedIn,
     { published }: { published: string },
     signal: AbortSignal,
-  ): Promise<AsyncGenerator<CheckLine> | Refusal> {
+  ): Promise<AsyncGenerator<CheckLine> | ApiError> {
     const check = checkOf(what);
-    if (check === null) return new Refusal('not_found');
+    if (check === null) return new ApiError('not_found');
     if (this.#running !== null) return BUSY;
     const running = { what, done: 0, of: 0 };
     this.#running = running;
-    const begun = Promise.withResolvers<Refusal | null>();
+    const begun = Promise.withResolvers<ApiError | null>();
     const beganAt = new Date();
     const startedMs = performance.now();
     const ended = AbortSignal.any([signal, AbortSignal.timeout(CHECK_MS_MAX)]);
-    const work = this.#desk.use(async (client): Promise<Outcome | Refusal> => {
+    const work = this.#desk.use(async (client): Promise<Outcome | ApiError> => {
       const head = await readHead(client);
       if (head > EVENTS_MAX)
-        return new Refusal('not_allowed', {
+        return new ApiError('not_allowed', {
           message: `The log has more than ${EVENTS_MAX} events: check it by the command line, which says how far it is and is bounded by nothing.`,
         });
       running.of = head;
@@ -91,8 +91,8 @@ export class AuditChecks {
       );
     }, STATEMENT_TIMEOUT_MS);
     const result = work
-      .then((outcome): CheckDone | Refusal => {
-        if (outcome instanceof Refusal) return outcome;
+      .then((outcome): CheckDone | ApiError => {
+        if (outcome instanceof ApiError) return outcome;
         const done: CheckDone = {
           what,
           began_at: beganAt.toISOString(),
@@ -106,7 +106,7 @@ export class AuditChecks {
       .finally(() => {
         this.#running = null;
       });
-    result.then((done) => begun.resolve(done instanceof Refusal ? done : null), begun.reject);
+    result.then((done) => begun.resolve(done instanceof ApiError ? done : null), begun.reject);
     const refusal = await begun.promise;
     return refusal ?? tell(running, result);
   }
@@ -150,7 +150,7 @@ export class AuditChecks {
 
 async function* tell(
   running: NonNullable<Checks['running']>,
-  result: Promise<CheckDone | Refusal>,
+  result: Promise<CheckDone | ApiError>,
 ): AsyncGenerator<CheckLine> {
   for (;;) {
     yield { done: running.done, of: running.of };
@@ -159,7 +159,7 @@ async function* tell(
     const done = await Promise.race([result, pause.promise]);
     clearTimeout(timer);
     if (done === null) continue;
-    if (!(done instanceof Refusal)) yield { result: done };
+    if (!(done instanceof ApiError)) yield { result: done };
     return;
   }
 }

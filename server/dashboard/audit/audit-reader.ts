@@ -3,7 +3,7 @@ import { closeClient, connectAs, type Store } from '#db/postgres/connect.ts';
 import type { LOG_READINGS } from '#db/events/log-events.ts';
 import { readHead } from '#db/log/read.ts';
 import type { SignedIn } from '#server/dashboard/gate.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import { isStoreFault } from '#server/errors/store-fault.ts';
 
 /** Connections of a process for audits: a few people, and one long check. */
@@ -22,10 +22,10 @@ export type Reading = {
   to: number;
 };
 
-const UNAVAILABLE = new Refusal('store_unavailable', {
+const UNAVAILABLE = new ApiError('store_unavailable', {
   message: "The log can't be read for an audit right now. Try again.",
 });
-const CROWDED = new Refusal('relay_busy', {
+const CROWDED = new ApiError('relay_busy', {
   message: 'As many audits as can be are at work on this server. Try again.',
 });
 
@@ -33,7 +33,7 @@ const CROWDED = new Refusal('relay_busy', {
  * From where auditors and administrators read the log of all accounts: over connections that can do
  * nothing but read it and put down that they did. What can't be put down is not read.
  */
-export class AuditDesk {
+export class AuditReader {
   readonly #store: Store;
   readonly #open = new Set<Promise<unknown>>();
   /** When a session's looking at the list was put down last, by the process's own clock. */
@@ -48,7 +48,7 @@ export class AuditDesk {
    * @param timeoutMs the patience with one statement.
    * @returns a refusal where the store is away or too many are at it.
    */
-  async use<T>(work: (client: Client) => Promise<T>, timeoutMs?: number): Promise<T | Refusal> {
+  async use<T>(work: (client: Client) => Promise<T>, timeoutMs?: number): Promise<T | ApiError> {
     if (this.#open.size >= CONNECTIONS_MAX) return CROWDED;
     const used = this.#connected(work, timeoutMs);
     this.#open.add(used);
@@ -66,7 +66,7 @@ export class AuditDesk {
    * Puts down what somebody is about to read. Members read what is their own account's, of which nothing is
    * put down.
    */
-  async note(who: SignedIn, reading: Reading): Promise<Refusal | null> {
+  async note(who: SignedIn, reading: Reading): Promise<ApiError | null> {
     if (who.member.role === 'member') return null;
     return this.use(async (client) => {
       await noteReading(client, who, reading);
@@ -77,7 +77,7 @@ export class AuditDesk {
   /**
    * The same for somebody who leafs through the list of events: once for a session, and again an hour later.
    */
-  async noteListing(who: SignedIn): Promise<Refusal | null> {
+  async noteListing(who: SignedIn): Promise<ApiError | null> {
     if (who.member.role === 'member') return null;
     const now = performance.now();
     const before = this.#listed.get(who.session);

@@ -18,7 +18,7 @@ import { type ApiRoute, EVERYBODY, OVERSEERS, route, type SignedIn } from '#serv
 import { holderOf, withPlace } from '#server/read/read-api.ts';
 import { readQuery } from '#server/read/read-query.ts';
 import type { Source } from '#server/read/read-store.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 
 /** No table of a projection is asked. */
 const LOG: Source = { projection: 'directory', tables: [] };
@@ -29,22 +29,22 @@ const LINES = ['content-type', 'application/x-ndjson; charset=utf-8'] as const;
  * nothing by any of it.
  */
 export function auditRoutes({ reads, audit, checks, config }: Dashboard): ApiRoute[] {
-  const readLog = <T>(who: SignedIn, work: (client: ClientBase) => Promise<T>): Promise<T | Refusal> =>
+  const readLog = <T>(who: SignedIn, work: (client: ClientBase) => Promise<T>): Promise<T | ApiError> =>
     withPlace(reads, holderOf(who), async () => {
       const read = await reads.read(LOG, work);
-      return read instanceof Refusal ? read : read.found;
+      return read instanceof ApiError ? read : read.found;
     });
   return [
     route('get', '/api/audit/proof', OVERSEERS, null, async (_call, who) => {
       // Of a verifier key the name is what stands before its first "+".
       const witnesses = config.WITNESSES.map((line) => line.slice(0, line.indexOf('+')));
       const proof = await readLog(who, (client) => readProof(client, witnesses));
-      return proof instanceof Refusal ? proof : ({ object: 'proof', ...proof } satisfies Proof);
+      return proof instanceof ApiError ? proof : ({ object: 'proof', ...proof } satisfies Proof);
     }),
 
     route('get', '/api/audit/checkpoints', OVERSEERS, null, ({ request }, who) => {
       const query = readQuery(CheckpointsQuery, request.url);
-      return query instanceof Refusal
+      return query instanceof ApiError
         ? Promise.resolve(query)
         : readLog(who, (client) => listCheckpoints(client, query.limit, query.cursor));
     }),
@@ -56,7 +56,7 @@ export function auditRoutes({ reads, audit, checks, config }: Dashboard): ApiRou
 
     route('get', '/api/audit/state', OVERSEERS, null, ({ request }, who) => {
       const query = readQuery(StateQuery, request.url);
-      if (query instanceof Refusal) return Promise.resolve(query);
+      if (query instanceof ApiError) return Promise.resolve(query);
       return withPlace(reads, holderOf(who), () =>
         audit.use(async (client) => {
           const moment = await readMoment(client, query);
@@ -76,7 +76,7 @@ export function auditRoutes({ reads, audit, checks, config }: Dashboard): ApiRou
       const left = new AbortController();
       response.once('close', () => left.abort());
       const lines = await checks.begin(body.what, who, { published: publishDirectory(config) }, left.signal);
-      return lines instanceof Refusal ? lines : replyWithLines(response, LINES, written(lines));
+      return lines instanceof ApiError ? lines : replyWithLines(response, LINES, written(lines));
     }),
   ];
 }

@@ -12,7 +12,7 @@ import {
 import { ExportCutError, replyWithLines } from '#server/read/export-reply.ts';
 import type { ReadStore } from '#server/read/read-store.ts';
 import type { Scope } from '#server/read/scope.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 
 /**
  * The last line: that this is the end and, where not all fitted into one export, from where on to ask for the
@@ -40,8 +40,8 @@ export async function exportEvents(
   query: EventsQuery,
   after: number,
   response: Response,
-  note: (from: number, to: number) => Promise<Refusal | null>,
-): Promise<Refusal | null> {
+  note: (from: number, to: number) => Promise<ApiError | null>,
+): Promise<ApiError | null> {
   const begun = await reads.read(EVENTS, async (client) => {
     const head = await readHead(client);
     return {
@@ -50,7 +50,7 @@ export async function exportEvents(
       wanted: await eventsWanted(client, scope, query, head),
     };
   });
-  if (begun instanceof Refusal) return begun;
+  if (begun instanceof ApiError) return begun;
   const { head, first, wanted } = begun.found;
   const begins = Math.max(after, wanted?.stretch.after ?? head);
   const upTo = wanted?.stretch.upTo ?? head;
@@ -68,7 +68,7 @@ export async function exportEvents(
       const part: EventsWanted = { filter: wanted?.filter ?? {}, stretch: { after: position, upTo } };
       const limit = Math.min(EXPORT_STEP_ROWS, EVENTS_EXPORT_MAX - events);
       const read = await reads.read(EVENTS, (client) => stepThrough(client, part, first, 'oldest', limit));
-      if (read instanceof Refusal) throw new ExportCutError(read);
+      if (read instanceof ApiError) throw new ExportCutError(read);
       const { rows, lookedTo } = read.found;
       events += rows.length;
       position = lookedTo;

@@ -1,4 +1,4 @@
-import type { AuditDesk } from '#server/dashboard/audit/audit-reader.ts';
+import type { AuditReader } from '#server/dashboard/audit/audit-reader.ts';
 import { EventsQuery } from '#server/contract/service.ts';
 import { exportEvents } from '#server/dashboard/audit/event-export.ts';
 import { EVENTS, listEvents, typesOf } from '#server/dashboard/audit/event-list.ts';
@@ -13,7 +13,7 @@ import {
 import { holderOf, withPlace } from '#server/read/read-api.ts';
 import { readQuery, wrong } from '#server/read/read-query.ts';
 import type { ReadStore } from '#server/read/read-store.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 
 type Asked = {
   query: EventsQuery;
@@ -24,14 +24,14 @@ type Asked = {
  * The log itself, as events: members see those of their account, the others all, and that they did is put
  * down.
  */
-export function eventRoutes({ reads, audit }: { reads: ReadStore; audit: AuditDesk }): ApiRoute[] {
+export function eventRoutes({ reads, audit }: { reads: ReadStore; audit: AuditReader }): ApiRoute[] {
   const get = (
     path: string,
-    answer: (asked: Asked, call: ApiCall<undefined>, who: SignedIn) => Promise<object | Refusal | null>,
+    answer: (asked: Asked, call: ApiCall<undefined>, who: SignedIn) => Promise<object | ApiError | null>,
   ): ApiRoute =>
     route('get', path, EVERYBODY, null, (call, who) => {
       const asked = readAsked(call.request.url);
-      return asked instanceof Refusal
+      return asked instanceof ApiError
         ? Promise.resolve(asked)
         : withPlace(reads, holderOf(who), () => answer(asked, call, who));
     });
@@ -43,7 +43,7 @@ export function eventRoutes({ reads, audit }: { reads: ReadStore; audit: AuditDe
       const read = await reads.read(EVENTS, (client, asOf) =>
         listEvents(client, scopeOfMember(who), query, cursor, asOf),
       );
-      return read instanceof Refusal ? read : read.found;
+      return read instanceof ApiError ? read : read.found;
     }),
     get('/api/events.ndjson', ({ query, cursor }, { response }, who) =>
       exportEvents(reads, scopeOfMember(who), query, cursor ?? 0, response, (from, to) =>
@@ -53,9 +53,9 @@ export function eventRoutes({ reads, audit }: { reads: ReadStore; audit: AuditDe
   ];
 }
 
-function readAsked(url: string): Asked | Refusal {
+function readAsked(url: string): Asked | ApiError {
   const query = readQuery(EventsQuery, url);
-  if (query instanceof Refusal) return query;
+  if (query instanceof ApiError) return query;
   const { cursor, type } = query;
   if (type !== undefined && typesOf(type).length === 0) return wrong('type', 'is no type of event');
   if (cursor !== undefined && !/^\d{1,15}$/.test(cursor))

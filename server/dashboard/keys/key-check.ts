@@ -2,9 +2,9 @@ import type { Key } from '#db/fold/key.ts';
 import { RELAYED_ROUTES } from '#db/limits/limits.ts';
 import type { CheckKey, CheckStep, KeyChecked } from '#server/contract/keys.ts';
 import { LIMITS_UNTOLD } from '#server/read/stale-responses.ts';
-import { type Code, Refusal } from '#server/errors/api-error.ts';
-import { refusalOfModel } from '#server/relay/find-targets.ts';
-import { judge, judgeLimits } from '#server/access/dry-run.ts';
+import { type Code, ApiError } from '#server/errors/api-error.ts';
+import { apiErrorOfModel } from '#server/relay/find-targets.ts';
+import { dryRun, judgeLimits } from '#server/access/dry-run.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import type { z } from 'zod';
 
@@ -47,7 +47,7 @@ export async function checkKey(
   { readModel, upstreams, seat }: Relay,
   key: Key,
   asked: z.output<typeof CheckKey>,
-): Promise<KeyChecked | Refusal> {
+): Promise<KeyChecked | ApiError> {
   const models = upstreams.table;
   const relayed = RELAYED_ROUTES.find((route) => route === asked.route);
   const isRelayed = relayed !== undefined;
@@ -57,8 +57,8 @@ export async function checkKey(
     address: asked.address ?? null,
     model: isRelayed ? models.resolve(asked.model) : null,
   };
-  let refusal = judge(key, trial, readModel, (model) =>
-    isRelayed ? refusalOfModel(models, model, relayed) : null,
+  let refusal = dryRun(key, trial, readModel, (model) =>
+    isRelayed ? apiErrorOfModel(models, model, relayed) : null,
   );
   if (refusal === null && isRelayed) {
     const counters = await seat.limits.figures(readModel.limitsOf(key));
@@ -72,7 +72,7 @@ export async function checkKey(
 }
 
 /** The steps up to the one that refuses. */
-function listChecks(steps: readonly CheckStep[], refusal: Refusal | null): KeyChecked['checks'] {
+function listChecks(steps: readonly CheckStep[], refusal: ApiError | null): KeyChecked['checks'] {
   if (refusal === null) return steps.map((what) => ({ what, passes: true, refusal: null }));
   const { status, code, message } = refusal;
   const failed = STEP_OF[code] ?? 'limits';

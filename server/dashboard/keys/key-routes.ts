@@ -25,7 +25,7 @@ import { KeyRoom } from '#server/dashboard/keys/key-room.ts';
 import { holderOf, withPlace } from '#server/read/read-api.ts';
 import { readQuery } from '#server/read/read-query.ts';
 import { stale } from '#server/read/stale-responses.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 
 const STALE = stale('keys');
 
@@ -39,13 +39,13 @@ export function keyRoutes(dashboard: Dashboard): ApiRoute[] {
   async function describe(
     keys: readonly Key[],
     who: SignedIn,
-  ): Promise<Pick<KeyList, 'data' | 'as_of' | 'position' | 'behind' | 'parked'> | Refusal> {
+  ): Promise<Pick<KeyList, 'data' | 'as_of' | 'position' | 'behind' | 'parked'> | ApiError> {
     if (!readModel.isCurrent()) return STALE;
     const nowMs = readModel.nowMs();
     const read = await withPlace(reads, holderOf(who), () =>
       reads.read(KEYS, (client) => readKeyFacts(client, keys, nowMs)),
     );
-    if (read instanceof Refusal) return read;
+    if (read instanceof ApiError) return read;
     const data = keys.flatMap((key) => {
       const facts = read.found.get(key.id);
       return facts ? [keyRow(key, readModel.account(key.account)?.name ?? '', facts, new Date(nowMs))] : [];
@@ -56,28 +56,28 @@ export function keyRoutes(dashboard: Dashboard): ApiRoute[] {
   return [
     route('get', '/api/keys', EVERYBODY, null, async ({ request }, who) => {
       const query = readQuery(KeysQuery, request.url);
-      if (query instanceof Refusal) return query;
+      if (query instanceof ApiError) return query;
       const { account } = scopeOfMember(who);
       if (account !== null && query.account !== undefined && query.account !== account)
-        return new Refusal('not_found');
+        return new ApiError('not_found');
       const { keys, omitted } = chooseKeys(readModel, account ?? query.account ?? null, query.search ?? '');
       const described = await describe(keys, who);
-      if (described instanceof Refusal) return described;
+      if (described instanceof ApiError) return described;
       return { object: 'list', ...described, rows_omitted: omitted } satisfies KeyList;
     }),
 
     route('get', '/api/keys/:key', EVERYBODY, null, async ({ params }, who) => {
       const key = keyOf(dashboard, who, params);
-      if (key instanceof Refusal) return key;
+      if (key instanceof ApiError) return key;
       const described = await describe([key], who);
-      if (described instanceof Refusal) return described;
-      return described.data[0] ?? new Refusal('not_found');
+      if (described instanceof ApiError) return described;
+      return described.data[0] ?? new ApiError('not_found');
     }),
 
     route('post', '/api/keys', CALLERS, CreateKey, async ({ body }, who) => {
       const account = readModel.account(body.account ?? who.member.account);
       if (!account || (who.member.role === 'member' && account.id !== who.member.account))
-        return new Refusal('not_found', { param: 'account' });
+        return new ApiError('not_found', { param: 'account' });
       const { name, expires_at, terms = {} } = body;
       const expiresAt = expires_at === undefined ? null : new Date(expires_at);
       return made(
@@ -91,7 +91,7 @@ export function keyRoutes(dashboard: Dashboard): ApiRoute[] {
 
     route('post', '/api/keys/:key/rotate', CALLERS, RotateKey, async ({ body, params }, who) => {
       const key = keyOf(dashboard, who, params);
-      if (key instanceof Refusal) return key;
+      if (key instanceof ApiError) return key;
       return made(
         await makeChange(dashboard, who, (control) =>
           control.rotateKey(pepper, key.id, body.overlap_s * 1_000, body.rotation),
@@ -101,20 +101,20 @@ export function keyRoutes(dashboard: Dashboard): ApiRoute[] {
 
     route('post', '/api/keys/:key/leaked', CALLERS, null, async ({ params }, who) => {
       const key = keyOf(dashboard, who, params);
-      if (key instanceof Refusal) return key;
+      if (key instanceof ApiError) return key;
       return made(await makeChange(dashboard, who, (control) => control.replaceLeaked(pepper, key.id)));
     }),
 
     route('post', '/api/keys/:key/revoke', CALLERS, null, async ({ params }, who) => {
       const key = keyOf(dashboard, who, params);
-      return key instanceof Refusal
+      return key instanceof ApiError
         ? key
         : makeChange(dashboard, who, (control) => control.revokeKey(key.id));
     }),
 
     route('patch', '/api/keys/:key', CALLERS, ChangeKey, async ({ body, params }, who) => {
       const key = keyOf(dashboard, who, params);
-      if (key instanceof Refusal) return key;
+      if (key instanceof ApiError) return key;
       const { name, terms, expires_at, windows } = body;
       const expiresAt = typeof expires_at === 'string' ? new Date(expires_at) : expires_at;
       const isRestriction = terms !== undefined || expires_at !== undefined || windows === 'reset';
@@ -129,10 +129,10 @@ export function keyRoutes(dashboard: Dashboard): ApiRoute[] {
 
     route('post', '/api/keys/:key/check', EVERYBODY, CheckKey, async ({ body, params }, who) => {
       const key = keyOf(dashboard, who, params);
-      if (key instanceof Refusal) return key;
+      if (key instanceof ApiError) return key;
       if (!readModel.isCurrent()) return STALE;
       if (body.address !== undefined && isIP(body.address) === 0)
-        return new Refusal('invalid_value', {
+        return new ApiError('invalid_value', {
           message: '"address": must be an IP address.',
           param: 'address',
         });
@@ -141,8 +141,8 @@ export function keyRoutes(dashboard: Dashboard): ApiRoute[] {
   ];
 }
 
-function made(change: Omit<KeyMade, 'object'> | Refusal): KeyMade | Refusal {
-  return change instanceof Refusal
+function made(change: Omit<KeyMade, 'object'> | ApiError): KeyMade | ApiError {
+  return change instanceof ApiError
     ? change
     : { object: 'key', id: change.id, secret: change.secret, event: change.event };
 }

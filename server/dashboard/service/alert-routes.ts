@@ -19,7 +19,7 @@ import {
 } from '#server/dashboard/gate.ts';
 import { holderOf, withPlace } from '#server/read/read-api.ts';
 import { readQuery } from '#server/read/read-query.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import { addWebhook, listWebhooks, removeWebhook, testWebhook } from '#server/control/webhooks.ts';
 
 /** Alerts, and the webhooks that they are sent to. */
@@ -29,9 +29,9 @@ export function alertRoutes({ relay, reads, control }: Dashboard): ApiRoute[] {
   async function list<T>(
     who: SignedIn,
     read: (client: ClientBase) => Promise<T[]>,
-  ): Promise<{ object: 'list'; data: T[] } | Refusal> {
+  ): Promise<{ object: 'list'; data: T[] } | ApiError> {
     const found = await withPlace(reads, holderOf(who), () => reads.read(ALERTS, read));
-    return found instanceof Refusal ? found : { object: 'list', data: found.found };
+    return found instanceof ApiError ? found : { object: 'list', data: found.found };
   }
 
   return [
@@ -57,36 +57,36 @@ export function alertRoutes({ relay, reads, control }: Dashboard): ApiRoute[] {
     route('post', '/api/webhooks', ADMINISTRATORS, CreateWebhook, async ({ body }, { member }) => {
       const { url, account, alerts, allow_private: allowPrivate } = body;
       if (account !== null && !readModel.account(account))
-        return new Refusal('not_found', { param: 'account' });
+        return new ApiError('not_found', { param: 'account' });
       const made = await control.change(`member/${member.id}`, (_control, client) =>
         addWebhook(client, pepper, { url, account, alerts, allowPrivate }),
       );
-      return made instanceof Refusal
+      return made instanceof ApiError
         ? made
         : ({ object: 'webhook', id: made.id, secret: made.secret } satisfies WebhookMade);
     }),
 
     route('delete', '/api/webhooks/:webhook', ADMINISTRATORS, null, async ({ params }, { member }) => {
       const id = idOf(params, 'webhook');
-      if (id instanceof Refusal) return id;
+      if (id instanceof ApiError) return id;
       const removed = await control.change(`member/${member.id}`, (_control, client) =>
         removeWebhook(client, id),
       );
-      return removed instanceof Refusal ? removed : { object: 'webhook', id };
+      return removed instanceof ApiError ? removed : { object: 'webhook', id };
     }),
 
     route('post', '/api/webhooks/:webhook/test', ADMINISTRATORS, null, async ({ params }, { member }) => {
       const id = idOf(params, 'webhook');
-      if (id instanceof Refusal) return id;
+      if (id instanceof ApiError) return id;
       const delivery = await control.change(`member/${member.id}`, (_control, client) =>
         testWebhook(client, id),
       );
-      return delivery instanceof Refusal ? delivery : { object: 'delivery', id: delivery };
+      return delivery instanceof ApiError ? delivery : { object: 'delivery', id: delivery };
     }),
 
     route('get', '/api/deliveries', OVERSEERS, null, async ({ request }, who) => {
       const query = readQuery(DeliveriesQuery, request.url);
-      return query instanceof Refusal
+      return query instanceof ApiError
         ? query
         : list(who, (client) => listDeliveries(client, query.webhook ?? null));
     }),

@@ -9,7 +9,7 @@ import { type ApiRoute, OVERSEERS, route } from '#server/dashboard/gate.ts';
 import { holderOf, withPlace } from '#server/read/read-api.ts';
 import type { Source } from '#server/read/read-store.ts';
 import { listUpstreams } from '#server/dashboard/upstreams/upstream-list.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 
 const { version } = JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8')) as {
   version: string;
@@ -25,7 +25,7 @@ export function statusRoutes({ relay, reads, config, viewers }: Dashboard): ApiR
   return [
     route('get', '/api/status', OVERSEERS, null, async (_call, who) => {
       const read = await withPlace(reads, holderOf(who), () => reads.read(SERVICE, readService));
-      if (read instanceof Refusal) return read;
+      if (read instanceof ApiError) return read;
       const { appender } = relay.seat;
       return {
         object: 'status',

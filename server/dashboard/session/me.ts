@@ -3,7 +3,7 @@ import { memberById } from '#db/members/members.ts';
 import type { Me } from '#server/contract/session.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import type { SignedIn } from '#server/dashboard/gate.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import { originFor } from '#server/sign-in/origin.ts';
 
 /** What somebody who is signed in is told of themselves. */
@@ -11,10 +11,10 @@ export async function describeMe(
   { signIn, relay, config, origin }: Pick<Dashboard, 'signIn' | 'relay' | 'config' | 'origin'>,
   request: IncomingMessage,
   { session, member, account }: SignedIn,
-): Promise<Me | Refusal> {
+): Promise<Me | ApiError> {
   const row = await memberById(signIn.pool, member.id);
   // Removed since the session was found.
-  if (!row) return new Refusal('not_signed_in');
+  if (!row) return new ApiError('not_signed_in');
   return {
     object: 'me',
     member: { id: member.id, email: row.email, role: member.role, has_totp: member.hasTotp },

@@ -24,7 +24,7 @@ import {
 import type { Change } from '#server/contract/keys.ts';
 import { type ApiRoute, EVERYBODY, openRoute, route, type SignedIn } from '#server/dashboard/gate.ts';
 import { describeMe } from '#server/dashboard/session/me.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import { digestOf } from '#server/sign-in/cookie.ts';
 import { askForStranger } from '#server/sign-in/sign-in-store.ts';
 import { makeLink } from '#server/sign-in/link-made.ts';
@@ -35,7 +35,7 @@ import { change } from '#server/sign-in/transaction.ts';
 import { verifyPassword } from '#server/sign-in/verify.ts';
 import { errorFields } from '#server/process/logger.ts';
 
-const NOT_VALID = new Refusal('link_not_valid');
+const NOT_VALID = new ApiError('link_not_valid');
 
 /**
  * Passwords and devices: changed by who knows the password, or by a link that an administrator or a mail gave
@@ -51,9 +51,9 @@ export function passwordRoutes(dashboard: Dashboard): ApiRoute[] {
     request: IncomingMessage,
     { member }: SignedIn,
     password: string,
-  ): Promise<MemberRow | Refusal> {
+  ): Promise<MemberRow | ApiError> {
     const row = await memberById(signIn.pool, member.id);
-    if (!row) return new Refusal('not_signed_in');
+    if (!row) return new ApiError('not_signed_in');
     return verifyPassword(signIn, {
       email: row.email,
       password,
@@ -71,7 +71,7 @@ export function passwordRoutes(dashboard: Dashboard): ApiRoute[] {
       position: null,
       done: (await makeLink(client, ownOrigin(config), { kind: 'reset', member: row.id }, null)).link,
     }));
-    if (link instanceof Refusal) return;
+    if (link instanceof ApiError) return;
     await mail.send(
       row.email,
       'Choose a new Daybook password',
@@ -94,13 +94,13 @@ export function passwordRoutes(dashboard: Dashboard): ApiRoute[] {
     openRoute('post', '/api/password/reset', ResetPassword, async ({ body, request, response }) => {
       const digest = digestOf(body.token);
       const reset = await askForStranger(signIn, (pool) => findLink(pool, 'reset', digest));
-      if (reset instanceof Refusal) return reset;
+      if (reset instanceof ApiError) return reset;
       const member = reset?.member ?? null;
       if (member === null) return NOT_VALID;
       const passwordHash = await signIn.passwords.hash(body.password);
-      if (passwordHash instanceof Refusal) return passwordHash;
+      if (passwordHash instanceof ApiError) return passwordHash;
       const who = await signIn.sessions.whoIs(member);
-      if (who instanceof Refusal) return who;
+      if (who instanceof ApiError) return who;
       const opened = await change(seat, `member/${member}`, async (control, client) => {
         if (!(await takeLink(client, 'reset', digest))) return NOT_VALID;
         const appends = await setPassword(control.actor, client, member, passwordHash, null);
@@ -111,9 +111,9 @@ export function passwordRoutes(dashboard: Dashboard): ApiRoute[] {
           : await signIn.sessions.open(client, request, { id: member, account: who.account.id });
         return { position: await control.append([...appends, ...(session?.appends ?? [])]), done: session };
       });
-      if (opened instanceof Refusal) return opened;
+      if (opened instanceof ApiError) return opened;
       if (opened === null)
-        return new Refusal('totp_required', {
+        return new ApiError('totp_required', {
           message: 'Your new password is set. Sign in with it, and with a code from your device.',
         });
       opened.tell(response);
@@ -122,9 +122,9 @@ export function passwordRoutes(dashboard: Dashboard): ApiRoute[] {
 
     route('post', '/api/password', EVERYBODY, ChangePassword, async ({ body, request }, who) => {
       const row = await again(request, who, body.current);
-      if (row instanceof Refusal) return row;
+      if (row instanceof ApiError) return row;
       const passwordHash = await signIn.passwords.hash(body.password);
-      if (passwordHash instanceof Refusal) return passwordHash;
+      if (passwordHash instanceof ApiError) return passwordHash;
       return change<Change>(seat, `member/${row.id}`, async (control, client) => {
         const position = await control.append(
           await setPassword(control.actor, client, row.id, passwordHash, who.session),
@@ -135,7 +135,7 @@ export function passwordRoutes(dashboard: Dashboard): ApiRoute[] {
 
     route('post', '/api/totp', EVERYBODY, BeginTotp, async ({ body, request }, who) => {
       const row = await again(request, who, body.password);
-      if (row instanceof Refusal) return row;
+      if (row instanceof ApiError) return row;
       const secret = createTotpSecret();
       const sealed = seal(pepper, TOTP_PURPOSE, row.id, secret);
       const begun: TotpBegun = { object: 'totp', secret, uri: totpUri(secret, row.email) };
@@ -151,20 +151,20 @@ export function passwordRoutes(dashboard: Dashboard): ApiRoute[] {
       const answer = await change(seat, `member/${member.id}`, async (control, client) => {
         const sealed = (await holdMember(client, member.id))?.sealedTotpBegun ?? null;
         if (sealed === null)
-          return new Refusal('not_allowed', { message: 'No device is being set up. Begin anew.' });
+          return new ApiError('not_allowed', { message: 'No device is being set up. Begin anew.' });
         const step = stepOf(unseal(pepper, TOTP_PURPOSE, member.id, sealed), body.code, readModel.nowMs());
-        if (step === null) return new Refusal('wrong_code');
+        if (step === null) return new ApiError('wrong_code');
         return changeTotp(control, client, member.id, true, () =>
           confirmTotp(client, member.id, sealed, step),
         );
       });
-      if (!(answer instanceof Refusal)) await signIn.attempts.forget('code', member.id);
+      if (!(answer instanceof ApiError)) await signIn.attempts.forget('code', member.id);
       return answer;
     }),
 
     route('post', '/api/totp/remove', EVERYBODY, RemoveTotp, async ({ body, request }, who) => {
       const row = await again(request, who, body.password);
-      if (row instanceof Refusal) return row;
+      if (row instanceof ApiError) return row;
       if (row.sealedTotp === null) return { event: null };
       return change(seat, `member/${row.id}`, (control, client) =>
         changeTotp(control, client, row.id, false, () => removeTotp(client, row.id)),

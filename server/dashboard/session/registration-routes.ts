@@ -23,15 +23,15 @@ import {
 } from '#server/contract/session.ts';
 import { type ApiRoute, openRoute } from '#server/dashboard/gate.ts';
 import { describeMe } from '#server/dashboard/session/me.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import { FIRST_ACCOUNT } from '#server/process/prepare-store.ts';
-import { arrive, type Arrival, TAKEN } from '#server/sign-in/registration.ts';
+import { registerMember, type Registration, TAKEN } from '#server/sign-in/registration.ts';
 import { digestOf } from '#server/sign-in/cookie.ts';
 import { askForStranger } from '#server/sign-in/sign-in-store.ts';
 import { networkOf } from '#server/sign-in/origin.ts';
 import { forgetSetupFile } from '#server/sign-in/setup.ts';
 
-const NOT_VALID = new Refusal('link_not_valid');
+const NOT_VALID = new ApiError('link_not_valid');
 
 /** How people come in: the first by the setup link, others by an invitation or by themselves. */
 export function arrivalRoutes(dashboard: Dashboard): ApiRoute[] {
@@ -43,10 +43,10 @@ export function arrivalRoutes(dashboard: Dashboard): ApiRoute[] {
    * The plan that new accounts land on; refused where it is of no use any more, since none would limit
    * nothing.
    */
-  function landing(): { plan: string | null } | Refusal {
+  function landing(): { plan: string | null } | ApiError {
     const { plan } = readModel.registration;
     if (plan !== null && readModel.plan(plan)?.state !== 'active') {
-      return new Refusal('registration_closed', {
+      return new ApiError('registration_closed', {
         message: 'Nobody can register right now: the plan for new accounts has ended. Tell an administrator.',
       });
     }
@@ -54,20 +54,23 @@ export function arrivalRoutes(dashboard: Dashboard): ApiRoute[] {
   }
 
   /** Where an invitation leads. */
-  function accountOf({ account }: Pick<Invitation, 'account'>, name: string): Arrival['account'] | Refusal {
+  function accountOf(
+    { account }: Pick<Invitation, 'account'>,
+    name: string,
+  ): Registration['account'] | ApiError {
     if (account !== null) return { joins: account };
     const landed = landing();
-    return landed instanceof Refusal ? landed : { name, ...landed };
+    return landed instanceof ApiError ? landed : { name, ...landed };
   }
 
   /** Who has just come in, in their new session. */
   async function me(
     request: IncomingMessage,
-    arrived: { member: string; session: string | null } | Refusal,
-  ): Promise<Me | Refusal> {
-    if (arrived instanceof Refusal) return arrived;
+    arrived: { member: string; session: string | null } | ApiError,
+  ): Promise<Me | ApiError> {
+    if (arrived instanceof ApiError) return arrived;
     const who = await signIn.sessions.whoIs(arrived.member);
-    if (who instanceof Refusal) return who;
+    if (who instanceof ApiError) return who;
     return describeMe(dashboard, request, { ...who, session: arrived.session ?? '' });
   }
 
@@ -75,19 +78,19 @@ export function arrivalRoutes(dashboard: Dashboard): ApiRoute[] {
     body: z.output<typeof Register>,
     invitation: Invitation | null,
     digest: Buffer | null,
-  ): Promise<Refusal | null> {
+  ): Promise<ApiError | null> {
     const passwordHash = await signIn.passwords.hash(body.password);
-    if (passwordHash instanceof Refusal) return passwordHash;
+    if (passwordHash instanceof ApiError) return passwordHash;
     const account = accountOf(invitation ?? { account: null }, body.account_name);
-    if (account instanceof Refusal) return account;
-    const arrival: Arrival = {
+    if (account instanceof ApiError) return account;
+    const arrival: Registration = {
       email: body.email,
       passwordHash,
       role: invitation?.role ?? 'member',
       account,
       ...(invitation ? { invitation: invitation.id } : {}),
     };
-    const arrived = await arrive(
+    const arrived = await registerMember(
       seat,
       'registration',
       arrival,
@@ -96,7 +99,7 @@ export function arrivalRoutes(dashboard: Dashboard): ApiRoute[] {
       null,
     );
     // Whether an address is known here is nobody's business but its owner's.
-    return arrived instanceof Refusal && arrived !== TAKEN ? arrived : null;
+    return arrived instanceof ApiError && arrived !== TAKEN ? arrived : null;
   }
 
   return [
@@ -104,12 +107,12 @@ export function arrivalRoutes(dashboard: Dashboard): ApiRoute[] {
       const { token, email, password, account_name: name } = body;
       const digest = digestOf(token);
       const setup = await askForStranger(signIn, (pool) => findLink(pool, 'setup', digest));
-      if (setup === null || setup instanceof Refusal) return setup ?? NOT_VALID;
+      if (setup === null || setup instanceof ApiError) return setup ?? NOT_VALID;
       const passwordHash = await signIn.passwords.hash(password);
-      if (passwordHash instanceof Refusal) return passwordHash;
+      if (passwordHash instanceof ApiError) return passwordHash;
       const first = readModel.accountNamed(FIRST_ACCOUNT);
       const account = first ? { joins: first.id } : { name: name ?? FIRST_ACCOUNT, plan: null };
-      const arrived = await arrive(
+      const arrived = await registerMember(
         seat,
         null,
         { email, passwordHash, role: 'administrator', account },
@@ -122,22 +125,22 @@ export function arrivalRoutes(dashboard: Dashboard): ApiRoute[] {
         },
         { sessions: signIn.sessions, request, response },
       );
-      if (!(arrived instanceof Refusal)) forgetSetupFile(config);
+      if (!(arrived instanceof ApiError)) forgetSetupFile(config);
       return me(request, arrived);
     }),
 
     openRoute('post', '/api/registration', Register, async ({ body, request, response }) => {
       const startMs = performance.now();
       const isOpen = readModel.registration.policy === 'open';
-      if (!isOpen && body.invitation === undefined) return new Refusal('registration_closed');
+      if (!isOpen && body.invitation === undefined) return new ApiError('registration_closed');
       const landed = landing();
-      if (landed instanceof Refusal) return landed;
+      if (landed instanceof ApiError) return landed;
       const refused = await signIn.attempts.count('registration', networkOf(request, config.trustedProxies));
       if (refused) return refused;
       const digest = body.invitation === undefined ? null : digestOf(body.invitation);
       const invitation =
         digest === null ? null : await askForStranger(signIn, (pool) => lookAtInvitation(pool, digest));
-      if (invitation instanceof Refusal) return invitation;
+      if (invitation instanceof ApiError) return invitation;
       if (digest !== null && invitation === null) return NOT_VALID;
       const failed = await register(body, invitation, digest);
       await untilStep(startMs);
@@ -148,7 +151,7 @@ export function arrivalRoutes(dashboard: Dashboard): ApiRoute[] {
 
     openRoute('post', '/api/invitation', LookAtInvitation, async ({ body }) => {
       const invitation = await askForStranger(signIn, (pool) => lookAtInvitation(pool, digestOf(body.token)));
-      if (invitation === null || invitation instanceof Refusal) return invitation ?? NOT_VALID;
+      if (invitation === null || invitation instanceof ApiError) return invitation ?? NOT_VALID;
       const shown: InvitationShown = {
         object: 'invitation',
         role: invitation.role,
@@ -163,17 +166,17 @@ export function arrivalRoutes(dashboard: Dashboard): ApiRoute[] {
       const { token, email, password, account_name: name } = body;
       const digest = digestOf(token);
       const invitation = await askForStranger(signIn, (pool) => lookAtInvitation(pool, digest));
-      if (invitation === null || invitation instanceof Refusal) return invitation ?? NOT_VALID;
+      if (invitation === null || invitation instanceof ApiError) return invitation ?? NOT_VALID;
       if (invitation.account === null && name === undefined)
-        return new Refusal('missing_field', {
+        return new ApiError('missing_field', {
           message: 'This invitation is for an account of your own: give it a name.',
           param: 'account_name',
         });
       const account = accountOf(invitation, name ?? '');
-      if (account instanceof Refusal) return account;
+      if (account instanceof ApiError) return account;
       const passwordHash = await signIn.passwords.hash(password);
-      if (passwordHash instanceof Refusal) return passwordHash;
-      const arrived = await arrive(
+      if (passwordHash instanceof ApiError) return passwordHash;
+      const arrived = await registerMember(
         seat,
         null,
         { email, passwordHash, role: invitation.role, account, invitation: invitation.id },

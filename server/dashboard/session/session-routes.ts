@@ -14,7 +14,7 @@ import {
   type SignedIn,
 } from '#server/dashboard/gate.ts';
 import { describeMe } from '#server/dashboard/session/me.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import { clearCookie } from '#server/sign-in/cookie.ts';
 import { networkOf } from '#server/sign-in/origin.ts';
 import { closings } from '#server/sign-in/closings.ts';
@@ -27,7 +27,7 @@ export function sessionRoutes(dashboard: Dashboard): ApiRoute[] {
   const readModel = dashboard.relay.readModel;
 
   /** Ends sessions of the one who asks; `end` takes the rows away and says which. */
-  function close(who: SignedIn, end: (client: Client) => Promise<string[]>): Promise<Change | Refusal> {
+  function close(who: SignedIn, end: (client: Client) => Promise<string[]>): Promise<Change | ApiError> {
     const member = { id: who.member.id, account: who.account.id };
     return change<Change>(
       { control: dashboard.control, readModel },
@@ -45,10 +45,10 @@ export function sessionRoutes(dashboard: Dashboard): ApiRoute[] {
   /** The same, and takes the cookie from this browser. */
   async function signOut(
     { request, response }: ApiCall<unknown>,
-    closed: Promise<Change | Refusal>,
-  ): Promise<Change | Refusal> {
+    closed: Promise<Change | ApiError>,
+  ): Promise<Change | ApiError> {
     const answer = await closed;
-    if (!(answer instanceof Refusal)) clearCookie(request, response, dashboard.config);
+    if (!(answer instanceof ApiError)) clearCookie(request, response, dashboard.config);
     return answer;
   }
 
@@ -72,11 +72,11 @@ export function sessionRoutes(dashboard: Dashboard): ApiRoute[] {
         password,
         network: networkOf(request, dashboard.config.trustedProxies),
       });
-      if (row instanceof Refusal) return row;
+      if (row instanceof ApiError) return row;
       const refused = await verifyCode(signIn, dashboard.relay.pepper, row, code, readModel.nowMs());
       if (refused) return refused;
       const known = await signIn.sessions.whoIs(row.id);
-      if (known instanceof Refusal) return known;
+      if (known instanceof ApiError) return known;
       const member = { id: row.id, account: known.account.id };
       const opened = await change(
         { control: dashboard.control, readModel },
@@ -84,12 +84,12 @@ export function sessionRoutes(dashboard: Dashboard): ApiRoute[] {
         async (control, client) => {
           // A password that was changed meanwhile has ended all sessions, and this would be one more.
           if ((await holdMember(client, row.id))?.passwordHash !== row.passwordHash)
-            return new Refusal('wrong_credentials');
+            return new ApiError('wrong_credentials');
           const session = await signIn.sessions.open(client, request, member);
           return { position: await control.append(session.appends), done: session };
         },
       );
-      if (opened instanceof Refusal) return opened;
+      if (opened instanceof ApiError) return opened;
       opened.tell(response);
       return describeMe(dashboard, request, { ...known, session: opened.id });
     }),
@@ -126,12 +126,12 @@ export function sessionRoutes(dashboard: Dashboard): ApiRoute[] {
 
     route('delete', '/api/sessions/:session', EVERYBODY, null, async (call, who) => {
       const id = idOf(call.params, 'session');
-      if (id instanceof Refusal) return id;
+      if (id instanceof ApiError) return id;
       const closed = close(who, async (client) =>
         (await deleteSession(client, who.member.id, id)) ? [id] : [],
       );
       const answer = id === who.session ? await signOut(call, closed) : await closed;
-      return !(answer instanceof Refusal) && answer.event === null ? new Refusal('not_found') : answer;
+      return !(answer instanceof ApiError) && answer.event === null ? new ApiError('not_found') : answer;
     }),
   ];
 }

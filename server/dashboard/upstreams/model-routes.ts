@@ -1,14 +1,14 @@
 import type { ModelRow } from '#server/contract/keys.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { type ApiRoute, EVERYBODY, route } from '#server/dashboard/gate.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 
 /** The models that the caller's account may ask for, and what they cost. A key may be narrowed to fewer. */
 export function modelRoutes({ relay: { readModel }, modelList }: Dashboard): ApiRoute[] {
   return [
     route('get', '/api/models', EVERYBODY, null, async (_call, { account: { id } }) => {
       const account = readModel.account(id);
-      if (!account || !readModel.isCurrent()) return new Refusal('store_unavailable');
+      if (!account || !readModel.isCurrent()) return new ApiError('store_unavailable');
       const access = readModel.accountAccess(account);
       const mayUse = (model: string): boolean =>
         access === null || (access.isActive && (access.permissions?.models?.has(model) ?? true));

@@ -5,7 +5,7 @@ import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { ADMINISTRATORS, type ApiRoute, OVERSEERS, route } from '#server/dashboard/gate.ts';
 import { stale } from '#server/read/stale-responses.ts';
 import type { ImportPlan } from '#server/decide/price.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import type { Offered } from '#server/read-model/price-import.ts';
 
 const STALE = stale('prices');
@@ -38,7 +38,7 @@ export function priceRoutes(dashboard: Dashboard): ApiRoute[] {
       const plan = await makeChange(dashboard, who, (control) =>
         control.importPrices(offered.offers, { replaceManual, dryRun }),
       );
-      return plan instanceof Refusal ? plan : describe(offered, dryRun, plan);
+      return plan instanceof ApiError ? plan : describe(offered, dryRun, plan);
     }),
   ];
 }

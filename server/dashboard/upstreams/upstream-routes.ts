@@ -17,16 +17,16 @@ import { ADMINISTRATORS, type ApiRoute, OVERSEERS, route, type SignedIn } from '
 import { stale } from '#server/read/stale-responses.ts';
 import { listUpstreams } from '#server/dashboard/upstreams/upstream-list.ts';
 import { DecisionError } from '#server/decide/decision.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import { DIALECT_TRAITS } from '#server/providers/openai/dialects.ts';
 import { UpstreamControl } from '#server/control/upstream-control.ts';
 import { checkBaseUrl } from '#server/upstreams/addresses.ts';
-import { askModels } from '#server/upstreams/list-models.ts';
+import { listModels } from '#server/upstreams/list-models.ts';
 import { testUpstream } from '#server/upstreams/test-upstream.ts';
 import type { Upstream } from '#server/upstreams/upstream.ts';
 
 const STALE = stale('upstreams');
-const NOT_FOUND = new Refusal('not_found');
+const NOT_FOUND = new ApiError('not_found');
 /** Somebody waits for it; what takes longer is of no use to calls either. */
 const TEST_TIMEOUT_MS = 8_000;
 const SUGGESTIONS_TIMEOUT_MS = 3_000;
@@ -50,7 +50,7 @@ export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
     who: SignedIn,
     use: (control: UpstreamControl) => Promise<T>,
     terms?: UpstreamTerms,
-  ): Promise<T | Refusal> {
+  ): Promise<T | ApiError> {
     try {
       const changed = await makeChange(dashboard, who, (control, client) =>
         use(new UpstreamControl(control, client, config)).catch(tellOfFile),
@@ -64,7 +64,7 @@ export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
         terms?.base_url !== undefined &&
         error.message === checkBaseUrl(terms.base_url, terms.network);
       if (!isOfAddress) throw error;
-      return new Refusal('invalid_value', { message: error.message, param: 'terms.base_url' });
+      return new ApiError('invalid_value', { message: error.message, param: 'terms.base_url' });
     }
   }
 
@@ -101,7 +101,7 @@ export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
       ChangeUpstream,
       async ({ params, body: { terms, paused } }, who) => {
         const name = nameOf(params);
-        if (name instanceof Refusal) return name;
+        if (name instanceof ApiError) return name;
         if (terms === undefined)
           return change(who, (control) => control.pauseUpstream(name, paused === true));
         return change(
@@ -114,7 +114,7 @@ export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
 
     route('delete', '/api/upstreams/:upstream', ADMINISTRATORS, null, async ({ params }, who) => {
       const name = nameOf(params);
-      return name instanceof Refusal ? name : change(who, (control) => control.removeUpstream(name));
+      return name instanceof ApiError ? name : change(who, (control) => control.removeUpstream(name));
     }),
 
     route(
@@ -124,9 +124,9 @@ export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
       AddCredential,
       async ({ params, body }, who) => {
         const name = nameOf(params);
-        if (name instanceof Refusal) return name;
+        if (name instanceof ApiError) return name;
         const added = await change(who, (control) => control.addCredential(name, body));
-        return added instanceof Refusal
+        return added instanceof ApiError
           ? added
           : ({ ...added, object: 'credential' } satisfies CredentialAdded);
       },
@@ -139,7 +139,7 @@ export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
       null,
       async ({ params }, who) => {
         const name = nameOf(params);
-        return name instanceof Refusal
+        return name instanceof ApiError
           ? name
           : change(who, (control) => control.removeCredential(name, params['credential'] ?? ''));
       },
@@ -156,7 +156,7 @@ export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
       const upstream = relay.upstreams.get(params['upstream'] ?? '');
       if (!upstream) return NOT_FOUND;
       const [line] = upstream.lines;
-      const answer = line ? await askModels(line, SUGGESTIONS_TIMEOUT_MS) : { models: null, problem: null };
+      const answer = line ? await listModels(line, SUGGESTIONS_TIMEOUT_MS) : { models: null, problem: null };
       return {
         object: 'list',
         data: answer.models?.slice(0, SUGGESTIONS_MAX) ?? [],
@@ -167,7 +167,7 @@ export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
 }
 
 /** What can't be a name is as unknown as one that never was. */
-function nameOf(params: Readonly<Record<string, string>>): string | Refusal {
+function nameOf(params: Readonly<Record<string, string>>): string | ApiError {
   const parsed = UpstreamName.safeParse(params['upstream']);
   return parsed.success ? parsed.data : NOT_FOUND;
 }

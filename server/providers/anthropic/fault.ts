@@ -1,4 +1,4 @@
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import { isRecord } from '#server/providers/anthropic/content.ts';
 import { insideQuotes, membersOf, objectOf } from '#server/providers/anthropic/raw.ts';
 import type { ProviderFault } from '#server/providers/provider.ts';
@@ -30,8 +30,8 @@ export function readFault(body: Buffer): ProviderFault | null {
  */
 export function relayedError(error: string | undefined): string {
   const type = insideQuotes(membersOf(error ?? '').get('type'));
-  if (type === 'timeout_error') return new Refusal('upstream_timeout').errorJson();
-  return new Refusal(type !== null && BUSY.has(type) ? 'upstream_busy' : 'upstream_error').errorJson();
+  if (type === 'timeout_error') return new ApiError('upstream_timeout').errorJson();
+  return new ApiError(type !== null && BUSY.has(type) ? 'upstream_busy' : 'upstream_error').errorJson();
 }
 
 /** Anthropic's types of errors, by status; its SDKs and agents tell people what to do by them. */
@@ -47,7 +47,7 @@ const TYPES: Record<number, string> = {
 };
 
 /** A refusal as a client of Anthropic's Messages reads it: a reply's body, or the data of an event. */
-export function messagesErrorBody(refusal: Refusal, requestId: string): string {
+export function messagesErrorBody(refusal: ApiError, requestId: string): string {
   const type = TYPES[refusal.status] ?? (refusal.status < 500 ? 'invalid_request_error' : 'api_error');
   const error = objectOf({
     type: JSON.stringify(type),
@@ -59,6 +59,6 @@ export function messagesErrorBody(refusal: Refusal, requestId: string): string {
 }
 
 /** The same in the middle of a streamed reply. */
-export function messagesErrorEvent(refusal: Refusal, requestId: string): string {
+export function messagesErrorEvent(refusal: ApiError, requestId: string): string {
   return `event: error\ndata: ${messagesErrorBody(refusal, requestId)}\n\n`;
 }

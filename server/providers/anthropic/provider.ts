@@ -5,7 +5,7 @@ import { messagesRequest } from '#server/providers/anthropic/request.ts';
 import { MessageSse } from '#server/providers/anthropic/sse.ts';
 import type { Provider, ProviderCall } from '#server/providers/provider.ts';
 import { CHAT_COMPLETIONS } from '#db/limits/limits.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 
 /**
  * Upstreams that speak Anthropic's Messages. Chat completions are translated, there and back; calls of
@@ -20,7 +20,7 @@ export function speakAnthropic(nowMs: () => number): Provider {
       if (isChat(call)) return messagesRequest(call);
       return call.route === '/v1/messages'
         ? messages.request(call)
-        : new Refusal('model_not_found', { param: 'model' });
+        : new ApiError('model_not_found', { param: 'model' });
     },
     sse: (call) => (isChat(call) ? new MessageSse(created(), call.asked.asksUsage) : messages.sse(call)),
     json: (bytes, call) => (isChat(call) ? readReply(bytes, created()) : messages.json(bytes, call)),

@@ -4,7 +4,7 @@ import { thinkingOf, takesSampling } from '#server/providers/anthropic/thinking.
 import { toolsOf } from '#server/providers/anthropic/tools.ts';
 import { Unsayable } from '#server/providers/anthropic/unsayable.ts';
 import type { ProviderCall, ProviderRequest } from '#server/providers/provider.ts';
-import type { Refusal } from '#server/errors/api-error.ts';
+import type { ApiError } from '#server/errors/api-error.ts';
 
 /** A chat completion as a request for a message. Pure. */
 
@@ -63,7 +63,7 @@ const ASKS_NOTHING: Record<string, string> = {
 };
 
 /** @returns a refusal where the call can't be said in Anthropic's Messages. */
-export function messagesRequest(call: ProviderCall): ProviderRequest | Refusal {
+export function messagesRequest(call: ProviderCall): ProviderRequest | ApiError {
   try {
     return translate(call);
   } catch (error) {

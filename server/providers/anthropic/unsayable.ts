@@ -1,4 +1,4 @@
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 
 /**
  * Something in a request that can't be said in Anthropic's Messages; it ends the translation from wherever it
@@ -6,7 +6,7 @@ import { Refusal } from '#server/errors/api-error.ts';
  */
 export class Unsayable extends Error {
   override name = 'Unsayable';
-  readonly refusal: Refusal;
+  readonly refusal: ApiError;
 
   /**
    * @param param the field of the client's body at fault. @param problem what is wrong with it, as the end of
@@ -14,6 +14,6 @@ export class Unsayable extends Error {
    */
   constructor(param: string, problem: string) {
     super(param);
-    this.refusal = new Refusal('invalid_value', { message: `The field "${param}" ${problem}.`, param });
+    this.refusal = new ApiError('invalid_value', { message: `The field "${param}" ${problem}.`, param });
   }
 }

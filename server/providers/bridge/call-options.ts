@@ -1,4 +1,4 @@
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import {
   type CallOptions,
   type Effort,
@@ -99,13 +99,13 @@ const NO_BYTES = Buffer.alloc(0);
  * The `request` of the port. The package itself makes what is sent, so that there is nothing here but
  * what is dropped, and the refusal of a call that another upstream may be able to carry out.
  */
-export function bridgeRequest(call: ProviderCall): ProviderRequest | Refusal {
+export function bridgeRequest(call: ProviderCall): ProviderRequest | ApiError {
   try {
     const { dropped } = callOptionsOf(requestOf(call), null, 'v4');
     return { path: '', body: NO_BYTES, headers: [], dropped };
   } catch (error) {
     if (error instanceof Unsaid)
-      return new Refusal('invalid_value', { message: error.message, param: error.param });
+      return new ApiError('invalid_value', { message: error.message, param: error.param });
     throw error;
   }
 }

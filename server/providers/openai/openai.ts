@@ -1,5 +1,5 @@
 import type { Dialect } from '#db/events/upstream-events.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import { DIALECT_TRAITS } from '#server/providers/openai/dialects.ts';
 import { readFault } from '#server/providers/openai/fault.ts';
 import { responses } from '#server/providers/openai/responses.ts';
@@ -29,10 +29,10 @@ export function openai(dialect: Dialect): Provider {
 function requestOf(
   call: ProviderCall,
   streamOptions: NonNullable<Changes['streamOptions']>,
-): ProviderRequest | Refusal {
+): ProviderRequest | ApiError {
   const { route, body, asked, model } = call;
   const limit = limitOf(call);
-  if (limit === null) return new Refusal('route_not_found');
+  if (limit === null) return new ApiError('route_not_found');
   const dropped =
     streamOptions === 'refused' && asked.scanned.members.has('stream_options') ? ['stream_options'] : [];
   return {

@@ -3,7 +3,7 @@ import { openPool } from '#db/postgres/connect.ts';
 import { pepperFile, readPepper } from '#db/secrets/pepper.ts';
 import { readConfig } from '#server/process/config.ts';
 import { type RunningServer, startServer } from '#server/process/server.ts';
-import { Attempts } from '#server/sign-in/login-throttle.ts';
+import { LoginThrottle } from '#server/sign-in/login-throttle.ts';
 import { createLogger } from '#server/process/logger.ts';
 import { addMember, type ApiReply, PASSWORD, setUp, statuses, visit } from '../../support/dashboard.ts';
 import type { TestDatabase } from '../../support/database.ts';
@@ -78,7 +78,7 @@ describe('wrong passwords', () => {
     // Most of them are only counted, as the server counts them: each real one takes a hash.
     const pool = openPool(relay.store.config('relay'));
     try {
-      const attempts = new Attempts(
+      const attempts = new LoginThrottle(
         pool,
         readPepper(pepperFile({ DAYBOOK_DATA: relay.dataDir }), (line) => new Error(line)) as Buffer,
       );
@@ -103,7 +103,7 @@ describe('who has had all of their attempts', () => {
   it('costs the store nothing more, until one is given back', async () => {
     const pool = openPool(relay.store.config('relay'));
     try {
-      const attempts = new Attempts(pool, Buffer.alloc(32));
+      const attempts = new LoginThrottle(pool, Buffer.alloc(32));
       for (let index = 0; index < 5; index++)
         expect(await attempts.count('forgotten', 'a network')).toBeNull();
       for (let index = 0; index < 4; index++)

@@ -2,7 +2,7 @@ import path from 'node:path';
 import { expect, test } from 'vitest';
 import type { Receipt } from '#db/tlog/receipt.ts';
 import { issueReceipt } from '#server/read/receipt.ts';
-import type { Refusal } from '#server/errors/api-error.ts';
+import type { ApiError } from '#server/errors/api-error.ts';
 import { connectAs } from '../../support/log/log-writer.ts';
 import { createPartitioned } from '../../support/audit/partitioned-log.ts';
 import { projectAll } from '../../support/projections/projected.ts';
@@ -21,7 +21,7 @@ test('a receipt says which file of the archive has it, and beside the border wha
     const { rows } = await client.query<{ request: string; position: number }>(
       'select request, position::integer from projection.request where end_position is not null order by position',
     );
-    const receiptAt = (from: number): Promise<Receipt | Refusal | null> =>
+    const receiptAt = (from: number): Promise<Receipt | ApiError | null> =>
       issueReceipt(
         client,
         { account: null, key: null },

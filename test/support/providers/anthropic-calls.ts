@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import { messagesRequest } from '#server/providers/anthropic/request.ts';
 import { MessageSse } from '#server/providers/anthropic/sse.ts';
 import type { ProviderCall, SseReader } from '#server/providers/provider.ts';
@@ -22,7 +22,7 @@ export function callOf(body: object | string, more: Partial<ProviderCall> = {}):
       : JSON.stringify({ model: 'tide', messages: [{ role: 'user', content: 'Hi' }], ...body }),
   );
   const asked = parseChat(bytes);
-  if (asked instanceof Refusal) throw new Error(asked.message);
+  if (asked instanceof ApiError) throw new Error(asked.message);
   return {
     route: '/v1/chat/completions',
     body: { bytes, slab: null },
@@ -44,7 +44,7 @@ export function sent(
   more: Partial<ProviderCall> = {},
 ): { text: string; json: Sent; dropped: readonly string[] } {
   const request = messagesRequest(callOf(body, more));
-  if (request instanceof Refusal) throw new Error(`${request.param}: ${request.message}`);
+  if (request instanceof ApiError) throw new Error(`${request.param}: ${request.message}`);
   const text = request.body.toString();
   return { text, json: JSON.parse(text) as Sent, dropped: request.dropped };
 }
@@ -52,7 +52,7 @@ export function sent(
 /** The field that a call is refused for. */
 export function refusedFor(body: object): string | null {
   const request = messagesRequest(callOf(body));
-  if (!(request instanceof Refusal)) throw new Error('the call was not refused');
+  if (!(request instanceof ApiError)) throw new Error('the call was not refused');
   if (request.status !== 400) throw new Error(`it was refused with ${request.status}`);
   return request.param;
 }

@@ -3,7 +3,7 @@ import path from 'node:path';
 import type { Dispatcher } from 'undici';
 import { CHAT_COMPLETIONS } from '#db/limits/limits.ts';
 import { type Bridge, openBridge } from '#server/providers/bridge/bridge.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import type { ProviderCall } from '#server/providers/provider.ts';
 import { parseChat } from '#server/wire/parse.ts';
 import { SseTap } from '#server/providers/openai/sse.ts';
@@ -40,7 +40,7 @@ export function callOf(request: object, tokenLimit: number | null = null): Provi
     }),
   );
   const asked = parseChat(bytes);
-  if (asked instanceof Refusal) throw new Error(asked.message);
+  if (asked instanceof ApiError) throw new Error(asked.message);
   return {
     route: CHAT_COMPLETIONS,
     body: { bytes, slab: null },

@@ -6,7 +6,7 @@ import {
   DIALECTS,
   type ModelTerms,
   type Target,
-  type Try,
+  type Attempt,
   type UpstreamTerms,
 } from '#db/events/upstream-events.ts';
 
@@ -91,7 +91,7 @@ export function madeOfUpstreams({ actor, id, slug, modelName }: Parts): Made<Ups
 }
 
 /** What a call's tries may be told as. */
-export const anyTries = (slug: fc.Arbitrary<string>, id: fc.Arbitrary<string>): fc.Arbitrary<Try[]> =>
+export const anyTries = (slug: fc.Arbitrary<string>, id: fc.Arbitrary<string>): fc.Arbitrary<Attempt[]> =>
   fc.array(
     fc.record(
       {

@@ -2,7 +2,7 @@ import { TOTP, Secret } from 'otpauth';
 import { describe, expect, it } from 'vitest';
 import { CreateAccount } from '#server/contract/accounts.ts';
 import { ChangeKey, CreateKey } from '#server/contract/keys.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import { freeName } from '#server/sign-in/registration.ts';
 import { browserLabel } from '#server/sign-in/browser.ts';
 import { coarseNetwork } from '#server/sign-in/origin.ts';
@@ -47,7 +47,7 @@ describe('passwords', () => {
   it('are hashed two at a time, fifty wait, and more are told so', async () => {
     const passwords = new Passwords();
     const all = await Promise.all(Array.from({ length: 55 }, () => passwords.hash('one of many')));
-    expect(all.filter((each) => each instanceof Refusal).map((each) => each.code)).toEqual([
+    expect(all.filter((each) => each instanceof ApiError).map((each) => each.code)).toEqual([
       'relay_busy',
       'relay_busy',
       'relay_busy',

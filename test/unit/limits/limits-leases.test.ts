@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { LineAnswer } from '#db/limits/leases.ts';
+import type { LeaseLineResponse } from '#db/limits/leases.ts';
 import { type Limit, limitsOf } from '#db/limits/limits.ts';
 import { Counter } from '#server/limits/counter.ts';
 import { type Amounts, Hold, unitsHeld } from '#server/limits/hold.ts';
@@ -17,7 +17,7 @@ function leaseOf(limit: Partial<Limit> = {}): { counter: Counter; presses: () =>
   };
 }
 
-function answer(granted: number, changes: Partial<LineAnswer> = {}): LineAnswer {
+function answer(granted: number, changes: Partial<LeaseLineResponse> = {}): LeaseLineResponse {
   return {
     allowance: 1,
     cap: 1_000,

@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { CHILD_STOP_MS, WORKER_STOP_MS } from '#server/bounds.ts';
 import { describeConfig, readConfig } from '#server/process/config.ts';
-import { CATALOGUE } from '#server/errors/api-error.ts';
+import { ERROR_CATALOGUE } from '#server/errors/api-error.ts';
 import { describeWorkerConfig, readWorkerConfig } from '../../../worker/config.ts';
 import { imageLines, readCompose, readComposeText, serviceOf } from '../../support/deploy/compose.ts';
 import { ROOT } from '../../layout/source.ts';
@@ -202,8 +202,8 @@ describe('deploy/haproxy.cfg', () => {
     ];
     expect(refusals.length).toBeGreaterThanOrEqual(5);
     for (const [, status, text = '', headers = ''] of refusals) {
-      const { error } = JSON.parse(text) as { error: { code: keyof typeof CATALOGUE; type: string } };
-      const row = CATALOGUE[error.code] as { status: number; type: string; retryAfterS?: number };
+      const { error } = JSON.parse(text) as { error: { code: keyof typeof ERROR_CATALOGUE; type: string } };
+      const row = ERROR_CATALOGUE[error.code] as { status: number; type: string; retryAfterS?: number };
       // A server that vanished within a call is a bad gateway by HTTP, and our own fault.
       expect(error.code === 'internal_error' ? '502' : String(row.status)).toBe(status);
       expect(error.type).toBe(row.type);

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
-import { Waiters } from '#server/read-model/condition-variable.ts';
+import { ConditionVariable } from '#server/read-model/condition-variable.ts';
 
 const LONG_MS = 60_000;
 
 test('whoever waits is told when they are had look and it is so, and not before', async () => {
-  const waiters = new Waiters();
+  const waiters = new ConditionVariable();
   const seen: string[] = [];
   let position = 0;
   const waits = [2, 1].map((wanted) =>
@@ -20,7 +20,7 @@ test('whoever waits is told when they are had look and it is so, and not before'
 });
 
 test('nobody waits for ever, or where too many wait already', async () => {
-  const waiters = new Waiters();
+  const waiters = new ConditionVariable();
   expect(await waiters.until(() => false, 1)).toBe(false);
   let isOpen = false;
   const crowd = Array.from({ length: 1_000 }, () => waiters.until(() => isOpen, LONG_MS));

@@ -2,17 +2,17 @@ import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { DEAD_AFTER_MS } from '#db/bounds.ts';
 import { STALL_MAX_MS } from '#server/bounds.ts';
-import { Life } from '#server/instance/fencing-guard.ts';
+import { FencingGuard } from '#server/instance/fencing-guard.ts';
 
 /** A life that began at 0 and has run until `ms`, with a tick every quarter of a second. */
-function livedUntil(ms: number, life = new Life(), fromMs = 0): Life {
+function livedUntil(ms: number, life = new FencingGuard(), fromMs = 0): FencingGuard {
   if (fromMs === 0) life.begin(0);
   for (let at = fromMs; at <= ms; at += 250) life.tick(at);
   return life;
 }
 
 test('before an instance was taken, and after it was lost, nothing may be said', () => {
-  const life = new Life();
+  const life = new FencingGuard();
   expect([life.isGood(0), life.isLost]).toEqual([false, true]);
   life.begin(0);
   expect([life.isGood(1), life.isLost]).toEqual([true, false]);
@@ -50,7 +50,7 @@ test('after a longer one nothing is said until a heartbeat that was sent after w
 });
 
 test('whichever callback comes first after waking finds the pause', () => {
-  const wake: ((life: Life) => void)[] = [
+  const wake: ((life: FencingGuard) => void)[] = [
     (life) => life.isGood(20_000),
     (life) => life.tick(20_000),
     (life) => life.confirm(990, 20_000),
@@ -76,7 +76,7 @@ test('whatever the pauses, nothing is said after one that outlasted the last ans
   const steps = fc.array(fc.record({ pauseMs: fc.nat(12_000), heartbeat: fc.boolean() }), { maxLength: 60 });
   fc.assert(
     fc.property(steps, (list) => {
-      const life = new Life();
+      const life = new FencingGuard();
       life.begin(0);
       let nowMs = 0;
       let answeredMs = 0;

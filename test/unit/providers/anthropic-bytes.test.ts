@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import { anyDelta, quickDelta } from '#server/providers/anthropic/delta.ts';
 import { dataOf } from '#server/wire/sse-events.ts';
 import { elementsOf, membersOf } from '#server/providers/anthropic/raw.ts';
@@ -314,7 +314,7 @@ test('any list of messages is translated or refused by a field, and nothing is t
   fc.assert(
     fc.property(fc.array(message, { maxLength: 5 }), more, (messages, rest) => {
       const request = messagesRequest(callOf({ messages, ...rest }));
-      if (request instanceof Refusal)
+      if (request instanceof ApiError)
         expect(request).toMatchObject({ status: 400, param: expect.any(String) as string });
       else expect(JSON.parse(request.body.toString())).toMatchObject({ model: 'claude-sonnet-5' });
     }),

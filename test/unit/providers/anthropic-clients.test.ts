@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import { anthropic } from '#server/providers/anthropic/provider.ts';
 import { callOf, fixture, runThrough, type Sent } from '../../support/providers/anthropic-calls.ts';
 
@@ -20,7 +20,7 @@ beforeAll(async () => {
       const route = request.url?.startsWith('/v1/messages') ? '/v1/messages' : '/v1/chat/completions';
       const call = callOf(Buffer.concat(chunks).toString(), { route });
       const sent = anthropic.request(call);
-      if (sent instanceof Refusal) return response.writeHead(sent.status).end(sent.body('r'));
+      if (sent instanceof ApiError) return response.writeHead(sent.status).end(sent.body('r'));
       out = JSON.parse(sent.body.toString()) as Sent;
       // The model's name is the fixture's.
       const bytes = fixture(`${call.asked.model}.${call.asked.sse ? 'sse' : 'json'}`);

@@ -1,6 +1,6 @@
 import { readdirSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import { messagesErrorBody, messagesErrorEvent } from '#server/providers/anthropic/fault.ts';
 import { anthropic } from '#server/providers/anthropic/provider.ts';
 import { readReply } from '#server/providers/anthropic/reply.ts';
@@ -199,13 +199,13 @@ test('no fixture of a whole body is without a test', () => {
 });
 
 test("a refusal of the relay's own reaches clients of the messages in the words they know", () => {
-  const refusal = new Refusal('rate_limit_exceeded', { message: 'Too many "requests".' });
+  const refusal = new ApiError('rate_limit_exceeded', { message: 'Too many "requests".' });
   expect(JSON.parse(messagesErrorBody(refusal, 'r1'))).toEqual({
     type: 'error',
     error: { type: 'rate_limit_error', message: 'Too many "requests".', code: 'rate_limit_exceeded' },
     request_id: 'r1',
   });
-  expect(messagesErrorEvent(new Refusal('upstream_cut'), 'r1')).toMatch(
+  expect(messagesErrorEvent(new ApiError('upstream_cut'), 'r1')).toMatch(
     /^event: error\ndata: \{"type":"error","error":\{"type":"api_error",[^\n]*\}\n\n$/,
   );
 });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import { anthropic } from '#server/providers/anthropic/provider.ts';
 import { REPLY_TOKENS_DEFAULT } from '#server/providers/anthropic/request.ts';
 import { callOf, refusedFor, sent } from '../../support/providers/anthropic-calls.ts';
@@ -12,7 +12,7 @@ const tool = (more: object = {}): object => ({
 describe('a request', () => {
   test("goes to the messages, in their version, with the upstream's name of the model", () => {
     const request = anthropic.request(callOf({ stream: true }, { model: 'claude-opus-5' }));
-    if (request instanceof Refusal) throw new Error(request.message);
+    if (request instanceof ApiError) throw new Error(request.message);
     expect(request).toMatchObject({
       path: '/v1/messages',
       headers: ['anthropic-version', '2023-06-01'],

@@ -1,9 +1,9 @@
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
 import type { Dispatcher } from 'undici';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import { bridgeRequest } from '#server/providers/bridge/call-options.ts';
 import { Exchange } from '#server/providers/bridge/exchange.ts';
-import { openBridgeLine } from '#server/upstreams/bridge-connection.ts';
+import { openBridgeConnection } from '#server/upstreams/bridge-connection.ts';
 import { guardedConnector } from '#server/upstreams/connect.ts';
 import { bridged, callOf, startCall } from '../../support/providers/bridged.ts';
 import { type ScriptedProvider, startProvider } from '../../support/upstream/scripted-provider.ts';
@@ -20,7 +20,7 @@ afterEach(() => {
 });
 
 const lineTo = (network: 'public' | 'private') =>
-  openBridgeLine({
+  openBridgeConnection({
     terms: { package: '@ai-sdk/google', base_url: provider.url },
     secret: 'credential-of-nobody',
     credential: null,
@@ -67,7 +67,7 @@ test('a line that is destroyed ends its calls', async () => {
 test("what can't be said is known before anything is sent, so that another upstream may take the call", () => {
   expect(bridgeRequest(callOf({ user: 'u', n: 2 }))).toMatchObject({ dropped: ['user', 'n'] });
   const refusal = bridgeRequest(callOf({ tools: [{ type: 'custom' }] }));
-  expect(refusal).toBeInstanceOf(Refusal);
+  expect(refusal).toBeInstanceOf(ApiError);
   expect(refusal).toMatchObject({ status: 400, param: 'tools[0].type' });
 });
 

@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { RELAYED_ROUTES, type RelayedRoute } from '#db/limits/limits.ts';
 import { BaseUrl, type Dialect, DIALECTS } from '#db/events/upstream-events.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import { credentialHeader, DIALECT_TRAITS } from '#server/providers/openai/dialects.ts';
 import { readFault } from '#server/providers/openai/fault.ts';
 import { openai } from '#server/providers/openai/openai.ts';
@@ -38,7 +38,7 @@ function callOf(
 
 function sent(dialect: Dialect, call: ProviderCall): ProviderRequest & { value: unknown } {
   const request = openai(dialect).request(call);
-  if (request instanceof Refusal) throw new Error(request.message);
+  if (request instanceof ApiError) throw new Error(request.message);
   return { ...request, value: JSON.parse(request.body.toString()) };
 }
 
@@ -101,7 +101,7 @@ describe('a request', () => {
   });
 
   test('of /v1/messages is another protocol', () => {
-    expect(openai('openai').request(callOf('/v1/messages', { model: 'm' }))).toBeInstanceOf(Refusal);
+    expect(openai('openai').request(callOf('/v1/messages', { model: 'm' }))).toBeInstanceOf(ApiError);
   });
 
   test('for a response goes to its own path, and asks for no usage', () => {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { CATALOGUE, type Code, Refusal } from '#server/errors/api-error.ts';
+import { ERROR_CATALOGUE, type Code, ApiError } from '#server/errors/api-error.ts';
 
-const CODES = Object.keys(CATALOGUE) as Code[];
+const CODES = Object.keys(ERROR_CATALOGUE) as Code[];
 const REQUEST = '01900000-0000-7000-8000-000000000001';
 
 /** A type that clients know, for each status. */
@@ -17,7 +17,7 @@ const typeOf = (code: Code, status: number): string =>
     : (TYPES[status] ?? (status >= 500 ? 'server_error' : 'invalid_request_error'));
 
 /** Headers as an object, each name once. */
-function headersOf(refusal: Refusal): Record<string, string> {
+function headersOf(refusal: ApiError): Record<string, string> {
   const list = refusal.headers(REQUEST, 10);
   const names = list.filter((_, index) => index % 2 === 0);
   expect(new Set(names).size).toBe(names.length);
@@ -25,7 +25,7 @@ function headersOf(refusal: Refusal): Record<string, string> {
 }
 
 describe.each(CODES)('the refusal %s', (code) => {
-  const refusal = new Refusal(code);
+  const refusal = new ApiError(code);
 
   test('is an error object of the shape that clients read, with its request id', () => {
     expect(JSON.parse(refusal.body(REQUEST))).toEqual({
@@ -69,7 +69,7 @@ describe.each(CODES)('the refusal %s', (code) => {
 
 test('a refusal can say more than its row, and any text stays JSON', () => {
   const message = 'quotes " and \\ and \u2028 and \n';
-  const refusal = new Refusal('invalid_value', {
+  const refusal = new ApiError('invalid_value', {
     message,
     param: 'stream_options.include_usage',
     status: 422,
@@ -83,13 +83,13 @@ test('a refusal can say more than its row, and any text stays JSON', () => {
 });
 
 test("a hint that is not known leaves the row's own", () => {
-  expect(headersOf(new Refusal('upstream_busy', { retryAfterS: undefined }))).toMatchObject({
+  expect(headersOf(new ApiError('upstream_busy', { retryAfterS: undefined }))).toMatchObject({
     'retry-after': '5',
   });
 });
 
 test('an error within a stream is the same object', () => {
-  const refusal = new Refusal('upstream_cut');
+  const refusal = new ApiError('upstream_cut');
   expect(JSON.parse(`{"error":${refusal.errorJson()}}`)).toEqual({
     error: (JSON.parse(refusal.body(REQUEST)) as { error: object }).error,
   });

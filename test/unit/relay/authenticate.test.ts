@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { beforeEach, describe, expect, test } from 'vitest';
 import type { ControlEvent, Placed } from '#db/events/events.ts';
-import { type Code, Refusal } from '#server/errors/api-error.ts';
+import { type Code, ApiError } from '#server/errors/api-error.ts';
 import { createSecret, digestSecret } from '#server/secrets/key-secret.ts';
 import { ReadModel } from '#server/read-model/read-model.ts';
 import { authenticate } from '#server/access/authenticate.ts';
@@ -60,7 +60,7 @@ const knockWith = (secret: string) => knock('Authorization', `Bearer ${secret}`)
 
 /** The code of a refusal, or the id of the key that was let in. */
 function outcome(result: ReturnType<typeof authenticate>): string {
-  if (!(result instanceof Refusal)) return result.id;
+  if (!(result instanceof ApiError)) return result.id;
   expect(result.status).toBe(401);
   return result.code;
 }
@@ -206,7 +206,7 @@ describe('keys', () => {
   });
 
   test('of a flood get answers that share nothing of one caller with another', () => {
-    const [first, second] = [knockWith(createSecret('Key00009')), knockWith('x')] as [Refusal, Refusal];
+    const [first, second] = [knockWith(createSecret('Key00009')), knockWith('x')] as [ApiError, ApiError];
     expect(first.body('request-1')).toContain('"request_id":"request-1"');
     expect(second.body('request-2')).toBe(first.body('request-1').replace('request-1', 'request-2'));
   });

@@ -3,11 +3,11 @@ import { beforeEach, describe, expect, test } from 'vitest';
 import type { ControlEvent, KeyTerms, Placed, PlanTerms } from '#db/events/events.ts';
 import type { Key } from '#db/fold/key.ts';
 import { ROUTES } from '#db/limits/limits.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import { ReadModel } from '#server/read-model/read-model.ts';
 import { authorize, authorizeModel } from '#server/access/authorize.ts';
 import type { Caller } from '#server/access/caller.ts';
-import { judge } from '#server/access/dry-run.ts';
+import { dryRun } from '#server/access/dry-run.ts';
 import { anyKeyTerms, anyPlanTerms } from '../../support/log/arbitrary-event.ts';
 
 const actor = 'command-line';
@@ -40,8 +40,9 @@ const onPlan = (terms: PlanTerms): void =>
 const restricted = (terms: KeyTerms): void =>
   happened({ type: 'key.restricted', ...ids, terms, windows: 'keep', actor });
 const key = (): Key => model.key('Key00001') as Key;
-const ask = (caller: Partial<Caller> = {}): Refusal | null => authorize(key(), { ...chat, ...caller }, model);
-const askModel = (name: string): Refusal | null => authorizeModel(key(), name, model);
+const ask = (caller: Partial<Caller> = {}): ApiError | null =>
+  authorize(key(), { ...chat, ...caller }, model);
+const askModel = (name: string): ApiError | null => authorizeModel(key(), name, model);
 
 beforeEach(() => {
   model = new ReadModel();
@@ -274,7 +275,7 @@ describe('a key', () => {
           });
           restricted(ofKey);
           const real = ask(who) ?? askModel(what);
-          expect(judge(key(), { ...who, model: what }, model, () => null)?.code).toBe(real?.code);
+          expect(dryRun(key(), { ...who, model: what }, model, () => null)?.code).toBe(real?.code);
         },
       ),
     );
@@ -283,7 +284,7 @@ describe('a key', () => {
   test('is judged in a dry run by its own state first, and by whether anybody serves the model last', () => {
     const trial = { ...chat, model: 'a' };
     const code = (serves = true): string | undefined =>
-      judge(key(), trial, model, () => (serves ? null : new Refusal('model_not_found')))?.code;
+      dryRun(key(), trial, model, () => (serves ? null : new ApiError('model_not_found')))?.code;
     expect([code(), code(false)]).toEqual([undefined, 'model_not_found']);
     restricted({ models: ['b'] });
     expect(code(false)).toBe('model_not_permitted');
@@ -295,7 +296,7 @@ describe('a key', () => {
 
   test('is judged in a dry run by the price of the model where a quota is in money', () => {
     restricted({ quotas: [{ meter: 'cost_microusd', window: 'day', limit: 5, enforcement: 'exact' }] });
-    expect(judge(key(), { ...chat, address: null, model: 'a' }, model, () => null)?.code).toBe(
+    expect(dryRun(key(), { ...chat, address: null, model: 'a' }, model, () => null)?.code).toBe(
       'model_not_priced',
     );
   });
@@ -303,7 +304,7 @@ describe('a key', () => {
   test('is judged in a dry run without what the command did not name', () => {
     restricted({ networks: ['10.0.0.0/8'], models: ['b'] });
     expect(
-      judge(key(), { ...chat, address: null, model: null }, model, () => new Refusal('model_not_found')),
+      dryRun(key(), { ...chat, address: null, model: null }, model, () => new ApiError('model_not_found')),
     ).toBeNull();
   });
 });

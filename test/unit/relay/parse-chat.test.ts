@@ -1,18 +1,18 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { JSON_DEPTH_MAX } from '#server/bounds.ts';
-import { type Code, Refusal } from '#server/errors/api-error.ts';
+import { type Code, ApiError } from '#server/errors/api-error.ts';
 import { type Asked, parseChat } from '#server/wire/parse.ts';
 
 const MESSAGES = [{ role: 'user', content: 'hello' }];
 
-function parse(body: unknown): Asked | Refusal {
+function parse(body: unknown): Asked | ApiError {
   return parseChat(Buffer.from(typeof body === 'string' ? body : JSON.stringify(body)));
 }
 
 function accepted(body: unknown): Asked {
   const chat = parse(body);
-  if (chat instanceof Refusal) throw new Error(`refused: ${chat.message}`);
+  if (chat instanceof ApiError) throw new Error(`refused: ${chat.message}`);
   return chat;
 }
 
@@ -106,7 +106,7 @@ describe('a body is refused with its code and the field at fault', () => {
       `{"messages":["${prompt}"]}`,
       `{"model":{"${prompt}":1},"messages":["${prompt}"]}`,
     ]) {
-      expect((parse(body) as Refusal).message).not.toContain(prompt);
+      expect((parse(body) as ApiError).message).not.toContain(prompt);
     }
   });
 });
@@ -230,7 +230,7 @@ test('any JSON at all is either understood or refused with a 400 or 404, never t
   fc.assert(
     fc.property(body, (value) => {
       const chat = parse(value);
-      if (chat instanceof Refusal) {
+      if (chat instanceof ApiError) {
         expect([400, 404]).toContain(chat.status);
         return;
       }

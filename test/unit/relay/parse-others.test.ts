@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { type Code, Refusal } from '#server/errors/api-error.ts';
+import { type Code, ApiError } from '#server/errors/api-error.ts';
 import type { Asked } from '#server/wire/parse.ts';
 import { RELAYED } from '#server/relay/routes.ts';
 
 /** What is read of the requests beside chat completions, whose own test has all that is common to them. */
 
-function parse(route: string, body: object): Asked | Refusal {
+function parse(route: string, body: object): Asked | ApiError {
   const spec = RELAYED.get(route);
   if (!spec) throw new Error(`there is no route ${route}`);
   return spec.parse(Buffer.from(JSON.stringify(body)));
@@ -78,7 +78,7 @@ describe('what a call asks for', () => {
     ],
   ])('%s: %j', (route, body, expected) => {
     const asked = parse(route, body);
-    expect(asked).not.toBeInstanceOf(Refusal);
+    expect(asked).not.toBeInstanceOf(ApiError);
     expect(asked).toMatchObject(expected);
     expect('elsewhere' in asked).toBe(false);
   });

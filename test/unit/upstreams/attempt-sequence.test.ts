@@ -1,16 +1,16 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { TRIES_MAX } from '#db/events/upstream-events.ts';
-import { Refusal } from '#server/errors/api-error.ts';
+import { ATTEMPTS_MAX } from '#db/events/upstream-events.ts';
+import { ApiError } from '#server/errors/api-error.ts';
 import type { Failure, Problem } from '#server/relay/failure.ts';
-import { Tries } from '#server/relay/attempt-sequence.ts';
+import { AttemptSequence } from '#server/relay/attempt-sequence.ts';
 import { NEW_TRY_WITHIN_MS, RETRY_PAUSE_MS, RETRY_WAIT_MAX_MS } from '#server/upstreams/bounds.ts';
 import { Target } from '#server/upstreams/target.ts';
 import type { Upstream } from '#server/upstreams/upstream.ts';
 import { unsent } from '../../support/upstream/dispatched.ts';
 
 const failureOf = (problem: Problem, retryAfterMs: number | null = null): Failure => ({
-  refusal: new Refusal('upstream_error'),
+  refusal: new ApiError('upstream_error'),
   reason: 'upstream_error',
   problem,
   retryAfterMs,
@@ -22,12 +22,12 @@ const healths = (upstreams: readonly Upstream[]) =>
 
 /** Goes where it is sent until that is nowhere; says where that was, and how long it waited before each. */
 function play(
-  tries: Tries,
+  tries: AttemptSequence,
   problems: readonly Problem[],
   retryAfterMs: number | null = null,
 ): { at: string[]; waitsMs: number[] } {
   const [at, waitsMs] = [[] as string[], [] as number[]];
-  let next = { ...tries.first(performance.now()), waitMs: 0 } as ReturnType<Tries['failed']>;
+  let next = { ...tries.first(performance.now()), waitMs: 0 } as ReturnType<AttemptSequence['failed']>;
   while (next) {
     at.push(next.line.credential ?? '');
     waitsMs.push(next.waitMs);
@@ -43,7 +43,7 @@ function play(
 describe('a call that fails', () => {
   test('goes to the other upstreams at once, in their order, and each is told', () => {
     const upstreams = [unsent('a', { credentials: 2 }), unsent('b'), unsent('c')];
-    const tries = new Tries(targetsOf(...upstreams));
+    const tries = new AttemptSequence(targetsOf(...upstreams));
     const { at, waitsMs } = play(tries, ['cut', 503, 'unreachable']);
     // Any of a pool's credentials may be the first.
     expect(['a-0', 'a-1']).toContain(at[0]);
@@ -59,7 +59,7 @@ describe('a call that fails', () => {
 
   test('by its credential goes to the next one of the same upstream first', () => {
     const [a, b] = [unsent('a', { credentials: 2 }), unsent('b')];
-    const { at } = play(new Tries(targetsOf(a, b)), [401, 429, 500]);
+    const { at } = play(new AttemptSequence(targetsOf(a, b)), [401, 429, 500]);
     expect([at.slice(0, 2).toSorted(), at[2]]).toEqual([['a-0', 'a-1'], 'b-0']);
     expect([
       a.health.standing(0).state,
@@ -69,40 +69,43 @@ describe('a call that fails', () => {
 
   test('by its own fault goes nowhere', () => {
     for (const status of [400, 413, 422])
-      expect(play(new Tries(targetsOf(unsent('a', { retries: 3 }), unsent('b'))), [status]).at).toEqual([
-        'a-0',
-      ]);
+      expect(
+        play(new AttemptSequence(targetsOf(unsent('a', { retries: 3 }), unsent('b'))), [status]).at,
+      ).toEqual(['a-0']);
   });
 
   test('is tried again at the same one only as often as its terms say, after pauses that grow', () => {
-    const { at, waitsMs } = play(new Tries(targetsOf(unsent('a', { retries: 3 }))), ['cut']);
+    const { at, waitsMs } = play(new AttemptSequence(targetsOf(unsent('a', { retries: 3 }))), ['cut']);
     expect(at).toEqual(['a-0', 'a-0', 'a-0', 'a-0']);
     for (const [index, waitMs] of waitsMs.slice(1).entries()) {
       const pauseMs = RETRY_PAUSE_MS * 2 ** index;
       expect(waitMs).toBeGreaterThanOrEqual(pauseMs * 0.5);
       expect(waitMs).toBeLessThanOrEqual(pauseMs * 1.5);
     }
-    expect(play(new Tries(targetsOf(unsent('a'))), ['cut']).at).toEqual(['a-0']);
+    expect(play(new AttemptSequence(targetsOf(unsent('a'))), ['cut']).at).toEqual(['a-0']);
     // Nothing mends a credential within a second.
-    expect(play(new Tries(targetsOf(unsent('a', { retries: 3 }))), [401]).at).toEqual(['a-0']);
+    expect(play(new AttemptSequence(targetsOf(unsent('a', { retries: 3 }))), [401]).at).toEqual(['a-0']);
   });
 
   test('waits for as long as the upstream asks, unless that is too long', () => {
     expect(
-      play(new Tries(targetsOf(unsent('a', { retries: 1 }))), [429, 400], RETRY_WAIT_MAX_MS).waitsMs,
+      play(new AttemptSequence(targetsOf(unsent('a', { retries: 1 }))), [429, 400], RETRY_WAIT_MAX_MS)
+        .waitsMs,
     ).toEqual([0, RETRY_WAIT_MAX_MS]);
     expect(
-      play(new Tries(targetsOf(unsent('a', { retries: 1 }))), [429, 400], RETRY_WAIT_MAX_MS + 1).at,
+      play(new AttemptSequence(targetsOf(unsent('a', { retries: 1 }))), [429, 400], RETRY_WAIT_MAX_MS + 1).at,
     ).toEqual(['a-0']);
     // Who is somewhere else does not wait.
-    expect(play(new Tries(targetsOf(unsent('a', { retries: 1 }), unsent('b'))), [429, 400], 9_000)).toEqual({
+    expect(
+      play(new AttemptSequence(targetsOf(unsent('a', { retries: 1 }), unsent('b'))), [429, 400], 9_000),
+    ).toEqual({
       at: ['a-0', 'b-0'],
       waitsMs: [0, 0],
     });
   });
 
   test('begins no new try after a while, however many are left', () => {
-    const tries = new Tries(targetsOf(unsent('a', { retries: 3 }), unsent('b')));
+    const tries = new AttemptSequence(targetsOf(unsent('a', { retries: 3 }), unsent('b')));
     tries.began(tries.first(0));
     expect(tries.hasMore).toBe(true);
     expect(tries.failed(failureOf('timed_out'), performance.now() + NEW_TRY_WITHIN_MS + 1)).toBeNull();
@@ -111,7 +114,7 @@ describe('a call that fails', () => {
 
 test('a try that ends with the call is told by the way it ended, and one alone is not told twice', () => {
   const [a] = [unsent('a')];
-  const tries = new Tries(targetsOf(a));
+  const tries = new AttemptSequence(targetsOf(a));
   tries.began(tries.first(0));
   tries.ended('completed', performance.now());
   expect([tries.count, tries.told, a.health.running]).toEqual([1, undefined, 0]);
@@ -125,7 +128,7 @@ test('a reply that breaks off after it has begun speaks against its upstream; a 
     reason: 'upstream_cut' | 'timed_out' | 'client_gone' | 'completed' | 'shed',
   ): number => {
     const upstream = unsent('a');
-    const tries = new Tries(targetsOf(upstream));
+    const tries = new AttemptSequence(targetsOf(upstream));
     tries.began(tries.first(0));
     tries.answered(5);
     tries.ended(reason, performance.now());
@@ -162,10 +165,10 @@ test('however a call fails: the tries are bounded and all told, none is at a lin
       fc.option(fc.nat(20_000)),
       (places, problems, retryAfterMs) => {
         const upstreams = places.map((each, index) => unsent(`u${index}`, each));
-        const tries = new Tries(targetsOf(...upstreams));
+        const tries = new AttemptSequence(targetsOf(...upstreams));
         const { at, waitsMs } = play(tries, problems, retryAfterMs);
         longest = Math.max(longest, at.length);
-        expect(at.length).toBeLessThanOrEqual(TRIES_MAX);
+        expect(at.length).toBeLessThanOrEqual(ATTEMPTS_MAX);
         expect(tries.count).toBe(at.length);
         if (at.length > 1) expect(tries.told?.map(({ credential }) => credential)).toEqual(at);
         for (const [index, line] of at.entries()) {
@@ -180,5 +183,5 @@ test('however a call fails: the tries are bounded and all told, none is at a lin
     ),
     { numRuns: 500 },
   );
-  expect(longest).toBe(TRIES_MAX);
+  expect(longest).toBe(ATTEMPTS_MAX);
 });

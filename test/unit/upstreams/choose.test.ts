@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { choose } from '#server/upstreams/choose.ts';
-import type { Line } from '#server/upstreams/connection-pool.ts';
+import type { UpstreamConnectionPool } from '#server/upstreams/connection-pool.ts';
 import { Target } from '#server/upstreams/target.ts';
 import { unsent } from '../../support/upstream/dispatched.ts';
 
@@ -60,7 +60,11 @@ describe('among the targets of an order', () => {
 
   test('a credential is that with the fewest calls', () => {
     const upstream = unsent('a', { credentials: 3 });
-    const [one, two, three] = upstream.lines as [Line, Line, Line];
+    const [one, two, three] = upstream.lines as [
+      UpstreamConnectionPool,
+      UpstreamConnectionPool,
+      UpstreamConnectionPool,
+    ];
     for (const line of [one, one, two, three, three]) line.health.began(0);
     expect(choose([new Target(upstream, null)], NONE, NONE, 0, 0.5)?.line).toBe(two);
   });
@@ -87,12 +91,14 @@ describe('what is ejected', () => {
   test('is no reason to end a call that another upstream failed, though that one has another credential', () => {
     const [a, b] = [new Target(unsent('a', { credentials: 2 }), null), target('b')];
     eject(b.upstream, 300);
-    expect(choose([a, b], new Set([a.upstream.lines[0] as Line]), new Set(['a']), 0, 0)?.target).toBe(b);
+    expect(
+      choose([a, b], new Set([a.upstream.lines[0] as UpstreamConnectionPool]), new Set(['a']), 0, 0)?.target,
+    ).toBe(b);
   });
 
   test('may be one credential of several', () => {
     const upstream = unsent('a', { credentials: 2 });
-    const [one, two] = upstream.lines as [Line, Line];
+    const [one, two] = upstream.lines as [UpstreamConnectionPool, UpstreamConnectionPool];
     eject(one, 100);
     for (let count = 0; count < 5; count++) two.health.began(0);
     expect([0, 100].map((nowMs) => choose([new Target(upstream, null)], NONE, NONE, nowMs, 0)?.line)).toEqual(
@@ -120,7 +126,7 @@ test('a call that is always told to go elsewhere is at each line once, in the or
           if (ejectedMs !== null) eject(upstream, ejectedMs);
           return new Target(upstream, null, weight, order);
         });
-        const tried = new Set<Line>();
+        const tried = new Set<UpstreamConnectionPool>();
         const ranks: [isEjected: number, order: number][] = [];
         for (
           let chosen = choose(targets, tried, avoided, 0, 0.5);

@@ -1,24 +1,24 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { EJECT_AFTER_FAILURES, EJECTION_MAX_MS, EJECTION_MS } from '#server/upstreams/bounds.ts';
-import { Health } from '#server/upstreams/circuit-breaker.ts';
+import { CircuitBreaker } from '#server/upstreams/circuit-breaker.ts';
 
 /** A call that begins and fails at the same moment. */
-function fail(health: Health, nowMs: number, outForMs: number | null = null): void {
+function fail(health: CircuitBreaker, nowMs: number, outForMs: number | null = null): void {
   health.began(nowMs);
   health.ended(nowMs);
   health.failed(nowMs, nowMs, 'cut', outForMs);
 }
 
-function ejected(nowMs = 0): Health {
-  const health = new Health();
+function ejected(nowMs = 0): CircuitBreaker {
+  const health = new CircuitBreaker();
   for (let count = 0; count < EJECT_AFTER_FAILURES; count++) fail(health, nowMs);
   return health;
 }
 
 describe('an upstream', () => {
   test('is ejected after so many failures in a row, and not before', () => {
-    const health = new Health();
+    const health = new CircuitBreaker();
     for (let count = 1; count < EJECT_AFTER_FAILURES; count++) {
       fail(health, count);
       expect([health.isOpen(count), health.standing(count).state]).toEqual([true, 'failing']);
@@ -37,7 +37,7 @@ describe('an upstream', () => {
   });
 
   test('that answers in between is not ejected, however often it fails', () => {
-    const health = new Health();
+    const health = new CircuitBreaker();
     for (let count = 0; count < 50; count++) {
       if (count % (EJECT_AFTER_FAILURES - 1) === 0) health.succeeded();
       fail(health, count);
@@ -58,7 +58,7 @@ describe('an upstream', () => {
   });
 
   test('whose outage ends a hundred calls at once is ejected once', () => {
-    const health = new Health();
+    const health = new CircuitBreaker();
     for (let count = 0; count < 100; count++) health.began(0);
     for (let count = 0; count < 100; count++) {
       health.ended(0);
@@ -100,7 +100,7 @@ describe('an upstream', () => {
   });
 
   test('whose replies begin well and break off is ejected after as many, and soon again, until one comes whole', () => {
-    const health = new Health();
+    const health = new CircuitBreaker();
     const breakOff = (nowMs: number): void => {
       health.began(nowMs);
       health.answered();
@@ -123,7 +123,7 @@ describe('an upstream', () => {
   });
 
   test('that says for how long it is of no use is taken at its word, at the first time and at the longest', () => {
-    const health = new Health();
+    const health = new CircuitBreaker();
     fail(health, 0, 1_000);
     fail(health, 10, 30_000);
     fail(health, 20, 500);
@@ -141,7 +141,7 @@ test('whatever happens, in whatever order: the calls are counted, one at most is
   let trials = 0;
   fc.assert(
     fc.property(fc.array(step, { maxLength: 60, size: 'max' }), (steps) => {
-      const health = new Health();
+      const health = new CircuitBreaker();
       /** When each call began that runs; each at a moment of its own. */
       const running: number[] = [];
       let [nowMs, onTrial] = [0, null as number | null];

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { Try } from '#db/events/upstream-events.ts';
+import { Attempt } from '#db/events/upstream-events.ts';
 import { judge, type Problem, problemName } from '#server/relay/failure.ts';
 import { RETRY_AFTER_MAX_MS } from '#server/upstreams/bounds.ts';
 
@@ -69,9 +69,9 @@ test('whatever the failure: no fault of the client is tried again or blamed on a
       if (verdict.blames === 'nobody')
         expect([verdict.outForMs, verdict.isLaterBetter]).toEqual([null, false]);
       expect(verdict.outForMs ?? 0).toBeLessThanOrEqual(RETRY_AFTER_MAX_MS);
-      expect(Try.safeParse({ upstream: 'one', outcome: problemName(problem), duration_ms: 0 }).success).toBe(
-        true,
-      );
+      expect(
+        Attempt.safeParse({ upstream: 'one', outcome: problemName(problem), duration_ms: 0 }).success,
+      ).toBe(true);
     }),
     { numRuns: 2_000 },
   );

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { explain } from '#server/upstreams/list-models.ts';
 import { ForbiddenAddress } from '#server/upstreams/connect.ts';
-import { Health } from '#server/upstreams/circuit-breaker.ts';
+import { CircuitBreaker } from '#server/upstreams/circuit-breaker.ts';
 import { takeAnswer } from '#server/upstreams/health-probe.ts';
 
 /** What people are told of an upstream that could not be asked, and what that says of its health. */
@@ -39,8 +39,8 @@ test.each([403, 404])('a list that is not given (%i) does not speak against call
 const MODELS = { models: ['a'], problem: null };
 const answered = (error: unknown) => ({ models: null, problem: explain(error, 3_000) });
 /** One that was ejected for this, and whose time out is over at 100. */
-function ejectedFor(problem: string): Health {
-  const health = new Health();
+function ejectedFor(problem: string): CircuitBreaker {
+  const health = new CircuitBreaker();
   health.failed(1, 2, problem, 50);
   return health;
 }

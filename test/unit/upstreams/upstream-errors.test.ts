@@ -2,15 +2,15 @@ import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Code } from '#server/errors/api-error.ts';
 import { readFault } from '#server/providers/openai/fault.ts';
-import { refusalOfReply, type UpstreamReply } from '#server/relay/upstream-errors.ts';
+import { apiErrorOfReply, type UpstreamReply } from '#server/relay/upstream-errors.ts';
 
 const HOST = 'models.internal.example:8443';
 
 function told(
   reply: Partial<UpstreamReply> & { status: number; body?: Buffer },
-): ReturnType<typeof refusalOfReply> {
+): ReturnType<typeof apiErrorOfReply> {
   const { body = Buffer.alloc(0), ...rest } = reply;
-  return refusalOfReply({ fault: readFault(body), retryAfter: undefined, host: HOST, ...rest });
+  return apiErrorOfReply({ fault: readFault(body), retryAfter: undefined, host: HOST, ...rest });
 }
 
 const errorBody = (message: string, more: object = {}): Buffer =>

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { API_REFUSALS } from '#server/errors/api-errors.ts';
+import { API_ERRORS } from '#server/errors/api-errors.ts';
 import type { Frame, FrameOf } from '#server/contract/frames.ts';
 import { whatToDo } from '../../../web/features/first-call/explain.ts';
 import { follow, type SeenCall } from '../../../web/features/first-call/seen-calls.ts';
@@ -75,7 +75,7 @@ describe('the calls that the first-call page shows', () => {
 test('every refusal of a key, a permission or a limit has advice of its own', () => {
   const OTHER_STATUS = 418;
   // That of signatures is told to witnesses, who have no key.
-  const codes = Object.entries(API_REFUSALS).filter(
+  const codes = Object.entries(API_ERRORS).filter(
     ([code, { status }]) => [401, 403, 429].includes(status) && code !== 'cosignature_refused',
   );
   expect(codes.length).toBeGreaterThan(5);

@@ -1,7 +1,7 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import type { KeyMade } from '#server/contract/keys.ts';
 import { api } from '../../lib/api.ts';
-import { isGood } from '../../lib/good-key.ts';
+import { isActive } from '../../lib/good-key.ts';
 import { keysQuery } from '../../lib/names.ts';
 import { useMe } from '../../lib/session.ts';
 import { Button } from '../../ui/button.tsx';
@@ -19,7 +19,7 @@ type KeyStepProps = {
 export function KeyStep({ secret, onSecret }: KeyStepProps) {
   const { account } = useMe();
   const queries = useQueryClient();
-  const keys = useQuery(ownKeysQuery(account.id)).data?.filter(isGood);
+  const keys = useQuery(ownKeysQuery(account.id)).data?.filter(isActive);
   const create = useMutation({
     // The reply holds the secret, so nothing of it goes where replies are kept.
     mutationFn: async () => {

@@ -1,6 +1,6 @@
 import { Link } from '@tanstack/react-router';
 import type { KeyRow } from '#server/contract/keys.ts';
-import { isGood } from '../../lib/good-key.ts';
+import { isActive } from '../../lib/good-key.ts';
 import { showCost, showCount } from '../../lib/show.ts';
 import { Button, buttonClass } from '../../ui/button.tsx';
 import { Copyable } from '../../ui/copy.tsx';
@@ -86,7 +86,7 @@ export function DetailsDialog({ row, canChange, onAct, onClose }: DetailsDialogP
           <Button icon="check" onClick={() => onAct('check')}>
             Would this call pass?
           </Button>
-          {canChange && isGood(row) && (
+          {canChange && isActive(row) && (
             <>
               <Button icon="cog" onClick={() => onAct('change')}>
                 Change

@@ -1,5 +1,5 @@
 import type { KeyRow } from '#server/contract/keys.ts';
-import { isGood } from '../../lib/good-key.ts';
+import { isActive } from '../../lib/good-key.ts';
 import { useNow } from '../../lib/use-now.ts';
 import { Badge, type Tone } from '../../ui/parts.tsx';
 import { glanceAtTerms } from '../../ui/terms/summary.ts';
@@ -32,7 +32,7 @@ export function Expiry({ row }: { row: KeyRow }) {
   const { expires_at } = row;
   const now = useNow(60_000);
   if (expires_at === null) return <span className="text-muted">never</span>;
-  const isSoon = isGood(row) && Date.parse(expires_at) - now < SOON_MS;
+  const isSoon = isActive(row) && Date.parse(expires_at) - now < SOON_MS;
   return isSoon ? (
     <Badge tone="warn">
       <Ago time={expires_at} />

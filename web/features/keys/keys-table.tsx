@@ -1,5 +1,5 @@
 import type { KeyRow } from '#server/contract/keys.ts';
-import { isGood } from '../../lib/good-key.ts';
+import { isActive } from '../../lib/good-key.ts';
 import { showCost, showShort } from '../../lib/show.ts';
 import { Menu, type MenuItem } from '../../ui/menu.tsx';
 import { actionsColumn, type Column, Table } from '../../ui/table.tsx';
@@ -37,7 +37,7 @@ function columnsFor({
     return [
       { label: 'Details', icon: 'list', onChoose: () => onOpen(row.id) },
       item('check', 'Would this call pass?', 'check'),
-      ...(canChange && isGood(row)
+      ...(canChange && isActive(row)
         ? [
             item('change', 'Change', 'cog'),
             item('rotate', 'Rotate the secret', 'refresh'),

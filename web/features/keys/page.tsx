@@ -1,7 +1,7 @@
 import { useNavigate, useSearch } from '@tanstack/react-router';
 import { useState } from 'react';
 import type { KeyRow } from '#server/contract/keys.ts';
-import { isGood } from '../../lib/good-key.ts';
+import { isActive } from '../../lib/good-key.ts';
 import type { KeySearch, KeySearchChange } from '../../lib/key-search.ts';
 import { keysQuery, useIsOverseer } from '../../lib/names.ts';
 import { withoutBlanks } from '../../lib/search-text.ts';
@@ -148,7 +148,7 @@ export function KeysPage() {
 
 function KeysCount({ rows, search }: { rows: readonly KeyRow[]; search: KeySearch }) {
   const shown = rows.filter((row) => fits(row, search)).length;
-  const ended = rows.filter((row) => !isGood(row)).length;
+  const ended = rows.filter((row) => !isActive(row)).length;
   return (
     <span>
       {showCounted(shown, 'key')}
@@ -161,7 +161,7 @@ function KeysCount({ rows, search }: { rows: readonly KeyRow[]; search: KeySearc
 
 function fits(row: KeyRow, { account, state, name = '' }: KeySearch): boolean {
   if (account !== undefined && row.account !== account) return false;
-  if (state === undefined ? !isGood(row) : state !== 'all' && row.state !== state) return false;
+  if (state === undefined ? !isActive(row) : state !== 'all' && row.state !== state) return false;
   const text = name.toLowerCase();
   return (
     `${row.name} ${row.account_name}`.toLowerCase().includes(text) ||

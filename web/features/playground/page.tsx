@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { type FormEvent, type KeyboardEvent, useState } from 'react';
 import type { KeyRow, ModelRow } from '#server/contract/keys.ts';
-import { isGood } from '../../lib/good-key.ts';
+import { isActive } from '../../lib/good-key.ts';
 import { modelsQuery } from '../../lib/models-query.ts';
 import { keysQuery } from '../../lib/names.ts';
 import { useMe } from '../../lib/session.ts';
@@ -22,7 +22,7 @@ export function PlaygroundPage() {
   const keys = useQuery(keysQuery);
   const models = useQuery(modelsQuery);
   const error = keys.error ?? models.error;
-  const good = keys.data?.filter((key) => key.account === account.id && isGood(key));
+  const good = keys.data?.filter((key) => key.account === account.id && isActive(key));
   return (
     <>
       <PageHead

@@ -69,8 +69,8 @@ export function RequestTable({ rows, open, hold, onOpen, onNearEnd, empty, ref }
   const columns = useMemo(() => columnsFor(room, reading.hasAccounts), [room, reading.hasAccounts]);
   const template = templateOf(columns);
   const [at, setAt] = useState(0);
-  // oxlint-disable-next-line react/incompatible-library -- its functions are called here alone, and never
-  // handed on
+  // Its functions are called here alone and never passed on.
+  // oxlint-disable-next-line react/incompatible-library
   const virtual = useVirtualizer({
     count: rows.length,
     getScrollElement: () => scroller.current,

@@ -1,5 +1,5 @@
 import { Link } from '@tanstack/react-router';
-import type { Try } from '#db/events/upstream-events.ts';
+import type { Attempt } from '#db/events/upstream-events.ts';
 import type { RequestStory } from '#server/contract/requests.ts';
 import { showCount, showDuration } from '../../lib/show.ts';
 import { tryWords } from '../../lib/try-words.ts';
@@ -45,7 +45,7 @@ export function Spans({ story: { first_byte_ms, duration_ms, sse } }: { story: R
 }
 
 /** Where it was sent, one after the other, until one delivered or none was left. */
-export function StoryTries({ tries }: { tries: readonly Try[] }) {
+export function StoryTries({ tries }: { tries: readonly Attempt[] }) {
   return (
     <ol aria-label="Tries" className="flex flex-col gap-1">
       {tries.map(({ upstream, outcome, duration_ms: ms }, index) => (

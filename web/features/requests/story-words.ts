@@ -1,6 +1,6 @@
 import type { RequestStory, StoryEvent } from '#server/contract/requests.ts';
 import type { EndReason, UsageSource } from '#db/events/events.ts';
-import type { Try } from '#db/events/upstream-events.ts';
+import type { Attempt } from '#db/events/upstream-events.ts';
 import { showCost, showCount } from '../../lib/show.ts';
 
 /** A request's story in words. Pure. */
@@ -60,9 +60,9 @@ export function tellEvent(event: StoryEvent, story: RequestStory): string {
 }
 
 /** Its tries at upstreams, where there was more than one. */
-export function triesOf({ events }: Pick<RequestStory, 'events'>): Try[] {
+export function triesOf({ events }: Pick<RequestStory, 'events'>): Attempt[] {
   const told = events.find(({ type }) => type === 'request.settled')?.['tries'];
-  return Array.isArray(told) ? (told as Try[]) : [];
+  return Array.isArray(told) ? (told as Attempt[]) : [];
 }
 
 const numberOf = (value: unknown): number | null => (typeof value === 'number' ? value : null);
