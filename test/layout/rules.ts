@@ -67,7 +67,11 @@ const PURE_PACKAGES = ['zod'];
 
 const CATCH_ALLS = new Set(['utils', 'util', 'types', 'lib', 'helpers', 'helper', 'common', 'misc']);
 
+/** The length of a file is a guide: tests hold tables of cases and may be longer. */
 const LINES_MAX = 400;
+const TEST_LINES_MAX = 500;
+
+const linesMaxOf = (path: string): number => (path.endsWith('.test.ts') ? TEST_LINES_MAX : LINES_MAX);
 
 const begins = (name: string, beginnings: readonly string[]): boolean =>
   beginnings.some((each) => name.startsWith(each));
@@ -183,8 +187,8 @@ export function catchAlls(files: readonly File[]): Breach[] {
 /** One page, one thought. Fixtures are data. */
 export function longFiles(files: readonly File[]): Breach[] {
   return files
-    .filter(({ path, lines }) => lines > LINES_MAX && !path.startsWith('test/fixtures/'))
-    .map(({ path, lines }) => `${path} has ${lines} lines; ${LINES_MAX} are the most`);
+    .filter(({ path, lines }) => lines > linesMaxOf(path) && !path.startsWith('test/fixtures/'))
+    .map(({ path, lines }) => `${path} has ${lines} lines; ${linesMaxOf(path)} are the most`);
 }
 
 /** What the service says goes through its logger, which knows what must not be told. */
