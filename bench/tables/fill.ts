@@ -57,7 +57,7 @@ const REQUESTS = `
       case when not refused then 1 end, case when refused then 3 end,
       case when refused then 429 when luck < 0.96 then 200 when luck < 0.98 then 499 else 502 end,
       case when refused then null when luck < 0.96 then ${END_REASONS.completed} when luck < 0.98 then ${END_REASONS.client_gone}
-        when luck < 0.995 then ${END_REASONS.upstream_error} when luck < 0.998 then ${END_REASONS.quota_spent} else ${END_REASONS.internal_error} end,
+        when luck < 0.995 then ${END_REASONS.upstream_error} when luck < 0.998 then ${END_REASONS.quota_exceeded} else ${END_REASONS.internal_error} end,
       case when not refused then ${USAGE_SOURCES.provider} end, case when not refused then 1 end, null, case when not refused then luck < 0.7 end,
       'Acct' || lpad(rank::text, 4, '0'), 'K' || lpad(rank::text, 4, '0') || lpad(floor((${KEY_COUNT}) * power(random(), 2))::text, 3, '0'),
       case when not refused then ${MODEL} end, case when not refused then 'one' end, case when refused then 'rate_limit_exceeded' end

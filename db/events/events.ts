@@ -30,18 +30,18 @@ import * as upstream from '#db/events/upstream-events.ts';
 export const END_REASONS = {
   completed: 1,
   client_gone: 2,
-  upstream_cut: 3,
+  upstream_disconnected: 3,
   upstream_error: 4,
-  upstream_refused: 5,
+  upstream_rejected: 5,
   upstream_unreachable: 6,
   timed_out: 7,
-  shed: 8,
+  service_unavailable: 8,
   abandoned: 9,
   internal_error: 10,
   /** What the key may do was changed while it ran. */
-  withdrawn: 11,
+  access_revoked: 11,
   /** The reply used up what an exact quota had left. */
-  quota_spent: 12,
+  quota_exceeded: 12,
 } as const;
 export type EndReason = keyof typeof END_REASONS;
 export const END_REASON_OF = namesByCode(END_REASONS);
@@ -228,8 +228,8 @@ const RequestAbandoned = z.object({
   ...hold,
 });
 /** Calls of a known account that were refused with 403 or 429; many alike are one event. */
-const RequestRefused = z.object({
-  type: z.literal('request.refused'),
+const RequestRejected = z.object({
+  type: z.literal('request.rejected'),
   /** The first of them. */
   request: RequestId,
   account: Id,
@@ -268,9 +268,9 @@ export const Event = z.discriminatedUnion('type', [
   member.MemberRemoved,
   member.MemberPasswordChanged,
   member.MemberTotpChanged,
-  member.MemberResetLinkMade,
+  member.MemberResetLinkCreated,
   member.InvitationCreated,
-  member.InvitationWithdrawn,
+  member.InvitationRevoked,
   member.SessionOpened,
   member.SessionClosed,
   member.RegistrationChanged,
@@ -281,7 +281,7 @@ export const Event = z.discriminatedUnion('type', [
   RequestExtended,
   RequestSettled,
   RequestAbandoned,
-  RequestRefused,
+  RequestRejected,
 ]);
 export type Event = z.infer<typeof Event>;
 export type EventType = Event['type'];
@@ -314,9 +314,9 @@ export const EVENT_CODES = {
   'member.removed': 42,
   'member.password_changed': 43,
   'member.totp_changed': 44,
-  'member.reset_link_made': 45,
+  'member.reset_link_created': 45,
   'invitation.created': 50,
-  'invitation.withdrawn': 51,
+  'invitation.revoked': 51,
   'session.opened': 60,
   'session.closed': 61,
   'registration.changed': 70,
@@ -332,7 +332,7 @@ export const EVENT_CODES = {
   'request.settled': 101,
   'request.abandoned': 102,
   'request.extended': 103,
-  'request.refused': 104,
+  'request.rejected': 104,
 } as const satisfies Record<EventType, number>;
 
 /** Where an event stands in the log. */

@@ -34,8 +34,8 @@ export const MemberTotpChanged = Control.extend({
 });
 
 /** An administrator made a link by which the member chooses a new password. */
-export const MemberResetLinkMade = Control.extend({
-  type: z.literal('member.reset_link_made'),
+export const MemberResetLinkCreated = Control.extend({
+  type: z.literal('member.reset_link_created'),
   member: Id,
   account: Id,
 });
@@ -48,8 +48,8 @@ export const InvitationCreated = Control.extend({
   role: RoleName,
   expires_at: Time,
 });
-export const InvitationWithdrawn = Control.extend({
-  type: z.literal('invitation.withdrawn'),
+export const InvitationRevoked = Control.extend({
+  type: z.literal('invitation.revoked'),
   invitation: Id,
 });
 

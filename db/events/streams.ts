@@ -43,10 +43,10 @@ export function streamOf(event: ControlEvent): string {
     case 'member.removed':
     case 'member.password_changed':
     case 'member.totp_changed':
-    case 'member.reset_link_made':
+    case 'member.reset_link_created':
       return `member/${event.member}`;
     case 'invitation.created':
-    case 'invitation.withdrawn':
+    case 'invitation.revoked':
       return `invitation/${event.invitation}`;
     case 'session.opened':
     case 'session.closed':

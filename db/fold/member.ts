@@ -36,7 +36,7 @@ export function evolveMember(member: Member | undefined, event: ControlEvent, at
     case 'member.removed':
       return member && { ...member, state: 'removed', version: member.version + 1 };
     case 'member.password_changed':
-    case 'member.reset_link_made':
+    case 'member.reset_link_created':
       return member && { ...member, version: member.version + 1 };
     case 'member.totp_changed':
       return member && { ...member, hasTotp: event.enabled, version: member.version + 1 };

@@ -1,7 +1,7 @@
 import type { EndReason, EventOf, RequestEvent, UsageSource } from '#db/events/events.ts';
 
 /** What happens to a relayed call. One that is refused was none. */
-export type RequestLifeEvent = Exclude<RequestEvent, EventOf<'request.refused'>>;
+export type RequestLifeEvent = Exclude<RequestEvent, EventOf<'request.rejected'>>;
 
 /** One relayed call as the log tells it: accepted, perhaps given more to spend, then ended exactly once. */
 export type Request = {

@@ -180,7 +180,7 @@ function fill(columns: ReturnType<typeof newRequestColumns>, events: readonly Re
     columns.request.addUuid(event.request);
     columns.account.addText(event.account);
     columns.key.addText(event.key);
-    if (event.type === 'request.refused') {
+    if (event.type === 'request.rejected') {
       columns.refusal.addText(event.refusal, row);
       columns.status.addInt2(event.status, row);
       columns.refused_count.addInt4(event.refused_count, row);

@@ -110,7 +110,7 @@ export function decode(row: Row): Event {
     }
     case 'request.abandoned':
       return withAdmission(row, { type, ...ending(row), hold_tokens: Number(row[11]) });
-    case 'request.refused':
+    case 'request.rejected':
       return {
         type,
         request: row[6],

@@ -20,15 +20,15 @@ export type Outcome = (typeof OUTCOMES)[number];
 export const OUTCOME_OF: Readonly<Record<EndReason, EndedOutcome>> = {
   completed: 'completed',
   client_gone: 'client_gone',
-  upstream_cut: 'upstream_failed',
+  upstream_disconnected: 'upstream_failed',
   upstream_error: 'upstream_failed',
-  upstream_refused: 'upstream_failed',
+  upstream_rejected: 'upstream_failed',
   upstream_unreachable: 'upstream_failed',
   timed_out: 'upstream_failed',
   // What the account's own terms ended.
-  withdrawn: 'cut_short',
-  quota_spent: 'cut_short',
-  shed: 'relay_failed',
+  access_revoked: 'cut_short',
+  quota_exceeded: 'cut_short',
+  service_unavailable: 'relay_failed',
   internal_error: 'relay_failed',
   abandoned: 'relay_failed',
 };

@@ -9,7 +9,7 @@ const ACCEPTED = EVENT_CODES['request.accepted'];
 const SETTLED = EVENT_CODES['request.settled'];
 const ABANDONED = EVENT_CODES['request.abandoned'];
 const EXTENDED = EVENT_CODES['request.extended'];
-const REFUSED = EVENT_CODES['request.refused'];
+const REFUSED = EVENT_CODES['request.rejected'];
 const ENDED = `${SETTLED}, ${ABANDONED}`;
 
 /**

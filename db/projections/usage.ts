@@ -8,7 +8,7 @@ import type { Projection, Range } from '#db/projections/projection.ts';
 const ACCEPTED = EVENT_CODES['request.accepted'];
 const SETTLED = EVENT_CODES['request.settled'];
 const ABANDONED = EVENT_CODES['request.abandoned'];
-const REFUSED = EVENT_CODES['request.refused'];
+const REFUSED = EVENT_CODES['request.rejected'];
 const ENDED = `${SETTLED}, ${ABANDONED}`;
 
 const SUMS = [

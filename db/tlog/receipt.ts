@@ -173,7 +173,13 @@ const POSITION_AT = 1;
 const TYPE_AT = 3;
 const REQUEST_AT = 5;
 const [ACCEPTED, EXTENDED, SETTLED, ABANDONED, REFUSED] = (
-  ['request.accepted', 'request.extended', 'request.settled', 'request.abandoned', 'request.refused'] as const
+  [
+    'request.accepted',
+    'request.extended',
+    'request.settled',
+    'request.abandoned',
+    'request.rejected',
+  ] as const
 ).map((type) => String(EVENT_CODES[type]));
 
 /**

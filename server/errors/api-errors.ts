@@ -111,7 +111,7 @@ export const API_ERRORS = {
       'None of these signatures is of a witness that this log knows. Its operator names them in WITNESSES.',
   },
 
-  upstream_refused: {
+  upstream_rejected: {
     status: 400,
     type: 'invalid_request_error',
     message: 'The model provider refused the request.',
@@ -210,7 +210,7 @@ export const API_ERRORS = {
     message:
       "The model provider refused the relay's own credential. Your key is fine; tell the relay's administrator.",
   },
-  upstream_cut: {
+  upstream_disconnected: {
     status: 502,
     type: 'server_error',
     message: 'The model provider ended the reply before it was complete. Try again.',

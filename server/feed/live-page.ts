@@ -110,7 +110,7 @@ export function frameOf({ event, position, at }: Placed): Item['frame'] | null {
     case 'request.settled':
     case 'request.abandoned':
       return { ...event, type: 'settled', ...placed, outcome: OUTCOME_OF[event.end_reason] };
-    case 'request.refused':
+    case 'request.rejected':
       return { ...event, type: 'refused', ...placed };
     case 'request.extended':
       return null;

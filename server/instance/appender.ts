@@ -44,7 +44,7 @@ export class StoreUnavailable extends Error {
 type Accepted = EventOf<'request.accepted'>;
 type Ending = EventOf<'request.settled'>;
 /** What is worth recording and nobody waits for. */
-type Note = EventOf<'request.extended'> | EventOf<'request.refused'>;
+type Note = EventOf<'request.extended'> | EventOf<'request.rejected'>;
 type Entry = {
   event: RequestEvent;
   resolve?: () => void;

@@ -3,7 +3,7 @@ import type { Key } from '#db/fold/key.ts';
 import { REFUSALS_COALESCE_MS, REFUSALS_KINDS_MAX } from '#server/bounds.ts';
 import type { ApiError } from '#server/errors/api-error.ts';
 
-type Refused = EventOf<'request.refused'>;
+type Refused = EventOf<'request.rejected'>;
 
 /**
  * Writes down calls of known accounts that were refused by permission or limit. Those of one key
@@ -29,7 +29,7 @@ export class RejectionLog {
     }
     if (this.#pending.size >= REFUSALS_KINDS_MAX) this.flush();
     this.#pending.set(name, {
-      type: 'request.refused',
+      type: 'request.rejected',
       request,
       account: key.account,
       key: key.id,

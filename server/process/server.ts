@@ -135,7 +135,7 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
   };
   // Others have ended our requests already.
   keeper.onLost = () => {
-    for (const call of [...relay.running]) call.fail('store_unavailable', 'shed');
+    for (const call of [...relay.running]) call.fail('store_unavailable', 'service_unavailable');
   };
   keeper.onTaken = (seat) => {
     relay.seat = seat;
@@ -265,5 +265,5 @@ async function drained(relay: Relay): Promise<void> {
   const deadline = performance.now() + DRAIN_MS;
   while (relay.running.size > 0 && performance.now() < deadline)
     await new Promise((resolve) => setTimeout(resolve, 20));
-  for (const call of [...relay.running]) call.fail('shutting_down', 'shed');
+  for (const call of [...relay.running]) call.fail('shutting_down', 'service_unavailable');
 }

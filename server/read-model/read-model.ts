@@ -100,7 +100,7 @@ export class ReadModel {
       case 'member.removed':
       case 'member.password_changed':
       case 'member.totp_changed':
-      case 'member.reset_link_made':
+      case 'member.reset_link_created':
         return this.#applyMember(event, at);
       case 'session.closed':
         return this.#tellSessions(event);

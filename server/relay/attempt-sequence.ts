@@ -138,7 +138,7 @@ export class AttemptSequence {
     const { target, line, startedMs } = running;
     if (reason === 'completed') for (const { health } of [target.upstream, line]) health.succeeded();
     // Of a reply that the client has had a part of; what failed before was counted then.
-    else if (reason === 'upstream_cut' || reason === 'timed_out')
+    else if (reason === 'upstream_disconnected' || reason === 'timed_out')
       target.upstream.health.broke(startedMs, nowMs, reason);
   }
 

@@ -125,8 +125,9 @@ export class Call implements Running {
     }
     if (isEarly) this.#delivery?.openGate();
     else if (response.destroyed) this.#ended({ ...spentNothing(), reason: 'client_gone', firstByteMs: null });
-    else if (this.#relay.draining) return this.#notSent('shutting_down', 'shed');
-    else if (!this.#relay.life.isGood(performance.now())) return this.#notSent('store_unavailable', 'shed');
+    else if (this.#relay.draining) return this.#notSent('shutting_down', 'service_unavailable');
+    else if (!this.#relay.life.isGood(performance.now()))
+      return this.#notSent('store_unavailable', 'service_unavailable');
     else if (this.#calledOff) return this.#notSent(this.#calledOff.code, this.#calledOff.reason);
     else this.#begin();
     return null;
@@ -186,12 +187,12 @@ export class Call implements Running {
     if (request instanceof ApiError) {
       const failure: Failure = {
         refusal: request,
-        reason: 'upstream_refused',
+        reason: 'upstream_rejected',
         problem: 'not_said',
         retryAfterMs: null,
       };
       const begin = this.#again(failure);
-      return begin === null ? this.#giveUp(request, 'upstream_refused') : begin();
+      return begin === null ? this.#giveUp(request, 'upstream_rejected') : begin();
     }
     const delivery = new Delivery({
       response,
@@ -274,7 +275,7 @@ export class Call implements Running {
     this.#pause = undefined;
     this.#delivery?.discard();
     // Else its upstream would count it as running for ever.
-    this.#tries.ended('shed', performance.now());
+    this.#tries.ended('service_unavailable', performance.now());
   }
 
   grow(more: Amounts, grown: () => void): void {

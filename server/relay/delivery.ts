@@ -95,7 +95,7 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
   onResponseError(_controller: Dispatcher.DispatchController | null, error: Error): void {
     this.#controller = null;
     if (this.#mode === 'refusing') return this.#refuseAsTold();
-    if (this.#head) return this.#failed('upstream_cut', 'upstream_cut', 'cut');
+    if (this.#head) return this.#failed('upstream_disconnected', 'upstream_disconnected', 'cut');
     this.#failed(...transportFailure(error));
   }
 
@@ -222,7 +222,7 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
           return this.#failed('upstream_error', 'upstream_error', 'error_event');
         if (events) this.#write(events);
         if (budget && tap.countedTokens >= budget.nextAt && !budget.reached(tap.countedTokens))
-          this.fail('insufficient_quota', 'quota_spent');
+          this.fail('insufficient_quota', 'quota_exceeded');
         return;
       }
       case 'ended':
@@ -245,7 +245,8 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
     const tap = this.#tap as SseReader;
     const rest = tap.flush();
     if (rest) this.#write(rest);
-    if (!tap.complete && !tap.failed) return this.#failed('upstream_cut', 'upstream_cut', 'cut');
+    if (!tap.complete && !tap.failed)
+      return this.#failed('upstream_disconnected', 'upstream_disconnected', 'cut');
     if (this.#isHeadKept) this.#sendHead();
     this.#out.end();
     this.#end(tap.complete ? 'completed' : 'upstream_error');
@@ -323,7 +324,7 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
   #failInBand(code: Code, reason: EndReason): void {
     const tap = this.#tap as SseReader;
     // A reply that is complete by its own words stays complete when its connection breaks after it.
-    const complete = tap.complete && reason !== 'shed';
+    const complete = tap.complete && reason !== 'service_unavailable';
     if (complete) this.#out.end();
     else this.#out.endWithError(new ApiError(code), tap.insideEvent, tap.dataEvents);
     this.#end(complete ? 'completed' : reason);

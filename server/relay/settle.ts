@@ -67,5 +67,5 @@ export function atMost(ending: Ending, outputTokens: number): Ending {
 
 /** The ending of a request that was recorded, or may have been, and then not carried out. */
 export function shedEnding(status: number): Ending {
-  return { ...spentNothing(), status, reason: 'shed', firstByteMs: null };
+  return { ...spentNothing(), status, reason: 'service_unavailable', firstByteMs: null };
 }

@@ -12,7 +12,7 @@ export function transportFailure(error: unknown): [Code, EndReason, Problem] {
   const code = (error as NodeJS.ErrnoException | null)?.code ?? '';
   return UNREACHABLE.has(code)
     ? ['upstream_unreachable', 'upstream_unreachable', 'unreachable']
-    : ['upstream_error', 'upstream_cut', 'cut'];
+    : ['upstream_error', 'upstream_disconnected', 'cut'];
 }
 
 const UNREACHABLE = new Set([

@@ -28,10 +28,10 @@ export function apiErrorOfReply(reply: UpstreamReply): { refusal: ApiError; reas
   if (CLIENT_FAULTS.has(status)) {
     const { message, param } = readError(reply);
     const code =
-      status === 404 ? 'model_not_found' : status === 413 ? 'request_too_large' : 'upstream_refused';
+      status === 404 ? 'model_not_found' : status === 413 ? 'request_too_large' : 'upstream_rejected';
     return {
       refusal: new ApiError(code, { message, status, ...(param === null ? {} : { param }) }),
-      reason: 'upstream_refused',
+      reason: 'upstream_rejected',
     };
   }
   if (status === 401 || status === 403)

@@ -16,6 +16,6 @@ export function endWithdrawn(relay: Relay, accounts: ReadonlySet<string>): void 
       judgeKey(key, relay.readModel.nowMs()) ??
       authorize(key, caller, relay.readModel) ??
       authorizeModel(key, model, relay.readModel);
-    if (refusal) call.fail(refusal.code, 'withdrawn');
+    if (refusal) call.fail(refusal.code, 'access_revoked');
   }
 }

@@ -131,7 +131,7 @@ export async function makeResetLink(
   await deleteLinks(client, 'reset', id);
   const link = await makeLink(client, origin, { kind: 'reset', member: id }, by);
   const about = { member: id, account, actor: control.actor };
-  const made = { type: 'member.reset_link_made' as const, ...about };
+  const made = { type: 'member.reset_link_created' as const, ...about };
   const events: ControlEvent[] = [
     ...(dropCode ? [{ type: 'member.totp_changed' as const, ...about, enabled: false }] : []),
     made,
@@ -145,7 +145,7 @@ export async function makeResetLink(
 /** What is appended for invitations that end before they are used. */
 function withdrawals(invitations: readonly string[], actor: string): ControlAppend[] {
   return invitations.map((invitation) => ({
-    event: { type: 'invitation.withdrawn', invitation, actor },
+    event: { type: 'invitation.revoked', invitation, actor },
     version: 2,
   }));
 }

@@ -240,7 +240,7 @@ function judge(
     reply.status === 200 &&
     reply.finished &&
     !reply.sawDone &&
-    errorCodeOf(reply) === 'upstream_cut' &&
+    errorCodeOf(reply) === 'upstream_disconnected' &&
     reply.events.length > 1;
   const findings = done.flatMap(({ reply }): Finding[] => {
     const settled = settledOf(reply);
@@ -258,7 +258,7 @@ function judge(
         : fail('came whole, and is settled as something else');
     if (!isCut(reply))
       return fail(`failed with ${reply.status} ${errorCodeOf(reply)} although nothing of it had come`);
-    return settled.end_reason === 'upstream_cut' && settled.output_tokens === reply.tokens
+    return settled.end_reason === 'upstream_disconnected' && settled.output_tokens === reply.tokens
       ? []
       : fail(`was cut after ${reply.tokens} tokens, and is settled as something else`);
   });

@@ -109,7 +109,7 @@ test('what the key may not do it may not do here, and it is recorded as refused'
   expect([refused.status, codeOf(refused)]).toEqual([403, 'model_not_permitted']);
   expect((await attempt(ana, { id: narrow.id, model: 'ok', stream: false })).status).toBe(200);
   await relay.waitFor((events) =>
-    events.some(({ event }) => event.type === 'request.refused' && event.key === narrow.id),
+    events.some(({ event }) => event.type === 'request.rejected' && event.key === narrow.id),
   );
   await relay.control((control) => control.revokeKey(narrow.id));
   const revoked = await attempt(ana, { id: narrow.id, model: 'ok' });
@@ -172,5 +172,5 @@ test('it ends with the session that it was made in, or when its maker may make c
       events.some(({ event }) => event.type === 'request.settled' && event.request === request),
     ),
   );
-  expect(requests.map(endOf)).toEqual([['withdrawn'], ['withdrawn'], ['completed']]);
+  expect(requests.map(endOf)).toEqual([['access_revoked'], ['access_revoked'], ['completed']]);
 });

@@ -212,7 +212,7 @@ describe('the call that the page itself makes', () => {
     await expect(send('daybook-demo-cut', relay.key)).rejects.toMatchObject({
       name: 'ApiError',
       status: 200,
-      code: 'upstream_cut',
+      code: 'upstream_disconnected',
     });
     await expect(
       sendTestCall(

@@ -26,7 +26,7 @@ import { until } from '../support/relay.ts';
 function requestsOf(log: readonly Placed[]): Map<string, Request> {
   const requests = new Map<string, Request>();
   for (const { event } of log) {
-    if ('request' in event && event.type !== 'request.refused')
+    if ('request' in event && event.type !== 'request.rejected')
       requests.set(event.request, evolveRequest(requests.get(event.request), event));
   }
   return requests;

@@ -133,8 +133,8 @@ describe.each<{ meter: 'tokens' | 'cost_microusd'; limit: number }>([
         '200 ok',
         '429 insufficient_quota',
         '502 upstream_error',
-        '502 upstream_cut',
-        '200 upstream_cut',
+        '502 upstream_disconnected',
+        '200 upstream_disconnected',
       ]),
     );
     const charges = chargesOf(await fleet.settledLog(), { meter, account: tenant.account });
@@ -165,7 +165,7 @@ test('an upstream that does not stop where it is asked to is cut, and what was c
     expect(errorCodeOf(reply)).toBe('insufficient_quota');
     expect(reply.sawDone).toBe(false);
     expect(settledOf(events, reply.requestId)).toMatchObject({
-      end_reason: 'quota_spent',
+      end_reason: 'quota_exceeded',
       usage_source: 'counted',
       output_tokens: 200,
     });

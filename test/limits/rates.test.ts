@@ -125,10 +125,10 @@ test('the openai package gives up at once where a quota is spent', async () => {
   expect(error).toBeInstanceOf(RateLimitError);
   expect(error).toMatchObject({ status: 429, code: 'insufficient_quota', type: 'insufficient_quota' });
   const events = await fleet.waitFor((log) =>
-    log.some(({ event }) => event.type === 'request.refused' && event.key === key),
+    log.some(({ event }) => event.type === 'request.rejected' && event.key === key),
   );
   const refused = events.flatMap(({ event }) =>
-    event.type === 'request.refused' && event.key === key ? [event] : [],
+    event.type === 'request.rejected' && event.key === key ? [event] : [],
   );
   expect(refused).toMatchObject([{ refusal: 'insufficient_quota', status: 429, refused_count: 1 }]);
 });
@@ -173,7 +173,7 @@ test.skipIf(!IS_LONG)(
     expect(Math.floor(Date.now() / 60_000)).toBe(minute + 1);
     const events = await fleet.settledLog();
     const told = events.flatMap(({ event }) =>
-      event.type === 'request.refused' && event.key === key ? [event.refused_count] : [],
+      event.type === 'request.rejected' && event.key === key ? [event.refused_count] : [],
     );
     // One refusal, one wait, and then it was let in.
     expect(told).toEqual([1]);

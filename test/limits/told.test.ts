@@ -33,9 +33,9 @@ afterAll(async () => {
 
 const BODY = { model: 's:tokens=3', messages: [{ role: 'user', content: 'Hello' }] };
 
-async function refusalsOf(key: string, count: number): Promise<EventOf<'request.refused'>[]> {
-  const of = (log: readonly Placed[]): EventOf<'request.refused'>[] =>
-    log.flatMap(({ event }) => (event.type === 'request.refused' && event.key === key ? [event] : []));
+async function refusalsOf(key: string, count: number): Promise<EventOf<'request.rejected'>[]> {
+  const of = (log: readonly Placed[]): EventOf<'request.rejected'>[] =>
+    log.flatMap(({ event }) => (event.type === 'request.rejected' && event.key === key ? [event] : []));
   return of(
     await fleet.waitFor((log) => of(log).reduce((sum, { refused_count: each }) => sum + each, 0) >= count),
   );
@@ -89,7 +89,7 @@ test('each 403 and 429 of a known account is recorded under its code, and a 401 
     refused.map(({ refusal, status, refused_count: count }) => `${status} ${refusal} ${count}`).toSorted(),
   ).toEqual(['403 model_not_permitted 1', '403 origin_not_allowed 1', '429 rate_limit_exceeded 1']);
   const codes = (await fleet.readLog()).flatMap(({ event }) =>
-    event.type === 'request.refused' ? [event.status] : [],
+    event.type === 'request.rejected' ? [event.status] : [],
   );
   expect(new Set(codes)).toEqual(new Set([403, 429]));
 });

@@ -131,7 +131,7 @@ test.each(WITHDRAWALS)(
       expect(errorCodeOf(reply)).toBe(code);
       expect(afterMs).toBeLessThan(IS_LONG ? ENDED_WITHIN_MS : REFUSED_WITHIN_MS);
       const settled = settledOf(events, reply.requestId);
-      expect(settled).toMatchObject({ end_reason: 'withdrawn', usage_source: 'counted' });
+      expect(settled).toMatchObject({ end_reason: 'access_revoked', usage_source: 'counted' });
       expect(settled?.output_tokens).toBeGreaterThanOrEqual(reply.tokens);
     }
     await upstream.ledger.until((rows) => rows.every(({ ended }) => ended !== 'open'));

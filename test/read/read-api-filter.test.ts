@@ -53,7 +53,7 @@ const oneRequest: fc.Arbitrary<RequestEvent[]> = fc
     if (isRefused === 0)
       return [
         {
-          type: 'request.refused',
+          type: 'request.rejected',
           request: uuidv7(),
           ...who,
           refusal: 'insufficient_quota',

@@ -70,7 +70,7 @@ beforeAll(async () => {
     events.push(call, ending);
   }
   events.push({
-    type: 'request.refused',
+    type: 'request.rejected',
     request: uuidv7(),
     account,
     key: keys[0]?.id as string,
@@ -103,7 +103,7 @@ function sumsOf(isMeant: (event: { key: string; model?: string }) => boolean): P
   };
   for (const event of events) {
     if (!isMeant(event)) continue;
-    if (event.type === 'request.refused') sums.refused += event.refused_count;
+    if (event.type === 'request.rejected') sums.refused += event.refused_count;
     if (event.type !== 'request.settled' && event.type !== 'request.abandoned') continue;
     sums.requests += 1;
     sums[OUTCOME_OF[event.end_reason]] += 1;

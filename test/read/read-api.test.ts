@@ -52,7 +52,7 @@ test('a key lists its requests, newest first: the running, the ended and the ref
   const [ended, running, cut] = [call(one, { model: 'm-1', retry_count: 2 }), call(one), call(one)];
   await writer.append([ended, running, cut]);
   const refusal = {
-    type: 'request.refused' as const,
+    type: 'request.rejected' as const,
     request: uuidv7(),
     account: one.account,
     key: one.key,
@@ -62,7 +62,7 @@ test('a key lists its requests, newest first: the running, the ended and the ref
   };
   const at = await writer.append([
     settled(ended, { cost_microusd: 5, price_version: 3, cached_tokens: 4, reasoning_tokens: 2 }),
-    settled(cut, { end_reason: 'upstream_cut', usage_source: 'counted', status: 200 }),
+    settled(cut, { end_reason: 'upstream_disconnected', usage_source: 'counted', status: 200 }),
     refusal,
   ]);
   await projectAll(relay.store);

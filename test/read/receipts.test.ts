@@ -88,7 +88,7 @@ beforeAll(async () => {
   await writer.append([
     extended(grown),
     {
-      type: 'request.refused',
+      type: 'request.rejected',
       request: requests.refused,
       ...own,
       refusal: 'rate_limit_exceeded',

@@ -155,7 +155,7 @@ describe('the openai package', () => {
   });
 
   test.each([
-    ['s:status=400', BadRequestError, 'upstream_refused'],
+    ['s:status=400', BadRequestError, 'upstream_rejected'],
     ['s:status=500', InternalServerError, 'upstream_error'],
     ['s:status=401', InternalServerError, 'upstream_unauthorized'],
     ['s:status=429', InternalServerError, 'upstream_busy'],
@@ -196,7 +196,7 @@ describe('the openai package', () => {
       expect(error).toBeInstanceOf(APIError);
       expect(error).not.toBeInstanceOf(APIConnectionError);
       expect(error).toMatchObject({
-        code: 'upstream_cut',
+        code: 'upstream_disconnected',
         message: expect.stringContaining('before it was complete') as string,
       });
       expect(chunks.length).toBeGreaterThanOrEqual(3);
@@ -273,7 +273,9 @@ describe('the ai package with @ai-sdk/openai-compatible', () => {
     });
     await Array.fromAsync(result.textStream).catch(() => undefined);
     expect(errors).toHaveLength(1);
-    expect(JSON.stringify(errors[0]) + String(errors[0])).toMatch(/upstream_cut|before it was complete/);
+    expect(JSON.stringify(errors[0]) + String(errors[0])).toMatch(
+      /upstream_disconnected|before it was complete/,
+    );
   });
 });
 

@@ -21,8 +21,8 @@ const FAULTS = [...BREAKAGES, ...STATUSES, ...HEALTHY];
 
 const BROKE_OFF_EARLY: Outcome = {
   status: 502,
-  code: 'upstream_cut',
-  reason: 'upstream_cut',
+  code: 'upstream_disconnected',
+  reason: 'upstream_disconnected',
   source: 'estimated',
 };
 

@@ -155,7 +155,7 @@ describe('recorded replies of real providers pass unchanged, whole and broken on
           .join('');
         expect(received.slice(0, kept.length)).toBe(kept);
         expect(received.slice(kept.length)).toMatch(
-          /^data: \{"error":\{[^\n]*"code":"upstream_cut"\},"request_id":"[^"]+"\}\n\n$/,
+          /^data: \{"error":\{[^\n]*"code":"upstream_disconnected"\},"request_id":"[^"]+"\}\n\n$/,
         );
       }
     }

@@ -85,11 +85,11 @@ describe.each(['strict', 'overlapped'] as const)('%s accounting', (accounting) =
 
   test('not even an error does', async () => {
     const errors = [
-      ['s:status=400', 400, 'upstream_refused'],
+      ['s:status=400', 400, 'upstream_rejected'],
       ['s:status=500', 502, 'upstream_error'],
       ['s:end=cut@head', 502, 'upstream_error'],
       ['s:encoding=gzip', 502, 'upstream_error'],
-      ['s:end=cut@3', 502, 'upstream_cut'],
+      ['s:end=cut@3', 502, 'upstream_disconnected'],
       ['nothing', 502, 'upstream_unreachable'],
     ] as const;
     const clients = errors.map(([model]) => watch(ask(model, false)));
@@ -127,7 +127,7 @@ describe.each(['strict', 'overlapped'] as const)('%s accounting', (accounting) =
     expect(recorded.length).toBeGreaterThan(0);
     for (const settled of recorded) {
       expect(settled).toMatchObject({
-        end_reason: 'shed',
+        end_reason: 'service_unavailable',
         usage_source: 'none',
         status: 503,
         output_tokens: 0,
@@ -201,8 +201,9 @@ describe.each(['strict', 'overlapped'] as const)('%s accounting', (accounting) =
     await held.release();
     const events = await ended();
     expect(
-      settlements(events).filter(({ end_reason: reason }) => reason === 'client_gone' || reason === 'shed')
-        .length,
+      settlements(events).filter(
+        ({ end_reason: reason }) => reason === 'client_gone' || reason === 'service_unavailable',
+      ).length,
     ).toBe(events.filter(({ event }) => event.type === 'request.accepted').length);
     expect(
       checkIdentity({ ledger: upstream.ledger.attempts, events, clients: [reply], accounting }).violations,

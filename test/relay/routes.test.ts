@@ -124,7 +124,7 @@ describe.each(OTHERS)('%s', (route) => {
       [post(route, { model: 4 }), 400, 'invalid_value'],
       [call(route, 'nobody-has-it'), 404, 'model_not_found'],
       [call(route, 'chat-only'), 404, 'model_not_found'],
-      [call(route, 's:status=400'), 400, 'upstream_refused'],
+      [call(route, 's:status=400'), 400, 'upstream_rejected'],
       [call(route, 's:status=401'), 502, 'upstream_unauthorized'],
       [call(route, 's:status=429'), 503, 'upstream_busy'],
       [call(route, 's:status=500'), 502, 'upstream_error'],
@@ -172,20 +172,24 @@ describe.each(STREAMED)('a stream of %s', (route) => {
       if (route === '/v1/completions')
         expect([last.startsWith('data: '), data['error']]).toEqual([
           true,
-          expect.objectContaining({ code: 'upstream_cut' }),
+          expect.objectContaining({ code: 'upstream_disconnected' }),
         ]);
       if (route === '/v1/messages')
         expect([last.startsWith('event: error\n'), data]).toMatchObject([
           true,
-          { type: 'error', error: { type: 'api_error', code: 'upstream_cut' } },
+          { type: 'error', error: { type: 'api_error', code: 'upstream_disconnected' } },
         ]);
       if (route === '/v1/responses')
         expect([last.startsWith('event: error\n'), data]).toMatchObject([
           true,
-          { type: 'error', code: 'upstream_cut', sequence_number: (text.match(/^data:/gm)?.length ?? 0) - 1 },
+          {
+            type: 'error',
+            code: 'upstream_disconnected',
+            sequence_number: (text.match(/^data:/gm)?.length ?? 0) - 1,
+          },
         ]);
       expect(await lastSettled()).toMatchObject({
-        end_reason: 'upstream_cut',
+        end_reason: 'upstream_disconnected',
         usage_source: 'counted',
         output_tokens: 3,
       });
@@ -207,7 +211,7 @@ describe('the clients throw where a stream breaks off', () => {
     ).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(APIError);
     expect(error).not.toBeInstanceOf(APIConnectionError);
-    expect(error).toMatchObject({ code: 'upstream_cut' });
+    expect(error).toMatchObject({ code: 'upstream_disconnected' });
   });
 
   test("of messages, and are told the request's id of any error", async () => {

@@ -154,6 +154,7 @@ test('afterwards every call that was recorded has its one ending, and the accoun
   for (const { status, requestId } of clients) {
     const settled = settledOf(events, requestId);
     if (status === 200) expect(settled).toMatchObject({ end_reason: 'completed' });
-    else if (settled) expect(settled).toMatchObject({ end_reason: 'shed', status: 503, input_tokens: 0 });
+    else if (settled)
+      expect(settled).toMatchObject({ end_reason: 'service_unavailable', status: 503, input_tokens: 0 });
   }
 });

@@ -37,11 +37,11 @@ const inBand = (code: string, reason: EndReason): Outcome => ({
 const whole = (source: UsageSource): Outcome => ({ status: 200, code: null, reason: 'completed', source });
 const both = (script: string, outcome: Outcome): Fault => ({ script, json: outcome, sse: outcome });
 
-const CUT = refused(502, 'upstream_error', 'upstream_cut');
+const CUT = refused(502, 'upstream_error', 'upstream_disconnected');
 const TIMED_OUT = refused(504, 'upstream_timeout', 'timed_out');
 const CUT_BODY = {
-  json: broken(502, 'upstream_cut', 'upstream_cut'),
-  sse: inBand('upstream_cut', 'upstream_cut'),
+  json: broken(502, 'upstream_disconnected', 'upstream_disconnected'),
+  sse: inBand('upstream_disconnected', 'upstream_disconnected'),
 };
 const SILENT_BODY = {
   json: broken(504, 'upstream_timeout', 'timed_out'),
@@ -100,16 +100,16 @@ export const BREAKAGES: Fault[] = [
  * An upstream that refuses. The client's faults keep their status, the relay's own and the provider's don't.
  */
 export const STATUSES: Fault[] = [
-  both('status=400', refused(400, 'upstream_refused', 'upstream_refused')),
-  both('status=400,body=html', refused(400, 'upstream_refused', 'upstream_refused')),
-  both('status=400,body=empty', refused(400, 'upstream_refused', 'upstream_refused')),
+  both('status=400', refused(400, 'upstream_rejected', 'upstream_rejected')),
+  both('status=400,body=html', refused(400, 'upstream_rejected', 'upstream_rejected')),
+  both('status=400,body=empty', refused(400, 'upstream_rejected', 'upstream_rejected')),
   both('status=401', refused(502, 'upstream_unauthorized', 'upstream_error')),
   both('status=403', refused(502, 'upstream_unauthorized', 'upstream_error')),
-  both('status=404', refused(404, 'model_not_found', 'upstream_refused')),
+  both('status=404', refused(404, 'model_not_found', 'upstream_rejected')),
   both('status=408', refused(504, 'upstream_timeout', 'timed_out')),
   both('status=409', refused(502, 'upstream_error', 'upstream_error')),
-  both('status=413', refused(413, 'request_too_large', 'upstream_refused')),
-  both('status=422', refused(422, 'upstream_refused', 'upstream_refused')),
+  both('status=413', refused(413, 'request_too_large', 'upstream_rejected')),
+  both('status=422', refused(422, 'upstream_rejected', 'upstream_rejected')),
   both('status=429', refused(503, 'upstream_busy', 'upstream_error')),
   both('status=500', refused(502, 'upstream_error', 'upstream_error')),
   both('status=500,body=html', refused(502, 'upstream_error', 'upstream_error')),

@@ -254,7 +254,7 @@ export async function footprint(
 ): Promise<{ forwarded: number; recorded: number }> {
   const { attempts, visits } = upstream.ledger;
   const begun = (await relay.readLog()).filter(
-    ({ event }) => event.type !== 'request.settled' && event.type !== 'request.refused',
+    ({ event }) => event.type !== 'request.settled' && event.type !== 'request.rejected',
   );
   return { forwarded: attempts.length + visits.length, recorded: begun.length };
 }

@@ -263,7 +263,7 @@ test('an upstream whose replies all break off after they have begun is left to i
     answers.push([reply.tokens, errorCodeOf(reply)]);
   }
   expect(answers).toEqual([
-    ...Array.from({ length: EJECT_AFTER_FAILURES }, () => [3, 'upstream_cut']),
+    ...Array.from({ length: EJECT_AFTER_FAILURES }, () => [3, 'upstream_disconnected']),
     [9, null],
     [9, null],
   ]);

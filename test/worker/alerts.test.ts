@@ -125,8 +125,8 @@ test('an upstream that fails is told of once, and once when it is well again; wh
     );
   await call('bad', 'upstream_unreachable', 20);
   await call('good', 'completed', 20);
-  await call('picky', 'upstream_refused', 30);
-  await call('rare', 'upstream_cut', 5);
+  await call('picky', 'upstream_rejected', 30);
+  await call('rare', 'upstream_disconnected', 5);
   await atOnce(watchService);
   await watchService(client);
   expect(await alerts()).toEqual(['upstream_failing raised bad']);

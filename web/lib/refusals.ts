@@ -64,7 +64,7 @@ export const ADVICE: Readonly<Record<string, Advice>> = {
     todo: 'Use another key, or create one with a later expiry or none.',
     to: '/keys',
   },
-  upstream_refused: {
+  upstream_rejected: {
     why: 'The model provider refused the request.',
     todo: 'Change what it names, such as the model or a parameter.',
     to: null,

@@ -9,7 +9,7 @@ const WORDS: Readonly<Record<string, string>> = {
   address_refused: 'its address is not allowed',
   timed_out: 'no answer in time',
   cut: 'its reply broke off',
-  upstream_cut: 'its reply broke off',
+  upstream_disconnected: 'its reply broke off',
   unreadable: 'its reply could not be read',
   error_event: 'its reply was an error',
   not_said: 'the call can’t be said in its protocol',

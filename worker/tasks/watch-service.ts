@@ -25,7 +25,12 @@ const UPSTREAM_MINUTES = 5;
 const CALLS_MAX = 20_000;
 
 /** What is the upstream's fault for certain: one that refuses what a client asked for is well. */
-const FAULTS: readonly EndReason[] = ['upstream_cut', 'upstream_error', 'upstream_unreachable', 'timed_out'];
+const FAULTS: readonly EndReason[] = [
+  'upstream_disconnected',
+  'upstream_error',
+  'upstream_unreachable',
+  'timed_out',
+];
 
 const ENDING_KEYS = `select k.id, k.account, a.name as account_name, k.name, k.created_at, k.expires_at, clock_timestamp() as now
   from projection.key k left join projection.account a on a.id = k.account

@@ -32,7 +32,7 @@ function wordsOf(event: Event): string {
       );
     case 'request.abandoned':
       return `abandoned, since its server ended: all of its hold stays charged, ${event.hold_tokens} tokens${heldMoney(event)}`;
-    case 'request.refused':
+    case 'request.rejected':
       return `refused with ${event.status} ${event.refusal} for account ${event.account} by key ${event.key}${event.refused_count > 1 ? `, as were ${event.refused_count - 1} others at that moment` : ''}`;
     default:
       return event.type;

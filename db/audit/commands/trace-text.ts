@@ -61,7 +61,7 @@ export function wordsOf(event: RequestEvent): string {
     }
     case 'request.abandoned':
       return `abandoned: its instance died, and nobody knows what it had relayed; its hold stays charged in full: ${hold(event)}`;
-    case 'request.refused':
+    case 'request.rejected':
       return `refused with ${event.status} ${event.refusal}${event.refused_count > 1 ? `, and ${event.refused_count - 1} more calls alike` : ''}`;
   }
 }

@@ -133,8 +133,8 @@ async function walk(
     found.push(...events.map(({ position }) => position));
     const last =
       direction === 'forward'
-        ? ['request.settled', 'request.abandoned', 'request.refused']
-        : ['request.accepted', 'request.refused'];
+        ? ['request.settled', 'request.abandoned', 'request.rejected']
+        : ['request.accepted', 'request.rejected'];
     isDone = events.some(({ event }) => last.includes(event.type));
   }
   return found.toSorted((one, other) => one - other);

@@ -57,8 +57,8 @@ export const costOf = (event: Ending): number | null =>
   (event.type === 'request.settled' ? event.cost_microusd : event.hold_cost_microusd) ?? null;
 
 /** Counts one more event into figures. */
-export function count(figures: Figures, event: Ending | EventOf<'request.refused'>): void {
-  if (event.type === 'request.refused') {
+export function count(figures: Figures, event: Ending | EventOf<'request.rejected'>): void {
+  if (event.type === 'request.rejected') {
     figures.refused += event.refused_count;
     return;
   }
@@ -89,9 +89,9 @@ export type UsageRow = { account: string; key: string; model: string } & Figures
 export class Usage {
   readonly #accounts = new Map<string, Map<string, Map<string, Figures>>>();
 
-  take(event: Ending | EventOf<'request.refused'>): void {
+  take(event: Ending | EventOf<'request.rejected'>): void {
     count(
-      this.#figuresOf(event.account, event.key, event.type === 'request.refused' ? '' : event.model),
+      this.#figuresOf(event.account, event.key, event.type === 'request.rejected' ? '' : event.model),
       event,
     );
   }

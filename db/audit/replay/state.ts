@@ -60,7 +60,7 @@ export class AuditState {
     this.#takeTime(read.at);
     const { event } = read;
     switch (event.type) {
-      case 'request.refused':
+      case 'request.rejected':
         return this.usage.take(event);
       case 'request.accepted':
       case 'request.extended':

@@ -57,7 +57,7 @@ export class Statements {
   /** Takes in an event of any time; those of other months change nothing. */
   take({ event, at }: Placed): void {
     if (at < this.#month.from || at >= this.#month.until) return;
-    if (event.type === 'request.refused')
+    if (event.type === 'request.rejected')
       this.#refused.set(event.account, (this.#refused.get(event.account) ?? 0) + event.refused_count);
     else if (event.type === 'request.settled' || event.type === 'request.abandoned') this.#takeEnding(event);
   }

@@ -49,7 +49,7 @@ const FIELDS: Partial<Record<EventType, readonly string[]>> = {
     'duration_ms',
   ],
   'request.abandoned': [...HAS_CALL, ...HAS_ENDING, ...MAY_HAVE_HOLD, ...MAY_HAVE_ADMISSION],
-  'request.refused': ['request', 'account', 'key', 'refusal', 'status', 'refused_count'],
+  'request.rejected': ['request', 'account', 'key', 'refusal', 'status', 'refused_count'],
 };
 
 const ROW = COLUMNS.split(',').map((column) => column.trim().replace('at::text', 'at'));

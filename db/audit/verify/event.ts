@@ -68,7 +68,7 @@ export const SHAPES: Readonly<Record<RequestEvent['type'], Shape>> = {
     needed: [...CALL, 'end_reason', 'usage_source', 'hold_tokens'],
     allowed: [...ADMISSION, 'hold_cost_microusd'],
   },
-  'request.refused': {
+  'request.rejected': {
     needed: ['request', 'account', 'key', 'refusal', 'status', 'refused_count'],
     allowed: [],
   },

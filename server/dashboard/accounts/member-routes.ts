@@ -187,9 +187,9 @@ export function memberRoutes(dashboard: Dashboard): ApiRoute[] {
       return change<Change>(seat, actorOf(who), async (control, client) => {
         if (!(await deleteInvitation(client, invitation))) return new ApiError('not_found');
         const position = await control.append([
-          { event: { type: 'invitation.withdrawn', invitation, actor: control.actor }, version: 2 },
+          { event: { type: 'invitation.revoked', invitation, actor: control.actor }, version: 2 },
         ]);
-        return { position, done: { event: { type: 'invitation.withdrawn', position } } };
+        return { position, done: { event: { type: 'invitation.revoked', position } } };
       });
     }),
 

@@ -123,7 +123,7 @@ describe('members', () => {
           .code,
       ).toBe('link_not_valid');
       const withdrawn = (await relay.readLog()).filter(
-        ({ event }) => event.type === 'invitation.withdrawn' && event.invitation === invitation.id,
+        ({ event }) => event.type === 'invitation.revoked' && event.invitation === invitation.id,
       );
       expect(withdrawn).toHaveLength(1);
     }
@@ -184,13 +184,13 @@ describe('members', () => {
   it("choose a new password by an administrator's link, once, and all their sessions end", async () => {
     const ana = await addMember(relay);
     const { body } = await administrator.post<LinkMade>(`/api/members/${ana.me.member.id}/reset`);
-    expect(body).toMatchObject({ was_sent: true, event: { type: 'member.reset_link_made' } });
+    expect(body).toMatchObject({ was_sent: true, event: { type: 'member.reset_link_created' } });
     const told = (await relay.readLog()).filter(
-      ({ event }) => event.type === 'member.reset_link_made' && event.member === ana.me.member.id,
+      ({ event }) => event.type === 'member.reset_link_created' && event.member === ana.me.member.id,
     );
     expect(told.map(({ event }) => event)).toEqual([
       {
-        type: 'member.reset_link_made',
+        type: 'member.reset_link_created',
         member: ana.me.member.id,
         account: ana.me.account.id,
         actor: `member/${administrator.me.member.id}`,

@@ -85,7 +85,7 @@ describe('the first administrator', () => {
   it('who is locked out comes back by the command line', async () => {
     const link = (await text('member', 'reset-link', email)).trim();
     expect((await relay.readLog()).at(-1)?.event).toMatchObject({
-      type: 'member.reset_link_made',
+      type: 'member.reset_link_created',
       actor: 'command-line',
     });
     const client = visit(relay);

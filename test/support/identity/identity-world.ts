@@ -166,13 +166,13 @@ export const WELL: Record<string, (n: number) => Call> = {
   'cut by the upstream': (n) => ({
     ...well('healthy', n),
     attempts: [attempt(n, { ...unfinished, tokensSent: 7, ended: 'cut' })],
-    endings: [settled(n, { ...counted, end_reason: 'upstream_cut', output_tokens: 7 })],
+    endings: [settled(n, { ...counted, end_reason: 'upstream_disconnected', output_tokens: 7 })],
     client: client(n, { tokens: 7, sawDone: false, sawError: true }),
   }),
   'cut in the middle of JSON': (n) => ({
     ...well('healthy', n),
     attempts: [attempt(n, { ...unfinished, sse: false, tokensSent: 7, ended: 'cut' })],
-    endings: [settled(n, { usage_source: 'estimated', end_reason: 'upstream_cut' })],
+    endings: [settled(n, { usage_source: 'estimated', end_reason: 'upstream_disconnected' })],
     client: client(n, { tokens: 0, sawDone: false, finished: false }),
   }),
   'left by the client': (n) => ({
@@ -211,7 +211,7 @@ export const WELL: Record<string, (n: number) => Call> = {
   'refused by the upstream': (n) => ({
     ...well('healthy', n),
     attempts: [attempt(n, { ...unfinished, status: 500, tokensSent: 0, ended: 'refused' })],
-    endings: [settled(n, { ...nothing, end_reason: 'upstream_refused', status: 502 })],
+    endings: [settled(n, { ...nothing, end_reason: 'upstream_rejected', status: 502 })],
     client: client(n, { ...failed, status: 502 }),
   }),
   'tried twice': (n) => ({

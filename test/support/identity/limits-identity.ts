@@ -55,7 +55,7 @@ class Audit {
 
   add({ event, position, at }: Placed): void {
     if ('actor' in event) this.#control(event, position, at);
-    else if (event.type !== 'request.refused') this.#life(event, position, minuteOf(at.getTime()));
+    else if (event.type !== 'request.rejected') this.#life(event, position, minuteOf(at.getTime()));
   }
 
   end(): LimitViolation[] {

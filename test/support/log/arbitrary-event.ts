@@ -213,8 +213,8 @@ const CONTROL: Made<ControlEvent> = {
     enabled: fc.boolean(),
     actor,
   }),
-  'member.reset_link_made': fc.record({
-    type: one('member.reset_link_made' as const),
+  'member.reset_link_created': fc.record({
+    type: one('member.reset_link_created' as const),
     member: id,
     account: id,
     actor,
@@ -223,7 +223,7 @@ const CONTROL: Made<ControlEvent> = {
     { type: one('invitation.created' as const), invitation: id, joins: id, role, expires_at: time, actor },
     { requiredKeys: ['type', 'invitation', 'role', 'expires_at', 'actor'] },
   ),
-  'invitation.withdrawn': fc.record({ type: one('invitation.withdrawn' as const), invitation: id, actor }),
+  'invitation.revoked': fc.record({ type: one('invitation.revoked' as const), invitation: id, actor }),
   'session.opened': fc.record({
     type: one('session.opened' as const),
     session: id,
@@ -329,8 +329,8 @@ const REQUEST: Made<RequestEvent> = {
     { type: one('request.abandoned' as const), ...ending, ...hold },
     { requiredKeys: [...CALL, 'end_reason', 'usage_source', 'hold_tokens'] },
   ),
-  'request.refused': fc.record({
-    type: one('request.refused' as const),
+  'request.rejected': fc.record({
+    type: one('request.rejected' as const),
     request,
     account: id,
     key: id,

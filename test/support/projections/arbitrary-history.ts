@@ -175,7 +175,7 @@ export class HistoryWriter {
       case 'refuse': {
         const key = this.#pick(this.#keys, each.whose);
         return this.#request({
-          type: 'request.refused',
+          type: 'request.rejected',
           request: uuidv7(),
           account: this.#accountOf(key),
           key,

@@ -49,7 +49,7 @@ export function foldRequests(log: readonly Placed[]): Record<'request' | 'runnin
         hold_tokens: event.hold_tokens,
         hold_cost_microusd: event.hold_cost_microusd ?? null,
       });
-    } else if (event.type === 'request.refused') {
+    } else if (event.type === 'request.rejected') {
       const { account, key, refusal, status, refused_count } = event;
       request.set(event.request, {
         ...EMPTY,
@@ -144,7 +144,7 @@ export function foldUsage(log: readonly Placed[]): Record<(typeof USAGE_TABLES)[
       const use = useOf(tables.key_use, event);
       Object.assign(use, { last_used_at: at, requests: (use['requests'] as number) + 1 });
     }
-    if (!isEnding(event) && event.type !== 'request.refused') continue;
+    if (!isEnding(event) && event.type !== 'request.rejected') continue;
     const { account, key } = event;
     const model = isEnding(event) ? event.model : '';
     const from = (ms: number): Date => new Date(at.getTime() - (at.getTime() % ms));
@@ -171,11 +171,11 @@ function useOf(rows: Rows, { key, account }: { key: string; account: string }): 
   return row;
 }
 
-function count(figures: Figures, event: Ending | EventOf<'request.refused'>): void {
+function count(figures: Figures, event: Ending | EventOf<'request.rejected'>): void {
   const add = (name: string, amount: number): void => {
     figures[name] = (figures[name] as number) + amount;
   };
-  if (event.type === 'request.refused') return add('refused', event.refused_count);
+  if (event.type === 'request.rejected') return add('refused', event.refused_count);
   add(OUTCOME_OF[event.end_reason], 1);
   const cost = costOf(event);
   if (cost === null) add('unpriced', 1);

@@ -35,7 +35,7 @@ class QuotaFold {
   take({ event, at, position }: Placed): void {
     const minute = minuteOf(at.getTime());
     if (!('actor' in event)) {
-      if (event.type !== 'request.refused') this.#life(event, position, minute);
+      if (event.type !== 'request.rejected') this.#life(event, position, minute);
     } else if ('key' in event) {
       const key = evolveKey(this.#keys.get(event.key), event, at, position);
       if (!key) return;

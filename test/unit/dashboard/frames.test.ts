@@ -72,7 +72,7 @@ function isShown({ event }: Placed, scope: Scope, filter: RequestFilter, isSigne
     const outcome =
       event.type === 'request.accepted'
         ? 'running'
-        : event.type === 'request.refused'
+        : event.type === 'request.rejected'
           ? 'refused'
           : OUTCOME_OF[event.end_reason];
     const status = 'status' in event ? event.status : undefined;

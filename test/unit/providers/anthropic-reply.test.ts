@@ -205,7 +205,7 @@ test("a refusal of the relay's own reaches clients of the messages in the words 
     error: { type: 'rate_limit_error', message: 'Too many "requests".', code: 'rate_limit_exceeded' },
     request_id: 'r1',
   });
-  expect(messagesErrorEvent(new ApiError('upstream_cut'), 'r1')).toMatch(
+  expect(messagesErrorEvent(new ApiError('upstream_disconnected'), 'r1')).toMatch(
     /^event: error\ndata: \{"type":"error","error":\{"type":"api_error",[^\n]*\}\n\n$/,
   );
 });

@@ -62,7 +62,7 @@ describe.each(CODES)('the refusal %s', (code) => {
 
   test('of a fault of ours never looks like one of the key, the account or a limit', () => {
     const isOurs =
-      /^(internal|upstream_(?!refused)|store|report|relay|model_paused|limit_undecided|shutting)/.test(code);
+      /^(internal|upstream_(?!rejected)|store|report|relay|model_paused|limit_undecided|shutting)/.test(code);
     expect(refusal.status >= 500).toBe(isOurs);
   });
 });
@@ -89,7 +89,7 @@ test("a hint that is not known leaves the row's own", () => {
 });
 
 test('an error within a stream is the same object', () => {
-  const refusal = new ApiError('upstream_cut');
+  const refusal = new ApiError('upstream_disconnected');
   expect(JSON.parse(`{"error":${refusal.errorJson()}}`)).toEqual({
     error: (JSON.parse(refusal.body(REQUEST)) as { error: object }).error,
   });

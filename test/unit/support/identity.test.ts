@@ -301,7 +301,7 @@ describe('P2: the reason in the log is what happened', () => {
     [
       'not completed although it arrived whole',
       'healthy',
-      { end_reason: 'upstream_cut' },
+      { end_reason: 'upstream_disconnected' },
       {},
       'complete and arrived',
     ],

@@ -125,7 +125,7 @@ test('a try that ends with the call is told by the way it ended, and one alone i
 
 test('a reply that breaks off after it has begun speaks against its upstream; a client that leaves does not', () => {
   const failuresAfter = (
-    reason: 'upstream_cut' | 'timed_out' | 'client_gone' | 'completed' | 'shed',
+    reason: 'upstream_disconnected' | 'timed_out' | 'client_gone' | 'completed' | 'service_unavailable',
   ): number => {
     const upstream = unsent('a');
     const tries = new AttemptSequence(targetsOf(upstream));
@@ -135,7 +135,9 @@ test('a reply that breaks off after it has begun speaks against its upstream; a 
     return upstream.health.standing(0).failures;
   };
   expect(
-    (['upstream_cut', 'timed_out', 'client_gone', 'completed', 'shed'] as const).map(failuresAfter),
+    (['upstream_disconnected', 'timed_out', 'client_gone', 'completed', 'service_unavailable'] as const).map(
+      failuresAfter,
+    ),
   ).toEqual([1, 1, 0, 0, 0]);
 });
 

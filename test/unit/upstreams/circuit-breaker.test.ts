@@ -105,12 +105,12 @@ describe('an upstream', () => {
       health.began(nowMs);
       health.answered();
       health.ended(nowMs);
-      health.broke(nowMs, nowMs, 'upstream_cut');
+      health.broke(nowMs, nowMs, 'upstream_disconnected');
     };
     for (let count = 1; count < EJECT_AFTER_FAILURES; count++) breakOff(count);
     expect(health.standing(10)).toMatchObject({
       state: 'failing',
-      problem: 'upstream_cut',
+      problem: 'upstream_disconnected',
       failures: EJECT_AFTER_FAILURES - 1,
     });
     breakOff(10);

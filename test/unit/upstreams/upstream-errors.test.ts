@@ -17,11 +17,11 @@ const errorBody = (message: string, more: object = {}): Buffer =>
   Buffer.from(JSON.stringify({ error: { message, ...more } }));
 
 test.each<[number, number, Code, string]>([
-  [400, 400, 'upstream_refused', 'upstream_refused'],
-  [404, 404, 'model_not_found', 'upstream_refused'],
-  [413, 413, 'request_too_large', 'upstream_refused'],
-  [415, 415, 'upstream_refused', 'upstream_refused'],
-  [422, 422, 'upstream_refused', 'upstream_refused'],
+  [400, 400, 'upstream_rejected', 'upstream_rejected'],
+  [404, 404, 'model_not_found', 'upstream_rejected'],
+  [413, 413, 'request_too_large', 'upstream_rejected'],
+  [415, 415, 'upstream_rejected', 'upstream_rejected'],
+  [422, 422, 'upstream_rejected', 'upstream_rejected'],
   [401, 502, 'upstream_unauthorized', 'upstream_error'],
   [403, 502, 'upstream_unauthorized', 'upstream_error'],
   [429, 503, 'upstream_busy', 'upstream_error'],
@@ -64,7 +64,7 @@ describe('the message', () => {
       message: 'max_tokens is too large: 9.',
       type: 'invalid_request_error',
       param: 'max_tokens',
-      code: 'upstream_refused',
+      code: 'upstream_rejected',
     });
   });
 

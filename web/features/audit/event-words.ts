@@ -12,7 +12,7 @@ const TYPES: Record<EventType, true> = {
   'request.extended': true,
   'request.settled': true,
   'request.abandoned': true,
-  'request.refused': true,
+  'request.rejected': true,
   'key.created': true,
   'key.renamed': true,
   'key.restricted': true,
@@ -29,11 +29,11 @@ const TYPES: Record<EventType, true> = {
   'member.removed': true,
   'member.password_changed': true,
   'member.totp_changed': true,
-  'member.reset_link_made': true,
+  'member.reset_link_created': true,
   'session.opened': true,
   'session.closed': true,
   'invitation.created': true,
-  'invitation.withdrawn': true,
+  'invitation.revoked': true,
   'plan.defined': true,
   'plan.changed': true,
   'plan.retired': true,
@@ -151,11 +151,11 @@ export function tellEvent({ type, actor, fields }: EventRow, names: Names): stri
       return `${names.member(event.member)} chose a new password.`;
     case 'member.totp_changed':
       return `${names.member(event.member)} signs in ${event.enabled ? 'with a code from a device as well' : 'without a code'} from now on.`;
-    case 'member.reset_link_made':
+    case 'member.reset_link_created':
       return `Link made by which ${names.member(event.member)} chooses a new password.`;
     case 'invitation.created':
       return `Invitation made for a${event.role === 'member' ? '' : 'n'} ${event.role}, good until ${time(event.expires_at)}.`;
-    case 'invitation.withdrawn':
+    case 'invitation.revoked':
       return `Invitation ${event.invitation} withdrawn.`;
     case 'session.opened':
       return `${names.member(event.member)} signed in.`;
@@ -177,7 +177,7 @@ export function tellEvent({ type, actor, fields }: EventRow, names: Names): stri
       return `Call of ${event.model} with key ${quoted(names.key(event.key))} ended, ${inWords(event.end_reason)}, in ${showDuration(event.duration_ms)}: ${showCount(event.input_tokens)} → ${showCounted(event.output_tokens, 'token')}${event.cost_microusd === undefined ? '' : `, ${showCost(event.cost_microusd)}`}.`;
     case 'request.abandoned':
       return `Call of ${event.model} with key ${quoted(names.key(event.key))} abandoned: its server died, and its hold stays charged.`;
-    case 'request.refused':
+    case 'request.rejected':
       return `${event.refused_count > 1 ? `${showCounted(event.refused_count, 'call')} with key` : 'Call with key'} ${quoted(names.key(event.key))} refused with ${event.status} ${event.refusal}.`;
     default:
       return type;

@@ -16,7 +16,7 @@ function typeOf(frame: Frame): string | null {
     case 'settled':
       return frame.end_reason === 'abandoned' ? 'request.abandoned' : 'request.settled';
     case 'refused':
-      return 'request.refused';
+      return 'request.rejected';
     case 'notice':
       return frame.kind;
     default:

@@ -8,17 +8,17 @@ import { showCost, showCount } from '../../lib/show.ts';
 export const END_WORDS: Record<EndReason, string> = {
   completed: 'The reply was delivered whole.',
   client_gone: 'The client left before the reply was complete. What was relayed until then was charged.',
-  upstream_cut: 'The upstream ended the reply before it was complete.',
+  upstream_disconnected: 'The upstream ended the reply before it was complete.',
   upstream_error: 'The upstream failed.',
-  upstream_refused: 'The upstream refused the request.',
+  upstream_rejected: 'The upstream refused the request.',
   upstream_unreachable: 'The upstream could not be reached.',
   timed_out: 'The upstream did not answer in time.',
-  shed: 'The relay was too busy and ended it.',
+  service_unavailable: 'The relay was too busy and ended it.',
   abandoned:
     'The server that ran it died. Nobody knows what it had relayed, so its whole hold stays charged.',
   internal_error: 'The relay failed.',
-  withdrawn: 'What the key may do was changed while it ran, so it was ended.',
-  quota_spent: 'The reply used up what was left of an exact quota, and was ended there.',
+  access_revoked: 'What the key may do was changed while it ran, so it was ended.',
+  quota_exceeded: 'The reply used up what was left of an exact quota, and was ended there.',
 };
 
 export const SOURCE_WORDS: Record<UsageSource, string> = {
@@ -48,7 +48,7 @@ export function tellEvent(event: StoryEvent, story: RequestStory): string {
       return story.end_reason === null ? 'It ended.' : END_WORDS[story.end_reason];
     case 'request.abandoned':
       return END_WORDS.abandoned;
-    case 'request.refused': {
+    case 'request.rejected': {
       const count = numberOf(event['refused_count']) ?? 1;
       return count > 1
         ? `Refused, with ${showCount(count - 1)} more alike within a second.`
