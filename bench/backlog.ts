@@ -26,8 +26,8 @@ const CALLS_PER_BATCH = 500;
 /** Twenty accounts on a plan with quotas that nobody reaches, each with a few keys. */
 export async function defineTenants(client: Client, instance: number): Promise<Tenants> {
   const quotas: PlanTerms['quotas'] = [
-    { meter: 'tokens', window: 'day', limit: 10 ** 12, enforcement: 'exact' },
-    { meter: 'cost_microusd', window: 'month', limit: 10 ** 12, enforcement: 'soft_landing' },
+    { meter: 'tokens', window: 'day', limit: 10 ** 12, enforcement: 'hard' },
+    { meter: 'cost_microusd', window: 'month', limit: 10 ** 12, enforcement: 'soft' },
   ];
   const plan: ControlEvent = { type: 'plan.defined', plan: 'bench', terms: { quotas }, actor: ACTOR };
   const appends: ControlAppend[] = [{ event: plan, version: 1 }];

@@ -73,13 +73,13 @@ export function relayGoals(summaries: readonly Summary[]): Goal[] {
       goal('json-rate', asks),
     ),
     atMost(
-      'near the end of an exact quota, 8 at a time: added p50',
+      'near the end of a hard quota, 8 at a time: added p50',
       3,
       'ms',
       goal('near', ({ addedP50Ms }) => addedP50Ms),
     ),
     atMost(
-      'near the end of an exact quota, 200 per second: added p50',
+      'near the end of a hard quota, 200 per second: added p50',
       3,
       'ms',
       goal('near-rate', ({ addedP50Ms }) => addedP50Ms),

@@ -124,12 +124,12 @@ export const WORKLOADS = {
     mode: 'open',
     perSecond: 1000,
   }),
-  near: keyed('small JSON near the end of an exact quota, 8 at a time', 'near', {
+  near: keyed('small JSON near the end of a hard quota, 8 at a time', 'near', {
     mode: 'closed',
     connections: 8,
     spreadMs: 0,
   }),
-  'near-rate': keyed('small JSON near the end of an exact quota, 200 per second', 'near', {
+  'near-rate': keyed('small JSON near the end of a hard quota, 200 per second', 'near', {
     mode: 'open',
     perSecond: 200,
   }),

@@ -20,8 +20,8 @@ const PLAN = {
   tokens_per_minute: FAR,
   concurrent_requests: 10_000,
   quotas: [
-    { meter: 'tokens', window: 'day', limit: FAR, enforcement: 'soft_landing' },
-    { meter: 'cost_microusd', window: 'month', limit: FAR, enforcement: 'soft_landing' },
+    { meter: 'tokens', window: 'day', limit: FAR, enforcement: 'soft' },
+    { meter: 'cost_microusd', window: 'month', limit: FAR, enforcement: 'soft' },
   ],
 };
 
@@ -30,12 +30,12 @@ const KEY_TERMS = {
   models: ['mock-json*'],
   networks: ['127.0.0.0/8'],
   requests_per_minute: FAR,
-  quotas: [{ meter: 'tokens', window: 'week', limit: FAR, enforcement: 'soft_landing' }],
+  quotas: [{ meter: 'tokens', window: 'week', limit: FAR, enforcement: 'soft' }],
 };
 
 /** In place of the plan's quotas. A month, since a run should not meet the end of its window. */
 const NEAR_TERMS = {
-  quotas: [{ meter: 'tokens', window: 'month', limit: NEAR_LIMIT_TOKENS, enforcement: 'exact' }],
+  quotas: [{ meter: 'tokens', window: 'month', limit: NEAR_LIMIT_TOKENS, enforcement: 'hard' }],
 };
 
 export type Accounts = {

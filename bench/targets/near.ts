@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { makeBody } from '../driver/bodies.ts';
 
 /**
- * Brings an exact quota near its end and keeps it there: open streams hold all but a little of it
+ * Brings a hard quota near its end and keeps it there: open streams hold all but a little of it
  * for as long as a run takes. The store then decides each further admission by itself.
  */
 

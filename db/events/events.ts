@@ -40,7 +40,7 @@ export const END_REASONS = {
   internal_error: 10,
   /** What the key may do was changed while it ran. */
   access_revoked: 11,
-  /** The reply used up what an exact quota had left. */
+  /** The reply used up what a hard quota had left. */
   quota_exceeded: 12,
 } as const;
 export type EndReason = keyof typeof END_REASONS;

@@ -18,9 +18,9 @@ export type WindowKind = keyof typeof WINDOW_KINDS;
 export const WINDOW_KIND_OF = namesByCode(WINDOW_KINDS);
 
 /**
- * `soft_landing`: an admitted reply is never cut, and may overdraw. `exact`: never a unit above the limit.
+ * `soft`: an admitted reply is never cut, and may overdraw. `hard`: never a unit above the limit.
  */
-export type Enforcement = 'soft_landing' | 'exact';
+export type Enforcement = 'soft' | 'hard';
 
 export const CHAT_COMPLETIONS = '/v1/chat/completions';
 /** The routes whose calls are relayed: the convention, and what else clients of the same providers speak. */
@@ -39,9 +39,9 @@ export type Route = (typeof ROUTES)[number];
 /** Stands in a list of origins for calls without an Origin header: programs that are no web page. */
 export const NO_ORIGIN = 'none';
 
-/** How far a reply may overdraw a soft-landing quota where the terms don't say: longer ones are rare. */
+/** How far a reply may overdraw a soft quota where the terms don't say: longer ones are rare. */
 export const REPLY_TOKENS_MAX_DEFAULT = 32_768;
-/** What a reply under an exact quota is asked to stop at where neither the call nor the terms say: it is
+/** What a reply under a hard quota is asked to stop at where neither the call nor the terms say: it is
  * held whole, and models refuse to be asked for more than they can. */
 export const EXACT_REPLY_TOKENS_DEFAULT = 4_096;
 
@@ -72,7 +72,7 @@ const Quota = z.strictObject({
   meter: z.enum(['requests', 'tokens', 'cost_microusd']),
   window: z.enum(['hour', 'day', 'week', 'month']),
   limit: Amount,
-  enforcement: z.enum(['soft_landing', 'exact']).default('soft_landing'),
+  enforcement: z.enum(['soft', 'hard']).default('soft'),
 });
 export type Quota = z.infer<typeof Quota>;
 
@@ -128,7 +128,7 @@ export function limitsOf(terms: LimitTerms, reset: number): Limit[] {
   const rate = (meter: Meter, window: WindowKind, cap: number | undefined): Limit[] =>
     cap === undefined
       ? []
-      : [{ meter, window, cap, enforcement: 'soft_landing', reset: window === 'none' ? 0 : reset }];
+      : [{ meter, window, cap, enforcement: 'soft', reset: window === 'none' ? 0 : reset }];
   return [
     ...rate('concurrent', 'none', terms.concurrent_requests),
     ...rate('requests', 'minute', terms.requests_per_minute),

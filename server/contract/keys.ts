@@ -154,7 +154,7 @@ export type LimitRow = {
   /** Null: it has no window. */
   window_started_at: string | null;
   resets_at: string | null;
-  enforcement: 'soft_landing' | 'exact';
+  enforcement: 'soft' | 'hard';
   overdraft: number | null;
 };
 

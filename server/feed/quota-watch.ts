@@ -83,7 +83,7 @@ type Row = [
   used: string,
   held: string,
   reset: string,
-  isExact: boolean,
+  isHard: boolean,
 ];
 
 const READ = `select position, subject, account, meter, window_kind, window_start, cap, used, held, reset_position, is_exact
@@ -103,7 +103,7 @@ async function readQuotas(
     values: [after, accounts, QUOTAS_READ_MAX],
     rowMode: 'array',
   });
-  return rows.map(([position, subject, account, meter, kind, start, cap, used, held, reset, isExact]) => ({
+  return rows.map(([position, subject, account, meter, kind, start, cap, used, held, reset, isHard]) => ({
     type: 'quota',
     position: Number(position),
     subject,
@@ -115,6 +115,6 @@ async function readQuotas(
     used: Number(used),
     held: Number(held),
     reset_position: Number(reset),
-    is_exact: isExact,
+    is_exact: isHard,
   }));
 }

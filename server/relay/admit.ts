@@ -9,17 +9,17 @@ import type { Asked } from '#server/wire/parse.ts';
 /**
  * What a call has to reserve before it may leave. Pure.
  *
- * Under a soft landing that is what the call will likely use: its prompt by an estimate, its reply
+ * Under a soft limit that is what the call will likely use: its prompt by an estimate, its reply
  * by what this key's replies from this model were like, at most the call's own limit. A long
  * streamed reply grows its hold as it goes; see budget.ts.
  *
- * Under an exact quota it is the most that the call can use: its prompt bounded from above, and a
+ * Under a hard quota it is the most that the call can use: its prompt bounded from above, and a
  * limit on the reply that the upstream is asked to stop at: the call's own or, where less than
  * that is left, what is left.
  */
 export type Reckoning = {
   need: CallNeed;
-  isExact: boolean;
+  isHard: boolean;
   /** What is held for the prompt. */
   promptTokens: number;
   /** What it likely is, for a reply whose provider never says. */
@@ -43,26 +43,26 @@ export function reckon(
   completionEstimate: number,
 ): Reckoning {
   const { choices, completionLimit: ownLimit } = asked;
-  const isExact = subjects.some(isExactly);
+  const isHard = subjects.some(hasHardLimit);
   // Without a limit nobody is refused by it, and a rough count will do for the log.
   const promptLikely = Math.min(
     TOKENS_MAX,
     subjects.length === 0 ? Math.ceil(body.length / BYTES_PER_TOKEN) : promptEstimate(body),
   );
-  const promptTokens = isExact ? Math.min(TOKENS_MAX, promptBound(body)) : promptLikely;
+  const promptTokens = isHard ? Math.min(TOKENS_MAX, promptBound(body)) : promptLikely;
   const amounts = (completion: number): Amounts => ({
     tokens: Math.min(TOKENS_MAX, promptTokens + completion),
     cost: prices ? costBound(promptTokens, completion, prices) : 0,
   });
   const common = {
-    isExact,
+    isHard,
     promptTokens,
     promptLikely: Math.min(promptLikely, promptTokens),
     choices,
     ownLimit,
     prices,
   };
-  if (isExact) {
+  if (isHard) {
     const most = Math.min(ownLimit ?? replyTokensMax(subjects) ?? EXACT_REPLY_TOKENS_DEFAULT, TOKENS_MAX);
     const least = Math.min(COMPLETION_MINIMUM_TOKENS, most);
     return { ...common, need: { minimum: amounts(least * choices), wanted: amounts(most * choices) } };
@@ -73,10 +73,10 @@ export function reckon(
 
 /** The limit on each choice that the upstream is to be asked to keep; null where the call's own will do. */
 export function tokenLimitOf(
-  { isExact, promptTokens, choices, ownLimit, prices }: Reckoning,
+  { isHard, promptTokens, choices, ownLimit, prices }: Reckoning,
   hold: Hold,
 ): number | null {
-  if (!isExact) return null;
+  if (!isHard) return null;
   const byTokens = hold.tokens - promptTokens;
   const byCost = prices ? outputTokensFor(hold.cost, promptTokens, prices) : Infinity;
   const limit = Math.floor(Math.min(byTokens, byCost) / choices);
@@ -96,6 +96,6 @@ export function replyTokensMax(subjects: readonly SubjectLimits[]): number | nul
   return least;
 }
 
-function isExactly({ limits }: SubjectLimits): boolean {
-  return limits.some(({ meter, enforcement }) => enforcement === 'exact' && meter !== 'requests');
+function hasHardLimit({ limits }: SubjectLimits): boolean {
+  return limits.some(({ meter, enforcement }) => enforcement === 'hard' && meter !== 'requests');
 }

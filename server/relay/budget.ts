@@ -7,9 +7,9 @@ import { type Reckoning, replyTokensMax } from '#server/relay/admit.ts';
 /**
  * What a streamed reply may still spend, watched as it passes.
  *
- * When three quarters of the hold are used it is doubled, ahead of need. Under a soft landing the
+ * When three quarters of the hold are used it is doubled, ahead of need. Under a soft limit the
  * reply goes on even when the limit has nothing more to give: it then overdraws, by at most the
- * longest reply that the terms declare. Under an exact quota the upstream was asked to stop in
+ * longest reply that the terms declare. Under a hard quota the upstream was asked to stop in
  * time; one that does not is cut a little beyond, since our count is not the upstream's.
  */
 export type BudgetOptions = {
@@ -46,12 +46,12 @@ export class Budget {
       limits.some(({ meter }) => meter === 'tokens' || meter === 'cost_microusd'),
     );
     this.#overdraftMax = hasQuota ? (replyTokensMax(subjects) ?? REPLY_TOKENS_MAX_DEFAULT) : Infinity;
-    this.nextAt = reckoning.isExact ? this.#exactMost() : this.#held * USED_BEFORE_GROWTH;
+    this.nextAt = reckoning.isHard ? this.#hardMost() : this.#held * USED_BEFORE_GROWTH;
   }
 
   /** The reply has come to so many tokens. @returns whether it may go on. */
   reached(counted: number): boolean {
-    if (this.#options.reckoning.isExact) return counted < this.#exactMost();
+    if (this.#options.reckoning.isHard) return counted < this.#hardMost();
     if (counted > this.#held + this.#overdraftMax) return false;
     const more = Math.min(Math.max(this.#held, GROWTH_TOKENS_MIN), this.#most - this.#held);
     if (more <= 0) {
@@ -74,7 +74,7 @@ export class Budget {
     this.#isOver = true;
   }
 
-  #exactMost(): number {
+  #hardMost(): number {
     return this.#held * MISCOUNT + GROWTH_TOKENS_MIN;
   }
 

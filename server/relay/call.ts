@@ -311,7 +311,7 @@ export class Call implements Running {
   #settle(told: Ending): void {
     this.#budget?.end();
     const { key, model, body, hold, reckoning, price, seat, startedMs } = this.#admitted;
-    const ending = reckoning.isExact ? atMost(told, hold.tokens - reckoning.promptTokens) : told;
+    const ending = reckoning.isHard ? atMost(told, hold.tokens - reckoning.promptTokens) : told;
     const event = settledEvent(this.#accepted, ending, this.#tries, performance.now() - startedMs, price);
     const spent = { tokens: event.input_tokens + event.output_tokens, cost: event.cost_microusd ?? 0 };
     if (ending.reason === 'completed') this.#relay.estimates.learn(key.id, model, event.output_tokens);

@@ -82,7 +82,7 @@ export async function handleCall(
   const estimate = relay.estimates.estimate(key.id, model);
   const reckoning = reckon(body.bytes, asked, subjects, price?.prices ?? null, estimate);
   // What such a call would use can't be bounded by its bytes.
-  if (reckoning.isExact && asked.elsewhere !== undefined) return refused(promptElsewhere(asked.elsewhere));
+  if (reckoning.isHard && asked.elsewhere !== undefined) return refused(promptElsewhere(asked.elsewhere));
   const decision = seat.limits.admit(subjects, reckoning.need);
   const hold = decision instanceof Promise ? await decision : decision;
   if (!(hold instanceof Hold)) return refused(limitErrorOf(hold, readModel.nowMs()));
@@ -132,7 +132,7 @@ function sentHeaders({ headers }: IncomingMessage, names: readonly string[]): re
 }
 
 function promptElsewhere(param: string): ApiError {
-  const message = `The field "${param}" refers to what is not in the request, and this account has an exact quota, under which all that a call may use must be known before it leaves. Send the whole conversation instead.`;
+  const message = `The field "${param}" refers to what is not in the request, and this account has a hard quota, under which all that a call may use must be known before it leaves. Send the whole conversation instead.`;
   return new ApiError('invalid_value', { message, param });
 }
 

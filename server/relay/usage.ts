@@ -43,14 +43,14 @@ export async function usageOf(key: Key, readModel: ReadModel, limits: LeaseClien
 }
 
 /**
- * How far a soft landing may end beyond its limit: each of the calls that may run at once by the
+ * How far a soft limit may end beyond its limit: each of the calls that may run at once by the
  * longest reply. Declared, so that it can be planned with.
  */
 export function overdraftOf(
   { meter, enforcement }: Limit,
   { limits, replyTokensMax }: SubjectLimits,
 ): number | null {
-  if (meter === 'requests' || meter === 'concurrent' || enforcement === 'exact') return 0;
+  if (meter === 'requests' || meter === 'concurrent' || enforcement === 'hard') return 0;
   if (meter !== 'tokens') return null;
   const concurrent = limits.find((limit) => limit.meter === 'concurrent')?.cap ?? CONCURRENT_MAX;
   return concurrent * (replyTokensMax ?? REPLY_TOKENS_MAX_DEFAULT);

@@ -155,7 +155,7 @@ export type Changes = {
 
 /**
  * The body for the upstream: as it came, with its own name of the model, and with what only the relay
- * asks for: the usage of a streamed reply, and a limit where an exact quota sets one. The bytes are
+ * asks for: the usage of a streamed reply, and a limit where a hard quota sets one. The bytes are
  * spliced, never re-serialised, so that everything else stays as the client wrote it. A body may be made
  * for one upstream after another; the one before is no good any more then.
  */

@@ -83,19 +83,19 @@ export async function openField(random: Random, scale: number): Promise<Field> {
   async function makeTenants(times: number) {
     const plans: Record<string, { terms: PlanTerms; meter: Watched['meter'] }> = {
       wide: {
-        terms: terms({ meter: 'tokens', limit: 10 ** 12, enforcement: 'soft_landing' }),
+        terms: terms({ meter: 'tokens', limit: 10 ** 12, enforcement: 'soft' }),
         meter: 'tokens',
       },
       counted: {
-        terms: terms({ meter: 'requests', limit: 12 * times, enforcement: 'exact' }),
+        terms: terms({ meter: 'requests', limit: 12 * times, enforcement: 'hard' }),
         meter: 'requests',
       },
       exact: {
-        terms: terms({ meter: 'tokens', limit: 4_000 * times, enforcement: 'exact' }),
+        terms: terms({ meter: 'tokens', limit: 4_000 * times, enforcement: 'hard' }),
         meter: 'tokens',
       },
       soft: {
-        terms: terms({ meter: 'tokens', limit: 4_000 * times, enforcement: 'soft_landing' }),
+        terms: terms({ meter: 'tokens', limit: 4_000 * times, enforcement: 'soft' }),
         meter: 'tokens',
       },
     };
@@ -226,7 +226,7 @@ function terms({
 }: {
   meter: 'requests' | 'tokens';
   limit: number;
-  enforcement: 'exact' | 'soft_landing';
+  enforcement: 'hard' | 'soft';
 }): PlanTerms {
   return {
     concurrent_requests: CONCURRENT_MAX,

@@ -96,9 +96,9 @@ describe('plans', () => {
     expect(await text('plan', 'list')).toMatch(/^NAME +STATE +VERSION +ACCOUNTS\nfree +active +2 +1\n$/);
   });
 
-  test('are shown with their terms and with how far a soft landing may go', async () => {
+  test('are shown with their terms and with how far a soft limit may go', async () => {
     const shown = await json<{ terms: object }>('plan', 'show', 'free');
-    const quota = { ...TERMS.quotas[0], enforcement: 'soft_landing' };
+    const quota = { ...TERMS.quotas[0], enforcement: 'soft' };
     expect(shown).toEqual({
       name: 'free',
       state: 'active',
@@ -152,7 +152,7 @@ describe('keys', () => {
   type Restricted = { terms: object; expires_at: string | null; changed: boolean };
 
   test('are restricted field by field, by options and by a file', async () => {
-    const quota = ['--quota', 'tokens/day=100000', '--quota', 'requests/hour=50:exact'];
+    const quota = ['--quota', 'tokens/day=100000', '--quota', 'requests/hour=50:hard'];
     const first = await json<Restricted>(
       'key',
       'restrict',
@@ -166,8 +166,8 @@ describe('keys', () => {
       ...quota,
     );
     const quotas = [
-      { meter: 'tokens', window: 'day', limit: 100_000, enforcement: 'soft_landing' },
-      { meter: 'requests', window: 'hour', limit: 50, enforcement: 'exact' },
+      { meter: 'tokens', window: 'day', limit: 100_000, enforcement: 'soft' },
+      { meter: 'requests', window: 'hour', limit: 50, enforcement: 'hard' },
     ];
     expect(first).toEqual({
       id,

@@ -163,7 +163,7 @@ test('a list counts members, good keys and the calls of this month, and is searc
 test('a plan is defined, changed, left alone by the same terms, and retired for good', async () => {
   const terms = {
     models: ['daybook-demo'],
-    quotas: [{ meter: 'tokens', window: 'month', limit: 1_000, enforcement: 'exact' }],
+    quotas: [{ meter: 'tokens', window: 'month', limit: 1_000, enforcement: 'hard' }],
   };
   expect([
     await define('pro', terms),

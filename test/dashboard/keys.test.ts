@@ -72,7 +72,7 @@ describe('a new key', () => {
     expect(restricted?.at).toEqual(created?.at);
     expect(await look(ana, id)).toMatchObject({
       expires_at: ends,
-      terms: { models: ['other'], quotas: [{ limit: 10, enforcement: 'soft_landing' }] },
+      terms: { models: ['other'], quotas: [{ limit: 10, enforcement: 'soft' }] },
     });
     expect(await call(secret)).toBe('403 model_not_permitted');
   });

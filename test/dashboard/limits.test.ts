@@ -15,7 +15,7 @@ let key: { id: string; secret: string };
 
 beforeAll(async () => {
   ({ relay, administrator, ana, ben } = await startPeopledRelay());
-  const quotas = [{ meter: 'requests', window: 'day', limit: 3, enforcement: 'exact' }];
+  const quotas = [{ meter: 'requests', window: 'day', limit: 3, enforcement: 'hard' }];
   await administrator.put('/api/plans/daily', { terms: { quotas, concurrent_requests: 4 } });
   await administrator.put(`/api/accounts/${ana.me.account.id}/plan`, { plan: 'daily' });
   key = (await ana.post<typeof key>('/api/keys', { name: 'narrow', terms: { requests_per_minute: 50 } }))
@@ -49,7 +49,7 @@ test('they are those of the account and of its keys that have some, and move wit
       free: 4,
       window_started_at: null,
       resets_at: null,
-      enforcement: 'soft_landing',
+      enforcement: 'soft',
       overdraft: 0,
     },
     {
@@ -62,7 +62,7 @@ test('they are those of the account and of its keys that have some, and move wit
       held: 0,
       free: 3,
       ...begins,
-      enforcement: 'exact',
+      enforcement: 'hard',
       overdraft: 0,
     },
     expect.objectContaining({
@@ -102,7 +102,7 @@ test("members see their own account's alone; those who oversee choose the accoun
 
 test('the story of a request has the quotas that it was charged to, and none that was taken away before', async () => {
   await administrator.put('/api/plans/daily', {
-    terms: { quotas: [{ meter: 'tokens', window: 'month', limit: 1_000_000, enforcement: 'soft_landing' }] },
+    terms: { quotas: [{ meter: 'tokens', window: 'month', limit: 1_000_000, enforcement: 'soft' }] },
   });
   await until(
     () => list(ana),

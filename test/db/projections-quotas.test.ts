@@ -15,13 +15,13 @@ import { startUpstream } from '../support/upstream/upstream.ts';
 
 const plan = (tokens: number): PlanTerms => ({
   quotas: [
-    { meter: 'tokens', window: 'day', limit: tokens, enforcement: 'soft_landing' },
-    { meter: 'requests', window: 'hour', limit: 1_000, enforcement: 'exact' },
-    { meter: 'cost_microusd', window: 'month', limit: 10 ** 9, enforcement: 'soft_landing' },
+    { meter: 'tokens', window: 'day', limit: tokens, enforcement: 'soft' },
+    { meter: 'requests', window: 'hour', limit: 1_000, enforcement: 'hard' },
+    { meter: 'cost_microusd', window: 'month', limit: 10 ** 9, enforcement: 'soft' },
   ],
 });
 const OF_KEY: PlanTerms = {
-  quotas: [{ meter: 'tokens', window: 'week', limit: 10 ** 9, enforcement: 'soft_landing' }],
+  quotas: [{ meter: 'tokens', window: 'week', limit: 10 ** 9, enforcement: 'soft' }],
 };
 /** Windows as text, so that those of enforcement and those of the log can be held side by side. */
 const WINDOWS = (table: string, used: string): string =>

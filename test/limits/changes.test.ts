@@ -20,7 +20,7 @@ afterAll(async () => {
 
 const BODY = { model: 's:tokens=3', messages: [{ role: 'user', content: 'Hello' }] };
 const daily = (limit: number) => ({
-  quotas: [{ meter: 'requests' as const, window: 'day' as const, limit, enforcement: 'exact' as const }],
+  quotas: [{ meter: 'requests' as const, window: 'day' as const, limit, enforcement: 'hard' as const }],
 });
 
 /** Makes so many calls at once, round the instances. @returns how many were admitted. */

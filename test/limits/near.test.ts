@@ -50,7 +50,7 @@ test.each(FEW_SEEDS)(
   async (seed) => {
     const limit = 6_000;
     const tenant = await fleet.tenant(`near-${seed}`, {
-      quotas: [{ meter: 'tokens', window: 'day', limit, enforcement: 'exact' }],
+      quotas: [{ meter: 'tokens', window: 'day', limit, enforcement: 'hard' }],
       reply_tokens_max: 300,
     });
     const random = randomFrom(seed);
@@ -103,7 +103,7 @@ test.each([
           meter: 'requests' as const,
           window: 'day' as const,
           limit: 300,
-          enforcement: 'soft_landing' as const,
+          enforcement: 'soft' as const,
         },
       ],
     },

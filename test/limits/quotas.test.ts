@@ -37,7 +37,7 @@ afterAll(async () => {
 });
 
 const exact = (meter: 'tokens' | 'cost_microusd', limit: number): PlanTerms => ({
-  quotas: [{ meter, window: 'day', limit, enforcement: 'exact' }],
+  quotas: [{ meter, window: 'day', limit, enforcement: 'hard' }],
   reply_tokens_max: 200,
 });
 
@@ -95,7 +95,7 @@ async function spendAll({ secret }: Tenant, seed: number): Promise<ChatReply[]> 
 
 test('the hold of a long stream grows ahead of what is relayed', async () => {
   const tenant = await fleet.tenant('growing', {
-    quotas: [{ meter: 'tokens', window: 'day', limit: 1_000_000, enforcement: 'soft_landing' }],
+    quotas: [{ meter: 'tokens', window: 'day', limit: 1_000_000, enforcement: 'soft' }],
   });
   const user = 'grown';
   const call = fleet.chat(1, {
@@ -124,7 +124,7 @@ test('the hold of a long stream grows ahead of what is relayed', async () => {
 describe.each<{ meter: 'tokens' | 'cost_microusd'; limit: number }>([
   { meter: 'tokens', limit: 60_000 * SIZE },
   { meter: 'cost_microusd', limit: 100_000 * SIZE },
-])('an exact quota of $meter', ({ meter, limit }) => {
+])('a hard quota of $meter', ({ meter, limit }) => {
   test.each(FEW_SEEDS)('is used up and never exceeded, whatever the replies are: seed %i', async (seed) => {
     const tenant = await fleet.tenant(`${meter.slice(0, 4)}-${seed}`, exact(meter, limit));
     const replies = await spendAll(tenant, seed);
@@ -173,13 +173,13 @@ test('an upstream that does not stop where it is asked to is cut, and what was c
   expect(peakOf(chargesOf(events, { meter: 'tokens', account: tenant.account }))).toBeLessThanOrEqual(10_000);
 });
 
-describe('a soft-landing quota', () => {
+describe('a soft quota', () => {
   test.each(FEW_SEEDS)('ends within its declared overdraft, and cuts no reply: seed %i', async (seed) => {
     const limit = 30_000;
     const long = `long-${seed}`;
     upstream.script(long, `tokens=1,spread=1998,batch=20,seed=${seed}`);
     const tenant = await fleet.tenant(long, {
-      quotas: [{ meter: 'tokens', window: 'day', limit, enforcement: 'soft_landing' }],
+      quotas: [{ meter: 'tokens', window: 'day', limit, enforcement: 'soft' }],
       concurrent_requests: 8,
       reply_tokens_max: 2_000,
     });

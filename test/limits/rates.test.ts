@@ -113,7 +113,7 @@ test('tokens a minute: refused with what is left, and told when a call is too la
 
 test('the openai package gives up at once where a quota is spent', async () => {
   const { secret, key } = await fleet.tenant('spent', {
-    quotas: [{ meter: 'requests', window: 'day', limit: 1, enforcement: 'exact' }],
+    quotas: [{ meter: 'requests', window: 'day', limit: 1, enforcement: 'hard' }],
   });
   const client = new OpenAI({
     baseURL: `http://127.0.0.1:${fleet.ports[0]}/v1`,

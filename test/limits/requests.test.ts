@@ -48,7 +48,7 @@ describe.each<{ window: string; terms: PlanTerms; code: string }>([
   { window: 'minute', terms: { requests_per_minute: ALLOWED }, code: 'rate_limit_exceeded' },
   {
     window: 'day',
-    terms: { quotas: [{ meter: 'requests', window: 'day', limit: ALLOWED, enforcement: 'exact' }] },
+    terms: { quotas: [{ meter: 'requests', window: 'day', limit: ALLOWED, enforcement: 'hard' }] },
     code: 'insufficient_quota',
   },
 ])('1,000 concurrent requests over 3 instances for 100 a $window', ({ window, terms, code }) => {

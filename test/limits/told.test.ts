@@ -100,15 +100,15 @@ test('GET /v1/usage tells all limits of a key as the log has them, and what they
     concurrent_requests: 7,
     reply_tokens_max: 100,
     quotas: [
-      { meter: 'tokens', window: 'month', limit: 2_000, enforcement: 'soft_landing' },
-      { meter: 'cost_microusd', window: 'week', limit: 5_000, enforcement: 'soft_landing' },
-      { meter: 'requests', window: 'hour', limit: 1_000, enforcement: 'exact' },
+      { meter: 'tokens', window: 'month', limit: 2_000, enforcement: 'soft' },
+      { meter: 'cost_microusd', window: 'week', limit: 5_000, enforcement: 'soft' },
+      { meter: 'requests', window: 'hour', limit: 1_000, enforcement: 'hard' },
     ],
   });
   const restriction = {
     set: {
       quotas: [
-        { meter: 'tokens' as const, window: 'day' as const, limit: 1_000, enforcement: 'exact' as const },
+        { meter: 'tokens' as const, window: 'day' as const, limit: 1_000, enforcement: 'hard' as const },
       ],
     },
     drop: [],
@@ -140,12 +140,12 @@ test('GET /v1/usage tells all limits of a key as the log has them, and what they
     told.overdraft,
   ]);
   expect(rows).toEqual([
-    ['account', 'concurrent', 'now', 7, 'soft_landing', 0],
-    ['account', 'requests', 'minute', 500, 'soft_landing', 0],
-    ['account', 'tokens', 'month', 2_000, 'soft_landing', 700],
-    ['account', 'cost_microusd', 'week', 5_000, 'soft_landing', null],
-    ['account', 'requests', 'hour', 1_000, 'exact', 0],
-    ['key', 'tokens', 'day', 1_000, 'exact', 0],
+    ['account', 'concurrent', 'now', 7, 'soft', 0],
+    ['account', 'requests', 'minute', 500, 'soft', 0],
+    ['account', 'tokens', 'month', 2_000, 'soft', 700],
+    ['account', 'cost_microusd', 'week', 5_000, 'soft', null],
+    ['account', 'requests', 'hour', 1_000, 'hard', 0],
+    ['key', 'tokens', 'day', 1_000, 'hard', 0],
   ]);
   for (const told of usage.limits) {
     expect(told.used + told.held + told.free).toBe(told.limit);
@@ -195,7 +195,7 @@ test('GET /v1/usage asks for the key and its permissions, may be read by pages, 
 
 test('the body of a refusal names the limit, what is left of it, and when it begins anew', async () => {
   const { secret } = await fleet.tenant('bodies', {
-    quotas: [{ meter: 'cost_microusd', window: 'month', limit: 300, enforcement: 'exact' }],
+    quotas: [{ meter: 'cost_microusd', window: 'month', limit: 300, enforcement: 'hard' }],
     reply_tokens_max: 50,
   });
   const first = await fleet.chat(0, {

@@ -54,7 +54,7 @@ export async function seed(dashboard: TestDashboard, upstream: ScriptedUpstream)
       terms: {
         models: ['daybook-demo*'],
         requests_per_minute: 20,
-        quotas: [{ meter: 'requests', window: 'day', limit: 200, enforcement: 'exact' }],
+        quotas: [{ meter: 'requests', window: 'day', limit: 200, enforcement: 'hard' }],
       },
     }),
   );

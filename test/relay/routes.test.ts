@@ -346,13 +346,13 @@ describe('what agents do besides', () => {
   });
 });
 
-describe('under an exact quota', () => {
+describe('under a hard quota', () => {
   const withQuota = async (name: string, limit: number): Promise<Record<string, string>> => {
     await relay.createAccount(name);
     await relay.control((control) =>
       control.definePlan(
         name,
-        { quotas: [{ meter: 'tokens', window: 'day', limit, enforcement: 'exact' }] },
+        { quotas: [{ meter: 'tokens', window: 'day', limit, enforcement: 'hard' }] },
         'keep',
       ),
     );

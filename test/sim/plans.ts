@@ -10,7 +10,7 @@ export type Call = {
   key: string;
   need: CallNeed;
   terms: number;
-  isExact: boolean;
+  isHard: boolean;
   growths: number;
   lengthMs: number;
   /** How often it was decided, which must become one. */
@@ -83,8 +83,8 @@ export class Plans {
   call(): Call {
     const clockwork = this.#clockwork;
     const key = clockwork.pick(Plans.KEYS);
-    const isExact = [this.#shape.account, this.#shape.keys[key]].some((terms) =>
-      terms?.quotas?.some(({ enforcement }) => enforcement === 'exact'),
+    const isHard = [this.#shape.account, this.#shape.keys[key]].some((terms) =>
+      terms?.quotas?.some(({ enforcement }) => enforcement === 'hard'),
     );
     const prompt = clockwork.between(1, 20);
     const reply = clockwork.chance(0.1) ? clockwork.between(50, 400) : clockwork.between(5, 40);
@@ -96,22 +96,22 @@ export class Plans {
     return {
       request: String(++this.#requests).padStart(6, '0'),
       key,
-      need: { minimum: isExact ? amounts(Math.min(reply, 4)) : wanted, wanted },
+      need: { minimum: isHard ? amounts(Math.min(reply, 4)) : wanted, wanted },
       terms: 0,
-      isExact,
-      growths: !isExact && clockwork.chance(0.2) ? clockwork.between(1, 2) : 0,
+      isHard,
+      growths: !isHard && clockwork.chance(0.2) ? clockwork.between(1, 2) : 0,
       lengthMs: clockwork.between(1, clockwork.chance(0.2) ? 800 : 60),
       decisions: 0,
       isSettling: false,
     };
   }
 
-  /** What a call has spent in the end: under an exact quota never more than it holds. */
-  spend({ isExact }: Call, { tokens, cost }: Hold): Amounts {
+  /** What a call has spent in the end: under a hard quota never more than it holds. */
+  spend({ isHard }: Call, { tokens, cost }: Hold): Amounts {
     const clockwork = this.#clockwork;
-    const over = !isExact && clockwork.chance(0.15) ? clockwork.between(1, Plans.OVER_TOKENS) : 0;
+    const over = !isHard && clockwork.chance(0.15) ? clockwork.between(1, Plans.OVER_TOKENS) : 0;
     const spent = over > 0 ? tokens + over : clockwork.chance(0.2) ? tokens : clockwork.between(0, tokens);
-    return { tokens: spent, cost: isExact ? Math.min(cost, spent * PRICE) : spent * PRICE };
+    return { tokens: spent, cost: isHard ? Math.min(cost, spent * PRICE) : spent * PRICE };
   }
 
   #recap(cap: number): number {
@@ -129,8 +129,8 @@ export class Plans {
     const clockwork = this.#clockwork;
     const maybe = (caps: readonly number[]): number | undefined =>
       clockwork.chance(probability) ? clockwork.pick(caps) : undefined;
-    const isExact = clockwork.chance(0.4);
-    const enforcement = isExact ? 'exact' : 'soft_landing';
+    const isHard = clockwork.chance(0.4);
+    const enforcement = isHard ? 'hard' : 'soft';
     const quota = (
       meter: 'requests' | 'tokens' | 'cost_microusd',
       window: 'hour' | 'day' | 'week' | 'month',

@@ -121,7 +121,7 @@ export class Truth {
     }
     const isCounted = name.meter === 'tokens' || name.meter === 'cost_microusd';
     const more =
-      isCounted && limit.enforcement === 'soft_landing'
+      isCounted && limit.enforcement === 'soft'
         ? this.#overdraft[name.meter as 'tokens'] * this.#openMost
         : 0;
     if (total > cap + more)

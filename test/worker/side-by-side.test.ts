@@ -42,7 +42,7 @@ beforeAll(async () => {
     const { id } = await control.createAccount('acme');
     await control.overrideTerms(
       'acme',
-      { quotas: [{ meter: 'requests', window: 'month', limit: 100, enforcement: 'soft_landing' }] },
+      { quotas: [{ meter: 'requests', window: 'month', limit: 100, enforcement: 'soft' }] },
       'keep',
     );
     const webhook = publicId();

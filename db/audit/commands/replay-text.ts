@@ -162,7 +162,7 @@ function showTargets(terms: ModelTerms): string {
 
 function showFaults({ fault_count, faults }: Shown): string {
   if (fault_count === 0)
-    return 'Every request was accepted once and ended at most once; no exact quota was exceeded; every stream is in order.';
+    return 'Every request was accepted once and ended at most once; no hard quota was exceeded; every stream is in order.';
   return `${fault_count} events are not as they may be${fault_count > faults.length ? `; the first ${faults.length} are` : ''}:`;
 }
 

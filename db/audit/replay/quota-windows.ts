@@ -94,7 +94,7 @@ export class QuotaWindows {
         const window = windowOf(subject, limit, admitted, minute);
         const charge = { subject, window, limit, terms, held: heldUnits(limit.meter, event) };
         window.held += charge.held;
-        window.overdraws ||= limit.enforcement !== 'exact' && limit.meter !== 'requests';
+        window.overdraws ||= limit.enforcement !== 'hard' && limit.meter !== 'requests';
         judge(charge, onFault);
         (charges ??= []).push(charge);
       }
@@ -207,7 +207,7 @@ function windowOf(subject: Subject, limit: Limit, admitted: number, minute: numb
 }
 
 /**
- * Promise P4, where no reply may overdraw: of exact quotas, and of all that count requests. While
+ * Promise P4, where no reply may overdraw: of hard quotas, and of all that count requests. While
  * servers are still to hear of a higher cap some of them rightly admit beyond the lower one, so the
  * highest since the call's terms counts.
  */

@@ -50,7 +50,7 @@ export function planCommands(program: Command): void {
 
   withJson(plan.command('show <name>'))
     .description(
-      "a plan's terms, as a file for plan define, and how far its soft landings may go beyond their limits",
+      "a plan's terms, as a file for plan define, and how far its soft limits may go beyond their limits",
     )
     .action((name: string, _options: unknown, command: Command) =>
       run(
@@ -111,7 +111,7 @@ function describePlan({ name, state, version, terms }: Plan, accounts: number): 
   const subject = { subject: name, limits, position: 0, replyTokensMax: terms.reply_tokens_max ?? null };
   const overdrafts = limits
     .filter(({ meter, window }) => (meter === 'tokens' || meter === 'cost_microusd') && window !== 'minute')
-    .filter(({ enforcement }) => enforcement === 'soft_landing')
+    .filter(({ enforcement }) => enforcement === 'soft')
     .map((limit) => ({
       quota: `${limit.meter}/${limit.window}`,
       tokens: overdraftOf({ ...limit, meter: 'tokens' }, subject),

@@ -51,7 +51,7 @@ export function restrictCommand(key: Command): void {
     .option('--concurrent <n>', 'calls that may run at once')
     .option(
       '--quota <quota>',
-      'such as tokens/day=100000 or requests/hour=50:exact; may be repeated, and takes the place of all the key had',
+      'such as tokens/day=100000 or requests/hour=50:hard; may be repeated, and takes the place of all the key had',
       collect,
     )
     .addOption(
@@ -137,7 +137,7 @@ function readQuota(text: string): object {
   if (!match)
     throw new DecisionError(
       'invalid',
-      `--quota: "${text}" is not a quota such as tokens/day=100000 or requests/hour=50:exact.`,
+      `--quota: "${text}" is not a quota such as tokens/day=100000 or requests/hour=50:hard.`,
     );
   const [, meter, window, limit, enforcement] = match;
   return { meter, window, limit: Number(limit), ...(enforcement === undefined ? {} : { enforcement }) };

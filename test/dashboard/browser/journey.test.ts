@@ -127,7 +127,7 @@ describe.skipIf(!HAS_BROWSER)('a team', () => {
     expect(
       (
         await administrator.put('/api/plans/tiny', {
-          terms: { quotas: [{ meter: 'requests', window: 'day', limit: 2, enforcement: 'exact' }] },
+          terms: { quotas: [{ meter: 'requests', window: 'day', limit: 2, enforcement: 'hard' }] },
         })
       ).status,
     ).toBe(200);

@@ -58,7 +58,7 @@ test('of a backup taken while calls run comes a system in which keys work, revok
   await relay.control(async (control) => {
     await control.definePlan(
       'ten',
-      { quotas: [{ meter: 'requests', window: 'month', limit: QUOTA, enforcement: 'exact' }] },
+      { quotas: [{ meter: 'requests', window: 'month', limit: QUOTA, enforcement: 'hard' }] },
       'keep',
     );
     await control.setPlan(relay.account, 'ten', 'keep');

@@ -40,8 +40,8 @@ import { type ScriptedUpstream, startUpstream } from '../../support/upstream/ups
 
 const TERMS: PlanTerms = {
   quotas: [
-    { meter: 'tokens', window: 'month', limit: 1_000_000, enforcement: 'soft_landing' },
-    { meter: 'requests', window: 'day', limit: 1_000, enforcement: 'exact' },
+    { meter: 'tokens', window: 'month', limit: 1_000_000, enforcement: 'soft' },
+    { meter: 'requests', window: 'day', limit: 1_000, enforcement: 'hard' },
   ],
 };
 const MONTH = (): string => new Date().toISOString().slice(0, 7);

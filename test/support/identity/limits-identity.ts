@@ -181,7 +181,7 @@ class Audit {
 
   /** How far a limit may be overdrawn by replies that are not cut. Requests are counted when they come. */
   #overdraft({ meter, enforcement }: Limit, { terms }: Version, model: string): number {
-    if (enforcement === 'exact' || meter === 'requests' || meter === 'concurrent') return 0;
+    if (enforcement === 'hard' || meter === 'requests' || meter === 'concurrent') return 0;
     const tokens = terms.concurrent * terms.replyTokensMax;
     if (meter === 'tokens') return tokens;
     const prices = this.#prices.find(model)?.prices;

@@ -93,7 +93,7 @@ const quotas = fc.uniqueArray(
       meter: fc.constantFrom('requests' as const, 'tokens' as const, 'cost_microusd' as const),
       window: fc.constantFrom('hour' as const, 'day' as const, 'week' as const, 'month' as const),
       limit: int8,
-      enforcement: fc.constantFrom('soft_landing' as const, 'exact' as const),
+      enforcement: fc.constantFrom('soft' as const, 'hard' as const),
     },
     { noNullPrototype: true },
   ),

@@ -32,7 +32,7 @@ const quotas = fc.uniqueArray(
     meter: fc.constantFrom('requests' as const, 'tokens' as const, 'cost_microusd' as const),
     window: fc.constantFrom('hour' as const, 'day' as const, 'week' as const, 'month' as const),
     limit: fc.nat(3),
-    enforcement: fc.constantFrom('soft_landing' as const, 'exact' as const),
+    enforcement: fc.constantFrom('soft' as const, 'hard' as const),
   }),
   { maxLength: 3, selector: ({ meter, window }) => `${meter} ${window}` },
 );
@@ -118,9 +118,9 @@ export const anyHistory: fc.Arbitrary<HistoryStep[]> = fc.array(step, {
 
 /** What every account has at first, so that most calls are charged to windows of all lengths. */
 const QUOTAS: PlanTerms['quotas'] = [
-  { meter: 'tokens', window: 'hour', limit: 7, enforcement: 'exact' },
-  { meter: 'cost_microusd', window: 'day', limit: 8, enforcement: 'soft_landing' },
-  { meter: 'requests', window: 'week', limit: 9, enforcement: 'soft_landing' },
+  { meter: 'tokens', window: 'hour', limit: 7, enforcement: 'hard' },
+  { meter: 'cost_microusd', window: 'day', limit: 8, enforcement: 'soft' },
+  { meter: 'requests', window: 'week', limit: 9, enforcement: 'soft' },
 ];
 
 type Running = EventOf<'request.accepted'> & { hold: { hold_tokens: number; hold_cost_microusd?: number } };

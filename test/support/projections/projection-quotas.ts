@@ -87,7 +87,7 @@ class QuotaFold {
           row['window_kind'] === WINDOW_KINDS[limit.window] &&
           row['reset_position'] === limit.reset;
         if (isMeant && windowEnd(limit.window, row['window_start'] as number) > minute) {
-          Object.assign(row, { cap: limit.cap, is_exact: limit.enforcement === 'exact', position });
+          Object.assign(row, { cap: limit.cap, is_exact: limit.enforcement === 'hard', position });
         }
       }
     }
@@ -153,7 +153,7 @@ class QuotaFold {
     const same = versions.flatMap((version) => {
       const other = version.quotas.get(`${limit.meter} ${limit.window}`);
       return other?.reset === limit.reset
-        ? [{ ...version, cap: other.cap, isExact: other.enforcement === 'exact' }]
+        ? [{ ...version, cap: other.cap, isHard: other.enforcement === 'hard' }]
         : [];
     });
     const end = windowEnd(limit.window, window_start);
@@ -163,7 +163,7 @@ class QuotaFold {
       begins_at: new Date(window_start * 60_000),
       account,
       cap: newest?.cap,
-      is_exact: newest?.isExact,
+      is_exact: newest?.isHard,
       used: 0,
       held: 0,
       position: 0,

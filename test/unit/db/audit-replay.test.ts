@@ -248,7 +248,7 @@ describe('what should not be in a log is named with its position', () => {
   ];
   const admitted = (hold_tokens: number, terms_position = 3): EventOf<'request.accepted'> =>
     accepted({ hold_tokens, terms_position, admitted_minute: minuteOf(Date.now()) });
-  const tokens = (limit: number, enforcement: 'exact' | 'soft_landing'): PlanTerms['quotas'] => [
+  const tokens = (limit: number, enforcement: 'hard' | 'soft'): PlanTerms['quotas'] => [
     { meter: 'tokens', window: 'month', limit, enforcement },
   ];
   const call = accepted();
@@ -276,27 +276,24 @@ describe('what should not be in a log is named with its position', () => {
       [[1, /terms of position 9, which came later/]],
     ],
     [
-      'a call beyond an exact quota',
-      logOf(...plan(tokens(100, 'exact')), admitted(60), admitted(41)),
+      'a call beyond a hard quota',
+      logOf(...plan(tokens(100, 'hard')), admitted(60), admitted(41)),
       [[5, /tokens of account\/Account1 in its month: 0 settled and 101 held exceed 100/]],
     ],
     [
-      'more settled than an exact quota has',
-      logOf(...plan(tokens(25, 'exact')), ...[admitted(20)].flatMap((begun) => [begun, settled(begun)])),
+      'more settled than a hard quota has',
+      logOf(...plan(tokens(25, 'hard')), ...[admitted(20)].flatMap((begun) => [begun, settled(begun)])),
       [[5, /30 settled and 0 held exceed 25/]],
     ],
     [
-      'a reply that a soft-landing quota lets finish, which is none',
-      logOf(
-        ...plan(tokens(25, 'soft_landing')),
-        ...[admitted(20)].flatMap((begun) => [begun, settled(begun)]),
-      ),
+      'a reply that a soft quota lets finish, which is none',
+      logOf(...plan(tokens(25, 'soft')), ...[admitted(20)].flatMap((begun) => [begun, settled(begun)])),
       [],
     ],
     [
       'a reply that goes on after its window, which is none',
       logOf(
-        ...plan(tokens(100, 'exact')),
+        ...plan(tokens(100, 'hard')),
         ...[{ ...admitted(60), admitted_minute: 1 }].flatMap((begun) => [begun, extended(begun)]),
       ),
       [],
@@ -304,11 +301,11 @@ describe('what should not be in a log is named with its position', () => {
     [
       'a higher cap that its server had not heard of, which is none',
       logOf(
-        ...plan(tokens(10, 'exact')),
+        ...plan(tokens(10, 'hard')),
         {
           type: 'plan.changed',
           plan: 'p',
-          terms: { quotas: tokens(50, 'exact') },
+          terms: { quotas: tokens(50, 'hard') },
           windows: 'keep',
           actor: 'test',
         },

@@ -8,7 +8,7 @@ import { Hold } from '#server/limits/hold.ts';
 import { reckon, tokenLimitOf } from '#server/relay/admit.ts';
 import { type Asked, parseChat } from '#server/wire/parse.ts';
 
-const limit = (meter: Limit['meter'], enforcement: Limit['enforcement'] = 'soft_landing'): Limit => ({
+const limit = (meter: Limit['meter'], enforcement: Limit['enforcement'] = 'soft'): Limit => ({
   meter,
   window: 'day',
   cap: 1_000,
@@ -21,7 +21,7 @@ const subject = (limits: Limit[], replyTokensMax: number | null = null): Subject
   position: 7,
   replyTokensMax,
 });
-const EXACT = [subject([limit('tokens', 'exact')])];
+const HARD = [subject([limit('tokens', 'hard')])];
 const SOFT = [subject([limit('tokens')])];
 const PRICES: Prices = {
   input: 2_500_000,
@@ -42,14 +42,14 @@ function chatOf(more: object): { body: Buffer; chat: Asked } {
 const anyLimit = fc.option(fc.nat(50_000));
 const anyChoices = fc.integer({ min: 1, max: 8 });
 
-describe('under a soft landing a call holds what it will likely use', () => {
+describe('under a soft limit a call holds what it will likely use', () => {
   test('its prompt by an estimate, and its reply as replies were, at most its own limit for each choice', () => {
     fc.assert(
       fc.property(anyLimit, anyChoices, fc.nat(10_000), (max_tokens, n, estimate) => {
         const { body, chat } = chatOf({ max_tokens, n });
-        const { need, isExact } = reckon(body, chat, SOFT, null, estimate);
+        const { need, isHard } = reckon(body, chat, SOFT, null, estimate);
         const completion = Math.min(estimate, max_tokens === null ? Infinity : max_tokens * n);
-        expect(isExact).toBe(false);
+        expect(isHard).toBe(false);
         expect(need.wanted).toEqual({ tokens: promptEstimate(body) + completion, cost: 0 });
         expect(need.minimum).toEqual(need.wanted);
       }),
@@ -63,7 +63,7 @@ describe('under a soft landing a call holds what it will likely use', () => {
   });
 });
 
-describe('under an exact quota', () => {
+describe('under a hard quota', () => {
   test('whatever part of its needs a call is given, it can use no more than that when the upstream keeps the limit', () => {
     const share = fc.double({ min: 0, max: 1, noNaN: true });
     fc.assert(
@@ -78,7 +78,7 @@ describe('under an exact quota', () => {
           const reckoning = reckon(
             body,
             chat,
-            [subject([limit('tokens', 'exact'), limit('cost_microusd', 'exact')], most)],
+            [subject([limit('tokens', 'hard'), limit('cost_microusd', 'hard')], most)],
             PRICES,
             500,
           );
@@ -104,20 +104,20 @@ describe('under an exact quota', () => {
 
   test('a call that is given all that it wanted keeps its own limit, untouched', () => {
     const { body, chat } = chatOf({ max_tokens: 123 });
-    const reckoning = reckon(body, chat, EXACT, PRICES, 500);
+    const reckoning = reckon(body, chat, HARD, PRICES, 500);
     expect(tokenLimitOf(reckoning, new Hold([], [], reckoning.need.wanted, 0))).toBeNull();
   });
 
   test('the cost held covers the dearest way in which the tokens can be used', () => {
     const { body, chat } = chatOf({ max_tokens: 100 });
-    const { need } = reckon(body, chat, EXACT, PRICES, 500);
+    const { need } = reckon(body, chat, HARD, PRICES, 500);
     expect(need.wanted.cost).toBe(costBound(promptBound(body), 100, PRICES));
   });
 });
 
 test('a hold fits into the log whatever a call asks for', () => {
   const { body, chat } = chatOf({ max_tokens: Number.MAX_SAFE_INTEGER, n: 128 });
-  for (const subjects of [EXACT, SOFT, []]) {
+  for (const subjects of [HARD, SOFT, []]) {
     const { need } = reckon(body, chat, subjects, PRICES, TOKENS_MAX);
     expect(need.wanted.tokens).toBeLessThanOrEqual(TOKENS_MAX);
     expect(Number.isSafeInteger(need.wanted.cost)).toBe(true);

@@ -59,7 +59,7 @@ function setup(terms: PlanTerms): ControlEvent[] {
 
 const quota = (
   limit: number,
-  enforcement: 'exact' | 'soft_landing' = 'exact',
+  enforcement: 'hard' | 'soft' = 'hard',
   meter: 'tokens' | 'cost_microusd' = 'tokens',
 ) => ({ meter, window: 'day' as const, limit, enforcement });
 const call = (changes: Partial<EventOf<'request.accepted'>> = {}): EventOf<'request.accepted'> =>
@@ -148,9 +148,9 @@ describe('a log in which all is well has no violation', () => {
       ],
     ],
     [
-      'a soft landing within the overdraft',
+      'a soft limit within the overdraft',
       [
-        ...setup({ concurrent_requests: 1, reply_tokens_max: 100, quotas: [quota(60, 'soft_landing')] }),
+        ...setup({ concurrent_requests: 1, reply_tokens_max: 100, quotas: [quota(60, 'soft')] }),
         one,
         end(one, 160),
       ],
@@ -200,13 +200,13 @@ describe('a log in which all is well has no violation', () => {
 });
 
 describe('it is found when', () => {
-  test('more is held than an exact quota allows', () => {
+  test('more is held than a hard quota allows', () => {
     expect(verdict(...setup({ quotas: [quota(119)] }), one, two, end(one, 0), end(two, 0))).toEqual([
       expect.stringMatching(/^6 limit: tokens of account.*0 settled and 120 held exceed 119$/),
     ]);
   });
 
-  test('an exact quota is exceeded by what was settled', () => {
+  test('a hard quota is exceeded by what was settled', () => {
     expect(verdict(...setup({ quotas: [quota(60)] }), one, end(one, 61))).toEqual([
       expect.stringContaining('6 limit: tokens'),
     ]);
@@ -234,9 +234,9 @@ describe('it is found when', () => {
     ]);
   });
 
-  test('a soft landing overdraws by more than was declared, in tokens or in money', () => {
+  test('a soft limit overdraws by more than was declared, in tokens or in money', () => {
     const terms = { concurrent_requests: 1, reply_tokens_max: 100 };
-    expect(verdict(...setup({ ...terms, quotas: [quota(60, 'soft_landing')] }), one, end(one, 161))).toEqual([
+    expect(verdict(...setup({ ...terms, quotas: [quota(60, 'soft')] }), one, end(one, 161))).toEqual([
       expect.stringContaining('exceed 60 and 100 of overdraft'),
     ]);
     const priced: ControlEvent = {
@@ -249,7 +249,7 @@ describe('it is found when', () => {
     const cost = call({ terms_position: 4, hold_cost_microusd: 60 });
     const log = (spent: number) =>
       verdict(
-        ...setup({ ...terms, quotas: [quota(60, 'soft_landing', 'cost_microusd')] }),
+        ...setup({ ...terms, quotas: [quota(60, 'soft', 'cost_microusd')] }),
         priced,
         cost,
         end(cost, 1, { cost_microusd: spent }),

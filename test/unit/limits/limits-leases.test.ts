@@ -5,7 +5,7 @@ import { type Limit, limitsOf } from '#db/limits/limits.ts';
 import { Counter } from '#server/limits/counter.ts';
 import { type Amounts, Hold, unitsHeld } from '#server/limits/hold.ts';
 
-const TOKENS: Limit = { meter: 'tokens', window: 'day', cap: 1_000, enforcement: 'soft_landing', reset: 0 };
+const TOKENS: Limit = { meter: 'tokens', window: 'day', cap: 1_000, enforcement: 'soft', reset: 0 };
 const NOTHING = { returned: 0, used: 0, overdrawn: 0 };
 
 /** A lease, and how often it pressed. */
@@ -227,7 +227,7 @@ describe('the limits of terms', () => {
         meter: fc.constantFrom('requests' as const, 'tokens' as const, 'cost_microusd' as const),
         window: fc.constantFrom('hour' as const, 'day' as const, 'week' as const, 'month' as const),
         limit: fc.nat(1_000),
-        enforcement: fc.constantFrom('soft_landing' as const, 'exact' as const),
+        enforcement: fc.constantFrom('soft' as const, 'hard' as const),
       }),
       { selector: ({ meter, window }) => `${meter} ${window}` },
     ),

@@ -42,7 +42,7 @@ describe('a file of terms', () => {
       origins: ['none'],
       requests_per_minute: 0,
       concurrent_requests: 10_000,
-      quotas: [{ ...quota, enforcement: 'exact' }],
+      quotas: [{ ...quota, enforcement: 'hard' }],
     };
     expect(readTerms(PlanTerms, file(terms))).toEqual(terms);
     expect(readTerms(PlanTerms, file({}))).toEqual({});
@@ -130,7 +130,7 @@ describe('the options of a restriction', () => {
         models: 'a, b*',
         networks: '::1',
         requestsPerMinute: '0',
-        quota: ['tokens/day=5', 'requests/hour=7:exact'],
+        quota: ['tokens/day=5', 'requests/hour=7:hard'],
         clear: true,
         window: 'reset',
       }),
@@ -140,8 +140,8 @@ describe('the options of a restriction', () => {
         networks: ['::1'],
         requests_per_minute: 0,
         quotas: [
-          { meter: 'tokens', window: 'day', limit: 5, enforcement: 'soft_landing' },
-          { meter: 'requests', window: 'hour', limit: 7, enforcement: 'exact' },
+          { meter: 'tokens', window: 'day', limit: 5, enforcement: 'soft' },
+          { meter: 'requests', window: 'hour', limit: 7, enforcement: 'hard' },
         ],
       },
       drop: [],
@@ -183,14 +183,11 @@ describe('the options of a restriction', () => {
     [{ models: '' }, '--models: models[0] must be a model name or a pattern with *.'],
     [
       { quota: ['tokens=5'] },
-      '--quota: "tokens=5" is not a quota such as tokens/day=100000 or requests/hour=50:exact.',
+      '--quota: "tokens=5" is not a quota such as tokens/day=100000 or requests/hour=50:hard.',
     ],
     [{ quota: ['tokens/minute=5'] }, '--quota: quotas[0].window must be one of hour, day, week, month.'],
     [{ quota: ['tokens/day=5', 'tokens/day=6'] }, '--quota: quotas names a meter and window twice.'],
-    [
-      { quota: ['tokens/day=5:strict'] },
-      '--quota: quotas[0].enforcement must be one of soft_landing, exact.',
-    ],
+    [{ quota: ['tokens/day=5:strict'] }, '--quota: quotas[0].enforcement must be one of soft, hard.'],
     [{ expires: 'soon' }, '"soon" is not a time such as 2027-01-31T00:00:00Z.'],
   ])('%j is refused in one line that names the option', (options, message) => {
     expect(problem(() => read(options))).toBe(message);

@@ -105,13 +105,13 @@ describe("the limits of a key's calls", () => {
     expect(limits('Account1')).toEqual([
       {
         subject: 'account/Account1',
-        limits: [{ meter: 'requests', window: 'minute', cap: 10, enforcement: 'soft_landing', reset: 0 }],
+        limits: [{ meter: 'requests', window: 'minute', cap: 10, enforcement: 'soft', reset: 0 }],
         position: 6,
         replyTokensMax: null,
       },
       {
         subject: 'key/Keyount1',
-        limits: [{ meter: 'concurrent', window: 'none', cap: 2, enforcement: 'soft_landing', reset: 0 }],
+        limits: [{ meter: 'concurrent', window: 'none', cap: 2, enforcement: 'soft', reset: 0 }],
         position: 7,
         replyTokensMax: 99,
       },

@@ -18,7 +18,7 @@ const row: LimitRow = {
   free: 500,
   window_started_at: '2026-05-04T00:00:00.000Z',
   resets_at: '2026-05-05T00:00:00.000Z',
-  enforcement: 'soft_landing',
+  enforcement: 'soft',
   overdraft: null,
 };
 

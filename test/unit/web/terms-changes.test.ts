@@ -10,7 +10,7 @@ const quota = fc.record({
   meter: fc.constantFrom('requests' as const, 'tokens' as const, 'cost_microusd' as const),
   window: fc.constantFrom('hour' as const, 'day' as const),
   limit: amount,
-  enforcement: fc.constantFrom('soft_landing' as const, 'exact' as const),
+  enforcement: fc.constantFrom('soft' as const, 'hard' as const),
 });
 const terms: fc.Arbitrary<PlanTerms> = fc.record(
   {
@@ -91,10 +91,10 @@ describe('what changes between two terms', () => {
     [
       'an amount is told to the last micro-dollar',
       {
-        quotas: [{ meter: 'cost_microusd', window: 'month', limit: 25_000_000, enforcement: 'soft_landing' }],
+        quotas: [{ meter: 'cost_microusd', window: 'month', limit: 25_000_000, enforcement: 'soft' }],
       },
       {
-        quotas: [{ meter: 'cost_microusd', window: 'month', limit: 25_000_001, enforcement: 'soft_landing' }],
+        quotas: [{ meter: 'cost_microusd', window: 'month', limit: 25_000_001, enforcement: 'soft' }],
       },
       { what: 'Cost a month', from: '$25.00', to: '$25.000001', effect: 'looser' },
     ],

@@ -55,7 +55,7 @@ describe('terms in words', () => {
           meter: 'cost_microusd' as const,
           window: 'month' as const,
           limit: 25_000_000,
-          enforcement: 'exact' as const,
+          enforcement: 'hard' as const,
         },
       ],
       reads: 'account' as const,

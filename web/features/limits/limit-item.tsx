@@ -11,9 +11,9 @@ export function LimitItem({ row }: { row: LimitRow }) {
 function strictnessOf({ meter, window, enforcement, overdraft }: LimitRow): string {
   if (meter === 'concurrent') return 'Counts calls that run: each leaves room again when it ends.';
   if (window === 'minute') return 'A rate: of each minute of the clock.';
-  if (enforcement === 'exact')
+  if (enforcement === 'hard')
     return 'Exact: never a unit above. A reply is asked to stop where the rest would not do.';
   if (overdraft === 0) return 'Never above: each call is counted before it begins.';
   const most = overdraft === null ? '' : `, by at most ${showAmount(meter, overdraft, showShort)}`;
-  return `Soft landing: a call that was admitted runs to its end, and may go above it${most}.`;
+  return `Soft limit: a call that was admitted runs to its end, and may go above it${most}.`;
 }

@@ -18,7 +18,7 @@ export const END_WORDS: Record<EndReason, string> = {
     'The server that ran it died. Nobody knows what it had relayed, so its whole hold stays charged.',
   internal_error: 'The relay failed.',
   access_revoked: 'What the key may do was changed while it ran, so it was ended.',
-  quota_exceeded: 'The reply used up what was left of an exact quota, and was ended there.',
+  quota_exceeded: 'The reply used up what was left of a hard quota, and was ended there.',
 };
 
 export const SOURCE_WORDS: Record<UsageSource, string> = {

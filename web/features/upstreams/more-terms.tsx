@@ -100,7 +100,7 @@ export function MoreTerms({ form, usual, onChange, error }: MoreTermsProps) {
           label="Limit of a reply"
           value={tokenLimit}
           onChange={({ target }) => onChange({ token_limit: target.value as UpstreamForm['token_limit'] })}
-          hint="Where a limit is set for calls that come without one, which exact quotas need."
+          hint="Where a limit is set for calls that come without one, which hard quotas need."
         >
           <option value="">In the member that is usual for it</option>
           <option value="max_tokens">In max_tokens</option>

@@ -109,6 +109,6 @@ function quotaChanges(
 }
 
 const showLimit = ({ meter, limit, enforcement }: Quota): string =>
-  `${meter === 'cost_microusd' ? `$${formatDollars(limit)}` : showCount(limit)}${enforcement === 'exact' ? ', never above' : ''}`;
+  `${meter === 'cost_microusd' ? `$${formatDollars(limit)}` : showCount(limit)}${enforcement === 'hard' ? ', never above' : ''}`;
 const enforcementEffect = (one: Quota, other: Quota): TermsChange['effect'] =>
-  one.enforcement === other.enforcement ? null : other.enforcement === 'exact' ? 'tighter' : 'looser';
+  one.enforcement === other.enforcement ? null : other.enforcement === 'hard' ? 'tighter' : 'looser';

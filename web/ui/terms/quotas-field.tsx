@@ -14,8 +14,8 @@ const METERS: Record<Quota['meter'], string> = {
 const { hour, day, week, month } = WINDOW_WORDS;
 const WINDOWS: Record<Quota['window'], string> = { hour, day, week, month };
 const ENFORCEMENTS: Record<Quota['enforcement'], string> = {
-  soft_landing: 'Running replies may end',
-  exact: 'Never a unit above',
+  soft: 'Running replies may end',
+  hard: 'Never a unit above',
 };
 
 type Row = Omit<Quota, 'limit'> & { limit: number | undefined; id: number };
@@ -28,7 +28,7 @@ function nextOf(rows: readonly Row[]): Omit<Row, 'id'> | null {
   const free = pairs.find(
     (pair) => !rows.some(({ meter, window }) => meter === pair.meter && window === pair.window),
   );
-  return free ? { ...free, limit: undefined, enforcement: 'soft_landing' } : null;
+  return free ? { ...free, limit: undefined, enforcement: 'soft' } : null;
 }
 
 /** The quotas of terms: how much of what, in which window of the calendar in UTC. */
@@ -99,7 +99,7 @@ export function QuotasField({
               value={row.enforcement}
               onChange={({ target }) => change(row.id, { enforcement: target.value as Quota['enforcement'] })}
               hint={
-                row.enforcement === 'exact'
+                row.enforcement === 'hard'
                   ? 'A call holds the most that it can use, and its reply is asked to stop where the quota ends.'
                   : 'A call that was let in runs to its end, and may so overdraw the quota a little.'
               }

@@ -34,7 +34,7 @@ const showLimit = ({ meter, limit }: Quota): string =>
 
 /** "1.2M tokens a day", "$5.00 a month, never above". */
 const showQuota = (quota: Quota): string =>
-  `${showLimit(quota)} ${WINDOW_WORDS[quota.window]}${quota.enforcement === 'exact' ? ', never above' : ''}`;
+  `${showLimit(quota)} ${WINDOW_WORDS[quota.window]}${quota.enforcement === 'hard' ? ', never above' : ''}`;
 
 /** "a, b and c". */
 const join = (parts: readonly string[]): string =>
