@@ -87,7 +87,7 @@ export const UPSTREAM_TERMS = z.strictObject({
    * What happens to its call when the client leaves: it is cancelled, or read to its end to know what it
    * cost.
    */
-  client_gone: z.enum(['cancel', 'drain']).default('cancel'),
+  on_client_disconnect: z.enum(['cancel', 'drain']).default('cancel'),
   /**
    * How often a call is tried again here before its first byte; the clients' SDKs try again by themselves.
    */

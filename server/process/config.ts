@@ -208,7 +208,7 @@ export function readConfig(environment: Record<string, string | undefined>): Con
       models: ['*'],
       provider: 'openai',
       dialect: 'openai',
-      client_gone: 'cancel',
+      on_client_disconnect: 'cancel',
       retries: 0,
     });
   }

@@ -53,7 +53,7 @@ export class AttemptSequence {
 
   /** Whether the upstream is to go on to its end when the client has left. */
   get isDrained(): boolean {
-    return this.#running?.target.upstream.terms.client_gone === 'drain';
+    return this.#running?.target.upstream.terms.on_client_disconnect === 'drain';
   }
 
   /** How many there were, of those that are over. */

@@ -25,7 +25,7 @@ export const demoConfig = (baseUrl: string, credential: string): UpstreamConfig 
   routes: [CHAT_COMPLETIONS],
   token_limit: 'max_tokens',
   network: 'private',
-  client_gone: 'cancel',
+  on_client_disconnect: 'cancel',
   retries: 0,
 });
 

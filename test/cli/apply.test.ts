@@ -94,7 +94,7 @@ describe('a file that declares a relay', () => {
     + base_url: https://api.example.com/v1
     + models: ["gpt-*"]
     + network: public
-    + client_gone: cancel
+    + on_client_disconnect: cancel
     + retries: 0
     + paused: false
     + credential "main": …be02
@@ -248,7 +248,7 @@ describe('a file that declares a relay', () => {
       input: () => input,
     });
     await asked.promise;
-    await json('upstream', 'change', 'openai', '--client-gone', 'drain');
+    await json('upstream', 'change', 'openai', '--on-client-disconnect', 'drain');
     const between = await types();
     input.end('y\n');
     expect(await applying).toBe(1);

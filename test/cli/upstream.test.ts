@@ -103,11 +103,16 @@ describe('the command line', () => {
 
   test('changes what is named and leaves the rest, and says so where nothing changes', async () => {
     expect(
-      await json('upstream', 'change', 'openai', '--retries', '2', '--client-gone', 'drain'),
-    ).toMatchObject({ changed: true, terms: { retries: 2, client_gone: 'drain', models: ['gpt-*', 'o1'] } });
-    expect(await json('upstream', 'change', 'openai', '--drop', 'retries,client_gone')).toMatchObject({
+      await json('upstream', 'change', 'openai', '--retries', '2', '--on-client-disconnect', 'drain'),
+    ).toMatchObject({
       changed: true,
-      terms: { retries: 0, client_gone: 'cancel' },
+      terms: { retries: 2, on_client_disconnect: 'drain', models: ['gpt-*', 'o1'] },
+    });
+    expect(
+      await json('upstream', 'change', 'openai', '--drop', 'retries,on_client_disconnect'),
+    ).toMatchObject({
+      changed: true,
+      terms: { retries: 0, on_client_disconnect: 'cancel' },
     });
     const before = await events();
     expect(await text('upstream', 'change', 'openai', '--models', 'gpt-*,o1')).toContain('just so already');

@@ -25,7 +25,7 @@ beforeAll(async () => {
   await declare(relay, {
     upstreams: {
       cancel: { base_url, models: ['cancel'], retries: 1 },
-      drain: { base_url, models: ['drain'], client_gone: 'drain', retries: 1 },
+      drain: { base_url, models: ['drain'], on_client_disconnect: 'drain', retries: 1 },
       second: { base_url },
     },
     models: {

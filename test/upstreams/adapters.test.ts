@@ -63,7 +63,7 @@ beforeAll(async () => {
       base_url: `${upstream.url}/v1beta`,
       models: ['g-*'],
       network: 'private',
-      client_gone: 'cancel',
+      on_client_disconnect: 'cancel',
       retries: 0,
       paused: false,
     });

@@ -23,7 +23,7 @@ export type TermsOptions = {
   routes?: string;
   tokenLimit?: string;
   network?: string;
-  clientGone?: string;
+  onClientDisconnect?: string;
   retries?: string;
 };
 
@@ -69,9 +69,9 @@ export function withTerms(command: Command): Command {
     )
     .addOption(
       new Option(
-        '--client-gone <what>',
+        '--on-client-disconnect <what>',
         'what happens to a call whose client has left: it is cancelled, or read to its end',
-      ).choices(UpstreamTermsChoices.client_gone),
+      ).choices(UpstreamTermsChoices.on_client_disconnect),
     )
     .option(
       '--retries <n>',
@@ -79,7 +79,7 @@ export function withTerms(command: Command): Command {
     );
 }
 
-const UpstreamTermsChoices = { network: ['public', 'private'], client_gone: ['cancel', 'drain'] };
+const UpstreamTermsChoices = { network: ['public', 'private'], on_client_disconnect: ['cancel', 'drain'] };
 
 /**
  * Terms by the options, over those that are there.
@@ -111,7 +111,7 @@ export function readUpstreamTerms(
     routes,
     tokenLimit,
     network,
-    clientGone,
+    onClientDisconnect,
     retries,
   } = options;
   const given = {
@@ -124,7 +124,7 @@ export function readUpstreamTerms(
     routes: list(routes),
     token_limit: tokenLimit,
     network,
-    client_gone: clientGone,
+    on_client_disconnect: onClientDisconnect,
     retries: retries === undefined ? undefined : Number(retries),
   };
   for (const [field, value] of Object.entries(given)) if (value !== undefined) terms[field] = value;

@@ -22,7 +22,7 @@ const optional = { noNullPrototype: true } as const;
 const used = {
   models: fc.array(fc.constantFrom('*', 'gpt-*', 'claude-*', 'llama3.2:1b'), { maxLength: 4 }),
   network: fc.constantFrom('public' as const, 'private' as const),
-  client_gone: fc.constantFrom('cancel' as const, 'drain' as const),
+  on_client_disconnect: fc.constantFrom('cancel' as const, 'drain' as const),
   retries: fc.nat(3),
   paused: fc.boolean(),
 };

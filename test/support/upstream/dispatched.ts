@@ -8,7 +8,7 @@ export function termsOf(more: Partial<UpstreamTerms> = {}): UpstreamTerms {
     base_url: 'https://one.example/v1',
     models: [],
     network: 'public',
-    client_gone: 'cancel',
+    on_client_disconnect: 'cancel',
     retries: 0,
     paused: false,
     ...more,

@@ -116,7 +116,7 @@ describe('the configuration', () => {
   });
 
   test('adds OpenAI, or whoever speaks like it, from its own variables', () => {
-    const used = { provider: 'openai', dialect: 'openai', client_gone: 'cancel', retries: 0 };
+    const used = { provider: 'openai', dialect: 'openai', on_client_disconnect: 'cancel', retries: 0 };
     expect(readConfig({ OPENAI_API_KEY: CANARY }).upstreams).toEqual([
       { name: 'openai', base_url: 'https://api.openai.com/v1', api_key: CANARY, models: ['*'], ...used },
     ]);

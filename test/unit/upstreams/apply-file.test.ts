@@ -43,7 +43,7 @@ describe('a file that declares a relay', () => {
         base_url: 'https://api.example.com/v1',
         models: ['gpt-*'],
         network: 'public',
-        client_gone: 'cancel',
+        on_client_disconnect: 'cancel',
         retries: 0,
         paused: false,
       },

@@ -14,7 +14,7 @@ const upstream = (name: string, ...models: string[]): Upstream =>
         base_url: `https://${name}.example/v1`,
         models,
         network: 'public',
-        client_gone: 'cancel',
+        on_client_disconnect: 'cancel',
         retries: 0,
         paused: false,
       },

@@ -22,8 +22,8 @@ type MoreTermsProps = {
 
 /** What most upstreams are well without. */
 export function MoreTerms({ form, usual, onChange, error }: MoreTermsProps) {
-  const { routes, retries, client_gone: clientGone, token_limit: tokenLimit } = form;
-  const count = [routes !== null, retries > 0, clientGone !== 'cancel', tokenLimit !== ''].filter(
+  const { routes, retries, on_client_disconnect: onClientDisconnect, token_limit: tokenLimit } = form;
+  const count = [routes !== null, retries > 0, onClientDisconnect !== 'cancel', tokenLimit !== ''].filter(
     Boolean,
   ).length;
   const chosen = routes ?? usual ?? [];
@@ -50,8 +50,8 @@ export function MoreTerms({ form, usual, onChange, error }: MoreTermsProps) {
         </SelectField>
         <Choices
           legend="When a client leaves in the middle"
-          value={clientGone}
-          onChange={(value) => onChange({ client_gone: value })}
+          value={onClientDisconnect}
+          onChange={(value) => onChange({ on_client_disconnect: value })}
           choices={[
             {
               value: 'cancel',

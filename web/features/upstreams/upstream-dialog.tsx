@@ -163,7 +163,7 @@ export function UpstreamDialog({
               ],
               [
                 'When a client leaves',
-                terms.client_gone === 'drain'
+                terms.on_client_disconnect === 'drain'
                   ? 'The call is read to its end, to know what it cost'
                   : 'The call is cancelled',
               ],

@@ -4,7 +4,7 @@ import { choiceNamed, choiceOf, looksPrivate, usualModels } from './provider-cho
 /** The terms of an upstream as they are filled in. Pure. */
 export type UpstreamForm = Pick<
   UpstreamTerms,
-  'network' | 'models' | 'client_gone' | 'retries' | 'paused'
+  'network' | 'models' | 'on_client_disconnect' | 'retries' | 'paused'
 > & {
   choice: string;
   address: string;
@@ -33,7 +33,7 @@ export function newForm(choice: string, known: Addresses): UpstreamForm {
     options: [],
     routes: null,
     token_limit: '',
-    client_gone: 'cancel',
+    on_client_disconnect: 'cancel',
     retries: 0,
     paused: false,
   };
@@ -48,7 +48,7 @@ export function formOf(terms: UpstreamTerms): UpstreamForm {
     token_limit,
     network,
     models,
-    client_gone,
+    on_client_disconnect,
     retries,
     paused,
   } = terms;
@@ -61,7 +61,7 @@ export function formOf(terms: UpstreamTerms): UpstreamForm {
     token_limit: token_limit ?? '',
     network,
     models,
-    client_gone,
+    on_client_disconnect,
     retries,
     paused,
   };
@@ -86,7 +86,7 @@ export function termsOf(form: UpstreamForm, before: UpstreamTerms | null): Upstr
     ...(form.routes == null ? {} : { routes: form.routes }),
     ...(form.token_limit === '' ? {} : { token_limit: form.token_limit }),
     network: form.network,
-    client_gone: form.client_gone,
+    on_client_disconnect: form.on_client_disconnect,
     retries: form.retries,
     paused: form.paused,
   };
