@@ -25,7 +25,7 @@ export default defineConfig({
         test: {
           name: 'store',
           include: ['test/**/*.test.ts'],
-          exclude: UNIT,
+          exclude: [...UNIT, '**/node_modules/**'],
           globalSetup: ['test/support/global-setup.ts'],
         },
       },

@@ -1,4 +1,6 @@
-import lighthouse, { desktopConfig } from 'lighthouse';
+import { existsSync } from 'node:fs';
+import path from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { launchBrowser } from '../../test/support/browser/browser.ts';
 import type { SignedInClient } from '../../test/support/dashboard.ts';
 import { freePort } from '../machine/programs.ts';
@@ -15,6 +17,24 @@ export type Scores = {
   blockedMs: number;
   shift: number;
 };
+
+/** The part of Lighthouse that is used here; its own types are there only where it is installed. */
+type Lighthouse = {
+  default: (url: string, flags: object, config?: object) => Promise<{ lhr: LighthouseResult } | undefined>;
+  desktopConfig: object;
+};
+type LighthouseResult = {
+  categories: Record<string, { score: number | null }>;
+  audits: Record<string, { numericValue?: number }>;
+};
+
+/** @throws {Error} with the command that installs it. */
+async function loadLighthouse(): Promise<Lighthouse> {
+  const program = path.join(import.meta.dirname, 'install/node_modules/lighthouse/core/index.js');
+  if (!existsSync(program))
+    throw new Error('Lighthouse is not installed. Install it: npm ci --prefix bench/page/install');
+  return (await import(pathToFileURL(program).href)) as Lighthouse;
+}
 
 /** Lighthouse's own advice: one run is a tenth off for no reason of the page. */
 const RUNS = 3;
@@ -40,6 +60,7 @@ async function judgeOnce(
   client: SignedInClient | null,
   form: 'mobile' | 'desktop',
 ): Promise<Scores> {
+  const { default: lighthouse, desktopConfig } = await loadLighthouse();
   const port = await freePort();
   const browser = await launchBrowser([`--remote-debugging-port=${port}`]);
   try {

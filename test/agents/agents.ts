@@ -9,7 +9,7 @@ export type Place = { baseUrl: string; key: string; model: string; home: string 
 export type Agent = {
   /** The route that it calls. */
   route: string;
-  /** Its program, where that is a dependency of ours; others are named when they are run. */
+  /** Its program, where test/agents/install installs it; others are named when they are run. */
   program?: string;
   args(prompt: string, place: Place): string[];
   /** Beside PATH and HOME. */
@@ -18,7 +18,7 @@ export type Agent = {
   files?(place: Place): Record<string, string>;
 };
 
-const QWEN = path.join(import.meta.dirname, '../../node_modules/@qwen-code/qwen-code/cli-entry.js');
+const QWEN = path.join(import.meta.dirname, 'install/node_modules/@qwen-code/qwen-code/cli-entry.js');
 
 function qwen(route: string, authType: string, env: Agent['env']): Agent {
   return {

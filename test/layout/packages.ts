@@ -25,8 +25,8 @@ type Entry = {
 /** package-lock.json: what is installed, by its path below the project; the project itself is ''. */
 export type Lock = { packages: Record<string, Entry> };
 
-/** Rooms that run in service: what only tests need is not there. */
-const SERVING = ['db/', 'server/', 'worker/', 'web/'];
+/** Folders that run in service. The page runs as it was built, so what builds it is for development. */
+const SERVING = ['db/', 'server/', 'worker/'];
 
 /** Needed, though no import and no script names them. */
 export const NEEDED_OTHERWISE: Record<string, string> = {
@@ -35,7 +35,6 @@ export const NEEDED_OTHERWISE: Record<string, string> = {
   '@sparticuz/chromium': 'test/support/browser/chromium.ts unpacks it in a process of its own',
   tailwindcss: 'web/style.css imports it, and its Vite plugin completes it',
   'oxlint-tsgolint': '`oxlint --type-aware` runs it',
-  '@qwen-code/qwen-code': 'test/agents runs it, as a program',
 };
 
 /** Versions are exact: the same commit installs the same code next year. */

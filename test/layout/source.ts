@@ -21,13 +21,15 @@ export type File = {
 /** A syntax-tree node, as far as the rules look at it. */
 type Node = { type: string } & Record<string, unknown>;
 
+const isGenerated = (directory: string): boolean => directory === 'dist' || directory === 'node_modules';
+
 /** Reads every file of the rooms. */
 export function readRooms(rooms: readonly string[]): File[] {
   return rooms.flatMap((room) =>
     readdirSync(path.join(ROOT, room), { recursive: true, withFileTypes: true })
       .filter((entry) => entry.isFile())
-      // What is built is nobody's source.
-      .filter((entry) => !path.relative(ROOT, entry.parentPath).split(path.sep).includes('dist'))
+      // Built and installed files are not sources.
+      .filter((entry) => !path.relative(ROOT, entry.parentPath).split(path.sep).some(isGenerated))
       .map((entry) => path.relative(ROOT, path.join(entry.parentPath, entry.name)).replaceAll(path.sep, '/'))
       .map((name) => describeFile(name, readFileSync(path.join(ROOT, name), 'utf8'))),
   );
