@@ -1,4 +1,5 @@
-import { METER_OF, WINDOW_KIND_OF } from '#db/limits/limits.ts';
+import { WINDOW_KIND_OF } from '#db/limits/limits.ts';
+import { METER_OF } from '#db/limits/meters.ts';
 import { windowEnd } from '#db/limits/windows.ts';
 
 /**

@@ -1,5 +1,6 @@
 import { type Client, DatabaseError } from 'pg';
-import { METERS, type Meter, WINDOW_KINDS, type WindowKind } from '#db/limits/limits.ts';
+import { WINDOW_KINDS, type WindowKind } from '#db/limits/limits.ts';
+import { METERS, type Meter } from '#db/limits/meters.ts';
 import { FencedError } from '#db/log/append.ts';
 import { ArrayColumn } from '#db/log/arrays.ts';
 
@@ -70,7 +71,7 @@ export type LeaseResponse = { lines: LeaseLineResponse[]; requests: Given[]; now
 export function compareNames(left: AllowanceName, right: AllowanceName): number {
   if (left.subject !== right.subject) return left.subject < right.subject ? -1 : 1;
   return (
-    METERS[left.meter] - METERS[right.meter] ||
+    METERS[left.meter].code - METERS[right.meter].code ||
     WINDOW_KINDS[left.window] - WINDOW_KINDS[right.window] ||
     left.start - right.start ||
     left.reset - right.reset
@@ -140,7 +141,7 @@ function columns({ lines, requests }: LeaseRequest): Buffer[] {
   >;
   for (const line of lines) {
     subject.addText(line.subject);
-    meter.addInt2(METERS[line.meter]);
+    meter.addInt2(METERS[line.meter].code);
     kind.addInt2(WINDOW_KINDS[line.window]);
     start.addInt4(line.start);
     strict.addBool(line.strict);
@@ -230,7 +231,7 @@ export async function readStandings(client: Client, names: readonly AllowanceNam
       order by n.ordinal`,
     values: [
       names.map(({ subject }) => subject),
-      names.map(({ meter }) => METERS[meter]),
+      names.map(({ meter }) => METERS[meter].code),
       names.map(({ window }) => WINDOW_KINDS[window]),
       names.map(({ start }) => start),
       names.map(({ reset }) => reset),

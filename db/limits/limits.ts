@@ -1,14 +1,10 @@
 import { z } from 'zod';
 import { namesByCode } from '#db/events/codes.ts';
+import { type Meter, QUOTA_METERS } from '#db/limits/meters.ts';
 
 /**
  * What a plan, an account or a key may be allowed: the shapes of permissions and limits. Pure.
  */
-
-/** What a limit counts. The numbers are stored and never change meaning. */
-export const METERS = { requests: 1, tokens: 2, cost_microusd: 3, concurrent: 4 } as const;
-export type Meter = keyof typeof METERS;
-export const METER_OF = namesByCode(METERS);
 
 /**
  * Over what time it counts: minutes for rates, UTC calendar windows for quotas, `none` for what runs at once.
@@ -69,7 +65,7 @@ export const Networks = list(z.union([z.cidrv4(), z.cidrv6(), z.ipv4(), z.ipv6()
 
 const Amount = z.int().min(0).max(Number.MAX_SAFE_INTEGER);
 const Quota = z.strictObject({
-  meter: z.enum(['requests', 'tokens', 'cost_microusd']),
+  meter: z.enum(QUOTA_METERS),
   window: z.enum(['hour', 'day', 'week', 'month']),
   limit: Amount,
   enforcement: z.enum(['soft', 'hard']).default('soft'),

@@ -1,14 +1,8 @@
 import type { ClientBase } from 'pg';
 import { isTermsEvent } from '#db/events/subjects.ts';
 import type { ControlEvent, Placed } from '#db/events/events.ts';
-import {
-  type Meter,
-  METER_OF,
-  METERS,
-  WINDOW_KIND_OF,
-  WINDOW_KINDS,
-  type WindowKind,
-} from '#db/limits/limits.ts';
+import { WINDOW_KIND_OF, WINDOW_KINDS, type WindowKind } from '#db/limits/limits.ts';
+import { type Meter, METER_OF, METERS } from '#db/limits/meters.ts';
 import { type QuotaSource, QuotaTerms } from '#db/projections/quota-terms.ts';
 
 // Accounts on a plan that changes are concerned by it, too; what plan an account has been put on
@@ -112,7 +106,7 @@ async function write(client: ClientBase, terms: QuotaTerms): Promise<void> {
     text: WRITE_TERMS,
     values: [
       intervals.map(({ subject }) => subject),
-      intervals.map(({ limit }) => METERS[limit.meter]),
+      intervals.map(({ limit }) => METERS[limit.meter].code),
       intervals.map(({ limit }) => WINDOW_KINDS[limit.window]),
       intervals.map(({ limit }) => limit.cap),
       intervals.map(({ limit }) => limit.enforcement === 'hard'),

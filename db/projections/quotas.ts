@@ -1,6 +1,6 @@
 import type { ClientBase } from 'pg';
 import { EVENT_CODES } from '#db/events/events.ts';
-import { METERS } from '#db/limits/limits.ts';
+import { METERS, QUOTA_METERS, reservedSql, settledSql } from '#db/limits/meters.ts';
 import { readControl } from '#db/log/read.ts';
 import { queryRange } from '#db/projections/page.ts';
 import type { Projection, Range } from '#db/projections/projection.ts';
@@ -14,8 +14,18 @@ const ENDED = `${SETTLED}, ${ABANDONED}`;
 
 const WINDOW = 'subject, meter, window_kind, window_start, reset_position';
 const MINUTE = (at: string): string => `floor(extract(epoch from ${at}) / 60)::integer`;
-const UNITS = (meter: string, calls: string, tokens: string, cost: string): string =>
-  `case ${meter} when ${METERS.requests} then ${calls} when ${METERS.tokens} then ${tokens} else ${cost} end`;
+
+/** A list with an element for each meter that a quota can count, whose units have a column of its name. */
+const forEachMeter = (element: (meter: string) => string): string => QUOTA_METERS.map(element).join(', ');
+/** The units of the meter with a code, from the columns of a table. Null for a meter that no quota counts. */
+const unitsOf = (code: string, table: string): string => {
+  const cases = QUOTA_METERS.map((name) => `when ${METERS[name].code} then ${table}.${name}`);
+  return `case ${code} ${cases.join(' ')} end`;
+};
+/** The units of each meter that an event reserves or, of a settlement, those that it settles. */
+const EVENT_UNITS = QUOTA_METERS.map(
+  (name) => `case when type = ${SETTLED} then ${settledSql(name)} else ${reservedSql(name)} end as ${name}`,
+).join(',\n        ');
 
 /** Both whom a call is charged to: its account and its key. */
 const bySubject = (columns: string, table: string): string =>
@@ -47,8 +57,7 @@ const NEWEST = (windows: string, terms: string): string => `
 const CHARGES = `,
   life as materialized (
     select position, type, at, request, account, key, admitted_minute, coalesce(terms_position, 0) as terms,
-        case when type = ${SETTLED} then input_tokens::bigint + output_tokens else hold_tokens end as tokens,
-        coalesce(case when type = ${SETTLED} then cost_microusd else hold_cost_microusd end, 0) as cost
+        ${EVENT_UNITS}
       from event where type in (${ACCEPTED}, ${EXTENDED}, ${ENDED}) and exists (select from quota_terms)
   ),
   terms as materialized (
@@ -56,21 +65,22 @@ const CHARGES = `,
       select 'account/' || account from life group by account union all select 'key/' || key from life group by key))
   ),
   begun as materialized (
-    select distinct on (a.position) a.*, e.position as end_position, e.tokens as spent_tokens, e.cost as spent_cost
+    select distinct on (a.position) a.*, e.position as end_position,
+        ${forEachMeter((meter) => `e.${meter} as settled_${meter}`)}
       from life a left join life e on e.request = a.request and e.type in (${ENDED}) and e.position > a.position
       where a.type = ${ACCEPTED} and a.admitted_minute is not null and a.terms < a.position
       order by a.position, e.position
   ),
   whole as (
-    select account, key, admitted_minute, terms, count(*) as calls, sum(spent_tokens)::bigint as tokens, sum(spent_cost)::bigint as cost,
-        max(end_position) as position
+    select account, key, admitted_minute, terms, max(end_position) as position,
+        ${forEachMeter((meter) => `sum(settled_${meter})::bigint as ${meter}`)}
       from begun where end_position is not null group by account, key, admitted_minute, terms
   ),
   running as (select * from begun where end_position is null),
   charge as materialized (
     select c.request, c.position, c.subject, t.meter, t.window_kind, daybook.window_start(t.window_kind, c.admitted_minute) as window_start,
-        t.reset_position, c.account, 0 as before, ${UNITS('t.meter', '1', 'c.tokens', 'c.cost')} as held, true as is_new
-      from (${bySubject('request, position, account, admitted_minute, terms, tokens, cost', 'running')}) c join terms t on ${IN_FORCE('c')}
+        t.reset_position, c.account, 0 as before, ${unitsOf('t.meter', 'c')} as held, true as is_new
+      from (${bySubject(`request, position, account, admitted_minute, terms, ${forEachMeter((meter) => meter)}`, 'running')}) c join terms t on ${IN_FORCE('c')}
     union all
     select request, position, ${WINDOW}, account, held, held, false
       from open_hold where request = any (array(select request from life where type <> ${ACCEPTED}))
@@ -78,14 +88,14 @@ const CHARGES = `,
   ending as (select distinct on (request) * from life where type in (${ENDED}) order by request, position),
   grown as (
     select distinct on (c.position, c.subject, c.meter, c.window_kind) c.position, c.subject, c.meter, c.window_kind, x.position as grown_position,
-        ${UNITS('c.meter', '1', 'x.tokens', 'x.cost')} as held
+        ${unitsOf('c.meter', 'x')} as held
       from charge c join life x on x.request = c.request and x.type = ${EXTENDED} and x.position > c.position
         and daybook.window_start(c.window_kind, ${MINUTE('x.at')}) <= c.window_start
       order by c.position, c.subject, c.meter, c.window_kind, x.position desc
   ),
   changed as materialized (
     select c.*, coalesce(g.held, c.held) as after, e.position as end_position, g.grown_position,
-        ${UNITS('c.meter', '1', 'e.tokens', 'e.cost')} as spent
+        ${unitsOf('c.meter', 'e')} as spent
       from charge c
       left join ending e on e.request = c.request and not c.is_new
       left join grown g on g.position = c.position and g.subject = c.subject and g.meter = c.meter and g.window_kind = c.window_kind
@@ -101,8 +111,8 @@ const CHARGES = `,
     select ${WINDOW}, max(account) as account, sum(used)::bigint as used, sum(held)::bigint as held, max(position) as position
       from (
         select w.subject, t.meter, t.window_kind, daybook.window_start(t.window_kind, w.admitted_minute) as window_start, t.reset_position,
-            w.account, ${UNITS('t.meter', 'w.calls', 'w.tokens', 'w.cost')} as used, 0 as held, w.position
-          from (${bySubject('account, admitted_minute, terms, calls, tokens, cost, position', 'whole')}) w join terms t on ${IN_FORCE('w')}
+            w.account, ${unitsOf('t.meter', 'w')} as used, 0 as held, w.position
+          from (${bySubject(`account, admitted_minute, terms, position, ${forEachMeter((meter) => meter)}`, 'whole')}) w join terms t on ${IN_FORCE('w')}
         union all
         select ${WINDOW}, account, case when end_position is null then 0 else spent end, case when end_position is null then after else 0 end - before,
             coalesce(end_position, grown_position, position)

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { END_REASONS, type EndReason, USAGE_SOURCES, type UsageSource } from '#db/events/events.ts';
-import { METERS, type Meter, WINDOW_KINDS, type WindowKind } from '#db/limits/limits.ts';
+import { WINDOW_KINDS, type WindowKind } from '#db/limits/limits.ts';
+import { METER_NAMES } from '#db/limits/meters.ts';
 import { Outcome, RequestFilter } from '#server/contract/requests.ts';
 import { LIVE_VERSION } from '#server/contract/live-protocol.ts';
 
@@ -134,7 +135,7 @@ const Quota = z.object({
   /** `account/<id>` or `key/<id>`. */
   subject: z.string(),
   account: z.string(),
-  meter: names<Meter>(METERS),
+  meter: z.enum(METER_NAMES),
   window: names<WindowKind>(WINDOW_KINDS),
   /** Minutes since 1970. */
   window_start: Count,

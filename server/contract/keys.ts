@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { Id, KeyName, ModelName } from '#db/events/parts.ts';
 import { KeyTerms, Windows } from '#db/events/events.ts';
 import { ROUTES } from '#db/limits/limits.ts';
+import type { Meter } from '#db/limits/meters.ts';
 import type { Prices } from '#db/money.ts';
 import type { AsOf } from '#server/contract/requests.ts';
 import { withoutControls } from '#server/contract/session.ts';
@@ -145,7 +146,7 @@ export type LimitRow = {
   /** `account/<id>` or `key/<id>`. */
   subject: string;
   key_name: string | null;
-  meter: 'requests' | 'tokens' | 'cost_microusd' | 'concurrent';
+  meter: Meter;
   window: 'none' | 'minute' | 'hour' | 'day' | 'week' | 'month';
   limit: number;
   used: number;

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { EndReason, UsageSource } from '#db/events/events.ts';
-import type { Meter, WindowKind } from '#db/limits/limits.ts';
+import type { WindowKind } from '#db/limits/limits.ts';
+import type { Meter } from '#db/limits/meters.ts';
 import { OUTCOMES } from '#db/projections/outcomes.ts';
 
 /**

@@ -1,5 +1,6 @@
 import { DatabaseError } from 'pg';
-import { type Meter, METER_OF, WINDOW_KIND_OF, type WindowKind } from '#db/limits/limits.ts';
+import { WINDOW_KIND_OF, type WindowKind } from '#db/limits/limits.ts';
+import { type Meter, METER_OF } from '#db/limits/meters.ts';
 import { QUOTAS_EVERY_MS, QUOTAS_READ_MAX } from '#server/bounds.ts';
 import type { FeedStore } from '#server/feed/feed-store.ts';
 import type { FrameOf } from '#server/contract/frames.ts';

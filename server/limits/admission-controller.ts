@@ -8,6 +8,7 @@ import {
   type Need,
 } from '#db/limits/leases.ts';
 import type { SubjectLimits } from '#db/limits/limits.ts';
+import { type Amounts, isByUsage, reservedAmount, returnsUnits, unitsReserved } from '#db/limits/meters.ts';
 import { minuteOf } from '#db/limits/windows.ts';
 import {
   ASK_REQUESTS_MAX,
@@ -18,7 +19,7 @@ import {
   WAITING_MAX,
 } from '#server/bounds.ts';
 import type { Counter } from '#server/limits/counter.ts';
-import { type Amounts, Hold, unitsHeld } from '#server/limits/hold.ts';
+import { Hold } from '#server/limits/hold.ts';
 import { Leases } from '#server/limits/leases.ts';
 
 /**
@@ -92,7 +93,7 @@ export class AdmissionController {
   admit(subjects: readonly SubjectLimits[], need: CallNeed, nowMs: number, decide: Decide): Outcome | null {
     const counters = this.#counters(subjects, nowMs);
     const spent = counters.find((counter) => isSpent(counter, need, nowMs));
-    if (spent) return { kind: 'short', counter: spent, minimum: unitsHeld(spent.meter, need.minimum) };
+    if (spent) return { kind: 'short', counter: spent, minimum: unitsReserved(spent.meter, need.minimum) };
     const hold = takeAll(counters, need.wanted, minuteOf(nowMs));
     if (hold) return hold;
     if (this.#waiting.length >= WAITING_MAX) return { kind: 'unavailable' };
@@ -106,8 +107,8 @@ export class AdmissionController {
    */
   grow(hold: Hold, more: Amounts, nowMs: number, decide: Decide): boolean {
     const counters = growing(hold, nowMs);
-    if (counters.every((counter) => unitsHeld(counter.meter, more) <= counter.free)) {
-      for (const counter of counters) counter.take(unitsHeld(counter.meter, more));
+    if (counters.every((counter) => unitsReserved(counter.meter, more) <= counter.free)) {
+      for (const counter of counters) counter.take(unitsReserved(counter.meter, more));
       hold.extend(counters, more);
       return true;
     }
@@ -150,11 +151,11 @@ export class AdmissionController {
     const useful = new Map<Counter, number>();
     const requests = asked.map((waiting) =>
       shortCounters(waiting).map((counter): Need => {
-        const wanted = unitsHeld(counter.meter, waiting.need.wanted);
+        const wanted = unitsReserved(counter.meter, waiting.need.wanted);
         useful.set(counter, (useful.get(counter) ?? 0) + wanted * STOCK_NEEDS);
         return {
           line: lineOf.get(counter) as number,
-          minimum: unitsHeld(counter.meter, waiting.need.minimum),
+          minimum: unitsReserved(counter.meter, waiting.need.minimum),
           wanted,
         };
       }),
@@ -224,7 +225,7 @@ export class AdmissionController {
       each.minute = minuteOf(nowMs);
       each.counters = each.grows ? growing(each.grows, nowMs) : this.#counters(each.subjects, nowMs);
       each.taken = each.counters.map((counter) => {
-        const wanted = unitsHeld(counter.meter, each.need.wanted);
+        const wanted = unitsReserved(counter.meter, each.need.wanted);
         return !counter.strict && counter.take(wanted) ? wanted : 0;
       });
       const hold = shortCounters(each).length === 0 ? admitted(each, []) : null;
@@ -266,7 +267,7 @@ function shortage(
   answer: LeaseLineResponse,
   nowMs: number,
 ): Shortage | null {
-  const minimum = unitsHeld(counter.meter, need.minimum);
+  const minimum = unitsReserved(counter.meter, need.minimum);
   const refusal: Shortage = { kind: 'short', counter, minimum };
   if (grows) return refusal;
   // What came back here meanwhile, or was too little alone, may be enough with what the store has.
@@ -280,7 +281,7 @@ function shortage(
   // What a reply that has just ended did not use is free when its ending is in the log: a client that
   // waited for the reply is back sooner than that.
   const isComingBack =
-    counter.meter !== 'requests' && counter.known.leased > 0 && minimum <= answer.cap - answer.used;
+    returnsUnits(counter.meter) && counter.known.leased > 0 && minimum <= answer.cap - answer.used;
   if (isComingBack && Math.abs(nowMs - sinceMs) < SETTLING_WAIT_MS) return null;
   // With nothing leased anywhere nothing can come back before the window ends.
   const isFinal = counter.known.leased <= 0 && counter.held === 0 && counter.window !== 'none';
@@ -295,17 +296,18 @@ function shortage(
 function isSpent(counter: Counter, need: CallNeed, nowMs: number): boolean {
   const { spent, meter } = counter;
   if (spent === null) return false;
-  if (spent.fromMs <= nowMs && nowMs < spent.untilMs) return unitsHeld(meter, need.minimum) >= spent.minimum;
+  if (spent.fromMs <= nowMs && nowMs < spent.untilMs)
+    return unitsReserved(meter, need.minimum) >= spent.minimum;
   counter.spent = null;
   return false;
 }
 
 function takeAll(counters: readonly Counter[], wanted: Amounts, minute: number): Hold | null {
   for (const counter of counters) {
-    if (counter.strict || unitsHeld(counter.meter, wanted) > counter.free) return null;
+    if (counter.strict || unitsReserved(counter.meter, wanted) > counter.free) return null;
   }
   const held = counters.map((counter) => {
-    const units = unitsHeld(counter.meter, wanted);
+    const units = unitsReserved(counter.meter, wanted);
     counter.take(units);
     return units;
   });
@@ -314,25 +316,25 @@ function takeAll(counters: readonly Counter[], wanted: Amounts, minute: number):
 
 /** What a call may spend: what it wanted or, where a limit gave less of it, that. */
 function leastOf(counters: readonly Counter[], held: readonly number[], wanted: Amounts): Amounts {
-  let { tokens, cost } = wanted;
+  const least = { ...wanted };
   for (const [index, counter] of counters.entries()) {
-    if (counter.meter === 'tokens') tokens = Math.min(tokens, held[index] as number);
-    if (counter.meter === 'cost_microusd') cost = Math.min(cost, held[index] as number);
+    const amount = reservedAmount(counter.meter);
+    if (amount !== null) least[amount] = Math.min(least[amount], held[index] as number);
   }
-  return { tokens, cost };
+  return least;
 }
 
 /** The limits that have too little here for a call. */
 function shortCounters({ counters, taken, need }: Waiting): Counter[] {
-  return counters.filter((counter, index) => taken[index] === 0 && unitsHeld(counter.meter, need.wanted) > 0);
+  return counters.filter(
+    (counter, index) => taken[index] === 0 && unitsReserved(counter.meter, need.wanted) > 0,
+  );
 }
 
 /** What of a hold can grow: tokens and cost, of windows that have not ended. */
 function growing(hold: Hold, nowMs: number): Counter[] {
   const minute = minuteOf(nowMs);
-  return hold.counters.filter(
-    ({ meter, end }) => (meter === 'tokens' || meter === 'cost_microusd') && end > minute,
-  );
+  return hold.counters.filter(({ meter, end }) => isByUsage(meter) && end > minute);
 }
 
 function giveBack(counters: readonly Counter[], units: readonly number[]): void {

@@ -1,5 +1,6 @@
 import type { AllowanceName, LeaseLine, LeaseLineResponse } from '#db/limits/leases.ts';
-import type { Limit, Meter, WindowKind } from '#db/limits/limits.ts';
+import type { Limit, WindowKind } from '#db/limits/limits.ts';
+import type { Meter } from '#db/limits/meters.ts';
 import { windowEnd } from '#db/limits/windows.ts';
 import { STOCK_MS } from '#server/bounds.ts';
 

@@ -1,4 +1,5 @@
-import type { Meter, WindowKind } from '#db/limits/limits.ts';
+import type { WindowKind } from '#db/limits/limits.ts';
+import type { Meter } from '#db/limits/meters.ts';
 import type { Counter } from '#server/limits/counter.ts';
 
 /** One limit as people and programs are shown it. `held` is what running calls may still spend. */

@@ -1,21 +1,5 @@
-import type { Meter } from '#db/limits/limits.ts';
+import { type Amounts, unitsReserved, unitsSettled, type Usage } from '#db/limits/meters.ts';
 import type { Counter } from '#server/limits/counter.ts';
-
-/** Units that a call is charged or holds, by what limits can count. Cost in micro-dollars. */
-export type Amounts = { tokens: number; cost: number };
-
-/** The units of one meter that a call needs while it runs. */
-export function unitsHeld(meter: Meter, { tokens, cost }: Amounts): number {
-  switch (meter) {
-    case 'requests':
-    case 'concurrent':
-      return 1;
-    case 'tokens':
-      return tokens;
-    case 'cost_microusd':
-      return cost;
-  }
-}
 
 /** What an admitted call may spend until it settles, and of which leases. It ends once. */
 export class Hold {
@@ -49,18 +33,17 @@ export class Hold {
   extend(counters: readonly Counter[], more: Amounts): void {
     for (const counter of counters) {
       const index = this.counters.indexOf(counter);
-      this.#units[index] = (this.#units[index] as number) + unitsHeld(counter.meter, more);
+      this.#units[index] = (this.#units[index] as number) + unitsReserved(counter.meter, more);
     }
     this.#amounts = { tokens: this.#amounts.tokens + more.tokens, cost: this.#amounts.cost + more.cost };
   }
 
   /** The call's ending is in the log for good: it has spent this, and the rest is free again. */
-  settle(spent: Amounts): void {
+  settle(usage: Usage): void {
     if (this.#isOver) return;
     this.#isOver = true;
     for (const [index, counter] of this.counters.entries()) {
-      const units = counter.meter === 'concurrent' ? 0 : unitsHeld(counter.meter, spent);
-      counter.settle(this.#units[index] as number, units);
+      counter.settle(this.#units[index] as number, unitsSettled(counter.meter, usage));
     }
   }
 

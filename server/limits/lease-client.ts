@@ -2,6 +2,7 @@ import type { Client } from 'pg';
 import { closeClient } from '#db/postgres/connect.ts';
 import { exchange } from '#db/limits/leases.ts';
 import type { SubjectLimits } from '#db/limits/limits.ts';
+import type { Amounts, Usage } from '#db/limits/meters.ts';
 import { FencedError } from '#db/log/append.ts';
 import {
   FIGURES_WAIT_MS,
@@ -13,7 +14,7 @@ import {
 import { minuteOf } from '#db/limits/windows.ts';
 import type { Counter } from '#server/limits/counter.ts';
 import { type CallNeed, AdmissionController, type Outcome } from '#server/limits/admission-controller.ts';
-import type { Amounts, Hold } from '#server/limits/hold.ts';
+import type { Hold } from '#server/limits/hold.ts';
 
 /**
  * The desk's errand boy: carries what it asks to the store and what the store says back, one
@@ -82,8 +83,8 @@ export class LeaseClient {
   }
 
   /** The call's ending is in the log for good. */
-  settle(hold: Hold, spent: Amounts): void {
-    hold.settle(spent);
+  settle(hold: Hold, usage: Usage): void {
+    hold.settle(usage);
     this.#start();
   }
 

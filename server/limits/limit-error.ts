@@ -1,3 +1,4 @@
+import { METERS } from '#db/limits/meters.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import type { Counter } from '#server/limits/counter.ts';
 import type { Shortage } from '#server/limits/admission-controller.ts';
@@ -5,12 +6,6 @@ import { figuresOf, rateHeaders, resetMs } from '#server/limits/figures.ts';
 
 /** Clients take a longer `Retry-After` at its word and hang, or ignore it; measured on six of them. */
 const RETRY_AFTER_MAX_MS = 60_000;
-const METER_WORDS = {
-  requests: 'requests',
-  tokens: 'tokens',
-  cost_microusd: 'micro-dollars',
-  concurrent: 'requests',
-} as const;
 
 /** What a caller is told who was not admitted, with what to do about it. Pure. */
 export function limitErrorOf(shortage: Shortage, nowMs: number): ApiError {
@@ -27,7 +22,7 @@ export function limitErrorOf(shortage: Shortage, nowMs: number): ApiError {
 function shortOf(counter: Counter, minimum: number, nowMs: number): ApiError {
   const limit = figuresOf(counter);
   const whose = `the ${limit.scope}'s`;
-  const units = METER_WORDS[counter.meter];
+  const units = METERS[counter.meter].units[1];
   const headers = rateHeaders([counter], nowMs);
   // Waiting would not help a call that is larger than the whole limit.
   const tooLarge = minimum > counter.cap && counter.cap > 0;

@@ -1,6 +1,7 @@
 import type { ClientBase } from 'pg';
 import type { Placed } from '#db/events/events.ts';
-import { METER_OF, WINDOW_KIND_OF, WINDOW_KINDS, type WindowKind } from '#db/limits/limits.ts';
+import { WINDOW_KIND_OF, WINDOW_KINDS, type WindowKind } from '#db/limits/limits.ts';
+import { METER_OF } from '#db/limits/meters.ts';
 import { type Read, readHead, readRequest, UnreadableEventError } from '#db/log/read.ts';
 import { windowEnd, windowStart } from '#db/limits/windows.ts';
 import { STORY_EVENTS_MAX, STORY_LOOK_MAX } from '#server/bounds.ts';

@@ -1,9 +1,10 @@
 import { EXACT_REPLY_TOKENS_DEFAULT, type SubjectLimits } from '#db/limits/limits.ts';
+import { type Amounts, isByUsage, reservedAmount } from '#db/limits/meters.ts';
 import { costBound, outputTokensFor, type Prices } from '#db/money.ts';
 import { BYTES_PER_TOKEN, COMPLETION_MINIMUM_TOKENS, TOKENS_MAX } from '#server/bounds.ts';
 import type { CallNeed } from '#server/limits/admission-controller.ts';
 import { promptBound, promptEstimate } from '#server/limits/estimate.ts';
-import type { Amounts, Hold } from '#server/limits/hold.ts';
+import type { Hold } from '#server/limits/hold.ts';
 import type { Asked } from '#server/wire/parse.ts';
 
 /**
@@ -85,7 +86,7 @@ export function tokenLimitOf(
 
 /** Whether a limit counts money, which needs a price. */
 export function countsCost({ limits }: SubjectLimits): boolean {
-  return limits.some(({ meter }) => meter === 'cost_microusd');
+  return limits.some(({ meter }) => reservedAmount(meter) === 'cost');
 }
 
 /** The longest reply that the terms tell of, where they tell. */
@@ -97,5 +98,5 @@ export function replyTokensMax(subjects: readonly SubjectLimits[]): number | nul
 }
 
 function hasHardLimit({ limits }: SubjectLimits): boolean {
-  return limits.some(({ meter, enforcement }) => enforcement === 'hard' && meter !== 'requests');
+  return limits.some(({ meter, enforcement }) => enforcement === 'hard' && isByUsage(meter));
 }

@@ -1,7 +1,8 @@
 import { REPLY_TOKENS_MAX_DEFAULT, type SubjectLimits } from '#db/limits/limits.ts';
+import { type Amounts, isByUsage } from '#db/limits/meters.ts';
 import { costBound } from '#db/money.ts';
 import { GROWTH_TOKENS_MIN } from '#server/bounds.ts';
-import type { Amounts, Hold } from '#server/limits/hold.ts';
+import type { Hold } from '#server/limits/hold.ts';
 import { type Reckoning, replyTokensMax } from '#server/relay/admit.ts';
 
 /**
@@ -42,9 +43,7 @@ export class Budget {
     this.#options = options;
     this.#held = hold.tokens - reckoning.promptTokens;
     this.#most = reckoning.ownLimit === null ? Infinity : reckoning.ownLimit * reckoning.choices;
-    const hasQuota = subjects.some(({ limits }) =>
-      limits.some(({ meter }) => meter === 'tokens' || meter === 'cost_microusd'),
-    );
+    const hasQuota = subjects.some(({ limits }) => limits.some(({ meter }) => isByUsage(meter)));
     this.#overdraftMax = hasQuota ? (replyTokensMax(subjects) ?? REPLY_TOKENS_MAX_DEFAULT) : Infinity;
     this.nextAt = reckoning.isHard ? this.#hardMost() : this.#held * USED_BEFORE_GROWTH;
   }

@@ -5,7 +5,8 @@ import type { Price } from '#db/fold/price.ts';
 import { CHAT_COMPLETIONS, type RelayedRoute, type SubjectLimits } from '#db/limits/limits.ts';
 import { StoreUnavailable } from '#server/instance/appender.ts';
 import { type Code, ApiError } from '#server/errors/api-error.ts';
-import type { Amounts, Hold } from '#server/limits/hold.ts';
+import type { Amounts } from '#db/limits/meters.ts';
+import type { Hold } from '#server/limits/hold.ts';
 import { type Reckoning, tokenLimitOf } from '#server/relay/admit.ts';
 import { type Body, releaseBody, restoreBody } from '#server/wire/body.ts';
 import { Budget } from '#server/relay/budget.ts';
@@ -313,9 +314,8 @@ export class Call implements Running {
     const { key, model, body, hold, reckoning, price, seat, startedMs } = this.#admitted;
     const ending = reckoning.isHard ? atMost(told, hold.tokens - reckoning.promptTokens) : told;
     const event = settledEvent(this.#accepted, ending, this.#tries, performance.now() - startedMs, price);
-    const spent = { tokens: event.input_tokens + event.output_tokens, cost: event.cost_microusd ?? 0 };
     if (ending.reason === 'completed') this.#relay.estimates.learn(key.id, model, event.output_tokens);
-    seat.appender.settle(event, () => seat.limits.settle(hold, spent));
+    seat.appender.settle(event, () => seat.limits.settle(hold, event));
     releaseBody(body);
   }
 

@@ -1,5 +1,6 @@
 import type { Key } from '#db/fold/key.ts';
 import { type Limit, REPLY_TOKENS_MAX_DEFAULT, type SubjectLimits } from '#db/limits/limits.ts';
+import { reservedAmount } from '#db/limits/meters.ts';
 import { CONCURRENT_MAX } from '#server/bounds.ts';
 import { type Figures, figuresOf } from '#server/limits/figures.ts';
 import type { LeaseClient } from '#server/limits/lease-client.ts';
@@ -50,8 +51,9 @@ export function overdraftOf(
   { meter, enforcement }: Limit,
   { limits, replyTokensMax }: SubjectLimits,
 ): number | null {
-  if (meter === 'requests' || meter === 'concurrent' || enforcement === 'hard') return 0;
-  if (meter !== 'tokens') return null;
+  const amount = reservedAmount(meter);
+  if (amount === null || enforcement === 'hard') return 0;
+  if (amount === 'cost') return null;
   const concurrent = limits.find((limit) => limit.meter === 'concurrent')?.cap ?? CONCURRENT_MAX;
   return concurrent * (replyTokensMax ?? REPLY_TOKENS_MAX_DEFAULT);
 }

@@ -2,7 +2,8 @@ import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { recoverInstance, registerInstance, retireInstance } from '#db/instances/instance.ts';
 import { type LeaseRequest, compareNames, exchange, type LeaseLine, type Need } from '#db/limits/leases.ts';
-import { type Meter, METERS, WINDOW_KINDS, type WindowKind } from '#db/limits/limits.ts';
+import { WINDOW_KINDS, type WindowKind } from '#db/limits/limits.ts';
+import { type Meter, METERS } from '#db/limits/meters.ts';
 import { FencedError } from '#db/log/append.ts';
 import { minuteOf, windowStart } from '#db/limits/windows.ts';
 import { DeadError, type LogRow, nameOf, SimStore } from '../sim/store.ts';
@@ -378,6 +379,8 @@ test('the order in which everybody locks is the same in Postgres as in the progr
   const { rows } = await client.query<{ subject: string; meter: number; start: number }>(
     'select subject, meter, window_start as start from daybook.allowance order by subject, meter, window_kind, window_start, reset_position',
   );
-  expect(rows).toEqual(sorted.map(({ subject, meter, start }) => ({ subject, meter: METERS[meter], start })));
+  expect(rows).toEqual(
+    sorted.map(({ subject, meter, start }) => ({ subject, meter: METERS[meter].code, start })),
+  );
   await client.end();
 });

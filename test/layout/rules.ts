@@ -14,6 +14,7 @@ export const ROOMS: Record<string, readonly string[]> = {
     'db/events/events.ts',
     'db/fold/',
     'db/limits/limits.ts',
+    'db/limits/meters.ts',
     'db/money.ts',
     'db/projections/buckets.ts',
     'db/events/upstream-events.ts',
@@ -29,6 +30,7 @@ export const ROOMS: Record<string, readonly string[]> = {
  * What the page takes from other rooms at run time; of all else it may know the types, which weigh nothing.
  */
 const PAGE_VALUES = [
+  'db/limits/meters.ts',
   'db/money.ts',
   'db/projections/buckets.ts',
   'server/contract/filter.ts',
@@ -53,6 +55,7 @@ const PURE = [
   'db/events/events.ts',
   'db/fold/',
   'db/limits/limits.ts',
+  'db/limits/meters.ts',
   'db/events/log-events.ts',
   'db/events/member-events.ts',
   'db/money.ts',

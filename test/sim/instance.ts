@@ -144,7 +144,7 @@ export class Instance {
         row: row('settled', spent),
         written: () => {
           this.running--;
-          hold.settle(spent);
+          hold.settle({ input_tokens: spent.tokens, output_tokens: 0, cost_microusd: spent.cost });
           this.start();
         },
       });

@@ -1,6 +1,7 @@
 import { type Limit, limitsOf, type SubjectLimits } from '#db/limits/limits.ts';
 import type { CallNeed } from '#server/limits/admission-controller.ts';
-import type { Amounts, Hold } from '#server/limits/hold.ts';
+import type { Amounts } from '#db/limits/meters.ts';
+import type { Hold } from '#server/limits/hold.ts';
 import type { Clockwork } from './clockwork.ts';
 import type { Version } from './truth.ts';
 
@@ -33,7 +34,7 @@ export class Plans {
   static readonly KEYS = ['Key00001', 'Key00002'];
   /** By how many tokens a reply may be longer than was reserved for it. */
   static readonly OVER_TOKENS = 60;
-  static readonly OVERDRAFT = { tokens: Plans.OVER_TOKENS, cost_microusd: Plans.OVER_TOKENS * PRICE };
+  static readonly OVERDRAFT = { tokens: Plans.OVER_TOKENS, cost: Plans.OVER_TOKENS * PRICE };
   readonly versions: Version[] = [];
   readonly #clockwork: Clockwork;
   readonly #shape: Shape;

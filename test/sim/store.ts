@@ -5,7 +5,9 @@ import type {
   Given,
   LeaseLineResponse,
 } from '#db/limits/leases.ts';
+import type { Meter } from '#db/limits/meters.ts';
 import { windowStart } from '#db/limits/windows.ts';
+import { expectedAbandoned, expectedReserved, expectedSettled } from '../support/meters.ts';
 
 /**
  * Allowances, leases and the log's requests as the store keeps them: a twin of `daybook.exchange`,
@@ -243,7 +245,7 @@ export class SimStore {
         .slice(lease.position)
         .filter((row) => row.type === 'settled' && row.instance === instance);
       const charged = isLive ? [...settled, ...open].filter(charges) : [];
-      const spent = lease.used + sum(charged.map((row) => unitsOf(meter, row)));
+      const spent = lease.used + sum(charged.map((row) => chargedUnits(meter, row)));
       const used = Math.min(spent, left);
       allowance.used += used - lease.used;
       allowance.overdrawn += Math.max(0, spent - left);
@@ -317,11 +319,17 @@ export function nameOf({ subject, meter, window, start, reset }: AllowanceName):
 }
 
 /** What a settled or open request charges to a limit. */
-export function unitsOf(
-  meter: AllowanceName['meter'],
-  { tokens, cost }: { tokens: number; cost: number },
-): number {
-  return { requests: 1, tokens, cost_microusd: cost, concurrent: 0 }[meter];
-}
+
+type Amounts = Pick<LogRow, 'tokens' | 'cost'>;
+
+/** The units that an open request holds. */
+export const reservedUnits = (meter: Meter, { tokens, cost }: Amounts): number =>
+  expectedReserved(meter, { hold_tokens: tokens, hold_cost_microusd: cost });
+
+/** The units that an ended request is charged. The simulation counts the tokens of prompts and replies as one. */
+export const chargedUnits = (meter: Meter, { type, tokens, cost }: LogRow): number =>
+  type === 'settled'
+    ? expectedSettled(meter, { input_tokens: tokens, output_tokens: 0, cost_microusd: cost })
+    : expectedAbandoned(meter, { hold_tokens: tokens, hold_cost_microusd: cost });
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, each) => total + each, 0);

@@ -1,7 +1,8 @@
 import type { AllowanceName } from '#db/limits/leases.ts';
 import type { Limit, SubjectLimits } from '#db/limits/limits.ts';
 import { windowEnd, windowStart } from '#db/limits/windows.ts';
-import { type LogRow, nameOf, unitsOf } from './store.ts';
+import { expectedOverdraft } from '../support/meters.ts';
+import { chargedUnits, type LogRow, nameOf, reservedUnits } from './store.ts';
 
 /** The limits from one position of the log on; those of the key hold for calls with that key alone. */
 export type Version = {
@@ -25,7 +26,7 @@ export class Truth {
   readonly settled = new Map<string, number>();
   readonly violations: string[] = [];
   readonly #versions: readonly Version[];
-  readonly #overdraft: Record<'tokens' | 'cost_microusd', number>;
+  readonly #overdraft: Record<'tokens' | 'cost', number>;
   readonly #held = new Map<string, number>();
   readonly #open = new Map<string, Open>();
   readonly #ended = new Set<string>();
@@ -33,7 +34,7 @@ export class Truth {
   #position = 0;
 
   /** @param overdraft by how much one call may spend more than it holds. */
-  constructor(versions: readonly Version[], overdraft: { tokens: number; cost_microusd: number }) {
+  constructor(versions: readonly Version[], overdraft: { tokens: number; cost: number }) {
     this.#versions = versions;
     this.#overdraft = overdraft;
   }
@@ -79,7 +80,7 @@ export class Truth {
         this.#open.delete(row.request);
         this.#ended.add(row.request);
         this.#hold(open, -1);
-        for (const { name } of open.charges) add(this.settled, nameOf(name), unitsOf(name.meter, row));
+        for (const { name } of open.charges) add(this.settled, nameOf(name), chargedUnits(name.meter, row));
       }
     }
   }
@@ -101,8 +102,7 @@ export class Truth {
   }
 
   #hold({ charges, row }: Open, sign: 1 | -1): void {
-    for (const { name } of charges)
-      add(this.#held, nameOf(name), sign * (name.meter === 'concurrent' ? 1 : unitsOf(name.meter, row)));
+    for (const { name } of charges) add(this.#held, nameOf(name), sign * reservedUnits(name.meter, row));
   }
 
   #judge({ name, limit }: Charge, row: LogRow): void {
@@ -119,11 +119,9 @@ export class Truth {
       );
       cap = Math.max(cap, same?.cap ?? 0);
     }
-    const isCounted = name.meter === 'tokens' || name.meter === 'cost_microusd';
+    const amount = expectedOverdraft(name.meter);
     const more =
-      isCounted && limit.enforcement === 'soft'
-        ? this.#overdraft[name.meter as 'tokens'] * this.#openMost
-        : 0;
+      amount !== null && limit.enforcement === 'soft' ? this.#overdraft[amount] * this.#openMost : 0;
     if (total > cap + more)
       this.violations.push(
         `${key}: ${total} of ${cap}, more by ${more} at most, at position ${this.#position}`,

@@ -2,7 +2,8 @@ import type { Client } from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { closeClient } from '#db/postgres/connect.ts';
 import { END_REASONS, type EndReason } from '#db/events/events.ts';
-import { METERS, WINDOW_KINDS } from '#db/limits/limits.ts';
+import { WINDOW_KINDS } from '#db/limits/limits.ts';
+import { METERS } from '#db/limits/meters.ts';
 import { watchQuotas } from '../../worker/tasks/watch-quotas.ts';
 import { watchService } from '../../worker/tasks/watch-service.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
@@ -51,7 +52,7 @@ describe('quotas', () => {
   const use = (subject: string, used: number, position: number) =>
     client.query(
       `insert into projection.quota_window (cap, used, reset_position, position, window_start, meter, window_kind, is_exact, subject, account)
-       values (1000, $2, 0, $3, (extract(epoch from date_trunc('month', clock_timestamp() at time zone 'UTC')) / 60)::int, ${METERS.tokens}, ${WINDOW_KINDS.month}, false, $1, 'Account1')
+       values (1000, $2, 0, $3, (extract(epoch from date_trunc('month', clock_timestamp() at time zone 'UTC')) / 60)::int, ${METERS.tokens.code}, ${WINDOW_KINDS.month}, false, $1, 'Account1')
        on conflict (subject, meter, window_kind, window_start, reset_position) do update set used = excluded.used, position = excluded.position`,
       [subject, used, position],
     );

@@ -1,14 +1,8 @@
+import { METERS } from '#db/limits/meters.ts';
 import type { LimitRow } from '#server/contract/keys.ts';
 import { showCost } from './show.ts';
 
 /** What limits count and for how long, in words. Pure. */
-
-export const METER_WORDS: Record<LimitRow['meter'], string> = {
-  requests: 'requests',
-  tokens: 'tokens',
-  cost_microusd: 'cost',
-  concurrent: 'at the same time',
-};
 
 /** Each time a window begins: "a day". */
 export const WINDOW_WORDS: Record<LimitRow['window'], string> = {
@@ -22,7 +16,7 @@ export const WINDOW_WORDS: Record<LimitRow['window'], string> = {
 
 /** What is limited, in a few words: "tokens a day". */
 export const limitName = ({ meter, window }: Pick<LimitRow, 'meter' | 'window'>): string =>
-  meter === 'concurrent' ? 'requests at the same time' : `${METER_WORDS[meter]} ${WINDOW_WORDS[window]}`;
+  meter === 'concurrent' ? 'requests at the same time' : `${METERS[meter].name} ${WINDOW_WORDS[window]}`;
 
 /** The same at the beginning of a line: "Tokens a day". */
 export function limitTitle(limit: Pick<LimitRow, 'meter' | 'window'>): string {
@@ -35,4 +29,4 @@ export const showAmount = (
   meter: LimitRow['meter'],
   amount: number,
   show: (amount: number) => string,
-): string => (meter === 'cost_microusd' ? showCost(amount) : show(amount));
+): string => (METERS[meter].format === 'microusd' ? showCost(amount) : show(amount));

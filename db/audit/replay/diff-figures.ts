@@ -2,7 +2,8 @@ import type { ClientBase } from 'pg';
 import { compareTexts, type Figures, FIGURES, totalOf, type UsageRow } from '#db/audit/replay/figures.ts';
 import { type ShownWindow, shownWindows } from '#db/audit/replay/snapshot.ts';
 import type { AuditState } from '#db/audit/replay/state.ts';
-import { METER_OF, WINDOW_KIND_OF } from '#db/limits/limits.ts';
+import { WINDOW_KIND_OF } from '#db/limits/limits.ts';
+import { METER_OF } from '#db/limits/meters.ts';
 import { ENDED_OUTCOMES } from '#db/projections/outcomes.ts';
 
 /**

@@ -1,5 +1,13 @@
 import type { EventOf } from '#db/events/events.ts';
-import type { Enforcement, Limit, Meter, WindowKind } from '#db/limits/limits.ts';
+import type { Enforcement, Limit, WindowKind } from '#db/limits/limits.ts';
+import {
+  amountsOf,
+  isByUsage,
+  type Meter,
+  unitsAbandoned,
+  unitsReserved,
+  unitsSettled,
+} from '#db/limits/meters.ts';
 import { windowEnd, windowStart } from '#db/limits/windows.ts';
 
 /**
@@ -36,7 +44,6 @@ type Version = { position: number; minute: number; quotas: readonly Limit[] };
  */
 type Subject = { name: string; versions: Version[]; windows: QuotaWindow[] };
 
-type Hold = { hold_tokens: number; hold_cost_microusd?: number | undefined };
 type Spent = EventOf<'request.settled' | 'request.abandoned'>;
 
 const QUOTA_WINDOWS: ReadonlySet<WindowKind> = new Set(['hour', 'day', 'week', 'month']);
@@ -92,9 +99,9 @@ export class QuotaWindows {
       if (subject === undefined) continue;
       for (const limit of versionAt(subject, terms)?.quotas ?? []) {
         const window = windowOf(subject, limit, admitted, minute);
-        const charge = { subject, window, limit, terms, held: heldUnits(limit.meter, event) };
+        const charge = { subject, window, limit, terms, held: unitsReserved(limit.meter, amountsOf(event)) };
         window.held += charge.held;
-        window.overdraws ||= limit.enforcement !== 'hard' && limit.meter !== 'requests';
+        window.overdraws ||= limit.enforcement === 'soft' && isByUsage(limit.meter);
         judge(charge, onFault);
         (charges ??= []).push(charge);
       }
@@ -112,7 +119,7 @@ export class QuotaWindows {
     for (const charge of charges ?? []) {
       const { window, limit } = charge;
       if (window.end <= minute) continue;
-      const held = heldUnits(limit.meter, event);
+      const held = unitsReserved(limit.meter, amountsOf(event));
       window.held += held - charge.held;
       charge.held = held;
       judge(charge, onFault);
@@ -124,7 +131,9 @@ export class QuotaWindows {
     for (const charge of charges ?? []) {
       const { window, limit } = charge;
       const units =
-        event.type === 'request.abandoned' ? heldUnits(limit.meter, event) : spentUnits(limit.meter, event);
+        event.type === 'request.abandoned'
+          ? unitsAbandoned(limit.meter, amountsOf(event))
+          : unitsSettled(limit.meter, event);
       window.held -= charge.held;
       window.settled += units;
       if (units > charge.held) judge(charge, onFault);
@@ -222,15 +231,4 @@ function judge({ subject, window, limit, terms }: Charge, onFault: (problem: str
     onFault(
       `${limit.meter} of ${subject.name} in its ${limit.window}: ${settled} settled and ${held} held exceed ${cap}`,
     );
-}
-
-function heldUnits(meter: Meter, { hold_tokens, hold_cost_microusd }: Hold): number {
-  return meter === 'requests' ? 1 : meter === 'tokens' ? hold_tokens : (hold_cost_microusd ?? 0);
-}
-
-function spentUnits(
-  meter: Meter,
-  { input_tokens, output_tokens, cost_microusd }: EventOf<'request.settled'>,
-): number {
-  return meter === 'requests' ? 1 : meter === 'tokens' ? input_tokens + output_tokens : (cost_microusd ?? 0);
 }

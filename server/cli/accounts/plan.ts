@@ -4,6 +4,7 @@ import { showTable } from '#db/command-line/table.ts';
 import { PlanTerms } from '#db/events/events.ts';
 import type { Plan } from '#db/fold/plan.ts';
 import { limitsOf } from '#db/limits/limits.ts';
+import { isByUsage, type Meter, reservedAmount } from '#db/limits/meters.ts';
 import { run } from '#server/cli/control-session.ts';
 import { readTerms, windowsOption } from '#server/cli/accounts/terms-file.ts';
 import { isChange } from '#server/control/control-log.ts';
@@ -110,7 +111,7 @@ function describePlan({ name, state, version, terms }: Plan, accounts: number): 
   const limits = limitsOf(terms, 0);
   const subject = { subject: name, limits, position: 0, replyTokensMax: terms.reply_tokens_max ?? null };
   const overdrafts = limits
-    .filter(({ meter, window }) => (meter === 'tokens' || meter === 'cost_microusd') && window !== 'minute')
+    .filter(({ meter, window }) => isByUsage(meter) && window !== 'minute')
     .filter(({ enforcement }) => enforcement === 'soft')
     .map((limit) => ({
       quota: `${limit.meter}/${limit.window}`,
@@ -124,7 +125,7 @@ function showPlan({ name, state, version, accounts, terms, overdrafts }: Describ
     `Plan "${name}" is ${state}, version ${version}, with ${accounts} ${accounts === 1 ? 'account' : 'accounts'}.`,
     JSON.stringify(terms, null, 2),
     ...overdrafts.map(({ quota, tokens }) =>
-      quota.startsWith('tokens')
+      reservedAmount(quota.split('/')[0] as Meter) === 'tokens'
         ? `The quota ${quota} may be overdrawn by ${tokens} tokens at most.`
         : `The quota ${quota} may be overdrawn by what ${tokens} tokens of replies cost at most.`,
     ),

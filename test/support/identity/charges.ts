@@ -1,5 +1,6 @@
 import type { EventOf, Placed } from '#db/events/events.ts';
-import type { Meter } from '#db/limits/limits.ts';
+import type { Meter } from '#db/limits/meters.ts';
+import { expectedAbandoned, expectedReserved, expectedSettled } from '../meters.ts';
 
 /**
  * Which calls count: those of an account or of one key, and of them those that a window or a reset leaves.
@@ -13,8 +14,6 @@ export type Counted = {
 
 /** What a limit had come to at one place of the log. */
 export type Charged = { at: Date; position: number; settled: number; held: number };
-
-type Amounts = { hold_tokens: number; hold_cost_microusd?: number | undefined };
 
 /**
  * What was charged to a limit after each event of the log that changed it: settled by ended calls,
@@ -33,17 +32,16 @@ export function chargesOf(events: readonly Placed[], counted: Counted): Charged[
   };
   for (const { event, at, position } of events) {
     if (event.type === 'request.accepted' && isCounted(event, counted)) {
-      setHold(event.request, unitsOf(meter, event));
+      setHold(event.request, expectedReserved(meter, event));
     } else if (event.type === 'request.extended' && held.has(event.request)) {
-      setHold(event.request, unitsOf(meter, event));
+      setHold(event.request, expectedReserved(meter, event));
     } else if (event.type === 'request.settled' && held.has(event.request)) {
       setHold(event.request, 0);
-      settled += spentUnits(meter, event);
+      settled += expectedSettled(meter, event);
       held.delete(event.request);
     } else if (event.type === 'request.abandoned' && held.has(event.request)) {
-      const whole = held.get(event.request) ?? 0;
       setHold(event.request, 0);
-      settled += meter === 'concurrent' ? 0 : whole;
+      settled += expectedAbandoned(meter, event);
       held.delete(event.request);
     } else {
       continue;
@@ -72,14 +70,14 @@ export function mostCharged(
   let sum = 0;
   for (const { event, at } of events) {
     if (event.type === 'request.accepted' && isCounted(event, counted) && at.getTime() - aroundMs <= atMs) {
-      begun.set(event.request, unitsOf(counted.meter, event));
-      sum += unitsOf(counted.meter, event);
+      begun.set(event.request, expectedReserved(counted.meter, event));
+      sum += expectedReserved(counted.meter, event);
     } else if (
       event.type === 'request.settled' &&
       begun.has(event.request) &&
       at.getTime() + aroundMs < atMs - aroundMs
     ) {
-      sum += spentUnits(counted.meter, event) - (begun.get(event.request) ?? 0);
+      sum += expectedSettled(counted.meter, event) - (begun.get(event.request) ?? 0);
     }
   }
   return sum;
@@ -91,25 +89,4 @@ function isCounted(event: EventOf<'request.accepted'>, { account, key, isIn }: C
     (key === undefined || event.key === key) &&
     (isIn?.(event) ?? true)
   );
-}
-
-function spentUnits(
-  meter: Meter,
-  { input_tokens, output_tokens, cost_microusd }: EventOf<'request.settled'>,
-): number {
-  return meter === 'concurrent'
-    ? 0
-    : unitsOf(meter, { hold_tokens: input_tokens + output_tokens, hold_cost_microusd: cost_microusd });
-}
-
-function unitsOf(meter: Meter, amounts: Amounts): number {
-  switch (meter) {
-    case 'requests':
-    case 'concurrent':
-      return 1;
-    case 'tokens':
-      return amounts.hold_tokens;
-    case 'cost_microusd':
-      return amounts.hold_cost_microusd ?? 0;
-  }
 }

@@ -6,6 +6,7 @@ import { evolvePlan, type Plan } from '#db/fold/plan.ts';
 import { type Limit, limitsOf, REPLY_TOKENS_MAX_DEFAULT } from '#db/limits/limits.ts';
 import { minuteOf, windowEnd, windowStart } from '#db/limits/windows.ts';
 import { PriceTable } from '#server/read-model/price-table.ts';
+import { expectedAbandoned, expectedOverdraft, expectedReserved, expectedSettled } from '../meters.ts';
 
 /**
  * Whether limits held, from the log alone, as an auditor would look: at every prefix of it, of each
@@ -27,7 +28,6 @@ type Terms = { limits: readonly Limit[]; concurrent: number; replyTokensMax: num
 type Version = { position: number; terms: Terms };
 type Charge = { name: string; subject: string; limit: Limit; endMinute: number; held: number };
 type Open = { position: number; terms: number; charges: Charge[] };
-type Units = { tokens: number; cost: number };
 type Sum = { settled: number; held: number; overdraft: number };
 type Life = Extract<
   Placed['event'],
@@ -123,11 +123,12 @@ class Audit {
     if (event.type === 'request.extended') return this.#extend(open, event, position, minute);
     this.#open.delete(request);
     this.#ended.add(request);
-    const spent = event.type === 'request.abandoned' ? heldBy(event) : spentBy(event);
     for (const charge of open.charges) {
       const sum = this.#sums.get(charge.name) as Sum;
       sum.held -= charge.held;
-      sum.settled += charge.limit.meter === 'concurrent' ? 0 : unitsOf(charge.limit, spent);
+      const { meter } = charge.limit;
+      sum.settled +=
+        event.type === 'request.abandoned' ? expectedAbandoned(meter, event) : expectedSettled(meter, event);
       this.#judge(charge, open, position, request);
     }
   }
@@ -155,7 +156,7 @@ class Audit {
           subject,
           limit,
           endMinute: windowEnd(limit.window, start),
-          held: unitsOf(limit, heldBy(event)),
+          held: expectedReserved(limit.meter, event),
         };
         const sum = this.#sums.get(name) ?? { settled: 0, held: 0, overdraft: 0 };
         this.#sums.set(name, sum);
@@ -172,7 +173,7 @@ class Audit {
     for (const charge of open.charges) {
       if (charge.endMinute <= minute) continue;
       const sum = this.#sums.get(charge.name) as Sum;
-      const held = unitsOf(charge.limit, heldBy(event));
+      const held = expectedReserved(charge.limit.meter, event);
       sum.held += held - charge.held;
       charge.held = held;
       this.#judge(charge, open, position, event.request);
@@ -181,9 +182,10 @@ class Audit {
 
   /** How far a limit may be overdrawn by replies that are not cut. Requests are counted when they come. */
   #overdraft({ meter, enforcement }: Limit, { terms }: Version, model: string): number {
-    if (enforcement === 'hard' || meter === 'requests' || meter === 'concurrent') return 0;
+    const amount = expectedOverdraft(meter);
+    if (amount === null || enforcement === 'hard') return 0;
     const tokens = terms.concurrent * terms.replyTokensMax;
-    if (meter === 'tokens') return tokens;
+    if (amount === 'tokens') return tokens;
     const prices = this.#prices.find(model)?.prices;
     return prices ? Math.ceil((tokens * Math.max(prices.output, prices.reasoning)) / MILLION) : 0;
   }
@@ -221,22 +223,4 @@ function termsOf(
     concurrent: terms.concurrent_requests ?? CONCURRENT_DEFAULT,
     replyTokensMax: terms.reply_tokens_max ?? REPLY_TOKENS_MAX_DEFAULT,
   };
-}
-
-function heldBy({
-  hold_tokens,
-  hold_cost_microusd,
-}: {
-  hold_tokens: number;
-  hold_cost_microusd?: number | undefined;
-}): Units {
-  return { tokens: hold_tokens, cost: hold_cost_microusd ?? 0 };
-}
-
-function spentBy({ input_tokens, output_tokens, cost_microusd }: EventOf<'request.settled'>): Units {
-  return { tokens: input_tokens + output_tokens, cost: cost_microusd ?? 0 };
-}
-
-function unitsOf({ meter }: Limit, { tokens, cost }: Units): number {
-  return { requests: 1, concurrent: 1, tokens, cost_microusd: cost }[meter];
 }

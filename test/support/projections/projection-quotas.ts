@@ -2,8 +2,10 @@ import type { EventOf, Placed } from '#db/events/events.ts';
 import { type Account, accountTerms, evolveAccount } from '#db/fold/account.ts';
 import { evolveKey, type Key } from '#db/fold/key.ts';
 import { evolvePlan, type Plan } from '#db/fold/plan.ts';
-import { type Limit, limitsOf, METERS, WINDOW_KINDS } from '#db/limits/limits.ts';
+import { type Limit, limitsOf, WINDOW_KINDS } from '#db/limits/limits.ts';
+import { METERS } from '#db/limits/meters.ts';
 import { minuteOf, windowEnd, windowStart } from '#db/limits/windows.ts';
+import { expectedAbandoned, expectedReserved, expectedSettled } from '../meters.ts';
 import type { Row, Rows } from './projection-fold.ts';
 
 /**
@@ -83,7 +85,7 @@ class QuotaFold {
       for (const row of this.rows.values()) {
         const isMeant =
           row['subject'] === subject &&
-          row['meter'] === METERS[limit.meter] &&
+          row['meter'] === METERS[limit.meter].code &&
           row['window_kind'] === WINDOW_KINDS[limit.window] &&
           row['reset_position'] === limit.reset;
         if (isMeant && windowEnd(limit.window, row['window_start'] as number) > minute) {
@@ -99,11 +101,13 @@ class QuotaFold {
     for (const charge of charges) {
       if (event.type === 'request.extended') {
         if (charge.end <= minute) continue;
-        this.#hold(charge, heldUnits(charge.limit, event), position);
+        this.#hold(charge, expectedReserved(charge.limit.meter, event), position);
         continue;
       }
       const spent =
-        event.type === 'request.abandoned' ? heldUnits(charge.limit, event) : spentUnits(charge.limit, event);
+        event.type === 'request.abandoned'
+          ? expectedAbandoned(charge.limit.meter, event)
+          : expectedSettled(charge.limit.meter, event);
       this.#hold(charge, 0, position);
       charge.row['used'] = (charge.row['used'] as number) + spent;
     }
@@ -126,7 +130,7 @@ class QuotaFold {
           held: 0,
         };
         charges.push(charge);
-        this.#hold(charge, heldUnits(limit, event), position);
+        this.#hold(charge, expectedReserved(limit.meter, event), position);
       }
     }
   }
@@ -142,7 +146,7 @@ class QuotaFold {
     const window_start = windowStart(limit.window, minute);
     const identity = {
       subject,
-      meter: METERS[limit.meter],
+      meter: METERS[limit.meter].code,
       window_kind: WINDOW_KINDS[limit.window],
       window_start,
       reset_position: limit.reset,
@@ -171,18 +175,4 @@ class QuotaFold {
     this.rows.set(name, row);
     return row;
   }
-}
-
-function heldUnits(
-  { meter }: Limit,
-  { hold_tokens, hold_cost_microusd }: { hold_tokens: number; hold_cost_microusd?: number | undefined },
-): number {
-  return meter === 'requests' ? 1 : meter === 'tokens' ? hold_tokens : (hold_cost_microusd ?? 0);
-}
-
-function spentUnits(
-  { meter }: Limit,
-  { input_tokens, output_tokens, cost_microusd }: EventOf<'request.settled'>,
-): number {
-  return meter === 'requests' ? 1 : meter === 'tokens' ? input_tokens + output_tokens : (cost_microusd ?? 0);
 }

@@ -10,7 +10,8 @@ import {
   type QuotaFigures,
   upstreamAlert,
 } from '#db/alerts/alerts.ts';
-import { METERS, WINDOW_KINDS } from '#db/limits/limits.ts';
+import { WINDOW_KINDS } from '#db/limits/limits.ts';
+import { METERS } from '#db/limits/meters.ts';
 import { minuteOf, windowStart } from '#db/limits/windows.ts';
 
 const NOW_MS = Date.parse('2026-11-21T12:00:30Z');
@@ -30,7 +31,7 @@ describe('a quota', () => {
     subject: 'account/Account1',
     account: 'Account1',
     account_name: 'acme',
-    meter: METERS.tokens,
+    meter: METERS.tokens.code,
     window_kind: WINDOW_KINDS.day,
     window_start: windowStart('day', minuteOf(NOW_MS)),
     reset_position: 0,

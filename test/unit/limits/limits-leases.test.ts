@@ -3,7 +3,9 @@ import { describe, expect, test } from 'vitest';
 import type { LeaseLineResponse } from '#db/limits/leases.ts';
 import { type Limit, limitsOf } from '#db/limits/limits.ts';
 import { Counter } from '#server/limits/counter.ts';
-import { type Amounts, Hold, unitsHeld } from '#server/limits/hold.ts';
+import { type Amounts, isByUsage, METER_NAMES, unitsReserved } from '#db/limits/meters.ts';
+import { Hold } from '#server/limits/hold.ts';
+import { expectedSettled } from '../../support/meters.ts';
 
 const TOKENS: Limit = { meter: 'tokens', window: 'day', cap: 1_000, enforcement: 'soft', reset: 0 };
 const NOTHING = { returned: 0, used: 0, overdrawn: 0 };
@@ -157,17 +159,16 @@ describe('a lease', () => {
 });
 
 describe('a hold', () => {
-  const METERS = ['requests', 'tokens', 'cost_microusd', 'concurrent'] as const;
   const holding = (amounts: Amounts): { hold: Hold; counters: Counter[] } => {
-    const counters = METERS.map((meter) => leaseOf({ meter }).counter);
+    const counters = METER_NAMES.map((meter) => leaseOf({ meter }).counter);
     for (const counter of counters) {
       counter.answered(answer(1_000));
-      counter.take(unitsHeld(counter.meter, amounts));
+      counter.take(unitsReserved(counter.meter, amounts));
     }
     return {
       hold: new Hold(
         counters,
-        METERS.map((meter) => unitsHeld(meter, amounts)),
+        METER_NAMES.map((meter) => unitsReserved(meter, amounts)),
         amounts,
         0,
       ),
@@ -175,17 +176,21 @@ describe('a hold', () => {
     };
   };
   const amounts = fc.record({ tokens: amount, cost: amount });
+  const usage = fc.record({ input_tokens: amount, output_tokens: amount, cost_microusd: amount });
+  const WHOLE = { input_tokens: 100, output_tokens: 100, cost_microusd: 100 };
 
   test('settles once: afterwards nothing is held, and what was spent is used, whatever else is tried', () => {
     fc.assert(
-      fc.property(amounts, amounts, fc.array(fc.boolean(), { maxLength: 3 }), (held, spent, again) => {
-        const { hold, counters } = holding(held);
+      fc.property(amounts, usage, fc.array(fc.boolean(), { maxLength: 3 }), (reserved, spent, again) => {
+        const { hold, counters } = holding(reserved);
         hold.settle(spent);
         for (const isRelease of again)
           if (isRelease) hold.release();
-          else hold.settle(held);
-        expect(counters.map((counter) => counter.held)).toEqual([0, 0, 0, 0]);
-        expect(counters.map((counter) => 1_000 - counter.free)).toEqual([1, spent.tokens, spent.cost, 0]);
+          else hold.settle(WHOLE);
+        expect(counters.map((counter) => counter.held)).toEqual(counters.map(() => 0));
+        expect(counters.map((counter) => 1_000 - counter.free)).toEqual(
+          counters.map(({ meter }) => expectedSettled(meter, spent)),
+        );
       }),
     );
   });
@@ -195,8 +200,8 @@ describe('a hold', () => {
       fc.property(amounts, (held) => {
         const { hold, counters } = holding(held);
         hold.release();
-        hold.settle(held);
-        expect(counters.map((counter) => counter.free)).toEqual([1_000, 1_000, 1_000, 1_000]);
+        hold.settle(WHOLE);
+        expect(counters.map((counter) => counter.free)).toEqual(counters.map(() => 1_000));
       }),
     );
   });
@@ -205,12 +210,12 @@ describe('a hold', () => {
     fc.assert(
       fc.property(amounts, amounts, (held, more) => {
         const { hold, counters } = holding(held);
-        const grown = counters.filter(({ meter }) => meter === 'tokens' || meter === 'cost_microusd');
-        for (const counter of grown) counter.take(unitsHeld(counter.meter, more));
+        const grown = counters.filter(({ meter }) => isByUsage(meter));
+        for (const counter of grown) counter.take(unitsReserved(counter.meter, more));
         hold.extend(grown, more);
         expect([hold.tokens, hold.cost]).toEqual([held.tokens + more.tokens, held.cost + more.cost]);
-        hold.settle({ tokens: 0, cost: 0 });
-        expect(counters.map((counter) => counter.held)).toEqual([0, 0, 0, 0]);
+        hold.settle({ input_tokens: 0, output_tokens: 0 });
+        expect(counters.map((counter) => counter.held)).toEqual(counters.map(() => 0));
       }),
     );
   });

@@ -1,4 +1,5 @@
 import type { AlertKind } from '#db/alerts/alerts.ts';
+import { type Meter, METERS } from '#db/limits/meters.ts';
 import type { AlertRow, DeliveryRow } from '#server/contract/service.ts';
 import { showCost, showCount, showDuration } from '../../lib/show.ts';
 
@@ -23,7 +24,9 @@ const text = (value: unknown): string =>
   typeof value === 'string' || typeof value === 'number' ? String(value) : '?';
 const count = (value: unknown): string => (typeof value === 'number' ? showCount(value) : '?');
 const amount = (meter: unknown, value: unknown): string =>
-  meter === 'cost_microusd' && typeof value === 'number' ? showCost(value) : `${count(value)} ${text(meter)}`;
+  METERS[meter as Meter]?.format === 'microusd' && typeof value === 'number'
+    ? showCost(value)
+    : `${count(value)} ${text(METERS[meter as Meter]?.name ?? meter)}`;
 
 /** What happened, in a sentence. The account and the time stand beside it. */
 export function alertLine({ kind, state, details }: Pick<AlertRow, 'kind' | 'state' | 'details'>): string {

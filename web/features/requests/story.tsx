@@ -1,7 +1,8 @@
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
+import { METERS } from '#db/limits/meters.ts';
 import type { RequestStory, StoryQuota } from '#server/contract/requests.ts';
-import { METER_WORDS, showAmount, WINDOW_WORDS } from '../../lib/limit-words.ts';
+import { showAmount, WINDOW_WORDS } from '../../lib/limit-words.ts';
 import { useAccountNames, useKeyNames } from '../../lib/names.ts';
 import { adviceOn } from '../../lib/refusals.ts';
 import { showCost, showCount, showSeconds } from '../../lib/show.ts';
@@ -190,7 +191,7 @@ function Quotas({ quotas }: { quotas: readonly StoryQuota[] }) {
         <li key={`${scope} ${meter} ${window}`}>
           <div className="flex flex-wrap justify-between gap-x-3">
             <span>
-              {showAmount(meter, limit, showCount)} {meter !== 'cost_microusd' && METER_WORDS[meter]}{' '}
+              {showAmount(meter, limit, showCount)} {METERS[meter].format === 'count' && METERS[meter].name}{' '}
               {WINDOW_WORDS[window]}, of the {scope}
             </span>
             <span className="text-muted">

@@ -1,5 +1,6 @@
 import type { PlanTerms } from '#db/events/events.ts';
 import type { Quota, Route } from '#db/limits/limits.ts';
+import { METERS } from '#db/limits/meters.ts';
 import { formatDollars } from '#db/money.ts';
 import { limitName, limitTitle } from '../../lib/limit-words.ts';
 import { showCount } from '../../lib/show.ts';
@@ -109,6 +110,6 @@ function quotaChanges(
 }
 
 const showLimit = ({ meter, limit, enforcement }: Quota): string =>
-  `${meter === 'cost_microusd' ? `$${formatDollars(limit)}` : showCount(limit)}${enforcement === 'hard' ? ', never above' : ''}`;
+  `${METERS[meter].format === 'microusd' ? `$${formatDollars(limit)}` : showCount(limit)}${enforcement === 'hard' ? ', never above' : ''}`;
 const enforcementEffect = (one: Quota, other: Quota): TermsChange['effect'] =>
   one.enforcement === other.enforcement ? null : other.enforcement === 'hard' ? 'tighter' : 'looser';

@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import type { KeyTerms, PlanTerms } from '#db/events/events.ts';
 import type { Route } from '#db/limits/limits.ts';
+import { isByUsage } from '#db/limits/meters.ts';
 import { ApiError } from '../../lib/api.ts';
 import { modelsQuery } from '../../lib/models-query.ts';
 import { Checkbox } from '../field.tsx';
@@ -100,7 +101,7 @@ export function TermsEditor<Terms extends PlanTerms>({
       error={errorOf(field)}
     />
   );
-  const countsTokens = now.quotas?.some(({ meter }) => meter !== 'requests') === true;
+  const countsTokens = now.quotas?.some(({ meter }) => isByUsage(meter)) === true;
 
   return (
     <div className="flex flex-col gap-5">

@@ -1,16 +1,19 @@
 import { useState } from 'react';
 import type { Quota } from '#db/limits/limits.ts';
+import { METERS, QUOTA_METERS, type QuotaMeter } from '#db/limits/meters.ts';
 import { WINDOW_WORDS } from '../../lib/limit-words.ts';
 import { Button, IconButton } from '../button.tsx';
 import { SelectField } from '../field.tsx';
 import { WordOptions } from '../options.tsx';
 import { AmountField } from './amount-field.tsx';
 
-const METERS: Record<Quota['meter'], string> = {
-  requests: 'Requests',
-  tokens: 'Tokens',
-  cost_microusd: 'US dollars',
+const labelOf = (meter: QuotaMeter): string => {
+  const { format, name } = METERS[meter];
+  return format === 'microusd' ? 'US dollars' : name.charAt(0).toUpperCase() + name.slice(1);
 };
+const METER_LABELS = Object.fromEntries(QUOTA_METERS.map((meter) => [meter, labelOf(meter)]));
+/** In the order in which new rows propose them. */
+const PROPOSED = [...new Set<QuotaMeter>(['cost_microusd', 'tokens', ...QUOTA_METERS])];
 const { hour, day, week, month } = WINDOW_WORDS;
 const WINDOWS: Record<Quota['window'], string> = { hour, day, week, month };
 const ENFORCEMENTS: Record<Quota['enforcement'], string> = {
@@ -22,7 +25,7 @@ type Row = Omit<Quota, 'limit'> & { limit: number | undefined; id: number };
 const isWhole = (row: Row): row is Row & { limit: number } => row.limit !== undefined;
 /** What a new row begins with: the first that is not there yet, so that no two are alike. */
 function nextOf(rows: readonly Row[]): Omit<Row, 'id'> | null {
-  const pairs = (['cost_microusd', 'tokens', 'requests'] as const).flatMap((meter) =>
+  const pairs = PROPOSED.flatMap((meter) =>
     (['month', 'day', 'hour', 'week'] as const).map((window) => ({ meter, window })),
   );
   const free = pairs.find(
@@ -68,16 +71,16 @@ export function QuotasField({
               change(row.id, { meter: target.value as Quota['meter'], limit: undefined })
             }
           >
-            <WordOptions words={METERS} />
+            <WordOptions words={METER_LABELS} />
           </SelectField>
           <AmountField
             key={row.meter}
             label="At most"
-            unit={row.meter === 'cost_microusd' ? 'microusd' : 'count'}
+            unit={METERS[row.meter].format === 'microusd' ? 'microusd' : 'count'}
             value={row.limit}
             onChange={(limit) => change(row.id, { limit })}
             required
-            placeholder={row.meter === 'cost_microusd' ? '25.00' : '100k'}
+            placeholder={METERS[row.meter].format === 'microusd' ? '25.00' : '100k'}
           />
           <SelectField
             label="In"

@@ -1,5 +1,6 @@
 import type { KeyTerms } from '#db/events/events.ts';
 import type { Quota, Route } from '#db/limits/limits.ts';
+import { METERS } from '#db/limits/meters.ts';
 import { showAmount, WINDOW_WORDS } from '../../lib/limit-words.ts';
 import { showCount, showCounted, showShort } from '../../lib/show.ts';
 
@@ -26,11 +27,7 @@ export const ROUTE_NAMES = {
 
 /** An amount with its unit: "1.2M tokens", "$5.00". */
 const showLimit = ({ meter, limit }: Quota): string =>
-  showAmount(
-    meter,
-    limit,
-    (amount) => `${showShort(amount)} ${meter === 'requests' && amount === 1 ? 'request' : meter}`,
-  );
+  showAmount(meter, limit, (amount) => `${showShort(amount)} ${METERS[meter].units[amount === 1 ? 0 : 1]}`);
 
 /** "1.2M tokens a day", "$5.00 a month, never above". */
 const showQuota = (quota: Quota): string =>

@@ -1,0 +1,42 @@
+import type { Meter } from '#db/limits/meters.ts';
+
+/**
+ * The tests' own account of the units that each meter counts, independent of db/limits/meters.ts,
+ * which it judges.
+ */
+
+type Reservation = { hold_tokens: number; hold_cost_microusd?: number | undefined };
+type Settlement = { input_tokens: number; output_tokens: number; cost_microusd?: number | undefined };
+
+type Expected = {
+  reserved: (event: Reservation) => number;
+  settled: (event: Settlement) => number;
+  /** By which amount a soft limit may be exceeded; null where it never is. */
+  overdraws: 'tokens' | 'cost' | null;
+};
+
+const tokens = ({ hold_tokens }: Reservation): number => hold_tokens;
+const cost = ({ hold_cost_microusd }: Reservation): number => hold_cost_microusd ?? 0;
+
+const EXPECTED: Record<Meter, Expected> = {
+  requests: { reserved: () => 1, settled: () => 1, overdraws: null },
+  tokens: {
+    reserved: tokens,
+    settled: ({ input_tokens, output_tokens }) => input_tokens + output_tokens,
+    overdraws: 'tokens',
+  },
+  cost_microusd: { reserved: cost, settled: ({ cost_microusd }) => cost_microusd ?? 0, overdraws: 'cost' },
+  concurrent: { reserved: () => 1, settled: () => 0, overdraws: null },
+};
+
+/** The units that a running request holds. */
+export const expectedReserved = (meter: Meter, event: Reservation): number => EXPECTED[meter].reserved(event);
+
+/** The units that a settled request is charged. */
+export const expectedSettled = (meter: Meter, event: Settlement): number => EXPECTED[meter].settled(event);
+
+/** The units that an abandoned request is charged. */
+export const expectedAbandoned = (meter: Meter, event: Reservation): number =>
+  meter === 'concurrent' ? 0 : EXPECTED[meter].reserved(event);
+
+export const expectedOverdraft = (meter: Meter): Expected['overdraws'] => EXPECTED[meter].overdraws;
