@@ -1,3 +1,5 @@
+import { assertIncreasing } from '#db/assert-increasing.ts';
+
 /**
  * The store's fixed ceilings. Each number has its reason beside it; relations that must hold among
  * them are checked at the end.
@@ -119,6 +121,35 @@ export const LEFTOVER_RETRIES_MAX = 10;
 /** Longest path of a Unix socket, without its final zero byte: 107 on Linux, 103 on macOS and the BSDs. */
 export const SOCKET_PATH_BYTES_MAX = process.platform === 'linux' ? 107 : 103;
 
-if (STATEMENT_MARGIN_MS >= QUERY_TIMEOUT_MS || RESTART_PAUSE_MIN_MS > RESTART_PAUSE_MAX_MS) {
-  throw new Error('the bounds of the store contradict one another');
-}
+/** Backoff before the next attempt to reach the database, doubled each time up to the maximum. */
+export const RECONNECT_FIRST_MS = 50;
+export const RECONNECT_MAX_MS = 1_000;
+
+assertIncreasing(
+  { STATEMENT_MARGIN_MS, CONNECT_TIMEOUT_MS, QUERY_TIMEOUT_MS },
+  'The server must give up a statement before the client stops waiting for it.',
+);
+assertIncreasing(
+  { RESTART_PAUSE_MIN_MS, RESTART_STABLE_MS, RESTART_PAUSE_MAX_MS },
+  'A Postgres that fails at each start must be restarted ever less often.',
+);
+assertIncreasing(
+  { HEARTBEAT_MS, WATCH_GAP_MAX_MS, DEAD_AFTER_MS, RECOVERY_PATIENCE_MS },
+  'An instance must miss several heartbeats before it is declared dead, and be dead before it is recovered.',
+);
+assertIncreasing(
+  { 'HEARTBEAT_MS + QUERY_TIMEOUT_MS': HEARTBEAT_MS + QUERY_TIMEOUT_MS, DEAD_AFTER_MS },
+  'One heartbeat that times out must not make an instance look dead.',
+);
+assertIncreasing(
+  { RECONNECT_FIRST_MS, RECONNECT_MAX_MS, QUERY_TIMEOUT_MS },
+  'A database that is back must be reached within the time of one query.',
+);
+assertIncreasing(
+  { POSTMASTER_POLL_MS, START_NOTICE_MS, START_TIMEOUT_MS },
+  'A slow start must be reported before it is given up.',
+);
+assertIncreasing(
+  { SUPERVISOR_LOCK_POLL_MS, SUPERVISOR_LOCK_WAIT_MS },
+  'The lock of a predecessor must be tried more than once.',
+);

@@ -1,4 +1,5 @@
 import { Client, type ClientConfig } from 'pg';
+import { RECONNECT_FIRST_MS, RECONNECT_MAX_MS } from '#db/bounds.ts';
 import { closeClient } from '#db/postgres/connect.ts';
 import type { Placed } from '#db/events/events.ts';
 import {
@@ -57,9 +58,6 @@ export type Follower = {
   /** Ends the follower; resolves when its connection is closed and no page is being handled. */
   close(): Promise<void>;
 };
-
-const RECONNECT_FIRST_MS = 50;
-const RECONNECT_MAX_MS = 1000;
 
 /** A position is missing although it lies below the head: the log was cut or damaged. */
 export class GapError extends Error {

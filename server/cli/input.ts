@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { createInterface, type ReadLineOptions } from 'node:readline/promises';
 import { Writable } from 'node:stream';
 import type { Command } from '#db/command-line/command.ts';
-import { SECRET_CHARACTERS_MAX } from '#server/decide/upstream.ts';
+import { SECRET_CHARACTERS_MAX } from '#server/decide/bounds.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 
 /**

@@ -11,7 +11,7 @@ import {
   CONTROL_WAIT_MS,
   CONTROL_WAITING_MAX,
   CONTROL_WAITING_PER_MEMBER_MAX,
-} from '#server/bounds.ts';
+} from '#server/control/bounds.ts';
 import { ChangeRate } from '#server/control/change-rate.ts';
 import type { Batches } from '#server/control/control-log.ts';
 import { type Priority, PriorityMutex } from '#server/control/priority-mutex.ts';

@@ -10,7 +10,7 @@ import { heartbeat, registerInstance, retireInstance } from '#db/instances/insta
 import { ConflictError } from '#db/log/append.ts';
 import type { Prices } from '#db/money.ts';
 import { connectRelay } from '#db/postgres/store.ts';
-import { PRICES_APPEND_MAX } from '#server/bounds.ts';
+import { PRICES_APPEND_MAX } from '#server/control/bounds.ts';
 import { type AccountRef, type Batches, ControlLog, UNCHANGED } from '#server/control/control-log.ts';
 import type { Change } from '#server/contract/keys.ts';
 import {

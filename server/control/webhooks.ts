@@ -3,12 +3,9 @@ import type { AlertKind } from '#db/alerts/alerts.ts';
 import { publicId } from '#db/ids.ts';
 import { createWebhookSecret, sealTarget } from '#db/alerts/webhooks.ts';
 import { DecisionError } from '#server/decide/decision.ts';
+import { WEBHOOKS_MAX, WEBHOOK_URL_CHARACTERS_MAX } from '#server/control/bounds.ts';
 
 /** Where alerts are sent: the command line and the dashboard manage it alike. */
-
-/** Every alert is sent to each of them: more is a mailing list, which is the receiver's to keep. */
-const WEBHOOKS_MAX = 50;
-const URL_CHARACTERS_MAX = 2_000;
 
 /** A webhook as people see it: of its address only scheme, host and port, and never its secret. */
 export type Webhook = {
@@ -56,7 +53,11 @@ export async function addWebhook(
 
 function checkUrl(text: string): URL {
   const url = URL.parse(text);
-  if (url === null || !['http:', 'https:'].includes(url.protocol) || text.length > URL_CHARACTERS_MAX) {
+  if (
+    url === null ||
+    !['http:', 'https:'].includes(url.protocol) ||
+    text.length > WEBHOOK_URL_CHARACTERS_MAX
+  ) {
     throw new DecisionError('invalid', 'The address must be one such as https://alerts.example.com/daybook.');
   }
   if (url.username !== '' || url.password !== '')

@@ -6,7 +6,7 @@ import type { Account } from '#db/fold/account.ts';
 import type { Member } from '#db/fold/member.ts';
 import { ConflictError } from '#db/log/append.ts';
 import { sendApiError, replyOf, sendJson } from '#server/http/respond.ts';
-import { DASHBOARD_BODY_BYTES_MAX } from '#server/bounds.ts';
+import { DASHBOARD_BODY_BYTES_MAX } from '#server/dashboard/bounds.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { isStoreFault } from '#server/errors/store-fault.ts';

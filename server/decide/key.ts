@@ -3,9 +3,7 @@ import { type Key, keyState, type Secret } from '#db/fold/key.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import type { WindowsChoice } from '#server/decide/plan.ts';
 import { sameTerms } from '#server/decide/terms.ts';
-
-/** The longest that an old secret may live beside its successor. */
-export const OVERLAP_MAX_MS = 30 * 24 * 60 * 60 * 1000;
+import { OVERLAP_MAX_MS } from '#server/decide/bounds.ts';
 
 /** Creates a key. An expiry in the past is refused: it is always a mistake. */
 export function createKey(

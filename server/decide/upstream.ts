@@ -5,13 +5,7 @@ import type { Credential, Upstream } from '#db/fold/upstream.ts';
 import { CredentialLabel, type ProviderName, type UpstreamTerms } from '#db/events/upstream-events.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { sameTerms } from '#server/decide/terms.ts';
-
-/** A pool: more accounts at one provider than anybody keeps. All of them are opened and held in memory. */
-export const CREDENTIALS_MAX = 32;
-/** Keys have some hundred characters, and the account files of some clouds a few thousand. */
-export const SECRET_CHARACTERS_MAX = 16_384;
-/** What is shown of a secret is told to whoever reads the log, so a short one shows nothing. */
-const SECRET_SHOWN_MIN = 20;
+import { CREDENTIALS_MAX, SECRET_CHARACTERS_MAX, SECRET_SHOWN_MIN } from '#server/decide/bounds.ts';
 
 /**
  * Adds an upstream, or one of the name of one that was removed.

@@ -1,7 +1,7 @@
 import { type Client, DatabaseError } from 'pg';
 import { closeClient, type Store } from '#db/postgres/connect.ts';
 import { connectRelay } from '#db/postgres/store.ts';
-import { FEED_IDLE_MS, FEED_QUERIES_MAX } from '#server/bounds.ts';
+import { FEED_IDLE_MS, FEED_QUERIES_MAX } from '#server/feed/bounds.ts';
 
 /** As many questions of the feed wait for the store as may. */
 export class FeedBusyError extends Error {

@@ -8,7 +8,7 @@ import {
   VIEWERS_MAX,
   VIEWERS_PER_KEY_MAX,
   WATCH_EVERY_MS,
-} from '#server/bounds.ts';
+} from '#server/feed/bounds.ts';
 import { audienceOf, messageOf } from '#server/feed/audience.ts';
 import { catchUp } from '#server/feed/catch-up.ts';
 import type { RequestFilter } from '#server/contract/requests.ts';

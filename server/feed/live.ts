@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { WebSocketServer } from 'ws';
 import { uuidv7 } from '#db/ids.ts';
-import { SESSION_CHECK_MS, VIEWER_CLOSE_MS, VIEWER_MESSAGE_BYTES_MAX } from '#server/bounds.ts';
+import { SESSION_CHECK_MS, VIEWER_CLOSE_MS, VIEWER_MESSAGE_BYTES_MAX } from '#server/feed/bounds.ts';
 import type { Feed, Viewing } from '#server/feed/feed.ts';
 import { LiveQuery } from '#server/contract/frames.ts';
 import { type Gate, isOwnOrigin, scopeOfMember, type SignedIn } from '#server/dashboard/gate.ts';

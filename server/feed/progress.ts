@@ -1,4 +1,4 @@
-import { PROGRESS_CALLS_MAX, PROGRESS_EVERY_MS } from '#server/bounds.ts';
+import { PROGRESS_CALLS_MAX, PROGRESS_EVERY_MS } from '#server/feed/bounds.ts';
 import type { FrameOf } from '#server/contract/frames.ts';
 import { packed } from '#server/dashboard/page/compress.ts';
 import type { Watch } from '#server/feed/watch.ts';

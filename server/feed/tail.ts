@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { ClientConfig } from 'pg';
 import type { Placed } from '#db/events/events.ts';
 import { follow, type Follower } from '#db/log/follow.ts';
-import { FEED_PAUSE_MAX_MS, FEED_PAUSE_MS, FEED_PAUSE_SHARE } from '#server/bounds.ts';
+import { FEED_PAUSE_MAX_MS, FEED_PAUSE_MS, FEED_PAUSE_SHARE } from '#server/feed/bounds.ts';
 
 export type TailOptions = {
   config: ClientConfig;

@@ -1,4 +1,4 @@
-import { CLOSED_SESSIONS_MAX } from '#server/bounds.ts';
+import { CLOSED_SESSIONS_MAX } from '#server/feed/bounds.ts';
 import type { SignedIn } from '#server/dashboard/gate.ts';
 import { CLOSE_CODES } from '#server/contract/live-protocol.ts';
 import { holderOf } from '#server/read/read-api.ts';

@@ -1,5 +1,5 @@
 import type { WebSocket } from 'ws';
-import { VIEWER_BUFFER_BYTES_MAX, VIEWER_STUCK_MS } from '#server/bounds.ts';
+import { VIEWER_BUFFER_BYTES_MAX, VIEWER_STUCK_MS } from '#server/feed/bounds.ts';
 import { type Audience, messageOf } from '#server/feed/audience.ts';
 import { type Frame } from '#server/contract/frames.ts';
 import { CLOSE_CODES } from '#server/contract/live-protocol.ts';

@@ -1,4 +1,4 @@
-import { LIVE_HEARTBEAT_MS, LIVE_PING_MS, VIEWER_CLOSE_MS } from '#server/bounds.ts';
+import { LIVE_HEARTBEAT_MS, LIVE_PING_MS, VIEWER_CLOSE_MS } from '#server/feed/bounds.ts';
 import { type Audience, audienceOf, messageBytes, wants } from '#server/feed/audience.ts';
 import { type FrameOf } from '#server/contract/frames.ts';
 import { CLOSE_CODES } from '#server/contract/live-protocol.ts';

@@ -1,4 +1,4 @@
-import { WATCH_EXPIRES_MS, WATCHED_MAX } from '#server/bounds.ts';
+import { WATCH_EXPIRES_MS, WATCHED_MAX } from '#server/feed/bounds.ts';
 import { packed } from '#server/dashboard/page/compress.ts';
 
 /** Where processes tell one another what they watch. */

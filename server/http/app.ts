@@ -15,7 +15,9 @@ import {
   HEADERS_TIMEOUT_MS,
   KEEP_ALIVE_MS,
   REQUEST_TIMEOUT_MS,
-} from '#server/bounds.ts';
+  PARSER_ERROR_DRAIN_BYTES,
+  PARSER_ERROR_DRAIN_MS,
+} from '#server/http/bounds.ts';
 import { sendApiError, replyOf, sendJson, type WithReply } from '#server/http/respond.ts';
 import { apiRoutes } from '#server/dashboard/api.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
@@ -288,9 +290,6 @@ function answerParserError(error: ParserError, socket: Socket): void {
   socket.resume();
   setTimeout(() => socket.destroy(), PARSER_ERROR_DRAIN_MS).unref();
 }
-
-const PARSER_ERROR_DRAIN_BYTES = 4 * 1024 * 1024;
-const PARSER_ERROR_DRAIN_MS = 1_000;
 
 function parserProblem(error: ParserError): ApiError {
   if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') return new ApiError('request_timeout');

@@ -16,12 +16,7 @@ import { hashesByTile, readTile } from '#db/tlog/tiled.ts';
 import type { ReadStore, Source } from '#server/read/read-store.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { isStoreFault } from '#server/errors/store-fault.ts';
-
-/**
- * How long the newest checkpoint is told without looking again: however many ask, the store is asked four
- * times a second.
- */
-const HEAD_KEPT_MS = 250;
+import { CHECKPOINT_CACHE_MS } from '#server/http/bounds.ts';
 
 /** The newest checkpoint, and for how long the oldest event has been there that it does not cover. */
 export type PublishedHead = StoredCheckpoint & { waitingMs: number };
@@ -63,7 +58,7 @@ export class LogProofs {
   /** The newest checkpoint, as of a moment ago. */
   async head(): Promise<PublishedHead | ApiError> {
     const now = performance.now();
-    if (this.#head === null || now - this.#head.at > HEAD_KEPT_MS)
+    if (this.#head === null || now - this.#head.at > CHECKPOINT_CACHE_MS)
       this.#head = { at: now, read: this.#readHead() };
     const { read } = this.#head;
     const head = await read;

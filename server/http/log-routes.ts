@@ -8,21 +8,12 @@ import type { LogProofs } from '#server/http/log-proofs.ts';
 import type { AddressSet } from '#server/access/networks.ts';
 import { KeyedSemaphore } from '#server/control/keyed-semaphore.ts';
 import { clientAddress } from '#server/access/caller.ts';
+import { LOG_READERS_MAX, LOG_READS_PER_ADDRESS_MAX, COSIGNATURES_BYTES_MAX } from '#server/http/bounds.ts';
 
 /**
  * What the log publishes of itself, for everybody: no key is asked for, since a witness and whoever
  * holds a receipt are strangers. Nothing here tells what an event says.
  */
-
-/**
- * Strangers who ask at the same time: some milliseconds each, over the connections for figures, where people
- * wait behind them.
- */
-const READERS_MAX = 16;
-/** Of them from one address: a witness asks one thing at a time. */
-const READS_PER_ADDRESS_MAX = 4;
-/** A checkpoint with the cosignatures of some dozen witnesses. */
-const COSIGNATURES_BYTES_MAX = 16 * 1024;
 
 const Size = z.coerce.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
 const Consistency = z.strictObject({ from: Size, to: Size });
@@ -52,16 +43,16 @@ export function logRoutes(proofs: LogProofs, trustedProxies: AddressSet | null):
       request.headers['x-forwarded-for'],
       trustedProxies,
     );
-    const leave = places.take(`address ${address}`, READS_PER_ADDRESS_MAX);
+    const leave = places.take(`address ${address}`, LOG_READS_PER_ADDRESS_MAX);
     if (leave === null)
       return sendApiError(
         request,
         response,
         new ApiError('rate_limit_exceeded', {
-          message: `The log may be asked ${READS_PER_ADDRESS_MAX} things at once. Wait for a reply before you ask again.`,
+          message: `The log may be asked ${LOG_READS_PER_ADDRESS_MAX} things at once. Wait for a reply before you ask again.`,
         }),
       );
-    const leaveAll = places.take('everybody', READERS_MAX);
+    const leaveAll = places.take('everybody', LOG_READERS_MAX);
     try {
       const refusal = leaveAll === null ? new ApiError('relay_busy') : await work(request, response);
       if (refusal) sendApiError(request, response, refusal);

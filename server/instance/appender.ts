@@ -6,11 +6,10 @@ import {
   ACCEPT_QUEUE_MAX,
   APPEND_BATCH_MAX,
   GATHER_MAX_MS,
-  RECONNECT_FIRST_MS,
-  RECONNECT_MAX_MS,
   SETTLE_LINGER_MS,
   SETTLE_QUEUE_MAX,
-} from '#server/bounds.ts';
+} from '#server/instance/bounds.ts';
+import { RECONNECT_FIRST_MS, RECONNECT_MAX_MS } from '#db/bounds.ts';
 
 /**
  * Group commit: many callers, one append.

@@ -1,5 +1,5 @@
 import { DEAD_AFTER_MS } from '#db/bounds.ts';
-import { LIFE_MARGIN_MS, STALL_MAX_MS } from '#server/bounds.ts';
+import { LIFE_MARGIN_MS, STALL_MAX_MS, FENCING_TICK_MS } from '#server/instance/bounds.ts';
 
 /**
  * Whether this process may still speak for its instance.
@@ -98,12 +98,9 @@ export class FencingGuard {
   }
 }
 
-/** How often a running process says so. */
-const TICK_MS = 250;
-
 /** Tells a life that this process runs, for as long as it does. */
 export function keepTicking(life: FencingGuard): { close(): void } {
-  const timer = setInterval(() => life.tick(performance.now()), TICK_MS);
+  const timer = setInterval(() => life.tick(performance.now()), FENCING_TICK_MS);
   timer.unref();
   return { close: () => clearInterval(timer) };
 }

@@ -12,12 +12,7 @@ import { LeaseClient } from '#server/limits/lease-client.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
 import type { Seat } from '#server/relay/relay.ts';
 import { errorFields, type Logger } from '#server/process/logger.ts';
-
-/**
- * How long a stopping server waits for the store to take the last endings, and the last report of its leases.
- */
-const LAST_ENDINGS_MS = 5_000;
-const LAST_REPORT_MS = 1_000;
+import { LAST_ENDINGS_MS, LAST_REPORT_MS } from '#server/instance/bounds.ts';
 
 /**
  * This process's place in the log: an instance that may append, and its membership. When it is

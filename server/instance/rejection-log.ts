@@ -1,6 +1,6 @@
 import type { EventOf } from '#db/events/events.ts';
 import type { Key } from '#db/fold/key.ts';
-import { REFUSALS_COALESCE_MS, REFUSALS_KINDS_MAX } from '#server/bounds.ts';
+import { REFUSALS_COALESCE_MS, REFUSALS_KINDS_MAX } from '#server/instance/bounds.ts';
 import type { ApiError } from '#server/errors/api-error.ts';
 
 type Refused = EventOf<'request.rejected'>;

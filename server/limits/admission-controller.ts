@@ -17,7 +17,7 @@ import {
   SETTLING_WAIT_MS,
   STOCK_NEEDS,
   WAITING_MAX,
-} from '#server/bounds.ts';
+} from '#server/limits/bounds.ts';
 import type { Counter } from '#server/limits/counter.ts';
 import { Hold } from '#server/limits/hold.ts';
 import { Leases } from '#server/limits/leases.ts';

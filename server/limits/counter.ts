@@ -2,7 +2,7 @@ import type { AllowanceName, LeaseLine, LeaseLineResponse } from '#db/limits/lea
 import type { Limit, WindowKind } from '#db/limits/limits.ts';
 import type { Meter } from '#db/limits/meters.ts';
 import { windowEnd } from '#db/limits/windows.ts';
-import { STOCK_MS } from '#server/bounds.ts';
+import { STOCK_MS } from '#server/limits/bounds.ts';
 
 /**
  * This instance's lease of one allowance, in memory. Pure: it knows no clock and no store.

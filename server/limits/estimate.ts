@@ -7,9 +7,9 @@ import {
   REPLY_LEAST_TOKENS,
   REPLY_LENGTHS_MAX,
   TEMPLATE_TOKENS_MAX,
-  TOKENS_MAX,
   TOOLS_TEMPLATE_TOKENS_MAX,
-} from '#server/bounds.ts';
+} from '#server/limits/bounds.ts';
+import { TOKENS_MAX } from '#server/wire/bounds.ts';
 
 /**
  * How many tokens a request will take, before anybody has counted them. No tokenizer: an exact one

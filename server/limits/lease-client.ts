@@ -4,13 +4,8 @@ import { exchange } from '#db/limits/leases.ts';
 import type { SubjectLimits } from '#db/limits/limits.ts';
 import type { Amounts, Usage } from '#db/limits/meters.ts';
 import { FencedError } from '#db/log/append.ts';
-import {
-  FIGURES_WAIT_MS,
-  LIMITS_ASKED_MAX,
-  LOOSE_PAUSE_MS,
-  RECONNECT_FIRST_MS,
-  RECONNECT_MAX_MS,
-} from '#server/bounds.ts';
+import { FIGURES_WAIT_MS, LIMITS_ASKED_MAX, LOOSE_PAUSE_MS } from '#server/limits/bounds.ts';
+import { RECONNECT_FIRST_MS, RECONNECT_MAX_MS } from '#db/bounds.ts';
 import { minuteOf } from '#db/limits/windows.ts';
 import type { Counter } from '#server/limits/counter.ts';
 import { type CallNeed, AdmissionController, type Outcome } from '#server/limits/admission-controller.ts';

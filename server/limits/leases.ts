@@ -7,7 +7,7 @@ import {
   IDLE_SUBJECT_MS,
   PREFETCH_MS,
   REPORT_EVERY_MS,
-} from '#server/bounds.ts';
+} from '#server/limits/bounds.ts';
 import { Counter } from '#server/limits/counter.ts';
 
 /**

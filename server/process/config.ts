@@ -5,7 +5,7 @@ import { UpstreamName } from '#db/events/parts.ts';
 import { Networks } from '#db/limits/limits.ts';
 import { parseVerifierKey } from '#db/tlog/note.ts';
 import { BaseUrl, ModelPattern, UPSTREAM_TERMS } from '#db/events/upstream-events.ts';
-import { INSTANCES_MAX } from '#server/bounds.ts';
+import { INSTANCES_MAX } from '#server/process/bounds.ts';
 import { Email, Password } from '#server/contract/session.ts';
 import { type AddressSet, networksOf } from '#server/access/networks.ts';
 

@@ -1,12 +1,10 @@
 import type { Worker } from 'node:cluster';
+import { LAST_MESSAGES_MS } from '#server/process/bounds.ts';
 
 /** What node:cluster sends for a new connection, and the child's word on it. */
 type Internal = { cmd?: string; act?: string; seq?: number; ack?: number };
 /** The connection itself. */
 type Handle = { close(): void };
-
-/** The child's last words may still be in the pipe when its end is told. */
-const LAST_WORDS_MS = 50;
 
 /**
  * Passes connections on that were handed to a child which died before it took them. Node keeps them
@@ -37,6 +35,6 @@ export function passOnConnections(
         if (hasOthers()) child.emit('internalMessage', { cmd: 'NODE_CLUSTER', ack, accepted: false });
         else handle?.close();
       }
-    }, LAST_WORDS_MS);
+    }, LAST_MESSAGES_MS);
   });
 }

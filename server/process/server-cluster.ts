@@ -1,7 +1,7 @@
 import cluster, { type Worker } from 'node:cluster';
 import { attachStore } from '#db/postgres/attach.ts';
 import { StoreError } from '#db/postgres/connect.ts';
-import { CHILD_STOP_MS } from '#server/bounds.ts';
+import { CHILD_STOP_MS } from '#server/process/bounds.ts';
 import { type Config, ConfigError } from '#server/process/config.ts';
 import { passOnConnections } from '#server/process/connection-handover.ts';
 import { type SupervisedProcess, superviseProcess } from '#server/process/supervised-process.ts';

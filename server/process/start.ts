@@ -4,7 +4,7 @@ import { StoreError } from '#db/postgres/connect.ts';
 import { openStore } from '#db/postgres/store.ts';
 import { publishDirectory } from '#db/tlog/published.ts';
 import { signingKeyFile } from '#db/tlog/signing-key.ts';
-import { WORKER_STOP_MS } from '#server/bounds.ts';
+import { WORKER_STOP_MS, PARENT_CHECK_MS } from '#server/process/bounds.ts';
 import { isChild, serveAsChild, serveByChildren } from '#server/process/server-cluster.ts';
 import { type Config, ConfigError, readConfig } from '#server/process/config.ts';
 import { greet } from '#server/process/greeting.ts';
@@ -103,8 +103,6 @@ function keepWorker(config: Config, log: Logger): SupervisedProcess {
       ),
   });
 }
-
-const PARENT_CHECK_MS = 500;
 
 /**
  * npm does not pass SIGTERM on: it ends, and so does the shell between us. A server that npm has

@@ -1,5 +1,5 @@
 import type { ChildProcess } from 'node:child_process';
-import { CHILD_RESTART_FIRST_MS, CHILD_RESTART_MAX_MS, CHILD_STABLE_MS } from '#server/bounds.ts';
+import { CHILD_RESTART_FIRST_MS, CHILD_RESTART_MAX_MS, CHILD_STABLE_MS } from '#server/process/bounds.ts';
 
 /** A process beside or below this one that is started again whenever it ends, until it is stopped. */
 export type SupervisedProcess = {

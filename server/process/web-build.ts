@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { readdir, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { PAGE_BUILD_MS } from '#server/bounds.ts';
+import { PAGE_BUILD_MS } from '#server/process/bounds.ts';
 import { errorFields, type Logger } from '#server/process/logger.ts';
 
 const ROOT = path.join(import.meta.dirname, '../..');

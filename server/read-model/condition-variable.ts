@@ -1,4 +1,4 @@
-import { WAITERS_MAX } from '#server/sign-in/bounds.ts';
+import { WAITERS_MAX } from '#server/read-model/bounds.ts';
 
 type Waiter = { isSo: () => boolean; end: (isSo: boolean) => void };
 

@@ -1,6 +1,6 @@
 import type { EventOf } from '#db/events/events.ts';
 import { evolvePrice, type Price } from '#db/fold/price.ts';
-import { PRICES_FOUND_MAX } from '#server/bounds.ts';
+import { PRICES_FOUND_MAX } from '#server/read-model/bounds.ts';
 
 /**
  * What each model costs, folded from the log. A price by the model's full name goes before any by

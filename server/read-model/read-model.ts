@@ -7,9 +7,9 @@ import { evolvePlan, type Plan } from '#db/fold/plan.ts';
 import { evolveRegistration, type Registration, REGISTRATION_FIRST } from '#db/fold/registration.ts';
 import type { SubjectLimits } from '#db/limits/limits.ts';
 import { type Access, accessOfAccount, accessOfKey } from '#server/read-model/access.ts';
-import { READ_MODEL_STALE_MS } from '#server/bounds.ts';
+import { READ_MODEL_STALE_MS } from '#server/read-model/bounds.ts';
 import { PriceTable } from '#server/read-model/price-table.ts';
-import { HEARD_WAIT_MS } from '#server/sign-in/bounds.ts';
+import { HEARD_WAIT_MS } from '#server/read-model/bounds.ts';
 import { ConditionVariable } from '#server/read-model/condition-variable.ts';
 import { UpstreamDirectory } from '#server/upstreams/directory.ts';
 

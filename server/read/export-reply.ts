@@ -2,7 +2,7 @@ import type { Response } from 'express';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { replyOf } from '#server/http/respond.ts';
-import { SLOW_READER_MS } from '#server/bounds.ts';
+import { SLOW_READER_MS } from '#server/http/bounds.ts';
 import type { ApiError } from '#server/errors/api-error.ts';
 
 /** Ends an export that has begun where the rest can't be read right now. */

@@ -1,6 +1,6 @@
 import { isGoodKey, type Key } from '#db/fold/key.ts';
 import type { SubjectLimits } from '#db/limits/limits.ts';
-import { LIMITS_LISTED_MAX } from '#server/bounds.ts';
+import { LIMITS_LISTED_MAX } from '#server/read/bounds.ts';
 import { type LimitList, type LimitRow, LimitsQuery } from '#server/contract/keys.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { type ApiRoute, EVERYBODY, route } from '#server/dashboard/gate.ts';

@@ -1,6 +1,6 @@
 import type { Request, Response } from 'express';
 import { replyOf } from '#server/http/respond.ts';
-import { LIST_WINDOW_MS } from '#server/bounds.ts';
+import { LIST_WINDOW_MS } from '#server/read/bounds.ts';
 import {
   type AsOf,
   RequestListQuery,

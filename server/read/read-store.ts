@@ -2,7 +2,7 @@ import { type ClientBase, type ClientConfig, DatabaseError, type Pool } from 'pg
 import { openPool } from '#db/postgres/connect.ts';
 import type { ProjectionName } from '#db/projections/projection.ts';
 import { readProjectionState } from '#db/projections/state.ts';
-import { READ_CONNECTIONS_MAX, READS_PER_KEY_MAX, READS_WAITING_MAX } from '#server/bounds.ts';
+import { READ_CONNECTIONS_MAX, READS_PER_KEY_MAX, READS_WAITING_MAX } from '#server/read/bounds.ts';
 import type { AsOf } from '#server/contract/requests.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { KeyedSemaphore } from '#server/control/keyed-semaphore.ts';

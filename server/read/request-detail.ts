@@ -4,7 +4,7 @@ import { WINDOW_KIND_OF, WINDOW_KINDS, type WindowKind } from '#db/limits/limits
 import { METER_OF } from '#db/limits/meters.ts';
 import { type Read, readHead, readRequest, UnreadableEventError } from '#db/log/read.ts';
 import { windowEnd, windowStart } from '#db/limits/windows.ts';
-import { STORY_EVENTS_MAX, STORY_LOOK_MAX } from '#server/bounds.ts';
+import { STORY_EVENTS_MAX, STORY_LOOK_MAX } from '#server/read/bounds.ts';
 import type { AsOf, RequestStory, StoryEvent, StoryQuota } from '#server/contract/requests.ts';
 import type { Source } from '#server/read/read-store.ts';
 import { numberOf, REQUEST_COLUMNS, type RequestRecord, requestRow } from '#server/read/request-row.ts';

@@ -1,5 +1,5 @@
 import type { Response } from 'express';
-import { EXPORT_ROWS_MAX, EXPORT_STEP_ROWS, EXPORT_STEPS_MAX } from '#server/bounds.ts';
+import { EXPORT_ROWS_MAX, EXPORT_STEP_ROWS, EXPORT_STEPS_MAX } from '#server/read/bounds.ts';
 import type { RequestRow } from '#server/contract/requests.ts';
 import { csvLine } from '#db/csv.ts';
 import { readCursor } from '#server/read/cursor.ts';

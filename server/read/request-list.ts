@@ -1,5 +1,5 @@
 import type { ClientBase } from 'pg';
-import { LIST_LOOK_MAX } from '#server/bounds.ts';
+import { LIST_LOOK_MAX } from '#server/read/bounds.ts';
 import type { RequestFilter, RequestRow } from '#server/contract/requests.ts';
 import { type Cursor, writeCursor } from '#server/read/cursor.ts';
 import type { Source } from '#server/read/read-store.ts';

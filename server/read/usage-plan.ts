@@ -1,4 +1,4 @@
-import { USAGE_BUCKETS_MAX, USAGE_MINUTES_KEPT_MS } from '#server/bounds.ts';
+import { USAGE_BUCKETS_MAX, USAGE_MINUTES_KEPT_MS } from '#server/read/bounds.ts';
 import type { Bucket, UsageGroup, UsageQuery } from '#server/contract/requests.ts';
 import type { Scope } from '#server/read/scope.ts';
 

@@ -1,6 +1,6 @@
 import type { ClientBase } from 'pg';
 import { BUCKETS, quantileOf } from '#db/projections/buckets.ts';
-import { USAGE_ROWS_MAX } from '#server/bounds.ts';
+import { USAGE_ROWS_MAX } from '#server/read/bounds.ts';
 import type {
   AsOf,
   UsageFigures,

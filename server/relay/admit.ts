@@ -1,7 +1,8 @@
 import { EXACT_REPLY_TOKENS_DEFAULT, type SubjectLimits } from '#db/limits/limits.ts';
 import { type Amounts, isByUsage, reservedAmount } from '#db/limits/meters.ts';
 import { costBound, outputTokensFor, type Prices } from '#db/money.ts';
-import { BYTES_PER_TOKEN, COMPLETION_MINIMUM_TOKENS, TOKENS_MAX } from '#server/bounds.ts';
+import { BYTES_PER_TOKEN, TOKENS_MAX } from '#server/wire/bounds.ts';
+import { COMPLETION_MINIMUM_TOKENS } from '#server/relay/bounds.ts';
 import type { CallNeed } from '#server/limits/admission-controller.ts';
 import { promptBound, promptEstimate } from '#server/limits/estimate.ts';
 import type { Hold } from '#server/limits/hold.ts';

@@ -1,7 +1,7 @@
 import { REPLY_TOKENS_MAX_DEFAULT, type SubjectLimits } from '#db/limits/limits.ts';
 import { type Amounts, isByUsage } from '#db/limits/meters.ts';
 import { costBound } from '#db/money.ts';
-import { GROWTH_TOKENS_MIN } from '#server/bounds.ts';
+import { GROWTH_TOKENS_MIN } from '#server/relay/bounds.ts';
 import type { Hold } from '#server/limits/hold.ts';
 import { type Reckoning, replyTokensMax } from '#server/relay/admit.ts';
 

@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http';
-import { KEEP_ALIVE_COMMENT_MS, SLOW_READER_MS } from '#server/bounds.ts';
+import { KEEP_ALIVE_COMMENT_MS } from '#server/relay/bounds.ts';
+import { SLOW_READER_MS } from '#server/http/bounds.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import type { FencingGuard } from '#server/instance/fencing-guard.ts';
 import { CONVENTION, type ErrorShape } from '#server/wire/error-shape.ts';

@@ -1,4 +1,4 @@
-import { DEADLINE_TICK_MS } from '#server/bounds.ts';
+import { DEADLINE_TICK_MS } from '#server/relay/bounds.ts';
 
 /** Something that runs and may run out of time. */
 export type Watched = { check(nowMs: number): void };

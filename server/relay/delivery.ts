@@ -1,6 +1,6 @@
 import type { Dispatcher } from 'undici';
 import type { EndReason } from '#db/events/events.ts';
-import { ERROR_REPLY_BYTES_MAX, JSON_REPLY_BYTES_MAX } from '#server/bounds.ts';
+import { ERROR_REPLY_BYTES_MAX, JSON_REPLY_BYTES_MAX } from '#server/wire/bounds.ts';
 import { type Code, ApiError } from '#server/errors/api-error.ts';
 import type { SseReader } from '#server/providers/provider.ts';
 import type { Watched } from '#server/relay/deadlines.ts';

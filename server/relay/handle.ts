@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Key } from '#db/fold/key.ts';
-import { RUNNING_MAX } from '#server/bounds.ts';
+import { RUNNING_MAX } from '#server/relay/bounds.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { rateHeaders } from '#server/limits/figures.ts';
 import { Hold } from '#server/limits/hold.ts';

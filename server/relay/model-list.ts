@@ -1,4 +1,4 @@
-import { MODEL_LIST_MAX, MODEL_LIST_MS, MODEL_LIST_TIMEOUT_MS } from '#server/bounds.ts';
+import { MODEL_LIST_MAX, MODEL_LIST_MS, MODEL_LIST_TIMEOUT_MS } from '#server/relay/bounds.ts';
 import { listedModels } from '#server/upstreams/parse-model-list.ts';
 import type { Upstream } from '#server/upstreams/upstream.ts';
 import type { Upstreams } from '#server/upstreams/upstreams.ts';

@@ -1,4 +1,4 @@
-import { PROGRESS_TIMEOUT_MS } from '#server/bounds.ts';
+import { PROGRESS_TIMEOUT_MS } from '#server/relay/bounds.ts';
 
 export type ReplyTimeouts = { firstByteMs: number; idleMs: number; totalMs: number };
 

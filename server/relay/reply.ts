@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
-import { REFUSED_BODY_BYTES_MAX } from '#server/bounds.ts';
+import { REFUSED_BODY_BYTES_MAX } from '#server/relay/bounds.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { CONVENTION, type ErrorShape } from '#server/wire/error-shape.ts';
 

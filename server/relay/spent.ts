@@ -1,6 +1,6 @@
 import type { EndReason, UsageSource } from '#db/events/events.ts';
 import type { Usage } from '#db/money.ts';
-import { BYTES_PER_TOKEN } from '#server/bounds.ts';
+import { BYTES_PER_TOKEN } from '#server/wire/bounds.ts';
 import type { SseReader } from '#server/providers/provider.ts';
 import type { ReplyHead } from '#server/relay/reply-head.ts';
 

@@ -1,7 +1,7 @@
 import { closeClient, type Store } from '#db/postgres/connect.ts';
 import { type SecretUsed, writeSecretUse } from '#db/secrets/secret-use.ts';
 import { connectRelay } from '#db/postgres/store.ts';
-import { SECRET_USE_LOOK_MS } from '#server/bounds.ts';
+import { SECRET_USE_LOOK_MS } from '#server/secrets/bounds.ts';
 import type { SecretUse } from '#server/secrets/secret-use.ts';
 import { errorFields, type Logger } from '#server/process/logger.ts';
 

@@ -1,6 +1,6 @@
 import type { Key } from '#db/fold/key.ts';
 import type { SecretUsed } from '#db/secrets/secret-use.ts';
-import { SECRET_USE_REPORT_MS, SECRETS_NOTED_MAX } from '#server/bounds.ts';
+import { SECRET_USE_REPORT_MS, SECRETS_NOTED_MAX } from '#server/secrets/bounds.ts';
 import { sameDigest } from '#server/secrets/key-secret.ts';
 
 type Noted = { key: string; last4: string; usedMs: number; reportedMs: number };

@@ -1,4 +1,7 @@
-/** The fixed ceilings of signing in, each with its reason; server/bounds.ts has the others. */
+import { assertIncreasing } from '#db/assert-increasing.ts';
+import { QUERY_TIMEOUT_MS } from '#db/bounds.ts';
+
+/** Fixed bounds of signing in, each with its reason. */
 
 /** Passwords hashed at the same time: half of the threads that also look up upstreams' names. */
 export const PASSWORD_HASHES_AT_ONCE = 2;
@@ -26,14 +29,20 @@ export const REGISTRATION_STEP_MS = 250;
  * calls wait for it.
  */
 export const TRANSACTION_IDLE_MAX_MS = 500;
-/**
- * How long a change by people waits for this process to hear of it by the log, before it is answered all the
- * same.
- */
-export const HEARD_WAIT_MS = 2_000;
-/** Those who wait so at once: more than changes can be under way. */
-export const WAITERS_MAX = 1_000;
 /** A mail server that is there answers within this. */
 export const MAIL_TIMEOUT_MS = 10_000;
 /** Mails under way; more than that is a flood. */
 export const MAILS_AT_ONCE_MAX = 10;
+
+assertIncreasing(
+  { PASSWORD_HASHES_AT_ONCE, PASSWORD_HASHES_WAITING_MAX, SIGN_IN_WAITING_MAX },
+  'Hashing must turn sign-ins away before the queue of all requests is full.',
+);
+assertIncreasing(
+  { STRANGERS_CONNECTIONS_MAX, SIGN_IN_CONNECTIONS_MAX },
+  'Requests without a session must have fewer connections than those with one.',
+);
+assertIncreasing(
+  { REGISTRATION_STEP_MS, TRANSACTION_IDLE_MAX_MS, QUERY_TIMEOUT_MS, MAIL_TIMEOUT_MS },
+  'An idle transaction must end before others that wait for its locks time out.',
+);

@@ -1,34 +1,82 @@
-/** The fixed ceilings of dispatch, each with its reason. Those of one reply are in server/bounds.ts. */
+import { assertIncreasing } from '#db/assert-increasing.ts';
 
-/** No try of a call begins later than this: most clients give a silent reply up after 300 s. */
+/** Fixed bounds of dispatch, connections and health checks, each with its reason. */
+
+const KIB = 1024;
+const MIB = 1024 * KIB;
+
+/** No attempt of a call begins later than this: most clients give a silent reply up after 300 s. */
 export const NEW_TRY_WITHIN_MS = 240_000;
 /**
- * What was changed or removed takes calls for so long, and not one that comes after: those admitted before
- * know no other, and wait for their admission.
+ * How long an upstream that was changed or removed still takes the calls that were admitted before: they know
+ * no other, and may be waiting for their admission.
  */
 export const LEFT_AFTER_MS = NEW_TRY_WITHIN_MS + 30_000;
-/** The pause before the first retry at the same upstream, doubled for each further one. */
+/** The backoff before the first retry at the same upstream, doubled for each further one. */
 export const RETRY_PAUSE_MS = 250;
-/**
- * An upstream that asks to be left alone for longer is not waited for: the client is told when, and waits
- * itself.
- */
+/** A longer Retry-After of an upstream is passed to the client, which waits itself. */
 export const RETRY_WAIT_MAX_MS = 10_000;
 /**
- * A streamed reply's head is kept back for so long while another upstream could take over, since it may be
- * all that comes.
+ * How long the head of a streamed reply is held back while another upstream could take over, since no data may
+ * follow it.
  */
 export const HEAD_KEPT_MS = 3_000;
 
-/** Failures in a row before an upstream or a credential is ejected: two or three happen to everybody. */
+/** Consecutive failures that open the circuit: two or three happen to every upstream. */
 export const EJECT_AFTER_FAILURES = 5;
-/** For how long, the first time; each further time doubles it. */
+/** How long the circuit stays open the first time, doubled each further time. */
 export const EJECTION_MS = 10_000;
-/** Nothing is forgotten for longer, so that what was mended is found. */
+/** The longest time that a circuit stays open, so that a repaired upstream is found. */
 export const EJECTION_MAX_MS = 300_000;
-/** A credential that was refused stays so until somebody mends it. */
+/** How long a credential that was rejected is not used. */
 export const WRONG_CREDENTIAL_MS = 60_000;
-/** One that is over its limit and did not say for how long. */
+/** How long a credential that is over its limit is not used, where no Retry-After came with it. */
 export const BUSY_CREDENTIAL_MS = 5_000;
-/** Longer waits than this are not believed: some providers tell of the end of the month. */
+/** A longer Retry-After is not believed: some providers send the end of the month. */
 export const RETRY_AFTER_MAX_MS = 60_000;
+
+/** Response headers of an upstream. */
+export const UPSTREAM_HEADER_BYTES_MAX = 32 * KIB;
+/**
+ * Idle connections to an upstream are closed before common model servers close theirs (5 s): a request sent
+ * into a closing connection fails.
+ */
+export const UPSTREAM_KEEP_ALIVE_MS = 4_000;
+/** An upstream's list of models. */
+export const MODEL_LIST_BYTES_MAX = 4 * MIB;
+
+/** How often the open circuits are checked for those whose time is over. */
+export const PROBE_CHECK_MS = 1_000;
+/** The least time between two probes of one upstream, which is known to have failed. */
+export const PROBE_EVERY_MS = 10_000;
+export const PROBE_TIMEOUT_MS = 5_000;
+/** Concurrent probes of all upstreams: those that hang keep no more than this waiting. */
+export const PROBES_AT_ONCE_MAX = 8;
+
+/** The pause before a credential that could not be opened is opened again. */
+export const CREDENTIAL_RETRY_MS = 10_000;
+
+assertIncreasing(
+  { RETRY_PAUSE_MS, RETRY_WAIT_MAX_MS, RETRY_AFTER_MAX_MS, NEW_TRY_WITHIN_MS, LEFT_AFTER_MS },
+  'A retry must be able to begin within the time that a call has for its attempts.',
+);
+assertIncreasing(
+  { HEAD_KEPT_MS, NEW_TRY_WITHIN_MS },
+  'A reply whose head was held back must leave time for another attempt.',
+);
+assertIncreasing(
+  { EJECTION_MS, WRONG_CREDENTIAL_MS, EJECTION_MAX_MS },
+  'The time that a circuit stays open must be able to grow.',
+);
+assertIncreasing(
+  { BUSY_CREDENTIAL_MS, RETRY_AFTER_MAX_MS },
+  'A credential without a Retry-After must not rest longer than one with it.',
+);
+assertIncreasing(
+  { PROBE_CHECK_MS, PROBE_TIMEOUT_MS, PROBE_EVERY_MS },
+  'A probe must have ended before the next one of the same upstream begins.',
+);
+assertIncreasing(
+  { UPSTREAM_KEEP_ALIVE_MS, 'idle timeout of common model servers': 5_000 },
+  'A request sent into a connection that the upstream is closing fails.',
+);

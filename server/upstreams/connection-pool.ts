@@ -1,5 +1,5 @@
 import { type Dispatcher, Pool } from 'undici';
-import { UPSTREAM_HEADER_BYTES_MAX, UPSTREAM_KEEP_ALIVE_MS } from '#server/bounds.ts';
+import { UPSTREAM_HEADER_BYTES_MAX, UPSTREAM_KEEP_ALIVE_MS } from '#server/upstreams/bounds.ts';
 import type { ProviderCall, ProviderRequest } from '#server/providers/provider.ts';
 import { CircuitBreaker } from '#server/upstreams/circuit-breaker.ts';
 

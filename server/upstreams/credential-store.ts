@@ -8,12 +8,7 @@ import { ConfigError } from '#server/process/config.ts';
 import { readKeys } from '#server/secrets/master-key.ts';
 import { errorFields, type Logger } from '#server/process/logger.ts';
 import type { UpstreamDirectory } from '#server/upstreams/directory.ts';
-
-/**
- * How long until what did not open is tried again: the operator puts a file in its place, or the database
- * comes back.
- */
-const RETRY_MS = 10_000;
+import { CREDENTIAL_RETRY_MS } from '#server/upstreams/bounds.ts';
 
 /** A credential that does not open, and why, in words that show nothing of it. */
 export type Unopened = { id: string; upstream: string; why: string };
@@ -136,7 +131,7 @@ export class CredentialStore {
     }
     this.#refreshing = null;
     if (this.#missing().length > 0 && !this.#isClosed)
-      this.#retry = setTimeout(() => void this.refresh(), RETRY_MS).unref();
+      this.#retry = setTimeout(() => void this.refresh(), CREDENTIAL_RETRY_MS).unref();
   }
 
   async #open(): Promise<boolean> {
@@ -169,7 +164,7 @@ export class CredentialStore {
       else
         this.#log.warn(
           errorFields(error),
-          `the credentials of upstreams could not be read; this is tried again every ${RETRY_MS / 1_000} seconds`,
+          `the credentials of upstreams could not be read; this is tried again every ${CREDENTIAL_RETRY_MS / 1_000} seconds`,
         );
       return false;
     }

@@ -1,17 +1,15 @@
 import { type Answer, listModels } from '#server/upstreams/list-models.ts';
-import { WRONG_CREDENTIAL_MS } from '#server/upstreams/bounds.ts';
+import {
+  WRONG_CREDENTIAL_MS,
+  PROBE_CHECK_MS,
+  PROBE_EVERY_MS,
+  PROBE_TIMEOUT_MS,
+  PROBES_AT_ONCE_MAX,
+} from '#server/upstreams/bounds.ts';
 import type { CircuitBreaker } from '#server/upstreams/circuit-breaker.ts';
 import type { UpstreamConnectionPool } from '#server/upstreams/connection-pool.ts';
 import type { Upstream } from '#server/upstreams/upstream.ts';
 import type { Upstreams } from '#server/upstreams/upstreams.ts';
-
-/** How often it is looked whose time out is over. */
-const LOOK_EVERY_MS = 1_000;
-/** How often one is asked at most: it is known to be in trouble. */
-const ASK_EVERY_MS = 10_000;
-const ASK_TIMEOUT_MS = 5_000;
-/** Of all upstreams, so that many that hang keep no more than this waiting. */
-const ASKED_AT_ONCE_MAX = 8;
 
 /**
  * What a list of models disproves. That an upstream answers slowly or badly, or that a credential has
@@ -54,7 +52,7 @@ export function takeAnswer(
   const answers = problem === null || /^status_[34]/.test(problem.word);
   if (problem === null ? DISPROVED.has(seen) : answers && seen === 'unreachable') health.answered();
   else if (problem?.word === 'unreachable' || problem?.word === 'address_refused')
-    health.failed(beganMs, nowMs, problem.word, ASK_EVERY_MS);
+    health.failed(beganMs, nowMs, problem.word, PROBE_EVERY_MS);
   else if (problem?.word === 'status_401' && seen === 'status_401')
     health.failed(beganMs, nowMs, seen, WRONG_CREDENTIAL_MS);
 }
@@ -72,7 +70,7 @@ export function startHealthProbes(upstreams: Pick<Upstreams, 'all'>): () => void
     running++;
     const beganMs = performance.now();
     askedMs.set(health, beganMs);
-    const answer = await listModels(line, ASK_TIMEOUT_MS);
+    const answer = await listModels(line, PROBE_TIMEOUT_MS);
     running--;
     // A call may have come to an end meanwhile, and knows better.
     const nowMs = performance.now();
@@ -82,10 +80,10 @@ export function startHealthProbes(upstreams: Pick<Upstreams, 'all'>): () => void
   const timer = setInterval(() => {
     const nowMs = performance.now();
     for (const due of dueOf(upstreams.all, nowMs)) {
-      if (running >= ASKED_AT_ONCE_MAX) return;
-      if (nowMs - (askedMs.get(due.health) ?? Number.NEGATIVE_INFINITY) >= ASK_EVERY_MS) void ask(due);
+      if (running >= PROBES_AT_ONCE_MAX) return;
+      if (nowMs - (askedMs.get(due.health) ?? Number.NEGATIVE_INFINITY) >= PROBE_EVERY_MS) void ask(due);
     }
-  }, LOOK_EVERY_MS);
+  }, PROBE_CHECK_MS);
   timer.unref();
   return () => clearInterval(timer);
 }

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { subscribe } from 'node:diagnostics_channel';
-import { SLAB_BYTES, SLAB_FROM_BYTES, SLABS_KEPT_MAX, TOKENS_MAX } from '#server/bounds.ts';
+import { SLAB_BYTES, SLAB_FROM_BYTES, SLABS_KEPT_MAX, TOKENS_MAX } from '#server/wire/bounds.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import type { TokenLimitMember } from '#db/events/upstream-events.ts';
 import { valueOf } from '#server/wire/json.ts';

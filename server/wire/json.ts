@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { JSON_DEPTH_MAX } from '#server/bounds.ts';
+import { JSON_DEPTH_MAX } from '#server/wire/bounds.ts';
 
 /**
  * A JSON checker on bytes. It finds the members of the top-level object that the relay looks at,

@@ -1,5 +1,5 @@
 import { MODEL_NAME } from '#db/events/parts.ts';
-import { CHOICES_MAX } from '#server/bounds.ts';
+import { CHOICES_MAX } from '#server/wire/bounds.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { JsonError, scanObject, type ScannedObject, valueOf } from '#server/wire/json.ts';
 

@@ -1,5 +1,5 @@
 import type { Usage } from '#db/money.ts';
-import { SSE_EVENT_BYTES_MAX } from '#server/bounds.ts';
+import { SSE_EVENT_BYTES_MAX } from '#server/wire/bounds.ts';
 import type { PromptUsage, SseReader } from '#server/providers/provider.ts';
 import { dataOf, eventEnds } from '#server/wire/sse-events.ts';
 import { Written } from '#server/wire/written.ts';

@@ -1,4 +1,4 @@
-import { BYTES_PER_TOKEN } from '#server/bounds.ts';
+import { BYTES_PER_TOKEN } from '#server/wire/bounds.ts';
 
 /** A delta longer than this on average holds several tokens; 4 bytes a token is the usual measure. */
 const ONE_TOKEN_BYTES_MAX = 16;

@@ -3,7 +3,11 @@ import { type AddressInfo, createServer } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Store } from '#db/postgres/connect.ts';
 import { publicId } from '#db/ids.ts';
-import { CHANGES_PER_HOUR_MAX, CONTROL_WAITING_MAX, CONTROL_WAITING_PER_MEMBER_MAX } from '#server/bounds.ts';
+import {
+  CHANGES_PER_HOUR_MAX,
+  CONTROL_WAITING_MAX,
+  CONTROL_WAITING_PER_MEMBER_MAX,
+} from '#server/control/bounds.ts';
 import { ControlWriter } from '#server/control/control-writer.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { DecisionError } from '#server/decide/decision.ts';

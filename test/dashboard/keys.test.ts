@@ -2,7 +2,9 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Placed } from '#db/events/events.ts';
 import { publicId } from '#db/ids.ts';
-import { ASK_LINES_MAX, KEYS_GOOD_MAX, KEYS_LISTED_MAX } from '#server/bounds.ts';
+import { ASK_LINES_MAX } from '#server/limits/bounds.ts';
+import { KEYS_ACTIVE_MAX } from '#server/decide/bounds.ts';
+import { KEYS_LISTED_MAX } from '#server/dashboard/bounds.ts';
 import type { Change, KeyChecked, KeyList, KeyMade, KeyRow, LimitList } from '#server/contract/keys.ts';
 import { callDemo, type SignedInClient, startPeopledRelay } from '../support/dashboard.ts';
 import { openWriter } from '../support/log/log-writer.ts';
@@ -315,7 +317,7 @@ test('an account has no more good keys than every server keeps in memory, and a 
   const writer = await openWriter(relay.store);
   try {
     await writer.control(
-      Array.from({ length: KEYS_GOOD_MAX }, () => ({
+      Array.from({ length: KEYS_ACTIVE_MAX }, () => ({
         event: {
           type: 'key.created' as const,
           account,

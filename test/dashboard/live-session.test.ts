@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { SESSION_CHECK_MS } from '#server/bounds.ts';
+import { SESSION_CHECK_MS } from '#server/feed/bounds.ts';
 import { CLOSE_CODES } from '#server/contract/live-protocol.ts';
 import { chat } from '../support/client.ts';
 import { addMember, signIn, type SignedInClient, startPeopledRelay } from '../support/dashboard.ts';

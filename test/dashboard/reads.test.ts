@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { READS_PER_KEY_MAX } from '#server/bounds.ts';
+import { READS_PER_KEY_MAX } from '#server/read/bounds.ts';
 import type { RequestPage, RequestStory, UsageReport } from '#server/contract/requests.ts';
 import { type SignedInClient, startPeopledRelay, visit } from '../support/dashboard.ts';
 import { accepted, connectAs, openWriter, settled, type Writer } from '../support/log/log-writer.ts';

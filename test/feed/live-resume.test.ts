@@ -2,7 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Placed, RequestEvent } from '#db/events/events.ts';
 import { heartbeat } from '#db/instances/instance.ts';
-import { RESUME_EVENTS_MAX } from '#server/bounds.ts';
+import { RESUME_EVENTS_MAX } from '#server/feed/bounds.ts';
 import type { LiveMessage } from '#server/contract/frames.ts';
 import { type Fleet, startFleet } from '../support/fleet.ts';
 import { lookOn } from '../support/live.ts';

@@ -1,7 +1,7 @@
 import { createConnection } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { heartbeat } from '#db/instances/instance.ts';
-import { VIEWER_BUFFER_BYTES_MAX, VIEWERS_PER_KEY_MAX } from '#server/bounds.ts';
+import { VIEWER_BUFFER_BYTES_MAX, VIEWERS_PER_KEY_MAX } from '#server/feed/bounds.ts';
 import type { Control } from '#server/control/control.ts';
 import { createSecret } from '#server/secrets/key-secret.ts';
 import { chat } from '../support/client.ts';

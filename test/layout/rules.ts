@@ -49,6 +49,8 @@ const STRANGERS: Record<string, string | null> = {
 
 /** What an auditor reads, and decisions: they take everything as data and import nothing that acts. */
 const PURE = [
+  'db/assert-increasing.ts',
+  'db/assert-increasing.ts',
   'db/events/codes.ts',
   'db/events/parts.ts',
   'db/events/subjects.ts',

@@ -1,7 +1,7 @@
 import { Client } from 'pg';
 import { get as httpGet } from 'node:http';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { READS_PER_KEY_MAX } from '#server/bounds.ts';
+import { READS_PER_KEY_MAX } from '#server/read/bounds.ts';
 import type { RequestPage } from '#server/contract/requests.ts';
 import { chat } from '../support/client.ts';
 import { accepted, openLivingWriter, type Writer } from '../support/log/log-writer.ts';

@@ -1,5 +1,6 @@
 import type { AllowanceName, LeaseResponse, LeaseRequest } from '#db/limits/leases.ts';
-import { LOOSE_PAUSE_MS, RECONNECT_FIRST_MS, RECONNECT_MAX_MS } from '#server/bounds.ts';
+import { LOOSE_PAUSE_MS } from '#server/limits/bounds.ts';
+import { RECONNECT_FIRST_MS, RECONNECT_MAX_MS } from '#db/bounds.ts';
 import type { Counter } from '#server/limits/counter.ts';
 import { AdmissionController, type Outcome } from '#server/limits/admission-controller.ts';
 import type { Hold } from '#server/limits/hold.ts';

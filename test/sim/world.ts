@@ -1,6 +1,6 @@
 import type { AllowanceName, LeaseResponse, LeaseRequest } from '#db/limits/leases.ts';
 import { windowEnd, windowStart } from '#db/limits/windows.ts';
-import { LOOSE_PAUSE_MS, LOOSE_WAIT_MS, REFUSAL_MEMORY_MS } from '#server/bounds.ts';
+import { LOOSE_PAUSE_MS, LOOSE_WAIT_MS, REFUSAL_MEMORY_MS } from '#server/limits/bounds.ts';
 import type { Outcome } from '#server/limits/admission-controller.ts';
 import { Hold } from '#server/limits/hold.ts';
 import { Clockwork } from './clockwork.ts';

@@ -2,7 +2,7 @@ import type { ClientBase } from 'pg';
 import type { Account } from '#db/fold/account.ts';
 import { isGoodKey } from '#db/fold/key.ts';
 import { readStream } from '#db/log/read.ts';
-import { ACCOUNTS_LISTED_MAX } from '#server/bounds.ts';
+import { ACCOUNTS_LISTED_MAX } from '#server/dashboard/bounds.ts';
 import type { AccountRow } from '#server/contract/accounts.ts';
 import type { MonthUsage } from '#server/contract/keys.ts';
 import { monthOfAccounts, NOTHING_USED } from '#server/read/month-usage.ts';

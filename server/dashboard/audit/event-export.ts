@@ -1,6 +1,7 @@
 import type { Response } from 'express';
 import { firstPosition, type Read, readHead, UnreadableEventError } from '#db/log/read.ts';
-import { EVENTS_EXPORT_MAX, EVENTS_EXPORT_STEPS_MAX, EXPORT_STEP_ROWS } from '#server/bounds.ts';
+import { EVENTS_EXPORT_MAX, EVENTS_EXPORT_STEPS_MAX } from '#server/dashboard/bounds.ts';
+import { EXPORT_STEP_ROWS } from '#server/read/bounds.ts';
 import type { EventsQuery } from '#server/contract/service.ts';
 import {
   eventRow,

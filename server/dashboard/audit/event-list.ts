@@ -9,7 +9,11 @@ import {
   type Stretch,
 } from '#db/log/lookup.ts';
 import { firstPosition, type Read, readHead, UnreadableEventError } from '#db/log/read.ts';
-import { EVENTS_CONTROL_LOOK_MAX, EVENTS_STEP_POSITIONS, EVENTS_STEPS_MAX } from '#server/bounds.ts';
+import {
+  EVENTS_CONTROL_LOOK_MAX,
+  EVENTS_STEP_POSITIONS,
+  EVENTS_STEPS_MAX,
+} from '#server/dashboard/bounds.ts';
 import type { AsOf } from '#server/contract/requests.ts';
 import type { EventPage, EventRow, EventsQuery } from '#server/contract/service.ts';
 import { skipTo } from '#server/dashboard/audit/event-skip.ts';

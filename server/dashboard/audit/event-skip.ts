@@ -1,7 +1,7 @@
 import type { ClientBase } from 'pg';
 import { SHARD } from '#db/log/append.ts';
 import { type EventFilter, lookThroughControl } from '#db/log/lookup.ts';
-import { EVENTS_CONTROL_LOOK_MAX, EVENTS_SKIP_ROWS_MAX } from '#server/bounds.ts';
+import { EVENTS_CONTROL_LOOK_MAX, EVENTS_SKIP_ROWS_MAX } from '#server/dashboard/bounds.ts';
 import type { AsOf } from '#server/contract/requests.ts';
 
 type Found = { seen: string; newest: string | null; is_open: boolean | null; is_cut: boolean };

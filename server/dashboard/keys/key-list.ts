@@ -2,7 +2,7 @@ import type { ClientBase } from 'pg';
 import { type Key, keyState } from '#db/fold/key.ts';
 import { readStreams } from '#db/log/read-streams.ts';
 import { readSecretUse } from '#db/secrets/secret-use.ts';
-import { KEYS_LISTED_MAX } from '#server/bounds.ts';
+import { KEYS_LISTED_MAX } from '#server/dashboard/bounds.ts';
 import type { KeyRow, MonthUsage } from '#server/contract/keys.ts';
 import { monthOfKeys, NOTHING_USED } from '#server/read/month-usage.ts';
 import type { Source } from '#server/read/read-store.ts';

@@ -1,5 +1,5 @@
 import { isGoodKey } from '#db/fold/key.ts';
-import { KEYS_EVER_MAX, KEYS_GOOD_MAX } from '#server/bounds.ts';
+import { KEYS_EVER_MAX, KEYS_ACTIVE_MAX } from '#server/decide/bounds.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
 
@@ -42,10 +42,10 @@ export class KeyRoom {
     }
     const now = new Date(this.#readModel.nowMs());
     const good = keys.filter((key) => isGoodKey(key, now)).length;
-    if (good + coming >= KEYS_GOOD_MAX) {
+    if (good + coming >= KEYS_ACTIVE_MAX) {
       throw new DecisionError(
         'not_allowed',
-        `An account may have ${KEYS_GOOD_MAX} keys at once. Revoke one that nobody uses first.`,
+        `An account may have ${KEYS_ACTIVE_MAX} keys at once. Revoke one that nobody uses first.`,
       );
     }
   }

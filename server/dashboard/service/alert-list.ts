@@ -4,7 +4,7 @@ import {
   ALERTS_LOOK_MAX,
   ATTEMPTS_SHOWN_MAX,
   DELIVERIES_LISTED_MAX,
-} from '#server/bounds.ts';
+} from '#server/dashboard/bounds.ts';
 import type { AlertRow, DeliveryRow } from '#server/contract/service.ts';
 import type { Source } from '#server/read/read-store.ts';
 

@@ -1,5 +1,5 @@
 import type { Usage } from '#db/money.ts';
-import { SSE_EVENT_BYTES_MAX } from '#server/bounds.ts';
+import { SSE_EVENT_BYTES_MAX } from '#server/wire/bounds.ts';
 import { anyDelta, type Delta, quickDelta } from '#server/providers/anthropic/delta.ts';
 import { dataOf, eventEnds } from '#server/wire/sse-events.ts';
 import { relayedError } from '#server/providers/anthropic/fault.ts';

@@ -1,5 +1,5 @@
 import type { Usage } from '#db/money.ts';
-import { TOKENS_MAX } from '#server/bounds.ts';
+import { TOKENS_MAX } from '#server/wire/bounds.ts';
 import { membersOf, objectOf } from '#server/providers/anthropic/raw.ts';
 import type { PromptUsage } from '#server/providers/provider.ts';
 

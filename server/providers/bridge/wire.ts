@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { ERROR_REPLY_BYTES_MAX, JSON_REPLY_BYTES_MAX, SSE_EVENT_BYTES_MAX } from '#server/bounds.ts';
+import { ERROR_REPLY_BYTES_MAX, JSON_REPLY_BYTES_MAX, SSE_EVENT_BYTES_MAX } from '#server/wire/bounds.ts';
 
 /** What goes over the wire for one call, which a package reads without any bound of its own. */
 export class Wire {

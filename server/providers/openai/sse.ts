@@ -1,5 +1,5 @@
 import type { Usage } from '#db/money.ts';
-import { BYTES_PER_TOKEN, SSE_EVENT_BYTES_MAX } from '#server/bounds.ts';
+import { BYTES_PER_TOKEN, SSE_EVENT_BYTES_MAX } from '#server/wire/bounds.ts';
 import { readUsage } from '#server/providers/openai/usage.ts';
 import { dataOf, eventEnds } from '#server/wire/sse-events.ts';
 

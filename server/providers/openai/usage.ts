@@ -1,5 +1,5 @@
 import type { Usage } from '#db/money.ts';
-import { TOKENS_MAX } from '#server/bounds.ts';
+import { TOKENS_MAX } from '#server/wire/bounds.ts';
 
 /**
  * The usage of a chat completion, as OpenAI and all who speak its convention report it, made one:

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import type { RequestEvent } from '#db/events/events.ts';
 import { connectRelay } from '#db/postgres/store.ts';
 import { Appender } from '#server/instance/appender.ts';
-import { ACCEPT_QUEUE_MAX, APPEND_BATCH_MAX, SETTLE_QUEUE_MAX } from '#server/bounds.ts';
+import { ACCEPT_QUEUE_MAX, APPEND_BATCH_MAX, SETTLE_QUEUE_MAX } from '#server/instance/bounds.ts';
 import { backends, openAppender, outcomeOf, tally } from '../../support/log/appended.ts';
 import { ask, createDatabase, type TestDatabase } from '../../support/database.ts';
 import { accepted, readLog, settled } from '../../support/log/log-writer.ts';

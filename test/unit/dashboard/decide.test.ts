@@ -13,13 +13,13 @@ import {
 import { DecisionError } from '#server/decide/decision.ts';
 import {
   createKey,
-  OVERLAP_MAX_MS,
   requireKey,
   type Restriction,
   restrictKey,
   revokeKey,
   rotateKey,
 } from '#server/decide/key.ts';
+import { OVERLAP_MAX_MS } from '#server/decide/bounds.ts';
 import { definePlan, requirePlan, retirePlan } from '#server/decide/plan.ts';
 
 const NOW = new Date('2026-01-01T00:00:00.000Z');

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { ControlEvent } from '#db/events/events.ts';
-import { KEYS_EVER_MAX, KEYS_GOOD_MAX } from '#server/bounds.ts';
+import { KEYS_EVER_MAX, KEYS_ACTIVE_MAX } from '#server/decide/bounds.ts';
 import { KeyRoom } from '#server/dashboard/keys/key-room.ts';
 import { ReadModel } from '#server/read-model/read-model.ts';
 
@@ -40,12 +40,12 @@ function modelOf(events: readonly ControlEvent[]): ReadModel {
 }
 
 test('keys that were made a moment ago count, also before the log has told of them', async () => {
-  const model = modelOf(Array.from({ length: KEYS_GOOD_MAX - 1 }, (_, number) => created(number)));
+  const model = modelOf(Array.from({ length: KEYS_ACTIVE_MAX - 1 }, (_, number) => created(number)));
   const room = new KeyRoom(model);
   const make = (id: string) => async () => ({ id });
   await expect(room.make('Account2', make('Elsewhere'))).resolves.toEqual({ id: 'Elsewhere' });
   await expect(room.make(account, make('TheLast1'))).resolves.toEqual({ id: 'TheLast1' });
-  await expect(room.make(account, make('OneMore1'))).rejects.toThrow(`${KEYS_GOOD_MAX} keys at once`);
+  await expect(room.make(account, make('OneMore1'))).rejects.toThrow(`${KEYS_ACTIVE_MAX} keys at once`);
 });
 
 test('an account has only so many keys in all, those that are revoked too', async () => {

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { WebSocket, WebSocketServer } from 'ws';
 import type { Placed } from '#db/events/events.ts';
-import { LIVE_PING_MS, VIEWER_BUFFER_BYTES_MAX, VIEWER_STUCK_MS } from '#server/bounds.ts';
+import { LIVE_PING_MS, VIEWER_BUFFER_BYTES_MAX, VIEWER_STUCK_MS } from '#server/feed/bounds.ts';
 import { audienceOf } from '#server/feed/audience.ts';
 import { LiveMessage } from '#server/contract/frames.ts';
 import { LivePage } from '#server/feed/live-page.ts';

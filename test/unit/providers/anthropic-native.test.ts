@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { SSE_EVENT_BYTES_MAX } from '#server/bounds.ts';
+import { SSE_EVENT_BYTES_MAX } from '#server/wire/bounds.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { NativeSse } from '#server/providers/anthropic/native.ts';
 import { anthropic } from '#server/providers/anthropic/provider.ts';

@@ -1,6 +1,6 @@
 import { readdirSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { SSE_EVENT_BYTES_MAX } from '#server/bounds.ts';
+import { SSE_EVENT_BYTES_MAX } from '#server/wire/bounds.ts';
 import { MessageSse } from '#server/providers/anthropic/sse.ts';
 import type { ChatBody } from '../../support/wire/chat-body.ts';
 import {

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Usage } from '#db/money.ts';
-import { TOKENS_MAX } from '#server/bounds.ts';
+import { TOKENS_MAX } from '#server/wire/bounds.ts';
 import { readUsage } from '#server/providers/openai/usage.ts';
 
 const oddNumber = fc.oneof(

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { SSE_EVENT_BYTES_MAX } from '#server/bounds.ts';
+import { SSE_EVENT_BYTES_MAX } from '#server/wire/bounds.ts';
 import { SseTap } from '#server/providers/openai/sse.ts';
 import {
   anyEnd,

@@ -1,7 +1,7 @@
 import { channel } from 'node:diagnostics_channel';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { SLAB_BYTES, SLAB_FROM_BYTES, TOKENS_MAX } from '#server/bounds.ts';
+import { SLAB_BYTES, SLAB_FROM_BYTES, TOKENS_MAX } from '#server/wire/bounds.ts';
 import { type Body, bodyForUpstream, type Changes, releaseBody, restoreBody } from '#server/wire/body.ts';
 import { type Asked, parseChat } from '#server/wire/parse.ts';
 import { blanks, valueText } from '../../support/wire/json-text.ts';

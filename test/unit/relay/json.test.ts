@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { JSON_DEPTH_MAX } from '#server/bounds.ts';
+import { JSON_DEPTH_MAX } from '#server/wire/bounds.ts';
 import { JsonError, scanObject, valueOf } from '#server/wire/json.ts';
 import { blanks, objectText, stringText, valueText, writtenName } from '../../support/wire/json-text.ts';
 

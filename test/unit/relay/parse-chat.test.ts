@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { JSON_DEPTH_MAX } from '#server/bounds.ts';
+import { JSON_DEPTH_MAX } from '#server/wire/bounds.ts';
 import { type Code, ApiError } from '#server/errors/api-error.ts';
 import { type Asked, parseChat } from '#server/wire/parse.ts';
 

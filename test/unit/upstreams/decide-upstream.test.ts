@@ -8,12 +8,11 @@ import {
   addCredential,
   addUpstream,
   changeUpstream,
-  CREDENTIALS_MAX,
   removeCredential,
   removeUpstream,
   requireUpstream,
-  SECRET_CHARACTERS_MAX,
 } from '#server/decide/upstream.ts';
+import { CREDENTIALS_MAX, SECRET_CHARACTERS_MAX } from '#server/decide/bounds.ts';
 
 const actor = 'command-line';
 const terms = UpstreamTerms.parse({

@@ -1,0 +1,31 @@
+import { QUERY_TIMEOUT_MS } from '#db/bounds.ts';
+import { assertIncreasing } from '#db/assert-increasing.ts';
+
+/** Fixed bounds of changes to accounts, keys, prices and webhooks, each with its reason. */
+
+/** Changes that wait for one another: each takes some milliseconds. */
+export const CONTROL_WAITING_MAX = 100;
+/** Waiting changes of one person, who can't fill the queue alone. */
+export const CONTROL_WAITING_PER_MEMBER_MAX = 20;
+/** Changes of one person per hour and process: one in six seconds, and each stays in the log. */
+export const CHANGES_PER_HOUR_MAX = 600;
+/** How long a change waits for those before it: a person's patience, and two timeouts of the store. */
+export const CONTROL_WAIT_MS = 5_000;
+/** The connection for changes is closed when it was not used for this long. */
+export const CONTROL_IDLE_MS = 60_000;
+
+/** Prices in one append: a page of the log, and a lock on it that delays no call noticeably. */
+export const PRICES_APPEND_MAX = 500;
+
+/** Every alert is sent to each webhook: more is a mailing list, which is the receiver's to keep. */
+export const WEBHOOKS_MAX = 50;
+export const WEBHOOK_URL_CHARACTERS_MAX = 2_000;
+
+assertIncreasing(
+  { CONTROL_WAITING_PER_MEMBER_MAX, CONTROL_WAITING_MAX },
+  'One person must not fill the queue of changes alone.',
+);
+assertIncreasing(
+  { '2 * QUERY_TIMEOUT_MS': 2 * QUERY_TIMEOUT_MS, CONTROL_WAIT_MS, CONTROL_IDLE_MS },
+  'A change must outwait a timeout of the one before it, and its connection must still be open.',
+);

@@ -1,0 +1,51 @@
+import { assertIncreasing } from '#db/assert-increasing.ts';
+import { KEYS_ACTIVE_MAX } from '#server/decide/bounds.ts';
+
+/** Fixed bounds of the dashboard's own API, each with its reason. */
+
+const KIB = 1024;
+
+/**
+ * Positions of the log that one step looks at for events that fit a filter: some ten milliseconds, and some
+ * hundred for the steps of a page.
+ */
+export const EVENTS_STEP_POSITIONS = 20_000;
+export const EVENTS_STEPS_MAX = 8;
+/** Control events that one step looks at. */
+export const EVENTS_CONTROL_LOOK_MAX = 5_000;
+/** Requests of an account or key whose endings tell which part of the log has none of it. */
+export const EVENTS_SKIP_ROWS_MAX = 2_000;
+/**
+ * Events of an export, and the steps in which the log is looked through for it. Who wants more asks for the
+ * next part.
+ */
+export const EVENTS_EXPORT_MAX = 100_000;
+export const EVENTS_EXPORT_STEPS_MAX = 500;
+/** Keys, or accounts, of one list: more than people read. Whoever looks for another searches. */
+export const KEYS_LISTED_MAX = 1_000;
+export const ACCOUNTS_LISTED_MAX = 1_000;
+/** Alerts and deliveries of one list, and the alerts that are looked at for those of one account. */
+export const ALERTS_LISTED_MAX = 100;
+export const ALERTS_LOOK_MAX = 10_000;
+export const DELIVERIES_LISTED_MAX = 50;
+/** Attempts of one delivery that are shown: the worker makes fewer. */
+export const ATTEMPTS_SHOWN_MAX = 50;
+/** A body of the dashboard's own API: the longest are a plan's terms. */
+export const DASHBOARD_BODY_BYTES_MAX = 64 * KIB;
+
+assertIncreasing(
+  { 'KEYS_ACTIVE_MAX - 1': KEYS_ACTIVE_MAX - 1, KEYS_LISTED_MAX },
+  'A list must have room for all active keys of an account.',
+);
+assertIncreasing(
+  { EVENTS_SKIP_ROWS_MAX, EVENTS_CONTROL_LOOK_MAX, EVENTS_STEP_POSITIONS },
+  'One step must look at more of the log than the events that it picks from it.',
+);
+assertIncreasing(
+  { EVENTS_STEPS_MAX, EVENTS_EXPORT_STEPS_MAX },
+  'An export must look through more of the log than a page does.',
+);
+assertIncreasing(
+  { ALERTS_LISTED_MAX, ALERTS_LOOK_MAX },
+  'A list of alerts must look at more of them than it shows.',
+);

@@ -1,0 +1,50 @@
+import { assertIncreasing } from '#db/assert-increasing.ts';
+
+/** Fixed bounds of the HTTP server and of the public log routes, each with its reason. */
+
+const KIB = 1024;
+const MIB = 1024 * KIB;
+
+/** Node's default of 16 KiB rejects agents with long tracing headers; more only helps attackers. */
+export const HEADER_BYTES_MAX = 32 * KIB;
+/** A client that sends its headers more slowly is disconnected. */
+export const HEADERS_TIMEOUT_MS = 10_000;
+/** A whole request, body included: 32 MiB in two minutes is 2 Mbit/s. */
+export const REQUEST_TIMEOUT_MS = 120_000;
+/** How often Node checks the two timeouts above. Its default of 30 s is too coarse. */
+export const CONNECTIONS_CHECK_MS = 1_000;
+/** Longer than the idle timeout of common load balancers (60 s), so that they close first. */
+export const KEEP_ALIVE_MS = 75_000;
+/** A client that reads nothing for this long is disconnected. */
+export const SLOW_READER_MS = 60_000;
+/** The kernel refuses connections beyond this many that wait to be accepted. */
+export const LISTEN_BACKLOG = 4096;
+
+/** What is read and discarded after a parser error, so that the client reads the reply before the reset. */
+export const PARSER_ERROR_DRAIN_BYTES = 4 * MIB;
+export const PARSER_ERROR_DRAIN_MS = 1_000;
+
+/**
+ * Concurrent readers of the public log: each takes some milliseconds on the connections for reads, which the
+ * dashboard needs too.
+ */
+export const LOG_READERS_MAX = 16;
+/** Concurrent reads of the public log from one address: a witness sends one request at a time. */
+export const LOG_READS_PER_ADDRESS_MAX = 4;
+/** A checkpoint with the cosignatures of some dozen witnesses. */
+export const COSIGNATURES_BYTES_MAX = 16 * KIB;
+/** How long the newest checkpoint is served from memory: at most four queries a second. */
+export const CHECKPOINT_CACHE_MS = 250;
+
+assertIncreasing(
+  { CONNECTIONS_CHECK_MS, HEADERS_TIMEOUT_MS, REQUEST_TIMEOUT_MS },
+  'A timeout shorter than the interval of its check is not kept, and headers are a part of the request.',
+);
+assertIncreasing(
+  { 'idle timeout of load balancers': 60_000, KEEP_ALIVE_MS },
+  'A load balancer that reuses a connection which the server is closing loses the request.',
+);
+assertIncreasing(
+  { LOG_READS_PER_ADDRESS_MAX, LOG_READERS_MAX },
+  'One address must not take all places of the public log.',
+);

@@ -1,0 +1,66 @@
+import { assertIncreasing } from '#db/assert-increasing.ts';
+import { PAGE_LIMIT_MAX } from '#server/contract/requests.ts';
+
+/** Fixed bounds of the read API, each with its reason. */
+
+/** Connections of a process that read figures for people and programs: enough for a page's widgets,
+ * and few enough that Postgres stays with the calls. */
+export const READ_CONNECTIONS_MAX = 4;
+/** Readers waiting for one of them: as many as are served before the first of them loses patience. */
+export const READS_WAITING_MAX = 64;
+/**
+ * Concurrent reads of one key, or of one signed-in person: a page of widgets, and nobody takes all the places for
+ * long.
+ */
+export const READS_PER_KEY_MAX = 8;
+
+/** The time that a list shows where none is asked for. */
+export const LIST_WINDOW_MS = 24 * 3_600_000;
+/** Requests that one page of a list looks at when few of them fit its filter: a few dozen milliseconds. */
+export const LIST_LOOK_MAX = 10_000;
+/** How far apart the first and the last event of a request may be for all between them to be looked
+ * at: some seconds of a busy log, and some milliseconds of reading. */
+export const STORY_LOOK_MAX = 20_000;
+/** Events of one request that its story tells: a hold grows by steps that become larger. */
+export const STORY_EVENTS_MAX = 1_000;
+/** Rows of an export, and the requests that are looked at for it. Who wants more asks for the next part. */
+export const EXPORT_ROWS_MAX = 100_000;
+/** Steps of an export, and the rows of each. */
+export const EXPORT_STEPS_MAX = 200;
+export const EXPORT_STEP_ROWS = 1_000;
+/** Rows of a usage report: more than people read. What is left out is in the totals. */
+export const USAGE_ROWS_MAX = 2_000;
+/** Buckets of such a report: two days in minutes, three months in hours, seven years in days. */
+export const USAGE_BUCKETS_MAX = 2_880;
+/** How far back there are minutes: the worker's retention takes older ones away. */
+export const USAGE_MINUTES_KEPT_MS = 48 * 3_600_000;
+/** Limits of one list. */
+export const LIMITS_LISTED_MAX = 500;
+
+assertIncreasing(
+  { READ_CONNECTIONS_MAX, READS_PER_KEY_MAX, READS_WAITING_MAX },
+  'One reader must not fill the queue of reads alone.',
+);
+assertIncreasing(
+  { PAGE_LIMIT_MAX, LIST_LOOK_MAX },
+  'A page of a list must look at more requests than it shows.',
+);
+assertIncreasing(
+  { STORY_EVENTS_MAX, STORY_LOOK_MAX },
+  'The events of one request must fit into what is looked through for them.',
+);
+assertIncreasing(
+  {
+    EXPORT_STEP_ROWS,
+    EXPORT_ROWS_MAX,
+    'EXPORT_STEPS_MAX * EXPORT_STEP_ROWS': EXPORT_STEPS_MAX * EXPORT_STEP_ROWS,
+  },
+  'The steps of an export must suffice for all its rows.',
+);
+assertIncreasing(
+  {
+    'two days in minutes': 2 * 24 * 60 - 1,
+    USAGE_BUCKETS_MAX,
+  },
+  'A report must be able to show all minutes that are kept.',
+);

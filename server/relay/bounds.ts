@@ -1,0 +1,50 @@
+import { assertIncreasing } from '#db/assert-increasing.ts';
+import { KEEP_ALIVE_MS, SLOW_READER_MS } from '#server/http/bounds.ts';
+
+/** Fixed bounds of a relayed call, each with its reason. */
+
+/** Bytes read and discarded of a rejected request's body before its connection is closed. */
+export const REFUSED_BODY_BYTES_MAX = 8 * 1024 * 1024;
+
+/** A shorter completion is of no use: a call whose limits leave fewer tokens is rejected. */
+export const COMPLETION_MINIMUM_TOKENS = 16;
+/** The smallest extension of a reservation: smaller steps would only write more events. */
+export const GROWTH_TOKENS_MIN = 256;
+/** Concurrent requests of a key where its terms set no limit. */
+export const CONCURRENT_MAX = 10_000;
+/** Concurrent calls of one process: some gigabytes at 60 KB per idle stream, and their bodies. */
+export const RUNNING_MAX = 20_000;
+
+/** How often running requests are compared with their deadlines. */
+export const DEADLINE_TICK_MS = 50;
+/** A comment keeps the connection of a client alive while the upstream is silent. */
+export const KEEP_ALIVE_COMMENT_MS = 15_000;
+/** An upstream that sends bytes but no data (comments only) is disconnected. */
+export const PROGRESS_TIMEOUT_MS = 120_000;
+
+/** How long a list of an upstream's models is cached. */
+export const MODEL_LIST_MS = 60_000;
+export const MODEL_LIST_TIMEOUT_MS = 3_000;
+/** Models used of one upstream's list. */
+export const MODEL_LIST_MAX = 2_000;
+
+assertIncreasing(
+  { CONCURRENT_MAX, RUNNING_MAX },
+  'One key without limits must not take all calls that a process can run.',
+);
+assertIncreasing(
+  { DEADLINE_TICK_MS, KEEP_ALIVE_COMMENT_MS, SLOW_READER_MS, KEEP_ALIVE_MS },
+  'Comments must keep a connection alive, and a slow reader is disconnected before an idle connection is.',
+);
+assertIncreasing(
+  { KEEP_ALIVE_COMMENT_MS, PROGRESS_TIMEOUT_MS },
+  'A client is to see comments before its silent upstream is given up.',
+);
+assertIncreasing(
+  { MODEL_LIST_TIMEOUT_MS, MODEL_LIST_MS },
+  'A list must be cached for longer than fetching it takes.',
+);
+assertIncreasing(
+  { COMPLETION_MINIMUM_TOKENS, GROWTH_TOKENS_MIN },
+  'A reservation must not be extended in steps smaller than the shortest completion.',
+);

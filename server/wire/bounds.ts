@@ -1,0 +1,42 @@
+import { assertIncreasing } from '#db/assert-increasing.ts';
+
+/** Fixed bounds of request bodies, replies and SSE events, each with its reason. */
+
+const KIB = 1024;
+const MIB = 1024 * KIB;
+
+/** Deeper JSON has no use in a chat and costs stack in every parser behind us. */
+export const JSON_DEPTH_MAX = 128;
+/** Choices of one reply: no known provider takes more. */
+export const CHOICES_MAX = 128;
+
+/** Bodies above this are received into recycled slabs: fresh buffers cost garbage collections. */
+export const SLAB_FROM_BYTES = 64 * KIB;
+/** A coding agent's turn with its history is well below this; larger bodies get a buffer of their own. */
+export const SLAB_BYTES = MIB;
+/** Slabs kept for reuse. */
+export const SLABS_KEPT_MAX = 64;
+
+/** Average bytes per token, for text and JSON, where no provider has counted the tokens. */
+export const BYTES_PER_TOKEN = 4;
+/** Token counts are stored in 32-bit columns; a provider that reports more is not believed. */
+export const TOKENS_MAX = 2 ** 31 - 1;
+
+/**
+ * A non-streamed reply is buffered until it is complete, so that an upstream that breaks off causes a 502 and
+ * not half a JSON document. Images come base64-encoded in replies of some megabytes; more is rejected.
+ */
+export const JSON_REPLY_BYTES_MAX = 32 * MIB;
+/** Bytes read of an upstream's error body. */
+export const ERROR_REPLY_BYTES_MAX = 64 * KIB;
+/** A longer SSE event is forwarded in chunks. */
+export const SSE_EVENT_BYTES_MAX = MIB;
+
+assertIncreasing(
+  { SLAB_FROM_BYTES, SLAB_BYTES },
+  'A slab must have room for the smallest body that is received into one.',
+);
+assertIncreasing(
+  { ERROR_REPLY_BYTES_MAX, SSE_EVENT_BYTES_MAX, JSON_REPLY_BYTES_MAX },
+  'An error is the smallest reply, and one event of a stream is smaller than a whole reply.',
+);
