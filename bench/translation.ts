@@ -5,9 +5,10 @@ import { ApiError } from '#server/errors/api-error.ts';
 import { anthropic } from '#server/providers/anthropic/provider.ts';
 import { Chunks } from '#server/providers/bridge/chunks.ts';
 import type { StreamPart } from '#server/providers/bridge/language-model.ts';
-import { openai } from '#server/providers/openai/openai.ts';
-import type { ProviderCall, SseReader } from '#server/providers/provider.ts';
-import { parseChat } from '#server/wire/parse.ts';
+import { createOpenai } from '#server/providers/openai/openai.ts';
+import type { ProviderCall } from '#server/providers/provider.ts';
+import type { SseReader } from '#server/wire/sse.ts';
+import { parseChatCompletion } from '#server/wire/request-parser.ts';
 import type { Goal } from './goals.ts';
 import type { Stage } from './relay.ts';
 import type { Settings } from './settings.ts';
@@ -107,7 +108,7 @@ function readingsOf(stream: string): Reading[] {
     },
   });
   return [
-    byBytes(PASSTHROUGH, passed, () => openai('other').sse(call)),
+    byBytes(PASSTHROUGH, passed, () => createOpenai('other').sse(call)),
     byBytes('anthropic', recorded, () => anthropic.sse(call)),
     byBytes('anthropic native', recorded, () => anthropic.sse(callOf('/v1/messages'))),
     {
@@ -117,7 +118,7 @@ function readingsOf(stream: string): Reading[] {
       pass() {
         const [made, sse] = [
           new Chunks({ id: 'chatcmpl-bench', createdS: 0, model: 'bench' }),
-          openai('other').sse(call),
+          createOpenai('other').sse(call),
         ];
         for (const part of parts) {
           const text = made.take(part);
@@ -174,12 +175,12 @@ function partsOf(event: Buffer): StreamPart[] {
 
 function callOf(route: RelayedRoute): ProviderCall {
   const bytes = Buffer.from('{"model":"bench","stream":true,"messages":[{"role":"user","content":"Hi"}]}');
-  const asked = parseChat(bytes);
+  const asked = parseChatCompletion(bytes);
   if (asked instanceof ApiError) throw asked;
   return {
     route,
     body: { bytes, slab: null },
-    asked,
+    parsed: asked,
     model: 'bench',
     tokenLimit: null,
     tokenLimitMember: 'max_tokens',

@@ -28,7 +28,7 @@ export function authenticate(
   readModel: ReadModel,
   pepper: Buffer,
   uses?: SecretUse,
-  read: typeof sentSecret = sentSecret,
+  read: typeof readBearerSecret = readBearerSecret,
 ): Key | ApiError {
   const secret = read(rawHeaders);
   if (secret === undefined) return MISSING;
@@ -39,7 +39,7 @@ export function authenticate(
   const digest = digestSecret(pepper, secret);
   if (!key) return INVALID;
   const nowMs = readModel.nowMs();
-  const refusal = judgeSecret(key, digest, nowMs);
+  const refusal = checkSecret(key, digest, nowMs);
   if (refusal) return refusal;
   // Only while it is being rotated, so that it costs all other keys nothing.
   if (key.previous !== null) uses?.note(key, digest, nowMs);
@@ -47,7 +47,7 @@ export function authenticate(
 }
 
 /** What was sent as a secret; undefined when nothing was, null when it is none by its form. */
-export function sentSecret(rawHeaders: readonly string[]): string | null | undefined {
+export function readBearerSecret(rawHeaders: readonly string[]): string | null | undefined {
   const header = soleHeader(rawHeaders, 'authorization');
   return header == null ? header : (BEARER.exec(header)?.[1] ?? null);
 }
@@ -56,8 +56,8 @@ export function sentSecret(rawHeaders: readonly string[]): string | null | undef
  * The same where it may come as `x-api-key` just as well. Two that differ are none: it is not certain who
  * calls.
  */
-export function sentInEither(rawHeaders: readonly string[]): string | null | undefined {
-  const bearer = sentSecret(rawHeaders);
+export function readSecretFromEither(rawHeaders: readonly string[]): string | null | undefined {
+  const bearer = readBearerSecret(rawHeaders);
   const header = soleHeader(rawHeaders, 'x-api-key');
   if (header === undefined) return bearer;
   const bare = header === null ? null : (BARE.exec(header)?.[0] ?? null);
@@ -65,17 +65,17 @@ export function sentInEither(rawHeaders: readonly string[]): string | null | und
 }
 
 /** Whether the secret with this digest opens a key at this moment; null when it does. */
-export function judgeSecret(key: Key, digest: string, nowMs: number): ApiError | null {
+export function checkSecret(key: Key, digest: string, nowMs: number): ApiError | null {
   const isCurrent = sameDigest(digest, key.secret.digest);
   const isPrevious = key.previous !== null && sameDigest(digest, key.previous.digest);
   if (!isCurrent && !isPrevious) return INVALID;
-  const ended = judgeKey(key, nowMs);
+  const ended = checkKey(key, nowMs);
   if (ended) return ended;
   return !isCurrent && key.previous && key.previous.endsAt.getTime() <= nowMs ? REVOKED : null;
 }
 
 /** Whether a key has come to its end; null when it is good. */
-export function judgeKey(key: Key, nowMs: number): ApiError | null {
+export function checkKey(key: Key, nowMs: number): ApiError | null {
   if (key.revokedAt) return REVOKED;
   return key.expiresAt && key.expiresAt.getTime() <= nowMs ? EXPIRED : null;
 }

@@ -4,7 +4,7 @@ import type { Access } from '#server/read-model/access.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { isWithin } from '#server/access/networks.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
-import type { Caller } from '#server/access/caller.ts';
+import type { RequestContext } from '#server/access/request-context.ts';
 
 /**
  * What a good key may call: a 403 for each thing it may not, or null. Pure, and asked for every
@@ -16,7 +16,7 @@ const SUSPENDED = new ApiError('account_disabled');
 const TEXT_MAX = 100;
 
 /** Whether the key may be used by this caller at all: account, plan, route, origin, network. */
-export function authorize(key: Key, caller: Caller, readModel: ReadModel): ApiError | null {
+export function authorize(key: Key, caller: RequestContext, readModel: ReadModel): ApiError | null {
   const refusal = authorizeAnywhere(key, caller, readModel);
   if (refusal !== null || key.terms === null) return refusal;
   const networks = readModel.keyAccess(key)?.networks ?? null;
@@ -26,7 +26,7 @@ export function authorize(key: Key, caller: Caller, readModel: ReadModel): ApiEr
 /** The same without a look at the caller's address. */
 export function authorizeAnywhere(
   key: Key,
-  { route, origin }: Omit<Caller, 'address'>,
+  { route, origin }: Omit<RequestContext, 'address'>,
   readModel: ReadModel,
 ): ApiError | null {
   const account = readModel.account(key.account);

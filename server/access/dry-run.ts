@@ -4,8 +4,8 @@ import { ApiError } from '#server/errors/api-error.ts';
 import type { Counter } from '#server/limits/counter.ts';
 import { limitErrorOf } from '#server/limits/limit-error.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
-import { countsCost } from '#server/relay/admit.ts';
-import { judgeKey } from '#server/access/authenticate.ts';
+import { countsCost } from '#server/relay/reservation.ts';
+import { checkKey } from '#server/access/authenticate.ts';
 import { authorize, authorizeAnywhere, authorizeModel } from '#server/access/authorize.ts';
 
 /** A call as it might be made. */
@@ -31,7 +31,7 @@ export function dryRun(
   serve: (model: string) => ApiError | null,
 ): ApiError | null {
   return (
-    judgeKey(key, readModel.nowMs()) ??
+    checkKey(key, readModel.nowMs()) ??
     (address === null
       ? authorizeAnywhere(key, { route, origin }, readModel)
       : authorize(key, { route, origin, address }, readModel)) ??
@@ -48,7 +48,7 @@ export function dryRun(
  * need of the others depends on what it says, so a little that is left lets it pass here.
  * @param counters as the store knows them now.
  */
-export function judgeLimits(counters: readonly Counter[], nowMs: number): ApiError | null {
+export function checkLimits(counters: readonly Counter[], nowMs: number): ApiError | null {
   const spent = counters.find(({ cap, known }) => cap - known.used - known.held < 1);
   return spent ? limitErrorOf({ kind: 'short', counter: spent, minimum: 1 }, nowMs) : null;
 }

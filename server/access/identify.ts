@@ -4,7 +4,7 @@ import type { Route } from '#db/limits/limits.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { authenticate } from '#server/access/authenticate.ts';
 import { authorize } from '#server/access/authorize.ts';
-import { callerOf } from '#server/access/caller.ts';
+import { requestContextOf } from '#server/access/request-context.ts';
 import type { Relay } from '#server/relay/relay.ts';
 
 /**
@@ -15,5 +15,5 @@ export function identify(relay: Relay, request: IncomingMessage, route: Route): 
   if (!relay.readModel.isCurrent()) return new ApiError('store_unavailable');
   const key = authenticate(request.rawHeaders, relay.readModel, relay.pepper, relay.secretUse);
   if (key instanceof ApiError) return key;
-  return authorize(key, callerOf(request, route, relay.trustedProxies), relay.readModel) ?? key;
+  return authorize(key, requestContextOf(request, route, relay.trustedProxies), relay.readModel) ?? key;
 }

@@ -4,7 +4,7 @@ import { replyOf } from '#server/http/respond.ts';
 import { type ApiRoute, CALLERS, route, type SignedIn } from '#server/dashboard/gate.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import type { SessionListener } from '#server/read-model/read-model.ts';
-import { judgeKey } from '#server/access/authenticate.ts';
+import { checkKey } from '#server/access/authenticate.ts';
 import { handleCall } from '#server/relay/handle.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import { CHAT } from '#server/relay/routes.ts';
@@ -47,7 +47,7 @@ export function playgroundRoutes({ relay }: { relay: Relay }): ApiRoute[] {
           request,
           response,
           reply,
-          () => judgeKey(key, relay.readModel.nowMs()) ?? key,
+          () => checkKey(key, relay.readModel.nowMs()) ?? key,
         );
       } catch (error) {
         if (!response.headersSent) throw error;

@@ -1,14 +1,14 @@
-import { API_ERRORS, type Row } from '#server/errors/api-errors.ts';
+import { API_ERRORS, type ErrorSpec } from '#server/errors/api-errors.ts';
 import { DASHBOARD_ERRORS } from '#server/errors/dashboard-errors.ts';
 
 /** All refusals. */
 export const ERROR_CATALOGUE = { ...API_ERRORS, ...DASHBOARD_ERRORS };
 
-export type Code = keyof typeof ERROR_CATALOGUE;
+export type ErrorCode = keyof typeof ERROR_CATALOGUE;
 
 /** A refused call: a value that a stage returns, so that a flood of them stays cheap. */
 export class ApiError {
-  readonly code: Code;
+  readonly code: ErrorCode;
   /** Replaces the catalogue's message when more can be said. Never holds a secret or a prompt. */
   readonly message: string;
   /** The field of the body that is at fault. */
@@ -21,7 +21,7 @@ export class ApiError {
   #errorJson: string | null = null;
 
   constructor(
-    code: Code,
+    code: ErrorCode,
     more: {
       message?: string;
       param?: string;
@@ -36,7 +36,7 @@ export class ApiError {
       headers?: readonly string[];
     } = {},
   ) {
-    const row: Row = ERROR_CATALOGUE[code];
+    const row: ErrorSpec = ERROR_CATALOGUE[code];
     this.code = code;
     this.message = more.message ?? row.message;
     this.param = more.param ?? null;

@@ -3,7 +3,7 @@
  * row, those of permissions and quotas that plans will use included. Bodies have the OpenAI error
  * shape plus `request_id`, so that every client shows code and message.
  */
-export type Row = {
+export type ErrorSpec = {
   status: number;
   type:
     | 'invalid_request_error'
@@ -267,4 +267,4 @@ export const API_ERRORS = {
     message: 'The model provider did not answer in time. Try again.',
     retryAfterS: 2,
   },
-} as const satisfies Record<string, Row>;
+} as const satisfies Record<string, ErrorSpec>;

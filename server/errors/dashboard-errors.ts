@@ -1,4 +1,4 @@
-import type { Row } from '#server/errors/api-errors.ts';
+import type { ErrorSpec } from '#server/errors/api-errors.ts';
 
 /** What the dashboard refuses besides, in the same shape. The codes are all that the page decides by. */
 export const DASHBOARD_ERRORS = {
@@ -82,4 +82,4 @@ export const DASHBOARD_ERRORS = {
     message: 'Too many attempts. Wait a while before the next one.',
     retryAfterS: 60,
   },
-} as const satisfies Record<string, Row>;
+} as const satisfies Record<string, ErrorSpec>;

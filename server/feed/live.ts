@@ -12,9 +12,9 @@ import { scopeOf } from '#server/read/scope.ts';
 import { ClosedSessions, KeyRight, SessionRight } from '#server/feed/viewer-permission.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { digestSecret, SECRET_PREFIX } from '#server/secrets/key-secret.ts';
-import { authenticate, sentSecret } from '#server/access/authenticate.ts';
+import { authenticate, readBearerSecret } from '#server/access/authenticate.ts';
 import { authorize } from '#server/access/authorize.ts';
-import { callerOf } from '#server/access/caller.ts';
+import { requestContextOf } from '#server/access/request-context.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import { bareRefusal } from '#server/relay/reply.ts';
 import { errorFields, type Logger } from '#server/process/logger.ts';
@@ -182,10 +182,10 @@ function holderOfKey(relay: Relay, request: IncomingMessage): Viewer | ApiError 
   const headers = credentialOf(request);
   const key = authenticate(headers, relay.readModel, relay.pepper, relay.secretUse);
   if (key instanceof ApiError) return key;
-  const caller = callerOf(request, LIVE, relay.trustedProxies);
+  const caller = requestContextOf(request, LIVE, relay.trustedProxies);
   const forbidden = authorize(key, caller, relay.readModel);
   if (forbidden) return forbidden;
-  const digest = digestSecret(relay.pepper, sentSecret(headers) ?? '');
+  const digest = digestSecret(relay.pepper, readBearerSecret(headers) ?? '');
   return { right: new KeyRight(relay.readModel, { key: key.id, digest, caller }), scope: scopeOf(key) };
 }
 

@@ -2,13 +2,13 @@ import { PROGRESS_CALLS_MAX, PROGRESS_EVERY_MS } from '#server/feed/bounds.ts';
 import type { FrameOf } from '#server/contract/frames.ts';
 import { packed } from '#server/dashboard/page/compress.ts';
 import type { Watch } from '#server/feed/watch.ts';
-import type { Running } from '#server/relay/relay.ts';
+import type { RunningCall } from '#server/relay/relay.ts';
 
 /** How far a running reply is. */
 export type Progress = FrameOf<'progress'>;
 
 export type ProgressOptions = {
-  running: ReadonlySet<Running>;
+  running: ReadonlySet<RunningCall>;
   watch: Watch;
   /** Gets what is told to viewers of this process. */
   onHere: (calls: readonly Progress[]) => void;
@@ -24,7 +24,7 @@ export type ProgressOptions = {
 export class ProgressTeller {
   readonly #options: ProgressOptions;
   /** The figure that was told last of each call. */
-  readonly #told = new WeakMap<Running, number>();
+  readonly #told = new WeakMap<RunningCall, number>();
   #timer: NodeJS.Timeout | undefined;
   #next = 0;
   #isClosed = false;
@@ -54,7 +54,7 @@ export class ProgressTeller {
 
   #tell(): void {
     const { watch, running, onHere, onElsewhere } = this.#options;
-    const moved: Running[] = [];
+    const moved: RunningCall[] = [];
     for (const call of running) {
       if (call.relayedTokens === (this.#told.get(call) ?? 0)) continue;
       if (watch.isWatchedHere(call.key.account) || watch.isWatchedElsewhere(call.key.account))
@@ -81,7 +81,7 @@ export class ProgressTeller {
   }
 
   /** As many as may be told at once; where there are more, each has its turn. */
-  #turn(moved: readonly Running[]): readonly Running[] {
+  #turn(moved: readonly RunningCall[]): readonly RunningCall[] {
     if (moved.length <= PROGRESS_CALLS_MAX) return moved;
     const from = this.#next % moved.length;
     this.#next = from + PROGRESS_CALLS_MAX;

@@ -4,9 +4,9 @@ import { CLOSE_CODES } from '#server/contract/live-protocol.ts';
 import { holderOf } from '#server/read/read-api.ts';
 import { type Scope, scopeOf } from '#server/read/scope.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
-import { judgeSecret } from '#server/access/authenticate.ts';
+import { checkSecret } from '#server/access/authenticate.ts';
 import { authorize } from '#server/access/authorize.ts';
-import type { Caller } from '#server/access/caller.ts';
+import type { RequestContext } from '#server/access/request-context.ts';
 
 /** Why a viewer may not look on any more, as its connection is closed. */
 export type Ending = { code: number; reason: string };
@@ -31,11 +31,11 @@ export class KeyRight implements Right {
   readonly #readModel: ReadModel;
   readonly #key: string;
   readonly #digest: string;
-  readonly #caller: Caller;
+  readonly #caller: RequestContext;
 
   constructor(
     readModel: ReadModel,
-    { key, digest, caller }: { key: string; digest: string; caller: Caller },
+    { key, digest, caller }: { key: string; digest: string; caller: RequestContext },
   ) {
     this.#readModel = readModel;
     this.#key = key;
@@ -49,7 +49,7 @@ export class KeyRight implements Right {
 
   ended(): Ending | null {
     const key = this.#readModel.key(this.#key);
-    const refusal = key && judgeSecret(key, this.#digest, this.#readModel.nowMs());
+    const refusal = key && checkSecret(key, this.#digest, this.#readModel.nowMs());
     return refusal ? { code: CLOSE_CODES.not_authenticated, reason: refusal.code } : null;
   }
 

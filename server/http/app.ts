@@ -33,7 +33,7 @@ import { logRoutes } from '#server/http/log-routes.ts';
 import { authorizeModel } from '#server/access/authorize.ts';
 import { handleCall } from '#server/relay/handle.ts';
 import type { Relay } from '#server/relay/relay.ts';
-import { MESSAGES, RELAYED, speechOf } from '#server/relay/routes.ts';
+import { MESSAGES, RELAYED, errorFormatOf } from '#server/relay/routes.ts';
 import type { ModelList } from '#server/relay/model-list.ts';
 import { identify } from '#server/access/identify.ts';
 import { answerPreflight, bareRefusal, corsHeaders, sendError, type Reply } from '#server/relay/reply.ts';
@@ -127,12 +127,12 @@ export function createServer(app: App): Server {
 /** What every reply to a request carries, in the way of the clients that ask at its path. */
 function replyTo({ headers }: IncomingMessage, path: string): Reply {
   const requestId = uuidv7();
-  const { shape, requestIdHeader } = speechOf(path);
+  const { errorFormat: shape, requestIdHeader } = errorFormatOf(path);
   const cors = corsHeaders(headers);
   return {
     requestId,
     extraHeaders: requestIdHeader === undefined ? cors : [...cors, requestIdHeader, requestId],
-    shape,
+    errorFormat: shape,
   };
 }
 
@@ -170,14 +170,14 @@ function otherRoutes({ relay, modelList, reads, proofs, dashboard, log }: App): 
     const ready =
       !relay.draining &&
       relay.readModel.isCurrent() &&
-      relay.life.isGood(performance.now()) &&
-      relay.seat.appender.mode === 'up';
+      relay.fencing.isGood(performance.now()) &&
+      relay.instance.appender.mode === 'up';
     sendJson(response, ready ? 200 : 503, {
       status: ready ? 'ready' : 'not_ready',
-      instance: relay.seat.appender.instance,
-      store: relay.seat.appender.mode,
+      instance: relay.instance.appender.instance,
+      store: relay.instance.appender.mode,
       read_model: { current: relay.readModel.isCurrent(), position: relay.readModel.position },
-      limits: { exchanges: relay.seat.limits.exchanges },
+      limits: { exchanges: relay.instance.limits.exchanges },
       draining: relay.draining,
     });
   });

@@ -7,7 +7,7 @@ import { ApiError } from '#server/errors/api-error.ts';
 import type { LogProofs } from '#server/http/log-proofs.ts';
 import type { AddressSet } from '#server/access/networks.ts';
 import { KeyedSemaphore } from '#server/control/keyed-semaphore.ts';
-import { clientAddress } from '#server/access/caller.ts';
+import { clientAddress } from '#server/access/request-context.ts';
 import { LOG_READERS_MAX, LOG_READS_PER_ADDRESS_MAX, COSIGNATURES_BYTES_MAX } from '#server/http/bounds.ts';
 
 /**

@@ -10,9 +10,11 @@ import { Appender } from '#server/instance/appender.ts';
 import { keepTicking, FencingGuard } from '#server/instance/fencing-guard.ts';
 import { LeaseClient } from '#server/limits/lease-client.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
-import type { Seat } from '#server/relay/relay.ts';
 import { errorFields, type Logger } from '#server/process/logger.ts';
 import { LAST_ENDINGS_MS, LAST_REPORT_MS } from '#server/instance/bounds.ts';
+
+/** A registered instance of this process: it may append to the log, and spend the leases it holds. */
+export type ActiveInstance = { appender: Appender; limits: LeaseClient };
 
 /**
  * This process's place in the log: an instance that may append, and its membership. When it is
@@ -23,7 +25,7 @@ export class InstanceSession {
   readonly #readModel: ReadModel;
   readonly #log: Logger;
   #instance = 0;
-  #seat: Seat | undefined;
+  #seat: ActiveInstance | undefined;
   #membership: Membership | undefined;
   #rescue: InstanceRecovery | undefined;
   /** Taking a new place under way, which leaving has to wait for. */
@@ -35,7 +37,7 @@ export class InstanceSession {
   /** The place is lost, and nothing more of what runs may reach a client. */
   onLost: () => void = () => {};
   /** A new one was taken after that. */
-  onTaken: (seat: Seat) => void = () => {};
+  onTaken: (seat: ActiveInstance) => void = () => {};
 
   constructor(store: Store, readModel: ReadModel, log: Logger) {
     this.#store = store;
@@ -43,7 +45,7 @@ export class InstanceSession {
     this.#log = log;
   }
 
-  async take(): Promise<Seat> {
+  async take(): Promise<ActiveInstance> {
     const client = await connectRelay(this.#store);
     let aliveMs = performance.now();
     const instance = await registerInstance(client, `server ${hostname()} ${process.pid}`);

@@ -30,7 +30,7 @@ import { Deadlines } from '#server/relay/deadlines.ts';
 import { ModelList } from '#server/relay/model-list.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import { SecretUse } from '#server/secrets/secret-use.ts';
-import { endWithdrawn } from '#server/relay/withdraw.ts';
+import { endUnauthorizedCalls } from '#server/relay/end-unauthorized.ts';
 import { InstanceSession } from '#server/instance/instance-session.ts';
 import { reportSecretUse } from '#server/secrets/secret-report.ts';
 import { openSignInStore } from '#server/sign-in/sign-in-store.ts';
@@ -116,10 +116,10 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
   const relay: Relay = {
     readModel,
     pepper,
-    life: keeper.life,
-    seat: await keeper.take(),
+    fencing: keeper.life,
+    instance: await keeper.take(),
     secretUse: new SecretUse(),
-    refusals: new RejectionLog((event) => relay.seat.appender.note(event)),
+    rejections: new RejectionLog((event) => relay.instance.appender.note(event)),
     estimates: new CompletionEstimates(),
     upstreams,
     deadlines: new Deadlines(),
@@ -139,9 +139,9 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
     for (const call of [...relay.running]) call.fail('store_unavailable', 'service_unavailable');
   };
   keeper.onTaken = (seat) => {
-    relay.seat = seat;
+    relay.instance = seat;
   };
-  readModel.onChange((accounts) => endWithdrawn(relay, accounts));
+  readModel.onChange((accounts) => endUnauthorizedCalls(relay, accounts));
 
   const reads = new ReadStore(store.config('relay'));
   const proofs = new LogProofs(reads, config.WITNESSES.map(parseVerifierKey), (of, signatures) =>
@@ -197,7 +197,7 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
       await control.close();
       await signIn.close();
       await secrets.close();
-      relay.refusals.flush();
+      relay.rejections.flush();
       await keeper.leave();
       await follower.close();
       endReviving();

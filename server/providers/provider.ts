@@ -2,8 +2,9 @@ import type { RelayedRoute } from '#db/limits/limits.ts';
 import type { Usage } from '#db/money.ts';
 import type { TokenLimitMember } from '#db/events/upstream-events.ts';
 import type { ApiError } from '#server/errors/api-error.ts';
-import type { Body } from '#server/wire/body.ts';
-import type { Asked } from '#server/wire/parse.ts';
+import type { SseReader } from '#server/wire/sse.ts';
+import type { Body } from '#server/wire/read-body.ts';
+import type { ParsedRequest } from '#server/wire/request-parser.ts';
 
 /**
  * The port of the providers: how the protocol of an upstream is spoken. Translation only; sockets,
@@ -21,7 +22,7 @@ export type Provider = {
   /** A complete reply that is not streamed. @returns null when it is none that a client could read. */
   json(bytes: Buffer, call: ProviderCall): JsonReply | null;
   /** What a reply says whose status is no success; null where it says nothing that can be read. */
-  fault(body: Buffer): ProviderFault | null;
+  parseError(body: Buffer): ProviderError | null;
 };
 
 /** A call as an upstream is asked to carry it out. */
@@ -29,7 +30,7 @@ export type ProviderCall = {
   route: RelayedRoute;
   /** The client's body: a JSON object, bounded in size and depth. */
   body: Body;
-  asked: Asked;
+  parsed: ParsedRequest;
   /** What this upstream calls the model. */
   model: string;
   /** The limit on each choice, in tokens, that is set in place of the client's; null leaves it. */
@@ -50,36 +51,8 @@ export type ProviderRequest = {
   /** More headers than those of the upstream itself, in pairs. */
   headers: readonly string[];
   /** Members of the client's request that this protocol has no place for, by their names. */
-  dropped: readonly string[];
+  unsupported: readonly string[];
 };
-
-/**
- * A streamed reply on its way through. Bytes go in as they come and whole events come out, so that an
- * error can be added after a cut without gluing it to half an event.
- */
-export type SseReader = {
-  /** Takes the next bytes; returns those that go on to the client now, which may be none. */
-  push(chunk: Buffer): Buffer | null;
-  /** The rest, when the upstream has ended by itself. */
-  flush(): Buffer | null;
-  /** What the provider reported of the whole call; null when it has not (yet). */
-  readonly usage: Usage | null;
-  /** What it reported of the prompt alone, where it does so before the reply ends; null otherwise. */
-  readonly promptUsage: PromptUsage | null;
-  /** Tokens of the reply that went through, counted. */
-  readonly countedTokens: number;
-  /** How many events with data have come: progress, as comments are not. */
-  readonly dataEvents: number;
-  /** Whether the reply is complete by its own words. */
-  readonly complete: boolean;
-  /** Whether it told of an error in its stream, which the client has been told too. */
-  readonly failed: boolean;
-  /** Whether the client has been sent a part of an event whose end has not come. */
-  readonly insideEvent: boolean;
-};
-
-/** In tokens; `cached` is a part of `input`. */
-export type PromptUsage = Pick<Usage, 'input' | 'cached'>;
 
 export type JsonReply = {
   /** What the client gets: the provider's own bytes, or their translation. */
@@ -92,4 +65,4 @@ export type JsonReply = {
 };
 
 /** An error in the provider's words, not yet fit for a client: those may tell of credentials and places. */
-export type ProviderFault = { message: string; param: string | null };
+export type ProviderError = { message: string; param: string | null };

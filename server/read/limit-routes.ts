@@ -10,7 +10,7 @@ import { LIMITS_UNTOLD } from '#server/read/stale-responses.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { figuresOf } from '#server/limits/figures.ts';
 import type { Relay } from '#server/relay/relay.ts';
-import { overdraftOf } from '#server/relay/usage.ts';
+import { overdraftOf } from '#server/relay/usage-report.ts';
 
 type Subject = { limits: SubjectLimits; keyName: string | null };
 
@@ -51,7 +51,8 @@ export function limitRoutes({ relay, reads }: Dashboard): ApiRoute[] {
   ];
 }
 
-const canTell = ({ readModel, seat }: Relay): boolean => readModel.isCurrent() && seat.appender.mode === 'up';
+const canTell = ({ readModel, instance: seat }: Relay): boolean =>
+  readModel.isCurrent() && seat.appender.mode === 'up';
 
 function ofKey({ readModel }: Relay, key: Key): Subject[] {
   const limits = readModel.keyAccess(key)?.limits ?? null;
@@ -66,7 +67,7 @@ function bounded(subjects: readonly Subject[]): { shown: Subject[]; omitted: num
 }
 
 /** @returns null where the store can't be asked: what is known without it looks unused. */
-async function readRows({ seat }: Relay, subjects: readonly Subject[]): Promise<LimitRow[] | null> {
+async function readRows({ instance: seat }: Relay, subjects: readonly Subject[]): Promise<LimitRow[] | null> {
   const counters = await seat.limits.figures(subjects.map(({ limits }) => limits));
   if (counters === null) return null;
   const inForce = subjects.flatMap(({ limits, keyName }) =>

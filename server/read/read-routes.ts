@@ -16,7 +16,7 @@ import { scopeOf } from '#server/read/scope.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { identify } from '#server/access/identify.ts';
 import type { Relay } from '#server/relay/relay.ts';
-import { type Usage, usageOf } from '#server/relay/usage.ts';
+import { type Usage, usageOf } from '#server/relay/usage-report.ts';
 
 /** The paths of the read API, as Express spells them. */
 export const READ_ROUTES = [
@@ -61,7 +61,7 @@ export function readRoutes({
   get('/v1/usage', '/v1/usage', async (reader) => {
     const report = await answerUsage(reading, reader);
     if (report === null || report instanceof ApiError) return report;
-    const usage: Usage | null = await usageOf(reader.key, relay.readModel, relay.seat.limits);
+    const usage: Usage | null = await usageOf(reader.key, relay.readModel, relay.instance.limits);
     return usage === null ? new ApiError('store_unavailable') : { ...usage, ...report };
   });
   get('/v1/requests', '/v1/requests', (reader) => answerRequests(reading, reader));

@@ -1,7 +1,7 @@
 import type { EndReason } from '#db/events/events.ts';
 import { type Attempt, ATTEMPTS_MAX } from '#db/events/upstream-events.ts';
 import { NEW_TRY_WITHIN_MS, RETRY_PAUSE_MS, RETRY_WAIT_MAX_MS } from '#server/upstreams/bounds.ts';
-import { type Failure, judge, problemName, type Verdict } from '#server/relay/failure.ts';
+import { type AttemptFailure, classifyFailure, causeCode, type RetryPolicy } from '#server/relay/failure.ts';
 import { type Choice, choose } from '#server/upstreams/choose.ts';
 import type { UpstreamConnectionPool } from '#server/upstreams/connection-pool.ts';
 import type { Target } from '#server/upstreams/target.ts';
@@ -95,20 +95,20 @@ export class AttemptSequence {
    * health of its upstream.
    * @returns where the call goes now; null: nowhere, and the client is told.
    */
-  failed(failure: Failure, nowMs: number): NextAttempt | null {
-    const verdict = judge(failure);
-    const { blames, outForMs } = verdict;
-    const running = this.#end(problemName(failure.problem), nowMs);
+  failed(failure: AttemptFailure, nowMs: number): NextAttempt | null {
+    const verdict = classifyFailure(failure);
+    const { blames, openForMs: outForMs } = verdict;
+    const running = this.#end(causeCode(failure.cause), nowMs);
     if (running && blames !== 'nobody') {
       const { health } = blames === 'upstream' ? running.target.upstream : running.line;
-      if (running.hasAnswered) health.broke(running.startedMs, nowMs, problemName(failure.problem));
-      else health.failed(running.startedMs, nowMs, problemName(failure.problem), outForMs);
+      if (running.hasAnswered) health.broke(running.startedMs, nowMs, causeCode(failure.cause));
+      else health.failed(running.startedMs, nowMs, causeCode(failure.cause), outForMs);
     }
     return this.#isOver(nowMs) ? null : this.#next(verdict, failure.retryAfterMs, nowMs);
   }
 
   #next(
-    { isElsewhereBetter, isLaterBetter, isOfUpstream }: Verdict,
+    { retryElsewhere: isElsewhereBetter, retrySame: isLaterBetter, avoidUpstream: isOfUpstream }: RetryPolicy,
     retryAfterMs: number | null,
     nowMs: number,
   ): NextAttempt | null {

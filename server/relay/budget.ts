@@ -3,7 +3,7 @@ import { type Amounts, isByUsage } from '#db/limits/meters.ts';
 import { costBound } from '#db/money.ts';
 import { GROWTH_TOKENS_MIN } from '#server/relay/bounds.ts';
 import type { Hold } from '#server/limits/hold.ts';
-import { type Reckoning, replyTokensMax } from '#server/relay/admit.ts';
+import { type CallEstimate, replyTokensMax } from '#server/relay/reservation.ts';
 
 /**
  * What a streamed reply may still spend, watched as it passes.
@@ -14,7 +14,7 @@ import { type Reckoning, replyTokensMax } from '#server/relay/admit.ts';
  * time; one that does not is cut a little beyond, since our count is not the upstream's.
  */
 export type BudgetOptions = {
-  reckoning: Reckoning;
+  estimate: CallEstimate;
   hold: Hold;
   subjects: readonly SubjectLimits[];
   call: {
@@ -39,18 +39,18 @@ export class Budget {
   #isOver = false;
 
   constructor(options: BudgetOptions) {
-    const { reckoning, hold, subjects } = options;
+    const { estimate, hold, subjects } = options;
     this.#options = options;
-    this.#held = hold.tokens - reckoning.promptTokens;
-    this.#most = reckoning.ownLimit === null ? Infinity : reckoning.ownLimit * reckoning.choices;
+    this.#held = hold.tokens - estimate.promptTokens;
+    this.#most = estimate.ownLimit === null ? Infinity : estimate.ownLimit * estimate.choices;
     const hasQuota = subjects.some(({ limits }) => limits.some(({ meter }) => isByUsage(meter)));
     this.#overdraftMax = hasQuota ? (replyTokensMax(subjects) ?? REPLY_TOKENS_MAX_DEFAULT) : Infinity;
-    this.nextAt = reckoning.isHard ? this.#hardMost() : this.#held * USED_BEFORE_GROWTH;
+    this.nextAt = estimate.isHard ? this.#hardMost() : this.#held * USED_BEFORE_GROWTH;
   }
 
   /** The reply has come to so many tokens. @returns whether it may go on. */
   reached(counted: number): boolean {
-    if (this.#options.reckoning.isHard) return counted < this.#hardMost();
+    if (this.#options.estimate.isHard) return counted < this.#hardMost();
     if (counted > this.#held + this.#overdraftMax) return false;
     const more = Math.min(Math.max(this.#held, GROWTH_TOKENS_MIN), this.#most - this.#held);
     if (more <= 0) {
@@ -78,7 +78,7 @@ export class Budget {
   }
 
   #amounts(more: number): Amounts {
-    const { promptTokens, prices } = this.#options.reckoning;
+    const { promptTokens, prices } = this.#options.estimate;
     const cost = (tokens: number): number => (prices ? costBound(promptTokens, tokens, prices) : 0);
     return { tokens: more, cost: cost(this.#held + more) - cost(this.#held) };
   }

@@ -4,22 +4,24 @@ import type { Key } from '#db/fold/key.ts';
 import type { Price } from '#db/fold/price.ts';
 import { CHAT_COMPLETIONS, type RelayedRoute, type SubjectLimits } from '#db/limits/limits.ts';
 import { StoreUnavailable } from '#server/instance/appender.ts';
-import { type Code, ApiError } from '#server/errors/api-error.ts';
+import { type ErrorCode, ApiError } from '#server/errors/api-error.ts';
 import type { Amounts } from '#db/limits/meters.ts';
 import type { Hold } from '#server/limits/hold.ts';
-import { type Reckoning, tokenLimitOf } from '#server/relay/admit.ts';
-import { type Body, releaseBody, restoreBody } from '#server/wire/body.ts';
+import { type CallEstimate, tokenLimitOf } from '#server/relay/reservation.ts';
+import { type Body, releaseBody } from '#server/wire/read-body.ts';
+import { restoreBody } from '#server/wire/splice-body.ts';
 import { Budget } from '#server/relay/budget.ts';
-import type { Caller } from '#server/access/caller.ts';
+import type { RequestContext } from '#server/access/request-context.ts';
 import type { ProviderCall } from '#server/providers/provider.ts';
 import { Delivery } from '#server/relay/delivery.ts';
-import { Outgoing } from '#server/relay/client-writer.ts';
-import type { Asked } from '#server/wire/parse.ts';
-import type { Relay, Running, Seat } from '#server/relay/relay.ts';
+import { ClientWriter } from '#server/relay/client-writer.ts';
+import type { ParsedRequest } from '#server/wire/request-parser.ts';
+import type { ActiveInstance } from '#server/instance/instance-session.ts';
+import type { Relay, RunningCall } from '#server/relay/relay.ts';
 import type { Reply } from '#server/relay/reply.ts';
-import { atMost, settledEvent, shedEnding } from '#server/relay/settle.ts';
-import { asSeen, type Ending, spentNothing } from '#server/relay/spent.ts';
-import type { Failure } from '#server/relay/failure.ts';
+import { capOutput, settledEvent, shedEnd } from '#server/relay/settle.ts';
+import { endSeenByClient, type CallEnd, noUsage } from '#server/relay/reply-usage.ts';
+import type { AttemptFailure } from '#server/relay/failure.ts';
 import { AttemptSequence } from '#server/relay/attempt-sequence.ts';
 import type { Choice } from '#server/upstreams/choose.ts';
 import type { Target } from '#server/upstreams/target.ts';
@@ -29,8 +31,8 @@ const NO_SOURCE = { pause() {}, resume() {} };
 /** All that is known of a call when it has been admitted. */
 export type Admitted = {
   key: Key;
-  caller: Caller;
-  asked: Asked;
+  context: RequestContext;
+  parsed: ParsedRequest;
   body: Body;
   route: RelayedRoute;
   /** The model that the name in the request stands for. */
@@ -40,9 +42,9 @@ export type Admitted = {
   subjects: readonly SubjectLimits[];
   termsPosition: number;
   price: Price | undefined;
-  reckoning: Reckoning;
+  estimate: CallEstimate;
   hold: Hold;
-  seat: Seat;
+  instance: ActiveInstance;
   response: ServerResponse;
   reply: Reply;
   retryCount: number | undefined;
@@ -55,7 +57,7 @@ export type Admitted = {
  * An admitted call on its way: recorded, sent, delivered, settled. Whatever happens to it, it is
  * settled once in the log, and then its hold becomes what it has spent.
  */
-export class Call implements Running {
+export class Call implements RunningCall {
   readonly #admitted: Admitted;
   readonly #relay: Relay;
   readonly #accepted: EventOf<'request.accepted'>;
@@ -69,12 +71,12 @@ export class Call implements Running {
   #early: ApiError | null = null;
   /** An ending must not be written before its beginning: until then it waits here. */
   #isDurable = false;
-  #ending: Ending | null = null;
+  #ending: CallEnd | null = null;
   /** It was called off before it was sent. */
-  #calledOff: { code: Code; reason: EndReason } | null = null;
+  #calledOff: { code: ErrorCode; reason: EndReason } | null = null;
 
   constructor(relay: Relay, admitted: Admitted) {
-    const { key, asked, model, route, body, hold, subjects, termsPosition, reckoning, reply, retryCount } =
+    const { key, parsed, model, route, body, hold, subjects, termsPosition, estimate, reply, retryCount } =
       admitted;
     this.#relay = relay;
     this.#admitted = admitted;
@@ -85,7 +87,7 @@ export class Call implements Running {
       account: key.account,
       key: key.id,
       model,
-      sse: asked.sse,
+      sse: parsed.sse,
       body_bytes: body.bytes.length,
       hold_tokens: hold.tokens,
       hold_cost_microusd: hold.cost,
@@ -94,7 +96,7 @@ export class Call implements Running {
     };
     if (retryCount !== undefined) this.#accepted.retry_count = retryCount;
     if (route !== CHAT_COMPLETIONS) this.#accepted.route = route;
-    this.#budget = asked.sse ? new Budget({ reckoning, hold, subjects, call: this }) : null;
+    this.#budget = parsed.sse ? new Budget({ estimate, hold, subjects, call: this }) : null;
   }
 
   /**
@@ -102,10 +104,10 @@ export class Call implements Running {
    * @returns the refusal that the caller is to be told, when nothing was sent and nothing was told yet.
    */
   async run(): Promise<ApiError | null> {
-    const { seat, response } = this.#admitted;
+    const { instance, response } = this.#admitted;
     this.#relay.running.add(this);
-    const durable = seat.appender.accept(this.#accepted);
-    const isEarly = this.#relay.overlapped && seat.appender.mode === 'up';
+    const durable = instance.appender.accept(this.#accepted);
+    const isEarly = this.#relay.overlapped && instance.appender.mode === 'up';
     if (isEarly) this.#begin();
     try {
       await durable;
@@ -115,7 +117,7 @@ export class Call implements Running {
       const refusal = new ApiError('store_unavailable');
       // The lost answer may have been a commit: then this is its ending.
       if (error instanceof StoreUnavailable && error.pending)
-        this.#settle(this.#ending ?? shedEnding(refusal.status));
+        this.#settle(this.#ending ?? shedEnd(refusal.status));
       else this.#forget();
       return refusal;
     }
@@ -125,9 +127,9 @@ export class Call implements Running {
       return this.#early;
     }
     if (isEarly) this.#delivery?.openGate();
-    else if (response.destroyed) this.#ended({ ...spentNothing(), reason: 'client_gone', firstByteMs: null });
+    else if (response.destroyed) this.#ended({ ...noUsage(), reason: 'client_gone', firstByteMs: null });
     else if (this.#relay.draining) return this.#notSent('shutting_down', 'service_unavailable');
-    else if (!this.#relay.life.isGood(performance.now()))
+    else if (!this.#relay.fencing.isGood(performance.now()))
       return this.#notSent('store_unavailable', 'service_unavailable');
     else if (this.#calledOff) return this.#notSent(this.#calledOff.code, this.#calledOff.reason);
     else this.#begin();
@@ -140,8 +142,8 @@ export class Call implements Running {
   get key(): Key {
     return this.#admitted.key;
   }
-  get caller(): Caller {
-    return this.#admitted.caller;
+  get context(): RequestContext {
+    return this.#admitted.context;
   }
   get model(): string {
     return this.#accepted.model;
@@ -151,15 +153,15 @@ export class Call implements Running {
     return this.#delivery?.relayedTokens ?? 0;
   }
 
-  fail(code: Code, reason: EndReason): void {
+  fail(code: ErrorCode, reason: EndReason): void {
     if (this.#delivery) this.#delivery.fail(code, reason);
     else if (this.#pause) this.#giveUp(new ApiError(code), reason);
     else this.#calledOff ??= { code, reason };
   }
 
-  #notSent(code: Code, reason: EndReason): ApiError {
+  #notSent(code: ErrorCode, reason: EndReason): ApiError {
     const refusal = new ApiError(code);
-    this.#ended({ ...spentNothing(), status: refusal.status, reason, firstByteMs: null });
+    this.#ended({ ...noUsage(), status: refusal.status, reason, firstByteMs: null });
     return refusal;
   }
 
@@ -169,14 +171,14 @@ export class Call implements Running {
   }
 
   #try(choice: Choice): void {
-    const { body, asked, route, reckoning, hold, response, reply, protocolHeaders } = this.#admitted;
+    const { body, parsed, route, estimate, hold, response, reply, protocolHeaders } = this.#admitted;
     const { upstream, model } = choice.target;
     const call: ProviderCall = {
       route,
       body,
-      asked,
+      parsed,
       model: model ?? this.#accepted.model,
-      tokenLimit: tokenLimitOf(reckoning, hold),
+      tokenLimit: tokenLimitOf(estimate, hold),
       tokenLimitMember: upstream.tokenLimitMember,
       protocolHeaders,
     };
@@ -186,10 +188,10 @@ export class Call implements Running {
     const { provider } = upstream;
     const request = provider.request(call);
     if (request instanceof ApiError) {
-      const failure: Failure = {
+      const failure: AttemptFailure = {
         refusal: request,
         reason: 'upstream_rejected',
-        problem: 'not_said',
+        cause: 'not_said',
         retryAfterMs: null,
       };
       const begin = this.#again(failure);
@@ -199,15 +201,15 @@ export class Call implements Running {
       response,
       requestId: reply.requestId,
       extraHeaders: reply.extraHeaders,
-      shape: reply.shape,
-      life: this.#relay.life,
+      errorFormat: reply.errorFormat,
+      fencing: this.#relay.fencing,
       protocol: {
         sse: () => provider.sse(call),
         json: (bytes) => provider.json(bytes, call),
-        fault: (bytes) => provider.fault(bytes),
+        fault: (bytes) => provider.parseError(bytes),
       },
-      dropped: request.dropped,
-      promptEstimate: reckoning.promptLikely,
+      unsupported: request.unsupported,
+      promptEstimate: estimate.promptLikely,
       upstreamHost: upstream.host,
       timeouts: { ...this.#relay.timeouts, totalMs: this.#relay.timeouts.totalMs - this.#tries.beforeMs },
       deadlines: this.#relay.deadlines,
@@ -226,7 +228,7 @@ export class Call implements Running {
    * The present try has failed, and the client knows of nothing. @returns what begins the next; null: there
    * is none.
    */
-  #again(failure: Failure): (() => void) | null {
+  #again(failure: AttemptFailure): (() => void) | null {
     const next = this.#tries.failed(failure, performance.now());
     if (next === null) return null;
     return () => {
@@ -246,24 +248,24 @@ export class Call implements Running {
     const { response, reply } = this.#admitted;
     if (!this.#isDurable) this.#early = refusal;
     else
-      new Outgoing(
+      new ClientWriter(
         {
           response,
           requestId: reply.requestId,
           extraHeaders: reply.extraHeaders,
-          shape: reply.shape,
-          life: this.#relay.life,
+          errorFormat: reply.errorFormat,
+          fencing: this.#relay.fencing,
         },
         NO_SOURCE,
       ).refuse(refusal);
-    this.#ended({ ...spentNothing(), status: refusal.status, reason, firstByteMs: null });
+    this.#ended({ ...noUsage(), status: refusal.status, reason, firstByteMs: null });
   }
 
   #clientGone(): void {
     if (this.#pause) {
       clearTimeout(this.#pause);
       this.#pause = undefined;
-      return this.#ended({ ...spentNothing(), reason: 'client_gone', firstByteMs: null });
+      return this.#ended({ ...noUsage(), reason: 'client_gone', firstByteMs: null });
     }
     const drains = this.#tries.isDrained;
     if (drains) this.#delivery?.clientLeft();
@@ -280,15 +282,15 @@ export class Call implements Running {
   }
 
   grow(more: Amounts, grown: () => void): void {
-    const { seat, hold } = this.#admitted;
-    seat.limits.grow(hold, more, grown);
+    const { instance, hold } = this.#admitted;
+    instance.limits.grow(hold, more, grown);
   }
 
   /** Its hold has grown, and recovery must know of it should this process die. */
   extended(): void {
-    const { hold, seat } = this.#admitted;
+    const { hold, instance } = this.#admitted;
     const { request, account, key, model, admitted_minute = 0, terms_position = 0 } = this.#accepted;
-    seat.appender.note({
+    instance.appender.note({
       type: 'request.extended',
       request,
       account,
@@ -301,29 +303,29 @@ export class Call implements Running {
     });
   }
 
-  #ended(told: Ending): void {
+  #ended(told: CallEnd): void {
     this.#relay.running.delete(this);
     this.#tries.ended(told.reason, performance.now());
-    const ending = asSeen(told, this.#admitted.response.headersSent, this.#tries.beforeMs);
+    const ending = endSeenByClient(told, this.#admitted.response.headersSent, this.#tries.beforeMs);
     if (this.#isDurable) this.#settle(ending);
     else this.#ending = ending;
   }
 
-  #settle(told: Ending): void {
+  #settle(told: CallEnd): void {
     this.#budget?.end();
-    const { key, model, body, hold, reckoning, price, seat, startedMs } = this.#admitted;
-    const ending = reckoning.isHard ? atMost(told, hold.tokens - reckoning.promptTokens) : told;
+    const { key, model, body, hold, estimate, price, instance, startedMs } = this.#admitted;
+    const ending = estimate.isHard ? capOutput(told, hold.tokens - estimate.promptTokens) : told;
     const event = settledEvent(this.#accepted, ending, this.#tries, performance.now() - startedMs, price);
     if (ending.reason === 'completed') this.#relay.estimates.learn(key.id, model, event.output_tokens);
-    seat.appender.settle(event, () => seat.limits.settle(hold, event));
+    instance.appender.settle(event, () => instance.limits.settle(hold, event));
     releaseBody(body);
   }
 
   /** It is not in the log and never will be. */
   #forget(): void {
-    const { seat, hold, body } = this.#admitted;
+    const { instance, hold, body } = this.#admitted;
     this.#budget?.end();
-    seat.limits.release(hold);
+    instance.limits.release(hold);
     releaseBody(body);
   }
 }

@@ -3,20 +3,20 @@ import { KEEP_ALIVE_COMMENT_MS } from '#server/relay/bounds.ts';
 import { SLOW_READER_MS } from '#server/http/bounds.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import type { FencingGuard } from '#server/instance/fencing-guard.ts';
-import { CONVENTION, type ErrorShape } from '#server/wire/error-shape.ts';
+import { OPENAI_ERRORS, type ErrorFormat } from '#server/wire/error-format.ts';
 
 /** What the bytes come from, which waits while the client takes nothing. */
 export type Source = { pause(): void; resume(): void };
 
-export type OutgoingOptions = {
+export type ClientWriterOptions = {
   response: ServerResponse;
   requestId: string;
   /** More headers for whatever is sent, in pairs; CORS. */
   extraHeaders: readonly string[];
   /** How errors are told; absent: as the convention does. */
-  shape?: ErrorShape | undefined;
+  errorFormat?: ErrorFormat | undefined;
   /** Whether this process may still deliver for its instance. */
-  life: FencingGuard;
+  fencing: FencingGuard;
 };
 
 const KEEP_ALIVE_COMMENT = ': keep-alive\n\n';
@@ -32,8 +32,8 @@ const KEEP_ALIVE_COMMENT = ': keep-alive\n\n';
  * given to the kernel, or to Node's queue behind it, before the process stood still belongs to the time
  * before, and the hold covers it.
  */
-export class Outgoing {
-  readonly #options: OutgoingOptions;
+export class ClientWriter {
+  readonly #options: ClientWriterOptions;
   readonly #source: Source;
   #lastWriteMs: number;
   #fullSinceMs: number | null = null;
@@ -45,7 +45,7 @@ export class Outgoing {
   #isEnded = false;
   #isLeft = false;
 
-  constructor(options: OutgoingOptions, source: Source) {
+  constructor(options: ClientWriterOptions, source: Source) {
     this.#options = options;
     this.#source = source;
     this.#lastWriteMs = performance.now();
@@ -111,7 +111,7 @@ export class Outgoing {
     if (this.#isLeft) return;
     this.#isEnded = true;
     if (this.#isDoubtful()) return this.#hold(() => this.refuse(refusal));
-    const { response, requestId, extraHeaders, shape = CONVENTION } = this.#options;
+    const { response, requestId, extraHeaders, errorFormat: shape = OPENAI_ERRORS } = this.#options;
     if (response.destroyed) return;
     const body = shape.body(refusal, requestId);
     response.writeHead(refusal.status, [
@@ -129,7 +129,7 @@ export class Outgoing {
     if (this.#isLeft) return;
     this.#isEnded = true;
     if (this.#isDoubtful()) return this.#hold(() => this.endWithError(refusal, insideEvent, eventsBefore));
-    const { response, requestId, shape = CONVENTION } = this.#options;
+    const { response, requestId, errorFormat: shape = OPENAI_ERRORS } = this.#options;
     // The head was never sent, so that a proper refusal still can be.
     if (!response.headersSent) return this.refuse(refusal);
     const separator = insideEvent || this.#isTorn ? '\n\n' : '';
@@ -151,12 +151,12 @@ export class Outgoing {
 
   /** Whether nothing of the upstream's may go out. */
   #mayNot(nowMs: number): boolean {
-    return this.#held !== null || this.#isTorn || !this.#options.life.isGood(nowMs);
+    return this.#held !== null || this.#isTorn || !this.#options.fencing.isGood(nowMs);
   }
 
   /** Whether it is open what may be said. Of an instance that is dead an error may be told at once. */
   #isDoubtful(): boolean {
-    return !this.#isTorn && !this.#options.life.isLost && this.#mayNot(performance.now());
+    return !this.#isTorn && !this.#options.fencing.isLost && this.#mayNot(performance.now());
   }
 
   #hold(action: () => void): void {
@@ -168,7 +168,7 @@ export class Outgoing {
     this.#held = [action];
     this.#fullSinceMs ??= performance.now();
     this.#source.pause();
-    this.#options.life.whenKnown((isAlive) => this.#release(isAlive));
+    this.#options.fencing.whenKnown((isAlive) => this.#release(isAlive));
   }
 
   #release(isAlive: boolean): void {

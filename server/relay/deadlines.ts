@@ -1,7 +1,7 @@
 import { DEADLINE_TICK_MS } from '#server/relay/bounds.ts';
 
 /** Something that runs and may run out of time. */
-export type Watched = { check(nowMs: number): void };
+export type DeadlineTarget = { checkDeadlines(nowMs: number): void };
 
 /**
  * One timer for the deadlines of all running requests. A timer for each deadline of each request
@@ -9,15 +9,15 @@ export type Watched = { check(nowMs: number): void };
  * costs less than one of them and is exact to the tick.
  */
 export class Deadlines {
-  readonly #watched = new Set<Watched>();
+  readonly #watched = new Set<DeadlineTarget>();
   #timer: NodeJS.Timeout | undefined;
 
-  add(watched: Watched): void {
+  add(watched: DeadlineTarget): void {
     this.#watched.add(watched);
     this.#timer ??= setInterval(() => this.#tick(), DEADLINE_TICK_MS);
   }
 
-  delete(watched: Watched): void {
+  delete(watched: DeadlineTarget): void {
     this.#watched.delete(watched);
     if (this.#watched.size > 0 || !this.#timer) return;
     clearInterval(this.#timer);
@@ -26,6 +26,6 @@ export class Deadlines {
 
   #tick(): void {
     const nowMs = performance.now();
-    for (const watched of this.#watched) watched.check(nowMs);
+    for (const watched of this.#watched) watched.checkDeadlines(nowMs);
   }
 }

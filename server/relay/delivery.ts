@@ -1,15 +1,15 @@
 import type { Dispatcher } from 'undici';
 import type { EndReason } from '#db/events/events.ts';
 import { ERROR_REPLY_BYTES_MAX, JSON_REPLY_BYTES_MAX } from '#server/wire/bounds.ts';
-import { type Code, ApiError } from '#server/errors/api-error.ts';
-import type { SseReader } from '#server/providers/provider.ts';
-import type { Watched } from '#server/relay/deadlines.ts';
+import { type ErrorCode, ApiError } from '#server/errors/api-error.ts';
+import type { SseReader } from '#server/wire/sse.ts';
+import type { DeadlineTarget } from '#server/relay/deadlines.ts';
 import type { DeliveryOptions } from '#server/relay/delivery-options.ts';
-import type { Failure, Problem } from '#server/relay/failure.ts';
-import { Outgoing, type Source } from '#server/relay/client-writer.ts';
-import { droppedHeader, type ReplyHead, readReplyHead } from '#server/relay/reply-head.ts';
+import type { AttemptFailure, FailureCause } from '#server/relay/failure.ts';
+import { ClientWriter, type Source } from '#server/relay/client-writer.ts';
+import { unsupportedHeader, type ReplyHead, readReplyHead } from '#server/relay/reply-head.ts';
 import { ReplyClock } from '#server/relay/reply-clock.ts';
-import { type Spent, spentOnJson, spentOnReply, spentUntold } from '#server/relay/spent.ts';
+import { type ReplyUsage, usageOfJson, usageOfStream, usageBeforeReply } from '#server/relay/reply-usage.ts';
 import { transportFailure } from '#server/relay/transport-failure.ts';
 import { apiErrorOfReply, retryAfterMs } from '#server/relay/upstream-errors.ts';
 import { HEAD_KEPT_MS } from '#server/upstreams/bounds.ts';
@@ -37,9 +37,9 @@ type Mode = 'waiting' | 'holding' | 'refusing' | 'streaming' | 'ended';
 const SSE_HEADERS = ['cache-control', 'no-cache', 'x-accel-buffering', 'no'];
 /** Thrown into the upstream exchange to end it. */
 const ABORT = new Error('the relay ended the exchange');
-export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
+export class Delivery implements Dispatcher.DispatchHandler, DeadlineTarget, Source {
   readonly #options: DeliveryOptions;
-  readonly #out: Outgoing;
+  readonly #out: ClientWriter;
   readonly #clock = new ReplyClock();
   #mode: Mode = 'waiting';
   #gateOpen: boolean;
@@ -58,7 +58,7 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
   constructor(options: DeliveryOptions) {
     this.#options = options;
     this.#gateOpen = options.gateOpen;
-    this.#out = new Outgoing(options, this);
+    this.#out = new ClientWriter(options, this);
     options.deadlines.add(this);
   }
 
@@ -130,7 +130,7 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
   /**
    * Ends the exchange with an error of ours, in whatever way the client can still be told. Nobody takes over.
    */
-  fail(code: Code, reason: EndReason): void {
+  fail(code: ErrorCode, reason: EndReason): void {
     if (this.#mode === 'ended') return;
     if (this.#isTold) this.#failInBand(code, reason);
     else this.#sendRefusal(new ApiError(code), reason);
@@ -148,7 +148,7 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
   }
 
   /** Compares the exchange with its deadlines. */
-  check(nowMs: number): void {
+  checkDeadlines(nowMs: number): void {
     const { timeouts } = this.#options;
     if (this.#clock.isOver(nowMs, timeouts)) return this.fail('upstream_timeout', 'timed_out');
     if (this.#isHeadKept && this.#clock.headAgeMs(nowMs) > HEAD_KEPT_MS) {
@@ -208,7 +208,7 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
     const head = this.#head as ReplyHead;
     this.#out.writeHead(head.status, head.contentType, [
       ...SSE_HEADERS,
-      ...droppedHeader(head, this.#options.dropped),
+      ...unsupportedHeader(head, this.#options.unsupported),
     ]);
   }
 
@@ -262,12 +262,12 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
     this.#out.writeHead(head.status, head.contentType, [
       'content-length',
       String(reply.bytes.length),
-      ...droppedHeader(head, this.#options.dropped),
+      ...unsupportedHeader(head, this.#options.unsupported),
     ]);
     this.#out.end(reply.bytes);
     this.#end(
       failed ? 'upstream_error' : 'completed',
-      spentOnJson(head.status, usage, this.#options.promptEstimate, outputBytes),
+      usageOfJson(head.status, usage, this.#options.promptEstimate, outputBytes),
     );
   }
 
@@ -280,7 +280,7 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
       retryAfter,
       host: this.#options.upstreamHost,
     });
-    this.#giveUp({ refusal, reason, problem: status, retryAfterMs: retryAfterMs(retryAfter) });
+    this.#giveUp({ refusal, reason, cause: status, retryAfterMs: retryAfterMs(retryAfter) });
   }
 
   /** Whether the client has the head of a streamed reply. Until then it can be told anything. */
@@ -289,7 +289,7 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
   }
 
   /** The upstream has failed, at whatever point. */
-  #failed(code: Code, reason: EndReason, problem: Problem): void {
+  #failed(code: ErrorCode, reason: EndReason, problem: FailureCause): void {
     // A refusal that waits for the record stays what it is: the end of its exchange is nobody's chance.
     if (this.#mode === 'ended' || (this.#early !== null && this.#early !== 'ended')) return;
     if (this.#isTold) return this.#failInBand(code, reason);
@@ -297,12 +297,12 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
     this.#giveUp({
       refusal: new ApiError(code),
       reason,
-      problem: isBegun ? 'begun' : problem,
+      cause: isBegun ? 'begun' : problem,
       retryAfterMs: null,
     });
   }
 
-  #giveUp(failure: Failure): void {
+  #giveUp(failure: AttemptFailure): void {
     const begin = this.#isLeft ? null : this.#options.again(failure);
     if (begin === null) return this.#sendRefusal(failure.refusal, failure.reason);
     this.discard();
@@ -316,12 +316,12 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
     }
     this.#out.refuse(refusal);
     this.#end(reason, {
-      ...spentUntold(this.#head?.form, this.#options.promptEstimate),
+      ...usageBeforeReply(this.#head?.form, this.#options.promptEstimate),
       status: refusal.status,
     });
   }
 
-  #failInBand(code: Code, reason: EndReason): void {
+  #failInBand(code: ErrorCode, reason: EndReason): void {
     const tap = this.#tap as SseReader;
     // A reply that is complete by its own words stays complete when its connection breaks after it.
     const complete = tap.complete && reason !== 'service_unavailable';
@@ -333,7 +333,7 @@ export class Delivery implements Dispatcher.DispatchHandler, Watched, Source {
   /** @param spent absent: what has been given to the client so far. */
   #end(
     reason: EndReason,
-    spent: Spent = spentOnReply(this.#head?.status, this.#options.promptEstimate, this.#tap),
+    spent: ReplyUsage = usageOfStream(this.#head?.status, this.#options.promptEstimate, this.#tap),
   ): void {
     this.discard();
     this.#options.onEnd({

@@ -8,46 +8,46 @@ import { BUSY_CREDENTIAL_MS, RETRY_AFTER_MAX_MS, WRONG_CREDENTIAL_MS } from '#se
  * `not_said`: the call can't be said in the upstream's protocol. `begun`: its reply had begun, and the
  * upstream may charge for it.
  */
-export type Problem =
+export type FailureCause =
   'unreachable' | 'timed_out' | 'cut' | 'unreadable' | 'error_event' | 'not_said' | 'begun' | number;
 
-export type Failure = {
+export type AttemptFailure = {
   /** What the client is told where nobody else takes over. */
   refusal: ApiError;
   reason: EndReason;
   /** A number is the status that the upstream refused with. */
-  problem: Problem;
+  cause: FailureCause;
   /** How long the upstream asked to be left alone, in milliseconds. */
   retryAfterMs: number | null;
 };
 
-export type Verdict = {
+export type RetryPolicy = {
   /** Whether another upstream, or another credential, may do better. */
-  isElsewhereBetter: boolean;
+  retryElsewhere: boolean;
   /** Whether the same may do better a little later. */
-  isLaterBetter: boolean;
+  retrySame: boolean;
   /** Whose health it speaks against. */
   blames: 'upstream' | 'credential' | 'nobody';
   /** Whether another credential of the same upstream is of no use. */
-  isOfUpstream: boolean;
+  avoidUpstream: boolean;
   /** For how long that one is known to be of no use; null: nobody knows. */
-  outForMs: number | null;
+  openForMs: number | null;
 };
 
-const HOPELESS: Verdict = {
-  isElsewhereBetter: false,
-  isLaterBetter: false,
+const HOPELESS: RetryPolicy = {
+  retryElsewhere: false,
+  retrySame: false,
   blames: 'nobody',
-  isOfUpstream: true,
-  outForMs: null,
+  avoidUpstream: true,
+  openForMs: null,
 };
-const ELSEWHERE: Verdict = { ...HOPELESS, isElsewhereBetter: true };
-const UPSTREAM: Verdict = {
-  isElsewhereBetter: true,
-  isLaterBetter: true,
+const ELSEWHERE: RetryPolicy = { ...HOPELESS, retryElsewhere: true };
+const UPSTREAM: RetryPolicy = {
+  retryElsewhere: true,
+  retrySame: true,
   blames: 'upstream',
-  isOfUpstream: true,
-  outForMs: null,
+  avoidUpstream: true,
+  openForMs: null,
 };
 
 /** Statuses by which an upstream judges the client's own request: the next one would say the same. */
@@ -55,10 +55,13 @@ const OF_THE_REQUEST = new Set([400, 413, 415, 422]);
 /** Of the relay's credential: not known, not paid for, not permitted. */
 const OF_THE_CREDENTIAL = new Set([401, 402, 403]);
 
-export function judge({ problem, retryAfterMs }: Pick<Failure, 'problem' | 'retryAfterMs'>): Verdict {
+export function classifyFailure({
+  cause: problem,
+  retryAfterMs,
+}: Pick<AttemptFailure, 'cause' | 'retryAfterMs'>): RetryPolicy {
   switch (problem) {
     case 'begun':
-      return { ...UPSTREAM, isElsewhereBetter: false, isLaterBetter: false };
+      return { ...UPSTREAM, retryElsewhere: false, retrySame: false };
     case 'not_said':
       return ELSEWHERE;
     case 'unreachable':
@@ -75,27 +78,27 @@ export function judge({ problem, retryAfterMs }: Pick<Failure, 'problem' | 'retr
   if (problem === 404) return ELSEWHERE;
   if (OF_THE_CREDENTIAL.has(problem)) {
     return {
-      isElsewhereBetter: true,
-      isLaterBetter: false,
+      retryElsewhere: true,
+      retrySame: false,
       blames: 'credential',
-      isOfUpstream: false,
-      outForMs: WRONG_CREDENTIAL_MS,
+      avoidUpstream: false,
+      openForMs: WRONG_CREDENTIAL_MS,
     };
   }
   if (problem === 429) {
     return {
-      isElsewhereBetter: true,
-      isLaterBetter: true,
+      retryElsewhere: true,
+      retrySame: true,
       blames: 'credential',
-      isOfUpstream: false,
-      outForMs: askedMs ?? BUSY_CREDENTIAL_MS,
+      avoidUpstream: false,
+      openForMs: askedMs ?? BUSY_CREDENTIAL_MS,
     };
   }
   if (problem >= 500 || problem === 408 || problem === 425 || problem < 400)
-    return { ...UPSTREAM, outForMs: askedMs };
+    return { ...UPSTREAM, openForMs: askedMs };
   return HOPELESS;
 }
 
 /** The same in a word, for the log. */
-export const problemName = (problem: Problem): string =>
+export const causeCode = (problem: FailureCause): string =>
   typeof problem === 'number' ? `status_${problem}` : problem;

@@ -5,12 +5,12 @@ import { ApiError } from '#server/errors/api-error.ts';
 import { rateHeaders } from '#server/limits/figures.ts';
 import { Hold } from '#server/limits/hold.ts';
 import { limitErrorOf } from '#server/limits/limit-error.ts';
-import { countsCost, reckon } from '#server/relay/admit.ts';
-import { authenticate, sentInEither } from '#server/access/authenticate.ts';
+import { countsCost, estimateCall } from '#server/relay/reservation.ts';
+import { authenticate, readSecretFromEither } from '#server/access/authenticate.ts';
 import { authorize, authorizeModel } from '#server/access/authorize.ts';
-import { type Body, ClientGone, readBody, releaseBody } from '#server/wire/body.ts';
+import { type Body, ClientDisconnected, readBody, releaseBody } from '#server/wire/read-body.ts';
 import { Call } from '#server/relay/call.ts';
-import { callerOf } from '#server/access/caller.ts';
+import { requestContextOf } from '#server/access/request-context.ts';
 import { findTargets } from '#server/relay/find-targets.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import type { RelayedSpec } from '#server/relay/routes.ts';
@@ -22,7 +22,7 @@ type Identify = (relay: Relay, request: IncomingMessage) => Key | ApiError;
 const bySecret: Identify = ({ readModel, pepper, secretUse }, { rawHeaders }) =>
   authenticate(rawHeaders, readModel, pepper, secretUse);
 const byEitherHeader: Identify = ({ readModel, pepper, secretUse }, { rawHeaders }) =>
-  authenticate(rawHeaders, readModel, pepper, secretUse, sentInEither);
+  authenticate(rawHeaders, readModel, pepper, secretUse, readSecretFromEither);
 
 /**
  * A call of a relayed route, from the first look at its headers to its admission. Each stage either
@@ -38,12 +38,12 @@ export async function handleCall(
   identify: Identify = takesApiKey ? byEitherHeader : bySecret,
 ): Promise<void> {
   const startedMs = performance.now();
-  const { readModel, seat } = relay;
+  const { readModel, instance } = relay;
   if (relay.draining) return sendError(request, response, reply, new ApiError('shutting_down'));
   if (relay.running.size >= RUNNING_MAX)
     return sendError(request, response, reply, new ApiError('relay_busy'));
   // Before the key is judged: what this process doesn't know yet must not look like a wrong key.
-  const isFit = readModel.isCurrent() && relay.life.isGood(startedMs);
+  const isFit = readModel.isCurrent() && relay.fencing.isGood(startedMs);
   if (!isFit) return sendError(request, response, reply, new ApiError('store_unavailable'));
 
   const key = identify(relay, request);
@@ -52,21 +52,21 @@ export async function handleCall(
   /** From here on it is known whose call it is, so that its refusal can be recorded. */
   const refused = (refusal: ApiError): void => {
     if (body) releaseBody(body);
-    relay.refusals.note(key, reply.requestId, refusal);
+    relay.rejections.note(key, reply.requestId, refusal);
     sendError(request, response, reply, refusal);
   };
 
-  const caller = callerOf(request, route, relay.trustedProxies);
-  const forbidden = authorize(key, caller, readModel) ?? checkMedia(request.headers);
+  const context = requestContextOf(request, route, relay.trustedProxies);
+  const forbidden = authorize(key, context, readModel) ?? checkMedia(request.headers);
   if (forbidden) return refused(forbidden);
   const received = await receive(request, response, relay.maxBodyBytes);
   if (received === null) return;
   if (received instanceof ApiError) return refused(received);
   body = received;
-  const asked = parse(body.bytes);
-  if (asked instanceof ApiError) return refused(asked);
+  const parsed = parse(body.bytes);
+  if (parsed instanceof ApiError) return refused(parsed);
   const models = relay.upstreams.table;
-  const model = models.resolve(asked.model);
+  const model = models.resolve(parsed.model);
   const forbiddenModel = authorizeModel(key, model, readModel);
   if (forbiddenModel) return refused(forbiddenModel);
   const targets = findTargets(models, model, route);
@@ -79,15 +79,16 @@ export async function handleCall(
   // Nobody waits for it any more, so nothing is begun.
   if (response.destroyed) return releaseBody(body);
 
-  const estimate = relay.estimates.estimate(key.id, model);
-  const reckoning = reckon(body.bytes, asked, subjects, price?.prices ?? null, estimate);
+  const replyTokens = relay.estimates.estimate(key.id, model);
+  const estimate = estimateCall(body.bytes, parsed, subjects, price?.prices ?? null, replyTokens);
   // What such a call would use can't be bounded by its bytes.
-  if (reckoning.isHard && asked.elsewhere !== undefined) return refused(promptElsewhere(asked.elsewhere));
-  const decision = seat.limits.admit(subjects, reckoning.need);
+  if (estimate.isHard && parsed.externalPrompt !== undefined)
+    return refused(promptElsewhere(parsed.externalPrompt));
+  const decision = instance.limits.admit(subjects, estimate.need);
   const hold = decision instanceof Promise ? await decision : decision;
   if (!(hold instanceof Hold)) return refused(limitErrorOf(hold, readModel.nowMs()));
   if (response.destroyed) {
-    seat.limits.release(hold);
+    instance.limits.release(hold);
     return releaseBody(body);
   }
   if (subjects.length > 0)
@@ -96,18 +97,18 @@ export async function handleCall(
   const retryCount = clientRetryCount(request.headers);
   const call = new Call(relay, {
     key,
-    caller,
+    context,
     route,
-    asked,
+    parsed,
     model,
     targets,
     body,
     subjects,
     termsPosition,
     price,
-    reckoning,
+    estimate,
     hold,
-    seat,
+    instance,
     response,
     reply,
     retryCount,
@@ -144,7 +145,7 @@ async function receive(
   try {
     return await readBody(request, response, maxBytes);
   } catch (error) {
-    if (error instanceof ClientGone) return null;
+    if (error instanceof ClientDisconnected) return null;
     throw error;
   }
 }

@@ -3,14 +3,14 @@ export type ReplyHead = {
   status: number;
   contentType: string;
   retryAfter: string | undefined;
-  /** What of the request a provider's package has dropped, by the names of the members. */
-  dropped: string | undefined;
+  /** What of the request a provider's package has unsupported, by the names of the members. */
+  unsupported: string | undefined;
   /** `refusal`: not a success; `unreadable`: a success in a form that no client of ours expects. */
   form: 'sse' | 'json' | 'refusal' | 'unreadable';
 };
 
 /** Names members of a request that its provider had no place for. */
-export const DROPPED = 'x-daybook-dropped';
+export const UNSUPPORTED_HEADER = 'x-daybook-unsupported';
 const NAMES = /^[\w.[\]-]{1,100}(?:, ?[\w.[\]-]{1,100}){0,63}$/;
 
 const namesOf = (text: string | undefined): string | undefined =>
@@ -25,7 +25,7 @@ export function readReplyHead(status: number, headers: Headers): ReplyHead {
     status,
     contentType,
     retryAfter: one(headers['retry-after']),
-    dropped: namesOf(one(headers[DROPPED])),
+    unsupported: namesOf(one(headers[UNSUPPORTED_HEADER])),
     form: formOf(status, contentType, encoding),
   };
 }
@@ -43,10 +43,10 @@ function one(value: string | string[] | undefined): string | undefined {
 }
 
 /**
- * The header that tells the client what was dropped, as a pair; a package knows better than what was made for
+ * The header that tells the client what was unsupported, as a pair; a package knows better than what was made for
  * it.
  */
-export function droppedHeader({ dropped }: ReplyHead, names: readonly string[]): string[] {
-  const told = dropped ?? names.join(', ');
-  return told === '' ? [] : [DROPPED, told];
+export function unsupportedHeader({ unsupported }: ReplyHead, names: readonly string[]): string[] {
+  const told = unsupported ?? names.join(', ');
+  return told === '' ? [] : [UNSUPPORTED_HEADER, told];
 }

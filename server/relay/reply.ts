@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { REFUSED_BODY_BYTES_MAX } from '#server/relay/bounds.ts';
 import { ApiError } from '#server/errors/api-error.ts';
-import { CONVENTION, type ErrorShape } from '#server/wire/error-shape.ts';
+import { OPENAI_ERRORS, type ErrorFormat } from '#server/wire/error-format.ts';
 
 /** What every reply to a request carries. */
 export type Reply = {
@@ -10,7 +10,7 @@ export type Reply = {
   /** Headers for every reply to it, in pairs. */
   extraHeaders: readonly string[];
   /** How errors are told; absent: as the convention does. */
-  shape?: ErrorShape;
+  errorFormat?: ErrorFormat;
 };
 
 const NO_HEADERS: readonly string[] = [];
@@ -18,7 +18,7 @@ const CORS_HEADERS: readonly string[] = [
   'access-control-allow-origin',
   '*',
   'access-control-expose-headers',
-  'x-request-id, request-id, retry-after, retry-after-ms, x-should-retry, x-daybook-dropped, x-quota-reset, x-ratelimit-limit-requests, ' +
+  'x-request-id, request-id, retry-after, retry-after-ms, x-should-retry, x-daybook-unsupported, x-quota-reset, x-ratelimit-limit-requests, ' +
     'x-ratelimit-remaining-requests, x-ratelimit-reset-requests, x-ratelimit-limit-tokens, ' +
     'x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens',
 ];
@@ -65,7 +65,7 @@ export function sendError(
   refusal: ApiError,
 ): void {
   if (response.headersSent || response.destroyed) return;
-  const body = (reply.shape ?? CONVENTION).body(refusal, reply.requestId);
+  const body = (reply.errorFormat ?? OPENAI_ERRORS).body(refusal, reply.requestId);
   response.writeHead(refusal.status, [
     ...refusal.headers(reply.requestId, Buffer.byteLength(body)),
     ...reply.extraHeaders,

@@ -1,15 +1,15 @@
 import { CHAT_COMPLETIONS, type RelayedRoute } from '#db/limits/limits.ts';
-import { messagesErrorBody, messagesErrorEvent } from '#server/providers/anthropic/fault.ts';
-import { CONVENTION, type ErrorShape, RESPONSES } from '#server/wire/error-shape.ts';
-import { type Parse, parseChat } from '#server/wire/parse.ts';
-import { parseCompletion, parseEmbeddings, parseMessage, parseResponse } from '#server/wire/parse-others.ts';
+import { messagesErrorBody, messagesErrorEvent } from '#server/providers/anthropic/errors.ts';
+import { OPENAI_ERRORS, type ErrorFormat, RESPONSES_ERRORS } from '#server/wire/error-format.ts';
+import { type RequestParser, parseChatCompletion } from '#server/wire/request-parser.ts';
+import { parseCompletion, parseEmbeddings, parseMessage, parseResponse } from '#server/wire/route-parsers.ts';
 
 /** A relayed route, as far as it differs from the others. */
 export type RelayedSpec = {
   route: RelayedRoute;
-  parse: Parse;
+  parse: RequestParser;
   /** How its clients are told of errors, those of every stage. */
-  shape: ErrorShape;
+  errorFormat: ErrorFormat;
   /** Where its clients look for the id of their request, beside `x-request-id`. */
   requestIdHeader?: string;
   /** Whether the key may come as `x-api-key`, as clients of this protocol send it. */
@@ -18,12 +18,16 @@ export type RelayedSpec = {
   protocolHeaders?: readonly string[];
 };
 
-export const CHAT: RelayedSpec = { route: CHAT_COMPLETIONS, parse: parseChat, shape: CONVENTION };
+export const CHAT: RelayedSpec = {
+  route: CHAT_COMPLETIONS,
+  parse: parseChatCompletion,
+  errorFormat: OPENAI_ERRORS,
+};
 
 export const MESSAGES: RelayedSpec = {
   route: '/v1/messages',
   parse: parseMessage,
-  shape: { body: messagesErrorBody, event: messagesErrorEvent },
+  errorFormat: { body: messagesErrorBody, event: messagesErrorEvent },
   requestIdHeader: 'request-id',
   takesApiKey: true,
   protocolHeaders: ['anthropic-version', 'anthropic-beta'],
@@ -31,9 +35,9 @@ export const MESSAGES: RelayedSpec = {
 
 const SPECS: readonly RelayedSpec[] = [
   CHAT,
-  { route: '/v1/completions', parse: parseCompletion, shape: CONVENTION },
-  { route: '/v1/embeddings', parse: parseEmbeddings, shape: CONVENTION },
-  { route: '/v1/responses', parse: parseResponse, shape: RESPONSES },
+  { route: '/v1/completions', parse: parseCompletion, errorFormat: OPENAI_ERRORS },
+  { route: '/v1/embeddings', parse: parseEmbeddings, errorFormat: OPENAI_ERRORS },
+  { route: '/v1/responses', parse: parseResponse, errorFormat: RESPONSES_ERRORS },
   MESSAGES,
 ];
 
@@ -41,6 +45,6 @@ const SPECS: readonly RelayedSpec[] = [
 export const RELAYED: ReadonlyMap<string, RelayedSpec> = new Map(SPECS.map((spec) => [spec.route, spec]));
 
 /** How errors are told of a path, whether or not it is relayed: what is below one has the same clients. */
-export function speechOf(path: string): Pick<RelayedSpec, 'shape' | 'requestIdHeader'> {
+export function errorFormatOf(path: string): Pick<RelayedSpec, 'errorFormat' | 'requestIdHeader'> {
   return RELAYED.get(path) ?? (path.startsWith(`${MESSAGES.route}/`) ? MESSAGES : CHAT);
 }

@@ -2,12 +2,12 @@ import type { EventOf } from '#db/events/events.ts';
 import type { Price } from '#db/fold/price.ts';
 import { costOf } from '#db/money.ts';
 import type { Attempt } from '#db/events/upstream-events.ts';
-import { type Ending, spentNothing } from '#server/relay/spent.ts';
+import { type CallEnd, noUsage } from '#server/relay/reply-usage.ts';
 
 type Accepted = EventOf<'request.accepted'>;
 
 /** What became of a call's tries. */
-export type Tried = {
+export type AttemptSummary = {
   /** The upstream of the last one; null: there was none. */
   upstream: string | null;
   count: number;
@@ -20,8 +20,8 @@ export type Tried = {
  */
 export function settledEvent(
   accepted: Accepted,
-  ending: Ending,
-  tried: Tried,
+  ending: CallEnd,
+  tried: AttemptSummary,
   durationMs: number,
   price: Price | undefined,
 ): EventOf<'request.settled'> {
@@ -60,12 +60,12 @@ export function settledEvent(
  * The same with no more output than the upstream was asked to stop at. Where it told no usage of
  * its own our count is an estimate, and it can't have exceeded what it was held to.
  */
-export function atMost(ending: Ending, outputTokens: number): Ending {
+export function capOutput(ending: CallEnd, outputTokens: number): CallEnd {
   if (ending.source === 'provider' || ending.usage.output <= outputTokens) return ending;
   return { ...ending, usage: { ...ending.usage, output: outputTokens } };
 }
 
 /** The ending of a request that was recorded, or may have been, and then not carried out. */
-export function shedEnding(status: number): Ending {
-  return { ...spentNothing(), status, reason: 'service_unavailable', firstByteMs: null };
+export function shedEnd(status: number): CallEnd {
+  return { ...noUsage(), status, reason: 'service_unavailable', firstByteMs: null };
 }

@@ -1,13 +1,13 @@
 import { errors } from 'undici';
 import type { EndReason } from '#db/events/events.ts';
-import type { Code } from '#server/errors/api-error.ts';
-import type { Problem } from '#server/relay/failure.ts';
+import type { ErrorCode } from '#server/errors/api-error.ts';
+import type { FailureCause } from '#server/relay/failure.ts';
 
 /**
  * What a broken exchange means before any part of a reply had come: for the client, for the log, and for the
  * next try.
  */
-export function transportFailure(error: unknown): [Code, EndReason, Problem] {
+export function transportFailure(error: unknown): [ErrorCode, EndReason, FailureCause] {
   if (error instanceof errors.ConnectTimeoutError) return ['upstream_timeout', 'timed_out', 'timed_out'];
   const code = (error as NodeJS.ErrnoException | null)?.code ?? '';
   return UNREACHABLE.has(code)

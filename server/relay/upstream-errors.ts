@@ -1,11 +1,11 @@
 import type { EndReason } from '#db/events/events.ts';
 import { ApiError } from '#server/errors/api-error.ts';
-import type { ProviderFault } from '#server/providers/provider.ts';
+import type { ProviderError } from '#server/providers/provider.ts';
 
 /** An upstream's reply whose status is not a success. */
-export type UpstreamReply = {
+export type UpstreamErrorReply = {
   status: number;
-  fault: ProviderFault | null;
+  fault: ProviderError | null;
   retryAfter: string | undefined;
   host: string;
 };
@@ -22,7 +22,7 @@ const RETRY_AFTER_MAX_S = 60;
  * and message. The upstream's 401 and 403 are about the relay's own credential: told as they are,
  * agents would blame the user's key. Its 429 is not the account's: a 503 that says when to retry.
  */
-export function apiErrorOfReply(reply: UpstreamReply): { refusal: ApiError; reason: EndReason } {
+export function apiErrorOfReply(reply: UpstreamErrorReply): { refusal: ApiError; reason: EndReason } {
   const { status } = reply;
   const retryAfterS = retryAfterSeconds(reply.retryAfter);
   if (CLIENT_FAULTS.has(status)) {
@@ -58,7 +58,7 @@ function retryAfterSeconds(header: string | undefined): number | undefined {
   return ms === null ? undefined : Math.min(Math.max(ms / 1_000, 1), RETRY_AFTER_MAX_S);
 }
 
-function readError({ status, fault, host }: UpstreamReply): { message: string; param: string | null } {
+function readError({ status, fault, host }: UpstreamErrorReply): { message: string; param: string | null } {
   if (fault === null)
     return { message: `The model provider refused the request with status ${status}.`, param: null };
   return {

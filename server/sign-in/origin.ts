@@ -3,7 +3,7 @@ import { isIP } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import type { Config } from '#server/process/config.ts';
 import { type AddressSet, isWithin, plainAddress } from '#server/access/networks.ts';
-import { clientAddress } from '#server/access/caller.ts';
+import { clientAddress } from '#server/access/request-context.ts';
 
 /** From where a browser comes, and at which address it finds us. */
 

@@ -64,7 +64,7 @@ export function openConnectionPool({
   return {
     credential,
     health: new CircuitBreaker(),
-    send({ asked }, request, handler) {
+    send({ parsed: asked }, request, handler) {
       const own = asked.sse ? sseHeaders : jsonHeaders;
       const all = request.headers.length === 0 ? own : [...own, ...request.headers];
       pool.dispatch(

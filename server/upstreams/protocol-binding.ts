@@ -5,7 +5,7 @@ import { messages } from '#server/providers/anthropic/messages-route.ts';
 import { anthropic } from '#server/providers/anthropic/provider.ts';
 import { bridgeRequest } from '#server/providers/bridge/call-options.ts';
 import { credentialHeader, DIALECT_TRAITS } from '#server/providers/openai/dialects.ts';
-import { openai } from '#server/providers/openai/openai.ts';
+import { createOpenai } from '#server/providers/openai/openai.ts';
 import type { Provider, ProviderCall } from '#server/providers/provider.ts';
 
 /** How an upstream of these terms is spoken to. */
@@ -28,7 +28,7 @@ export function bindProtocol({ provider, dialect = 'other' }: UpstreamTerms): Pr
     case 'openai': {
       const { routes, tokenLimitMember } = DIALECT_TRAITS[dialect];
       return {
-        provider: withMessages(openai(dialect)),
+        provider: withMessages(createOpenai(dialect)),
         headersOf: (secret) => credentialHeader(dialect, secret),
         models: MODELS,
         routes,
@@ -47,7 +47,7 @@ export function bindProtocol({ provider, dialect = 'other' }: UpstreamTerms): Pr
       // Its replies are made to be read as the convention; what is sent its package makes.
       return {
         provider: {
-          ...openai('other'),
+          ...createOpenai('other'),
           request: (call) =>
             call.route === CHAT_COMPLETIONS
               ? bridgeRequest(call)
@@ -68,6 +68,6 @@ function withMessages(provider: Provider): Provider {
     request: (call) => of(call).request(call),
     sse: (call) => of(call).sse(call),
     json: (bytes, call) => of(call).json(bytes, call),
-    fault: (body) => provider.fault(body),
+    parseError: (body) => provider.parseError(body),
   };
 }

@@ -3,17 +3,17 @@ import type { AddressInfo } from 'node:net';
 import { expect, test } from 'vitest';
 import { ApiError } from '#server/errors/api-error.ts';
 import { FencingGuard } from '#server/instance/fencing-guard.ts';
-import { Outgoing, type Source } from '#server/relay/client-writer.ts';
+import { ClientWriter, type Source } from '#server/relay/client-writer.ts';
 
 /** A reply that a test writes step by step over a real connection, with the life in its own hands. */
 async function withReply(use: (reply: Written) => Promise<void>): Promise<void> {
   const life = new FencingGuard();
   life.begin(performance.now());
-  const made = Promise.withResolvers<Outgoing>();
+  const made = Promise.withResolvers<ClientWriter>();
   const flow: string[] = [];
   const source: Source = { pause: () => void flow.push('pause'), resume: () => void flow.push('resume') };
   const server = createServer((_request, response) =>
-    made.resolve(new Outgoing({ response, requestId: 'id', extraHeaders: [], life }, source)),
+    made.resolve(new ClientWriter({ response, requestId: 'id', extraHeaders: [], fencing: life }, source)),
   );
   await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
   const reply = fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`);
@@ -34,7 +34,7 @@ async function withReply(use: (reply: Written) => Promise<void>): Promise<void> 
 }
 
 type Written = {
-  out: Outgoing;
+  out: ClientWriter;
   life: FencingGuard;
   flow: string[];
   freeze(): void;
@@ -44,7 +44,7 @@ type Written = {
 };
 
 const later = (): number => performance.now() + 61_000;
-const sse = (out: Outgoing): void => out.writeHead(200, 'text/event-stream');
+const sse = (out: ClientWriter): void => out.writeHead(200, 'text/event-stream');
 
 test('what was held back while it was doubtful goes out in its order when the instance turns out to live', () =>
   withReply(async ({ out, life, flow, freeze, read }) => {

@@ -3,7 +3,7 @@ import type { PlanTerms, Placed } from '#db/events/events.ts';
 import type { Store } from '#db/postgres/connect.ts';
 import { readConfig } from '#server/process/config.ts';
 import type { Control } from '#server/control/control.ts';
-import type { Usage } from '#server/relay/usage.ts';
+import type { Usage } from '#server/relay/usage-report.ts';
 import { type RunningServer, startServer } from '#server/process/server.ts';
 import { createLogger } from '#server/process/logger.ts';
 import { chat, type ChatOptions, type ChatReply } from './client.ts';

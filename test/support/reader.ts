@@ -1,5 +1,5 @@
 import type { RequestPage, RequestStory, UsageReport } from '#server/contract/requests.ts';
-import type { Usage } from '#server/relay/usage.ts';
+import type { Usage } from '#server/relay/usage-report.ts';
 
 export type Answer<T> = { status: number; headers: Headers; text: string; json: T };
 export type Refused = { error: { code: string; message: string; param: string | null } };

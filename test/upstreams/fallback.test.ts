@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Placed } from '#db/events/events.ts';
-import type { Usage } from '#server/relay/usage.ts';
+import type { Usage } from '#server/relay/usage-report.ts';
 import { EJECT_AFTER_FAILURES } from '#server/upstreams/bounds.ts';
 import {
   BREAKAGES,

@@ -10,7 +10,7 @@ import { readTerms, windowsOption } from '#server/cli/accounts/terms-file.ts';
 import { isChange } from '#server/control/control-log.ts';
 import type { Control } from '#server/control/control.ts';
 import { checkPlanName, requirePlan, type WindowsChoice } from '#server/decide/plan.ts';
-import { overdraftOf } from '#server/relay/usage.ts';
+import { overdraftOf } from '#server/relay/usage-report.ts';
 
 /** `daybook plan …` */
 export function planCommands(program: Command): void {

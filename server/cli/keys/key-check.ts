@@ -9,9 +9,9 @@ import { DecisionError } from '#server/decide/decision.ts';
 import { demoConfig } from '#server/upstreams/demo-upstream.ts';
 import { type Figures, figuresOf } from '#server/limits/figures.ts';
 import { readCounters } from '#server/limits/standing.ts';
-import { countsCost } from '#server/relay/admit.ts';
+import { countsCost } from '#server/relay/reservation.ts';
 import { apiErrorOfModel } from '#server/relay/find-targets.ts';
-import { dryRun, judgeLimits } from '#server/access/dry-run.ts';
+import { dryRun, checkLimits } from '#server/access/dry-run.ts';
 import { definitionsOf } from '#server/upstreams/definitions.ts';
 import type { UpstreamDirectory } from '#server/upstreams/directory.ts';
 import { definitionOf } from '#server/upstreams/environment.ts';
@@ -64,7 +64,7 @@ async function check(
     relayed !== undefined ? await readCounters(client, state.limitsOf(key), state.nowMs()) : [];
   const refusal =
     dryRun(key, trial, state, (name) => apiErrorOfModel(models, name, relayed ?? CHAT_COMPLETIONS)) ??
-    judgeLimits(counters, state.nowMs());
+    checkLimits(counters, state.nowMs());
   const account = state.account(key.account);
   const access = [account ? state.accountAccess(account) : null, state.keyAccess(key)];
   return {

@@ -2,9 +2,9 @@ import type { Key } from '#db/fold/key.ts';
 import { RELAYED_ROUTES } from '#db/limits/limits.ts';
 import type { CheckKey, CheckStep, KeyChecked } from '#server/contract/keys.ts';
 import { LIMITS_UNTOLD } from '#server/read/stale-responses.ts';
-import { type Code, ApiError } from '#server/errors/api-error.ts';
+import { type ErrorCode, ApiError } from '#server/errors/api-error.ts';
 import { apiErrorOfModel } from '#server/relay/find-targets.ts';
-import { dryRun, judgeLimits } from '#server/access/dry-run.ts';
+import { dryRun, checkLimits } from '#server/access/dry-run.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import type { z } from 'zod';
 
@@ -25,7 +25,7 @@ const STEPS: readonly CheckStep[] = [
 const OF_MODELS = new Set<CheckStep>(['model', 'upstream', 'price', 'limits']);
 
 /** Which step refuses with which code. What is not here is refused by a limit. */
-const STEP_OF: Partial<Record<Code, CheckStep>> = {
+const STEP_OF: Partial<Record<ErrorCode, CheckStep>> = {
   revoked_api_key: 'key',
   expired_api_key: 'key',
   account_disabled: 'account',
@@ -44,7 +44,7 @@ const STEP_OF: Partial<Record<Code, CheckStep>> = {
  * recorded.
  */
 export async function checkKey(
-  { readModel, upstreams, seat }: Relay,
+  { readModel, upstreams, instance: seat }: Relay,
   key: Key,
   asked: z.output<typeof CheckKey>,
 ): Promise<KeyChecked | ApiError> {
@@ -63,7 +63,7 @@ export async function checkKey(
   if (refusal === null && isRelayed) {
     const counters = await seat.limits.figures(readModel.limitsOf(key));
     if (counters === null) return LIMITS_UNTOLD;
-    refusal = judgeLimits(counters, readModel.nowMs());
+    refusal = checkLimits(counters, readModel.nowMs());
   }
   const steps = STEPS.filter(
     (step) => (step !== 'network' || trial.address !== null) && (isRelayed || !OF_MODELS.has(step)),

@@ -26,7 +26,7 @@ export function statusRoutes({ relay, reads, config, viewers }: Dashboard): ApiR
     route('get', '/api/status', OVERSEERS, null, async (_call, who) => {
       const read = await withPlace(reads, holderOf(who), () => reads.read(SERVICE, readService));
       if (read instanceof ApiError) return read;
-      const { appender } = relay.seat;
+      const { appender } = relay.instance;
       return {
         object: 'status',
         version,

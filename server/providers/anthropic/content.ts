@@ -1,5 +1,5 @@
 import { objectOf } from '#server/providers/anthropic/raw.ts';
-import { Unsayable } from '#server/providers/anthropic/unsayable.ts';
+import { UnsupportedField } from '#server/providers/anthropic/unsupported-field.ts';
 
 /** The parts of a message's content as Anthropic's blocks, each as JSON. Nothing is ever fetched. Pure. */
 
@@ -10,23 +10,23 @@ const DATA_URL_HEAD_CHARACTERS = 300;
 const WEB_URL = /^https?:\/\//i;
 
 /** Members that have no place in a block, by their names in the convention. */
-export type Note = (member: string) => void;
+export type ReportUnsupported = (member: string) => void;
 
 type Part = Record<string, unknown>;
 
 /**
  * @param content a string, an array of parts, or nothing.
  * @param at the field it stands in, for a refusal.
- * @throws {Unsayable} where a part is none that Anthropic knows.
+ * @throws {UnsupportedField} where a part is none that Anthropic knows.
  */
-export function blocksOf(content: unknown, at: string, note: Note): string[] {
+export function blocksOf(content: unknown, at: string, note: ReportUnsupported): string[] {
   if (content === undefined || content === null) return [];
   if (typeof content === 'string') return textBlock(content, null);
-  if (!Array.isArray(content)) throw new Unsayable(at, 'must be a string or an array of parts');
+  if (!Array.isArray(content)) throw new UnsupportedField(at, 'must be a string or an array of parts');
   return content.flatMap((part: unknown, index) => {
     const place = `${at}[${index}]`;
     if (typeof part === 'string') return textBlock(part, null);
-    if (!isRecord(part)) throw new Unsayable(place, 'must be an object');
+    if (!isRecord(part)) throw new UnsupportedField(place, 'must be an object');
     return blockOf(part, place, note);
   });
 }
@@ -46,7 +46,7 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-function blockOf(part: Part, at: string, note: Note): string[] {
+function blockOf(part: Part, at: string, note: ReportUnsupported): string[] {
   switch (part['type']) {
     case 'text':
       return textBlock(stringAt(part, 'text', at), cacheControlOf(part));
@@ -57,19 +57,22 @@ function blockOf(part: Part, at: string, note: Note): string[] {
     case 'file':
       return [documentBlock(part, at)];
     case 'input_audio':
-      throw new Unsayable(`${at}.input_audio`, "holds a recording, and this model's provider takes none");
+      throw new UnsupportedField(
+        `${at}.input_audio`,
+        "holds a recording, and this model's provider takes none",
+      );
     default:
-      throw new Unsayable(
+      throw new UnsupportedField(
         `${at}.type`,
         "is none that this model's provider takes; it takes text, image_url and file",
       );
   }
 }
 
-function imageBlock(part: Part, at: string, note: Note): string {
+function imageBlock(part: Part, at: string, note: ReportUnsupported): string {
   // Some clients write the address itself where the convention has an object.
   const image = typeof part['image_url'] === 'string' ? { url: part['image_url'] } : part['image_url'];
-  if (!isRecord(image)) throw new Unsayable(`${at}.image_url`, 'must be an object');
+  if (!isRecord(image)) throw new UnsupportedField(`${at}.image_url`, 'must be an object');
   if (image['detail'] !== undefined && image['detail'] !== 'auto') note('messages.content.image_url.detail');
   const source = sourceOf(stringAt(image, 'url', `${at}.image_url`), `${at}.image_url.url`);
   return objectOf({ type: '"image"', source, cache_control: cacheControlOf(part) });
@@ -77,9 +80,9 @@ function imageBlock(part: Part, at: string, note: Note): string {
 
 function documentBlock(part: Part, at: string): string {
   const file = part['file'];
-  if (!isRecord(file)) throw new Unsayable(`${at}.file`, 'must be an object');
+  if (!isRecord(file)) throw new UnsupportedField(`${at}.file`, 'must be an object');
   if (file['file_data'] === undefined) {
-    throw new Unsayable(
+    throw new UnsupportedField(
       `${at}.file.${file['file_id'] === undefined ? 'file_data' : 'file_id'}`,
       'can\'t be used with this model\'s provider; put the file itself into "file_data"',
     );
@@ -93,7 +96,7 @@ function documentBlock(part: Part, at: string): string {
 function sourceOf(url: string, at: string): string {
   if (WEB_URL.test(url)) return objectOf({ type: '"url"', url: JSON.stringify(url) });
   const match = DATA_URL.exec(url.slice(0, DATA_URL_HEAD_CHARACTERS));
-  if (!match) throw new Unsayable(at, 'must be an https address or a data URL in base64');
+  if (!match) throw new UnsupportedField(at, 'must be an https address or a data URL in base64');
   const [head, type] = match as unknown as [string, string];
   if (type.toLowerCase() === 'text/plain') {
     const text = Buffer.from(url.slice(head.length), 'base64').toString();
@@ -111,6 +114,6 @@ function sourceOf(url: string, at: string): string {
 
 function stringAt(record: Part, name: string, at: string): string {
   const value = record[name];
-  if (typeof value !== 'string') throw new Unsayable(`${at}.${name}`, 'must be a string');
+  if (typeof value !== 'string') throw new UnsupportedField(`${at}.${name}`, 'must be a string');
   return value;
 }

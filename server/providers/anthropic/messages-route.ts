@@ -1,10 +1,10 @@
-import { readFault } from '#server/providers/anthropic/fault.ts';
-import { NativeSse } from '#server/providers/anthropic/native.ts';
+import { parseError } from '#server/providers/anthropic/errors.ts';
+import { NativeSse } from '#server/providers/anthropic/native-sse.ts';
 import { membersOf } from '#server/providers/anthropic/raw.ts';
 import { MESSAGES_PATH, VERSION_HEADER } from '#server/providers/anthropic/request.ts';
-import { readTold, usageOf } from '#server/providers/anthropic/usage.ts';
+import { parseReportedUsage, usageOf } from '#server/providers/anthropic/usage.ts';
 import type { JsonReply, Provider, ProviderCall, ProviderRequest } from '#server/providers/provider.ts';
-import { bodyForUpstream } from '#server/wire/body.ts';
+import { bodyForUpstream } from '#server/wire/splice-body.ts';
 import { scanObject } from '#server/wire/json.ts';
 
 /**
@@ -15,12 +15,12 @@ export const messages: Provider = {
   request: nativeRequest,
   sse: () => new NativeSse(),
   json: nativeReply,
-  fault: readFault,
+  parseError: parseError,
 };
 
 function nativeRequest({
   body,
-  asked,
+  parsed: asked,
   model,
   tokenLimit,
   protocolHeaders = [],
@@ -32,7 +32,7 @@ function nativeRequest({
     path: MESSAGES_PATH,
     body: bodyForUpstream(body, asked, { model, tokenLimit, tokenLimitMember: 'max_tokens' }),
     headers,
-    dropped: [],
+    unsupported: [],
   };
 }
 
@@ -43,7 +43,7 @@ function nativeReply(bytes: Buffer): JsonReply | null {
     return null;
   }
   const message = membersOf(bytes.toString('latin1'));
-  const told = readTold(message.get('usage'));
+  const told = parseReportedUsage(message.get('usage'));
   const content = message.get('content');
   return {
     bytes,

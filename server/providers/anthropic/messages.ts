@@ -2,13 +2,13 @@ import {
   blocksOf,
   cacheControlOf,
   isRecord,
-  type Note,
+  type ReportUnsupported,
   textBlock,
 } from '#server/providers/anthropic/content.ts';
 import { arrayOf, elementsOf, objectOf } from '#server/providers/anthropic/raw.ts';
-import { thoughtBlocks } from '#server/providers/anthropic/thought.ts';
+import { thinkingBlocks } from '#server/providers/anthropic/reasoning-details.ts';
 import { toolId, toolUseBlocks } from '#server/providers/anthropic/tool-calls.ts';
-import { Unsayable } from '#server/providers/anthropic/unsayable.ts';
+import { UnsupportedField } from '#server/providers/anthropic/unsupported-field.ts';
 
 /** What a conversation is in Anthropic's Messages; blocks and messages as JSON. */
 export type Conversation = {
@@ -26,9 +26,9 @@ type Turn = { role: 'user' | 'assistant'; results: string[]; blocks: string[]; t
  * on stay where they are, as words of the user: Anthropic takes them in their own role with its newest
  * models alone, and only in some places.
  * @param text the array of messages, as JSON.
- * @throws {Unsayable}
+ * @throws {UnsupportedField}
  */
-export function conversationOf(text: string, note: Note): Conversation {
+export function conversationOf(text: string, note: ReportUnsupported): Conversation {
   const system: string[] = [];
   const turns: Turn[] = [];
   const turnOf = (role: Turn['role']): Turn => {
@@ -42,7 +42,7 @@ export function conversationOf(text: string, note: Note): Conversation {
   for (const [index, element] of elements.entries()) {
     const at = `messages[${index}]`;
     const message = JSON.parse(element) as unknown;
-    if (!isRecord(message)) throw new Unsayable(at, 'must be an object');
+    if (!isRecord(message)) throw new UnsupportedField(at, 'must be an object');
     if (typeof message['name'] === 'string' && message['role'] !== 'tool') note('messages.name');
     switch (message['role']) {
       case 'system':
@@ -58,7 +58,7 @@ export function conversationOf(text: string, note: Note): Conversation {
         turnOf('user').blocks.push(...contentOf(message, at, note));
         break;
       case 'assistant': {
-        const thoughts = thoughtBlocks(message);
+        const thoughts = thinkingBlocks(message);
         const blocks = [
           ...thoughts,
           ...contentOf(message, at, note),
@@ -75,7 +75,7 @@ export function conversationOf(text: string, note: Note): Conversation {
         turnOf('user').results.push(resultBlock(message, at, note));
         break;
       default:
-        throw new Unsayable(`${at}.role`, "is none that this model's provider knows");
+        throw new UnsupportedField(`${at}.role`, "is none that this model's provider knows");
     }
   }
   const told = turns.filter(({ results, blocks }) => results.length + blocks.length > 0);
@@ -87,7 +87,7 @@ function messageOf({ role, results, blocks }: Turn): string {
 }
 
 /** The content's blocks; a mark for the cache on the message itself is one on its last block. */
-function contentOf(message: Record<string, unknown>, at: string, note: Note): string[] {
+function contentOf(message: Record<string, unknown>, at: string, note: ReportUnsupported): string[] {
   const { content } = message;
   if (typeof content === 'string') return textBlock(content, cacheControlOf(message));
   const blocks = blocksOf(content, `${at}.content`, note);
@@ -101,10 +101,10 @@ function refusalOf(message: Record<string, unknown>): string[] {
   return typeof message['refusal'] === 'string' ? textBlock(message['refusal'], null) : [];
 }
 
-function resultBlock(message: Record<string, unknown>, at: string, note: Note): string {
+function resultBlock(message: Record<string, unknown>, at: string, note: ReportUnsupported): string {
   const id = message['tool_call_id'];
   if (typeof id !== 'string' || id === '')
-    throw new Unsayable(`${at}.tool_call_id`, 'must be the id of a tool call');
+    throw new UnsupportedField(`${at}.tool_call_id`, 'must be the id of a tool call');
   const blocks = blocksOf(message['content'], `${at}.content`, note);
   return objectOf({
     type: '"tool_result"',

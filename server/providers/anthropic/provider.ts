@@ -1,4 +1,4 @@
-import { readFault } from '#server/providers/anthropic/fault.ts';
+import { parseError } from '#server/providers/anthropic/errors.ts';
 import { messages } from '#server/providers/anthropic/messages-route.ts';
 import { readReply } from '#server/providers/anthropic/reply.ts';
 import { messagesRequest } from '#server/providers/anthropic/request.ts';
@@ -12,7 +12,7 @@ import { ApiError } from '#server/errors/api-error.ts';
  * the Messages themselves pass as they are.
  * @param nowMs the time: a message does not say when it was made, and a chat completion does.
  */
-export function speakAnthropic(nowMs: () => number): Provider {
+export function createAnthropic(nowMs: () => number): Provider {
   const created = (): number => Math.floor(nowMs() / 1_000);
   const isChat = ({ route }: ProviderCall): boolean => route === CHAT_COMPLETIONS;
   return {
@@ -22,10 +22,10 @@ export function speakAnthropic(nowMs: () => number): Provider {
         ? messages.request(call)
         : new ApiError('model_not_found', { param: 'model' });
     },
-    sse: (call) => (isChat(call) ? new MessageSse(created(), call.asked.asksUsage) : messages.sse(call)),
+    sse: (call) => (isChat(call) ? new MessageSse(created(), call.parsed.includeUsage) : messages.sse(call)),
     json: (bytes, call) => (isChat(call) ? readReply(bytes, created()) : messages.json(bytes, call)),
-    fault: readFault,
+    parseError: parseError,
   };
 }
 
-export const anthropic: Provider = speakAnthropic(Date.now);
+export const anthropic: Provider = createAnthropic(Date.now);

@@ -1,8 +1,8 @@
-import { relayedError } from '#server/providers/anthropic/fault.ts';
+import { relayedError } from '#server/providers/anthropic/errors.ts';
 import { arrayOf, elementsOf, insideQuotes, membersOf, objectOf } from '#server/providers/anthropic/raw.ts';
 import { finishReason } from '#server/providers/anthropic/stop-reason.ts';
-import { lockedDetail, thoughtDetail } from '#server/providers/anthropic/thought.ts';
-import { readTold, usageJson, usageOf } from '#server/providers/anthropic/usage.ts';
+import { redactedDetail, thinkingDetail } from '#server/providers/anthropic/reasoning-details.ts';
+import { parseReportedUsage, usageJson, usageOf } from '#server/providers/anthropic/usage.ts';
 import type { JsonReply } from '#server/providers/provider.ts';
 import { scanObject } from '#server/wire/json.ts';
 
@@ -34,7 +34,7 @@ export function readReply(bytes: Buffer, created: number): JsonReply | null {
     };
   }
   const parts = partsOf(elementsOf(content));
-  const told = readTold(message.get('usage'));
+  const told = parseReportedUsage(message.get('usage'));
   const text = objectOf({
     id: stringOr(message.get('id'), '""'),
     object: '"chat.completion"',
@@ -66,10 +66,10 @@ function partsOf(blocks: readonly string[]): Parts {
         break;
       case '"thinking"':
         parts.thoughts.push(insideQuotes(block.get('thinking')) ?? '');
-        parts.details.push(thoughtDetail(index, block.get('thinking'), block.get('signature')));
+        parts.details.push(thinkingDetail(index, block.get('thinking'), block.get('signature')));
         break;
       case '"redacted_thinking"':
-        parts.details.push(lockedDetail(index, stringOr(block.get('data'), '""')));
+        parts.details.push(redactedDetail(index, stringOr(block.get('data'), '""')));
         break;
       case '"tool_use"': {
         const called = objectOf({

@@ -2,7 +2,7 @@ import { conversationOf } from '#server/providers/anthropic/messages.ts';
 import { arrayOf, elementsOf, membersOf, objectOf } from '#server/providers/anthropic/raw.ts';
 import { thinkingOf, takesSampling } from '#server/providers/anthropic/thinking.ts';
 import { toolsOf } from '#server/providers/anthropic/tools.ts';
-import { Unsayable } from '#server/providers/anthropic/unsayable.ts';
+import { UnsupportedField } from '#server/providers/anthropic/unsupported-field.ts';
 import type { ProviderCall, ProviderRequest } from '#server/providers/provider.ts';
 import type { ApiError } from '#server/errors/api-error.ts';
 
@@ -67,45 +67,45 @@ export function messagesRequest(call: ProviderCall): ProviderRequest | ApiError 
   try {
     return translate(call);
   } catch (error) {
-    if (error instanceof Unsayable) return error.refusal;
+    if (error instanceof UnsupportedField) return error.refusal;
     throw error;
   }
 }
 
-function translate({ body, asked, model, tokenLimit }: ProviderCall): ProviderRequest {
+function translate({ body, parsed: asked, model, tokenLimit }: ProviderCall): ProviderRequest {
   const members = membersOf(body.bytes.toString());
-  const dropped = new Set<string>();
+  const unsupported = new Set<string>();
   for (const [name, text] of members) {
     if (text === 'null') members.delete(name);
-    else if (!TAKEN.has(name) && ASKS_NOTHING[name] !== text.replaceAll(/\s/g, '')) dropped.add(name);
+    else if (!TAKEN.has(name) && ASKS_NOTHING[name] !== text.replaceAll(/\s/g, '')) unsupported.add(name);
   }
-  refuseWhatMatters(members, dropped);
+  refuseWhatMatters(members, unsupported);
 
   const maxTokens = tokenLimit ?? asked.completionLimit ?? REPLY_TOKENS_DEFAULT;
   const { system, messages, forgotThoughts } = conversationOf(members.get('messages') ?? '[]', (member) =>
-    dropped.add(member),
+    unsupported.add(member),
   );
   const { tools, choice, forced } = toolsOf(members);
   const {
     thinking,
     effort,
     withBudget,
-    dropped: thoughtless,
+    unsupported: thoughtless,
   } = thinkingOf(members, model, maxTokens, forced || forgotThoughts);
-  for (const name of thoughtless) dropped.add(name);
+  for (const name of thoughtless) unsupported.add(name);
   const { format, instruction } = formatOf(members.get('response_format'));
   if (instruction !== null) system.push(instruction);
-  const sampling = samplingOf(members, takesSampling(model) && !withBudget, dropped);
+  const sampling = samplingOf(members, takesSampling(model) && !withBudget, unsupported);
 
   const text = objectOf({
     model: JSON.stringify(model),
     max_tokens: String(maxTokens),
     stream: asked.sse ? 'true' : null,
     ...sampling,
-    stop_sequences: stopOf(members.get('stop'), dropped),
+    stop_sequences: stopOf(members.get('stop'), unsupported),
     thinking,
     output_config: effort === null && format === null ? null : objectOf({ effort, format }),
-    metadata: metadataOf(members, dropped),
+    metadata: metadataOf(members, unsupported),
     tool_choice: choice,
     // What comes before changes from call to call, what follows grows: a prompt's cache begins with the
     // tools.
@@ -114,21 +114,29 @@ function translate({ body, asked, model, tokenLimit }: ProviderCall): ProviderRe
     system: system.length === 0 ? null : arrayOf(system),
     messages: arrayOf(messages),
   });
-  return { path: MESSAGES_PATH, body: Buffer.from(text), headers: VERSION_HEADER, dropped: [...dropped] };
+  return {
+    path: MESSAGES_PATH,
+    body: Buffer.from(text),
+    headers: VERSION_HEADER,
+    unsupported: [...unsupported],
+  };
 }
 
 /** Without these a reply would be of another kind than what was asked for. */
-function refuseWhatMatters(members: ReadonlyMap<string, string>, dropped: ReadonlySet<string>): void {
-  if (dropped.has('functions'))
-    throw new Unsayable('functions', 'is not known to this model\'s provider; use "tools"');
+function refuseWhatMatters(members: ReadonlyMap<string, string>, unsupported: ReadonlySet<string>): void {
+  if (unsupported.has('functions'))
+    throw new UnsupportedField('functions', 'is not known to this model\'s provider; use "tools"');
   if (members.get('modalities')?.includes('"audio"'))
-    throw new Unsayable('modalities', "asks for sound, and this model's provider replies in text alone");
+    throw new UnsupportedField(
+      'modalities',
+      "asks for sound, and this model's provider replies in text alone",
+    );
 }
 
 function samplingOf(
   members: ReadonlyMap<string, string>,
   may: boolean,
-  dropped: Set<string>,
+  unsupported: Set<string>,
 ): Record<string, string | null> {
   let temperature = members.get('temperature') ?? null;
   let topP = members.get('top_p') ?? null;
@@ -142,23 +150,23 @@ function samplingOf(
     : { temperature: null, top_p: null, top_k: null };
   // Models from 4.1 on refuse both at once.
   for (const [name, text] of Object.entries({ temperature, top_p: topP, top_k: topK })) {
-    if (text !== null && told[name as keyof typeof told] === null) dropped.add(name);
+    if (text !== null && told[name as keyof typeof told] === null) unsupported.add(name);
   }
   return told;
 }
 
 /** Anthropic refuses sequences of blanks. */
-function stopOf(stop: string | undefined, dropped: Set<string>): string | null {
+function stopOf(stop: string | undefined, unsupported: Set<string>): string | null {
   if (stop === undefined) return null;
   const given = stop[0] === '"' ? [stop] : elementsOf(stop);
   const sequences = given.filter((each) => each[0] !== '"' || (JSON.parse(each) as string).trim() !== '');
-  if (sequences.length < given.length) dropped.add('stop');
+  if (sequences.length < given.length) unsupported.add('stop');
   return sequences.length === 0 ? null : arrayOf(sequences);
 }
 
-function metadataOf(members: ReadonlyMap<string, string>, dropped: Set<string>): string | null {
+function metadataOf(members: ReadonlyMap<string, string>, unsupported: Set<string>): string | null {
   const metadata = membersOf(members.get('metadata') ?? '{}');
-  if ([...metadata.keys()].some((name) => name !== 'user_id')) dropped.add('metadata');
+  if ([...metadata.keys()].some((name) => name !== 'user_id')) unsupported.add('metadata');
   const user = [metadata.get('user_id'), members.get('safety_identifier'), members.get('user')].find(
     (each) => each?.[0] === '"',
   );
@@ -175,11 +183,12 @@ function formatOf(text: string | undefined): { format: string | null; instructio
       return { format: null, instruction: objectOf({ type: '"text"', text: JSON.stringify(JSON_ONLY) }) };
     case '"json_schema"': {
       const schema = objectAmong(membersOf(members.get('json_schema') ?? '{}').get('schema'));
-      if (schema === null) throw new Unsayable('response_format.json_schema.schema', 'must be an object');
+      if (schema === null)
+        throw new UnsupportedField('response_format.json_schema.schema', 'must be an object');
       return { format: objectOf({ type: '"json_schema"', schema }), instruction: null };
     }
     default:
-      throw new Unsayable('response_format.type', 'must be "text", "json_object" or "json_schema"');
+      throw new UnsupportedField('response_format.type', 'must be "text", "json_object" or "json_schema"');
   }
 }
 

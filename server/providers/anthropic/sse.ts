@@ -1,21 +1,21 @@
 import type { Usage } from '#db/money.ts';
 import { SSE_EVENT_BYTES_MAX } from '#server/wire/bounds.ts';
 import { anyDelta, type Delta, quickDelta } from '#server/providers/anthropic/delta.ts';
-import { dataOf, eventEnds } from '#server/wire/sse-events.ts';
-import { relayedError } from '#server/providers/anthropic/fault.ts';
+import { dataOf, eventEnds } from '#server/wire/sse.ts';
+import { relayedError } from '#server/providers/anthropic/errors.ts';
 import { insideQuotes, membersOf } from '#server/providers/anthropic/raw.ts';
 import { finishReason } from '#server/providers/anthropic/stop-reason.ts';
-import { lockedDetail, thoughtDetail } from '#server/providers/anthropic/thought.ts';
+import { redactedDetail, thinkingDetail } from '#server/providers/anthropic/reasoning-details.ts';
 import {
-  laterOf,
+  mergeReported,
   promptUsageOf,
-  readTold,
-  type Told,
+  parseReportedUsage,
+  type ReportedUsage,
   usageJson,
   usageOf,
 } from '#server/providers/anthropic/usage.ts';
-import { Written } from '#server/wire/written.ts';
-import type { PromptUsage, SseReader } from '#server/providers/provider.ts';
+import { OutputCounter } from '#server/wire/output-counter.ts';
+import type { PromptUsage, SseReader } from '#server/wire/sse.ts';
 
 /** A tool call that the model is writing. */
 type OpenCall = { position: number; isEmpty: boolean };
@@ -33,7 +33,7 @@ const OPEN_CALLS_MAX = 256;
 export class MessageSse implements SseReader {
   readonly #created: number;
   readonly #asksUsage: boolean;
-  readonly #written = new Written();
+  readonly #written = new OutputCounter();
   readonly #openCalls = new Map<number, OpenCall>();
   #held: Buffer | null = null;
   /** What each chunk begins with, once the message has begun. */
@@ -41,8 +41,8 @@ export class MessageSse implements SseReader {
   #choiceHead = '';
   #contentHead = '';
   #calls = 0;
-  #prompt: Told | null = null;
-  #told: Told | null = null;
+  #prompt: ReportedUsage | null = null;
+  #told: ReportedUsage | null = null;
   #isFinished = false;
   #isOver = false;
   #failed = false;
@@ -160,7 +160,7 @@ export class MessageSse implements SseReader {
     this.#head = `data: {"id":"${id}","object":"chat.completion.chunk","created":${this.#created},"model":"${model}","choices":[`;
     this.#choiceHead = `${this.#head}{"index":0,"delta":`;
     this.#contentHead = `${this.#choiceHead}{"content":"`;
-    this.#prompt = readTold(message.get('usage'));
+    this.#prompt = parseReportedUsage(message.get('usage'));
     return this.#chunk('{"role":"assistant","content":""}');
   }
 
@@ -172,7 +172,7 @@ export class MessageSse implements SseReader {
       case '"thinking"':
         return this.#delta({ kind: 'thinking', index, inside: insideQuotes(block.get('thinking')) ?? '' });
       case '"redacted_thinking"':
-        return this.#chunk(`{"reasoning_details":[${lockedDetail(index, block.get('data') ?? '""')}]}`);
+        return this.#chunk(`{"reasoning_details":[${redactedDetail(index, block.get('data') ?? '""')}]}`);
       case '"tool_use"':
         return this.#openCall(index, block);
       default:
@@ -206,7 +206,7 @@ export class MessageSse implements SseReader {
       case 'thinking':
         this.#written.add(inside.length);
         return this.#chunk(
-          `{"reasoning_content":"${inside}","reasoning_details":[${thoughtDetail(index, `"${inside}"`, undefined)}]}`,
+          `{"reasoning_content":"${inside}","reasoning_details":[${thinkingDetail(index, `"${inside}"`, undefined)}]}`,
         );
       case 'arguments': {
         const call = this.#openCalls.get(index);
@@ -225,7 +225,7 @@ export class MessageSse implements SseReader {
     const signature = membersOf(members.get('delta') ?? '').get('signature');
     if (signature?.[0] !== '"' || this.#head === null) return '';
     return this.#chunk(
-      `{"reasoning_details":[${thoughtDetail(Number(members.get('index')), undefined, signature)}]}`,
+      `{"reasoning_details":[${thinkingDetail(Number(members.get('index')), undefined, signature)}]}`,
     );
   }
 
@@ -239,8 +239,8 @@ export class MessageSse implements SseReader {
 
   #end(delta: Members, usage: string | undefined): string {
     if (this.#head === null) return this.#fail();
-    const told = readTold(usage);
-    if (told) this.#told = laterOf(laterOf(this.#prompt, this.#told), told);
+    const told = parseReportedUsage(usage);
+    if (told) this.#told = mergeReported(mergeReported(this.#prompt, this.#told), told);
     const reason = delta.get('stop_reason');
     if (reason?.[0] !== '"' || this.#isFinished) return '';
     return this.#finish(reason, membersOf(delta.get('stop_details') ?? '').get('explanation'));

@@ -48,7 +48,7 @@ export type Thinking = {
   effort: string | null;
   /** Whether a budget is set, with which neither sampling nor a forced tool can be asked for. */
   withBudget: boolean;
-  dropped: string[];
+  unsupported: string[];
 };
 
 /**
@@ -66,18 +66,19 @@ export function thinkingOf(
   const own = members.get('thinking');
   const { name, level } = levelOf(members);
   const budgets = !CLAUDE.test(model) || WITH_BUDGET.test(model);
-  const result: Thinking = { thinking: null, effort: null, withBudget: false, dropped: [] };
+  const result: Thinking = { thinking: null, effort: null, withBudget: false, unsupported: [] };
   if (own?.[0] === '{') Object.assign(result, ownThinking(own, maxTokens));
   if (level === null) return result;
   const effort = EFFORTS[level];
-  if (effort === undefined && level !== 'none') return { ...result, dropped: [...result.dropped, name] };
+  if (effort === undefined && level !== 'none')
+    return { ...result, unsupported: [...result.unsupported, name] };
   if (effort !== undefined && !budgets) result.effort = `"${effort}"`;
-  if (own?.[0] === '{') return budgets ? { ...result, dropped: [...result.dropped, name] } : result;
+  if (own?.[0] === '{') return budgets ? { ...result, unsupported: [...result.unsupported, name] } : result;
   if (!budgets)
     return { ...result, thinking: effort === undefined ? '{"type":"disabled"}' : '{"type":"adaptive"}' };
   if (effort === undefined) return result;
   const budget = Math.min(BUDGETS_TOKENS[level] as number, Math.floor(maxTokens * BUDGET_SHARE));
-  if (mayNotBudget || budget < BUDGET_LEAST_TOKENS) return { ...result, dropped: [name] };
+  if (mayNotBudget || budget < BUDGET_LEAST_TOKENS) return { ...result, unsupported: [name] };
   return { ...result, thinking: `{"type":"enabled","budget_tokens":${budget}}`, withBudget: true };
 }
 
@@ -93,6 +94,6 @@ function ownThinking(own: string, maxTokens: number): Partial<Thinking> {
   const budget = Number(membersOf(own).get('budget_tokens') ?? Number.NaN);
   if (!(budget >= maxTokens)) return { thinking: own, withBudget: budget > 0 };
   const fitting = Math.floor(maxTokens * BUDGET_SHARE);
-  if (fitting < BUDGET_LEAST_TOKENS) return { dropped: ['thinking'] };
+  if (fitting < BUDGET_LEAST_TOKENS) return { unsupported: ['thinking'] };
   return { thinking: `{"type":"enabled","budget_tokens":${fitting}}`, withBudget: true };
 }

@@ -1,5 +1,5 @@
 import { arrayOf, elementsOf, membersOf, objectOf } from '#server/providers/anthropic/raw.ts';
-import { Unsayable } from '#server/providers/anthropic/unsayable.ts';
+import { UnsupportedField } from '#server/providers/anthropic/unsupported-field.ts';
 
 /**
  * The tools of a request, and which of them are to be used. Schemas stay the text that the client wrote.
@@ -19,7 +19,7 @@ export type Tools = {
 
 /**
  * @param members the client's request, each member as JSON.
- * @throws {Unsayable} where a tool is no function, or the choice is none that Anthropic knows.
+ * @throws {UnsupportedField} where a tool is no function, or the choice is none that Anthropic knows.
  */
 export function toolsOf(members: ReadonlyMap<string, string>): Tools {
   const tools = elementsOf(members.get('tools') ?? '[]').map((tool, index) =>
@@ -46,10 +46,13 @@ export function toolsOf(members: ReadonlyMap<string, string>): Tools {
 function toolOf(text: string, at: string): string {
   const tool = membersOf(text);
   if (tool.get('type') !== '"function"')
-    throw new Unsayable(`${at}.type`, 'must be "function"; this model\'s provider takes no other tools');
+    throw new UnsupportedField(
+      `${at}.type`,
+      'must be "function"; this model\'s provider takes no other tools',
+    );
   const called = membersOf(tool.get('function') ?? '{}');
   const name = called.get('name');
-  if (name?.[0] !== '"') throw new Unsayable(`${at}.function.name`, 'must be a string');
+  if (name?.[0] !== '"') throw new UnsupportedField(`${at}.function.name`, 'must be a string');
   const description = called.get('description');
   return objectOf({
     name,
@@ -76,7 +79,7 @@ function choiceOf(text: string): { type: string; name: string | null } | null {
   const choice = membersOf(text);
   const name = membersOf(choice.get('function') ?? '{}').get('name');
   if (choice.get('type') !== '"function"' || name?.[0] !== '"') {
-    throw new Unsayable('tool_choice', 'must be "auto", "none", "required" or a function by its name');
+    throw new UnsupportedField('tool_choice', 'must be "auto", "none", "required" or a function by its name');
   }
   return { type: 'tool', name };
 }

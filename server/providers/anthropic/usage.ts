@@ -1,13 +1,19 @@
 import type { Usage } from '#db/money.ts';
 import { TOKENS_MAX } from '#server/wire/bounds.ts';
 import { membersOf, objectOf } from '#server/providers/anthropic/raw.ts';
-import type { PromptUsage } from '#server/providers/provider.ts';
+import type { PromptUsage } from '#server/wire/sse.ts';
 
 /**
  * What Anthropic tells of a reply's cost, in tokens. It counts what was read from a cache and what was
  * written to one beside the rest of the prompt, where the convention has them within it. Pure.
  */
-export type Told = { fresh: number; read: number; written: number; output: number; thinking: number };
+export type ReportedUsage = {
+  fresh: number;
+  read: number;
+  written: number;
+  output: number;
+  thinking: number;
+};
 
 const NAMES = {
   fresh: 'input_tokens',
@@ -17,7 +23,7 @@ const NAMES = {
 } as const;
 
 /** @param text a usage object, as JSON. @returns null where it is none, or its totals are no counts. */
-export function readTold(text: string | undefined): Told | null {
+export function parseReportedUsage(text: string | undefined): ReportedUsage | null {
   const members = membersOf(text ?? '');
   if (!members.has(NAMES.fresh) && !members.has(NAMES.output)) return null;
   if ([NAMES.fresh, NAMES.output].some((name) => isAbsurd(members.get(name)))) return null;
@@ -34,9 +40,9 @@ export function readTold(text: string | undefined): Told | null {
 }
 
 /** Counts only grow while a reply goes on, and each report may leave out what another has told. */
-export function laterOf(before: Told | null, now: Told | null): Told | null {
+export function mergeReported(before: ReportedUsage | null, now: ReportedUsage | null): ReportedUsage | null {
   if (!before || !now) return now ?? before;
-  const most = (name: keyof Told): number => Math.max(before[name], now[name]);
+  const most = (name: keyof ReportedUsage): number => Math.max(before[name], now[name]);
   return {
     fresh: most('fresh'),
     read: most('read'),
@@ -46,20 +52,20 @@ export function laterOf(before: Told | null, now: Told | null): Told | null {
   };
 }
 
-export function usageOf(told: Told): Usage {
+export function usageOf(told: ReportedUsage): Usage {
   const input = Math.min(told.fresh + told.read + told.written, TOKENS_MAX);
   return { input, cached: Math.min(told.read, input), output: told.output, reasoning: told.thinking };
 }
 
 /** Of the prompt alone, where the beginning of a reply tells of one. */
-export function promptUsageOf(told: Told | null): PromptUsage | null {
+export function promptUsageOf(told: ReportedUsage | null): PromptUsage | null {
   if (!told) return null;
   const { input, cached } = usageOf(told);
   return input > 0 ? { input, cached } : null;
 }
 
 /** The same in the convention's words, as JSON. */
-export function usageJson(told: Told): string {
+export function usageJson(told: ReportedUsage): string {
   const { input, cached, output, reasoning } = usageOf(told);
   const written = told.written > 0 ? String(told.written) : null;
   return objectOf({

@@ -3,19 +3,19 @@ import type { Dispatcher } from 'undici';
 import { CHAT_COMPLETIONS } from '#db/limits/limits.ts';
 import type { UpstreamTerms } from '#db/events/upstream-events.ts';
 import {
-  type Asking,
+  type ModelCall,
   callOptionsOf,
-  type Request,
+  type ChatRequest,
   requestOf,
 } from '#server/providers/bridge/call-options.ts';
 import { Chunks } from '#server/providers/bridge/chunks.ts';
 import { completionOf } from '#server/providers/bridge/completion.ts';
-import { droppedBy, type ReplyName } from '#server/providers/bridge/convention.ts';
+import { unsupportedBy, type ReplyName } from '#server/providers/bridge/openai-shapes.ts';
 import { Exchange } from '#server/providers/bridge/exchange.ts';
-import { errorInBand, faultOf } from '#server/providers/bridge/fault.ts';
+import { errorInBand, mapError } from '#server/providers/bridge/errors.ts';
 import type { LanguageModel, Warning } from '#server/providers/bridge/language-model.ts';
-import { loadModels, type Models, PackageFault, secretTexts } from '#server/providers/bridge/package.ts';
-import { Unsaid } from '#server/providers/bridge/said.ts';
+import { loadModels, type Models, PackageError, secretTexts } from '#server/providers/bridge/package.ts';
+import { UnsupportedField } from '#server/providers/bridge/fields.ts';
 import { checkAddresses } from '#server/providers/bridge/supported.ts';
 import { boundedFetch, overWire, Wire } from '#server/providers/bridge/wire.ts';
 import type { ProviderCall } from '#server/providers/provider.ts';
@@ -58,11 +58,11 @@ export function openBridge({ terms, secret, fetch }: BridgeOptions): Bridge {
       throw error;
     }));
 
-  async function carryOut(call: ProviderCall, request: Request, exchange: Exchange): Promise<void> {
+  async function carryOut(call: ProviderCall, request: ChatRequest, exchange: Exchange): Promise<void> {
     const model = (await models())(call.model);
     const asking = callOptionsOf(
       request,
-      call.tokenLimit ?? call.asked.completionLimit,
+      call.tokenLimit ?? call.parsed.completionLimit,
       model.specificationVersion,
     );
     await checkAddresses(asking.options.prompt, model);
@@ -72,14 +72,14 @@ export function openBridge({ terms, secret, fetch }: BridgeOptions): Bridge {
       model: call.model,
       createdS: Math.floor(Date.now() / 1_000),
     };
-    const wire = new Wire(call.asked.sse, exchange.signal, () => exchange.lives());
+    const wire = new Wire(call.parsed.sse, exchange.signal, () => exchange.lives());
     try {
       await overWire(wire, () =>
-        (call.asked.sse ? streamed : complete)({ model, asking, name, exchange, wire, secrets }),
+        (call.parsed.sse ? streamed : complete)({ model, asking, name, exchange, wire, secrets }),
       );
     } catch (error) {
       // A whole reply that came and could not be read has cost something, and is told as one that was cut.
-      if (wire.answered && !call.asked.sse && faultOf(error, secrets).kind === 'broken')
+      if (wire.answered && !call.parsed.sse && mapError(error, secrets).kind === 'broken')
         exchange.head(200, headOf(false, asking, []));
       throw error;
     } finally {
@@ -99,7 +99,7 @@ export function openBridge({ terms, secret, fetch }: BridgeOptions): Bridge {
       const carried =
         call.route === CHAT_COMPLETIONS
           ? carryOut(call, request, exchange)
-          : Promise.reject(new Unsaid('model', `This model does not know ${call.route}.`));
+          : Promise.reject(new UnsupportedField('model', `This model does not know ${call.route}.`));
       // Whatever a package does, the process goes on.
       carried
         .catch((error: unknown) => tellFault(error, exchange, secrets))
@@ -115,7 +115,7 @@ export function openBridge({ terms, secret, fetch }: BridgeOptions): Bridge {
         (await models())('model');
         return null;
       } catch (error) {
-        return error instanceof PackageFault ? error.message : null;
+        return error instanceof PackageError ? error.message : null;
       }
     },
     close: allEnded,
@@ -128,7 +128,7 @@ export function openBridge({ terms, secret, fetch }: BridgeOptions): Bridge {
 
 type Carrying = {
   model: LanguageModel;
-  asking: Asking;
+  asking: ModelCall;
   name: ReplyName;
   exchange: Exchange;
   wire: Wire;
@@ -187,18 +187,22 @@ async function streamed({ model, asking, name, exchange, wire, secrets }: Carryi
   exchange.end();
 }
 
-function headOf(sse: boolean, { dropped }: Asking, warnings: readonly Warning[]): Record<string, string> {
-  const names = [...new Set([...dropped, ...droppedBy(warnings)])]
+function headOf(
+  sse: boolean,
+  { unsupported }: ModelCall,
+  warnings: readonly Warning[],
+): Record<string, string> {
+  const names = [...new Set([...unsupported, ...unsupportedBy(warnings)])]
     .filter((name) => /^[\w.-]{1,64}$/.test(name))
     .slice(0, DROPPED_MAX);
   return {
     'content-type': sse ? 'text/event-stream' : 'application/json',
-    ...(names.length > 0 ? { 'x-daybook-dropped': names.join(', ') } : {}),
+    ...(names.length > 0 ? { 'x-daybook-unsupported': names.join(', ') } : {}),
   };
 }
 
 function tellFault(error: unknown, exchange: Exchange, secrets: readonly string[]): void {
-  const fault = faultOf(error, secrets);
+  const fault = mapError(error, secrets);
   if (fault.kind === 'broken' || exchange.begun)
     return exchange.fail(fault.kind === 'broken' ? fault.error : new Error(fault.error.message));
   refuse(exchange, fault.status, fault.retryAfter, fault.error);

@@ -7,13 +7,13 @@ import {
   type Specification,
 } from '#server/providers/bridge/language-model.ts';
 import { promptOf } from '#server/providers/bridge/prompt.ts';
-import { listAt, numberAt, objectAt, textAt, Unsaid } from '#server/providers/bridge/said.ts';
+import { listAt, numberAt, objectAt, textAt, UnsupportedField } from '#server/providers/bridge/fields.ts';
 import type { ProviderCall, ProviderRequest } from '#server/providers/provider.ts';
 
 /** What a model is asked, and the members of the request that it can't be asked, by their names. */
-export type Asking = { options: CallOptions; dropped: string[] };
+export type ModelCall = { options: CallOptions; unsupported: string[] };
 
-export type Request = Record<string, unknown>;
+export type ChatRequest = Record<string, unknown>;
 
 /** Members that are said to a model, or are the relay's own. */
 const SAID = new Set([
@@ -37,7 +37,7 @@ const SAID = new Set([
 ]);
 
 /** Values that ask for what happens anyway: nothing is lost with them. */
-const SAYS_NOTHING: Request = {
+const SAYS_NOTHING: ChatRequest = {
   n: 1,
   logprobs: false,
   top_logprobs: 0,
@@ -53,22 +53,25 @@ const SAYS_NOTHING: Request = {
  * and with some a client could choose another model, or no limit, behind the relay's back.
  *
  * @param tokenLimit on the reply, in tokens; null: none.
- * @throws {Unsaid} where leaving something out would make the reply a wrong one.
+ * @throws {UnsupportedField} where leaving something out would make the reply a wrong one.
  */
 export function callOptionsOf(
-  request: Request,
+  request: ChatRequest,
   tokenLimit: number | null,
   specification: Specification,
-): Asking {
+): ModelCall {
   for (const name of ['functions', 'function_call']) {
     if (isSaid(request[name]))
-      throw new Unsaid(name, `The field "${name}" is not known to this upstream. Use "tools" instead.`);
+      throw new UnsupportedField(
+        name,
+        `The field "${name}" is not known to this upstream. Use "tools" instead.`,
+      );
   }
-  const dropped = Object.keys(request).filter(
+  const unsupported = Object.keys(request).filter(
     (name) => !SAID.has(name) && isSaid(request[name]) && request[name] !== SAYS_NOTHING[name],
   );
   const effort = effortOf(request['reasoning_effort']);
-  if (effort !== undefined && specification === 'v3') dropped.push('reasoning_effort');
+  if (effort !== undefined && specification === 'v3') unsupported.push('reasoning_effort');
   const tools = toolsOf(request['tools']);
   const options = withoutNothing<CallOptions>({
     prompt: promptOf(request['messages'], specification),
@@ -85,26 +88,26 @@ export function callOptionsOf(
     toolChoice: tools.length > 0 ? choiceOf(request['tool_choice']) : undefined,
     reasoning: specification === 'v4' ? effort : undefined,
   });
-  return { options, dropped };
+  return { options, unsupported };
 }
 
 /** The client's request. The memory of the body may be used again when the caller is done with it. */
-export function requestOf({ body }: ProviderCall): Request {
-  return JSON.parse(body.bytes.toString()) as Request;
+export function requestOf({ body }: ProviderCall): ChatRequest {
+  return JSON.parse(body.bytes.toString()) as ChatRequest;
 }
 
 const NO_BYTES = Buffer.alloc(0);
 
 /**
  * The `request` of the port. The package itself makes what is sent, so that there is nothing here but
- * what is dropped, and the refusal of a call that another upstream may be able to carry out.
+ * what is unsupported, and the refusal of a call that another upstream may be able to carry out.
  */
 export function bridgeRequest(call: ProviderCall): ProviderRequest | ApiError {
   try {
-    const { dropped } = callOptionsOf(requestOf(call), null, 'v4');
-    return { path: '', body: NO_BYTES, headers: [], dropped };
+    const { unsupported } = callOptionsOf(requestOf(call), null, 'v4');
+    return { path: '', body: NO_BYTES, headers: [], unsupported };
   } catch (error) {
-    if (error instanceof Unsaid)
+    if (error instanceof UnsupportedField)
       return new ApiError('invalid_value', { message: error.message, param: error.param });
     throw error;
   }
@@ -131,7 +134,7 @@ function stopsOf(stop: unknown): string[] | undefined {
 function effortOf(effort: unknown): Effort | undefined {
   if (!isSaid(effort)) return undefined;
   if (!(EFFORTS as readonly unknown[]).includes(effort))
-    throw new Unsaid(
+    throw new UnsupportedField(
       'reasoning_effort',
       `The field "reasoning_effort" must be one of ${EFFORTS.join(', ')}.`,
     );
@@ -144,7 +147,7 @@ function formatOf(format: unknown): CallOptions['responseFormat'] {
   if (type === 'text') return { type: 'text' };
   if (type === 'json_object') return { type: 'json' };
   if (type !== 'json_schema')
-    throw new Unsaid(
+    throw new UnsupportedField(
       'response_format.type',
       'The field "response_format.type" must be text, json_object or json_schema.',
     );
@@ -162,7 +165,10 @@ function toolsOf(tools: unknown): FunctionTool[] {
     const param = `tools[${index}]`;
     const tool = objectAt(each, param);
     if (tool['type'] !== 'function')
-      throw new Unsaid(`${param}.type`, 'Only tools of the type "function" can be used with this upstream.');
+      throw new UnsupportedField(
+        `${param}.type`,
+        'Only tools of the type "function" can be used with this upstream.',
+      );
     const { name, description, parameters, strict } = objectAt(tool['function'], `${param}.function`);
     return {
       type: 'function',
@@ -181,7 +187,10 @@ function choiceOf(choice: unknown): CallOptions['toolChoice'] {
   if (choice === 'auto' || choice === 'none' || choice === 'required') return { type: choice };
   const { type, function: chosen } = objectAt(choice, 'tool_choice');
   if (type !== 'function')
-    throw new Unsaid('tool_choice', 'The field "tool_choice" must be auto, none, required or one function.');
+    throw new UnsupportedField(
+      'tool_choice',
+      'The field "tool_choice" must be auto, none, required or one function.',
+    );
   return {
     type: 'tool',
     toolName: textAt(objectAt(chosen, 'tool_choice.function')['name'], 'tool_choice.function.name'),

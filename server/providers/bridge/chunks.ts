@@ -1,4 +1,10 @@
-import { extraOf, finishOf, imageOf, type ReplyName, usageOf } from '#server/providers/bridge/convention.ts';
+import {
+  extraOf,
+  finishOf,
+  imageOf,
+  type ReplyName,
+  usageOf,
+} from '#server/providers/bridge/openai-shapes.ts';
 import type { StreamPart, ToolCall } from '#server/providers/bridge/language-model.ts';
 
 const DONE = 'data: [DONE]\n\n';

@@ -5,7 +5,7 @@ import {
   isClientsCall,
   type ReplyName,
   usageOf,
-} from '#server/providers/bridge/convention.ts';
+} from '#server/providers/bridge/openai-shapes.ts';
 import type { ContentPart, Generated, GeneratedFile } from '#server/providers/bridge/language-model.ts';
 
 /**

@@ -4,16 +4,16 @@ import type { UpstreamTerms } from '#db/events/upstream-events.ts';
 import type { LanguageModel } from '#server/providers/bridge/language-model.ts';
 
 /** A package that can't be used. The message is one line for the operator: what happened, and what to do. */
-export class PackageFault extends Error {
+export class PackageError extends Error {
   override name = 'PackageFault';
   readonly code: 'provider_package_missing' | 'provider_package_unfit' | 'provider_package_failed';
-  constructor(code: PackageFault['code'], message: string) {
+  constructor(code: PackageError['code'], message: string) {
     super(message);
     this.code = code;
   }
 }
 
-/** Gives the models of a provider by their names. @throws {PackageFault} for one that can't be spoken to. */
+/** Gives the models of a provider by their names. @throws {PackageError} for one that can't be spoken to. */
 export type Models = (name: string) => LanguageModel;
 
 type Terms = Pick<UpstreamTerms, 'package' | 'base_url' | 'options'>;
@@ -27,7 +27,7 @@ const KIN = ['@ai-sdk/provider', '@ai-sdk/provider-utils', 'ai'];
  * Only a package that is made for the AI SDK is run: whoever may set up an upstream names a package,
  * and must not make this process run any other that happens to be installed.
  * @param secret the credential; one that is a JSON object holds several values, as clouds need them.
- * @throws {PackageFault}
+ * @throws {PackageError}
  */
 export async function loadModels(
   terms: Terms,
@@ -50,7 +50,7 @@ export async function loadModels(
 
 /**
  * The models that a package gives, from what it exports. Pure but for what the package does. @throws
- * {PackageFault}
+ * {PackageError}
  */
 export function modelsOf(name: string, exported: Record<string, unknown>, settings: object): Models {
   const provider = makeProvider(name, exported, settings);
@@ -58,7 +58,7 @@ export function modelsOf(name: string, exported: Record<string, unknown>, settin
     const found = 'languageModel' in provider ? provider.languageModel(model) : provider(model);
     const { specificationVersion } = found;
     if (specificationVersion === 'v3' || specificationVersion === 'v4') return found;
-    throw new PackageFault(
+    throw new PackageError(
       'provider_package_unfit',
       `The package ${name} speaks version ${String(specificationVersion)} of the AI SDK's specification, and Daybook v3 and v4. Install a newer one: npm install ${name}@latest`,
     );
@@ -68,7 +68,7 @@ export function modelsOf(name: string, exported: Record<string, unknown>, settin
 async function checkKin(name: string): Promise<void> {
   const place = manifestPath(name);
   if (place === undefined) {
-    throw new PackageFault(
+    throw new PackageError(
       'provider_package_missing',
       `The package ${name} is not installed. In Daybook's directory run: npm install ${name}`,
     );
@@ -78,7 +78,7 @@ async function checkKin(name: string): Promise<void> {
     Record<string, string> | undefined
   >;
   if (!KIN.some((each) => each in { ...dependencies, ...peerDependencies })) {
-    throw new PackageFault(
+    throw new PackageError(
       'provider_package_unfit',
       `The package ${name} is not a provider of the AI SDK: it depends on none of ${KIN.join(', ')}.`,
     );
@@ -97,7 +97,7 @@ async function importPackage(name: string): Promise<Record<string, unknown>> {
   try {
     return (await import(name)) as Record<string, unknown>;
   } catch (error) {
-    throw new PackageFault(
+    throw new PackageError(
       'provider_package_failed',
       `The package ${name} can't be loaded (${codeOf(error)}). In Daybook's directory run: npm install ${name}`,
     );
@@ -154,7 +154,7 @@ function makeProvider(name: string, exported: Record<string, unknown>, settings:
       problem = codeOf(error);
     }
   }
-  throw new PackageFault(
+  throw new PackageError(
     'provider_package_unfit',
     `The package ${name} makes no provider from the upstream's options (${problem}). See its documentation for the options that it needs.`,
   );

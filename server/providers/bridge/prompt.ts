@@ -6,12 +6,12 @@ import type {
   TextPart,
   ToolCallPart,
 } from '#server/providers/bridge/language-model.ts';
-import { listAt, objectAt, textAt, Unsaid } from '#server/providers/bridge/said.ts';
+import { listAt, objectAt, textAt, UnsupportedField } from '#server/providers/bridge/fields.ts';
 
 /**
  * The messages of a chat as the prompt of a language model. Pure. Nothing is fetched: an address goes
  * on as an address.
- * @throws {Unsaid} for what has no place in a prompt.
+ * @throws {UnsupportedField} for what has no place in a prompt.
  */
 export function promptOf(messages: unknown, specification: Specification): Message[] {
   const prompt: Message[] = [];
@@ -37,7 +37,7 @@ export function promptOf(messages: unknown, specification: Specification): Messa
         addToolResult(prompt, message, param, toolNames);
         break;
       default:
-        throw new Unsaid(
+        throw new UnsupportedField(
           `${param}.role`,
           `The field "${param}.role" must be system, developer, user, assistant or tool.`,
         );
@@ -54,7 +54,7 @@ function textOf(content: unknown, param: string): string {
       const part = objectAt(each, `${param}[${index}]`);
       if (part['type'] === 'text') return textAt(part['text'], `${param}[${index}].text`);
       if (part['type'] === 'refusal') return textAt(part['refusal'], `${param}[${index}].refusal`);
-      throw new Unsaid(
+      throw new UnsupportedField(
         `${param}[${index}].type`,
         `The field "${param}[${index}].type" must be text in this message.`,
       );
@@ -93,7 +93,7 @@ function userPart(
     case 'file': {
       const file = objectAt(part['file'], `${param}.file`);
       if (typeof file['file_data'] !== 'string')
-        throw new Unsaid(
+        throw new UnsupportedField(
           `${param}.file`,
           'A file must be sent in "file_data"; this upstream does not know the ids of uploaded files.',
         );
@@ -104,7 +104,7 @@ function userPart(
       };
     }
     default:
-      throw new Unsaid(
+      throw new UnsupportedField(
         `${param}.type`,
         `The field "${param}.type" must be text, image_url, input_audio or file.`,
       );
@@ -130,7 +130,7 @@ function filePart(address: string, mediaType: string, param: string, specificati
     url?.protocol !== 'gs:' &&
     url?.protocol !== 's3:'
   ) {
-    throw new Unsaid(param, `The field "${param}" must be a data: URL or the address of a file.`);
+    throw new UnsupportedField(param, `The field "${param}" must be a data: URL or the address of a file.`);
   }
   return { type: 'file', mediaType, data: specification === 'v3' ? url : { type: 'url', url } };
 }
@@ -147,7 +147,7 @@ function decoded(text: string, param: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
-    throw new Unsaid(param, `The field "${param}" is not a well-formed data: URL.`);
+    throw new UnsupportedField(param, `The field "${param}" is not a well-formed data: URL.`);
   }
 }
 
@@ -177,7 +177,10 @@ function assistantParts(
 
 function toolCallPart(call: Record<string, unknown>, param: string): ToolCallPart {
   if (call['type'] !== undefined && call['type'] !== 'function')
-    throw new Unsaid(`${param}.type`, 'Only tools of the type "function" can be used with this upstream.');
+    throw new UnsupportedField(
+      `${param}.type`,
+      'Only tools of the type "function" can be used with this upstream.',
+    );
   const called = objectAt(call['function'], `${param}.function`);
   const own = ownValuesOf(call['extra_content']);
   return {
@@ -223,7 +226,7 @@ function addToolResult(
   const toolCallId = textAt(message['tool_call_id'], `${param}.tool_call_id`);
   const toolName = toolNames.get(toolCallId);
   if (toolName === undefined)
-    throw new Unsaid(
+    throw new UnsupportedField(
       `${param}.tool_call_id`,
       `The field "${param}.tool_call_id" names no tool call of a message before it.`,
     );

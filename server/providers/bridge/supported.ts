@@ -4,12 +4,12 @@ import type {
   Message,
   SupportedUrls,
 } from '#server/providers/bridge/language-model.ts';
-import { Unsaid } from '#server/providers/bridge/said.ts';
+import { UnsupportedField } from '#server/providers/bridge/fields.ts';
 
 /**
  * Sees to it that the provider fetches what the prompt names by address. The relay never does: that
  * would let anybody who holds a key make it ask for whatever it can reach.
- * @throws {Unsaid}
+ * @throws {UnsupportedField}
  */
 export async function checkAddresses(prompt: readonly Message[], model: LanguageModel): Promise<void> {
   const files = prompt.flatMap((message) =>
@@ -19,7 +19,7 @@ export async function checkAddresses(prompt: readonly Message[], model: Language
   if (addressed.length === 0) return;
   const supported = (await model.supportedUrls) ?? {};
   if (addressed.every((file) => isSupported(file, supported))) return;
-  throw new Unsaid(
+  throw new UnsupportedField(
     'messages',
     'The provider of this model does not fetch files from such an address. Send them as data: URLs.',
   );

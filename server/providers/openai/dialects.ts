@@ -18,7 +18,7 @@ export type DialectTraits = {
    */
   tokenLimitMember: TokenLimitMember;
   /** Whether it can be asked for usage in a stream. One that refuses to be asked reports it unasked. */
-  takesStreamOptions: boolean;
+  supportsStreamOptions: boolean;
 };
 
 const CHAT = '/v1/chat/completions';
@@ -32,7 +32,7 @@ const PLAIN: DialectTraits = {
   baseUrl: null,
   routes: [CHAT, COMPLETIONS, EMBEDDINGS],
   tokenLimitMember: 'max_tokens',
-  takesStreamOptions: true,
+  supportsStreamOptions: true,
 };
 /** Servers for one's own machines have caught up with all that agents speak. */
 const SELF_HOSTED: DialectTraits = { ...PLAIN, routes: [CHAT, COMPLETIONS, EMBEDDINGS, RESPONSES, MESSAGES] };
@@ -70,7 +70,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     ...PLAIN,
     baseUrl: 'https://api.mistral.ai/v1',
     routes: [CHAT, EMBEDDINGS],
-    takesStreamOptions: false,
+    supportsStreamOptions: false,
   },
   deepseek: { ...PLAIN, baseUrl: 'https://api.deepseek.com', routes: [CHAT] },
   gemini: {

@@ -1,5 +1,5 @@
 import type { JsonReply } from '#server/providers/provider.ts';
-import { readUsage } from '#server/providers/openai/usage.ts';
+import { parseUsage } from '#server/providers/openai/usage.ts';
 import { scanObject, type Span, valueOf } from '#server/wire/json.ts';
 
 const MEMBERS = ['usage', 'choices', 'error', 'object'];
@@ -8,14 +8,14 @@ const MEMBERS = ['usage', 'choices', 'error', 'object'];
  * What a complete JSON reply of the convention says of itself; its bytes stay as they are. Pure.
  * @returns null when the bytes are not a JSON object, which no client could read either.
  */
-export function readJsonReply(bytes: Buffer): JsonReply | null {
+export function parseJsonReply(bytes: Buffer): JsonReply | null {
   try {
     const { members } = scanObject(bytes, MEMBERS);
     const usage = members.get('usage');
     const choices = members.get('choices');
     return {
       bytes,
-      usage: usage ? readUsage(valueOf(bytes, usage)) : null,
+      usage: usage ? parseUsage(valueOf(bytes, usage)) : null,
       outputBytes: choices ? choices.end - choices.start : 0,
       failed: choices ? endsInError(bytes, choices) : isError(bytes, members),
     };

@@ -1,45 +1,41 @@
 import type { Dialect } from '#db/events/upstream-events.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { DIALECT_TRAITS } from '#server/providers/openai/dialects.ts';
-import { readFault } from '#server/providers/openai/fault.ts';
+import { parseError } from '#server/providers/openai/errors.ts';
 import { responses } from '#server/providers/openai/responses.ts';
 import type { Provider, ProviderCall, ProviderRequest } from '#server/providers/provider.ts';
-import { bodyForUpstream, type Changes } from '#server/wire/body.ts';
-import { readJsonReply } from '#server/providers/openai/json-reply.ts';
-import { SseTap } from '#server/providers/openai/sse.ts';
+import { type BodyChanges, bodyForUpstream } from '#server/wire/splice-body.ts';
+import { parseJsonReply } from '#server/providers/openai/json-reply.ts';
+import { ChatSse } from '#server/providers/openai/sse.ts';
 
 /**
  * The convention itself, in anybody's dialect: bytes pass as they are, both ways. Of a request the
  * model's name may change, and what only the relay asks for is put in; of a streamed reply the usage is
  * left out that only the relay asked for. Responses are a protocol of their own. Pure.
  */
-export function openai(dialect: Dialect): Provider {
-  const { takesStreamOptions } = DIALECT_TRAITS[dialect];
+export function createOpenai(dialect: Dialect): Provider {
+  const { supportsStreamOptions } = DIALECT_TRAITS[dialect];
   const isResponses = ({ route }: ProviderCall): boolean => route === '/v1/responses';
   return {
-    request: (call) =>
-      isResponses(call) ? responses.request(call) : requestOf(call, takesStreamOptions ? 'taken' : 'refused'),
+    request: (call) => (isResponses(call) ? responses.request(call) : requestOf(call, supportsStreamOptions)),
     sse: (call) =>
-      isResponses(call) ? responses.sse(call) : new SseTap(call.asked.sse && !call.asked.asksUsage),
-    json: (bytes, call) => (isResponses(call) ? responses.json(bytes, call) : readJsonReply(bytes)),
-    fault: readFault,
+      isResponses(call) ? responses.sse(call) : new ChatSse(call.parsed.sse && !call.parsed.includeUsage),
+    json: (bytes, call) => (isResponses(call) ? responses.json(bytes, call) : parseJsonReply(bytes)),
+    parseError: parseError,
   };
 }
 
-function requestOf(
-  call: ProviderCall,
-  streamOptions: NonNullable<Changes['streamOptions']>,
-): ProviderRequest | ApiError {
-  const { route, body, asked, model } = call;
+function requestOf(call: ProviderCall, supportsStreamOptions: boolean): ProviderRequest | ApiError {
+  const { route, body, parsed: asked, model } = call;
   const limit = limitOf(call);
   if (limit === null) return new ApiError('route_not_found');
-  const dropped =
-    streamOptions === 'refused' && asked.scanned.members.has('stream_options') ? ['stream_options'] : [];
+  const unsupported =
+    !supportsStreamOptions && asked.scanned.members.has('stream_options') ? ['stream_options'] : [];
   return {
     path: route.slice('/v1'.length),
-    body: bodyForUpstream(body, asked, { model, streamOptions, ...limit }),
+    body: bodyForUpstream(body, asked, { model, supportsStreamOptions, ...limit }),
     headers: [],
-    dropped,
+    unsupported,
   };
 }
 
@@ -48,7 +44,7 @@ function limitOf({
   route,
   tokenLimit,
   tokenLimitMember,
-}: ProviderCall): Pick<Changes, 'tokenLimit' | 'tokenLimitMember'> | null {
+}: ProviderCall): Pick<BodyChanges, 'tokenLimit' | 'tokenLimitMember'> | null {
   switch (route) {
     case '/v1/chat/completions':
       return { tokenLimit, tokenLimitMember };

@@ -1,7 +1,7 @@
 import type { Usage } from '#db/money.ts';
-import { readUsage } from '#server/providers/openai/usage.ts';
-import { PassingSse } from '#server/wire/passing-sse.ts';
-import { dataOf } from '#server/wire/sse-events.ts';
+import { parseUsage } from '#server/providers/openai/usage.ts';
+import { PassthroughSse } from '#server/wire/passthrough-sse.ts';
+import { dataOf } from '#server/wire/sse.ts';
 
 /**
  * What the model writes: text, thoughts, refusals, arguments of calls. A literal of JSON can't hold bare
@@ -15,7 +15,7 @@ const TELLING = /"type": ?"(?:response\.(?:completed|incomplete|failed)|error)"|
 /**
  * A streamed reply of the Responses API: it says how it ended, and what it cost, in its last event. Pure.
  */
-export class ResponsesSse extends PassingSse {
+export class ResponsesSse extends PassthroughSse {
   readonly promptUsage = null;
   #usage: Usage | null = null;
   #isEnded = false;
@@ -33,9 +33,9 @@ export class ResponsesSse extends PassingSse {
     return this.#failed;
   }
 
-  protected look(event: string): boolean {
+  protected inspect(event: string): boolean {
     if (!event.includes('data:')) return false;
-    if (DELTA.test(event)) this.written.add(DELTA_TEXT.exec(event)?.[1]?.length ?? 0);
+    if (DELTA.test(event)) this.output.add(DELTA_TEXT.exec(event)?.[1]?.length ?? 0);
     else if (TELLING.test(event)) this.#lookAt(dataOf(event));
     return true;
   }
@@ -46,11 +46,11 @@ export class ResponsesSse extends PassingSse {
       case 'response.completed':
       case 'response.incomplete':
         this.#isEnded = true;
-        this.#usage = readUsage(told.response?.usage) ?? this.#usage;
+        this.#usage = parseUsage(told.response?.usage) ?? this.#usage;
         return;
       case 'response.failed':
         this.#failed = true;
-        this.#usage = readUsage(told.response?.usage) ?? this.#usage;
+        this.#usage = parseUsage(told.response?.usage) ?? this.#usage;
         return;
       case 'error':
         this.#failed = true;

@@ -1,8 +1,8 @@
-import { readFault } from '#server/providers/openai/fault.ts';
+import { parseError } from '#server/providers/openai/errors.ts';
 import { ResponsesSse } from '#server/providers/openai/responses-sse.ts';
-import { readUsage } from '#server/providers/openai/usage.ts';
+import { parseUsage } from '#server/providers/openai/usage.ts';
 import type { JsonReply, Provider } from '#server/providers/provider.ts';
-import { bodyForUpstream } from '#server/wire/body.ts';
+import { bodyForUpstream } from '#server/wire/splice-body.ts';
 import { scanObject, valueOf } from '#server/wire/json.ts';
 
 /**
@@ -10,15 +10,15 @@ import { scanObject, valueOf } from '#server/wire/json.ts';
  * replies pass as they are, and a stream tells its usage without being asked. Pure.
  */
 export const responses: Provider = {
-  request: ({ body, asked, model, tokenLimit }) => ({
+  request: ({ body, parsed: asked, model, tokenLimit }) => ({
     path: '/responses',
     body: bodyForUpstream(body, asked, { model, tokenLimit, tokenLimitMember: 'max_output_tokens' }),
     headers: [],
-    dropped: [],
+    unsupported: [],
   }),
   sse: () => new ResponsesSse(),
   json: readResponse,
-  fault: readFault,
+  parseError: parseError,
 };
 
 const MEMBERS = ['status', 'output', 'usage', 'error'];
@@ -31,7 +31,7 @@ function readResponse(bytes: Buffer): JsonReply | null {
     const isFailed = status !== undefined && valueOf(bytes, status) === 'failed';
     return {
       bytes,
-      usage: usage ? readUsage(valueOf(bytes, usage)) : null,
+      usage: usage ? parseUsage(valueOf(bytes, usage)) : null,
       outputBytes: output ? output.end - output.start : 0,
       failed: isFailed || (output === undefined && error !== undefined && bytes[error.start] === OPEN_BRACE),
     };

@@ -1,7 +1,7 @@
 import type { Usage } from '#db/money.ts';
 import { BYTES_PER_TOKEN, SSE_EVENT_BYTES_MAX } from '#server/wire/bounds.ts';
-import { readUsage } from '#server/providers/openai/usage.ts';
-import { dataOf, eventEnds } from '#server/wire/sse-events.ts';
+import { parseUsage } from '#server/providers/openai/usage.ts';
+import { dataOf, eventEnds } from '#server/wire/sse.ts';
 
 /**
  * A streamed reply on its way through. Bytes go in as they arrive and come out as they were, but
@@ -31,7 +31,7 @@ const DONE = /(^|[\r\n])data: ?\[DONE\]/;
 /** A delta longer than this on average holds several tokens; 4 bytes a token is the usual measure. */
 const ONE_TOKEN_BYTES_MAX = 16;
 
-export class SseTap {
+export class ChatSse {
   readonly #stripUsage: boolean;
   #held: Buffer | null = null;
   #insideEvent = false;
@@ -161,7 +161,7 @@ export class SseTap {
       endsInError(data['choices'])
     )
       this.#failed = true;
-    this.#usage = readUsage(data['usage']) ?? readUsage(groq?.['usage']) ?? this.#usage;
+    this.#usage = parseUsage(data['usage']) ?? parseUsage(groq?.['usage']) ?? this.#usage;
     return hasUsage && this.#stripUsage && Array.isArray(data['choices']) && data['choices'].length === 0;
   }
 

@@ -14,7 +14,7 @@ import { TOKENS_MAX } from '#server/wire/bounds.ts';
  * @returns null when the value is not a usage object, or its totals are no counts: then it is no
  *   report at all, and what was relayed is counted instead. A part that is missing counts as 0.
  */
-export function readUsage(value: unknown): Usage | null {
+export function parseUsage(value: unknown): Usage | null {
   const usage = asRecord(value);
   if (!usage) return null;
   const anthropic = !('prompt_tokens' in usage) && !('completion_tokens' in usage);

@@ -3,8 +3,9 @@ import path from 'node:path';
 import { ApiError } from '#server/errors/api-error.ts';
 import { messagesRequest } from '#server/providers/anthropic/request.ts';
 import { MessageSse } from '#server/providers/anthropic/sse.ts';
-import type { ProviderCall, SseReader } from '#server/providers/provider.ts';
-import { parseChat } from '#server/wire/parse.ts';
+import type { ProviderCall } from '#server/providers/provider.ts';
+import type { SseReader } from '#server/wire/sse.ts';
+import { parseChatCompletion } from '#server/wire/request-parser.ts';
 import { type ChatBody, readChatBody } from '../wire/chat-body.ts';
 
 export const FOLDER = path.join(import.meta.dirname, '../../fixtures/anthropic');
@@ -21,12 +22,12 @@ export function callOf(body: object | string, more: Partial<ProviderCall> = {}):
       ? body
       : JSON.stringify({ model: 'tide', messages: [{ role: 'user', content: 'Hi' }], ...body }),
   );
-  const asked = parseChat(bytes);
+  const asked = parseChatCompletion(bytes);
   if (asked instanceof ApiError) throw new Error(asked.message);
   return {
     route: '/v1/chat/completions',
     body: { bytes, slab: null },
-    asked,
+    parsed: asked,
     model: 'claude-sonnet-5',
     tokenLimit: null,
     tokenLimitMember: 'max_tokens',
@@ -42,11 +43,11 @@ export type Sent = Record<string, unknown> & {
 export function sent(
   body: object | string,
   more: Partial<ProviderCall> = {},
-): { text: string; json: Sent; dropped: readonly string[] } {
+): { text: string; json: Sent; unsupported: readonly string[] } {
   const request = messagesRequest(callOf(body, more));
   if (request instanceof ApiError) throw new Error(`${request.param}: ${request.message}`);
   const text = request.body.toString();
-  return { text, json: JSON.parse(text) as Sent, dropped: request.dropped };
+  return { text, json: JSON.parse(text) as Sent, unsupported: request.unsupported };
 }
 
 /** The field that a call is refused for. */
@@ -67,9 +68,9 @@ export function runThrough(reader: SseReader, chunks: readonly Buffer[]): Buffer
 /** What a chat client makes of the translation of these bytes, and what the relay is told of it. */
 export function translated(
   bytes: Buffer,
-  asksUsage = true,
+  includeUsage = true,
 ): { client: ChatBody; reader: MessageSse; output: string } {
-  const reader = new MessageSse(CREATED, asksUsage);
+  const reader = new MessageSse(CREATED, includeUsage);
   const output = runThrough(reader, [bytes]);
   const body = readChatBody(() => undefined);
   body.begin('text/event-stream');

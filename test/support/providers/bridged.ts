@@ -5,8 +5,8 @@ import { CHAT_COMPLETIONS } from '#db/limits/limits.ts';
 import { type Bridge, openBridge } from '#server/providers/bridge/bridge.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import type { ProviderCall } from '#server/providers/provider.ts';
-import { parseChat } from '#server/wire/parse.ts';
-import { SseTap } from '#server/providers/openai/sse.ts';
+import { parseChatCompletion } from '#server/wire/request-parser.ts';
+import { ChatSse } from '#server/providers/openai/sse.ts';
 import { type ChatBody, readChatBody } from '../wire/chat-body.ts';
 
 /** What the handler of a call was told. */
@@ -16,7 +16,7 @@ export type Told = {
   text: string;
   chat: ChatBody;
   /** What the relay's own reader of the convention makes of it. */
-  tap: SseTap;
+  tap: ChatSse;
   error: Error | null;
   /** `end`, `error`, or whatever else came after one of them, which must not be. */
   endings: string[];
@@ -39,12 +39,12 @@ export function callOf(request: object, tokenLimit: number | null = null): Provi
       ...request,
     }),
   );
-  const asked = parseChat(bytes);
+  const asked = parseChatCompletion(bytes);
   if (asked instanceof ApiError) throw new Error(asked.message);
   return {
     route: CHAT_COMPLETIONS,
     body: { bytes, slab: null },
-    asked,
+    parsed: asked,
     model: asked.model,
     tokenLimit,
     tokenLimitMember: 'max_completion_tokens',
@@ -76,7 +76,7 @@ export function startCall(
     // A moment for whatever should not come any more.
     setImmediate(() => {
       const body = Buffer.concat(chunks);
-      const tap = new SseTap(false);
+      const tap = new ChatSse(false);
       tap.push(body);
       tap.flush();
       const reader = readChatBody(() => undefined);

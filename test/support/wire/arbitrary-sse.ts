@@ -1,5 +1,5 @@
 import * as fc from 'fast-check';
-import type { SseTap } from '#server/providers/openai/sse.ts';
+import type { ChatSse } from '#server/providers/openai/sse.ts';
 
 /** One event of a streamed reply as a provider may write it, and what is to be found in it. */
 export type Event = {
@@ -171,7 +171,7 @@ export function chunksOf(bytes: Buffer, sizes: readonly number[]): Buffer[] {
 }
 
 /** Sends all chunks through and ends. */
-export function run(tap: SseTap, chunks: readonly Buffer[]): { output: Buffer } {
+export function run(tap: ChatSse, chunks: readonly Buffer[]): { output: Buffer } {
   const out = chunks.map((each) => tap.push(each));
   out.push(tap.flush());
   return { output: Buffer.concat(out.filter((each) => each !== null)) };

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { Networks, PermissionsShape } from '#db/limits/limits.ts';
 import { NamePatterns, Origins, permissionsOf } from '#db/limits/permissions.ts';
 import { isWithin, networksOf, plainAddress } from '#server/access/networks.ts';
-import { clientAddress } from '#server/access/caller.ts';
+import { clientAddress } from '#server/access/request-context.ts';
 import { anyKeyTerms } from '../../support/log/arbitrary-event.ts';
 
 describe('terms', () => {

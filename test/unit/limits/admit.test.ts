@@ -6,8 +6,8 @@ import { COMPLETION_MINIMUM_TOKENS } from '#server/relay/bounds.ts';
 import { TOKENS_MAX } from '#server/wire/bounds.ts';
 import { promptBound, promptEstimate } from '#server/limits/estimate.ts';
 import { Hold } from '#server/limits/hold.ts';
-import { reckon, tokenLimitOf } from '#server/relay/admit.ts';
-import { type Asked, parseChat } from '#server/wire/parse.ts';
+import { estimateCall, tokenLimitOf } from '#server/relay/reservation.ts';
+import { type ParsedRequest, parseChatCompletion } from '#server/wire/request-parser.ts';
 
 const limit = (meter: Limit['meter'], enforcement: Limit['enforcement'] = 'soft'): Limit => ({
   meter,
@@ -31,11 +31,11 @@ const PRICES: Prices = {
   reasoning: 12_000_000,
 };
 
-function chatOf(more: object): { body: Buffer; chat: Asked } {
+function chatOf(more: object): { body: Buffer; chat: ParsedRequest } {
   const body = Buffer.from(
     JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'Hello' }], ...more }),
   );
-  const chat = parseChat(body);
+  const chat = parseChatCompletion(body);
   if (!('scanned' in chat)) throw new Error(chat.message);
   return { body, chat };
 }
@@ -48,7 +48,7 @@ describe('under a soft limit a call holds what it will likely use', () => {
     fc.assert(
       fc.property(anyLimit, anyChoices, fc.nat(10_000), (max_tokens, n, estimate) => {
         const { body, chat } = chatOf({ max_tokens, n });
-        const { need, isHard } = reckon(body, chat, SOFT, null, estimate);
+        const { need, isHard } = estimateCall(body, chat, SOFT, null, estimate);
         const completion = Math.min(estimate, max_tokens === null ? Infinity : max_tokens * n);
         expect(isHard).toBe(false);
         expect(need.wanted).toEqual({ tokens: promptEstimate(body) + completion, cost: 0 });
@@ -59,7 +59,7 @@ describe('under a soft limit a call holds what it will likely use', () => {
 
   test('and nothing is asked of the upstream', () => {
     const { body, chat } = chatOf({});
-    const reckoning = reckon(body, chat, SOFT, PRICES, 500);
+    const reckoning = estimateCall(body, chat, SOFT, PRICES, 500);
     expect(tokenLimitOf(reckoning, new Hold([], [], reckoning.need.wanted, 0))).toBeNull();
   });
 });
@@ -76,7 +76,7 @@ describe('under a hard quota', () => {
         fc.option(fc.integer({ min: 1, max: 9_000 })),
         (max_tokens, n, oneShare, otherShare, most) => {
           const { body, chat } = chatOf({ max_tokens, n });
-          const reckoning = reckon(
+          const reckoning = estimateCall(
             body,
             chat,
             [subject([limit('tokens', 'hard'), limit('cost_microusd', 'hard')], most)],
@@ -105,13 +105,13 @@ describe('under a hard quota', () => {
 
   test('a call that is given all that it wanted keeps its own limit, untouched', () => {
     const { body, chat } = chatOf({ max_tokens: 123 });
-    const reckoning = reckon(body, chat, HARD, PRICES, 500);
+    const reckoning = estimateCall(body, chat, HARD, PRICES, 500);
     expect(tokenLimitOf(reckoning, new Hold([], [], reckoning.need.wanted, 0))).toBeNull();
   });
 
   test('the cost held covers the dearest way in which the tokens can be used', () => {
     const { body, chat } = chatOf({ max_tokens: 100 });
-    const { need } = reckon(body, chat, HARD, PRICES, 500);
+    const { need } = estimateCall(body, chat, HARD, PRICES, 500);
     expect(need.wanted.cost).toBe(costBound(promptBound(body), 100, PRICES));
   });
 });
@@ -119,7 +119,7 @@ describe('under a hard quota', () => {
 test('a hold fits into the log whatever a call asks for', () => {
   const { body, chat } = chatOf({ max_tokens: Number.MAX_SAFE_INTEGER, n: 128 });
   for (const subjects of [HARD, SOFT, []]) {
-    const { need } = reckon(body, chat, subjects, PRICES, TOKENS_MAX);
+    const { need } = estimateCall(body, chat, subjects, PRICES, TOKENS_MAX);
     expect(need.wanted.tokens).toBeLessThanOrEqual(TOKENS_MAX);
     expect(Number.isSafeInteger(need.wanted.cost)).toBe(true);
   }

@@ -23,10 +23,10 @@ beforeAll(async () => {
       if (sent instanceof ApiError) return response.writeHead(sent.status).end(sent.body('r'));
       out = JSON.parse(sent.body.toString()) as Sent;
       // The model's name is the fixture's.
-      const bytes = fixture(`${call.asked.model}.${call.asked.sse ? 'sse' : 'json'}`);
-      response.writeHead(200, { 'content-type': call.asked.sse ? 'text/event-stream' : 'application/json' });
+      const bytes = fixture(`${call.parsed.model}.${call.parsed.sse ? 'sse' : 'json'}`);
+      response.writeHead(200, { 'content-type': call.parsed.sse ? 'text/event-stream' : 'application/json' });
       return response.end(
-        call.asked.sse ? runThrough(anthropic.sse(call), [bytes]) : anthropic.json(bytes, call)?.bytes,
+        call.parsed.sse ? runThrough(anthropic.sse(call), [bytes]) : anthropic.json(bytes, call)?.bytes,
       );
     });
   });

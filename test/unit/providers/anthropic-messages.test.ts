@@ -109,7 +109,7 @@ describe('a conversation', () => {
 
   test('names what has no place', () => {
     const image = { type: 'image_url', image_url: { url: 'https://x.example/a.png', detail: 'high' } };
-    expect(sent({ messages: [{ role: 'user', name: 'Ada', content: [image] }] }).dropped).toEqual([
+    expect(sent({ messages: [{ role: 'user', name: 'Ada', content: [image] }] }).unsupported).toEqual([
       'messages.name',
       'messages.content.image_url.detail',
     ]);

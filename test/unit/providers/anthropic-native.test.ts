@@ -3,7 +3,7 @@ import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { SSE_EVENT_BYTES_MAX } from '#server/wire/bounds.ts';
 import { ApiError } from '#server/errors/api-error.ts';
-import { NativeSse } from '#server/providers/anthropic/native.ts';
+import { NativeSse } from '#server/providers/anthropic/native-sse.ts';
 import { anthropic } from '#server/providers/anthropic/provider.ts';
 import type { ProviderCall } from '#server/providers/provider.ts';
 import { callOf, fixture, FOLDER, runThrough } from '../../support/providers/anthropic-calls.ts';
@@ -16,7 +16,7 @@ const HALF_AT_END = new Set(['broken-cut-in-event.sse', 'broken-cut-in-character
 function requestOf(body: string, more: Partial<ProviderCall>): { body: string; headers: readonly string[] } {
   const request = anthropic.request(callOf(body, { ...ROUTE, ...more }));
   if (request instanceof ApiError) throw new Error(request.message);
-  expect(request).toMatchObject({ path: '/v1/messages', dropped: [] });
+  expect(request).toMatchObject({ path: '/v1/messages', unsupported: [] });
   return { body: request.body.toString(), headers: request.headers };
 }
 

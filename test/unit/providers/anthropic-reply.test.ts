@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { ApiError } from '#server/errors/api-error.ts';
-import { messagesErrorBody, messagesErrorEvent } from '#server/providers/anthropic/fault.ts';
+import { messagesErrorBody, messagesErrorEvent } from '#server/providers/anthropic/errors.ts';
 import { anthropic } from '#server/providers/anthropic/provider.ts';
 import { readReply } from '#server/providers/anthropic/reply.ts';
 import { callOf, CREATED, fixture, FOLDER } from '../../support/providers/anthropic-calls.ts';
@@ -153,7 +153,7 @@ test.each([
 ])(
   '%s says what its provider says, and names no field: the one it means is in the translation',
   (file, message) => {
-    expect(anthropic.fault(fixture(file))).toEqual({ message, param: null });
+    expect(anthropic.parseError(fixture(file))).toEqual({ message, param: null });
   },
 );
 
@@ -162,7 +162,7 @@ test.each([
   ['an error without words', Buffer.from('{"error":{}}')],
   ['nothing', Buffer.alloc(0)],
 ])('%s says nothing that can be read', (_, body) => {
-  expect(anthropic.fault(body)).toBeNull();
+  expect(anthropic.parseError(body)).toBeNull();
 });
 
 test("the time of a completion is the provider's own clock's, in seconds", () => {

@@ -16,7 +16,7 @@ describe('a request', () => {
     expect(request).toMatchObject({
       path: '/v1/messages',
       headers: ['anthropic-version', '2023-06-01'],
-      dropped: [],
+      unsupported: [],
     });
     expect(JSON.parse(request.body.toString())).toEqual({
       model: 'claude-opus-5',
@@ -49,7 +49,7 @@ describe('a request', () => {
       store: true,
       web_search_options: {},
     };
-    expect(sent(body).dropped.toSorted()).toEqual(Object.keys(body).toSorted());
+    expect(sent(body).unsupported.toSorted()).toEqual(Object.keys(body).toSorted());
     const idle = {
       n: 1,
       logprobs: false,
@@ -63,7 +63,7 @@ describe('a request', () => {
       service_tier: 'auto',
       response_format: { type: 'text' },
     };
-    expect(sent(idle)).toMatchObject({ dropped: [], json: { messages: [{ role: 'user' }] } });
+    expect(sent(idle)).toMatchObject({ unsupported: [], json: { messages: [{ role: 'user' }] } });
     expect(Object.keys(sent(idle).json).toSorted()).toEqual(['max_tokens', 'messages', 'model']);
   });
 
@@ -141,18 +141,18 @@ describe('sampling', () => {
       {},
       ['temperature'],
     ],
-  ])('%s', (_, body, call, expected, dropped) => {
-    const { json, dropped: left } = sent(body, call);
+  ])('%s', (_, body, call, expected, unsupported) => {
+    const { json, unsupported: left } = sent(body, call);
     const { temperature, top_p, top_k } = json;
     expect({ temperature, top_p, top_k }).toEqual(expected);
-    expect(left).toEqual(dropped);
+    expect(left).toEqual(unsupported);
   });
 
   test('of a stop keeps what Anthropic takes', () => {
     expect(sent({ stop: 'END' }).json['stop_sequences']).toEqual(['END']);
     expect(sent({ stop: ['END', '\n\n', 'a"b'] })).toMatchObject({
       json: { stop_sequences: ['END', 'a"b'] },
-      dropped: ['stop'],
+      unsupported: ['stop'],
     });
     expect(sent({ stop: '\n' }).json['stop_sequences']).toBeUndefined();
   });
@@ -224,10 +224,10 @@ describe('thinking', () => {
       undefined,
     ],
   ])('by %s is asked for in the way that its model knows', (_, body, model, thinking, config) => {
-    const { json, dropped } = sent(body, { model });
+    const { json, unsupported } = sent(body, { model });
     expect(json['thinking']).toEqual(thinking);
     expect(json['output_config']).toEqual(config);
-    expect(dropped).toEqual([]);
+    expect(unsupported).toEqual([]);
   });
 
   const loop = (assistant: object): object => ({
@@ -249,7 +249,7 @@ describe('thinking', () => {
     ['the effort is none that is known', { reasoning_effort: 'utmost' }],
   ])("is left out of an older model's call, by name, where %s", (_, body) => {
     expect(sent(body, { model: 'claude-haiku-4-5' })).toMatchObject({
-      dropped: ['reasoning_effort'],
+      unsupported: ['reasoning_effort'],
       json: { messages: expect.any(Array) as unknown },
     });
     expect(sent(body, { model: 'claude-haiku-4-5' }).json['thinking']).toBeUndefined();
@@ -258,7 +258,7 @@ describe('thinking', () => {
   test('stays where the client has sent its thoughts back', () => {
     const body = loop({ reasoning_details: [{ type: 'reasoning.text', text: 'Hm', signature: 'Eq' }] });
     expect(sent(body, { model: 'claude-haiku-4-5' })).toMatchObject({
-      dropped: [],
+      unsupported: [],
       json: { thinking: budget(16_384) },
     });
   });
@@ -346,7 +346,7 @@ describe('a format', () => {
 test('the user is told by the first of the names that clients use', () => {
   expect(sent({ user: 'u', safety_identifier: 's', metadata: { user_id: 'm', x: '1' } })).toMatchObject({
     json: { metadata: { user_id: 'm' } },
-    dropped: ['metadata'],
+    unsupported: ['metadata'],
   });
   expect(sent({ user: 'u', safety_identifier: 's' }).json['metadata']).toEqual({ user_id: 's' });
   expect(sent({ user: 'u' }).json['metadata']).toEqual({ user_id: 'u' });

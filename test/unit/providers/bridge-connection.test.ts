@@ -65,7 +65,7 @@ test('a line that is destroyed ends its calls', async () => {
 });
 
 test("what can't be said is known before anything is sent, so that another upstream may take the call", () => {
-  expect(bridgeRequest(callOf({ user: 'u', n: 2 }))).toMatchObject({ dropped: ['user', 'n'] });
+  expect(bridgeRequest(callOf({ user: 'u', n: 2 }))).toMatchObject({ unsupported: ['user', 'n'] });
   const refusal = bridgeRequest(callOf({ tools: [{ type: 'custom' }] }));
   expect(refusal).toBeInstanceOf(ApiError);
   expect(refusal).toMatchObject({ status: 400, param: 'tools[0].type' });

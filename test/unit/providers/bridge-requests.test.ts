@@ -26,7 +26,7 @@ async function ask(
 ): Promise<{
   body: Record<string, unknown>;
   path: string;
-  dropped: unknown;
+  unsupported: unknown;
   status: number | null;
   error: unknown;
 }> {
@@ -37,7 +37,7 @@ async function ask(
   return {
     body: sent?.body ?? {},
     path: sent?.path ?? '',
-    dropped: headers['x-daybook-dropped'],
+    unsupported: headers['x-daybook-unsupported'],
     status,
     error,
   };
@@ -46,7 +46,7 @@ async function ask(
 const user = (content: unknown): object => ({ role: 'user', content });
 
 test('a conversation with tools, a picture and settings goes out in the words of Gemini', async () => {
-  const { body, path, dropped } = await ask('google', {
+  const { body, path, unsupported } = await ask('google', {
     model: 'gemini-2.5-flash',
     messages: [
       {
@@ -137,7 +137,7 @@ test('a conversation with tools, a picture and settings goes out in the words of
     toolConfig: { functionCallingConfig: { mode: 'ANY', allowedFunctionNames: ['tide_at'] } },
   });
   expect(JSON.stringify(body)).not.toContain('cachedContent');
-  expect(dropped).toBe('user, logprobs, provider_options');
+  expect(unsupported).toBe('user, logprobs, provider_options');
 });
 
 test('a schema for the reply goes along', async () => {
@@ -162,20 +162,22 @@ test('a schema for the reply goes along', async () => {
 });
 
 test('what the package drops is named, too, in the words of the convention', async () => {
-  const { dropped, body } = await ask('anthropic', {
+  const { unsupported, body } = await ask('anthropic', {
     model: 'claude-sonnet-4-5',
     seed: 7,
     frequency_penalty: 0.5,
     logit_bias: { 50256: -100 },
     temperature: 0.5,
   });
-  expect(String(dropped).split(', ').toSorted()).toEqual(['frequency_penalty', 'logit_bias', 'seed']);
+  expect(String(unsupported).split(', ').toSorted()).toEqual(['frequency_penalty', 'logit_bias', 'seed']);
   expect(body).toMatchObject({ model: 'claude-sonnet-4-5', temperature: 0.5 });
   provider.answers.splice(0, Infinity, { fixture: 'anthropic-text.sse' });
   expect(
-    (await bridged(bridges['anthropic'] as Bridge, { stream: true, seed: 7 })).headers['x-daybook-dropped'],
+    (await bridged(bridges['anthropic'] as Bridge, { stream: true, seed: 7 })).headers[
+      'x-daybook-unsupported'
+    ],
   ).toBe('seed');
-  expect((await ask('google', {})).dropped).toBeUndefined();
+  expect((await ask('google', {})).unsupported).toBeUndefined();
 });
 
 test("a limit of the relay takes the place of the client's", async () => {
@@ -332,7 +334,7 @@ test('a package of the specification before gets files as it knows them, and no 
       { type: 'image_url', image_url: { url: 'https://example.com/a.png' } },
     ]),
   ];
-  const { options, dropped } = callOptionsOf({ messages, reasoning_effort: 'low' }, null, 'v3');
+  const { options, unsupported } = callOptionsOf({ messages, reasoning_effort: 'low' }, null, 'v3');
   expect(options.prompt).toEqual([
     {
       role: 'user',
@@ -342,12 +344,12 @@ test('a package of the specification before gets files as it knows them, and no 
       ],
     },
   ]);
-  expect({ dropped, reasoning: options.reasoning }).toEqual({
-    dropped: ['reasoning_effort'],
+  expect({ unsupported, reasoning: options.reasoning }).toEqual({
+    unsupported: ['reasoning_effort'],
     reasoning: undefined,
   });
   expect(callOptionsOf({ messages, reasoning_effort: 'low' }, null, 'v4')).toMatchObject({
-    dropped: [],
+    unsupported: [],
     options: { reasoning: 'low' },
   });
 });

@@ -4,10 +4,10 @@ import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Usage } from '#db/money.ts';
 import { DIALECTS, type Dialect } from '#db/events/upstream-events.ts';
-import { openai } from '#server/providers/openai/openai.ts';
-import type { ProviderFault } from '#server/providers/provider.ts';
-import { readJsonReply } from '#server/providers/openai/json-reply.ts';
-import { SseTap } from '#server/providers/openai/sse.ts';
+import { createOpenai } from '#server/providers/openai/openai.ts';
+import type { ProviderError } from '#server/providers/provider.ts';
+import { parseJsonReply } from '#server/providers/openai/json-reply.ts';
+import { ChatSse } from '#server/providers/openai/sse.ts';
 import { readChatBody } from '../../support/wire/chat-body.ts';
 import { chunksOf, run } from '../../support/wire/arbitrary-sse.ts';
 
@@ -154,7 +154,7 @@ const REPLIES: Partial<
 };
 
 /** What replies say whose status is no success. */
-const FAULTS: Partial<Record<Dialect, Record<string, ProviderFault | null>>> = {
+const FAULTS: Partial<Record<Dialect, Record<string, ProviderError | null>>> = {
   azure: {
     'error.json': {
       message:
@@ -246,7 +246,7 @@ describe.each(cases(STREAMS))('%s: the streamed reply %s', (dialect, file, expec
     );
     fc.assert(
       fc.property(sizes, (pieces) => {
-        const tap = new SseTap(false);
+        const tap = new ChatSse(false);
         const { output } = run(tap, chunksOf(bytes, pieces));
         // Of a reply that was cut the half event at its end does not go out: an error follows.
         expect(output.toString()).toBe(isCut ? wholeEvents(bytes) : bytes.toString());
@@ -262,7 +262,7 @@ describe.each(cases(STREAMS))('%s: the streamed reply %s', (dialect, file, expec
   });
 
   test('loses the usage that only the relay asked for, and nothing else', () => {
-    const tap = new SseTap(true);
+    const tap = new ChatSse(true);
     const { output } = run(tap, chunksOf(bytes, [100]));
     const kept = eventsOf(isCut ? wholeEvents(bytes) : bytes.toString()).filter(
       (event) => !isUsageOnly(event),
@@ -294,7 +294,7 @@ test.each(RECORDED)(
     const finish = /"finish_reason": ?"stop"/.exec(bytes.toString())?.index ?? 0;
     const complete = bytes.indexOf('\n\n', finish);
     for (let at = 0; at < bytes.length; at += 13) {
-      const tap = new SseTap(false);
+      const tap = new ChatSse(false);
       run(tap, [bytes.subarray(0, at)]);
       // The blank line may lack, the event's own end may not.
       expect(tap.complete, `cut at ${at} of ${complete}`).toBe(at >= complete);
@@ -305,7 +305,7 @@ test.each(RECORDED)(
 
 test.each(cases(REPLIES))('%s: the reply %s is understood, and its bytes pass', (dialect, file, expected) => {
   const bytes = fixture(dialect, file);
-  const reply = readJsonReply(bytes);
+  const reply = parseJsonReply(bytes);
   if (expected === null) {
     expect(reply).toBeNull();
     return;
@@ -316,10 +316,10 @@ test.each(cases(REPLIES))('%s: the reply %s is understood, and its bytes pass', 
 });
 
 test.each(cases(FAULTS))('%s: the error %s is found', (dialect, file, expected) => {
-  expect(openai(dialect).fault(fixture(dialect, file))).toEqual(expected);
+  expect(createOpenai(dialect).parseError(fixture(dialect, file))).toEqual(expected);
 });
 
 test.each(RECORDED)('a page of HTML before %s says nothing that is passed on', (dialect) => {
-  expect(openai(dialect).fault(fixture(dialect, 'broken-error.html'))).toBeNull();
-  expect(readJsonReply(fixture(dialect, 'broken-error.html'))).toBeNull();
+  expect(createOpenai(dialect).parseError(fixture(dialect, 'broken-error.html'))).toBeNull();
+  expect(parseJsonReply(fixture(dialect, 'broken-error.html'))).toBeNull();
 });

@@ -4,8 +4,8 @@ import { RELAYED_ROUTES, type RelayedRoute } from '#db/limits/limits.ts';
 import { BaseUrl, type Dialect, DIALECTS } from '#db/events/upstream-events.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { credentialHeader, DIALECT_TRAITS } from '#server/providers/openai/dialects.ts';
-import { readFault } from '#server/providers/openai/fault.ts';
-import { openai } from '#server/providers/openai/openai.ts';
+import { parseError } from '#server/providers/openai/errors.ts';
+import { createOpenai } from '#server/providers/openai/openai.ts';
 import type { ProviderCall, ProviderRequest } from '#server/providers/provider.ts';
 import { scanObject } from '#server/wire/json.ts';
 import { checkBaseUrl } from '#server/upstreams/addresses.ts';
@@ -20,7 +20,7 @@ function callOf(
   const asked = {
     model: String(value['model']),
     sse: value['stream'] === true,
-    asksUsage: 'stream_options' in value,
+    includeUsage: 'stream_options' in value,
     completionLimit: null,
     choices: 1,
     scanned,
@@ -28,7 +28,7 @@ function callOf(
   return {
     route,
     body: { bytes, slab: null },
-    asked,
+    parsed: asked,
     model: asked.model,
     tokenLimit: null,
     tokenLimitMember: 'max_completion_tokens',
@@ -37,7 +37,7 @@ function callOf(
 }
 
 function sent(dialect: Dialect, call: ProviderCall): ProviderRequest & { value: unknown } {
-  const request = openai(dialect).request(call);
+  const request = createOpenai(dialect).request(call);
   if (request instanceof ApiError) throw new Error(request.message);
   return { ...request, value: JSON.parse(request.body.toString()) };
 }
@@ -54,7 +54,7 @@ describe('a request', () => {
         'other',
         callOf(route as RelayedRoute, { model: 'm', extra: [1] }, { model: 'theirs' }),
       );
-      expect(request).toMatchObject({ path, headers: [], dropped: [] });
+      expect(request).toMatchObject({ path, headers: [], unsupported: [] });
       expect(value).toEqual({ model: 'theirs', extra: [1] });
     }
   });
@@ -62,7 +62,7 @@ describe('a request', () => {
   test('is the bytes that came in where nothing has to change', () => {
     const call = callOf('/v1/chat/completions', { model: 'm', messages: [] });
     for (const dialect of DIALECTS)
-      expect((openai(dialect).request(call) as ProviderRequest).body).toBe(call.body.bytes);
+      expect((createOpenai(dialect).request(call) as ProviderRequest).body).toBe(call.body.bytes);
   });
 
   test('asks for the usage of a stream that the client did not ask for, but for those who refuse to be asked', () => {
@@ -84,11 +84,11 @@ describe('a request', () => {
     });
     expect(sent('mistral', call)).toMatchObject({
       value: { stream_options: null },
-      dropped: ['stream_options'],
+      unsupported: ['stream_options'],
     });
     expect(sent('openai', call)).toMatchObject({
       value: { stream_options: { include_usage: true } },
-      dropped: [],
+      unsupported: [],
     });
   });
 
@@ -101,7 +101,7 @@ describe('a request', () => {
   });
 
   test('of /v1/messages is another protocol', () => {
-    expect(openai('openai').request(callOf('/v1/messages', { model: 'm' }))).toBeInstanceOf(ApiError);
+    expect(createOpenai('openai').request(callOf('/v1/messages', { model: 'm' }))).toBeInstanceOf(ApiError);
   });
 
   test('for a response goes to its own path, and asks for no usage', () => {
@@ -111,7 +111,7 @@ describe('a request', () => {
         '/v1/responses',
         { model: 'm', stream: true },
         {
-          asked: { ...callOf('/v1/responses', { model: 'm' }).asked, sse: true, asksUsage: true },
+          parsed: { ...callOf('/v1/responses', { model: 'm' }).parsed, sse: true, includeUsage: true },
           tokenLimit: 9,
         },
       ),
@@ -173,7 +173,7 @@ describe('an error', () => {
           fc.uint8Array().map((bytes) => Buffer.from(bytes)),
         ),
         (body) => {
-          const fault = readFault(body);
+          const fault = parseError(body);
           if (fault === null) return;
           expect(fault.message.trim()).not.toBe('');
           expect(fault.param).not.toBe('');
@@ -205,5 +205,5 @@ describe('an error', () => {
     ['Traceback (most recent call last):\n  File "x.py"', null],
     ['x'.repeat(501), null],
     ['[[[[[[[[[["too deep"]]]]]]]]]]', null],
-  ])('%s is read as %j', (text, expected) => expect(readFault(Buffer.from(text))).toEqual(expected));
+  ])('%s is read as %j', (text, expected) => expect(parseError(Buffer.from(text))).toEqual(expected));
 });

@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Usage } from '#db/money.ts';
 import { TOKENS_MAX } from '#server/wire/bounds.ts';
-import { readUsage } from '#server/providers/openai/usage.ts';
+import { parseUsage } from '#server/providers/openai/usage.ts';
 
 const oddNumber = fc.oneof(
   fc.double(),
@@ -35,7 +35,7 @@ const oddUsage = fc.oneof(
 test('whatever a provider sends, each count is a whole number that the log can hold', () => {
   fc.assert(
     fc.property(oddUsage, (value) => {
-      const usage = readUsage(value);
+      const usage = parseUsage(value);
       if (usage === null) return;
       for (const count of Object.values(usage)) {
         expect(count).toSatisfy((each) => Number.isInteger(each) && each >= 0 && each <= TOKENS_MAX);
@@ -64,7 +64,7 @@ test('an honest report is taken as it is', () => {
         prompt_tokens_details: { cached_tokens: cached, audio_tokens: 0 },
         completion_tokens_details: { reasoning_tokens: reasoning },
       };
-      expect(readUsage(report)).toEqual({ input, cached, output, reasoning });
+      expect(parseUsage(report)).toEqual({ input, cached, output, reasoning });
     }),
   );
 });
@@ -116,7 +116,7 @@ test.each([
     { input: 0, cached: 0, output: 0, reasoning: 0 },
   ],
 ])('a report with %s is understood', (_, report, expected) => {
-  expect(readUsage(report)).toEqual(expected);
+  expect(parseUsage(report)).toEqual(expected);
 });
 
 test.each([
@@ -130,7 +130,7 @@ test.each([
   ['a total in words', { prompt_tokens: 'three', completion_tokens: 2 }],
   ['NaN', { prompt_tokens: NaN, completion_tokens: 2 }],
 ])('%s is no report, so that what was relayed is counted instead', (_, value) => {
-  expect(readUsage(value)).toBeNull();
+  expect(parseUsage(value)).toBeNull();
 });
 
 /**
@@ -443,7 +443,7 @@ const GOLDEN: readonly [
 ];
 
 test.each(GOLDEN)('%s (%s): what was used is counted once', (_provider, _source, report, expected) => {
-  expect(readUsage(report)).toEqual(expected);
+  expect(parseUsage(report)).toEqual(expected);
 });
 
 test('whichever way a provider counts, the same call is the same usage', () => {
@@ -462,15 +462,15 @@ test('whichever way a provider counts, the same call is the same usage', () => {
         total_tokens,
         ...parts,
       };
-      expect(readUsage(within)).toEqual(expected);
+      expect(parseUsage(within)).toEqual(expected);
       expect(
-        readUsage({ input_tokens: fresh, cache_read_input_tokens: cached, output_tokens: said + thought }),
+        parseUsage({ input_tokens: fresh, cache_read_input_tokens: cached, output_tokens: said + thought }),
       ).toEqual({ ...expected, reasoning: 0 });
       // Where a part that stands beside its whole is by chance as large as another, the sums say nothing.
       fc.pre(cached !== thought && cached > 0 && thought > 0);
-      expect(readUsage({ ...within, completion_tokens: said })).toEqual(expected);
-      expect(readUsage({ ...within, prompt_tokens: fresh })).toEqual(expected);
-      expect(readUsage({ ...within, prompt_tokens: fresh, completion_tokens: said })).toEqual(expected);
+      expect(parseUsage({ ...within, completion_tokens: said })).toEqual(expected);
+      expect(parseUsage({ ...within, prompt_tokens: fresh })).toEqual(expected);
+      expect(parseUsage({ ...within, prompt_tokens: fresh, completion_tokens: said })).toEqual(expected);
     }),
     { numRuns: 1_000 },
   );

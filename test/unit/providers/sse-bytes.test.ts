@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { SSE_EVENT_BYTES_MAX } from '#server/wire/bounds.ts';
-import { SseTap } from '#server/providers/openai/sse.ts';
+import { ChatSse } from '#server/providers/openai/sse.ts';
 import {
   anyEnd,
   anyEvent,
@@ -46,7 +46,7 @@ describe('bytes', () => {
           .map(({ bytes }) => bytes);
         // Behind a reply that is not complete, an error will follow; half an event would swallow it.
         if (!HALF_RESTS.includes(rest) || isComplete(events)) expected.push(Buffer.from(rest));
-        const { output } = run(new SseTap(strip), chunksOf(input, sizes));
+        const { output } = run(new ChatSse(strip), chunksOf(input, sizes));
         expect(output.toString('latin1')).toBe(Buffer.concat(expected).toString('latin1'));
       }),
       { numRuns: 1_500 },
@@ -62,7 +62,7 @@ describe('bytes', () => {
           if (!(strip && isUsageOnly)) at += bytes.length;
           borders.add(at);
         }
-        const tap = new SseTap(strip);
+        const tap = new ChatSse(strip);
         let passed = 0;
         for (const chunk of chunksOf(
           Buffer.concat([...events.map(({ bytes }) => bytes), Buffer.from(rest)]),
@@ -83,7 +83,7 @@ describe('bytes', () => {
       fc.property(
         fc.array(fc.tuple(anyEvent, fc.constantFrom(...endings)), { minLength: 1, maxLength: 6 }),
         (parts) => {
-          const tap = new SseTap(false);
+          const tap = new ChatSse(false);
           for (const [{ lines }, ending] of parts) {
             const bytes = Buffer.from(lines.join(ending.slice(ending.length / 2)) + ending);
             expect(tap.push(bytes)?.toString('latin1')).toBe(bytes.toString('latin1'));
@@ -108,7 +108,7 @@ describe('bytes', () => {
       const bytes = Buffer.from(reply.join(lineEnd));
       const kept = Buffer.from(reply.toSpliced(2, 2).join(lineEnd));
       for (const chunks of cuts(bytes)) {
-        const tap = new SseTap(true);
+        const tap = new ChatSse(true);
         expect(run(tap, chunks).output.toString()).toBe(kept.toString());
         expect(tap).toMatchObject({ usage: { input: 3, output: 2 }, countedTokens: 1, complete: true });
       }
@@ -125,7 +125,7 @@ describe('bytes', () => {
           Buffer.from('data: {}'),
         ]);
         const { output } = run(
-          new SseTap(false),
+          new ChatSse(false),
           [...input].map((byte) => Buffer.of(byte)),
         );
         expect(output.toString('latin1')).toBe(input.toString('latin1'));
@@ -137,7 +137,7 @@ describe('bytes', () => {
 describe('the usage chunk', () => {
   const event = (data: string): Event => eventOf([`data: ${data}`], '\n');
   const passes = (data: string, strip: boolean): boolean =>
-    new SseTap(strip).push(event(data).bytes) !== null;
+    new ChatSse(strip).push(event(data).bytes) !== null;
 
   test('goes through to a client that asked for it, and not to one that did not', () => {
     expect(passes(USAGE_ONLY, false)).toBe(true);
@@ -161,7 +161,7 @@ describe('the usage chunk', () => {
   test('is left out however its JSON is spaced and its data is split over lines', () => {
     const spaced = '{ "choices" : [ ] , "usage" : { "prompt_tokens" : 3 , "completion_tokens" : 2 } }';
     expect(passes(spaced, true)).toBe(false);
-    const tap = new SseTap(true);
+    const tap = new ChatSse(true);
     const lines = [
       'event: chunk',
       'data: {"choices":[],',
@@ -172,7 +172,7 @@ describe('the usage chunk', () => {
   });
 
   test('is left out at the very end too, where its blank line never came', () => {
-    const tap = new SseTap(true);
+    const tap = new ChatSse(true);
     expect(tap.push(Buffer.from(`data: ${USAGE_ONLY}`))).toBeNull();
     expect(tap.flush()).toBeNull();
     expect(tap.usage).toMatchObject({ input: 3, output: 2 });
@@ -190,7 +190,7 @@ describe('an event beyond the bound', () => {
     'passes in pieces, and what stands around it is read as ever: chunks of %i KiB',
     (kib) => {
       const input = Buffer.concat([before, huge, after]);
-      const tap = new SseTap(true);
+      const tap = new ChatSse(true);
       const chunks = chunksOf(input, [kib * 1024]);
       let heldMost = 0;
       let held = 0;
@@ -209,7 +209,7 @@ describe('an event beyond the bound', () => {
   );
 
   test('is said to be open until its end has come, so that no error is glued into it', () => {
-    const tap = new SseTap(false);
+    const tap = new ChatSse(false);
     const middle = huge.length - 10;
     tap.push(huge.subarray(0, middle));
     expect(tap.insideEvent).toBe(true);

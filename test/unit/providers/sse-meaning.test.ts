@@ -2,14 +2,14 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { SseTap } from '#server/providers/openai/sse.ts';
+import { ChatSse } from '#server/providers/openai/sse.ts';
 import { anyEvent, chunksOf, eventOf, isComplete, run } from '../../support/wire/arbitrary-sse.ts';
 
 const FIXTURES = path.join(import.meta.dirname, '../../fixtures/openai');
 
 /** A tap that has seen events with these data, a line each. */
-function seen(...data: string[]): SseTap {
-  const tap = new SseTap(false);
+function seen(...data: string[]): ChatSse {
+  const tap = new ChatSse(false);
   run(tap, [Buffer.from(data.map((each) => `data: ${each}\n\n`).join(''))]);
   return tap;
 }
@@ -25,7 +25,7 @@ test('what is found in a reply is what its events hold, however they are cut, sp
   });
   fc.assert(
     fc.property(stream, ({ events, sizes, strip }) => {
-      const tap = new SseTap(strip);
+      const tap = new ChatSse(strip);
       run(tap, chunksOf(Buffer.concat(events.map(({ bytes }) => bytes)), sizes));
       expect({
         ...view(tap),
@@ -42,7 +42,7 @@ test('what is found in a reply is what its events hold, however they are cut, sp
   );
 });
 
-function view({ dataEvents, countedTokens, complete, failed }: SseTap) {
+function view({ dataEvents, countedTokens, complete, failed }: ChatSse) {
   return { dataEvents, countedTokens, complete, failed };
 }
 
@@ -112,7 +112,7 @@ describe('the end of a reply', () => {
   });
 
   test('is not a comment that says so', () => {
-    const tap = new SseTap(false);
+    const tap = new ChatSse(false);
     run(tap, [Buffer.from(': data: [DONE]\n\n: "finish_reason":"stop"\n\ndata: {}\n\n')]);
     expect(view(tap)).toEqual({ dataEvents: 1, countedTokens: 0, complete: false, failed: false });
   });
@@ -120,7 +120,7 @@ describe('the end of a reply', () => {
   test.each(['[DON', delta('b', ',"finish_reason":"stop"').slice(0, -1), delta('b').slice(0, -3)])(
     'is not told by half an event: %s',
     (half) => {
-      const tap = new SseTap(false);
+      const tap = new ChatSse(false);
       const { output } = run(tap, [Buffer.from(`data: ${delta('a')}\n\ndata: ${half}`)]);
       expect(output.toString()).toBe(`data: ${delta('a')}\n\n`);
       expect(view(tap)).toEqual({ dataEvents: 1, countedTokens: 1, complete: false, failed: false });
@@ -129,7 +129,7 @@ describe('the end of a reply', () => {
   );
 
   test('may lack its blank line; what follows is then told that the event is still open', () => {
-    const tap = new SseTap(false);
+    const tap = new ChatSse(false);
     expect(tap.push(Buffer.from(`data: ${delta('a')}`))).toBeNull();
     expect(tap.flush()?.toString()).toBe(`data: ${delta('a')}`);
     expect(view(tap)).toEqual({ dataEvents: 1, countedTokens: 1, complete: false, failed: false });
@@ -186,7 +186,7 @@ describe('an error', () => {
   });
 
   test('is found in an event with a name of its own', () => {
-    const tap = new SseTap(false);
+    const tap = new ChatSse(false);
     tap.push(eventOf(['event: error', 'data: {"error":{"message":"no"}}'], '\n').bytes);
     expect(tap.failed).toBe(true);
   });
@@ -205,7 +205,7 @@ test.each([
 ])('the recorded reply %s is understood at every cut', (file, expected) => {
   const bytes = readFileSync(path.join(FIXTURES, file));
   for (const size of [1, 7, 100, bytes.length]) {
-    const tap = new SseTap(false);
+    const tap = new ChatSse(false);
     const { output } = run(tap, chunksOf(bytes, [size]));
     const isCut = !tap.complete && !tap.failed;
     expect(output.equals(isCut ? bytes.subarray(0, output.length) : bytes)).toBe(true);

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { ERROR_CATALOGUE, type Code, ApiError } from '#server/errors/api-error.ts';
+import { ERROR_CATALOGUE, type ErrorCode, ApiError } from '#server/errors/api-error.ts';
 
-const CODES = Object.keys(ERROR_CATALOGUE) as Code[];
+const CODES = Object.keys(ERROR_CATALOGUE) as ErrorCode[];
 const REQUEST = '01900000-0000-7000-8000-000000000001';
 
 /** A type that clients know, for each status. */
@@ -11,7 +11,7 @@ const TYPES: Record<number, string> = {
   429: 'rate_limit_error',
 };
 // OpenAI gives a spent quota a type of its own, and clients look for it.
-const typeOf = (code: Code, status: number): string =>
+const typeOf = (code: ErrorCode, status: number): string =>
   code === 'insufficient_quota'
     ? code
     : (TYPES[status] ?? (status >= 500 ? 'server_error' : 'invalid_request_error'));

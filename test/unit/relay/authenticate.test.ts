@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { beforeEach, describe, expect, test } from 'vitest';
 import type { ControlEvent, Placed } from '#db/events/events.ts';
-import { type Code, ApiError } from '#server/errors/api-error.ts';
+import { type ErrorCode, ApiError } from '#server/errors/api-error.ts';
 import { createSecret, digestSecret } from '#server/secrets/key-secret.ts';
 import { ReadModel } from '#server/read-model/read-model.ts';
 import { authenticate } from '#server/access/authenticate.ts';
@@ -72,7 +72,7 @@ beforeEach(() => {
 });
 
 describe('forms of the header', () => {
-  const bad: Code = 'invalid_api_key';
+  const bad: ErrorCode = 'invalid_api_key';
   test.each<[string, string[], string]>([
     ['the documented form', ['Authorization', `Bearer ${SECRET}`], 'Key00001'],
     ['the name in lower case', ['authorization', `Bearer ${SECRET}`], 'Key00001'],

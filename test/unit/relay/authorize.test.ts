@@ -6,7 +6,7 @@ import { ROUTES } from '#db/limits/limits.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { ReadModel } from '#server/read-model/read-model.ts';
 import { authorize, authorizeModel } from '#server/access/authorize.ts';
-import type { Caller } from '#server/access/caller.ts';
+import type { RequestContext } from '#server/access/request-context.ts';
 import { dryRun } from '#server/access/dry-run.ts';
 import { anyKeyTerms, anyPlanTerms } from '../../support/log/arbitrary-event.ts';
 
@@ -14,7 +14,7 @@ const actor = 'command-line';
 const ids = { account: 'Account1', key: 'Key00001' };
 const suspended: ControlEvent = { type: 'account.suspended', account: 'Account1', actor };
 const retired: ControlEvent = { type: 'plan.retired', plan: 'free', actor };
-const chat: Caller = { route: '/v1/chat/completions', origin: null, address: '203.0.113.9' };
+const chat: RequestContext = { route: '/v1/chat/completions', origin: null, address: '203.0.113.9' };
 
 let model: ReadModel;
 let position: number;
@@ -40,7 +40,7 @@ const onPlan = (terms: PlanTerms): void =>
 const restricted = (terms: KeyTerms): void =>
   happened({ type: 'key.restricted', ...ids, terms, windows: 'keep', actor });
 const key = (): Key => model.key('Key00001') as Key;
-const ask = (caller: Partial<Caller> = {}): ApiError | null =>
+const ask = (caller: Partial<RequestContext> = {}): ApiError | null =>
   authorize(key(), { ...chat, ...caller }, model);
 const askModel = (name: string): ApiError | null => authorizeModel(key(), name, model);
 
@@ -218,7 +218,7 @@ describe('a key', () => {
   const models = fc.constantFrom(['a'], ['*'], ['small-*', 'b'], [], undefined);
   const withModels = <T extends object>(terms: fc.Arbitrary<T>) =>
     fc.tuple(terms, models).map(([each, list]) => (list === undefined ? each : { ...each, models: list }));
-  const passes = (who: Caller, what: string): boolean => ask(who) === null && askModel(what) === null;
+  const passes = (who: RequestContext, what: string): boolean => ask(who) === null && askModel(what) === null;
 
   test('never may more than its account, whatever its terms', () => {
     fc.assert(

@@ -1,23 +1,23 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { JSON_DEPTH_MAX } from '#server/wire/bounds.ts';
-import { type Code, ApiError } from '#server/errors/api-error.ts';
-import { type Asked, parseChat } from '#server/wire/parse.ts';
+import { type ErrorCode, ApiError } from '#server/errors/api-error.ts';
+import { type ParsedRequest, parseChatCompletion } from '#server/wire/request-parser.ts';
 
 const MESSAGES = [{ role: 'user', content: 'hello' }];
 
-function parse(body: unknown): Asked | ApiError {
-  return parseChat(Buffer.from(typeof body === 'string' ? body : JSON.stringify(body)));
+function parse(body: unknown): ParsedRequest | ApiError {
+  return parseChatCompletion(Buffer.from(typeof body === 'string' ? body : JSON.stringify(body)));
 }
 
-function accepted(body: unknown): Asked {
+function accepted(body: unknown): ParsedRequest {
   const chat = parse(body);
   if (chat instanceof ApiError) throw new Error(`refused: ${chat.message}`);
   return chat;
 }
 
 describe('a body is refused with its code and the field at fault', () => {
-  test.each<[string, unknown, Code, string | null]>([
+  test.each<[string, unknown, ErrorCode, string | null]>([
     ['nothing', '', 'invalid_json', null],
     ['half a document', '{"model":"m"', 'invalid_json', null],
     ['an array', '[]', 'invalid_json', null],
@@ -172,15 +172,16 @@ describe('shapes that real clients send are accepted as they are', () => {
       max_tokens: null,
       max_completion_tokens: null,
     });
-    expect(chat).toMatchObject({ sse: false, asksUsage: false, completionLimit: null });
+    expect(chat).toMatchObject({ sse: false, includeUsage: false, completionLimit: null });
     expect(
-      accepted({ model: 'm', messages: [], stream: true, stream_options: { include_usage: null } }).asksUsage,
+      accepted({ model: 'm', messages: [], stream: true, stream_options: { include_usage: null } })
+        .includeUsage,
     ).toBe(false);
   });
 
   test('whether usage was asked for is what stream_options say', () => {
     const asks = (stream_options: object): boolean =>
-      accepted({ model: 'm', messages: [], stream: true, stream_options }).asksUsage;
+      accepted({ model: 'm', messages: [], stream: true, stream_options }).includeUsage;
     expect(asks({ include_usage: true })).toBe(true);
     expect(asks({ include_usage: false })).toBe(false);
     expect(asks({ include_obfuscation: false })).toBe(false);

@@ -2,17 +2,17 @@ import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { ATTEMPTS_MAX } from '#db/events/upstream-events.ts';
 import { ApiError } from '#server/errors/api-error.ts';
-import type { Failure, Problem } from '#server/relay/failure.ts';
+import type { AttemptFailure, FailureCause } from '#server/relay/failure.ts';
 import { AttemptSequence } from '#server/relay/attempt-sequence.ts';
 import { NEW_TRY_WITHIN_MS, RETRY_PAUSE_MS, RETRY_WAIT_MAX_MS } from '#server/upstreams/bounds.ts';
 import { Target } from '#server/upstreams/target.ts';
 import type { Upstream } from '#server/upstreams/upstream.ts';
 import { unsent } from '../../support/upstream/dispatched.ts';
 
-const failureOf = (problem: Problem, retryAfterMs: number | null = null): Failure => ({
+const failureOf = (problem: FailureCause, retryAfterMs: number | null = null): AttemptFailure => ({
   refusal: new ApiError('upstream_error'),
   reason: 'upstream_error',
-  problem,
+  cause: problem,
   retryAfterMs,
 });
 const targetsOf = (...upstreams: Upstream[]): Target[] =>
@@ -23,7 +23,7 @@ const healths = (upstreams: readonly Upstream[]) =>
 /** Goes where it is sent until that is nowhere; says where that was, and how long it waited before each. */
 function play(
   tries: AttemptSequence,
-  problems: readonly Problem[],
+  problems: readonly FailureCause[],
   retryAfterMs: number | null = null,
 ): { at: string[]; waitsMs: number[] } {
   const [at, waitsMs] = [[] as string[], [] as number[]];
@@ -143,7 +143,7 @@ test('a reply that breaks off after it has begun speaks against its upstream; a 
 
 test('however a call fails: the tries are bounded and all told, none is at a line again before its pause, and nothing is left running', () => {
   const place = fc.record({ credentials: fc.integer({ min: 1, max: 4 }), retries: fc.nat(3) });
-  const problem = fc.constantFrom<Problem>(
+  const problem = fc.constantFrom<FailureCause>(
     'unreachable',
     'timed_out',
     'cut',

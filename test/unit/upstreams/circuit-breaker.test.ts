@@ -4,10 +4,10 @@ import { EJECT_AFTER_FAILURES, EJECTION_MAX_MS, EJECTION_MS } from '#server/upst
 import { CircuitBreaker } from '#server/upstreams/circuit-breaker.ts';
 
 /** A call that begins and fails at the same moment. */
-function fail(health: CircuitBreaker, nowMs: number, outForMs: number | null = null): void {
+function fail(health: CircuitBreaker, nowMs: number, openForMs: number | null = null): void {
   health.began(nowMs);
   health.ended(nowMs);
-  health.failed(nowMs, nowMs, 'cut', outForMs);
+  health.failed(nowMs, nowMs, 'cut', openForMs);
 }
 
 function ejected(nowMs = 0): CircuitBreaker {
@@ -136,7 +136,7 @@ test('whatever happens, in whatever order: the calls are counted, one at most is
     what: fc.constantFrom('begin', 'end', 'fail', 'answer'),
     which: fc.nat(9),
     passMs: fc.nat(20_000),
-    outForMs: fc.option(fc.nat(60_000)),
+    openForMs: fc.option(fc.nat(60_000)),
   });
   let trials = 0;
   fc.assert(
@@ -145,7 +145,7 @@ test('whatever happens, in whatever order: the calls are counted, one at most is
       /** When each call began that runs; each at a moment of its own. */
       const running: number[] = [];
       let [nowMs, onTrial] = [0, null as number | null];
-      for (const { what, which, passMs, outForMs } of steps) {
+      for (const { what, which, passMs, openForMs } of steps) {
         nowMs += passMs + 1;
         const wasOpen = health.isOpen(nowMs);
         if (what === 'begin') {
@@ -168,7 +168,7 @@ test('whatever happens, in whatever order: the calls are counted, one at most is
           }
           health.ended(beganMs);
           if (beganMs === onTrial) onTrial = null;
-          if (what === 'fail') health.failed(beganMs, nowMs, 'cut', outForMs);
+          if (what === 'fail') health.failed(beganMs, nowMs, 'cut', openForMs);
         }
         expect(health.running).toBe(running.length);
         expect(health.untilMs - nowMs).toBeLessThanOrEqual(EJECTION_MAX_MS);

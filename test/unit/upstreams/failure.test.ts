@@ -1,26 +1,26 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { Attempt } from '#db/events/upstream-events.ts';
-import { judge, type Problem, problemName } from '#server/relay/failure.ts';
+import { classifyFailure, type FailureCause, causeCode } from '#server/relay/failure.ts';
 import { RETRY_AFTER_MAX_MS } from '#server/upstreams/bounds.ts';
 
-const TRANSPORT: Problem[] = ['unreachable', 'timed_out', 'cut', 'unreadable', 'error_event'];
-const OTHERS: Problem[] = ['not_said', 'begun'];
+const TRANSPORT: FailureCause[] = ['unreachable', 'timed_out', 'cut', 'unreadable', 'error_event'];
+const OTHERS: FailureCause[] = ['not_said', 'begun'];
 const anyProblem = fc.oneof(
   fc.integer({ min: 100, max: 999 }),
-  fc.constantFrom<Problem>(...TRANSPORT, ...OTHERS),
+  fc.constantFrom<FailureCause>(...TRANSPORT, ...OTHERS),
 );
 const anyWait = fc.option(fc.nat(1_000_000_000));
 
 /**
  * What follows: e elsewhere, l later, the letter of whom it blames, and + where another credential is of use.
  */
-const inShort = (problem: Problem, retryAfterMs: number | null = null): string => {
-  const { isElsewhereBetter, isLaterBetter, blames, isOfUpstream, outForMs } = judge({
-    problem,
+const inShort = (problem: FailureCause, retryAfterMs: number | null = null): string => {
+  const { retryElsewhere, retrySame, blames, avoidUpstream, openForMs } = classifyFailure({
+    cause: problem,
     retryAfterMs,
   });
-  return `${isElsewhereBetter ? 'e' : '-'}${isLaterBetter ? 'l' : '-'} ${blames}${isOfUpstream ? '' : '+'} ${outForMs}`;
+  return `${retryElsewhere ? 'e' : '-'}${retrySame ? 'l' : '-'} ${blames}${avoidUpstream ? '' : '+'} ${openForMs}`;
 };
 
 test.each([
@@ -39,7 +39,7 @@ test.each([
   ],
   ['what has begun is not begun again, since it may be charged', ['begun'], '-- upstream null'],
   ['what one protocol can not say another may', ['not_said'], 'e- nobody null'],
-] as [string, Problem[], string][])('%s', (_, problems, expected) => {
+] as [string, FailureCause[], string][])('%s', (_, problems, expected) => {
   expect(problems.map((problem) => `${problem}: ${inShort(problem)}`)).toEqual(
     problems.map((problem) => `${problem}: ${expected}`),
   );
@@ -51,26 +51,25 @@ test('a wait that an upstream asks for is believed, up to a bound', () => {
     'el upstream 7000',
     'el upstream 2000',
   ]);
-  expect(judge({ problem: 429, retryAfterMs: 86_400_000 }).outForMs).toBe(RETRY_AFTER_MAX_MS);
+  expect(classifyFailure({ cause: 429, retryAfterMs: 86_400_000 }).openForMs).toBe(RETRY_AFTER_MAX_MS);
 });
 
 test('whatever the failure: no fault of the client is tried again or blamed on anybody, and the log takes its name', () => {
   fc.assert(
     fc.property(anyProblem, anyWait, (problem, retryAfterMs) => {
-      const verdict = judge({ problem, retryAfterMs });
+      const verdict = classifyFailure({ cause: problem, retryAfterMs });
       const ofClient =
         typeof problem === 'number' &&
         problem >= 400 &&
         problem < 500 &&
         ![401, 402, 403, 404, 408, 425, 429].includes(problem);
       if (ofClient)
-        expect(verdict).toMatchObject({ isElsewhereBetter: false, isLaterBetter: false, blames: 'nobody' });
+        expect(verdict).toMatchObject({ retryElsewhere: false, retrySame: false, blames: 'nobody' });
       // What nobody is to blame for ejects nobody, and who waits blames somebody.
-      if (verdict.blames === 'nobody')
-        expect([verdict.outForMs, verdict.isLaterBetter]).toEqual([null, false]);
-      expect(verdict.outForMs ?? 0).toBeLessThanOrEqual(RETRY_AFTER_MAX_MS);
+      if (verdict.blames === 'nobody') expect([verdict.openForMs, verdict.retrySame]).toEqual([null, false]);
+      expect(verdict.openForMs ?? 0).toBeLessThanOrEqual(RETRY_AFTER_MAX_MS);
       expect(
-        Attempt.safeParse({ upstream: 'one', outcome: problemName(problem), duration_ms: 0 }).success,
+        Attempt.safeParse({ upstream: 'one', outcome: causeCode(problem), duration_ms: 0 }).success,
       ).toBe(true);
     }),
     { numRuns: 2_000 },

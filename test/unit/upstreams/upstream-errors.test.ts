@@ -1,22 +1,22 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { Code } from '#server/errors/api-error.ts';
-import { readFault } from '#server/providers/openai/fault.ts';
-import { apiErrorOfReply, type UpstreamReply } from '#server/relay/upstream-errors.ts';
+import type { ErrorCode } from '#server/errors/api-error.ts';
+import { parseError } from '#server/providers/openai/errors.ts';
+import { apiErrorOfReply, type UpstreamErrorReply } from '#server/relay/upstream-errors.ts';
 
 const HOST = 'models.internal.example:8443';
 
 function told(
-  reply: Partial<UpstreamReply> & { status: number; body?: Buffer },
+  reply: Partial<UpstreamErrorReply> & { status: number; body?: Buffer },
 ): ReturnType<typeof apiErrorOfReply> {
   const { body = Buffer.alloc(0), ...rest } = reply;
-  return apiErrorOfReply({ fault: readFault(body), retryAfter: undefined, host: HOST, ...rest });
+  return apiErrorOfReply({ fault: parseError(body), retryAfter: undefined, host: HOST, ...rest });
 }
 
 const errorBody = (message: string, more: object = {}): Buffer =>
   Buffer.from(JSON.stringify({ error: { message, ...more } }));
 
-test.each<[number, number, Code, string]>([
+test.each<[number, number, ErrorCode, string]>([
   [400, 400, 'upstream_rejected', 'upstream_rejected'],
   [404, 404, 'model_not_found', 'upstream_rejected'],
   [413, 413, 'request_too_large', 'upstream_rejected'],

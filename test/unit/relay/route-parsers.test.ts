@@ -1,18 +1,18 @@
 import { describe, expect, test } from 'vitest';
-import { type Code, ApiError } from '#server/errors/api-error.ts';
-import type { Asked } from '#server/wire/parse.ts';
+import { type ErrorCode, ApiError } from '#server/errors/api-error.ts';
+import type { ParsedRequest } from '#server/wire/request-parser.ts';
 import { RELAYED } from '#server/relay/routes.ts';
 
 /** What is read of the requests beside chat completions, whose own test has all that is common to them. */
 
-function parse(route: string, body: object): Asked | ApiError {
+function parse(route: string, body: object): ParsedRequest | ApiError {
   const spec = RELAYED.get(route);
   if (!spec) throw new Error(`there is no route ${route}`);
   return spec.parse(Buffer.from(JSON.stringify(body)));
 }
 
 describe('a body is refused with the field at fault', () => {
-  test.each<[string, object, Code, string]>([
+  test.each<[string, object, ErrorCode, string]>([
     ['/v1/completions', { prompt: 'x' }, 'missing_field', 'model'],
     ['/v1/completions', { model: 'm' }, 'missing_field', 'prompt'],
     ['/v1/completions', { model: 'm', prompt: {} }, 'invalid_value', 'prompt'],
@@ -45,16 +45,16 @@ describe('a body is refused with the field at fault', () => {
 });
 
 describe('what a call asks for', () => {
-  test.each<[string, object, Partial<Asked>]>([
+  test.each<[string, object, Partial<ParsedRequest>]>([
     [
       '/v1/completions',
       { model: 'm', prompt: 'x' },
-      { sse: false, asksUsage: false, completionLimit: null, choices: 1 },
+      { sse: false, includeUsage: false, completionLimit: null, choices: 1 },
     ],
     [
       '/v1/completions',
       { model: 'm', prompt: 'x', stream: true, stream_options: { include_usage: true }, max_tokens: 5 },
-      { sse: true, asksUsage: true, completionLimit: 5 },
+      { sse: true, includeUsage: true, completionLimit: 5 },
     ],
     ['/v1/completions', { model: 'm', prompt: ['x', 'y', 'z'], n: 2, best_of: 4 }, { choices: 12 }],
     ['/v1/completions', { model: 'm', prompt: [1, 2, 3], n: 2 }, { choices: 2 }],
@@ -68,26 +68,26 @@ describe('what a call asks for', () => {
     [
       '/v1/responses',
       { model: 'm', input: 'x', stream: true, max_output_tokens: 7, background: false },
-      { sse: true, asksUsage: true, completionLimit: 7 },
+      { sse: true, includeUsage: true, completionLimit: 7 },
     ],
     ['/v1/responses', { model: 'm', background: null }, { sse: false, completionLimit: null }],
     [
       '/v1/messages',
       { model: 'm', messages: [], max_tokens: 7, stream: true },
-      { sse: true, asksUsage: true, completionLimit: 7 },
+      { sse: true, includeUsage: true, completionLimit: 7 },
     ],
   ])('%s: %j', (route, body, expected) => {
     const asked = parse(route, body);
     expect(asked).not.toBeInstanceOf(ApiError);
     expect(asked).toMatchObject(expected);
-    expect('elsewhere' in asked).toBe(false);
+    expect('externalPrompt' in asked).toBe(false);
   });
 
   test.each(['previous_response_id', 'conversation', 'prompt'])(
-    'a response may be asked to go on from elsewhere: %s',
+    'a response may be asked to go on from externalPrompt: %s',
     (name) => {
       expect(parse('/v1/responses', { model: 'm', input: 'x', [name]: 'id' })).toMatchObject({
-        elsewhere: name,
+        externalPrompt: name,
       });
       expect(parse('/v1/responses', { model: 'm', input: 'x', [name]: null })).not.toHaveProperty(
         'elsewhere',

@@ -4,22 +4,22 @@ import { ApiError } from '#server/errors/api-error.ts';
 import { JsonError, scanObject, type ScannedObject, valueOf } from '#server/wire/json.ts';
 
 /** What the relay needs to know of a request; all else passes untouched. */
-export type Asked = {
+export type ParsedRequest = {
   model: string;
   sse: boolean;
   /** Whether a streamed reply tells its usage to the client: it was asked to, or its protocol always does. */
-  asksUsage: boolean;
+  includeUsage: boolean;
   /** The client's own limit on the reply, in tokens; null when it set none. */
   completionLimit: number | null;
   /** How many choices it asks for; each may be as long as the limit. */
   choices: number;
   /** The member by which it takes something for its prompt that is not in the request; absent: all is. */
-  elsewhere?: string;
+  externalPrompt?: string;
   scanned: ScannedObject;
 };
 
 /** What is looked at in the requests of a route. */
-export type Reading = {
+export type RouteSchema = {
   /** The member that holds the prompt, and how it may be written. */
   prompt: { name: string; forms: readonly ('array' | 'string')[]; isOptional?: true };
   /** `always`: the protocol has no stream options, and tells usage unasked. `never`: no reply is streamed. */
@@ -37,7 +37,7 @@ export type Reading = {
   besides?: readonly string[];
 };
 
-const CHAT: Reading = {
+const CHAT: RouteSchema = {
   prompt: { name: 'messages', forms: ['array'] },
   usage: 'asked',
   limits: ['max_completion_tokens', 'max_tokens'],
@@ -45,10 +45,10 @@ const CHAT: Reading = {
 };
 
 /** Reads a request's body. Only what the relay uses is checked; the upstream judges the rest. */
-export type Parse = (body: Buffer) => Asked | ApiError;
+export type RequestParser = (body: Buffer) => ParsedRequest | ApiError;
 
 /** Makes what reads the requests of a route. */
-export function parserOf(reading: Reading): Parse {
+export function createParser(reading: RouteSchema): RequestParser {
   const { prompt, usage, limits, choices, elsewhere = [], besides = [] } = reading;
   const names = [
     'model',
@@ -63,13 +63,13 @@ export function parserOf(reading: Reading): Parse {
   return (body) => parse(body, reading, names);
 }
 
-export const parseChat = parserOf(CHAT);
+export const parseChatCompletion = createParser(CHAT);
 
 function parse(
   body: Buffer,
-  { prompt, usage, limits, choices, elsewhere }: Reading,
+  { prompt, usage, limits, choices, elsewhere }: RouteSchema,
   names: readonly string[],
-): Asked | ApiError {
+): ParsedRequest | ApiError {
   let scanned: ScannedObject;
   try {
     scanned = scanObject(body, names);
@@ -113,16 +113,16 @@ function parse(
 
   // The name goes into the log as it is, so it must be plain; no upstream has one that is not.
   if (!MODEL_NAME.test(model)) return new ApiError('model_not_found', { param: 'model' });
-  const asked: Asked = {
+  const asked: ParsedRequest = {
     model,
     sse: stream === true && usage !== 'never',
-    asksUsage,
+    includeUsage: asksUsage,
     completionLimit,
     choices: most,
     scanned,
   };
   const referred = elsewhere?.find((name) => (member(name) ?? null) !== null);
-  if (referred !== undefined) asked.elsewhere = referred;
+  if (referred !== undefined) asked.externalPrompt = referred;
   return asked;
 }
 

@@ -13,7 +13,7 @@ import { objectOf } from '#server/providers/anthropic/raw.ts';
 const THOUGHT_FORMAT = '"anthropic-claude-v1"';
 
 /** A detail that tells of a block of thought, or of a fragment of it; every part is JSON. */
-export function thoughtDetail(
+export function thinkingDetail(
   index: number,
   text: string | undefined,
   signature: string | undefined,
@@ -25,7 +25,7 @@ export function thoughtDetail(
 }
 
 /** A thought that the provider has locked away, even from its reader. */
-export function lockedDetail(index: number, data: string): string {
+export function redactedDetail(index: number, data: string): string {
   return `{"type":"reasoning.encrypted","data":${data},"format":${THOUGHT_FORMAT},"index":${index}}`;
 }
 
@@ -33,7 +33,7 @@ export function lockedDetail(index: number, data: string): string {
  * The blocks of thought that a client sends back in a message of the assistant. What has no
  * signature is left out: it came from another provider, and Anthropic would refuse it.
  */
-export function thoughtBlocks(message: Record<string, unknown>): string[] {
+export function thinkingBlocks(message: Record<string, unknown>): string[] {
   const details = message['reasoning_details'];
   if (!Array.isArray(details)) return [];
   const blocks: string[] = [];

@@ -4,7 +4,7 @@ import { ApiError } from '#server/errors/api-error.ts';
  * Something in a request that can't be said in Anthropic's Messages; it ends the translation from wherever it
  * is found.
  */
-export class Unsayable extends Error {
+export class UnsupportedField extends Error {
   override name = 'Unsayable';
   readonly refusal: ApiError;
 

@@ -2,7 +2,7 @@
  * Something in a request that a language model can't be asked. Never holds more of the request than the
  * place.
  */
-export class Unsaid extends Error {
+export class UnsupportedField extends Error {
   override name = 'Unsaid';
   /** Where it stands: `messages[2].content[0].image_url`. */
   readonly param: string;
@@ -12,29 +12,29 @@ export class Unsaid extends Error {
   }
 }
 
-/** A JSON object. @throws {Unsaid} */
+/** A JSON object. @throws {UnsupportedField} */
 export function objectAt(value: unknown, param: string): Record<string, unknown> {
   if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw new Unsaid(param, `The field "${param}" must be an object.`);
+    throw new UnsupportedField(param, `The field "${param}" must be an object.`);
   return value as Record<string, unknown>;
 }
 
-/** An array; nothing is an empty one. @throws {Unsaid} */
+/** An array; nothing is an empty one. @throws {UnsupportedField} */
 export function listAt(value: unknown, param: string): unknown[] {
   if (value === undefined || value === null) return [];
-  if (!Array.isArray(value)) throw new Unsaid(param, `The field "${param}" must be an array.`);
+  if (!Array.isArray(value)) throw new UnsupportedField(param, `The field "${param}" must be an array.`);
   return value as unknown[];
 }
 
-/** @throws {Unsaid} */
+/** @throws {UnsupportedField} */
 export function textAt(value: unknown, param: string): string {
-  if (typeof value !== 'string') throw new Unsaid(param, `The field "${param}" must be a string.`);
+  if (typeof value !== 'string') throw new UnsupportedField(param, `The field "${param}" must be a string.`);
   return value;
 }
 
-/** A number; undefined where there is none. @throws {Unsaid} */
+/** A number; undefined where there is none. @throws {UnsupportedField} */
 export function numberAt(value: unknown, param: string): number | undefined {
   if (value === undefined || value === null) return undefined;
-  if (typeof value !== 'number') throw new Unsaid(param, `The field "${param}" must be a number.`);
+  if (typeof value !== 'number') throw new UnsupportedField(param, `The field "${param}" must be a number.`);
   return value;
 }

@@ -6,7 +6,7 @@ import { COMPLETION_MINIMUM_TOKENS } from '#server/relay/bounds.ts';
 import type { CallNeed } from '#server/limits/admission-controller.ts';
 import { promptBound, promptEstimate } from '#server/limits/estimate.ts';
 import type { Hold } from '#server/limits/hold.ts';
-import type { Asked } from '#server/wire/parse.ts';
+import type { ParsedRequest } from '#server/wire/request-parser.ts';
 
 /**
  * What a call has to reserve before it may leave. Pure.
@@ -19,7 +19,7 @@ import type { Asked } from '#server/wire/parse.ts';
  * limit on the reply that the upstream is asked to stop at: the call's own or, where less than
  * that is left, what is left.
  */
-export type Reckoning = {
+export type CallEstimate = {
   need: CallNeed;
   isHard: boolean;
   /** What is held for the prompt. */
@@ -37,13 +37,13 @@ export type Reckoning = {
  * @param prices null where nothing is known of the model's price: it then costs nothing.
  * @param completionEstimate tokens of the whole reply, all choices together.
  */
-export function reckon(
+export function estimateCall(
   body: Buffer,
-  asked: Asked,
+  asked: ParsedRequest,
   subjects: readonly SubjectLimits[],
   prices: Prices | null,
   completionEstimate: number,
-): Reckoning {
+): CallEstimate {
   const { choices, completionLimit: ownLimit } = asked;
   const isHard = subjects.some(hasHardLimit);
   // Without a limit nobody is refused by it, and a rough count will do for the log.
@@ -75,7 +75,7 @@ export function reckon(
 
 /** The limit on each choice that the upstream is to be asked to keep; null where the call's own will do. */
 export function tokenLimitOf(
-  { isHard, promptTokens, choices, ownLimit, prices }: Reckoning,
+  { isHard, promptTokens, choices, ownLimit, prices }: CallEstimate,
   hold: Hold,
 ): number | null {
   if (!isHard) return null;

@@ -1,7 +1,7 @@
 import { ApiError } from '#server/errors/api-error.ts';
 import { isRecord } from '#server/providers/anthropic/content.ts';
 import { insideQuotes, membersOf, objectOf } from '#server/providers/anthropic/raw.ts';
-import type { ProviderFault } from '#server/providers/provider.ts';
+import type { ProviderError } from '#server/providers/provider.ts';
 
 /** Errors in Anthropic's words: `{"type":"error","error":{"type":…,"message":…}}`. Pure. */
 
@@ -12,7 +12,7 @@ const BUSY = new Set(['overloaded_error', 'rate_limit_error']);
  * What a reply says whose status is no success. The position that it may name is one in our translation, so
  * no field is named.
  */
-export function readFault(body: Buffer): ProviderFault | null {
+export function parseError(body: Buffer): ProviderError | null {
   try {
     const fault = JSON.parse(body.toString()) as unknown;
     const error = isRecord(fault) && isRecord(fault['error']) ? fault['error'] : null;

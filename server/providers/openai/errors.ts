@@ -1,4 +1,4 @@
-import type { ProviderFault } from '#server/providers/provider.ts';
+import type { ProviderError } from '#server/providers/provider.ts';
 
 /**
  * What a reply says whose status is no success, wherever it says it. All places are looked at for every
@@ -19,7 +19,7 @@ const DEPTH_MAX = 5;
 const TEXT_CHARACTERS_MAX = 500;
 
 /** @returns null where it says nothing that can be read. */
-export function readFault(body: Buffer): ProviderFault | null {
+export function parseError(body: Buffer): ProviderError | null {
   const text = body.toString().trim();
   const value = parsed(text);
   if (value !== undefined) return faultIn(value, 0);
@@ -27,7 +27,7 @@ export function readFault(body: Buffer): ProviderFault | null {
   return isLine ? { message: text, param: null } : null;
 }
 
-function faultIn(value: unknown, depth: number): ProviderFault | null {
+function faultIn(value: unknown, depth: number): ProviderError | null {
   if (depth > DEPTH_MAX) return null;
   if (typeof value === 'string') return faultInText(value, depth);
   if (Array.isArray(value))
@@ -47,7 +47,7 @@ function faultIn(value: unknown, depth: number): ProviderFault | null {
 }
 
 /** Some write an error as JSON into the text of another. */
-function faultInText(text: string, depth: number): ProviderFault | null {
+function faultInText(text: string, depth: number): ProviderError | null {
   if (text.trim() === '') return null;
   const value = /^\s*[{[]/.test(text) ? parsed(text) : undefined;
   return (value === undefined ? null : faultIn(value, depth + 1)) ?? { message: text, param: null };
@@ -75,7 +75,7 @@ function isInvalidField(value: unknown): value is InvalidField {
   );
 }
 
-function faultOfFields(fields: readonly InvalidField[]): ProviderFault {
+function faultOfFields(fields: readonly InvalidField[]): ProviderError {
   const nameOf = ({ loc }: InvalidField): string => (loc[0] === 'body' ? loc.slice(1) : loc).join('.');
   const message = fields
     .map((field) => (nameOf(field) === '' ? field.msg : `${nameOf(field)}: ${field.msg}`))

@@ -2,8 +2,9 @@ import { channel } from 'node:diagnostics_channel';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { SLAB_BYTES, SLAB_FROM_BYTES, TOKENS_MAX } from '#server/wire/bounds.ts';
-import { type Body, bodyForUpstream, type Changes, releaseBody, restoreBody } from '#server/wire/body.ts';
-import { type Asked, parseChat } from '#server/wire/parse.ts';
+import { type Body, releaseBody } from '#server/wire/read-body.ts';
+import { type BodyChanges, bodyForUpstream, restoreBody } from '#server/wire/splice-body.ts';
+import { type ParsedRequest, parseChatCompletion } from '#server/wire/request-parser.ts';
 import { blanks, valueText } from '../../support/wire/json-text.ts';
 
 /** A body as the relay holds it: in a slab that still has the bytes of others in it, or by itself. */
@@ -17,13 +18,13 @@ function held(text: string, inSlab: boolean): Body {
 
 const UNLIMITED = { tokenLimit: null, tokenLimitMember: 'max_tokens' } as const;
 
-function parsed({ bytes }: Body): Asked {
-  const chat = parseChat(bytes);
+function parsed({ bytes }: Body): ParsedRequest {
+  const chat = parseChatCompletion(bytes);
   if (!('scanned' in chat)) throw new Error(chat.message);
   return chat;
 }
 
-function asked(text: string, inSlab = false, changes: Changes = UNLIMITED): string {
+function asked(text: string, inSlab = false, changes: BodyChanges = UNLIMITED): string {
   const body = held(text, inSlab);
   return bodyForUpstream(body, parsed(body), changes).toString();
 }
@@ -128,7 +129,7 @@ describe('a streamed request that did not ask for usage', () => {
       const head = '{"model":"m","stream":true,"messages":["';
       const text = `${head}${'x'.repeat(size - head.length - 3)}"]}`;
       const body = held(text, true);
-      const chat = parseChat(body.bytes);
+      const chat = parseChatCompletion(body.bytes);
       if (!('scanned' in chat)) throw new Error(chat.message);
       const sent = bodyForUpstream(body, chat, UNLIMITED);
       expect(sent.buffer).toBe(body.bytes.buffer);
@@ -147,7 +148,7 @@ describe('a request goes out as the bytes that came in', () => {
     ],
   ])('when %s', (_, text) => {
     const body = held(text, false);
-    const chat = parseChat(body.bytes);
+    const chat = parseChatCompletion(body.bytes);
     if (!('scanned' in chat)) throw new Error(chat.message);
     expect(bodyForUpstream(body, chat, UNLIMITED)).toBe(body.bytes);
   });
@@ -158,7 +159,7 @@ describe('a limit on the reply', () => {
     text: string,
     tokenLimit: number,
     inSlab = false,
-    tokenLimitMember: Changes['tokenLimitMember'] = 'max_tokens',
+    tokenLimitMember: BodyChanges['tokenLimitMember'] = 'max_tokens',
   ): string => asked(text, inSlab, { tokenLimit, tokenLimitMember });
 
   test.each([false, true])(
@@ -245,7 +246,8 @@ describe('the name of the model', () => {
 });
 
 describe('an upstream that takes no stream options', () => {
-  const refusing = (text: string): string => asked(text, false, { ...UNLIMITED, streamOptions: 'refused' });
+  const refusing = (text: string): string =>
+    asked(text, false, { ...UNLIMITED, supportsStreamOptions: false });
 
   test("is not asked for usage, and the client's own options are set to nothing", () => {
     expect(refusing('{"model":"m","messages":[],"stream":true}')).toBe(

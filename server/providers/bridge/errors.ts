@@ -1,11 +1,11 @@
-import { PackageFault } from '#server/providers/bridge/package.ts';
-import { Unsaid } from '#server/providers/bridge/said.ts';
+import { PackageError } from '#server/providers/bridge/package.ts';
+import { UnsupportedField } from '#server/providers/bridge/fields.ts';
 
 /**
  * What an upstream of the convention would have done for an error of a package. `refused`: it would
  * have answered with this status and error object. `broken`: its connection would have failed so.
  */
-export type Fault =
+export type MappedError =
   | { kind: 'refused'; status: number; retryAfter: string | null; error: ErrorObject }
   | { kind: 'broken'; error: Error };
 
@@ -35,15 +35,15 @@ const WRONG_CREDENTIAL = /\bAPI_KEY_INVALID\b/;
  * Reads an error that a package has thrown or put into its stream. Pure.
  * @param secrets the values of the credential, which no message keeps.
  */
-export function faultOf(error: unknown, secrets: readonly string[]): Fault {
-  if (error instanceof Unsaid)
+export function mapError(error: unknown, secrets: readonly string[]): MappedError {
+  if (error instanceof UnsupportedField)
     return refused(400, null, {
       message: error.message,
       type: 'invalid_request_error',
       param: error.param,
       code: 'invalid_value',
     });
-  if (error instanceof PackageFault)
+  if (error instanceof PackageError)
     return refused(502, null, {
       message: error.message,
       type: 'server_error',
@@ -73,7 +73,7 @@ export function errorInBand(error: unknown, secrets: readonly string[]): ErrorOb
   return { message: messageOf(error, secrets), type: 'server_error', param: null, code: 'upstream_error' };
 }
 
-function refused(status: number, retryAfter: string | null, error: ErrorObject): Fault {
+function refused(status: number, retryAfter: string | null, error: ErrorObject): MappedError {
   return { kind: 'refused', status, retryAfter, error };
 }
 

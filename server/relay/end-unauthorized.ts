@@ -1,5 +1,5 @@
 import { authorize, authorizeModel } from '#server/access/authorize.ts';
-import { judgeKey } from '#server/access/authenticate.ts';
+import { checkKey } from '#server/access/authenticate.ts';
 import type { Relay } from '#server/relay/relay.ts';
 
 /**
@@ -7,14 +7,14 @@ import type { Relay } from '#server/relay/relay.ts';
  * account suspended, its plan changed. What had been relayed by then is what they are charged.
  * @param accounts those whose terms, state or keys have changed.
  */
-export function endWithdrawn(relay: Relay, accounts: ReadonlySet<string>): void {
+export function endUnauthorizedCalls(relay: Relay, accounts: ReadonlySet<string>): void {
   for (const call of [...relay.running]) {
     if (!accounts.has(call.key.account)) continue;
-    const { caller, model } = call;
+    const { context, model } = call;
     const key = relay.readModel.key(call.key.id) ?? call.key;
     const refusal =
-      judgeKey(key, relay.readModel.nowMs()) ??
-      authorize(key, caller, relay.readModel) ??
+      checkKey(key, relay.readModel.nowMs()) ??
+      authorize(key, context, relay.readModel) ??
       authorizeModel(key, model, relay.readModel);
     if (refusal) call.fail(refusal.code, 'access_revoked');
   }

@@ -4,7 +4,7 @@ import type { Route } from '#db/limits/limits.ts';
 import { isWithin, type AddressSet, plainAddress } from '#server/access/networks.ts';
 
 /** From where a call comes, and to which route: what permissions ask besides the key. */
-export type Caller = {
+export type RequestContext = {
   readonly route: Route;
   /** The Origin header; null: there was none. */
   readonly origin: string | null;
@@ -13,11 +13,15 @@ export type Caller = {
 };
 
 /** The caller of an HTTP request. Its address is found out only where a key asks for it. */
-export function callerOf(request: IncomingMessage, route: Route, trustedProxies: AddressSet | null): Caller {
+export function requestContextOf(
+  request: IncomingMessage,
+  route: Route,
+  trustedProxies: AddressSet | null,
+): RequestContext {
   return new HttpCaller(request, route, trustedProxies);
 }
 
-class HttpCaller implements Caller {
+class HttpCaller implements RequestContext {
   readonly route: Route;
   readonly #request: IncomingMessage;
   readonly #trustedProxies: AddressSet | null;

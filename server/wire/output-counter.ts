@@ -7,7 +7,7 @@ const ONE_TOKEN_BYTES_MAX = 16;
  * Counts what the model has written, in the way of the relay: a token for each delta, or by the bytes where
  * deltas are long.
  */
-export class Written {
+export class OutputCounter {
   #deltas = 0;
   #bytes = 0;
 

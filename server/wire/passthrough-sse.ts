@@ -1,15 +1,15 @@
 import type { Usage } from '#db/money.ts';
 import { SSE_EVENT_BYTES_MAX } from '#server/wire/bounds.ts';
-import type { PromptUsage, SseReader } from '#server/providers/provider.ts';
-import { dataOf, eventEnds } from '#server/wire/sse-events.ts';
-import { Written } from '#server/wire/written.ts';
+import type { PromptUsage, SseReader } from '#server/wire/sse.ts';
+import { dataOf, eventEnds } from '#server/wire/sse.ts';
+import { OutputCounter } from '#server/wire/output-counter.ts';
 
 /**
  * A streamed reply whose client speaks the upstream's own protocol: the bytes go through as they are, in
  * whole events, and each is looked at as it passes. What events mean its protocol says. Pure.
  */
-export abstract class PassingSse implements SseReader {
-  protected readonly written = new Written();
+export abstract class PassthroughSse implements SseReader {
+  protected readonly output = new OutputCounter();
   #held: Buffer | null = null;
   #insideEvent = false;
   #dataEvents = 0;
@@ -24,7 +24,7 @@ export abstract class PassingSse implements SseReader {
    * @param event as latin-1 text of its bytes, blank line included.
    * @returns whether the reply has got further by it.
    */
-  protected abstract look(event: string): boolean;
+  protected abstract inspect(event: string): boolean;
 
   push(chunk: Buffer): Buffer | null {
     const bytes = this.#held ? Buffer.concat([this.#held, chunk]) : chunk;
@@ -32,7 +32,7 @@ export abstract class PassingSse implements SseReader {
     const text = bytes.toString('latin1');
     let start = 0;
     for (const end of eventEnds(text)) {
-      if (this.look(text.slice(start, end))) this.#dataEvents++;
+      if (this.inspect(text.slice(start, end))) this.#dataEvents++;
       start = end;
     }
     if (start > 0) this.#insideEvent = false;
@@ -52,14 +52,14 @@ export abstract class PassingSse implements SseReader {
     if (!rest) return null;
     const event = rest.toString('latin1');
     const isWhole = isJson(dataOf(event));
-    if (isWhole && this.look(event)) this.#dataEvents++;
+    if (isWhole && this.inspect(event)) this.#dataEvents++;
     if (!isWhole && !this.complete) return null;
     this.#insideEvent = isWhole;
     return rest;
   }
 
   get countedTokens(): number {
-    return this.written.tokens;
+    return this.output.tokens;
   }
 
   get dataEvents(): number {

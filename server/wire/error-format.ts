@@ -1,7 +1,7 @@
 import type { ApiError } from '#server/errors/api-error.ts';
 
 /** How an error is told to clients of a route: each protocol's clients read only their own. */
-export type ErrorShape = {
+export type ErrorFormat = {
   /** The body of a reply that is an error. */
   body(refusal: ApiError, requestId: string): string;
   /**
@@ -12,7 +12,7 @@ export type ErrorShape = {
 };
 
 /** The convention's own: `{"error":{"message","type","param","code"}}`. */
-export const CONVENTION: ErrorShape = {
+export const OPENAI_ERRORS: ErrorFormat = {
   body: (refusal, requestId) => refusal.body(requestId),
   event: (refusal, requestId) => `data: ${refusal.body(requestId)}\n\n`,
 };
@@ -21,8 +21,8 @@ export const CONVENTION: ErrorShape = {
  * The Responses API tells errors as the convention does, and in a stream by an event of that name. Some
  * of its clients read the error's members from the event itself, others from an object in it.
  */
-export const RESPONSES: ErrorShape = {
-  body: CONVENTION.body,
+export const RESPONSES_ERRORS: ErrorFormat = {
+  body: OPENAI_ERRORS.body,
   event(refusal, requestId, eventsBefore) {
     const { code, message, param } = refusal;
     const members = JSON.stringify({

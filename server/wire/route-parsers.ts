@@ -1,16 +1,16 @@
 import { ApiError } from '#server/errors/api-error.ts';
 import { valueOf } from '#server/wire/json.ts';
-import { type Asked, type Parse, parserOf } from '#server/wire/parse.ts';
+import { type ParsedRequest, type RequestParser, createParser } from '#server/wire/request-parser.ts';
 
 /** How requests of the routes beside chat completions are read. Pure. */
 
-const readCompletion = parserOf({
+const readCompletion = createParser({
   prompt: { name: 'prompt', forms: ['string', 'array'] },
   usage: 'asked',
   limits: ['max_tokens'],
   choices: ['n', 'best_of'],
 });
-const readResponse = parserOf({
+const readResponse = createParser({
   // What is asked may stand in a template, or be what was said before.
   prompt: { name: 'input', forms: ['string', 'array'], isOptional: true },
   usage: 'always',
@@ -21,12 +21,12 @@ const readResponse = parserOf({
 });
 
 /** Each of several prompts gets as many choices as are asked for. */
-export function parseCompletion(body: Buffer): Asked | ApiError {
+export function parseCompletion(body: Buffer): ParsedRequest | ApiError {
   const asked = readCompletion(body);
   return asked instanceof ApiError ? asked : { ...asked, choices: asked.choices * promptCount(body, asked) };
 }
 
-export const parseEmbeddings: Parse = parserOf({
+export const parseEmbeddings: RequestParser = createParser({
   prompt: { name: 'input', forms: ['string', 'array'] },
   usage: 'never',
   limits: [],
@@ -34,7 +34,7 @@ export const parseEmbeddings: Parse = parserOf({
 });
 
 /** One that runs in the background ends when nobody listens, so that nobody would know what it used. */
-export function parseResponse(body: Buffer): Asked | ApiError {
+export function parseResponse(body: Buffer): ParsedRequest | ApiError {
   const asked = readResponse(body);
   if (asked instanceof ApiError) return asked;
   const background = asked.scanned.members.get('background');
@@ -48,7 +48,7 @@ export function parseResponse(body: Buffer): Asked | ApiError {
   return asked;
 }
 
-export const parseMessage: Parse = parserOf({
+export const parseMessage: RequestParser = createParser({
   prompt: { name: 'messages', forms: ['array'] },
   usage: 'always',
   limits: ['max_tokens'],
@@ -56,7 +56,7 @@ export const parseMessage: Parse = parserOf({
 });
 
 /** A list of texts, or of lists of tokens, is as many prompts; a list of tokens is one. */
-function promptCount(body: Buffer, { scanned }: Asked): number {
+function promptCount(body: Buffer, { scanned }: ParsedRequest): number {
   const span = scanned.members.get('prompt');
   if (!span || body[span.start] !== OPEN_BRACKET) return 1;
   const prompts = valueOf(body, span) as unknown[];

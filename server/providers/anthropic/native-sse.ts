@@ -1,15 +1,21 @@
 import type { Usage } from '#db/money.ts';
 import { anyDelta, quickDelta } from '#server/providers/anthropic/delta.ts';
 import { membersOf } from '#server/providers/anthropic/raw.ts';
-import { laterOf, promptUsageOf, readTold, type Told, usageOf } from '#server/providers/anthropic/usage.ts';
-import type { PromptUsage } from '#server/providers/provider.ts';
-import { PassingSse } from '#server/wire/passing-sse.ts';
-import { dataOf } from '#server/wire/sse-events.ts';
+import {
+  mergeReported,
+  promptUsageOf,
+  parseReportedUsage,
+  type ReportedUsage,
+  usageOf,
+} from '#server/providers/anthropic/usage.ts';
+import type { PromptUsage } from '#server/wire/sse.ts';
+import { PassthroughSse } from '#server/wire/passthrough-sse.ts';
+import { dataOf } from '#server/wire/sse.ts';
 
 /** A streamed message on its way to a client that speaks Anthropic's protocol itself. Pure. */
-export class NativeSse extends PassingSse {
-  #prompt: Told | null = null;
-  #told: Told | null = null;
+export class NativeSse extends PassthroughSse {
+  #prompt: ReportedUsage | null = null;
+  #told: ReportedUsage | null = null;
   #isStopped = false;
   #failed = false;
 
@@ -29,10 +35,10 @@ export class NativeSse extends PassingSse {
     return this.#failed;
   }
 
-  protected look(event: string): boolean {
+  protected inspect(event: string): boolean {
     const quick = quickDelta(event);
     if (quick) {
-      this.written.add(quick.inside.length);
+      this.output.add(quick.inside.length);
       return true;
     }
     const members = parsed(dataOf(event));
@@ -40,14 +46,14 @@ export class NativeSse extends PassingSse {
     const type = members.get('type');
     switch (type) {
       case '"message_start"':
-        this.#prompt ??= readTold(membersOf(members.get('message') ?? '').get('usage'));
+        this.#prompt ??= parseReportedUsage(membersOf(members.get('message') ?? '').get('usage'));
         break;
       case '"content_block_delta"':
-        this.written.add(anyDelta(members)?.inside.length ?? 0);
+        this.output.add(anyDelta(members)?.inside.length ?? 0);
         break;
       case '"message_delta"': {
-        const told = readTold(members.get('usage'));
-        if (told) this.#told = laterOf(laterOf(this.#prompt, this.#told), told);
+        const told = parseReportedUsage(members.get('usage'));
+        if (told) this.#told = mergeReported(mergeReported(this.#prompt, this.#told), told);
         break;
       }
       case '"message_stop"':

@@ -1,0 +1,57 @@
+import type { Usage } from '#db/money.ts';
+
+/** The events of a streamed reply, as latin-1 text of its bytes. Pure. */
+
+/** Two line ends in a row. A CR at the very end says nothing yet: a LF may follow it. */
+const LINE_ENDS_WITH_CR = /(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r(?!\n|$))/g;
+const LINE_END = /\r\n|\n|\r/;
+const DATA_LINE = /(?:^|[\r\n])data:/;
+
+/** Where each complete event ends, blank line included. */
+export function eventEnds(text: string): number[] {
+  const ends: number[] = [];
+  if (text.includes('\r')) {
+    for (const match of text.matchAll(LINE_ENDS_WITH_CR)) ends.push(match.index + match[0].length);
+    return ends;
+  }
+  for (let at = text.indexOf('\n\n'); at >= 0; at = text.indexOf('\n\n', at + 2)) ends.push(at + 2);
+  return ends;
+}
+
+/** What an event's data lines hold; null where it has none, as comments do. */
+export function dataOf(event: string): string | null {
+  if (!DATA_LINE.test(event)) return null;
+  return event
+    .split(LINE_END)
+    .filter((line) => line.startsWith('data:'))
+    .map((line) => line.slice(line[5] === ' ' ? 6 : 5))
+    .join('\n');
+}
+
+/**
+ * Reads one streamed reply as it passes. Bytes go in as they are received and complete events come out, so
+ * that an error can be appended after a cut without gluing it to half an event.
+ */
+export type SseReader = {
+  /** Takes the next bytes. @returns the bytes to send to the client now, which may be none. */
+  push(chunk: Buffer): Buffer | null;
+  /** The rest, when the upstream has ended the stream. */
+  flush(): Buffer | null;
+  /** The usage that the provider reported for the whole call; null until it does. */
+  readonly usage: Usage | null;
+  /** The usage reported for the prompt alone, by providers that do so before the reply ends. */
+  readonly promptUsage: PromptUsage | null;
+  /** Tokens of the reply relayed so far, counted by us. */
+  readonly countedTokens: number;
+  /** Number of events with data: progress, which comments are not. */
+  readonly dataEvents: number;
+  /** Whether the provider has marked the reply as complete. */
+  readonly complete: boolean;
+  /** Whether the stream contained an error event, which the client has received too. */
+  readonly failed: boolean;
+  /** Whether the client has received the beginning of an event but not its end. */
+  readonly insideEvent: boolean;
+};
+
+/** In tokens; `cached` is a part of `input`. */
+export type PromptUsage = Pick<Usage, 'input' | 'cached'>;
