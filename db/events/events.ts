@@ -335,18 +335,21 @@ export const EVENT_CODES = {
   'request.rejected': 104,
 } as const satisfies Record<EventType, number>;
 
-/** Where an event stands in the log. */
+/** An event as the log has it, with its place there. */
 export type Placed<E extends Event = Event> = {
   shard: number;
   position: number;
-  /** Postgres time, the same for all events of a batch. Never decreases along the log. */
+  /** PostgreSQL's time, the same for all events of a batch. Never decreases along the log. */
   at: Date;
   instance: number;
-  /** The subject's stream and the event's place in it; control events only. */
-  stream: string | null;
-  version: number | null;
   event: E;
-};
+} & (E extends ControlEvent ? InStream : InNoStream);
+
+/** The stream of a control event's subject, and the version that the event took in it: 1, 2, … */
+type InStream = { stream: string; version: number };
+type InNoStream = { stream: null; version: null };
+
+export const isControl = (placed: Placed): placed is Placed<ControlEvent> => 'actor' in placed.event;
 
 /**
  * Checks one event against the vocabulary.

@@ -1,7 +1,18 @@
-import type { ControlEvent } from '#db/events/events.ts';
+import type { ControlEvent, EventOf } from '#db/events/events.ts';
+import type {
+  AccountEvent,
+  KeyEvent,
+  MemberEvent,
+  ModelEvent,
+  PlanEvent,
+  SigningEvent,
+  UpstreamEvent,
+} from '#db/events/subjects.ts';
 
-/** The stream of what concerns the log as a whole, but for who has read it, which has one of its own. */
+/** The stream of what concerns the log as a whole. */
 export const LOG_STREAM = 'log';
+/** The stream of who has read the log. */
+const READINGS_STREAM = 'log/readings';
 
 /**
  * The stream that a control event belongs to: one per account, key, plan, priced model, dispatched model,
@@ -57,6 +68,27 @@ export function streamOf(event: ControlEvent): string {
     case 'log.epoch_started':
       return LOG_STREAM;
     case 'log.read':
-      return 'log/readings';
+      return READINGS_STREAM;
   }
 }
+
+/** The events of a stream, by what stands before the slash in its name; see {@link streamOf}. */
+type EventsOfKind = {
+  account: AccountEvent;
+  key: KeyEvent;
+  plan: PlanEvent;
+  model: EventOf<'model.priced'>;
+  dispatch: ModelEvent;
+  upstream: UpstreamEvent;
+  member: MemberEvent;
+  registration: EventOf<'registration.changed'>;
+  log: SigningEvent;
+};
+type KindOf<Stream> = Stream extends `${infer Kind}/${string}` ? Kind : Stream;
+
+/** The events that a stream of this name can have. */
+export type EventOfStream<Stream extends string> = Stream extends typeof READINGS_STREAM
+  ? EventOf<'log.read'>
+  : KindOf<Stream> extends keyof EventsOfKind
+    ? EventsOfKind[KindOf<Stream>]
+    : ControlEvent;

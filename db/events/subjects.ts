@@ -10,12 +10,15 @@ export type MemberEvent = Of<'member'>;
 export type UpstreamEvent = Of<'upstream'>;
 /** Where the calls of a model go; what they cost is another subject. */
 export type ModelEvent = EventOf<'model.defined' | 'model.retired'>;
+/** What concerns the log as a whole: who signs it, and where a history was given up. */
+export type SigningEvent = EventOf<'log.signer_changed' | 'log.epoch_started'>;
 /** Whatever may change what an account or a key may use. */
 export type TermsEvent = AccountEvent | KeyEvent | PlanEvent;
 
 export const isAccountEvent = (event: Event): event is AccountEvent => event.type.startsWith('account.');
 export const isKeyEvent = (event: Event): event is KeyEvent => event.type.startsWith('key.');
 export const isPlanEvent = (event: Event): event is PlanEvent => event.type.startsWith('plan.');
+export const isMemberEvent = (event: Event): event is MemberEvent => event.type.startsWith('member.');
 export const isUpstreamEvent = (event: Event): event is UpstreamEvent => event.type.startsWith('upstream.');
 export const isModelEvent = (event: Event): event is ModelEvent =>
   event.type === 'model.defined' || event.type === 'model.retired';

@@ -1,5 +1,7 @@
-import type { ControlEvent, PlanTerms } from '#db/events/events.ts';
+import type { EventOf, PlanTerms } from '#db/events/events.ts';
+import type { AccountEvent, PlanEvent } from '#db/events/subjects.ts';
 import type { Plan } from '#db/fold/plan.ts';
+import type { Stored } from '#db/fold/stored.ts';
 
 /** Who owns keys and quota. */
 export type Account = {
@@ -17,59 +19,67 @@ export type Account = {
    * none.
    */
   resetPosition: number;
-  /** How many events its stream has; the next one takes `version + 1`. */
+  /** The version that its stream has reached; the next event takes `version + 1`. */
   version: number;
 };
 
-/**
- * The account after one more event of its own stream, or of its plan: a change that begins the
- * windows anew is noted with the account, so that its windows stay begun when it moves to another
- * plan. Events of other subjects change nothing.
- * @param position where the event stands in the log.
- */
+/** The account after the next event of its own stream; undefined where it was never registered. */
 export function evolveAccount(
   account: Account | undefined,
-  event: ControlEvent,
-  position: number,
+  stored: Stored<AccountEvent>,
 ): Account | undefined {
+  const { event, version } = stored;
+  if (event.type === 'account.registered') return newAccount(event, version);
+  return account && { ...account, ...changeBy(event, account, stored.position), version };
+}
+
+/** The account that its registration makes. */
+export function newAccount(event: EventOf<'account.registered'>, version = 1): Account {
+  return {
+    id: event.account,
+    name: event.name,
+    state: 'active',
+    plan: null,
+    override: null,
+    termsPosition: 0,
+    resetPosition: 0,
+    version,
+  };
+}
+
+function changeBy(
+  event: Exclude<AccountEvent, { type: 'account.registered' }>,
+  { resetPosition }: Account,
+  position: number,
+): Partial<Account> {
   switch (event.type) {
-    case 'account.registered':
-      return {
-        id: event.account,
-        name: event.name,
-        state: 'active',
-        plan: null,
-        override: null,
-        termsPosition: 0,
-        resetPosition: 0,
-        version: 1,
-      };
     case 'account.suspended':
-      return account && { ...account, state: 'suspended', version: account.version + 1 };
+      return { state: 'suspended' };
     case 'account.reinstated':
-      return account && { ...account, state: 'active', version: account.version + 1 };
+      return { state: 'active' };
     case 'account.plan_changed':
-      return account && { ...account, plan: event.plan, ...changed(account, event.windows, position) };
-    case 'account.terms_overridden': {
-      const override = Object.keys(event.terms).length === 0 ? null : event.terms;
-      return account && { ...account, override, ...changed(account, event.windows, position) };
-    }
-    case 'plan.changed':
-      return account?.plan === event.plan && event.windows === 'reset'
-        ? { ...account, resetPosition: position }
-        : account;
-    default:
-      return account;
+      return {
+        plan: event.plan,
+        termsPosition: position,
+        resetPosition: event.windows === 'reset' ? position : resetPosition,
+      };
+    case 'account.terms_overridden':
+      return {
+        override: Object.keys(event.terms).length === 0 ? null : event.terms,
+        termsPosition: position,
+        resetPosition: event.windows === 'reset' ? position : resetPosition,
+      };
   }
 }
 
-function changed(
-  account: Account,
-  windows: 'keep' | 'reset',
-  position: number,
-): Pick<Account, 'termsPosition' | 'resetPosition' | 'version'> {
-  const resetPosition = windows === 'reset' ? position : account.resetPosition;
-  return { termsPosition: position, resetPosition, version: account.version + 1 };
+/**
+ * The account after an event of its plan. A change that resets the windows is noted with the account, so
+ * that they stay reset when it moves to another plan; its own stream goes no further.
+ */
+export function applyPlanEvent(account: Account, { event, position }: Stored<PlanEvent>): Account {
+  return event.type === 'plan.changed' && event.windows === 'reset' && event.plan === account.plan
+    ? { ...account, resetPosition: position }
+    : account;
 }
 
 /** What an account may use: its plan's terms, each field replaced by its own where it has one. */

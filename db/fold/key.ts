@@ -1,4 +1,6 @@
-import type { ControlEvent, KeyTerms } from '#db/events/events.ts';
+import type { KeyTerms } from '#db/events/events.ts';
+import type { KeyEvent } from '#db/events/subjects.ts';
+import type { Stored } from '#db/fold/stored.ts';
 
 /** An API key's record. Its secrets are known only by their digests. */
 export type Key = {
@@ -19,7 +21,7 @@ export type Key = {
   termsPosition: number;
   /** The position of its newest event that began its windows anew; 0 when there is none. */
   resetPosition: number;
-  /** How many events its stream has; the next one takes `version + 1`. */
+  /** The version that its stream has reached; the next event takes `version + 1`. */
   version: number;
 };
 
@@ -28,68 +30,61 @@ export type Secret = { digest: string; last4: string };
 
 export type KeyState = 'active' | 'rotating' | 'expired' | 'revoked';
 
-/**
- * The key after one more event of its own stream; events of other subjects change nothing.
- * @param at the event's time in the log.
- * @param position where it stands there.
- */
-export function evolveKey(
-  key: Key | undefined,
-  event: ControlEvent,
-  at: Date,
-  position: number,
-): Key | undefined {
+/** The key after the next event of its stream; undefined where it was never created. */
+export function evolveKey(key: Key | undefined, stored: Stored<KeyEvent>): Key | undefined {
+  const { event, at, version } = stored;
+  if (event.type === 'key.created') {
+    return {
+      id: event.key,
+      account: event.account,
+      name: event.name,
+      createdAt: at,
+      expiresAt: event.expires_at === undefined ? null : new Date(event.expires_at),
+      expiredAt: null,
+      revokedAt: null,
+      secret: { digest: event.digest, last4: event.last4 },
+      previous: null,
+      terms: null,
+      termsPosition: 0,
+      resetPosition: 0,
+      version,
+    };
+  }
+  return key && { ...key, ...changeBy(event, key, stored), version };
+}
+
+function changeBy(
+  event: Exclude<KeyEvent, { type: 'key.created' }>,
+  key: Key,
+  { at, position }: Stored<KeyEvent>,
+): Partial<Key> {
   switch (event.type) {
-    case 'key.created':
+    case 'key.rotated': {
+      const endsAt = event.overlap_ends_at;
       return {
-        id: event.key,
-        account: event.account,
-        name: event.name,
-        createdAt: at,
-        expiresAt: event.expires_at === undefined ? null : new Date(event.expires_at),
-        expiredAt: null,
-        revokedAt: null,
         secret: { digest: event.digest, last4: event.last4 },
-        previous: null,
-        terms: null,
-        termsPosition: 0,
-        resetPosition: 0,
-        version: 1,
+        previous: endsAt === undefined ? null : { ...key.secret, endsAt: new Date(endsAt) },
       };
-    case 'key.rotated':
-      return (
-        key && {
-          ...key,
-          secret: { digest: event.digest, last4: event.last4 },
-          previous:
-            event.overlap_ends_at === undefined
-              ? null
-              : { ...key.secret, endsAt: new Date(event.overlap_ends_at) },
-          version: key.version + 1,
-        }
-      );
+    }
     case 'key.revoked':
-      return key && { ...key, revokedAt: at, previous: null, version: key.version + 1 };
+      return { revokedAt: at, previous: null };
     case 'key.expired':
-      return key && { ...key, expiredAt: at, version: key.version + 1 };
+      return { expiredAt: at };
     case 'key.renamed':
-      return key && { ...key, name: event.name, version: key.version + 1 };
-    case 'key.restricted':
-      return (
-        key && {
-          ...key,
-          terms: Object.keys(event.terms).length === 0 ? null : event.terms,
-          termsPosition: position,
-          resetPosition: event.windows === 'reset' ? position : key.resetPosition,
-          // With another end it lives again, or ends anew.
-          ...(event.expires_at === undefined
-            ? {}
-            : { expiresAt: event.expires_at === null ? null : new Date(event.expires_at), expiredAt: null }),
-          version: key.version + 1,
-        }
-      );
-    default:
-      return key;
+      return { name: event.name };
+    case 'key.restricted': {
+      const expiresAt = event.expires_at;
+      return {
+        terms: Object.keys(event.terms).length === 0 ? null : event.terms,
+        termsPosition: position,
+        resetPosition: event.windows === 'reset' ? position : key.resetPosition,
+        // A changed expiry clears `expiredAt`: the key is active again, or expires once more.
+        ...(expiresAt !== undefined && {
+          expiresAt: expiresAt === null ? null : new Date(expiresAt),
+          expiredAt: null,
+        }),
+      };
+    }
   }
 }
 

@@ -1,7 +1,8 @@
 import type { Role } from '#db/events/parts.ts';
-import type { ControlEvent } from '#db/events/events.ts';
+import type { MemberEvent } from '#db/events/subjects.ts';
+import type { Stored } from '#db/fold/stored.ts';
 
-/** Somebody who signs in to an account. Their address and password are not in the log. */
+/** A person who signs in to an account. Their address and password are not in the log. */
 export type Member = {
   id: string;
   account: string;
@@ -11,36 +12,37 @@ export type Member = {
   /** Whether signing in takes a code from a device as well. */
   hasTotp: boolean;
   addedAt: Date;
-  /** How many events its stream has; the next one takes `version + 1`. */
+  /** The version that its stream has reached; the next event takes `version + 1`. */
   version: number;
 };
 
-/**
- * The member after one more event of its own stream; events of other subjects change nothing.
- * @param at the event's time in the log.
- */
-export function evolveMember(member: Member | undefined, event: ControlEvent, at: Date): Member | undefined {
+/** The member after the next event of their stream; undefined where they were never added. */
+export function evolveMember(member: Member | undefined, stored: Stored<MemberEvent>): Member | undefined {
+  const { event, at, version } = stored;
+  if (event.type === 'member.added') {
+    return {
+      id: event.member,
+      account: event.account,
+      role: event.role,
+      state: 'active',
+      hasTotp: false,
+      addedAt: at,
+      version,
+    };
+  }
+  return member && { ...member, ...changeBy(event), version };
+}
+
+function changeBy(event: Exclude<MemberEvent, { type: 'member.added' }>): Partial<Member> {
   switch (event.type) {
-    case 'member.added':
-      return {
-        id: event.member,
-        account: event.account,
-        role: event.role,
-        state: 'active',
-        hasTotp: false,
-        addedAt: at,
-        version: 1,
-      };
     case 'member.role_changed':
-      return member && { ...member, role: event.role, version: member.version + 1 };
+      return { role: event.role };
     case 'member.removed':
-      return member && { ...member, state: 'removed', version: member.version + 1 };
+      return { state: 'removed' };
+    case 'member.totp_changed':
+      return { hasTotp: event.enabled };
     case 'member.password_changed':
     case 'member.reset_link_created':
-      return member && { ...member, version: member.version + 1 };
-    case 'member.totp_changed':
-      return member && { ...member, hasTotp: event.enabled, version: member.version + 1 };
-    default:
-      return member;
+      return {};
   }
 }

@@ -1,5 +1,6 @@
-import type { ControlEvent } from '#db/events/events.ts';
+import type { ModelEvent } from '#db/events/subjects.ts';
 import type { ModelTerms } from '#db/events/upstream-events.ts';
+import type { Stored } from '#db/fold/stored.ts';
 
 /** A public model name, and where its calls go. */
 export type Model = {
@@ -8,31 +9,23 @@ export type Model = {
   state: 'active' | 'retired';
   /** The position of its newest event. */
   position: number;
-  /** How many events its stream has; the next one takes `version + 1`. */
+  /** The version that its stream has reached; the next event takes `version + 1`. */
   version: number;
 };
 
-/**
- * The model after one more event of its own stream; events of other subjects change nothing.
- * @param position where the event stands in the log.
- */
+/** The model after the next event of its stream; undefined where it was never defined. */
 export function evolveModel(
   model: Model | undefined,
-  event: ControlEvent,
-  position: number,
+  { event, position, version }: Stored<ModelEvent>,
 ): Model | undefined {
+  if (event.type === 'model.defined')
+    return { name: event.model, terms: event.terms, state: 'active', position, version };
+  return model && { ...model, ...changeBy(event), position, version };
+}
+
+function changeBy(event: Exclude<ModelEvent, { type: 'model.defined' }>): Partial<Model> {
   switch (event.type) {
-    case 'model.defined':
-      return {
-        name: event.model,
-        terms: event.terms,
-        state: 'active',
-        position,
-        version: (model?.version ?? 0) + 1,
-      };
     case 'model.retired':
-      return model && { ...model, state: 'retired', position, version: model.version + 1 };
-    default:
-      return model;
+      return { state: 'retired' };
   }
 }

@@ -1,4 +1,6 @@
-import type { ControlEvent, PlanTerms } from '#db/events/events.ts';
+import type { PlanTerms } from '#db/events/events.ts';
+import type { PlanEvent } from '#db/events/subjects.ts';
+import type { Stored } from '#db/fold/stored.ts';
 
 /** What the accounts on it may use. */
 export type Plan = {
@@ -7,23 +9,25 @@ export type Plan = {
   state: 'active' | 'retired';
   /** The position of its newest event. */
   position: number;
-  /** How many events its stream has; the next one takes `version + 1`. */
+  /** The version that its stream has reached; the next event takes `version + 1`. */
   version: number;
 };
 
-/**
- * The plan after one more event of its own stream; events of other subjects change nothing.
- * @param position where the event stands in the log.
- */
-export function evolvePlan(plan: Plan | undefined, event: ControlEvent, position: number): Plan | undefined {
+/** The plan after the next event of its stream; undefined where it was never defined. */
+export function evolvePlan(
+  plan: Plan | undefined,
+  { event, position, version }: Stored<PlanEvent>,
+): Plan | undefined {
+  if (event.type === 'plan.defined')
+    return { name: event.plan, terms: event.terms, state: 'active', position, version };
+  return plan && { ...plan, ...changeBy(event), position, version };
+}
+
+function changeBy(event: Exclude<PlanEvent, { type: 'plan.defined' }>): Partial<Plan> {
   switch (event.type) {
-    case 'plan.defined':
-      return { name: event.plan, terms: event.terms, state: 'active', position, version: 1 };
     case 'plan.changed':
-      return plan && { ...plan, terms: event.terms, position, version: plan.version + 1 };
+      return { terms: event.terms };
     case 'plan.retired':
-      return plan && { ...plan, state: 'retired', position, version: plan.version + 1 };
-    default:
-      return plan;
+      return { state: 'retired' };
   }
 }

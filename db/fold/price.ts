@@ -1,4 +1,5 @@
 import type { EventOf } from '#db/events/events.ts';
+import type { Stored } from '#db/fold/stored.ts';
 import type { Prices } from '#db/money.ts';
 
 /** What calls of a model, or of all models whose names begin alike, cost. */
@@ -8,16 +9,11 @@ export type Price = {
   prices: Prices;
   /** `manual`, or the snapshot that it was imported from. */
   source: string;
-  /** How many events its stream has; the next one takes `version + 1`. */
+  /** The version that its stream has reached; the next event takes `version + 1`. */
   version: number;
 };
 
-/** The price after one more event of its own stream. */
-export function evolvePrice(price: Price | undefined, event: EventOf<'model.priced'>): Price {
-  return {
-    pattern: event.model,
-    prices: event.prices,
-    source: event.source,
-    version: (price?.version ?? 0) + 1,
-  };
+/** The price after the next event of its stream, which replaces the one before. */
+export function evolvePrice({ event, version }: Stored<EventOf<'model.priced'>>): Price {
+  return { pattern: event.model, prices: event.prices, source: event.source, version };
 }

@@ -1,4 +1,5 @@
-import type { ControlEvent } from '#db/events/events.ts';
+import type { SigningEvent } from '#db/events/subjects.ts';
+import type { Stored } from '#db/fold/stored.ts';
 
 /** Who signs the log's checkpoints, and which of its histories this is. */
 export type Signing = {
@@ -8,36 +9,25 @@ export type Signing = {
   keys: readonly { verifierKey: string; position: number }[];
   /** Histories that were given up: what had been published of each. */
   lost: readonly { epoch: number; size: number; root: string; position: number }[];
-  /** How many events its stream has; the next one takes `version + 1`. */
+  /** The version that its stream has reached; the next event takes `version + 1`. */
   version: number;
 };
 
 export const SIGNING_FIRST: Signing = { epoch: 1, keys: [], lost: [], version: 0 };
 
-/**
- * The same after one more event; events of other subjects change nothing. @param position where it stands in
- * the log.
- */
-export function evolveSigning(signing: Signing, event: ControlEvent, position: number): Signing {
+/** The same after the next event of the log's own stream. */
+export function evolveSigning(signing: Signing, stored: Stored<SigningEvent>): Signing {
+  return { ...signing, ...changeBy(signing, stored), version: stored.version };
+}
+
+function changeBy({ keys, lost }: Signing, { event, position }: Stored<SigningEvent>): Partial<Signing> {
   switch (event.type) {
     case 'log.signer_changed':
-      return {
-        ...signing,
-        keys: [...signing.keys, { verifierKey: event.verifier_key, position }],
-        version: signing.version + 1,
-      };
-    case 'log.epoch_started':
-      return {
-        ...signing,
-        epoch: event.epoch,
-        lost: [
-          ...signing.lost,
-          { epoch: event.epoch - 1, size: event.lost_size, root: event.lost_root, position },
-        ],
-        version: signing.version + 1,
-      };
-    default:
-      return signing;
+      return { keys: [...keys, { verifierKey: event.verifier_key, position }] };
+    case 'log.epoch_started': {
+      const given = { epoch: event.epoch - 1, size: event.lost_size, root: event.lost_root, position };
+      return { epoch: event.epoch, lost: [...lost, given] };
+    }
   }
 }
 

@@ -1,7 +1,8 @@
-import type { ControlEvent } from '#db/events/events.ts';
+import type { UpstreamEvent } from '#db/events/subjects.ts';
 import type { UpstreamTerms } from '#db/events/upstream-events.ts';
+import type { Stored } from '#db/fold/stored.ts';
 
-/** A credential as everybody may know it. Its secret lies sealed in a table of its own. */
+/** The public part of a credential. Its secret is sealed in a table of its own. */
 export type Credential = { id: string; label: string; last4: string; addedAt: Date };
 
 /** A configured endpoint of a provider. */
@@ -13,58 +14,38 @@ export type Upstream = {
   credentials: readonly Credential[];
   /** The position of its newest event. */
   position: number;
-  /** How many events its stream has; the next one takes `version + 1`. */
+  /** The version that its stream has reached; the next event takes `version + 1`. */
   version: number;
 };
 
-/**
- * The upstream after one more event of its own stream; events of other subjects change nothing.
- * @param at when the event happened, and `position` where it stands in the log.
- */
+/** The upstream after the next event of its stream; undefined where it was never added. */
 export function evolveUpstream(
   upstream: Upstream | undefined,
-  event: ControlEvent,
-  at: Date,
-  position: number,
+  stored: Stored<UpstreamEvent>,
 ): Upstream | undefined {
+  const { event, position, version } = stored;
+  if (event.type === 'upstream.added') {
+    const { upstream: name, terms } = event;
+    return { name, terms, state: 'active', credentials: [], position, version };
+  }
+  return upstream && { ...upstream, ...changeBy(event, upstream, stored.at), position, version };
+}
+
+function changeBy(
+  event: Exclude<UpstreamEvent, { type: 'upstream.added' }>,
+  { credentials }: Upstream,
+  at: Date,
+): Partial<Upstream> {
   switch (event.type) {
-    case 'upstream.added':
-      return {
-        name: event.upstream,
-        terms: event.terms,
-        state: 'active',
-        credentials: [],
-        position,
-        version: (upstream?.version ?? 0) + 1,
-      };
     case 'upstream.changed':
-      return upstream && { ...upstream, terms: event.terms, position, version: upstream.version + 1 };
+      return { terms: event.terms };
     case 'upstream.removed':
-      return (
-        upstream && {
-          ...upstream,
-          state: 'removed',
-          credentials: [],
-          position,
-          version: upstream.version + 1,
-        }
-      );
+      return { state: 'removed', credentials: [] };
     case 'upstream.credential_added': {
-      if (!upstream) return undefined;
       const { credential: id, label, last4 } = event;
-      return {
-        ...upstream,
-        credentials: [...upstream.credentials, { id, label, last4, addedAt: at }],
-        position,
-        version: upstream.version + 1,
-      };
+      return { credentials: [...credentials, { id, label, last4, addedAt: at }] };
     }
-    case 'upstream.credential_removed': {
-      if (!upstream) return undefined;
-      const credentials = upstream.credentials.filter(({ id }) => id !== event.credential);
-      return { ...upstream, credentials, position, version: upstream.version + 1 };
-    }
-    default:
-      return upstream;
+    case 'upstream.credential_removed':
+      return { credentials: credentials.filter(({ id }) => id !== event.credential) };
   }
 }

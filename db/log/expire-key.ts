@@ -44,10 +44,7 @@ export async function recordExpiry(
 /** The key as the log has it, and the clock that decides its expiry. */
 async function readKey(client: ClientBase, id: string): Promise<{ key: Key | undefined; now: Date }> {
   const events = await readStream(client, `key/${id}`);
-  const key = events.reduce<Key | undefined>(
-    (before, { event, at, position }) => evolveKey(before, event, at, position),
-    undefined,
-  );
+  const key = events.reduce<Key | undefined>(evolveKey, undefined);
   const { rows } = await client.query<{ now: Date }>('select clock_timestamp() as now');
   return { key, now: rows[0]?.now as Date };
 }

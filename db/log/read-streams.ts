@@ -2,7 +2,7 @@ import type pg from 'pg';
 import type { ControlEvent, Placed } from '#db/events/events.ts';
 import { SHARD } from '#db/log/append.ts';
 import { COLUMNS, type Row } from '#db/log/decode.ts';
-import { allReadable, placeRows } from '#db/log/read.ts';
+import { allControl, placeRows } from '#db/log/read.ts';
 
 const READ_STREAMS = `
   select ${COLUMNS} from daybook.log_kept where shard = $1 and stream = any($2) and stream is not null
@@ -26,5 +26,5 @@ export async function readStreams(
     values: [SHARD, streams],
     rowMode: 'array',
   });
-  return allReadable(placeRows(result.rows)) as Placed<ControlEvent>[];
+  return allControl(placeRows(result.rows));
 }

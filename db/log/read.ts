@@ -1,6 +1,7 @@
 import type pg from 'pg';
 import { SHARD } from '#db/log/append.ts';
-import type { ControlEvent, Placed } from '#db/events/events.ts';
+import { type ControlEvent, isControl, type Placed } from '#db/events/events.ts';
+import { type EventOfStream, streamOf } from '#db/events/streams.ts';
 import { COLUMNS, decode, type Row } from '#db/log/decode.ts';
 
 /** How many rows a page holds: large enough that a round trip is a small part of reading it. */
@@ -78,6 +79,18 @@ export function allReadable(rows: readonly Read[]): Placed[] {
   });
 }
 
+/**
+ * The same for rows that are of control events.
+ * @throws {UnreadableEventError} the first that is among them, or the first of a request.
+ */
+export function allControl(rows: readonly Read[]): Placed<ControlEvent>[] {
+  return allReadable(rows).map((placed) => {
+    if (!isControl(placed))
+      throw new UnreadableEventError(placed.position, new Error('it is no control event'));
+    return placed;
+  });
+}
+
 /** The same page row by row, for those who can go on without the events that they can't read. */
 export async function readRows(
   client: pg.ClientBase,
@@ -132,7 +145,7 @@ export async function readControl(
     values: [SHARD, after, upTo],
     rowMode: 'array',
   });
-  return allReadable(placeRows(result.rows)) as Placed<ControlEvent>[];
+  return allControl(placeRows(result.rows));
 }
 
 /**
@@ -167,19 +180,29 @@ export function placeRows(rows: readonly Row[]): Read[] {
     }
     const position = Number(row[0]);
     try {
-      return {
-        shard: SHARD,
-        position,
-        at,
-        instance: row[3],
-        stream: row[23],
-        version: row[24],
-        event: decode(row),
-      };
+      return placeEvent(
+        { shard: SHARD, position, at, instance: row[3], event: decode(row) },
+        row[23],
+        row[24],
+      );
     } catch (error) {
       return new UnreadableEventError(position, error);
     }
   });
+}
+
+/**
+ * Adds the place of an event in its stream.
+ * @throws {Error} where a control event has none, or a request's event has one.
+ */
+export function placeEvent(
+  read: Pick<Placed, 'shard' | 'position' | 'at' | 'instance' | 'event'>,
+  stream: string | null,
+  version: number | null,
+): Placed {
+  const isInStream = stream !== null && version !== null;
+  if (isInStream !== 'actor' in read.event) throw new Error(`it is in the stream ${stream ?? 'of none'}`);
+  return isInStream ? { ...read, stream, version } : { ...read, stream: null, version: null };
 }
 
 /** The position of the newest event; 0 in an empty log. */
@@ -220,13 +243,26 @@ export async function requireWhole(client: pg.ClientBase, after: number): Promis
   );
 }
 
-/** One control stream from its beginning, for a decision that is about to be made on it. */
-export async function readStream(client: pg.ClientBase, stream: string): Promise<Placed<ControlEvent>[]> {
+/**
+ * One control stream from its beginning, for a decision that is about to be made on it.
+ * @throws {UnreadableEventError} at a row that is not of the vocabulary, or whose event belongs to another
+ *   stream.
+ */
+export async function readStream<Stream extends string>(
+  client: pg.ClientBase,
+  stream: Stream,
+): Promise<Placed<EventOfStream<Stream>>[]> {
   const result = await client.query<Row>({
     name: 'read_stream',
     text: READ_STREAM,
     values: [SHARD, stream],
     rowMode: 'array',
   });
-  return allReadable(placeRows(result.rows)) as Placed<ControlEvent>[];
+  const events = allControl(placeRows(result.rows));
+  for (const { position, event } of events) {
+    const own = streamOf(event);
+    if (own !== stream)
+      throw new UnreadableEventError(position, new Error(`it belongs to ${own}, not to ${stream}`));
+  }
+  return events as Placed<EventOfStream<Stream>>[];
 }

@@ -60,11 +60,9 @@ type PriceEvent = EventOf<'model.priced'>;
 const UNKNOWN = { termsPosition: 0, resetPosition: 0 };
 
 /** @returns null for an event of an account that was never registered. */
-export function accountAfter(
-  row: AccountRow | undefined,
-  { event, at, position }: Placed<AccountEvent>,
-): AccountRow | null {
-  const account = evolveAccount(row && { ...row, ...UNKNOWN }, event, position);
+export function accountAfter(row: AccountRow | undefined, placed: Placed<AccountEvent>): AccountRow | null {
+  const { event, at, position } = placed;
+  const account = evolveAccount(row && { ...row, ...UNKNOWN }, placed);
   if (!account) return null;
   const { id, state, plan, override, version } = account;
   const registered_at = event.type === 'account.registered' || !row ? at.toISOString() : row.registered_at;
@@ -72,7 +70,8 @@ export function accountAfter(
 }
 
 /** @returns null for an event of a key that was never created. */
-export function keyAfter(row: KeyRow | undefined, { event, at, position }: Placed<KeyEvent>): KeyRow | null {
+export function keyAfter(row: KeyRow | undefined, placed: Placed<KeyEvent>): KeyRow | null {
+  const { event, at, position } = placed;
   const before = row && {
     ...UNKNOWN,
     id: row.id,
@@ -91,7 +90,7 @@ export function keyAfter(row: KeyRow | undefined, { event, at, position }: Place
     terms: row.terms,
     version: row.version,
   };
-  const key = evolveKey(before, event, at, position);
+  const key = evolveKey(before, placed);
   if (!key) return null;
   return {
     id: key.id,
@@ -117,15 +116,9 @@ export function keyAfter(row: KeyRow | undefined, { event, at, position }: Place
 }
 
 /** @returns null for an event of a plan that was never defined. */
-export function planAfter(
-  row: PlanRow | undefined,
-  { event, at, position }: Placed<PlanEvent>,
-): PlanRow | null {
-  const plan = evolvePlan(
-    row && { ...row, state: row.retired_at === null ? 'active' : 'retired' },
-    event,
-    position,
-  );
+export function planAfter(row: PlanRow | undefined, placed: Placed<PlanEvent>): PlanRow | null {
+  const { event, at, position } = placed;
+  const plan = evolvePlan(row && { ...row, state: row.retired_at === null ? 'active' : 'retired' }, placed);
   if (!plan) return null;
   const retired_at =
     event.type === 'plan.retired'
@@ -136,9 +129,9 @@ export function planAfter(
   return { name: plan.name, terms: plan.terms, retired_at, version: plan.version, position };
 }
 
-export function priceAfter(row: PriceRow | undefined, { event, position }: Placed<PriceEvent>): PriceRow {
-  const { pattern, prices, source, version } = evolvePrice(row && { ...row, pattern: row.model }, event);
-  return { model: pattern, prices, source, version, position };
+export function priceAfter(_: PriceRow | undefined, placed: Placed<PriceEvent>): PriceRow {
+  const { pattern, prices, source, version } = evolvePrice(placed);
+  return { model: pattern, prices, source, version, position: placed.position };
 }
 
 /** Which event is of which table. */

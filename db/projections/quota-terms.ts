@@ -1,6 +1,6 @@
 import { isTermsEvent } from '#db/events/subjects.ts';
 import type { ControlEvent, Placed } from '#db/events/events.ts';
-import { type Account, accountTerms, evolveAccount } from '#db/fold/account.ts';
+import { type Account, accountTerms, applyPlanEvent, evolveAccount } from '#db/fold/account.ts';
 import { evolveKey, type Key } from '#db/fold/key.ts';
 import { evolvePlan, type Plan } from '#db/fold/plan.ts';
 import { type Limit, limitsOf, type Quota, type WindowKind } from '#db/limits/limits.ts';
@@ -96,25 +96,25 @@ export class QuotaTerms {
     this.#open.set(interval.subject, open.set(nameOf(interval.limit), interval));
   }
 
-  apply({ event, at, position }: Placed<ControlEvent>): void {
+  apply({ event, at, position, version }: Placed<ControlEvent>): void {
     const minute = minuteOf(at.getTime());
     if (!isTermsEvent(event)) return;
     if ('key' in event) {
-      const key = evolveKey(this.#keys.get(event.key), event, at, position);
+      const key = evolveKey(this.#keys.get(event.key), { event, at, position, version });
       if (!key) return;
       this.#keys.set(key.id, key);
       this.#note(`key/${key.id}`, limitsOf(key.terms ?? {}, key.resetPosition), position, minute);
     } else if ('account' in event) {
-      const account = evolveAccount(this.#accounts.get(event.account), event, position);
+      const account = evolveAccount(this.#accounts.get(event.account), { event, at, position, version });
       if (account) this.#noteAccount(account, position, minute);
     } else {
-      const plan = evolvePlan(this.#plans.get(event.plan), event, position);
+      const plan = evolvePlan(this.#plans.get(event.plan), { event, at, position, version });
       if (!plan) return;
       this.#plans.set(plan.name, plan);
       this.#touched.add(`plan/${plan.name}`);
       for (const account of this.#accounts.values()) {
         if (account.plan === plan.name)
-          this.#noteAccount(evolveAccount(account, event, position) ?? account, position, minute);
+          this.#noteAccount(applyPlanEvent(account, { event, at, position, version }), position, minute);
       }
     }
   }

@@ -26,10 +26,7 @@ export async function readStanding(client: ClientBase): Promise<Standing> {
   const { rows } = await client.query<{ log_id: string }>('select log_id from daybook.install');
   const logId = rows[0]?.log_id as string;
   const events = await readStream(client, LOG_STREAM);
-  const signing = events.reduce(
-    (before, { event, position }) => evolveSigning(before, event, position),
-    SIGNING_FIRST,
-  );
+  const signing = events.reduce<Signing>(evolveSigning, SIGNING_FIRST);
   return { logId, origin: originOf(logId, signing.epoch), signing, head: await readHead(client) };
 }
 

@@ -2,7 +2,7 @@ import type { Client } from 'pg';
 import { HEARTBEAT_MS } from '#db/bounds.ts';
 import { closeClient, type Store } from '#db/postgres/connect.ts';
 import type { ControlEvent, KeyTerms, PlanTerms } from '#db/events/events.ts';
-import { type Account, evolveAccount } from '#db/fold/account.ts';
+import { type Account, newAccount } from '#db/fold/account.ts';
 import type { Key, Secret } from '#db/fold/key.ts';
 import type { Plan } from '#db/fold/plan.ts';
 import { publicId } from '#db/ids.ts';
@@ -65,9 +65,7 @@ export class Control extends ControlLog {
     const actor = this.#actor;
     const registered = registerAccount({ id, name, actor });
     const chosen = plan === undefined ? null : requirePlan(await this.loadPlan(plan), plan);
-    const onPlan =
-      chosen &&
-      setPlan(evolveAccount(undefined, registered, 0) as Account, { plan: chosen, windows: 'keep', actor });
+    const onPlan = chosen && setPlan(newAccount(registered), { plan: chosen, windows: 'keep', actor });
     const last = onPlan ?? registered;
     try {
       const position = await this.append([

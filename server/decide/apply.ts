@@ -1,4 +1,5 @@
 import type { ControlEvent, PlanTerms } from '#db/events/events.ts';
+import type { ModelEvent, UpstreamEvent } from '#db/events/subjects.ts';
 import { evolveModel, type Model } from '#db/fold/model.ts';
 import type { Plan } from '#db/fold/plan.ts';
 import type { Price } from '#db/fold/price.ts';
@@ -261,16 +262,18 @@ class Planner {
     return this.#upstreams.get(name) as Upstream;
   }
 
-  #appendUpstream(event: ControlEvent, name: string): void {
+  #appendUpstream(event: UpstreamEvent, name: string): void {
     const before = this.#upstreams.get(name);
-    this.#plan.appends.push({ event, version: (before?.version ?? 0) + 1 });
-    this.#upstreams.set(name, evolveUpstream(before, event, new Date(0), 0) as Upstream);
+    const version = (before?.version ?? 0) + 1;
+    this.#plan.appends.push({ event, version });
+    this.#upstreams.set(name, evolveUpstream(before, { event, version, ...NOT_STORED }) as Upstream);
   }
 
-  #appendModel(event: ControlEvent, name: string): void {
+  #appendModel(event: ModelEvent, name: string): void {
     const before = this.#models.get(name);
-    this.#plan.appends.push({ event, version: (before?.version ?? 0) + 1 });
-    this.#models.set(name, evolveModel(before, event, 0) as Model);
+    const version = (before?.version ?? 0) + 1;
+    this.#plan.appends.push({ event, version });
+    this.#models.set(name, evolveModel(before, { event, version, ...NOT_STORED }) as Model);
   }
 
   /** Has an error say where the file speaks of it. */
@@ -284,6 +287,9 @@ class Planner {
     }
   }
 }
+
+/** In place of what an event has in the log alone. */
+const NOT_STORED = { at: new Date(0), position: 0 };
 
 const ending = (last4: string): string => (last4 === '' ? '(set)' : `…${last4}`);
 

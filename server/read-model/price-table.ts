@@ -1,5 +1,6 @@
 import type { EventOf } from '#db/events/events.ts';
 import { evolvePrice, type Price } from '#db/fold/price.ts';
+import type { Stored } from '#db/fold/stored.ts';
 import { PRICES_FOUND_MAX } from '#server/read-model/bounds.ts';
 
 /**
@@ -16,10 +17,10 @@ export class PriceTable {
   readonly #found = new Map<string, Price | undefined>();
 
   /** Takes in the next price of the log. */
-  apply(event: EventOf<'model.priced'>): void {
-    const price = evolvePrice(this.#streams.get(event.model), event);
-    this.#streams.set(event.model, price);
-    const name = event.model.toLowerCase();
+  apply(stored: Stored<EventOf<'model.priced'>>): void {
+    const price = evolvePrice(stored);
+    this.#streams.set(price.pattern, price);
+    const name = price.pattern.toLowerCase();
     if (name.endsWith('*')) this.#prefixes.set(name.slice(0, -1), price);
     else this.#exact.set(name, price);
     this.#found.clear();

@@ -1,10 +1,11 @@
 import type { AccountEvent, KeyEvent, MemberEvent, PlanEvent } from '#db/events/subjects.ts';
-import type { ControlEvent, EventOf, Placed } from '#db/events/events.ts';
-import { type Account, evolveAccount } from '#db/fold/account.ts';
+import { type ControlEvent, type EventOf, isControl, type Placed } from '#db/events/events.ts';
+import { type Account, applyPlanEvent, evolveAccount } from '#db/fold/account.ts';
 import { evolveKey, type Key } from '#db/fold/key.ts';
 import { evolveMember, type Member } from '#db/fold/member.ts';
 import { evolvePlan, type Plan } from '#db/fold/plan.ts';
 import { evolveRegistration, type Registration, REGISTRATION_FIRST } from '#db/fold/registration.ts';
+import type { Stored } from '#db/fold/stored.ts';
 import type { SubjectLimits } from '#db/limits/limits.ts';
 import { type Access, accessOfAccount, accessOfKey } from '#server/read-model/access.ts';
 import { READ_MODEL_STALE_MS } from '#server/read-model/bounds.ts';
@@ -55,9 +56,9 @@ export class ReadModel {
   /** Takes in the next events of the log, in order. */
   apply(events: readonly Placed[]): void {
     const changed = new Set<string>();
-    for (const { event, at, position } of events) {
-      this.#position = position;
-      if ('actor' in event) this.#applyControl(event, at, position, changed);
+    for (const placed of events) {
+      this.#position = placed.position;
+      if (isControl(placed)) this.#applyControl(placed, changed);
     }
     if (changed.size > 0) for (const listener of this.#listeners) listener(changed);
     this.#waiters.look();
@@ -74,46 +75,64 @@ export class ReadModel {
   }
 
   /** @param changed takes the accounts whose calls may be judged otherwise from here on. */
-  #applyControl(event: ControlEvent, at: Date, position: number, changed: Set<string>): void {
+  #applyControl({ event, at, position, version }: Placed<ControlEvent>, changed: Set<string>): void {
     switch (event.type) {
       case 'account.registered':
       case 'account.suspended':
       case 'account.reinstated':
       case 'account.plan_changed':
       case 'account.terms_overridden':
-        return this.#applyAccount(event, position, changed);
+        return this.#applyAccount({ event, at, position, version }, changed);
       case 'key.created':
       case 'key.rotated':
       case 'key.revoked':
       case 'key.restricted':
       case 'key.expired':
       case 'key.renamed':
-        return this.#applyKey(event, at, position, changed);
+        return this.#applyKey({ event, at, position, version }, changed);
       case 'plan.defined':
       case 'plan.changed':
       case 'plan.retired':
-        return this.#applyPlan(event, position, changed);
+        return this.#applyPlan({ event, at, position, version }, changed);
       case 'model.priced':
-        return this.prices.apply(event);
+        return this.prices.apply({ event, at, position, version });
       case 'member.added':
       case 'member.role_changed':
       case 'member.removed':
       case 'member.password_changed':
       case 'member.totp_changed':
       case 'member.reset_link_created':
-        return this.#applyMember(event, at);
+        return this.#applyMember({ event, at, position, version });
       case 'session.closed':
         return this.#tellSessions(event);
       case 'registration.changed':
-        this.#registration = evolveRegistration(this.#registration, event);
+        this.#registration = evolveRegistration({ event, at, position, version });
         return;
-      default: // The others concern no call, or where it goes.
-        this.directory.apply(event, at, position);
+      case 'model.defined':
+      case 'model.retired':
+      case 'upstream.added':
+      case 'upstream.changed':
+      case 'upstream.removed':
+      case 'upstream.credential_added':
+      case 'upstream.credential_removed':
+        return this.directory.apply({ event, at, position, version });
+      // Neither a call nor a session depends on these.
+      case 'session.opened':
+      case 'invitation.created':
+      case 'invitation.revoked':
+      case 'log.signer_changed':
+      case 'log.epoch_started':
+      case 'log.read':
+        return;
+      default:
+        // The compiler names a type that has no case here.
+        event satisfies never;
     }
   }
 
-  #applyKey(event: KeyEvent, at: Date, position: number, changed: Set<string>): void {
-    const key = evolveKey(this.#keys.get(event.key), event, at, position);
+  #applyKey(stored: Stored<KeyEvent>, changed: Set<string>): void {
+    const { event } = stored;
+    const key = evolveKey(this.#keys.get(event.key), stored);
     if (!key) return;
     this.#keys.set(key.id, key);
     if (event.type === 'key.created') this.#noteOwner(key);
@@ -130,8 +149,9 @@ export class ReadModel {
     else this.#keysOf.set(account, [id]);
   }
 
-  #applyAccount(event: AccountEvent, position: number, changed: Set<string>): void {
-    const account = evolveAccount(this.#accounts.get(event.account), event, position);
+  #applyAccount(stored: Stored<AccountEvent>, changed: Set<string>): void {
+    const { event } = stored;
+    const account = evolveAccount(this.#accounts.get(event.account), stored);
     if (!account) return;
     this.#accounts.set(account.id, account);
     if (event.type === 'account.registered') return;
@@ -140,8 +160,9 @@ export class ReadModel {
     changed.add(account.id);
   }
 
-  #applyMember(event: MemberEvent, at: Date): void {
-    const member = evolveMember(this.#members.get(event.member), event, at);
+  #applyMember(stored: Stored<MemberEvent>): void {
+    const { event } = stored;
+    const member = evolveMember(this.#members.get(event.member), stored);
     if (!member) return;
     this.#members.set(member.id, member);
     if (member.role === 'administrator' && member.state === 'active') this.#administrators.add(member.id);
@@ -154,13 +175,13 @@ export class ReadModel {
   }
 
   /** A walk over the accounts, which is rare: plans change by the hand of people. */
-  #applyPlan(event: PlanEvent, position: number, changed: Set<string>): void {
-    const plan = evolvePlan(this.#plans.get(event.plan), event, position);
+  #applyPlan(stored: Stored<PlanEvent>, changed: Set<string>): void {
+    const plan = evolvePlan(this.#plans.get(stored.event.plan), stored);
     if (!plan) return;
     this.#plans.set(plan.name, plan);
     for (const account of this.#accounts.values()) {
       if (account.plan !== plan.name) continue;
-      this.#accounts.set(account.id, evolveAccount(account, event, position) ?? account);
+      this.#accounts.set(account.id, applyPlanEvent(account, stored));
       this.#accountAccess.delete(account.id);
       changed.add(account.id);
     }

@@ -21,9 +21,8 @@ const UNCHANGED: Changed = { position: null, done: { event: null } };
 
 /** A member as the log has them now. @throws {DecisionError} where there is none. */
 async function loadMember(client: Client, id: string): Promise<Member> {
-  let member: Member | undefined;
-  for (const { event, at } of await readStream(client, `member/${id}`))
-    member = evolveMember(member, event, at);
+  const events = await readStream(client, `member/${id}`);
+  const member = events.reduce<Member | undefined>(evolveMember, undefined);
   if (member?.state !== 'active') throw new DecisionError('not_found', 'There is no such member.');
   return member;
 }

@@ -1,6 +1,6 @@
-import { isModelEvent, isUpstreamEvent } from '#db/events/subjects.ts';
-import type { ControlEvent } from '#db/events/events.ts';
+import { isUpstreamEvent, type ModelEvent, type UpstreamEvent } from '#db/events/subjects.ts';
 import { evolveModel, type Model } from '#db/fold/model.ts';
+import type { Stored } from '#db/fold/stored.ts';
 import { evolveUpstream, type Upstream } from '#db/fold/upstream.ts';
 
 /** Upstreams and the models that go to them, folded from the log. What was removed or retired stays known. */
@@ -9,15 +9,15 @@ export class UpstreamDirectory {
   readonly #models = new Map<string, Model>();
   readonly #listeners: (() => void)[] = [];
 
-  /** Takes in the next control event of the log; those of other subjects change nothing. */
-  apply(event: ControlEvent, at: Date, position: number): void {
+  /** Applies the next event of an upstream or a model. */
+  apply({ event, at, position, version }: Stored<UpstreamEvent | ModelEvent>): void {
     if (isUpstreamEvent(event)) {
-      const upstream = evolveUpstream(this.#upstreams.get(event.upstream), event, at, position);
+      const upstream = evolveUpstream(this.#upstreams.get(event.upstream), { event, at, position, version });
       if (upstream) this.#upstreams.set(upstream.name, upstream);
-    } else if (isModelEvent(event)) {
-      const model = evolveModel(this.#models.get(event.model), event, position);
+    } else {
+      const model = evolveModel(this.#models.get(event.model), { event, at, position, version });
       if (model) this.#models.set(model.name, model);
-    } else return;
+    }
     for (const listener of this.#listeners) listener();
   }
 

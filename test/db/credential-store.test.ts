@@ -5,7 +5,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { closeClient, connectAs } from '#db/postgres/connect.ts';
 import { masterKeyFile } from '#db/secrets/master-key.ts';
 import { PAGE_ROWS, readPage } from '#db/log/read.ts';
-import type { ControlEvent } from '#db/events/events.ts';
+import { isModelEvent, isUpstreamEvent } from '#db/events/subjects.ts';
 import { UpstreamTerms } from '#db/events/upstream-events.ts';
 import { ControlWriter } from '#server/control/control-writer.ts';
 import { ConflictError } from '#db/log/append.ts';
@@ -68,8 +68,11 @@ function serve() {
     const client = await connectAs(database, 'relay');
     for (;;) {
       const page = await readPage(client, position, 'control');
-      for (const { event, at, position: own } of page)
-        upstreams.apply(event as ControlEvent, at, (position = own));
+      for (const { event, at, position: own, version } of page) {
+        position = own;
+        if (version !== null && (isUpstreamEvent(event) || isModelEvent(event)))
+          upstreams.apply({ event, at, position, version });
+      }
       if (page.length < PAGE_ROWS) break;
     }
     await closeClient(client);

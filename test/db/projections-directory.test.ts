@@ -1,11 +1,12 @@
 import { array, assert, asyncProperty, oneof } from 'fast-check';
 import type { Client } from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { ControlEvent } from '#db/events/events.ts';
+import { type ControlEvent, isControl } from '#db/events/events.ts';
 import { type Account, evolveAccount } from '#db/fold/account.ts';
 import { evolveKey, type Key } from '#db/fold/key.ts';
 import { readHead, readPage } from '#db/log/read.ts';
 import { directory } from '#db/projections/directory.ts';
+import { isOf } from '#db/projections/directory-rows.ts';
 import { PROJECTING } from '#db/projections/project.ts';
 import { streamOf } from '#db/events/streams.ts';
 import { createDatabase, type TestDatabase } from '../support/database.ts';
@@ -104,11 +105,11 @@ test('accounts and keys are in the directory as their folds have them, whatever 
         const { after, head } = await append(same);
         const accounts = new Map<string, Account | undefined>();
         const keys = new Map<string, Key | undefined>();
-        for (const { event, at, position } of await readPage(writer.client, after, 'control')) {
-          if (!('actor' in event)) continue;
-          if ('key' in event) keys.set(event.key, evolveKey(keys.get(event.key), event, at, position));
-          else if ('account' in event && event.account !== undefined)
-            accounts.set(event.account, evolveAccount(accounts.get(event.account), event, position));
+        for (const placed of await readPage(writer.client, after, 'control')) {
+          if (!isControl(placed)) continue;
+          if (isOf.key(placed)) keys.set(placed.event.key, evolveKey(keys.get(placed.event.key), placed));
+          else if (isOf.account(placed))
+            accounts.set(placed.event.account, evolveAccount(accounts.get(placed.event.account), placed));
         }
         const stored = await directoryOf(after, head, 1, 'account');
         expect(stored).toEqual(await directoryOf(after, head, head, 'account'));

@@ -2,12 +2,13 @@ import type { QuotaWindows } from '#db/audit/replay/quota-windows.ts';
 import {
   isAccountEvent,
   isKeyEvent,
+  isMemberEvent,
   isModelEvent,
   isPlanEvent,
   isUpstreamEvent,
 } from '#db/events/subjects.ts';
 import type { ControlEvent, Placed } from '#db/events/events.ts';
-import { type Account, accountTerms, evolveAccount } from '#db/fold/account.ts';
+import { type Account, accountTerms, applyPlanEvent, evolveAccount } from '#db/fold/account.ts';
 import { evolveKey, type Key } from '#db/fold/key.ts';
 import { evolveMember, type Member } from '#db/fold/member.ts';
 import { evolveModel, type Model } from '#db/fold/model.ts';
@@ -46,16 +47,16 @@ export class Subjects {
 
   /** @param onFault told where an event does not follow the one before it in its stream. */
   take(placed: Placed<ControlEvent>, onFault: (problem: string) => void): void {
-    const { event, at, position } = placed;
+    const { event, at, position, version } = placed;
     this.#followStream(placed, onFault);
     if (isAccountEvent(event)) {
       const before = this.accounts.get(event.account);
-      const account = evolveAccount(before, event, position);
+      const account = evolveAccount(before, { event, at, position, version });
       if (account === undefined) return;
       if (before?.plan !== account.plan) this.#move(account, before?.plan ?? null);
       this.#note(account, position, at);
     } else if (isKeyEvent(event)) {
-      const key = evolveKey(this.keys.get(event.key), event, at, position);
+      const key = evolveKey(this.keys.get(event.key), { event, at, position, version });
       if (key === undefined) return;
       this.keys.set(key.id, key);
       this.#windows.setLimits(
@@ -65,31 +66,30 @@ export class Subjects {
         minuteOf(at.getTime()),
       );
     } else if (isPlanEvent(event)) {
-      const plan = evolvePlan(this.plans.get(event.plan), event, position);
+      const plan = evolvePlan(this.plans.get(event.plan), { event, at, position, version });
       if (plan === undefined) return;
       this.plans.set(plan.name, plan);
       for (const id of this.#onPlan.get(plan.name) ?? []) {
-        const account = evolveAccount(this.accounts.get(id), event, position);
-        if (account) this.#note(account, position, at);
+        const account = this.accounts.get(id);
+        if (account) this.#note(applyPlanEvent(account, { event, at, position, version }), position, at);
       }
     } else if (event.type === 'model.priced') {
-      this.prices.set(event.model, evolvePrice(this.prices.get(event.model), event));
+      this.prices.set(event.model, evolvePrice({ event, at, position, version }));
     } else if (isUpstreamEvent(event)) {
-      const upstream = evolveUpstream(this.upstreams.get(event.upstream), event, at, position);
+      const upstream = evolveUpstream(this.upstreams.get(event.upstream), { event, at, position, version });
       if (upstream) this.upstreams.set(upstream.name, upstream);
     } else if (isModelEvent(event)) {
-      const model = evolveModel(this.models.get(event.model), event, position);
+      const model = evolveModel(this.models.get(event.model), { event, at, position, version });
       if (model) this.models.set(model.name, model);
     } else if (event.type === 'registration.changed') {
-      this.registration = evolveRegistration(this.registration, event);
-    } else if (event.type.startsWith('member.') && 'member' in event) {
-      const member = evolveMember(this.members.get(event.member), event, at);
+      this.registration = evolveRegistration({ event, at, position, version });
+    } else if (isMemberEvent(event)) {
+      const member = evolveMember(this.members.get(event.member), { event, at, position, version });
       if (member) this.members.set(member.id, member);
     }
   }
 
   #followStream({ stream, version, event }: Placed<ControlEvent>, onFault: (problem: string) => void): void {
-    if (stream === null || version === null) return onFault('a control event is in no stream');
     const before = this.#versions.get(stream);
     if (version !== (before ?? 0) + 1 && (before !== undefined || this.#isWhole)) {
       onFault(`${stream} goes on with version ${version} after ${before ?? 0}`);

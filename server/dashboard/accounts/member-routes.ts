@@ -210,8 +210,8 @@ export function memberRoutes(dashboard: Dashboard): ApiRoute[] {
             param: 'plan',
           });
         let registration = REGISTRATION_FIRST;
-        for (const { event } of await readStream(client, 'registration'))
-          registration = evolveRegistration(registration, event);
+        for (const stored of await readStream(client, 'registration'))
+          registration = evolveRegistration(stored);
         if (registration.policy === policy && registration.plan === plan)
           return { position: null, done: { event: null } };
         const type = 'registration.changed';

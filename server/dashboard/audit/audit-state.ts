@@ -1,5 +1,6 @@
 import type { ClientBase } from 'pg';
 import type { ControlEvent, Placed } from '#db/events/events.ts';
+import { isAccountEvent, isKeyEvent, isPlanEvent } from '#db/events/subjects.ts';
 import { type Account, accountTerms, evolveAccount } from '#db/fold/account.ts';
 import { evolveKey, type Key, keyState } from '#db/fold/key.ts';
 import { evolvePlan, type Plan } from '#db/fold/plan.ts';
@@ -61,6 +62,11 @@ export async function readState(client: ClientBase, query: StateQuery, moment: M
 
 type Events = readonly Placed<ControlEvent>[];
 
+const isOf =
+  <E extends ControlEvent>(isEvent: (event: ControlEvent) => event is E) =>
+  (placed: Placed<ControlEvent>): placed is Placed<ControlEvent> & { event: E } =>
+    isEvent(placed.event);
+
 async function fold(
   { account, key }: StateQuery,
   events: Events,
@@ -68,18 +74,12 @@ async function fold(
   planEvents: (plan: string) => Promise<Events>,
 ): Promise<SubjectState | null> {
   if (account !== undefined) {
-    const found = events.reduce<Account | undefined>(
-      (before, { event, position }) => evolveAccount(before, event, position),
-      undefined,
-    );
+    const found = events.filter(isOf(isAccountEvent)).reduce<Account | undefined>(evolveAccount, undefined);
     const plan = found?.plan == null ? undefined : foldPlan(await planEvents(found.plan));
     return found === undefined ? null : describeAccount(found, plan);
   }
   if (key !== undefined) {
-    const found = events.reduce<Key | undefined>(
-      (before, placed) => evolveKey(before, placed.event, placed.at, placed.position),
-      undefined,
-    );
+    const found = events.filter(isOf(isKeyEvent)).reduce<Key | undefined>(evolveKey, undefined);
     return found === undefined ? null : describeKey(found, at ?? new Date(0));
   }
   const found = foldPlan(events);
@@ -89,10 +89,7 @@ async function fold(
 }
 
 const foldPlan = (events: Events): Plan | undefined =>
-  events.reduce<Plan | undefined>(
-    (before, { event, position }) => evolvePlan(before, event, position),
-    undefined,
-  );
+  events.filter(isOf(isPlanEvent)).reduce<Plan | undefined>(evolvePlan, undefined);
 
 function describeAccount(account: Account, plan: Plan | undefined): SubjectState {
   const { name, state, override } = account;

@@ -1,6 +1,6 @@
 import { isTermsEvent } from '#db/events/subjects.ts';
-import { EVENT_CODES, type ControlEvent, type EventOf, type Placed } from '#db/events/events.ts';
-import { type Account, accountTerms, evolveAccount } from '#db/fold/account.ts';
+import { EVENT_CODES, type ControlEvent, type EventOf, isControl, type Placed } from '#db/events/events.ts';
+import { type Account, accountTerms, applyPlanEvent, evolveAccount } from '#db/fold/account.ts';
 import { evolveKey, type Key } from '#db/fold/key.ts';
 import { evolvePlan, type Plan } from '#db/fold/plan.ts';
 import { type Limit, limitsOf, REPLY_TOKENS_MAX_DEFAULT } from '#db/limits/limits.ts';
@@ -53,9 +53,11 @@ class Audit {
   readonly #open = new Map<string, Open>();
   readonly #ended = new Set<string>();
 
-  add({ event, position, at }: Placed): void {
-    if ('actor' in event) this.#control(event, position, at);
-    else if (event.type !== 'request.rejected') this.#life(event, position, minuteOf(at.getTime()));
+  add(placed: Placed): void {
+    const { event, position, at } = placed;
+    if (isControl(placed)) this.#control(placed);
+    else if (!('actor' in event) && event.type !== 'request.rejected')
+      this.#life(event, position, minuteOf(at.getTime()));
   }
 
   end(): LimitViolation[] {
@@ -64,26 +66,26 @@ class Audit {
     return this.#violations;
   }
 
-  #control(event: ControlEvent, position: number, at: Date): void {
-    if (event.type === 'model.priced') return this.#prices.apply(event);
+  #control({ event, at, position, version }: Placed<ControlEvent>): void {
+    if (event.type === 'model.priced') return this.#prices.apply({ event, at, position, version });
     if (!isTermsEvent(event)) return;
     if ('key' in event) {
-      const key = evolveKey(this.#keys.get(event.key), event, at, position);
+      const key = evolveKey(this.#keys.get(event.key), { event, at, position, version });
       if (!key) return;
       this.#keys.set(key.id, key);
       return this.#note(`key/${key.id}`, position, termsOf(key.terms ?? {}, key.resetPosition));
     }
     if ('account' in event) {
-      const account = evolveAccount(this.#accounts.get(event.account), event, position);
+      const account = evolveAccount(this.#accounts.get(event.account), { event, at, position, version });
       if (account) this.#account(account, position);
       return;
     }
-    const plan = evolvePlan(this.#plans.get(event.plan), event, position);
+    const plan = evolvePlan(this.#plans.get(event.plan), { event, at, position, version });
     if (!plan) return;
     this.#plans.set(plan.name, plan);
     for (const account of this.#accounts.values()) {
       if (account.plan === plan.name)
-        this.#account(evolveAccount(account, event, position) ?? account, position);
+        this.#account(applyPlanEvent(account, { event, at, position, version }), position);
     }
   }
 

@@ -1,4 +1,5 @@
 import type { Event, Placed } from '#db/events/events.ts';
+import { placeEvent } from '#db/log/read.ts';
 import { streamOf } from '#db/events/streams.ts';
 import type { Writer } from './log-writer.ts';
 
@@ -20,16 +21,8 @@ export class LogInMemory implements Pick<Writer, 'append' | 'control'> {
   #add(events: readonly { event: Event; version: number | null }[]): Promise<number> {
     const at = new Date((this.#now += this.#stepMs));
     for (const { event, version } of events) {
-      const stream = 'actor' in event ? streamOf(event) : null;
-      this.events.push({
-        shard: 0,
-        position: this.events.length + 1,
-        at,
-        instance: 1,
-        stream,
-        version,
-        event,
-      });
+      const read = { shard: 0, position: this.events.length + 1, at, instance: 1, event };
+      this.events.push(placeEvent(read, 'actor' in event ? streamOf(event) : null, version));
     }
     return Promise.resolve(this.events.length);
   }

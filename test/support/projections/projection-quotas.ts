@@ -1,5 +1,6 @@
 import type { EventOf, Placed } from '#db/events/events.ts';
-import { type Account, accountTerms, evolveAccount } from '#db/fold/account.ts';
+import { isAccountEvent, isKeyEvent, isPlanEvent } from '#db/events/subjects.ts';
+import { type Account, accountTerms, applyPlanEvent, evolveAccount } from '#db/fold/account.ts';
 import { evolveKey, type Key } from '#db/fold/key.ts';
 import { evolvePlan, type Plan } from '#db/fold/plan.ts';
 import { type Limit, limitsOf, WINDOW_KINDS } from '#db/limits/limits.ts';
@@ -34,24 +35,29 @@ class QuotaFold {
   readonly #versions = new Map<string, Version[]>();
   readonly #open = new Map<string, Charge[]>();
 
-  take({ event, at, position }: Placed): void {
+  take(placed: Placed): void {
+    const { event, at, position } = placed;
     const minute = minuteOf(at.getTime());
     if (!('actor' in event)) {
       if (event.type !== 'request.rejected') this.#life(event, position, minute);
-    } else if ('key' in event) {
-      const key = evolveKey(this.#keys.get(event.key), event, at, position);
+      return;
+    }
+    const version = placed.version ?? 0;
+    if (isKeyEvent(event)) {
+      const key = evolveKey(this.#keys.get(event.key), { event, at, position, version });
       if (!key) return;
       this.#keys.set(key.id, key);
       this.#terms(`key/${key.id}`, limitsOf(key.terms ?? {}, key.resetPosition), position, minute);
-    } else if ('account' in event && event.account !== undefined) {
-      this.#account(evolveAccount(this.#accounts.get(event.account), event, position), position, minute);
-    } else if ('plan' in event && event.plan !== null) {
-      const plan = evolvePlan(this.#plans.get(event.plan), event, position);
+    } else if (isAccountEvent(event)) {
+      const account = evolveAccount(this.#accounts.get(event.account), { event, at, position, version });
+      this.#account(account, position, minute);
+    } else if (isPlanEvent(event)) {
+      const plan = evolvePlan(this.#plans.get(event.plan), { event, at, position, version });
       if (!plan) return;
       this.#plans.set(plan.name, plan);
       for (const account of this.#accounts.values()) {
         if (account.plan === plan.name)
-          this.#account(evolveAccount(account, event, position), position, minute);
+          this.#account(applyPlanEvent(account, { event, at, position, version }), position, minute);
       }
     }
   }

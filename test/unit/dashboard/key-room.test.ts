@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { streamOf } from '#db/events/streams.ts';
 import type { ControlEvent } from '#db/events/events.ts';
 import { KEYS_EVER_MAX, KEYS_ACTIVE_MAX } from '#server/decide/bounds.ts';
 import { KeyRoom } from '#server/dashboard/keys/key-room.ts';
@@ -31,8 +32,8 @@ function modelOf(events: readonly ControlEvent[]): ReadModel {
       position: index + 1,
       at: new Date(0),
       instance: 1,
-      stream: null,
-      version: null,
+      stream: streamOf(event),
+      version: 1,
       event,
     })),
   );

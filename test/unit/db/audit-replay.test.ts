@@ -324,7 +324,7 @@ describe('what should not be in a log is named with its position', () => {
 
   test("a stream that leaves a version out, and an event that can't be read", () => {
     const log = logOf(registered('Account1'), suspended('Account1'));
-    const state = fold([log[0] as Placed, { ...(log[1] as Placed), version: 3 }]);
+    const state = fold([log[0] as Placed, { ...(log[1] as Placed<ControlEvent>), version: 3 }]);
     state.take(new UnreadableEventError(3, null));
     expect(state.faults).toEqual([
       { position: 2, problem: 'account/Account1 goes on with version 3 after 1' },

@@ -1,11 +1,27 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { ControlEvent, EventOf } from '#db/events/events.ts';
-import { type Account, accountTerms, evolveAccount } from '#db/fold/account.ts';
+import {
+  isAccountEvent,
+  isKeyEvent,
+  isMemberEvent,
+  isModelEvent,
+  isPlanEvent,
+  isUpstreamEvent,
+  type KeyEvent,
+} from '#db/events/subjects.ts';
+import { UpstreamTerms } from '#db/events/upstream-events.ts';
+import { type Account, accountTerms, applyPlanEvent, evolveAccount } from '#db/fold/account.ts';
 import { evolveKey, type Key, keyState } from '#db/fold/key.ts';
+import { evolveMember } from '#db/fold/member.ts';
+import { evolveModel } from '#db/fold/model.ts';
 import { evolvePlan, type Plan } from '#db/fold/plan.ts';
-import { evolveRequest, type Request, type RequestLifeEvent, RequestOrderError } from '#db/fold/request.ts';
+import { evolvePrice } from '#db/fold/price.ts';
+import { evolveRegistration } from '#db/fold/registration.ts';
+import { evolveSigning, SIGNING_FIRST } from '#db/fold/signing.ts';
+import { evolveUpstream } from '#db/fold/upstream.ts';
 import { anyControlEvent, anyEvent } from '../../support/log/arbitrary-event.ts';
+import { storedAs, storedEvents } from '../../support/log/stored.ts';
 
 const ACTOR = 'command-line';
 const at = (minutes: number): Date => new Date(Date.UTC(2026, 0, 1, 0, minutes));
@@ -84,18 +100,20 @@ const restricted: EventOf<'key.restricted'> = {
   actor: ACTOR,
 };
 
-/** The account after events at the positions 1, 2, … */
+/** What each subject is after events at the positions 1, 2, …, a minute apart; each takes those of its own. */
 const accountAfter = (...events: ControlEvent[]): Account | undefined =>
-  events.reduce<Account | undefined>(
-    (account, event, index) => evolveAccount(account, event, index + 1),
+  storedEvents(events).reduce<Account | undefined>((account, { event, ...place }) => {
+    if (isAccountEvent(event)) return evolveAccount(account, { event, ...place });
+    return account && isPlanEvent(event) ? applyPlanEvent(account, { event, ...place }) : account;
+  }, undefined);
+const planAfter = (...events: ControlEvent[]): Plan | undefined =>
+  storedEvents(events).reduce<Plan | undefined>(
+    (plan, { event, ...place }) => (isPlanEvent(event) ? evolvePlan(plan, { event, ...place }) : plan),
     undefined,
   );
-const planAfter = (...events: ControlEvent[]): Plan | undefined =>
-  events.reduce<Plan | undefined>((plan, event, index) => evolvePlan(plan, event, index + 1), undefined);
-/** The key after events that are a minute apart, the first at minute 0 and position 1. */
 const keyAfter = (...events: ControlEvent[]): Key | undefined =>
-  events.reduce<Key | undefined>(
-    (key, event, minute) => evolveKey(key, event, at(minute), minute + 1),
+  storedEvents(events).reduce<Key | undefined>(
+    (key, { event, ...place }) => (isKeyEvent(event) ? evolveKey(key, { event, ...place }) : key),
     undefined,
   );
 
@@ -370,117 +388,62 @@ describe('folds', () => {
         let account: Account | undefined;
         let key: Key | undefined;
         let plan: Plan | undefined;
-        for (const event of events.map(deepFrozen)) {
-          account = deepFrozen(evolveAccount(account, event, 1));
-          key = deepFrozen(evolveKey(key, event, at(0), 1));
-          plan = deepFrozen(evolvePlan(plan, event, 1));
+        for (const { event, ...place } of storedEvents(events).map(deepFrozen)) {
+          if (isAccountEvent(event)) account = deepFrozen(evolveAccount(account, { event, ...place }));
+          if (isKeyEvent(event)) key = deepFrozen(evolveKey(key, { event, ...place }));
+          if (isPlanEvent(event)) {
+            plan = deepFrozen(evolvePlan(plan, { event, ...place }));
+            if (account) account = deepFrozen(applyPlanEvent(account, { event, ...place }));
+          }
         }
+      }),
+    );
+  });
+
+  // A count of the events that a fold knows falls behind its stream at the first one that it doesn't, and
+  // every later change of that subject is a conflict.
+  test('take the version from the stored event, also where its type changes nothing that they know', () => {
+    const before = storedAs(created, 1);
+    const unknown = storedAs({ ...revoked, type: 'key.tagged' } as unknown as KeyEvent, 2);
+    const key = evolveKey(evolveKey(undefined, before), unknown);
+    expect(key).toEqual({ ...evolveKey(undefined, before), version: 2 });
+    expect(evolveKey(key, storedAs(rotated, 3))?.version).toBe(3);
+  });
+
+  test('have the version of the newest event of the stream, whatever its type', () => {
+    fc.assert(
+      fc.property(anyControlEvent, fc.integer({ min: 2, max: 1e9 }), (event, version) => {
+        const subject = subjectAfter(event, version);
+        if (subject !== null) expect(subject).toMatchObject({ version });
       }),
     );
   });
 });
 
-describe('a request', () => {
-  const ids = {
-    request: '01900000-0000-7000-8000-000000000001',
-    account: 'Account1',
-    key: 'Key00001',
-    model: 'm',
-  };
-  const accepted: RequestLifeEvent = {
-    type: 'request.accepted',
-    ...ids,
-    sse: true,
-    body_bytes: 10,
-    hold_tokens: 7,
-  };
-  const settled: RequestLifeEvent = {
-    type: 'request.settled',
-    ...ids,
-    end_reason: 'completed',
-    usage_source: 'provider',
-    status: 200,
-    input_tokens: 3,
-    cached_tokens: 1,
-    output_tokens: 2,
-    reasoning_tokens: 0,
-    attempts: 1,
-    duration_ms: 9,
-  };
-  const extended: RequestLifeEvent = {
-    type: 'request.extended',
-    ...ids,
-    hold_tokens: 30,
-    hold_cost_microusd: 500,
-  };
-  const abandoned: RequestLifeEvent = {
-    type: 'request.abandoned',
-    ...ids,
-    end_reason: 'abandoned',
-    usage_source: 'estimated',
-    hold_tokens: 7,
-  };
-  const after = (...events: RequestLifeEvent[]): Request | undefined =>
-    events.reduce<Request | undefined>(evolveRequest, undefined);
-
-  test('is open until its one ending, which says what it used', () => {
-    expect(after(accepted)).toEqual({
-      id: ids.request,
-      account: 'Account1',
-      key: 'Key00001',
-      model: 'm',
-      holdTokens: 7,
-      holdCostMicrousd: null,
-      end: null,
-    });
-    expect(after(accepted, settled)?.end).toEqual({
-      reason: 'completed',
-      usageSource: 'provider',
-      inputTokens: 3,
-      outputTokens: 2,
-    });
-    expect(after(accepted, abandoned)).toMatchObject({
-      holdTokens: 7,
-      end: { reason: 'abandoned', usageSource: 'estimated' },
-    });
-  });
-
-  test('holds what it was last given, until its end and in it', () => {
-    expect(after({ ...accepted, hold_cost_microusd: 100 })).toMatchObject({
-      holdTokens: 7,
-      holdCostMicrousd: 100,
-    });
-    expect(after(accepted, extended)).toMatchObject({ holdTokens: 30, holdCostMicrousd: 500, end: null });
-    const more = { ...extended, hold_tokens: 31, hold_cost_microusd: 510 };
-    expect(after(accepted, extended, more)).toMatchObject({
-      holdTokens: 31,
-      holdCostMicrousd: 510,
-      end: null,
-    });
-    expect(after(accepted, extended, settled)).toMatchObject({
-      holdTokens: 30,
-      holdCostMicrousd: 500,
-      end: { reason: 'completed' },
-    });
-  });
-
-  test.each<[string, RequestLifeEvent[], string]>([
-    ['accepted twice', [accepted, accepted], 'was accepted twice'],
-    ['accepted again after its end', [accepted, settled, accepted], 'was accepted twice'],
-    ['settled without being accepted', [settled], 'ended without being accepted'],
-    ['abandoned without being accepted', [abandoned], 'ended without being accepted'],
-    ['extended without being accepted', [extended], 'was extended without being accepted'],
-    ['extended after it was settled', [accepted, settled, extended], 'was extended after its end'],
-    [
-      'extended after it was abandoned',
-      [accepted, extended, abandoned, extended],
-      'was extended after its end',
-    ],
-    ['accepted again after it was extended', [accepted, extended, accepted], 'was accepted twice'],
-    ['settled twice', [accepted, settled, settled], 'ended twice'],
-    ['abandoned after it was settled', [accepted, settled, abandoned], 'ended twice'],
-    ['settled after it was abandoned', [accepted, abandoned, settled], 'ended twice'],
-  ])('%s breaks the promise of one ending and is told by its id', (_, events, message) => {
-    expect(() => after(...events)).toThrow(new RequestOrderError(`request ${ids.request} ${message}`));
-  });
-});
+/** The subject of an event, which begins with one event of version 1, after this one; null: it has no fold. */
+function subjectAfter(event: ControlEvent, version: number): object | undefined | null {
+  const place = { at: at(1), position: 2, version };
+  if (isAccountEvent(event)) return evolveAccount(accountAfter(registered), { event, ...place });
+  if (isKeyEvent(event)) return evolveKey(keyAfter(created), { event, ...place });
+  if (isPlanEvent(event)) return evolvePlan(planAfter(defined), { event, ...place });
+  if (isUpstreamEvent(event)) {
+    const terms = UpstreamTerms.parse({ provider: 'openai', base_url: 'http://localhost' });
+    const begin = storedAs({ type: 'upstream.added' as const, upstream: 'one', terms, actor: ACTOR }, 1);
+    return evolveUpstream(evolveUpstream(undefined, begin), { event, ...place });
+  }
+  if (isModelEvent(event)) {
+    const terms = { alias_of: 'other' };
+    const begin = storedAs({ type: 'model.defined' as const, model: 'm', terms, actor: ACTOR }, 1);
+    return evolveModel(evolveModel(undefined, begin), { event, ...place });
+  }
+  if (isMemberEvent(event)) {
+    const about = { member: 'Member01', account: 'Account1', role: 'member' as const };
+    const begin = storedAs({ type: 'member.added' as const, ...about, actor: ACTOR }, 1);
+    return evolveMember(evolveMember(undefined, begin), { event, ...place });
+  }
+  if (event.type === 'model.priced') return evolvePrice({ event, ...place });
+  if (event.type === 'registration.changed') return evolveRegistration({ event, ...place });
+  if (event.type === 'log.signer_changed' || event.type === 'log.epoch_started')
+    return evolveSigning(SIGNING_FIRST, { event, ...place });
+  return null;
+}

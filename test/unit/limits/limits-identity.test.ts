@@ -7,6 +7,7 @@ import {
   type Placed,
   type PlanTerms,
 } from '#db/events/events.ts';
+import { placeEvent } from '#db/log/read.ts';
 import { streamOf } from '#db/events/streams.ts';
 import { checkLimits } from '../../support/identity/limits-identity.ts';
 import { accepted, registered, settled } from '../../support/log/log-writer.ts';
@@ -26,15 +27,8 @@ function logOf(events: readonly (Event | { at: number })[]): Placed[] {
       continue;
     }
     const stream = 'actor' in event ? streamOf(event) : null;
-    placed.push({
-      shard: 0,
-      position: placed.length + 1,
-      at: new Date((atMs += 10)),
-      instance: 1,
-      stream,
-      version: stream === null ? null : 1,
-      event,
-    });
+    const read = { shard: 0, position: placed.length + 1, at: new Date((atMs += 10)), instance: 1, event };
+    placed.push(placeEvent(read, stream, stream === null ? null : 1));
   }
   return placed;
 }

@@ -6,6 +6,7 @@ import { MODEL_NAME } from '#db/events/parts.ts';
 import { PRICE_MAX } from '#db/money.ts';
 import { gatherOffers, providerAt, providerById, snapshotSource } from '#server/read-model/price-snapshot.ts';
 import { PriceTable } from '#server/read-model/price-table.ts';
+import { storedAs } from '../../support/log/stored.ts';
 
 const AT = new Date('2026-11-21T12:00:00Z');
 const LIST = { source: 'genai-prices 1.0.0', at: AT };
@@ -216,7 +217,9 @@ describe('the installed list', () => {
       const table = new PriceTable();
       for (const { pattern, prices, source } of offers) {
         expect(pattern).toMatch(MODEL_NAME);
-        table.apply({ type: 'model.priced', model: pattern, prices, source, actor: 'command-line' });
+        table.apply(
+          storedAs({ type: 'model.priced', model: pattern, prices, source, actor: 'command-line' }, 1),
+        );
       }
       const wrong = offers
         .filter(({ notes }) =>

@@ -7,6 +7,7 @@ import { PRICES_FOUND_MAX } from '#server/read-model/bounds.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { MANUAL, type Offer, planImport, setPrice } from '#server/decide/price.ts';
 import { PriceTable } from '#server/read-model/price-table.ts';
+import { storedAs, storedEvents } from '../../support/log/stored.ts';
 
 const costing = (input: number): Prices => ({ input, cached_input: input, output: input, reasoning: input });
 const priced = (model: string, input: number, source = MANUAL): EventOf<'model.priced'> => ({
@@ -19,7 +20,7 @@ const priced = (model: string, input: number, source = MANUAL): EventOf<'model.p
 
 function tableOf(...events: EventOf<'model.priced'>[]): PriceTable {
   const table = new PriceTable();
-  for (const event of events) table.apply(event);
+  for (const stored of storedEvents(events)) table.apply(stored);
   return table;
 }
 
@@ -57,16 +58,16 @@ describe('the price of a model', () => {
   test('changes for names that were asked for before', () => {
     const table = tableOf();
     expect(table.find('a')).toBeUndefined();
-    table.apply(priced('*', 1));
+    table.apply(storedAs(priced('*', 1), 1));
     expect(table.find('a')?.prices.input).toBe(1);
-    table.apply(priced('a', 2));
+    table.apply(storedAs(priced('a', 2), 1));
     expect(table.find('a')?.prices.input).toBe(2);
   });
 
   test('of two that differ in letter case alone the last set counts, each with its own version', () => {
     const table = tableOf(priced('Llama', 1), priced('llama', 2), priced('llama', 3));
     expect(table.find('LLAMA')).toMatchObject({ pattern: 'llama', version: 2 });
-    table.apply(priced('Llama', 4));
+    table.apply(storedAs(priced('Llama', 4), 2));
     expect(table.find('llama')).toMatchObject({ pattern: 'Llama', version: 2, prices: costing(4) });
   });
 
@@ -166,7 +167,7 @@ describe('given prices in force, when a list is imported', () => {
   });
 
   test('a second time, then nothing happens', () => {
-    for (const { event } of plan(true).changes) inForce.apply(event);
+    for (const { event, version } of plan(true).changes) inForce.apply(storedAs(event, version));
     expect(plan(true)).toMatchObject({ changes: [], kept: [], unchanged: 5 });
   });
 });

@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, test } from 'vitest';
+import { streamOf } from '#db/events/streams.ts';
 import type { ControlEvent, EventOf, Placed } from '#db/events/events.ts';
 import type { Key } from '#db/fold/key.ts';
 import { ReadModel } from '#server/read-model/read-model.ts';
@@ -60,17 +61,24 @@ const restricted = (
 
 let model: ReadModel;
 let position: number;
+let versions: Map<string, number>;
 
-/** Takes in a page of events at the next positions. */
+function nextVersion(stream: string): number {
+  const version = (versions.get(stream) ?? 0) + 1;
+  versions.set(stream, version);
+  return version;
+}
+
+/** Applies a page of events at the next positions. */
 function happened(...events: ControlEvent[]): void {
   model.apply(
-    events.map((event): Placed => ({
+    events.map((event): Placed<ControlEvent> => ({
       shard: 0,
       position: ++position,
       at: new Date(0),
       instance: 1,
-      stream: null,
-      version: null,
+      stream: streamOf(event),
+      version: nextVersion(streamOf(event)),
       event,
     })),
   );
@@ -82,6 +90,7 @@ const limits = (id: string) => model.limitsOf(keyOf(id));
 beforeEach(() => {
   model = new ReadModel();
   position = 0;
+  versions = new Map();
   happened(...account('Account1'), ...account('Account2')); // 1 to 4
 });
 

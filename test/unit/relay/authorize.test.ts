@@ -1,5 +1,6 @@
 import * as fc from 'fast-check';
 import { beforeEach, describe, expect, test } from 'vitest';
+import { streamOf } from '#db/events/streams.ts';
 import type { ControlEvent, KeyTerms, Placed, PlanTerms } from '#db/events/events.ts';
 import type { Key } from '#db/fold/key.ts';
 import { ROUTES } from '#db/limits/limits.ts';
@@ -21,13 +22,13 @@ let position: number;
 
 function happened(...events: ControlEvent[]): void {
   model.apply(
-    events.map((event): Placed => ({
+    events.map((event): Placed<ControlEvent> => ({
       shard: 0,
       position: ++position,
       at: new Date(0),
       instance: 1,
-      stream: null,
-      version: null,
+      stream: streamOf(event),
+      version: 1,
       event,
     })),
   );

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { PRICE_MAX, type Prices } from '#db/money.ts';
 import { PriceTable } from '#server/read-model/price-table.ts';
 import { priceFor, readTyped, typedFrom } from '../../../web/features/models/price-match.ts';
+import { storedAs } from '../../support/log/stored.ts';
 
 const amount = fc.nat(PRICE_MAX);
 const prices: fc.Arbitrary<Prices> = fc.record({
@@ -28,13 +29,18 @@ describe('prices on the page', () => {
       fc.property(patterns, name, (models, model) => {
         const table = new PriceTable();
         for (const each of models)
-          table.apply({
-            type: 'model.priced',
-            model: each,
-            prices: { input: 1, cached_input: 1, output: 1, reasoning: 1 },
-            source: 'manual',
-            actor: 'command-line',
-          });
+          table.apply(
+            storedAs(
+              {
+                type: 'model.priced',
+                model: each,
+                prices: { input: 1, cached_input: 1, output: 1, reasoning: 1 },
+                source: 'manual',
+                actor: 'command-line',
+              },
+              1,
+            ),
+          );
         const rows = table.all.map(({ pattern: text, ...rest }) => ({ model: text, ...rest }));
         expect(priceFor(model, rows)?.model).toBe(table.find(model)?.pattern);
       }),
