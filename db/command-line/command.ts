@@ -5,7 +5,7 @@ export type Surroundings = {
   env: NodeJS.ProcessEnv;
   out: (text: string) => void;
   err: (text: string) => void;
-  /** Standard input, opened by its reader; absent where there is none. */
+  /** Standard input, opened by its reader; absent without a terminal or pipe. */
   input?: () => Input;
 };
 export type Input = NodeJS.ReadableStream & { isTTY?: boolean };
