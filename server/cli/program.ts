@@ -1,4 +1,4 @@
-import { auditCommands } from '#db/audit/commands/commands.ts';
+import { auditCommands } from '#db/audit/commands/program.ts';
 import { witnessCommand } from '#db/audit/commands/witness.ts';
 import { backupCommands } from '#db/backup/commands.ts';
 import type { Surroundings } from '#db/command-line/command.ts';
@@ -43,23 +43,24 @@ const GROUPS = [
   doctorCommand,
 ];
 
-/** The program, for running it and for its reference. */
-export const DAYBOOK = {
-  name: 'daybook',
-  description: [
-    'Manages upstreams, models, accounts, plans, keys, prices and the log of a Daybook relay.',
-    "Reads the server's environment.",
-  ].join(' '),
-  groups: GROUPS,
-};
-
 /**
- * `npm run -s daybook -- …`: upstreams, models, accounts, plans, keys, prices and the log, beside a running server.
- * @param args the arguments after the program's name.
+ * `npm run -s daybook -- …`: upstreams, models, accounts, plans, keys, prices and a look at the log, beside a
+ * running server.
+ * @param args what stands after the program's name.
  * @returns the exit code.
  */
 export const runProgram = (args: readonly string[], surroundings: Surroundings): Promise<number> =>
-  runCommands({ ...DAYBOOK, codeOf }, args, surroundings);
+  runCommands(
+    {
+      name: 'daybook',
+      description:
+        'Upstreams, models, accounts, plans, keys, prices and the log of a Daybook relay. Configured by the same environment as the server.',
+      groups: GROUPS,
+      codeOf,
+    },
+    args,
+    surroundings,
+  );
 
 function codeOf(error: Error): string | null {
   if (error instanceof DecisionError) return error.code;

@@ -17,7 +17,7 @@ import {
 } from '#db/tlog/note.ts';
 import { isConsistent } from '#db/tlog/proof.ts';
 import { TILE_BYTES } from '#db/tlog/published.ts';
-import { readBatches, readRows } from '../support/audit/audit.ts';
+import { readBatches, readRows } from '../support/audit/verify-chain.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
 import { accepted, connectAs, openLivingWriter, settled, type Writer } from '../support/log/log-writer.ts';
 import { publishNow } from '../support/audit/publishing.ts';

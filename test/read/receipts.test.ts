@@ -145,9 +145,9 @@ describe('a receipt', () => {
       /settled \(completed\), status 200, by .*, as the provider reported/,
     ],
     ['aborted', ['accepted', 'settled'], /settled \(client_gone\)/],
-    ['refused', ['refused'], /refused with 429 rate_limit_exceeded .*, as were 2 others/],
+    ['refused', ['refused'], /rejected with 429 rate_limit_exceeded .*, with 2 more requests/],
     ['extended', ['accepted', 'extended', 'settled'], /settled .*; \$0\.001234 by price version 7/],
-    ['abandoned', ['accepted', 'abandoned'], /abandoned, since its server ended/],
+    ['abandoned', ['accepted', 'abandoned'], /abandoned because its server stopped/],
   ])(
     'of a request that was %s proves all of its events offline, in plain words',
     async (kind, types, words) => {
@@ -161,7 +161,7 @@ describe('a receipt', () => {
       expect(stdout).toContain(key);
       expect(stdout).not.toContain('Compare it');
       // Without a key of one's own it is only as good as the one in it, and that is said.
-      expect((await audit(text)).stdout).toContain('That key came with the receipt.');
+      expect((await audit(text)).stdout).toContain('That key came with the receipt');
     },
   );
 
@@ -284,14 +284,12 @@ describe('a receipt', () => {
       expect([code, stdout]).toEqual([1, expect.stringMatching(why)]);
       expect(stdout).toMatch(/^Not proven: /);
     }
-    expect((await audit('not JSON', '--key', key)).stdout).toBe(
-      'Not proven: it is no receipt: it is not JSON.\n',
-    );
+    expect((await audit('not JSON', '--key', key)).stdout).toBe('Not proven: not a receipt: invalid JSON.\n');
     // Under its own key a forged one is proven, and that is why one names the key that one knows.
     expect(
       (await audit(JSON.stringify({ ...receipt, checkpoint: forged, keys: [formatVerifierKey(otherLog)] })))
         .stdout,
-    ).toContain('That key came with the receipt.');
+    ).toContain('That key came with the receipt');
   });
 
   test('holds nothing of anybody else, and nothing that was said', async () => {

@@ -2,7 +2,7 @@ import type { Client } from 'pg';
 import { type BatchRow, leafOf, type LeafRow, linkBatch } from '#db/log/chain.ts';
 import { completed, HASH_BYTES } from '#db/tlog/merkle.ts';
 import { readLeafTile } from '#db/tlog/published.ts';
-import { readBatches, readRows } from '../support/audit/audit.ts';
+import { readBatches, readRows } from '../support/audit/verify-chain.ts';
 import type { World } from './world.ts';
 
 /** A batch by its positions. */

@@ -7,7 +7,7 @@ import { dropArchived, restorePartition } from '#db/archive/restore.ts';
 import { ask } from '../support/database.ts';
 import { makeTestDirectory, removeTestDirectory } from '../support/directory.ts';
 import { connectAs } from '../support/log/log-writer.ts';
-import { createPartitioned, type Partitioned } from '../support/audit/partitioned-log.ts';
+import { createPartitionedLog, type PartitionedLog } from '../support/audit/partitioned-log.ts';
 import { changeControl, until } from '../support/relay.ts';
 import { type ServerProcess, spawnServer } from '../support/servers/server-process.ts';
 
@@ -18,14 +18,14 @@ const runFile = promisify(execFile);
 const WITHIN_MS = 30_000;
 const SIZE = 100;
 
-let log: Partitioned;
+let log: PartitionedLog;
 let dataDir: string;
 let env: Record<string, string>;
 let server: ServerProcess;
 let key: string;
 
 beforeAll(async () => {
-  log = await createPartitioned(SIZE, 8);
+  log = await createPartitionedLog(SIZE, 8);
   dataDir = await makeTestDirectory();
   env = {
     DATABASE_URL: log.database.url,

@@ -1,8 +1,8 @@
 import type { Client } from 'pg';
-import { asAuditor } from '#db/audit/source/database.ts';
-import { type Disagreement, disagreements, readTables } from '#db/audit/replay/diff-figures.ts';
-import { foldPart, type Places, recordReading } from '#db/audit/source/reading.ts';
-import { AuditState, type Fault } from '#db/audit/replay/state.ts';
+import { asAuditor } from '#db/audit/commands/auditor.ts';
+import { type Difference, differences, readProjectedTotals } from '#db/audit/replay/diff.ts';
+import { foldPart, type SourceOptions, recordReading } from '#db/audit/commands/source-options.ts';
+import { ReplayState, type Fault } from '#db/audit/replay/state.ts';
 import { fullLogSource } from '#db/audit/source/full-log.ts';
 import { type Command, FoundFault } from '#db/command-line/command.ts';
 import { print, withJson } from '#db/command-line/print.ts';
@@ -13,27 +13,32 @@ import type { Projection } from '#db/projections/projection.ts';
 import { PROJECTIONS } from '#db/projections/projections.ts';
 import { Option } from 'commander';
 
-type Options = Pick<Places, 'archiveDir'> & { projection?: Projection };
+type Options = Pick<SourceOptions, 'archiveDir'> & { projection?: Projection };
 
-/** The tables' figures beside those of the fold in Node; null where the tables could not be asked. */
-type Second = {
+/** The projected totals compared with an independent fold in Node; null if the tables are incomplete. */
+type SecondOpinion = {
   position: number;
   events_per_s: number;
-  disagreements: Disagreement[];
+  disagreements: Difference[];
   faults: Fault[];
   fault_count: number;
 } | null;
-type Found = { differences: number; position: number; projections: Comparison[]; second: Second };
+type DiffReport = { differences: number; position: number; projections: Comparison[]; second: SecondOpinion };
 
-/** `daybook audit diff`: the live tables beside the log, twice. */
+/** `daybook audit diff`: compares the projections with the log in two independent ways. */
 export function diffCommand(audit: Command): void {
   withJson(audit.command('diff'))
     .description(
-      'the tables beside a replay of the log: row by row by the statements that make them, and in sums by a fold that shares nothing with those; exits with 1 where they differ',
+      'compare the projections with the log: row by row with a replay of the SQL that fills them, and ' +
+        'in totals with a fold that shares no code with that SQL; exits with 1 if they differ',
     )
-    .addOption(new Option('--projection <name>', 'this one alone, row by row').argParser(parseProjection))
     .addOption(
-      new Option('--archive-dir <directory>', 'where the files lie of what has left the database').env(
+      new Option('--projection <name>', 'compare only this projection, row by row').argParser(
+        parseProjection,
+      ),
+    )
+    .addOption(
+      new Option('--archive-dir <directory>', 'directory with the files of archived partitions').env(
         'ARCHIVE_DIR',
       ),
     )
@@ -43,32 +48,38 @@ export function diffCommand(audit: Command): void {
         const projections: Comparison[] = [];
         for (const projection of options.projection ? [options.projection] : PROJECTIONS)
           projections.push(await compare(client, projection));
-        const second = options.projection ? null : await foldBeside(command, client, options.archiveDir);
+        const second = options.projection
+          ? null
+          : await foldIndependently(command, client, options.archiveDir);
         const rows = projections.reduce((sum, { differing, faults }) => sum + differing + faults.length, 0);
-        const found: Found = {
+        const found: DiffReport = {
           differences: rows + (second === null ? 0 : second.disagreements.length + second.fault_count),
           position: Math.max(...projections.map(({ position }) => position), second?.position ?? 0),
           projections,
           second,
         };
-        print(command, found, (each) => showFound(each, options.projection !== undefined));
+        print(command, found, (each) => showReport(each, options.projection !== undefined));
         if (found.differences > 0 || !projections.every(isEqual)) throw new FoundFault();
       }),
     );
 }
 
-async function foldBeside(command: Command, client: Client, archiveDir: string | undefined): Promise<Second> {
-  const tables = await readTables(client);
+async function foldIndependently(
+  command: Command,
+  client: Client,
+  archiveDir: string | undefined,
+): Promise<SecondOpinion> {
+  const tables = await readProjectedTotals(client);
   if (tables === null) return null;
   const source = await fullLogSource(client, archiveDir);
-  const state = new AuditState();
+  const state = new ReplayState();
   const { events_per_s } = await foldPart(
     command,
     source,
     { after: 0, upTo: tables.position },
     'folded',
     (event) => {
-      state.take(event);
+      state.apply(event);
       return true;
     },
   );
@@ -76,13 +87,13 @@ async function foldBeside(command: Command, client: Client, archiveDir: string |
   return {
     position: tables.position,
     events_per_s,
-    disagreements: disagreements(state, tables),
+    disagreements: differences(state, tables),
     faults,
     fault_count,
   };
 }
 
-function showFound({ differences, position, projections, second }: Found, isOne: boolean): string {
+function showReport({ differences, position, projections, second }: DiffReport, isOne: boolean): string {
   return [
     ...projections.map(showComparison),
     ...(isOne ? [] : showSecond(second)),
@@ -90,19 +101,16 @@ function showFound({ differences, position, projections, second }: Found, isOne:
   ].join('\n');
 }
 
-function showSecond(second: Second): string[] {
-  if (second === null)
-    return ['second opinion: the tables of usage are not whole, so there is nothing to compare'];
+function showSecond(second: SecondOpinion): string[] {
+  if (second === null) return ['independent fold: skipped, since the usage tables are incomplete'];
   const { disagreements: found, faults, position, events_per_s } = second;
   const verdict =
-    found.length === 0
-      ? 'a fold in Node comes to the same usage, open requests and quotas'
-      : `a fold in Node comes to ${found.length} other figures`;
+    found.length === 0 ? 'usage, open requests and quotas match' : `${found.length} totals differ`;
   return [
-    `second opinion: ${verdict}, at position ${position} (${events_per_s} events/s)`,
+    `independent fold: ${verdict}, at position ${position} (${events_per_s} events/s)`,
     ...found.map(
       ({ table, what, figure, projected, folded }) =>
-        `  ${table} ${what}: ${figure} is ${projected}, not ${folded}`,
+        `  ${table} ${what}: ${figure} is ${projected}, expected ${folded}`,
     ),
     ...faults.map(({ position: at, problem }) => `  position ${at}: ${problem}`),
   ];

@@ -1,9 +1,9 @@
 import { existsSync } from 'node:fs';
 import type { Client } from 'pg';
-import { asAuditor } from '#db/audit/source/database.ts';
-import { type Exported, exportPart } from '#db/audit/replay/export.ts';
+import { asAuditor } from '#db/audit/commands/auditor.ts';
+import { type Exported, exportPart } from '#db/audit/export.ts';
 import { Progress } from '#db/audit/commands/progress.ts';
-import { parseAt, recordReading } from '#db/audit/source/reading.ts';
+import { parseAt, recordReading } from '#db/audit/commands/source-options.ts';
 import type { Command } from '#db/command-line/command.ts';
 import { print, withJson } from '#db/command-line/print.ts';
 import { StoreError } from '#db/postgres/connect.ts';
@@ -13,21 +13,22 @@ import { publishDirectory } from '#db/tlog/published.ts';
 
 type Options = { from?: string; to?: string; out: string; published?: string };
 
-/** `daybook audit export` */
+/** Adds `daybook audit export`. */
 export function exportCommand(audit: Command): void {
   withJson(audit.command('export'))
     .description(
-      'write a part of the log to a file, with a manifest and what proves it by a signed checkpoint; "verify <directory>" checks it anywhere',
+      'write a range of the log to a file, with a manifest and an inclusion proof against a signed ' +
+        'checkpoint; "verify <directory>" checks it anywhere',
     )
     .option(
       '--from <position|time>',
-      'the first position, or a time from which on (default: the first in the database)',
+      'first position, or a start time, inclusive (default: the first in the database)',
     )
-    .option('--to <position|time>', 'the last position, or a time before which (default: the newest)')
-    .requiredOption('--out <directory>', 'where the files go')
+    .option('--to <position|time>', 'last position, or an end time, exclusive (default: the newest)')
+    .requiredOption('--out <directory>', 'output directory')
     .option(
       '--published <directory>',
-      'where the log is published; PUBLISH_DIR, or beside the data directory',
+      'directory that the log is published in (default: PUBLISH_DIR, or beside the data directory)',
     )
     .action((options: Options, command: Command) =>
       asAuditor(command, async (client) => {
@@ -72,17 +73,20 @@ async function windowOf(client: Client, options: Options): Promise<{ from: numbe
   };
   if (part.from < first)
     throw new StoreError(
-      `the events before position ${first} are in the archive: its files are exports already`,
+      `events before position ${first} are archived; the archive files are exports themselves`,
     );
   if (part.to > head) throw new StoreError(`the log ends at position ${head}`);
   if (part.from > part.to)
-    throw new StoreError(`there is no event from ${options.from ?? first} to ${options.to ?? head}`);
+    throw new StoreError(`no events from ${options.from ?? first} to ${options.to ?? head}`);
   return part;
 }
 
 function showExported({ file, manifest, unproved }: Exported): string {
   const { first_position: first, last_position: last, event_count: count, bytes, proof } = manifest;
   const size =
-    proof === undefined ? '' : ` Proved by the checkpoint of size ${proof.checkpoint.split('\n')[1]}.`;
-  return `${file}: ${count} events, positions ${first} to ${last}, ${bytes} bytes.${size}${unproved === null ? '' : `\nNot proved by a checkpoint: ${unproved}`}`;
+    proof === undefined ? '' : ` Proven by the checkpoint of size ${proof.checkpoint.split('\n')[1]}.`;
+  return (
+    `${file}: ${count} events, positions ${first} to ${last}, ${bytes} ` +
+    `bytes.${size}${unproved === null ? '' : `\nNot proven by a checkpoint: ${unproved}`}`
+  );
 }

@@ -1,9 +1,9 @@
 import type { Command } from '#db/command-line/command.ts';
 
-/** People see that it goes on; more often would only cost. */
-const SHOWN_EVERY_MS = 250;
+/** How often the line is redrawn. */
+const REDRAW_INTERVAL_MS = 250;
 
-/** How far a long piece of reading is, on the terminal of who waits for it and nowhere else. */
+/** A progress line on standard error, shown only if standard error is a terminal. */
 export class Progress {
   readonly #err: ((text: string) => void) | null;
   readonly #what: string;
@@ -13,8 +13,8 @@ export class Progress {
   #done = 0;
 
   /**
-   * @param what is done to the events, such as `replayed`.
-   * @param total how many there are.
+   * @param what the verb, such as `replayed`.
+   * @param total the number of events.
    */
   constructor({ surroundings }: Command, what: string, total: number) {
     this.#err = process.stderr.isTTY ? surroundings.err : null;
@@ -22,7 +22,7 @@ export class Progress {
     this.#total = total;
   }
 
-  /** How many are done, and how long that took. */
+  /** The number of events processed so far, and the rate. */
   get figures(): { events: number; elapsed_ms: number; events_per_s: number } {
     const elapsedMs = performance.now() - this.#startedAt;
     return {
@@ -34,15 +34,16 @@ export class Progress {
 
   add(count: number): void {
     this.#done += count;
-    if (this.#err === null || performance.now() - this.#shownAt < SHOWN_EVERY_MS) return;
+    if (this.#err === null || performance.now() - this.#shownAt < REDRAW_INTERVAL_MS) return;
     this.#shownAt = performance.now();
     const share = this.#total === 0 ? 100 : Math.floor((this.#done / this.#total) * 100);
     this.#err(
-      `\r\x1b[K${this.#what} ${share} %: ${this.#done} of ${this.#total} events, ${this.figures.events_per_s} a second`,
+      `\r\x1b[K${this.#what} ${share} %: ${this.#done} of ${this.#total}, ${this.figures.events_per_s} ` +
+        'events/s',
     );
   }
 
-  /** Takes the line away again. */
+  /** Clears the line. */
   end(): void {
     this.#err?.('\r\x1b[K');
   }

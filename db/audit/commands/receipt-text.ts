@@ -3,37 +3,54 @@ import type { Event, Placed, UsageSource } from '#db/events/events.ts';
 import { formatVerifierKey } from '#db/tlog/note.ts';
 import type { Opened } from '#db/tlog/receipt.ts';
 
-/** What a receipt tells, in plain words. Pure. */
+/** A receipt as text for people. Pure. */
 
-/** What happened, an event a line. */
-export function tellEvents({ receipt }: Opened): string[] {
+/** The events of the request, one line each. */
+export function describeEvents({ receipt }: Opened): string[] {
   return eventsOf(receipt.events.map(({ line }) => line)).map((read) =>
-    'event' in read ? tellEvent(read) : `position ${read.position}: an event that this version does not know`,
+    'event' in read ? eventLine(read) : `position ${read.position}: an event that this version can't decode`,
   );
 }
 
-function tellEvent({ position, at, event }: Placed): string {
-  return `position ${position}, ${at.toISOString()}: ${wordsOf(event)}`;
+function eventLine({ position, at, event }: Placed): string {
+  return `position ${position}, ${at.toISOString()}: ${describeEvent(event)}`;
 }
 
-function wordsOf(event: Event): string {
+function describeEvent(event: Event): string {
   switch (event.type) {
     case 'request.accepted':
-      return `accepted for account ${event.account} by key ${event.key}, model ${event.model}: ${event.body_bytes} bytes, ${event.hold_tokens} tokens held${heldMoney(event)}`;
+      return [
+        `accepted for account ${event.account} by key ${event.key}, model ${event.model}`,
+        `${event.body_bytes} bytes, ${reserved(event)}`,
+      ].join(': ');
     case 'request.extended':
-      return `given more: ${event.hold_tokens} tokens held${heldMoney(event)}`;
-    case 'request.settled':
+      return `reservation extended: ${reserved(event)}`;
+    case 'request.settled': {
+      const by = event.upstream === undefined ? 'sent to no upstream' : `by ${event.upstream}`;
+      const tokens =
+        `${event.input_tokens} tokens in (${event.cached_tokens} cached) and ` +
+        `${event.output_tokens} out (${event.reasoning_tokens} of reasoning)`;
+      const cost =
+        event.cost_microusd === undefined
+          ? 'no price set'
+          : `${money(event.cost_microusd)} by price version ${event.price_version ?? 'unknown'}`;
       return (
-        `settled (${event.end_reason}), status ${event.status}, ${event.upstream === undefined ? 'sent to nobody' : `by ${event.upstream}`} in ${event.duration_ms} ms: ` +
-        `${event.input_tokens} tokens in (${event.cached_tokens} cached) and ${event.output_tokens} out (${event.reasoning_tokens} of reasoning), ${SOURCES[event.usage_source]}; ` +
-        (event.cost_microusd === undefined
-          ? 'without a price'
-          : `${money(event.cost_microusd)} by price version ${event.price_version ?? 'unknown'}`)
+        `settled (${event.end_reason}), status ${event.status}, ${by} in ${event.duration_ms} ms: ` +
+        `${tokens}, ${SOURCES[event.usage_source]}; ${cost}`
       );
+    }
     case 'request.abandoned':
-      return `abandoned, since its server ended: all of its hold stays charged, ${event.hold_tokens} tokens${heldMoney(event)}`;
-    case 'request.rejected':
-      return `refused with ${event.status} ${event.refusal} for account ${event.account} by key ${event.key}${event.refused_count > 1 ? `, as were ${event.refused_count - 1} others at that moment` : ''}`;
+      return (
+        'abandoned because its server stopped; the reservation is charged in full: ' +
+        `${event.hold_tokens} tokens${withCost(event)}`
+      );
+    case 'request.rejected': {
+      const others = event.refused_count - 1;
+      return (
+        `rejected with ${event.status} ${event.refusal} for account ${event.account} by key ${event.key}` +
+        (others > 0 ? `, with ${others} more requests at that moment` : '')
+      );
+    }
     default:
       return event.type;
   }
@@ -41,40 +58,48 @@ function wordsOf(event: Event): string {
 
 const SOURCES: Record<UsageSource, string> = {
   provider: 'as the provider reported',
-  counted: 'counted while they were relayed',
+  counted: 'counted during relay',
   estimated: 'estimated',
-  none: 'since nothing was used',
+  none: 'no usage',
 };
 
 const money = (microusd: number): string => `$${(microusd / 1_000_000).toFixed(6)}`;
-const heldMoney = ({ hold_cost_microusd: cost }: { hold_cost_microusd?: number | undefined }): string =>
+type Reservation = { hold_tokens: number; hold_cost_microusd?: number | undefined };
+const withCost = ({ hold_cost_microusd: cost }: Reservation): string =>
   cost === undefined ? '' : ` and ${money(cost)}`;
+const reserved = (event: Reservation): string => `${event.hold_tokens} tokens reserved${withCost(event)}`;
 
-/** What is proved by it, and by whom. */
-export function tellProof({ receipt, checkpoint, signers, isKeyKnown, cosignatures }: Opened): string[] {
+/** What the receipt proves, and which keys vouch for it. */
+export function describeProof({ receipt, checkpoint, signers, isKeyKnown, cosignatures }: Opened): string[] {
   const count = receipt.events.length;
-  const these = count === 1 ? 'this is what the log' : `these ${count} events are what the log`;
+  const events = count === 1 ? 'this event is' : `these ${count} events are`;
   const when = (timeSecs: number | null): string => new Date((timeSecs ?? 0) * 1_000).toISOString();
   return [
-    `Proven: ${these} ${checkpoint.origin} has at ${count === 1 ? 'that position' : 'those positions'}, of the ${checkpoint.size} events of its checkpoint, signed by ${signers.map(formatVerifierKey).join(' and ')}.`,
+    `Proven: ${events} included in the log ${checkpoint.origin} at ` +
+      `${count === 1 ? 'that position' : 'those positions'}, under its checkpoint of size ` +
+      `${checkpoint.size}, signed by ${signers.map(formatVerifierKey).join(' and ')}.`,
     ...(isKeyKnown
       ? []
       : [
-          'That key came with the receipt. Compare it with the one that you have noted, or that somebody else has, and name it by --key: whoever makes up a receipt can make up a key.',
+          'That key came with the receipt, and a forged receipt can carry a forged key. Compare it ' +
+            'with a key from another source, and pass that one with --key.',
         ]),
     ...cosignatures.map(
       ({ verifier, timeSecs }) =>
-        `Cosigned by ${formatVerifierKey(verifier)} at ${when(timeSecs)}: the log had only grown until then, as far as it saw.`,
+        `Cosigned by ${formatVerifierKey(verifier)} at ${when(timeSecs)}: up to then this witness saw ` +
+        'an append-only log.',
     ),
     ...(cosignatures.length > 0
       ? []
       : [
-          'No witness has cosigned the checkpoint (yet): that the log shows everybody the same is its own word.',
+          'No witness has cosigned the checkpoint (yet), so nothing independent shows that every ' +
+            'reader sees the same log.',
         ]),
     ...(receipt.has_all_events
       ? []
       : [
-          'It was so long under way that its beginning and its end alone are here; the holds between them are in the log.',
+          'The request has more events than a receipt holds: only the first and the last ones are ' +
+            'here, the extensions between them are in the log.',
         ]),
   ];
 }

@@ -1,6 +1,6 @@
 import { createReadStream } from 'node:fs';
 import { readKeys } from '#db/audit/commands/verifier-keys.ts';
-import { tellEvents, tellProof } from '#db/audit/commands/receipt-text.ts';
+import { describeEvents, describeProof } from '#db/audit/commands/receipt-text.ts';
 import { type Command, FoundFault } from '#db/command-line/command.ts';
 import { print, withJson } from '#db/command-line/print.ts';
 import { StoreError } from '#db/postgres/connect.ts';
@@ -8,26 +8,32 @@ import { type Opened, openReceipt, RECEIPT_BYTES_MAX, ReceiptError } from '#db/t
 
 type Options = { key: string[]; witness: string[] };
 
-/** What is printed: what happened and what is proved, or why nothing is. */
+/** The output: the events with their proof, or why the receipt is invalid. */
 type Checked =
   | { proven: true; log: string; size: number; request: string; events: string[]; proof: string[] }
   | { proven: false; problem: string };
 
-const more = (value: string, before: string[]): string[] => [...before, value];
+const collect = (value: string, before: string[]): string[] => [...before, value];
 
-/** `daybook audit receipt`: checks a receipt with nothing else at hand. */
+/** `daybook audit receipt`: verifies a receipt offline. */
 export function receiptCommand(audit: Command): void {
   withJson(audit.command('receipt <file>'))
     .description(
-      'what a receipt of a request proves, without a server or a database; "-" reads it from the standard input; exits with 1 when it proves nothing',
+      'verify the receipt of a request without a server or a database; "-" reads standard input; exits ' +
+        'with 1 if the receipt proves nothing',
     )
     .option(
       '--key <line|file>',
-      "the log's verifier key as you know it, or a file of such keys; once for each",
-      more,
+      "the log's verifier key from a source that you trust, or a file of such keys; repeatable",
+      collect,
       [],
     )
-    .option('--witness <line|file>', 'a witness that must have cosigned; once for each', more, [])
+    .option(
+      '--witness <line|file>',
+      'verifier key of a witness that must have cosigned, or a file of such keys; repeatable',
+      collect,
+      [],
+    )
     .action(async (file: string, options: Options, command: Command) => {
       const known = {
         keys: readKeys(options.key, 'ed25519'),
@@ -50,8 +56,8 @@ function check(text: string, known: Parameters<typeof openReceipt>[1]): Checked 
       log: checkpoint.origin,
       size: checkpoint.size,
       request: receipt.request,
-      events: [`Request ${receipt.request}`, ...tellEvents(opened)],
-      proof: tellProof(opened),
+      events: [`Request ${receipt.request}`, ...describeEvents(opened)],
+      proof: describeProof(opened),
     };
   } catch (error) {
     if (error instanceof ReceiptError) return { proven: false, problem: error.message };
@@ -63,7 +69,7 @@ function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw new ReceiptError('it is no receipt: it is not JSON');
+    throw new ReceiptError('not a receipt: invalid JSON');
   }
 }
 
@@ -74,7 +80,7 @@ async function readReceipt(file: string): Promise<string> {
     for await (const part of file === '-' ? process.stdin : createReadStream(file)) {
       parts.push(part as Buffer);
       bytes += (part as Buffer).length;
-      if (bytes > RECEIPT_BYTES_MAX) throw new StoreError(`${file} is longer than any receipt`);
+      if (bytes > RECEIPT_BYTES_MAX) throw new StoreError(`${file} is larger than any receipt`);
     }
   } catch (error) {
     throw error instanceof StoreError

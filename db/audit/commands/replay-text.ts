@@ -1,34 +1,34 @@
 import type { Progress } from '#db/audit/commands/progress.ts';
-import type { Snapshot } from '#db/audit/replay/snapshot.ts';
+import type { StateSnapshot } from '#db/audit/replay/snapshot.ts';
 import { showTable } from '#db/command-line/table.ts';
 import { formatDollars } from '#db/money.ts';
 import type { ModelTerms } from '#db/events/upstream-events.ts';
 
-/** A state for people. Pure. */
+/** A replayed state as text for people. Pure. */
 
-export type Shown = Snapshot & { read: { first_position: number } & Progress['figures'] };
+export type ReplayReport = StateSnapshot & { read: { first_position: number } & Progress['figures'] };
 
-/** Rows of a table that are shown to people; all of them are in the JSON. */
+/** Rows shown per table; the JSON output has all of them. */
 const ROWS_SHOWN_MAX = 40;
 
-/** A state in tables, each as far as people read on. */
-export function showSnapshot(shown: Shown): string {
+/** The state as tables, each cut off after {@link ROWS_SHOWN_MAX} rows. */
+export function showSnapshot(shown: ReplayReport): string {
   const { accounts, keys, plans, upstreams, models, usage, open_requests, windows, faults, read, total } =
     shown;
   const names = new Map(accounts.map(({ id, name }) => [id, name]));
   const touched = windows.filter(({ settled, held }) => settled > 0 || held > 0);
   return [
-    `After position ${shown.position}, of ${shown.position_at}; keys and windows as of ${shown.moment}.`,
+    `State after position ${shown.position} (${shown.position_at}); keys and windows at ${shown.moment}.`,
     section(
       'Accounts',
       accounts.length,
-      ['ID', 'STATE', 'PLAN', 'KEYS', 'OPEN', 'REQUESTS', 'REFUSED', 'TOKENS', 'DOLLARS', 'NAME'],
+      ['ID', 'STATE', 'PLAN', 'KEYS', 'OPEN', 'REQUESTS', 'REJECTED', 'TOKENS', 'DOLLARS', 'NAME'],
       accounts,
       (each) => [
         each.id,
         each.state,
         each.plan ?? '-',
-        `${each.good_keys}/${each.keys}`,
+        `${each.active_keys}/${each.keys}`,
         each.open_requests,
         each.requests,
         each.refused,
@@ -67,7 +67,7 @@ export function showSnapshot(shown: Shown): string {
           .join(', ') || '-',
       ],
     ),
-    section('Models', models.length, ['NAME', 'STATE', 'GOES TO'], models, (each) => [
+    section('Models', models.length, ['NAME', 'STATE', 'TARGETS'], models, (each) => [
       each.name,
       each.state,
       showTargets(each.terms),
@@ -80,7 +80,7 @@ export function showSnapshot(shown: Shown): string {
         'KEY',
         'MODEL',
         'REQUESTS',
-        'REFUSED',
+        'REJECTED',
         'INPUT',
         'CACHED',
         'OUTPUT',
@@ -106,26 +106,26 @@ export function showSnapshot(shown: Shown): string {
       ],
     ),
     section(
-      'Quota windows that run',
+      'Current quota windows',
       touched.length,
-      ['WHOSE', 'OF WHAT', 'FROM', 'LIMIT', 'SETTLED', 'HELD', 'FREE', ''],
+      ['SUBJECT', 'QUOTA', 'FROM', 'LIMIT', 'SETTLED', 'RESERVED', 'FREE', ''],
       touched,
       (each) => [
         each.subject,
-        `${each.meter} each ${each.window}`,
+        `${each.meter} per ${each.window}`,
         each.starts_at.slice(0, 16),
         each.limit,
         each.settled,
         each.held,
         each.free,
-        each.in_force ? '' : 'not in force any more',
+        each.in_force ? '' : 'no longer in force',
       ],
     ),
-    ...(windows.length > touched.length ? [`${windows.length - touched.length} more are untouched.`] : []),
+    ...(windows.length > touched.length ? [`${windows.length - touched.length} more are unused.`] : []),
     section(
       'Open requests',
       open_requests.length,
-      ['REQUEST', 'SINCE', 'ACCOUNT', 'KEY', 'MODEL', 'HOLDS TOKENS', 'HOLDS DOLLARS'],
+      ['REQUEST', 'SINCE', 'ACCOUNT', 'KEY', 'MODEL', 'RESERVED TOKENS', 'RESERVED DOLLARS'],
       open_requests,
       (each) => [
         each.request,
@@ -138,20 +138,24 @@ export function showSnapshot(shown: Shown): string {
       ],
     ),
     `${shown.members.length} members, ${shown.prices} prices; registration is ${shown.registration.policy}.`,
-    `In all ${total.requests} requests, ${total.refused} refused, ${total.input_tokens} input and ${total.output_tokens} output tokens, ${total.cost_microusd} micro-dollars (${formatDollars(total.cost_microusd)} dollars).`,
-    ...(shown.begun_before > 0
+    `Total: ${total.requests} requests, ${total.refused} rejected, ${total.input_tokens} input and ` +
+      `${total.output_tokens} output tokens, ${total.cost_microusd} micro-dollars ` +
+      `(${formatDollars(total.cost_microusd)} dollars).`,
+    ...(shown.accepted_before > 0
       ? [
-          `${shown.begun_before} requests had begun before position ${read.first_position}, from which on was read.`,
+          `${shown.accepted_before} requests were accepted before position ${read.first_position}, the ` +
+            'first one read.',
         ]
       : []),
     showFaults(shown),
     ...faults.map(({ position, problem }) => `  position ${position}: ${problem}`),
-    `Read ${read.events} events from position ${read.first_position} in ${(read.elapsed_ms / 1000).toFixed(1)} s, ${read.events_per_s} events/s.`,
+    `Read ${read.events} events from position ${read.first_position} in ` +
+      `${(read.elapsed_ms / 1000).toFixed(1)} s, ${read.events_per_s} events/s.`,
   ].join('\n');
 }
 
 function showTargets(terms: ModelTerms): string {
-  if ('alias_of' in terms) return `where ${terms.alias_of} goes`;
+  if ('alias_of' in terms) return `alias of ${terms.alias_of}`;
   return terms.targets
     .map(
       ({ upstream, model, weight, order }) =>
@@ -160,10 +164,13 @@ function showTargets(terms: ModelTerms): string {
     .join(', ');
 }
 
-function showFaults({ fault_count, faults }: Shown): string {
+function showFaults({ fault_count, faults }: ReplayReport): string {
   if (fault_count === 0)
-    return 'Every request was accepted once and ended at most once; no hard quota was exceeded; every stream is in order.';
-  return `${fault_count} events are not as they may be${fault_count > faults.length ? `; the first ${faults.length} are` : ''}:`;
+    return (
+      'Every request was accepted once and ended at most once; no hard limit was exceeded; every stream ' +
+      'is in order.'
+    );
+  return `${fault_count} violations${fault_count > faults.length ? `; the first ${faults.length} are` : ''}:`;
 }
 
 function section<T>(

@@ -3,24 +3,24 @@ import { showTable } from '#db/command-line/table.ts';
 import { csvLine } from '#db/csv.ts';
 import { formatDollars } from '#db/money.ts';
 
-/** Statements for people and for spreadsheets. Pure. */
+/** Statements as text and as CSV. Pure. */
 
 export type NamedStatement = Statement & { name: string; keys: Record<string, string> };
 
-export type ShownStatements = {
+export type StatementReport = {
   month: string;
-  /** The month, from its first moment up to the next one's. */
+  /** The month: `from` is inclusive, `until` exclusive. */
   from: string;
   until: string;
-  /** False while the month goes on in the log that was read: there may be more to come. */
-  is_over: boolean;
-  /** Whoever reads these positions of the log again finds the same; null where the month has no event. */
+  /** False while the log ends within the month: later events can still change the statements. */
+  is_complete: boolean;
+  /** The positions that the statements are computed from; null if the month has no event. */
   first_position: number | null;
   last_position: number | null;
   statements: NamedStatement[];
   /**
-   * Of all accounts: the sum of their statements, and that of the log reckoned apart from them; null where
-   * one account was asked for.
+   * The sum over the statements of all accounts beside the sum computed from the log without them; null if
+   * one account was selected.
    */
   total: {
     requests: number;
@@ -32,45 +32,47 @@ export type ShownStatements = {
 };
 
 const TITLES: Record<Line['kind'], string> = {
-  priced: 'Calls',
-  abandoned: 'Abandoned calls: their instance died, nobody knows what they used, and their hold is charged',
-  unpriced: 'Calls of models without a price: they cost nothing',
+  priced: 'Requests',
+  abandoned: 'Abandoned requests: their server stopped, so usage is unknown and the reservation is charged',
+  unpriced: 'Requests for models without a price, at no cost',
 };
 
-/** One statement after the other, and what they come to. */
-export function showStatements(shown: ShownStatements): string {
+/** The statements, followed by their total. */
+export function showStatements(shown: StatementReport): string {
   const { first_position, last_position, total } = shown;
   return [
     ...shown.statements.map((statement) => showStatement(statement, shown)),
-    ...(shown.statements.length === 0 ? [`No account used anything in ${shown.month}.`] : []),
+    ...(shown.statements.length === 0 ? [`No usage in ${shown.month}.`] : []),
     ...(total === null ? [] : [showTotal(total)]),
     first_position === null
-      ? 'The log has no event of this month.'
-      : `Made of the positions ${first_position} to ${last_position} of the log: a call belongs to the month in which it ended.`,
-    ...(shown.is_over ? [] : ['The log ends within this month: there may be more to come.']),
+      ? 'The log has no events in this month.'
+      : `Computed from positions ${first_position} to ${last_position} of the log. A request belongs to ` +
+        'the month in which it ended.',
+    ...(shown.is_complete ? [] : ['The log ends within this month, so the statements are not final.']),
   ].join('\n');
 }
 
 function showStatement(
   { account, name, keys, lines, refused, requests, cost_microusd }: NamedStatement,
-  { from, until }: ShownStatements,
+  { from, until }: StatementReport,
 ): string {
   const parts = KINDS.map((kind) => ({ kind, own: lines.filter((line) => line.kind === kind) })).filter(
     ({ own }) => own.length > 0,
   );
   return [
-    `Statement of ${name} (${account}), from ${from} up to ${until} (UTC)`,
+    `Statement of ${name} (${account}), from ${from} to ${until} (UTC)`,
     ...parts.map(({ kind, own }) => `\n${TITLES[kind]}\n${showLines(kind, own, keys)}`),
     '',
-    `${requests} calls${refused > 0 ? ` (and ${refused} refused)` : ''}: ${cost_microusd} micro-dollars, ${formatDollars(cost_microusd)} dollars`,
+    `${requests} requests${refused > 0 ? ` (and ${refused} rejected)` : ''}: ${cost_microusd} ` +
+      `micro-dollars, ${formatDollars(cost_microusd)} dollars`,
     '',
   ].join('\n');
 }
 
 function showLines(kind: Line['kind'], lines: readonly Line[], keys: Record<string, string>): string {
-  const tokens = kind === 'abandoned' ? ['HELD TOKENS'] : ['INPUT', 'CACHED', 'OUTPUT', 'REASONING'];
+  const tokens = kind === 'abandoned' ? ['RESERVED TOKENS'] : ['INPUT', 'CACHED', 'OUTPUT', 'REASONING'];
   return showTable(
-    ['KEY', 'NAME', 'MODEL', 'CALLS', ...tokens, 'MICRO-DOLLARS', 'DOLLARS'],
+    ['KEY', 'NAME', 'MODEL', 'REQUESTS', ...tokens, 'MICRO-DOLLARS', 'DOLLARS'],
     lines.map((line) => [
       line.key,
       keys[line.key] ?? '',
@@ -92,10 +94,15 @@ function showTotal({
   log_requests,
   log_cost_microusd,
   is_equal,
-}: NonNullable<ShownStatements['total']>): string {
-  const all = `All accounts: ${requests} calls, ${cost_microusd} micro-dollars (${formatDollars(cost_microusd)} dollars).`;
-  if (is_equal) return `${all} The log, summed apart from the statements, comes to the same.`;
-  return `${all} BUT the log, summed apart from the statements, comes to ${log_requests} calls and ${log_cost_microusd} micro-dollars.`;
+}: NonNullable<StatementReport['total']>): string {
+  const all =
+    `All accounts: ${requests} requests, ${cost_microusd} micro-dollars (${formatDollars(cost_microusd)} ` +
+    'dollars).';
+  if (is_equal) return `${all} The total computed from the log alone is the same.`;
+  return (
+    `${all} MISMATCH: the total computed from the log alone is ${log_requests} requests and ` +
+    `${log_cost_microusd} micro-dollars.`
+  );
 }
 
 const COLUMNS = [
@@ -117,8 +124,8 @@ const COLUMNS = [
   'last_position',
 ];
 
-/** Every line of every statement, so that the column of the cost adds up to the total. */
-export function statementsCsv({ month, first_position, last_position, statements }: ShownStatements): string {
+/** Every line of every statement, so that the cost column adds up to the total. */
+export function statementsCsv({ month, first_position, last_position, statements }: StatementReport): string {
   const lines = statements.flatMap(({ account, name, keys, lines: own }) =>
     own.map((line) =>
       csvLine([

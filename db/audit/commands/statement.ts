@@ -1,10 +1,16 @@
 import type { Client } from 'pg';
-import { foldPart, onSource, type Places, recordReading, withPlaces } from '#db/audit/source/reading.ts';
+import {
+  foldPart,
+  onSource,
+  type SourceOptions,
+  recordReading,
+  withSourceOptions,
+} from '#db/audit/commands/source-options.ts';
 import { QuotaWindows } from '#db/audit/replay/quota-windows.ts';
-import { accountNamed } from '#db/audit/replay/snapshot.ts';
+import { findAccount } from '#db/audit/replay/snapshot.ts';
 import type { Part, Source } from '#db/audit/source/source.ts';
 import { type Month, parseMonth, Statements } from '#db/audit/replay/statement.ts';
-import { type ShownStatements, showStatements, statementsCsv } from '#db/audit/commands/statement-text.ts';
+import { type StatementReport, showStatements, statementsCsv } from '#db/audit/commands/statement-text.ts';
 import { Subjects } from '#db/audit/replay/subjects.ts';
 import { type Command, FoundFault } from '#db/command-line/command.ts';
 import { print, withJson } from '#db/command-line/print.ts';
@@ -13,65 +19,69 @@ import { type ControlEvent, EVENT_CODES, type Placed } from '#db/events/events.t
 import { SHARD } from '#db/log/append.ts';
 import { PAGE_ROWS, readPage, UnreadableEventError } from '#db/log/read.ts';
 
-type Options = Places & { account?: string; month: string; all?: boolean; csv?: boolean };
+type Options = SourceOptions & { account?: string; month: string; all?: boolean; csv?: boolean };
 
-/** `daybook audit statement`: what an account used in a month, from the events alone. */
+/** `daybook audit statement`: the usage of an account in a month, from the events alone. */
 export function statementCommand(audit: Command): void {
-  withPlaces(withJson(audit.command('statement')))
+  withSourceOptions(withJson(audit.command('statement')))
     .description(
-      "an account's month as an invoice shows it, from the events alone; with --all, every account's, which come to the log's total",
+      "show an account's usage of a month as invoice lines, from the events alone; --all shows every " +
+        "account and compares the sum with the log's total",
     )
-    .option('--account <name|id>', 'whose')
-    .option('--all', 'of all accounts')
-    .requiredOption('--month <yyyy-mm>', 'a month of UTC; a call belongs to that in which it ended')
-    .option('--csv', 'print the lines for a spreadsheet')
+    .option('--account <name|id>', 'the account')
+    .option('--all', 'all accounts')
+    .requiredOption(
+      '--month <yyyy-mm>',
+      'the month, in UTC; a request belongs to the month in which it ended',
+    )
+    .option('--csv', 'print the lines as CSV')
     .action((options: Options, command: Command) =>
-      onSource(command, options, (source, client) => state(command, options, source, client)),
+      onSource(command, options, (source, client) => printStatements(command, options, source, client)),
     );
 }
 
-async function state(
+async function printStatements(
   command: Command,
   { account, all, month: text, csv }: Options,
   source: Source,
   client: Client | null,
 ): Promise<void> {
   const month = parseMonth(text);
-  if (month === null) throw new StoreError(`"${text}" is no month such as 2026-11`);
+  if (month === null) throw new StoreError(`"${text}" is not a month such as 2026-11`);
   if ((account === undefined) === (all !== true))
-    throw new StoreError('whose statement? Name one account by --account, or ask for --all');
+    throw new StoreError('no account given. Name one with --account, or pass --all');
   const part = await partOf(source, month);
   await recordReading(command, client, 'statement', part);
   const statements = new Statements(month);
   const subjects = new Subjects(new QuotaWindows(), false);
-  if (client !== null && part.after >= source.first) await takeNames(client, subjects, part.after);
-  const read = { first: null as number | null, last: null as number | null, isOver: false };
+  if (client !== null && part.after >= source.first) await loadNames(client, subjects, part.after);
+  const read = { first: null as number | null, last: null as number | null, isComplete: false };
   await foldPart(command, source, part, 'read', (event) => {
     if (event instanceof UnreadableEventError)
       throw new StoreError(
-        `${event.message}: no statement can be made of what is not whole; audit verify tells more`,
+        `${event.message}: a statement needs every event of its month. Run "audit verify" for details`,
       );
-    if (event.at >= month.until) read.isOver = true;
-    if (read.isOver) return false;
-    if (isControl(event)) subjects.take(event, ignore);
+    if (event.at >= month.until) read.isComplete = true;
+    if (read.isComplete) return false;
+    if (isControl(event)) subjects.apply(event, ignore);
     if (event.at < month.from) return true;
     read.first ??= event.position;
     read.last = event.position;
-    statements.take(event);
+    statements.add(event);
     return true;
   });
-  const meant =
-    account === undefined ? statements.accounts : [accountNamed(subjects.accounts.values(), account).id];
-  const own = meant.map((id) => ({
+  const ids =
+    account === undefined ? statements.accounts : [findAccount(subjects.accounts.values(), account).id];
+  const own = ids.map((id) => ({
     ...statements.of(id),
     name: subjects.accounts.get(id)?.name ?? id,
     keys: keyNames(subjects, id),
   }));
-  const shown: ShownStatements = {
+  const shown: StatementReport = {
     month: month.name,
     from: month.from.toISOString(),
     until: month.until.toISOString(),
-    is_over: read.isOver || part.upTo < source.head,
+    is_complete: read.isComplete || part.upTo < source.head,
     first_position: read.first,
     last_position: read.last,
     statements: own,
@@ -82,7 +92,7 @@ async function state(
   if (shown.total?.is_equal === false) throw new FoundFault();
 }
 
-/** The month's part of the log where the source knows times; all of it where only reading tells. */
+/** The range of the log that the month lies in; the full log for a source without an index on time. */
 async function partOf(source: Source, month: Month): Promise<Part> {
   const from = await source.seek(month.from);
   const until = await source.seek(month.until);
@@ -92,18 +102,18 @@ async function partOf(source: Source, month: Month): Promise<Part> {
   };
 }
 
-/** Accounts and keys as they were before the part that is read. */
-async function takeNames(client: Client, subjects: Subjects, upTo: number): Promise<void> {
+/** Loads the names of accounts and keys as they were before the range that is read. */
+async function loadNames(client: Client, subjects: Subjects, upTo: number): Promise<void> {
   for (let after = 0; after < upTo;) {
     const page = await readPage(client, after, 'control');
     for (const placed of page)
-      if (isControl(placed) && placed.position <= upTo) subjects.take(placed, ignore);
+      if (isControl(placed) && placed.position <= upTo) subjects.apply(placed, ignore);
     after = page.length < PAGE_ROWS ? upTo : (page.at(-1)?.position ?? upTo);
   }
 }
 
 const isControl = (placed: Placed): placed is Placed<ControlEvent> => 'actor' in placed.event;
-/** Whether streams are in order is for a replay to say. */
+/** The order of streams is checked by `audit replay`. */
 const ignore = (): void => undefined;
 
 function keyNames({ keys }: Subjects, account: string): Record<string, string> {
@@ -112,23 +122,25 @@ function keyNames({ keys }: Subjects, account: string): Record<string, string> {
   );
 }
 
-// What the statements have to come to, by the database itself.
-const SUM = `select count(*) filter (where type in (${EVENT_CODES['request.settled']}, ${EVENT_CODES['request.abandoned']})) as requests,
-    coalesce(sum(case type when ${EVENT_CODES['request.settled']} then cost_microusd when ${EVENT_CODES['request.abandoned']} then hold_cost_microusd end), 0) as cost
+// The expected total, computed by the database.
+const SUM = `select count(*) filter (where type in (${EVENT_CODES['request.settled']},
+  ${EVENT_CODES['request.abandoned']})) as requests,
+    coalesce(sum(case type when ${EVENT_CODES['request.settled']} then cost_microusd
+      when ${EVENT_CODES['request.abandoned']} then hold_cost_microusd end), 0) as cost
   from daybook.log where shard = $1 and position between $2 and $3`;
 
-/** The sum of the statements beside that of the log, which is made without them. */
+/** The sum over the statements beside the sum computed from the log without them. */
 async function totalOf(
   own: readonly { requests: number; cost_microusd: number }[],
   statements: Statements,
   client: Client | null,
   source: Source,
   { first, last }: { first: number | null; last: number | null },
-): Promise<ShownStatements['total']> {
+): Promise<StatementReport['total']> {
   const requests = own.reduce((sum, each) => sum + each.requests, 0);
   const cost = own.reduce((sum, each) => sum + BigInt(each.cost_microusd), 0n);
   let log = { requests: statements.endings, cost: statements.totalMicrousd };
-  // Of files, and of what has left the database, the second sum is the one that was made while reading.
+  // For files and archived partitions the second sum is the one accumulated while reading.
   if (client !== null && first !== null && source.isLive(first)) {
     const { rows } = await client.query<{ requests: string; cost: string }>(SUM, [SHARD, first, last]);
     log = { requests: Number(rows[0]?.requests), cost: BigInt(rows[0]?.cost ?? 0) };

@@ -1,67 +1,81 @@
-import type { RequestEvent } from '#db/events/events.ts';
+import type { EventOf, RequestEvent } from '#db/events/events.ts';
 import type { Attempt } from '#db/events/upstream-events.ts';
 import { formatDollars } from '#db/money.ts';
 
-/** What an event of a request says, in plain words. Pure. */
+/** The events of a request as text for people. Pure. */
 
 const dollars = (microusd: number | undefined): string =>
-  microusd === undefined ? 'no price' : `${microusd} micro-dollars (${formatDollars(microusd)} dollars)`;
+  microusd === undefined ? 'no price set' : `${microusd} micro-dollars (${formatDollars(microusd)} dollars)`;
 
-const hold = ({
-  hold_tokens,
-  hold_cost_microusd,
-}: {
-  hold_tokens: number;
-  hold_cost_microusd?: number | undefined;
-}): string => `${hold_tokens} tokens, ${dollars(hold_cost_microusd)}`;
+type Reservation = { hold_tokens: number; hold_cost_microusd?: number | undefined };
+const reservation = ({ hold_tokens, hold_cost_microusd }: Reservation): string =>
+  `${hold_tokens} tokens, ${dollars(hold_cost_microusd)}`;
 
-/** Where a call went, what came of it, and how long that took. */
-const toldOf = ({ upstream, credential, outcome, duration_ms }: Attempt): string =>
-  `${upstream}${credential === undefined ? '' : ` with credential ${credential}`} (${outcome}, ${duration_ms} ms)`;
-
-export function wordsOf(event: RequestEvent): string {
+/** Describes one event of a request in one line. */
+export function describeEvent(event: RequestEvent): string {
   switch (event.type) {
-    case 'request.accepted': {
-      const { model, sse, body_bytes, admitted_minute, terms_position, retry_count, route, account, key } =
-        event;
-      const admission =
-        admitted_minute === undefined
-          ? 'before there were limits'
-          : `in the minute ${new Date(admitted_minute * 60_000).toISOString().slice(0, 16)}Z under the terms of position ${terms_position ?? 0}`;
-      return `accepted for ${model}${route === undefined ? '' : ` by ${route}`}, account ${account}, key ${key}: ${sse ? 'a streamed' : 'a whole'} reply to ${body_bytes} bytes${retry_count === undefined ? '' : `, retry ${retry_count}`}; admitted ${admission}; held ${hold(event)}`;
-    }
+    case 'request.accepted':
+      return describeAccepted(event);
     case 'request.extended':
-      return `given more to spend: held ${hold(event)} from here on`;
-    case 'request.settled': {
-      const {
-        end_reason,
-        usage_source,
-        status,
-        input_tokens,
-        cached_tokens,
-        output_tokens,
-        reasoning_tokens,
-        cost_microusd,
-        price_version,
-        attempts,
-        tries,
-        upstream,
-        first_byte_ms,
-        duration_ms,
-      } = event;
-      return [
-        `settled: ${end_reason}, status ${status}`,
-        `${input_tokens} input tokens (${cached_tokens} cached), ${output_tokens} output tokens (${reasoning_tokens} reasoning), as told by: ${usage_source}`,
-        `cost ${dollars(cost_microusd)}${price_version === undefined ? '' : `, by version ${price_version} of the price`}`,
-        tries === undefined
-          ? `${attempts} ${attempts === 1 ? 'attempt' : 'attempts'}${upstream === undefined ? ', no upstream' : ` at upstream ${upstream}`}`
-          : `${attempts} attempts: ${tries.map(toldOf).join(', then ')}`,
-        `${first_byte_ms === undefined ? 'no first byte' : `first byte after ${first_byte_ms} ms`}, ended after ${duration_ms} ms`,
-      ].join('; ');
-    }
+      return `reservation extended: ${reservation(event)} from here on`;
+    case 'request.settled':
+      return describeSettled(event);
     case 'request.abandoned':
-      return `abandoned: its instance died, and nobody knows what it had relayed; its hold stays charged in full: ${hold(event)}`;
-    case 'request.rejected':
-      return `refused with ${event.status} ${event.refusal}${event.refused_count > 1 ? `, and ${event.refused_count - 1} more calls alike` : ''}`;
+      return (
+        'abandoned: its server stopped, so usage is unknown; ' +
+        `the reservation is charged in full: ${reservation(event)}`
+      );
+    case 'request.rejected': {
+      const others = event.refused_count - 1;
+      return (
+        `rejected with ${event.status} ` +
+        `${event.refusal}${others > 0 ? `, with ${others} more like it` : ''}`
+      );
+    }
   }
+}
+
+function describeAccepted(event: EventOf<'request.accepted'>): string {
+  const { model, sse, body_bytes, admitted_minute, terms_position = 0, retry_count, route } = event;
+  const minute =
+    admitted_minute === undefined ? '' : new Date(admitted_minute * 60_000).toISOString().slice(0, 16);
+  return [
+    `accepted for ${model}${route === undefined ? '' : ` by ${route}`}`,
+    `, account ${event.account}, key ${event.key}`,
+    `: ${body_bytes} bytes, ${sse ? 'streaming' : 'not streaming'}`,
+    retry_count === undefined ? '' : `, retry ${retry_count}`,
+    admitted_minute === undefined
+      ? '; admitted without limits'
+      : `; admitted in the minute ${minute}Z under the limits of position ${terms_position}`,
+    `; reserved ${reservation(event)}`,
+  ].join('');
+}
+
+function describeSettled(event: EventOf<'request.settled'>): string {
+  const { input_tokens, cached_tokens, output_tokens, reasoning_tokens, usage_source } = event;
+  const { attempts, tries, upstream, price_version, first_byte_ms } = event;
+  const count = `${attempts} ${attempts === 1 ? 'attempt' : 'attempts'}`;
+  return [
+    `settled: ${event.end_reason}, status ${event.status}`,
+    [
+      `${input_tokens} input tokens (${cached_tokens} cached)`,
+      `${output_tokens} output tokens (${reasoning_tokens} reasoning)`,
+      `usage source: ${usage_source}`,
+    ].join(', '),
+    `cost ${dollars(event.cost_microusd)}` +
+      (price_version === undefined ? '' : `, by price version ${price_version}`),
+    tries === undefined
+      ? `${count}${upstream === undefined ? ', no upstream' : ` on upstream ${upstream}`}`
+      : `${count}: ${tries.map(describeAttempt).join(', then ')}`,
+    [
+      first_byte_ms === undefined ? 'no first byte' : `time to first byte ${first_byte_ms} ms`,
+      `duration ${event.duration_ms} ms`,
+    ].join(', '),
+  ].join('; ');
+}
+
+/** The upstream of an attempt, its outcome and its duration. */
+function describeAttempt({ upstream, credential, outcome, duration_ms }: Attempt): string {
+  const using = credential === undefined ? '' : ` with credential ${credential}`;
+  return `${upstream}${using} (${outcome}, ${duration_ms} ms)`;
 }

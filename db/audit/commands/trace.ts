@@ -1,7 +1,7 @@
 import type { Client } from 'pg';
-import { asAuditor } from '#db/audit/source/database.ts';
-import { recordReading } from '#db/audit/source/reading.ts';
-import { wordsOf } from '#db/audit/commands/trace-text.ts';
+import { asAuditor } from '#db/audit/commands/auditor.ts';
+import { recordReading } from '#db/audit/commands/source-options.ts';
+import { describeEvent } from '#db/audit/commands/trace-text.ts';
 import { LEAF_COLUMNS, type LeafRow, leafOf } from '#db/log/chain.ts';
 import type { Command } from '#db/command-line/command.ts';
 import { print, withJson } from '#db/command-line/print.ts';
@@ -12,36 +12,36 @@ import { SHARD } from '#db/log/append.ts';
 import { lookThrough, positionAt, type Stretch } from '#db/log/lookup.ts';
 import { allReadable, firstPosition, readHead } from '#db/log/read.ts';
 
-/** Positions that one statement goes through: a tenth of a second. */
+/** Positions scanned by one statement, which takes about a tenth of a second. */
 const STRETCH_POSITIONS = 100_000;
-/** More events than any request has; a reply is given more to spend some dozen times at most. */
+/** More events than any request has: a reservation is extended a dozen times at most. */
 const EVENTS_MAX = 10_000;
 /**
- * By so much a server's clock may be ahead of the database's: an id is older than its first event but for
- * that.
+ * How far a server's clock may be ahead of the database's. Without clock skew the id of a request is older
+ * than its first event.
  */
-const CLOCKS_APART_MS = 10 * 60_000;
+const CLOCK_SKEW_MAX_MS = 10 * 60_000;
 
-/** One event of a request, and what proves it. */
+/** One event of a request, with its batch and its leaf hash. */
 type Traced = {
   position: number;
   at: string;
   batch: { last_position: number; event_count: number; instance: number; batch_no: number; chain: string };
   /** Its RFC 6962 leaf hash, in hexadecimal. */
   leaf_hash: string;
-  words: string;
+  description: string;
   event: RequestEvent;
 };
 
 /** `daybook audit trace`: every event of one request. */
 export function traceCommand(audit: Command): void {
   withJson(audit.command('trace <request>'))
-    .description('every event of one request, where it stands in the log, and what it says')
+    .description('show every event of one request, with its position, batch and leaf hash')
     .action((request: string, _options: object, command: Command) =>
       asAuditor(command, async (client) => {
         if (!RequestId.safeParse(request).success)
           throw new StoreError(
-            `"${request}" is no id of a request: the reply to it carried one as x-request-id`,
+            `"${request}" is not a request id. Responses carry it in the x-request-id header`,
           );
         const first = await firstPosition(client);
         const head = await readHead(client);
@@ -50,10 +50,10 @@ export function traceCommand(audit: Command): void {
         if (found.length === 0) {
           const archived =
             first > 1
-              ? `; what is before position ${first} is in the archive, and is found after daybook archive restore`
+              ? `. Events before position ${first} are archived: run daybook archive restore to search them`
               : '';
           throw new StoreError(
-            `no event of request ${request} is in the log from position ${first} to ${head}${archived}`,
+            `request ${request} has no event in the log from position ${first} to ${head}${archived}`,
           );
         }
         const traced: Traced[] = [];
@@ -64,38 +64,39 @@ export function traceCommand(audit: Command): void {
 }
 
 /**
- * The positions of a request's events. The table of calls tells where to look; without it, the time in the id
- * does.
+ * Finds the positions of a request's events. The requests projection says where to look; without it the
+ * timestamp in the UUIDv7 does.
  */
-async function find(client: Client, request: string, whole: Stretch): Promise<number[]> {
+async function find(client: Client, request: string, log: Stretch): Promise<number[]> {
   const hint = await hintOf(client, request);
-  if (hint !== null && hint.first > whole.after) {
+  if (hint !== null && hint.first > log.after) {
     const found = await walk(
       client,
       request,
-      { after: hint.first - 1, upTo: hint.last ?? whole.upTo },
+      { after: hint.first - 1, upTo: hint.last ?? log.upTo },
       'forward',
     );
     if (found.length > 0) return found;
   }
-  const madeAtMs = Number.parseInt(request.replaceAll('-', '').slice(0, 12), 16);
+  const createdAtMs = Number.parseInt(request.replaceAll('-', '').slice(0, 12), 16);
   const from =
     request[14] === '7'
-      ? await positionAt(client, new Date(madeAtMs - CLOCKS_APART_MS), whole.upTo)
-      : whole.upTo + 1;
+      ? await positionAt(client, new Date(createdAtMs - CLOCK_SKEW_MAX_MS), log.upTo)
+      : log.upTo + 1;
   const found = await walk(
     client,
     request,
-    { after: Math.max(whole.after, from - 1), upTo: whole.upTo },
+    { after: Math.max(log.after, from - 1), upTo: log.upTo },
     'forward',
   );
   return found.length > 0
     ? found
-    : walk(client, request, { after: whole.after, upTo: Math.min(whole.upTo, from - 1) }, 'backward');
+    : walk(client, request, { after: log.after, upTo: Math.min(log.upTo, from - 1) }, 'backward');
 }
 
 /**
- * Null where the projection has no such row, or isn't there: the log is the truth, and is asked in any case.
+ * Where the projection locates a request; null if it has no such row or does not exist. The log is the source
+ * of truth and is read in any case.
  */
 async function hintOf(
   client: Client,
@@ -115,7 +116,7 @@ async function hintOf(
     : null;
 }
 
-/** Looks through a range stretch by stretch, until the request has ended or, backward, begun. */
+/** Scans a range in steps, until the request has ended or, backward, was accepted. */
 async function walk(
   client: Client,
   request: string,
@@ -140,10 +141,11 @@ async function walk(
   return found.toSorted((one, other) => one - other);
 }
 
-/** What is hashed is text, so every value comes as Postgres spells it. */
+/** Leaf hashes cover text, so every value is read in PostgreSQL's text format. */
 const AS_TEXT = { getTypeParser: () => (value: unknown) => value };
 const READ_LEAF = `select ${LEAF_COLUMNS} from daybook.log where shard = $1 and position = $2`;
-const READ_BATCH = `select last_position, event_count, instance, batch_no, format, encode(chain, 'hex') as chain
+const READ_BATCH = `select last_position, event_count, instance, batch_no, format, encode(chain,
+  'hex') as chain
   from daybook.log_batch where shard = $1 and last_position >= $2 order by last_position limit 1`;
 
 async function trace(client: Client, position: number): Promise<Traced> {
@@ -166,7 +168,7 @@ async function trace(client: Client, position: number): Promise<Traced> {
   );
   const batch = batches.rows[0];
   if (placed === undefined || batch === undefined)
-    throw new StoreError(`position ${position} of the log can't be read any more`);
+    throw new StoreError(`position ${position} of the log can no longer be read`);
   const { last_position, event_count, instance, batch_no, format, chain } = batch;
   const event = placed.event as RequestEvent;
   return {
@@ -174,16 +176,17 @@ async function trace(client: Client, position: number): Promise<Traced> {
     at: placed.at.toISOString(),
     batch: { last_position: Number(last_position), event_count, instance, batch_no: Number(batch_no), chain },
     leaf_hash: leafOf(leaf.rows[0] as LeafRow, String(format)).toString('hex'),
-    words: wordsOf(event),
+    description: describeEvent(event),
     event,
   };
 }
 
 function showTrace({ request, events }: { request: string; events: readonly Traced[] }): string {
-  const lines = events.map(({ position, at, batch, leaf_hash, words }) =>
+  const lines = events.map(({ position, at, batch, leaf_hash, description: words }) =>
     [
       `position ${position}, ${at}: ${words}`,
-      `  batch ${batch.batch_no} of instance ${batch.instance}, ${batch.event_count} events up to position ${batch.last_position}`,
+      `  batch ${batch.batch_no} of instance ${batch.instance}, ${batch.event_count} events up to ` +
+        `position ${batch.last_position}`,
       `  leaf hash ${leaf_hash}`,
     ].join('\n'),
   );

@@ -3,8 +3,8 @@ import { StoreError } from '#db/postgres/connect.ts';
 import { NoteError, parseVerifierKey, type Verifier } from '#db/tlog/note.ts';
 
 /**
- * Verifier keys as options name them: the line itself, or a file of such lines.
- * @throws {StoreError} when one is neither, or of another kind.
+ * Reads verifier keys from options, each of which is a key line or a file of key lines.
+ * @throws {StoreError} when one is neither, or is a key of the other kind.
  */
 export function readKeys(given: readonly string[], kind: Verifier['kind']): Verifier[] {
   return given.flatMap(linesOf).map((line) => {
@@ -13,12 +13,14 @@ export function readKeys(given: readonly string[], kind: Verifier['kind']): Veri
       if (verifier.kind === kind) return verifier;
     } catch (error) {
       if (!(error instanceof NoteError)) throw error;
-      throw new StoreError(`"${line.slice(0, 200)}" is no verifier key: ${error.message}`, { cause: error });
+      throw new StoreError(`"${line.slice(0, 200)}" is not a verifier key: ${error.message}`, {
+        cause: error,
+      });
     }
     throw new StoreError(
       kind === 'ed25519'
-        ? `${line} is the key of a witness, and not of a log`
-        : `${line} is the key of a log, and not of a witness`,
+        ? `${line} is the key of a witness, not of a log`
+        : `${line} is the key of a log, not of a witness`,
     );
   });
 }
@@ -33,11 +35,12 @@ function linesOf(given: string): string[] {
       .filter((line) => line !== '');
   } catch (error) {
     throw new StoreError(
-      `${given} is no verifier key and no file of such (${(error as NodeJS.ErrnoException).code})`,
+      `${given} is neither a verifier key nor a file of verifier keys ` +
+        `(${(error as NodeJS.ErrnoException).code})`,
       { cause: error },
     );
   }
-  // Whoever names a file trusts what is in it, and not everybody where that is nothing.
-  if (lines.length === 0) throw new StoreError(`${given} holds no verifier key`);
+  // An empty file must not mean that any key is trusted.
+  if (lines.length === 0) throw new StoreError(`${given} has no verifier key in it`);
   return lines;
 }

@@ -1,10 +1,10 @@
 import { existsSync } from 'node:fs';
 import { Option } from 'commander';
-import { asAuditor } from '#db/audit/source/database.ts';
+import { asAuditor } from '#db/audit/commands/auditor.ts';
 import { type Evidence, readCheckpoints } from '#db/audit/verify/evidence.ts';
 import { readKeys } from '#db/audit/commands/verifier-keys.ts';
 import { Progress } from '#db/audit/commands/progress.ts';
-import { recordReading } from '#db/audit/source/reading.ts';
+import { recordReading } from '#db/audit/commands/source-options.ts';
 import { verifyDatabase } from '#db/audit/verify/verify.ts';
 import { verifyFiles } from '#db/audit/verify/files.ts';
 import { type Finding, FINDINGS_MAX, type Report, type Trust } from '#db/audit/verify/report.ts';
@@ -17,25 +17,26 @@ type Options = { published?: string; checkpoint: string[]; key: string[]; archiv
 
 const collect = (value: string, before: string[]): string[] => [...before, value];
 
-/** `daybook audit verify` */
+/** Adds `daybook audit verify`. */
 export function verifyCommand(audit: Command): void {
   withJson(audit.command('verify [files...]'))
     .description(
-      'check every event, batch, signature and checkpoint of the log, in the database or in exported files; names the first bad position and exits with 1',
+      'verify every event, batch, signature and checkpoint of the log, in the database or in exported ' +
+        'files; reports the first invalid position and exits with 1',
     )
     .option(
       '--published <directory>',
-      'where the log is published; PUBLISH_DIR, or beside the data directory',
+      'directory that the log is published in (default: PUBLISH_DIR, or beside the data directory)',
     )
-    .option('--checkpoint <file>', 'a checkpoint that you have kept; can be given many times', collect, [])
+    .option('--checkpoint <file>', 'a checkpoint from your own records; repeatable', collect, [])
     .option(
       '--key <key>',
-      'the verifier key that you trust, or a file with such keys; DAYBOOK_VERIFIER_KEY; can be given many times',
+      'a verifier key that you trust, or a file of such keys; repeatable (default: DAYBOOK_VERIFIER_KEY)',
       collect,
       [],
     )
     .addOption(
-      new Option('--archive-dir <directory>', 'where the files lie of what has left the database').env(
+      new Option('--archive-dir <directory>', 'directory with the files of archived partitions').env(
         'ARCHIVE_DIR',
       ),
     )
@@ -43,8 +44,8 @@ export function verifyCommand(audit: Command): void {
       const evidence = await readEvidence(command, options, files.length > 0);
       const report =
         files.length > 0
-          ? await verifyTheseFiles(command, files, evidence)
-          : await verifyThisDatabase(command, evidence);
+          ? await runOnFiles(command, files, evidence)
+          : await runOnDatabase(command, evidence);
       print(command, report, showReport);
       if (report.findings.length > 0) throw new FoundFault();
     });
@@ -56,9 +57,8 @@ async function readEvidence(
   isOfFiles: boolean,
 ): Promise<Evidence> {
   const given = options.published ?? (env['PUBLISH_DIR'] || undefined);
-  if (given !== undefined && !existsSync(given))
-    throw new StoreError(`nothing is published in ${given}: there is no such directory`);
-  // Where a database's own directory would be is looked at only for a database.
+  if (given !== undefined && !existsSync(given)) throw new StoreError(`--published: ${given} does not exist`);
+  // The default directory belongs to this installation's database, so it says nothing about files.
   const usual = isOfFiles ? undefined : publishDirectory({ DAYBOOK_DATA: env['DAYBOOK_DATA'] || './data' });
   const published = given ?? (usual !== undefined && existsSync(usual) ? usual : undefined);
   const keys = options.key.length > 0 ? options.key : [env['DAYBOOK_VERIFIER_KEY'] || []].flat();
@@ -70,21 +70,23 @@ async function readEvidence(
   };
 }
 
-async function verifyTheseFiles(command: Command, files: string[], evidence: Evidence): Promise<Report> {
-  return shown(command, (onProgress) => verifyFiles(files, evidence, { onProgress }));
+async function runOnFiles(command: Command, files: string[], evidence: Evidence): Promise<Report> {
+  return withProgress(command, (onProgress) => verifyFiles(files, evidence, { onProgress }));
 }
 
-async function verifyThisDatabase(command: Command, evidence: Evidence): Promise<Report> {
+async function runOnDatabase(command: Command, evidence: Evidence): Promise<Report> {
   const reports: Report[] = [];
   await asAuditor(command, async (client) => {
-    const report = await shown(command, (onProgress) => verifyDatabase(client, evidence, { onProgress }));
+    const report = await withProgress(command, (onProgress) =>
+      verifyDatabase(client, evidence, { onProgress }),
+    );
     reports.push(report);
     await recordReading(command, client, 'verify', { after: report.first - 1, upTo: report.head });
   });
   return reports[0] as Report;
 }
 
-async function shown(
+async function withProgress(
   command: Command,
   verify: (onProgress: (done: number, total: number) => void) => Promise<Report>,
 ): Promise<Report> {
@@ -101,12 +103,15 @@ async function shown(
   }
 }
 
-const WHOM: Record<Trust, string> = {
-  given: 'signatures were checked with the key that was given',
+const TRUST_TEXT: Record<Trust, string> = {
+  given: 'signatures were checked with the given keys',
   published:
-    'signatures were checked with the keys that the log itself has published: trust on first use. Keep them, and give them by --key from now on',
-  log: 'signatures were checked with the keys that the log itself names, and nothing from outside of it: whoever may write to the database could have made them. Give --published, --checkpoint and --key',
-  none: 'no key is known, so no signature was checked',
+    'signatures were checked with the keys that the log itself published (trust on first use). Record ' +
+    'them, and pass them with --key from now on',
+  log:
+    'signatures were checked only with keys that the log itself names, which anyone with write access to ' +
+    'the database could forge. Pass --published, --checkpoint and --key',
+  none: 'no verifier key is known, so no signature was checked',
 };
 
 function showReport(report: Report): string {
@@ -123,35 +128,42 @@ function showReport(report: Report): string {
     notes,
     trust,
   } = report;
-  const of = `${events} events, ${batches} batches, ${checkpoints} checkpoints; positions ${first} to ${head}`;
+  const scope = [
+    `${events} events, ${batches} batches, ${checkpoints} checkpoints`,
+    `positions ${first} to ${head}`,
+  ].join('; ');
   const lines =
     findings.length > 0
       ? [
-          `NOT SOUND: the first bad position is ${findings[0]?.position}.`,
+          `VERIFICATION FAILED: the first invalid position is ${findings[0]?.position}.`,
           ...findings.map(showFinding),
-          ...(findings.length >= FINDINGS_MAX ? ['… and perhaps more'] : []),
-          `Read: ${of}.`,
+          ...(findings.length >= FINDINGS_MAX ? [`… stopped after ${FINDINGS_MAX} findings`] : []),
+          `Read: ${scope}.`,
         ]
-      : [`Sound: ${of}${root === null ? '' : `; root ${root}`}.`];
+      : [`Verified: ${scope}${root === null ? '' : `; root ${root}`}.`];
   if (covered > 0)
     lines.push(
-      `Covered by a signed checkpoint up to position ${covered}${publishedAt === null ? '' : `, published at ${publishedAt}`}.`,
+      'Covered by a signed checkpoint up to position ' +
+        `${covered}${publishedAt === null ? '' : ` (published ${publishedAt})`}.`,
     );
   else
-    lines.push(
-      'Covered by no signed checkpoint: what somebody rewrote from end to end would not be noticed.',
-    );
+    lines.push('Not covered by a signed checkpoint: a log rewritten from end to end would not be detected.');
   if (covered > 0 && covered < head)
     lines.push(
-      `The newest ${head - covered} events (up to 10 seconds of a running log) are covered by no checkpoint yet.`,
+      `The newest ${head - covered} events (up to 10 seconds of a running log) are not covered by a ` +
+        'checkpoint yet.',
     );
   return [
     ...lines,
     ...notes.map((note) => `Note: ${note}.`),
-    `${WHOM[trust]}.`.replace(/^./, (letter) => letter.toUpperCase()),
+    `${TRUST_TEXT[trust]}.`.replace(/^./, (letter) => letter.toUpperCase()),
   ].join('\n');
 }
 
 function showFinding({ position, to, table, problem }: Finding): string {
-  return `  ${to === undefined || to === position ? `position ${position}` : `positions ${position} to ${to}`}, ${table}: ${problem}`;
+  return (
+    '  ' +
+    `${to === undefined || to === position ? `position ${position}` : `positions ${position} to ${to}`}, ` +
+    `${table}: ${problem}`
+  );
 }

@@ -1,10 +1,10 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { CommanderError } from 'commander';
 import { readKeys } from '#db/audit/commands/verifier-keys.ts';
-import { cosign } from '#db/audit/witness/witness.ts';
-import { LogAwayError, WitnessedLog } from '#db/audit/witness/witness-log.ts';
-import { look, type Looked, rolledBack, type Witness } from '#db/audit/witness/witness-poll.ts';
-import { type Alarm, checkpointIn, WitnessState } from '#db/audit/witness/witness-state.ts';
+import { cosign } from '#db/audit/witness/evaluate.ts';
+import { LogUnavailableError, LogClient } from '#db/audit/witness/log-client.ts';
+import { poll, type PollResult, detectRollback, type Witness } from '#db/audit/witness/poll.ts';
+import { type Alarm, parseCheckpointNote, WitnessState } from '#db/audit/witness/state.ts';
 import type { Command, Surroundings } from '#db/command-line/command.ts';
 import { print, withJson } from '#db/command-line/print.ts';
 import { StoreError } from '#db/postgres/connect.ts';
@@ -22,40 +22,43 @@ type Options = {
   accept?: string;
 };
 
-/** What makes a watcher of processes tell an alarm from a log that is merely away. */
+/** Lets a process supervisor distinguish an alarm from an unavailable log. */
 const ALARM_EXIT = 2;
-/** What goes on is said again after so long. */
-const SAID_EVERY_MS = 600_000;
+/** How often a warning that persists is repeated. */
+const WARNING_REPEAT_MS = 600_000;
 const WEBHOOK_TIMEOUT_MS = 10_000;
-const EVERY_MIN_S = 1;
-const EVERY_MAX_S = 3_600;
+const POLL_INTERVAL_MIN_S = 1;
+const POLL_INTERVAL_MAX_S = 3_600;
 
-const more = (value: string, before: string[]): string[] => [...before, value];
+const collect = (value: string, before: string[]): string[] => [...before, value];
 
-/** `daybook witness`: follows a log from another machine, and signs that it has only grown. */
+/** `daybook witness`: follows a log from another machine, and cosigns its checkpoints. */
 export function witnessCommand(program: Command): void {
   withJson(program.command('witness'))
     .description(
-      "follow a log from another machine and sign that it has only grown; needs no database. Without --log it prints this witness's key, for the log's WITNESSES. Exits with 2 on an alarm",
+      'follow a log from another machine and cosign its checkpoints while the log is append-only; ' +
+        "needs no database. Without --log it prints this witness's verifier key, for the log's " +
+        'WITNESSES. Exits with 2 on an alarm',
     )
     .requiredOption(
       '--state <directory>',
-      "where this witness keeps its key and what it has signed; nobody else's place",
+      'directory with the key and the state of this witness, for its exclusive use',
     )
-    .option('--log <address>', "the log's server, such as https://daybook.example.com")
+    .option('--log <address>', "address of the log's server, such as https://daybook.example.com")
     .option(
       '--key <line|file>',
-      "the log's verifier key, from its operator; twice while one takes the other's place",
-      more,
+      "the log's verifier key, from its operator; twice during a key rotation",
+      collect,
       [],
     )
-    .option('--name <name>', 'the name of this witness, the first time')
-    .option('--every <seconds>', 'how often to look', '10')
-    .option('--once', 'look once, for cron')
-    .option('--webhook <url>', 'where an alarm is posted as JSON besides')
+    .option('--name <name>', 'name of this witness; required the first time')
+    .option('--every <seconds>', 'poll interval in seconds', '10')
+    .option('--once', 'poll once and exit, for cron')
+    .option('--webhook <url>', 'URL that an alarm is also posted to, as JSON')
     .option(
       '--accept <size>',
-      'after an alarm: go on from the checkpoint of this size, the one that was signed last or the one that the alarm shows',
+      'after an alarm: continue from the checkpoint of this size, either the one cosigned last or the ' +
+        'one in the alarm',
     )
     .action(async (options: Options, command: Command) => {
       const state = new WitnessState(options.state, options.name);
@@ -76,111 +79,122 @@ async function run(state: WitnessState, options: Options, command: Command): Pro
       ({ verifier_key }) => verifier_key,
     );
   const everySecs = Number(options.every.replace(/s$/, ''));
-  if (!(everySecs >= EVERY_MIN_S && everySecs <= EVERY_MAX_S))
-    throw new StoreError(`--every is a number of seconds from ${EVERY_MIN_S} to ${EVERY_MAX_S}`);
+  if (!(everySecs >= POLL_INTERVAL_MIN_S && everySecs <= POLL_INTERVAL_MAX_S))
+    throw new StoreError(
+      `--every must be a number of seconds from ${POLL_INTERVAL_MIN_S} to ${POLL_INTERVAL_MAX_S}`,
+    );
   if (options.key.length === 0)
     throw new StoreError(
-      "--key is needed: the log's verifier key, as its operator gives it, not as the log's server does",
+      "--key is required: the log's verifier key, from its operator and not from the log's server",
     );
   const witness: Witness = {
     state,
-    log: new WitnessedLog(options.log),
+    log: new LogClient(options.log),
     keys: readKeys(options.key, 'ed25519'),
   };
-  const kept = state.checkpoint();
-  if (kept !== null && !witness.keys.some(({ name }) => name === checkpointIn(kept).origin)) {
+  const last = state.checkpoint();
+  if (last !== null && !witness.keys.some(({ name }) => name === parseCheckpointNote(last).origin)) {
     throw new StoreError(
-      `the witness in ${state.directory} follows ${checkpointIn(kept).origin}, and the key is of another log: name its key besides, or take another directory`,
+      `the witness in ${state.directory} follows ${parseCheckpointNote(last).origin}, and the given ` +
+        'key is of another log: pass a key of that log, or use another directory',
     );
   }
   if (options.accept !== undefined) accept(witness, options.accept);
-  const standing = state.alarm() ?? raised(witness, rolledBack(witness));
-  if (standing) throw await sound(standing, options, surroundings, state);
+  const alarm = state.alarm() ?? raised(witness, detectRollback(witness));
+  if (alarm) throw await sound(alarm, options, surroundings, state);
   if (options.once === true) {
-    const looked = await look(witness);
-    for (const complaint of looked.complaints) surroundings.err(`daybook: ${complaint}\n`);
-    if (looked.alarm) throw await sound(raised(witness, looked.alarm) as Alarm, options, surroundings, state);
+    const result = await poll(witness);
+    for (const warning of result.warnings) surroundings.err(`daybook: ${warning}\n`);
+    if (result.alarm) throw await sound(raised(witness, result.alarm) as Alarm, options, surroundings, state);
     return print(
       command,
       {
         witness: state.signer.name,
         verifier_key: state.verifierKey,
-        size: looked.size,
-        is_new: looked.isNew,
+        size: result.size,
+        is_new: result.isNew,
       },
       ({ size, is_new }) =>
-        `${is_new ? 'Signed' : 'Nothing new since'} ${size} events of ${witness.log.address}, as ${state.verifierKey}`,
+        `${is_new ? 'Cosigned' : 'No new checkpoint since'} size ${size} of ${witness.log.address}, as ` +
+        `${state.verifierKey}`,
     );
   }
   surroundings.out(
-    `${state.signer.name} follows ${witness.log.address}, every ${everySecs} s. Its key, for WITNESSES there: ${state.verifierKey}\n`,
+    `${state.signer.name} follows ${witness.log.address}, polling every ${everySecs} s. Its verifier ` +
+      `key, for WITNESSES there: ${state.verifierKey}\n`,
   );
   throw await follow(witness, everySecs * 1_000, options, surroundings);
 }
 
-/** Looks again and again, until there is an alarm. */
+/** Polls until there is an alarm. */
 async function follow(
   witness: Witness,
   everyMs: number,
   options: Options,
   surroundings: Surroundings,
 ): Promise<CommanderError> {
-  const said = new Map<string, number>();
+  const printedAt = new Map<string, number>();
   for (;;) {
-    const looked = await lookPatiently(witness);
-    if (looked.alarm)
-      return sound(raised(witness, looked.alarm) as Alarm, options, surroundings, witness.state);
+    const result = await pollPatiently(witness);
+    if (result.alarm)
+      return sound(raised(witness, result.alarm) as Alarm, options, surroundings, witness.state);
     const now = performance.now();
-    // Figures in a line change with each look, and it is the same complaint all the same.
-    for (const [key] of said) if (!looked.complaints.some((each) => kindOf(each) === key)) said.delete(key);
-    for (const complaint of looked.complaints) {
-      const key = kindOf(complaint);
-      if (now - (said.get(key) ?? -Infinity) < SAID_EVERY_MS) continue;
-      said.set(key, now);
-      surroundings.err(`daybook: ${complaint}\n`);
+    // Numbers in a warning change with each poll; it is still the same warning.
+    for (const [key] of printedAt)
+      if (!result.warnings.some((each) => kindOf(each) === key)) printedAt.delete(key);
+    for (const warning of result.warnings) {
+      const key = kindOf(warning);
+      if (now - (printedAt.get(key) ?? -Infinity) < WARNING_REPEAT_MS) continue;
+      printedAt.set(key, now);
+      surroundings.err(`daybook: ${warning}\n`);
     }
     await wait(everyMs);
   }
 }
 
-const kindOf = (complaint: string): string => complaint.replace(/\d+/g, '');
+const kindOf = (warning: string): string => warning.replace(/\d+/g, '');
 
-async function lookPatiently(witness: Witness): Promise<Looked> {
+async function pollPatiently(witness: Witness): Promise<PollResult> {
   try {
-    return await look(witness);
+    return await poll(witness);
   } catch (error) {
-    if (!(error instanceof LogAwayError)) throw error;
-    return { size: 0, isNew: false, alarm: null, complaints: [error.message] };
+    if (!(error instanceof LogUnavailableError)) throw error;
+    return { size: 0, isNew: false, alarm: null, warnings: [error.message] };
   }
 }
 
-/** Puts an alarm down with its evidence; from here on nothing is signed. */
+/** Stores an alarm with its evidence. From here on nothing is signed. */
 function raised({ state }: Witness, alarm: Alarm | null): Alarm | null {
   if (alarm) state.raise(alarm);
   return alarm;
 }
 
-/** Says it as loud as a program can. */
+/** Reports an alarm on standard error and to the webhook. */
 async function sound(
   alarm: Alarm,
   { webhook }: Options,
   { err }: Surroundings,
   state: WitnessState,
 ): Promise<CommanderError> {
-  const sizes = `${alarm.known === null ? 'nothing was signed before' : `signed up to ${checkpointIn(alarm.known).size}`}, shown ${shownSize(alarm)}`;
+  const { known } = alarm;
+  const before =
+    known === null ? 'nothing cosigned before' : `cosigned size ${parseCheckpointNote(known).size}`;
   err(
-    `daybook: ALARM (${alarm.alarm}) ${alarm.log}: ${alarm.message}; ${sizes}. Nothing is signed any more. The evidence is in ${state.directory}/alarm: keep it, and ask the operator. To go on after that: --accept <size>\n`,
+    `daybook: ALARM (${alarm.alarm}) ${alarm.log}: ${alarm.message}; ${before}, served ` +
+      `${servedSize(alarm)}. This witness has ` +
+      `stopped signing. The evidence is in ${state.directory}/alarm: keep it, and ask the log's ` +
+      `operator. To continue after that: --accept <size>\n`,
   );
   if (webhook !== undefined)
-    await post(webhook, alarm).catch(() => err('daybook: the webhook could not be told of the alarm\n'));
+    await post(webhook, alarm).catch(() => err('daybook: the alarm could not be sent to the webhook\n'));
   return new CommanderError(ALARM_EXIT, 'daybook.alarm', '');
 }
 
-function shownSize({ shown }: Alarm): string {
+function servedSize({ shown }: Alarm): string {
   try {
-    return `up to ${checkpointIn(shown).size}`;
+    return `size ${parseCheckpointNote(shown).size}`;
   } catch {
-    return 'is no checkpoint';
+    return 'an invalid checkpoint';
   }
 }
 
@@ -192,16 +206,16 @@ async function post(webhook: string, alarm: Alarm): Promise<void> {
     signal: AbortSignal.timeout(WEBHOOK_TIMEOUT_MS),
   });
   await reply.body?.cancel();
-  if (!reply.ok) throw new LogAwayError(`the webhook answers ${reply.status}`);
+  if (!reply.ok) throw new LogUnavailableError(`the webhook answered HTTP ${reply.status}`);
 }
 
 /**
- * What a person has decided after an alarm. @throws {StoreError} when the size is of neither checkpoint, or
- * no known key has signed it.
+ * Clears an alarm by an operator's decision.
+ * @throws {StoreError} when the size matches neither checkpoint, or no known key has signed that one.
  */
 function accept({ state, keys }: Witness, size: string): void {
   const alarm = state.alarm();
-  if (alarm === null) throw new StoreError('there is no alarm, and so nothing to accept');
+  if (alarm === null) throw new StoreError('there is no alarm to accept');
   try {
     const { checkpoint, note } = openCheckpoint(alarm.shown, [...keys, state.signer]);
     if (String(checkpoint.size) === size)
@@ -209,9 +223,10 @@ function accept({ state, keys }: Witness, size: string): void {
   } catch (error) {
     if (!(error instanceof NoteError)) throw error;
   }
-  if (alarm.known !== null && String(checkpointIn(alarm.known).size) === size)
+  if (alarm.known !== null && String(parseCheckpointNote(alarm.known).size) === size)
     return state.accept(null, Date.now());
   throw new StoreError(
-    `neither what was signed last nor what the alarm shows is a checkpoint of ${size} events that a known key has signed`,
+    `no checkpoint of size ${size} to accept: neither the one cosigned last nor the one in the alarm ` +
+      'has that size and the signature of a known key',
   );
 }

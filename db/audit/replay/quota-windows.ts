@@ -11,9 +11,9 @@ import {
 import { windowEnd, windowStart } from '#db/limits/windows.ts';
 
 /**
- * The windows of quotas, charged event by event: each call to the windows of its admission, by the
- * quotas of the terms that it was admitted under. It holds until it ends, and then has used what it
- * settled at, or all of its hold where it was abandoned. Pure.
+ * Quota windows, charged event by event. A request is charged to the windows of its admission minute, by the
+ * quotas of the terms that it was admitted under. While it is open its reservation counts as held; when it
+ * ends, its usage counts as settled, or its full reservation if it was abandoned. Pure.
  */
 
 /** One quota of an account or a key in one window. Minutes are UTC, since 1970. */
@@ -24,27 +24,25 @@ export type QuotaWindow = {
   window: WindowKind;
   start: number;
   end: number;
-  /** The position of the control event that began the windows anew; 0 when none ever did. */
+  /** The position of the control event that reset the windows; 0 if none did. */
   reset: number;
   cap: number;
   enforcement: Enforcement;
   settled: number;
   held: number;
-  /** Whether replies that are not cut were charged to it, which may overdraw. */
+  /** Whether requests under a soft limit were charged to it, which can exceed the cap. */
   overdraws: boolean;
 };
 
-/** What one open call holds of a window, and the terms that it was admitted under. */
+/** The reservation of an open request in one window, and the terms that it was admitted under. */
 export type Charge = { subject: Subject; window: QuotaWindow; limit: Limit; terms: number; held: number };
 
-/** Quotas from a position of the log on. */
+/** The quotas of a subject from a position of the log on. */
 type Version = { position: number; minute: number; quotas: readonly Limit[] };
-/**
- * An account or a key: its quotas since the beginning, and those of its windows that may still be charged.
- */
+/** An account or a key: the history of its quotas, and its windows that can still be charged. */
 type Subject = { name: string; versions: Version[]; windows: QuotaWindow[] };
 
-type Spent = EventOf<'request.settled' | 'request.abandoned'>;
+type Ending = EventOf<'request.settled' | 'request.abandoned'>;
 
 const QUOTA_WINDOWS: ReadonlySet<WindowKind> = new Set(['hour', 'day', 'week', 'month']);
 const isSame = (one: Limit, other: Limit): boolean =>
@@ -53,16 +51,14 @@ const isSame = (one: Limit, other: Limit): boolean =>
   one.reset === other.reset &&
   one.cap === other.cap &&
   one.enforcement === other.enforcement;
-const isOf = (window: QuotaWindow, { meter, window: kind, reset }: Limit): boolean =>
+const matchesLimit = (window: QuotaWindow, { meter, window: kind, reset }: Limit): boolean =>
   window.meter === meter && window.window === kind && window.reset === reset;
 
-/**
- * It grows with accounts and keys, and with the changes of their quotas; windows that are over are let go.
- */
+/** Memory grows with accounts, keys and changes of their quotas. Windows that are over are discarded. */
 export class QuotaWindows {
   readonly #subjects = new Map<string, Subject>();
 
-  /** From here on a subject has these limits. */
+  /** Sets the limits of a subject from a position on. */
   setLimits(name: string, limits: readonly Limit[], position: number, minute: number): void {
     const subject = this.#subjects.get(name) ?? { name, versions: [], windows: [] };
     const quotas = limits.filter(({ window }) => QUOTA_WINDOWS.has(window));
@@ -76,16 +72,17 @@ export class QuotaWindows {
     subject.versions.push({ position, minute, quotas });
     for (const limit of quotas) {
       for (const window of subject.windows) {
-        if (isOf(window, limit) && window.end > minute)
+        if (matchesLimit(window, limit) && window.end > minute)
           Object.assign(window, { cap: limit.cap, enforcement: limit.enforcement });
       }
     }
   }
 
   /**
-   * Charges an accepted call to its windows. Calls from before there were limits are charged nowhere.
-   * @param minute that of the event, which tells the windows that are over.
-   * @param onFault told of a limit that was exceeded.
+   * Charges an accepted request to its windows.
+   * @param minute of the event; windows that ended by then are over.
+   * @param onFault called when a hard limit is exceeded.
+   * @returns null for a request that was admitted without limits.
    */
   accept(
     event: EventOf<'request.accepted'>,
@@ -102,14 +99,14 @@ export class QuotaWindows {
         const charge = { subject, window, limit, terms, held: unitsReserved(limit.meter, amountsOf(event)) };
         window.held += charge.held;
         window.overdraws ||= limit.enforcement === 'soft' && isByUsage(limit.meter);
-        judge(charge, onFault);
+        checkCap(charge, onFault);
         (charges ??= []).push(charge);
       }
     }
     return charges;
   }
 
-  /** A call was given more to spend. A window that is over is not charged for it any more. */
+  /** Extends the reservation of a request. A window that is over is not charged any more. */
   extend(
     charges: readonly Charge[] | null,
     event: EventOf<'request.extended'>,
@@ -122,12 +119,12 @@ export class QuotaWindows {
       const held = unitsReserved(limit.meter, amountsOf(event));
       window.held += held - charge.held;
       charge.held = held;
-      judge(charge, onFault);
+      checkCap(charge, onFault);
     }
   }
 
-  /** A call has ended. */
-  end(charges: readonly Charge[] | null, event: Spent, onFault: (problem: string) => void): void {
+  /** Replaces the reservation of a request by its usage. */
+  end(charges: readonly Charge[] | null, event: Ending, onFault: (problem: string) => void): void {
     for (const charge of charges ?? []) {
       const { window, limit } = charge;
       const units =
@@ -136,13 +133,12 @@ export class QuotaWindows {
           : unitsSettled(limit.meter, event);
       window.held -= charge.held;
       window.settled += units;
-      if (units > charge.held) judge(charge, onFault);
+      if (units > charge.held) checkCap(charge, onFault);
     }
   }
 
   /**
-   * The windows that run at a minute: those that were charged, and those of quotas in force that
-   * nobody has touched.
+   * The windows that are current at a minute: those with charges, and those of quotas in force without any.
    */
   running(minute: number): (QuotaWindow & { in_force: boolean })[] {
     const running: (QuotaWindow & { in_force: boolean })[] = [];
@@ -150,10 +146,13 @@ export class QuotaWindows {
       const quotas = versions.at(-1)?.quotas ?? [];
       const current = windows.filter(({ start, end }) => start <= minute && end > minute);
       running.push(
-        ...current.map((window) => ({ ...window, in_force: quotas.some((limit) => isOf(window, limit)) })),
+        ...current.map((window) => ({
+          ...window,
+          in_force: quotas.some((limit) => matchesLimit(window, limit)),
+        })),
       );
       for (const limit of quotas) {
-        if (current.some((window) => isOf(window, limit))) continue;
+        if (current.some((window) => matchesLimit(window, limit))) continue;
         const { meter, window, reset, cap, enforcement } = limit;
         const start = windowStart(window, minute);
         running.push({
@@ -176,25 +175,24 @@ export class QuotaWindows {
   }
 }
 
-/** The newest terms are nearly always the ones that are meant. */
+/** Searches from the newest version, which is nearly always the right one. */
 function versionAt({ versions }: Subject, terms: number): Version | undefined {
   return versions.findLast(({ position }) => position <= terms);
 }
 
 function windowOf(subject: Subject, limit: Limit, admitted: number, minute: number): QuotaWindow {
   const known = subject.windows.find(
-    (window) => isOf(window, limit) && window.start <= admitted && window.end > admitted,
+    (window) => matchesLimit(window, limit) && window.start <= admitted && window.end > admitted,
   );
   if (known) return known;
   const start = windowStart(limit.window, admitted);
   const end = windowEnd(limit.window, start);
-  // Its cap is what the newest terms said that came while it lasted; of terms that all came later, the
-  // oldest.
+  // The cap of a window is that of the newest terms set before its end, or else of the oldest terms.
   const same = subject.versions.flatMap((version) => {
-    const said = version.quotas.find(
+    const quota = version.quotas.find(
       ({ meter, window, reset }) => meter === limit.meter && window === limit.window && reset === limit.reset,
     );
-    return said ? [{ minute: version.minute, cap: said.cap, enforcement: said.enforcement }] : [];
+    return quota ? [{ minute: version.minute, cap: quota.cap, enforcement: quota.enforcement }] : [];
   });
   const { cap, enforcement } = same.findLast((version) => version.minute < end) ?? same[0] ?? limit;
   const window: QuotaWindow = {
@@ -216,19 +214,20 @@ function windowOf(subject: Subject, limit: Limit, admitted: number, minute: numb
 }
 
 /**
- * Promise P4, where no reply may overdraw: of hard quotas, and of all that count requests. While
- * servers are still to hear of a higher cap some of them rightly admit beyond the lower one, so the
- * highest since the call's terms counts.
+ * Checks invariant P4: a hard limit is never exceeded, nor is any quota on requests. While a raised cap is
+ * still propagating, some servers already admit requests under it, so the highest cap since the request's
+ * terms applies.
  */
-function judge({ subject, window, limit, terms }: Charge, onFault: (problem: string) => void): void {
+function checkCap({ subject, window, limit, terms }: Charge, onFault: (problem: string) => void): void {
   const { settled, held } = window;
   if (settled + held <= limit.cap || window.overdraws) return;
   const later = subject.versions
     .filter(({ position }) => position > terms)
-    .flatMap(({ quotas }) => quotas.filter((each) => isOf(window, each)));
+    .flatMap(({ quotas }) => quotas.filter((each) => matchesLimit(window, each)));
   const cap = Math.max(limit.cap, ...later.map((each) => each.cap));
   if (settled + held > cap)
     onFault(
-      `${limit.meter} of ${subject.name} in its ${limit.window}: ${settled} settled and ${held} held exceed ${cap}`,
+      `${limit.meter} of ${subject.name} in its ${limit.window}: ${settled} settled and ${held} held ` +
+        `exceed ${cap}`,
     );
 }

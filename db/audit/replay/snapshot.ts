@@ -1,6 +1,6 @@
-import { type Figures, compareTexts, totalOf, type UsageRow } from '#db/audit/replay/figures.ts';
+import { type Totals, compareTexts, totalOf, type UsageRow } from '#db/audit/replay/totals.ts';
 import type { QuotaWindow } from '#db/audit/replay/quota-windows.ts';
-import type { AuditState, Fault } from '#db/audit/replay/state.ts';
+import type { ReplayState, Fault } from '#db/audit/replay/state.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 import type { PlanTerms } from '#db/events/events.ts';
 import type { Account } from '#db/fold/account.ts';
@@ -9,10 +9,10 @@ import type { Upstream } from '#db/fold/upstream.ts';
 import type { ModelTerms, UpstreamTerms } from '#db/events/upstream-events.ts';
 import { minuteOf } from '#db/limits/windows.ts';
 
-/** A state as people and programs are shown it, at one moment. Pure. */
+/** A replayed state at a point in time, as the commands print it. Pure. */
 
-export type Snapshot = {
-  /** The last event that was taken in, its time, and the moment that is shown. */
+export type StateSnapshot = {
+  /** The last event that was applied, its time, and the point in time that is shown. */
   position: number;
   position_at: string;
   moment: string;
@@ -22,10 +22,10 @@ export type Snapshot = {
     state: string;
     plan: string | null;
     keys: number;
-    good_keys: number;
+    active_keys: number;
     members: number;
     open_requests: number;
-  } & Figures)[];
+  } & Totals)[];
   keys: {
     id: string;
     account: string;
@@ -36,7 +36,7 @@ export type Snapshot = {
   }[];
   plans: { name: string; state: string; accounts: number; terms: PlanTerms }[];
   prices: number;
-  /** With what everybody may know of their credentials. */
+  /** With the public part of their credentials. */
   upstreams: {
     name: string;
     state: string;
@@ -47,7 +47,7 @@ export type Snapshot = {
   registration: { policy: string; plan: string | null };
   members: { id: string; account: string; role: string; state: string }[];
   usage: UsageRow[];
-  total: Figures;
+  total: Totals;
   open_requests: {
     request: string;
     account: string;
@@ -59,8 +59,8 @@ export type Snapshot = {
     hold_cost_microusd: number | null;
   }[];
   windows: ShownWindow[];
-  /** Endings of calls that began before the first position that was read. */
-  begun_before: number;
+  /** Requests that ended, and were accepted before the first position that was read. */
+  accepted_before: number;
   fault_count: number;
   faults: Fault[];
 };
@@ -75,48 +75,48 @@ export type ShownWindow = Pick<
   reset_position: number;
   limit: number;
   free: number;
-  /** False where the quotas of now are others, and only calls of before are charged here. */
+  /** False if the quota was changed since, so that only earlier requests are charged here. */
   in_force: boolean;
 };
 
 /**
- * What a state comes to.
- * @param moment what is told by the clock (keys that ended, windows that run) is as it was then.
- * @param only an account's id: nobody else's is shown.
+ * Takes a snapshot of a state.
+ * @param moment the point in time for states that depend on the clock (expired keys, current windows).
+ * @param only the id of the one account to include.
  */
-export function snapshotOf(state: AuditState, moment: Date, only?: string): Snapshot {
+export function snapshotOf(state: ReplayState, moment: Date, only?: string): StateSnapshot {
   const { accounts, keys, plans, prices, upstreams, models, members, registration } = state.subjects;
-  const isMeant = (account: string): boolean => only === undefined || account === only;
-  const meant = [...accounts.values()]
-    .filter(({ id }) => isMeant(id))
+  const isIncluded = (account: string): boolean => only === undefined || account === only;
+  const included = [...accounts.values()]
+    .filter(({ id }) => isIncluded(id))
     .toSorted((one, other) => compareTexts(one.name, other.name));
   const usage = state.usage.rows(only);
   const usageOf = Map.groupBy(usage, ({ account }) => account);
   const keysOf = Map.groupBy(keys.values(), ({ account }) => account);
-  const openCalls = [...state.open.values()].filter(({ request }) => isMeant(request.account));
+  const openCalls = [...state.open.values()].filter(({ request }) => isIncluded(request.account));
   const openOf = Map.groupBy(openCalls, ({ request }) => request.account);
-  const ownMembers = [...members.values()].filter(({ account }) => isMeant(account));
+  const ownMembers = [...members.values()].filter(({ account }) => isIncluded(account));
   const membersOf = Map.groupBy(ownMembers, ({ account }) => account);
   const onPlan = Map.groupBy(accounts.values(), ({ plan }) => plan);
   return {
     position: state.position,
     position_at: state.at.toISOString(),
     moment: moment.toISOString(),
-    accounts: meant.map(({ id, name, state: own, plan }) => ({
+    accounts: included.map(({ id, name, state: own, plan }) => ({
       id,
       name,
       state: own,
       plan,
       keys: keysOf.get(id)?.length ?? 0,
-      good_keys:
+      active_keys:
         keysOf.get(id)?.filter((key) => ['active', 'rotating'].includes(keyState(key, moment))).length ?? 0,
       members: membersOf.get(id)?.filter((member) => member.state === 'active').length ?? 0,
       open_requests: openOf.get(id)?.length ?? 0,
       ...totalOf(usageOf.get(id) ?? []),
     })),
-    keys: [...keys.values()].filter(({ account }) => isMeant(account)).map((key) => shownKey(key, moment)),
+    keys: [...keys.values()].filter(({ account }) => isIncluded(account)).map((key) => shownKey(key, moment)),
     plans: [...plans.values()]
-      .filter(({ name }) => only === undefined || meant.some(({ plan }) => plan === name))
+      .filter(({ name }) => only === undefined || included.some(({ plan }) => plan === name))
       .map(({ name, state: own, terms }) => ({
         name,
         state: own,
@@ -142,14 +142,14 @@ export function snapshotOf(state: AuditState, moment: Date, only?: string): Snap
         hold_cost_microusd: holdCostMicrousd,
       }),
     ),
-    windows: shownWindows(state, moment).filter(({ account }) => isMeant(account)),
-    begun_before: state.begunBefore,
+    windows: shownWindows(state, moment).filter(({ account }) => isIncluded(account)),
+    accepted_before: state.acceptedBefore,
     fault_count: state.faultCount,
     faults: state.faults,
   };
 }
 
-function shownUpstream({ name, state, terms, credentials }: Upstream): Snapshot['upstreams'][number] {
+function shownUpstream({ name, state, terms, credentials }: Upstream): StateSnapshot['upstreams'][number] {
   return {
     name,
     state,
@@ -163,7 +163,7 @@ function shownUpstream({ name, state, terms, credentials }: Upstream): Snapshot[
   };
 }
 
-function shownKey(key: Key, moment: Date): Snapshot['keys'][number] {
+function shownKey(key: Key, moment: Date): StateSnapshot['keys'][number] {
   const { id, account, name, secret, expiresAt } = key;
   return {
     id,
@@ -175,8 +175,8 @@ function shownKey(key: Key, moment: Date): Snapshot['keys'][number] {
   };
 }
 
-/** The quota windows that run at a moment, in the order of their subjects. */
-export function shownWindows({ windows, subjects }: AuditState, moment: Date): ShownWindow[] {
+/** The quota windows that are current at a point in time, in the order of their subjects. */
+export function shownWindows({ windows, subjects }: ReplayState, moment: Date): ShownWindow[] {
   const time = (minute: number): string => new Date(minute * 60_000).toISOString();
   return windows
     .running(minuteOf(moment.getTime()))
@@ -206,10 +206,10 @@ export function shownWindows({ windows, subjects }: AuditState, moment: Date): S
     );
 }
 
-/** The account that somebody means by its name or its id. @throws {StoreError} when there is none. */
-export function accountNamed(accounts: Iterable<Account>, nameOrId: string): Account {
+/** Finds an account by its name or its id. @throws {StoreError} when it does not exist. */
+export function findAccount(accounts: Iterable<Account>, nameOrId: string): Account {
   const found = [...accounts].find(({ id, name }) => id === nameOrId || name === nameOrId);
   if (found === undefined)
-    throw new StoreError(`there is no account "${nameOrId}" in what was read of the log`);
+    throw new StoreError(`account "${nameOrId}" is not in the part of the log that was read`);
   return found;
 }

@@ -1,5 +1,5 @@
-import { EndedLast } from '#db/audit/replay/ended-last.ts';
-import { type Ending, Usage } from '#db/audit/replay/figures.ts';
+import { RecentlyEnded } from '#db/audit/replay/recently-ended.ts';
+import { type Ending, Usage } from '#db/audit/replay/totals.ts';
 import { type Charge, QuotaWindows } from '#db/audit/replay/quota-windows.ts';
 import { Subjects } from '#db/audit/replay/subjects.ts';
 import type { ControlEvent, EventOf, Placed } from '#db/events/events.ts';
@@ -8,84 +8,82 @@ import { type Read, UnreadableEventError } from '#db/log/read.ts';
 import { minuteOf } from '#db/limits/windows.ts';
 
 /**
- * What an auditor holds to be so after a part of the log: folded event by event in plain objects, so
- * that it owes nothing to the statements that make the projections. Pure.
+ * The state after a range of the log, folded event by event in plain objects. It shares no code with the
+ * statements that fill the projections. Pure.
  *
- * It grows with accounts, keys and models, with the changes of terms, and with the calls that are
- * open; not with the calls that have ended.
+ * Memory grows with accounts, keys and models, with changes of terms, and with open requests; not with
+ * requests that have ended.
  */
 
-/**
- * Something in the log that should not be, at a position: promise P2, P4 or the order of the log is broken.
- */
+/** An event that violates invariant P2 or P4, or the order of the log. */
 export type Fault = { position: number; problem: string };
 
-/** So many faults are named, and all of them counted. One tells that something is wrong. */
-const FAULTS_NAMED_MAX = 100;
+/** Faults that are listed. The rest are only counted. */
+const FAULTS_LISTED_MAX = 100;
 
-/** An open call, and what it holds of which quotas. */
+/** An open request and its reservations. */
 export type OpenCall = { request: Request; position: number; at: Date; charges: Charge[] | null };
 
-export class AuditState {
+export class ReplayState {
   readonly subjects: Subjects;
   readonly usage = new Usage();
   readonly windows = new QuotaWindows();
   readonly open = new Map<string, OpenCall>();
-  readonly #ended = new EndedLast();
-  readonly #isWhole: boolean;
+  readonly #ended = new RecentlyEnded();
+  readonly #isFullLog: boolean;
   readonly faults: Fault[] = [];
   faultCount = 0;
-  /** Endings of calls that began before the first position that was read. */
-  begunBefore = 0;
+  /** Requests that ended, and were accepted before the first position that was read. */
+  acceptedBefore = 0;
   events = 0;
   position: number;
-  /** The time of the newest event; 1970 where there is none. */
+  /** The time of the newest event; 1970 before the first one. */
   at = new Date(0);
   #minute = 0;
   readonly #onFault = (problem: string): void => this.#fault(problem);
 
-  /** @param after the position before the first event that will be taken in: 0 for the whole log. */
+  /** @param after the position before the first event that will be applied: 0 for the full log. */
   constructor(after: number = 0) {
     this.position = after;
-    this.#isWhole = after === 0;
-    this.subjects = new Subjects(this.windows, this.#isWhole);
+    this.#isFullLog = after === 0;
+    this.subjects = new Subjects(this.windows, this.#isFullLog);
   }
 
-  /** Takes in the next event, whatever it is. */
-  take(read: Read): void {
+  /** Applies the next event of any type. */
+  apply(read: Read): void {
     this.events++;
     this.position = read.position;
     if (read instanceof UnreadableEventError)
       return this.#fault("the event can't be read: it is damaged, or of a newer version");
-    this.#takeTime(read.at);
+    this.#advanceTime(read.at);
     const { event } = read;
     switch (event.type) {
       case 'request.rejected':
-        return this.usage.take(event);
+        return this.usage.apply(event);
       case 'request.accepted':
       case 'request.extended':
-        return this.#takeLife(event);
+        return this.#applyRequestEvent(event);
       case 'request.settled':
       case 'request.abandoned':
-        this.usage.take(event);
-        return this.#takeLife(event);
+        this.usage.apply(event);
+        return this.#applyRequestEvent(event);
       default:
-        return this.subjects.take(read as Placed<ControlEvent>, this.#onFault);
+        return this.subjects.apply(read as Placed<ControlEvent>, this.#onFault);
     }
   }
 
   /** All events of a batch carry one time. */
-  #takeTime(at: Date): void {
+  #advanceTime(at: Date): void {
     if (at === this.at) return;
     if (at < this.at) this.#fault('the event is earlier than the one before it');
     this.at = at;
     this.#minute = minuteOf(at.getTime());
   }
 
-  #takeLife(event: RequestLifeEvent): void {
+  #applyRequestEvent(event: RequestLifeEvent): void {
     try {
       if (event.type === 'request.accepted') this.#accept(event);
-      else this.#goOn(event);
+      else this.#continue(event);
     } catch (error) {
       if (!(error instanceof RequestOrderError)) throw error;
       this.#fault(error.message);
@@ -99,19 +97,20 @@ export class AuditState {
     const isInOrder = event.terms_position === undefined || event.terms_position < this.position;
     if (!isInOrder)
       this.#fault(
-        `request ${event.request} was admitted under terms of position ${event.terms_position}, which came later`,
+        `request ${event.request} was admitted under terms of position ${event.terms_position}, which ` +
+          'came later',
       );
     const charges = isInOrder ? this.windows.accept(event, this.#minute, this.#onFault) : null;
     this.open.set(event.request, { request, position: this.position, at: this.at, charges });
   }
 
-  #goOn(event: Exclude<RequestLifeEvent, EventOf<'request.accepted'>>): void {
+  #continue(event: Exclude<RequestLifeEvent, EventOf<'request.accepted'>>): void {
     const open = this.open.get(event.request);
-    if (open === undefined) return this.#withoutBeginning(event);
+    if (open === undefined) return this.#withoutAcceptance(event);
     const { account, key, model } = open.request;
     if (event.account !== account || event.key !== key || event.model !== model)
       this.#fault(
-        `request ${event.request} goes on for another account, key or model than it was accepted for`,
+        `request ${event.request} continues with another account, key or model than it was accepted for`,
       );
     open.request = evolveRequest(open.request, event);
     if (event.type === 'request.extended')
@@ -121,22 +120,22 @@ export class AuditState {
     this.#ended.add(event.request);
   }
 
-  #withoutBeginning(event: EventOf<'request.extended'> | Ending): void {
+  #withoutAcceptance(event: EventOf<'request.extended'> | Ending): void {
     const did = event.type === 'request.extended' ? 'was extended' : 'ended';
     if (this.#ended.has(event.request))
       throw new RequestOrderError(
         `request ${event.request} ${did}${did === 'ended' ? ' twice' : ' after its end'}`,
       );
-    if (this.#isWhole)
+    if (this.#isFullLog)
       throw new RequestOrderError(
         `request ${event.request} ${did} without being accepted, or long after its end`,
       );
-    if (event.type !== 'request.extended') this.begunBefore++;
+    if (event.type !== 'request.extended') this.acceptedBefore++;
   }
 
-  /** Names what is wrong with the event that is being taken in. */
+  /** Records a fault of the event that is being applied. */
   #fault(problem: string): void {
     this.faultCount++;
-    if (this.faults.length < FAULTS_NAMED_MAX) this.faults.push({ position: this.position, problem });
+    if (this.faults.length < FAULTS_LISTED_MAX) this.faults.push({ position: this.position, problem });
   }
 }

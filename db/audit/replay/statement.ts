@@ -1,15 +1,15 @@
-import { compareTexts, costOf, type Ending, type Figures } from '#db/audit/replay/figures.ts';
+import { compareTexts, costOf, type Ending, type Totals } from '#db/audit/replay/totals.ts';
 import type { EventOf, Placed } from '#db/events/events.ts';
 
 /**
- * What an account used in a month and what that cost, from the events of the month alone. A call
- * belongs to the month in which its ending is in the log (UTC), whenever it began: so each ending
- * belongs to one month, and the months together are the log. Pure.
+ * The usage and cost of an account in a month, from the events of that month alone. A request belongs to the
+ * month (UTC) in which it ended, whenever it was accepted. So each request belongs to one month, and the
+ * months add up to the log. Pure.
  */
 
-/** Calls of one key and model. Tokens are those that were settled; of abandoned calls, their holds. */
+/** Requests of one key and model. Tokens are those settled, or those reserved for abandoned requests. */
 export type Line = { kind: 'priced' | 'unpriced' | 'abandoned'; key: string; model: string } & Omit<
-  Figures,
+  Totals,
   'refused' | 'unpriced' | 'abandoned'
 >;
 
@@ -20,16 +20,16 @@ export type Statement = {
   account: string;
   /** In the order of kinds, keys and models. */
   lines: Line[];
-  /** Calls that were refused: they cost nothing. */
+  /** Requests that were rejected, at no cost. */
   refused: number;
   requests: number;
   cost_microusd: number;
 };
 
-/** A UTC month such as `2026-11`, from its first moment up to, but without, the next one's. */
+/** A UTC month such as `2026-11`. `from` is inclusive, `until` exclusive. */
 export type Month = { name: string; from: Date; until: Date };
 
-/** @returns null when the text is no month. */
+/** @returns null if the text is not a month. */
 export function parseMonth(text: string): Month | null {
   const match = /^(\d{4})-(0[1-9]|1[0-2])$/.exec(text);
   if (!match) return null;
@@ -41,12 +41,12 @@ export function parseMonth(text: string): Month | null {
   };
 }
 
-/** Gathers the statements of all accounts for one month; it grows with accounts, keys and models. */
+/** Accumulates the statements of all accounts for one month. Memory grows with accounts, keys and models. */
 export class Statements {
   readonly #month: Month;
   readonly #lines = new Map<string, Map<string, Line>>();
   readonly #refused = new Map<string, number>();
-  /** Summed one by one and apart from the lines: what those have to come to. */
+  /** The sum computed independently of the lines, which must add up to it. */
   totalMicrousd = 0n;
   endings = 0;
 
@@ -54,15 +54,15 @@ export class Statements {
     this.#month = month;
   }
 
-  /** Takes in an event of any time; those of other months change nothing. */
-  take({ event, at }: Placed): void {
+  /** Adds an event of any time. Events of other months are ignored. */
+  add({ event, at }: Placed): void {
     if (at < this.#month.from || at >= this.#month.until) return;
     if (event.type === 'request.rejected')
       this.#refused.set(event.account, (this.#refused.get(event.account) ?? 0) + event.refused_count);
-    else if (event.type === 'request.settled' || event.type === 'request.abandoned') this.#takeEnding(event);
+    else if (event.type === 'request.settled' || event.type === 'request.abandoned') this.#addEnding(event);
   }
 
-  #takeEnding(event: Ending): void {
+  #addEnding(event: Ending): void {
     const cost = costOf(event);
     this.endings++;
     this.totalMicrousd += BigInt(cost ?? 0);
@@ -98,12 +98,12 @@ export class Statements {
     return line;
   }
 
-  /** The accounts that a statement has something of, in the order of their ids. */
+  /** The ids of accounts with a statement that isn't empty, in order. */
   get accounts(): string[] {
     return [...new Set([...this.#lines.keys(), ...this.#refused.keys()])].toSorted();
   }
 
-  /** The statement of an account, empty where there was nothing. */
+  /** The statement of an account; without lines if it had no usage. */
   of(account: string): Statement {
     const lines = [...(this.#lines.get(account)?.values() ?? [])].toSorted(
       (one, other) =>

@@ -20,8 +20,8 @@ import { limitsOf } from '#db/limits/limits.ts';
 import { minuteOf } from '#db/limits/windows.ts';
 
 /**
- * Accounts, keys, plans, prices, upstreams, models and members by the folds that enforcement uses, and the
- * quotas that follow from them. Pure.
+ * Accounts, keys, plans, prices, upstreams, models and members, computed by the same folds that enforcement
+ * uses, and the quotas that follow from them. Pure.
  */
 export class Subjects {
   readonly accounts = new Map<string, Account>();
@@ -32,21 +32,21 @@ export class Subjects {
   readonly models = new Map<string, Model>();
   readonly members = new Map<string, Member>();
   registration = REGISTRATION_FIRST;
-  /** Who is on each plan, so that a change of it concerns them alone. */
+  /** The accounts on each plan, which a change of the plan applies to. */
   readonly #onPlan = new Map<string, Set<string>>();
-  /** The version that each stream has reached; those of sessions end with them. */
+  /** The version of each stream. A session's stream is removed when the session closes. */
   readonly #versions = new Map<string, number>();
   readonly #windows: QuotaWindows;
-  readonly #isWhole: boolean;
+  readonly #isFullLog: boolean;
 
-  /** @param isWhole whether every stream is seen from its first event on. */
-  constructor(windows: QuotaWindows, isWhole: boolean) {
+  /** @param isFullLog whether every stream is read from its first event on. */
+  constructor(windows: QuotaWindows, isFullLog: boolean) {
     this.#windows = windows;
-    this.#isWhole = isWhole;
+    this.#isFullLog = isFullLog;
   }
 
-  /** @param onFault told where an event does not follow the one before it in its stream. */
-  take(placed: Placed<ControlEvent>, onFault: (problem: string) => void): void {
+  /** Applies a control event. @param onFault called when its version is out of order in its stream. */
+  apply(placed: Placed<ControlEvent>, onFault: (problem: string) => void): void {
     const { event, at, position, version } = placed;
     this.#followStream(placed, onFault);
     if (isAccountEvent(event)) {
@@ -54,7 +54,7 @@ export class Subjects {
       const account = evolveAccount(before, { event, at, position, version });
       if (account === undefined) return;
       if (before?.plan !== account.plan) this.#move(account, before?.plan ?? null);
-      this.#note(account, position, at);
+      this.#setAccount(account, position, at);
     } else if (isKeyEvent(event)) {
       const key = evolveKey(this.keys.get(event.key), { event, at, position, version });
       if (key === undefined) return;
@@ -71,7 +71,8 @@ export class Subjects {
       this.plans.set(plan.name, plan);
       for (const id of this.#onPlan.get(plan.name) ?? []) {
         const account = this.accounts.get(id);
-        if (account) this.#note(applyPlanEvent(account, { event, at, position, version }), position, at);
+        if (account)
+          this.#setAccount(applyPlanEvent(account, { event, at, position, version }), position, at);
       }
     } else if (event.type === 'model.priced') {
       this.prices.set(event.model, evolvePrice({ event, at, position, version }));
@@ -91,8 +92,8 @@ export class Subjects {
 
   #followStream({ stream, version, event }: Placed<ControlEvent>, onFault: (problem: string) => void): void {
     const before = this.#versions.get(stream);
-    if (version !== (before ?? 0) + 1 && (before !== undefined || this.#isWhole)) {
-      onFault(`${stream} goes on with version ${version} after ${before ?? 0}`);
+    if (version !== (before ?? 0) + 1 && (before !== undefined || this.#isFullLog)) {
+      onFault(`stream ${stream} continues with version ${version} after ${before ?? 0}`);
     }
     if (event.type === 'session.closed') this.#versions.delete(stream);
     else this.#versions.set(stream, version);
@@ -106,7 +107,7 @@ export class Subjects {
     else this.#onPlan.set(plan, new Set([id]));
   }
 
-  #note(account: Account, position: number, at: Date): void {
+  #setAccount(account: Account, position: number, at: Date): void {
     this.accounts.set(account.id, account);
     const plan = account.plan === null ? undefined : this.plans.get(account.plan);
     this.#windows.setLimits(

@@ -1,5 +1,5 @@
 import type { ClientBase } from 'pg';
-import { tellEvents, tellProof } from '#db/audit/commands/receipt-text.ts';
+import { describeEvents, describeProof } from '#db/audit/commands/receipt-text.ts';
 import { parseVerifierKey } from '#db/tlog/note.ts';
 import { openReceipt, ReceiptError } from '#db/tlog/receipt.ts';
 import { readStanding } from '#db/tlog/standing.ts';
@@ -28,7 +28,7 @@ export async function checkReceipt(client: ClientBase, text: string): Promise<Re
     return {
       object: 'receipt_check',
       is_good: true,
-      proven: [`Request ${opened.receipt.request}`, ...tellEvents(opened), ...tellProof(opened)],
+      proven: [`Request ${opened.receipt.request}`, ...describeEvents(opened), ...describeProof(opened)],
       problem: null,
     };
   } catch (error) {

@@ -9,9 +9,9 @@ import { registerInstance, retireInstance } from '#db/instances/instance.ts';
 import { ConflictError } from '#db/log/append.ts';
 import { follow } from '#db/log/follow.ts';
 import { ArchivedError, firstPosition, readPage, readStream } from '#db/log/read.ts';
-import { readRows } from '../../support/audit/audit.ts';
+import { readRows } from '../../support/audit/verify-chain.ts';
 import { connectAs, openWriter, suspended } from '../../support/log/log-writer.ts';
-import { createPartitioned, type Partitioned } from '../../support/audit/partitioned-log.ts';
+import { createPartitionedLog, type PartitionedLog } from '../../support/audit/partitioned-log.ts';
 import { projectAll } from '../../support/projections/projected.ts';
 
 const lines = async (file: string): Promise<string[]> =>
@@ -26,7 +26,7 @@ test('files prove themselves and continue one another from the first event on, w
       fc.integer({ min: 10, max: 40 }),
       fc.array(fc.integer({ min: 1, max: 60 }), { minLength: 1, maxLength: 6 }),
       async (size, sizes) => {
-        await using log = await createPartitioned(size, 12);
+        await using log = await createPartitionedLog(size, 12);
         await log.fill(4 * size, sizes);
         const owner = await connectAs(log.database, 'owner');
         const stored = await readRows(owner);
@@ -55,7 +55,7 @@ test('files prove themselves and continue one another from the first event on, w
 
 describe('a partition stays in the log', () => {
   test('while it is not full, is among the newest, is not projected, or an instance may still need it', async () => {
-    await using log = await createPartitioned(50, 8);
+    await using log = await createPartitionedLog(50, 8);
     await log.fill(160);
     const owner = await connectAs(log.database, 'owner');
     const waiting = async (keep: number): Promise<string | null | undefined> =>
@@ -81,7 +81,7 @@ describe('a partition stays in the log', () => {
 });
 
 test('the projections go on while parts of the log are archived', async () => {
-  await using log = await createPartitioned(50, 8);
+  await using log = await createPartitionedLog(50, 8);
   await log.append(160);
   await projectAll(log.database);
   let steps = 0;
@@ -96,12 +96,12 @@ test('the projections go on while parts of the log are archived', async () => {
 });
 
 describe('of archived partitions', () => {
-  let log: Partitioned;
+  let log: PartitionedLog;
   let owner: Awaited<ReturnType<typeof connectAs>>;
   let before: Awaited<ReturnType<typeof readPage>>;
 
   beforeAll(async () => {
-    log = await createPartitioned(50, 12);
+    log = await createPartitionedLog(50, 12);
     await log.fill(180);
     owner = await connectAs(log.database, 'owner');
     before = await readPage(owner, 0, 'control');

@@ -10,8 +10,8 @@ import { fileOf, MANIFEST_FILE, type Manifest, type TableFile } from '#db/backup
 import { restoreBackup } from '#db/backup/restore.ts';
 import { readHead } from '#db/log/read.ts';
 import { publishCheckpoint } from '#db/tlog/publish.ts';
-import { audit } from '../../support/audit/audit.ts';
-import { type BackedUp, backUp } from '../../support/audit/backup-fixture.ts';
+import { verifyChain } from '../../support/audit/verify-chain.ts';
+import { type TestBackup, backUp } from '../../support/audit/backup-fixture.ts';
 import { commandLine } from '../../support/servers/command-line.ts';
 import { createDatabase, type TestDatabase } from '../../support/database.ts';
 import { makeTestDirectory, removeTestDirectory } from '../../support/directory.ts';
@@ -24,7 +24,7 @@ import { accepted, connectAs, openWriter, registered, settled } from '../../supp
 
 let directory: string;
 let database: TestDatabase;
-let sound: BackedUp;
+let sound: TestBackup;
 const { daybook } = commandLine(() => ({
   DAYBOOK_DATA: path.join(directory, 'data'),
   DATABASE_URL: database.url,
@@ -207,7 +207,7 @@ describe('a backup that is not what was written', () => {
     );
     await restoreBackup({ store: empty, directory: damaged, evenDamaged: true });
     const client = await connectAs(empty, 'owner');
-    expect(await audit(client)).toEqual({ position: 1, problem: 'hash differs' });
+    expect(await verifyChain(client)).toEqual({ position: 1, problem: 'hash differs' });
     await client.end();
   });
 
@@ -243,7 +243,7 @@ describe('a restore', () => {
     expect(await readHead(client)).toBe(0);
     await restoreBackup({ store: empty, directory: sound.directory, evenDamaged: false });
     expect(await readHead(client)).toBeGreaterThanOrEqual(sound.manifest.head?.position ?? NaN);
-    expect(await audit(client)).toBeNull();
+    expect(await verifyChain(client)).toBeNull();
     await client.end();
   });
 

@@ -10,22 +10,22 @@ import { connectAs as connectFor } from '#db/postgres/connect.ts';
 import { makePartitions } from '#db/log/partitions.ts';
 import { migrate, MIGRATIONS_FOLDER } from '#db/schema/migrate.ts';
 import { growNodes } from '#db/tlog/grow.ts';
-import { audit } from '../../support/audit/audit.ts';
+import { verifyChain } from '../../support/audit/verify-chain.ts';
 import { backUp, rowsOf } from '../../support/audit/backup-fixture.ts';
 import { createDatabase, createEmptyDatabase, type TestDatabase } from '../../support/database.ts';
 import { makeTestDirectory, removeTestDirectory } from '../../support/directory.ts';
 import { accepted, connectAs, openWriter } from '../../support/log/log-writer.ts';
-import { createPartitioned, type Partitioned } from '../../support/audit/partitioned-log.ts';
+import { createPartitionedLog, type PartitionedLog } from '../../support/audit/partitioned-log.ts';
 import { projectAll } from '../../support/projections/projected.ts';
 
 /** What goes into a backup comes out of it, to the letter, and nothing is forgotten by mistake. */
 
 let directory: string;
-let log: Partitioned;
+let log: PartitionedLog;
 let owner: Awaited<ReturnType<typeof connectAs>>;
 beforeAll(async () => {
   directory = await makeTestDirectory();
-  log = await createPartitioned(50, 12);
+  log = await createPartitionedLog(50, 12);
   owner = await connectAs(log.database, 'owner');
 });
 afterAll(async () => {
@@ -111,7 +111,7 @@ test('a restored database is the one that was backed up, row for row, protected 
       (manifest.head?.position as number) + 200,
     );
   }
-  expect(await audit(client)).toBeNull();
+  expect(await verifyChain(client)).toBeNull();
   expect(
     (
       await client.query(
@@ -158,7 +158,7 @@ test('a backup beside appends is of one moment: what it has of the log is whole'
 });
 
 test('where a part of the log is in its archive, the figures go along, and the rest is proved all the same', async () => {
-  await using archived = await createPartitioned(50, 12);
+  await using archived = await createPartitionedLog(50, 12);
   // Batches lie across the borders of parts.
   await archived.append(260, [3, 1, 70, 8]);
   await projectAll(archived.database);
@@ -202,7 +202,7 @@ test('a backup of an older version is brought up to this one, and a database tha
   });
   expect(await migrate(restored)).toEqual([]);
   const client = await connectAs(restored, 'owner');
-  expect(await audit(client)).toBeNull();
+  expect(await verifyChain(client)).toBeNull();
   await client.end();
 });
 

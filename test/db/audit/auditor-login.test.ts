@@ -6,7 +6,7 @@ import { commandLine } from '../../support/servers/command-line.ts';
 import { ask, createDatabase, type TestDatabase } from '../../support/database.ts';
 import { accepted, connectAs, openWriter, settled } from '../../support/log/log-writer.ts';
 
-/** The login of an auditor, as the command line makes it. */
+/** The login of an auditor, as the command line creates it. */
 
 let database: TestDatabase;
 let login: string;
@@ -28,10 +28,7 @@ afterAll(async () => {
   await database?.[Symbol.asyncDispose]();
 });
 
-/**
- * All that an auditor reads: the log with what proves it, how far its tables are, and what holds no secret
- * and nobody's name.
- */
+/** The tables that an auditor can read. None of them holds a secret or a person's name. */
 const READABLE = [
   'daybook.alert',
   'daybook.allowance',
@@ -53,28 +50,34 @@ const READABLE = [
   'daybook.webhook_delivery',
 ];
 
-describe('the login of an auditor', () => {
-  test('reads the log and what proves it, and none of the tables with passwords, addresses, sessions, links or secrets', async () => {
-    const client = await connectAs(auditor, 'auditor');
-    try {
-      const { rows } = await client.query<{ name: string; can: boolean }>(
-        `select n.nspname || '.' || c.relname as name, has_schema_privilege(n.oid, 'usage') and (has_table_privilege(c.oid, 'select') or has_any_column_privilege(c.oid, 'select')) as can
+describe('auditor login', () => {
+  test(
+    'auditor login: reads the log and its proofs, and no table with passwords, addresses, sessions or ' +
+      'secrets',
+    async () => {
+      const client = await connectAs(auditor, 'auditor');
+      try {
+        const { rows } = await client.query<{ name: string; can: boolean }>(
+          `select n.nspname || '.' || c.relname as name, has_schema_privilege(n.oid, 'usage')
+          and (has_table_privilege(c.oid, 'select') or has_any_column_privilege(c.oid, 'select')) as can
           from pg_class c join pg_namespace n on n.oid = c.relnamespace
-          where c.relkind in ('r', 'p', 'v', 'm') and not c.relispartition and n.nspname !~ '^(pg_|information_schema)' and n.nspname <> 'projection' order by 1`,
-      );
-      const readable = rows.filter(({ can }) => can).map(({ name }) => name);
-      expect(readable).toEqual(READABLE);
-      for (const { name } of rows.filter(({ can }) => !can))
-        await expect(client.query(`select * from ${name}`), name).rejects.toMatchObject({ code: '42501' });
-      expect(rows.map(({ name }) => name)).toEqual(
-        expect.arrayContaining(['daybook.member', 'daybook.session', 'daybook.webhook']),
-      );
-    } finally {
-      await client.end();
-    }
-  });
+          where c.relkind in ('r', 'p', 'v', 'm') and not c.relispartition
+            and n.nspname !~ '^(pg_|information_schema)' and n.nspname <> 'projection' order by 1`,
+        );
+        const readable = rows.filter(({ can }) => can).map(({ name }) => name);
+        expect(readable).toEqual(READABLE);
+        for (const { name } of rows.filter(({ can }) => !can))
+          await expect(client.query(`select * from ${name}`), name).rejects.toMatchObject({ code: '42501' });
+        expect(rows.map(({ name }) => name)).toEqual(
+          expect.arrayContaining(['daybook.member', 'daybook.session', 'daybook.webhook']),
+        );
+      } finally {
+        await client.end();
+      }
+    },
+  );
 
-  test('is nobody before it acts as the auditor, and can become nobody else', async () => {
+  test('auditor login: has no privileges of its own, and can set no role but the auditor', async () => {
     const asItself = auditor.config('owner');
     await expect(ask(asItself, 'select 1 from daybook.log')).rejects.toThrow('permission denied');
     for (const role of ['daybook_relay', 'daybook_worker', 'daybook_owner', 'postgres'])
@@ -82,7 +85,7 @@ describe('the login of an auditor', () => {
     await expect(ask(asItself, 'create schema mine')).rejects.toThrow('permission denied');
   });
 
-  test('changes nothing but that it may put down that it has read', async () => {
+  test('auditor login: writes nothing but the record of its own reading', async () => {
     const client = await connectAs(auditor, 'auditor');
     try {
       for (const statement of [
@@ -101,7 +104,7 @@ describe('the login of an auditor', () => {
     }
   });
 
-  test("runs the auditor's commands with its address alone", async () => {
+  test('auditor login: its address is enough for the audit commands', async () => {
     const { code, stdout } = await commandLine(() => ({ DATABASE_URL: url })).daybook(
       'audit',
       'replay',
@@ -111,29 +114,32 @@ describe('the login of an auditor', () => {
     expect(JSON.parse(stdout)).toMatchObject({ position: expect.any(Number) });
   });
 
-  test('is made once, and its password reaches Postgres only as what Postgres keeps of it', async () => {
+  test('auditor login: is created once; Postgres gets its password only as a SCRAM verifier', async () => {
     expect(await owner.daybook('auditor-login', 'create', login)).toMatchObject({
       code: 1,
       stderr: expect.stringContaining(`there is a login ${login} already`),
     });
     const client = await database.superuser();
-    const { rows } = await client.query<{ kept: string }>(
-      'select rolpassword as kept from pg_authid where rolname = $1',
+    const { rows } = await client.query<{ verifier: string }>(
+      'select rolpassword as verifier from pg_authid where rolname = $1',
       [login],
     );
     await client.end();
-    expect(rows[0]?.kept).toMatch(/^SCRAM-SHA-256\$4096:/);
+    expect(rows[0]?.verifier).toMatch(/^SCRAM-SHA-256\$4096:/);
   });
 
-  test.each(['daybook_relay', 'pg_monitor', 'Robert', 'a;b', ''])('is never called "%s"', async (name) => {
-    for (const action of ['create', 'drop'])
-      expect(await owner.daybook('auditor-login', action, name)).toMatchObject({
-        code: 1,
-        stderr: expect.stringContaining('the name of a login has'),
-      });
-  });
+  test.each(['daybook_relay', 'pg_monitor', 'Robert', 'a;b', ''])(
+    'auditor login: the name "%s" is rejected',
+    async (name) => {
+      for (const action of ['create', 'drop'])
+        expect(await owner.daybook('auditor-login', action, name)).toMatchObject({
+          code: 1,
+          stderr: expect.stringContaining('the name of a login has'),
+        });
+    },
+  );
 
-  test('is gone when it is dropped; nobody else can be dropped', async () => {
+  test('auditor login: drop removes it, and no other role can be dropped', async () => {
     const name = `${login}_2`;
     const made = await owner.json<{ database_url: string }>('auditor-login', 'create', name);
     expect(await ask(externalStore(made.database_url).config('auditor'), 'select current_user::text')).toBe(

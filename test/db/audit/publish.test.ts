@@ -11,7 +11,7 @@ import { publishCheckpoint } from '#db/tlog/publish.ts';
 import { readCheckpointFile, readLeafTile, readVerifierKeys } from '#db/tlog/published.ts';
 import { addSigningKey, dropOldKey } from '#db/tlog/signing-key.ts';
 import { readRoot, readStanding, requireStanding, StaleLogError } from '#db/tlog/standing.ts';
-import { readBatches, readRows } from '../../support/audit/audit.ts';
+import { readBatches, readRows } from '../../support/audit/verify-chain.ts';
 import { createDatabase, type TestDatabase } from '../../support/database.ts';
 import { anyRequestEvent } from '../../support/log/arbitrary-event.ts';
 import { connectAs, openWriter } from '../../support/log/log-writer.ts';
@@ -61,34 +61,38 @@ async function fill(database: TestDatabase, count: number): Promise<void> {
 }
 
 describe('a published checkpoint', () => {
-  test('is signed, has the root over every event, and lies beside tiles with every leaf, however the log grew', async () => {
-    await using database = await createDatabase();
-    for (const more of [5, 250, 1, 700, 513]) {
-      await fill(database, more);
-      const checkpoint = await publishOnce(database);
-      const leaves = await leavesOf(database);
-      const tree = new GrowingTree();
-      for (const leaf of leaves) tree.append(leaf);
-      expect(checkpoint).toMatchObject({ size: leaves.length, root: tree.root() });
-      const keys = (await readVerifierKeys(published())).map(parseVerifierKey);
-      expect(openCheckpoint((await readCheckpointFile(published())) ?? '', keys).checkpoint).toEqual(
-        checkpoint,
-      );
-      for (let tile = 0; tile * 256 < leaves.length; tile++) {
-        expect(await readLeafTile(published(), tile)).toEqual(
-          Buffer.concat(leaves.slice(tile * 256, (tile + 1) * 256)),
+  test(
+    'is signed, has the root over every event, and lies beside tiles with every leaf, however the log ' +
+      'grew',
+    async () => {
+      await using database = await createDatabase();
+      for (const more of [5, 250, 1, 700, 513]) {
+        await fill(database, more);
+        const checkpoint = await publishOnce(database);
+        const leaves = await leavesOf(database);
+        const tree = new GrowingTree();
+        for (const leaf of leaves) tree.append(leaf);
+        expect(checkpoint).toMatchObject({ size: leaves.length, root: tree.root() });
+        const keys = (await readVerifierKeys(published())).map(parseVerifierKey);
+        expect(openCheckpoint((await readCheckpointFile(published())) ?? '', keys).checkpoint).toEqual(
+          checkpoint,
         );
+        for (let tile = 0; tile * 256 < leaves.length; tile++) {
+          expect(await readLeafTile(published(), tile)).toEqual(
+            Buffer.concat(leaves.slice(tile * 256, (tile + 1) * 256)),
+          );
+        }
       }
-    }
-    expect(await publishOnce(database)).toBeNull();
-    // Two directories of one log hold the same tree, whenever each was begun.
-    expect(await publishOnce(database, path.join(directory, 'another'))).not.toBeNull();
-    const tile = 'tile/0/001';
-    expect(await readFile(path.join(directory, 'another', tile))).toEqual(
-      await readFile(path.join(published(), tile)),
-    );
-    expect(await readdir(path.join(published(), 'tile/1'))).toEqual(['000.p']);
-  });
+      expect(await publishOnce(database)).toBeNull();
+      // Two directories of one log hold the same tree, whenever each was begun.
+      expect(await publishOnce(database, path.join(directory, 'another'))).not.toBeNull();
+      const tile = 'tile/0/001';
+      expect(await readFile(path.join(directory, 'another', tile))).toEqual(
+        await readFile(path.join(published(), tile)),
+      );
+      expect(await readdir(path.join(published(), 'tile/1'))).toEqual(['000.p']);
+    },
+  );
 
   test('has the root of each level of nodes, which are kept, and of leaves, which are not', async () => {
     await using database = await createDatabase();
@@ -108,7 +112,8 @@ describe('a published checkpoint', () => {
     const superuser = await database.superuser();
     const read = async (): Promise<number> => {
       const { rows: blocks } = await superuser.query<{ count: number }>(
-        `select sum(heap_blks_read + heap_blks_hit)::integer as count from pg_statio_user_tables where relname like 'log\\_0%'`,
+        `select sum(heap_blks_read + heap_blks_hit)::integer as count from pg_statio_user_tables
+          where relname like 'log\\_0%'`,
       );
       return blocks[0]?.count ?? 0;
     };
@@ -123,27 +128,33 @@ describe('a published checkpoint', () => {
     expect(blocks).toBeLessThan(200);
   });
 
-  test('is signed by the old and the new key while one takes the place of the other, and the log tells of both', async () => {
-    await using database = await createDatabase();
-    await fill(database, 3);
-    await publishOnce(database);
-    const [first] = (await readVerifierKeys(published())).map(parseVerifierKey);
-    addSigningKey(keyFile());
-    await publishOnce(database);
-    const [, second] = (await readVerifierKeys(published())).map(parseVerifierKey);
-    const both = (await readCheckpointFile(published())) ?? '';
-    for (const key of [first, second]) expect(openCheckpoint(both, [key as never]).checkpoint.size).toBe(5);
-    dropOldKey(keyFile());
-    await fill(database, 1);
-    await publishOnce(database);
-    const newest = (await readCheckpointFile(published())) ?? '';
-    expect(openCheckpoint(newest, [second as never]).checkpoint.size).toBe(6);
-    expect(() => openCheckpoint(newest, [first as never])).toThrow();
-    const client = await connectAs(database, 'auditor');
-    const { rows } = await client.query('select position from daybook.log where type = 80 order by position');
-    expect(rows).toHaveLength(2);
-    await client.end();
-  });
+  test(
+    'is signed by the old and the new key while one takes the place of the other, and the log tells of ' +
+      'both',
+    async () => {
+      await using database = await createDatabase();
+      await fill(database, 3);
+      await publishOnce(database);
+      const [first] = (await readVerifierKeys(published())).map(parseVerifierKey);
+      addSigningKey(keyFile());
+      await publishOnce(database);
+      const [, second] = (await readVerifierKeys(published())).map(parseVerifierKey);
+      const both = (await readCheckpointFile(published())) ?? '';
+      for (const key of [first, second]) expect(openCheckpoint(both, [key as never]).checkpoint.size).toBe(5);
+      dropOldKey(keyFile());
+      await fill(database, 1);
+      await publishOnce(database);
+      const newest = (await readCheckpointFile(published())) ?? '';
+      expect(openCheckpoint(newest, [second as never]).checkpoint.size).toBe(6);
+      expect(() => openCheckpoint(newest, [first as never])).toThrow();
+      const client = await connectAs(database, 'auditor');
+      const { rows } = await client.query(
+        'select position from daybook.log where type = 80 order by position',
+      );
+      expect(rows).toHaveLength(2);
+      await client.end();
+    },
+  );
 
   test('is not signed by a key that never signed this log', async () => {
     await using database = await createDatabase();

@@ -4,12 +4,12 @@ import type { Receipt } from '#db/tlog/receipt.ts';
 import { issueReceipt } from '#server/read/receipt.ts';
 import type { ApiError } from '#server/errors/api-error.ts';
 import { connectAs } from '../../support/log/log-writer.ts';
-import { createPartitioned } from '../../support/audit/partitioned-log.ts';
+import { createPartitionedLog } from '../../support/audit/partitioned-log.ts';
 import { projectAll } from '../../support/projections/projected.ts';
 import { publishNow } from '../../support/audit/publishing.ts';
 
 test('a receipt says which file of the archive has it, and beside the border what stands in the way', async () => {
-  await using log = await createPartitioned(300, 2);
+  await using log = await createPartitionedLog(300, 2);
   await log.append(700, [50]);
   await projectAll(log.database);
   await publishNow(log.database, {
@@ -19,7 +19,8 @@ test('a receipt says which file of the archive has it, and beside the border wha
   const client = await connectAs(log.database, 'relay');
   try {
     const { rows } = await client.query<{ request: string; position: number }>(
-      'select request, position::integer from projection.request where end_position is not null order by position',
+      `select request, position::integer from projection.request where end_position is not null
+        order by position`,
     );
     const receiptAt = (from: number): Promise<Receipt | ApiError | null> =>
       issueReceipt(

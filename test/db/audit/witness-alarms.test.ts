@@ -13,32 +13,32 @@ import { publishNow } from '../../support/audit/publishing.ts';
 import { startRelay, until } from '../../support/relay.ts';
 import {
   asSuperuser,
-  type Lie,
+  type Forgery,
   line,
-  lookOnce,
+  pollOnce,
   newPem,
   sizeIn,
-  startWitnessed,
-  type Witnessed,
-  WitnessPlace,
+  startWitnessedLog,
+  type WitnessedLog,
+  WitnessDirectory,
 } from '../../support/audit/witnessed-log.ts';
 
-/** A witness before logs that are not what they were, as the operator himself could make them. */
+/** The witness command against logs that are inconsistent, as a dishonest operator could make them. */
 
-let log: Witnessed;
-/** Each test has a witness of its own that has signed nothing yet. */
-let own: Awaited<ReturnType<Witnessed['next']>>;
+let log: WitnessedLog;
+/** Each test has a witness of its own that has cosigned nothing yet. */
+let own: Awaited<ReturnType<WitnessedLog['next']>>;
 beforeAll(async () => {
-  log = await startWitnessed(20);
+  log = await startWitnessedLog(20);
 });
 afterAll(() => log?.[Symbol.asyncDispose]());
 beforeEach(async () => {
   own = await log.next();
 });
-afterEach(() => log.proxy.say(() => null));
-const look = (...more: string[]) => lookOnce(own, log, ...more);
+afterEach(() => log.proxy.respond(() => null));
+const poll = (...more: string[]) => pollOnce(own, log, ...more);
 
-/** Signs a head of the log's choice with the log's own key, as an operator could who wants to lie. */
+/** Signs any tree head with the log's own key, as a dishonest operator could. */
 async function signAs(head: { size: number; root: Buffer }, signers?: readonly Signer[]): Promise<string> {
   const client = await connectAs(log.relay.store, 'auditor');
   const { origin } = await readStanding(client);
@@ -58,7 +58,7 @@ async function rootOf(size: number): Promise<Buffer> {
   }
 }
 
-test('a witness that runs on signs what comes, complains once of what is not well, and ends with the first alarm', async () => {
+test('witness: keeps cosigning, prints a persistent warning once, and exits on the first alarm', async () => {
   const running = line.daybook(
     'witness',
     '--state',
@@ -71,23 +71,23 @@ test('a witness that runs on signs what comes, complains once of what is not wel
     '1',
   );
   await until(log.shown, (note) => note.includes(own.name), 'the cosignature');
-  log.proxy.say(() => ({ status: 502, text: 'bad gateway' }));
+  log.proxy.respond(() => ({ status: 502, text: 'bad gateway' }));
   const size = await log.grow();
-  log.proxy.say(() => null);
+  log.proxy.respond(() => null);
   await until(log.shown, (note) => note.includes(own.name), 'the next cosignature');
   const note = await signAs({ size, root: Buffer.alloc(32, 7) });
-  log.proxy.say((place) => (place === '/log/checkpoint' ? { status: 200, text: note } : null));
+  log.proxy.respond((place) => (place === '/log/checkpoint' ? { status: 200, text: note } : null));
   const { code, stdout, stderr } = await running;
   expect([code, stdout]).toEqual([2, expect.stringContaining(own.key)]);
   expect(stderr).toMatch(/ALARM \(forked\)/);
-  expect(stderr.match(/shows no checkpoint/g)?.length ?? 0).toBeLessThanOrEqual(1);
+  expect(stderr.match(/serves no checkpoint/g)?.length ?? 0).toBeLessThanOrEqual(1);
 });
 
-describe('a witness refuses, keeps the evidence and signs nothing any more', () => {
-  /** What each lie is shown as in place of the newest checkpoint, after one good one was signed. */
-  const LIES: [what: string, alarm: string, make: (size: number) => Promise<Lie>][] = [
+describe('witness alarms: keep the evidence and stop signing', () => {
+  /** Each forged response, served after one valid checkpoint was cosigned. */
+  const FORGERIES: [what: string, alarm: string, make: (size: number) => Promise<Forgery>][] = [
     [
-      'is cut',
+      'is truncated',
       'shorter',
       async (size) => {
         const note = await signAs({ size: size - 4, root: await rootOf(size - 4) });
@@ -100,7 +100,7 @@ describe('a witness refuses, keeps the evidence and signs nothing any more', () 
       },
     ],
     [
-      'is cut and rewritten',
+      'is truncated and rewritten',
       'shorter',
       async (size) => {
         const note = await signAs({ size: size - 4, root: Buffer.alloc(32, 7) });
@@ -108,7 +108,7 @@ describe('a witness refuses, keeps the evidence and signs nothing any more', () 
       },
     ],
     [
-      'is another of the same size',
+      'has another root at the same size',
       'forked',
       async (size) => {
         const note = await signAs({ size, root: Buffer.alloc(32, 7) });
@@ -116,7 +116,7 @@ describe('a witness refuses, keeps the evidence and signs nothing any more', () 
       },
     ],
     [
-      'does not begin with what was signed',
+      'is not consistent with the cosigned checkpoint',
       'inconsistent',
       async () => {
         const size = await log.grow();
@@ -125,7 +125,7 @@ describe('a witness refuses, keeps the evidence and signs nothing any more', () 
       },
     ],
     [
-      'is proved by changed bytes',
+      'serves an altered consistency proof',
       'inconsistent',
       async () => {
         await log.grow();
@@ -136,7 +136,7 @@ describe('a witness refuses, keeps the evidence and signs nothing any more', () 
       },
     ],
     [
-      'is of another epoch',
+      'has another epoch',
       'another_log',
       async (size) => {
         const origin = `${parseVerifierKey(log.logKey).name}/2`;
@@ -148,7 +148,7 @@ describe('a witness refuses, keeps the evidence and signs nothing any more', () 
       },
     ],
     [
-      'is signed by a key that nobody knows',
+      'is signed by an unknown key',
       'unknown_key',
       async (size) => {
         const note = await signAs({ size: size + 1, root: Buffer.alloc(32, 7) }, [
@@ -158,7 +158,7 @@ describe('a witness refuses, keeps the evidence and signs nothing any more', () 
       },
     ],
     [
-      'has a signature that its key did not make',
+      'has an invalid signature',
       'unknown_key',
       async (size) => {
         await log.grow();
@@ -170,31 +170,31 @@ describe('a witness refuses, keeps the evidence and signs nothing any more', () 
     ],
   ];
 
-  test.each(LIES)('a log that %s', async (_what, alarm, make) => {
-    await look();
+  test.each(FORGERIES)('alarm: a log that %s', async (_what, alarm, make) => {
+    await poll();
     const size = await own.signed();
     const known = await readFile(path.join(own.state, 'checkpoint'), 'utf8');
     const history = await readdir(own.state);
-    const handedIn = log.proxy.taken();
-    log.proxy.say(await make(size));
+    const submitted = log.proxy.submissions();
+    log.proxy.respond(await make(size));
     const seen = await (await fetch(`${log.proxy.address}/log/checkpoint`)).text();
-    const { code, stdout, stderr } = await look();
+    const { code, stdout, stderr } = await poll();
     expect([code, stdout, stderr]).toEqual([2, '', expect.stringMatching(`^daybook: ALARM \\(${alarm}\\) `)]);
     expect(await own.evidence()).toMatchObject({ alarm, known, shown: seen });
-    expect([await own.signed(), log.proxy.taken()]).toEqual([size, handedIn]);
-    // What comes after it, good as it may look, is not signed either.
-    log.proxy.say(() => null);
-    expect(await look()).toMatchObject({ code: 2, stderr: expect.stringContaining('ALARM') as string });
-    expect([await own.signed(), log.proxy.taken()]).toEqual([size, handedIn]);
+    expect([await own.signed(), log.proxy.submissions()]).toEqual([size, submitted]);
+    // A later checkpoint is not cosigned either, even if it is valid.
+    log.proxy.respond(() => null);
+    expect(await poll()).toMatchObject({ code: 2, stderr: expect.stringContaining('ALARM') as string });
+    expect([await own.signed(), log.proxy.submissions()]).toEqual([size, submitted]);
     expect((await readdir(own.state)).toSorted()).toEqual([...history, 'alarm'].toSorted());
   });
 
-  test('a server that was really cut, with the checkpoints in its database, its directory and its tree', async () => {
+  test('alarm: a server whose log, tree, stored and published checkpoints were all truncated', async () => {
     await using server = await startRelay({ env: { WITNESSES: own.key } });
     await using filling = await openLivingWriter(server.store);
     const places = { keyFile: path.join(log.home, 'own-key'), directory: path.join(log.home, 'own') };
     const address = `http://127.0.0.1:${server.port}`;
-    const lastShown = async (): Promise<number> =>
+    const newestSize = async (): Promise<number> =>
       sizeIn(await (await fetch(`${address}/log/checkpoint`)).text());
     await filling.append(Array.from({ length: 600 }, () => accepted()));
     const { size } = (await publishNow(server.store, places)) as { size: number };
@@ -203,127 +203,129 @@ describe('a witness refuses, keeps the evidence and signs nothing any more', () 
     expect(await line.daybook(...args)).toMatchObject({ code: 0, stderr: '' });
     await using superuser = await asSuperuser(server);
     await superuser.client
-      .query(`delete from daybook.log_batch where last_position > 100; delete from daybook.log where position > (select max(last_position) from daybook.log_batch);
-      delete from daybook.stream_head where stream = 'log'; delete from daybook.log_node; delete from daybook.checkpoint; delete from daybook.cosignature`);
+      .query(`delete from daybook.log_batch where last_position > 100; delete from daybook.log
+        where position > (select max(last_position) from daybook.log_batch);
+      delete from daybook.stream_head where stream = 'log'; delete from daybook.log_node; delete
+        from daybook.checkpoint; delete from daybook.cosignature`);
     await rm(places.directory, { recursive: true });
     await publishNow(server.store, places);
-    expect(await until(lastShown, (shownSize) => shownSize < size, 'the cut log')).toBeLessThan(size);
+    expect(await until(newestSize, (served) => served < size, 'the truncated log')).toBeLessThan(size);
     expect(await line.daybook(...args)).toMatchObject({
       code: 2,
       stderr: expect.stringContaining('ALARM (shorter)') as string,
     });
     expect(sizeIn((await own.evidence()).known as string)).toBe(size);
-    // Grown again beyond what was signed it is found all the same.
+    // It is detected even after the log has grown beyond the cosigned size.
     await rm(path.join(own.state, 'alarm'));
     await filling.append(Array.from({ length: 700 }, () => accepted()));
     await publishNow(server.store, places);
-    await until(lastShown, (shownSize) => shownSize > size, 'the log that grew again');
+    await until(newestSize, (served) => served > size, 'the log that grew again');
     expect(await line.daybook(...args)).toMatchObject({
       code: 2,
       stderr: expect.stringContaining('ALARM (inconsistent)') as string,
     });
   });
 
-  test('its own state, where that was put back: by its history, or by its signature that the log shows', async () => {
-    await look();
+  test('alarm: its own state was restored from a backup, as its history or the log shows', async () => {
+    await poll();
     const before = path.join(log.home, 'before');
     await cp(own.state, before, { recursive: true });
     await log.grow();
-    await look();
+    await poll();
     const newest = await readFile(path.join(own.state, 'checkpoint'), 'utf8');
-    // Only the checkpoint was put back.
+    // Only the checkpoint was restored.
     const halfway = path.join(log.home, 'halfway');
     await cp(own.state, halfway, { recursive: true });
     await cp(path.join(before, 'checkpoint'), path.join(halfway, 'checkpoint'));
     await until(log.shown, (note) => note.includes(own.name), 'the cosignature');
     for (const back of [halfway, before, own.made]) {
-      const putBack = new WitnessPlace(path.join(log.home, `put-back-${path.basename(back)}`));
-      await cp(back, putBack.state, { recursive: true });
-      expect([back, await lookOnce(putBack, log)]).toMatchObject([
+      const restored = new WitnessDirectory(path.join(log.home, `restored-${path.basename(back)}`));
+      await cp(back, restored.state, { recursive: true });
+      expect([back, await pollOnce(restored, log)]).toMatchObject([
         back,
         { code: 2, stderr: expect.stringContaining('ALARM (rolled_back)') as string },
       ]);
-      expect(sizeIn((await putBack.evidence()).shown)).toBe(sizeIn(newest));
+      expect(sizeIn((await restored.evidence()).shown)).toBe(sizeIn(newest));
     }
   });
 
-  test('until a person accepts one of the two checkpoints, by its size', async () => {
-    await look();
+  test('alarm: is cleared when an operator accepts one of the two checkpoints by its size', async () => {
+    await poll();
     const size = await own.signed();
     const note = await signAs({ size: size - 3, root: await rootOf(size - 3) });
-    log.proxy.say((place) =>
+    log.proxy.respond((place) =>
       place === '/log/checkpoint'
         ? { status: 200, text: note }
         : place.startsWith('/log/consistency')
           ? { status: 400, text: '' }
           : null,
     );
-    expect((await look()).code).toBe(2);
-    expect(await look('--accept', String(size - 1))).toMatchObject({
+    expect((await poll()).code).toBe(2);
+    expect(await poll('--accept', String(size - 1))).toMatchObject({
       code: 1,
       stderr: expect.stringContaining('neither') as string,
     });
-    expect((await look()).code).toBe(2);
-    const [keeps, takes] = [
-      new WitnessPlace(path.join(log.home, 'keeps')),
-      new WitnessPlace(path.join(log.home, 'takes')),
+    expect((await poll()).code).toBe(2);
+    const [last, served] = [
+      new WitnessDirectory(path.join(log.home, 'last')),
+      new WitnessDirectory(path.join(log.home, 'served')),
     ];
-    for (const { state } of [keeps, takes]) await cp(own.state, state, { recursive: true });
-    log.proxy.say(() => null);
-    expect(await lookOnce(keeps, log, '--accept', String(size))).toMatchObject({ code: 0, stderr: '' });
-    expect(await keeps.signed()).toBe(size);
-    log.proxy.say((place) => (place === '/log/checkpoint' ? { status: 200, text: note } : null));
-    expect(await lookOnce(takes, log, '--accept', String(size - 3))).toMatchObject({ code: 0 });
-    expect(await takes.signed()).toBe(size - 3);
-    expect((await readdir(takes.state)).some((name) => name.startsWith('alarm-accepted-'))).toBe(true);
-    log.proxy.say(() => null);
+    for (const { state } of [last, served]) await cp(own.state, state, { recursive: true });
+    log.proxy.respond(() => null);
+    expect(await pollOnce(last, log, '--accept', String(size))).toMatchObject({ code: 0, stderr: '' });
+    expect(await last.signed()).toBe(size);
+    log.proxy.respond((place) => (place === '/log/checkpoint' ? { status: 200, text: note } : null));
+    expect(await pollOnce(served, log, '--accept', String(size - 3))).toMatchObject({ code: 0 });
+    expect(await served.signed()).toBe(size - 3);
+    expect((await readdir(served.state)).some((name) => name.startsWith('alarm-accepted-'))).toBe(true);
+    log.proxy.respond(() => null);
     await log.grow();
-    expect(await lookOnce(takes, log)).toMatchObject({ code: 0 });
+    expect(await pollOnce(served, log)).toMatchObject({ code: 0 });
   });
 
-  test('and tells a webhook, with the evidence', async () => {
-    await look();
-    const told: unknown[] = [];
+  test('alarm: is posted to the webhook with its evidence', async () => {
+    await poll();
+    const received: unknown[] = [];
     const server = createServer((request, response) => {
       let body = '';
       request.on('data', (part: Buffer) => (body += part.toString()));
       request.on('end', () => {
-        told.push(JSON.parse(body));
+        received.push(JSON.parse(body));
         response.end();
       });
     });
     await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
     const note = await signAs({ size: await own.signed(), root: Buffer.alloc(32, 7) });
-    log.proxy.say((place) => (place === '/log/checkpoint' ? { status: 200, text: note } : null));
+    log.proxy.respond((place) => (place === '/log/checkpoint' ? { status: 200, text: note } : null));
     const webhook = `http://127.0.0.1:${(server.address() as AddressInfo).port}/secret-path`;
-    const { code, stderr } = await look('--webhook', webhook);
+    const { code, stderr } = await poll('--webhook', webhook);
     expect([code, stderr.includes('secret-path')]).toEqual([2, false]);
-    expect(told).toEqual([{ type: 'witness.alarm', ...(await own.evidence()) }]);
+    expect(received).toEqual([{ type: 'witness.alarm', ...(await own.evidence()) }]);
     await new Promise((resolve) => server.close(resolve));
-    // Nobody being there is no reason to be silent.
-    expect(await look('--webhook', webhook)).toMatchObject({
+    // An unreachable webhook does not suppress the alarm.
+    expect(await poll('--webhook', webhook)).toMatchObject({
       code: 2,
-      stderr: expect.stringMatching(/ALARM[^]*could not be told/) as string,
+      stderr: expect.stringMatching(/ALARM[^]*could not be sent/) as string,
     });
   });
 
-  test('a checkpoint of its own that somebody has changed', async () => {
-    await look();
+  test('witness: a modified checkpoint in the state directory is an error', async () => {
+    await poll();
     const file = path.join(own.state, 'checkpoint');
     await writeFile(file, (await readFile(file, 'utf8')).replace(/^daybook/, 'nonsense'));
-    const { code, stderr } = await look();
-    expect([code, stderr]).toEqual([1, expect.stringContaining('the key is of another log')]);
+    const { code, stderr } = await poll();
+    expect([code, stderr]).toEqual([1, expect.stringContaining('the given key is of another log')]);
     await writeFile(file, 'nonsense');
-    expect(await look()).toMatchObject({
+    expect(await poll()).toMatchObject({
       code: 1,
-      stderr: expect.stringContaining('is not what this witness has written') as string,
+      stderr: expect.stringContaining('was modified') as string,
     });
   });
 });
 
-test("a first look with another log's key signs nothing", async () => {
+test("witness: the first poll with another log's key signs nothing", async () => {
   const other = formatVerifierKey(signerOf(parseVerifierKey(log.logKey).name, 'ed25519', newPem()));
-  const handedIn = log.proxy.taken();
+  const submitted = log.proxy.submissions();
   const { code } = await line.daybook(
     'witness',
     '--state',
@@ -334,6 +336,6 @@ test("a first look with another log's key signs nothing", async () => {
     other,
     '--once',
   );
-  expect([code, log.proxy.taken()]).toEqual([2, handedIn]);
+  expect([code, log.proxy.submissions()]).toEqual([2, submitted]);
   await expect(readFile(path.join(own.state, 'checkpoint'))).rejects.toThrow('ENOENT');
 });

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { compositeText, verifyBatches } from '#db/log/chain.ts';
 import { registerInstance } from '#db/instances/instance.ts';
 import { migrate } from '#db/schema/migrate.ts';
-import { audit, readBatches, readRows } from '../../support/audit/audit.ts';
+import { verifyChain, readBatches, readRows } from '../../support/audit/verify-chain.ts';
 import { controller } from '../../support/controller.ts';
 import { createDatabase } from '../../support/database.ts';
 import { anyRequestEvent } from '../../support/log/arbitrary-event.ts';
@@ -32,7 +32,7 @@ describe('a chain that nobody touched', () => {
     ]);
     const auditor = await connectAs(database, 'auditor');
     try {
-      expect(await audit(auditor)).toBeNull();
+      expect(await verifyChain(auditor)).toBeNull();
       expect(await readBatches(auditor)).toHaveLength(300);
     } finally {
       await auditor.end();
@@ -71,7 +71,7 @@ describe('a chain that nobody touched', () => {
     await old.end();
     await writer.append(fc.sample(anyRequestEvent, 20));
 
-    expect(await audit(writer.client)).toBeNull();
+    expect(await verifyChain(writer.client)).toBeNull();
     expect((await readBatches(writer.client)).map(({ format }) => format)).toEqual([
       '1',
       '1',

@@ -3,10 +3,10 @@ import { archive } from '#db/archive/archive.ts';
 import { externalStore } from '#db/postgres/connect.ts';
 
 /**
- * A run of the archive in a process of its own, which kills itself right after one step, as the loss
- * of its machine would. Arguments: the directory, how many full partitions to keep, the step.
+ * Runs the archive in a process of its own, which kills itself right after one step to simulate a crash.
+ * Arguments: the directory, the number of full partitions to keep, the step.
  */
-const [directory = '', keep = '', deadly = ''] = process.argv.slice(2);
+const [directory = '', keep = '', fatalStep = ''] = process.argv.slice(2);
 const store = externalStore(process.env['DATABASE_URL'] ?? '');
 
 await archive({
@@ -19,6 +19,6 @@ await archive({
     return client;
   },
   onStep(step) {
-    if (step === deadly) process.kill(process.pid, 'SIGKILL');
+    if (step === fatalStep) process.kill(process.pid, 'SIGKILL');
   },
 });

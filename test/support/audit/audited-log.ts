@@ -10,7 +10,7 @@ import { linkBatch } from '#db/log/chain.ts';
 import { registerInstance } from '#db/instances/instance.ts';
 import { migrate } from '#db/schema/migrate.ts';
 import { publishCheckpoint } from '#db/tlog/publish.ts';
-import { readBatches, readRows } from './audit.ts';
+import { readBatches, readRows } from './verify-chain.ts';
 import type { TestDatabase } from '../database.ts';
 import { anyRequestEvent } from '../log/arbitrary-event.ts';
 import { appendFirstControls, appendFirstRequests, createFirstVersion } from './format-one.ts';
@@ -20,7 +20,7 @@ import { connectAs, openWriter, registered, suspended } from '../log/log-writer.
  * A log of several writers and both formats, published on the way and at its end, for who changes something
  * in it.
  */
-export type Audited = AsyncDisposable & {
+export type AuditedLog = AsyncDisposable & {
   database: TestDatabase;
   superuser: Client;
   /** Where it is published is below it. */
@@ -35,7 +35,7 @@ export type Audited = AsyncDisposable & {
   after(statements: readonly string[], by?: Evidence): Promise<Report>;
 };
 
-export async function createAudited(): Promise<Audited> {
+export async function createAuditedLog(): Promise<AuditedLog> {
   const directory = await mkdtemp(path.join(tmpdir(), 'daybook-audited-'));
   const published = path.join(directory, 'published');
   const database = await createFirstVersion();

@@ -6,16 +6,16 @@ import type { Store } from '#db/postgres/connect.ts';
 import { publicId } from '#db/ids.ts';
 import { connectAs } from '../log/log-writer.ts';
 
-/** A backup below a directory. The caller removes it with that. */
-export type BackedUp = { directory: string; manifest: Manifest };
+/** A backup below a directory, which the caller removes. */
+export type TestBackup = { directory: string; manifest: Manifest };
 
-export async function backUp(store: Store, below: string): Promise<BackedUp> {
+export async function backUp(store: Store, below: string): Promise<TestBackup> {
   const directory = path.join(below, `backup-${publicId()}`);
   const manifest = await takeBackup({ connect: () => connectAs(store, 'owner'), directory });
   return { directory, manifest };
 }
 
-/** What a table holds, as text, in the order of its rows. */
+/** The rows of a table as text, in order. */
 export async function rowsOf(client: Client, table: string): Promise<string[]> {
   const { rows } = await client.query<{ row: string }>(`select t::text as row from ${table} t order by 1`);
   return rows.map(({ row }) => row);

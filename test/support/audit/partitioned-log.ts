@@ -8,28 +8,28 @@ import { makeTestDirectory, removeTestDirectory } from '../directory.ts';
 import { accepted, connectAs, openWriter, registered, settled, suspended } from '../log/log-writer.ts';
 
 /** A log in small partitions, with a directory for its archive. */
-export type Partitioned = AsyncDisposable & {
+export type PartitionedLog = AsyncDisposable & {
   database: TestDatabase;
   directory: string;
   /**
-   * Appends calls and accounts in batches of these sizes, over and over, until the head is at least there.
+   * Appends requests and accounts in batches of these sizes, in rotation, until the head reaches `upTo`.
    */
   append(upTo: number, sizes?: readonly number[]): Promise<void>;
-  /** The same; then all counts as projected, as a worker would have seen to. */
+  /** The same; then marks everything as projected, as a worker would have done. */
   fill(upTo: number, sizes?: readonly number[]): Promise<void>;
-  /** Runs the archive with one full partition kept. */
+  /** Runs the archive, keeping one full partition. */
   archive(more?: Partial<ArchiveOptions>): Promise<ArchiveResult | null>;
   /** The files of the archive, in the order of the log. */
   files(): Promise<string[]>;
 };
 
-/** @param ahead how many partitions there are at least beside the first. */
-export async function createPartitioned(size: number, ahead: number): Promise<Partitioned> {
+/** @param ahead the number of partitions created after the first one. */
+export async function createPartitionedLog(size: number, ahead: number): Promise<PartitionedLog> {
   const database = await createDatabase();
   const directory = await makeTestDirectory();
   const owner = await connectAs(database, 'owner');
   try {
-    // Those that a migration makes are too large to be filled.
+    // The partitions that the migration creates are too large to fill.
     for (const name of ['log_000000', 'log_000001']) {
       await owner.query(`alter table daybook.log detach partition daybook.${name}`);
       await owner.query(`drop table daybook.${name}`);
@@ -46,7 +46,7 @@ export async function createPartitioned(size: number, ahead: number): Promise<Pa
     append: (upTo, sizes = SIZES) => appendUpTo(database, upTo, sizes),
     async fill(upTo, sizes = SIZES) {
       await appendUpTo(database, upTo, sizes);
-      await pretendProjected(database);
+      await markProjected(database);
     },
     archive: (more = {}) =>
       archive({ connect: () => connectAs(database, 'owner'), directory, keep: 1, drop: false, ...more }),
@@ -62,7 +62,7 @@ export async function createPartitioned(size: number, ahead: number): Promise<Pa
   };
 }
 
-/** So that batches end at all kinds of positions. */
+/** Batches end at varied positions. */
 const SIZES = [1, 2, 5, 3, 8];
 
 async function appendUpTo(database: TestDatabase, upTo: number, sizes: readonly number[]): Promise<void> {
@@ -80,7 +80,7 @@ async function appendUpTo(database: TestDatabase, upTo: number, sizes: readonly 
   await retireInstance(writer.client, writer.instance);
 }
 
-/** So many events, with all that JSON and Postgres have to escape, and the largest numbers. */
+/** Events with characters that JSON and PostgreSQL escape, and with the largest numbers. */
 function callsOf(count: number, round: number): RequestEvent[] {
   const events: RequestEvent[] = [];
   while (events.length < count) {
@@ -94,7 +94,7 @@ function callsOf(count: number, round: number): RequestEvent[] {
   return events.slice(0, count);
 }
 
-async function pretendProjected(database: TestDatabase): Promise<void> {
+async function markProjected(database: TestDatabase): Promise<void> {
   const owner = await connectAs(database, 'owner');
   await owner.query('update daybook.projection set position = daybook.head(0::smallint)');
   await owner.end();

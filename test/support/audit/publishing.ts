@@ -4,13 +4,13 @@ import type { Checkpoint } from '#db/tlog/checkpoint.ts';
 import { type PublishOptions, publishCheckpoint } from '#db/tlog/publish.ts';
 import { openWriter } from '../log/log-writer.ts';
 
-/** As long as a worker's: a busy machine is no reason for a test to fail. */
+/** The same as the worker's, so that a test does not fail on a busy machine. */
 const PUBLISH_TIMEOUT_MS = 60_000;
 
-/** Where a test's checkpoints go, and the key that signs them. */
+/** The publish directory of a test, and its signing key. */
 export type Publishing = Pick<PublishOptions, 'keyFile' | 'directory'>;
 
-/** Publishes a checkpoint as a worker would. @returns null where nothing is new. */
+/** Publishes a checkpoint as a worker would. @returns null if the log has not grown. */
 export async function publishNow(
   store: Store,
   { keyFile, directory }: Publishing,

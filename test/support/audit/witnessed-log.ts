@@ -10,21 +10,21 @@ import { accepted, openLivingWriter, settled } from '../log/log-writer.ts';
 import { type Publishing, publishNow } from './publishing.ts';
 import { startRelay, type TestRelay, until } from '../relay.ts';
 
-/** A real server with its log, a proxy before it that may lie, and witnesses, as their command runs them. */
+/** A real server with its log, a proxy that can forge its responses, and witnesses run by their command. */
 
 export const line = commandLine(() => ({}));
 export const newPem = (): string =>
   generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' });
 
-/** What a server answers in place of the log's; null: what the log says. */
-export type Lie = (
+/** A response served in place of the log's; null to pass on the log's own. */
+export type Forgery = (
   place: string,
   truth: { status: number; text: string },
 ) => { status: number; text: string } | null;
 
-/** A proxy before a server, which says what a test wants. */
+/** A proxy before a server, whose responses a test can replace. */
 async function startProxy(port: () => number) {
-  let lie: Lie = () => null;
+  let forgery: Forgery = () => null;
   let cosignatures = 0;
   const server = createServer((request, response) => {
     const parts: Buffer[] = [];
@@ -33,12 +33,12 @@ async function startProxy(port: () => number) {
       const place = request.url ?? '';
       if (request.method === 'POST') cosignatures++;
       const body = request.method === 'POST' ? { body: Buffer.concat(parts) } : {};
-      const kept = request.method === 'POST' ? lie(place, { status: 0, text: '' }) : null;
-      if (kept) return void response.writeHead(kept.status).end(kept.text);
+      const forged = request.method === 'POST' ? forgery(place, { status: 0, text: '' }) : null;
+      if (forged) return void response.writeHead(forged.status).end(forged.text);
       fetch(`http://127.0.0.1:${port()}${place}`, { method: request.method as string, ...body })
         .then(async (reply) => {
           const truth = { status: reply.status, text: await reply.text() };
-          const { status, text } = lie(place, truth) ?? truth;
+          const { status, text } = forgery(place, truth) ?? truth;
           response.writeHead(status, { 'x-waiting-ms': reply.headers.get('x-waiting-ms') ?? '0' }).end(text);
         })
         .catch(() => response.destroy());
@@ -47,38 +47,38 @@ async function startProxy(port: () => number) {
   await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
   return {
     address: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    /** How many were handed in. */
-    taken: () => cosignatures,
-    say: (next: Lie) => void (lie = next),
+    /** The number of cosignatures submitted. */
+    submissions: () => cosignatures,
+    respond: (next: Forgery) => void (forgery = next),
     close: () => new Promise<void>((resolve) => void server.close(() => resolve())),
   };
 }
 
-/** What an alarm's file tells. */
-type Told = { alarm: string; known: string | null; shown: string; proof: string[] | null };
+/** The content of the alarm file. */
+type StoredAlarm = { alarm: string; known: string | null; shown: string; proof: string[] | null };
 
-/** The size that a note tells. */
+/** The size in a checkpoint note. */
 export const sizeIn = (note: string): number => Number(note.split('\n')[1]);
 
-/** A directory that a witness has for itself. */
-export class WitnessPlace {
+/** The state directory of a witness. */
+export class WitnessDirectory {
   readonly state: string;
 
   constructor(state: string) {
     this.state = state;
   }
 
-  /** Up to where it has signed. */
+  /** The size of the checkpoint cosigned last. */
   async signed(): Promise<number> {
     return sizeIn(await readFile(path.join(this.state, 'checkpoint'), 'utf8'));
   }
 
-  async evidence(): Promise<Told> {
-    return JSON.parse(await readFile(path.join(this.state, 'alarm'), 'utf8')) as Told;
+  async evidence(): Promise<StoredAlarm> {
+    return JSON.parse(await readFile(path.join(this.state, 'alarm'), 'utf8')) as StoredAlarm;
   }
 }
 
-export type Witnessed = AsyncDisposable & {
+export type WitnessedLog = AsyncDisposable & {
   home: string;
   relay: TestRelay;
   proxy: Awaited<ReturnType<typeof startProxy>>;
@@ -86,20 +86,20 @@ export type Witnessed = AsyncDisposable & {
   /** The newest key of the log. */
   logKey: string;
   append(count: number): Promise<void>;
-  /** Grows the log by some calls and publishes; returns its size when the server tells of it. */
+  /** Appends requests and publishes; returns the size once the server serves it. */
   grow(count?: number): Promise<number>;
-  /** What the server itself shows. */
+  /** The checkpoint that the server itself serves. */
   shown(): Promise<string>;
   keys(): Promise<string[]>;
   /**
-   * The next witness that has signed nothing yet, which the log knows; `made` is its directory as it was
-   * made.
+   * The next witness that has cosigned nothing yet, and that the log knows; `made` is its directory as it was
+   * created.
    */
-  next(): Promise<WitnessPlace & { made: string; name: string; key: string }>;
+  next(): Promise<WitnessDirectory & { made: string; name: string; key: string }>;
 };
 
 /** @param witnesses how many there are to be. */
-export async function startWitnessed(witnesses: number): Promise<Witnessed> {
+export async function startWitnessedLog(witnesses: number): Promise<WitnessedLog> {
   await using stack = new AsyncDisposableStack();
   const home = await makeTestDirectory();
   stack.defer(() => removeTestDirectory(home));
@@ -130,7 +130,7 @@ export async function startWitnessed(witnesses: number): Promise<Witnessed> {
   const keys = async (): Promise<string[]> =>
     (await (await fetch(`http://127.0.0.1:${relay.port}/log/keys`)).text()).trim().split('\n');
   let tests = 0;
-  const whole = stack.move();
+  const resources = stack.move();
   return {
     home,
     relay,
@@ -143,23 +143,23 @@ export async function startWitnessed(witnesses: number): Promise<Witnessed> {
     logKey: (await keys())[0] as string,
     async next() {
       const witness = made[tests] as (typeof made)[number];
-      const place = new WitnessPlace(path.join(home, `state-${tests++}`));
+      const place = new WitnessDirectory(path.join(home, `state-${tests++}`));
       await cp(witness.state, place.state, { recursive: true });
       return Object.assign(place, { made: witness.state, name: witness.name, key: witness.key });
     },
-    [Symbol.asyncDispose]: () => whole.disposeAsync(),
+    [Symbol.asyncDispose]: () => resources.disposeAsync(),
   };
 }
 
-/** One look of a witness at the log, by the proxy. */
-export const lookOnce = (
+/** One poll of the log by a witness, through the proxy. */
+export const pollOnce = (
   { state }: { state: string },
-  { proxy, logKey }: Witnessed,
+  { proxy, logKey }: WitnessedLog,
   ...more: string[]
 ): Promise<Ran> =>
   line.daybook('witness', '--state', state, '--log', proxy.address, '--key', logKey, '--once', ...more);
 
-/** Somebody who may change what is in the log, as no role of Daybook may. */
+/** A superuser, who can change the log, as no role of Daybook can. */
 export async function asSuperuser({ store }: TestRelay) {
   const client = await (store as TestDatabase).superuser();
   await client.query('set session_replication_role = replica');

@@ -1,9 +1,9 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { EndedLast } from '#db/audit/replay/ended-last.ts';
-import { noFigures, totalOf } from '#db/audit/replay/figures.ts';
+import { RecentlyEnded } from '#db/audit/replay/recently-ended.ts';
+import { zeroTotals, totalOf } from '#db/audit/replay/totals.ts';
 import { shownWindows, snapshotOf } from '#db/audit/replay/snapshot.ts';
-import { AuditState } from '#db/audit/replay/state.ts';
+import { ReplayState } from '#db/audit/replay/state.ts';
 import { parseMonth, Statements } from '#db/audit/replay/statement.ts';
 import type { ControlEvent, Event, EventOf, Placed, PlanTerms } from '#db/events/events.ts';
 import { uuidv7 } from '#db/ids.ts';
@@ -30,8 +30,8 @@ async function historyOf(steps: readonly HistoryStep[], stepMs: number): Promise
   return log.events;
 }
 
-function fold(events: readonly Placed[], state = new AuditState()): AuditState {
-  for (const event of events) state.take(event);
+function fold(events: readonly Placed[], state = new ReplayState()): ReplayState {
+  for (const event of events) state.apply(event);
   return state;
 }
 
@@ -57,8 +57,8 @@ function logOf(...events: readonly Event[]): Placed[] {
   return log.events;
 }
 
-describe('the state that an auditor folds', () => {
-  test('is what the judges of the tables say, event by event, whatever happens and wherever the fold has paused', async () => {
+describe('replay state', () => {
+  test('replay: the state equals the reference models of the projections for any history', async () => {
     await fc.assert(
       fc.asyncProperty(
         anyHistory,
@@ -73,9 +73,9 @@ describe('the state that an auditor folds', () => {
           expect(JSON.stringify(shown)).not.toContain(DIGEST);
 
           const { usage_hour_total: hours } = foldUsage(log);
-          const judged = [...hours.values()].map(
+          const expected = [...hours.values()].map(
             ({ completed, client_gone, upstream_failed, cut_short, relay_failed, ...sums }) => ({
-              ...noFigures(),
+              ...zeroTotals(),
               ...sums,
               requests: [completed, client_gone, upstream_failed, cut_short, relay_failed].reduce<number>(
                 (sum, each) => sum + (each as number),
@@ -84,7 +84,7 @@ describe('the state that an auditor folds', () => {
               abandoned: 0,
             }),
           );
-          expect({ ...totalOf(shown.usage), abandoned: 0 }).toEqual(totalOf(judged));
+          expect({ ...totalOf(shown.usage), abandoned: 0 }).toEqual(totalOf(expected));
           expect(shown.total).toEqual(totalOf(shown.accounts));
           const { running_request: running, request } = foldRequests(log);
           expect(shown.open_requests.map((each) => each.request).toSorted()).toEqual(
@@ -123,7 +123,7 @@ describe('the state that an auditor folds', () => {
             }),
           );
           expect(own).toEqual(expect.arrayContaining(windows));
-          // All others are of quotas in force that nobody has touched.
+          // All other windows are of quotas in force without charges.
           expect(
             own
               .filter(({ settled: used, held }) => used > 0 || held > 0)
@@ -158,14 +158,14 @@ const ordered = ({
   starts_at,
 });
 
-describe('a statement', () => {
-  test('of each month, together, is the log to the micro-dollar: every ending is in one month, account and line', async () => {
+describe('statements', () => {
+  test('statements: all months add up to the log to the micro-dollar', async () => {
     await fc.assert(
       fc.asyncProperty(anyHistory, async (steps) => {
         const log = await historyOf(steps, 100 * HOUR_MS);
         const months = [...new Set(log.map(({ at }) => at.toISOString().slice(0, 7)))].map((name) => {
           const statements = new Statements(parseMonth(name) as NonNullable<ReturnType<typeof parseMonth>>);
-          for (const event of log) statements.take(event);
+          for (const event of log) statements.add(event);
           return { statements, own: statements.accounts.map((account) => statements.of(account)) };
         });
         const { total } = snapshotOf(fold(log), new Date());
@@ -188,60 +188,64 @@ describe('a statement', () => {
     );
   });
 
-  test('has calls without a price and abandoned ones apart, and a month begins with its first moment', () => {
-    const [one, two, three] = [accepted(), accepted(), accepted()];
-    const { request, account, key, model } = three;
-    const abandoned: EventOf<'request.abandoned'> = {
-      type: 'request.abandoned',
-      request,
-      account,
-      key,
-      model,
-      end_reason: 'abandoned',
-      usage_source: 'estimated',
-      hold_tokens: 500,
-      hold_cost_microusd: 70,
-    };
-    const statements = new Statements(parseMonth('2026-12') as NonNullable<ReturnType<typeof parseMonth>>);
-    const place = (event: Event, at: string): void =>
-      statements.take({
-        shard: 0,
-        position: 1,
-        at: new Date(at),
-        instance: 1,
-        stream: null,
-        version: null,
-        event,
-      });
-    place(settled(one, { cost_microusd: 5 }), '2026-11-30T23:59:59.999Z');
-    place(settled(one, { cost_microusd: 11 }), '2026-12-01T00:00:00.000Z');
-    place(settled(two), '2026-12-31T23:59:59.999Z');
-    place(abandoned, '2026-12-31T23:59:59.999Z');
-    place(settled(one, { cost_microusd: 7 }), '2027-01-01T00:00:00.000Z');
-    const { lines, cost_microusd, requests } = statements.of('Account1');
-    expect(
-      lines.map(({ kind, requests: calls, input_tokens, abandoned_tokens, cost_microusd: cost }) => [
-        kind,
-        calls,
-        input_tokens,
-        abandoned_tokens,
-        cost,
-      ]),
-    ).toEqual([
-      ['priced', 1, 10, 0, 11],
-      ['abandoned', 1, 0, 500, 70],
-      ['unpriced', 1, 10, 0, 0],
-    ]);
-    expect([requests, cost_microusd]).toEqual([3, 81]);
-  });
+  test(
+    'statements: unpriced and abandoned requests have lines of their own, and a month starts at midnight ' +
+      'UTC',
+    () => {
+      const [one, two, three] = [accepted(), accepted(), accepted()];
+      const { request, account, key, model } = three;
+      const abandoned: EventOf<'request.abandoned'> = {
+        type: 'request.abandoned',
+        request,
+        account,
+        key,
+        model,
+        end_reason: 'abandoned',
+        usage_source: 'estimated',
+        hold_tokens: 500,
+        hold_cost_microusd: 70,
+      };
+      const statements = new Statements(parseMonth('2026-12') as NonNullable<ReturnType<typeof parseMonth>>);
+      const place = (event: Event, at: string): void =>
+        statements.add({
+          shard: 0,
+          position: 1,
+          at: new Date(at),
+          instance: 1,
+          stream: null,
+          version: null,
+          event,
+        });
+      place(settled(one, { cost_microusd: 5 }), '2026-11-30T23:59:59.999Z');
+      place(settled(one, { cost_microusd: 11 }), '2026-12-01T00:00:00.000Z');
+      place(settled(two), '2026-12-31T23:59:59.999Z');
+      place(abandoned, '2026-12-31T23:59:59.999Z');
+      place(settled(one, { cost_microusd: 7 }), '2027-01-01T00:00:00.000Z');
+      const { lines, cost_microusd, requests } = statements.of('Account1');
+      expect(
+        lines.map(({ kind, requests: count, input_tokens, abandoned_tokens, cost_microusd: cost }) => [
+          kind,
+          count,
+          input_tokens,
+          abandoned_tokens,
+          cost,
+        ]),
+      ).toEqual([
+        ['priced', 1, 10, 0, 11],
+        ['abandoned', 1, 0, 500, 70],
+        ['unpriced', 1, 10, 0, 0],
+      ]);
+      expect([requests, cost_microusd]).toEqual([3, 81]);
+    },
+  );
 
   test.each(['2026-13', '2026-1', '2026', 'November', '2026-11-01'])(
-    'is not made of "%s", which is no month',
+    'statements: "%s" is not a month',
     (text) => expect(parseMonth(text)).toBeNull(),
   );
 });
 
-describe('what should not be in a log is named with its position', () => {
+describe('replay faults are reported with their position', () => {
   const plan = (quotas: PlanTerms['quotas']): ControlEvent[] => [
     { type: 'plan.defined', plan: 'p', terms: { quotas }, actor: 'test' },
     registered('Account1'),
@@ -267,32 +271,32 @@ describe('what should not be in a log is named with its position', () => {
       [[3, /was extended after its end/]],
     ],
     [
-      'an ending for somebody else',
+      'an ending for another account',
       logOf(call, { ...settled(call), account: 'Account2' }),
-      [[2, /for another account/]],
+      [[2, /with another account/]],
     ],
     [
-      'terms of the future',
+      'terms from a later position',
       logOf(accepted({ terms_position: 9, admitted_minute: 1 })),
       [[1, /terms of position 9, which came later/]],
     ],
     [
-      'a call beyond a hard quota',
+      'a request beyond a hard limit',
       logOf(...plan(tokens(100, 'hard')), admitted(60), admitted(41)),
       [[5, /tokens of account\/Account1 in its month: 0 settled and 101 held exceed 100/]],
     ],
     [
-      'more settled than a hard quota has',
+      'more settled than a hard limit allows',
       logOf(...plan(tokens(25, 'hard')), ...[admitted(20)].flatMap((begun) => [begun, settled(begun)])),
       [[5, /30 settled and 0 held exceed 25/]],
     ],
     [
-      'a reply that a soft quota lets finish, which is none',
+      'no fault: a response that a soft limit lets finish',
       logOf(...plan(tokens(25, 'soft')), ...[admitted(20)].flatMap((begun) => [begun, settled(begun)])),
       [],
     ],
     [
-      'a reply that goes on after its window, which is none',
+      'no fault: a response that continues after its window',
       logOf(
         ...plan(tokens(100, 'hard')),
         ...[{ ...admitted(60), admitted_minute: 1 }].flatMap((begun) => [begun, extended(begun)]),
@@ -300,7 +304,7 @@ describe('what should not be in a log is named with its position', () => {
       [],
     ],
     [
-      'a higher cap that its server had not heard of, which is none',
+      'no fault: a raised cap that had not reached the server yet',
       logOf(
         ...plan(tokens(10, 'hard')),
         {
@@ -322,25 +326,25 @@ describe('what should not be in a log is named with its position', () => {
     expect(state.faultCount).toBe(faults.length);
   });
 
-  test("a stream that leaves a version out, and an event that can't be read", () => {
+  test("a skipped stream version, and an event that can't be read", () => {
     const log = logOf(registered('Account1'), suspended('Account1'));
     const state = fold([log[0] as Placed, { ...(log[1] as Placed<ControlEvent>), version: 3 }]);
-    state.take(new UnreadableEventError(3, null));
+    state.apply(new UnreadableEventError(3, null));
     expect(state.faults).toEqual([
-      { position: 2, problem: 'account/Account1 goes on with version 3 after 1' },
+      { position: 2, problem: 'stream account/Account1 continues with version 3 after 1' },
       { position: 3, problem: expect.stringContaining("can't be read") as string },
     ]);
   });
 
-  test('an ending whose beginning is before what was read is counted, and is none', () => {
-    const state = new AuditState(7);
-    state.take({ ...(logOf(settled(call))[0] as Placed), position: 8 });
-    expect([state.faultCount, state.begunBefore, state.usage.rows()[0]?.requests]).toEqual([0, 1, 1]);
+  test('no fault: the ending of a request accepted before the first position read', () => {
+    const state = new ReplayState(7);
+    state.apply({ ...(logOf(settled(call))[0] as Placed), position: 8 });
+    expect([state.faultCount, state.acceptedBefore, state.usage.rows()[0]?.requests]).toEqual([0, 1, 1]);
   });
 });
 
-test('of the calls that ended last each is known again, and no other is taken for one', () => {
-  const ended = new EndedLast();
+test('recently ended requests: every one is recognized, and no other id matches', () => {
+  const ended = new RecentlyEnded();
   const ids = Array.from({ length: 1_000 }, () => uuidv7());
   expect(ids.some((id) => ended.has(id))).toBe(false);
   expect(ended.has('00000000-0000-7000-8000-000000000000')).toBe(false);

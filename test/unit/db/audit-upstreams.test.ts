@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { showSnapshot } from '#db/audit/commands/replay-text.ts';
 import { snapshotOf } from '#db/audit/replay/snapshot.ts';
-import { AuditState } from '#db/audit/replay/state.ts';
+import { ReplayState } from '#db/audit/replay/state.ts';
 import { UpstreamTerms } from '#db/events/upstream-events.ts';
 import { LogInMemory } from '../../support/log/log-in-memory.ts';
 
@@ -14,7 +14,7 @@ const terms = UpstreamTerms.parse({
 });
 const fast = { targets: [{ upstream: 'one', model: 'llama-3', weight: 3, order: 0 }] };
 
-test('an auditor sees which upstreams, credentials and models there were at any position', async () => {
+test('replay: shows the upstreams, credentials and models at any position', async () => {
   const log = new LogInMemory(Date.now(), 1);
   await log.control([{ event: { type: 'upstream.added', upstream: 'one', terms, actor }, version: 1 }]);
   await log.control([
@@ -45,8 +45,8 @@ test('an auditor sees which upstreams, credentials and models there were at any 
     { event: { type: 'upstream.removed', upstream: 'one', actor }, version: 4 },
   ]);
   const at = (position: number) => {
-    const state = new AuditState();
-    for (const event of log.events) if (event.position <= position) state.take(event);
+    const state = new ReplayState();
+    for (const event of log.events) if (event.position <= position) state.apply(event);
     return snapshotOf(state, state.at);
   };
   const text = (position: number): string =>
@@ -74,7 +74,7 @@ test('an auditor sees which upstreams, credentials and models there were at any 
     /\none +active +groq +https:\/\/api\.example\.com\/v1 +llama\* +main \(Cred0001, …be02\)\n/,
   );
   expect(text(4)).toMatch(
-    /\nfast +active +one:llama-3 \(order 0, weight 3\)\nquick +active +where fast goes\n/,
+    /\nfast +active +one:llama-3 \(order 0, weight 3\)\nquick +active +alias of fast\n/,
   );
   expect(text(5)).toMatch(/\none +paused /);
   expect(at(7)).toMatchObject({

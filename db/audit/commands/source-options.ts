@@ -1,6 +1,6 @@
 import { type Client, DatabaseError } from 'pg';
 import { Option } from 'commander';
-import { asAuditor } from '#db/audit/source/database.ts';
+import { asAuditor } from '#db/audit/commands/auditor.ts';
 import { fileSource } from '#db/audit/source/files.ts';
 import { Progress } from '#db/audit/commands/progress.ts';
 import type { Part, Source } from '#db/audit/source/source.ts';
@@ -10,39 +10,37 @@ import { StoreError } from '#db/postgres/connect.ts';
 import type { LOG_READINGS } from '#db/events/log-events.ts';
 import type { Read } from '#db/log/read.ts';
 
-/**
- * Who read, as far as a database can tell of a command: the login. A name that no actor can have is not put
- * down.
- */
-const ACTOR = `case when session_user::text collate "C" ~ '^[A-Za-z0-9._-]{1,63}$' then 'login/' || session_user else 'command-line' end`;
-/** A replica takes nothing down. */
+/** The actor of a reading: the database login, or a placeholder for a login that isn't a valid actor name. */
+const ACTOR = `case when session_user::text collate "C" ~ '^[A-Za-z0-9._-]{1,63}$' then 'login/' ||
+  session_user else 'command-line' end`;
+/** SQLSTATE of a write on a replica. */
 const READ_ONLY = '25006';
 
-/** Where to read from, as the options of a command say. */
-export type Places = { files?: string[]; archiveDir?: string };
+/** The options that select where events are read from. */
+export type SourceOptions = { files?: string[]; archiveDir?: string };
 
-/** Adds the options that say where to read from. */
-export function withPlaces(command: Command): Command {
+/** Adds the options that select where events are read from. */
+export function withSourceOptions(command: Command): Command {
   return command
     .option('--files <files...>', 'read exported files instead of the database')
     .addOption(
-      new Option('--archive-dir <directory>', 'where the files lie of what has left the database').env(
+      new Option('--archive-dir <directory>', 'directory with the files of archived partitions').env(
         'ARCHIVE_DIR',
       ),
     );
 }
 
-/** Runs a command on the events that its options name; the client is null where those are files. */
+/** Runs a command on the selected events; `client` is null when they come from files. */
 export async function onSource(
   command: Command,
-  { files, archiveDir }: Places,
+  { files, archiveDir }: SourceOptions,
   work: (source: Source, client: Client | null) => Promise<void>,
 ): Promise<void> {
   if (files !== undefined) return work(await fileSource(files), null);
   await asAuditor(command, async (client) => work(await fullLogSource(client, archiveDir), client));
 }
 
-/** Puts down in the log that it is read; who reads a replica is told that nothing could be. */
+/** Records in the log that it is read. On a replica that is impossible, and a warning is printed. */
 export async function recordReading(
   { surroundings }: Command,
   client: Client | null,
@@ -54,14 +52,14 @@ export async function recordReading(
     await client.query(`select daybook.record_reading(${ACTOR}, $1, $2, $3)`, [what, after + 1, upTo]);
   } catch (error) {
     if (!(error instanceof DatabaseError) || error.code !== READ_ONLY) throw error;
-    surroundings.err('daybook: this is a replica, so that the log was read is not put down in it\n');
+    surroundings.err('daybook: this is a replica, so this read is not recorded in the log\n');
   }
 }
 
 /**
- * Gives the events of a part to a fold, and shows how far it is.
- * @param take returns false where it wants no more.
- * @returns how many events it took, and how fast.
+ * Feeds the events of a range to a fold, and shows progress.
+ * @param take returns false to stop.
+ * @returns the number of events taken, and the rate.
  */
 export async function foldPart(
   command: Command,
@@ -83,11 +81,11 @@ export async function foldPart(
   }
 }
 
-/** A position or a moment, as `--at` names it. @throws {StoreError} when it is neither. */
+/** Parses `--at`: a position or a point in time. @throws {StoreError} when it is neither. */
 export function parseAt(text: string): number | Date {
   if (/^\d{1,15}$/.test(text)) return Number(text);
   const isDated = /^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,3})?)?)?(Z|[+-]\d\d:\d\d)?$/.test(text);
-  // A time without a zone is UTC, as all times of the log are.
+  // A time without a zone is UTC, like every time in the log.
   const moment = new Date(
     /Z$|[+-]\d\d:\d\d$/.test(text) || !/\d\d:\d\d/.test(text) ? text : `${text.replace(' ', 'T')}Z`,
   );

@@ -6,12 +6,12 @@ import { verifyDatabase } from '#db/audit/verify/verify.ts';
 import { signCheckpoint } from '#db/tlog/checkpoint.ts';
 import { signerOf } from '#db/tlog/note.ts';
 import { createSigningKey } from '#db/tlog/signing-key.ts';
-import { type Audited, createAudited, rechain } from '../../support/audit/audited-log.ts';
+import { type AuditedLog, createAuditedLog, rechain } from '../../support/audit/audited-log.ts';
 import { connectAs } from '../../support/log/log-writer.ts';
 
-let log: Audited;
+let log: AuditedLog;
 beforeAll(async () => {
-  log = await createAudited();
+  log = await createAuditedLog();
 });
 afterAll(() => log?.[Symbol.asyncDispose]());
 
@@ -19,7 +19,8 @@ afterAll(() => log?.[Symbol.asyncDispose]());
 const first = async (...statements: string[]) => (await log.after(statements)).findings[0];
 /** A copy of an event with other columns, in JSON. */
 const copyOf = (position: number, changes: string): string =>
-  `insert into daybook.log select (jsonb_populate_record(l, jsonb_build_object(${changes}))).* from daybook.log l where position = ${position}`;
+  `insert into daybook.log select (jsonb_populate_record(l, jsonb_build_object(${changes}))).*
+    from daybook.log l where position = ${position}`;
 /** Moves all events from a position on by one place, where the primary key is in nobody's way. */
 const shift = (from: number, by: number): string[] => [
   `update daybook.log set position = position + 100000 where position >= ${from}`,
@@ -44,20 +45,24 @@ describe('a log that nobody changed', () => {
     expect(report.checkpoints).toBe(6);
   });
 
-  test('is found good by one older checkpoint, by the keys it has published, and by its own word, and says which', async () => {
-    const auditor = await connectAs(log.database, 'auditor');
-    expect(await verifyDatabase(auditor, log.older)).toMatchObject({
-      findings: [],
-      trust: 'given',
-      covered: log.head,
-    });
-    expect(await verifyDatabase(auditor, { published: log.evidence.published })).toMatchObject({
-      findings: [],
-      trust: 'published',
-    });
-    expect(await verifyDatabase(auditor)).toMatchObject({ findings: [], trust: 'log', covered: log.head });
-    await auditor.end();
-  });
+  test(
+    'is found good by one older checkpoint, by the keys it has published, and by its own word, and says ' +
+      'which',
+    async () => {
+      const auditor = await connectAs(log.database, 'auditor');
+      expect(await verifyDatabase(auditor, log.older)).toMatchObject({
+        findings: [],
+        trust: 'given',
+        covered: log.head,
+      });
+      expect(await verifyDatabase(auditor, { published: log.evidence.published })).toMatchObject({
+        findings: [],
+        trust: 'published',
+      });
+      expect(await verifyDatabase(auditor)).toMatchObject({ findings: [], trust: 'log', covered: log.head });
+      await auditor.end();
+    },
+  );
 });
 
 describe('a row of the log', () => {
@@ -107,48 +112,56 @@ describe('a row of the log', () => {
     }
   });
 
-  test('that was put in between or behind the others, taken out with the others moved up, or swapped with another is the first that is named', async () => {
-    expect(await first(copyOf(60, `'position', daybook.head(0::smallint) + 1`))).toMatchObject({
-      position: log.head + 1,
-    });
-    expect(await first(...shift(60, 1), copyOf(50, `'position', 60`))).toMatchObject({
-      position: 60,
-      table: 'log',
-    });
-    expect(await first('delete from daybook.log where position = 60', ...shift(61, -1))).toMatchObject({
-      position: 60,
-      table: 'log',
-    });
-    const swap = [
-      'update daybook.log set position = 100000 where position = 60',
-      'update daybook.log set position = 60 where position = 61',
-      'update daybook.log set position = 61 where position = 100000',
-    ];
-    expect(await first(...swap)).toMatchObject({ position: 60, table: 'log' });
-  });
-
-  test('that was changed with every chain value behind it is named all the same, and without tiles between two checkpoints', async () => {
-    const { superuser, older, olderSize } = log;
-    await superuser.query('begin; set local session_replication_role = replica');
-    try {
-      await superuser.query("update daybook.log set account = 'Another1' where position = 60");
-      await rechain(superuser, 60);
-      const { findings } = await verifyDatabase(superuser, log.evidence);
-      expect(findings[0]).toMatchObject({
+  test(
+    'that was put in between or behind the others, taken out with the others moved up, or swapped with ' +
+      'another is the first that is named',
+    async () => {
+      expect(await first(copyOf(60, `'position', daybook.head(0::smallint) + 1`))).toMatchObject({
+        position: log.head + 1,
+      });
+      expect(await first(...shift(60, 1), copyOf(50, `'position', 60`))).toMatchObject({
         position: 60,
         table: 'log',
-        problem: 'is not what was published at this position',
       });
-      // Who wrote all of it anew has no good checkpoints in the table, and the nodes fit, too.
-      await superuser.query('delete from daybook.checkpoint; delete from daybook.log_node');
-      expect((await verifyDatabase(superuser, older)).findings).toMatchObject([
-        { position: 1, to: olderSize, table: 'log' },
-      ]);
-      expect((await verifyDatabase(superuser)).findings).toEqual([]);
-    } finally {
-      await superuser.query('rollback');
-    }
-  });
+      expect(await first('delete from daybook.log where position = 60', ...shift(61, -1))).toMatchObject({
+        position: 60,
+        table: 'log',
+      });
+      const swap = [
+        'update daybook.log set position = 100000 where position = 60',
+        'update daybook.log set position = 60 where position = 61',
+        'update daybook.log set position = 61 where position = 100000',
+      ];
+      expect(await first(...swap)).toMatchObject({ position: 60, table: 'log' });
+    },
+  );
+
+  test(
+    'that was changed with every chain value behind it is named all the same, and without tiles between ' +
+      'two checkpoints',
+    async () => {
+      const { superuser, older, olderSize } = log;
+      await superuser.query('begin; set local session_replication_role = replica');
+      try {
+        await superuser.query("update daybook.log set account = 'Another1' where position = 60");
+        await rechain(superuser, 60);
+        const { findings } = await verifyDatabase(superuser, log.evidence);
+        expect(findings[0]).toMatchObject({
+          position: 60,
+          table: 'log',
+          problem: 'is not what was published at this position',
+        });
+        // Who wrote all of it anew has no good checkpoints in the table, and the nodes fit, too.
+        await superuser.query('delete from daybook.checkpoint; delete from daybook.log_node');
+        expect((await verifyDatabase(superuser, older)).findings).toMatchObject([
+          { position: 1, to: olderSize, table: 'log' },
+        ]);
+        expect((await verifyDatabase(superuser)).findings).toEqual([]);
+      } finally {
+        await superuser.query('rollback');
+      }
+    },
+  );
 });
 
 describe('a log whose end was cut', () => {
@@ -159,7 +172,8 @@ describe('a log whose end was cut', () => {
     '%s is found by what was published, from the first position that is missing on',
     async (_where, more) => {
       const { rows } = await log.superuser.query<{ last: string }>(
-        'select last_position as last from daybook.log_batch where last_position < $1 order by last_position desc limit 1',
+        `select last_position as last from daybook.log_batch where last_position < $1
+          order by last_position desc limit 1`,
         [log.head - 20],
       );
       const last = Number(rows[0]?.last);
@@ -191,7 +205,8 @@ describe('a log whose end was cut', () => {
 
 describe('a row beside the log', () => {
   const batch = (column: string, value: string): string =>
-    `update daybook.log_batch set ${column} = ${value} where last_position = (select min(last_position) from daybook.log_batch where last_position >= 60)`;
+    `update daybook.log_batch set ${column} = ${value} where last_position =
+      (select min(last_position) from daybook.log_batch where last_position >= 60)`;
 
   test.each<[string, string[], string]>([
     ['log_batch', [batch('chain', "sha256('x')")], 'log_batch'],
@@ -205,7 +220,8 @@ describe('a row beside the log', () => {
     [
       'log_batch',
       [
-        'delete from daybook.log_batch where last_position = (select min(last_position) from daybook.log_batch where last_position >= 60)',
+        `delete from daybook.log_batch where last_position = (select min(last_position)
+          from daybook.log_batch where last_position >= 60)`,
       ],
       'log_batch',
     ],
@@ -223,14 +239,16 @@ describe('a row beside the log', () => {
     [
       'checkpoint',
       [
-        "update daybook.checkpoint set note = replace(note, 'daybook', 'Daybook') where size = (select min(size) from daybook.checkpoint)",
+        `update daybook.checkpoint set note = replace(note, 'daybook', 'Daybook') where size =
+          (select min(size) from daybook.checkpoint)`,
       ],
       'checkpoint',
     ],
     [
       'checkpoint',
       [
-        'update daybook.checkpoint set size = size + 1 where size = (select min(size) from daybook.checkpoint)',
+        `update daybook.checkpoint set size = size + 1 where size = (select min(size)
+          from daybook.checkpoint)`,
       ],
       'checkpoint',
     ],
@@ -248,7 +266,8 @@ describe('a row beside the log', () => {
     [
       'log_partition',
       [
-        'update daybook.log_partition set end_position = end_position + 1 where number = (select max(number) from daybook.log_partition)',
+        `update daybook.log_partition set end_position = end_position + 1 where number =
+          (select max(number) from daybook.log_partition)`,
       ],
       'log_partition',
     ],
@@ -267,15 +286,20 @@ describe('a row beside the log', () => {
     ]);
   });
 
-  test('of a batch is named with the first position of its batch, also where only older checkpoints are at hand', async () => {
-    const { rows } = await log.superuser.query<{ from: string }>(
-      'select last_position - event_count + 1 as from from daybook.log_batch where last_position >= 60 order by last_position limit 1',
-    );
-    for (const by of [log.evidence, log.older])
-      expect((await log.after([batch('chain', "sha256('x')")], by)).findings).toMatchObject([
-        { position: Number(rows[0]?.from), table: 'log_batch' },
-      ]);
-  });
+  test(
+    'of a batch is named with the first position of its batch, also where only older checkpoints are at ' +
+      'hand',
+    async () => {
+      const { rows } = await log.superuser.query<{ from: string }>(
+        `select last_position - event_count + 1 as from from daybook.log_batch
+        where last_position >= 60 order by last_position limit 1`,
+      );
+      for (const by of [log.evidence, log.older])
+        expect((await log.after([batch('chain', "sha256('x')")], by)).findings).toMatchObject([
+          { position: Number(rows[0]?.from), table: 'log_batch' },
+        ]);
+    },
+  );
 });
 
 describe('evidence that is not good', () => {

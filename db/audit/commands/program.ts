@@ -7,7 +7,7 @@ import { traceCommand } from '#db/audit/commands/trace.ts';
 import { verifyCommand } from '#db/audit/commands/verify.ts';
 import type { Command } from '#db/command-line/command.ts';
 
-/** What an auditor can do, in the order in which the help lists it. */
+/** The audit commands, in the order in which the help lists them. */
 export const AUDIT_COMMANDS: readonly ((audit: Command) => void)[] = [
   exportCommand,
   verifyCommand,
@@ -18,10 +18,10 @@ export const AUDIT_COMMANDS: readonly ((audit: Command) => void)[] = [
   receiptCommand,
 ];
 
-/** `daybook audit …` */
+/** Adds `daybook audit …`. */
 export function auditCommands(program: Command): void {
   const audit = program
     .command('audit')
-    .description('export, verify, replay and prove the log, trusting nobody');
+    .description("export, verify, replay and prove the log without trusting the log's operator");
   for (const add of AUDIT_COMMANDS) add(audit);
 }

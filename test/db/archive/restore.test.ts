@@ -5,18 +5,18 @@ import { dropArchived, restorePartition } from '#db/archive/restore.ts';
 import { ArchiveDamageError } from '#db/archive/verify.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 import { firstPosition, readPage } from '#db/log/read.ts';
-import { audit, readRows } from '../../support/audit/audit.ts';
+import { verifyChain, readRows } from '../../support/audit/verify-chain.ts';
 import { connectAs } from '../../support/log/log-writer.ts';
-import { createPartitioned, type Partitioned } from '../../support/audit/partitioned-log.ts';
+import { createPartitionedLog, type PartitionedLog } from '../../support/audit/partitioned-log.ts';
 
-let log: Partitioned;
+let log: PartitionedLog;
 let owner: Awaited<ReturnType<typeof connectAs>>;
 const connect = () => connectAs(log.database, 'owner');
 let rows: Awaited<ReturnType<typeof readRows>>;
 let events: Awaited<ReturnType<typeof readPage>>;
 
 beforeAll(async () => {
-  log = await createPartitioned(50, 12);
+  log = await createPartitionedLog(50, 12);
   // Pages of events cross batches of all sizes, one of which is a partition and more.
   await log.fill(260, [3, 1, 70, 8]);
   owner = await connect();
@@ -38,7 +38,7 @@ test('a log whose files were restored is the log that it was, row for row, with 
   expect(await firstPosition(owner)).toBe(1);
   expect(await readRows(owner)).toEqual(rows);
   expect(await readPage(owner, 0, 'all')).toEqual(events);
-  expect(await audit(owner)).toBeNull();
+  expect(await verifyChain(owner)).toBeNull();
   for (const change of [
     'update daybook.log_000000 set status = 1',
     'delete from daybook.log',
@@ -64,7 +64,7 @@ test("a file that is damaged, or another log's, leaves nothing in the log", asyn
   await expect(restorePartition(connect, file)).rejects.toThrow(ArchiveDamageError);
   await writeFile(file, content);
 
-  await using other = await createPartitioned(50, 12);
+  await using other = await createPartitionedLog(50, 12);
   await other.fill(160);
   await other.archive({ drop: true });
   await expect(restorePartition(() => connectAs(other.database, 'owner'), file)).rejects.toThrow(

@@ -13,10 +13,10 @@ import { readEnvironment } from '#db/environment.ts';
 import { isLogFault } from '#db/projections/apply-batch.ts';
 import { borrowStore } from '#db/postgres/store.ts';
 
-/** One statement of a comparison goes through a whole table, row by row. */
+/** A statement of a comparison scans a full table, row by row. */
 const STATEMENT_TIMEOUT_MS = 3_600_000;
 
-/** What an auditor's commands need to know of the environment. Unset and empty are the same. */
+/** The environment variables of the audit commands. An empty value counts as unset. */
 const Environment = z.object({
   DAYBOOK_DATA: z.string().default('./data'),
   DATABASE_URL: z
@@ -30,19 +30,19 @@ function readConfig(environment: NodeJS.ProcessEnv): z.infer<typeof Environment>
   const parsed = Environment.safeParse(readEnvironment(environment, SECRETS, (line) => new StoreError(line)));
   if (parsed.success) return parsed.data;
   const issue = parsed.error.issues[0];
-  throw new StoreError(`${String(issue?.path[0])} is not usable: ${issue?.message}.`);
+  throw new StoreError(`${String(issue?.path[0])} is invalid: ${issue?.message}.`);
 }
 
 /**
- * Runs a command over a connection that only reads. A login that may be nothing but the auditor is
- * enough: nothing is migrated and nothing asked as anybody else.
- * @throws {StoreError} when the database can't be used as the auditor, or its log is not whole.
+ * Runs a command over a read-only connection as the role `daybook_auditor`. A login that is a member of that
+ * role alone is enough: nothing is migrated, and no other role is used.
+ * @throws {StoreError} when the connection fails, or the log has a gap.
  */
 export async function asAuditor(command: Command, work: (client: Client) => Promise<void>): Promise<void> {
   const { store, close } = await openAuditedStore(command);
   try {
     const client = await connectAs(patient(store), 'auditor', STATEMENT_TIMEOUT_MS).catch((error: Error) => {
-      throw new StoreError(`the database is not usable as its auditor: no connection (${error.message})`, {
+      throw new StoreError(`can't connect to the database as daybook_auditor (${error.message})`, {
         cause: error,
       });
     });
@@ -52,7 +52,7 @@ export async function asAuditor(command: Command, work: (client: Client) => Prom
       await closeClient(client);
     }
   } catch (error) {
-    throw forPeople(error);
+    throw explain(error);
   } finally {
     await close();
   }
@@ -62,28 +62,27 @@ async function openAuditedStore({
   surroundings,
 }: Command): Promise<{ store: Store; close(): Promise<void> }> {
   const config = readConfig(surroundings.env);
-  // The checks of a server are made as the owner, who an auditor need not be.
+  // A server's startup checks run as the owner, and an auditor may lack that role.
   if (config.DATABASE_URL !== undefined)
     return { store: externalStore(config.DATABASE_URL), close: async () => {} };
   return borrowStore(config, () => {});
 }
 
-/** A schema, table, column or function that isn't there; and one that this login may not read. */
-const ANOTHER_VERSION = new Set(['3F000', '42P01', '42703', '42883']);
-const NOT_ALLOWED = '42501';
+/** SQLSTATEs: undefined schema, table, column or function; and insufficient privilege. */
+const SCHEMA_MISMATCH = new Set(['3F000', '42P01', '42703', '42883']);
+const INSUFFICIENT_PRIVILEGE = '42501';
 
-function forPeople(error: unknown): unknown {
+function explain(error: unknown): unknown {
   if (isLogFault(error)) return new StoreError(error.message, { cause: error });
   if (!(error instanceof DatabaseError)) return error;
-  if (ANOTHER_VERSION.has(error.code ?? ''))
+  if (SCHEMA_MISMATCH.has(error.code ?? ''))
     return new StoreError(
-      'this database is not of the version of this program: start a server on it, or npm run migrate',
+      'the schema of this database does not match this version: start a server on it, or run npm run migrate',
       { cause: error },
     );
-  if (error.code === NOT_ALLOWED)
-    return new StoreError(
-      `this login may not read that: it needs the role daybook_auditor (${error.message})`,
-      { cause: error },
-    );
+  if (error.code === INSUFFICIENT_PRIVILEGE)
+    return new StoreError(`permission denied: this login needs the role daybook_auditor (${error.message})`, {
+      cause: error,
+    });
   return error;
 }

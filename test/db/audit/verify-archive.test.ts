@@ -8,14 +8,14 @@ import { verifyFiles } from '#db/audit/verify/files.ts';
 import { publishCheckpoint } from '#db/tlog/publish.ts';
 import { verifyChanged } from '../../support/audit/audited-log.ts';
 import { connectAs, openWriter } from '../../support/log/log-writer.ts';
-import { createPartitioned, type Partitioned } from '../../support/audit/partitioned-log.ts';
+import { createPartitionedLog, type PartitionedLog } from '../../support/audit/partitioned-log.ts';
 
 /**
  * A log of which some partitions are in files, one is archived and still there, and the rest was never
  * archived.
  */
 
-let log: Partitioned;
+let log: PartitionedLog;
 let superuser: Client;
 let evidence: Evidence;
 let head: number;
@@ -23,7 +23,7 @@ let head: number;
 let first: number;
 
 beforeAll(async () => {
-  log = await createPartitioned(50, 14);
+  log = await createPartitionedLog(50, 14);
   const published = path.join(log.directory, 'published');
   const publish = async (): Promise<void> => {
     await using writer = await openWriter(log.database);
@@ -42,7 +42,8 @@ beforeAll(async () => {
   await publish();
   superuser = await log.database.superuser();
   await superuser.query(
-    'update daybook.instance set dead_at = clock_timestamp(), closed_at = clock_timestamp() where closed_at is null',
+    `update daybook.instance set dead_at = clock_timestamp(), closed_at = clock_timestamp()
+      where closed_at is null`,
   );
   await log.archive({ drop: true });
   const { rows } = await superuser.query<{ head: string; first: string }>(
@@ -61,40 +62,44 @@ const after = (by: Evidence, ...statements: string[]) => verifyChanged(superuser
 const whole = (): Evidence => ({ ...evidence, archive: log.directory });
 
 describe('a log that is archived in part', () => {
-  test('is found good from its beginning with its files, from where the database has it without them, and by its files alone', async () => {
-    expect(first).toBeGreaterThan(300);
-    expect(await after(whole())).toMatchObject({
-      findings: [],
-      first: 1,
-      events: head,
-      covered: head,
-      checkpoints: 3,
-    });
-    expect(await after(evidence)).toMatchObject({
-      findings: [],
-      first,
-      events: head - first + 1,
-      covered: head,
-    });
-    expect(await after({ keys: evidence.keys ?? [] })).toMatchObject({
-      findings: [],
-      first,
-      covered: 0,
-      root: null,
-    });
-    expect(await verifyFiles([log.directory], evidence)).toMatchObject({
-      findings: [],
-      first: 1,
-      head: first - 1,
-      covered: first - 1,
-    });
-    expect(await verifyFiles((await log.files()).slice(2, 4), evidence)).toMatchObject({
-      findings: [],
-      first: 100,
-      head: 199,
-      covered: 199,
-    });
-  });
+  test(
+    'is found good from its beginning with its files, from where the database has it without them, and ' +
+      'by its files alone',
+    async () => {
+      expect(first).toBeGreaterThan(300);
+      expect(await after(whole())).toMatchObject({
+        findings: [],
+        first: 1,
+        events: head,
+        covered: head,
+        checkpoints: 3,
+      });
+      expect(await after(evidence)).toMatchObject({
+        findings: [],
+        first,
+        events: head - first + 1,
+        covered: head,
+      });
+      expect(await after({ keys: evidence.keys ?? [] })).toMatchObject({
+        findings: [],
+        first,
+        covered: 0,
+        root: null,
+      });
+      expect(await verifyFiles([log.directory], evidence)).toMatchObject({
+        findings: [],
+        first: 1,
+        head: first - 1,
+        covered: first - 1,
+      });
+      expect(await verifyFiles((await log.files()).slice(2, 4), evidence)).toMatchObject({
+        findings: [],
+        first: 100,
+        head: 199,
+        covered: 199,
+      });
+    },
+  );
 
   test.each<[string, string, Partial<Record<'position' | 'table', unknown>>]>([
     [
@@ -104,12 +109,14 @@ describe('a log that is archived in part', () => {
     ],
     [
       'a batch of the archived part',
-      "update daybook.log_batch set chain = sha256('x') where last_position = (select max(last_position) from daybook.log_batch where last_position < 60)",
+      `update daybook.log_batch set chain = sha256('x') where last_position =
+        (select max(last_position) from daybook.log_batch where last_position < 60)`,
       { table: 'log_batch' },
     ],
     [
       'a kept event',
-      `update daybook.log_kept set body = body || ' ' where position = (select min(position) from daybook.log_kept)`,
+      `update daybook.log_kept set body = body || ' ' where position = (select min(position)
+        from daybook.log_kept)`,
       { table: 'log_kept', position: 2 },
     ],
     [
@@ -119,7 +126,8 @@ describe('a log that is archived in part', () => {
     ],
     [
       'a manifest',
-      `update daybook.log_partition set manifest = jsonb_set(manifest, '{control_count}', '1') where number = 2`,
+      `update daybook.log_partition set manifest = jsonb_set(manifest, '{control_count}', '1')
+        where number = 2`,
       { table: 'log_partition', position: 100 },
     ],
     [
@@ -129,7 +137,8 @@ describe('a log that is archived in part', () => {
     ],
     [
       'a file of another digest',
-      `update daybook.log_partition set manifest = jsonb_set(manifest, '{sha256}', to_jsonb(repeat('0', 64))) where number = 2`,
+      `update daybook.log_partition set manifest = jsonb_set(manifest, '{sha256}',
+        to_jsonb(repeat('0', 64))) where number = 2`,
       { table: 'log_000002.ndjson.zst' },
     ],
   ])('tells %s where its files are at hand', async (_what, change, finding) => {
@@ -139,12 +148,14 @@ describe('a log that is archived in part', () => {
   test('tells a kept event and a manifest without its files, too', async () => {
     const kept = await after(
       evidence,
-      `update daybook.log_kept set body = body || ' ' where position = (select min(position) from daybook.log_kept)`,
+      `update daybook.log_kept set body = body || ' ' where position = (select min(position)
+        from daybook.log_kept)`,
     );
     expect(kept.findings[0]).toMatchObject({ table: 'log_kept', position: 2 });
     const bare = await after(
       {},
-      `update daybook.log_kept set body = body || ' ' where position = (select min(position) from daybook.log_kept)`,
+      `update daybook.log_kept set body = body || ' ' where position = (select min(position)
+        from daybook.log_kept)`,
     );
     expect(bare.findings[0]).toMatchObject({ table: 'log_kept', position: 1, to: 49 });
   });

@@ -15,7 +15,7 @@ import {
 import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { z } from 'zod';
-import { ALARMS, type AlarmKind } from '#db/audit/witness/witness.ts';
+import { ALARMS, type AlarmKind } from '#db/audit/witness/evaluate.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 import { type Checkpoint, parseCheckpoint } from '#db/tlog/checkpoint.ts';
 import {
@@ -28,8 +28,8 @@ import {
 } from '#db/tlog/note.ts';
 
 /**
- * The directory of a witness: its key, the checkpoint that it has signed last, those before it, and
- * the evidence of an alarm. What was signed is on the disk before anybody is told.
+ * The state directory of a witness: its key, the checkpoint that it cosigned last, the history of earlier
+ * ones, and the evidence of an alarm. A cosignature is on disk before it leaves this process.
  */
 
 const KEY = 'key';
@@ -40,10 +40,10 @@ const LOCK = 'lock';
 const HISTORY = /^history-\d{4}-\d{2}$/;
 
 /**
- * One in so long goes into the history: some 300 MB a year where the log never rests. The newest is in a file
- * of its own.
+ * At most one checkpoint per interval is appended to the history: about 300 MB a year for a busy log. The
+ * newest one has a file of its own.
  */
-const HISTORY_EVERY_MS = 60_000;
+const HISTORY_INTERVAL_MS = 60_000;
 
 const Alarm = z.object({
   alarm: z.enum(Object.keys(ALARMS) as [AlarmKind, ...AlarmKind[]]),
@@ -51,18 +51,18 @@ const Alarm = z.object({
   at: z.string(),
   log: z.string(),
   witness: z.string(),
-  /** What this witness had signed, as a note; null: nothing. */
+  /** The checkpoint that this witness had cosigned, as a signed note; null if none. */
   known: z.string().nullable(),
-  /** What the log showed. */
+  /** The checkpoint that the log served. */
   shown: z.string(),
-  /** What it sent as its proof, in base64; null: nothing that is one. */
+  /** The consistency proof that the log served, in base64; null if none. */
   proof: z.array(z.string()).nullable(),
 });
-/** What a witness found, with all that it takes to show it to others. */
+/** An alarm, with the evidence that convinces a third party. */
 export type Alarm = z.infer<typeof Alarm>;
 
-/** The checkpoint of a note that this witness has kept. */
-export const checkpointIn = (note: string): Checkpoint => parseCheckpoint(parseNote(note).text);
+/** Parses the checkpoint of a stored note. */
+export const parseCheckpointNote = (note: string): Checkpoint => parseCheckpoint(parseNote(note).text);
 
 export class WitnessState {
   readonly directory: string;
@@ -71,20 +71,20 @@ export class WitnessState {
   #historyAtMs = 0;
 
   /**
-   * Opens the directory of a witness, and makes its key where there is none.
-   * @param name of the witness, for the first time; afterwards it has one.
-   * @throws {StoreError} when another process is at it, or something in it can't be used.
+   * Opens the state directory of a witness. Generates a key if it has no key yet.
+   * @param name of the witness; needed the first time only.
+   * @throws {StoreError} when another process uses the directory, or a file in it is invalid.
    */
   constructor(directory: string, name: string | undefined) {
     this.directory = path.resolve(directory);
     mkdirSync(this.directory, { recursive: true, mode: 0o700 });
-    this.#lock = lockOf(this.#file(LOCK));
+    this.#lock = acquireLock(this.#file(LOCK));
     try {
       this.signer = this.#openSigner(name);
     } catch (error) {
       this.close();
       throw error instanceof NoteError
-        ? new StoreError(`the key in ${this.directory} can't be used: ${error.message}`, { cause: error })
+        ? new StoreError(`the key in ${this.directory} is invalid: ${error.message}`, { cause: error })
         : error;
     }
   }
@@ -93,24 +93,24 @@ export class WitnessState {
     return formatVerifierKey(this.signer);
   }
 
-  /** The note that was signed last; null: none. @throws {StoreError} when it can't be read. */
+  /** The note that was cosigned last; null if none. @throws {StoreError} when it can't be read. */
   checkpoint(): string | null {
-    const note = readIfThere(this.#file(CHECKPOINT));
-    if (note !== null) this.#checked(note);
+    const note = readOptional(this.#file(CHECKPOINT));
+    if (note !== null) this.#parse(note);
     return note;
   }
 
-  /** Keeps a note that was just signed. Nothing that is shorter ever takes the place of what is there. */
+  /** Stores a note that was just cosigned. A smaller checkpoint never replaces a larger one. */
   advance(note: string): void {
     const before = this.checkpoint();
-    if (before !== null && checkpointIn(before).size > checkpointIn(note).size)
-      throw new StoreError('a witness goes back to no shorter log');
-    this.#keep(note, false);
+    if (before !== null && parseCheckpointNote(before).size > parseCheckpointNote(note).size)
+      throw new StoreError('a witness never goes back to a smaller checkpoint');
+    this.#store(note, false);
   }
 
   /**
-   * The newest note of the history; null where there is none. The checkpoint is never behind it, unless it
-   * was put back.
+   * The newest note of the history; null if it is empty. The stored checkpoint is older than this one only
+   * if it was restored from a backup.
    */
   lastInHistory(): string | null {
     const last = readdirSync(this.directory)
@@ -118,19 +118,19 @@ export class WitnessState {
       .toSorted()
       .at(-1);
     if (last === undefined) return null;
-    // Each note is a text and signatures, with an empty line behind each of them.
+    // Each note is a text and its signatures, with an empty line after each of the two.
     const [text, signatures] = readFileSync(this.#file(last), 'utf8').split('\n\n').slice(-3, -1);
     return text === undefined || signatures === undefined ? null : `${text}\n\n${signatures}\n`;
   }
 
-  /** What has stopped this witness; null: nothing. */
+  /** The alarm that has stopped this witness; null if none. */
   alarm(): Alarm | null {
-    const text = readIfThere(this.#file(ALARM));
+    const text = readOptional(this.#file(ALARM));
     if (text === null) return null;
     const parsed = Alarm.safeParse(parseJson(text));
     if (!parsed.success)
       throw new StoreError(
-        `${this.#file(ALARM)} can't be read, and while it is there this witness signs nothing`,
+        `${this.#file(ALARM)} can't be read, and while it exists this witness signs nothing`,
       );
     return parsed.data;
   }
@@ -140,11 +140,11 @@ export class WitnessState {
   }
 
   /**
-   * Goes on from a note, as a person has decided; the evidence stays under another name. @param note null:
-   * from what was signed last.
+   * Clears an alarm by an operator's decision. The evidence is kept under another name.
+   * @param note the checkpoint to continue from; null for the one that was cosigned last.
    */
   accept(note: string | null, nowMs: number): void {
-    if (note !== null) this.#keep(note, true);
+    if (note !== null) this.#store(note, true);
     renameSync(
       this.#file(ALARM),
       this.#file(`${ALARM}-accepted-${new Date(nowMs).toISOString().replace(/[:.]/g, '-')}`),
@@ -152,7 +152,7 @@ export class WitnessState {
     syncDirectory(this.directory);
   }
 
-  /** Lets another process have the directory. */
+  /** Releases the directory. */
   close(): void {
     this.#lock.close();
   }
@@ -161,33 +161,36 @@ export class WitnessState {
     return path.join(this.directory, name);
   }
 
-  #checked(note: string): Checkpoint {
+  #parse(note: string): Checkpoint {
     try {
-      return checkpointIn(note);
+      return parseCheckpointNote(note);
     } catch (error) {
-      throw new StoreError(`${this.#file(CHECKPOINT)} is not what this witness has written there`, {
-        cause: error,
-      });
+      throw new StoreError(
+        `${this.#file(CHECKPOINT)} was modified: it is not a checkpoint that this witness wrote`,
+        {
+          cause: error,
+        },
+      );
     }
   }
 
-  #keep(note: string, always: boolean): void {
+  #store(note: string, always: boolean): void {
     this.#write(CHECKPOINT, note);
     const nowMs = Date.now();
-    if (!always && nowMs - this.#historyAtMs < HISTORY_EVERY_MS) return;
+    if (!always && nowMs - this.#historyAtMs < HISTORY_INTERVAL_MS) return;
     this.#historyAtMs = nowMs;
     appendFileSync(this.#file(`history-${new Date(nowMs).toISOString().slice(0, 7)}`), `${note}\n`, {
       flush: true,
     });
   }
 
-  /** The key is made once; its public line lies beside it and says the name. */
+  /** The key is generated once. The verifier key is stored beside it and carries the name. */
   #openSigner(name: string | undefined): Signer {
     const file = this.#file(KEY);
     if (!existsSync(file)) {
       if (name === undefined)
         throw new StoreError(
-          '--name is needed the first time: a name for this witness, such as witness.example.com',
+          '--name is required the first time: a name for this witness, such as witness.example.com',
         );
       const pem = generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' });
       const signer = signerOf(name, 'cosignature', pem);
@@ -197,21 +200,24 @@ export class WitnessState {
     }
     if (process.platform !== 'win32' && (statSync(file).mode & 0o077) !== 0)
       throw new StoreError(`other users can read ${file}. Run: chmod 600 ${file}`);
-    const line = readIfThere(this.#file(VERIFIER_KEY))?.trim();
-    const told = line === undefined ? name : parseVerifierKey(line).name;
-    if (told === undefined)
-      throw new StoreError(`${this.#file(VERIFIER_KEY)} is missing: name this witness by --name as before`);
-    if (name !== undefined && name !== told)
+    const line = readOptional(this.#file(VERIFIER_KEY))?.trim();
+    const storedName = line === undefined ? name : parseVerifierKey(line).name;
+    if (storedName === undefined)
       throw new StoreError(
-        `the witness in ${this.directory} is ${told}; for another name take another directory`,
+        `${this.#file(VERIFIER_KEY)} is missing: pass the name of this witness with --name, the same ` +
+          'as before',
       );
-    const signer = signerOf(told, 'cosignature', readFileSync(file, 'utf8'));
+    if (name !== undefined && name !== storedName)
+      throw new StoreError(
+        `the witness in ${this.directory} is ${storedName}; for another name use another directory`,
+      );
+    const signer = signerOf(storedName, 'cosignature', readFileSync(file, 'utf8'));
     if (line !== undefined && formatVerifierKey(signer) !== line)
-      throw new StoreError(`${this.#file(VERIFIER_KEY)} is not of the key beside it`);
+      throw new StoreError(`${this.#file(VERIFIER_KEY)} does not match the key beside it`);
     return signer;
   }
 
-  /** Under its name there is either what was before, or all of it, also after a loss of power. */
+  /** Replaces a file atomically, also across a power failure. */
   #write(name: string, text: string): void {
     const partial = this.#file(`${name}.partial`);
     writeFileSync(partial, text, { mode: 0o600, flush: true });
@@ -220,30 +226,30 @@ export class WitnessState {
   }
 }
 
-/** A lock that the system takes back from a process that ends, however it does: SQLite's on a file. */
-function lockOf(file: string): DatabaseSync {
+/** SQLite's file lock, which the operating system releases when the process ends in any way. */
+function acquireLock(file: string): DatabaseSync {
   const lock = new DatabaseSync(file, { timeout: 0 });
   try {
     lock.exec('begin exclusive');
     return lock;
   } catch (error) {
     lock.close();
-    throw new StoreError(`another witness is at work in ${path.dirname(file)}`, { cause: error });
+    throw new StoreError(`another witness is running in ${path.dirname(file)}`, { cause: error });
   }
 }
 
 function syncDirectory(directory: string): void {
-  // Windows knows no such thing, and needs none.
+  // Windows has no fsync for directories.
   if (process.platform === 'win32') return;
-  const folder = openSync(directory, 'r');
+  const handle = openSync(directory, 'r');
   try {
-    fsyncSync(folder);
+    fsyncSync(handle);
   } finally {
-    closeSync(folder);
+    closeSync(handle);
   }
 }
 
-function readIfThere(file: string): string | null {
+function readOptional(file: string): string | null {
   try {
     return readFileSync(file, 'utf8');
   } catch (error) {

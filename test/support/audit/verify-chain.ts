@@ -8,7 +8,7 @@ import {
   verifyBatches,
 } from '#db/log/chain.ts';
 
-/** Every value as the text that Postgres sends: what is hashed is text. */
+/** Values in PostgreSQL's text format, which is what leaf hashes cover. */
 const AS_TEXT = { getTypeParser: () => (value: unknown) => value };
 
 export async function readRows(client: ClientBase): Promise<LeafRow[]> {
@@ -22,7 +22,8 @@ export async function readRows(client: ClientBase): Promise<LeafRow[]> {
 
 export async function readBatches(client: ClientBase): Promise<BatchRow[]> {
   const { rows } = await client.query<Omit<BatchRow, 'chain'> & { chain: string }>({
-    text: `select shard, last_position as "lastPosition", event_count as "eventCount", instance, batch_no as "batchNo",
+    text: `select shard, last_position as "lastPosition", event_count as "eventCount", instance,
+      batch_no as "batchNo",
       (extract(epoch from at) * 1000000)::bigint as at, format, encode(chain, 'hex') as chain
       from daybook.log_batch order by last_position`,
     types: AS_TEXT,
@@ -30,8 +31,8 @@ export async function readBatches(client: ClientBase): Promise<BatchRow[]> {
   return rows.map((row) => ({ ...row, chain: Buffer.from(row.chain, 'hex') }));
 }
 
-/** What an auditor finds who recomputes the chain from its first batch. */
-export async function audit(client: ClientBase): Promise<Damage | null> {
+/** Recomputes the hash chain from its first batch. @returns the first damage; null if the chain is valid. */
+export async function verifyChain(client: ClientBase): Promise<Damage | null> {
   const { rows } = await client.query<{ log_id: string }>('select log_id from daybook.install');
   const start = { position: 0, chain: genesis(rows[0]?.log_id ?? '') };
   return verifyBatches(start, await readBatches(client), await readRows(client));

@@ -8,14 +8,14 @@ import { standingOf } from '#db/archive/detach.ts';
 import { verifyAllKept, verifySeries } from '#db/archive/series.ts';
 import { readPage } from '#db/log/read.ts';
 import { accepted, connectAs, openWriter } from '../../support/log/log-writer.ts';
-import { createPartitioned, type Partitioned } from '../../support/audit/partitioned-log.ts';
+import { createPartitionedLog, type PartitionedLog } from '../../support/audit/partitioned-log.ts';
 import { until } from '../../support/relay.ts';
 
 const CHILD = path.join(import.meta.dirname, '../../support/audit/archive-child.ts');
 const STEPS: readonly Step[] = ['exported', 'verified', 'named', 'recorded', 'detached', 'dropped'];
 
 /** @returns the signal that ended it. */
-async function runAndDie(log: Partitioned, keep: number, step: Step): Promise<NodeJS.Signals | null> {
+async function runAndDie(log: PartitionedLog, keep: number, step: Step): Promise<NodeJS.Signals | null> {
   const env = { ...process.env, DATABASE_URL: log.database.url };
   const child = spawn(process.execPath, [CHILD, log.directory, String(keep), step], {
     env,
@@ -26,7 +26,7 @@ async function runAndDie(log: Partitioned, keep: number, step: Step): Promise<No
 }
 
 test('a run that is killed after any of its steps is taken up by the next: nothing is lost, nothing is there twice', async () => {
-  await using log = await createPartitioned(50, 16);
+  await using log = await createPartitionedLog(50, 16);
   await log.fill((STEPS.length + 2) * 50);
   const owner = await connectAs(log.database, 'owner');
   const control = await readPage(owner, 0, 'control');
@@ -56,7 +56,7 @@ test('a run that is killed after any of its steps is taken up by the next: nothi
 });
 
 test('while a reader of long standing is in the way, appends and other readers go on; the partition leaves after it', async () => {
-  await using log = await createPartitioned(50, 12);
+  await using log = await createPartitionedLog(50, 12);
   await log.fill(160);
   const reader = await connectAs(log.database, 'auditor');
   await reader.query('begin isolation level repeatable read');
@@ -104,7 +104,7 @@ test('while a reader of long standing is in the way, appends and other readers g
 });
 
 test('of several runs at once one archives, and the others find it at work', async () => {
-  await using log = await createPartitioned(50, 12);
+  await using log = await createPartitionedLog(50, 12);
   await log.fill(200);
   const results = await Promise.all([1, 2, 3].map(() => log.archive()));
   expect(

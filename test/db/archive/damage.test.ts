@@ -7,7 +7,7 @@ import { verifySeries } from '#db/archive/series.ts';
 import { ArchiveDamageError, verifyArchive, verifyFile } from '#db/archive/verify.ts';
 import { StoreError } from '#db/postgres/connect.ts';
 import { connectAs } from '../../support/log/log-writer.ts';
-import { createPartitioned, type Partitioned } from '../../support/audit/partitioned-log.ts';
+import { createPartitionedLog, type PartitionedLog } from '../../support/audit/partitioned-log.ts';
 
 /** What an archive finds out about a log, or a file, that was changed. */
 
@@ -15,11 +15,11 @@ import { createPartitioned, type Partitioned } from '../../support/audit/partiti
 const SIZES = [4];
 
 describe('a log that was changed', () => {
-  let log: Partitioned;
+  let log: PartitionedLog;
   let owner: Awaited<ReturnType<typeof connectAs>>;
 
   beforeAll(async () => {
-    log = await createPartitioned(50, 8);
+    log = await createPartitionedLog(50, 8);
     await log.fill(160, SIZES);
     owner = await connectAs(log.database, 'owner');
     for (const table of ['log', 'log_batch']) {
@@ -80,12 +80,12 @@ describe('a log that was changed', () => {
 });
 
 describe('a file that was changed', () => {
-  let log: Partitioned;
+  let log: PartitionedLog;
   let file: string;
   let whole: Buffer;
 
   beforeAll(async () => {
-    log = await createPartitioned(50, 8);
+    log = await createPartitionedLog(50, 8);
     await log.fill(200, SIZES);
     await log.archive();
     file = (await log.files())[1] as string;
@@ -161,7 +161,7 @@ describe('a file that was changed', () => {
       'does not follow position 49',
     );
 
-    await using other = await createPartitioned(50, 8);
+    await using other = await createPartitionedLog(50, 8);
     const owner = await connectAs(other.database, 'owner');
     // Databases of tests are copies of one and share its log's id.
     await owner.query('update daybook.install set log_id = gen_random_uuid()');
@@ -190,7 +190,7 @@ describe('a file that was changed', () => {
   });
 
   test('or lost after it was recorded keeps its partition in the database', async () => {
-    await using broken = await createPartitioned(50, 8);
+    await using broken = await createPartitionedLog(50, 8);
     await broken.fill(160, SIZES);
     const stop = new Error('stopped');
     await expect(

@@ -7,9 +7,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readEventLines } from '#db/archive/line.ts';
 import { eventsOf } from '#db/audit/source/files.ts';
 import { readPart } from '#db/audit/source/pages.ts';
-import type { Snapshot } from '#db/audit/replay/snapshot.ts';
+import type { StateSnapshot } from '#db/audit/replay/snapshot.ts';
 import { databaseSource } from '#db/audit/source/source.ts';
-import type { ShownStatements } from '#db/audit/commands/statement-text.ts';
+import type { StatementReport } from '#db/audit/commands/statement-text.ts';
 import { leafHash, type LeafRow } from '#db/log/chain.ts';
 import { retireInstance } from '#db/instances/instance.ts';
 import { GapError } from '#db/log/follow.ts';
@@ -17,7 +17,7 @@ import { readHead, readPage, UnreadableEventError } from '#db/log/read.ts';
 import type { Placed, PlanTerms } from '#db/events/events.ts';
 import { publicId } from '#db/ids.ts';
 import { streamOf } from '#db/events/streams.ts';
-import { readRows } from '../../support/audit/audit.ts';
+import { readRows } from '../../support/audit/verify-chain.ts';
 import { chat } from '../../support/client.ts';
 import { commandLine } from '../../support/servers/command-line.ts';
 import { createDatabase, type TestDatabase } from '../../support/database.ts';
@@ -31,12 +31,12 @@ import {
   registered,
   settled,
 } from '../../support/log/log-writer.ts';
-import { createPartitioned } from '../../support/audit/partitioned-log.ts';
+import { createPartitionedLog } from '../../support/audit/partitioned-log.ts';
 import { projectAll } from '../../support/projections/projected.ts';
 import { startRelay, type TestRelay } from '../../support/relay.ts';
 import { type ScriptedUpstream, startUpstream } from '../../support/upstream/upstream.ts';
 
-/** What an auditor finds on a log that real calls have written, with a login that may only read. */
+/** The audit commands on a log of real requests, with a read-only login. */
 
 const TERMS: PlanTerms = {
   quotas: [
@@ -46,13 +46,13 @@ const TERMS: PlanTerms = {
 };
 const MONTH = (): string => new Date().toISOString().slice(0, 7);
 
-describe('on a log of real calls', () => {
+describe('audit commands on a log of real requests', () => {
   let upstream: ScriptedUpstream;
   let relay: TestRelay;
   let superuser: Client;
   let url: string;
   let requests: string[];
-  /** The id of the account of the first start. */
+  /** The id of the account created by the first start. */
   let account: string;
   beforeAll(async () => {
     upstream = await startUpstream();
@@ -78,7 +78,7 @@ describe('on a log of real calls', () => {
     for (const [index, script] of ['tokens=30', 'status=500', 'tokens=3000', 'tokens=5'].entries()) {
       await Promise.all([call(secret, script, index % 2 === 0), call(relay.key, script, true)]);
     }
-    // A call that runs still, was given more, and holds.
+    // An open request with an extended reservation.
     const writer = await openLivingWriter(relay.store);
     const first = (await relay.readLog()).find(
       ({ event }) => event.type === 'account.registered' && event.name === relay.account,
@@ -104,22 +104,26 @@ describe('on a log of real calls', () => {
     await relay?.[Symbol.asyncDispose]();
     await upstream?.[Symbol.asyncDispose]();
   });
-  // Whoever has a store where the tests run is not asked about it here.
+  // A DAYBOOK_DATA that can't exist, so that no local store is used.
   const { daybook, json, text } = commandLine(() => ({ DAYBOOK_DATA: '/nowhere', DATABASE_URL: url }));
-  const figuresOf = async <T extends object>(query: string): Promise<T[]> =>
+  const queryRows = async <T extends object>(query: string): Promise<T[]> =>
     (await superuser.query<T>(query)).rows;
 
-  test('a replay comes to the figures of the tables, and says what is open', async () => {
-    const shown = await json<Snapshot>('audit', 'replay');
+  test('audit replay: totals equal the projections, and open requests are listed', async () => {
+    const shown = await json<StateSnapshot>('audit', 'replay');
     expect(shown.fault_count).toBe(0);
     expect(shown.usage).toHaveLength(8);
-    const projected =
-      await figuresOf(`select account, key, model, sum(completed + client_gone + upstream_failed + cut_short + relay_failed)::integer as requests, sum(input_tokens)::integer as input_tokens,
-      sum(output_tokens)::integer as output_tokens, sum(cost_microusd)::integer as cost_microusd, sum(unpriced)::integer as unpriced from projection.usage_day group by 1, 2, 3 order by 1, 2, 3`);
+    const projected = await queryRows(`select account, key, model,
+        sum(completed + client_gone + upstream_failed + cut_short + relay_failed)::integer as requests,
+        sum(input_tokens)::integer as input_tokens,
+      sum(output_tokens)::integer as output_tokens,
+        sum(cost_microusd)::integer as cost_microusd, sum(unpriced)::integer as unpriced
+        from projection.usage_day group by 1, 2, 3 order by 1, 2, 3`);
     expect(projected.map((row) => expect.objectContaining(row) as unknown)).toEqual(shown.usage);
     expect(shown.open_requests).toMatchObject([{ account, hold_tokens: 99 }]);
-    const windows = await figuresOf(
-      'select subject, cap::integer as "limit", used::integer as settled, held::integer from projection.quota_window order by 1, meter',
+    const windows = await queryRows(
+      `select subject, cap::integer as "limit", used::integer as settled, held::integer
+        from projection.quota_window order by 1, meter`,
     );
     expect(windows).toHaveLength(2);
     expect(shown.windows.toSorted((one, other) => (one.meter < other.meter ? -1 : 1))).toMatchObject(windows);
@@ -134,15 +138,15 @@ describe('on a log of real calls', () => {
     });
   });
 
-  test('a replay up to a position, or a moment, is the state then', async () => {
+  test('audit replay --at: shows the state at a position or a point in time', async () => {
     const log = await relay.readLog();
     const first = log.find(({ event }) => event.type === 'request.accepted') as Placed;
-    const before = await json<Snapshot>('audit', 'replay', '--at', String(first.position - 1));
+    const before = await json<StateSnapshot>('audit', 'replay', '--at', String(first.position - 1));
     expect([before.position, before.open_requests, before.usage]).toEqual([first.position - 1, [], []]);
-    const then = await json<Snapshot>('audit', 'replay', '--at', first.at.toISOString());
+    const then = await json<StateSnapshot>('audit', 'replay', '--at', first.at.toISOString());
     expect(then.position).toBe(log.findLast(({ at }) => at <= first.at)?.position);
     expect(then.open_requests.length).toBeGreaterThan(0);
-    const one = await json<Snapshot>('audit', 'replay', '--account', 'Audited, Inc');
+    const one = await json<StateSnapshot>('audit', 'replay', '--account', 'Audited, Inc');
     expect([one.accounts.length, one.usage.length, one.open_requests.length]).toEqual([1, 4, 0]);
     expect(await text('audit', 'replay')).toMatch(
       /Every request was accepted once and ended at most once[^]*events\/s\.\n$/,
@@ -150,15 +154,16 @@ describe('on a log of real calls', () => {
     for (const wrong of [
       ['--at', '999999'],
       ['--at', 'yesterday'],
-      ['--account', 'nobody'],
+      ['--account', 'missing'],
     ])
       expect(await daybook('audit', 'replay', ...wrong)).toMatchObject({ code: 1, stdout: '' });
   });
 
-  test('statements of all accounts add up to the log, in text and for a spreadsheet', async () => {
-    const shown = await json<ShownStatements>('audit', 'statement', '--all', '--month', MONTH());
-    const [sum] = await figuresOf<{ cost: number; calls: number }>(
-      'select sum(cost_microusd)::integer as cost, count(*) filter (where type in (101, 102))::integer as calls from daybook.log where type = 101',
+  test('audit statement --all: the statements add up to the log, as text and as CSV', async () => {
+    const shown = await json<StatementReport>('audit', 'statement', '--all', '--month', MONTH());
+    const [sum] = await queryRows<{ cost: number; calls: number }>(
+      `select sum(cost_microusd)::integer as cost, count(*) filter (where type in (101,
+        102))::integer as calls from daybook.log where type = 101`,
     );
     expect(sum?.cost).toBeGreaterThan(0);
     expect(shown.total).toEqual({
@@ -174,7 +179,7 @@ describe('on a log of real calls', () => {
     const column = (csv[0] as string).split(',').indexOf('cost_microusd');
     const named = csv.slice(1).map((line) => line.replace('"Audited, Inc"', 'Audited').split(','));
     expect(named.reduce((all, cells) => all + Number(cells[column]), 0)).toBe(sum?.cost);
-    const own = await json<ShownStatements>(
+    const own = await json<StatementReport>(
       'audit',
       'statement',
       '--account',
@@ -184,15 +189,15 @@ describe('on a log of real calls', () => {
     );
     expect(own.statements).toEqual(shown.statements.filter(({ name }) => name === 'Audited, Inc'));
     expect(await text('audit', 'statement', '--account', 'Audited, Inc', '--month', MONTH())).toContain(
-      `4 calls: ${own.statements[0]?.cost_microusd} micro-dollars`,
+      `4 requests: ${own.statements[0]?.cost_microusd} micro-dollars`,
     );
     expect(
-      (await json<ShownStatements>('audit', 'statement', '--all', '--month', '1999-01')).total?.requests,
+      (await json<StatementReport>('audit', 'statement', '--all', '--month', '1999-01')).total?.requests,
     ).toBe(0);
     expect((await daybook('audit', 'statement', '--month', MONTH())).stderr).toContain('--all');
   });
 
-  test('a trace has every event of a request with its batch and its leaf hash, with or without the table of calls', async () => {
+  test('audit trace: shows every event of a request, with or without the projection', async () => {
     const log = await relay.readLog();
     const grown = log.find(
       ({ event }) => event.type === 'request.extended' && requests.includes(event.request),
@@ -220,57 +225,62 @@ describe('on a log of real calls', () => {
     }
     expect(await text('audit', 'trace', requests[0] as string)).toMatch(/accepted for s:[^]*settled: \w+/);
     expect((await daybook('audit', 'trace', '01970000-0000-7000-8000-000000000000')).stderr).toContain(
-      'no event of request',
+      'has no event in the log',
     );
-    expect((await daybook('audit', 'trace', 'x')).stderr).toContain('no id of a request');
+    expect((await daybook('audit', 'trace', 'x')).stderr).toContain('is not a request id');
   });
 
-  test('a comparison finds nothing, and then names the row that somebody has changed by hand, twice', async () => {
+  test('audit diff: finds a row changed by hand, by replay and by the independent fold', async () => {
     const clean = await daybook('audit', 'diff', '--projection', 'usage');
     expect(clean).toMatchObject({
       code: 0,
       stdout: expect.stringMatching(/\n0 differences, at position \d+\n$/) as string,
     });
     await superuser.query(
-      "update projection.usage_day set cost_microusd = cost_microusd + 1 where model = 's:tokens=30' and account = $1",
+      `update projection.usage_day set cost_microusd = cost_microusd + 1 where model = 's:tokens=30'
+        and account = $1`,
       [account],
     );
     const { code, stdout } = await daybook('audit', 'diff');
     expect(code).toBe(1);
     expect(stdout).toMatch(
       new RegExp(
-        `usage_day account=${account} day=\\S+ key=\\S+ model=s:tokens=30: cost_microusd is (\\d+), not \\d+\n`,
+        `usage_day account=${account} day=\\S+ key=\\S+ model=s:tokens=30: cost_microusd is (\\d+), ` +
+          `not \\d+\n`,
       ),
     );
     expect(stdout).toMatch(
       new RegExp(
-        `a fold in Node comes to 1 other figures[^]*usage_day ${account} \\S+ s:tokens=30: cost_microusd is \\d+, not \\d+\n`,
+        `independent fold: 1 totals differ[^]*usage_day ${account} \\S+ s:tokens=30: cost_microusd is ` +
+          `\\d+, expected \\d+\n`,
       ),
     );
     await superuser.query(
-      "update projection.usage_day set cost_microusd = cost_microusd - 1 where model = 's:tokens=30' and account = $1",
+      `update projection.usage_day set cost_microusd = cost_microusd - 1 where model = 's:tokens=30'
+        and account = $1`,
       [account],
     );
   });
 });
 
-/** The address of a login that can be the auditor and nobody else. */
+/** The address of a login that is a member of the auditor role alone. */
 async function auditorUrl({ url }: TestDatabase, superuser: Client): Promise<string> {
   const login = `reader_${publicId().toLowerCase()}`;
   await superuser.query(
-    `create role "${login}" login noinherit password 'read'; grant daybook_auditor to "${login}" with inherit false, set true`,
+    `create role "${login}" login noinherit password 'read'; grant daybook_auditor to "${login}" with
+      inherit false, set true`,
   );
   return url.replace(/\/\/[^@]*@/, `//${login}:read@`);
 }
 
-describe('whatever is in the log', () => {
+describe('event sources', () => {
   let database: TestDatabase;
   beforeAll(async () => {
     database = await createDatabase();
   });
   afterAll(() => database?.[Symbol.asyncDispose]());
 
-  test('its events are the same, read row by row, as a page of text, and from lines of a file', async () => {
+  test('sources: rows, text pages and file lines decode to the same events', async () => {
     await using writer = await openWriter(database);
     const auditor = await connectAs(database, 'auditor');
     const versions = new Map<string, number>();
@@ -303,7 +313,7 @@ describe('whatever is in the log', () => {
     }
   });
 
-  test("a position that is missing stops the reading and is named; an event that can't be read is handed on as such", async () => {
+  test('database source: a missing position is an error, an unreadable event is passed on', async () => {
     await using writer = await openWriter(database);
     const first = await readHead(writer.client);
     await writer.append(Array.from({ length: 9 }, () => accepted()));
@@ -339,8 +349,8 @@ describe('whatever is in the log', () => {
   });
 });
 
-test('what has left the database is read from its files, alone or before the rest, and a part that is missing is named', async () => {
-  await using log = await createPartitioned(40, 12);
+test('archived events are read from files, alone or before the database', async () => {
+  await using log = await createPartitionedLog(40, 12);
   await using writer = await openWriter(log.database);
   await writer.control([{ event: registered('Account1', 'Filed'), version: 1 }]);
   let running = accepted();
@@ -354,11 +364,15 @@ test('what has left the database is read from its files, alone or before the res
   await log.fill(0);
   const { daybook, json } = commandLine(() => ({ DAYBOOK_DATA: '/nowhere', DATABASE_URL: log.database.url }));
   const replayed = async (...args: string[]): Promise<object> => {
-    const { read: _figures, ...state } = await json<Snapshot & { read: object }>('audit', 'replay', ...args);
+    const { read: _read, ...state } = await json<StateSnapshot & { read: object }>(
+      'audit',
+      'replay',
+      ...args,
+    );
     return state;
   };
-  const [whole, part] = [await replayed('--at', '170'), await replayed('--at', '79')];
-  const statement = await json<ShownStatements>(
+  const [all, prefix] = [await replayed('--at', '170'), await replayed('--at', '79')];
+  const statement = await json<StatementReport>(
     'audit',
     'statement',
     '--account',
@@ -369,9 +383,9 @@ test('what has left the database is read from its files, alone or before the res
   const archived = await log.archive({ drop: true });
   const files = await log.files();
   expect(archived?.dropped.length).toBe(files.length);
-  expect(await replayed('--at', '79', '--files', ...files.toReversed())).toEqual(part);
-  expect(await replayed('--at', '170', '--archive-dir', log.directory)).toEqual(whole);
-  const again = await json<ShownStatements>(
+  expect(await replayed('--at', '79', '--files', ...files.toReversed())).toEqual(prefix);
+  expect(await replayed('--at', '170', '--archive-dir', log.directory)).toEqual(all);
+  const again = await json<StatementReport>(
     'audit',
     'statement',
     '--account',
@@ -390,8 +404,8 @@ test('what has left the database is read from its files, alone or before the res
   expect(
     (await daybook('audit', 'replay', '--files', files[0] as string, files[2] as string)).stderr,
   ).toContain('begins at position 80, and');
-  const rest = await json<Snapshot>('audit', 'replay', '--files', files[1] as string);
-  expect(rest).toMatchObject({ fault_count: 0, begun_before: 2 });
+  const rest = await json<StateSnapshot>('audit', 'replay', '--files', files[1] as string);
+  expect(rest).toMatchObject({ fault_count: 0, accepted_before: 2 });
   const lines = zstdDecompressSync(await readFile(files[1] as string)).toString();
   await writeFile(
     files[1] as string,

@@ -3,20 +3,20 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { AUDIT_COMMANDS } from '#db/audit/commands/commands.ts';
+import { AUDIT_COMMANDS } from '#db/audit/commands/program.ts';
 import type { Evidence } from '#db/audit/verify/evidence.ts';
-import { exportPart } from '#db/audit/replay/export.ts';
+import { exportPart } from '#db/audit/export.ts';
 import { verifyFiles } from '#db/audit/verify/files.ts';
 import { codeOfStore, runCommands } from '#db/command-line/run.ts';
 import { formatVerifierKey, type Verifier } from '#db/tlog/note.ts';
-import { type Audited, createAudited } from '../../support/audit/audited-log.ts';
+import { type AuditedLog, createAuditedLog } from '../../support/audit/audited-log.ts';
 import { connectAs } from '../../support/log/log-writer.ts';
 
-let log: Audited;
+let log: AuditedLog;
 let directory: string;
 let key: Verifier;
 beforeAll(async () => {
-  log = await createAudited();
+  log = await createAuditedLog();
   directory = await mkdtemp(path.join(tmpdir(), 'daybook-export-'));
   key = log.evidence.keys?.[0] as Verifier;
 });
@@ -45,7 +45,7 @@ async function exported(from: number, to: number): Promise<string> {
 }
 const trusting = (): Evidence => ({ keys: [key] });
 
-/** Runs a command as an auditor's shell does. */
+/** Runs an audit command in this process. */
 async function run(...args: string[]) {
   let out = '';
   let err = '';
@@ -63,8 +63,8 @@ async function run(...args: string[]) {
   return { code, out, err };
 }
 
-describe('an export', () => {
-  test('of any window is verified by its directory and the verifier key alone, up to the signed root', async () => {
+describe('audit export', () => {
+  test('export: any range is verified with the verifier key alone, up to the signed root', async () => {
     for (const [from, to] of [
       [1, log.head],
       [1, 5],
@@ -89,7 +89,7 @@ describe('an export', () => {
     }
   });
 
-  test('without a key is believed by the keys it brings, and the report says so', async () => {
+  test('export: without a given key the keys of the manifest are trusted, and reported so', async () => {
     expect(await verifyFiles([await exported(20, 60)])).toMatchObject({
       findings: [],
       covered: 60,
@@ -97,14 +97,14 @@ describe('an export', () => {
     });
   });
 
-  test('is not covered by the key of another log', async () => {
-    const stranger: Verifier = { ...key, keyId: '00000000' };
-    const report = await verifyFiles([await exported(20, 60)], { keys: [stranger] });
+  test('export: a key of another log leaves the export uncovered', async () => {
+    const foreign: Verifier = { ...key, keyId: '00000000' };
+    const report = await verifyFiles([await exported(20, 60)], { keys: [foreign] });
     expect(report).toMatchObject({ covered: 0 });
     expect(report.findings.map(({ problem }) => problem).join()).toContain('no key of the log');
   });
 
-  test('is not taken for another: not with the proof of another window, and not with another file under its name', async () => {
+  test('export: a swapped manifest or a swapped file is detected', async () => {
     const one = await exported(20, 60);
     const other = await exported(20, 61);
     const [file, manifest] = ['log-20-60.ndjson.zst', 'log-20-60.manifest.json'];
@@ -119,7 +119,7 @@ describe('an export', () => {
     expect((await verifyFiles([swapped], trusting())).findings.length).toBeGreaterThan(0);
   });
 
-  test('in several files that follow one another is one log, and a gap between them or another log is refused', async () => {
+  test('export: consecutive files verify as one log, and a gap between files is an error', async () => {
     const parts = [await exported(1, 100), await exported(101, 260), await exported(261, log.head)];
     expect(await verifyFiles(parts, log.evidence)).toMatchObject({
       findings: [],
@@ -131,7 +131,7 @@ describe('an export', () => {
     );
   });
 
-  test('with one changed event is named by its position where tiles are at hand, and refused where they are not', async () => {
+  test('export: a changed event is located with and without published tiles', async () => {
     const out = await exported(1, log.head);
     const file = path.join(out, `log-1-${log.head}.ndjson.zst`);
     const lines = zstdDecompressSync(await readFile(file))
@@ -147,7 +147,7 @@ describe('an export', () => {
     const { findings, covered } = await verifyFiles([out], trusting());
     expect(covered).toBe(0);
     expect(findings[0]).toMatchObject({ position: 60, table: 'log' });
-    // A line that is none is a finding, and what was before it has been read.
+    // An unreadable line is a finding; the lines before it are verified.
     lines[at] = '{"position":60,"nonsense":1}';
     await writeFile(file, zstdCompressSync(lines.join('\n')));
     expect((await verifyFiles([out], log.evidence)).findings[0]).toMatchObject({ position: 60 });
@@ -155,7 +155,7 @@ describe('an export', () => {
     await expect(verifyFiles([out], log.evidence)).rejects.toThrow('damaged at its beginning');
   });
 
-  test('of a log that goes on says that nothing covers its end yet', async () => {
+  test('export: the newest events are reported as not covered by a checkpoint yet', async () => {
     const client = await connectAs(log.database, 'auditor');
     await client.query(`select daybook.record_reading('test', 'events', 1, 2)`);
     const { unproved } = await exportPart(client, {
@@ -175,10 +175,10 @@ describe('an export', () => {
   });
 });
 
-describe('the commands', () => {
+describe('audit commands', () => {
   const LINE = (): string => formatVerifierKey(key);
 
-  test('export a window by times, verify it and the database, say what is covered, and put both down in the log', async () => {
+  test('audit export and audit verify: print coverage, and record the reading in the log', async () => {
     const out = path.join(directory, 'by-command');
     const written = await run(
       'export',
@@ -197,7 +197,7 @@ describe('the commands', () => {
     expect(written.out).toContain('231 events, positions 20 to 250');
     expect((await readdir(out)).toSorted()).toEqual(['log-20-250.manifest.json', 'log-20-250.ndjson.zst']);
     const files = await run('verify', out, '--key', LINE());
-    expect(files.out).toContain('Sound: 231 events');
+    expect(files.out).toContain('Verified: 231 events');
     expect(files).toMatchObject({ code: 0 });
     const database = await run('--json', 'verify', '--key', LINE());
     expect(database).toMatchObject({ code: 0 });
@@ -208,16 +208,17 @@ describe('the commands', () => {
     expect(rows.map(({ what }) => what as string)).toEqual(['events', 'export', 'verify']);
   });
 
-  test('say what is not sound, the first bad position first, and exit with 1', async () => {
+  test('audit verify: prints the first invalid position first and exits with 1', async () => {
     await log.superuser.query(
-      `set session_replication_role = replica; update daybook.log set model = 'another' where position = 60; reset session_replication_role`,
+      `set session_replication_role = replica; update daybook.log set model = 'another'
+        where position = 60; reset session_replication_role`,
     );
     const { code, out } = await run('verify');
     expect(code).toBe(1);
-    expect(out).toContain('NOT SOUND: the first bad position is 60.');
+    expect(out).toContain('VERIFICATION FAILED: the first invalid position is 60.');
     expect(out).toContain('trust on first use');
     const nowhere = await run('verify', '--published', path.join(directory, 'nowhere'));
     expect(nowhere).toMatchObject({ code: 1 });
-    expect(nowhere.err).toContain('nothing is published');
+    expect(nowhere.err).toContain('does not exist');
   });
 });

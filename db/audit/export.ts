@@ -16,11 +16,11 @@ import { readCheckpointFile, readVerifierKeys } from '#db/tlog/published.ts';
 import { readStanding } from '#db/tlog/standing.ts';
 
 /**
- * Exports: any positions of the log in a file, with a manifest and what proves them by a signed
- * checkpoint, so that an auditor needs the verifier key and nothing else.
+ * Exports: a range of the log in a file, with a manifest and a proof against a signed checkpoint, so that an
+ * auditor needs only the verifier key.
  */
 
-/** The worker publishes every ten seconds; then there is one more look. */
+/** The worker publishes every ten seconds, so a covering checkpoint exists by then. */
 const CHECKPOINT_WAIT_MS = 15_000;
 const CHECKPOINT_POLL_MS = 500;
 
@@ -28,21 +28,21 @@ export type ExportOptions = {
   from: number;
   to: number;
   directory: string;
-  /** Where the log is published, if that is at hand. */
+  /** The directory that the log is published in, if available. */
   published: string | undefined;
   onProgress?: (done: number, total: number) => void;
-  /** How long to wait for a checkpoint that covers the last position. */
+  /** How long to wait for a checkpoint that covers `to`. */
   waitMs?: number;
 };
 
-/** What was exported, and why it has no proof, where it has none. */
+/** The exported file; `unproved` is the reason if it has no proof. */
 export type Exported = { file: string; manifest: FileManifest; unproved: string | null };
 
 /**
- * Writes a part of the log below a directory, reads it back, and adds its manifest and its proof.
- * @param client as the auditor, with patience.
- * @throws {StoreError} when such a file is there, or the part is not all in the database.
- * @throws {ArchiveDamageError} when what was written does not agree with its chain.
+ * Writes a range of the log to a file in a directory, reads it back, and adds its manifest and its proof.
+ * @param client connected as the auditor, with a long statement timeout.
+ * @throws {StoreError} when the file exists, or the range is not entirely in the database.
+ * @throws {ArchiveDamageError} when the events read back don't match their hash chain.
  */
 export async function exportPart(
   client: ClientBase,
@@ -57,7 +57,7 @@ export async function exportPart(
       () => false,
     )
   )
-    throw new StoreError(`${file} is there already`);
+    throw new StoreError(`${file} already exists`);
   const partial = `${file}.partial`;
   try {
     let done = 0;
@@ -92,7 +92,7 @@ async function prove(
 ): Promise<{ proof: Proof | null; unproved: string | null }> {
   const found = await awaitCheckpoint(client, to, published, waitMs);
   if (found === null)
-    return { proof: null, unproved: `no checkpoint covers position ${to} yet: is the worker running?` };
+    return { proof: null, unproved: `no checkpoint covers position ${to} yet. Is the worker running?` };
   try {
     const hex = async (subtrees: readonly Subtree[]): Promise<string[]> =>
       (await readHashes(client, subtrees, published)).map((each) => each.toString('hex'));
@@ -112,7 +112,7 @@ async function prove(
   }
 }
 
-/** From the database or, where the events have left it, from published tiles. */
+/** Reads hashes from the database or, for archived events, from published tiles. */
 async function readHashes(
   client: ClientBase,
   subtrees: readonly Subtree[],
@@ -155,7 +155,8 @@ async function findCheckpoint(
 ): Promise<Found | null> {
   const { signing, origin, head } = await readStanding(client);
   const { rows } = await client.query<{ note: string }>(
-    'select note from daybook.checkpoint where shard = $1 and epoch = $2 and size >= $3 order by size limit 1',
+    `select note from daybook.checkpoint where shard = $1 and epoch = $2 and size >= $3 order by size
+      limit 1`,
     [SHARD, signing.epoch, to],
   );
   const outside = published === undefined ? null : await readCheckpointFile(published);

@@ -1,18 +1,18 @@
 import type { ClientBase } from 'pg';
-import { compareTexts, type Figures, FIGURES, totalOf, type UsageRow } from '#db/audit/replay/figures.ts';
+import { compareTexts, type Totals, TOTAL_NAMES, totalOf, type UsageRow } from '#db/audit/replay/totals.ts';
 import { type ShownWindow, shownWindows } from '#db/audit/replay/snapshot.ts';
-import type { AuditState } from '#db/audit/replay/state.ts';
+import type { ReplayState } from '#db/audit/replay/state.ts';
 import { WINDOW_KIND_OF } from '#db/limits/limits.ts';
 import { METER_OF } from '#db/limits/meters.ts';
 import { ENDED_OUTCOMES } from '#db/projections/outcomes.ts';
 
 /**
- * The fold in Node beside the figures of the tables: two programs that know nothing of one another
- * and have read the same events.
+ * Compares the totals of the projections with those of an independent fold in Node: two programs that share
+ * no code and have read the same events.
  */
 
-/** A figure that the two disagree about. */
-export type Disagreement = {
+/** A total in which the two differ. */
+export type Difference = {
   table: string;
   what: string;
   figure: string;
@@ -20,40 +20,41 @@ export type Disagreement = {
   folded: number | null;
 };
 
-/** Rows of tables as figures by name. */
-type Rows = Map<string, Partial<Record<string, number>>>;
+/** Totals of table rows, by the name of the row. */
+type TotalsByName = Map<string, Partial<Record<string, number>>>;
 
-/** What the tables say, all at one position of the log. */
-export type Tables = {
+/** The projected totals, all at one position of the log. */
+export type ProjectedTotals = {
   position: number;
-  usage: Rows;
-  accounts: Rows;
-  windows: Rows | null;
-  running: Rows | null;
+  usage: TotalsByName;
+  accounts: TotalsByName;
+  windows: TotalsByName | null;
+  running: TotalsByName | null;
 };
 
 const REQUESTS = ENDED_OUTCOMES.join(' + ');
-/** What both have: the tables know of abandoned calls only what they hold. */
-const COMPARED = FIGURES.filter((name) => name !== 'abandoned');
+/** The totals that both sides have: the tables don't count abandoned requests separately. */
+const COMPARED = TOTAL_NAMES.filter((name) => name !== 'abandoned');
 const sums = COMPARED.map((name) => `sum(${name === 'requests' ? REQUESTS : name})::float8 as ${name}`).join(
   ', ',
 );
 const POSITIONS = `select name, position::float8 as position, is_live and not exists (
-    select from daybook.parked_event e where e.projection = p.name) as is_whole from daybook.projection p`;
+    select from daybook.parked_event e where e.projection = p.name) as is_complete from daybook.projection p`;
 
 /**
  * Reads the tables within one snapshot.
- * @returns null where those of usage aren't there, or lack an event: the comparison row by row says so.
+ * @returns null if the usage projection is detached or lacks an event, which the row-by-row comparison
+ * reports.
  */
-export async function readTables(client: ClientBase): Promise<Tables | null> {
+export async function readProjectedTotals(client: ClientBase): Promise<ProjectedTotals | null> {
   await client.query('begin isolation level repeatable read, read only');
   try {
-    const { rows } = await client.query<{ name: string; position: number; is_whole: boolean }>(POSITIONS);
-    const usage = rows.find(({ name, is_whole }) => name === 'usage' && is_whole);
+    const { rows } = await client.query<{ name: string; position: number; is_complete: boolean }>(POSITIONS);
+    const usage = rows.find(({ name, is_complete }) => name === 'usage' && is_complete);
     if (usage === undefined) return null;
-    const isBeside = (name: string): boolean =>
-      rows.some((each) => each.name === name && each.is_whole && each.position === usage.position);
-    const read = async (text: string): Promise<Rows> => {
+    const isCurrent = (name: string): boolean =>
+      rows.some((each) => each.name === name && each.is_complete && each.position === usage.position);
+    const read = async (text: string): Promise<TotalsByName> => {
       const found = await client.query<{ name: string }>(text);
       return new Map(
         found.rows.map(({ name, ...figures }) => [name, figures as Partial<Record<string, number>>]),
@@ -62,15 +63,17 @@ export async function readTables(client: ClientBase): Promise<Tables | null> {
     return {
       position: usage.position,
       usage: await read(
-        `select concat_ws(' ', account, key, model) as name, ${sums} from projection.usage_day group by account, key, model`,
+        `select concat_ws(' ', account, key, model) as name, ${sums} from projection.usage_day
+          group by account, key, model`,
       ),
       accounts: await read(
         `select account as name, ${sums} from projection.usage_day_account group by account`,
       ),
-      windows: isBeside('quotas') ? await readWindows(client) : null,
-      running: isBeside('requests')
+      windows: isCurrent('quotas') ? await readWindows(client) : null,
+      running: isCurrent('requests')
         ? await read(
-            'select account as name, count(*)::float8 as open_requests from projection.running_request group by account',
+            `select account as name, count(*)::float8 as open_requests
+              from projection.running_request group by account`,
           )
         : null,
     };
@@ -90,9 +93,10 @@ type WindowRow = {
   held: number;
 };
 
-async function readWindows(client: ClientBase): Promise<Rows> {
+async function readWindows(client: ClientBase): Promise<TotalsByName> {
   const { rows } = await client.query<WindowRow>(
-    `select subject, meter, window_kind, begins_at, reset_position::float8, cap::float8, used::float8, held::float8 from projection.quota_window`,
+    `select subject, meter, window_kind, begins_at, reset_position::float8, cap::float8,
+      used::float8, held::float8 from projection.quota_window`,
   );
   return new Map(
     rows.map((row) => [
@@ -108,11 +112,11 @@ async function readWindows(client: ClientBase): Promise<Rows> {
   );
 }
 
-/** Where the fold of the same events comes to other figures than the tables. */
-export function disagreements(
-  state: AuditState,
-  { usage, accounts, windows, running }: Tables,
-): Disagreement[] {
+/** The totals in which the fold and the tables differ. */
+export function differences(
+  state: ReplayState,
+  { usage, accounts, windows, running }: ProjectedTotals,
+): Difference[] {
   const rows = state.usage.rows();
   const nameOf = ({ account, key, model }: UsageRow): string => [account, key, model].join(' ');
   const byAccount = Map.groupBy(rows, ({ account }) => account);
@@ -135,15 +139,15 @@ export function disagreements(
   ];
 }
 
-const compared = (figures: Figures): Partial<Record<string, number>> =>
+const compared = (figures: Totals): Partial<Record<string, number>> =>
   Object.fromEntries(COMPARED.map((name) => [name, figures[name]]));
 
 /**
- * The windows that run: the fold has let go of those that are over, and the table has none of those that
- * nobody touched.
+ * Compares the current windows. The fold has discarded windows that are over, and the table has no row for
+ * windows without charges.
  */
-function compareWindows(projected: Rows, shown: readonly ShownWindow[]): Disagreement[] {
-  const folded: Rows = new Map(
+function compareWindows(projected: TotalsByName, shown: readonly ShownWindow[]): Difference[] {
+  const folded: TotalsByName = new Map(
     shown.map(({ subject, meter, window, starts_at, reset_position, limit, settled, held }) => [
       [subject, meter, window, starts_at, reset_position].join(' '),
       { limit, settled, held },
@@ -158,7 +162,7 @@ function compareWindows(projected: Rows, shown: readonly ShownWindow[]): Disagre
   return compareRows('quota_window', running, charged);
 }
 
-function compareRows(table: string, projected: Rows, folded: Rows): Disagreement[] {
+function compareRows(table: string, projected: TotalsByName, folded: TotalsByName): Difference[] {
   const names = [...new Set([...projected.keys(), ...folded.keys()])].toSorted(compareTexts);
   return names.flatMap((what) => {
     const [left, right] = [projected.get(what), folded.get(what)];

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Damage } from '#db/log/chain.ts';
 import { registerInstance } from '#db/instances/instance.ts';
 import { migrate } from '#db/schema/migrate.ts';
-import { audit } from '../../support/audit/audit.ts';
+import { verifyChain } from '../../support/audit/verify-chain.ts';
 import { controller } from '../../support/controller.ts';
 import type { TestDatabase } from '../../support/database.ts';
 import { anyRequestEvent } from '../../support/log/arbitrary-event.ts';
@@ -64,7 +64,7 @@ describe('after the owner has taken the triggers away', () => {
     await owner.query('begin');
     try {
       for (const statement of statements) await owner.query(statement);
-      return await audit(owner);
+      return await verifyChain(owner);
     } finally {
       await owner.query('rollback');
     }
@@ -120,7 +120,8 @@ describe('after the owner has taken the triggers away', () => {
     for (const column of ['account', 'key', 'model', 'upstream', 'stream', 'body', 'refusal']) {
       for (const row of [TARGET, TARGET + SIZE]) {
         const damage = await damageAfter(
-          `update daybook.log set ${column} = case when ${column} is null then '' end where position = ${row}`,
+          `update daybook.log set ${column} = case when ${column} is null then '' end
+            where position = ${row}`,
         );
         const expected = row === TARGET && LATER.includes(column) ? row : row - 1;
         expect({ column, position: damage?.position }).toEqual({ column, position: expected });
@@ -171,7 +172,8 @@ describe('after the owner has taken the triggers away', () => {
     [
       'a row put in at the end',
       [
-        `insert into daybook.log (shard, position, at, type, instance) select 0, ${BATCHES * SIZE + 1}, now(), 100, 1`,
+        `insert into daybook.log (shard, position, at, type, instance)
+          select 0, ${BATCHES * SIZE + 1}, now(), 100, 1`,
       ],
       BATCHES * SIZE + 1,
     ],
@@ -206,7 +208,8 @@ describe('after the owner has taken the triggers away', () => {
       'two swapped chain values',
       [
         `update daybook.log_batch b set chain = (select o.chain from daybook.log_batch o
-            where o.last_position in (${FIRST - 1}, ${FIRST + SIZE - 1}) and o.last_position <> b.last_position)
+            where o.last_position in (${FIRST - 1}, ${FIRST + SIZE - 1})
+              and o.last_position <> b.last_position)
           where last_position in (${FIRST - 1}, ${FIRST + SIZE - 1})`,
       ],
       FIRST - SIZE,
