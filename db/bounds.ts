@@ -50,6 +50,22 @@ export const DEAD_AFTER_MS = 5_000;
  */
 export const WATCH_GAP_MAX_MS = 2 * HEARTBEAT_MS;
 
+/**
+ * A process that did not run for longer than this may have been declared dead; see
+ * db/instances/fencing-guard.ts. With the second between heartbeats, and as much again for a slow one, it is
+ * below DEAD_AFTER_MS.
+ */
+export const STALL_MAX_MS = 1_500;
+
+/** How often a running process reports to its fencing guard that it runs. */
+export const FENCING_TICK_MS = 250;
+
+/** Clocks of machines differ in their rate, and a write takes time after it was allowed. */
+export const FENCING_MARGIN_MS = 500;
+
+/** The pause before a fenced instance that could not be registered again is registered. */
+export const REREGISTER_PAUSE_MS = 1_000;
+
 /** How long a worker has to recover a dead instance before whoever asked does so itself. With the
  * time until it is declared dead that is half of the thirty seconds in which leases are to be back. */
 export const RECOVERY_PATIENCE_MS = 10_000;
@@ -152,4 +168,16 @@ assertIncreasing(
 assertIncreasing(
   { SUPERVISOR_LOCK_POLL_MS, SUPERVISOR_LOCK_WAIT_MS },
   'The lock of a predecessor must be tried more than once.',
+);
+assertIncreasing(
+  {
+    'STALL_MAX_MS + 2 * HEARTBEAT_MS + FENCING_MARGIN_MS':
+      STALL_MAX_MS + 2 * HEARTBEAT_MS + FENCING_MARGIN_MS,
+    DEAD_AFTER_MS,
+  },
+  'A process that stood still must stop writing before others declare it dead.',
+);
+assertIncreasing(
+  { FENCING_TICK_MS, STALL_MAX_MS },
+  'A process that runs must report so before it is suspected of having stood still.',
 );

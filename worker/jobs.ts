@@ -48,7 +48,8 @@ export function keepRunning(store: Store, work: Work): { stop(): Promise<void> }
     });
     if (stopping.signal.aborted) return stopOnce();
     // At a fault of the store the next look does it.
-    const free = (): Promise<void> => freeHeldJobs(pool, name, work.place.instance).catch(() => undefined);
+    const free = (): Promise<void> =>
+      freeHeldJobs(pool, name, work.instance.session.instance).catch(() => undefined);
     const freeing = setInterval(() => void free(), FREE_EVERY_MS);
     try {
       await free();
@@ -84,7 +85,7 @@ export function keepRunning(store: Store, work: Work): { stop(): Promise<void> }
 
   // It may have been the one that projected. At a fault of the store the queue is started again, which
   // projects.
-  work.place.onDeath = () => void project().catch(() => undefined);
+  work.instance.onPeerDeath = () => void project().catch(() => undefined);
   const running = loop();
   return {
     async stop() {

@@ -2,7 +2,7 @@ import { attachStore } from '#db/postgres/attach.ts';
 import { connectAs, StoreError } from '#db/postgres/connect.ts';
 import { readWorkerConfig } from './config.ts';
 import { keepRunning } from './jobs.ts';
-import { Place } from './place.ts';
+import { WorkerInstance } from './instance.ts';
 import { prepareQueue } from './queue.ts';
 import { PUBLISH_TIMEOUT_MS, publishLast } from './tasks/publish-checkpoint.ts';
 import { createLogger, errorFields } from './logger.ts';
@@ -31,10 +31,10 @@ async function main(): Promise<void> {
   }
   await prepareQueue(store, log);
   const connect = (timeoutMs?: number) => connectAs(store, 'worker', timeoutMs);
-  const place = new Place(connect, log);
-  await place.take();
+  const instance = new WorkerInstance(connect, log);
+  await instance.session.register();
   const connectOwner = (timeoutMs: number) => connectAs(store, 'owner', timeoutMs);
-  const jobs = keepRunning(store, { config, log, place, connect, connectOwner });
+  const jobs = keepRunning(store, { config, log, instance, connect, connectOwner });
 
   let stopping = false;
   const stop = (): void => {
@@ -43,8 +43,10 @@ async function main(): Promise<void> {
     setTimeout(() => process.exit(1), STOP_MAX_MS).unref();
     jobs
       .stop()
-      .then(() => publishLast({ config, log, place, connect: () => connect(PUBLISH_TIMEOUT_MS) }))
-      .then(() => place.close())
+      .then(() =>
+        publishLast({ config, log, session: instance.session, connect: () => connect(PUBLISH_TIMEOUT_MS) }),
+      )
+      .then(() => instance.session.close())
       .then(
         () => process.exit(0),
         () => process.exit(1),

@@ -6,7 +6,7 @@ import { dropEndedAllowances } from '#db/limits/leases.ts';
 import { makePartitions, PARTITIONS_TIMEOUT_MS } from '#db/log/partitions.ts';
 import { PROJECTIONS } from '#db/projections/projections.ts';
 import type { WorkerConfig } from './config.ts';
-import type { Place } from './place.ts';
+import type { WorkerInstance } from './instance.ts';
 import { repeat } from './repeat.ts';
 import { archiveTask } from './tasks/archive.ts';
 import { deliverWebhook } from './tasks/deliver-webhook.ts';
@@ -26,7 +26,7 @@ export type Work = {
   config: WorkerConfig;
   log: Logger;
   /** The number under which this process appends. */
-  place: Place;
+  instance: WorkerInstance;
   /**
    * A connection of the task's own, as the worker; the task closes it. Time-outs are short unless one is
    * given.
@@ -43,7 +43,10 @@ export const PROJECT_JOB = ['project', {}, { jobKey: 'project' }] as const;
  * Every task by the name that its jobs have; `crontab.ts` says which of them the clock starts.
  * @param signal tells those that take long that their queue ends.
  */
-export function taskList({ config, log, place, connect, connectOwner }: Work, signal: AbortSignal): TaskList {
+export function taskList(
+  { config, log, instance, connect, connectOwner }: Work,
+  signal: AbortSignal,
+): TaskList {
   return {
     project: async (_payload, helpers) => {
       const end = await projectTask({
@@ -66,13 +69,16 @@ export function taskList({ config, log, place, connect, connectOwner }: Work, si
     recover_instance: (payload) =>
       recoverInstanceTask(payload, {
         connect: () => connect(RECOVERY_TIMEOUT_MS),
-        instance: () => place.instance,
-        onRecovered: (dead, abandoned) => place.noteRecovered(dead, abandoned),
+        instance: () => instance.session.instance,
+        onRecovered: (dead, abandoned) => instance.noteRecovered(dead, abandoned),
       }),
     expire_keys: (_payload, helpers) =>
       repeat(helpers, log, () =>
         helpers.withPgClient((client) =>
-          expireKeys(client, { instance: place.instance, nextBatchNo: () => place.nextBatchNo() }),
+          expireKeys(client, {
+            instance: instance.session.instance,
+            nextBatchNo: () => instance.session.nextBatchNo(),
+          }),
         ),
       ),
     publish_checkpoint: (_payload, helpers) =>
@@ -80,7 +86,7 @@ export function taskList({ config, log, place, connect, connectOwner }: Work, si
         publishTask({
           config,
           log,
-          place,
+          session: instance.session,
           look: helpers.withPgClient,
           connect: () => connect(PUBLISH_TIMEOUT_MS),
         }),

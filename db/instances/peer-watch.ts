@@ -34,7 +34,7 @@ export class PeerWatch {
   }
 
   /** We could not look: all watching begins anew. */
-  lookAway(): void {
+  reset(): void {
     this.#watched.clear();
     this.#lookedMs = null;
   }

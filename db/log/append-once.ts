@@ -1,6 +1,6 @@
 import type { ClientBase } from 'pg';
 import { StoreError } from '#db/postgres/connect.ts';
-import { registerInstance, retireInstance } from '#db/instances/instance.ts';
+import { withInstance } from '#db/instances/instance-session.ts';
 import { appendControl, ConflictError, type ControlAppend } from '#db/log/append.ts';
 
 /**
@@ -10,15 +10,14 @@ import { appendControl, ConflictError, type ControlAppend } from '#db/log/append
  * @throws {StoreError} when its stream has moved on since it was read.
  */
 export async function appendOnce(client: ClientBase, name: string, append: ControlAppend): Promise<number> {
-  const instance = await registerInstance(client, name);
   try {
-    return await appendControl(client, instance, 1, [append]);
+    return await withInstance(client, name, (session) =>
+      appendControl(client, session.instance, session.nextBatchNo(), [append]),
+    );
   } catch (error) {
     if (!(error instanceof ConflictError)) throw error;
     throw new StoreError('somebody else has just changed the same: look at what is there now', {
       cause: error,
     });
-  } finally {
-    await retireInstance(client, instance).catch(() => undefined);
   }
 }

@@ -6,6 +6,7 @@ import type { Model } from '#db/fold/model.ts';
 import type { Plan } from '#db/fold/plan.ts';
 import type { Price } from '#db/fold/price.ts';
 import type { Upstream } from '#db/fold/upstream.ts';
+import type { InstanceSession } from '#db/instances/instance-session.ts';
 import { appendControl, ConflictError, type ControlAppend, isClaimed } from '#db/log/append.ts';
 import { readStreams } from '#db/log/read-streams.ts';
 import { PAGE_ROWS, readPage, readStream } from '#db/log/read.ts';
@@ -15,11 +16,8 @@ import { DecisionError } from '#server/decide/decision.ts';
 import { requireKey } from '#server/decide/key.ts';
 import { ReadModel } from '#server/read-model/read-model.ts';
 
-/**
- * Batches of one instance are numbered without a gap, whoever appends them: a number that comes twice is
- * taken for a retry.
- */
-export type Batches = { instance: number; last: number };
+/** The instance that changes are appended as, and the numbers of its batches. */
+export type BatchNumbers = Pick<InstanceSession, 'instance' | 'nextBatchNo'>;
 
 /** An account by its name, as people at a command line know it, or by its id. */
 export type AccountRef = string | { id: string };
@@ -38,9 +36,9 @@ export const isChange = ({ event }: Change): boolean => event !== null;
  */
 export class ControlLog {
   readonly #client: Client;
-  readonly #batches: Batches;
+  readonly #batches: BatchNumbers;
 
-  constructor(client: Client, batches: Batches) {
+  constructor(client: Client, batches: BatchNumbers) {
     this.#client = client;
     this.#batches = batches;
   }
@@ -168,6 +166,6 @@ export class ControlLog {
    * @throws {ConflictError} when it was decided on what is no longer so.
    */
   append(appends: readonly ControlAppend[]): Promise<number> {
-    return appendControl(this.#client, this.#batches.instance, ++this.#batches.last, appends);
+    return appendControl(this.#client, this.#batches.instance, this.#batches.nextBatchNo(), appends);
   }
 }

@@ -2,7 +2,8 @@ import { hostname } from 'node:os';
 import { type Client, DatabaseError } from 'pg';
 import { HEARTBEAT_MS } from '#db/bounds.ts';
 import { closeClient, type Store } from '#db/postgres/connect.ts';
-import { heartbeat, registerInstance, retireInstance } from '#db/instances/instance.ts';
+import { InstanceSession } from '#db/instances/instance-session.ts';
+import { retireInstance } from '#db/instances/instance.ts';
 import { ConflictError, FencedError } from '#db/log/append.ts';
 import { connectRelay } from '#db/postgres/store.ts';
 import {
@@ -13,7 +14,6 @@ import {
   CONTROL_WAITING_PER_MEMBER_MAX,
 } from '#server/control/bounds.ts';
 import { ChangeRate } from '#server/control/change-rate.ts';
-import type { Batches } from '#server/control/control-log.ts';
 import { type Priority, PriorityMutex } from '#server/control/priority-mutex.ts';
 import { Control } from '#server/control/control.ts';
 import { DecisionError } from '#server/decide/decision.ts';
@@ -36,7 +36,7 @@ const TOO_MANY = new ApiError('rate_limit_exceeded', {
 
 const TOO_OFTEN = `You have made ${CHANGES_PER_HOUR_MAX} changes within an hour. Wait a while before the next one.`;
 
-type Open = { client: Client; batches: Batches; beat: NodeJS.Timeout; isBroken: boolean };
+type Open = { client: Client; session: InstanceSession; isBroken: boolean };
 type Use<T> = (control: Control, client: Client) => Promise<T>;
 
 /**
@@ -154,7 +154,7 @@ export class ControlWriter {
       let open: Open | null = null;
       try {
         open = await this.#opened();
-        return await use(new Control(open.client, open.batches, actor), open.client);
+        return await use(new Control(open.client, open.session, actor), open.client);
       } catch (error) {
         // What was decided says nothing against the connection.
         if (error instanceof DecisionError || error instanceof ConflictError) throw error;
@@ -176,14 +176,14 @@ export class ControlWriter {
     const client = await connectRelay(this.#store);
     try {
       await this.#retireStranded(client);
-      const instance = await registerInstance(client, `dashboard ${hostname()} ${process.pid}`);
-      const open: Open = {
-        client,
-        batches: { instance, last: 0 },
-        beat: setInterval(() => beat(open, broken), HEARTBEAT_MS),
-        isBroken: false,
-      };
       const broken = (): void => this.#break(open);
+      const session = new InstanceSession({
+        name: `dashboard ${hostname()} ${process.pid}`,
+        connection: client,
+        onFenced: broken,
+      });
+      const open: Open = { client, session, isBroken: false };
+      await session.register();
       client.on('error', broken);
       client.on('end', broken);
       this.#open = open;
@@ -198,15 +198,14 @@ export class ControlWriter {
     const open = this.#open;
     this.#open = null;
     if (!open) return;
-    clearInterval(open.beat);
-    const { instance } = open.batches;
-    const isRetired =
-      !open.isBroken &&
-      (await retireInstance(open.client, instance).then(
-        () => true,
+    const canRetire = !open.isBroken;
+    const isRetired = await open.session
+      .close(() => Promise.resolve(canRetire))
+      .then(
+        () => canRetire,
         () => false,
-      ));
-    if (!isRetired) this.#stranded.push(instance);
+      );
+    if (!isRetired) this.#stranded.push(open.session.instance);
     await closeClient(open.client);
   }
 
@@ -272,21 +271,5 @@ async function isClean(client: Client, error: unknown): Promise<boolean> {
   return client.query('rollback').then(
     () => true,
     () => false,
-  );
-}
-
-/**
- * Says that the instance lives. An error of the statement alone, such as within a transaction that has
- * failed, says nothing of the connection.
- */
-function beat(open: Open, broken: () => void): void {
-  if (open.isBroken) return;
-  heartbeat(open.client, open.batches.instance, null).then(
-    (now) => {
-      if (now === null) broken();
-    },
-    (error: unknown) => {
-      if (!(error instanceof DatabaseError)) broken();
-    },
   );
 }

@@ -1,17 +1,16 @@
 import type { Client } from 'pg';
-import { HEARTBEAT_MS } from '#db/bounds.ts';
 import { closeClient, type Store } from '#db/postgres/connect.ts';
 import type { ControlEvent, KeyTerms, PlanTerms } from '#db/events/events.ts';
 import { type Account, newAccount } from '#db/fold/account.ts';
 import type { Key, Secret } from '#db/fold/key.ts';
 import type { Plan } from '#db/fold/plan.ts';
 import { publicId } from '#db/ids.ts';
-import { heartbeat, registerInstance, retireInstance } from '#db/instances/instance.ts';
+import { withInstance } from '#db/instances/instance-session.ts';
 import { ConflictError } from '#db/log/append.ts';
 import type { Prices } from '#db/money.ts';
 import { connectRelay } from '#db/postgres/store.ts';
 import { PRICES_APPEND_MAX } from '#server/control/bounds.ts';
-import { type AccountRef, type Batches, ControlLog, UNCHANGED } from '#server/control/control-log.ts';
+import { type AccountRef, type BatchNumbers, ControlLog, UNCHANGED } from '#server/control/control-log.ts';
 import type { Change } from '#server/contract/keys.ts';
 import {
   overrideTerms,
@@ -45,7 +44,7 @@ export class Control extends ControlLog {
   readonly #actor: string;
 
   /** @param actor who makes the changes, as their events tell. */
-  constructor(client: Client, batches: Batches, actor: string) {
+  constructor(client: Client, batches: BatchNumbers, actor: string) {
     super(client, batches);
     this.#actor = actor;
   }
@@ -258,14 +257,7 @@ export async function withControl<T>(
 ): Promise<T> {
   const client = await connectRelay(store);
   try {
-    const instance = await registerInstance(client, actor);
-    const beat = setInterval(() => void heartbeat(client, instance, null).catch(() => {}), HEARTBEAT_MS);
-    try {
-      return await use(new Control(client, { instance, last: 0 }, actor), client);
-    } finally {
-      clearInterval(beat);
-      await retireInstance(client, instance);
-    }
+    return await withInstance(client, actor, (session) => use(new Control(client, session, actor), client));
   } finally {
     await closeClient(client);
   }

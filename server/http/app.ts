@@ -170,7 +170,7 @@ function otherRoutes({ relay, modelList, reads, proofs, dashboard, log }: App): 
     const ready =
       !relay.draining &&
       relay.readModel.isCurrent() &&
-      relay.fencing.isGood(performance.now()) &&
+      relay.fencing.isValid(performance.now()) &&
       relay.instance.appender.mode === 'up';
     sendJson(response, ready ? 200 : 503, {
       status: ready ? 'ready' : 'not_ready',

@@ -1,7 +1,7 @@
-import { CLOSE_TIMEOUT_MS, DEAD_AFTER_MS, HEARTBEAT_MS } from '#db/bounds.ts';
+import { CLOSE_TIMEOUT_MS } from '#db/bounds.ts';
 import { assertIncreasing } from '#db/assert-increasing.ts';
 
-/** Fixed bounds of what one instance appends to the log, and of its fencing, each with its reason. */
+/** Fixed bounds of what one instance appends to the log, each with its reason. */
 
 /** Rejected calls of the same kind are recorded as one event per this interval. */
 export const REFUSALS_COALESCE_MS = 1_000;
@@ -22,33 +22,11 @@ export const ACCEPT_QUEUE_MAX = 10_000;
  */
 export const SETTLE_QUEUE_MAX = 100_000;
 
-/**
- * A process that did not run for longer than this may have been declared dead; see
- * server/instance/fencing-guard.ts. With the second between heartbeats, and as much again for a slow one, it
- * is below what others wait.
- */
-export const STALL_MAX_MS = 1_500;
-/** How often a running process reports to its fencing guard that it runs. */
-export const FENCING_TICK_MS = 250;
-/** Clocks of machines differ in their rate, and a write takes time after it was allowed. */
-export const LIFE_MARGIN_MS = 500;
-
 /** How long a stopping server waits for the store to take the last settled events. */
 export const LAST_ENDINGS_MS = 5_000;
 /** How long it waits for the last report of its leases. */
 export const LAST_REPORT_MS = 1_000;
 
-assertIncreasing(
-  {
-    'STALL_MAX_MS + 2 * HEARTBEAT_MS + LIFE_MARGIN_MS': STALL_MAX_MS + 2 * HEARTBEAT_MS + LIFE_MARGIN_MS,
-    DEAD_AFTER_MS,
-  },
-  'A process that stood still must stop writing before others declare it dead.',
-);
-assertIncreasing(
-  { FENCING_TICK_MS, STALL_MAX_MS },
-  'A process that runs must report so before it is suspected of having stood still.',
-);
 assertIncreasing(
   { APPEND_BATCH_MAX, ACCEPT_QUEUE_MAX, SETTLE_QUEUE_MAX },
   'Queues must hold more than one batch, and settled events must find room when accepted ones are rejected.',

@@ -31,7 +31,7 @@ import { ModelList } from '#server/relay/model-list.ts';
 import type { Relay } from '#server/relay/relay.ts';
 import { SecretUse } from '#server/secrets/secret-use.ts';
 import { endUnauthorizedCalls } from '#server/relay/end-unauthorized.ts';
-import { InstanceSession } from '#server/instance/instance-session.ts';
+import { ServerInstance } from '#server/instance/server-instance.ts';
 import { reportSecretUse } from '#server/secrets/secret-report.ts';
 import { openSignInStore } from '#server/sign-in/sign-in-store.ts';
 import { ownOrigin } from '#server/sign-in/origin.ts';
@@ -112,12 +112,12 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
   openUpstreams();
   const endReviving = startHealthProbes(upstreams);
 
-  const keeper = new InstanceSession(store, readModel, log);
+  const instance = new ServerInstance(store, readModel, log);
   const relay: Relay = {
     readModel,
     pepper,
-    fencing: keeper.life,
-    instance: await keeper.take(),
+    fencing: instance.guard,
+    instance: await instance.register(),
     secretUse: new SecretUse(),
     rejections: new RejectionLog((event) => relay.instance.appender.note(event)),
     estimates: new CompletionEstimates(),
@@ -135,11 +135,11 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
     running: new Set(),
   };
   // Others have ended our requests already.
-  keeper.onLost = () => {
+  instance.onFenced = () => {
     for (const call of [...relay.running]) call.fail('store_unavailable', 'service_unavailable');
   };
-  keeper.onTaken = (seat) => {
-    relay.instance = seat;
+  instance.onReplaced = (replacement) => {
+    relay.instance = replacement;
   };
   readModel.onChange((accounts) => endUnauthorizedCalls(relay, accounts));
 
@@ -198,7 +198,7 @@ export async function serve(config: Config, log: Logger, store: Store): Promise<
       await signIn.close();
       await secrets.close();
       relay.rejections.flush();
-      await keeper.leave();
+      await instance.close();
       await follower.close();
       endReviving();
       await credentials.close();

@@ -16,7 +16,7 @@ import type { ProviderCall } from '#server/providers/provider.ts';
 import { Delivery } from '#server/relay/delivery.ts';
 import { ClientWriter } from '#server/relay/client-writer.ts';
 import type { ParsedRequest } from '#server/wire/request-parser.ts';
-import type { ActiveInstance } from '#server/instance/instance-session.ts';
+import type { ActiveInstance } from '#server/instance/server-instance.ts';
 import type { Relay, RunningCall } from '#server/relay/relay.ts';
 import type { Reply } from '#server/relay/reply.ts';
 import { capOutput, settledEvent, shedEnd } from '#server/relay/settle.ts';
@@ -129,7 +129,7 @@ export class Call implements RunningCall {
     if (isEarly) this.#delivery?.openGate();
     else if (response.destroyed) this.#ended({ ...noUsage(), reason: 'client_gone', firstByteMs: null });
     else if (this.#relay.draining) return this.#notSent('shutting_down', 'service_unavailable');
-    else if (!this.#relay.fencing.isGood(performance.now()))
+    else if (!this.#relay.fencing.isValid(performance.now()))
       return this.#notSent('store_unavailable', 'service_unavailable');
     else if (this.#calledOff) return this.#notSent(this.#calledOff.code, this.#calledOff.reason);
     else this.#begin();

@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import { KEEP_ALIVE_COMMENT_MS } from '#server/relay/bounds.ts';
 import { SLOW_READER_MS } from '#server/http/bounds.ts';
 import { ApiError } from '#server/errors/api-error.ts';
-import type { FencingGuard } from '#server/instance/fencing-guard.ts';
+import type { FencingGuard } from '#db/instances/fencing-guard.ts';
 import { OPENAI_ERRORS, type ErrorFormat } from '#server/wire/error-format.ts';
 
 /** What the bytes come from, which waits while the client takes nothing. */
@@ -26,7 +26,7 @@ const KEEP_ALIVE_COMMENT = ': keep-alive\n\n';
  * and how fast it reads. When the connection's buffer is full the source is paused until it drains,
  * so that a slow reader costs one buffer and not the rest of its reply.
  *
- * While it is doubtful whether this process may deliver (see server/instance/fencing-guard.ts) everything is
+ * While the instance is suspected of having been fenced (see db/instances/fencing-guard.ts) everything is
  * held back in its order and the source is paused, which looks like a client that takes nothing. When its
  * instance turns out to be dead nothing of that is ever sent: the client is told of an error. What had been
  * given to the kernel, or to Node's queue behind it, before the process stood still belongs to the time
@@ -151,12 +151,12 @@ export class ClientWriter {
 
   /** Whether nothing of the upstream's may go out. */
   #mayNot(nowMs: number): boolean {
-    return this.#held !== null || this.#isTorn || !this.#options.fencing.isGood(nowMs);
+    return this.#held !== null || this.#isTorn || !this.#options.fencing.isValid(nowMs);
   }
 
   /** Whether it is open what may be said. Of an instance that is dead an error may be told at once. */
   #isDoubtful(): boolean {
-    return !this.#isTorn && !this.#options.fencing.isLost && this.#mayNot(performance.now());
+    return !this.#isTorn && !this.#options.fencing.isFenced && this.#mayNot(performance.now());
   }
 
   #hold(action: () => void): void {

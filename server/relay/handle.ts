@@ -43,7 +43,7 @@ export async function handleCall(
   if (relay.running.size >= RUNNING_MAX)
     return sendError(request, response, reply, new ApiError('relay_busy'));
   // Before the key is judged: what this process doesn't know yet must not look like a wrong key.
-  const isFit = readModel.isCurrent() && relay.fencing.isGood(startedMs);
+  const isFit = readModel.isCurrent() && relay.fencing.isValid(startedMs);
   if (!isFit) return sendError(request, response, reply, new ApiError('store_unavailable'));
 
   const key = identify(relay, request);

@@ -1,8 +1,8 @@
 import type { EndReason } from '#db/events/events.ts';
 import type { Key } from '#db/fold/key.ts';
-import type { ActiveInstance } from '#server/instance/instance-session.ts';
+import type { ActiveInstance } from '#server/instance/server-instance.ts';
 import type { ErrorCode } from '#server/errors/api-error.ts';
-import type { FencingGuard } from '#server/instance/fencing-guard.ts';
+import type { FencingGuard } from '#db/instances/fencing-guard.ts';
 import type { CompletionEstimates } from '#server/limits/estimate.ts';
 import type { AddressSet } from '#server/access/networks.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';

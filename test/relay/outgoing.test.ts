@@ -2,7 +2,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { expect, test } from 'vitest';
 import { ApiError } from '#server/errors/api-error.ts';
-import { FencingGuard } from '#server/instance/fencing-guard.ts';
+import { FencingGuard } from '#db/instances/fencing-guard.ts';
 import { ClientWriter, type Source } from '#server/relay/client-writer.ts';
 
 /** A reply that a test writes step by step over a real connection, with the life in its own hands. */
@@ -23,7 +23,7 @@ async function withReply(use: (reply: Written) => Promise<void>): Promise<void> 
       life,
       flow,
       // A pause that others have watched, as the life sees it.
-      freeze: () => life.isGood(performance.now() + 60_000),
+      freeze: () => life.isValid(performance.now() + 60_000),
       read: async () => [(await reply).status, await (await reply).text()],
       first: async () => (await reply).status,
     });
@@ -78,7 +78,7 @@ test('of a dead instance nothing that was held ever goes out, and its owner can 
     await first();
     freeze();
     out.write('data: 2\n\n');
-    life.lose();
+    life.fence();
     out.write('data: 3\n\n');
     out.endWithError(new ApiError('store_unavailable'), false);
     const [, text] = await read();
@@ -93,7 +93,7 @@ test('a reply whose end was held tells of the loss by itself, since nobody else 
     freeze();
     out.write('data: [DONE]\n\n');
     out.end();
-    life.lose();
+    life.fence();
     const [, text] = await read();
     expect(text).toMatch(/^data: 1\n\n\n\ndata: \{"error":.*"store_unavailable".*\}\n\n$/);
   }));
@@ -103,7 +103,7 @@ test('a whole reply that was held becomes a clean refusal when the instance is d
     freeze();
     out.writeHead(200, 'application/json', ['content-length', '2']);
     out.end(Buffer.from('{}'));
-    life.lose();
+    life.fence();
     const [status, text] = await read();
     expect([status, JSON.parse(text)]).toMatchObject([503, { error: { code: 'store_unavailable' } }]);
   }));
@@ -114,7 +114,7 @@ test('a streamed reply of which nothing had gone out becomes one too', () =>
     sse(out);
     out.flushHead();
     out.write('data: 1\n\n');
-    life.lose();
+    life.fence();
     out.endWithError(new ApiError('store_unavailable'), false);
     expect((await read())[0]).toBe(503);
   }));
@@ -126,7 +126,7 @@ test('after the loss, under the next instance of the same process, an old reply 
     await first();
     freeze();
     out.write('data: 2\n\n');
-    life.lose();
+    life.fence();
     life.begin(performance.now());
     out.write('data: 3\n\n');
     out.end();

@@ -5,7 +5,7 @@ import { publishCheckpoint } from '#db/tlog/publish.ts';
 import { publishDirectory } from '#db/tlog/published.ts';
 import { signingKeyFile } from '#db/tlog/signing-key.ts';
 import type { WorkerConfig } from '../config.ts';
-import type { Place } from '../place.ts';
+import type { InstanceSession } from '#db/instances/instance-session.ts';
 import { errorFields, type Logger } from '../logger.ts';
 
 /** The first checkpoint of a long log reads all of it, page by page; this is for one page. */
@@ -31,7 +31,7 @@ const LAST_MS_MAX = 3_000;
 type Publisher = {
   config: WorkerConfig;
   log: Logger;
-  place: Place;
+  session: InstanceSession;
   connect: () => Promise<Client>;
 };
 
@@ -46,7 +46,7 @@ const READ_UNPUBLISHED = `select daybook.head($1)::float8 - p.size as events,
  * Publishes a checkpoint when it is time for one.
  * @returns in how many milliseconds to look again.
  */
-export async function publishTask({ config, log, place, look, connect }: PublishTask): Promise<number> {
+export async function publishTask({ config, log, session, look, connect }: PublishTask): Promise<number> {
   const { rows } = await look((client) =>
     client.query<{ events: number; age_ms: number | null }>(READ_UNPUBLISHED, [SHARD]),
   );
@@ -55,7 +55,7 @@ export async function publishTask({ config, log, place, look, connect }: Publish
   if (events === 0 || (events > 0 && events < EVENTS_MAX && (age_ms ?? 0) < AGE_MAX_MS)) return LOOK_MS;
   const client = await connect();
   try {
-    await publish(client, { config, place });
+    await publish(client, { config, session });
     return LOOK_MS;
   } catch (error) {
     if (!(error instanceof StoreError)) throw error;
@@ -70,12 +70,12 @@ export async function publishTask({ config, log, place, look, connect }: Publish
  * Publishes what no checkpoint covers, as a worker ends: where it is the last, nothing can be cut off
  * afterwards without anybody knowing. What can't be done in time is left.
  */
-export async function publishLast({ config, log, place, connect }: Publisher): Promise<void> {
+export async function publishLast({ config, log, session, connect }: Publisher): Promise<void> {
   try {
     const client = await connect();
     const tooLong = setTimeout(() => client.connection.stream.destroy(), LAST_MS_MAX);
     try {
-      await publish(client, { config, place });
+      await publish(client, { config, session });
     } finally {
       clearTimeout(tooLong);
       await closeClient(client);
@@ -85,8 +85,11 @@ export async function publishLast({ config, log, place, connect }: Publisher): P
   }
 }
 
-function publish(client: Client, { config, place }: Pick<Publisher, 'config' | 'place'>): Promise<unknown> {
-  const writer = { instance: place.instance, nextBatchNo: () => place.nextBatchNo() };
+function publish(
+  client: Client,
+  { config, session }: Pick<Publisher, 'config' | 'session'>,
+): Promise<unknown> {
+  const writer = { instance: session.instance, nextBatchNo: () => session.nextBatchNo() };
   return publishCheckpoint(client, {
     keyFile: signingKeyFile(config),
     directory: publishDirectory(config),

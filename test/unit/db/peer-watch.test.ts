@@ -30,7 +30,7 @@ test('time in which nobody could look kills nobody', () => {
   const watch = new PeerWatch();
   for (let round = 0; round < 20; round++) {
     expect(watch.look([peer(1, 'still')], round * 4_000)).toEqual([]);
-    watch.lookAway();
+    watch.reset();
   }
 });
 
