@@ -2,7 +2,7 @@ import type { DatabaseError } from 'pg';
 import { runMigrations } from 'graphile-worker';
 import { MIGRATION_TIMEOUT_MS } from '#db/bounds.ts';
 import { openPool, type Store, StoreError, withTimeout } from '#db/postgres/connect.ts';
-import { awaitMigrationTurn } from '#db/schema/migration-turn.ts';
+import { awaitMigrationTurn } from '#db/schema/apply.ts';
 import { ownsSchema } from '#db/postgres/service-login.ts';
 import { type Logger, queueLogger } from './logger.ts';
 

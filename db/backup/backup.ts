@@ -17,11 +17,8 @@ import { verifyFiles } from '#db/backup/verify.ts';
 import { closeClient, StoreError } from '#db/postgres/connect.ts';
 import { SHARD } from '#db/log/append.ts';
 import { firstPosition } from '#db/log/read.ts';
-import { migrationNames } from '#db/schema/migrate.ts';
-import { appliedMigrations } from '#db/schema/migrations-applied.ts';
-
-/** The first version of the schema that a backup knows how to take. */
-const OLDEST_MIGRATION = '0012_secret_use';
+import { readApplied, requireNotNewer } from '#db/schema/apply.ts';
+import { readSchema } from '#db/schema/files.ts';
 
 /**
  * Between two tables a file reaches the disk, which may be a slow one; then a session would be taken for
@@ -117,19 +114,11 @@ async function copyAll(
  * know what that has made.
  */
 async function requireKnown(client: Client): Promise<string> {
-  const applied = await appliedMigrations(client);
-  const known = await migrationNames();
-  const newest = applied.at(-1);
-  if (newest === undefined)
+  const applied = await readApplied(client);
+  const newest = applied?.migrations.at(-1);
+  if (applied === null || newest === undefined)
     throw new StoreError('this database holds no Daybook: there is nothing to back up');
-  if (!known.includes(newest))
-    throw new StoreError(
-      `the database was migrated by a newer version (${newest}): take the backup with that one`,
-    );
-  if (!applied.includes(OLDEST_MIGRATION))
-    throw new StoreError(
-      `the database is of an older version (${newest}) than can be backed up: start this version on it first`,
-    );
+  requireNotNewer(await readSchema(), applied);
   return newest;
 }
 

@@ -16,9 +16,8 @@ import { verifyFiles } from '#db/backup/verify.ts';
 import { closeClient, connectAs, patient, StoreError, type Store } from '#db/postgres/connect.ts';
 import { LOCKS } from '#db/postgres/locks.ts';
 import { SHARD } from '#db/log/append.ts';
-import { migrationNames, MIGRATIONS_FOLDER } from '#db/schema/migrate.ts';
-import { awaitMigrationTurn } from '#db/schema/migration-turn.ts';
-import { appliedMigrations } from '#db/schema/migrations-applied.ts';
+import { awaitMigrationTurn, createSchema, readApplied, upgradeSchema } from '#db/schema/apply.ts';
+import { migrationNames, readSchema, type Schema, SCHEMA_FOLDER } from '#db/schema/files.ts';
 
 /**
  * Loading the log is one statement: a day is longer than any disk takes that one would want to restore from.
@@ -35,6 +34,8 @@ export type RestoreOptions = {
   /** Whether a log is loaded that does not agree with its chain. */
   evenDamaged: boolean;
   signal?: AbortSignal;
+  /** Has the layout of db/schema. */
+  schemaFolder?: string;
 };
 
 /** What was loaded, and what became of what was open at the time of the backup. */
@@ -52,26 +53,22 @@ export async function restoreBackup({
   directory,
   evenDamaged,
   signal,
+  schemaFolder = SCHEMA_FOLDER,
 }: RestoreOptions): Promise<Restored> {
   const manifest = await readManifest(directory);
+  const schema = await readSchema(schemaFolder);
   const client = await connectAs(patient(store), 'owner', BACKUP_STATEMENT_TIMEOUT_MS);
   try {
     await awaitMigrationTurn(client);
-    await requireFit(client, manifest.migration);
+    await requireFit(client, schema, manifest.migration);
     const damage = await verifyFiles(directory, manifest, signal);
     if (damage !== null && !evenDamaged) {
       throw new BackupDamageError(
         `the log in the backup is damaged at position ${damage.position}: ${damage.problem}. Take another backup, or add --even-damaged`,
       );
     }
-    const { applyMigrations } = await import('#db/schema/migrator.ts');
-    const names = await migrationNames();
-    // The schema of the version that the backup is of: what later ones make of its rows they do afterwards.
-    await applyMigrations(
-      client,
-      MIGRATIONS_FOLDER,
-      names.filter((name) => name <= manifest.migration),
-    );
+    // The schema of the version that the backup is of; later migrations change the restored rows afterwards.
+    if ((await readApplied(client)) === null) await createSchema(client, schema, manifest.migration);
     await client.query(
       `begin; set local idle_in_transaction_session_timeout = ${IDLE_TIMEOUT_MS}; ${SPELLING}`,
     );
@@ -88,7 +85,8 @@ export async function restoreBackup({
       await client.query('rollback').catch(() => undefined);
       throw error;
     }
-    await applyMigrations(client, MIGRATIONS_FOLDER, names);
+    const applied = await readApplied(client);
+    if (applied !== null) await upgradeSchema(client, schema, applied);
     return { manifest, ...takenUp };
   } finally {
     await closeClient(client);
@@ -96,16 +94,17 @@ export async function restoreBackup({
 }
 
 /** That the backup can be loaded here: there is nothing yet, and nothing that is newer than it. */
-async function requireFit(client: Client, migration: string): Promise<void> {
-  const known = await migrationNames();
+async function requireFit(client: Client, schema: Schema, migration: string): Promise<void> {
+  const known = migrationNames(schema);
   if (!known.includes(migration))
     throw new StoreError(`the backup was made by a newer version (${migration}): restore it with that one`);
-  const newest = (await appliedMigrations(client)).at(-1);
+  const newest = (await readApplied(client))?.migrations.at(-1);
   if (newest === undefined) return;
   await requireEmpty(client);
-  if (newest > migration) {
+  if (newest !== migration) {
     throw new StoreError(
-      `the backup is of an older version (${migration}) than this database, which is ready for ${newest}: restore into a fresh one`,
+      `the backup is of another version (${migration}) than this database (${newest}): ` +
+        'restore into a fresh one',
     );
   }
 }

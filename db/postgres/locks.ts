@@ -1,9 +1,8 @@
 /**
- * The advisory locks of a database, as Postgres takes them: two numbers each. All of them stand here,
- * those of the migrations too, so that no two things ever wait for one another by mistake.
+ * The advisory locks of a database: two numbers each, all in one list, so that no two purposes share one.
  *
- * Taken by SQL alone: 19 is the log's, by shard; 20 keeps partitions from being made while they
- * come and go; 21 is of one dead instance, by its number.
+ * Taken by SQL functions only: 19 is the log's, by shard; 20 excludes concurrent changes of partitions. The
+ * lock order everywhere: an instance's row, allowances by their identity, the log.
  */
 export const LOCKS = {
   partitions: '20, 0',

@@ -55,9 +55,9 @@ export async function ensureServiceLogin(owner: Store, url: string): Promise<str
     await client.query(
       `grant daybook_relay, daybook_worker, daybook_auditor to ${name} with inherit false, set true`,
     );
-    // It looks there whether its version's migrations are in place.
+    // With it servers check that the schema is that of their version.
     await client.query(`grant usage on schema daybook_migrations to ${name}`);
-    await client.query(`grant select on daybook_migrations.kysely_migration to ${name}`);
+    await client.query(`grant select on all tables in schema daybook_migrations to ${name}`);
     await client.query('commit');
     return login;
   } catch (error) {

@@ -49,7 +49,7 @@ export type Page =
 
 /** Takes the seat of the projector: whoever had it before ends at its next page. */
 export async function takeSeat(client: ClientBase): Promise<number> {
-  const { rows } = await client.query<{ seat: string }>("select nextval('daybook.projector_seat') as seat");
+  const { rows } = await client.query<{ seat: string }>("select nextval('daybook.projector_epoch') as seat");
   return Number(rows[0]?.seat);
 }
 
@@ -108,7 +108,7 @@ type Take = (client: ClientBase, projections: readonly Projection[], range: Rang
 // turn is asked for first and not waited for. The head is of the statement's own snapshot, so
 // that all events up to it are visible; it may be older than the position that the lock found.
 const BEGIN = `with turn as materialized (select pg_try_advisory_xact_lock(${LOCKS.projecting}) as is_ours)
-  select p.name, p.position, p.is_live, daybook.head($1) as head, (select last_value from daybook.projector_seat) as seat
+  select p.name, p.position, p.is_live, daybook.head($1) as head, (select last_value from daybook.projector_epoch) as seat
   from daybook.projection p, turn where turn.is_ours and p.name = any($2) order by p.name for update of p`;
 
 const MOVE = `with moved as (

@@ -261,6 +261,51 @@ describe('recovering', () => {
     await fencer.end();
   });
 
+  test('beside a fence that came too late takes its locks in the same order, so neither is a deadlock victim', async () => {
+    await using database = await createDatabase();
+    await using dead = await openWriter(database);
+    await using living = await openWriter(database);
+    await dead.append([accepted(), accepted()]);
+    const open = (): ReturnType<typeof connectAs> => connectAs(database, 'owner');
+    const [appender, first, second, late] = await Promise.all([open(), open(), open(), open()]);
+    const watcher = await database.superuser();
+    const blocked = (count: number): Promise<unknown> =>
+      until(
+        async () => {
+          const { rowCount } = await watcher.query(
+            "select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()",
+          );
+          return rowCount;
+        },
+        (found) => found === count,
+        `${count} sessions to wait`,
+      );
+    const row = 'update daybook.instance set name = name where id = $1';
+    // The late fence sees the instance alive, and gets the row only when recovery waits for the log.
+    await appender.query('begin; select pg_advisory_xact_lock(19, 0)');
+    await first.query('begin');
+    await first.query('update daybook.instance set dead_at = now() where id = $1', [dead.instance]);
+    await second.query('begin');
+    const holding = second.query(row, [dead.instance]);
+    await blocked(1);
+    const fencing = late.query('select daybook.fence_instance($1)', [dead.instance]);
+    await blocked(2);
+    await first.query('commit');
+    await holding;
+    await blocked(1);
+    const recovering = living.client.query<{ count: number }>(
+      'select daybook.recover_instance($1, $2) as count',
+      [dead.instance, living.instance],
+    );
+    await blocked(2);
+    await second.query('commit');
+    await blocked(2);
+    await appender.query('commit');
+    const [{ rows }] = await Promise.all([recovering, fencing]);
+    expect(rows).toEqual([{ count: 2 }]);
+    await Promise.all([appender, first, second, late, watcher].map((client) => client.end()));
+  });
+
   test('that broke off after the fence is finished by the next one', async () => {
     await using database = await createDatabase();
     await using dead = await openWriter(database);

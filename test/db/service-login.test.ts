@@ -60,18 +60,25 @@ test('it finds a database that is up to date so, and is told who has to migrate 
   expect(await migrate(service)).toEqual([]);
   await prepareQueue(service, createLogger('silent'));
 
-  await ask(
-    owner.config('owner'),
-    `insert into daybook_migrations.kysely_migration values ('9000_newer', '')`,
-  );
+  await ask(owner.config('owner'), `insert into daybook_migrations.migration values ('9000_newer')`);
   await expect(migrate(service)).rejects.toThrow('the database was migrated by a newer version (9000_newer)');
   await ask(
     owner.config('owner'),
-    `delete from daybook_migrations.kysely_migration where name in ('9000_newer', '0007_worker')`,
+    `delete from daybook_migrations.migration where name in ('9000_newer', '0000_baseline')`,
   );
   await expect(migrate(service)).rejects.toThrow(
-    'the database lacks 0007_worker, and this login may not migrate it',
+    'the database lacks 0000_baseline, and this login may not migrate it',
   );
+  await ask(owner.config('owner'), "insert into daybook_migrations.migration values ('0000_baseline')");
+  await ask(
+    owner.config('owner'),
+    "update daybook_migrations.definition set digest = 'other' where name = 'functions/append'",
+  );
+  await expect(migrate(service)).rejects.toThrow(
+    'the database lacks functions/append, and this login may not migrate it',
+  );
+  expect(await migrate(owner)).toEqual(['functions/append']);
+  expect(await migrate(service)).toEqual([]);
   await ask(
     owner.config('owner'),
     'delete from graphile_worker.migrations where id = (select max(id) from graphile_worker.migrations)',

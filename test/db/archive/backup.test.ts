@@ -1,4 +1,4 @@
-import { cp, readdir, stat } from 'node:fs/promises';
+import { cp, readdir, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { takeBackup } from '#db/backup/backup.ts';
@@ -6,9 +6,10 @@ import { copyOut } from '#db/backup/copy.ts';
 import { FIGURES, KEPT, LEFT_OUT, SCHEMAS_LEFT_OUT } from '#db/backup/tables.ts';
 import { BACKUP_STATEMENT_TIMEOUT_MS, restoreBackup } from '#db/backup/restore.ts';
 import { verifyBackup } from '#db/backup/verify.ts';
-import { connectAs as connectFor } from '#db/postgres/connect.ts';
+import { connectAs as connectFor, type Store } from '#db/postgres/connect.ts';
 import { makePartitions } from '#db/log/partitions.ts';
-import { migrate, MIGRATIONS_FOLDER } from '#db/schema/migrate.ts';
+import { SCHEMA_FOLDER } from '#db/schema/files.ts';
+import { migrate } from '#db/schema/migrate.ts';
 import { growNodes } from '#db/tlog/grow.ts';
 import { verifyChain } from '../../support/audit/verify-chain.ts';
 import { backUp, rowsOf } from '../../support/audit/backup-fixture.ts';
@@ -179,30 +180,33 @@ test('where a part of the log is in its archive, the figures go along, and the r
 });
 
 test('a backup of an older version is brought up to this one, and a database that is already there is refused', async () => {
-  const folder = path.join(directory, 'migrations');
-  await cp(MIGRATIONS_FOLDER, folder, {
-    recursive: true,
-    filter: (file) => !/\/00(1[3-9]|[2-9]\d)_/.test(file),
-  });
-  await using older = await createEmptyDatabase();
-  await migrate(older, folder);
+  // A made-up version that came after a release with today's schema.
+  const newer = path.join(directory, 'schema');
+  await cp(SCHEMA_FOLDER, newer, { recursive: true });
+  await cp(path.join(newer, 'snapshot.sql'), path.join(newer, 'released/0.0.1.sql'));
+  await writeFile(
+    path.join(newer, 'migrations/0001_note.sql'),
+    "alter table daybook.log_batch add column note text not null default 'restored';",
+  );
+  await using older = await createDatabase();
   {
     await using writer = await openWriter(older);
     await writer.append([accepted(), accepted()]);
   }
   const { directory: backup, manifest } = await backUp(older, directory);
-  expect(manifest.migration).toBe('0012_secret_use');
+  expect(manifest.migration).toBe('0000_baseline');
+  const restore = (store: Store): ReturnType<typeof restoreBackup> =>
+    restoreBackup({ store, directory: backup, evenDamaged: false, schemaFolder: newer });
   await using ready = await createDatabase();
-  await expect(restoreBackup({ store: ready, directory: backup, evenDamaged: false })).rejects.toThrow(
-    'of an older version (0012_secret_use) than this database',
-  );
+  await migrate(ready, newer);
+  await expect(restore(ready)).rejects.toThrow('of another version (0000_baseline) than this database');
   await using restored = await createEmptyDatabase();
-  expect(await restoreBackup({ store: restored, directory: backup, evenDamaged: false })).toMatchObject({
-    abandoned: 2,
-  });
-  expect(await migrate(restored)).toEqual([]);
+  expect(await restore(restored)).toMatchObject({ abandoned: 2 });
+  expect(await migrate(restored, newer)).toEqual([]);
   const client = await connectAs(restored, 'owner');
   expect(await verifyChain(client)).toBeNull();
+  const { rows } = await client.query('select distinct note from daybook.log_batch');
+  expect(rows).toEqual([{ note: 'restored' }]);
   await client.end();
 });
 

@@ -1,33 +1,40 @@
-import { cp, rm } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { ClientBase } from 'pg';
-import type { Store } from '#db/postgres/connect.ts';
+import { connectAs, type Store } from '#db/postgres/connect.ts';
+import { SCHEMA_FOLDER } from '#db/schema/files.ts';
 import { migrate } from '#db/schema/migrate.ts';
-import { createEmptyDatabase, type TestDatabase } from '../database.ts';
-import { makeTestDirectory } from '../directory.ts';
+import { createDatabase, type TestDatabase } from '../database.ts';
 
-/** A log as the first version of the schema kept it, written by calls that know nothing newer. */
+/** A log in the first format of leaves, which covers fewer columns, written by calls that know only those. */
 
-const SHIPPED = path.join(import.meta.dirname, '../../../db/migrations');
-const FIRST_VERSION = ['0001_roles', '0002_log', '0003_append'];
-
-/** A database with the schema of the first version. `migrate` brings it up to date. */
+/** A database that appends in format 1. `migrate` brings it up to date. */
 export async function createFirstVersion(): Promise<TestDatabase> {
-  const database = await createEmptyDatabase();
+  const database = await createDatabase();
   await migrateToFirstVersion(database);
   return database;
 }
 
-/** Gives an empty database the schema of the first version. */
+/** Gives a database the append function of format 1. */
 export async function migrateToFirstVersion(store: Store): Promise<void> {
-  const folder = await makeTestDirectory();
+  await migrate(store);
+  const client = await connectAs(store, 'owner');
   try {
-    for (const name of FIRST_VERSION)
-      await cp(path.join(SHIPPED, `${name}.sql`), path.join(folder, `${name}.sql`));
-    await migrate(store, folder);
+    await client.query(await firstAppend());
+    await client.query("delete from daybook_migrations.definition where name = 'functions/append'");
   } finally {
-    await rm(folder, { recursive: true });
+    await client.end();
   }
+}
+
+/** Today's function without the columns that came later, in the leaf and in the batch's format. */
+async function firstAppend(): Promise<string> {
+  const text = await readFile(path.join(SCHEMA_FOLDER, 'functions/append.sql'), 'utf8');
+  const first = text
+    .replace(/,\s+terms_position,[^)]*\)::text/, ')::text')
+    .replaceAll(/(_at|_at_us), 2\b/g, '$1, 1');
+  if (first.length > text.length - 80) throw new Error('functions/append.sql has changed');
+  return first;
 }
 
 /** Appends a call that settled and one that was abandoned, as a server of the first version does. */

@@ -1,0 +1,174 @@
+import path from 'node:path';
+import type { ClientBase, DatabaseError } from 'pg';
+import { MIGRATION_TIMEOUT_MS } from '#db/bounds.ts';
+import { StoreError } from '#db/postgres/connect.ts';
+import { LOCKS } from '#db/postgres/locks.ts';
+import { byVersion, migrationNames, type Schema, type SqlFile } from '#db/schema/files.ts';
+
+type Queryable = Pick<ClientBase, 'query'>;
+
+export const BOOKKEEPING_SCHEMA = 'daybook_migrations';
+
+/** What a database has had of the schema: migrations oldest first, and files that are reapplied by name. */
+export type AppliedSchema = {
+  migrations: string[];
+  definitions: Map<string, { digest: string; version: string }>;
+};
+
+/**
+ * Waits until no other session migrates, be it our tables or the job queue's: reading the catalog fails while
+ * another session renames what it lists. The lock is released with the connection. Others may migrate for as
+ * long as a migration may take, whatever the session's lock_timeout is.
+ */
+export async function awaitMigrationTurn(client: Queryable): Promise<void> {
+  await client.query(
+    `set lock_timeout = ${MIGRATION_TIMEOUT_MS};
+      select pg_advisory_lock(${LOCKS.migration});
+      reset lock_timeout`,
+  );
+}
+
+/** @returns what this database has of the schema; null if it has nothing yet. */
+export async function readApplied(client: Queryable): Promise<AppliedSchema | null> {
+  const { rows } = await client.query<{ exists: boolean }>(
+    `select to_regclass('${BOOKKEEPING_SCHEMA}.migration') is not null as exists`,
+  );
+  if (rows[0]?.exists !== true) return null;
+  const migrations = await client.query<{ name: string }>(
+    `select name from ${BOOKKEEPING_SCHEMA}.migration order by name`,
+  );
+  const definitions = await client.query<{ name: string; digest: string; version: string }>(
+    `select name, digest, version from ${BOOKKEEPING_SCHEMA}.definition`,
+  );
+  return {
+    migrations: migrations.rows.map(({ name }) => name),
+    definitions: new Map(definitions.rows.map(({ name, ...definition }) => [name, definition])),
+  };
+}
+
+/** @throws {StoreError} if a newer version has migrated this database: this one doesn't know its schema. */
+export function requireNotNewer(schema: Schema, applied: AppliedSchema): void {
+  const known = migrationNames(schema);
+  const unknown = applied.migrations.find((name) => !known.includes(name));
+  const newer = [...applied.definitions.values()].find(
+    ({ version }) => byVersion(version, schema.version) > 0,
+  );
+  const reason = unknown ?? newer?.version;
+  if (reason !== undefined)
+    throw new StoreError(`the database was migrated by a newer version (${reason}): run that one`);
+}
+
+/** The names of the migrations and files that a database lacks, in the order in which they are applied. */
+export function missingFrom(schema: Schema, applied: AppliedSchema): string[] {
+  const missing = migrationNames(schema).filter((name) => !applied.migrations.includes(name));
+  const changed = [...schema.functions, schema.privileges].filter(
+    ({ name, digest }) => applied.definitions.get(name)?.digest !== digest,
+  );
+  return [...missing, ...changed.map(({ name }) => name)];
+}
+
+/**
+ * Gives an empty database the schema as it was when `migration` was its newest one, in one transaction: today's,
+ * or that of an earlier release.
+ * @param client has its turn.
+ * @throws {StoreError} naming the file and line that failed, or the migration that no release ended with.
+ */
+export async function createSchema(client: Queryable, schema: Schema, migration: string): Promise<void> {
+  if (migration === migrationNames(schema).at(-1)) {
+    return inTransaction(client, async () => {
+      for (const file of [
+        schema.roles,
+        ...schema.tables,
+        ...schema.functions,
+        schema.privileges,
+        schema.initial,
+      ])
+        await applyFile(client, file);
+      await recordMigrations(client, migrationNames(schema));
+      await recordDefinitions(client, schema, [...schema.functions, schema.privileges]);
+    });
+  }
+  const release = schema.released.findLast((each) => each.migration === migration);
+  if (release === undefined)
+    throw new StoreError(`no release of Daybook ended with the migration ${migration}`);
+  await inTransaction(client, async () => {
+    await applyFile(client, schema.roles);
+    await applyFile(client, release.file);
+  });
+}
+
+/**
+ * Brings a database that has a schema up to this version, in one transaction: missing migrations, then changed
+ * functions, then privileges, which cover new objects too.
+ * @param client has its turn.
+ * @returns the names that it applied.
+ * @throws {StoreError} naming the file and line that failed; nothing is applied then.
+ */
+export async function upgradeSchema(
+  client: Queryable,
+  schema: Schema,
+  applied: AppliedSchema,
+): Promise<string[]> {
+  const missing = new Set(missingFrom(schema, applied));
+  if (missing.size === 0) return [];
+  const migrations = schema.migrations.filter(({ name }) => missing.has(path.basename(name)));
+  const definitions = [...schema.functions.filter(({ name }) => missing.has(name)), schema.privileges];
+  await inTransaction(client, async () => {
+    for (const file of [...migrations, ...definitions]) await applyFile(client, file);
+    await recordMigrations(client, migrationNames(schema));
+    await recordDefinitions(client, schema, definitions);
+  });
+  return [...missing];
+}
+
+/** The error of a starter whose database can't be brought up to this version. */
+export function cannotMigrate(error: Error): StoreError {
+  return new StoreError(`the database cannot be migrated: ${error.message}`, { cause: error });
+}
+
+async function inTransaction(client: Queryable, work: () => Promise<void>): Promise<void> {
+  await client.query('begin');
+  try {
+    await work();
+    await client.query('commit');
+  } catch (error) {
+    // A session that is gone has rolled back.
+    await client.query('rollback').catch(() => undefined);
+    throw error;
+  }
+}
+
+/** Without parameters pg sends the text as one simple query, which may hold many statements. */
+async function applyFile(client: Queryable, { name, text }: SqlFile): Promise<void> {
+  try {
+    await client.query(text);
+  } catch (error) {
+    const position = Number((error as DatabaseError).position);
+    const line = position > 0 ? `, line ${text.slice(0, position).split('\n').length}` : '';
+    throw new StoreError(`migration failed in ${name}.sql${line}: ${(error as Error).message}`, {
+      cause: error,
+    });
+  }
+}
+
+async function recordMigrations(client: Queryable, names: readonly string[]): Promise<void> {
+  await client.query(
+    `insert into ${BOOKKEEPING_SCHEMA}.migration (name) select unnest($1::text[]) on conflict do nothing`,
+    [names],
+  );
+}
+
+async function recordDefinitions(
+  client: Queryable,
+  { version }: Schema,
+  files: readonly SqlFile[],
+): Promise<void> {
+  await client.query(
+    `insert into ${BOOKKEEPING_SCHEMA}.definition as d (name, digest, version)
+      select name, digest, $3 from unnest($1::text[], $2::text[]) as f(name, digest)
+      on conflict (name) do update set digest = excluded.digest, version = excluded.version,
+        applied_at = clock_timestamp()
+      where d.digest <> excluded.digest`,
+    [files.map(({ name }) => name), files.map(({ digest }) => digest), version],
+  );
+}

@@ -1,0 +1,72 @@
+-- Closes the leases of an instance that can't spend any more, from the log: units settled since its last
+-- report and the whole of each open hold stay spent; the rest is returned. Leases with no units left to
+-- spend, or of a window that has ended, stay as reported: the log is read from the oldest report of the
+-- others. The arrays are the open requests, null if there are no open requests.
+create or replace function daybook.close_leases(
+  _instance integer,
+  _account text[], _key text[], _minute integer[], _terms bigint[], _tokens bigint[], _cost bigint[]
+) returns void
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+  -- A minute less, since the clocks of admitting instances differ from this one.
+  _now constant integer := floor(extract(epoch from clock_timestamp()) / 60)::integer - 1;
+  _scan bigint;
+begin
+  perform 1 from daybook.allowance a join daybook.lease l on l.allowance = a.id
+    where l.instance = _instance and not l.closed
+    order by a.subject, a.meter, a.window_kind, a.window_start, a.reset_position
+    for update of a;
+  select min(l.position) + 1 into _scan from daybook.lease l join daybook.allowance a on a.id = l.allowance
+    where l.instance = _instance and not l.closed and l.granted - l.returned > l.used
+      and a.window_start >= daybook.window_start(a.window_kind, _now);
+
+  with charge as (
+    select g.position, g.account, g.key, g.admitted_minute, coalesce(g.terms_position, 0) as terms_position,
+        g.input_tokens::bigint + g.output_tokens as tokens, coalesce(g.cost_microusd, 0) as cost
+      from daybook.log g
+      where g.shard = 0 and g.type = 101 and g.instance = _instance and g.position >= _scan
+        and g.admitted_minute is not null
+    union all
+    select null, o.account, o.key, o.minute, coalesce(o.terms, 0), o.tokens, coalesce(o.cost, 0)
+      from unnest(_account, _key, _minute, _terms, _tokens, _cost)
+        as o(account, key, minute, terms, tokens, cost)
+      where o.minute is not null
+  ), open_lease as (
+    select l.*, a.subject, a.meter, a.window_kind, a.window_start, a.reset_position,
+        l.granted - l.returned > l.used
+          and a.window_start >= daybook.window_start(a.window_kind, _now) as is_live
+      from daybook.lease l join daybook.allowance a on a.id = l.allowance
+      where l.instance = _instance and not l.closed
+  ), spent as (
+    select l.allowance,
+        sum(case l.meter when 1 then 1 when 2 then c.tokens when 3 then c.cost else 0 end)::bigint as units
+      from open_lease l join charge c
+        on l.subject in ('account/' || c.account, 'key/' || c.key)
+        and (c.position is null or c.position > l.position)
+        and l.window_start = daybook.window_start(l.window_kind, c.admitted_minute)
+        and c.terms_position >= l.since_terms
+      where l.is_live
+        -- Of windows that were reset a request belongs to the newest one that its terms knew.
+        and l.reset_position = (select max(n.reset_position) from open_lease n
+          where n.subject = l.subject and n.meter = l.meter and n.window_kind = l.window_kind
+            and n.window_start = l.window_start and n.reset_position <= c.terms_position)
+      group by l.allowance
+  ), closing as (
+    select l.allowance, l.used as used_before, l.returned as returned_before, l.held as held_before,
+        least(l.used + coalesce(s.units, 0), l.granted - l.returned) as used,
+        greatest(0, l.used + coalesce(s.units, 0) - (l.granted - l.returned)) as overdrawn
+      from open_lease l left join spent s using (allowance)
+  ), closed as (
+    update daybook.lease l set used = c.used, overdrawn = l.overdrawn + c.overdrawn,
+        returned = l.granted - c.used, held = 0, closed = true
+      from closing c
+      where l.allowance = c.allowance and l.instance = _instance
+      returning l.allowance, c.used - c.used_before as used, c.overdrawn,
+        l.returned - c.returned_before as returned, c.held_before as held
+  )
+  update daybook.allowance a set used = a.used + c.used, overdrawn = a.overdrawn + c.overdrawn,
+      returned = a.returned + c.returned, held = a.held - c.held, sharers = a.sharers - 1,
+      ceiling = greatest(a.cap, a.granted - a.returned - c.returned)
+    from closed c where a.id = c.allowance;
+end
+$$;

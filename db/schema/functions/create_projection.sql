@@ -1,0 +1,251 @@
+-- Creates the tables of a projection in the first schema of the search path: the live ones, or a fresh copy
+-- that replaces them or is compared with them. A migration that changes live tables changes this as well.
+create or replace function daybook.create_projection(_name text) returns void
+language plpgsql as $$
+begin
+  case _name
+  when 'requests' then
+    -- Every request, as far as the log has it; rejected ones too, where many alike share a row.
+    -- Running: `ended_at` is null. Rejected: `refusal` is not null.
+    create table request (
+      request uuid primary key,
+      -- Of the request's first event and of its ending.
+      position bigint not null,
+      end_position bigint,
+      accepted_at timestamptz not null,
+      ended_at timestamptz,
+      hold_tokens bigint,
+      hold_cost_microusd bigint,
+      cost_microusd bigint,
+      terms_position bigint,
+      instance integer not null,
+      admitted_minute integer,
+      body_bytes integer,
+      input_tokens integer,
+      cached_tokens integer,
+      output_tokens integer,
+      reasoning_tokens integer,
+      first_byte_ms integer,
+      duration_ms integer,
+      price_version integer,
+      refused_count integer,
+      status smallint,
+      end_reason smallint,
+      usage_source smallint,
+      attempts smallint,
+      retry_count smallint,
+      sse boolean,
+      account text collate "C" not null,
+      key text collate "C" not null,
+      model text collate "C",
+      upstream text collate "C",
+      refusal text collate "C"
+    ) with (fillfactor = 80);
+    -- Pages of a list, newest first, in the selected time range.
+    create index request_account on request (account, accepted_at, position);
+    create index request_key on request (key, accepted_at, position);
+    create index request_all on request (accepted_at, position);
+
+    -- The running requests again. An index on whether a request has ended would make each ending update
+    -- every index; no indexed column changes at an ending, so the update stays within its page (HOT).
+    create table running_request (
+      request uuid primary key,
+      position bigint not null,
+      account text collate "C" not null
+    );
+    create index running_request_account on running_request (account, position);
+  when 'usage' then
+    -- Usage, by the time at which a request ended: by key and model in minutes and days, by account in hours
+    -- and days, and totals in minutes and hours, so that every report is a sum over few rows. All tables
+    -- have the same counters:
+    --   completed … relay_failed: endings by outcome (db/projections/outcomes.ts);
+    --   refused: rejected requests;
+    --   unpriced: endings without a cost;
+    --   abandoned_tokens: holds that stay charged without a usage report;
+    --   duration_counts, first_byte_counts: histograms with the bounds of db/projections/buckets.ts.
+    create table usage_minute (
+      minute timestamptz not null,
+      account text collate "C" not null,
+      key text collate "C" not null,
+      -- Empty if the request was rejected before its model was resolved.
+      model text collate "C" not null,
+      completed bigint not null default 0,
+      client_gone bigint not null default 0,
+      upstream_failed bigint not null default 0,
+      cut_short bigint not null default 0,
+      relay_failed bigint not null default 0,
+      refused bigint not null default 0,
+      unpriced bigint not null default 0,
+      input_tokens bigint not null default 0,
+      cached_tokens bigint not null default 0,
+      output_tokens bigint not null default 0,
+      reasoning_tokens bigint not null default 0,
+      abandoned_tokens bigint not null default 0,
+      cost_microusd bigint not null default 0,
+      duration_counts bigint[] not null,
+      first_byte_counts bigint[] not null,
+      primary key (account, minute, key, model)
+    ) with (fillfactor = 80);
+    create index usage_minute_all on usage_minute (minute);
+
+    create table usage_day (
+      like usage_minute including defaults including storage,
+      primary key (account, minute, key, model)
+    ) with (fillfactor = 80);
+    alter table usage_day rename column minute to day;
+    create index usage_day_all on usage_day (day);
+
+    -- By key and model as the minutes are, with the same retention: a day of a busy account in few rows.
+    create table usage_hour_key (
+      like usage_minute including defaults including storage,
+      primary key (account, minute, key, model)
+    ) with (fillfactor = 80);
+    alter table usage_hour_key rename column minute to hour;
+    create index usage_hour_key_all on usage_hour_key (hour);
+
+    create table usage_hour (
+      like usage_minute including defaults including storage
+    ) with (fillfactor = 80);
+    alter table usage_hour rename column minute to hour;
+    alter table usage_hour drop column key, drop column model;
+    alter table usage_hour add primary key (account, hour);
+    create index usage_hour_all on usage_hour (hour);
+
+    create table usage_hour_total (
+      like usage_hour including defaults including storage
+    ) with (fillfactor = 80);
+    alter table usage_hour_total drop column account;
+    alter table usage_hour_total add primary key (hour);
+
+    create table usage_day_account (
+      like usage_hour including defaults including storage,
+      primary key (account, hour)
+    ) with (fillfactor = 80);
+    alter table usage_day_account rename column hour to day;
+    create index usage_day_account_all on usage_day_account (day);
+
+    create table usage_minute_total (
+      like usage_hour_total including defaults including storage,
+      primary key (hour)
+    ) with (fillfactor = 80);
+    alter table usage_minute_total rename column hour to minute;
+
+    -- The last use of each key, with its total requests and cost.
+    create table key_use (
+      key text collate "C" primary key,
+      account text collate "C" not null,
+      last_used_at timestamptz,
+      requests bigint not null default 0,
+      cost_microusd bigint not null default 0
+    ) with (fillfactor = 70);
+  when 'quotas' then
+    -- Current and past quotas by window: units held by running requests and used by ended ones.
+    create table quota_window (
+      cap bigint not null,
+      used bigint not null default 0,
+      held bigint not null default 0,
+      -- The control event that reset the windows; 0 if they were never reset.
+      reset_position bigint not null,
+      -- The newest event that was charged here or changed the cap, so that readers can ask for newer ones.
+      position bigint not null,
+      -- Minutes since 1970, as in the log; and the same as a time, by which old windows are found.
+      window_start integer not null,
+      begins_at timestamptz not null
+        generated always as (to_timestamp(window_start::double precision * 60)) stored,
+      meter smallint not null,
+      window_kind smallint not null,
+      is_exact boolean not null,
+      -- `account/<id>` or `key/<id>`, and the account that it belongs to.
+      subject text collate "C" not null,
+      account text collate "C" not null,
+      primary key (subject, meter, window_kind, window_start, reset_position)
+    ) with (fillfactor = 70);
+    create index quota_window_account on quota_window (account, window_start);
+    create index quota_window_position on quota_window (position);
+    create index quota_window_begin on quota_window (begins_at);
+
+    -- The history of a subject's quotas: a request is charged to the quotas in force at the position of its
+    -- terms. `from_minute` is the minute of the event that set them.
+    create table quota_terms (
+      cap bigint not null,
+      reset_position bigint not null,
+      position bigint not null,
+      until_position bigint,
+      from_minute integer not null,
+      meter smallint not null,
+      window_kind smallint not null,
+      is_exact boolean not null,
+      subject text collate "C" not null,
+      primary key (subject, meter, window_kind, position)
+    );
+    -- The state onto which the next change of terms is folded: accounts with their plan and the quotas that
+    -- override it, plans and keys with theirs; null if the terms have no quotas.
+    create table quota_source (
+      reset_position bigint not null,
+      subject text collate "C" primary key,
+      account text collate "C",
+      plan text collate "C",
+      quotas jsonb
+    );
+    create index quota_source_plan on quota_source (plan) where account is not null;
+    -- Units held by running requests, by window; `position` is that of the acceptance.
+    create table open_hold (
+      request uuid not null,
+      position bigint not null,
+      held bigint not null,
+      reset_position bigint not null,
+      window_start integer not null,
+      meter smallint not null,
+      window_kind smallint not null,
+      subject text collate "C" not null,
+      account text collate "C" not null,
+      primary key (request, position, subject, meter, window_kind)
+    ) with (fillfactor = 70);
+  when 'directory' then
+    -- The current accounts, keys, plans and prices, for lists. Without digests of secrets.
+    create table account (
+      id text collate "C" primary key,
+      name text not null,
+      state text not null,
+      plan text collate "C",
+      override jsonb,
+      registered_at timestamptz not null,
+      version integer not null,
+      position bigint not null
+    );
+    create table key (
+      id text collate "C" primary key,
+      account text collate "C" not null,
+      name text not null,
+      last4 text not null,
+      created_at timestamptz not null,
+      expires_at timestamptz,
+      expired_at timestamptz,
+      revoked_at timestamptz,
+      rotated_at timestamptz,
+      overlap_ends_at timestamptz,
+      previous_last4 text,
+      terms jsonb,
+      version integer not null,
+      position bigint not null
+    );
+    create index key_account on key (account);
+    -- The next keys to expire, for marking them expired and for alerts.
+    create index key_expires on key (expires_at) where expired_at is null and revoked_at is null;
+    create table plan (
+      name text collate "C" primary key,
+      terms jsonb not null,
+      retired_at timestamptz,
+      version integer not null,
+      position bigint not null
+    );
+    create table model_price (
+      model text collate "C" primary key,
+      prices jsonb not null,
+      source text not null,
+      version integer not null,
+      position bigint not null
+    );
+  end case;
+end
+$$;

@@ -1,0 +1,20 @@
+-- Raises an alert and queues it for each webhook subscribed to its kind. Returns its id; null if that
+-- occurrence of the topic was raised before.
+create or replace function daybook.raise_alert(
+  _topic text, _ordinal integer, _kind text, _state text, _account text, _details jsonb
+) returns uuid
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+  _alert uuid;
+begin
+  insert into daybook.alert (topic, ordinal, kind, state, account, details)
+    values (_topic, _ordinal, _kind, _state, _account, _details)
+    on conflict do nothing returning id into _alert;
+  if found then
+    perform daybook.queue_delivery(_alert, w.id) from daybook.webhook w
+      where w.switched_off_at is null and _kind = any(w.alerts)
+        and (w.account is null or w.account = _account);
+  end if;
+  return _alert;
+end
+$$;

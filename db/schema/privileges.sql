@@ -1,0 +1,96 @@
+-- Privileges of the roles: the complete list. Without an entry here a role has no access, so it starts with
+-- revoking everything. `daybook_relay` serves, `daybook_worker` projects, `daybook_auditor` only reads.
+--
+-- No role but the owner may update or delete what is in the log, and the owner is stopped by triggers.
+
+revoke all on all tables in schema daybook from public, daybook_relay, daybook_worker, daybook_auditor;
+revoke all on all sequences in schema daybook from public, daybook_relay, daybook_worker, daybook_auditor;
+revoke all on all functions in schema daybook from public, daybook_relay, daybook_worker, daybook_auditor;
+
+grant usage on schema daybook to daybook_relay, daybook_worker, daybook_auditor;
+grant usage on schema projection to daybook_relay, daybook_auditor;
+grant usage, create on schema projection, projection_build to daybook_worker;
+
+-- The log and its proofs: everyone reads. Functions write to the log.
+grant select on daybook.install, daybook.instance, daybook.log, daybook.log_batch, daybook.stream_head,
+    daybook.log_partition, daybook.log_kept, daybook.log_node, daybook.checkpoint, daybook.cosignature
+  to daybook_relay, daybook_worker, daybook_auditor;
+-- Checkpoints that are close together are thinned out when they are old.
+grant insert, delete on daybook.checkpoint to daybook_worker;
+grant insert on daybook.log_node to daybook_worker;
+grant insert on daybook.cosignature to daybook_relay;
+grant execute on function daybook.head, daybook.first_position, daybook.kept_through, daybook.is_attached,
+    daybook.record_reading
+  to daybook_relay, daybook_worker, daybook_auditor;
+grant execute on function daybook.append, daybook.create_partitions to daybook_relay, daybook_worker;
+grant execute on function daybook.forget_nodes to daybook_worker;
+grant execute on function daybook.claim_pepper to daybook_relay;
+
+-- Instances.
+grant execute on function daybook.register_instance, daybook.heartbeat, daybook.retire_instance,
+    daybook.fence_instance, daybook.recover_instance, daybook.request_recovery
+  to daybook_relay, daybook_worker;
+
+-- Limits.
+grant select on daybook.allowance, daybook.lease to daybook_relay, daybook_worker, daybook_auditor;
+grant execute on function daybook.exchange, daybook.drop_ended_allowances to daybook_relay, daybook_worker;
+grant execute on function daybook.window_start to daybook_relay, daybook_worker, daybook_auditor;
+
+-- Projections. Their tables belong to the worker.
+grant usage, select on sequence daybook.projector_epoch to daybook_worker;
+grant select, insert, update, delete on daybook.projection, daybook.parked_event to daybook_worker;
+grant select on daybook.projection, daybook.parked_event to daybook_relay, daybook_auditor;
+grant execute on function daybook.create_projection to daybook_worker, daybook_auditor;
+set local role daybook_worker;
+alter default privileges in schema projection, projection_build
+  grant select on tables to daybook_relay, daybook_auditor;
+reset role;
+
+-- Alerts and webhooks. The relay manages webhooks: it writes a sealed target and never reads one.
+grant select, insert, update, delete on daybook.webhook, daybook.alert, daybook.webhook_delivery,
+    daybook.webhook_attempt, daybook.alert_look, daybook.queue_pool
+  to daybook_worker;
+grant select (id, origin, account, alerts, allow_private, created_at, failures, failing_since,
+      switched_off_at),
+    insert (id, origin, sealed_target, account, alerts, allow_private), delete
+  on daybook.webhook to daybook_relay;
+grant select on daybook.alert, daybook.webhook_delivery, daybook.webhook_attempt
+  to daybook_relay, daybook_auditor;
+grant execute on function daybook.queue_attempt, daybook.queue_delivery, daybook.raise_alert
+  to daybook_worker;
+grant execute on function daybook.test_webhook to daybook_relay;
+
+-- Members and secrets.
+grant select, insert, update (password_hash, role, sealed_totp, sealed_totp_begun, totp_step), delete
+  on daybook.member to daybook_relay;
+grant select, insert, update (seen_at), delete on daybook.session to daybook_relay;
+grant select, insert, delete on daybook.link to daybook_relay;
+grant select, insert, update, delete on daybook.attempt to daybook_relay;
+-- Rows of rotations that are long over are deleted.
+grant select, insert, update, delete on daybook.secret_use to daybook_relay;
+grant select on daybook.secret_use to daybook_auditor;
+-- A secret is never changed: a new secret is a new credential. Only the wrapping of its data key changes.
+grant select, insert, delete, update (wrapped_key, master_key) on daybook.credential to daybook_relay;
+
+-- Append-only also for the owner. Partitions get their own truncate trigger when they are attached, since
+-- those are not inherited. Existing triggers are left alone: replacing one would block appends.
+do $$
+declare
+  _table text;
+  _events text;
+begin
+  for _table, _events in values
+    ('log', 'update or delete'), ('log_batch', 'update or delete'), ('log_kept', 'update or delete'),
+    -- Nodes of the tree may be deleted, see daybook.forget_nodes.
+    ('log_node', 'update')
+  loop
+    if not exists (select from pg_trigger
+        where tgrelid = ('daybook.' || _table)::regclass and tgname = 'append_only') then
+      execute format('create trigger append_only before %s on daybook.%I
+        for each row execute function daybook.refuse_change()', _events, _table);
+      execute format('create trigger append_only_truncate before truncate on daybook.%I
+        for each statement execute function daybook.refuse_change()', _table);
+    end if;
+  end loop;
+end
+$$;

@@ -1,0 +1,74 @@
+-- Alerts, their webhooks, and the worker's jobs. These are ordinary tables that can't be rebuilt from the
+-- log. Addresses of receivers are often secrets in themselves and have to be erasable, so neither they nor
+-- their changes are events.
+
+-- The address and the signing secret of a webhook are sealed under the pepper (db/alerts/webhooks.ts): a
+-- backup of the database shows neither.
+create table daybook.webhook (
+  id text collate "C" primary key check (id ~ '^[0-9A-Za-z]{8}$'),
+  -- Scheme, host and port of the address; the rest stays sealed.
+  origin text not null,
+  sealed_target bytea not null,
+  -- The one account to alert about; null: all accounts, and alerts about no account.
+  account text collate "C",
+  alerts text[] not null check (cardinality(alerts) > 0),
+  -- Whether the address may be in a private network or on this machine.
+  allow_private boolean not null,
+  created_at timestamptz not null default clock_timestamp(),
+  -- Failed attempts since the last successful one, and the time of the first of them.
+  failures integer not null default 0,
+  failing_since timestamptz,
+  -- Nothing is sent until a test succeeds.
+  switched_off_at timestamptz
+);
+
+-- Each alert once, whichever process noticed it: `topic` names the subject, `ordinal` the occurrence. A
+-- lasting condition has odd ordinals where it is raised and even ones where it recovers.
+create table daybook.alert (
+  id uuid primary key default uuidv7(),
+  topic text collate "C" not null,
+  ordinal integer not null check (ordinal > 0),
+  kind text collate "C" not null,
+  state text not null check (state in ('raised', 'recovered')),
+  account text collate "C",
+  details jsonb not null,
+  raised_at timestamptz not null default clock_timestamp(),
+  unique (topic, ordinal)
+);
+create index alert_raised on daybook.alert (raised_at);
+
+-- An alert on its way to a webhook. Receivers deduplicate repeated attempts by the id.
+create table daybook.webhook_delivery (
+  id uuid primary key default uuidv7(),
+  webhook text collate "C" not null references daybook.webhook on delete cascade,
+  alert uuid not null references daybook.alert on delete cascade,
+  state text not null default 'waiting' check (state in ('waiting', 'delivered', 'failed')),
+  created_at timestamptz not null default clock_timestamp(),
+  ended_at timestamptz,
+  unique (webhook, alert)
+);
+create index webhook_delivery_alert on daybook.webhook_delivery (alert);
+
+-- Every attempt of a delivery. Of the reply only the status is kept; `fault` says why there was no reply.
+create table daybook.webhook_attempt (
+  delivery uuid not null references daybook.webhook_delivery on delete cascade,
+  attempted_at timestamptz not null default clock_timestamp(),
+  status smallint,
+  fault text,
+  duration_ms integer not null,
+  primary key (delivery, attempted_at),
+  check ((status is null) = (fault is not null))
+);
+
+-- The position up to which quota windows were checked for alerts.
+create table daybook.alert_look (
+  kind text collate "C" primary key,
+  position bigint not null
+);
+
+-- The name under which a worker locks its jobs. When the worker is dead they are released at once, instead
+-- of after the four hours that the queue itself would wait.
+create table daybook.queue_pool (
+  pool text collate "C" primary key,
+  instance integer not null references daybook.instance
+);

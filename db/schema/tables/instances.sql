@@ -1,0 +1,15 @@
+-- The processes that may append, one row for each that ever ran. An instance that was declared dead can't
+-- append any more, so it can't deliver a byte either: this fence, not clocks, makes recovery exact.
+create table daybook.instance (
+  id integer generated always as identity primary key,
+  name text not null,
+  started_at timestamptz not null default clock_timestamp(),
+  heartbeat_at timestamptz not null default clock_timestamp(),
+  dead_at timestamptz,
+  -- When the instance had no open requests left: at once if it retired, otherwise after recovery.
+  closed_at timestamptz,
+  -- No open request of this instance was accepted before this position. Recovery reads the log from here
+  -- instead of from the beginning.
+  open_from bigint not null
+);
+create index instance_open on daybook.instance (id) where closed_at is null;
