@@ -1,8 +1,9 @@
-import type { RequestFilter, UsageQuery } from '#server/contract/requests.ts';
+import type { RequestFilter } from '#server/contract/requests.ts';
+import type { UsageQuery } from '#server/contract/usage.ts';
 import { type Cursor, readCursor } from '#server/read/cursor.ts';
 import type { ReadStore } from '#server/read/read-store.ts';
 import { listRequests, REQUESTS } from '#server/read/request-list.ts';
-import { STORY, tellRequest } from '#server/read/request-detail.ts';
+import { REQUEST_DETAIL, readRequestDetail } from '#server/read/request-detail.ts';
 import type { Scope } from '#server/read/scope.ts';
 import { planUsage } from '#server/read/usage-plan.ts';
 import { reportUsage, usageSource } from '#server/read/usage-report.ts';
@@ -92,7 +93,9 @@ export function questions(nowMs: number): Question[] {
       if (known.length === 0)
         known = (await page(reads, LARGEST, { outcome: 'completed' }, 1, null)).requests;
       const request = known[turn % known.length] as string;
-      const told = unless(await reads.read(STORY, (client) => tellRequest(client, LARGEST, request)));
+      const told = unless(
+        await reads.read(REQUEST_DETAIL, (client) => readRequestDetail(client, LARGEST, request)),
+      );
       if (told.found?.has_all_events !== true) throw new Error(`the story of ${request} is not whole`);
     };
     return { name, days: 1, ask };

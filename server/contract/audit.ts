@@ -115,7 +115,7 @@ export type SubjectState =
   | { kind: 'plan'; name: string; state: 'active' | 'retired'; terms: PlanTerms };
 
 /** Folded from the events up to there, and from nothing else. */
-export type StateThen = {
+export type PastState = {
   object: 'state';
   position: number;
   /** The time of the event there; null before the first. */
@@ -129,7 +129,7 @@ export type StateThen = {
 };
 
 /** What went over the log, and what came of it. */
-export type CheckDone = {
+export type CheckResult = {
   /** `log`: the log against its checkpoints. Else a projection, against a replay. */
   what: string;
   began_at: string;
@@ -151,7 +151,7 @@ export type CheckDone = {
 export type Checks = {
   object: 'checks';
   running: { what: string; done: number; of: number } | null;
-  newest: CheckDone[];
+  newest: CheckResult[];
   projections: string[];
   /** Logs that are longer are checked by the command line. */
   events_max: number;
@@ -162,12 +162,12 @@ export type Checks = {
  * `POST /api/audit/checks` → lines of JSON while it works, each a {@link CheckLine}. Whoever closes
  * the connection cancels it.
  */
-export const BeginCheck = z.strictObject({ what: z.string().regex(/^[a-z_]{1,40}$/) });
-export type CheckLine = { done: number; of: number } | { result: CheckDone };
+export const StartCheck = z.strictObject({ what: z.string().regex(/^[a-z_]{1,40}$/) });
+export type CheckLine = { done: number; of: number } | { result: CheckResult };
 
 /** `POST /api/audit/receipt`: whether a receipt is one of this log. */
 export const CheckReceipt = z.strictObject({ receipt: z.string().min(1).max(60_000) });
-export type ReceiptChecked = {
+export type ReceiptCheckResult = {
   object: 'receipt_check';
   is_good: boolean;
   /** What it proves, in plain words. */ proven: string[];

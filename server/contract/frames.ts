@@ -2,8 +2,8 @@ import { z } from 'zod';
 import { END_REASONS, type EndReason, USAGE_SOURCES, type UsageSource } from '#db/events/events.ts';
 import { WINDOW_KINDS, type WindowKind } from '#db/limits/limits.ts';
 import { METER_NAMES } from '#db/limits/meters.ts';
-import { Outcome, RequestFilter } from '#server/contract/requests.ts';
 import { LIVE_VERSION } from '#server/contract/live-protocol.ts';
+import { Outcome, RequestFilter } from '#server/contract/requests.ts';
 
 /**
  * What `GET /v1/live` sends. Every message is one JSON object with a position, a time and frames:

@@ -2,10 +2,9 @@ import { z } from 'zod';
 import { Id, KeyName, ModelName } from '#db/events/parts.ts';
 import { KeyTerms, Windows } from '#db/events/events.ts';
 import { ROUTES } from '#db/limits/limits.ts';
-import type { Meter } from '#db/limits/meters.ts';
-import type { Prices } from '#db/money.ts';
-import type { AsOf } from '#server/contract/requests.ts';
+import type { Freshness } from '#server/contract/parts.ts';
 import { withoutControls } from '#server/contract/session.ts';
+import type { MonthUsage } from '#server/contract/usage.ts';
 
 /** What the dashboard and the server say to one another about keys, and about limits. Pure. */
 
@@ -14,9 +13,6 @@ import { withoutControls } from '#server/contract/session.ts';
  * change carries one.
  */
 export type Change = { event: { type: string; position: number } | null };
-
-/** What was used since the beginning of the month, in UTC. */
-export type MonthUsage = { requests: number; tokens: number; cost_microusd: number };
 
 /** Times that people choose: with their zone. */
 const Moment = z.iso.datetime({ offset: true, error: 'must be a time such as 2027-01-31T00:00:00Z' });
@@ -33,7 +29,7 @@ export const KeysQuery = z.strictObject({
  * `GET /api/keys`, the newest first. What keys are is as of now; only `month` and when they were used is as
  * of `as_of`.
  */
-export type KeyList = AsOf & {
+export type KeyList = Freshness & {
   object: 'list';
   data: KeyRow[];
   /** Those that are left out because they are too many. */ rows_omitted: number;
@@ -76,10 +72,10 @@ export const CreateKey = z.strictObject({
   terms: KeyTerms.optional(),
 });
 /** The secret is in this reply and nowhere else, ever. */
-export type KeyMade = Change & { object: 'key'; id: string; secret: string };
+export type CreatedKey = Change & { object: 'key'; id: string; secret: string };
 
 /**
- * `POST /api/keys/:key/rotate` → {@link KeyMade}. `rotation` is the client's own id of it: sent again it
+ * `POST /api/keys/:key/rotate` → {@link CreatedKey}. `rotation` is the client's own id of it: sent again it
  * changes nothing more (409 `already_done`).
  */
 export const RotateKey = z.strictObject({
@@ -88,7 +84,7 @@ export const RotateKey = z.strictObject({
 });
 /** `POST /api/keys/:key/revoke` → {@link Change} */
 /**
- * `POST /api/keys/:key/leaked` → {@link KeyMade}: every older secret ends at once, that of a running overlap
+ * `POST /api/keys/:key/leaked` → {@link CreatedKey}: every older secret ends at once, that of a running overlap
  * too, and a new one is made.
  */
 /**
@@ -101,7 +97,7 @@ export const ChangeKey = z.strictObject({
   expires_at: Moment.nullable().optional(),
   windows: Windows.default('keep'),
 });
-/** `POST /api/keys/:key/check` → {@link KeyChecked}: would this call pass? Nothing is held or recorded. */
+/** `POST /api/keys/:key/check` → {@link KeyCheckResult}: would this call pass? Nothing is held or recorded. */
 export const CheckKey = z.strictObject({
   model: ModelName,
   route: z.enum(ROUTES).default('/v1/chat/completions'),
@@ -116,7 +112,7 @@ export const CheckKey = z.strictObject({
 export type CheckStep =
   'key' | 'account' | 'plan' | 'route' | 'origin' | 'network' | 'model' | 'upstream' | 'price' | 'limits';
 /** What was judged, in the order of a call; after the first refusal nothing more is. */
-export type KeyChecked = {
+export type KeyCheckResult = {
   object: 'key_check';
   would_pass: boolean;
   checks: {
@@ -128,43 +124,4 @@ export type KeyChecked = {
       message: string;
     } | null;
   }[];
-};
-
-/**
- * `GET /api/limits`: the account's (`?account=` for those who see all), then those of its good keys; `?key=`:
- * what calls of that key are charged to.
- */
-export const LimitsQuery = z.strictObject({ account: Id.optional(), key: Id.optional() });
-export type LimitList = {
-  object: 'list';
-  data: LimitRow[];
-  /** Those that are left out because they are too many. */ rows_omitted: number;
-  /** The moment of the figures. */ limits_as_of: string;
-};
-/** One limit in force. From what enforces, not from the tables. */
-export type LimitRow = {
-  /** `account/<id>` or `key/<id>`. */
-  subject: string;
-  key_name: string | null;
-  meter: Meter;
-  window: 'none' | 'minute' | 'hour' | 'day' | 'week' | 'month';
-  limit: number;
-  used: number;
-  held: number;
-  free: number;
-  /** Null: it has no window. */
-  window_started_at: string | null;
-  resets_at: string | null;
-  enforcement: 'soft' | 'hard';
-  overdraft: number | null;
-};
-
-/**
- * `GET /api/models`, a list: what the account's calls may ask for, and at which price (micro-dollars for a
- * million tokens).
- */
-export type ModelRow = {
-  id: string;
-  upstream: string;
-  prices: Prices | null;
 };

@@ -3,15 +3,13 @@ import type { EndReason, UsageSource } from '#db/events/events.ts';
 import type { WindowKind } from '#db/limits/limits.ts';
 import type { Meter } from '#db/limits/meters.ts';
 import { OUTCOMES } from '#db/projections/outcomes.ts';
+import { Id, Model, Time, Format, type Freshness } from '#server/contract/parts.ts';
 
 /**
  * What the read API and the live feed speak: shapes of replies and frames, and the one filter that
  * drives lists, feed and exports alike. Pure, and shared with the dashboard. Field names are those
  * of the log.
  */
-
-const Id = z.string().regex(/^[0-9A-Za-z]{8}$/, 'must be an id of eight letters and digits');
-const Model = z.string().min(1).max(256);
 
 /** How a request ended, in a few words that people group by. */
 export const Outcome = z.enum(OUTCOMES);
@@ -29,12 +27,6 @@ export const RequestFilter = z.strictObject({
 });
 export type RequestFilter = z.infer<typeof RequestFilter>;
 
-/** ISO 8601: a time with its zone, or a date, which is its midnight in UTC. */
-const Time = z
-  .union([z.iso.datetime({ offset: true }), z.iso.date()], 'must be a time such as 2027-01-31T00:00:00Z')
-  .transform((text) => new Date(text));
-const Format = z.enum(['json', 'csv']);
-
 /** The most requests of one page. */
 export const PAGE_LIMIT_MAX = 200;
 
@@ -50,52 +42,6 @@ export const RequestListQuery = RequestFilter.extend({
   format: Format.optional(),
 });
 export type RequestListQuery = z.infer<typeof RequestListQuery>;
-
-export const Bucket = z.enum(['minute', 'hour', 'day']);
-export type Bucket = z.infer<typeof Bucket>;
-export const UsageGroup = z.enum(['account', 'key', 'model']);
-export type UsageGroup = z.infer<typeof UsageGroup>;
-
-/** `GET /v1/usage`: of which calls, by when they ended, and how it is taken apart. */
-export const UsageQuery = z.strictObject({
-  account: Id.optional(),
-  key: Id.optional(),
-  model: Model.optional(),
-  /** From this moment on; the beginning of the day of `to`, in UTC, where it is absent. */
-  from: Time.optional(),
-  /** Before this moment; now where it is absent. */
-  to: Time.optional(),
-  bucket: Bucket.optional(),
-  /** Separated by commas. */
-  group_by: z
-    .string()
-    .transform((text) => text.split(','))
-    .pipe(z.array(UsageGroup))
-    .refine((groups) => new Set(groups).size === groups.length, 'names a group twice')
-    .optional(),
-  /**
-   * Whether percentiles are told of the groups too, which costs more than all the rest; without groups they
-   * always are.
-   */
-  times: z
-    .enum(['true', 'false'])
-    .transform((text) => text === 'true')
-    .optional(),
-  format: Format.optional(),
-});
-export type UsageQuery = z.infer<typeof UsageQuery>;
-
-/** Of what moment the figures of a reply are. */
-export type AsOf = {
-  /** ISO 8601: the time of the newest event in the figures; null before the first. */
-  as_of: string | null;
-  /** That event's position: a feed that is resumed after it misses nothing and repeats nothing. */
-  position: number;
-  /** Events in the log that are not in the figures yet. */
-  behind: number;
-  /** Events that could not be taken in and are missing from the figures. */
-  parked: number;
-};
 
 /** One request of a list. Null is what is not known (yet), or does not apply. */
 export type RequestRow = {
@@ -133,7 +79,7 @@ export type RequestRow = {
 };
 
 /** `GET /v1/requests`, newest first. */
-export type RequestPage = AsOf & {
+export type RequestPage = Freshness & {
   object: 'list';
   data: RequestRow[];
   /** The cursor of the page after this one; null where there is none. */
@@ -149,10 +95,10 @@ export type RequestPage = AsOf & {
 };
 
 /** One event of a request's story: its own fields as in the log, beside what places it. */
-export type StoryEvent = { position: number; at: string; type: string } & Record<string, unknown>;
+export type RequestEvent = { position: number; at: string; type: string } & Record<string, unknown>;
 
 /** A window that the request was charged to. */
-export type StoryQuota = {
+export type RequestQuota = {
   scope: 'account' | 'key';
   meter: Meter;
   window: WindowKind;
@@ -164,7 +110,7 @@ export type StoryQuota = {
 };
 
 /** `GET /v1/requests/{id}` */
-export type RequestStory = AsOf &
+export type RequestDetail = Freshness &
   Omit<RequestRow, 'position'> & {
     object: 'request';
     first_position: number;
@@ -176,58 +122,8 @@ export type RequestStory = AsOf &
     /** The newest control event that its limits came from. */
     terms_position: number | null;
     price_version: number | null;
-    events: StoryEvent[];
+    events: RequestEvent[];
     /** False where its beginning and its ending are too far apart to look for all that lies between. */
     has_all_events: boolean;
-    quotas: StoryQuota[];
+    quotas: RequestQuota[];
   };
-
-/** What was used, of whatever is summed up. */
-export type UsageFigures = {
-  /** Calls that ended; those that were refused are not among them. */
-  requests: number;
-  completed: number;
-  client_gone: number;
-  upstream_failed: number;
-  cut_short: number;
-  relay_failed: number;
-  refused: number;
-  input_tokens: number;
-  cached_tokens: number;
-  output_tokens: number;
-  reasoning_tokens: number;
-  /** Holds that stay charged, since nobody knows what their calls used. */
-  abandoned_tokens: number;
-  cost_microusd: number;
-  /** Calls without a cost, for want of a price. */
-  unpriced: number;
-} & Partial<UsageTimes>;
-
-/** From histograms, so as fine as those are. Null where nothing was counted. */
-export type UsageTimes = {
-  duration_p50_ms: number | null;
-  duration_p95_ms: number | null;
-  first_byte_p50_ms: number | null;
-  first_byte_p95_ms: number | null;
-};
-
-/** What was used by one group, in one bucket of time. What the report was not taken apart by is absent. */
-export type UsageRow = { from?: string } & Partial<Record<UsageGroup, string>> & UsageFigures;
-
-/** The part of `GET /v1/usage` that comes from the projections. */
-export type UsageReport = AsOf & {
-  /** Whose usage it is; null: everybody's. */
-  of: { account: string | null; key: string | null };
-  /** The time that is summed up: what was asked for, rounded outwards to what the tables are kept by. */
-  from: string;
-  to: string;
-  bucket: Bucket | null;
-  group_by: UsageGroup[];
-  totals: UsageFigures;
-  /**
-   * Absent where it is not taken apart. By time where there are buckets, else those with most requests first.
-   */
-  rows?: UsageRow[];
-  /** Rows that are left out because there are too many; the totals have them all. */
-  rows_omitted?: number;
-};

@@ -32,7 +32,7 @@ const Code = z.string().regex(/^\d{6}$/, 'must be the six digits that your devic
 /**
  * The secret part of a link: setup, invitation, reset. It is in the link's fragment, which no server sees.
  */
-const LinkToken = z.string().regex(/^[0-9A-Za-z]{43}$/, 'must be the one from the link');
+const LinkSecret = z.string().regex(/^[0-9A-Za-z]{43}$/, 'must be the one from the link');
 
 /** `GET /api/welcome`: what anybody may know before signing in. */
 export type Welcome = {
@@ -71,18 +71,18 @@ export const Register = z.strictObject({
   email: Email,
   password: Password,
   account_name: NewAccountName,
-  invitation: LinkToken.optional(),
+  invitation: LinkSecret.optional(),
 });
 /** `POST /api/setup`: the first administrator. Signs in. */
 export const SetUp = z.strictObject({
-  token: LinkToken,
+  token: LinkSecret,
   email: Email,
   password: Password,
   account_name: NewAccountName.optional(),
 });
 /** `POST /api/invitation`: what an invitation is for; its token is a secret, and so in the body. */
-export const LookAtInvitation = z.strictObject({ token: LinkToken });
-export type InvitationShown = {
+export const ReadInvitation = z.strictObject({ token: LinkSecret });
+export type InvitationDetail = {
   object: 'invitation';
   role: Role;
   /** Null: one of their own. */ account_name: string | null;
@@ -90,7 +90,7 @@ export type InvitationShown = {
 };
 /** `POST /api/invitation/accept`: joins the account of an invitation. Signs in. */
 export const AcceptInvitation = z.strictObject({
-  token: LinkToken,
+  token: LinkSecret,
   email: Email,
   password: Password,
   account_name: NewAccountName.optional(),
@@ -98,7 +98,7 @@ export const AcceptInvitation = z.strictObject({
 /** `POST /api/password/forgotten`. Always 202. */
 export const ForgotPassword = z.strictObject({ email: Email });
 /** `POST /api/password/reset`. Ends all sessions of the member, and signs in. */
-export const ResetPassword = z.strictObject({ token: LinkToken, password: Password });
+export const ResetPassword = z.strictObject({ token: LinkSecret, password: Password });
 /** `POST /api/password`. Ends all other sessions. */
 export const ChangePassword = z.strictObject({
   current: z.string().max(PASSWORD_CHARACTERS_MAX),
@@ -106,9 +106,9 @@ export const ChangePassword = z.strictObject({
 });
 
 /** `POST /api/totp`: begins; nothing changes before the code is confirmed. */
-export const BeginTotp = z.strictObject({ password: z.string().max(PASSWORD_CHARACTERS_MAX) });
+export const StartTotp = z.strictObject({ password: z.string().max(PASSWORD_CHARACTERS_MAX) });
 /** `uri` is what a device reads as a QR code. Shown once. */
-export type TotpBegun = { object: 'totp'; secret: string; uri: string };
+export type TotpEnrollment = { object: 'totp'; secret: string; uri: string };
 /** `PUT /api/totp`: confirms with the first code. */
 export const ConfirmTotp = z.strictObject({ code: Code });
 /** `POST /api/totp/remove` */

@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { ModelName, UpstreamName } from '#db/events/parts.ts';
+import { UpstreamName } from '#db/events/parts.ts';
 import type { RelayedRoute } from '#db/limits/limits.ts';
-import { CredentialLabel, type Dialect, ModelTerms, UpstreamTerms } from '#db/events/upstream-events.ts';
+import { CredentialLabel, type Dialect, UpstreamTerms } from '#db/events/upstream-events.ts';
 import type { Change } from '#server/contract/keys.ts';
 import type { CircuitState } from '#server/upstreams/circuit-breaker.ts';
 
@@ -86,15 +86,15 @@ export const AddCredential = z.strictObject({
   label: CredentialLabel,
   secret: z.string().min(1, 'is empty').max(SECRET_CHARACTERS_MAX, 'is too long'),
 });
-export type CredentialAdded = Change & { object: 'credential'; id: string; last4: string };
+export type CreatedCredential = Change & { object: 'credential'; id: string; last4: string };
 /** `DELETE /api/upstreams/:upstream/credentials/:credential`: for good. */
 
 /**
  * `POST /api/upstreams/:upstream/test`, for administrators: it is asked for its models with each credential.
  * What answers well is no longer left out.
  */
-export type UpstreamTested = { object: 'upstream_test'; data: CredentialTested[] };
-export type CredentialTested = {
+export type UpstreamTestResult = { object: 'upstream_test'; data: CredentialTestResult[] };
+export type CredentialTestResult = {
   credential: string | null;
   label: string;
   /** `unsure`: it answers, and whether calls pass is only seen by calling. */
@@ -107,16 +107,3 @@ export type CredentialTested = {
 };
 /** `GET /api/upstreams/:upstream/models`, for administrators: the upstream's own list, asked for now. */
 export type UpstreamModels = { object: 'list'; data: string[]; problem: string | null };
-
-/**
- * One in `GET /api/dispatch`, a list by name, for administrators and auditors: a model that was defined. Any
- * other name goes to the first upstream that lists it.
- */
-export type DirectedModel = { model: string; terms: ModelTerms; position: number };
-/** `PUT /api/dispatch`: where the calls of a model go, the first time or anew. */
-export const DefineModel = z.strictObject({ model: ModelName, terms: ModelTerms });
-/**
- * `POST /api/dispatch/retire`: it has no directions of its own any more. 409 `not_allowed` where an alias
- * would lead nowhere.
- */
-export const RetireModel = z.strictObject({ model: ModelName });

@@ -1,6 +1,6 @@
 import { accountRoutes } from '#server/dashboard/accounts/account-routes.ts';
 import { alertRoutes } from '#server/dashboard/service/alert-routes.ts';
-import { arrivalRoutes } from '#server/dashboard/session/registration-routes.ts';
+import { registrationRoutes } from '#server/dashboard/session/registration-routes.ts';
 import { auditRoutes } from '#server/dashboard/audit/audit-routes.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { dispatchRoutes } from '#server/dashboard/upstreams/dispatch-routes.ts';
@@ -24,7 +24,7 @@ import { upstreamRoutes } from '#server/dashboard/upstreams/upstream-routes.ts';
 export function apiRoutes(dashboard: Dashboard): ApiRoute[] {
   const lists = [
     sessionRoutes,
-    arrivalRoutes,
+    registrationRoutes,
     passwordRoutes,
     memberRoutes,
     keyRoutes,

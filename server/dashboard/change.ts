@@ -29,7 +29,7 @@ export async function makeChange<T extends Change>(
 }
 
 /** An id of a route. What can't be one is as unknown as one that never was. */
-export function idOf(params: Readonly<Record<string, string>>, name: string): string | ApiError {
+export function parseId(params: Readonly<Record<string, string>>, name: string): string | ApiError {
   const parsed = Id.safeParse(params[name]);
   return parsed.success ? parsed.data : NOT_FOUND;
 }
@@ -38,7 +38,7 @@ export function idOf(params: Readonly<Record<string, string>>, name: string): st
  * The key that a route names, as far as somebody may know of it: another account's looks like none to a
  * member.
  */
-export function keyOf(
+export function findKey(
   { relay }: Pick<Dashboard, 'relay'>,
   { member }: SignedIn,
   params: Readonly<Record<string, string>>,

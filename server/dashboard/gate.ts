@@ -72,7 +72,7 @@ export function route<B extends z.ZodType | null>(
 }
 
 /** A route for anybody. */
-export function openRoute<B extends z.ZodType | null>(
+export function publicRoute<B extends z.ZodType | null>(
   method: Method,
   path: string,
   body: B,
@@ -83,10 +83,10 @@ export function openRoute<B extends z.ZodType | null>(
 
 export const ADMINISTRATORS: readonly Role[] = ['administrator'];
 /** Those who see all accounts. */
-export const OVERSEERS: readonly Role[] = ['administrator', 'auditor'];
+export const ADMINISTRATORS_AND_AUDITORS: readonly Role[] = ['administrator', 'auditor'];
 /** Those who make calls and keys of their own. */
 export const CALLERS: readonly Role[] = ['member', 'administrator'];
-export const EVERYBODY: readonly Role[] = ['member', 'administrator', 'auditor'];
+export const ANY_ROLE: readonly Role[] = ['member', 'administrator', 'auditor'];
 
 /** Whose requests, usage and events somebody sees who is signed in. */
 export function scopeOfMember({ member }: SignedIn): Scope {

@@ -1,85 +1,89 @@
 import type { ErrorSpec } from '#server/errors/api-errors.ts';
 
-/** What the dashboard refuses besides, in the same shape. The codes are all that the page decides by. */
+/**
+ * Errors that only the dashboard API returns, in the shape of the public API's. The page branches on the
+ * codes; messages are for people.
+ */
 export const DASHBOARD_ERRORS = {
   not_signed_in: {
     status: 401,
     type: 'authentication_error',
-    message: 'You are not signed in, or your session has ended. Sign in and try again.',
+    message: "You aren't signed in, or your session has expired. Sign in and try again.",
   },
   wrong_credentials: {
     status: 401,
     type: 'authentication_error',
-    message: 'This e-mail address and password do not go together.',
+    message: 'Incorrect email or password.',
   },
   totp_required: {
     status: 401,
     type: 'authentication_error',
-    message: 'This account asks for a code from your device as well.',
+    message: 'Two-factor authentication is on for this account. Enter the code from your authenticator app.',
   },
   wrong_code: {
     status: 401,
     type: 'authentication_error',
-    message: 'This code is not the right one now. Wait for the next one, and check the clock of your device.',
+    message:
+      "This code is incorrect or has expired. Enter the newest code, and check that your device's clock is right.",
   },
 
   cross_site: {
     status: 403,
     type: 'permission_error',
-    message: 'This request comes from another site, so it was not carried out.',
+    message: 'This request came from another site, so it was blocked. Open the dashboard and try again.',
   },
   role_not_permitted: {
     status: 403,
     type: 'permission_error',
-    message: 'Your role may not do this. Ask an administrator.',
+    message: "Your role doesn't have permission to do this. Ask an administrator.",
   },
   registration_closed: {
     status: 403,
     type: 'permission_error',
-    message: 'Nobody can register here by themselves. Ask an administrator for an invitation.',
+    message: 'Registration is closed. Ask an administrator for an invitation.',
   },
 
   not_found: {
     status: 404,
     type: 'invalid_request_error',
-    message: 'There is no such thing here, or it is not yours to see.',
+    message: "Not found: it doesn't exist, or you don't have access to it.",
   },
   link_not_valid: {
     status: 404,
     type: 'invalid_request_error',
-    message: 'This link was used already, has expired, or was withdrawn. Ask for a new one.',
+    message: 'This link has already been used, has expired, or was revoked. Ask for a new one.',
   },
 
   already_exists: {
     status: 409,
     type: 'invalid_request_error',
-    message: 'There is one of that name already.',
+    message: 'This name is already in use. Choose another.',
   },
   already_done: {
     status: 409,
     type: 'invalid_request_error',
-    message: 'This was done already, and its reply is not given twice.',
+    message: "This request was already carried out, and its response can't be shown again.",
   },
   not_allowed: {
     status: 409,
     type: 'invalid_request_error',
-    message: "This can't be done in the state that it is in.",
+    message: "This operation isn't allowed in the current state. Reload the page and check.",
   },
   last_administrator: {
     status: 409,
     type: 'invalid_request_error',
-    message: 'This is the last administrator. Make somebody else one first.',
+    message: 'This is the last administrator. Make another member an administrator first.',
   },
   changed_meanwhile: {
     status: 409,
     type: 'invalid_request_error',
-    message: 'Somebody else changed this at the same moment. Look at it again.',
+    message: 'This was changed by someone else at the same time. Reload and try again.',
   },
 
   too_many_attempts: {
     status: 429,
     type: 'rate_limit_error',
-    message: 'Too many attempts. Wait a while before the next one.',
+    message: 'Too many attempts. Wait before you try again.',
     retryAfterS: 60,
   },
 } as const satisfies Record<string, ErrorSpec>;

@@ -1,6 +1,6 @@
-import { RequestFilter } from '#server/contract/requests.ts';
-import type { FrameOf, LiveMessage } from '#server/contract/frames.ts';
 import { matches } from '#server/contract/filter.ts';
+import type { FrameOf, LiveMessage } from '#server/contract/frames.ts';
+import { RequestFilter } from '#server/contract/requests.ts';
 import type { Scope } from '#server/read/scope.ts';
 
 /**

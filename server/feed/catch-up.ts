@@ -37,7 +37,7 @@ async function sendAll(
   let position = after;
   for (let sent = 0; sent < RESUME_EVENTS_MAX; sent += RESUME_PAGE_EVENTS) {
     const range = { after: position, upTo };
-    const rows = await store.ask((client) => readSubject(client, audience.scope, range, RESUME_PAGE_EVENTS));
+    const rows = await store.run((client) => readSubject(client, audience.scope, range, RESUME_PAGE_EVENTS));
     const events = rows.filter((row): row is Placed => !(row instanceof UnreadableEventError));
     const messages = events.length === 0 ? [] : new LivePage(events, planOf).messagesFor(audience, position);
     for (const message of messages) {
@@ -47,7 +47,7 @@ async function sendAll(
     }
     if (rows.length < RESUME_PAGE_EVENTS) {
       // Asked last: what was whole afterwards was whole before.
-      await store.ask((client) => requireWhole(client, after));
+      await store.run((client) => requireWhole(client, after));
       return true;
     }
     position = rows.at(-1)?.position ?? upTo;

@@ -29,7 +29,7 @@ export class FeedStore {
   }
 
   /** @throws {Error} what the store says, or that it is away, or {@link FeedBusyError}. */
-  ask<T>(work: (client: Client) => Promise<T>): Promise<T> {
+  run<T>(work: (client: Client) => Promise<T>): Promise<T> {
     if (this.#waiting >= FEED_QUERIES_MAX)
       return Promise.reject(new FeedBusyError('too many questions wait for the store'));
     this.#waiting++;
@@ -40,9 +40,9 @@ export class FeedStore {
   }
 
   /** Says something to all who listen on a channel; each payload is below Postgres' 8,000 bytes. */
-  async say(channel: string, payloads: readonly string[]): Promise<void> {
+  async notify(channel: string, payloads: readonly string[]): Promise<void> {
     if (payloads.length === 0) return;
-    await this.ask((client) =>
+    await this.run((client) =>
       client.query('select pg_notify($1, payload) from unnest($2::text[]) payload', [channel, payloads]),
     );
   }

@@ -11,16 +11,16 @@ import {
 } from '#server/feed/bounds.ts';
 import { audienceOf, messageOf } from '#server/feed/audience.ts';
 import { catchUp } from '#server/feed/catch-up.ts';
+import { LIVE_VERSION } from '#server/contract/live-protocol.ts';
 import type { RequestFilter } from '#server/contract/requests.ts';
 import { FeedStore } from '#server/feed/feed-store.ts';
-import { LIVE_VERSION } from '#server/contract/live-protocol.ts';
 import { LivePage, type PlanOf } from '#server/feed/live-page.ts';
-import { ProgressTeller, readProgress } from '#server/feed/progress.ts';
+import { ProgressReporter, readProgress } from '#server/feed/progress.ts';
 import { QuotaWatch } from '#server/feed/quota-watch.ts';
 import type { Scope } from '#server/read/scope.ts';
 import { Tail } from '#server/feed/tail.ts';
 import { Viewer } from '#server/feed/viewer.ts';
-import type { Right } from '#server/feed/viewer-permission.ts';
+import type { ViewerPermission } from '#server/feed/viewer-permission.ts';
 import { Viewers } from '#server/feed/viewers.ts';
 import { type Watch, WATCHED_CHANNEL } from '#server/feed/watch.ts';
 import { ApiError } from '#server/errors/api-error.ts';
@@ -30,7 +30,7 @@ import { errorFields, type Logger } from '#server/process/logger.ts';
 
 /** What somebody asks to see, and by which right. */
 export type Viewing = {
-  right: Right;
+  right: ViewerPermission;
   scope: Scope;
   filter: RequestFilter;
   /** The position up to which it has seen everything; null: it begins now. */
@@ -43,10 +43,10 @@ type Run = { tail: Tail; close(): Promise<void> };
 const PROGRESS_CHANNEL = 'daybook_progress';
 const PROJECTED_CHANNEL = 'daybook_projected';
 
-const CROWDED = new ApiError('relay_busy', {
+const FEED_FULL = new ApiError('relay_busy', {
   message: 'This server has as many viewers of the live feed as it takes. Try again.',
 });
-const TOO_MANY = new ApiError('rate_limit_exceeded', {
+const TOO_MANY_VIEWERS = new ApiError('rate_limit_exceeded', {
   message: `One key, or one person, may have ${VIEWERS_PER_KEY_MAX} viewers of the live feed at once. Close one first.`,
 });
 
@@ -62,7 +62,7 @@ export class Feed {
   readonly #store: FeedStore;
   readonly #viewers: Viewers;
   readonly #watch: Watch;
-  readonly #progress: ProgressTeller;
+  readonly #progress: ProgressReporter;
   readonly #planOf: PlanOf;
   /** Viewers by whose they are, and how many places are taken in all. */
   readonly #places = new KeyedSemaphore();
@@ -82,18 +82,18 @@ export class Feed {
     this.#store = new FeedStore(store);
     this.#viewers = new Viewers(relay.readModel);
     this.#planOf = (account) => relay.readModel.account(account)?.plan ?? null;
-    this.#progress = new ProgressTeller({
+    this.#progress = new ProgressReporter({
       running: relay.running,
       watch,
-      onHere: (calls) => {
+      onLocal: (calls) => {
         // That it could not begin is told to those who asked for it.
         this.#run
-          ?.then(({ tail }) => this.#viewers.tellProgress(calls, tail.position))
+          ?.then(({ tail }) => this.#viewers.sendProgress(calls, tail.position))
           .catch(() => undefined);
       },
-      onElsewhere: (payloads) => this.#say(PROGRESS_CHANNEL, payloads),
+      onRemote: (payloads) => this.#say(PROGRESS_CHANNEL, payloads),
     });
-    relay.readModel.onChange((accounts) => this.#viewers.judge(accounts));
+    relay.readModel.onChange((accounts) => this.#viewers.reevaluate(accounts));
   }
 
   /** How many look on here. */
@@ -102,12 +102,12 @@ export class Feed {
   }
 
   /** Takes a place for a viewer of a key or a person. @returns what gives it back, or why there is none. */
-  reserve({ holder }: Right): (() => void) | ApiError {
+  reserve({ holder }: ViewerPermission): (() => void) | ApiError {
     const leave = this.#places.take(holder, VIEWERS_PER_KEY_MAX);
-    if (!leave) return TOO_MANY;
+    if (!leave) return TOO_MANY_VIEWERS;
     if (this.#taken >= VIEWERS_MAX) {
       leave();
-      return CROWDED;
+      return FEED_FULL;
     }
     this.#taken++;
     return () => {
@@ -130,7 +130,7 @@ export class Feed {
       const isKnown =
         viewing.after === null ||
         viewing.after <= tail.position ||
-        viewing.after <= (await this.#store.ask(readHead));
+        viewing.after <= (await this.#store.run(readHead));
       return (socket) => this.#join(socket, tail, viewing, isKnown);
     } catch (error) {
       if (this.#run === opening) await this.#rest();
@@ -149,7 +149,7 @@ export class Feed {
     const at = new Date(this.#relay.readModel.nowMs()).toISOString();
     const { account, key } = scope;
     const from = isKnown ? (after ?? now) : now;
-    viewer.greet(
+    viewer.sendHello(
       messageOf({
         position: from,
         at,
@@ -178,12 +178,12 @@ export class Feed {
   }
 
   async #begin(): Promise<Run> {
-    const after = await this.#store.ask(readHead);
+    const after = await this.#store.run(readHead);
     const quotas = new QuotaWatch({
       store: this.#store,
       after,
       accounts: () => this.#watch.accountsHere,
-      onQuotas: (changed) => this.#viewers.tellQuotas(changed, tail.position),
+      onQuotas: (changed) => this.#viewers.sendQuotas(changed, tail.position),
       onError: (error) =>
         this.#log.warn(errorFields(error), 'reading changed quotas for the live feed failed'),
     });
@@ -194,7 +194,7 @@ export class Feed {
       onPage: (events, from) => this.#tellPage(events, from),
       channels: {
         [PROGRESS_CHANNEL]: (payload) =>
-          this.#viewers.tellProgress(readProgress(payload, this.#watch.name), tail.position),
+          this.#viewers.sendProgress(readProgress(payload, this.#watch.name), tail.position),
         [PROJECTED_CHANNEL]: () => quotas.moved(),
       },
       onUnreadable: (position) =>
@@ -202,7 +202,7 @@ export class Feed {
       onError: (error) =>
         this.#log.warn(errorFields(error), 'following the log for the live feed failed; it is tried again'),
     });
-    const looking = setInterval(() => this.#viewers.look(tail.position), VIEWERS_CHECK_MS);
+    const looking = setInterval(() => this.#viewers.checkAll(tail.position), VIEWERS_CHECK_MS);
     const saying = setInterval(() => this.#say(WATCHED_CHANNEL, this.#watch.payloads()), WATCH_EVERY_MS);
     return {
       tail,
@@ -216,16 +216,16 @@ export class Feed {
   }
 
   /** Looks at once who may look on no more. */
-  endOver(): void {
-    this.#viewers.endOver();
+  closeEnded(): void {
+    this.#viewers.closeEnded();
   }
 
   #tellPage(events: readonly Placed[], from: number): void {
-    this.#viewers.tellPage(new LivePage(events, this.#planOf), from);
+    this.#viewers.sendPage(new LivePage(events, this.#planOf), from);
   }
 
   #say(channel: string, payloads: readonly string[]): void {
-    this.#store.say(channel, payloads).catch((error: unknown) => {
+    this.#store.notify(channel, payloads).catch((error: unknown) => {
       this.#log.warn(errorFields(error), 'telling other servers of the live feed failed');
     });
   }

@@ -5,11 +5,11 @@ import { uuidv7 } from '#db/ids.ts';
 import { SESSION_CHECK_MS, VIEWER_CLOSE_MS, VIEWER_MESSAGE_BYTES_MAX } from '#server/feed/bounds.ts';
 import type { Feed, Viewing } from '#server/feed/feed.ts';
 import { LiveQuery } from '#server/contract/frames.ts';
-import { type Gate, isOwnOrigin, scopeOfMember, type SignedIn } from '#server/dashboard/gate.ts';
 import { LIVE_PROTOCOL } from '#server/contract/live-protocol.ts';
+import { type Gate, isOwnOrigin, scopeOfMember, type SignedIn } from '#server/dashboard/gate.ts';
 import { readQuery } from '#server/read/read-query.ts';
 import { scopeOf } from '#server/read/scope.ts';
-import { ClosedSessions, KeyRight, SessionRight } from '#server/feed/viewer-permission.ts';
+import { ClosedSessions, KeyPermission, SessionPermission } from '#server/feed/viewer-permission.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { digestSecret, SECRET_PREFIX } from '#server/secrets/key-secret.ts';
 import { authenticate, readBearerSecret } from '#server/access/authenticate.ts';
@@ -63,7 +63,7 @@ export class Live {
     this.#log = log;
     relay.readModel.onSession((event) => {
       if (event.type === 'session.closed') this.#closed.add(event.session);
-      feed.endOver();
+      feed.closeEnded();
     });
     this.#sockets.on('wsClientError', (_error, socket) =>
       socket.end(bareRefusal(new ApiError('bad_request'), uuidv7())),
@@ -144,7 +144,7 @@ export class Live {
       socket.once('close', () => clearInterval(looking));
     }
     const scope = scopeOfMember(who);
-    return { right: new SessionRight(this.#relay.readModel, this.#closed, who, scope), scope };
+    return { right: new SessionPermission(this.#relay.readModel, this.#closed, who, scope), scope };
   }
 
   /** Ends a session's feeds where it is there no more. That the store can't say is no reason to. */
@@ -153,7 +153,7 @@ export class Live {
       const now = await this.#find(request, false);
       if (now instanceof ApiError ? now.status !== 401 : now.session === session) return;
       this.#closed.add(session);
-      this.#feed.endOver();
+      this.#feed.closeEnded();
     } catch (error) {
       this.#log.warn(errorFields(error), 'looking whether a session has expired failed');
     }
@@ -186,7 +186,7 @@ function holderOfKey(relay: Relay, request: IncomingMessage): Viewer | ApiError 
   const forbidden = authorize(key, caller, relay.readModel);
   if (forbidden) return forbidden;
   const digest = digestSecret(relay.pepper, readBearerSecret(headers) ?? '');
-  return { right: new KeyRight(relay.readModel, { key: key.id, digest, caller }), scope: scopeOf(key) };
+  return { right: new KeyPermission(relay.readModel, { key: key.id, digest, caller }), scope: scopeOf(key) };
 }
 
 /**

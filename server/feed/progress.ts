@@ -11,9 +11,9 @@ export type ProgressOptions = {
   running: ReadonlySet<RunningCall>;
   watch: Watch;
   /** Gets what is told to viewers of this process. */
-  onHere: (calls: readonly Progress[]) => void;
+  onLocal: (calls: readonly Progress[]) => void;
   /** Gets what is to be told to other processes. */
-  onElsewhere: (payloads: readonly string[]) => void;
+  onRemote: (payloads: readonly string[]) => void;
 };
 
 /**
@@ -21,7 +21,7 @@ export type ProgressOptions = {
  * here or at another instance. It is never an event: it is of no worth a second later. While nobody
  * watches there is no timer, and the relay pays nothing.
  */
-export class ProgressTeller {
+export class ProgressReporter {
   readonly #options: ProgressOptions;
   /** The figure that was told last of each call. */
   readonly #told = new WeakMap<RunningCall, number>();
@@ -53,7 +53,7 @@ export class ProgressTeller {
   }
 
   #tell(): void {
-    const { watch, running, onHere, onElsewhere } = this.#options;
+    const { watch, running, onLocal: onHere, onRemote: onElsewhere } = this.#options;
     const moved: RunningCall[] = [];
     for (const call of running) {
       if (call.relayedTokens === (this.#told.get(call) ?? 0)) continue;

@@ -56,7 +56,7 @@ export class QuotaWatch {
     this.#mode = 'reading';
     this.#isDue = false;
     try {
-      const quotas = await store.ask((client) => readQuotas(client, accounts(), this.#position));
+      const quotas = await store.run((client) => readQuotas(client, accounts(), this.#position));
       if (this.#isClosed) return;
       this.#position = quotas.at(-1)?.position ?? this.#position;
       if (quotas.length > 0) onQuotas(quotas);
@@ -91,7 +91,7 @@ const READ = `select position, subject, account, meter, window_kind, window_star
   from projection.quota_window where position > $1 and ($2::text[] is null or account = any($2))
   order by position fetch first $3 rows with ties`;
 
-type Asked = Parameters<Parameters<FeedStore['ask']>[0]>[0];
+type Asked = Parameters<Parameters<FeedStore['run']>[0]>[0];
 
 async function readQuotas(
   client: Asked,

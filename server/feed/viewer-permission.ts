@@ -9,24 +9,24 @@ import { authorize } from '#server/access/authorize.ts';
 import type { RequestContext } from '#server/access/request-context.ts';
 
 /** Why a viewer may not look on any more, as its connection is closed. */
-export type Ending = { code: number; reason: string };
+export type CloseReason = { code: number; reason: string };
 
 /** By which right somebody looks on: a key's, or that of a session. */
-export type Right = {
+export type ViewerPermission = {
   /** Whose viewers are counted together: `key/<id>` or `member/<id>`. */
   readonly holder: string;
   /** Somebody looks on, and not a program with a key. */
   readonly isSignedIn: boolean;
   /** Why it has ended by now; null: it lasts. Asked often. */
-  ended(): Ending | null;
+  ended(): CloseReason | null;
   /** Whether it may be another when these accounts have changed. */
   concerns(accounts: ReadonlySet<string>): boolean;
   /** What it lets somebody see after such a change, or why it has ended. */
-  judge(): Scope | Ending;
+  evaluate(): Scope | CloseReason;
 };
 
 /** The right of whoever came with a secret, which may be one that is replaced. */
-export class KeyRight implements Right {
+export class KeyPermission implements ViewerPermission {
   readonly isSignedIn = false;
   readonly #readModel: ReadModel;
   readonly #key: string;
@@ -47,7 +47,7 @@ export class KeyRight implements Right {
     return `key/${this.#key}`;
   }
 
-  ended(): Ending | null {
+  ended(): CloseReason | null {
     const key = this.#readModel.key(this.#key);
     const refusal = key && checkSecret(key, this.#digest, this.#readModel.nowMs());
     return refusal ? { code: CLOSE_CODES.not_authenticated, reason: refusal.code } : null;
@@ -58,7 +58,7 @@ export class KeyRight implements Right {
     return key !== undefined && accounts.has(key.account);
   }
 
-  judge(): Scope | Ending {
+  evaluate(): Scope | CloseReason {
     const ended = this.ended();
     const key = this.#readModel.key(this.#key);
     if (ended || !key) return ended ?? { code: CLOSE_CODES.not_authenticated, reason: 'invalid_api_key' };
@@ -85,7 +85,7 @@ export class ClosedSessions {
 }
 
 /** The right of somebody who is signed in, in the role that they had when they came. */
-export class SessionRight implements Right {
+export class SessionPermission implements ViewerPermission {
   readonly isSignedIn = true;
   readonly holder: string;
   readonly #readModel: ReadModel;
@@ -101,7 +101,7 @@ export class SessionRight implements Right {
     this.#scope = scope;
   }
 
-  ended(): Ending | null {
+  ended(): CloseReason | null {
     const { session, member } = this.#who;
     const now = this.#readModel.member(member.id);
     if (this.#closed.has(session) || now?.state !== 'active')
@@ -115,7 +115,7 @@ export class SessionRight implements Right {
     return false;
   }
 
-  judge(): Scope | Ending {
+  evaluate(): Scope | CloseReason {
     return this.ended() ?? this.#scope;
   }
 }

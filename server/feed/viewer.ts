@@ -1,9 +1,9 @@
 import type { WebSocket } from 'ws';
 import { VIEWER_BUFFER_BYTES_MAX, VIEWER_STUCK_MS } from '#server/feed/bounds.ts';
 import { type Audience, messageOf } from '#server/feed/audience.ts';
-import { type Frame } from '#server/contract/frames.ts';
+import type { Frame } from '#server/contract/frames.ts';
 import { CLOSE_CODES } from '#server/contract/live-protocol.ts';
-import type { Right } from '#server/feed/viewer-permission.ts';
+import type { ViewerPermission } from '#server/feed/viewer-permission.ts';
 
 /**
  * One viewer of the live feed: what it has been sent, and how fast it reads.
@@ -21,7 +21,7 @@ type Mode = 'catching up' | 'live' | 'dropping' | 'closed';
 
 export class Viewer {
   readonly #socket: WebSocket;
-  readonly right: Right;
+  readonly right: ViewerPermission;
   /** Resolves when its connection is closed. */
   readonly closed: Promise<void>;
   audience: Audience;
@@ -36,7 +36,7 @@ export class Viewer {
   #lastSentMs = 0;
   #hasAnswered = true;
 
-  constructor(socket: WebSocket, viewing: { right: Right; audience: Audience; position: number }) {
+  constructor(socket: WebSocket, viewing: { right: ViewerPermission; audience: Audience; position: number }) {
     this.#socket = socket;
     this.right = viewing.right;
     this.audience = viewing.audience;
@@ -61,20 +61,20 @@ export class Viewer {
   }
 
   /** Says what this connection is: the first message. */
-  greet(message: Buffer): void {
+  sendHello(message: Buffer): void {
     this.#send(message);
   }
 
   /** The log has come to `upTo`, and these messages are what it holds for this viewer since the last. */
-  take(messages: readonly Buffer[], upTo: number): void {
+  receivePage(messages: readonly Buffer[], upTo: number): void {
     this.#position = upTo;
     if (this.#mode === 'catching up') return this.#keep(messages);
     if (this.#mode === 'dropping' && this.#socket.bufferedAmount === 0) return this.#sendGap();
-    for (const message of messages) this.tell(message);
+    for (const message of messages) this.send(message);
   }
 
   /** Sends what is of the moment and no part of the log, or has its turn in it. */
-  tell(message: Buffer): void {
+  send(message: Buffer): void {
     if (this.#mode !== 'live') return;
     if (this.#socket.bufferedAmount > VIEWER_BUFFER_BYTES_MAX) {
       this.#mode = 'dropping';
@@ -99,11 +99,11 @@ export class Viewer {
     this.#waiting = [];
     if (!hasAll || this.#hasMissed) return this.#sendGap();
     this.#mode = 'live';
-    for (const message of waiting) this.tell(message);
+    for (const message of waiting) this.send(message);
   }
 
   /** What it may see has changed: from here on it is sent that, and what it shows is void. */
-  becomes(audience: Audience): void {
+  changeAudience(audience: Audience): void {
     this.audience = audience;
     this.#hasMissed = true;
     if (this.#mode === 'live') this.#sendGap();

@@ -1,6 +1,6 @@
 import { LIVE_HEARTBEAT_MS, LIVE_PING_MS, VIEWER_CLOSE_MS } from '#server/feed/bounds.ts';
 import { type Audience, audienceOf, messageBytes, wants } from '#server/feed/audience.ts';
-import { type FrameOf } from '#server/contract/frames.ts';
+import type { FrameOf } from '#server/contract/frames.ts';
 import { CLOSE_CODES } from '#server/contract/live-protocol.ts';
 import type { LivePage } from '#server/feed/live-page.ts';
 import type { Scope } from '#server/read/scope.ts';
@@ -34,13 +34,13 @@ export class Viewers {
   }
 
   /** Tells a page of the log, which begins behind `from`. */
-  tellPage(page: LivePage, from: number): void {
+  sendPage(page: LivePage, from: number): void {
     for (const { audience, members } of this.#groups.values()) {
       const shared = page.messagesFor(audience, from);
       for (const viewer of members) {
         // One that was at a server further ahead has had some of this.
         if (viewer.position >= page.position) continue;
-        viewer.take(
+        viewer.receivePage(
           viewer.position === from ? shared : page.messagesFor(audience, viewer.position),
           page.position,
         );
@@ -49,12 +49,12 @@ export class Viewers {
   }
 
   /** Tells how far running calls are to viewers who have come to `position`: others are elsewhere in time. */
-  tellProgress(calls: readonly FrameOf<'progress'>[], position: number): void {
+  sendProgress(calls: readonly FrameOf<'progress'>[], position: number): void {
     this.#tell(position, (audience) => calls.filter((call) => wants(audience, call)));
   }
 
   /** The same of quotas. A filter of calls does not narrow them. */
-  tellQuotas(quotas: readonly FrameOf<'quota'>[], position: number): void {
+  sendQuotas(quotas: readonly FrameOf<'quota'>[], position: number): void {
     this.#tell(position, ({ scope }) => quotas.filter((quota) => concerns(scope, quota)));
   }
 
@@ -68,12 +68,12 @@ export class Viewers {
         at,
         frames.map((frame) => JSON.stringify(frame)),
       );
-      for (const viewer of members) if (viewer.position === position) viewer.tell(message);
+      for (const viewer of members) if (viewer.position === position) viewer.send(message);
     }
   }
 
   /** Looks after everybody: who may not see this any more, who reads again, who is gone. */
-  look(position: number): void {
+  checkAll(position: number): void {
     const nowMs = performance.now();
     const isPing = nowMs - this.#pingedMs >= LIVE_PING_MS;
     if (isPing) this.#pingedMs = nowMs;
@@ -82,23 +82,23 @@ export class Viewers {
       if (endWhereOver(viewer)) continue;
       viewer.check(nowMs);
       if (isPing) viewer.ping();
-      if (viewer.position === position && viewer.isQuiet(nowMs, LIVE_HEARTBEAT_MS)) viewer.tell(heartbeat);
+      if (viewer.position === position && viewer.isQuiet(nowMs, LIVE_HEARTBEAT_MS)) viewer.send(heartbeat);
     }
   }
 
   /** Keys, accounts or plans have changed: judges again whom that may concern. */
-  judge(accounts: ReadonlySet<string>): void {
+  reevaluate(accounts: ReadonlySet<string>): void {
     for (const viewer of this.#all()) {
       const { right, audience } = viewer;
       if (!right.concerns(accounts)) continue;
-      const judged = right.judge();
+      const judged = right.evaluate();
       if ('code' in judged) viewer.close(judged.code, judged.reason);
       else this.#regroup(viewer, audienceOf(judged, audience.filter, right.isSignedIn));
     }
   }
 
   /** Closes the connections of those whose right has ended. */
-  endOver(): void {
+  closeEnded(): void {
     for (const viewer of this.#all()) endWhereOver(viewer);
   }
 
@@ -116,7 +116,7 @@ export class Viewers {
   #regroup(viewer: Viewer, audience: Audience): void {
     if (audience.id === viewer.audience.id) return;
     this.delete(viewer);
-    viewer.becomes(audience);
+    viewer.changeAudience(audience);
     this.add(viewer);
   }
 

@@ -1,12 +1,12 @@
 import { isGoodKey, type Key } from '#db/fold/key.ts';
 import type { SubjectLimits } from '#db/limits/limits.ts';
 import { LIMITS_LISTED_MAX } from '#server/read/bounds.ts';
-import { type LimitList, type LimitRow, LimitsQuery } from '#server/contract/keys.ts';
+import { type LimitList, type LimitRow, LimitsQuery } from '#server/contract/limits.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
-import { type ApiRoute, EVERYBODY, route } from '#server/dashboard/gate.ts';
-import { holderOf, withPlace } from '#server/read/read-api.ts';
+import { type ApiRoute, ANY_ROLE, route } from '#server/dashboard/gate.ts';
+import { holderOf, withReadSlot } from '#server/read/read-api.ts';
 import { readQuery } from '#server/read/read-query.ts';
-import { LIMITS_UNTOLD } from '#server/read/stale-responses.ts';
+import { LIMITS_UNAVAILABLE } from '#server/read/stale-responses.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { figuresOf } from '#server/limits/figures.ts';
 import type { Relay } from '#server/relay/relay.ts';
@@ -18,11 +18,11 @@ type Subject = { limits: SubjectLimits; keyName: string | null };
 export function limitRoutes({ relay, reads }: Dashboard): ApiRoute[] {
   const { readModel } = relay;
   return [
-    route('get', '/api/limits', EVERYBODY, null, async ({ request }, who) => {
+    route('get', '/api/limits', ANY_ROLE, null, async ({ request }, who) => {
       const { member } = who;
       const query = readQuery(LimitsQuery, request.url);
       if (query instanceof ApiError) return query;
-      if (!canTell(relay)) return LIMITS_UNTOLD;
+      if (!hasCurrentLimits(relay)) return LIMITS_UNAVAILABLE;
       const key = query.key === undefined ? null : readModel.key(query.key);
       const id = query.account ?? key?.account ?? member.account;
       const account = readModel.account(id);
@@ -38,8 +38,8 @@ export function limitRoutes({ relay, reads }: Dashboard): ApiRoute[] {
         ...keys.flatMap((each) => ofKey(relay, each)),
       ];
       const { shown, omitted } = bounded(subjects);
-      const data = await withPlace(reads, holderOf(who), () => readRows(relay, shown));
-      if (data === null) return LIMITS_UNTOLD;
+      const data = await withReadSlot(reads, holderOf(who), () => readRows(relay, shown));
+      if (data === null) return LIMITS_UNAVAILABLE;
       if (data instanceof ApiError) return data;
       return {
         object: 'list',
@@ -51,7 +51,7 @@ export function limitRoutes({ relay, reads }: Dashboard): ApiRoute[] {
   ];
 }
 
-const canTell = ({ readModel, instance: seat }: Relay): boolean =>
+const hasCurrentLimits = ({ readModel, instance: seat }: Relay): boolean =>
   readModel.isCurrent() && seat.appender.mode === 'up';
 
 function ofKey({ readModel }: Relay, key: Key): Subject[] {

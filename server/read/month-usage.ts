@@ -1,7 +1,7 @@
 import type { ClientBase } from 'pg';
-import type { MonthUsage } from '#server/contract/keys.ts';
+import type { MonthUsage } from '#server/contract/usage.ts';
 
-export const NOTHING_USED: MonthUsage = { requests: 0, tokens: 0, cost_microusd: 0 };
+export const NO_USAGE: MonthUsage = { requests: 0, tokens: 0, cost_microusd: 0 };
 
 // Sums as floating-point numbers, which are exact up to 2^53.
 const FIGURES = `sum(completed + client_gone + upstream_failed + cut_short + relay_failed)::float8 as requests,

@@ -1,21 +1,16 @@
 import type { Request, Response } from 'express';
 import { replyOf } from '#server/http/respond.ts';
 import { LIST_WINDOW_MS } from '#server/read/bounds.ts';
-import {
-  type AsOf,
-  RequestListQuery,
-  type RequestPage,
-  type RequestStory,
-  UsageQuery,
-  type UsageReport,
-} from '#server/contract/requests.ts';
+import type { Freshness } from '#server/contract/parts.ts';
+import { RequestListQuery, type RequestPage, type RequestDetail } from '#server/contract/requests.ts';
+import { UsageQuery, type UsageReport } from '#server/contract/usage.ts';
 import { readCursor } from '#server/read/cursor.ts';
-import { type ApiRoute, EVERYBODY, type SignedIn, route, scopeOfMember } from '#server/dashboard/gate.ts';
-import { readQuery, wrong } from '#server/read/read-query.ts';
+import { type ApiRoute, ANY_ROLE, type SignedIn, route, scopeOfMember } from '#server/dashboard/gate.ts';
+import { readQuery, invalidParameter } from '#server/read/read-query.ts';
 import type { ReadStore } from '#server/read/read-store.ts';
 import { exportRequests } from '#server/read/request-export.ts';
-import { listRequests, type PageWanted, REQUESTS } from '#server/read/request-list.ts';
-import { STORY, tellRequest } from '#server/read/request-detail.ts';
+import { listRequests, type PageQuery, REQUESTS } from '#server/read/request-list.ts';
+import { REQUEST_DETAIL, readRequestDetail } from '#server/read/request-detail.ts';
 import type { Scope } from '#server/read/scope.ts';
 import { usageCsv } from '#server/read/usage-csv.ts';
 import { planUsage } from '#server/read/usage-plan.ts';
@@ -37,12 +32,12 @@ export type Reader = {
   response: Response;
 };
 
-export type Reading = { reads: ReadStore; readModel: ReadModel };
+export type ReadContext = { reads: ReadStore; readModel: ReadModel };
 
 export const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
 /** Answers while the reader has one of the places that a reader may have at once. */
-export async function withPlace<T>(
+export async function withReadSlot<T>(
   reads: ReadStore,
   holder: string,
   answer: () => Promise<T>,
@@ -58,7 +53,7 @@ export async function withPlace<T>(
 
 /** The usage that a query asks for. @returns null where it has replied with CSV. */
 export async function answerUsage(
-  { reads, readModel }: Reading,
+  { reads, readModel }: ReadContext,
   { scope, request, response }: Reader,
 ): Promise<UsageReport | ApiError | null> {
   const query = readQuery(UsageQuery, request.url);
@@ -78,7 +73,7 @@ export async function answerUsage(
 
 /** A page of requests. @returns null where it has replied with CSV. */
 export async function answerRequests(
-  { reads, readModel }: Reading,
+  { reads, readModel }: ReadContext,
   { scope, request, response }: Reader,
 ): Promise<RequestPage | ApiError | null> {
   const query = readQuery(RequestListQuery, request.url);
@@ -101,14 +96,14 @@ export async function answerRequests(
 }
 
 /** The story of one request, which the path names. */
-export async function answerStory(
-  { reads }: Reading,
+export async function answerRequestDetail(
+  { reads }: ReadContext,
   { scope, request, holder }: Reader,
-): Promise<RequestStory | ApiError> {
+): Promise<RequestDetail | ApiError> {
   const { request: id } = request.params as { request: string };
   // Any text may be asked for, and is as unknown as an id that never was.
-  const read = await reads.read(STORY, async (client) =>
-    UUID.test(id) ? tellRequest(client, scope, id) : null,
+  const read = await reads.read(REQUEST_DETAIL, async (client) =>
+    UUID.test(id) ? readRequestDetail(client, scope, id) : null,
   );
   if (read instanceof ApiError) return read;
   if (read.found === null) return unknownRequest(holder, read.asOf);
@@ -123,19 +118,19 @@ export function readApiRoutes({
   reads: ReadStore;
   relay: { readModel: ReadModel };
 }): ApiRoute[] {
-  const reading: Reading = { reads, readModel };
+  const reading: ReadContext = { reads, readModel };
   const get = (
     path: string,
-    answer: (reading: Reading, reader: Reader) => Promise<object | ApiError | null>,
+    answer: (reading: ReadContext, reader: Reader) => Promise<object | ApiError | null>,
   ): ApiRoute =>
-    route('get', path, EVERYBODY, null, ({ request, response }, who) => {
+    route('get', path, ANY_ROLE, null, ({ request, response }, who) => {
       const reader: Reader = { scope: scopeOfMember(who), holder: holderOf(who), request, response };
-      return withPlace(reads, reader.holder, () => answer(reading, reader));
+      return withReadSlot(reads, reader.holder, () => answer(reading, reader));
     });
   return [
     get('/api/usage', answerUsage),
     get('/api/requests', answerRequests),
-    get('/api/requests/:request', answerStory),
+    get('/api/requests/:request', answerRequestDetail),
   ];
 }
 
@@ -143,18 +138,19 @@ export function readApiRoutes({
 export const holderOf = ({ member }: Pick<SignedIn, 'member'>): string => `member/${member.id}`;
 
 /** The page that a query means. */
-function pageWanted(query: RequestListQuery, scope: Scope, nowMs: number): PageWanted | ApiError {
+function pageWanted(query: RequestListQuery, scope: Scope, nowMs: number): PageQuery | ApiError {
   const { from, to, limit, cursor, format: _, ...filter } = query;
   const after = cursor === undefined ? null : readCursor(cursor);
-  if (cursor !== undefined && after === null) return wrong('cursor', 'is not one that a page gave as "next"');
+  if (cursor !== undefined && after === null)
+    return invalidParameter('cursor', 'is not one that a page gave as "next"');
   const toMs = to?.getTime() ?? null;
   const fromMs = from?.getTime() ?? after?.fromMs ?? (toMs ?? nowMs) - LIST_WINDOW_MS;
-  if (fromMs >= (toMs ?? Infinity)) return wrong('from', 'must be before "to"');
+  if (fromMs >= (toMs ?? Infinity)) return invalidParameter('from', 'must be before "to"');
   return { scope, filter, fromMs, toMs, after, limit };
 }
 
 /** A call that has just been made is not in the tables yet: whoever knows of it may ask again. */
-export function unknownRequest(holder: string, { as_of, behind }: AsOf): ApiError {
+export function unknownRequest(holder: string, { as_of, behind }: Freshness): ApiError {
   const asOf = as_of === null ? 'yet' : `as of ${as_of}`;
   const rest =
     behind === 0
@@ -173,7 +169,7 @@ function sendCsv(
   response: Response,
   name: string,
   body: string,
-  { as_of, position, behind }: AsOf,
+  { as_of, position, behind }: Freshness,
   more: readonly string[],
 ): void {
   const { requestId, extraHeaders } = replyOf(response);

@@ -10,14 +10,15 @@ export function readQuery<T extends z.ZodType>(schema: T, url: string): z.output
   const parameters = [...new URLSearchParams(at < 0 ? '' : url.slice(at + 1))];
   const names = new Set<string>();
   for (const [name] of parameters) {
-    if (names.has(name)) return wrong(name, 'is there twice');
+    if (names.has(name)) return invalidParameter(name, 'is there twice');
     names.add(name);
   }
   const parsed = schema.safeParse(Object.fromEntries(parameters));
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
-  if (issue?.code === 'unrecognized_keys') return wrong(issue.keys[0] ?? '', 'is none of this route');
-  return wrong(String(issue?.path[0] ?? ''), describe(issue));
+  if (issue?.code === 'unrecognized_keys')
+    return invalidParameter(issue.keys[0] ?? '', 'is none of this route');
+  return invalidParameter(String(issue?.path[0] ?? ''), describe(issue));
 }
 
 function describe(issue: z.core.$ZodIssue | undefined): string {
@@ -38,7 +39,7 @@ function describe(issue: z.core.$ZodIssue | undefined): string {
 const NAME_MAX = 40;
 
 /** A refusal for a parameter of the query. */
-export function wrong(name: string, why: string): ApiError {
+export function invalidParameter(name: string, why: string): ApiError {
   const shown = name.slice(0, NAME_MAX).replace(/[^\x20-\x7e]/g, '?');
   return new ApiError('invalid_value', { message: `The parameter "${shown}" ${why}.`, param: shown });
 }

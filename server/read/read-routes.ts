@@ -4,11 +4,11 @@ import type { Route } from '#db/limits/limits.ts';
 import { sendApiError, sendJson } from '#server/http/respond.ts';
 import {
   answerRequests,
-  answerStory,
+  answerRequestDetail,
   answerUsage,
   type Reader,
-  type Reading,
-  withPlace,
+  type ReadContext,
+  withReadSlot,
 } from '#server/read/read-api.ts';
 import { answerReceipt } from '#server/read/receipt-routes.ts';
 import type { ReadStore } from '#server/read/read-store.ts';
@@ -39,7 +39,7 @@ export function readRoutes({
   witnesses: readonly string[];
 }): Router {
   const routes = express.Router({ caseSensitive: true });
-  const reading: Reading = { reads, readModel: relay.readModel };
+  const reading: ReadContext = { reads, readModel: relay.readModel };
   const receipts = { reads, relay, witnesses };
 
   /** @param answer returns what is replied; null: it has replied by itself. */
@@ -52,7 +52,7 @@ export function readRoutes({
       const key = identify(relay, request, route);
       if (key instanceof ApiError) return sendApiError(request, response, key);
       const reader: KeyReader = { key, scope: scopeOf(key), holder: `key/${key.id}`, request, response };
-      const answered = await withPlace(reads, reader.holder, () => answer(reader));
+      const answered = await withReadSlot(reads, reader.holder, () => answer(reader));
       if (answered instanceof ApiError) sendApiError(request, response, answered);
       else if (answered !== null) sendJson(response, 200, answered);
     });
@@ -65,7 +65,7 @@ export function readRoutes({
     return usage === null ? new ApiError('store_unavailable') : { ...usage, ...report };
   });
   get('/v1/requests', '/v1/requests', (reader) => answerRequests(reading, reader));
-  get('/v1/requests/:request', '/v1/requests', (reader) => answerStory(reading, reader));
+  get('/v1/requests/:request', '/v1/requests', (reader) => answerRequestDetail(reading, reader));
   get('/v1/requests/:request/receipt', '/v1/requests', (reader) => answerReceipt(receipts, reader));
 
   return routes;

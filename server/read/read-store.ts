@@ -3,7 +3,7 @@ import { openPool } from '#db/postgres/connect.ts';
 import type { ProjectionName } from '#db/projections/projection.ts';
 import { readProjectionState } from '#db/projections/state.ts';
 import { READ_CONNECTIONS_MAX, READS_PER_KEY_MAX, READS_WAITING_MAX } from '#server/read/bounds.ts';
-import type { AsOf } from '#server/contract/requests.ts';
+import type { Freshness } from '#server/contract/parts.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { KeyedSemaphore } from '#server/control/keyed-semaphore.ts';
 import { isStoreFault } from '#server/errors/store-fault.ts';
@@ -19,13 +19,13 @@ export type Source = {
 const UNAVAILABLE = new ApiError('store_unavailable', {
   message: "The figures can't be read right now. Try again.",
 });
-const CROWDED = new ApiError('relay_busy', {
+const READS_BUSY = new ApiError('relay_busy', {
   message: 'As many readers as can be are waiting for figures. Try again.',
 });
 /** What was asked took too long, though the store is well. */
 const TOO_SLOW = new ApiError('report_too_slow');
 const QUERY_CANCELED = '57014';
-const TOO_MANY = new ApiError('rate_limit_exceeded', {
+const TOO_MANY_READS = new ApiError('rate_limit_exceeded', {
   message: `Figures may be read ${READS_PER_KEY_MAX} times at once with one key, or by one person. Wait for a reply before you ask again.`,
 });
 
@@ -49,7 +49,7 @@ export class ReadStore {
    * @returns what ends it, or why they may not read now.
    */
   enter(holder: string): (() => void) | ApiError {
-    return this.#places.take(holder, READS_PER_KEY_MAX) ?? TOO_MANY;
+    return this.#places.take(holder, READS_PER_KEY_MAX) ?? TOO_MANY_READS;
   }
 
   /**
@@ -59,16 +59,16 @@ export class ReadStore {
    */
   async read<T>(
     source: Source,
-    work: (client: ClientBase, asOf: AsOf) => Promise<T>,
-  ): Promise<{ asOf: AsOf; found: T } | ApiError> {
-    if (this.#pool.waitingCount >= READS_WAITING_MAX) return CROWDED;
+    work: (client: ClientBase, asOf: Freshness) => Promise<T>,
+  ): Promise<{ asOf: Freshness; found: T } | ApiError> {
+    if (this.#pool.waitingCount >= READS_WAITING_MAX) return READS_BUSY;
     try {
       const client = await this.#pool.connect();
       try {
         await client.query(beginning(source));
         const state = await readProjectionState(client, [source.projection]);
         const { position, head, parked } = state;
-        const asOf: AsOf = {
+        const asOf: Freshness = {
           as_of: state.asOf?.toISOString() ?? null,
           position,
           behind: Math.max(0, head - position),

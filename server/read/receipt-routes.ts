@@ -4,8 +4,8 @@ import { z } from 'zod';
 import { formatTlogProof, type Receipt } from '#db/tlog/receipt.ts';
 import { replyOf } from '#server/http/respond.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
-import { type ApiRoute, EVERYBODY, route, scopeOfMember } from '#server/dashboard/gate.ts';
-import { holderOf, type Reader, unknownRequest, UUID, withPlace } from '#server/read/read-api.ts';
+import { type ApiRoute, ANY_ROLE, route, scopeOfMember } from '#server/dashboard/gate.ts';
+import { holderOf, type Reader, unknownRequest, UUID, withReadSlot } from '#server/read/read-api.ts';
 import { readQuery } from '#server/read/read-query.ts';
 import type { ReadStore } from '#server/read/read-store.ts';
 import { issueReceipt, RECEIPTS } from '#server/read/receipt.ts';
@@ -72,9 +72,9 @@ export function receiptRoutes({
 }: Pick<Dashboard, 'reads' | 'relay' | 'config'>): ApiRoute[] {
   const receipts: Receipts = { reads, relay, witnesses: config.WITNESSES };
   return [
-    route('get', '/api/requests/:request/receipt', EVERYBODY, null, ({ request, response }, who) => {
+    route('get', '/api/requests/:request/receipt', ANY_ROLE, null, ({ request, response }, who) => {
       const reader: Reader = { scope: scopeOfMember(who), holder: holderOf(who), request, response };
-      return withPlace(reads, reader.holder, () => answerReceipt(receipts, reader));
+      return withReadSlot(reads, reader.holder, () => answerReceipt(receipts, reader));
     }),
   ];
 }

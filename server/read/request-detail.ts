@@ -5,12 +5,16 @@ import { METER_OF } from '#db/limits/meters.ts';
 import { type Read, readHead, readRequest, UnreadableEventError } from '#db/log/read.ts';
 import { windowEnd, windowStart } from '#db/limits/windows.ts';
 import { STORY_EVENTS_MAX, STORY_LOOK_MAX } from '#server/read/bounds.ts';
-import type { AsOf, RequestStory, StoryEvent, StoryQuota } from '#server/contract/requests.ts';
+import type { Freshness } from '#server/contract/parts.ts';
+import type { RequestDetail, RequestEvent, RequestQuota } from '#server/contract/requests.ts';
 import type { Source } from '#server/read/read-store.ts';
 import { numberOf, REQUEST_COLUMNS, type RequestRecord, requestRow } from '#server/read/request-row.ts';
 import type { Scope } from '#server/read/scope.ts';
 
-export const STORY: Source = { projection: 'requests', tables: ['request', 'quota_window', 'quota_terms'] };
+export const REQUEST_DETAIL: Source = {
+  projection: 'requests',
+  tables: ['request', 'quota_window', 'quota_terms'],
+};
 
 type Record = RequestRecord & {
   body_bytes: number | null;
@@ -25,11 +29,11 @@ type Record = RequestRecord & {
  * it was charged to.
  * @returns null where it is unknown, or not for this reader to see.
  */
-export async function tellRequest(
+export async function readRequestDetail(
   client: ClientBase,
   scope: Scope,
   request: string,
-): Promise<Omit<RequestStory, keyof AsOf> | null> {
+): Promise<Omit<RequestDetail, keyof Freshness> | null> {
   const { rows } = await client.query<Record>(
     `select ${REQUEST_COLUMNS}, body_bytes, instance, admitted_minute, terms_position, price_version
       from projection.request
@@ -70,7 +74,7 @@ async function eventsOf(
   request: string,
   first: number,
   last: number | null,
-): Promise<{ events: StoryEvent[]; hasAll: boolean }> {
+): Promise<{ events: RequestEvent[]; hasAll: boolean }> {
   const end = last ?? (await readHead(client));
   const read = (from: number, to: number): Promise<Read[]> =>
     readRequest(client, request, { from, to }, STORY_EVENTS_MAX);
@@ -81,11 +85,11 @@ async function eventsOf(
   const placed = rows.flatMap((row) => (row instanceof UnreadableEventError ? [] : [row]));
   // An old one's may be in the archive.
   const isThere = placed[0]?.position === first && (last === null || placed.at(-1)?.position === last);
-  return { events: placed.map(storyEvent), hasAll: isNear && isThere && placed.length === rows.length };
+  return { events: placed.map(requestEvent), hasAll: isNear && isThere && placed.length === rows.length };
 }
 
 /** What the row says already, and how the log says whose it is, is not told again with each event. */
-function storyEvent({ position, at, event }: Placed): StoryEvent {
+function requestEvent({ position, at, event }: Placed): RequestEvent {
   const { type, ...fields } = event;
   const told = Object.entries(fields).filter(
     ([name]) => !['request', 'account', 'key', 'model'].includes(name),
@@ -111,7 +115,7 @@ async function quotasOf(
   client: ClientBase,
   { account, key }: { account: string; key: string },
   { minute, terms }: { minute: number; terms: number },
-): Promise<StoryQuota[]> {
+): Promise<RequestQuota[]> {
   const kinds = Object.keys(WINDOW_KINDS) as WindowKind[];
   const { rows } = await client.query<QuotaRecord>(
     `select subject, meter, window_kind, q.window_start, q.cap, q.used, q.held

@@ -5,7 +5,7 @@ import { csvLine } from '#db/csv.ts';
 import { readCursor } from '#server/read/cursor.ts';
 import { ExportCutError, replyWithLines } from '#server/read/export-reply.ts';
 import type { ReadStore } from '#server/read/read-store.ts';
-import { listRequests, type PageFound, type PageWanted, REQUESTS } from '#server/read/request-list.ts';
+import { listRequests, type PageResult, type PageQuery, REQUESTS } from '#server/read/request-list.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 
 const COLUMNS: readonly (keyof RequestRow)[] = [
@@ -46,17 +46,17 @@ const COLUMNS: readonly (keyof RequestRow)[] = [
  */
 export async function exportRequests(
   reads: ReadStore,
-  wanted: PageWanted,
+  wanted: PageQuery,
   response: Response,
 ): Promise<ApiError | null> {
-  const read = (after: PageWanted['after'], limit: number) =>
+  const read = (after: PageQuery['after'], limit: number) =>
     reads.read(REQUESTS, (client) => listRequests(client, { ...wanted, after, limit }));
   const first = await read(wanted.after, EXPORT_STEP_ROWS);
   if (first instanceof ApiError) return first;
 
   async function* lines(): AsyncGenerator<string> {
     yield csvLine(COLUMNS);
-    let found: PageFound = (first as Exclude<typeof first, ApiError>).found;
+    let found: PageResult = (first as Exclude<typeof first, ApiError>).found;
     let count = 0;
     for (let step = 1; ; step++) {
       count += found.rows.length;

@@ -10,7 +10,7 @@ import type { Scope } from '#server/read/scope.ts';
 export const REQUESTS: Source = { projection: 'requests', tables: ['request', 'running_request'] };
 
 /** A page that is wanted: of whom, of what, of when, and from where on. */
-export type PageWanted = {
+export type PageQuery = {
   scope: Scope;
   filter: RequestFilter;
   /** Milliseconds since 1970: accepted from this moment on, and before that one; null: without end. */
@@ -22,7 +22,7 @@ export type PageWanted = {
   lookMax?: number;
 };
 
-export type PageFound = {
+export type PageResult = {
   rows: RequestRow[];
   next: string | null;
   /** How far back it has looked, in milliseconds since 1970. */
@@ -37,7 +37,7 @@ const MICROSECONDS = '(extract(epoch from accepted_at) * 1000000)::bigint';
  * cost grows with the time that is shown and not with what is kept. Of a page with a filter that fits
  * few, at most `LIST_LOOK_MAX` are looked at: it then holds what was found, and the next goes on.
  */
-export async function listRequests(client: ClientBase, wanted: PageWanted): Promise<PageFound> {
+export async function listRequests(client: ClientBase, wanted: PageQuery): Promise<PageResult> {
   const { filter, limit, fromMs, lookMax = LIST_LOOK_MAX } = wanted;
   const values = new Values();
   const source = sourceOf(wanted, values);
@@ -51,7 +51,7 @@ export async function listRequests(client: ClientBase, wanted: PageWanted): Prom
   );
   const page = rows.slice(0, limit);
   const goOnAfter =
-    rows.length > limit ? page.at(-1) : narrows ? await lastLooked(client, wanted, lookMax) : undefined;
+    rows.length > limit ? page.at(-1) : narrows ? await lastScanned(client, wanted, lookMax) : undefined;
   if (goOnAfter === undefined) return { rows: page.map(requestRow), next: null, lookedFromMs: fromMs };
   const atUs = Number(goOnAfter.at_us);
   return {
@@ -62,9 +62,9 @@ export async function listRequests(client: ClientBase, wanted: PageWanted): Prom
 }
 
 /** The last request that one page could look at; undefined where the time that is listed ends before it. */
-async function lastLooked(
+async function lastScanned(
   client: ClientBase,
-  wanted: PageWanted,
+  wanted: PageQuery,
   lookMax: number,
 ): Promise<{ at_us: string; position: string } | undefined> {
   const values = new Values();
@@ -76,7 +76,7 @@ async function lastLooked(
 }
 
 /** The rows that are walked through, as they come from one index. */
-function sourceOf({ scope, filter, fromMs, toMs, after }: PageWanted, values: Values): string {
+function sourceOf({ scope, filter, fromMs, toMs, after }: PageQuery, values: Values): string {
   const table =
     filter.outcome === 'running'
       ? runningOf(scope.account ?? filter.account ?? null, values)

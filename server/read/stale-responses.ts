@@ -6,12 +6,12 @@ import { ApiError } from '#server/errors/api-error.ts';
  */
 
 /** @param what in the plural, such as `keys`. */
-export function stale(what: string): ApiError {
+export function unavailable(what: string): ApiError {
   return new ApiError('store_unavailable', {
     message: `What ${what} are right now can't be told: the log can't be read. Try again.`,
   });
 }
 
-export const LIMITS_UNTOLD = new ApiError('store_unavailable', {
+export const LIMITS_UNAVAILABLE = new ApiError('store_unavailable', {
   message: "How limits stand right now can't be told: the database can't be reached. Try again.",
 });

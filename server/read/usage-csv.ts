@@ -1,4 +1,4 @@
-import type { UsageFigures, UsageReport, UsageRow } from '#server/contract/requests.ts';
+import type { UsageFigures, UsageReport, UsageRow } from '#server/contract/usage.ts';
 import { csvLine } from '#db/csv.ts';
 
 /** A usage report as CSV: its rows or, where it is not taken apart, its totals as the only one. Pure. */

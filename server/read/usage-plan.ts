@@ -1,5 +1,5 @@
 import { USAGE_BUCKETS_MAX, USAGE_MINUTES_KEPT_MS } from '#server/read/bounds.ts';
-import type { Bucket, UsageGroup, UsageQuery } from '#server/contract/requests.ts';
+import type { Bucket, UsageGroup, UsageQuery } from '#server/contract/usage.ts';
 import type { Scope } from '#server/read/scope.ts';
 
 /** From which table a usage report comes, and how: the coarsest that can tell what is asked. Pure. */

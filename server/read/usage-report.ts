@@ -1,14 +1,8 @@
 import type { ClientBase } from 'pg';
 import { BUCKETS, quantileOf } from '#db/projections/buckets.ts';
 import { USAGE_ROWS_MAX } from '#server/read/bounds.ts';
-import type {
-  AsOf,
-  UsageFigures,
-  UsageQuery,
-  UsageReport,
-  UsageRow,
-  UsageTimes,
-} from '#server/contract/requests.ts';
+import type { Freshness } from '#server/contract/parts.ts';
+import type { UsageFigures, UsageQuery, UsageReport, UsageRow, UsagePercentiles } from '#server/contract/usage.ts';
 import type { Source } from '#server/read/read-store.ts';
 import { subjectConditions, Values } from '#server/read/request-filter.ts';
 import type { Scope } from '#server/read/scope.ts';
@@ -70,7 +64,7 @@ export async function reportUsage(
   scope: Scope,
   query: UsageQuery,
   plan: UsagePlan,
-): Promise<Omit<UsageReport, keyof AsOf>> {
+): Promise<Omit<UsageReport, keyof Freshness>> {
   const { bucket, groups } = plan;
   const values = new Values();
   const conditions = [
@@ -145,7 +139,7 @@ function figures(sums: Sums): UsageFigures {
   };
 }
 
-function times(durations: readonly number[], firstBytes: readonly number[]): UsageTimes {
+function times(durations: readonly number[], firstBytes: readonly number[]): UsagePercentiles {
   return {
     duration_p50_ms: percentile(durations, 0.5),
     duration_p95_ms: percentile(durations, 0.95),

@@ -12,7 +12,7 @@ export const PASSWORD_HASHES_WAITING_MAX = 50;
  */
 export const SIGN_IN_CONNECTIONS_MAX = 3;
 /** One more for whoever is not signed in: their attempts and links keep nobody else waiting. */
-export const STRANGERS_CONNECTIONS_MAX = 1;
+export const ANONYMOUS_CONNECTIONS_MAX = 1;
 /** Requests that wait for one of them. */
 export const SIGN_IN_WAITING_MAX = 500;
 /** Sessions and links that have ended by themselves are taken away this often; nobody misses them. */
@@ -39,7 +39,7 @@ assertIncreasing(
   'Hashing must turn sign-ins away before the queue of all requests is full.',
 );
 assertIncreasing(
-  { STRANGERS_CONNECTIONS_MAX, SIGN_IN_CONNECTIONS_MAX },
+  { ANONYMOUS_CONNECTIONS_MAX, SIGN_IN_CONNECTIONS_MAX },
   'Requests without a session must have fewer connections than those with one.',
 );
 assertIncreasing(

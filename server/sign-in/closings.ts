@@ -1,7 +1,7 @@
 import type { ControlAppend } from '#db/log/append.ts';
 
 /** What is appended for sessions that end. */
-export function closings(
+export function sessionClosedAppends(
   sessions: readonly string[],
   member: { id: string; account: string },
   actor: string,

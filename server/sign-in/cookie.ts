@@ -12,7 +12,7 @@ const SECURE_NAME = '__Host-daybook';
 const PLAIN_NAME = 'daybook';
 
 /** 256 bits in base 62, as links' secrets have them. */
-export const TOKEN_CHARACTERS = 43;
+export const SECRET_CHARACTERS = 43;
 const TOKEN = /^[0-9A-Za-z]{43}$/;
 
 /** What is stored of a token. It is random, so a plain hash is enough. */

@@ -1,12 +1,12 @@
 import type { Client } from 'pg';
 import { publicId, randomBase62 } from '#db/ids.ts';
 import { insertLink, type Purpose } from '#db/members/links.ts';
-import { digestOf, TOKEN_CHARACTERS } from '#server/sign-in/cookie.ts';
+import { digestOf, SECRET_CHARACTERS } from '#server/sign-in/cookie.ts';
 
 /** Where each kind of link leads. Its secret stands behind the `#`, which browsers send to no server. */
 const PATHS = { setup: '/setup', invitation: '/join', reset: '/reset' } as const;
 
-export type Link = { id: string; link: string; expiresAt: Date };
+export type CreatedLink = { id: string; link: string; expiresAt: Date };
 
 /**
  * Makes a link that is good once. The secret is in it and nowhere else.
@@ -18,8 +18,8 @@ export async function makeLink(
   purpose: Purpose,
   madeBy: string | null,
   id: string = publicId(),
-): Promise<Link> {
-  const token = randomBase62(TOKEN_CHARACTERS);
+): Promise<CreatedLink> {
+  const token = randomBase62(SECRET_CHARACTERS);
   const expiresAt = await insertLink(client, id, digestOf(token), purpose, madeBy);
   return { id, link: `${origin}${PATHS[purpose.kind]}#${token}`, expiresAt };
 }

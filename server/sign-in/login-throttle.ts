@@ -22,17 +22,17 @@ const LIMITS = {
   forgotten: { points: 5, duration: 60 * 60 },
 } as const;
 
-export type Tried = keyof typeof LIMITS;
+export type AttemptKind = keyof typeof LIMITS;
 
 export class LoginThrottle {
-  readonly #limiters: Record<Tried, RateLimiterPostgres>;
+  readonly #limiters: Record<AttemptKind, RateLimiterPostgres>;
   readonly #pool: Pool;
   readonly #pepper: Buffer;
 
   constructor(pool: Pool, pepper: Buffer) {
     this.#pool = pool;
     this.#pepper = pepper;
-    const limiter = (name: Tried): RateLimiterPostgres =>
+    const limiter = (name: AttemptKind): RateLimiterPostgres =>
       new RateLimiterPostgres({
         storeClient: pool,
         storeType: 'pool',
@@ -61,7 +61,7 @@ export class LoginThrottle {
    * @param by whose attempts are counted together.
    * @throws what the store throws: an attempt that can't be counted isn't made.
    */
-  async count(tried: Tried, ...by: readonly string[]): Promise<ApiError | null> {
+  async count(tried: AttemptKind, ...by: readonly string[]): Promise<ApiError | null> {
     if (this.#pool.waitingCount >= SIGN_IN_WAITING_MAX) return new ApiError('relay_busy');
     try {
       await this.#limiters[tried].consume(this.#key(tried, by));
@@ -75,19 +75,19 @@ export class LoginThrottle {
   }
 
   /** Takes one back that was none. */
-  async giveBack(tried: Tried, ...by: readonly string[]): Promise<void> {
+  async refund(tried: AttemptKind, ...by: readonly string[]): Promise<void> {
     await this.#limiters[tried].reward(this.#key(tried, by));
     // Whoever was refused for it may try again.
     this.#limiters[tried].deleteInMemoryBlockedAll();
   }
 
   /** Forgets those before: this one succeeded. */
-  async forget(tried: Tried, ...by: readonly string[]): Promise<void> {
+  async reset(tried: AttemptKind, ...by: readonly string[]): Promise<void> {
     await this.#limiters[tried].delete(this.#key(tried, by));
   }
 
   /** Neither addresses nor networks can be read in the table. */
-  #key(tried: Tried, by: readonly string[]): string {
+  #key(tried: AttemptKind, by: readonly string[]): string {
     return createHmac('sha256', this.#pepper)
       .update(JSON.stringify(['daybook attempts', tried, ...by]))
       .digest('base64url');

@@ -11,8 +11,8 @@ import type { Control } from '#server/control/control.ts';
 import type { Change } from '#server/contract/keys.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { ApiError } from '#server/errors/api-error.ts';
-import { type Link, makeLink } from '#server/sign-in/link-made.ts';
-import { closings } from '#server/sign-in/closings.ts';
+import { type CreatedLink, makeLink } from '#server/sign-in/link-made.ts';
+import { sessionClosedAppends } from '#server/sign-in/closings.ts';
 
 /** Changes of members, each within a transaction: the rows, and the events that tell of them. */
 
@@ -65,7 +65,10 @@ export async function removeMember(
   const ended = await deleteSessions(client, id, null);
   const withdrawn = await deleteLinksMadeBy(client, id);
   await eraseMember(client, id);
-  const others = [...closings(ended, member, control.actor), ...withdrawals(withdrawn, control.actor)];
+  const others = [
+    ...sessionClosedAppends(ended, member, control.actor),
+    ...withdrawals(withdrawn, control.actor),
+  ];
   return append(
     control,
     member,
@@ -90,7 +93,7 @@ export async function setPassword(
   await deleteLinks(client, 'reset', id);
   const ended = await deleteSessions(client, id, keep);
   const event = { type: 'member.password_changed' as const, member: id, account: member.account, actor };
-  return [...closings(ended, member, actor), { event, version: member.version + 1 }];
+  return [...sessionClosedAppends(ended, member, actor), { event, version: member.version + 1 }];
 }
 
 /** Tells whether signing in takes a code from here on; `write` has changed the row. */
@@ -122,7 +125,7 @@ export async function makeResetLink(
   client: Client,
   id: string,
   { origin, by, dropCode }: { origin: string; by: string | null; dropCode?: (() => Promise<void>) | null },
-): Promise<{ position: number; done: Link & Change } | ApiError> {
+): Promise<{ position: number; done: CreatedLink & Change } | ApiError> {
   if (by !== null && !(await lockAdministrators(client)).includes(by))
     return new ApiError('role_not_permitted');
   const { account, version } = await loadMember(client, id);

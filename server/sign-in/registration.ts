@@ -10,7 +10,7 @@ import { registerAccount } from '#server/decide/account.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
 import type { Sessions } from '#server/sign-in/sessions.ts';
-import { change, changeUnheard } from '#server/sign-in/transaction.ts';
+import { change, changeWithoutWait } from '#server/sign-in/transaction.ts';
 
 /** Somebody who comes in: to an account that is there, or with one of their own. */
 export type Registration = {
@@ -23,7 +23,7 @@ export type Registration = {
 };
 
 /** The address belongs to somebody already. */
-export const TAKEN = new ApiError('already_exists', {
+export const EMAIL_TAKEN = new ApiError('already_exists', {
   message: 'There is a member with this e-mail address already. Sign in, or use another address.',
 });
 
@@ -59,8 +59,8 @@ export async function registerMember(
     const comeIn = async (control: Control, client: Client) => {
       const refused = await admit(client);
       if (refused) return refused;
-      if (!(await insertMember(client, { ...arrival, id: member }))) return TAKEN;
-      const events = arrivalAppends(member, { ...arrival, account }, control);
+      if (!(await insertMember(client, { ...arrival, id: member }))) return EMAIL_TAKEN;
+      const events = registrationAppends(member, { ...arrival, account }, control);
       const opened =
         session === null
           ? null
@@ -71,7 +71,7 @@ export async function registerMember(
     try {
       const by = actor ?? `member/${member}`;
       if (session === null) {
-        const done = await changeUnheard(seat.control, by, comeIn);
+        const done = await changeWithoutWait(seat.control, by, comeIn);
         return done instanceof ApiError ? done : { member, session: null };
       }
       const opened = await change(seat, by, comeIn);
@@ -86,7 +86,7 @@ export async function registerMember(
   }
 }
 
-function arrivalAppends(
+function registrationAppends(
   member: string,
   { account, role, invitation }: Registration,
   { actor }: Control,

@@ -11,8 +11,8 @@ import type { SignedIn } from '#server/dashboard/gate.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
 import { browserLabel } from '#server/sign-in/browser.ts';
-import { closings } from '#server/sign-in/closings.ts';
-import { digestOf, readCookie, setCookie, TOKEN_CHARACTERS } from '#server/sign-in/cookie.ts';
+import { sessionClosedAppends } from '#server/sign-in/closings.ts';
+import { digestOf, readCookie, setCookie, SECRET_CHARACTERS } from '#server/sign-in/cookie.ts';
 import { networkOf, type Reach } from '#server/sign-in/origin.ts';
 import { isStoreFault } from '#server/errors/store-fault.ts';
 import { errorFields, type Logger } from '#server/process/logger.ts';
@@ -75,7 +75,7 @@ export class Sessions {
     request: IncomingMessage,
     member: { id: string; account: string },
   ): Promise<{ id: string; appends: ControlAppend[]; tell: (response: ServerResponse) => void }> {
-    const token = randomBase62(TOKEN_CHARACTERS);
+    const token = randomBase62(SECRET_CHARACTERS);
     const id = publicId();
     const actor = `member/${member.id}`;
     const before = readCookie(request, this.#reach);
@@ -102,7 +102,7 @@ export class Sessions {
     };
     return {
       id,
-      appends: [...closings(ended, member, actor), { event: opened, version: 1 }],
+      appends: [...sessionClosedAppends(ended, member, actor), { event: opened, version: 1 }],
       tell: (response) => setCookie(request, response, this.#reach, token),
     };
   }

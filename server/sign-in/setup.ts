@@ -51,12 +51,12 @@ async function offer(store: Store, config: Config, origin: string): Promise<stri
   const client = await connectRelay(store);
   try {
     if (await hasAdministrator(client)) {
-      forgetSetupFile(config);
+      deleteSetupFile(config);
       return null;
     }
     if (config.ADMIN_EMAIL !== undefined && config.ADMIN_PASSWORD !== undefined) {
       await makeAdministrator(store, config.ADMIN_EMAIL, config.ADMIN_PASSWORD);
-      forgetSetupFile(config);
+      deleteSetupFile(config);
       return null;
     }
     return await makeSetupLink(client, config, origin);
@@ -68,7 +68,7 @@ async function offer(store: Store, config: Config, origin: string): Promise<stri
 /** A fresh setup link; those before it stay good for their hour. */
 export async function makeSetupLink(client: Client, config: Config, origin: string): Promise<string> {
   const { link } = await makeLink(client, origin, { kind: 'setup' }, null);
-  leaveInFile(fileOf(config), link);
+  writeSetupFile(fileOf(config), link);
   return link;
 }
 
@@ -76,7 +76,7 @@ export async function makeSetupLink(client: Client, config: Config, origin: stri
  * For who did not see it printed. A server that keeps nothing on its disk has no such directory, and goes
  * without.
  */
-function leaveInFile(file: string, link: string): void {
+function writeSetupFile(file: string, link: string): void {
   try {
     // Made anew, since an older file keeps the rights that somebody gave it.
     rmSync(file, { force: true });
@@ -88,7 +88,7 @@ function leaveInFile(file: string, link: string): void {
 const UNWRITABLE = ['EACCES', 'EPERM', 'EROFS', 'ENOENT'];
 
 /** Nobody needs it any more. */
-export function forgetSetupFile(config: Pick<Config, 'DAYBOOK_DATA'>): void {
+export function deleteSetupFile(config: Pick<Config, 'DAYBOOK_DATA'>): void {
   try {
     rmSync(fileOf(config), { force: true });
   } catch (error) {

@@ -6,7 +6,7 @@ import {
   ENDED_CHECK_MS,
   SIGN_IN_CONNECTIONS_MAX,
   SIGN_IN_WAITING_MAX,
-  STRANGERS_CONNECTIONS_MAX,
+  ANONYMOUS_CONNECTIONS_MAX,
 } from '#server/sign-in/bounds.ts';
 import type { Config } from '#server/process/config.ts';
 import { ApiError } from '#server/errors/api-error.ts';
@@ -22,10 +22,10 @@ export type SignInStore = {
   /** For looks at members and sessions; changes go through the control seat. */
   pool: Pool;
   /** The same for whoever is not signed in. */
-  strangers: Pool;
+  anonymousPool: Pool;
   sessions: Sessions;
   passwords: Passwords;
-  attempts: LoginThrottle;
+  throttle: LoginThrottle;
   /** Null: no mail server is set up. */
   mail: Mail | null;
   close(): Promise<void>;
@@ -39,7 +39,7 @@ export function openSignInStore(
   log: Logger,
 ): SignInStore {
   const pool = openPool({ ...store.config('relay'), max: SIGN_IN_CONNECTIONS_MAX });
-  const strangers = openPool({ ...store.config('relay'), max: STRANGERS_CONNECTIONS_MAX });
+  const strangers = openPool({ ...store.config('relay'), max: ANONYMOUS_CONNECTIONS_MAX });
   const clearing = setInterval(() => {
     Promise.all([deleteEndedSessions(pool), deleteEndedLinks(pool)]).catch((error: unknown) =>
       log.warn(errorFields(error), 'ended sessions and links were not taken away; it is tried again'),
@@ -48,10 +48,10 @@ export function openSignInStore(
   clearing.unref();
   return {
     pool,
-    strangers,
+    anonymousPool: strangers,
     sessions: new Sessions(pool, readModel, config, log),
     passwords: new Passwords(),
-    attempts: new LoginThrottle(strangers, pepper),
+    throttle: new LoginThrottle(strangers, pepper),
     mail: openMail(config, log),
     async close() {
       clearInterval(clearing);
@@ -64,8 +64,8 @@ export function openSignInStore(
  * What is asked for somebody who is not signed in, each question a short one.
  * @returns 503 where too many wait for an answer already.
  */
-export async function askForStranger<T>(
-  { strangers }: SignInStore,
+export async function queryAnonymously<T>(
+  { anonymousPool: strangers }: SignInStore,
   ask: (pool: Pool) => Promise<T>,
 ): Promise<T | ApiError> {
   return strangers.waitingCount >= SIGN_IN_WAITING_MAX ? new ApiError('relay_busy') : ask(strangers);

@@ -32,7 +32,7 @@ export async function change<T>(
   actor: string,
   work: (control: Control, client: Client) => Promise<{ position: number | null; done: T } | ApiError>,
 ): Promise<T | ApiError> {
-  const changed = await changeUnheard(control, actor, work);
+  const changed = await changeWithoutWait(control, actor, work);
   if (changed instanceof ApiError) return changed;
   const { position, done } = changed;
   if (position !== null) await readModel.heard(position);
@@ -40,7 +40,7 @@ export async function change<T>(
 }
 
 /** The same, without the wait: whoever is answered must not learn by it whether anything was changed. */
-export function changeUnheard<T>(
+export function changeWithoutWait<T>(
   control: ControlWriter,
   actor: string,
   work: (control: Control, client: Client) => Promise<{ position: number | null; done: T } | ApiError>,

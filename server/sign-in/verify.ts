@@ -8,7 +8,7 @@ import { stepOf, TOTP_PURPOSE } from '#server/sign-in/totp.ts';
 
 /** Whose password this is. Where nobody is known by the address it takes as long to say the same. */
 export async function verifyPassword(
-  { strangers, passwords, attempts }: SignInStore,
+  { anonymousPool: strangers, passwords, throttle: attempts }: SignInStore,
   { email, password, network }: { email: string; password: string; network: string },
 ): Promise<MemberRow | ApiError> {
   const refused =
@@ -18,20 +18,17 @@ export async function verifyPassword(
   const isRight = await passwords.verify(row?.passwordHash ?? null, password);
   if (isRight instanceof ApiError) {
     // It was not looked at.
-    await Promise.all([
-      attempts.giveBack('passwords', network),
-      attempts.giveBack('password', email, network),
-    ]);
+    await Promise.all([attempts.refund('passwords', network), attempts.refund('password', email, network)]);
     return isRight;
   }
   if (!isRight || row === null) return new ApiError('wrong_credentials');
-  await Promise.all([attempts.giveBack('passwords', network), attempts.forget('password', email, network)]);
+  await Promise.all([attempts.refund('passwords', network), attempts.reset('password', email, network)]);
   return row;
 }
 
 /** Whether a code is of the member's device, where there is one; it is good this once. */
 export async function verifyCode(
-  { pool, attempts }: SignInStore,
+  { pool, throttle: attempts }: SignInStore,
   pepper: Buffer,
   { id, sealedTotp }: MemberRow,
   code: string | undefined,
@@ -43,6 +40,6 @@ export async function verifyCode(
   if (refused) return refused;
   const step = stepOf(unseal(pepper, TOTP_PURPOSE, id, sealedTotp), code, nowMs);
   if (step === null || !(await takeTotpStep(pool, id, step))) return new ApiError('wrong_code');
-  await attempts.forget('code', id);
+  await attempts.reset('code', id);
   return null;
 }

@@ -1,5 +1,5 @@
 import type { Credential } from '#db/fold/upstream.ts';
-import type { CredentialTested } from '#server/contract/upstreams.ts';
+import type { CredentialTestResult } from '#server/contract/upstreams.ts';
 import { listModels } from '#server/upstreams/list-models.ts';
 import type { UpstreamConnectionPool } from '#server/upstreams/connection-pool.ts';
 import type { Upstream } from '#server/upstreams/upstream.ts';
@@ -13,7 +13,7 @@ export async function testUpstream(
   upstream: Upstream,
   credentials: readonly Credential[],
   timeoutMs: number,
-): Promise<CredentialTested[]> {
+): Promise<CredentialTestResult[]> {
   const labels = new Map(credentials.map(({ id, label }) => [id, label]));
   const closed = credentials.filter(({ id }) => !upstream.lines.some(({ credential }) => credential === id));
   return [
@@ -22,7 +22,7 @@ export async function testUpstream(
         testLine(upstream, line, labels.get(line.credential ?? '') ?? '', timeoutMs),
       ),
     )),
-    ...closed.map(({ id, label }): CredentialTested => ({
+    ...closed.map(({ id, label }): CredentialTestResult => ({
       credential: id,
       label,
       outcome: 'bad',
@@ -38,7 +38,7 @@ async function testLine(
   line: UpstreamConnectionPool,
   label: string,
   timeoutMs: number,
-): Promise<CredentialTested> {
+): Promise<CredentialTestResult> {
   const startedMs = performance.now();
   const { models, problem } = await listModels(line, timeoutMs);
   if (problem === null) {

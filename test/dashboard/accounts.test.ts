@@ -1,13 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Placed } from '#db/events/events.ts';
-import type {
-  AccountList,
-  AccountRow,
-  PlanRow,
-  PriceRow,
-  PricesImported,
-} from '#server/contract/accounts.ts';
-import type { Change, KeyChecked, ModelRow } from '#server/contract/keys.ts';
+import type { AccountList, AccountRow, PlanRow } from '#server/contract/accounts.ts';
+import type { Change, KeyCheckResult } from '#server/contract/keys.ts';
+import type { PriceRow, PriceImportResult, ModelRow } from '#server/contract/models.ts';
 import { callDemo, type SignedInClient, startPeopledRelay } from '../support/dashboard.ts';
 import { projectAll } from '../support/projections/projected.ts';
 import type { TestRelay } from '../support/relay.ts';
@@ -228,7 +223,9 @@ test("an account's models are those that its plan has, with their prices, and no
     terms: { models: ['*'] },
   });
   expect(
-    (await ben.post<KeyChecked>(`/api/keys/${key.id}/check`, { model: 'daybook-demo' })).body.checks.at(-1),
+    (await ben.post<KeyCheckResult>(`/api/keys/${key.id}/check`, { model: 'daybook-demo' })).body.checks.at(
+      -1,
+    ),
   ).toMatchObject({ what: 'model', passes: false });
   await administrator.post('/api/plans/narrow/retire');
   expect(await models()).toEqual([]);
@@ -265,7 +262,8 @@ test('prices of the installed list are shown first, then taken, but those that w
   const prices = { input: 1, cached_input: 1, output: 1, reasoning: 1 };
   await administrator.put('/api/prices', { model: 'gpt-4o', prices });
   const take = async (more: object) =>
-    (await administrator.post<PricesImported>('/api/prices/import', { providers: ['openai'], ...more })).body;
+    (await administrator.post<PriceImportResult>('/api/prices/import', { providers: ['openai'], ...more }))
+      .body;
   const trial = await take({ dry_run: true });
   expect(trial).toMatchObject({
     object: 'price_import',

@@ -5,15 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { EventOf, Placed } from '#db/events/events.ts';
 import { uuidv7 } from '#db/ids.ts';
 import { publishCheckpoint } from '#db/tlog/publish.ts';
-import type {
-  CheckDone,
-  CheckLine,
-  CheckpointPage,
-  Checks,
-  Proof,
-  ReceiptChecked,
-  StateThen,
-} from '#server/contract/audit.ts';
+import type { CheckResult, CheckLine, CheckpointPage, Checks, Proof, ReceiptCheckResult, PastState } from '#server/contract/audit.ts';
 import { callDemo, signIn, type SignedInClient, startPeopledRelay } from '../support/dashboard.ts';
 import { connectAs, openWriter } from '../support/log/log-writer.ts';
 import { projectAll } from '../support/projections/projected.ts';
@@ -80,7 +72,7 @@ async function callOf(of: TestRelay): Promise<string> {
 }
 
 /** Runs a check to its end. */
-async function check(client: SignedInClient, what: string): Promise<CheckDone> {
+async function check(client: SignedInClient, what: string): Promise<CheckResult> {
   const reply = await fetch(`${client.origin}/api/audit/checks`, {
     method: 'POST',
     headers: { origin: client.origin, cookie: client.cookie, 'content-type': 'application/json' },
@@ -159,8 +151,8 @@ describe('the proof', () => {
 });
 
 describe('the state at a position', () => {
-  const then = async (query: string): Promise<StateThen> =>
-    (await auditor.get<StateThen>(`/api/audit/state?${query}`)).body;
+  const then = async (query: string): Promise<PastState> =>
+    (await auditor.get<PastState>(`/api/audit/state?${query}`)).body;
 
   test('is that of the moment, and no digest of a secret is in it', async () => {
     const { body: key } = await ana.post<{ id: string }>('/api/keys', { name: 'first name' });
@@ -347,7 +339,7 @@ describe('a receipt', () => {
     }>(`/api/requests/${call.request}/receipt`);
     expect(status).toBe(200);
     const text = JSON.stringify(receipt);
-    const good = await ana.post<ReceiptChecked>('/api/audit/receipt', { receipt: text });
+    const good = await ana.post<ReceiptCheckResult>('/api/audit/receipt', { receipt: text });
     expect(good.body).toMatchObject({ is_good: true, problem: null });
     expect(good.body.proven).toEqual(
       expect.arrayContaining([
@@ -363,7 +355,7 @@ describe('a receipt', () => {
       { ...receipt, checkpoint: receipt.checkpoint.replace(/\n\d+\n/, '\n40\n') },
     ];
     for (const changed of [...lies.map((lie) => JSON.stringify(lie)), 'nothing', '{}']) {
-      const bad = await auditor.post<ReceiptChecked>('/api/audit/receipt', { receipt: changed });
+      const bad = await auditor.post<ReceiptCheckResult>('/api/audit/receipt', { receipt: changed });
       expect(bad.body).toMatchObject({ is_good: false, proven: [], problem: expect.any(String) });
     }
   });
@@ -386,7 +378,9 @@ describe('a receipt', () => {
       headers: { authorization: `Bearer ${other.key}` },
     });
     expect(reply.status).toBe(200);
-    const { body } = await ana.post<ReceiptChecked>('/api/audit/receipt', { receipt: await reply.text() });
+    const { body } = await ana.post<ReceiptCheckResult>('/api/audit/receipt', {
+      receipt: await reply.text(),
+    });
     expect(body).toMatchObject({ is_good: false, problem: expect.stringContaining('not signed by the key') });
   });
 });

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { CredentialAdded, CredentialTested, UpstreamTested } from '#server/contract/upstreams.ts';
+import type { CreatedCredential, CredentialTestResult, UpstreamTestResult } from '#server/contract/upstreams.ts';
 import { chat } from '../support/client.ts';
 import { setUp, type SignedInClient } from '../support/dashboard.ts';
 import { startRelay, type TestRelay } from '../support/relay.ts';
@@ -28,7 +28,7 @@ afterAll(async () => {
 });
 
 async function add(label: string, secret: string): Promise<string> {
-  const { status, body } = await administrator.post<CredentialAdded>('/api/upstreams/first/credentials', {
+  const { status, body } = await administrator.post<CreatedCredential>('/api/upstreams/first/credentials', {
     label,
     secret,
   });
@@ -37,8 +37,8 @@ async function add(label: string, secret: string): Promise<string> {
 }
 const remove = async (id: string): Promise<number> =>
   (await administrator.delete(`/api/upstreams/first/credentials/${id}`)).status;
-const tested = async (): Promise<Pick<CredentialTested, 'label' | 'outcome' | 'problem'>[]> =>
-  (await administrator.post<UpstreamTested>('/api/upstreams/first/test', {})).body.data.map(
+const tested = async (): Promise<Pick<CredentialTestResult, 'label' | 'outcome' | 'problem'>[]> =>
+  (await administrator.post<UpstreamTestResult>('/api/upstreams/first/test', {})).body.data.map(
     ({ label, outcome, problem }) => ({ label, outcome, problem }),
   );
 const call = async (): Promise<number | null> =>

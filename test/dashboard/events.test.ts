@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { uuidv7 } from '#db/ids.ts';
-import { type EventPage, type EventRow, EventsQuery } from '#server/contract/service.ts';
+import { type EventPage, type EventRow, EventsQuery } from '#server/contract/events.ts';
 import { EVENTS, listEvents } from '#server/dashboard/audit/event-list.ts';
 import { ReadStore } from '#server/read/read-store.ts';
 import { ApiError } from '#server/errors/api-error.ts';

@@ -5,7 +5,8 @@ import { publicId } from '#db/ids.ts';
 import { ASK_LINES_MAX } from '#server/limits/bounds.ts';
 import { KEYS_ACTIVE_MAX } from '#server/decide/bounds.ts';
 import { KEYS_LISTED_MAX } from '#server/dashboard/bounds.ts';
-import type { Change, KeyChecked, KeyList, KeyMade, KeyRow, LimitList } from '#server/contract/keys.ts';
+import type { Change, KeyCheckResult, KeyList, CreatedKey, KeyRow } from '#server/contract/keys.ts';
+import type { LimitList } from '#server/contract/limits.ts';
 import { callDemo, type SignedInClient, startPeopledRelay } from '../support/dashboard.ts';
 import { openWriter } from '../support/log/log-writer.ts';
 import { projectAll } from '../support/projections/projected.ts';
@@ -25,8 +26,8 @@ beforeAll(async () => {
 afterAll(() => relay?.[Symbol.asyncDispose]());
 
 const call = (secret: string): Promise<string> => callDemo(relay, secret);
-async function make(client: SignedInClient, body: object = {}): Promise<KeyMade> {
-  const reply = await client.post<KeyMade>('/api/keys', { name: 'key', ...body });
+async function make(client: SignedInClient, body: object = {}): Promise<CreatedKey> {
+  const reply = await client.post<CreatedKey>('/api/keys', { name: 'key', ...body });
   expect(reply.status).toBe(200);
   return reply.body;
 }
@@ -35,7 +36,7 @@ const look = async (client: SignedInClient, id: string): Promise<KeyRow> =>
 const eventsOf = async (id: string): Promise<Placed[]> =>
   (await relay.readLog()).filter(({ stream }) => stream === `key/${id}`);
 const rotate = (client: SignedInClient, id: string, overlap_s = 0, rotation = randomUUID()) =>
-  client.post<KeyMade>(`/api/keys/${id}/rotate`, { overlap_s, rotation });
+  client.post<CreatedKey>(`/api/keys/${id}/rotate`, { overlap_s, rotation });
 
 describe('a new key', () => {
   test('is good at once, is shown without its secret from then on, and the log tells who made it', async () => {
@@ -188,7 +189,7 @@ describe('a rotation', () => {
   test('after a leak ends every older secret at once, that of an overlap too', async () => {
     const { id, secret: first } = await make(ana);
     const { body: second } = await rotate(ana, id, 3_600);
-    const { body: third } = await ana.post<KeyMade>(`/api/keys/${id}/leaked`);
+    const { body: third } = await ana.post<CreatedKey>(`/api/keys/${id}/leaked`);
     expect([await call(first), await call(second.secret), await call(third.secret)]).toEqual([
       '401 invalid_api_key',
       '401 invalid_api_key',
@@ -250,9 +251,9 @@ describe('whose keys somebody manages', () => {
 });
 
 describe('a trial', () => {
-  const check = async (id: string, body: object): Promise<KeyChecked> =>
-    (await ana.post<KeyChecked>(`/api/keys/${id}/check`, body)).body;
-  const steps = ({ checks }: KeyChecked): string[] =>
+  const check = async (id: string, body: object): Promise<KeyCheckResult> =>
+    (await ana.post<KeyCheckResult>(`/api/keys/${id}/check`, body)).body;
+  const steps = ({ checks }: KeyCheckResult): string[] =>
     checks.map(({ what, passes }) => (passes ? what : `${what}!`));
 
   test('lists what a call is asked up to what refuses it, in the words of the call', async () => {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { RequestPage, RequestStory } from '#server/contract/requests.ts';
-import type { LimitList, LimitRow } from '#server/contract/keys.ts';
+import type { LimitList, LimitRow } from '#server/contract/limits.ts';
+import type { RequestPage, RequestDetail } from '#server/contract/requests.ts';
 import { callDemo, type SignedInClient, startPeopledRelay } from '../support/dashboard.ts';
 import { projectAll } from '../support/projections/projected.ts';
 import { type TestRelay, until } from '../support/relay.ts';
@@ -116,7 +116,7 @@ test('the story of a request has the quotas that it was charged to, and none tha
   await projectAll(relay.store);
   const { data } = (await ana.get<RequestPage>('/api/requests?outcome=completed')).body;
   const quotasOf = async (request: string | undefined) =>
-    (await ana.get<RequestStory>(`/api/requests/${request}`)).body.quotas.map(
+    (await ana.get<RequestDetail>(`/api/requests/${request}`)).body.quotas.map(
       ({ scope, meter, window, used }) => [scope, meter, window, used > 0],
     );
   expect(await quotasOf(data[0]?.request)).toEqual([['account', 'tokens', 'month', true]]);

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { READS_PER_KEY_MAX } from '#server/read/bounds.ts';
-import type { RequestPage, RequestStory, UsageReport } from '#server/contract/requests.ts';
+import type { RequestPage, RequestDetail } from '#server/contract/requests.ts';
+import type { UsageReport } from '#server/contract/usage.ts';
 import { type SignedInClient, startPeopledRelay, visit } from '../support/dashboard.ts';
 import { accepted, connectAs, openWriter, settled, type Writer } from '../support/log/log-writer.ts';
 import { projectAll } from '../support/projections/projected.ts';
@@ -59,7 +60,7 @@ test("members see the requests and usage of their own account, whatever they ask
 });
 
 test("a member reads the story of an own request, and another's is as unknown as one that never was", async () => {
-  const own = await ana.get<RequestStory>(`/api/requests/${callOf(ana).request}`);
+  const own = await ana.get<RequestDetail>(`/api/requests/${callOf(ana).request}`);
   expect([own.status, own.body.events.map(({ type }) => type)]).toEqual([
     200,
     ['request.accepted', 'request.settled'],

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { AlertRow, DeliveryRow, Status, WebhookMade, WebhookRow } from '#server/contract/service.ts';
+import type { AlertRow, DeliveryRow, CreatedWebhook, WebhookRow } from '#server/contract/alerts.ts';
+import type { Status } from '#server/contract/status.ts';
 import { type SignedInClient, startPeopledRelay } from '../support/dashboard.ts';
 import { ask, type TestDatabase } from '../support/database.ts';
 import { projectAll } from '../support/projections/projected.ts';
@@ -117,7 +118,7 @@ test('a webhook is for an account that is there, and a test needs a worker', asy
       account: 'Unknown0',
     }),
   ).toMatchObject({ status: 404, code: 'not_found' });
-  const { body } = await administrator.post<WebhookMade>('/api/webhooks', {
+  const { body } = await administrator.post<CreatedWebhook>('/api/webhooks', {
     url: 'https://example.com/x',
     alerts: ['quota'],
   });
@@ -150,7 +151,7 @@ test('a webhook is added, tested by a worker, listed without its address and sec
       'the worker',
       20_000,
     );
-    const { body: made } = await administrator.post<WebhookMade>('/api/webhooks', {
+    const { body: made } = await administrator.post<CreatedWebhook>('/api/webhooks', {
       url: receiver.url,
       alerts: ['quota', 'quota'],
       allow_private: true,

@@ -1,5 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import type { UsageReport } from '#server/contract/requests.ts';
+import type { UsageReport } from '#server/contract/usage.ts';
 import { chat } from '../support/client.ts';
 import { addMember, type SignedInClient } from '../support/dashboard.ts';
 import type { TestDashboard } from '../support/browser/dashboard-browser.ts';

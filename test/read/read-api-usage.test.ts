@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { END_REASONS, type EndReason, type RequestEvent } from '#db/events/events.ts';
 import { uuidv7 } from '#db/ids.ts';
 import { OUTCOME_OF } from '#db/projections/outcomes.ts';
-import type { UsageFigures } from '#server/contract/requests.ts';
+import type { UsageFigures } from '#server/contract/usage.ts';
 import { accepted, openLivingWriter, settled } from '../support/log/log-writer.ts';
 import { projectAll } from '../support/projections/projected.ts';
 import { type ApiReader, readerWith } from '../support/reader.ts';

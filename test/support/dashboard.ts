@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { Role } from '#db/events/parts.ts';
 import { randomBase62 } from '#db/ids.ts';
-import type { LinkMade } from '#server/contract/accounts.ts';
+import type { CreatedLink } from '#server/contract/members.ts';
 import type { Me } from '#server/contract/session.ts';
 import { chat } from './client.ts';
 import { type RelayOptions, startRelay, type TestRelay } from './relay.ts';
@@ -101,7 +101,7 @@ export async function addMember(
   }: { role?: Role; account?: string | null; email?: string } = {},
 ): Promise<SignedInClient> {
   const administrator = await setUp(relay);
-  const made = await administrator.post<LinkMade>('/api/invitations', { account, role });
+  const made = await administrator.post<CreatedLink>('/api/invitations', { account, role });
   if (made.status !== 200) throw new Error(`no invitation was made: ${JSON.stringify(made.body)}`);
   const client = visit(relay);
   const reply = await client.post<Me>('/api/invitation/accept', {

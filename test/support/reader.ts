@@ -1,5 +1,6 @@
-import type { RequestPage, RequestStory, UsageReport } from '#server/contract/requests.ts';
 import type { Usage } from '#server/relay/usage-report.ts';
+import type { RequestPage, RequestDetail } from '#server/contract/requests.ts';
+import type { UsageReport } from '#server/contract/usage.ts';
 
 export type Answer<T> = { status: number; headers: Headers; text: string; json: T };
 export type Refused = { error: { code: string; message: string; param: string | null } };
@@ -8,7 +9,7 @@ export type Refused = { error: { code: string; message: string; param: string | 
 export type ApiReader = {
   get<T = Refused>(path: string, headers?: Record<string, string>): Promise<Answer<T>>;
   list(query?: string): Promise<RequestPage>;
-  story(request: string): Promise<RequestStory>;
+  story(request: string): Promise<RequestDetail>;
   usage(query?: string): Promise<Usage & UsageReport>;
 };
 

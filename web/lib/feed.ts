@@ -1,6 +1,6 @@
-import type { RequestFilter } from '#server/contract/requests.ts';
 import type { Frame, LiveMessage } from '#server/contract/frames.ts';
 import { CLOSE_CODES, LIVE_PROTOCOL } from '#server/contract/live-protocol.ts';
+import type { RequestFilter } from '#server/contract/requests.ts';
 import { api, queryString, tellSignedOut } from './api.ts';
 
 /**

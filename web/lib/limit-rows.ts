@@ -1,4 +1,4 @@
-import type { LimitRow } from '#server/contract/keys.ts';
+import type { LimitRow } from '#server/contract/limits.ts';
 
 /** Limits with their windows, brought on by the clock. Pure. */
 

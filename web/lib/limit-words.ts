@@ -1,5 +1,5 @@
 import { METERS } from '#db/limits/meters.ts';
-import type { LimitRow } from '#server/contract/keys.ts';
+import type { LimitRow } from '#server/contract/limits.ts';
 import { showCost } from './show.ts';
 
 /** What limits count and for how long, in words. Pure. */

@@ -1,6 +1,6 @@
 import { queryOptions, useQuery, useQueryClient, type UseQueryResult } from '@tanstack/react-query';
 import { useEffect, useRef } from 'react';
-import type { LimitList } from '#server/contract/keys.ts';
+import type { LimitList } from '#server/contract/limits.ts';
 import { api, queryString } from './api.ts';
 import { useFrames } from './use-feed.ts';
 

@@ -1,6 +1,7 @@
 import { BUCKETS, bucketOf } from '#db/projections/buckets.ts';
-import type { RequestPage, UsageReport } from '#server/contract/requests.ts';
 import type { Frame, LiveMessage } from '#server/contract/frames.ts';
+import type { RequestPage } from '#server/contract/requests.ts';
+import type { UsageReport } from '#server/contract/usage.ts';
 import { type LastCall, lastCallOf, lastCallOfFrame } from './last-calls.ts';
 import { type Known, mixedQuantile } from './quantile-mix.ts';
 import { type RunningCall, RunningCalls } from './running-calls.ts';

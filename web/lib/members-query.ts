@@ -1,5 +1,5 @@
 import { queryOptions } from '@tanstack/react-query';
-import type { MemberRow } from '#server/contract/accounts.ts';
+import type { MemberRow } from '#server/contract/members.ts';
 import { api, type LongList } from './api.ts';
 
 /** Who signs in: those that whoever asks may see, by address where that may be seen. */

@@ -1,5 +1,5 @@
 import { queryOptions } from '@tanstack/react-query';
-import type { ModelRow } from '#server/contract/keys.ts';
+import type { ModelRow } from '#server/contract/models.ts';
 import { api, type List } from './api.ts';
 
 /** What the account's calls may ask for, and at which prices. */

@@ -1,5 +1,5 @@
-import type { RequestRow } from '#server/contract/requests.ts';
 import type { FrameOf } from '#server/contract/frames.ts';
+import type { RequestRow } from '#server/contract/requests.ts';
 import type { Ending } from './tally.ts';
 
 /** A call that runs. */

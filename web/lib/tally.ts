@@ -1,5 +1,5 @@
-import type { UsageFigures } from '#server/contract/requests.ts';
 import type { FrameOf } from '#server/contract/frames.ts';
+import type { UsageFigures } from '#server/contract/usage.ts';
 
 /** Sums over calls, as pages show them: counted from reports and from the live feed alike. Pure. */
 export type Tally = {

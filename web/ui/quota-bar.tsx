@@ -1,4 +1,4 @@
-import type { LimitRow } from '#server/contract/keys.ts';
+import type { LimitRow } from '#server/contract/limits.ts';
 import { atTime, usedUpAtMs } from '../lib/limit-rows.ts';
 import { limitName, limitTitle, showAmount } from '../lib/limit-words.ts';
 import { useZone } from '../lib/preferences.ts';

@@ -7,7 +7,7 @@ import { readKeys } from '#server/secrets/master-key.ts';
 import { guardedConnector } from '#server/upstreams/connect.ts';
 import { openCredentials } from '#server/upstreams/credential-store.ts';
 import { testUpstream } from '#server/upstreams/test-upstream.ts';
-import type { CredentialTested } from '#server/contract/upstreams.ts';
+import type { CredentialTestResult } from '#server/contract/upstreams.ts';
 import { openUpstream } from '#server/upstreams/upstream.ts';
 
 /** Long enough for a far provider, and short enough for somebody who waits. */
@@ -15,7 +15,7 @@ const TEST_TIMEOUT_MS = 10_000;
 
 const MARKS = { good: 'ok  ', unsure: '?   ', bad: 'FAIL' };
 
-type Tested = { name: string; results: CredentialTested[] };
+type Tested = { name: string; results: CredentialTestResult[] };
 
 /** `daybook upstream test` */
 export function testCommand(upstream: Command): void {

@@ -4,8 +4,8 @@ import { isGoodKey } from '#db/fold/key.ts';
 import { readStream } from '#db/log/read.ts';
 import { ACCOUNTS_LISTED_MAX } from '#server/dashboard/bounds.ts';
 import type { AccountRow } from '#server/contract/accounts.ts';
-import type { MonthUsage } from '#server/contract/keys.ts';
-import { monthOfAccounts, NOTHING_USED } from '#server/read/month-usage.ts';
+import type { MonthUsage } from '#server/contract/usage.ts';
+import { monthOfAccounts, NO_USAGE } from '#server/read/month-usage.ts';
 import type { Source } from '#server/read/read-store.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
 
@@ -47,7 +47,7 @@ export async function readAccountFacts(
   const facts = new Map<string, AccountFacts>();
   for (const id of ids) {
     const registeredAt = registered.get(id) ?? (await readStream(client, `account/${id}`))[0]?.at;
-    if (registeredAt) facts.set(id, { registeredAt, month: months.get(id) ?? NOTHING_USED });
+    if (registeredAt) facts.set(id, { registeredAt, month: months.get(id) ?? NO_USAGE });
   }
   return facts;
 }

@@ -5,24 +5,24 @@ import {
   chooseAccounts,
   readAccountFacts,
 } from '#server/dashboard/accounts/account-list.ts';
-import { idOf, makeChange } from '#server/dashboard/change.ts';
-import {
-  type AccountList,
-  AccountsQuery,
-  CreateAccount,
-  PutOverride,
-  PutPlan,
-} from '#server/contract/accounts.ts';
+import { parseId, makeChange } from '#server/dashboard/change.ts';
+import { type AccountList, AccountsQuery, CreateAccount, PutOverride, PutPlan } from '#server/contract/accounts.ts';
 import type { Change } from '#server/contract/keys.ts';
 import type { Control } from '#server/control/control.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
-import { ADMINISTRATORS, type ApiRoute, OVERSEERS, route, type SignedIn } from '#server/dashboard/gate.ts';
-import { holderOf, withPlace } from '#server/read/read-api.ts';
+import {
+  ADMINISTRATORS,
+  type ApiRoute,
+  ADMINISTRATORS_AND_AUDITORS,
+  route,
+  type SignedIn,
+} from '#server/dashboard/gate.ts';
+import { holderOf, withReadSlot } from '#server/read/read-api.ts';
 import { readQuery } from '#server/read/read-query.ts';
-import { stale } from '#server/read/stale-responses.ts';
+import { unavailable } from '#server/read/stale-responses.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 
-const STALE = stale('accounts');
+const STALE = unavailable('accounts');
 
 /** Accounts: administrators manage them, auditors look. */
 export function accountRoutes(dashboard: Dashboard): ApiRoute[] {
@@ -35,7 +35,7 @@ export function accountRoutes(dashboard: Dashboard): ApiRoute[] {
   ): Promise<Omit<AccountList, 'object' | 'rows_omitted'> | ApiError> {
     if (!readModel.isCurrent()) return STALE;
     const nowMs = readModel.nowMs();
-    const read = await withPlace(reads, holderOf(who), () =>
+    const read = await withReadSlot(reads, holderOf(who), () =>
       reads.read(ACCOUNTS, (client) => readAccountFacts(client, accounts, nowMs)),
     );
     if (read instanceof ApiError) return read;
@@ -48,12 +48,12 @@ export function accountRoutes(dashboard: Dashboard): ApiRoute[] {
     who: SignedIn,
     use: (control: Control, account: { id: string }) => Promise<Change>,
   ): Promise<Change | ApiError> {
-    const id = idOf(params, 'account');
+    const id = parseId(params, 'account');
     return id instanceof ApiError ? id : makeChange(dashboard, who, (control) => use(control, { id }));
   }
 
   return [
-    route('get', '/api/accounts', OVERSEERS, null, async ({ request }, who) => {
+    route('get', '/api/accounts', ADMINISTRATORS_AND_AUDITORS, null, async ({ request }, who) => {
       const query = readQuery(AccountsQuery, request.url);
       if (query instanceof ApiError) return query;
       const { accounts, omitted } = chooseAccounts(readModel, query.search ?? '');
@@ -62,7 +62,7 @@ export function accountRoutes(dashboard: Dashboard): ApiRoute[] {
       return { object: 'list', ...described, rows_omitted: omitted } satisfies AccountList;
     }),
 
-    route('get', '/api/accounts/:account', OVERSEERS, null, async ({ params }, who) => {
+    route('get', '/api/accounts/:account', ADMINISTRATORS_AND_AUDITORS, null, async ({ params }, who) => {
       const account = readModel.account(params['account'] ?? '');
       if (!account) return new ApiError('not_found');
       const described = await describe([account], who);

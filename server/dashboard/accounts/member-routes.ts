@@ -5,23 +5,15 @@ import { deleteInvitation, listInvitations } from '#db/members/links.ts';
 import { readStream } from '#db/log/read.ts';
 import { lockAdministrators, memberById, readEmails } from '#db/members/members.ts';
 import { lastSeen } from '#db/members/sessions.ts';
-import { idOf } from '#server/dashboard/change.ts';
+import { parseId } from '#server/dashboard/change.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
-import {
-  ChangeMember,
-  CreateInvitation,
-  type InvitationRow,
-  type LinkMade,
-  type MemberRow,
-  PutRegistration,
-  type RegistrationShown,
-} from '#server/contract/accounts.ts';
 import type { Change } from '#server/contract/keys.ts';
+import { ChangeMember, CreateInvitation, type InvitationRow, type CreatedLink, type MemberRow, PutRegistration, type RegistrationSettings } from '#server/contract/members.ts';
 import {
   ADMINISTRATORS,
   type ApiRoute,
-  EVERYBODY,
-  OVERSEERS,
+  ANY_ROLE,
+  ADMINISTRATORS_AND_AUDITORS,
   route,
   scopeOfMember,
   type SignedIn,
@@ -71,7 +63,7 @@ export function memberRoutes(dashboard: Dashboard): ApiRoute[] {
   }
 
   return [
-    route('get', '/api/members', EVERYBODY, null, async ({ request }, who) => {
+    route('get', '/api/members', ANY_ROLE, null, async ({ request }, who) => {
       const narrowed = request.query['account'];
       const scope = scopeOfMember(who);
       const members = [...readModel.members].filter(
@@ -89,21 +81,21 @@ export function memberRoutes(dashboard: Dashboard): ApiRoute[] {
     }),
 
     route('patch', '/api/members/:member', ADMINISTRATORS, ChangeMember, async ({ body, params }, who) => {
-      const member = idOf(params, 'member');
+      const member = parseId(params, 'member');
       return member instanceof ApiError
         ? member
         : change(seat, actorOf(who), (control, client) => changeRole(control, client, member, body.role));
     }),
 
     route('delete', '/api/members/:member', ADMINISTRATORS, null, async ({ params }, who) => {
-      const member = idOf(params, 'member');
+      const member = parseId(params, 'member');
       return member instanceof ApiError
         ? member
         : change(seat, actorOf(who), (control, client) => removeMember(control, client, member));
     }),
 
     route('post', '/api/members/:member/reset', ADMINISTRATORS, null, async ({ params, request }, who) => {
-      const member = idOf(params, 'member');
+      const member = parseId(params, 'member');
       if (member instanceof ApiError) return member;
       const row = await memberById(signIn.pool, member);
       if (!row) return new ApiError('not_found');
@@ -113,7 +105,7 @@ export function memberRoutes(dashboard: Dashboard): ApiRoute[] {
       if (made instanceof ApiError) return made;
       const text = `An administrator made this link, by which you choose a new password. It is good once, for an hour:\n\n${made.link}\n`;
       const wasSent = (await signIn.mail?.send(row.email, 'Choose a new Daybook password', text)) ?? false;
-      const answer: LinkMade = {
+      const answer: CreatedLink = {
         object: 'link',
         id: made.id,
         link: made.link,
@@ -124,7 +116,7 @@ export function memberRoutes(dashboard: Dashboard): ApiRoute[] {
       return answer;
     }),
 
-    route('get', '/api/invitations', OVERSEERS, null, async () => {
+    route('get', '/api/invitations', ADMINISTRATORS_AND_AUDITORS, null, async () => {
       const { invitations, omitted } = await listInvitations(signIn.pool, MEMBERS_LISTED_MAX);
       const data = invitations.map(({ id, account, role, createdAt, expiresAt }): InvitationRow => ({
         id,
@@ -170,7 +162,7 @@ export function memberRoutes(dashboard: Dashboard): ApiRoute[] {
         email === undefined
           ? false
           : ((await signIn.mail?.send(email, 'You are invited to Daybook', text)) ?? false);
-      const answer: LinkMade = {
+      const answer: CreatedLink = {
         object: 'link',
         id,
         link: made.link,
@@ -182,7 +174,7 @@ export function memberRoutes(dashboard: Dashboard): ApiRoute[] {
     }),
 
     route('delete', '/api/invitations/:invitation', ADMINISTRATORS, null, async ({ params }, who) => {
-      const invitation = idOf(params, 'invitation');
+      const invitation = parseId(params, 'invitation');
       if (invitation instanceof ApiError) return invitation;
       return change<Change>(seat, actorOf(who), async (control, client) => {
         if (!(await deleteInvitation(client, invitation))) return new ApiError('not_found');
@@ -193,9 +185,9 @@ export function memberRoutes(dashboard: Dashboard): ApiRoute[] {
       });
     }),
 
-    route('get', '/api/registration', OVERSEERS, null, async () => {
+    route('get', '/api/registration', ADMINISTRATORS_AND_AUDITORS, null, async () => {
       const { policy, plan } = readModel.registration;
-      const shown: RegistrationShown = { object: 'registration', policy, plan };
+      const shown: RegistrationSettings = { object: 'registration', policy, plan };
       return shown;
     }),
 

@@ -1,17 +1,17 @@
 import { makeChange } from '#server/dashboard/change.ts';
 import { type PlanRow, PutTerms } from '#server/contract/accounts.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
-import { ADMINISTRATORS, type ApiRoute, OVERSEERS, route } from '#server/dashboard/gate.ts';
-import { stale } from '#server/read/stale-responses.ts';
+import { ADMINISTRATORS, type ApiRoute, ADMINISTRATORS_AND_AUDITORS, route } from '#server/dashboard/gate.ts';
+import { unavailable } from '#server/read/stale-responses.ts';
 import { checkPlanName } from '#server/decide/plan.ts';
 
-const STALE = stale('plans');
+const STALE = unavailable('plans');
 
 /** Plans: administrators manage them, auditors look. */
 export function planRoutes(dashboard: Dashboard): ApiRoute[] {
   const { readModel } = dashboard.relay;
   return [
-    route('get', '/api/plans', OVERSEERS, null, async () => {
+    route('get', '/api/plans', ADMINISTRATORS_AND_AUDITORS, null, async () => {
       if (!readModel.isCurrent()) return STALE;
       const accounts = Map.groupBy(readModel.accounts, ({ plan }) => plan);
       const data = [...readModel.plans]

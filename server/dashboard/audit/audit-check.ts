@@ -6,13 +6,13 @@ import { ArchivedError } from '#db/log/read.ts';
 import { compare, isEqual } from '#db/projections/compare.ts';
 import { PROJECTIONS } from '#db/projections/projections.ts';
 import { isLogFault } from '#db/projections/apply-batch.ts';
-import type { CheckDone } from '#server/contract/audit.ts';
+import type { CheckResult } from '#server/contract/audit.ts';
 
 /** Findings that are told one by one. One says that something is wrong; more help to see what. */
-const FINDINGS_TOLD_MAX = 20;
+const FINDINGS_SHOWN_MAX = 20;
 
 /** What came of a check, as far as the check itself knows. */
-export type Outcome = Pick<CheckDone, 'outcome' | 'summary' | 'position' | 'findings' | 'findings_omitted'>;
+export type Outcome = Pick<CheckResult, 'outcome' | 'summary' | 'position' | 'findings' | 'findings_omitted'>;
 
 /** One piece of checking: told how far it is, and when to give it up. */
 export type Check = (
@@ -25,7 +25,7 @@ export type Check = (
 ) => Promise<Outcome>;
 
 /** The projections that can be compared with a replay. */
-export const COMPARED: readonly string[] = PROJECTIONS.map(({ name }) => name);
+export const PROJECTION_NAMES: readonly string[] = PROJECTIONS.map(({ name }) => name);
 
 /** The log against its own chain, its tree and every checkpoint that is at hand. */
 export const LOG = 'log';
@@ -72,7 +72,7 @@ const verify: Check = async (client, { published, onProgress }) => {
   const [first] = findings;
   return {
     outcome: first === undefined ? 'good' : 'bad',
-    summary: first === undefined ? tellGood(report) : `The first bad position is ${first.position}.`,
+    summary: first === undefined ? summaryOf(report) : `The first bad position is ${first.position}.`,
     position: head,
     ...bounded(
       findings.map(({ position, table, problem }) => ({ position, where: table, problem })),
@@ -81,7 +81,7 @@ const verify: Check = async (client, { published, onProgress }) => {
   };
 };
 
-function tellGood({ events, batches, checkpoints, covered, head, notes }: Report): string {
+function summaryOf({ events, batches, checkpoints, covered, head, notes }: Report): string {
   const agree = `${events} events in ${batches} batches agree with one another`;
   const proof =
     covered === 0
@@ -95,10 +95,10 @@ function tellGood({ events, batches, checkpoints, covered, head, notes }: Report
 
 /** What is told of findings. @param total how many there are, where not all are named. */
 export function bounded(
-  findings: CheckDone['findings'],
+  findings: CheckResult['findings'],
   total: number,
-): Pick<CheckDone, 'findings' | 'findings_omitted'> {
-  const told = findings.slice(0, FINDINGS_TOLD_MAX);
+): Pick<CheckResult, 'findings' | 'findings_omitted'> {
+  const told = findings.slice(0, FINDINGS_SHOWN_MAX);
   return { findings: told, findings_omitted: total - told.length };
 }
 

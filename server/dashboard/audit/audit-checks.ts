@@ -1,8 +1,14 @@
 import type { Client } from 'pg';
 import { readHead } from '#db/log/read.ts';
-import { checkOf, COMPARED, faultOfLog, LOG, type Outcome } from '#server/dashboard/audit/audit-check.ts';
+import {
+  checkOf,
+  PROJECTION_NAMES,
+  faultOfLog,
+  LOG,
+  type Outcome,
+} from '#server/dashboard/audit/audit-check.ts';
 import { type AuditReader, noteReading } from '#server/dashboard/audit/audit-reader.ts';
-import type { CheckDone, CheckLine, Checks } from '#server/contract/audit.ts';
+import type { CheckResult, CheckLine, Checks } from '#server/contract/audit.ts';
 import type { SignedIn } from '#server/dashboard/gate.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { errorFields, type Logger } from '#server/process/logger.ts';
@@ -17,7 +23,7 @@ const CHECK_MS_MAX = 300_000;
 /** One statement: a page of the log, or two tables row by row. */
 const STATEMENT_TIMEOUT_MS = 120_000;
 /** How far it is, is told this often: as often as people see a bar move. */
-const TOLD_EVERY_MS = 250;
+const PROGRESS_EVERY_MS = 250;
 
 const BUSY = new ApiError('not_allowed', {
   message:
@@ -32,7 +38,7 @@ export class AuditChecks {
   readonly #desk: AuditReader;
   readonly #log: Logger;
   #running: Checks['running'] = null;
-  readonly #newest = new Map<string, CheckDone>();
+  readonly #newest = new Map<string, CheckResult>();
 
   constructor(desk: AuditReader, log: Logger) {
     this.#desk = desk;
@@ -46,7 +52,7 @@ export class AuditChecks {
       object: 'checks',
       running: this.#running,
       newest: [...this.#newest.values()],
-      projections: [...COMPARED],
+      projections: [...PROJECTION_NAMES],
       events_max: EVENTS_MAX,
       head,
     };
@@ -91,9 +97,9 @@ export class AuditChecks {
       );
     }, STATEMENT_TIMEOUT_MS);
     const result = work
-      .then((outcome): CheckDone | ApiError => {
+      .then((outcome): CheckResult | ApiError => {
         if (outcome instanceof ApiError) return outcome;
-        const done: CheckDone = {
+        const done: CheckResult = {
           what,
           began_at: beganAt.toISOString(),
           took_ms: Math.round(performance.now() - startedMs),
@@ -108,7 +114,7 @@ export class AuditChecks {
       });
     result.then((done) => begun.resolve(done instanceof ApiError ? done : null), begun.reject);
     const refusal = await begun.promise;
-    return refusal ?? tell(running, result);
+    return refusal ?? progressLines(running, result);
   }
 
   /** @returns also what says why it came to nothing. */
@@ -148,14 +154,14 @@ export class AuditChecks {
   }
 }
 
-async function* tell(
+async function* progressLines(
   running: NonNullable<Checks['running']>,
-  result: Promise<CheckDone | ApiError>,
+  result: Promise<CheckResult | ApiError>,
 ): AsyncGenerator<CheckLine> {
   for (;;) {
     yield { done: running.done, of: running.of };
     const pause = Promise.withResolvers<null>();
-    const timer = setTimeout(() => pause.resolve(null), TOLD_EVERY_MS);
+    const timer = setTimeout(() => pause.resolve(null), PROGRESS_EVERY_MS);
     const done = await Promise.race([result, pause.promise]);
     clearTimeout(timer);
     if (done === null) continue;

@@ -3,15 +3,15 @@ import { describeEvents, describeProof } from '#db/audit/commands/receipt-text.t
 import { parseVerifierKey } from '#db/tlog/note.ts';
 import { openReceipt, ReceiptError } from '#db/tlog/receipt.ts';
 import { readStanding } from '#db/tlog/standing.ts';
-import type { ReceiptChecked } from '#server/contract/audit.ts';
+import type { ReceiptCheckResult } from '#server/contract/audit.ts';
 
 /**
  * Whether a receipt is one of this log: by its own keys, those of the histories that were given up included,
  * and with no look at the events.
  */
-export async function checkReceipt(client: ClientBase, text: string): Promise<ReceiptChecked> {
+export async function checkReceipt(client: ClientBase, text: string): Promise<ReceiptCheckResult> {
   const { signing } = await readStanding(client);
-  const nothing = (problem: string): ReceiptChecked => ({
+  const nothing = (problem: string): ReceiptCheckResult => ({
     object: 'receipt_check',
     is_good: false,
     proven: [],

@@ -3,19 +3,18 @@ import { publishDirectory } from '#db/tlog/published.ts';
 import { listCheckpoints, readProof } from '#server/dashboard/audit/audit-proof.ts';
 import { checkReceipt } from '#server/dashboard/audit/audit-receipt.ts';
 import { readMoment, readState } from '#server/dashboard/audit/audit-state.ts';
-import {
-  BeginCheck,
-  type CheckLine,
-  CheckpointsQuery,
-  CheckReceipt,
-  type Proof,
-  StateQuery,
-} from '#server/contract/audit.ts';
+import { StartCheck, type CheckLine, CheckpointsQuery, CheckReceipt, type Proof, StateQuery } from '#server/contract/audit.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import { noteReading } from '#server/dashboard/audit/audit-reader.ts';
 import { replyWithLines } from '#server/read/export-reply.ts';
-import { type ApiRoute, EVERYBODY, OVERSEERS, route, type SignedIn } from '#server/dashboard/gate.ts';
-import { holderOf, withPlace } from '#server/read/read-api.ts';
+import {
+  type ApiRoute,
+  ANY_ROLE,
+  ADMINISTRATORS_AND_AUDITORS,
+  route,
+  type SignedIn,
+} from '#server/dashboard/gate.ts';
+import { holderOf, withReadSlot } from '#server/read/read-api.ts';
 import { readQuery } from '#server/read/read-query.ts';
 import type { Source } from '#server/read/read-store.ts';
 import { ApiError } from '#server/errors/api-error.ts';
@@ -30,19 +29,19 @@ const LINES = ['content-type', 'application/x-ndjson; charset=utf-8'] as const;
  */
 export function auditRoutes({ reads, audit, checks, config }: Dashboard): ApiRoute[] {
   const readLog = <T>(who: SignedIn, work: (client: ClientBase) => Promise<T>): Promise<T | ApiError> =>
-    withPlace(reads, holderOf(who), async () => {
+    withReadSlot(reads, holderOf(who), async () => {
       const read = await reads.read(LOG, work);
       return read instanceof ApiError ? read : read.found;
     });
   return [
-    route('get', '/api/audit/proof', OVERSEERS, null, async (_call, who) => {
+    route('get', '/api/audit/proof', ADMINISTRATORS_AND_AUDITORS, null, async (_call, who) => {
       // Of a verifier key the name is what stands before its first "+".
       const witnesses = config.WITNESSES.map((line) => line.slice(0, line.indexOf('+')));
       const proof = await readLog(who, (client) => readProof(client, witnesses));
       return proof instanceof ApiError ? proof : ({ object: 'proof', ...proof } satisfies Proof);
     }),
 
-    route('get', '/api/audit/checkpoints', OVERSEERS, null, ({ request }, who) => {
+    route('get', '/api/audit/checkpoints', ADMINISTRATORS_AND_AUDITORS, null, ({ request }, who) => {
       const query = readQuery(CheckpointsQuery, request.url);
       return query instanceof ApiError
         ? Promise.resolve(query)
@@ -50,14 +49,14 @@ export function auditRoutes({ reads, audit, checks, config }: Dashboard): ApiRou
     }),
 
     // A receipt shows nobody what they did not have before, and so it is for everybody.
-    route('post', '/api/audit/receipt', EVERYBODY, CheckReceipt, ({ body }, who) =>
+    route('post', '/api/audit/receipt', ANY_ROLE, CheckReceipt, ({ body }, who) =>
       readLog(who, (client) => checkReceipt(client, body.receipt)),
     ),
 
-    route('get', '/api/audit/state', OVERSEERS, null, ({ request }, who) => {
+    route('get', '/api/audit/state', ADMINISTRATORS_AND_AUDITORS, null, ({ request }, who) => {
       const query = readQuery(StateQuery, request.url);
       if (query instanceof ApiError) return Promise.resolve(query);
-      return withPlace(reads, holderOf(who), () =>
+      return withReadSlot(reads, holderOf(who), () =>
         audit.use(async (client) => {
           const moment = await readMoment(client, query);
           await noteReading(client, who, {
@@ -70,14 +69,25 @@ export function auditRoutes({ reads, audit, checks, config }: Dashboard): ApiRou
       );
     }),
 
-    route('get', '/api/audit/checks', OVERSEERS, null, () => checks.read()),
+    route('get', '/api/audit/checks', ADMINISTRATORS_AND_AUDITORS, null, () => checks.read()),
 
-    route('post', '/api/audit/checks', OVERSEERS, BeginCheck, async ({ body, response }, who) => {
-      const left = new AbortController();
-      response.once('close', () => left.abort());
-      const lines = await checks.begin(body.what, who, { published: publishDirectory(config) }, left.signal);
-      return lines instanceof ApiError ? lines : replyWithLines(response, LINES, written(lines));
-    }),
+    route(
+      'post',
+      '/api/audit/checks',
+      ADMINISTRATORS_AND_AUDITORS,
+      StartCheck,
+      async ({ body, response }, who) => {
+        const left = new AbortController();
+        response.once('close', () => left.abort());
+        const lines = await checks.begin(
+          body.what,
+          who,
+          { published: publishDirectory(config) },
+          left.signal,
+        );
+        return lines instanceof ApiError ? lines : replyWithLines(response, LINES, written(lines));
+      },
+    ),
   ];
 }
 

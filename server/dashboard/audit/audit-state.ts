@@ -7,7 +7,7 @@ import { evolvePlan, type Plan } from '#db/fold/plan.ts';
 import { SHARD } from '#db/log/append.ts';
 import { positionAt } from '#db/log/lookup.ts';
 import { readHead, readStream } from '#db/log/read.ts';
-import type { StateQuery, StateThen, SubjectState } from '#server/contract/audit.ts';
+import type { StateQuery, PastState, SubjectState } from '#server/contract/audit.ts';
 
 /** Events of a subject that are told one by one: a page to look at. */
 const EVENTS_TOLD_MAX = 50;
@@ -35,7 +35,7 @@ export async function readMoment(
 }
 
 /** A subject as it was then, folded from its events alone, archived ones included. */
-export async function readState(client: ClientBase, query: StateQuery, moment: Moment): Promise<StateThen> {
+export async function readState(client: ClientBase, query: StateQuery, moment: Moment): Promise<PastState> {
   const { position, head, at } = moment;
   const upTo = async (stream: string): Promise<Placed<ControlEvent>[]> =>
     (await readStream(client, stream)).filter((placed) => placed.position <= position);

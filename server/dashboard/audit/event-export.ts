@@ -2,7 +2,7 @@ import type { Response } from 'express';
 import { firstPosition, type Read, readHead, UnreadableEventError } from '#db/log/read.ts';
 import { EVENTS_EXPORT_MAX, EVENTS_EXPORT_STEPS_MAX } from '#server/dashboard/bounds.ts';
 import { EXPORT_STEP_ROWS } from '#server/read/bounds.ts';
-import type { EventsQuery } from '#server/contract/service.ts';
+import type { EventsQuery } from '#server/contract/events.ts';
 import {
   eventRow,
   EVENTS,

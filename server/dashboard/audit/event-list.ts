@@ -14,8 +14,8 @@ import {
   EVENTS_STEP_POSITIONS,
   EVENTS_STEPS_MAX,
 } from '#server/dashboard/bounds.ts';
-import type { AsOf } from '#server/contract/requests.ts';
-import type { EventPage, EventRow, EventsQuery } from '#server/contract/service.ts';
+import type { EventPage, EventRow, EventsQuery } from '#server/contract/events.ts';
+import type { Freshness } from '#server/contract/parts.ts';
 import { skipTo } from '#server/dashboard/audit/event-skip.ts';
 import type { Source } from '#server/read/read-store.ts';
 import type { Scope } from '#server/read/scope.ts';
@@ -125,7 +125,7 @@ export async function listEvents(
   scope: Scope,
   query: EventsQuery,
   upTo: number | null,
-  asOf: AsOf,
+  asOf: Freshness,
   look = LOOK,
 ): Promise<EventPage> {
   const head = await readHead(client);

@@ -1,17 +1,17 @@
 import type { AuditReader } from '#server/dashboard/audit/audit-reader.ts';
-import { EventsQuery } from '#server/contract/service.ts';
+import { EventsQuery } from '#server/contract/events.ts';
 import { exportEvents } from '#server/dashboard/audit/event-export.ts';
 import { EVENTS, listEvents, typesOf } from '#server/dashboard/audit/event-list.ts';
 import {
   type ApiCall,
   type ApiRoute,
-  EVERYBODY,
+  ANY_ROLE,
   route,
   scopeOfMember,
   type SignedIn,
 } from '#server/dashboard/gate.ts';
-import { holderOf, withPlace } from '#server/read/read-api.ts';
-import { readQuery, wrong } from '#server/read/read-query.ts';
+import { holderOf, withReadSlot } from '#server/read/read-api.ts';
+import { readQuery, invalidParameter } from '#server/read/read-query.ts';
 import type { ReadStore } from '#server/read/read-store.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 
@@ -29,11 +29,11 @@ export function eventRoutes({ reads, audit }: { reads: ReadStore; audit: AuditRe
     path: string,
     answer: (asked: Asked, call: ApiCall<undefined>, who: SignedIn) => Promise<object | ApiError | null>,
   ): ApiRoute =>
-    route('get', path, EVERYBODY, null, (call, who) => {
+    route('get', path, ANY_ROLE, null, (call, who) => {
       const asked = readAsked(call.request.url);
       return asked instanceof ApiError
         ? Promise.resolve(asked)
-        : withPlace(reads, holderOf(who), () => answer(asked, call, who));
+        : withReadSlot(reads, holderOf(who), () => answer(asked, call, who));
     });
   return [
     get('/api/events', async ({ query, cursor }, _call, who) => {
@@ -57,8 +57,9 @@ function readAsked(url: string): Asked | ApiError {
   const query = readQuery(EventsQuery, url);
   if (query instanceof ApiError) return query;
   const { cursor, type } = query;
-  if (type !== undefined && typesOf(type).length === 0) return wrong('type', 'is no type of event');
+  if (type !== undefined && typesOf(type).length === 0)
+    return invalidParameter('type', 'is no type of event');
   if (cursor !== undefined && !/^\d{1,15}$/.test(cursor))
-    return wrong('cursor', 'is not one that a page gave as "next"');
+    return invalidParameter('cursor', 'is not one that a page gave as "next"');
   return { query, cursor: cursor === undefined ? null : Number(cursor) };
 }

@@ -2,7 +2,7 @@ import type { ClientBase } from 'pg';
 import { SHARD } from '#db/log/append.ts';
 import { type EventFilter, lookThroughControl } from '#db/log/lookup.ts';
 import { EVENTS_CONTROL_LOOK_MAX, EVENTS_SKIP_ROWS_MAX } from '#server/dashboard/bounds.ts';
-import type { AsOf } from '#server/contract/requests.ts';
+import type { Freshness } from '#server/contract/parts.ts';
 
 type Found = { seen: string; newest: string | null; is_open: boolean | null; is_cut: boolean };
 
@@ -17,7 +17,7 @@ export async function skipTo(
   client: ClientBase,
   filter: EventFilter,
   upTo: number,
-  asOf: AsOf,
+  asOf: Freshness,
 ): Promise<number | null> {
   const { account, key } = filter;
   if ((account === undefined && key === undefined) || asOf.parked > 0 || asOf.position < upTo) return null;

@@ -1,8 +1,8 @@
 import type { Key } from '#db/fold/key.ts';
 import { RELAYED_ROUTES } from '#db/limits/limits.ts';
-import type { CheckKey, CheckStep, KeyChecked } from '#server/contract/keys.ts';
-import { LIMITS_UNTOLD } from '#server/read/stale-responses.ts';
 import { type ErrorCode, ApiError } from '#server/errors/api-error.ts';
+import type { CheckKey, CheckStep, KeyCheckResult } from '#server/contract/keys.ts';
+import { LIMITS_UNAVAILABLE } from '#server/read/stale-responses.ts';
 import { apiErrorOfModel } from '#server/relay/find-targets.ts';
 import { dryRun, checkLimits } from '#server/access/dry-run.ts';
 import type { Relay } from '#server/relay/relay.ts';
@@ -47,7 +47,7 @@ export async function checkKey(
   { readModel, upstreams, instance: seat }: Relay,
   key: Key,
   asked: z.output<typeof CheckKey>,
-): Promise<KeyChecked | ApiError> {
+): Promise<KeyCheckResult | ApiError> {
   const models = upstreams.table;
   const relayed = RELAYED_ROUTES.find((route) => route === asked.route);
   const isRelayed = relayed !== undefined;
@@ -62,7 +62,7 @@ export async function checkKey(
   );
   if (refusal === null && isRelayed) {
     const counters = await seat.limits.figures(readModel.limitsOf(key));
-    if (counters === null) return LIMITS_UNTOLD;
+    if (counters === null) return LIMITS_UNAVAILABLE;
     refusal = checkLimits(counters, readModel.nowMs());
   }
   const steps = STEPS.filter(
@@ -72,7 +72,7 @@ export async function checkKey(
 }
 
 /** The steps up to the one that refuses. */
-function listChecks(steps: readonly CheckStep[], refusal: ApiError | null): KeyChecked['checks'] {
+function listChecks(steps: readonly CheckStep[], refusal: ApiError | null): KeyCheckResult['checks'] {
   if (refusal === null) return steps.map((what) => ({ what, passes: true, refusal: null }));
   const { status, code, message } = refusal;
   const failed = STEP_OF[code] ?? 'limits';

@@ -3,8 +3,9 @@ import { type Key, keyState } from '#db/fold/key.ts';
 import { readStreams } from '#db/log/read-streams.ts';
 import { readSecretUse } from '#db/secrets/secret-use.ts';
 import { KEYS_LISTED_MAX } from '#server/dashboard/bounds.ts';
-import type { KeyRow, MonthUsage } from '#server/contract/keys.ts';
-import { monthOfKeys, NOTHING_USED } from '#server/read/month-usage.ts';
+import type { KeyRow } from '#server/contract/keys.ts';
+import type { MonthUsage } from '#server/contract/usage.ts';
+import { monthOfKeys, NO_USAGE } from '#server/read/month-usage.ts';
 import type { Source } from '#server/read/read-store.ts';
 import type { ReadModel } from '#server/read-model/read-model.ts';
 
@@ -71,7 +72,7 @@ export async function readKeyFacts(
       rotatedAt: rotations.has(id) ? (rotations.get(id) ?? null) : rotated_at,
       usedAt: last_used_at,
       secretsUsed: new Map((used.get(id) ?? []).map(({ last4, usedAt }) => [last4, usedAt])),
-      month: months.get(id) ?? NOTHING_USED,
+      month: months.get(id) ?? NO_USAGE,
     });
   }
   return facts;

@@ -1,20 +1,12 @@
 import { isIP } from 'node:net';
 import type { Key } from '#db/fold/key.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
-import { keyOf, makeChange } from '#server/dashboard/change.ts';
-import {
-  ChangeKey,
-  CheckKey,
-  CreateKey,
-  type KeyList,
-  type KeyMade,
-  KeysQuery,
-  RotateKey,
-} from '#server/contract/keys.ts';
+import { findKey, makeChange } from '#server/dashboard/change.ts';
+import { ChangeKey, CheckKey, CreateKey, type KeyList, type CreatedKey, KeysQuery, RotateKey } from '#server/contract/keys.ts';
 import {
   type ApiRoute,
   CALLERS,
-  EVERYBODY,
+  ANY_ROLE,
   route,
   scopeOfMember,
   type SignedIn,
@@ -22,12 +14,12 @@ import {
 import { checkKey } from '#server/dashboard/keys/key-check.ts';
 import { chooseKeys, keyRow, KEYS, readKeyFacts } from '#server/dashboard/keys/key-list.ts';
 import { KeyRoom } from '#server/dashboard/keys/key-room.ts';
-import { holderOf, withPlace } from '#server/read/read-api.ts';
+import { holderOf, withReadSlot } from '#server/read/read-api.ts';
 import { readQuery } from '#server/read/read-query.ts';
-import { stale } from '#server/read/stale-responses.ts';
+import { unavailable } from '#server/read/stale-responses.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 
-const STALE = stale('keys');
+const STALE = unavailable('keys');
 
 /** Keys: members manage those of their account, administrators all, auditors look. */
 export function keyRoutes(dashboard: Dashboard): ApiRoute[] {
@@ -42,7 +34,7 @@ export function keyRoutes(dashboard: Dashboard): ApiRoute[] {
   ): Promise<Pick<KeyList, 'data' | 'as_of' | 'position' | 'behind' | 'parked'> | ApiError> {
     if (!readModel.isCurrent()) return STALE;
     const nowMs = readModel.nowMs();
-    const read = await withPlace(reads, holderOf(who), () =>
+    const read = await withReadSlot(reads, holderOf(who), () =>
       reads.read(KEYS, (client) => readKeyFacts(client, keys, nowMs)),
     );
     if (read instanceof ApiError) return read;
@@ -54,7 +46,7 @@ export function keyRoutes(dashboard: Dashboard): ApiRoute[] {
   }
 
   return [
-    route('get', '/api/keys', EVERYBODY, null, async ({ request }, who) => {
+    route('get', '/api/keys', ANY_ROLE, null, async ({ request }, who) => {
       const query = readQuery(KeysQuery, request.url);
       if (query instanceof ApiError) return query;
       const { account } = scopeOfMember(who);
@@ -66,8 +58,8 @@ export function keyRoutes(dashboard: Dashboard): ApiRoute[] {
       return { object: 'list', ...described, rows_omitted: omitted } satisfies KeyList;
     }),
 
-    route('get', '/api/keys/:key', EVERYBODY, null, async ({ params }, who) => {
-      const key = keyOf(dashboard, who, params);
+    route('get', '/api/keys/:key', ANY_ROLE, null, async ({ params }, who) => {
+      const key = findKey(dashboard, who, params);
       if (key instanceof ApiError) return key;
       const described = await describe([key], who);
       if (described instanceof ApiError) return described;
@@ -90,7 +82,7 @@ export function keyRoutes(dashboard: Dashboard): ApiRoute[] {
     }),
 
     route('post', '/api/keys/:key/rotate', CALLERS, RotateKey, async ({ body, params }, who) => {
-      const key = keyOf(dashboard, who, params);
+      const key = findKey(dashboard, who, params);
       if (key instanceof ApiError) return key;
       return made(
         await makeChange(dashboard, who, (control) =>
@@ -100,20 +92,20 @@ export function keyRoutes(dashboard: Dashboard): ApiRoute[] {
     }),
 
     route('post', '/api/keys/:key/leaked', CALLERS, null, async ({ params }, who) => {
-      const key = keyOf(dashboard, who, params);
+      const key = findKey(dashboard, who, params);
       if (key instanceof ApiError) return key;
       return made(await makeChange(dashboard, who, (control) => control.replaceLeaked(pepper, key.id)));
     }),
 
     route('post', '/api/keys/:key/revoke', CALLERS, null, async ({ params }, who) => {
-      const key = keyOf(dashboard, who, params);
+      const key = findKey(dashboard, who, params);
       return key instanceof ApiError
         ? key
         : makeChange(dashboard, who, (control) => control.revokeKey(key.id));
     }),
 
     route('patch', '/api/keys/:key', CALLERS, ChangeKey, async ({ body, params }, who) => {
-      const key = keyOf(dashboard, who, params);
+      const key = findKey(dashboard, who, params);
       if (key instanceof ApiError) return key;
       const { name, terms, expires_at, windows } = body;
       const expiresAt = typeof expires_at === 'string' ? new Date(expires_at) : expires_at;
@@ -127,8 +119,8 @@ export function keyRoutes(dashboard: Dashboard): ApiRoute[] {
       );
     }),
 
-    route('post', '/api/keys/:key/check', EVERYBODY, CheckKey, async ({ body, params }, who) => {
-      const key = keyOf(dashboard, who, params);
+    route('post', '/api/keys/:key/check', ANY_ROLE, CheckKey, async ({ body, params }, who) => {
+      const key = findKey(dashboard, who, params);
       if (key instanceof ApiError) return key;
       if (!readModel.isCurrent()) return STALE;
       if (body.address !== undefined && isIP(body.address) === 0)
@@ -136,12 +128,12 @@ export function keyRoutes(dashboard: Dashboard): ApiRoute[] {
           message: '"address": must be an IP address.',
           param: 'address',
         });
-      return withPlace(reads, holderOf(who), () => checkKey(relay, key, body));
+      return withReadSlot(reads, holderOf(who), () => checkKey(relay, key, body));
     }),
   ];
 }
 
-function made(change: Omit<KeyMade, 'object'> | ApiError): KeyMade | ApiError {
+function made(change: Omit<CreatedKey, 'object'> | ApiError): CreatedKey | ApiError {
   return change instanceof ApiError
     ? change
     : { object: 'key', id: change.id, secret: change.secret, event: change.event };

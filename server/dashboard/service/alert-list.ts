@@ -5,7 +5,7 @@ import {
   ATTEMPTS_SHOWN_MAX,
   DELIVERIES_LISTED_MAX,
 } from '#server/dashboard/bounds.ts';
-import type { AlertRow, DeliveryRow } from '#server/contract/service.ts';
+import type { AlertRow, DeliveryRow } from '#server/contract/alerts.ts';
 import type { Source } from '#server/read/read-store.ts';
 
 /** Alerts and deliveries are the worker's own tables, and no projection. */

@@ -1,23 +1,18 @@
 import type { ClientBase } from 'pg';
 import { ALERTS, listAlerts, listDeliveries } from '#server/dashboard/service/alert-list.ts';
-import { idOf } from '#server/dashboard/change.ts';
-import {
-  CreateWebhook,
-  DeliveriesQuery,
-  type WebhookMade,
-  type WebhookRow,
-} from '#server/contract/service.ts';
+import { parseId } from '#server/dashboard/change.ts';
+import { CreateWebhook, DeliveriesQuery, type CreatedWebhook, type WebhookRow } from '#server/contract/alerts.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import {
   ADMINISTRATORS,
   type ApiRoute,
-  EVERYBODY,
-  OVERSEERS,
+  ANY_ROLE,
+  ADMINISTRATORS_AND_AUDITORS,
   route,
   scopeOfMember,
   type SignedIn,
 } from '#server/dashboard/gate.ts';
-import { holderOf, withPlace } from '#server/read/read-api.ts';
+import { holderOf, withReadSlot } from '#server/read/read-api.ts';
 import { readQuery } from '#server/read/read-query.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { addWebhook, listWebhooks, removeWebhook, testWebhook } from '#server/control/webhooks.ts';
@@ -30,18 +25,18 @@ export function alertRoutes({ relay, reads, control }: Dashboard): ApiRoute[] {
     who: SignedIn,
     read: (client: ClientBase) => Promise<T[]>,
   ): Promise<{ object: 'list'; data: T[] } | ApiError> {
-    const found = await withPlace(reads, holderOf(who), () => reads.read(ALERTS, read));
+    const found = await withReadSlot(reads, holderOf(who), () => reads.read(ALERTS, read));
     return found instanceof ApiError ? found : { object: 'list', data: found.found };
   }
 
   return [
-    route('get', '/api/alerts', EVERYBODY, null, (_call, who) =>
+    route('get', '/api/alerts', ANY_ROLE, null, (_call, who) =>
       list(who, (client) =>
         listAlerts(client, scopeOfMember(who).account, (account) => readModel.account(account)?.name ?? null),
       ),
     ),
 
-    route('get', '/api/webhooks', OVERSEERS, null, (_call, who) =>
+    route('get', '/api/webhooks', ADMINISTRATORS_AND_AUDITORS, null, (_call, who) =>
       list(who, async (client) =>
         (await listWebhooks(client)).map(
           ({ created_at, failing_since, switched_off_at, ...webhook }): WebhookRow => ({
@@ -63,11 +58,11 @@ export function alertRoutes({ relay, reads, control }: Dashboard): ApiRoute[] {
       );
       return made instanceof ApiError
         ? made
-        : ({ object: 'webhook', id: made.id, secret: made.secret } satisfies WebhookMade);
+        : ({ object: 'webhook', id: made.id, secret: made.secret } satisfies CreatedWebhook);
     }),
 
     route('delete', '/api/webhooks/:webhook', ADMINISTRATORS, null, async ({ params }, { member }) => {
-      const id = idOf(params, 'webhook');
+      const id = parseId(params, 'webhook');
       if (id instanceof ApiError) return id;
       const removed = await control.change(`member/${member.id}`, (_control, client) =>
         removeWebhook(client, id),
@@ -76,7 +71,7 @@ export function alertRoutes({ relay, reads, control }: Dashboard): ApiRoute[] {
     }),
 
     route('post', '/api/webhooks/:webhook/test', ADMINISTRATORS, null, async ({ params }, { member }) => {
-      const id = idOf(params, 'webhook');
+      const id = parseId(params, 'webhook');
       if (id instanceof ApiError) return id;
       const delivery = await control.change(`member/${member.id}`, (_control, client) =>
         testWebhook(client, id),
@@ -84,7 +79,7 @@ export function alertRoutes({ relay, reads, control }: Dashboard): ApiRoute[] {
       return delivery instanceof ApiError ? delivery : { object: 'delivery', id: delivery };
     }),
 
-    route('get', '/api/deliveries', OVERSEERS, null, async ({ request }, who) => {
+    route('get', '/api/deliveries', ADMINISTRATORS_AND_AUDITORS, null, async ({ request }, who) => {
       const query = readQuery(DeliveriesQuery, request.url);
       return query instanceof ApiError
         ? query

@@ -3,10 +3,10 @@ import type { ClientBase } from 'pg';
 import { DEAD_AFTER_MS } from '#db/bounds.ts';
 import { SHARD } from '#db/log/append.ts';
 import { readProjectionStatus } from '#db/projections/state.ts';
-import type { Status } from '#server/contract/service.ts';
+import type { Status } from '#server/contract/status.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
-import { type ApiRoute, OVERSEERS, route } from '#server/dashboard/gate.ts';
-import { holderOf, withPlace } from '#server/read/read-api.ts';
+import { type ApiRoute, ADMINISTRATORS_AND_AUDITORS, route } from '#server/dashboard/gate.ts';
+import { holderOf, withReadSlot } from '#server/read/read-api.ts';
 import type { Source } from '#server/read/read-store.ts';
 import { listUpstreams } from '#server/dashboard/upstreams/upstream-list.ts';
 import { ApiError } from '#server/errors/api-error.ts';
@@ -23,8 +23,8 @@ type Read = Pick<Status, 'now' | 'log' | 'instances' | 'projections' | 'postgres
 /** How the service is: its processes, its log, its tables, its upstreams. */
 export function statusRoutes({ relay, reads, config, viewers }: Dashboard): ApiRoute[] {
   return [
-    route('get', '/api/status', OVERSEERS, null, async (_call, who) => {
-      const read = await withPlace(reads, holderOf(who), () => reads.read(SERVICE, readService));
+    route('get', '/api/status', ADMINISTRATORS_AND_AUDITORS, null, async (_call, who) => {
+      const read = await withReadSlot(reads, holderOf(who), () => reads.read(SERVICE, readService));
       if (read instanceof ApiError) return read;
       const { appender } = relay.instance;
       return {

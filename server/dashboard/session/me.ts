@@ -7,7 +7,7 @@ import { ApiError } from '#server/errors/api-error.ts';
 import { originFor } from '#server/sign-in/origin.ts';
 
 /** What somebody who is signed in is told of themselves. */
-export async function describeMe(
+export async function readMe(
   { signIn, relay, config, origin }: Pick<Dashboard, 'signIn' | 'relay' | 'config' | 'origin'>,
   request: IncomingMessage,
   { session, member, account }: SignedIn,

@@ -12,21 +12,13 @@ import {
 import { seal, unseal } from '#db/secrets/seal.ts';
 import { sendJson } from '#server/http/respond.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
-import {
-  BeginTotp,
-  ChangePassword,
-  ConfirmTotp,
-  ForgotPassword,
-  RemoveTotp,
-  ResetPassword,
-  type TotpBegun,
-} from '#server/contract/session.ts';
 import type { Change } from '#server/contract/keys.ts';
-import { type ApiRoute, EVERYBODY, openRoute, route, type SignedIn } from '#server/dashboard/gate.ts';
-import { describeMe } from '#server/dashboard/session/me.ts';
+import { StartTotp, ChangePassword, ConfirmTotp, ForgotPassword, RemoveTotp, ResetPassword, type TotpEnrollment } from '#server/contract/session.ts';
+import { type ApiRoute, ANY_ROLE, publicRoute, route, type SignedIn } from '#server/dashboard/gate.ts';
+import { readMe } from '#server/dashboard/session/me.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { digestOf } from '#server/sign-in/cookie.ts';
-import { askForStranger } from '#server/sign-in/sign-in-store.ts';
+import { queryAnonymously } from '#server/sign-in/sign-in-store.ts';
 import { makeLink } from '#server/sign-in/link-made.ts';
 import { changeTotp, setPassword } from '#server/sign-in/member-changes.ts';
 import { networkOf, ownOrigin } from '#server/sign-in/origin.ts';
@@ -64,7 +56,7 @@ export function passwordRoutes(dashboard: Dashboard): ApiRoute[] {
   /** Sends a reset link to an address, if it is somebody's. */
   async function sendReset(email: string): Promise<void> {
     const { mail } = signIn;
-    const row = mail && (await memberByEmail(signIn.strangers, email));
+    const row = mail && (await memberByEmail(signIn.anonymousPool, email));
     if (!mail || !row) return;
     // Links of before stay good: strangers may ask for more of them.
     const link = await change(seat, `member/${row.id}`, async (_control, client) => ({
@@ -80,8 +72,8 @@ export function passwordRoutes(dashboard: Dashboard): ApiRoute[] {
   }
 
   return [
-    openRoute('post', '/api/password/forgotten', ForgotPassword, async ({ body, request, response }) => {
-      const refused = await signIn.attempts.count('forgotten', networkOf(request, config.trustedProxies));
+    publicRoute('post', '/api/password/forgotten', ForgotPassword, async ({ body, request, response }) => {
+      const refused = await signIn.throttle.count('forgotten', networkOf(request, config.trustedProxies));
       if (refused) return refused;
       // The reply must not tell whether there is anybody to send it to, nor by how long it takes.
       sendReset(body.email).catch((error: unknown) =>
@@ -91,9 +83,9 @@ export function passwordRoutes(dashboard: Dashboard): ApiRoute[] {
       return null;
     }),
 
-    openRoute('post', '/api/password/reset', ResetPassword, async ({ body, request, response }) => {
+    publicRoute('post', '/api/password/reset', ResetPassword, async ({ body, request, response }) => {
       const digest = digestOf(body.token);
-      const reset = await askForStranger(signIn, (pool) => findLink(pool, 'reset', digest));
+      const reset = await queryAnonymously(signIn, (pool) => findLink(pool, 'reset', digest));
       if (reset instanceof ApiError) return reset;
       const member = reset?.member ?? null;
       if (member === null) return NOT_VALID;
@@ -117,10 +109,10 @@ export function passwordRoutes(dashboard: Dashboard): ApiRoute[] {
           message: 'Your new password is set. Sign in with it, and with a code from your device.',
         });
       opened.tell(response);
-      return describeMe(dashboard, request, { ...who, session: opened.id });
+      return readMe(dashboard, request, { ...who, session: opened.id });
     }),
 
-    route('post', '/api/password', EVERYBODY, ChangePassword, async ({ body, request }, who) => {
+    route('post', '/api/password', ANY_ROLE, ChangePassword, async ({ body, request }, who) => {
       const row = await again(request, who, body.current);
       if (row instanceof ApiError) return row;
       const passwordHash = await signIn.passwords.hash(body.password);
@@ -133,20 +125,20 @@ export function passwordRoutes(dashboard: Dashboard): ApiRoute[] {
       });
     }),
 
-    route('post', '/api/totp', EVERYBODY, BeginTotp, async ({ body, request }, who) => {
+    route('post', '/api/totp', ANY_ROLE, StartTotp, async ({ body, request }, who) => {
       const row = await again(request, who, body.password);
       if (row instanceof ApiError) return row;
       const secret = createTotpSecret();
       const sealed = seal(pepper, TOTP_PURPOSE, row.id, secret);
-      const begun: TotpBegun = { object: 'totp', secret, uri: totpUri(secret, row.email) };
+      const begun: TotpEnrollment = { object: 'totp', secret, uri: totpUri(secret, row.email) };
       return change(seat, `member/${row.id}`, async (_control, client) => {
         await beginTotp(client, row.id, sealed);
         return { position: null, done: begun };
       });
     }),
 
-    route('put', '/api/totp', EVERYBODY, ConfirmTotp, async ({ body }, { member }) => {
-      const refused = await signIn.attempts.count('code', member.id);
+    route('put', '/api/totp', ANY_ROLE, ConfirmTotp, async ({ body }, { member }) => {
+      const refused = await signIn.throttle.count('code', member.id);
       if (refused) return refused;
       const answer = await change(seat, `member/${member.id}`, async (control, client) => {
         const sealed = (await holdMember(client, member.id))?.sealedTotpBegun ?? null;
@@ -158,11 +150,11 @@ export function passwordRoutes(dashboard: Dashboard): ApiRoute[] {
           confirmTotp(client, member.id, sealed, step),
         );
       });
-      if (!(answer instanceof ApiError)) await signIn.attempts.forget('code', member.id);
+      if (!(answer instanceof ApiError)) await signIn.throttle.reset('code', member.id);
       return answer;
     }),
 
-    route('post', '/api/totp/remove', EVERYBODY, RemoveTotp, async ({ body, request }, who) => {
+    route('post', '/api/totp/remove', ANY_ROLE, RemoveTotp, async ({ body, request }, who) => {
       const row = await again(request, who, body.password);
       if (row instanceof ApiError) return row;
       if (row.sealedTotp === null) return { event: null };

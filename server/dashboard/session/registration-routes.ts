@@ -13,28 +13,21 @@ import { hasAdministrator } from '#db/members/members.ts';
 import { sendJson } from '#server/http/respond.ts';
 import { REGISTRATION_STEP_MS } from '#server/sign-in/bounds.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
-import {
-  AcceptInvitation,
-  type InvitationShown,
-  LookAtInvitation,
-  type Me,
-  Register,
-  SetUp,
-} from '#server/contract/session.ts';
-import { type ApiRoute, openRoute } from '#server/dashboard/gate.ts';
-import { describeMe } from '#server/dashboard/session/me.ts';
+import { AcceptInvitation, type InvitationDetail, ReadInvitation, type Me, Register, SetUp } from '#server/contract/session.ts';
+import { type ApiRoute, publicRoute } from '#server/dashboard/gate.ts';
+import { readMe } from '#server/dashboard/session/me.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { FIRST_ACCOUNT } from '#server/process/prepare-store.ts';
-import { registerMember, type Registration, TAKEN } from '#server/sign-in/registration.ts';
+import { registerMember, type Registration, EMAIL_TAKEN } from '#server/sign-in/registration.ts';
 import { digestOf } from '#server/sign-in/cookie.ts';
-import { askForStranger } from '#server/sign-in/sign-in-store.ts';
+import { queryAnonymously } from '#server/sign-in/sign-in-store.ts';
 import { networkOf } from '#server/sign-in/origin.ts';
-import { forgetSetupFile } from '#server/sign-in/setup.ts';
+import { deleteSetupFile } from '#server/sign-in/setup.ts';
 
 const NOT_VALID = new ApiError('link_not_valid');
 
 /** How people come in: the first by the setup link, others by an invitation or by themselves. */
-export function arrivalRoutes(dashboard: Dashboard): ApiRoute[] {
+export function registrationRoutes(dashboard: Dashboard): ApiRoute[] {
   const { signIn, config } = dashboard;
   const readModel = dashboard.relay.readModel;
   const seat = { control: dashboard.control, readModel };
@@ -71,7 +64,7 @@ export function arrivalRoutes(dashboard: Dashboard): ApiRoute[] {
     if (arrived instanceof ApiError) return arrived;
     const who = await signIn.sessions.whoIs(arrived.member);
     if (who instanceof ApiError) return who;
-    return describeMe(dashboard, request, { ...who, session: arrived.session ?? '' });
+    return readMe(dashboard, request, { ...who, session: arrived.session ?? '' });
   }
 
   async function register(
@@ -99,14 +92,14 @@ export function arrivalRoutes(dashboard: Dashboard): ApiRoute[] {
       null,
     );
     // Whether an address is known here is nobody's business but its owner's.
-    return arrived instanceof ApiError && arrived !== TAKEN ? arrived : null;
+    return arrived instanceof ApiError && arrived !== EMAIL_TAKEN ? arrived : null;
   }
 
   return [
-    openRoute('post', '/api/setup', SetUp, async ({ body, request, response }) => {
+    publicRoute('post', '/api/setup', SetUp, async ({ body, request, response }) => {
       const { token, email, password, account_name: name } = body;
       const digest = digestOf(token);
-      const setup = await askForStranger(signIn, (pool) => findLink(pool, 'setup', digest));
+      const setup = await queryAnonymously(signIn, (pool) => findLink(pool, 'setup', digest));
       if (setup === null || setup instanceof ApiError) return setup ?? NOT_VALID;
       const passwordHash = await signIn.passwords.hash(password);
       if (passwordHash instanceof ApiError) return passwordHash;
@@ -125,21 +118,21 @@ export function arrivalRoutes(dashboard: Dashboard): ApiRoute[] {
         },
         { sessions: signIn.sessions, request, response },
       );
-      if (!(arrived instanceof ApiError)) forgetSetupFile(config);
+      if (!(arrived instanceof ApiError)) deleteSetupFile(config);
       return me(request, arrived);
     }),
 
-    openRoute('post', '/api/registration', Register, async ({ body, request, response }) => {
+    publicRoute('post', '/api/registration', Register, async ({ body, request, response }) => {
       const startMs = performance.now();
       const isOpen = readModel.registration.policy === 'open';
       if (!isOpen && body.invitation === undefined) return new ApiError('registration_closed');
       const landed = landing();
       if (landed instanceof ApiError) return landed;
-      const refused = await signIn.attempts.count('registration', networkOf(request, config.trustedProxies));
+      const refused = await signIn.throttle.count('registration', networkOf(request, config.trustedProxies));
       if (refused) return refused;
       const digest = body.invitation === undefined ? null : digestOf(body.invitation);
       const invitation =
-        digest === null ? null : await askForStranger(signIn, (pool) => lookAtInvitation(pool, digest));
+        digest === null ? null : await queryAnonymously(signIn, (pool) => lookAtInvitation(pool, digest));
       if (invitation instanceof ApiError) return invitation;
       if (digest !== null && invitation === null) return NOT_VALID;
       const failed = await register(body, invitation, digest);
@@ -149,10 +142,12 @@ export function arrivalRoutes(dashboard: Dashboard): ApiRoute[] {
       return null;
     }),
 
-    openRoute('post', '/api/invitation', LookAtInvitation, async ({ body }) => {
-      const invitation = await askForStranger(signIn, (pool) => lookAtInvitation(pool, digestOf(body.token)));
+    publicRoute('post', '/api/invitation', ReadInvitation, async ({ body }) => {
+      const invitation = await queryAnonymously(signIn, (pool) =>
+        lookAtInvitation(pool, digestOf(body.token)),
+      );
       if (invitation === null || invitation instanceof ApiError) return invitation ?? NOT_VALID;
-      const shown: InvitationShown = {
+      const shown: InvitationDetail = {
         object: 'invitation',
         role: invitation.role,
         account_name:
@@ -162,10 +157,10 @@ export function arrivalRoutes(dashboard: Dashboard): ApiRoute[] {
       return shown;
     }),
 
-    openRoute('post', '/api/invitation/accept', AcceptInvitation, async ({ body, request, response }) => {
+    publicRoute('post', '/api/invitation/accept', AcceptInvitation, async ({ body, request, response }) => {
       const { token, email, password, account_name: name } = body;
       const digest = digestOf(token);
-      const invitation = await askForStranger(signIn, (pool) => lookAtInvitation(pool, digest));
+      const invitation = await queryAnonymously(signIn, (pool) => lookAtInvitation(pool, digest));
       if (invitation === null || invitation instanceof ApiError) return invitation ?? NOT_VALID;
       if (invitation.account === null && name === undefined)
         return new ApiError('missing_field', {
@@ -184,9 +179,10 @@ export function arrivalRoutes(dashboard: Dashboard): ApiRoute[] {
         { sessions: signIn.sessions, request, response },
       );
       // An invitation must not serve to ask for addresses one by one.
-      if (arrived === TAKEN)
+      if (arrived === EMAIL_TAKEN)
         return (
-          (await signIn.attempts.count('registration', networkOf(request, config.trustedProxies))) ?? TAKEN
+          (await signIn.throttle.count('registration', networkOf(request, config.trustedProxies))) ??
+          EMAIL_TAKEN
         );
       return me(request, arrived);
     }),

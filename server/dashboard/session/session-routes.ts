@@ -1,23 +1,23 @@
 import type { Client } from 'pg';
 import { holdMember } from '#db/members/members.ts';
 import { deleteSession, deleteSessions, listSessions } from '#db/members/sessions.ts';
-import { idOf } from '#server/dashboard/change.ts';
+import { parseId } from '#server/dashboard/change.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
 import type { Change } from '#server/contract/keys.ts';
 import { type SessionRow, SignIn, type Welcome } from '#server/contract/session.ts';
 import {
   type ApiCall,
   type ApiRoute,
-  EVERYBODY,
-  openRoute,
+  ANY_ROLE,
+  publicRoute,
   route,
   type SignedIn,
 } from '#server/dashboard/gate.ts';
-import { describeMe } from '#server/dashboard/session/me.ts';
+import { readMe } from '#server/dashboard/session/me.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import { clearCookie } from '#server/sign-in/cookie.ts';
 import { networkOf } from '#server/sign-in/origin.ts';
-import { closings } from '#server/sign-in/closings.ts';
+import { sessionClosedAppends } from '#server/sign-in/closings.ts';
 import { change } from '#server/sign-in/transaction.ts';
 import { verifyCode, verifyPassword } from '#server/sign-in/verify.ts';
 
@@ -36,7 +36,7 @@ export function sessionRoutes(dashboard: Dashboard): ApiRoute[] {
         const ended = await end(client);
         // Somebody else ended them first, and told of it.
         if (ended.length === 0) return { position: null, done: { event: null } };
-        const position = await control.append(closings(ended, member, control.actor));
+        const position = await control.append(sessionClosedAppends(ended, member, control.actor));
         return { position, done: { event: { type: 'session.closed', position } } };
       },
     );
@@ -53,7 +53,7 @@ export function sessionRoutes(dashboard: Dashboard): ApiRoute[] {
   }
 
   return [
-    openRoute('get', '/api/welcome', null, async () => {
+    publicRoute('get', '/api/welcome', null, async () => {
       const welcome: Welcome = {
         object: 'welcome',
         registration: readModel.registration.policy,
@@ -63,9 +63,9 @@ export function sessionRoutes(dashboard: Dashboard): ApiRoute[] {
       return welcome;
     }),
 
-    route('get', '/api/me', EVERYBODY, null, ({ request }, who) => describeMe(dashboard, request, who)),
+    route('get', '/api/me', ANY_ROLE, null, ({ request }, who) => readMe(dashboard, request, who)),
 
-    openRoute('post', '/api/session', SignIn, async ({ body, request, response }) => {
+    publicRoute('post', '/api/session', SignIn, async ({ body, request, response }) => {
       const { email, password, code } = body;
       const row = await verifyPassword(signIn, {
         email,
@@ -91,10 +91,10 @@ export function sessionRoutes(dashboard: Dashboard): ApiRoute[] {
       );
       if (opened instanceof ApiError) return opened;
       opened.tell(response);
-      return describeMe(dashboard, request, { ...known, session: opened.id });
+      return readMe(dashboard, request, { ...known, session: opened.id });
     }),
 
-    route('delete', '/api/session', EVERYBODY, null, (call, who) =>
+    route('delete', '/api/session', ANY_ROLE, null, (call, who) =>
       signOut(
         call,
         close(who, async (client) =>
@@ -103,7 +103,7 @@ export function sessionRoutes(dashboard: Dashboard): ApiRoute[] {
       ),
     ),
 
-    route('get', '/api/sessions', EVERYBODY, null, async (_call, who) => {
+    route('get', '/api/sessions', ANY_ROLE, null, async (_call, who) => {
       const rows = await listSessions(signIn.pool, who.member.id);
       const data = rows.map(({ id, openedAt, seenAt, expiresAt, browser, network }): SessionRow => ({
         id,
@@ -117,15 +117,15 @@ export function sessionRoutes(dashboard: Dashboard): ApiRoute[] {
       return { object: 'list', data };
     }),
 
-    route('delete', '/api/sessions', EVERYBODY, null, (call, who) =>
+    route('delete', '/api/sessions', ANY_ROLE, null, (call, who) =>
       signOut(
         call,
         close(who, (client) => deleteSessions(client, who.member.id, null)),
       ),
     ),
 
-    route('delete', '/api/sessions/:session', EVERYBODY, null, async (call, who) => {
-      const id = idOf(call.params, 'session');
+    route('delete', '/api/sessions/:session', ANY_ROLE, null, async (call, who) => {
+      const id = parseId(call.params, 'session');
       if (id instanceof ApiError) return id;
       const closed = close(who, async (client) =>
         (await deleteSession(client, who.member.id, id)) ? [id] : [],

@@ -1,11 +1,11 @@
 import { makeChange } from '#server/dashboard/change.ts';
-import { DefineModel, type DirectedModel, RetireModel } from '#server/contract/upstreams.ts';
+import { DefineModel, type ModelRoute, RetireModel } from '#server/contract/models.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
-import { ADMINISTRATORS, type ApiRoute, OVERSEERS, route } from '#server/dashboard/gate.ts';
-import { stale } from '#server/read/stale-responses.ts';
+import { ADMINISTRATORS, type ApiRoute, ADMINISTRATORS_AND_AUDITORS, route } from '#server/dashboard/gate.ts';
+import { unavailable } from '#server/read/stale-responses.ts';
 import { UpstreamControl } from '#server/control/upstream-control.ts';
 
-const STALE = stale('models');
+const STALE = unavailable('models');
 
 /**
  * Where the calls of models go, as far as somebody has said: administrators say it, auditors look. Names are
@@ -17,11 +17,11 @@ export function dispatchRoutes(dashboard: Dashboard): ApiRoute[] {
     relay: { readModel },
   } = dashboard;
   return [
-    route('get', '/api/dispatch', OVERSEERS, null, async () => {
+    route('get', '/api/dispatch', ADMINISTRATORS_AND_AUDITORS, null, async () => {
       if (!readModel.isCurrent()) return STALE;
       const data = [...readModel.directory.models]
         .filter(({ state }) => state === 'active')
-        .map(({ name, terms, position }): DirectedModel => ({ model: name, terms, position }))
+        .map(({ name, terms, position }): ModelRoute => ({ model: name, terms, position }))
         .toSorted((one, other) => (one.model < other.model ? -1 : 1));
       return { object: 'list', data };
     }),

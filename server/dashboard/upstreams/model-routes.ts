@@ -1,12 +1,12 @@
-import type { ModelRow } from '#server/contract/keys.ts';
+import type { ModelRow } from '#server/contract/models.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
-import { type ApiRoute, EVERYBODY, route } from '#server/dashboard/gate.ts';
+import { type ApiRoute, ANY_ROLE, route } from '#server/dashboard/gate.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 
 /** The models that the caller's account may ask for, and what they cost. A key may be narrowed to fewer. */
 export function modelRoutes({ relay: { readModel }, modelList }: Dashboard): ApiRoute[] {
   return [
-    route('get', '/api/models', EVERYBODY, null, async (_call, { account: { id } }) => {
+    route('get', '/api/models', ANY_ROLE, null, async (_call, { account: { id } }) => {
       const account = readModel.account(id);
       if (!account || !readModel.isCurrent()) return new ApiError('store_unavailable');
       const access = readModel.accountAccess(account);

@@ -1,20 +1,20 @@
 import { makeChange } from '#server/dashboard/change.ts';
-import { ImportPrices, type PriceRow, type PricesImported, PutPrice } from '#server/contract/accounts.ts';
 import type { Change } from '#server/contract/keys.ts';
+import { ImportPrices, type PriceRow, type PriceImportResult, PutPrice } from '#server/contract/models.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
-import { ADMINISTRATORS, type ApiRoute, OVERSEERS, route } from '#server/dashboard/gate.ts';
-import { stale } from '#server/read/stale-responses.ts';
+import { ADMINISTRATORS, type ApiRoute, ADMINISTRATORS_AND_AUDITORS, route } from '#server/dashboard/gate.ts';
+import { unavailable } from '#server/read/stale-responses.ts';
 import type { ImportPlan } from '#server/decide/price.ts';
 import { ApiError } from '#server/errors/api-error.ts';
 import type { Offered } from '#server/read-model/price-import.ts';
 
-const STALE = stale('prices');
+const STALE = unavailable('prices');
 
 /** Prices: administrators set them, auditors look. */
 export function priceRoutes(dashboard: Dashboard): ApiRoute[] {
   const { readModel } = dashboard.relay;
   return [
-    route('get', '/api/prices', OVERSEERS, null, async () => {
+    route('get', '/api/prices', ADMINISTRATORS_AND_AUDITORS, null, async () => {
       if (!readModel.isCurrent()) return STALE;
       const data = readModel.prices.all.map(({ pattern, prices, source, version }): PriceRow => ({
         model: pattern,
@@ -47,7 +47,7 @@ function describe(
   { source, providers, skipped }: Offered,
   dryRun: boolean,
   plan: ImportPlan & Change,
-): PricesImported {
+): PriceImportResult {
   return {
     object: 'price_import',
     source,

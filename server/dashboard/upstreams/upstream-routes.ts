@@ -3,18 +3,16 @@ import { DIALECTS, type UpstreamTerms } from '#db/events/upstream-events.ts';
 import { ConfigError } from '#server/process/config.ts';
 import { makeChange } from '#server/dashboard/change.ts';
 import type { Change } from '#server/contract/keys.ts';
-import {
-  AddCredential,
-  AddUpstream,
-  ChangeUpstream,
-  type CredentialAdded,
-  type UpstreamList,
-  type UpstreamModels,
-  type UpstreamTested,
-} from '#server/contract/upstreams.ts';
+import { AddCredential, AddUpstream, ChangeUpstream, type CreatedCredential, type UpstreamList, type UpstreamModels, type UpstreamTestResult } from '#server/contract/upstreams.ts';
 import type { Dashboard } from '#server/dashboard/dashboard.ts';
-import { ADMINISTRATORS, type ApiRoute, OVERSEERS, route, type SignedIn } from '#server/dashboard/gate.ts';
-import { stale } from '#server/read/stale-responses.ts';
+import {
+  ADMINISTRATORS,
+  type ApiRoute,
+  ADMINISTRATORS_AND_AUDITORS,
+  route,
+  type SignedIn,
+} from '#server/dashboard/gate.ts';
+import { unavailable } from '#server/read/stale-responses.ts';
 import { listUpstreams } from '#server/dashboard/upstreams/upstream-list.ts';
 import { DecisionError } from '#server/decide/decision.ts';
 import { ApiError } from '#server/errors/api-error.ts';
@@ -25,7 +23,7 @@ import { listModels } from '#server/upstreams/list-models.ts';
 import { testUpstream } from '#server/upstreams/test-upstream.ts';
 import type { Upstream } from '#server/upstreams/upstream.ts';
 
-const STALE = stale('upstreams');
+const STALE = unavailable('upstreams');
 const NOT_FOUND = new ApiError('not_found');
 /** Somebody waits for it; what takes longer is of no use to calls either. */
 const TEST_TIMEOUT_MS = 8_000;
@@ -43,7 +41,7 @@ const DIALECTS_TOLD = Object.fromEntries(
 export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
   const { config, credentials, relay } = dashboard;
   /** Whoever asks while a test runs is told what comes of that one. */
-  const tests = new Map<Upstream, Promise<UpstreamTested>>();
+  const tests = new Map<Upstream, Promise<UpstreamTestResult>>();
 
   /** @param terms those that it would have: what is wrong with their address is told at its field. */
   async function change<T extends Change>(
@@ -68,19 +66,19 @@ export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
     }
   }
 
-  function test(upstream: Upstream): Promise<UpstreamTested> {
+  function test(upstream: Upstream): Promise<UpstreamTestResult> {
     const running = tests.get(upstream);
     if (running) return running;
     const known = relay.readModel.directory.upstream(upstream.name);
     const begun = testUpstream(upstream, known?.state === 'active' ? known.credentials : [], TEST_TIMEOUT_MS)
-      .then((data): UpstreamTested => ({ object: 'upstream_test', data }))
+      .then((data): UpstreamTestResult => ({ object: 'upstream_test', data }))
       .finally(() => tests.delete(upstream));
     tests.set(upstream, begun);
     return begun;
   }
 
   return [
-    route('get', '/api/upstreams', OVERSEERS, null, async () =>
+    route('get', '/api/upstreams', ADMINISTRATORS_AND_AUDITORS, null, async () =>
       relay.readModel.isCurrent()
         ? ({
             object: 'list',
@@ -128,7 +126,7 @@ export function upstreamRoutes(dashboard: Dashboard): ApiRoute[] {
         const added = await change(who, (control) => control.addCredential(name, body));
         return added instanceof ApiError
           ? added
-          : ({ ...added, object: 'credential' } satisfies CredentialAdded);
+          : ({ ...added, object: 'credential' } satisfies CreatedCredential);
       },
     ),
 

@@ -112,8 +112,8 @@ describe('who has had all of their attempts', () => {
         "select points from daybook.attempt where key like 'forgotten:%' order by points desc limit 1",
       );
       expect(rows).toEqual([{ points: 6 }]);
-      await attempts.giveBack('forgotten', 'a network');
-      await attempts.giveBack('forgotten', 'a network');
+      await attempts.refund('forgotten', 'a network');
+      await attempts.refund('forgotten', 'a network');
       expect(await attempts.count('forgotten', 'a network')).toBeNull();
     } finally {
       await pool.end();

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { LinkMade, MemberRow } from '#server/contract/accounts.ts';
+import type { CreatedLink, MemberRow } from '#server/contract/members.ts';
 import type { Me } from '#server/contract/session.ts';
 import {
   addMember,
@@ -108,9 +108,9 @@ describe('members', () => {
     for (const end of leave) {
       const ana = await addMember(relay, { role: 'administrator', account: administrator.me.account.id });
       const invitation = (
-        await ana.post<LinkMade>('/api/invitations', { account: null, role: 'administrator' })
+        await ana.post<CreatedLink>('/api/invitations', { account: null, role: 'administrator' })
       ).body;
-      const reset = (await ana.post<LinkMade>(`/api/members/${bo.me.member.id}/reset`)).body;
+      const reset = (await ana.post<CreatedLink>(`/api/members/${bo.me.member.id}/reset`)).body;
       expect((await visit(relay).post('/api/invitation', { token: tokenOf(invitation.link) })).status).toBe(
         200,
       );
@@ -160,7 +160,7 @@ describe('members', () => {
   it('who are removed are out at once, and nothing of theirs is kept but ids', async () => {
     const ana = await addMember(relay);
     const { id } = ana.me.member;
-    const reset = (await administrator.post<LinkMade>(`/api/members/${id}/reset`)).body;
+    const reset = (await administrator.post<CreatedLink>(`/api/members/${id}/reset`)).body;
     expect((await administrator.delete<{ event: object }>(`/api/members/${id}`)).body.event).toMatchObject({
       type: 'member.removed',
     });
@@ -183,7 +183,7 @@ describe('members', () => {
 
   it("choose a new password by an administrator's link, once, and all their sessions end", async () => {
     const ana = await addMember(relay);
-    const { body } = await administrator.post<LinkMade>(`/api/members/${ana.me.member.id}/reset`);
+    const { body } = await administrator.post<CreatedLink>(`/api/members/${ana.me.member.id}/reset`);
     expect(body).toMatchObject({ was_sent: true, event: { type: 'member.reset_link_created' } });
     const told = (await relay.readLog()).filter(
       ({ event }) => event.type === 'member.reset_link_created' && event.member === ana.me.member.id,
@@ -238,7 +238,7 @@ describe('members', () => {
   });
 
   it('are invited by mail where an address is given', async () => {
-    const { body } = await administrator.post<LinkMade>('/api/invitations', {
+    const { body } = await administrator.post<CreatedLink>('/api/invitations', {
       account: null,
       role: 'member',
       email: 'Guest@Example.com',

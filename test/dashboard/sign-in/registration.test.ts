@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { LinkMade, PutRegistration, RegistrationShown } from '#server/contract/accounts.ts';
-import type { InvitationShown, Me } from '#server/contract/session.ts';
+import type { CreatedLink, PutRegistration, RegistrationSettings } from '#server/contract/members.ts';
+import type { InvitationDetail, Me } from '#server/contract/session.ts';
 import {
   type ApiReply,
   PASSWORD,
@@ -33,12 +33,12 @@ const register = (email: string, accountName: string, more: object = {}): Promis
   fromAfar().post('/api/registration', { email, password: PASSWORD, account_name: accountName, ...more });
 const put = (policy: z.input<typeof PutRegistration>) =>
   administrator.put<{ event: { type: string } | null }>('/api/registration', policy);
-const invite = async (body: object): Promise<LinkMade> =>
-  (await administrator.post<LinkMade>('/api/invitations', body)).body;
+const invite = async (body: object): Promise<CreatedLink> =>
+  (await administrator.post<CreatedLink>('/api/invitations', body)).body;
 
 describe('registration', () => {
   it('is by invitation until an administrator says otherwise', async () => {
-    expect((await administrator.get<RegistrationShown>('/api/registration')).body).toEqual({
+    expect((await administrator.get<RegistrationSettings>('/api/registration')).body).toEqual({
       object: 'registration',
       policy: 'invite',
       plan: null,
@@ -152,7 +152,7 @@ describe('invitations', () => {
     expect(link.link).toMatch(new RegExp(`^${administrator.origin}/join#[0-9A-Za-z]{43}$`));
     expect(link.event).toMatchObject({ type: 'invitation.created' });
     const token = tokenOf(link.link);
-    expect((await visit(relay).post<InvitationShown>('/api/invitation', { token })).body).toMatchObject({
+    expect((await visit(relay).post<InvitationDetail>('/api/invitation', { token })).body).toMatchObject({
       role: 'auditor',
       account_name: 'first',
     });

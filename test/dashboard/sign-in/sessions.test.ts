@@ -5,7 +5,7 @@ import { deleteEndedSessions } from '#db/members/sessions.ts';
 import { readConfig } from '#server/process/config.ts';
 import { type RunningServer, startServer } from '#server/process/server.ts';
 import { createLogger } from '#server/process/logger.ts';
-import type { LinkMade } from '#server/contract/accounts.ts';
+import type { CreatedLink } from '#server/contract/members.ts';
 import type { SessionRow } from '#server/contract/session.ts';
 import { addMember, type DashboardClient, PASSWORD, setUp, signIn, visit } from '../../support/dashboard.ts';
 import { ask, type TestDatabase } from '../../support/database.ts';
@@ -132,7 +132,7 @@ describe('sessions', () => {
     const links = await Promise.all(
       [1, 2].map(
         async () =>
-          (await administrator.post<LinkMade>('/api/invitations', { account: null, role: 'member' })).body,
+          (await administrator.post<CreatedLink>('/api/invitations', { account: null, role: 'member' })).body,
       ),
     );
     await owner(

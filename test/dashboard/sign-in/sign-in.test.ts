@@ -1,7 +1,7 @@
 import { Secret, TOTP } from 'otpauth';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { LinkMade } from '#server/contract/accounts.ts';
-import type { Me, TotpBegun } from '#server/contract/session.ts';
+import type { CreatedLink } from '#server/contract/members.ts';
+import type { Me, TotpEnrollment } from '#server/contract/session.ts';
 import {
   addMember,
   type ApiReply,
@@ -179,7 +179,7 @@ describe('a code from a device', () => {
   it('is asked for only when the first one was right', async () => {
     expect((await ben.put('/api/totp', { code: '123456' })).code).toBe('not_allowed');
     expect((await ben.post('/api/totp', { password: 'not mine' })).code).toBe('wrong_credentials');
-    const begun = await ben.post<TotpBegun>('/api/totp', { password: PASSWORD });
+    const begun = await ben.post<TotpEnrollment>('/api/totp', { password: PASSWORD });
     secret = begun.body.secret;
     expect(begun.body.uri).toBe(
       `otpauth://totp/Daybook:${encodeURIComponent(ben.email)}?issuer=Daybook&secret=${secret}&algorithm=SHA1&digits=6&period=30`,
@@ -221,7 +221,7 @@ describe('a code from a device', () => {
 
   it('is wanted of who comes by a reset link, too: mail is not the device', async () => {
     const administrator = await setUp(relay);
-    const { body } = await administrator.post<LinkMade>(`/api/members/${ben.me.member.id}/reset`);
+    const { body } = await administrator.post<CreatedLink>(`/api/members/${ben.me.member.id}/reset`);
     const client = visit(relay);
     const reset = await client.post('/api/password/reset', { token: tokenOf(body.link), password: PASSWORD });
     expect([reset.code, client.cookie]).toEqual(['totp_required', '']);

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { Bucket, UsageGroup, type UsageQuery } from '#server/contract/requests.ts';
+import { Bucket, UsageGroup, type UsageQuery } from '#server/contract/usage.ts';
 import { planUsage, type UsagePlan } from '#server/read/usage-plan.ts';
 
 const NOW = Date.parse('2027-01-31T13:37:42.123Z');

@@ -7,7 +7,7 @@ import { audienceOf } from '#server/feed/audience.ts';
 import { LiveMessage } from '#server/contract/frames.ts';
 import { LivePage } from '#server/feed/live-page.ts';
 import { Viewer } from '#server/feed/viewer.ts';
-import type { Right } from '#server/feed/viewer-permission.ts';
+import type { ViewerPermission } from '#server/feed/viewer-permission.ts';
 import { Viewers } from '#server/feed/viewers.ts';
 import { ReadModel } from '#server/read-model/read-model.ts';
 import { until } from '../../support/relay.ts';
@@ -25,12 +25,12 @@ afterAll(() => sockets.close());
 
 const audience = audienceOf({ account: 'Account1', key: null }, {});
 
-const LASTING: Right = {
+const LASTING: ViewerPermission = {
   holder: 'key/Key00001',
   isSignedIn: false,
   ended: () => null,
   concerns: () => false,
-  judge: () => audience.scope,
+  evaluate: () => audience.scope,
 };
 
 /** A viewer that has come to `position`, and what arrives at the other end of its connection. */
@@ -79,9 +79,9 @@ test('one that comes from a server further ahead is told only what it has not ha
   const { viewer, client, seen } = await openViewer(5);
   viewers.add(viewer);
   viewer.caughtUp(true);
-  viewers.tellPage(pageOf(0, 3), 0);
+  viewers.sendPage(pageOf(0, 3), 0);
   // What is of the moment waits until it is of this viewer's moment.
-  viewers.tellProgress(
+  viewers.sendProgress(
     [
       {
         type: 'progress',
@@ -94,8 +94,8 @@ test('one that comes from a server further ahead is told only what it has not ha
     ],
     3,
   );
-  viewers.tellPage(pageOf(3, 7), 3);
-  viewers.tellPage(pageOf(7, 9), 7);
+  viewers.sendPage(pageOf(3, 7), 3);
+  viewers.sendPage(pageOf(7, 9), 7);
   await until(
     () => started(seen),
     (positions) => positions.at(-1) === 9,
@@ -110,9 +110,9 @@ test('what is new waits while one catches up, and comes after what it missed', a
   const viewers = new Viewers(new ReadModel());
   const { viewer, client, seen } = await openViewer(3);
   viewers.add(viewer);
-  viewers.tellPage(pageOf(3, 5), 3);
+  viewers.sendPage(pageOf(3, 5), 3);
   for (const message of pageOf(0, 3).messagesFor(audience, 0)) await viewer.sendMissed(message);
-  viewers.tellPage(pageOf(5, 6), 5);
+  viewers.sendPage(pageOf(5, 6), 5);
   viewer.caughtUp(true);
   await until(
     () => started(seen),
@@ -135,7 +135,7 @@ test('one that can be told of no more while it catches up is told of the gap beh
     bytes <= VIEWER_BUFFER_BYTES_MAX;
     bytes += page.messagesFor(audience, 0)[0]?.length ?? 0
   ) {
-    viewers.tellPage(pageOf(position, position + 250, 'm'.repeat(256)), position);
+    viewers.sendPage(pageOf(position, position + 250, 'm'.repeat(256)), position);
     position += 250;
   }
   viewer.caughtUp(true);
@@ -154,7 +154,7 @@ test('one whose connection takes nothing for long, or that answers no ping, is g
   const page = pageOf(0, 250, 'm'.repeat(256)).messagesFor(audience, 0);
   // Until the kernel takes no more, and then our own bound.
   stuck.viewer.caughtUp(true);
-  for (let count = 0; count < 300; count++) stuck.viewer.take(page, 250);
+  for (let count = 0; count < 300; count++) stuck.viewer.receivePage(page, 250);
   stuck.viewer.check(performance.now() + VIEWER_STUCK_MS - 5_000);
   stuck.viewer.check(performance.now() + VIEWER_STUCK_MS + 1_000);
   await stuck.viewer.closed;

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { UsageQuery } from '#server/contract/requests.ts';
+import { UsageQuery } from '#server/contract/usage.ts';
 import { planUsage } from '#server/read/usage-plan.ts';
 import {
   bucketFor,

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { LimitRow } from '#server/contract/keys.ts';
+import type { LimitRow } from '#server/contract/limits.ts';
 import { windowEnd, windowStart } from '#db/limits/windows.ts';
 import { WINDOW_KINDS, type WindowKind } from '#db/limits/limits.ts';
 import { atTime, usedUpAtMs, windowEndMs } from '../../../web/lib/limit-rows.ts';

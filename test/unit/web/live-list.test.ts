@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { uuidv7 } from '#db/ids.ts';
-import type { RequestFilter, RequestRow } from '#server/contract/requests.ts';
 import type { Frame } from '#server/contract/frames.ts';
+import type { RequestFilter, RequestRow } from '#server/contract/requests.ts';
 import { LIVE_ROWS_MAX, LiveList } from '../../../web/features/requests/live-list.ts';
 
 const NOW_MS = Date.parse('2026-05-04T10:00:00.000Z');

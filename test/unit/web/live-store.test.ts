@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { RequestPage, RequestRow, UsageFigures, UsageReport } from '#server/contract/requests.ts';
 import type { Frame, FrameOf } from '#server/contract/frames.ts';
+import type { RequestPage, RequestRow } from '#server/contract/requests.ts';
+import type { UsageFigures, UsageReport } from '#server/contract/usage.ts';
 import { type Base, LiveStore, type LiveView } from '../../../web/lib/live-store.ts';
 import { callsOf, countEnding, type Ending, noTally, type Tally } from '../../../web/lib/tally.ts';
 

@@ -1,7 +1,7 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { AlertKind } from '#db/alerts/alerts.ts';
-import type { WebhookMade } from '#server/contract/service.ts';
+import type { CreatedWebhook } from '#server/contract/alerts.ts';
 import { api } from '../../lib/api.ts';
 import { accountsQuery } from '../../lib/names.ts';
 import { Button } from '../../ui/button.tsx';
@@ -17,7 +17,7 @@ import { VERIFY_SNIPPET } from './verify-snippet.ts';
 
 /** Adds a webhook, then shows the secret that its deliveries are signed with, this once. */
 export function AddWebhook({ onClose }: { onClose: () => void }) {
-  const [made, setMade] = useState<WebhookMade | null>(null);
+  const [made, setMade] = useState<CreatedWebhook | null>(null);
   return made === null ? (
     <AddForm onClose={onClose} onMade={setMade} />
   ) : (
@@ -25,7 +25,7 @@ export function AddWebhook({ onClose }: { onClose: () => void }) {
   );
 }
 
-function AddForm({ onClose, onMade }: { onClose: () => void; onMade: (made: WebhookMade) => void }) {
+function AddForm({ onClose, onMade }: { onClose: () => void; onMade: (made: CreatedWebhook) => void }) {
   const queries = useQueryClient();
   const { data: accounts = [] } = useQuery(accountsQuery);
   const [url, setUrl] = useState('');
@@ -36,7 +36,7 @@ function AddForm({ onClose, onMade }: { onClose: () => void; onMade: (made: Webh
     // What it replies holds a secret, so nothing of that is kept where mutations are.
     mutationFn: async () =>
       onMade(
-        await api<WebhookMade>('POST', '/api/webhooks', {
+        await api<CreatedWebhook>('POST', '/api/webhooks', {
           url: url.trim(),
           account: account === '' ? null : account,
           alerts,
@@ -107,7 +107,7 @@ function AddForm({ onClose, onMade }: { onClose: () => void; onMade: (made: Webh
   );
 }
 
-function Secret({ made: { secret }, onClose }: { made: WebhookMade; onClose: () => void }) {
+function Secret({ made: { secret }, onClose }: { made: CreatedWebhook; onClose: () => void }) {
   return (
     <Once
       title="The webhook’s secret"

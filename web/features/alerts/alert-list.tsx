@@ -1,4 +1,4 @@
-import type { AlertRow } from '#server/contract/service.ts';
+import type { AlertRow } from '#server/contract/alerts.ts';
 import { showCount } from '../../lib/show.ts';
 import { Badge, Empty } from '../../ui/parts.tsx';
 import { type Column, Table } from '../../ui/table.tsx';

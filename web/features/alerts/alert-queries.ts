@@ -1,5 +1,5 @@
 import { queryOptions } from '@tanstack/react-query';
-import type { AlertRow, DeliveryRow, WebhookRow } from '#server/contract/service.ts';
+import type { AlertRow, DeliveryRow, WebhookRow } from '#server/contract/alerts.ts';
 import { api, type List, queryString } from '../../lib/api.ts';
 
 /** The newest alerts. */

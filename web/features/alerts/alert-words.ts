@@ -1,6 +1,6 @@
 import type { AlertKind } from '#db/alerts/alerts.ts';
 import { type Meter, METERS } from '#db/limits/meters.ts';
-import type { AlertRow, DeliveryRow } from '#server/contract/service.ts';
+import type { AlertRow, DeliveryRow } from '#server/contract/alerts.ts';
 import { showCost, showCount, showDuration } from '../../lib/show.ts';
 
 /** Alerts and what became of them, in words. Pure. */

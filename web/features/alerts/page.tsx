@@ -1,6 +1,6 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { lazy, Suspense, useState } from 'react';
-import type { WebhookRow } from '#server/contract/service.ts';
+import type { WebhookRow } from '#server/contract/alerts.ts';
 import { useIsAdministrator } from '../../lib/session.ts';
 import { Button } from '../../ui/button.tsx';
 import { PageHead } from '../../ui/page-head.tsx';

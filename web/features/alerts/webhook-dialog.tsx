@@ -1,5 +1,5 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import type { DeliveryRow, WebhookRow } from '#server/contract/service.ts';
+import type { DeliveryRow, WebhookRow } from '#server/contract/alerts.ts';
 import { api } from '../../lib/api.ts';
 import { useAccountNames } from '../../lib/names.ts';
 import { Button } from '../../ui/button.tsx';

@@ -1,4 +1,4 @@
-import type { WebhookRow } from '#server/contract/service.ts';
+import type { WebhookRow } from '#server/contract/alerts.ts';
 import { type NameOf, useAccountNames } from '../../lib/names.ts';
 import { showCount } from '../../lib/show.ts';
 import { Button } from '../../ui/button.tsx';

@@ -1,12 +1,12 @@
 import { Link } from '@tanstack/react-router';
-import type { CheckDone } from '#server/contract/audit.ts';
+import type { CheckResult } from '#server/contract/audit.ts';
 import { showCount, showCounted, showDuration } from '../../lib/show.ts';
 import { useMe } from '../../lib/session.ts';
 import { Button } from '../../ui/button.tsx';
 import { Badge, type Tone } from '../../ui/parts.tsx';
 import { Ago } from '../../ui/when.tsx';
 
-const OUTCOMES: Record<CheckDone['outcome'], readonly [tone: Tone, words: string]> = {
+const OUTCOMES: Record<CheckResult['outcome'], readonly [tone: Tone, words: string]> = {
   good: ['good', 'as it should be'],
   bad: ['bad', 'not as it should be'],
   failed: ['warn', 'could not be checked'],
@@ -14,13 +14,19 @@ const OUTCOMES: Record<CheckDone['outcome'], readonly [tone: Tone, words: string
   cancelled: ['plain', 'cancelled'],
 };
 
-export function CheckOutcome({ check }: { check: CheckDone }) {
+export function CheckOutcome({ check }: { check: CheckResult }) {
   const [tone, words] = OUTCOMES[check.outcome];
   return <Badge tone={tone}>{words}</Badge>;
 }
 
 /** What a check came to, with the places where something is wrong. */
-export function CheckResult({ check, memberName }: { check: CheckDone; memberName: (id: string) => string }) {
+export function CheckResult({
+  check,
+  memberName,
+}: {
+  check: CheckResult;
+  memberName: (id: string) => string;
+}) {
   const { member: me } = useMe();
   return (
     <div className="flex flex-col gap-2">

@@ -1,6 +1,6 @@
 import { Link } from '@tanstack/react-router';
 import { type ReactNode, useState } from 'react';
-import type { EventRow } from '#server/contract/service.ts';
+import type { EventRow } from '#server/contract/events.ts';
 import type { Zone } from '../../lib/show.ts';
 import { showCount, showTime } from '../../lib/show.ts';
 import { isOtherYear } from '../../lib/year.ts';

@@ -1,5 +1,5 @@
 import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
-import type { CheckpointPage, Checks, Proof, StateThen } from '#server/contract/audit.ts';
+import type { CheckpointPage, Checks, Proof, PastState } from '#server/contract/audit.ts';
 import { api, queryString } from '../../lib/api.ts';
 import type { StateSearch } from '../../lib/state-search.ts';
 
@@ -42,7 +42,7 @@ export const stateQuery = (search: StateSearch) =>
   queryOptions({
     queryKey: ['audit', 'state', search],
     queryFn: ({ signal }) =>
-      api<StateThen>('GET', `/api/audit/state${queryString(search)}`, undefined, signal),
+      api<PastState>('GET', `/api/audit/state${queryString(search)}`, undefined, signal),
     staleTime: Infinity,
     retry: false,
     refetchOnWindowFocus: false,

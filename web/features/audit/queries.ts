@@ -1,5 +1,5 @@
 import { infiniteQueryOptions } from '@tanstack/react-query';
-import type { EventPage } from '#server/contract/service.ts';
+import type { EventPage } from '#server/contract/events.ts';
 import { api, queryString } from '../../lib/api.ts';
 import type { EventSearch } from '../../lib/event-search.ts';
 

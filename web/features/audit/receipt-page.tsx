@@ -1,6 +1,6 @@
 import { useMutation } from '@tanstack/react-query';
 import { type DragEvent, type FormEvent, useState } from 'react';
-import type { ReceiptChecked } from '#server/contract/audit.ts';
+import type { ReceiptCheckResult } from '#server/contract/audit.ts';
 import { api } from '../../lib/api.ts';
 import { Button } from '../../ui/button.tsx';
 import { CommandLine } from '../../ui/command-line.tsx';
@@ -15,7 +15,7 @@ import { Sections } from './sections.tsx';
 export function ReceiptPage() {
   const [text, setText] = useState('');
   const check = useMutation({
-    mutationFn: (receipt: string) => api<ReceiptChecked>('POST', '/api/audit/receipt', { receipt }),
+    mutationFn: (receipt: string) => api<ReceiptCheckResult>('POST', '/api/audit/receipt', { receipt }),
   });
   const take = (receipt: string): void => {
     setText(receipt);
@@ -82,7 +82,7 @@ export function ReceiptPage() {
   );
 }
 
-function Checked({ checked: { is_good, proven, problem } }: { checked: ReceiptChecked }) {
+function Checked({ checked: { is_good, proven, problem } }: { checked: ReceiptCheckResult }) {
   return (
     <Card
       title={

@@ -1,5 +1,5 @@
 import { Link } from '@tanstack/react-router';
-import type { StateThen, SubjectState } from '#server/contract/audit.ts';
+import type { PastState, SubjectState } from '#server/contract/audit.ts';
 import { useAccountNames } from '../../lib/names.ts';
 import { showCount, showCounted } from '../../lib/show.ts';
 import type { StateSearch } from '../../lib/state-search.ts';
@@ -10,7 +10,7 @@ import { describeTerms } from '../../ui/terms/summary.ts';
 import { When } from '../../ui/when.tsx';
 
 const GOOD = new Set(['active', 'rotating']);
-const EVENTS: readonly Column<StateThen['events'][number]>[] = [
+const EVENTS: readonly Column<PastState['events'][number]>[] = [
   {
     head: 'Position',
     cell: ({ position }) => (
@@ -24,7 +24,7 @@ const EVENTS: readonly Column<StateThen['events'][number]>[] = [
 ];
 
 /** The state then, and the events that made it. */
-export function StateResult({ then, search }: { then: StateThen; search: StateSearch }) {
+export function StateResult({ then, search }: { then: PastState; search: StateSearch }) {
   const { subject, position, head } = then;
   return (
     <>

@@ -1,11 +1,11 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef, useState } from 'react';
-import type { CheckDone, CheckLine } from '#server/contract/audit.ts';
+import type { CheckResult, CheckLine } from '#server/contract/audit.ts';
 import { ApiError, noReply } from '../../lib/api.ts';
 import { readObjects } from '../../lib/ndjson.ts';
 import { checksQuery } from './proof-queries.ts';
 
-type State = { what: string | null; done: number; of: number; result: CheckDone | null; error: unknown };
+type State = { what: string | null; done: number; of: number; result: CheckResult | null; error: unknown };
 const NOTHING: State = { what: null, done: 0, of: 0, result: null, error: null };
 
 /** Runs a check for as long as the page is there: whoever leaves it ends it. */
@@ -20,7 +20,7 @@ export function useCheck(): State & { run: (what: string) => void; cancel: () =>
     running.current = leave;
     setState({ ...NOTHING, what });
     try {
-      let result: CheckDone | null = null;
+      let result: CheckResult | null = null;
       const reply = fetch('/api/audit/checks', {
         method: 'POST',
         credentials: 'same-origin',

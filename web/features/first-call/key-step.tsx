@@ -1,5 +1,5 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import type { KeyMade } from '#server/contract/keys.ts';
+import type { CreatedKey } from '#server/contract/keys.ts';
 import { api } from '../../lib/api.ts';
 import { isActive } from '../../lib/good-key.ts';
 import { keysQuery } from '../../lib/names.ts';
@@ -23,7 +23,7 @@ export function KeyStep({ secret, onSecret }: KeyStepProps) {
   const create = useMutation({
     // The reply holds the secret, so nothing of it goes where replies are kept.
     mutationFn: async () => {
-      const made = await api<KeyMade>('POST', '/api/keys', {
+      const made = await api<CreatedKey>('POST', '/api/keys', {
         name: keys === undefined || keys.length === 0 ? 'first key' : `key ${keys.length + 1}`,
       });
       onSecret(made.secret);

@@ -1,5 +1,5 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
-import type { Change, KeyMade } from '#server/contract/keys.ts';
+import type { Change, CreatedKey } from '#server/contract/keys.ts';
 import { keysQuery } from '../../lib/names.ts';
 import { useChange } from '../../ui/use-change.ts';
 
@@ -27,7 +27,7 @@ export const useKeyChange = (ask: () => Promise<Change>, done: string, onDone: (
  * @param show is told of it; the event is told of when it closes.
  */
 export function useSecretMaking(
-  ask: () => Promise<KeyMade>,
+  ask: () => Promise<CreatedKey>,
   more: Omit<Made, 'id' | 'secret' | 'change'>,
   show: (made: Made) => void,
 ) {

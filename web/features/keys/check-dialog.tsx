@@ -1,7 +1,7 @@
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { Route } from '#db/limits/limits.ts';
-import type { CheckStep, KeyChecked, KeyRow } from '#server/contract/keys.ts';
+import type { CheckStep, KeyCheckResult, KeyRow } from '#server/contract/keys.ts';
 import { api } from '../../lib/api.ts';
 import { modelsQuery } from '../../lib/models-query.ts';
 import { adviceOn } from '../../lib/refusals.ts';
@@ -36,7 +36,7 @@ export function CheckDialog({ row, onClose }: { row: KeyRow; onClose: () => void
   const [address, setAddress] = useState('');
   const check = useMutation({
     mutationFn: () =>
-      api<KeyChecked>('POST', `/api/keys/${row.id}/check`, {
+      api<KeyCheckResult>('POST', `/api/keys/${row.id}/check`, {
         model: model.trim(),
         route,
         ...(origin.trim() === '' ? {} : { origin: origin.trim() }),
@@ -116,7 +116,7 @@ export function CheckDialog({ row, onClose }: { row: KeyRow; onClose: () => void
   );
 }
 
-function Verdict({ checked: { would_pass, checks } }: { checked: KeyChecked }) {
+function Verdict({ checked: { would_pass, checks } }: { checked: KeyCheckResult }) {
   return (
     <section
       className={`rounded-lg border p-3 ${would_pass ? 'border-line bg-accent-soft' : 'border-bad bg-bad-soft'}`}

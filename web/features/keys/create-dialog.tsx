@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { KeyTerms } from '#db/events/events.ts';
-import type { KeyMade } from '#server/contract/keys.ts';
+import type { CreatedKey } from '#server/contract/keys.ts';
 import { api } from '../../lib/api.ts';
 import { accountsQuery } from '../../lib/names.ts';
 import { useZone } from '../../lib/preferences.ts';
@@ -33,7 +33,7 @@ export function CreateDialog({ account: firstAccount, onClose, onMade }: CreateD
   const create = useSecretMaking(
     () => {
       const expires = expiryOf(expiry, zone, Date.now());
-      return api<KeyMade>('POST', '/api/keys', {
+      return api<CreatedKey>('POST', '/api/keys', {
         name: name.trim(),
         ...(account === own.id ? {} : { account }),
         ...(expires == null ? {} : { expires_at: expires }),

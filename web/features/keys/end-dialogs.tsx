@@ -1,4 +1,4 @@
-import type { Change, KeyMade, KeyRow } from '#server/contract/keys.ts';
+import type { Change, CreatedKey, KeyRow } from '#server/contract/keys.ts';
 import { api } from '../../lib/api.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog.tsx';
@@ -52,7 +52,7 @@ export function LeakedDialog({
   onMade: (made: Made) => void;
 }) {
   const replace = useSecretMaking(
-    () => api<KeyMade>('POST', `/api/keys/${row.id}/leaked`),
+    () => api<CreatedKey>('POST', `/api/keys/${row.id}/leaked`),
     { why: 'leaked', name: row.name, models: row.terms?.models },
     onMade,
   );

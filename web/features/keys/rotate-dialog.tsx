@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import type { KeyMade, KeyRow } from '#server/contract/keys.ts';
+import type { CreatedKey, KeyRow } from '#server/contract/keys.ts';
 import { api, ApiError } from '../../lib/api.ts';
 import { newUuid } from '../../lib/uuid.ts';
 import { Button } from '../../ui/button.tsx';
@@ -33,7 +33,7 @@ export function RotateDialog({
   const [rotation, setRotation] = useState(newUuid);
   const overlapS = overlap === 'own' ? Number(length) * unitS : OVERLAPS[overlap];
   const rotate = useSecretMaking(
-    () => api<KeyMade>('POST', `/api/keys/${row.id}/rotate`, { overlap_s: overlapS, rotation }),
+    () => api<CreatedKey>('POST', `/api/keys/${row.id}/rotate`, { overlap_s: overlapS, rotation }),
     { why: 'rotated', name: row.name, models: row.terms?.models },
     onMade,
   );

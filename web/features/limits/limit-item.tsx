@@ -1,4 +1,4 @@
-import type { LimitRow } from '#server/contract/keys.ts';
+import type { LimitRow } from '#server/contract/limits.ts';
 import { showAmount } from '../../lib/limit-words.ts';
 import { showShort } from '../../lib/show.ts';
 import { QuotaBar } from '../../ui/quota-bar.tsx';

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
-import type { LimitRow } from '#server/contract/keys.ts';
+import type { LimitRow } from '#server/contract/limits.ts';
 import { useLimits } from '../../lib/limits.ts';
 import { accountsQuery, useIsOverseer } from '../../lib/names.ts';
 import { useMe } from '../../lib/session.ts';

@@ -1,4 +1,4 @@
-import type { LimitRow } from '#server/contract/keys.ts';
+import type { LimitRow } from '#server/contract/limits.ts';
 import { Card } from '../../ui/parts.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 

@@ -1,6 +1,6 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
-import type { LinkMade } from '#server/contract/accounts.ts';
 import type { Change } from '#server/contract/keys.ts';
+import type { CreatedLink } from '#server/contract/members.ts';
 import { membersQuery } from '../../lib/members-query.ts';
 import { meQuery, welcomeQuery } from '../../lib/session.ts';
 import { useChange } from '../../ui/use-change.ts';
@@ -18,10 +18,10 @@ export const useMemberChange = (ask: () => Promise<Change>, done: string, onDone
   useChange(ask, { done, altered: ALTERED, onDone });
 
 /** A link that lets somebody in, as long as it is on the screen. */
-export type Made = { why: 'invitation' | 'reset'; link: LinkMade };
+export type Made = { why: 'invitation' | 'reset'; link: CreatedLink };
 
 /** What makes a link: it goes to whoever shows it, and nothing of it stays here. */
-export function useLinkMaking(why: Made['why'], ask: () => Promise<LinkMade>, show: (made: Made) => void) {
+export function useLinkMaking(why: Made['why'], ask: () => Promise<CreatedLink>, show: (made: Made) => void) {
   const queries = useQueryClient();
   return useMutation({
     mutationFn: async (): Promise<void> => show({ why, link: await ask() }),

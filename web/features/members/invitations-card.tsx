@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import type { InvitationRow } from '#server/contract/accounts.ts';
 import type { Change } from '#server/contract/keys.ts';
+import type { InvitationRow } from '#server/contract/members.ts';
 import { api } from '../../lib/api.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog.tsx';

@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { Role } from '#db/events/parts.ts';
-import type { LinkMade } from '#server/contract/accounts.ts';
+import type { CreatedLink } from '#server/contract/members.ts';
 import { api } from '../../lib/api.ts';
 import { accountsQuery } from '../../lib/names.ts';
 import { welcomeQuery } from '../../lib/session.ts';
@@ -27,7 +27,7 @@ export function InviteDialog({ onClose, onMade }: { onClose: () => void; onMade:
   const invite = useLinkMaking(
     'invitation',
     () =>
-      api<LinkMade>('POST', '/api/invitations', {
+      api<CreatedLink>('POST', '/api/invitations', {
         role,
         account: account === OWN ? null : account,
         ...(email.trim() === '' || !canSend ? {} : { email: email.trim() }),

@@ -1,6 +1,6 @@
 import { useState } from 'react';
-import type { LinkMade, MemberRow } from '#server/contract/accounts.ts';
 import type { Change } from '#server/contract/keys.ts';
+import type { CreatedLink, MemberRow } from '#server/contract/members.ts';
 import { api } from '../../lib/api.ts';
 import { Button } from '../../ui/button.tsx';
 import { Choices } from '../../ui/choices.tsx';
@@ -93,7 +93,7 @@ export function ResetDialog({
   onClose,
   onMade,
 }: Omit<MemberDialogProps, 'isOwn'> & { onMade: (made: Made) => void }) {
-  const make = useLinkMaking('reset', () => api<LinkMade>('POST', `/api/members/${row.id}/reset`), onMade);
+  const make = useLinkMaking('reset', () => api<CreatedLink>('POST', `/api/members/${row.id}/reset`), onMade);
   return (
     <Dialog onClose={onClose} title={`A reset link for ${nameOf(row)}`}>
       <div className="flex flex-col gap-3">

@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query';
-import type { MemberRow } from '#server/contract/accounts.ts';
+import type { MemberRow } from '#server/contract/members.ts';
 import { membersQuery } from '../../lib/members-query.ts';
 import { showCounted } from '../../lib/show.ts';
 import { Badge, Card } from '../../ui/parts.tsx';

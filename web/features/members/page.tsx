@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import type { MemberRow } from '#server/contract/accounts.ts';
+import type { MemberRow } from '#server/contract/members.ts';
 import { membersQuery } from '../../lib/members-query.ts';
 import { useIsAdministrator, useMe } from '../../lib/session.ts';
 import { useNotices } from '../../lib/use-notices.ts';

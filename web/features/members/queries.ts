@@ -1,5 +1,5 @@
 import { queryOptions } from '@tanstack/react-query';
-import type { InvitationRow, RegistrationShown } from '#server/contract/accounts.ts';
+import type { InvitationRow, RegistrationSettings } from '#server/contract/members.ts';
 import { api, type LongList } from '../../lib/api.ts';
 
 /** Those that are open: neither used, withdrawn nor expired. */
@@ -10,5 +10,5 @@ export const invitationsQuery = queryOptions({
 
 export const registrationQuery = queryOptions({
   queryKey: ['registration'],
-  queryFn: ({ signal }) => api<RegistrationShown>('GET', '/api/registration', undefined, signal),
+  queryFn: ({ signal }) => api<RegistrationSettings>('GET', '/api/registration', undefined, signal),
 });

@@ -2,8 +2,9 @@ import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { useState } from 'react';
 import type { RegistrationPolicy } from '#db/events/parts.ts';
-import type { PlanRow, RegistrationShown } from '#server/contract/accounts.ts';
+import type { PlanRow } from '#server/contract/accounts.ts';
 import type { Change } from '#server/contract/keys.ts';
+import type { RegistrationSettings } from '#server/contract/members.ts';
 import { api } from '../../lib/api.ts';
 import { plansQuery } from '../../lib/plans.ts';
 import { Button } from '../../ui/button.tsx';
@@ -57,7 +58,7 @@ function RegistrationForm({
   shown,
   plans,
 }: {
-  shown: RegistrationShown;
+  shown: RegistrationSettings;
   plans: readonly PlanRow[] | undefined;
 }) {
   const [policy, setPolicy] = useState(shown.policy);
@@ -125,7 +126,7 @@ function RegistrationForm({
   );
 }
 
-function RegistrationText({ shown: { policy, plan } }: { shown: RegistrationShown }) {
+function RegistrationText({ shown: { policy, plan } }: { shown: RegistrationSettings }) {
   const choice = POLICIES.find(({ value }) => value === policy);
   return (
     <p>

@@ -1,7 +1,7 @@
 import { useMutation } from '@tanstack/react-query';
 import { useEffect, useEffectEvent, useState } from 'react';
 import { formatDollars } from '#db/money.ts';
-import type { PricesImported } from '#server/contract/accounts.ts';
+import type { PriceImportResult } from '#server/contract/models.ts';
 import { api, ApiError } from '../../lib/api.ts';
 import { modelsQuery } from '../../lib/models-query.ts';
 import { showCount, showCounted } from '../../lib/show.ts';
@@ -13,7 +13,7 @@ import { Problem } from '../../ui/problem.tsx';
 import { useChange } from '../../ui/use-change.ts';
 import { pricesQuery } from './prices-query.ts';
 
-type Prices = PricesImported['changed'][number]['after'];
+type Prices = PriceImportResult['changed'][number]['after'];
 type Wanted = { providers: string[]; replace_manual: boolean };
 
 const SHOWN_MAX = 200;
@@ -21,8 +21,8 @@ const inShort = ({ input, cached_input, output, reasoning }: Prices): string =>
   [input, cached_input, output, reasoning].map(formatDollars).join(' / ');
 const providersOf = (text: string): string[] => text.split(/[,\s]+/).filter((each) => each !== '');
 
-const importPrices = (wanted: Wanted, dryRun: boolean): Promise<PricesImported> =>
-  api<PricesImported>('POST', '/api/prices/import', { ...wanted, dry_run: dryRun });
+const importPrices = (wanted: Wanted, dryRun: boolean): Promise<PriceImportResult> =>
+  api<PriceImportResult>('POST', '/api/prices/import', { ...wanted, dry_run: dryRun });
 
 /** Takes prices from the list that is installed. What would change is shown first; only then it is done. */
 export function ImportPrices({ onClose }: { onClose: () => void }) {
@@ -111,7 +111,7 @@ export function ImportPrices({ onClose }: { onClose: () => void }) {
 function Found({
   found: { source, providers, changed, kept_manual: kept, unchanged, skipped },
 }: {
-  found: PricesImported;
+  found: PriceImportResult;
 }) {
   const added = changed.filter(({ before }) => before === null);
   const others = changed.filter(({ before }) => before !== null);

@@ -1,8 +1,7 @@
 import type { UseQueryResult } from '@tanstack/react-query';
 import { useState } from 'react';
 import { formatDollars } from '#db/money.ts';
-import type { PriceRow } from '#server/contract/accounts.ts';
-import type { ModelRow } from '#server/contract/keys.ts';
+import type { PriceRow, ModelRow } from '#server/contract/models.ts';
 import { showCount } from '../../lib/show.ts';
 import { Button } from '../../ui/button.tsx';
 import { Checkbox } from '../../ui/field.tsx';

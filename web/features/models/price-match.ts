@@ -1,5 +1,5 @@
 import { costOf, formatDollars, parseDollars, type Prices } from '#db/money.ts';
-import type { PriceRow } from '#server/contract/accounts.ts';
+import type { PriceRow } from '#server/contract/models.ts';
 
 /** Prices of models: which of them counts for a name, and how they are typed. Pure. */
 

@@ -1,5 +1,5 @@
 import { queryOptions } from '@tanstack/react-query';
-import type { PriceRow } from '#server/contract/accounts.ts';
+import type { PriceRow } from '#server/contract/models.ts';
 import { api, type List } from '../../lib/api.ts';
 
 /** All prices that were set, by name. */

@@ -1,6 +1,6 @@
 import { type FormEvent, useState } from 'react';
-import type { PriceRow } from '#server/contract/accounts.ts';
 import type { Change } from '#server/contract/keys.ts';
+import type { PriceRow } from '#server/contract/models.ts';
 import { api } from '../../lib/api.ts';
 import { modelsQuery } from '../../lib/models-query.ts';
 import { showCost } from '../../lib/show.ts';

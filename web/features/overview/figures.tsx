@@ -1,4 +1,4 @@
-import type { UsageReport } from '#server/contract/requests.ts';
+import type { UsageReport } from '#server/contract/usage.ts';
 import type { LiveView } from '../../lib/live-store.ts';
 import { useZone } from '../../lib/preferences.ts';
 import { showCost, showCount, showDuration, showPercent, showShort, showTime } from '../../lib/show.ts';

@@ -1,5 +1,6 @@
 import { queryOptions } from '@tanstack/react-query';
-import type { RequestFilter, RequestPage, UsageReport } from '#server/contract/requests.ts';
+import type { RequestFilter, RequestPage } from '#server/contract/requests.ts';
+import type { UsageReport } from '#server/contract/usage.ts';
 import { api, ApiError, queryString } from '../../lib/api.ts';
 import { type Range, RANGES } from '../../lib/filter-search.ts';
 import type { Base } from '../../lib/live-store.ts';

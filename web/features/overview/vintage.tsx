@@ -1,4 +1,4 @@
-import type { AsOf } from '#server/contract/requests.ts';
+import type { Freshness } from '#server/contract/parts.ts';
 import { BEHIND_TOLD_MIN } from '../../lib/behind.ts';
 import { showCounted } from '../../lib/show.ts';
 import { When } from '../../ui/when.tsx';
@@ -8,7 +8,7 @@ export function Vintage({
   report: { as_of, behind, parked },
   isMissing,
 }: {
-  report: AsOf;
+  report: Freshness;
   isMissing: boolean;
 }) {
   if (!isMissing && behind < BEHIND_TOLD_MIN && parked === 0) return null;

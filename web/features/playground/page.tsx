@@ -1,7 +1,8 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { type FormEvent, type KeyboardEvent, useState } from 'react';
-import type { KeyRow, ModelRow } from '#server/contract/keys.ts';
+import type { KeyRow } from '#server/contract/keys.ts';
+import type { ModelRow } from '#server/contract/models.ts';
 import { isActive } from '../../lib/good-key.ts';
 import { modelsQuery } from '../../lib/models-query.ts';
 import { keysQuery } from '../../lib/names.ts';

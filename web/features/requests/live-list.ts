@@ -1,6 +1,6 @@
-import type { RequestFilter, RequestRow } from '#server/contract/requests.ts';
 import { matches } from '#server/contract/filter.ts';
 import type { Frame } from '#server/contract/frames.ts';
+import type { RequestFilter, RequestRow } from '#server/contract/requests.ts';
 import { compareRows, rowAfter } from './live-rows.ts';
 
 /** Rows that came by the feed and are kept; at 200 a second, those of ten seconds. */

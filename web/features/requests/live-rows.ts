@@ -1,5 +1,5 @@
-import type { RequestRow } from '#server/contract/requests.ts';
 import type { Frame, FrameOf } from '#server/contract/frames.ts';
+import type { RequestRow } from '#server/contract/requests.ts';
 
 /** What frames of the live feed say of requests, as the rows of the list have it. Pure. */
 

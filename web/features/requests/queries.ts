@@ -1,5 +1,5 @@
 import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
-import type { RequestPage, RequestStory } from '#server/contract/requests.ts';
+import type { RequestPage, RequestDetail } from '#server/contract/requests.ts';
 import { api, ApiError, queryString } from '../../lib/api.ts';
 import { type FilterSearch, requestFilterOf, timeOf } from '../../lib/filter-search.ts';
 
@@ -49,7 +49,7 @@ export const storyQuery = (request: string) =>
   queryOptions({
     queryKey: ['request', request],
     queryFn: ({ signal }) =>
-      api<RequestStory>('GET', `/api/requests/${encodeURIComponent(request)}`, undefined, signal),
+      api<RequestDetail>('GET', `/api/requests/${encodeURIComponent(request)}`, undefined, signal),
     staleTime: 2_000,
     retry: (count, error) =>
       count < LAG_TRIES_MAX &&

@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import type { RequestFilter, RequestStory } from '#server/contract/requests.ts';
 import { matches } from '#server/contract/filter.ts';
+import type { RequestFilter, RequestDetail } from '#server/contract/requests.ts';
 import { ApiError } from '../../lib/api.ts';
 import { useFrames } from '../../lib/use-feed.ts';
 import { Copyable } from '../../ui/copy.tsx';
@@ -30,7 +30,7 @@ export function StoryDialog({ request, filter, onClose }: StoryDialogProps) {
   const [hasEnded, setEnded] = useState(false);
   const [hasMissed, setMissed] = useState(false);
   const [tokens, setTokens] = useState<number | null>(null);
-  const lookAgain = (story: RequestStory | undefined): number | false => {
+  const lookAgain = (story: RequestDetail | undefined): number | false => {
     if (story?.outcome !== 'running') return false;
     if (hasEnded) return ENDING_LOOK_MS;
     return matches(filter, story) && !hasMissed ? false : UNHEARD_LOOK_MS;

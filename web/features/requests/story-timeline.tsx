@@ -1,13 +1,13 @@
 import { Link } from '@tanstack/react-router';
 import type { Attempt } from '#db/events/upstream-events.ts';
-import type { RequestStory } from '#server/contract/requests.ts';
+import type { RequestDetail } from '#server/contract/requests.ts';
 import { showCount, showDuration } from '../../lib/show.ts';
 import { tryWords } from '../../lib/try-words.ts';
 import { When } from '../../ui/when.tsx';
 import { tellEvent } from './story-words.ts';
 
 /** Where the time went: waiting for the first byte, then the reply. */
-export function Spans({ story: { first_byte_ms, duration_ms, sse } }: { story: RequestStory }) {
+export function Spans({ story: { first_byte_ms, duration_ms, sse } }: { story: RequestDetail }) {
   if (duration_ms === null) return null;
   const waitMs = Math.min(first_byte_ms ?? duration_ms, duration_ms);
   const replyMs = duration_ms - waitMs;
@@ -61,7 +61,7 @@ export function StoryTries({ tries }: { tries: readonly Attempt[] }) {
 }
 
 /** What the log has of it, in order. */
-export function StoryEvents({ story }: { story: RequestStory }) {
+export function StoryEvents({ story }: { story: RequestDetail }) {
   const beganMs = Date.parse(story.events[0]?.at ?? story.accepted_at);
   return (
     <>

@@ -1,4 +1,4 @@
-import type { RequestStory, StoryEvent } from '#server/contract/requests.ts';
+import type { RequestDetail, RequestEvent } from '#server/contract/requests.ts';
 import type { EndReason, UsageSource } from '#db/events/events.ts';
 import type { Attempt } from '#db/events/upstream-events.ts';
 import { showCost, showCount } from '../../lib/show.ts';
@@ -29,7 +29,7 @@ export const SOURCE_WORDS: Record<UsageSource, string> = {
 };
 
 /** What one of its events says. */
-export function tellEvent(event: StoryEvent, story: RequestStory): string {
+export function tellEvent(event: RequestEvent, story: RequestDetail): string {
   const held = (): string => {
     const tokens = numberOf(event['hold_tokens']);
     const cost = numberOf(event['hold_cost_microusd']);
@@ -60,7 +60,7 @@ export function tellEvent(event: StoryEvent, story: RequestStory): string {
 }
 
 /** Its tries at upstreams, where there was more than one. */
-export function triesOf({ events }: Pick<RequestStory, 'events'>): Attempt[] {
+export function triesOf({ events }: Pick<RequestDetail, 'events'>): Attempt[] {
   const told = events.find(({ type }) => type === 'request.settled')?.['tries'];
   return Array.isArray(told) ? (told as Attempt[]) : [];
 }

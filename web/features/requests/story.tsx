@@ -1,8 +1,8 @@
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { METERS } from '#db/limits/meters.ts';
-import type { RequestStory, StoryQuota } from '#server/contract/requests.ts';
 import { showAmount, WINDOW_WORDS } from '../../lib/limit-words.ts';
+import type { RequestDetail, RequestQuota } from '#server/contract/requests.ts';
 import { useAccountNames, useKeyNames } from '../../lib/names.ts';
 import { adviceOn } from '../../lib/refusals.ts';
 import { showCost, showCount, showSeconds } from '../../lib/show.ts';
@@ -18,7 +18,7 @@ import { END_WORDS, SOURCE_WORDS, triesOf } from './story-words.ts';
 const LINK = 'underline hover:text-accent';
 
 /** All that is known of one request. @param soFar tokens of a running reply, as the feed tells them. */
-export function Story({ story, soFar }: { story: RequestStory; soFar: number | null }) {
+export function Story({ story, soFar }: { story: RequestDetail; soFar: number | null }) {
   const keyName = useKeyNames();
   const accountName = useAccountNames();
   const isRunning = story.outcome === 'running';
@@ -163,7 +163,7 @@ function Part({ title, more, children }: { title: string; more?: ReactNode; chil
   );
 }
 
-function Running({ story, soFar }: { story: RequestStory; soFar: number | null }) {
+function Running({ story, soFar }: { story: RequestDetail; soFar: number | null }) {
   const ms = useNow() - Date.parse(story.accepted_at);
   return (
     <>
@@ -184,7 +184,7 @@ function Refused({ code }: { code: string }) {
   );
 }
 
-function Quotas({ quotas }: { quotas: readonly StoryQuota[] }) {
+function Quotas({ quotas }: { quotas: readonly RequestQuota[] }) {
   return (
     <ul className="flex flex-col gap-2">
       {quotas.map(({ scope, meter, window, limit, used, held, to }) => (

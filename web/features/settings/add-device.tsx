@@ -1,7 +1,7 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { lazy, Suspense, useState } from 'react';
 import type { Change } from '#server/contract/keys.ts';
-import type { TotpBegun } from '#server/contract/session.ts';
+import type { TotpEnrollment } from '#server/contract/session.ts';
 import { api } from '../../lib/api.ts';
 import { meQuery } from '../../lib/session.ts';
 import { Button } from '../../ui/button.tsx';
@@ -21,7 +21,7 @@ const QrCode = lazy(() => import('./qr-code.tsx').then(({ QrCode: component }) =
  */
 export function AddDevice({ onClose }: { onClose: () => void }) {
   // Kept here alone, and gone with the dialog.
-  const [begun, setBegun] = useState<TotpBegun | null>(null);
+  const [begun, setBegun] = useState<TotpEnrollment | null>(null);
   return (
     <Dialog isSticky={begun !== null} onClose={onClose} title="Add a device">
       {begun === null ? (
@@ -33,11 +33,11 @@ export function AddDevice({ onClose }: { onClose: () => void }) {
   );
 }
 
-function Begin({ onBegun, onClose }: { onBegun: (begun: TotpBegun) => void; onClose: () => void }) {
+function Begin({ onBegun, onClose }: { onBegun: (begun: TotpEnrollment) => void; onClose: () => void }) {
   const begin = useMutation({
     gcTime: 0,
     mutationFn: async (form: FormData) =>
-      onBegun(await api<TotpBegun>('POST', '/api/totp', { password: form.get('password') })),
+      onBegun(await api<TotpEnrollment>('POST', '/api/totp', { password: form.get('password') })),
   });
   return (
     <form
@@ -60,7 +60,7 @@ function Begin({ onBegun, onClose }: { onBegun: (begun: TotpBegun) => void; onCl
   );
 }
 
-function Confirm({ begun: { secret, uri }, onClose }: { begun: TotpBegun; onClose: () => void }) {
+function Confirm({ begun: { secret, uri }, onClose }: { begun: TotpEnrollment; onClose: () => void }) {
   const queries = useQueryClient();
   const confirm = useMutation({
     gcTime: 0,

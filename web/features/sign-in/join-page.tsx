@@ -1,4 +1,4 @@
-import type { InvitationShown, Me } from '#server/contract/session.ts';
+import type { InvitationDetail, Me } from '#server/contract/session.ts';
 import { api, ApiError } from '../../lib/api.ts';
 import { Waiting } from '../../ui/parts.tsx';
 import { PasswordField } from '../../ui/password-field.tsx';
@@ -53,8 +53,8 @@ export function JoinPage() {
   return <JoinForm key={token} token={token} invitation={look.data} />;
 }
 
-const lookAt = (token: string): Promise<InvitationShown> =>
-  api<InvitationShown>('POST', '/api/invitation', { token });
+const lookAt = (token: string): Promise<InvitationDetail> =>
+  api<InvitationDetail>('POST', '/api/invitation', { token });
 
 /** A link that is good for nothing stays so. */
 const mayFareBetter = (error: unknown): boolean =>
@@ -62,7 +62,7 @@ const mayFareBetter = (error: unknown): boolean =>
 
 const ROLES = { member: 'a member', administrator: 'an administrator', auditor: 'an auditor' } as const;
 
-function JoinForm({ token, invitation }: { token: string; invitation: InvitationShown }) {
+function JoinForm({ token, invitation }: { token: string; invitation: InvitationDetail }) {
   const { role, account_name, expires_at } = invitation;
   const enter = useEnter();
   const join = useAction(async (form: FormData) => {

@@ -1,4 +1,4 @@
-import type { Status } from '#server/contract/service.ts';
+import type { Status } from '#server/contract/status.ts';
 import { Badge, Card } from '../../ui/parts.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { Ago, When } from '../../ui/when.tsx';

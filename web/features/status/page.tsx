@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query';
-import type { Status } from '#server/contract/service.ts';
+import type { Status } from '#server/contract/status.ts';
 import { useZone } from '../../lib/preferences.ts';
 import { showCount, showCounted, showTime } from '../../lib/show.ts';
 import { Loaded } from '../../ui/loaded.tsx';

@@ -1,4 +1,4 @@
-import type { Status } from '#server/contract/service.ts';
+import type { Status } from '#server/contract/status.ts';
 import { BEHIND_TOLD_MIN } from '../../lib/behind.ts';
 import { showCount, showCounted } from '../../lib/show.ts';
 import { Badge, Card } from '../../ui/parts.tsx';

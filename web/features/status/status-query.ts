@@ -1,5 +1,5 @@
 import { queryOptions } from '@tanstack/react-query';
-import type { Status } from '#server/contract/service.ts';
+import type { Status } from '#server/contract/status.ts';
 import { api } from '../../lib/api.ts';
 
 const REFRESH_MS = 5_000;

@@ -1,5 +1,5 @@
 import { Link } from '@tanstack/react-router';
-import type { Status } from '#server/contract/service.ts';
+import type { Status } from '#server/contract/status.ts';
 import { Card } from '../../ui/parts.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 

@@ -1,7 +1,7 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useId, useState } from 'react';
 import type { Change } from '#server/contract/keys.ts';
-import type { CredentialAdded, CredentialRow, UpstreamRow } from '#server/contract/upstreams.ts';
+import type { CreatedCredential, CredentialRow, UpstreamRow } from '#server/contract/upstreams.ts';
 import { api } from '../../lib/api.ts';
 import { Button } from '../../ui/button.tsx';
 import { TextArea, TextField } from '../../ui/field.tsx';
@@ -154,7 +154,7 @@ function AddForm({ row: { name, terms }, taken, onTold, onDone }: AddFormProps) 
   const add = useMutation({
     // Neither what goes in nor what comes back stays where mutations are kept.
     mutationFn: async () => {
-      const { event } = await api<CredentialAdded>('POST', `/api/upstreams/${name}/credentials`, {
+      const { event } = await api<CreatedCredential>('POST', `/api/upstreams/${name}/credentials`, {
         label: label.trim(),
         secret: secret.trim(),
       });

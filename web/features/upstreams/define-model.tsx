@@ -1,7 +1,8 @@
 import { type FormEvent, useState } from 'react';
 import type { ModelTerms } from '#db/events/upstream-events.ts';
 import type { Change } from '#server/contract/keys.ts';
-import type { DirectedModel, UpstreamRow } from '#server/contract/upstreams.ts';
+import type { ModelRoute } from '#server/contract/models.ts';
+import type { UpstreamRow } from '#server/contract/upstreams.ts';
 import { api } from '../../lib/api.ts';
 import { modelsQuery } from '../../lib/models-query.ts';
 import { Button } from '../../ui/button.tsx';
@@ -15,8 +16,8 @@ import { listedBy, tellTargets } from './target-words.ts';
 import { dispatchQuery } from './upstream-queries.ts';
 
 type DefineModelProps = {
-  /** Null: a new one. */ model: DirectedModel | null;
-  models: readonly DirectedModel[];
+  /** Null: a new one. */ model: ModelRoute | null;
+  models: readonly ModelRoute[];
   upstreams: readonly UpstreamRow[];
   onClose: () => void;
 };
@@ -131,7 +132,7 @@ function Preview({
   name: string;
   terms: ModelTerms;
   upstreams: readonly UpstreamRow[];
-  models: readonly DirectedModel[];
+  models: readonly ModelRoute[];
 }) {
   return (
     <div aria-live="polite" className="rounded-lg bg-sunken px-3 py-2.5">
@@ -160,7 +161,7 @@ function Preview({
   );
 }
 
-function tellAlias(of: string, upstreams: readonly UpstreamRow[], models: readonly DirectedModel[]): string {
+function tellAlias(of: string, upstreams: readonly UpstreamRow[], models: readonly ModelRoute[]): string {
   if (of === '') return 'Where its calls go is told here.';
   const meant = models.find(({ model }) => model === of)?.terms;
   if (meant && 'targets' in meant) return tellTargets(of, meant.targets).join(' ');

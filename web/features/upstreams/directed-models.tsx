@@ -1,6 +1,7 @@
 import type { UseQueryResult } from '@tanstack/react-query';
 import type { Target } from '#db/events/upstream-events.ts';
-import type { DirectedModel, UpstreamRow } from '#server/contract/upstreams.ts';
+import type { ModelRoute } from '#server/contract/models.ts';
+import type { UpstreamRow } from '#server/contract/upstreams.ts';
 import { Button } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icon.tsx';
 import { Loaded } from '../../ui/loaded.tsx';
@@ -10,11 +11,11 @@ import { upstreamStanding } from './health-words.ts';
 import { shareOf, turnsOf } from './target-words.ts';
 
 type DirectedModelsProps = {
-  models: UseQueryResult<DirectedModel[]>;
+  models: UseQueryResult<ModelRoute[]>;
   upstreams: readonly UpstreamRow[];
   /** Null: whoever looks may not. */
-  onDefine: ((model: DirectedModel | null) => void) | null;
-  onRetire: ((model: DirectedModel) => void) | null;
+  onDefine: ((model: ModelRoute | null) => void) | null;
+  onRetire: ((model: ModelRoute) => void) | null;
 };
 
 /** The models that were defined, each with where its calls go. */
@@ -65,7 +66,7 @@ function columns(
   upstreams: readonly UpstreamRow[],
   onDefine: DirectedModelsProps['onDefine'],
   onRetire: DirectedModelsProps['onRetire'],
-): Column<DirectedModel>[] {
+): Column<ModelRoute>[] {
   return [
     { head: 'Model', cell: ({ model }) => <code className="font-mono text-xs wrap-anywhere">{model}</code> },
     {
@@ -81,7 +82,7 @@ function columns(
     },
     ...(onDefine && onRetire
       ? [
-          actionsColumn<DirectedModel>((row) => (
+          actionsColumn<ModelRoute>((row) => (
             <span className="-my-1.5 inline-flex flex-wrap justify-end gap-1">
               <Button
                 look="quiet"

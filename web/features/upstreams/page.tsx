@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
 import { lazy, Suspense, useState } from 'react';
-import type { DirectedModel } from '#server/contract/upstreams.ts';
+import type { ModelRoute } from '#server/contract/models.ts';
 import { modelsQuery } from '../../lib/models-query.ts';
 import { useIsAdministrator } from '../../lib/session.ts';
 import { useNotices } from '../../lib/use-notices.ts';
@@ -34,8 +34,8 @@ const RetireModel = lazy(() =>
 type Open =
   | { what: 'add' }
   | { what: 'show' | 'test' | 'change' | 'remove'; upstream: string }
-  | { what: 'define'; model: DirectedModel | null }
-  | { what: 'retire'; model: DirectedModel }
+  | { what: 'define'; model: ModelRoute | null }
+  | { what: 'retire'; model: ModelRoute }
   | null;
 
 export function UpstreamsPage() {

@@ -1,5 +1,6 @@
 import type { Change } from '#server/contract/keys.ts';
-import type { DirectedModel, UpstreamRow } from '#server/contract/upstreams.ts';
+import type { ModelRoute } from '#server/contract/models.ts';
+import type { UpstreamRow } from '#server/contract/upstreams.ts';
 import { api } from '../../lib/api.ts';
 import { modelsQuery } from '../../lib/models-query.ts';
 import { Button } from '../../ui/button.tsx';
@@ -16,7 +17,7 @@ export function RemoveUpstream({
   onClose,
 }: {
   row: UpstreamRow;
-  models: readonly DirectedModel[];
+  models: readonly ModelRoute[];
   onClose: () => void;
 }) {
   const going = models.flatMap(({ model, terms: each }) =>

@@ -1,5 +1,6 @@
 import type { Change } from '#server/contract/keys.ts';
-import type { DirectedModel, UpstreamRow } from '#server/contract/upstreams.ts';
+import type { ModelRoute } from '#server/contract/models.ts';
+import type { UpstreamRow } from '#server/contract/upstreams.ts';
 import { api } from '../../lib/api.ts';
 import { modelsQuery } from '../../lib/models-query.ts';
 import { Button } from '../../ui/button.tsx';
@@ -15,7 +16,7 @@ export function RetireModel({
   upstreams,
   onClose,
 }: {
-  model: DirectedModel;
+  model: ModelRoute;
   upstreams: readonly UpstreamRow[];
   onClose: () => void;
 }) {

@@ -1,15 +1,15 @@
-import type { CredentialTested, UpstreamTested } from '#server/contract/upstreams.ts';
+import type { CredentialTestResult, UpstreamTestResult } from '#server/contract/upstreams.ts';
 import { showCounted, showDuration } from '../../lib/show.ts';
 import { Icon, type IconName } from '../../ui/icon.tsx';
 
-const LOOKS: Record<CredentialTested['outcome'], { icon: IconName; look: string }> = {
+const LOOKS: Record<CredentialTestResult['outcome'], { icon: IconName; look: string }> = {
   good: { icon: 'check', look: 'border-line text-good' },
   unsure: { icon: 'warning', look: 'border-warn bg-warn-soft text-warn' },
   bad: { icon: 'warning', look: 'border-bad bg-bad-soft text-bad' },
 };
 
 /** What came of a test, with each credential. Nothing before there was one. */
-export function TestResult({ isRunning, tested }: { isRunning: boolean; tested: UpstreamTested | null }) {
+export function TestResult({ isRunning, tested }: { isRunning: boolean; tested: UpstreamTestResult | null }) {
   return (
     <div aria-live="polite" className="flex flex-col gap-2 empty:hidden">
       {isRunning && <p className="text-muted">It is asked for its models…</p>}
@@ -21,7 +21,7 @@ export function TestResult({ isRunning, tested }: { isRunning: boolean; tested: 
 function Outcome({
   tested: { label, outcome, models, took_ms: tookMs, problem },
 }: {
-  tested: CredentialTested;
+  tested: CredentialTestResult;
 }) {
   const { icon, look } = LOOKS[outcome];
   return (

@@ -1,7 +1,8 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useEffectEvent, useState } from 'react';
 import type { Change } from '#server/contract/keys.ts';
-import type { DirectedModel, UpstreamRow, UpstreamTested } from '#server/contract/upstreams.ts';
+import type { ModelRoute } from '#server/contract/models.ts';
+import type { UpstreamRow, UpstreamTestResult } from '#server/contract/upstreams.ts';
 import { api } from '../../lib/api.ts';
 import { Button } from '../../ui/button.tsx';
 import { ChangeTold } from '../../ui/change.tsx';
@@ -18,7 +19,7 @@ import { SourceMark } from './upstream-table.tsx';
 
 type UpstreamDialogProps = {
   row: UpstreamRow;
-  models: readonly DirectedModel[];
+  models: readonly ModelRoute[];
   mayChange: boolean;
   /** It was asked for with the dialog. */
   testsAtOnce: boolean;
@@ -40,7 +41,7 @@ export function UpstreamDialog({
   const [told, setTold] = useState<Told>(null);
   const renew = (): void => void queries.invalidateQueries({ queryKey: upstreamsQuery.queryKey });
   const test = useMutation({
-    mutationFn: () => api<UpstreamTested>('POST', `/api/upstreams/${name}/test`),
+    mutationFn: () => api<UpstreamTestResult>('POST', `/api/upstreams/${name}/test`),
     onSuccess: renew,
   });
   const pause = useMutation({

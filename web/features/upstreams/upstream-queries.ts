@@ -1,5 +1,6 @@
 import { queryOptions } from '@tanstack/react-query';
-import type { DirectedModel, UpstreamList, UpstreamModels } from '#server/contract/upstreams.ts';
+import type { ModelRoute } from '#server/contract/models.ts';
+import type { UpstreamList, UpstreamModels } from '#server/contract/upstreams.ts';
 import { api, type List } from '../../lib/api.ts';
 
 const REFRESH_MS = 5_000;
@@ -16,7 +17,7 @@ export const upstreamsQuery = queryOptions({
 export const dispatchQuery = queryOptions({
   queryKey: ['dispatch'],
   queryFn: async ({ signal }) =>
-    (await api<List<DirectedModel>>('GET', '/api/dispatch', undefined, signal)).data,
+    (await api<List<ModelRoute>>('GET', '/api/dispatch', undefined, signal)).data,
 });
 
 /**

@@ -1,4 +1,4 @@
-import type { UsageGroup, UsageReport, UsageRow } from '#server/contract/requests.ts';
+import type { UsageGroup, UsageReport, UsageRow } from '#server/contract/usage.ts';
 import type { Zone } from '../../lib/show.ts';
 import type { Bar, Series } from '../../ui/chart/bars.tsx';
 import { REST, SERIES } from '../../ui/chart/colours.ts';

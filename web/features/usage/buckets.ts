@@ -1,4 +1,4 @@
-import type { Bucket, UsageGroup } from '#server/contract/requests.ts';
+import type { Bucket, UsageGroup } from '#server/contract/usage.ts';
 import { type FilterSearch, timeOf } from '../../lib/filter-search.ts';
 
 /** How the page of usage takes time apart, so that the tables can tell it and people can read it. Pure. */

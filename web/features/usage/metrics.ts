@@ -1,4 +1,4 @@
-import type { UsageFigures } from '#server/contract/requests.ts';
+import type { UsageFigures } from '#server/contract/usage.ts';
 import { showCost, showDuration, showShort } from '../../lib/show.ts';
 
 /** What usage can be measured by. Pure. */

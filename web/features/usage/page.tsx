@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
 import { useSearch } from '@tanstack/react-router';
-import type { Bucket, UsageGroup } from '#server/contract/requests.ts';
+import type { Bucket, UsageGroup } from '#server/contract/usage.ts';
 import { queryString } from '../../lib/api.ts';
 import { modelsQuery } from '../../lib/models-query.ts';
 import { useAccountNames, useIsOverseer, useKeyNames } from '../../lib/names.ts';

@@ -1,5 +1,5 @@
 import { Link } from '@tanstack/react-router';
-import type { UsageGroup, UsageReport, UsageRow } from '#server/contract/requests.ts';
+import type { UsageGroup, UsageReport, UsageRow } from '#server/contract/usage.ts';
 import type { FilterSearch } from '../../lib/filter-search.ts';
 import { showCost, showCount, showDuration, showPercent, showShort } from '../../lib/show.ts';
 import { errorShareOf, tallyOf } from '../../lib/tally.ts';

@@ -1,4 +1,4 @@
-import type { UsageFigures } from '#server/contract/requests.ts';
+import type { UsageFigures } from '#server/contract/usage.ts';
 import { showCost, showCount, showDuration, showPercent, showShort } from '../../lib/show.ts';
 import { errorShareOf, tallyOf } from '../../lib/tally.ts';
 import { Figure } from '../../ui/parts.tsx';

@@ -1,4 +1,4 @@
-import type { UsageGroup } from '#server/contract/requests.ts';
+import type { UsageGroup } from '#server/contract/usage.ts';
 import { useZone } from '../../lib/preferences.ts';
 import { Bars, type Bar } from '../../ui/chart/bars.tsx';
 import { ChartFrame } from '../../ui/chart/frame.tsx';

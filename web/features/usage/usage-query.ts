@@ -1,5 +1,5 @@
 import { keepPreviousData, queryOptions } from '@tanstack/react-query';
-import type { UsageFigures, UsageReport } from '#server/contract/requests.ts';
+import type { UsageFigures, UsageReport } from '#server/contract/usage.ts';
 import { api, queryString } from '../../lib/api.ts';
 import { type Query, seriesQuery, type UsageWanted } from './buckets.ts';
 

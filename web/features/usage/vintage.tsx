@@ -1,4 +1,4 @@
-import type { UsageReport } from '#server/contract/requests.ts';
+import type { UsageReport } from '#server/contract/usage.ts';
 import { showCount, showCounted } from '../../lib/show.ts';
 import { Button } from '../../ui/button.tsx';
 import { When } from '../../ui/when.tsx';

@@ -1,0 +1,55 @@
+import { z } from 'zod';
+import { ALERT_KINDS, type AlertKind } from '#db/alerts/alerts.ts';
+import { Id } from '#db/events/parts.ts';
+
+/** One in `GET /api/alerts`, a list of the newest. Members see those about their account. */
+export type AlertRow = {
+  id: string;
+  kind: AlertKind | 'test';
+  state: 'raised' | 'recovered';
+  account: string | null;
+  account_name: string | null;
+  details: Record<string, unknown>;
+  raised_at: string;
+  deliveries: { delivered: number; waiting: number; failed: number };
+};
+
+/**
+ * One in `GET /api/webhooks`, a list, for administrators and auditors. Webhooks are no events: their
+ * addresses must be erasable.
+ */
+export type WebhookRow = {
+  id: string;
+  origin: string;
+  account: string | null;
+  alerts: AlertKind[];
+  allow_private: boolean;
+  created_at: string;
+  failures: number;
+  failing_since: string | null;
+  switched_off_at: string | null;
+};
+/** `POST /api/webhooks` → {@link CreatedWebhook} */
+export const CreateWebhook = z.strictObject({
+  url: z.string().max(2_000),
+  account: Id.nullable().default(null),
+  alerts: z.array(z.enum(ALERT_KINDS)).min(1),
+  allow_private: z.boolean().default(false),
+});
+/** The secret that deliveries are signed with, this once. */
+export type CreatedWebhook = { object: 'webhook'; id: string; secret: string };
+/**
+ * `DELETE /api/webhooks/:webhook` → `{object: 'webhook', id}`; `POST /api/webhooks/:webhook/test` → `{object:
+ * 'delivery', id}`
+ */
+export const DeliveriesQuery = z.strictObject({ webhook: Id.optional() });
+/** One in `GET /api/deliveries?webhook=`, a list of the newest, for administrators and auditors. */
+export type DeliveryRow = {
+  id: string;
+  webhook: string;
+  alert_kind: string;
+  state: 'waiting' | 'delivered' | 'failed';
+  created_at: string;
+  ended_at: string | null;
+  attempts: { at: string; status: number | null; fault: string | null; duration_ms: number }[];
+};

@@ -1,0 +1,50 @@
+import { z } from 'zod';
+import { Id } from '#db/events/parts.ts';
+
+/** `GET /api/events`: the log, the newest first. Members see what concerns their account. */
+export const EventsQuery = z.strictObject({
+  /** An event's type, or the beginning of types up to the point: `key`. */
+  type: z
+    .string()
+    .regex(
+      /^[a-z_]{1,30}(\.[a-z_]{1,30})?$/,
+      'must be a type such as key.rotated, or its beginning such as key',
+    )
+    .optional(),
+  account: Id.optional(),
+  key: Id.optional(),
+  member: Id.optional(),
+  request: z.uuid('must be the id of a request').optional(),
+  /** One event and those around it: from this position down. */
+  at: z.coerce.number().int().min(1).optional(),
+  from: z.iso
+    .datetime({ offset: true })
+    .transform((text) => new Date(text))
+    .optional(),
+  to: z.iso
+    .datetime({ offset: true })
+    .transform((text) => new Date(text))
+    .optional(),
+  limit: z.coerce.number().int().min(1).max(200).default(50),
+  cursor: z.string().max(100).optional(),
+});
+export type EventsQuery = z.infer<typeof EventsQuery>;
+/** An event as it stands in the log: what places it, then its own fields. */
+export type EventRow = {
+  position: number;
+  at: string;
+  instance: number;
+  stream: string | null;
+  version: number | null;
+  type: string;
+  actor: string | null;
+  fields: Record<string, unknown>;
+};
+export type EventPage = {
+  object: 'list';
+  data: EventRow[];
+  next: string | null;
+  /** The newest position of the log. */ head: number;
+  /** How far back this page looked. */ looked_to: number;
+};
+/** `GET /api/events.ndjson` with the same query: one event a line, the oldest first. */

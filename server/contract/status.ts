@@ -1,0 +1,35 @@
+/**
+ * What the dashboard and the server say to one another about the service itself, its alerts and its log.
+ * Pure.
+ */
+
+/**
+ * `GET /api/status`, for administrators and auditors. Of a server that is late nobody has heard for some
+ * seconds.
+ */
+export type Status = {
+  object: 'status';
+  version: string;
+  now: string;
+  log: { position: number; at: string | null };
+  instances: {
+    id: number;
+    name: string;
+    kind: 'server' | 'worker' | 'other';
+    started_at: string;
+    heartbeat_at: string;
+    state: 'live' | 'late';
+  }[];
+  projections: {
+    name: string;
+    position: number;
+    behind: number;
+    as_of: string | null;
+    parked: number;
+    state: 'live' | 'aside';
+  }[];
+  /** Open live feeds and running calls of the server that answers. */
+  server: { instance: number; running: number; viewers: number; store: string };
+  upstreams: { name: string; /** Scheme, host and port. */ origin: string; models: string[] }[];
+  postgres: string;
+};
